@@ -39,6 +39,11 @@ pub(crate) trait Format: Sync {
         place: Place,
     ) -> Result<impl Writer<Done = Self::Done>>;
 
+    /// Refuses data that ends at byte `end` of the image if the format cannot address it.
+    fn check_len(&self, _end: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Takes the data of a shard from what [`Joined::encode`] wrote.
     fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<Self::Done>;
 

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"packfsSH";
 const VERSION: u32 = 2;
-const TRAILER: usize = 8 + 4 + 4 + 32 + 8 + Located::LEN + 32;
+pub(super) const TRAILER: usize = 8 + 4 + 4 + 32 + 8 + Located::LEN + 32;
 /// Number of bytes of data of which each digest is.
 const CHUNK: u64 = 4 << 20;
 /// Number of bytes that are read back and hashed at once.

@@ -204,6 +204,8 @@ pub(super) fn only_readable(tree: &mut Tree, files: &mut Vec<Ino>) -> Result<()>
 }
 
 #[cfg(test)]
+pub(crate) mod far_tests;
+#[cfg(test)]
 mod steps_tests;
 #[cfg(test)]
 mod tests;

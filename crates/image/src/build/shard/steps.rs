@@ -8,7 +8,7 @@ use packfs_blocks::{Output, Progress, pipeline};
 use super::blob::{self, Blob};
 use super::job::{self, Job, Laid, NoStream};
 use super::wire::Get;
-use super::{AnyOptions, Joining, Layout, Place, Planned, check, first_place, only_readable, state};
+use super::{ALIGN, AnyOptions, Joining, Layout, Place, Planned, check, first_place, only_readable, state};
 use crate::build::order::Orderer;
 use crate::build::{Census, Conductor, Format, Plan, Summary, Tools, commit, order_of, output_error};
 use crate::source::Store;
@@ -143,6 +143,14 @@ fn describe<'env, F: Format>(
     Ok(Summary::new(&census, order_of(format), written, Vec::new(), tree.warnings).0)
 }
 
+/// Returns where the data of shards of these lengths ends if the first is shifted by `shift`, as [`Joining`] does it.
+fn joined_len(shift: u64, lens: impl Iterator<Item = u64>) -> u64 {
+    let mut lens = lens.map(u128::from);
+    let first = u128::from(shift) + lens.next().unwrap_or(0);
+    let all = lens.fold(first, |end, len| end.next_multiple_of(ALIGN.into()) + len);
+    u64::try_from(all).unwrap_or(u64::MAX)
+}
+
 /// Makes the image of which all shards are in `dir`.
 pub(crate) fn assemble<F: Format>(
     target: &Path,
@@ -154,6 +162,9 @@ pub(crate) fn assemble<F: Format>(
     let options = format.options();
     job.check_made_by(&format.made_by()?)?;
     let blobs = (0..job.shards()).map(|shard| Blob::open(dir, job, shard)).collect::<Result<Vec<_>>>()?;
+    let (place, shift) = first_place(format, blobs.len() > 1);
+    // Before anything is copied.
+    format.check_len(joined_len(shift, blobs.iter().map(|blob| blob.data_len)))?;
     let output = Output::create(target, 0o666, options.force).map_err(output_error("cannot create", target))?;
     let output = output.clearing(options.offset, crate::build::SUPERBLOCK_END);
     let out = &output;
@@ -164,7 +175,6 @@ pub(crate) fn assemble<F: Format>(
             let tools = Tools { pool, output: out, progress };
             progress.enter(Phase::Data);
             job::expect(progress, blobs.iter().map(|blob| blob.data_len).sum());
-            let (place, shift) = first_place(format, blobs.len() > 1);
             let mut joining = Joining { all: None, shift };
             for (shard, blob) in blobs.iter().enumerate() {
                 let start = if shard == 0 { place.pos } else { 0 };

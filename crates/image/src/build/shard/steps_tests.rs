@@ -1,8 +1,9 @@
 //! Plans, shards and assembly as separate steps: the bytes of a local build, and what happens to damage.
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use packfs_blocks::Progress;
+use packfs_blocks::{Digest, Progress};
 
 use super::tests::{assert_reads, cases, count, spec, with};
 use super::*;
@@ -113,6 +114,36 @@ fn missing_and_foreign_shards_are_named() {
     let error = work.assemble("image").unwrap_err().to_string();
     assert!(error.contains("0000001.shard") && error.contains("another plan"), "{error}");
     assert!(!work.path("image").exists());
+}
+
+#[test]
+fn more_data_than_addresses_reach_is_refused_before_it_is_copied() {
+    let erofs = cases().remove(3);
+    // A file of this length is too long for ext4, where temporary files may lie.
+    let work = Work { place: tempfile::tempdir_in("/dev/shm").unwrap(), ..Work::new(&erofs, 2) };
+    let plan = |store: &mut dyn Store| scan(&work.source.tree(), store);
+    work.options.plan(&work.path("plan"), &Progress::default(), plan).unwrap();
+    (0..2).for_each(|shard| assert!(work.pack(shard).unwrap()));
+    // Each has half of what addresses reach, and more.
+    let len = 9u64 << 40;
+    for shard in 0..2 {
+        let file =
+            std::fs::OpenOptions::new().read(true).write(true).open(blob::path(work.place.path(), shard)).unwrap();
+        let mut trailer = vec![0; blob::TRAILER];
+        file.read_exact_at(&mut trailer, file.metadata().unwrap().len() - blob::TRAILER as u64).unwrap();
+        let index_len = u64::from_le_bytes(*trailer[64..].first_chunk().unwrap());
+        // The length of the data, and the start of the index.
+        [48, 56].iter().for_each(|at| trailer[*at..*at + 8].copy_from_slice(&len.to_le_bytes()));
+        let digest = Digest::of(&trailer[..blob::TRAILER - 32]);
+        trailer[blob::TRAILER - 32..].copy_from_slice(digest.as_bytes());
+        file.write_all_at(&trailer, len + index_len).unwrap();
+    }
+    assert_eq!(work.job().status(work.place.path()).packed_bytes, 2 * len);
+    let (progress, image) = (Progress::default(), work.path("image"));
+    let error = work.job().assemble(work.place.path(), &image, &progress).unwrap_err().to_string();
+    assert!(error.contains("18.0 TiB of data in an EROFS image") && error.contains("48bit"), "{error}");
+    assert_eq!(progress.written.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert!(!image.exists());
 }
 
 #[test]

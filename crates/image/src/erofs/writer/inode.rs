@@ -35,6 +35,8 @@ pub(super) struct Inodes<'a> {
     pub(super) data: &'a DataDone,
     pub(super) xattrs: &'a Xattrs,
     pub(super) epoch: Epoch,
+    /// True if addresses of blocks have 48 bits, which compact inodes have no room for.
+    pub(super) far: bool,
 }
 
 /// Room that an inode needs in the zone.
@@ -79,11 +81,15 @@ impl ChunkEntry {
     /// Appends the address of a chunk; a hole has all bits set.
     fn put(self, block: Option<u64>, out: &mut Vec<u8>) {
         if self != ChunkEntry::Block {
-            let high = if self == ChunkEntry::Index48 && block.is_none() { u16::MAX } else { 0 };
+            let high = match block {
+                None if self == ChunkEntry::Index48 => u16::MAX,
+                None => 0,
+                Some(block) => high(block),
+            };
             out.extend_from_slice(&high.to_le_bytes());
             out.extend_from_slice(&[0; 2]);
         }
-        out.extend_from_slice(&address(block).to_le_bytes());
+        out.extend_from_slice(&low(address(block)).to_le_bytes());
     }
 }
 
@@ -91,7 +97,7 @@ impl ChunkEntry {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Entries<'t> {
     /// In blocks from this one on, if there are any, and after the inode.
-    Blocks { block: Option<u32>, tail: &'t [u8] },
+    Blocks { block: Option<u64>, tail: &'t [u8] },
     /// In the packed inode, from this offset on.
     Fragment(u64),
 }
@@ -127,7 +133,7 @@ struct Fields<'a> {
 struct Payload<'a> {
     size: u64,
     /// First block, number of blocks, device number or chunk format.
-    data: u32,
+    data: u64,
     follows: Follows<'a>,
 }
 
@@ -204,7 +210,7 @@ impl<'a> Inodes<'a> {
             Entries::Fragment(offset) => self.fragment(listing, offset),
             Entries::Blocks { block, tail } => {
                 let follows = if tail.is_empty() { Follows::Nothing } else { Follows::Tail(tail) };
-                Payload { size: listing.size, data: block.unwrap_or(NO_BLOCK), follows }
+                Payload { size: listing.size, data: address(block), follows }
             }
         };
         self.put(&self.fields(ino, dir_links(listing)), &payload, serial, out)?;
@@ -224,7 +230,7 @@ impl<'a> Inodes<'a> {
 
     /// Appends any other inode and the data that follows it; `target` is the position of a
     /// symlink's target if it does not follow. Returns the format features that the inode uses.
-    pub(super) fn write(&self, ino: Ino, target: Option<u32>, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
+    pub(super) fn write(&self, ino: Ino, target: Option<u64>, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
         let inode = self.tree.inode(ino);
         let payload = self.payload(&inode.kind, target);
         self.put(&self.fields(ino, inode.links), &payload, serial, out)?;
@@ -258,7 +264,7 @@ impl<'a> Inodes<'a> {
     }
 
     /// Returns the data fields of an inode that is not a directory.
-    fn payload(&self, kind: &'a Kind, target_block: Option<u32>) -> Payload<'a> {
+    fn payload(&self, kind: &'a Kind, target_block: Option<u64>) -> Payload<'a> {
         match kind {
             Kind::File { data: Data::Stored(file), .. } => {
                 Payload::of(self.data, &self.data.files[*file as usize], self.options)
@@ -267,11 +273,11 @@ impl<'a> Inodes<'a> {
                 let size = target.len() as u64;
                 match target_block {
                     Some(data) => Payload { size, data, follows: Follows::Nothing },
-                    None => Payload { size, data: NO_BLOCK, follows: Follows::Tail(target) },
+                    None => Payload { size, data: address(None), follows: Follows::Tail(target) },
                 }
             }
-            Kind::Char(device) | Kind::Block(device) => Payload::empty(device.encode()),
-            Kind::File { .. } => Payload::empty(NO_BLOCK),
+            Kind::Char(device) | Kind::Block(device) => Payload::empty(device.encode().into()),
+            Kind::File { .. } => Payload::empty(address(None)),
             Kind::Dir(_) | Kind::Fifo | Kind::Socket => Payload::empty(0),
         }
     }
@@ -280,7 +286,7 @@ impl<'a> Inodes<'a> {
     fn compact(&self, fields: &Fields<'_>, size: u64) -> Option<u32> {
         let wide =
             size > u32::MAX.into() || [fields.uid, fields.gid, fields.nlink].iter().any(|n| *n > u16::MAX.into());
-        let extended = wide || self.options.features.contains(Features::EXTENDED_INODES);
+        let extended = wide || self.far || self.options.features.contains(Features::EXTENDED_INODES);
         if extended { None } else { self.epoch.offset(fields.mtime) }
     }
 
@@ -328,6 +334,7 @@ impl<'a> Inodes<'a> {
     /// Returns the form of the addresses of chunks.
     fn chunk_entry(&self) -> ChunkEntry {
         match self.options.features {
+            _ if self.far => ChunkEntry::Index48,
             features if !features.contains(Features::CHUNK_INDEXES) => ChunkEntry::Block,
             features if features.contains(Features::BITS_48) => ChunkEntry::Index48,
             _ => ChunkEntry::Index,
@@ -338,7 +345,7 @@ impl<'a> Inodes<'a> {
         let head = self.head_len(fields, payload.size);
         let ((gap, at), chunks_gap) = (index_place(head), self.chunks_gap(head));
         let data = match payload.follows {
-            Follows::Chunks(_) | Follows::Holes(_) => payload.data | self.chunk_entry().format(),
+            Follows::Chunks(_) | Follows::Holes(_) => payload.data | u64::from(self.chunk_entry().format()),
             _ => payload.data,
         };
         let mut layout = (payload.layout(at) as u16) << inode_format::LAYOUT_SHIFT;
@@ -359,7 +366,7 @@ impl<'a> Inodes<'a> {
                     i_nb: narrow(fields.nlink).into(),
                     i_size: u32::try_from(payload.size).expect("a compact inode's fields fit").into(),
                     i_mtime: mtime.into(),
-                    i_u: data.into(),
+                    i_u: low(data).into(),
                     i_ino: serial.into(),
                     i_uid: narrow(fields.uid).into(),
                     i_gid: narrow(fields.gid).into(),
@@ -369,14 +376,14 @@ impl<'a> Inodes<'a> {
             }
             None => {
                 // A hole has all bits of an address set, here 48 of them.
-                let is_hole = payload.data == NO_BLOCK && self.options.features.contains(Features::BITS_48);
+                let is_hole = payload.data == address(None) && self.options.features.contains(Features::BITS_48);
                 let inode = ExtendedInode {
                     i_format: (layout | inode_format::EXTENDED).into(),
                     i_xattr_icount: xattr_count.into(),
                     i_mode: fields.mode.into(),
-                    i_nb: if is_hole { u16::MAX } else { 0 }.into(),
+                    i_nb: if is_hole { u16::MAX } else { high(data) }.into(),
                     i_size: payload.size.into(),
-                    i_u: data.into(),
+                    i_u: low(data).into(),
                     i_ino: serial.into(),
                     i_uid: fields.uid.into(),
                     i_gid: fields.gid.into(),
@@ -416,7 +423,7 @@ impl<'a> Inodes<'a> {
 }
 
 impl<'a> Payload<'a> {
-    fn empty(data: u32) -> Self {
+    fn empty(data: u64) -> Self {
         Payload { size: 0, data, follows: Follows::Nothing }
     }
 
@@ -425,10 +432,10 @@ impl<'a> Payload<'a> {
             Body::Plain { start: None, tail } if tail.len() == 0 && stored.size > 0 => hole(stored.size, options),
             Body::Plain { start, tail } if tail.len() == 0 => (address(*start), Follows::Nothing),
             Body::Plain { start, tail } => (address(*start), Follows::Kept(*tail)),
-            Body::Chunks { bits, blocks } => (u32::from(*bits), Follows::Chunks(blocks)),
+            Body::Chunks { bits, blocks } => (u64::from(*bits), Follows::Chunks(blocks)),
             Body::Compressed { parts, end } => {
                 let index = data.index(stored.size, parts, *end);
-                (u32::try_from(index.blocks()).unwrap_or(u32::MAX), Follows::Index(index))
+                (index.blocks().min(u32::MAX.into()), Follows::Index(index))
             }
         };
         Payload { size: stored.size, data: first, follows }
@@ -458,7 +465,7 @@ impl<'a> Payload<'a> {
 
 /// Returns the chunks of a file that is a hole: only recent kernels support unallocated blocks, and
 /// not in all inodes.
-fn hole<'a>(size: u64, options: &Options) -> (u32, Follows<'a>) {
+fn hole<'a>(size: u64, options: &Options) -> (u64, Follows<'a>) {
     /// Chunks up to this size are read on any machine; larger ones keep the list short.
     const CHUNK_BITS: u32 = 30;
     const COUNT_BITS: u32 = 16;
@@ -469,7 +476,7 @@ fn hole<'a>(size: u64, options: &Options) -> (u32, Follows<'a>) {
     let bits = size_bits.min(CHUNK_BITS.max(size_bits.saturating_sub(COUNT_BITS)));
     let bits = bits.clamp(block_bits, block_bits + DIFFERENCE);
     let count = u32::try_from(size.div_ceil(1 << bits)).expect("few enough for large chunks");
-    (bits - block_bits, Follows::Holes(count))
+    (u64::from(bits - block_bits), Follows::Holes(count))
 }
 
 /// Returns how many bytes after `head` of inode and xattrs an index begins, and its offset in a slot.
@@ -479,9 +486,18 @@ fn index_place(head: u64) -> (usize, usize) {
     (small(at - head), small(at % INODE_SLOT))
 }
 
-/// Returns a block's address in 32 bits; the zone lies after all data, and its own address has no more bits.
-fn address(block: Option<u64>) -> u32 {
-    block.map_or(NO_BLOCK, |block| u32::try_from(block).expect("checked before the zone was begun"))
+/// Returns the address of a block, or that of no block in 32 bits.
+fn address(block: Option<u64>) -> u64 {
+    block.unwrap_or(NO_BLOCK.into())
+}
+
+fn low(address: u64) -> u32 {
+    u32::try_from(address & u64::from(u32::MAX)).expect("32 bits")
+}
+
+/// Returns bits 32 to 47 of an address; they are 0 unless the image has addresses of 48 bits.
+fn high(address: u64) -> u16 {
+    u16::try_from(address >> 32).expect("checked when the data had its length")
 }
 
 fn dir_links(listing: &Listing) -> u32 {

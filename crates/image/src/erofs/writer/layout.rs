@@ -142,8 +142,10 @@ pub(super) struct Layout {
     pub(super) targets: HashMap<Ino, u64>,
     pub(super) shared_xattrs: Option<u64>,
     pub(super) packed: Option<u64>,
-    /// Nid by [`Ino`]; 0 for unreachable inodes.
+    /// Nid by [`Ino`], counted from the zone's start; 0 for unreachable inodes.
     nids: Vec<u32>,
+    /// Nid of the zone's start.
+    first_nid: u64,
     space: Space,
 }
 
@@ -162,7 +164,8 @@ impl Apart {
 }
 
 impl Layout {
-    pub(super) fn of(inodes: &Inodes<'_>) -> Result<Layout> {
+    /// Places all inodes of a zone whose start has the nid `first_nid`.
+    pub(super) fn of(inodes: &Inodes<'_>, first_nid: u64) -> Result<Layout> {
         let (tree, block) = (inodes.tree, inodes.options.block_size.into());
         let features = inodes.options.features;
         let apart = || Apart { items: Vec::new(), space: Space::empty(block) };
@@ -177,6 +180,7 @@ impl Layout {
                 shared_xattrs: None,
                 packed: None,
                 nids: vec![0; tree.len()],
+                first_nid,
                 space: Space::new(block),
             },
         };
@@ -193,7 +197,7 @@ impl Layout {
         plan.dirs(directories(tree).filter(|(ino, _)| !tree.is_hot(*ino)))?;
         for at in 0..plan.layout.dirs.len() {
             for (_, ino) in tree.entries(plan.layout.dirs[at].ino) {
-                if plan.layout.nid(ino) == 0 {
+                if plan.layout.nids[ino.0 as usize] == 0 {
                     plan.other(ino)?;
                 }
             }
@@ -220,7 +224,7 @@ impl Layout {
     fn place_packed(&mut self, inodes: &Inodes<'_>) -> Result<()> {
         if let Some(size) = inodes.measure_packed() {
             let at = self.space.place(size.len, size.together);
-            self.packed = Some(nid(at)?.into());
+            self.packed = Some(self.first_nid + u64::from(nid(at)?));
             self.items.push((at, What::Packed));
         }
         Ok(())
@@ -236,8 +240,11 @@ impl Layout {
     }
 
     pub(super) fn nid(&self, ino: Ino) -> u64 {
-        let nid = u64::from(self.nids[ino.0 as usize]);
-        if self.has_metabox() && nid > 0 { nid | NID_METABOX } else { nid }
+        match self.nids[ino.0 as usize] {
+            0 => 0,
+            nid if self.has_metabox() => u64::from(nid) | NID_METABOX,
+            nid => self.first_nid + u64::from(nid),
+        }
     }
 }
 

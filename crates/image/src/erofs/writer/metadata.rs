@@ -17,9 +17,9 @@ use super::layout::{Dir, Layout, Space, What, nid};
 use super::pack::Worker;
 use super::superblock::{Facts, Head};
 use super::xattr::Xattrs;
-use super::{Features, Options};
+use super::{Features, Options, far};
 use crate::build::{Census, Tools};
-use crate::erofs::format::Incompat;
+use crate::erofs::format::{INODE_SLOT, Incompat};
 use crate::erofs::kernel::Kernel;
 use crate::tree::{Ino, Kind, ROOT, Time, Tree};
 use crate::{Error, Result};
@@ -49,12 +49,17 @@ pub(super) fn write(
 ) -> Result<Written> {
     let head = Head::new(options)?;
     let data_end = data.end;
-    let xattrs = Xattrs::encode(options, tree)?;
+    far::check(options, data_end.saturating_mul(options.block_size.into()))?;
     let has_metabox = lanes.metabox().is_some();
+    let far = far::is_far(options, data_end);
+    // Shared attributes have to lie within the first 2^32 blocks.
+    let share_above = if far && !has_metabox { Some(u32::MAX) } else { options.xattr_share };
+    let xattrs = Xattrs::encode(options, tree, share_above)?;
     head.check(xattrs.uses_prefixes(), data.packed.is_some() && !has_metabox)?;
     let epoch = epoch(options, tree, census)?;
-    let mut parts = Parts { tools, lanes, options, tree, xattrs: &xattrs, epoch, uses: Uses::default(), serial: 0 };
-    let mut layout = Layout::of(&parts.inodes(data))?;
+    let uses = Uses::default();
+    let mut parts = Parts { tools, lanes, options, tree, xattrs: &xattrs, epoch, far, uses, serial: 0 };
+    let mut layout = Layout::of(&parts.inodes(data), parts.first_nid(data_end))?;
     parts.pack_dirs(&layout, data)?;
     let placed = match lanes.metabox() {
         None => parts.zone(&mut layout, data)?,
@@ -64,17 +69,18 @@ pub(super) fn write(
     features
         .set(Incompat::FRAGMENTS_OR_DEDUPE, features.contains(Incompat::FRAGMENTS_OR_DEDUPE) || data.shares_clusters);
     let Placed { zone, blocks, packed_nid, metabox_nid, digest } = placed;
-    let block = |at: u64| if has_metabox { 0 } else { zone } + number(at, options.block_size);
+    let address = |block: u64| if far { Ok(0) } else { narrow(block) };
+    let block = |at: u64| narrow(if has_metabox { 0 } else { zone } + number(at, options.block_size));
     let facts = Facts {
         inodes: census.inodes.into(),
         epoch,
         time: options.build.time.unwrap_or(census.newest),
         blocks,
-        zone,
+        zone: address(zone)?,
         root_nid: layout.nid(ROOT),
         packed_nid,
         metabox_nid,
-        shared_xattrs: layout.shared_xattrs.map(block),
+        shared_xattrs: layout.shared_xattrs.map(block).transpose()?,
         has_xattrs: xattrs.any(),
         uses_prefixes: xattrs.uses_prefixes(),
         uses: features,
@@ -90,7 +96,7 @@ pub(super) fn write(
 /// Positions of what the superblock refers to.
 struct Placed {
     /// First block of the zone.
-    zone: u32,
+    zone: u64,
     /// Total number of blocks.
     blocks: u64,
     packed_nid: Option<u64>,
@@ -107,6 +113,8 @@ struct Parts<'a, 'p, 'env> {
     tree: &'a Tree,
     xattrs: &'a Xattrs,
     epoch: Epoch,
+    /// True if addresses of blocks may need more than 32 bits.
+    far: bool,
     /// Features that inodes use.
     uses: Uses,
     /// Number of inodes written.
@@ -115,7 +123,13 @@ struct Parts<'a, 'p, 'env> {
 
 impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
     fn inodes<'d>(&'d self, data: &'d DataDone) -> Inodes<'d> {
-        Inodes { options: self.options, tree: self.tree, data, xattrs: self.xattrs, epoch: self.epoch }
+        let Parts { options, tree, xattrs, epoch, far, .. } = *self;
+        Inodes { options, tree, data, xattrs, epoch, far }
+    }
+
+    /// Returns the nid of the start of `block`, if nids count from the start of the image.
+    fn first_nid(&self, block: u64) -> u64 {
+        if self.far { block * (u64::from(self.options.block_size) / INODE_SLOT) } else { 0 }
     }
 
     fn late(&self, data: &DataDone, lane: u8) -> Late<'p, 'env> {
@@ -142,11 +156,12 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
     /// Writes all inodes after the data.
     fn zone(&mut self, layout: &mut Layout, data: &DataDone) -> Result<Placed> {
         layout.place_packed_last(&self.inodes(data))?;
-        let zone = self.first_block(data)?;
+        let zone = data.end;
+        let blocks = zone + number(layout.len(), self.options.block_size);
+        self.check_end(blocks)?;
         let mut out = self.image_stream(data);
         self.items(&layout.items, layout, (zone, data), &mut out)?;
         let digest = out.finish(layout.len())?;
-        let blocks = data.end + layout.len() / u64::from(self.options.block_size);
         Ok(Placed { zone, blocks, packed_nid: layout.packed, metabox_nid: None, digest })
     }
 
@@ -154,7 +169,8 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
     /// packed inode.
     fn metabox(&mut self, lane: u8, layout: &Layout, data: &mut DataDone) -> Result<Placed> {
         let apart = layout.apart.as_ref().expect("made for a metabox");
-        let zone = self.first_block(data)?;
+        let zone = data.end;
+        self.check_end(zone + number(apart.len(), self.options.block_size))?;
         let mut out = self.image_stream(data);
         self.items(&apart.items, layout, (zone, data), &mut out)?;
         let blocks = out.finish(apart.len())?;
@@ -167,7 +183,8 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         let (parts, len) = late.finish(data)?;
         let metabox = Stored::of_clusters(len, parts);
 
-        let (zone, data) = (self.first_block(data)?, &*data);
+        let data = &*data;
+        let (zone, first_nid) = (data.end, self.first_nid(data.end));
         let mut space = Space::new(self.options.block_size.into());
         let mut place = |size: Size| space.place(size.len, size.together);
         let metabox_at = place(self.inodes(data).measure_special(&metabox));
@@ -189,16 +206,15 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         Ok(Placed {
             zone,
             blocks: data.end + space.len() / u64::from(self.options.block_size),
-            packed_nid: packed_at.map(nid).transpose()?.map(u64::from),
-            metabox_nid: Some(nid(metabox_at)?.into()),
+            packed_nid: packed_at.map(nid).transpose()?.map(|nid| first_nid + u64::from(nid)),
+            metabox_nid: Some(first_nid + u64::from(nid(metabox_at)?)),
             digest: blake3::hash(&[blocks, inodes, special].map(|digest| *digest.as_bytes()).concat()),
         })
     }
 
-    /// Returns the first block after the data.
-    fn first_block(&self, data: &DataDone) -> Result<u32> {
-        let zone = u32::try_from(data.end).ok().filter(|zone| *zone < u32::MAX);
-        zone.ok_or_else(|| Error::TooMany { what: "blocks of data; larger blocks hold more", max: u32::MAX.into() })
+    /// Fails if blocks before `end` have no address.
+    fn check_end(&self, end: u64) -> Result<()> {
+        if self.far { Ok(()) } else { narrow(end).map(drop) }
     }
 
     /// Makes a stream to the image, after the data.
@@ -217,7 +233,7 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         &mut self,
         items: &[(u64, What)],
         layout: &Layout,
-        (zone, data): (u32, &DataDone),
+        (zone, data): (u64, &DataDone),
         out: &mut Stream<impl FnMut(&[u8], u64) -> Result<()>>,
     ) -> Result<()> {
         let (progress, serial) = (self.tools.progress, self.serial);
@@ -242,8 +258,14 @@ fn epoch(options: &Options, tree: &Tree, census: &Census) -> Result<Epoch> {
 }
 
 /// Returns the number of the block at a position, or of the blocks before it.
-fn number(len: u64, block: u32) -> u32 {
-    u32::try_from(len / u64::from(block)).expect("the zone is shorter than 2^32 blocks")
+fn number(len: u64, block: u32) -> u64 {
+    len / u64::from(block)
+}
+
+/// Returns the address of a block in 32 bits.
+fn narrow(block: u64) -> Result<u32> {
+    let address = u32::try_from(block).ok().filter(|block| *block < u32::MAX);
+    address.ok_or(Error::TooMany { what: "blocks; larger blocks hold more", max: u32::MAX.into() })
 }
 
 /// Makes a UUID of version 8 (custom) from all contents of the image.
@@ -264,7 +286,7 @@ struct Writer<'w, 'a, F> {
     inodes: &'w Inodes<'a>,
     layout: &'w Layout,
     /// Block from which the blocks of directories and symlinks count.
-    zone: u32,
+    zone: u64,
     progress: &'w Progress,
     out: &'w mut Stream<F>,
     /// Number of inodes written.
@@ -345,7 +367,7 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
         resolve(self.inodes.tree, self.layout)
     }
 
-    fn block(&self, at: u64) -> u32 {
+    fn block(&self, at: u64) -> u64 {
         self.zone + number(at, self.inodes.options.block_size)
     }
 

@@ -5,6 +5,7 @@ mod compact;
 mod data;
 mod dir;
 mod epoch;
+mod far;
 mod fit;
 pub(super) mod index;
 mod inode;
@@ -285,6 +286,10 @@ impl Format for Builder<'_> {
         (self.rules.ending == Ending::Fragment).then_some(self.rules.fragment_max as u64)
     }
 
+    fn check_len(&self, len: u64) -> Result<()> {
+        far::check(self.options, len)
+    }
+
     fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<DataDone> {
         DataDone::decode(from, self.rules.form, Keep::new(scratch))
     }
@@ -388,7 +393,7 @@ fn chunk_len(cluster: usize) -> usize {
 
 /// Checks that the attributes of each inode fit after it.
 pub(super) fn check_xattrs(options: &Options, tree: &Tree) -> Result<()> {
-    xattr::Xattrs::encode(options, tree).map(drop)
+    xattr::Xattrs::encode(options, tree, options.xattr_share).map(drop)
 }
 
 /// Refuses wishes about the data of single files that no layout fulfils.

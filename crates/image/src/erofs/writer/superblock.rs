@@ -40,7 +40,7 @@ pub(super) struct Facts {
     pub(super) time: i64,
     /// Total number of blocks.
     pub(super) blocks: u64,
-    /// First block of the metadata zone.
+    /// Block from which nids count.
     pub(super) zone: u32,
     pub(super) root_nid: u64,
     pub(super) packed_nid: Option<u64>,
@@ -152,7 +152,7 @@ impl<'a> Head<'a> {
         // One of them: the short one is part of the number of blocks if there is a long one.
         let (root_nid, long_root_nid) = match u16::try_from(facts.root_nid) {
             Ok(short) => (short, 0),
-            Err(_) => (0, facts.root_nid),
+            Err(_) => (u16::try_from(facts.blocks >> 32).unwrap_or(u16::MAX), facts.root_nid),
         };
         Superblock {
             magic: format::MAGIC.into(),
@@ -164,7 +164,7 @@ impl<'a> Head<'a> {
             inos: facts.inodes.into(),
             epoch: facts.epoch.time.secs.into(),
             fixed_nsec: facts.epoch.time.nanos.into(),
-            blocks_lo: u32::try_from(facts.blocks).unwrap_or(u32::MAX).into(),
+            blocks_lo: u32::try_from(facts.blocks & u64::from(u32::MAX)).expect("32 bits").into(),
             meta_blkaddr: facts.zone.into(),
             xattr_blkaddr: facts.shared_xattrs.unwrap_or(0).into(),
             uuid: [0; 16],

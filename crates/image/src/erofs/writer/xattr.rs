@@ -47,13 +47,14 @@ pub(super) struct Xattrs {
 }
 
 impl Xattrs {
-    /// Encodes the sets of the inodes of `tree`.
-    pub(super) fn encode(options: &Options, tree: &Tree) -> Result<Xattrs> {
+    /// Encodes the sets of the inodes of `tree`; attributes of more inodes than `share_above` are shared, `None` leaves that
+    /// to the writer.
+    pub(super) fn encode(options: &Options, tree: &Tree, share_above: Option<u32>) -> Result<Xattrs> {
         let prefixes = Prefixes::of(options)?;
         let used = used_sets(tree)?;
         let mut encoder = Encoder {
             prefixes: &prefixes,
-            wanted: wanted(tree, &used, options.xattr_share),
+            wanted: wanted(tree, &used, share_above),
             ids: HashMap::new(),
             shared: Vec::new(),
         };
