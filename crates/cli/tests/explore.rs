@@ -139,6 +139,7 @@ fn assert_readable(seen: &Value, how: &str) {
     assert_eq!(seen["problems"], json!([]), "{how}");
     assert!(seen["width"].as_u64() <= seen["window"].as_u64(), "{how}: wider than the screen: {}", seen["width"]);
     assert_eq!((&seen["overlaps"], &seen["outside"]), (&json!([]), &json!([])), "{how}");
+    assert_eq!(seen["areas"], json!([]), "{how}");
     assert!(seen["labels"].as_u64().unwrap() > 2, "{how}: {}", seen["labels"]);
 }
 
@@ -169,6 +170,43 @@ fn the_page_can_be_read_and_used_at_every_width() {
         assert_eq!(seen["hits"], json!(["usr/share/doc", "usr/share/doc/copy", "usr/share/doc/text"]), "{how}");
         assert_eq!(seen["text"], json!(["Welcome.\n", "1 piece"]), "{how}");
         assert_eq!(seen["picture"], json!([1, 1]), "{how}");
+    }
+}
+
+/// A folder with many deep ones before others, sizes from bytes to a megabyte, more files than areas.
+#[test]
+fn areas_are_shared_by_size_and_fill_the_map() {
+    let test = "areas_are_shared_by_size_and_fill_the_map";
+    if !have(test, "chromium") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let mut state = 1u64;
+    let mut noise = |len: usize| {
+        let next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_le_bytes()[6]
+        };
+        std::iter::repeat_with(next).take(len).collect::<Vec<u8>>()
+    };
+    for folder in 0..40 {
+        let path = root.join(format!("a/deep/and/deeper/{folder}"));
+        std::fs::create_dir_all(&path).unwrap();
+        (0..60).for_each(|n| std::fs::write(path.join(format!("{n}.txt")), noise(50 + n * n)).unwrap());
+    }
+    for folder in 0..20 {
+        let path = root.join(format!("b{folder}/c"));
+        std::fs::create_dir_all(&path).unwrap();
+        (0..400).for_each(|n| std::fs::write(path.join(format!("{n}.bin")), noise(n % 7 * 100 + 1)).unwrap());
+        std::fs::write(path.join("large"), noise(10_000 << (folder % 7))).unwrap();
+    }
+    succeed(dir.path(), &["build", "root", "-o", "image", "-q", "--codec", "lz4"]);
+    succeed(dir.path(), &["explore", "image", "-o", "page.html", "-q"]);
+    let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
+    for width in [390, 1400] {
+        let seen = look(dir.path(), &View { page: &page, width, dark: false, task: json!({}), axe: None });
+        assert_readable(&seen, &format!("at {width}"));
     }
 }
 

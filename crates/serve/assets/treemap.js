@@ -1,11 +1,16 @@
-// The treemap: areas are stored bytes. The children of a folder are buttons; what is in them is drawn inside.
+// The treemap: areas are stored bytes. The children of a folder are buttons; what is in them is drawn inside, the largest
+// first. What is too small to be drawn is one area with the rest of its folder, in the colour of most of it.
 
-// Rows of at most this many children; the rest is one area.
+// At most this many children; the rest is one area.
 const CELLS = 200;
-// Areas drawn within the children.
-const INNER = 1500;
-const INNER_MOST = 120;
+// Areas drawn within the children, in all and of one folder.
+const INNER = 4000;
+const INNER_MOST = 250;
+// Square pixels of the smallest area that is drawn by itself.
+const SMALLEST = 16;
 const LABEL = { width: 44, height: 17 };
+// A strip for a name takes place from what is in a folder, so only folders of this height have one.
+const STRIP_FROM = 3 * LABEL.height;
 
 // Divides a box among sizes, which descend, into boxes as square as possible (Bruls, Huizing, van Wijk).
 function squarify(sizes, box) {
@@ -55,7 +60,8 @@ class Treemap {
       open(event.detail === 0 ? Number(event.target.closest("button").dataset.entry) : entry(event), event.detail === 0);
     });
     frame.addEventListener("keydown", event => this.key(event));
-    new ResizeObserver(() => { if (frame.clientWidth !== this.width) this.draw(); }).observe(frame);
+    const changed = () => frame.clientWidth !== this.width || frame.clientHeight !== this.height;
+    new ResizeObserver(() => { if (changed()) this.draw(); }).observe(frame);
   }
 
   show(folder, colour) {
@@ -70,24 +76,36 @@ class Treemap {
     this.frame.querySelector(`[data-entry="${n}"]`)?.classList.add("current");
   }
 
-  // The children of a folder that take space, the largest first; of too many the smallest are one, without a number.
-  parts(folder, most) {
+  // The children of a folder that take space, the largest first. If there are too many for the box, the smallest are one
+  // part without a number.
+  parts(folder, most, box) {
     const { stored } = this.entries.sum;
     const all = [...this.entries.children(folder)].filter(n => stored[n] > 0).sort((a, b) => stored[b] - stored[a]);
-    const parts = all.slice(0, all.length > most ? most - 1 : most).map(n => ({ n, size: stored[n] }));
-    const others = all.slice(parts.length);
-    if (others.length) parts.push({ count: others.length, size: others.reduce((sum, n) => sum + stored[n], 0) });
+    const least = stored[folder] * SMALLEST / (box.width * box.height);
+    let count = Math.min(most, all.length);
+    while (count > 1 && stored[all[count - 1]] < least) count -= 1;
+    // One that is left over is drawn instead of a part for it.
+    if (count >= all.length - 1) count = all.length;
+    else if (count === most) count -= 1;
+    const parts = all.slice(0, count).map(n => ({ n, size: stored[n], of: [n] }));
+    const others = all.slice(count);
+    if (others.length) parts.push({ size: others.reduce((sum, n) => sum + stored[n], 0), of: others });
     return parts.sort((a, b) => b.size - a.size);
   }
 
   draw() {
     if (this.folder === undefined) return;
-    this.width = this.frame.clientWidth;
-    const box = { left: 0, top: 0, width: this.width, height: this.frame.clientHeight };
+    [this.width, this.height] = [this.frame.clientWidth, this.frame.clientHeight];
     this.left = INNER;
-    const parts = this.parts(this.folder, CELLS);
-    const boxes = squarify(parts.map(part => part.size), box);
-    const cells = parts.map((part, at) => canBeSeen(boxes[at]) && this.cell("button", part, boxes[at], true)).filter(Boolean);
+    const box = { left: 0, top: 0, width: this.width, height: this.height };
+    let level = [];
+    const cells = this.cells("button", this.folder, CELLS, box, level);
+    // Level by level, so that a deep folder takes no areas from its neighbours.
+    while (level.length) {
+      const below = [];
+      for (const folder of level.sort((a, b) => b.box.width * b.box.height - a.box.width * a.box.height)) this.fill(folder, below);
+      level = below;
+    }
     if (!cells.length) cells.push(make("p", { class: "empty" }, "Nothing in this folder takes space for data."));
     this.frame.replaceChildren(...cells);
     const first = this.frame.querySelector("button:not(:disabled)");
@@ -95,40 +113,51 @@ class Treemap {
     this.mark(this.current);
   }
 
-  cell(tag, { n, count, size }, box, top) {
+  // The areas of a folder in a box. Folders among them whose content can be drawn are added to `level`.
+  cells(tag, folder, most, box, level) {
+    const parts = this.parts(folder, most, box);
+    const boxes = squarify(parts.map(part => part.size), box);
+    return parts.map((part, at) => canBeSeen(boxes[at]) && this.cell(tag, part, boxes[at], level)).filter(Boolean);
+  }
+
+  cell(tag, { n, size, of }, box, level) {
     const { entries } = this;
-    const cell = make(tag, tag === "button" ? { type: "button", tabindex: -1 } : {});
+    const top = tag === "button";
+    const cell = make(tag, top ? { type: "button", tabindex: -1 } : {});
     cell.className = "cell";
+    cell.dataset.value = size;
     for (const [side, value] of Object.entries(box)) cell.style[side] = `${value}px`;
-    const label = n === undefined ? `${plural(count, "other")}` : entries.label(n);
-    if (n === undefined) cell.disabled = true;
-    else cell.dataset.entry = n;
+    const label = n === undefined ? `${plural(of.length, "other")}` : entries.label(n);
+    if (n === undefined) cell.classList.add("others");
+    if (n === undefined && top) cell.disabled = true;
+    if (n !== undefined) cell.dataset.entry = n;
     if (top) cell.setAttribute("aria-label", n === undefined ? `${label}, ${bytes(size)}` : this.words(n));
-    const fits = box.width >= LABEL.width && box.height >= LABEL.height;
-    if (fits) cell.append(make("span", { class: "label" }, label));
-    if (n !== undefined && entries.kind[n] === FOLDER) {
-      cell.classList.add("folder");
-      const strip = fits ? LABEL.height : 1;
-      const inner = { left: 1, top: strip, width: box.width - 4, height: box.height - strip - 3 };
-      if (inner.width > 6 && inner.height > 6) this.fill(cell, n, inner);
-    } else if (n === undefined) {
-      cell.classList.add("others");
-    } else {
-      paint(cell, this.colour.legend[this.colour.class(n)][1]);
-    }
+    const isFolder = n !== undefined && entries.kind[n] === FOLDER;
+    const strip = box.height >= STRIP_FROM && box.width >= LABEL.width ? LABEL.height : 0;
+    const inner = { left: 0, top: strip, width: box.width - 2, height: box.height - 2 - strip };
+    const opens = isFolder && inner.width * inner.height > 3 * SMALLEST && inner.width > 4 && inner.height > 4;
+    if (opens ? strip > 0 : box.width >= LABEL.width && box.height >= LABEL.height) cell.append(make("span", { class: "label" }, label));
+    if (isFolder) cell.classList.add("folder");
+    if (opens) level.push({ cell, n, box: inner });
+    else this.paint(cell, of);
     return cell;
   }
 
-  // Draws what is in a folder, as long as there is room for it.
-  fill(cell, folder, box) {
-    const most = Math.min(this.left, Math.max(2, Math.floor(box.width * box.height / 150)), INNER_MOST);
-    if (most < 2) return;
-    const parts = this.parts(folder, most);
-    this.left -= parts.length;
-    const boxes = squarify(parts.map(part => part.size), box);
-    parts.forEach((part, at) => {
-      if (canBeSeen(boxes[at])) cell.append(this.cell("span", part, boxes[at], false));
-    });
+  // Draws what is in a folder, as long as areas are left; then it is one.
+  fill({ cell, n, box }, below) {
+    const cells = this.left > 1 ? this.cells("span", n, Math.min(this.left, INNER_MOST), box, below) : [];
+    this.left -= cells.length;
+    if (cells.length) cell.append(...cells);
+    else this.paint(cell, [n]);
+  }
+
+  // Gives an area the colour of most bytes of some entries and what is below them.
+  paint(cell, of) {
+    const { entries, colour } = this;
+    const { stored } = entries.sum;
+    const sums = new Array(colour.legend.length).fill(0);
+    for (const top of of) for (let n = top; n < entries.end[top]; n += 1) if (entries.isFile(n)) sums[colour.class(n)] += stored[n];
+    paint(cell, colour.legend[sums.indexOf(Math.max(...sums))][1]);
   }
 
   words(n) {

@@ -25,6 +25,7 @@ async function everything() {
   seen.rows = document.querySelectorAll(".row").length;
   seen.parts = [...document.querySelectorAll("#parts .value")].map(one => Number(one.dataset.value));
   const first = layout();
+  seen.areas = await areas();
   seen.entered = await drill();
   seen.types = await table("by type");
   seen.ratios = await table("by ratio");
@@ -112,6 +113,55 @@ async function list(path) {
   type(tree, "ArrowRight");
   await pause(20);
   return [...document.querySelectorAll(".row[aria-level='3'] .entry-name")].map(one => one.firstChild.textContent);
+}
+
+// What is wrong with the areas of the treemap, now and in a frame of another height: they fill the frame, each folder's
+// areas are shared by stored bytes, and no area is blank.
+async function areas() {
+  const map = document.getElementById("treemap");
+  const wrong = unequal(map);
+  for (const height of ["260px", "430px"]) {
+    map.style.height = height;
+    // The browser tells of new sizes when it draws.
+    let found = unequal(map);
+    for (let tries = 0; found.length && tries < 40; tries += 1) {
+      await pause(50);
+      found = unequal(map);
+    }
+    wrong.push(...found.map(one => `at ${height}: ${one}`));
+  }
+  map.style.height = "";
+  await pause(100);
+  return wrong.slice(0, 10);
+}
+
+function unequal(map) {
+  const wrong = [];
+  const size = one => Number(one.dataset.value);
+  const box = one => one.getBoundingClientRect();
+  for (const folder of [map, ...map.querySelectorAll(".cell")]) {
+    const inner = [...folder.children].filter(one => one.classList.contains("cell"));
+    const name = folder.querySelector(".label")?.textContent ?? "an area";
+    if (!inner.length) {
+      if (!folder.classList.contains("painted")) wrong.push(`${name} is blank`);
+      continue;
+    }
+    const all = inner.reduce((sum, one) => sum + size(one), 0);
+    const [top, bottom] = [Math.min(...inner.map(one => box(one).top)), Math.max(...inner.map(one => box(one).bottom))];
+    const [left, right] = [Math.min(...inner.map(one => box(one).left)), Math.max(...inner.map(one => box(one).right))];
+    const space = (right - left) * (bottom - top);
+    for (const one of inner) {
+      const [is, want] = [box(one).width * box(one).height, space * size(one) / all];
+      // What is too small to be drawn leaves its area to nobody, and boxes end between pixels.
+      if (!(Math.abs(is - want) <= 4 + want * 0.01)) wrong.push(`${name}: ${is} square pixels instead of ${want}`);
+    }
+    const frame = { width: folder.clientWidth, height: folder.clientHeight };
+    const strip = folder === map ? 0 : 20;
+    if (right - left < frame.width - 3 || bottom - top < frame.height - strip - 3) {
+      wrong.push(`${name}: ${right - left} by ${bottom - top} of ${frame.width} by ${frame.height} pixels are used`);
+    }
+  }
+  return wrong;
 }
 
 // Boxes outside of the screen or of what holds them, and words that cover one another.
