@@ -20,6 +20,7 @@ pub(crate) mod shard;
 mod stream;
 mod summary;
 
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -81,6 +82,7 @@ pub(crate) fn build_to<F: Format>(
     let options = format.options();
     options.shards.map_or(Ok(()), |shards| shard::check(options, shards))?;
     let output = output.clearing(options.offset, SUPERBLOCK_END);
+    options.prefix.as_ref().map_or(Ok(()), |file| put_prefix(&output, file, options.offset))?;
     let index = format.units().begin_index(options.force)?;
     let own_files = [Some(&output), index.as_ref()].into_iter().flatten().flat_map(Output::own_files).copied();
     let own_files: Vec<_> = own_files.collect();
@@ -130,6 +132,13 @@ pub(crate) fn build_to<F: Format>(
     })?;
     progress.enter(Phase::Done);
     Ok(summary)
+}
+
+/// Copies the first bytes of a file in front of an image at `offset`.
+fn put_prefix(output: &Output, path: &Path, offset: u64) -> Result<()> {
+    let file = File::open(path).map_err(Error::io("cannot open", path))?;
+    let len = file.metadata().map_err(Error::io("cannot read", path))?.len();
+    output.copy_from(&file, 0, len.min(offset), 0).map_err(Error::io("cannot copy", path))
 }
 
 /// Returns all that the compressed bytes of a codec depend on besides its options. `encoder` makes an encoder of up to

@@ -29,6 +29,8 @@ pub struct Options {
     pub verify: bool,
     /// Bytes left free before the image, for a file whose start has another use.
     pub offset: u64,
+    /// A file whose first bytes come before the image, as many as `offset` says.
+    pub prefix: Option<PathBuf>,
     /// Time of the image itself, in seconds since 1970; by default the newest time in the tree.
     /// SquashFS stores an unsigned 32-bit number, EROFS any time.
     pub time: Option<i64>,
@@ -58,6 +60,7 @@ impl Options {
             sparse: true,
             verify: true,
             offset: 0,
+            prefix: None,
             time: None,
             force: false,
             reuse: None,

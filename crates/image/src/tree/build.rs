@@ -48,10 +48,19 @@ impl Default for Tree {
 impl Tree {
     /// Makes a tree with only a root directory.
     pub fn new(root: Meta) -> Self {
-        let mut tree =
-            Tree { inodes: Vec::new(), hot: Hot::default(), xattrs: Xattrs::default(), warnings: Warnings::default() };
+        let mut tree = Tree::without_root();
         tree.push(root, Kind::Dir(BTreeMap::new())).expect("the first inode has a number");
         tree
+    }
+
+    pub(super) fn without_root() -> Self {
+        Tree {
+            inodes: Vec::new(),
+            hot: Hot::default(),
+            xattrs: Xattrs::default(),
+            warnings: Warnings::default(),
+            implied: None,
+        }
     }
 
     pub(super) fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
@@ -173,9 +182,10 @@ impl Tree {
     }
 
     /// Returns the directory that holds the last component of `path`, and that component. Missing
-    /// directories are made with `implicit`; anything else on the way is an error. `..` is refused.
+    /// directories are made with [`Tree::implied`], or else `implicit`; anything else on the way is an error. `..` is refused.
     /// The root itself has no parent: `None`.
     pub fn parent_of<'p>(&mut self, path: &'p [u8], implicit: Meta) -> Result<Option<(Ino, &'p [u8])>> {
+        let implicit = self.implied.unwrap_or(implicit);
         let mut dir = ROOT;
         let mut rest = components(path).peekable();
         let Some(mut name) = rest.next() else { return Ok(None) };
@@ -295,5 +305,8 @@ mod tests {
         assert!(tree.parent_of(b"x/y/z/w", Meta::IMPLICIT_DIR).is_err());
         assert!(tree.parent_of(b"x/../w", Meta::IMPLICIT_DIR).is_err());
         assert!(tree.parent_of(b"./", Meta::IMPLICIT_DIR).unwrap().is_none());
+        tree.implied = Some(Meta { mode: 0o700, uid: 5, ..Meta::IMPLICIT_DIR });
+        let (dir, _) = tree.parent_of(b"other/z", Meta::IMPLICIT_DIR).unwrap().unwrap();
+        assert_eq!(Some(tree.meta(dir)), tree.implied);
     }
 }

@@ -163,6 +163,8 @@ pub struct Tree {
     pub xattrs: Xattrs,
     /// Warnings about the sources and entries; see [`Warnings`] for how to refuse them.
     pub warnings: Warnings,
+    /// Attributes of directories that no source describes, if they are not those of the source.
+    pub implied: Option<Meta>,
 }
 
 impl Tree {

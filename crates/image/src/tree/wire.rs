@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::hot::Hot;
 use super::{Data, Device, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name};
+use crate::Result;
 use crate::build::{Get, Put};
-use crate::{Result, Warnings};
 
 impl Tree {
     /// Appends the tree, in which all data is stored, to `to`.
@@ -33,8 +32,7 @@ impl Tree {
             from.check(id.0 as usize == number, "sets of attributes are out of order")?;
         }
         let count = from.count(30)?;
-        let mut tree =
-            Tree { inodes: Vec::with_capacity(count), hot: Hot::default(), xattrs, warnings: Warnings::default() };
+        let mut tree = Tree { inodes: Vec::with_capacity(count), xattrs, ..Tree::without_root() };
         for _ in 0..count {
             let inode = Inode::decode(from, Bounds { count, files })?;
             from.check((inode.xattrs.0 as usize) < tree.xattrs.len(), "an inode has unknown attributes")?;

@@ -1,6 +1,7 @@
 //! Options of `packfs build`, and how they are resolved: those of every format here, the others in
 //! a file per format.
 
+mod around;
 mod codec;
 mod erofs;
 mod features;
@@ -20,8 +21,9 @@ use packfs_image::build::{self, AnyOptions};
 use packfs_image::name::display;
 use packfs_image::source::Exclude;
 use packfs_image::squashfs::flags;
-use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform, Whiteouts};
+use packfs_image::tree::{ExcludeXattrs, Meta, ModeChange, Time, TimeChange, Transform, Whiteouts};
 
+use self::around::AroundArgs;
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 use self::erofs::ErofsArgs;
@@ -270,6 +272,9 @@ pub(crate) struct Build {
     offset: u64,
 
     #[command(flatten)]
+    around: AroundArgs,
+
+    #[command(flatten)]
     reuse: ReuseArgs,
 
     /// Place the files named in LIST first and side by side
@@ -387,6 +392,7 @@ struct Shared {
     sparse: bool,
     verify: bool,
     offset: u64,
+    prefix: Option<PathBuf>,
     time: Option<i64>,
     force: bool,
     reuse: Option<build::Reuse>,
@@ -406,6 +412,7 @@ impl Shared {
         options.sparse = self.sparse;
         options.verify = self.verify;
         options.offset = self.offset;
+        options.prefix = self.prefix.clone();
         options.time = self.time;
         options.force = self.force;
         options.reuse = self.reuse.clone();
@@ -448,6 +455,12 @@ pub(crate) struct BuildPlan {
     pub(crate) target: AnyOptions,
     pub(crate) exclude: Exclude,
     pub(crate) one_file_system: bool,
+    pub(crate) no_mount_points: bool,
+    pub(crate) clip_times: bool,
+    /// Attributes of directories that no source describes.
+    pub(crate) implied: Option<Meta>,
+    /// Where to write the paths of the entries; `-` is standard output.
+    pub(crate) list: Option<PathBuf>,
     pub(crate) sort: Option<PathBuf>,
     pub(crate) hot: Option<PathBuf>,
     pub(crate) spool: bool,
@@ -550,6 +563,10 @@ impl Build {
             drop_xattrs: self.no_xattrs,
             exclude_xattrs: ExcludeXattrs::new(&self.exclude_xattr).map_err(usage)?,
         };
+        if self.json && self.around.list.as_deref() == Some(Path::new("-")) {
+            return Err(Usage("--list and --json both write to standard output: give --list=FILE".into()));
+        }
+        let offset = if self.offset > 0 { self.offset } else { self.around.offset()?.unwrap_or(0) };
         let (reuse, index) = self.reuse.resolve(&self.output)?;
         let shared = Shared {
             reuse,
@@ -562,7 +579,8 @@ impl Build {
             shards: self.shards.resolve(),
             sparse: !self.no_sparse,
             verify: !self.no_verify,
-            offset: self.offset,
+            offset,
+            prefix: self.around.prefix.clone(),
             time: image_time,
             force: self.force,
             on_error: self.on_error.into(),
@@ -586,6 +604,10 @@ impl Build {
             remote: self.remote,
             output: self.output,
             one_file_system: self.one_file_system,
+            no_mount_points: self.around.no_mount_points,
+            clip_times: self.around.clip_times,
+            implied: self.around.implied(image_time.unwrap_or(0)),
+            list: self.around.list,
             whiteouts: self.whiteouts.into(),
             hard_links: !self.no_hard_links,
             rules: RulesFrom { files: self.rules, lines: self.rule },

@@ -18,12 +18,19 @@ pub(super) struct SquashfsArgs {
     /// Store inodes, directories and tables without compression
     #[arg(long)]
     plain_metadata: bool,
+
+    /// Do not pad the image to a multiple of 4K
+    ///
+    /// Block devices and some readers need the padding.
+    #[arg(long)]
+    no_pad: bool,
 }
 
 impl SquashfsArgs {
     /// Returns the name of an option that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
-        let options = [(self.no_export, "--no-export"), (self.plain_metadata, "--plain-metadata")];
+        let options =
+            [(self.no_export, "--no-export"), (self.plain_metadata, "--plain-metadata"), (self.no_pad, "--no-pad")];
         options.iter().find(|(given, _)| *given).map(|(_, name)| *name)
     }
 
@@ -46,7 +53,7 @@ impl SquashfsArgs {
                 Some(Fragments::Tails) => squashfs::Fragments::Tails,
                 None => all.fragments,
             };
-            (all.export, all.plain_metadata) = (!self.no_export, self.plain_metadata);
+            (all.export, all.plain_metadata, all.pad) = (!self.no_export, self.plain_metadata, !self.no_pad);
         }))
     }
 }

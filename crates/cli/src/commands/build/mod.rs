@@ -1,6 +1,7 @@
 //! `packfs build`.
 
 mod dry;
+mod listed;
 mod report;
 
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +16,7 @@ use packfs_image::erofs::{Feature, Kernel};
 use packfs_image::name::display;
 use packfs_image::rules::{Matches, Rules};
 use packfs_image::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
-use packfs_image::tree::TimeChange;
+use packfs_image::tree::{Ino, ROOT, Time, TimeChange};
 use packfs_image::{AnyImage, Error, OpenOptions, Plan, Tree, Warning, WarningKind, Warnings};
 
 use self::report::Report;
@@ -176,6 +177,10 @@ pub(super) fn fill<'p>(
     });
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(plan.strict);
+    if let Some(implied) = plan.implied {
+        tree.implied = Some(implied);
+        tree.set_meta(ROOT, implied);
+    }
     let mut copies = Copies::default();
     // Data stored while it is listed gets its position then, but an order and cuts require knowing all of it.
     let common = plan.target.common();
@@ -208,6 +213,9 @@ pub(super) fn fill<'p>(
     // Rules see what the sources have, and win over options for all entries.
     let selected = rules.select(&mut tree)?;
     plan.transform.apply(&mut tree)?;
+    if plan.clip_times && matches!(plan.target, AnyOptions::Squashfs(_)) {
+        clip_times(&mut tree);
+    }
     let ranks = selected.apply(&mut tree);
     notes.matches = selected.matches().to_vec();
     if let Some((old, below)) = &plan.append {
@@ -228,7 +236,21 @@ pub(super) fn fill<'p>(
     let mut order = sort.map(|sort| data_order(&mut tree, &sort)).transpose()?.unwrap_or_default();
     order.extend(ranks);
     hot.map_or(Ok(()), |hot| hot.mark(&mut tree))?;
+    if let Some(file) = &plan.list {
+        listed::write(&tree, file)?;
+    }
     Ok(Plan { tree, order })
+}
+
+/// Moves times outside of what SquashFS holds to its ends.
+fn clip_times(tree: &mut Tree) {
+    for number in 0..tree.len() {
+        let inode = tree.inode_mut(Ino(u32::try_from(number).expect("inodes are numbered in 32 bits")));
+        let secs = inode.mtime.secs.clamp(0, u32::MAX.into());
+        if secs != inode.mtime.secs {
+            inode.mtime = Time { secs, nanos: 0 };
+        }
+    }
 }
 
 /// Returns the path of the output below a source directory, if it lies there.
@@ -254,7 +276,8 @@ fn place(error: &Error) -> String {
 
 fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {
     dir::Options::default().set(|all| {
-        (all.threads, all.one_file_system, all.on_error) = (plan.threads, plan.one_file_system, plan.on_error);
+        (all.threads, all.on_error) = (plan.threads, plan.on_error);
+        (all.one_file_system, all.no_mount_points) = (plan.one_file_system, plan.no_mount_points);
         (all.exclude, all.xattrs) = (plan.exclude.clone(), !plan.transform.drop_xattrs);
         all.progress = Some(Arc::clone(progress));
     })

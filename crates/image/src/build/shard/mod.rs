@@ -103,6 +103,9 @@ pub(super) fn check(options: &Options, shards: Shards) -> Result<()> {
     if options.index.is_some() || options.reuse.is_some() {
         return refuse("an image in shards can neither reuse another one nor have an index");
     }
+    if options.prefix.is_some() {
+        return refuse("nothing can be put in front of an image in shards");
+    }
     if !options.recipes.is_empty() {
         return refuse("files of an image in shards cannot have codecs or cluster sizes of their own");
     }

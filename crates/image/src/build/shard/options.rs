@@ -26,7 +26,7 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
                 squashfs::Fragments::Small => 1,
                 squashfs::Fragments::Tails => 2,
             });
-            to.u8(u8::from(options.export) | u8::from(options.plain_metadata) << 1);
+            to.u8(u8::from(options.export) | u8::from(options.plain_metadata) << 1 | u8::from(!options.pad) << 2);
         }
         AnyOptions::Erofs(options) => {
             to.u32(options.cluster_size);
@@ -61,9 +61,9 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
                 1 => squashfs::Fragments::Small,
                 _ => squashfs::Fragments::Tails,
             };
-            let (export, plain_metadata) = (flags & 1 != 0, flags & 2 != 0);
+            let (export, plain_metadata, pad) = (flags & 1 != 0, flags & 2 != 0, flags & 4 == 0);
             let build = squashfs::Options::default().build;
-            AnyOptions::Squashfs(squashfs::Options { build, block_size, fragments, export, plain_metadata })
+            AnyOptions::Squashfs(squashfs::Options { build, block_size, fragments, export, plain_metadata, pad })
         }
         1 => {
             let (cluster_size, block_size, features) = (from.u32()?, from.u32()?, from.u32()?);

@@ -38,6 +38,8 @@ pub struct Options {
     pub threads: usize,
     /// True to stay on one file system: mount points become empty directories.
     pub one_file_system: bool,
+    /// True to leave out mount points as well.
+    pub no_mount_points: bool,
     /// Entries to leave out.
     pub exclude: Exclude,
     /// True to read extended attributes. All that the system shows are taken; a format that cannot
@@ -57,6 +59,7 @@ impl Default for Options {
         Options {
             threads: packfs_blocks::pipeline::cores(),
             one_file_system: false,
+            no_mount_points: false,
             exclude: Exclude::default(),
             xattrs: true,
             on_error: OnError::Stop,
@@ -242,9 +245,13 @@ impl<'s> Scan<'s> {
     }
 
     fn place_dir(&mut self, dir: Ino, record: u32, name: &[u8], stat: &Stat, xattrs: XattrSet) -> Result<()> {
+        let stays = !self.options.one_file_system || stat.st_dev == self.device;
+        if !stays && self.options.no_mount_points {
+            return Ok(());
+        }
         let meta = meta(self.tree, stat, xattrs);
         let ino = self.tree.add(dir, name, meta, Kind::Dir(BTreeMap::new()), Conflict::Replace)?;
-        if !self.options.one_file_system || stat.st_dev == self.device {
+        if stays {
             let record = self.records.add_dir(record, name)?;
             self.waiting.push_back(Job { ino, record, names: None });
         }

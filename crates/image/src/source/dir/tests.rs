@@ -272,7 +272,9 @@ fn other_file_systems_are_not_entered_on_request() {
         return;
     }
     let options = Options { one_file_system: true, on_error: OnError::Skip, ..Options::default() };
-    let tree = scan(Path::new("/proc/sys/fs"), options).unwrap();
+    let tree = scan(Path::new("/proc/sys/fs"), options.clone()).unwrap();
     let at = tree.lookup(b"binfmt_misc").unwrap();
     assert_eq!(tree.entries(at).count(), 0);
+    let tree = scan(Path::new("/proc/sys/fs"), Options { no_mount_points: true, ..options }).unwrap();
+    assert_eq!(tree.lookup(b"binfmt_misc"), None);
 }

@@ -61,6 +61,8 @@ pub struct Options {
     pub export: bool,
     /// True to leave inodes, directories and tables uncompressed.
     pub plain_metadata: bool,
+    /// True to pad the image to a multiple of 4 KiB, which some block devices and readers need.
+    pub pad: bool,
 }
 
 impl Default for Options {
@@ -71,6 +73,7 @@ impl Default for Options {
             fragments: Fragments::default(),
             export: true,
             plain_metadata: false,
+            pad: true,
         }
     }
 }
@@ -215,7 +218,7 @@ impl Format for Builder<'_> {
         let layout = Layout::of(tree);
         let metadata = Metadata { tools, options: self.options, tree, data: &data, layout: &layout };
         let tables = metadata.write(data.pos)?;
-        let padded_bytes = tables.end.next_multiple_of(PADDING);
+        let padded_bytes = tables.end.next_multiple_of(if self.options.pad { PADDING } else { 1 });
         let padding = vec![0; usize::try_from(padded_bytes - tables.end).expect("less than a page")];
         self.write_at(tools, &padding, tables.end)?;
         self.write_head(tools, census, &data, &tables)?;

@@ -1,0 +1,95 @@
+//! Options of `packfs build` for what surrounds the sources: directories that none of them describes, mount points, the
+//! bytes in front of the image, and the list of what is packed.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use packfs_image::name::display;
+use packfs_image::tree::{Meta, Time, XattrId};
+
+use crate::args::value;
+use crate::output::failure::Usage;
+
+#[derive(Debug, Default, Args)]
+pub(super) struct AroundArgs {
+    /// Attributes of directories that no source describes [default: 0755,0:0]
+    ///
+    /// An octal mode, USER:GROUP and perhaps a time, as in 0711,root:adm,now. Archives and pack lists often name files
+    /// without the directories that lead to them; the root is one of these, too.
+    #[arg(help_heading = "Contents", long, value_name = "MODE,OWNER[,T]", value_parser = implied)]
+    implied_dirs: Option<(u16, u32, u32, Option<Time>)>,
+
+    /// Move times that the format cannot hold to the nearest one that it can
+    ///
+    /// SquashFS stores 1970 to 2106. Without this option such a time is an error.
+    #[arg(help_heading = "Contents", long)]
+    pub(super) clip_times: bool,
+
+    /// With --one-file-system, leave out mount points, too
+    #[arg(help_heading = "Contents", long, requires = "one_file_system")]
+    pub(super) no_mount_points: bool,
+
+    /// Put FILE in front of the image
+    ///
+    /// For programs that mount what is appended to them. The image begins where FILE ends, or at --offset, up to which
+    /// FILE is taken. FILE may be the output.
+    #[arg(help_heading = "Layout of the image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) prefix: Option<PathBuf>,
+
+    /// Print the path of each entry that is packed, to standard output or FILE
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "-",
+        conflicts_with = "dry_run",
+        value_hint = ValueHint::FilePath
+    )]
+    pub(super) list: Option<PathBuf>,
+}
+
+impl AroundArgs {
+    /// Returns the attributes of directories that no source describes; `time` is that of entries without one.
+    pub(super) fn implied(&self, time: i64) -> Option<Meta> {
+        let (mode, uid, gid, own) = self.implied_dirs?;
+        Some(Meta { mode, uid, gid, mtime: own.unwrap_or(Time { secs: time, nanos: 0 }), xattrs: XattrId::NONE })
+    }
+
+    /// Returns the offset of an image without one: the length of what is in front of it.
+    pub(super) fn offset(&self) -> Result<Option<u64>, Usage> {
+        let length = |path: &Path| match path.metadata() {
+            Ok(found) if found.is_file() => Ok(found.len()),
+            Ok(_) => Err("not a regular file; --offset says how much of it to take".to_owned()),
+            Err(error) => Err(format!("cannot read: {error}")),
+        };
+        let length = self.prefix.as_deref().map(length).transpose();
+        length.map_err(|why| {
+            Usage(format!("--prefix {}: {why}", display(self.prefix.as_deref().unwrap_or(Path::new("")))))
+        })
+    }
+}
+
+fn implied(text: &str) -> Result<(u16, u32, u32, Option<Time>), String> {
+    const ACCEPTED: &str = "expected MODE,USER:GROUP or MODE,USER:GROUP,TIME, as in 0711,root:adm,now";
+    let mut parts = text.splitn(3, ',');
+    let mode = parts.next().and_then(|mode| u16::from_str_radix(mode, 8).ok()).filter(|mode| *mode <= 0o7777);
+    let owner = parts.next().ok_or(ACCEPTED).and_then(|owner| owner.split_once(':').ok_or(ACCEPTED))?;
+    let time = parts.next().map(value::time).transpose()?;
+    Ok((mode.ok_or(ACCEPTED)?, value::user(owner.0)?, value::group(owner.1)?, time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_of_implied_directories_are_read() {
+        let time = Time { secs: 7, nanos: 0 };
+        assert_eq!(implied("0711,0:5"), Ok((0o711, 0, 5, None)));
+        assert_eq!(implied("1777,root:6,7"), Ok((0o1777, 0, 6, Some(time))));
+        for wrong in ["", "0755", "0755,0", "8,0:0", "10000,0:0", "0755,0:0,x", "0755,:"] {
+            assert!(implied(wrong).is_err(), "{wrong}");
+        }
+    }
+}
