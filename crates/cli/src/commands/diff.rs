@@ -84,7 +84,7 @@ fn differences(args: &Diff, progress: &Arc<Progress>, found: &mut dyn FnMut(Diff
 /// One side of the comparison. An image is used directly, since it knows the resolution of its times.
 enum Side {
     Image(AnyImage),
-    Tree(Tree),
+    Tree(Box<Tree>),
 }
 
 impl Side {
@@ -92,7 +92,8 @@ impl Side {
         if sources::is_image(path) {
             return Ok(Side::Image(open::path(path, args.effort.memory() / 2, &args.remote)?));
         }
-        Ok(Side::Tree(sources::tree(&[path], args.strict, &args.remote, args.effort.threads(), progress)?))
+        let tree = sources::tree(&[path], args.strict, &args.remote, args.effort.threads(), progress)?;
+        Ok(Side::Tree(Box::new(tree)))
     }
 
     fn warnings(self) -> Warnings {

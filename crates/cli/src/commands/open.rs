@@ -46,7 +46,7 @@ pub(super) fn in_order(arg: &ImageArg, memory: u64) -> Result<AnyImage> {
 }
 
 /// Opens an image by its path or address alone.
-pub(super) fn path(path: &Path, cache_bytes: u64, remote: &RemoteArgs) -> Result<AnyImage> {
+pub(crate) fn path(path: &Path, cache_bytes: u64, remote: &RemoteArgs) -> Result<AnyImage> {
     let options = OpenOptions::default().set(|all| (all.cache_bytes, all.name) = (cache_bytes, remote::shown(path)));
     AnyImage::open(bytes(path, 0, remote)?, options)
         .map_err(|error| instead(error, path, 0))

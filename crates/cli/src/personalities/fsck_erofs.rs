@@ -28,23 +28,26 @@ pub(super) static TABLE: &[Opt] = &[
     value(&["--offset"], Same("--offset")),
     value(&["--nid"], Refused("packfs takes paths: --path")),
     value(&["--path"], Same("a path, with --strip-components")),
-    flag(&["--no-sbcrc"], Refused("a wrong checksum is damage")),
+    flag(&["--no-sbcrc"], Ignored("a wrong checksum stays damage; other images are read as without it")),
     flag(&["--xattr-inode-digest"], Refused("packfs does not know these digests")),
     flag(&["--xattrs"], Same("no --no-xattrs")),
     flag(&["--no-xattrs"], Same("--no-xattrs")),
     flag(&["-a", "-A", "-y"], Ignored("it means nothing to fsck.erofs, either")),
-    flag(&["--force"], Ignored("packfs extracts into the root if it is told to")),
+    flag(&["--force"], Same("packfs extracts into the root if it is told to")),
     flag(&["--overwrite"], Same("--force")),
     flag(&["--preserve", "--preserve-owner"], Same("no --no-owner")),
     flag(&["--no-preserve-owner"], Same("--no-owner")),
-    flag(&["--preserve-perms"], Ignored("it is the default")),
-    flag(&["--no-preserve-perms", "--no-preserve"], Refused("use packfs extract --mode, which sets permissions")),
+    flag(&["--preserve-perms"], Same("the default")),
+    flag(&["--no-preserve"], Same("--no-owner, and as --no-preserve-perms")),
+    flag(&["--no-preserve-perms"], Same("--mode, without what the umask takes away")),
 ];
 
 /// Translates a command line.
 pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     let (mut plain, mut out, mut extract, mut path) = (Vec::new(), Vec::new(), None, None);
     let (mut xattrs, mut offset, mut options) = (false, 0, Vec::<OsString>::new());
+    // An option that is for extraction.
+    let mut extraction = None;
     for word in getopt(TABLE, args)? {
         let (name, value) = match word {
             Word::Plain(word) => {
@@ -69,17 +72,35 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
             "--path" => path = Some(value),
             "--xattrs" => xattrs = true,
             "--no-xattrs" => xattrs = false,
-            "--overwrite" => options.push("--force".into()),
-            "--preserve" => options.retain(|option| option != "--no-owner"),
-            _ => options.push("--no-owner".into()),
+            "--force" => extraction = Some("--force"),
+            "--overwrite" => {
+                options.push("--force".into());
+                extraction = Some("--overwrite");
+            }
+            "--preserve" | "--preserve-perms" => {
+                if name == "--preserve" {
+                    options.retain(|option| option != "--no-owner");
+                } else {
+                    options.retain(|option| !option.as_encoded_bytes().starts_with(b"--mode="));
+                }
+                extraction = Some("--[no-]preserve[-owner/-perms]");
+            }
+            _ => {
+                options.extend((name != "--no-preserve-perms").then(|| "--no-owner".into()));
+                options.extend((name != "--no-preserve-owner").then(without_umask).flatten());
+                extraction = Some("--[no-]preserve[-owner/-perms]");
+            }
         }
     }
     let [image] = &plain[..] else { return Err("expected: fsck.erofs [OPTIONS] IMAGE".into()) };
     is_erofs(Path::new(image), offset)?;
     let mut line: Vec<OsString> = Vec::new();
     match extract {
-        None if path.is_some() => {
+        None if path.as_ref().is_some_and(|path| path != "/") => {
             return Err("--path: packfs checks whole images; with --extract=DIR it takes a path".into());
+        }
+        None if extraction.is_some() => {
+            return Err(format!("{} must be used together with --extract=DIR", extraction.unwrap_or_default()));
         }
         None => line.push("check".into()),
         Some(dir) => {
@@ -99,6 +120,20 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     line.extend(["--".into(), image.clone()]);
     line.extend(path.filter(|path| path != "/"));
     Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+}
+
+/// Returns the option that takes away from the permissions of entries what the umask takes away from those of new files.
+fn without_umask() -> Option<OsString> {
+    let mask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(mask);
+    let of = |(class, shift): (char, u32)| {
+        let bits = mask.as_raw_mode() >> shift;
+        let names: String =
+            [(4, 'r'), (2, 'w'), (1, 'x')].iter().filter(|(bit, _)| bits & bit != 0).map(|bit| bit.1).collect();
+        (!names.is_empty()).then(|| format!("{class}-{names}"))
+    };
+    let changes: Vec<String> = [('u', 6), ('g', 3), ('o', 0)].into_iter().filter_map(of).collect();
+    (!changes.is_empty()).then(|| format!("--mode={}", changes.join(",")).into())
 }
 
 /// Fails for anything but an EROFS image, as callers expect who try one format after the other.

@@ -1,24 +1,30 @@
 //! sqfsdiff of squashfs-tools-ng: its command lines become those of `packfs diff`, whose differences are printed in its
 //! lines.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use packfs_image::AnyImage;
 use packfs_image::diff::{Aspect, Difference};
+use packfs_image::sink::Walk;
 
 use super::options::Does::{Refused, Same};
 use super::options::{Opt, Word, flag, getopt, value};
 use super::{NG_VERSION, Show, Todo, version};
-use crate::args::Command;
-use crate::commands::diff;
+use crate::args::{Command, Diff};
+use crate::commands::{diff, open};
 use crate::output::failure::Usage;
 use crate::output::{self, say};
 
+/// Bytes of directories kept decoded.
+const CACHE: u64 = 4 << 20;
 /// Exit status if there are differences.
 const DIFFERENT: u8 = 1;
 /// Exit status if the images cannot be compared.
-const PROBLEM: u8 = 2;
+pub(super) const PROBLEM: u8 = 2;
 
 pub(super) static TABLE: &[Opt] = &[
     value(&["--old", "-a"], Same("the first source")),
@@ -77,6 +83,8 @@ impl Show for Lines {
         let Command::Diff(args) = command else { return Err(Usage("another command".into()).into()) };
         let mut out = output::stdout()?;
         let (mut status, mut last) = (0, Vec::new());
+        let (mut first, mut second) = (Side::new(&args.a, &args), Side::new(&args.b, &args));
+        let mut below = Ok(());
         let compared = diff::each(&args, &mut |difference| {
             let line = line(&difference);
             // A size and the content are one difference to it.
@@ -85,15 +93,47 @@ impl Show for Lines {
                 let _ = out.write_all(&line);
             }
             last = line;
+            if difference.aspect == Aspect::Entry && below.is_ok() {
+                let (side, mark) = if difference.second.is_none() { (&mut first, b"< ") } else { (&mut second, b"> ") };
+                below = side.below(&difference.path, mark, &mut out);
+            }
         });
         out.flush()?;
-        Ok(match compared {
-            Ok(_) => status,
+        Ok(match compared.and(below) {
+            Ok(()) => status,
             Err(error) => {
                 say(format_args!("sqfsdiff: {error:#}"));
                 PROBLEM
             }
         })
+    }
+}
+
+/// One of the two images, opened when entries of it that the other lacks are to be listed.
+struct Side<'a> {
+    path: &'a Path,
+    args: &'a Diff,
+    opened: Option<AnyImage>,
+}
+
+impl<'a> Side<'a> {
+    fn new(path: &'a Path, args: &'a Diff) -> Self {
+        Side { path, args, opened: None }
+    }
+
+    /// Prints what is in a directory that only this image has.
+    fn below(&mut self, dir: &[u8], mark: &[u8], out: &mut impl Write) -> Result<()> {
+        let opened = match &mut self.opened {
+            Some(opened) => opened,
+            none => none.insert(open::path(self.path, CACHE, &self.args.remote)?),
+        };
+        let mut walk = Walk::new(opened.image(), &[PathBuf::from(OsStr::from_bytes(dir))])?;
+        while let Some(visit) = walk.step()? {
+            if visit.path.len() > dir.len() {
+                out.write_all(&[mark, visit.path, b"\n"].concat())?;
+            }
+        }
+        Ok(())
     }
 }
 

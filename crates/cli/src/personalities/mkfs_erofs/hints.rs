@@ -2,7 +2,11 @@
 //! first line that matches a file counts.
 
 use super::compressor::{Codec, Linux};
+use crate::output::say;
 use crate::personalities::rules::{lines, word};
+
+/// Of this the size of a cluster is a multiple, whatever the block.
+const BLOCK_MIN: u64 = 512;
 
 /// A line of a file of hints.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +37,14 @@ impl Hints {
             [size, compressor, pattern] => (size, compressor, pattern),
             _ => return Err("expected: SIZE [COMPRESSOR] PATTERN".into()),
         };
-        let size = size.parse().map_err(|_| format!("{size}: expected the size of a cluster in bytes"))?;
+        let size: u64 = size.parse().map_err(|_| format!("{size}: expected the size of a cluster in bytes"))?;
         let compressor =
             compressor.parse().map_err(|_| format!("{compressor}: expected the number of a compressor"))?;
+        // As mkfs.erofs does with a warning, too.
+        if !size.is_multiple_of(BLOCK_MIN) {
+            say(format_args!("mkfs.erofs: --compress-hints: {size} is no size of clusters: left out"));
+            return Ok(());
+        }
         self.0.push(Hint { size, compressor, test: word("regex", pattern)? });
         Ok(())
     }
@@ -78,7 +87,7 @@ mod tests {
     #[test]
     fn hints_become_rules() {
         let mut hints = Hints::default();
-        for line in ["0 \\.jpg$", "65536 0 ^usr/", "4096 x", "8192 1 y"] {
+        for line in ["0 \\.jpg$", "65536 0 ^usr/", "4096 x", "8192 1 y", "1048577 z"] {
             hints.take(line).unwrap();
         }
         let codecs = [("lz4".to_owned(), None), ("zstd:3".to_owned(), Some((6, 10)))];

@@ -172,6 +172,12 @@ impl Asked {
             let codec = codec.as_ref().map_or(String::new(), |(codec, _)| format!(",{codec}"));
             line.push(format!("--metabox={size}{codec}").into());
         }
+        if self.tar {
+            // Hard links and labels of archives stay; directories that it lacks have attributes of their own.
+            self.out.retain(|word| word != "--no-hard-links");
+            self.labels.clear();
+            line.push("--implied-dirs=0777,0:0".into());
+        }
         line.append(&mut self.out);
         let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
         if self.owner != (None, None) {
@@ -188,13 +194,17 @@ impl Asked {
         // mkfs.erofs does not ask which Linux is to read the image, so the oldest that can is meant.
         let wide = (self.extended.has("48bit") || self.extended.has("dot-omitted")).then_some((6, 15));
         let wide = wide.max(self.metabox.is_some().then_some((6, 17)));
+        let prefixes = self.out.iter().any(|word| word == "--xattr-prefix");
+        let wide = wide.max(prefixes.then_some((6, 4)));
+        let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));
         let Some((codec, kernel)) = self.codecs.first() else {
             let codec = (!fast).then(|| "--codec=none".to_owned());
-            let kernel = wide.map(|(major, minor)| format!("--target-kernel={major}.{minor}"));
+            // Blocks of less than a page.
+            let kernel =
+                wide.max(small.then_some((6, 4))).map(|(major, minor)| format!("--target-kernel={major}.{minor}"));
             return [codec, kernel].into_iter().flatten().map(Into::into).collect();
         };
         let cluster = self.cluster.as_deref().or((!fast).then_some(CLUSTER));
-        let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));
         let needs = [*kernel, self.hints.kernel(&self.codecs), small.then_some((6, 8)), wide];
         let kernel = needs.into_iter().flatten().max();
         let words = [
@@ -267,7 +277,9 @@ mod tests {
             ("--tar=f --aufs=no IMG", String::new()),
             (
                 "--tar=f --mkfs-time -T0 --sort=none -zzstd,level=3 IMG",
-                format!("--codec=zstd:3 --block-size=4K --target-kernel=6.10 --image-time=0 {plain} -"),
+                format!(
+                    "--codec=zstd:3 --block-size=4K --target-kernel=6.10 --image-time=0 {plain} --implied-dirs=0777,0:0 -"
+                ),
             ),
             (
                 "-m4096:zstd,level=9 --zD -zlz4 -x 5 IMG root",
@@ -287,6 +299,10 @@ mod tests {
                     "--codec=lz4 --block-size=4K --target-kernel=6.15 --image-time=now --fragment-cluster=65536 \
                      --features=fragments,dot-omitted,^compressed-dirs,{OFF} root"
                 ),
+            ),
+            (
+                "-b1024 IMG root",
+                format!("--codec=none --target-kernel=6.4 --image-time=now {none} --fs-block=1024 root"),
             ),
             ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --owner=0:5 root")),
         ] {

@@ -130,6 +130,19 @@ fn below(path: &Path, sources: &[Source]) -> Option<PathBuf> {
     })
 }
 
+/// Namespaces of extended attributes that an image can hold.
+pub(in crate::personalities) const NAMESPACES: [&str; 3] = ["user.", "trusted.", "security."];
+
+/// Translates a regular expression that names the extended attributes to keep, if it is a namespace: returns the globs of
+/// the others.
+pub(in crate::personalities) fn other_xattrs(expression: &str) -> Result<Vec<String>, String> {
+    let wanted = expression.strip_prefix('^').map(|name| name.replace("\\.", "."));
+    match wanted.filter(|wanted| NAMESPACES.contains(&wanted.as_str())) {
+        Some(wanted) => Ok(NAMESPACES.iter().filter(|name| **name != wanted).map(|name| format!("{name}*")).collect()),
+        None => Err("packfs takes only ^user. ^trusted. and ^security.".into()),
+    }
+}
+
 /// Translates a regular expression for names of extended attributes, if it is a prefix.
 pub(in crate::personalities) fn xattr(expression: &str) -> Result<String, String> {
     let plain = |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));

@@ -6,6 +6,7 @@
 mod actions;
 mod codec;
 pub(super) mod exclude;
+mod pseudo;
 mod table;
 
 use std::ffi::{OsStr, OsString};
@@ -19,11 +20,13 @@ use self::codec::Compressor;
 use self::exclude::{Excluded, Patterns, Source};
 pub(super) use self::table::TABLE;
 use super::Todo;
+use super::date;
 use super::options::{Word, words};
 use super::paths::safe;
 use super::rules;
 use crate::args::value;
 use crate::output::failure::Manner;
+use crate::resources;
 
 /// Version whose options these are: callers decide by it what they may ask for.
 const VERSION: &str = "4.7.5";
@@ -49,9 +52,17 @@ struct Asked {
     keep_as_directory: bool,
     no_strip: bool,
     no_append: bool,
+    /// True for sqfstar's own option that replaces an image.
+    replaces: bool,
+    /// Attributes of directories that an archive lacks.
+    implied: Implied,
+    /// The same for pseudo definitions, as the value of `--implied-dirs`.
+    pseudo_dir: Option<String>,
     /// Directory for what the old image has.
     root_becomes: Option<String>,
     stop: bool,
+    /// True if the time of the image is the newest in it.
+    newest: bool,
     /// True if the time of the image is not that of the run.
     repeatable: bool,
     owner: (Option<u32>, Option<u32>),
@@ -62,11 +73,22 @@ struct Asked {
     print: Option<&'static str>,
 }
 
+/// Attributes of directories that an archive lacks, where they are not the usual ones.
+#[derive(Debug, Default)]
+struct Implied {
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+}
+
 /// Translates a command line of mksquashfs.
 pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<Todo, String> {
     let asked = Asked::read(args)?;
     if let Some(todo) = asked.printed("mksquashfs") {
         return Ok(todo);
+    }
+    if asked.replaces {
+        return Err("-force: an option of sqfstar; -noappend replaces an image".into());
     }
     let mut plain = asked.plain.clone();
     let (Some(image), false) = (plain.pop(), plain.is_empty()) else {
@@ -123,21 +145,37 @@ impl Asked {
             "-keep-as-directory" => self.keep_as_directory = true,
             "-exports" => self.exports = true,
             "-xattrs" => {}
-            "-repro" => self.repeatable = true,
+            "-repro" => (self.repeatable, self.newest) = (true, true),
             "-repro-time" => {
                 self.repeatable = true;
-                self.add("--time", &text()?);
+                self.add("--time", &time(name, &text()?)?.to_string());
             }
             "-mkfs-time" => {
                 self.repeatable = true;
-                if value != "inode" {
-                    self.add("--image-time", &text()?);
+                self.newest = value == "inode";
+                if !self.newest {
+                    self.add("--image-time", &time(name, &text()?)?.to_string());
                 }
             }
-            "-root-time" => {
-                let time = value::time(&text()?).map_err(|why| format!("{name}: {why}"))?;
-                self.add("--add", &format!("time / {}", time.secs));
+            "-inode-time" => self.add("--time", &time(name, &text()?)?.to_string()),
+            "-root-time" => self.add("--add", &format!("time / {}", time(name, &text()?)?)),
+            "-default-mode" => match u32::from_str_radix(&text()?, 8) {
+                Ok(mode) if mode <= 0o7777 => self.implied.mode = Some(mode),
+                _ => return Err(format!("{name} {}: packfs takes an octal mode", text()?)),
+            },
+            "-default-uid" => self.implied.uid = Some(value::user(&text()?)?),
+            "-default-gid" => self.implied.gid = Some(value::group(&text()?)?),
+            "-xattrs-add" => {
+                // Others have no attributes of users.
+                let test = if text()?.starts_with("user.") { "type=file,dir" } else { "all" };
+                self.actions.push(format!("{test} -> {}", rules::word("xattr", &text()?)?));
             }
+            "-xattrs-include" => {
+                let others = exclude::other_xattrs(&text()?)
+                    .map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
+                others.iter().for_each(|glob| self.add("--exclude-xattr", glob));
+            }
+            "-force" => self.replaces = true,
             "-root-uid" => self.add("--add", &format!("owner / {} *", value::user(&text()?)?)),
             "-root-gid" => self.add("--add", &format!("owner / * {}", value::group(&text()?)?)),
             "-all-root" => self.owner = (Some(0), Some(0)),
@@ -145,6 +183,8 @@ impl Asked {
             "-force-gid" => self.owner.1 = Some(value::group(&text()?)?),
             "-force-file-mode" => self.modes.push(of_each(&text()?, 'F')),
             "-force-dir-mode" => self.modes.push(of_each(&text()?, 'D')),
+            "-p" => self.out.extend(["--add".into(), pseudo::definition(&text()?)?.into()]),
+            "-pd" => self.pseudo_dir = Some(pseudo::directory(&text()?).map_err(|why| format!("{name}: {why}"))?),
             "-pf" if value == "-" => self.lists.push("@/dev/stdin".into()),
             "-pf" => self.lists.push([b"@", value.as_bytes()].concat().into_string()),
             "-ef" => self.excluded.read(Path::new(&value))?,
@@ -166,6 +206,7 @@ impl Asked {
             "-noappend" => self.no_append = true,
             "-root-becomes" => self.root_becomes = Some(text()?),
             "-version" => self.print = Some("version"),
+            "-mem-default" => self.print = Some("memory"),
             "-help" | "-help-option" | "-help-section" | "-help-comp" => self.print = Some("help"),
             _ => self.compressor.take(name, text()?)?,
         }
@@ -183,6 +224,7 @@ impl Asked {
                 "{program} version {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
                 env!("CARGO_PKG_VERSION")
             ))),
+            "memory" => Some(Todo::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
             _ => Some(Todo::Help(TABLE)),
         }
     }
@@ -219,7 +261,10 @@ impl Asked {
             false => Vec::new(),
         };
         let (words, dirs) = self.sources(sources, taken)?;
+        let bare = if appended.is_some() { None } else { self.bare_root(&dirs) };
+        line.extend(self.implied_dirs());
         line.extend(words);
+        line.extend(bare.into_iter().flatten());
         line.append(&mut self.lists);
         line.extend(self.excluded.words(&dirs)?);
         let no_xattrs = self.out.iter().any(|word| word == "--no-xattrs");
@@ -235,6 +280,36 @@ impl Asked {
             line.extend(rules.map(|rule| format!("--rule={rule}").into()));
         }
         Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
+    }
+
+    /// Returns lines that give the root attributes of the run, unless it is a directory that is packed.
+    fn bare_root(&self, dirs: &[Source]) -> Option<Vec<OsString>> {
+        let packed = dirs.iter().any(|source| source.place.as_os_str().is_empty());
+        if packed || self.zip || self.listed.is_some() {
+            return None;
+        }
+        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let (uid, gid) = (self.implied.uid.unwrap_or(uid), self.implied.gid.unwrap_or(gid));
+        let mode = self.implied.mode.unwrap_or(if self.no_strip { 0o755 } else { 0o777 });
+        // With the time of the run no two images are the same.
+        let time = now().filter(|_| !self.newest).map(|now| format!("time / {now}"));
+        let lines = [Some(format!("dir / {mode:04o} {uid} {gid}")), time];
+        Some(lines.into_iter().flatten().flat_map(|line| ["--add".into(), line.into()]).collect())
+    }
+
+    /// Returns the option for directories that an archive lacks.
+    fn implied_dirs(&self) -> Option<OsString> {
+        if let Some(pseudo) = &self.pseudo_dir {
+            return Some(format!("--implied-dirs={pseudo}").into());
+        }
+        if !self.tar {
+            return None;
+        }
+        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let Implied { mode, uid: user, gid: group } = self.implied;
+        let (mode, uid, gid) = (mode.unwrap_or(0o755), user.unwrap_or(uid), group.unwrap_or(gid));
+        let time = now().map_or(String::new(), |now| format!(",{now}"));
+        Some(format!("--implied-dirs={mode:04o},{uid}:{gid}{time}").into())
     }
 
     /// Returns the options for owners and modes of all entries.
@@ -261,8 +336,8 @@ impl Asked {
     fn appended(&self, image: &Path) -> Result<Option<Vec<OsString>>, String> {
         let exists = image.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
         if !exists || self.no_append || self.is_sqfstar {
-            return match exists && self.is_sqfstar {
-                true => Err(format!("{}: exists, and sqfstar never appends", display(image))),
+            return match exists && self.is_sqfstar && !self.replaces {
+                true => Err(format!("{}: exists, and sqfstar never appends; -force replaces it", display(image))),
                 false => Ok(None),
             };
         }
@@ -343,6 +418,16 @@ impl Asked {
         let name = path.file_name().ok_or_else(|| format!("{}: has no name", display(source)))?;
         Ok(name.as_bytes().to_vec())
     }
+}
+
+/// Reads a time, as `date` does if nothing else is written.
+fn time(option: &str, text: &str) -> Result<i64, String> {
+    date::seconds(text).map_err(|why| format!("{option} {text}: {why}"))
+}
+
+/// Returns the time of the run; SOURCE_DATE_EPOCH limits it as all times.
+fn now() -> Option<i64> {
+    value::time("now").ok().map(|time| time.secs)
 }
 
 /// Bytes that become a word.

@@ -8,9 +8,18 @@ fn line(todo: Todo) -> String {
     }
 }
 
-/// Translates a command line, without the time of the image.
+/// Translates a command line, without the time of the image, nor the attributes of a root of its own.
 fn translated(text: &str) -> Result<String, String> {
-    mksquashfs(text.split(' ').map(OsString::from).collect()).map(|todo| line(todo).replace("--image-time=now ", ""))
+    let line = mksquashfs(text.split(' ').map(OsString::from).collect()).map(line)?;
+    let line = line.replace("--image-time=now ", "");
+    match line.split_once(" --add dir / 0777 ") {
+        Some((before, root)) => {
+            let (_, after) = root.split_once("--add time / ").unwrap();
+            let rest = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            Ok(format!("{before}{rest}"))
+        }
+        None => Ok(line),
+    }
 }
 
 #[test]
@@ -96,9 +105,10 @@ fn every_option_of_the_table_is_understood() {
             Takes::Nothing => {}
             _ => args.push(match option.names[0] {
                 "-ef" => "Cargo.toml".into(),
+                "-pd" => "d 755 0 0".into(),
                 action if action.ends_with("-action") => "exclude@true".into(),
                 file if file.ends_with("-action-file") => "/dev/null".into(),
-                "-xattrs-exclude" => "^user.".into(),
+                "-xattrs-exclude" | "-xattrs-include" => "^user.".into(),
                 _ => "1".into(),
             }),
         }
@@ -106,7 +116,9 @@ fn every_option_of_the_table_is_understood() {
             Ok(_) => {}
             // Options that need others.
             Err(why) => assert!(
-                ["together with", "gzip has no", "the source is -"].iter().any(|known| why.contains(known)),
+                ["together with", "gzip has no", "the source is -", "an option of sqfstar"]
+                    .iter()
+                    .any(|known| why.contains(known)),
                 "{option:?}: {why}"
             ),
         }

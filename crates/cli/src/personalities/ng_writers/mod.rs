@@ -37,6 +37,7 @@ struct Asked {
     list: Option<PathBuf>,
     dir: Option<PathBuf>,
     owner: (Option<u32>, Option<u32>),
+    defaults: Option<Defaults>,
     exportable: bool,
     no_tails: bool,
     no_skip: bool,
@@ -54,7 +55,11 @@ pub(super) fn tar2sqfs(args: Vec<OsString>) -> Result<Todo, String> {
         return Ok(todo);
     }
     let skip = (!asked.no_skip).then(|| "--on-error=skip".into());
-    asked.build("tar2sqfs [OPTIONS] IMAGE, and an archive on standard input", vec!["-".into()], skip)
+    // Here the option means not to keep them.
+    let time = asked.defaults.as_ref().map_or(0, |defaults| defaults.time);
+    let time = asked.keep_time.then(|| format!("--time={time}").into());
+    let more: Vec<OsString> = skip.into_iter().chain(time).collect();
+    asked.build("tar2sqfs [OPTIONS] IMAGE, and an archive on standard input", vec!["-".into()], more)
 }
 
 /// Translates a command line of gensquashfs.
@@ -96,7 +101,7 @@ impl Asked {
                 Ok(size) if size > 0 && PADDED.is_multiple_of(size) => {}
                 _ => return Err(format!("{name} {}: images are padded to {PADDED} bytes", text()?)),
             },
-            "-d" => check_defaults(text()?)?,
+            "-d" => self.defaults = Some(Defaults::read(text()?).map_err(|why| format!("{name} {why}"))?),
             "--selinux" => self.rules[0] = rules::contexts(name, text()?, Some(UNLABELLED))?,
             "--xattr-file" => self.rules[1] = rules::attributes(name, text()?)?,
             "--sort-file" => self.rules[2] = sort_file::rules(name, text()?)?,
@@ -136,10 +141,12 @@ impl Asked {
                 Ok((OsString::from_vec([b"@", list.as_os_str().as_bytes()].concat()), Vec::new()))
             }
             (None, Some(dir)) => {
-                let (time, xattrs) =
-                    ((!self.keep_time).then_some("--time=0"), (!self.keep_xattrs).then_some("--no-xattrs"));
+                let time = format!("--time={}", self.defaults.as_ref().map_or(0, |defaults| defaults.time));
                 let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
-                let more = time.filter(|_| !epoch).into_iter().chain(xattrs).map(Into::into).collect();
+                let time = (!self.keep_time && !epoch).then(|| time.into());
+                let xattrs = (!self.keep_xattrs).then(|| "--no-xattrs".into());
+                let root = self.defaults.iter().flat_map(Defaults::of_root);
+                let more = time.into_iter().chain(xattrs).chain(root).collect();
                 Ok((safe(dir.as_os_str()), more))
             }
             (None, None) => Err("expected a list (-F FILE) or a directory (-D DIR)".into()),
@@ -167,7 +174,9 @@ impl Asked {
         if !self.exportable && !fast {
             line.push("--no-export".into());
         }
+        line.extend(self.defaults.as_ref().map(|defaults| defaults.implied_dirs().into()));
         line.extend(more);
+        line.extend((usage.starts_with("tar2sqfs") && !fast).then(|| "--clip-times".into()));
         line.append(&mut self.out);
         line.extend(self.rules.iter().flatten().map(|rule| format!("--rule={rule}").into()));
         let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
@@ -179,18 +188,46 @@ impl Asked {
     }
 }
 
-/// Refuses attributes for directories that nothing describes unless they are those of packfs.
-fn check_defaults(text: &str) -> Result<(), String> {
-    let usual = |pair: &str| match pair.split_once('=') {
-        Some(("uid" | "gid" | "mtime", value)) => value == "0",
-        Some(("mode", value)) => u32::from_str_radix(value.trim_start_matches("0o"), 8) == Ok(0o755),
-        _ => false,
-    };
-    match text.split(',').find(|pair| !usual(pair)) {
-        Some(pair) => {
-            Err(format!("-d {pair}: directories that nothing describes are 0755 0 0; pack lists describe them"))
+/// Attributes of what nothing describes.
+#[derive(Debug, PartialEq, Eq)]
+struct Defaults {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    time: u32,
+}
+
+impl Defaults {
+    /// Reads `NAME=VALUE,...`.
+    fn read(text: &str) -> Result<Self, String> {
+        let mut all = Defaults { mode: 0o755, uid: 0, gid: 0, time: 0 };
+        let wrong = |pair: &str| format!("{pair}: expected uid, gid, mode or mtime with a number");
+        for pair in text.split(',') {
+            let (name, value) = pair.split_once('=').ok_or_else(|| wrong(pair))?;
+            let octal = name == "mode";
+            let number = if octal { u32::from_str_radix(value.trim_start_matches("0o"), 8) } else { value.parse() };
+            let number = number.map_err(|_| wrong(pair))?;
+            match name {
+                "uid" => all.uid = number,
+                "gid" => all.gid = number,
+                "mtime" => all.time = number,
+                "mode" if number <= 0o7777 => all.mode = number,
+                _ => return Err(wrong(pair)),
+            }
         }
-        None => Ok(()),
+        Ok(all)
+    }
+
+    fn implied_dirs(&self) -> String {
+        let Defaults { mode, uid, gid, time } = self;
+        format!("--implied-dirs={mode:04o},{uid}:{gid},{time}")
+    }
+
+    /// Returns lines that give them to the root of a packed directory.
+    fn of_root(&self) -> Vec<OsString> {
+        let Defaults { mode, uid, gid, time } = self;
+        let lines = [format!("mode / {mode:04o}"), format!("owner / {uid} {gid}"), format!("time / {time}")];
+        lines.into_iter().flat_map(|line| ["--add".into(), line.into()]).collect()
     }
 }
 
@@ -216,14 +253,18 @@ mod tests {
     fn command_lines_of_callers_are_translated() {
         let begin = "build --output IMG --format=squashfs";
         for (args, made) in [
-            ("-j 4 -c zstd -f IMG", "--codec=zstd --fragments=tails --no-export --on-error=skip --jobs 4 --force -"),
+            (
+                "-j 4 -c zstd -f IMG",
+                "--codec=zstd --fragments=tails --no-export --on-error=skip --clip-times --jobs 4 --force -",
+            ),
             (
                 "--quiet --no-skip --force --exportable -cgzip -Xlevel=6 IMG",
-                "--codec=gzip:6 --fragments=tails --quiet --force -",
+                "--codec=gzip:6 --fragments=tails --clip-times --quiet --force -",
             ),
             (
                 "--compressor gzip -T -x -k -B 4096 -d uid=0,mode=0755 IMG",
-                "--codec=gzip:9 --fragments=small --no-export --on-error=skip --no-xattrs --time 0 -",
+                "--codec=gzip:9 --fragments=small --no-export --implied-dirs=0755,0:0,0 --on-error=skip --time=0 --clip-times \
+                 --no-xattrs -",
             ),
         ] {
             assert_eq!(line(tar2sqfs, args), Ok(format!("{begin} {made}")), "{args}");
@@ -240,7 +281,7 @@ mod tests {
         }
         for (args, why) in [
             ("-r usr IMG", "tar --transform"),
-            ("-d uid=1 IMG", "pack lists"),
+            ("-d uid=x IMG", "expected uid, gid"),
             ("-B 8192 IMG", "padded"),
             ("a b", "expected: tar2sqfs"),
         ] {

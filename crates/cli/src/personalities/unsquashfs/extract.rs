@@ -38,10 +38,6 @@ pub(super) fn run(args: &Extract, how: &How) -> Result<u8> {
     let mut walk = Walk::over(&**image, &extraction.options().select)?;
     let mut out = output::stdout()?;
     let block_size = image.superblock().block_size.into();
-    if !how.quiet {
-        let threads = args.effort.threads().max(1);
-        writeln!(out, "Parallel unsquashfs: Using {}", counted(threads as u64, "processor", "processors"))?;
-    }
     let mut listed = Vec::new();
     let mut rows = Rows::new(image, &how.style);
     if how.lists {
@@ -66,6 +62,8 @@ pub(super) fn run(args: &Extract, how: &How) -> Result<u8> {
         }
     }
     if !how.quiet {
+        let threads = args.effort.threads().max(1);
+        writeln!(out, "Parallel unsquashfs: Using {}", counted(threads as u64, "processor", "processors"))?;
         writeln!(out, "{} inodes ({} blocks) to write\n", count.names, count.blocks)?;
     }
     out.flush()?;

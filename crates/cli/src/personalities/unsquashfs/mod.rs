@@ -14,23 +14,23 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use packfs_image::name::display;
+use packfs_image::tree::Time;
 use packfs_image::{AnyImage, Error};
 
 use self::names::pattern;
 use self::rows::Style;
 pub(super) use self::table::{CAT_TABLE, TABLE};
+use super::date;
 use super::mksquashfs::exclude;
 use super::options::{Opt, Word, leading};
 use super::{Show, Todo};
-use crate::args::{Cat, Command, ImageArg, value};
+use crate::args::{Cat, Command, ImageArg};
 use crate::commands::{self, cat, open};
 use crate::output::failure::Usage;
 use crate::output::say;
 
 /// Version whose options these are: callers decide by it what they may ask for.
 const VERSION: &str = "4.7.5";
-/// Namespaces of extended attributes that an image can hold.
-const NAMESPACES: [&str; 3] = ["user.", "trusted.", "security."];
 const OK: u8 = 0;
 /// Exit status after an error that did not end the program.
 const NOT_FATAL: u8 = 2;
@@ -64,6 +64,8 @@ struct Asked {
     excludes: bool,
     plain_names: bool,
     all_must_match: bool,
+    /// True if every error ends the program.
+    strict: bool,
     dest: Option<OsString>,
     how: How,
     print: Option<&'static str>,
@@ -140,9 +142,9 @@ impl Asked {
             "-match" => (self.all_must_match, self.plain_names) = (true, true),
             "-no-wild" => self.plain_names = true,
             "-all" => {
-                let time = value::time(&text()?).map_err(|why| format!("{name}: {why}"))?;
-                self.how.style.time = Some(time);
-                self.add("--time", &time.secs.to_string());
+                let secs = date::seconds(&text()?).map_err(|why| format!("{name}: {why}"))?;
+                self.how.style.time = Some(Time { secs, nanos: 0 });
+                self.add("--time", &secs.to_string());
             }
             "-cat" => self.job = Job::Cat,
             "-f" => self.how.force = true,
@@ -170,18 +172,17 @@ impl Asked {
                 self.add("--exclude-xattr", &glob);
             }
             "-xattrs-include" => {
-                let text = text()?;
-                let wanted = text.strip_prefix('^').map(|name| name.replace("\\.", "."));
-                match wanted.filter(|wanted| NAMESPACES.contains(&wanted.as_str())) {
-                    Some(wanted) => self.only(&wanted),
-                    None => return Err(format!("{name} {text}: packfs takes only ^user. ^trusted. and ^security.")),
-                }
+                let others = exclude::other_xattrs(&text()?).map_err(|why| format!("{name}: {why}"))?;
+                others.iter().for_each(|glob| self.add("--exclude-xattr", glob));
             }
             "-p" => self.add("--jobs", &text()?),
             "-q" => self.how.quiet = true,
             "-percentage" => self.extract.push("--percentage".into()),
             "-ig" => self.how.ignores_errors = true,
-            "-st" => self.extract.push("--on-error=stop".into()),
+            "-st" => {
+                self.strict = true;
+                self.extract.push("--on-error=stop".into());
+            }
             "-no-exit" => self.how.no_exit_code = true,
             "-v" => self.print = Some("version"),
             _ => self.print = Some("help"),
@@ -196,7 +197,7 @@ impl Asked {
 
     /// Leaves out extended attributes of all other namespaces.
     fn only(&mut self, wanted: &str) {
-        for name in NAMESPACES.iter().filter(|name| **name != wanted) {
+        for name in exclude::NAMESPACES.iter().filter(|name| **name != wanted) {
             self.add("--exclude-xattr", &format!("{name}*"));
         }
     }
@@ -213,6 +214,12 @@ impl Asked {
     }
 
     fn todo(mut self) -> Result<Todo, String> {
+        if self.strict && self.how.no_exit_code {
+            return Err("both -strict-errors and -no-exit-code: all errors are fatal".into());
+        }
+        if self.strict && self.how.ignores_errors {
+            return Err("both -strict-errors and -ignore-errors: all errors are fatal".into());
+        }
         let image = self.plain.remove(0);
         let names = std::mem::take(&mut self.plain);
         if self.excludes {

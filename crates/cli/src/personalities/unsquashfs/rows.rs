@@ -44,8 +44,14 @@ pub(super) fn list(args: &List, style: &Style) -> Result<()> {
     let AnyImage::Squashfs(image) = open::image(&args.image)? else { anyhow::bail!("not a SquashFS image") };
     let mut out = output::stdout()?;
     let mut rows = Rows::new(&image, style);
+    let select = args.select.resolve()?;
+    if !select.may_miss {
+        // A path that selects nothing is noticed before anything is printed.
+        let mut walk = Walk::over(&*image, &select)?;
+        while walk.step()?.is_some() {}
+    }
     rows.root(&mut out)?;
-    let mut walk = Walk::over(&*image, &args.select.resolve()?)?;
+    let mut walk = Walk::over(&*image, &select)?;
     while let Some(visit) = walk.step()? {
         if visit.depth > 0 {
             rows.entry(&mut out, visit.path, visit.nid, &visit.stat)?;

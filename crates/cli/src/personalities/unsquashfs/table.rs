@@ -67,7 +67,7 @@ pub(in crate::personalities) static CAT_TABLE: &[Opt] = &[
     value(&["-mem-percent"], Ignored(SHARE)),
     value(&["-o", "-offset"], Becomes(&["--offset", "{}"])),
     flag(&["-ig", "-ignore-errors"], Same("status 2 if standard output cannot be written")),
-    flag(&["-st", "-strict-errors"], Ignored("sqfscat goes on after a missing file with it, too")),
+    flag(&["-st", "-strict-errors"], Same("it goes on after a missing file; not together with the two around it")),
     flag(&["-no-exit", "-no-exit-code"], Same("status 0 where it would be 2")),
     flag(&["-no-wild", "-no-wildcards"], Same("paths are no globs")),
     flag(&["-r", "-regex"], Refused(NO_REGEX)),
