@@ -13,7 +13,7 @@
 //! | `xz` | xz, lzma | yes (liblzma: fast levels and decoding) |
 //! | `lzo` | lzo | no |
 //! | `snappy` | snappy | no |
-//! | `lz4` | lz4, lz4hc | yes (liblz4) |
+//! | `lz4` | lz4, lz4hc | yes (liblz4: some levels and decoding) |
 //! | `zstd` | zstd | yes (libzstd) |
 //! | `gzip-rust`, `lz4-rust`, `zstd-rust` | the same, decoders only | no |
 //!

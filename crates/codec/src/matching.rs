@@ -3,17 +3,13 @@
 /// Returns the four bytes at `at`, as a little-endian number.
 #[inline(always)]
 pub(crate) fn four_bytes(data: &[u8], at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&data[at..at + 4]);
-    u32::from_le_bytes(bytes)
+    u32::from_le_bytes(data[at..at + 4].try_into().expect("four bytes"))
 }
 
 /// Returns the eight bytes at `at`, as a little-endian number.
 #[inline(always)]
 pub(crate) fn eight_bytes(data: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&data[at..at + 8]);
-    u64::from_le_bytes(bytes)
+    u64::from_le_bytes(data[at..at + 8].try_into().expect("eight bytes"))
 }
 
 /// Returns how many bytes two positions of `data` share, from `known` up to `limit`. Eight bytes are compared at once,

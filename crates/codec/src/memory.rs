@@ -25,6 +25,8 @@ impl Choice {
             // The table, and room for a block that grows by a sixth.
             Settings::Snappy => 64 * KIB + block_len + block_len / 6,
             Settings::Lz4 { .. } => 48 * KIB,
+            #[cfg(feature = "lz4")]
+            Settings::Lz4hc { level: crate::lz4::OPTIMAL.. } => crate::lz4::optimal_memory(block_len),
             Settings::Lz4hc { .. } => 256 * KIB,
             // Sorted positions and sequences of our own parser, in small blocks.
             Settings::Zstd { level: 14.., .. } if block_len <= 128 * KIB => 1536 * KIB + block_len.max(16 * KIB) * 40,
@@ -54,6 +56,8 @@ impl Choice {
             Settings::Zstd { .. } => self.encoder_memory(window) + window + 512 * KIB,
             // zlib decodes beginnings, with a window of its own.
             Settings::Deflate { .. } => self.encoder_memory(window) + 64 * KIB,
+            // Clusters are filled from any length of input.
+            Settings::Lz4hc { .. } => self.encoder_memory(usize::MAX),
             _ => self.encoder_memory(window),
         }
     }

@@ -114,7 +114,28 @@ impl Out<'_> {
             self.len += 1 + literals + 2;
             return Some(());
         }
-        self.literals(&src[anchor..start], len.min(EXTENDED) as u8)?;
+        self.long_sequence(&src[anchor..start], distance, len)
+    }
+
+    /// [`Out::sequence`] for literals that may lie less than [`WIDE`] bytes before the end of `src`.
+    #[allow(clippy::cast_possible_truncation, reason = "a distance has 16 bits")]
+    pub(super) fn sequence_near_end(
+        &mut self,
+        src: &[u8],
+        anchor: usize,
+        start: usize,
+        distance: usize,
+        len: usize,
+    ) -> Option<()> {
+        if anchor + WIDE <= src.len() {
+            return self.sequence(src, anchor, start, distance, len);
+        }
+        self.long_sequence(&src[anchor..start], (distance as u16).to_le_bytes(), len)
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "four bits")]
+    fn long_sequence(&mut self, literals: &[u8], distance: [u8; 2], len: usize) -> Option<()> {
+        self.literals(literals, len.min(EXTENDED) as u8)?;
         self.put(&distance)?;
         self.extend(len)
     }

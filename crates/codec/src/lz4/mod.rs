@@ -4,10 +4,17 @@ mod dense;
 mod emit;
 mod fast;
 mod fill;
+mod matches;
+mod optimal;
 
 use lzzzz::{lz4, lz4_hc};
 
+pub(crate) use optimal::memory as optimal_memory;
+
 use crate::{Decoder, Encoder, Error, Prefix, Result};
+
+/// Level of the dense codec from which on our own encoder is used.
+pub(crate) const OPTIMAL: u8 = 12;
 
 /// The fast encoder: our own where it is better, otherwise the library's, whose tables are thread-local.
 pub(crate) struct Fast {
@@ -34,31 +41,51 @@ impl Encoder for Fast {
     }
 }
 
-/// The dense encoder. Its tables for whole blocks are thread-local.
+/// The dense encoder: our own at the highest level, otherwise the library's, whose tables for whole blocks are
+/// thread-local.
 pub(crate) struct Dense {
     level: i32,
+    /// Our own encoder.
+    optimal: Option<Box<optimal::Optimal>>,
     /// State for filling, made when first used.
     state: Option<dense::State>,
 }
 
 impl Dense {
     pub(crate) fn new(level: u8) -> Self {
-        Dense { level: i32::from(level), state: None }
+        let optimal = (level >= OPTIMAL).then(Box::default);
+        Dense { level: i32::from(level), optimal, state: None }
     }
 }
 
 impl Encoder for Dense {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        if let Some(optimal) = &mut self.optimal {
+            check_len(src)?;
+            return Ok(optimal.compress(src, dst));
+        }
         encode(src, dst, |src, dst| lz4_hc::compress(src, dst, self.level))
     }
 
     fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+        if let Some(optimal) = &mut self.optimal {
+            return Ok(optimal.fill(src, dst));
+        }
         let state = match &mut self.state {
             Some(state) => state,
             none => none.insert(dense::State::new()?),
         };
         Ok(state.fill(src, dst, self.level))
     }
+}
+
+fn check_len(src: &[u8]) -> Result<()> {
+    const MAX_INPUT: usize = 0x7E00_0000;
+    if src.len() > MAX_INPUT {
+        let why = "a block cannot be larger than 2,113,929,216 bytes".to_owned();
+        return Err(Error::Library { codec: "lz4", why });
+    }
+    Ok(())
 }
 
 /// Encodes with a function of the library, which both encoders share. The library takes lengths
@@ -69,13 +96,7 @@ fn encode(
     dst: &mut [u8],
     compress: impl FnOnce(&[u8], &mut [u8]) -> lzzzz::Result<usize>,
 ) -> Result<Option<usize>> {
-    const MAX_INPUT: usize = 0x7E00_0000;
-    if src.len() > MAX_INPUT {
-        return Err(Error::Library {
-            codec: "lz4",
-            why: "a block cannot be larger than 2,113,929,216 bytes".to_owned(),
-        });
-    }
+    check_len(src)?;
     if src.is_empty() {
         return Ok(dst.first_mut().map(|token| {
             *token = 0;

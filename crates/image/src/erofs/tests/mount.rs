@@ -78,7 +78,7 @@ fn small_blocks() {
 
 #[test]
 fn several_codecs_and_cluster_sizes() {
-    let (codecs, clusters) = (["lz4hc:9", "zstd:3", "lzma:1", "deflate:4"], [4096, 32 << 10, 256 << 10]);
+    let (codecs, clusters) = (["lz4hc:12", "zstd:3", "lzma:1", "deflate:4"], [4096, 32 << 10, 256 << 10]);
     let features = matrix::PACKED.into_iter().zip(codecs.iter().cycle());
     let cases = features.map(|(features, codec)| {
         mixing(Options { features, cluster_size: 16 << 10, ..options(codec, 4096) }, &codecs, &clusters)
@@ -91,6 +91,7 @@ fn files_of_many_pieces() {
     let cases = [
         ("lz4", Features::empty(), 64),
         ("lz4", Features::DEDUPE | Features::FRAGMENTS, 64),
+        ("lz4hc:12", Features::FRAGMENTS, 1024),
         ("zstd:1", Features::BITS_48, 128),
         ("zstd:1", Features::BITS_48 | Features::UNALIGNED, 64),
         ("zstd:1", Features::ALL_FRAGMENTS, 1024),
