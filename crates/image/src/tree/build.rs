@@ -118,6 +118,10 @@ impl Tree {
         if matches!(self.inode(target).kind, Kind::Dir(_)) {
             return Err(Error::limit(path_of(name), "a directory cannot be hard-linked"));
         }
+        // What was replaced under its last name has lost its contents.
+        if self.is_gone(target) {
+            return Err(Error::Misuse(format!("`{}`: its link target has no name any more", name.escape_ascii())));
+        }
         let old = self.child(dir, name)?;
         match old {
             Some(old) if old == target => return Ok(()),
@@ -133,6 +137,11 @@ impl Tree {
         }
         self.insert(dir, name, target);
         Ok(())
+    }
+
+    /// Returns true if an inode has lost its last name, and its contents with it.
+    pub(crate) fn is_gone(&self, ino: Ino) -> bool {
+        self.inode(ino).links == 0
     }
 
     /// Removes an entry from its directory (its inode stays if it has other names). Returns false if there is none.
@@ -254,6 +263,16 @@ mod tests {
         tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Replace).unwrap();
         assert!(tree.lookup(b"a/f").is_none());
         assert!(tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).is_err());
+    }
+
+    #[test]
+    fn what_has_no_name_is_not_linked_to() {
+        let mut tree = Tree::default();
+        let old = tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Replace).unwrap();
+        tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, dir(), Conflict::Replace).unwrap();
+        assert!(tree.is_gone(old));
+        let told = tree.link(ROOT, b"b", old, Conflict::Replace).unwrap_err().to_string();
+        assert!(told.contains("`b`: its link target has no name any more") && tree.lookup(b"b").is_none(), "{told}");
     }
 
     #[test]

@@ -174,7 +174,9 @@ impl Scan<'_> {
         let kind = self.kind(input, header)?;
         let is_dir = matches!(kind, MemberKind::Dir);
         let id = (header.id, header.mode & TYPE);
-        let known = self.links.get(&id).copied().filter(|_| header.nlink > 1 && !is_dir);
+        // A later member may have replaced all names so far: then this one is another file.
+        let is_known = |first: &Ino| header.nlink > 1 && !is_dir && !self.tree.is_gone(*first);
+        let known = self.links.get(&id).copied().filter(is_known);
         let excluded = self.options.exclude.covers(path, is_dir);
         if excluded && known.is_none() {
             return Ok(());

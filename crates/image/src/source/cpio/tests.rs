@@ -171,6 +171,11 @@ fn what_follows_an_archive_is_read_too() {
     assert_eq!(tree.warnings.count(WarningKind::BytesAfterArchive), 1);
 }
 
+/// Returns the hash of a file with this data.
+fn want_of(data: &[u8]) -> String {
+    snapshot(&archive(&[file("b", data)]))["b"].hash.clone()
+}
+
 #[test]
 fn names_of_a_file_share_its_data_wherever_it_is() {
     let link = |name, data| Entry { name, mode: 0o100_644, ino: 9, nlink: 3, data };
@@ -184,12 +189,20 @@ fn names_of_a_file_share_its_data_wherever_it_is() {
         let tree = read(&bytes).unwrap();
         let inos = ["a", "b", "c"].map(|name| tree.lookup(name.as_bytes()).unwrap());
         assert!(inos.iter().all(|ino| *ino == inos[0]) && tree.inode(inos[0]).links == 3);
-        let want = snapshot(&archive(&[file("b", b"data")]))["b"].hash.clone();
+        let want = want_of(b"data");
         assert_eq!(snapshot(&bytes)["b"].hash, want);
         // Leaving out the name with the data leaves the data to the others.
         let exclude = Exclude::new(["c"]).unwrap();
         let tree = read_with(&bytes, &Options { exclude, ..options() }).unwrap();
         assert_eq!(snapshot_tree(&tree).unwrap()["b"].hash, want);
+    }
+    // Once its only name so far is another file's, the next name is a file of its own.
+    for other in [file("a", b"other"), Entry { name: "a", mode: 0o040_755, ino: 3, nlink: 2, data: b"" }] {
+        let replaced = archive(&[link("a", bytes), other, link("b", bytes), link("c", b"")]);
+        let snapshot = snapshot(&replaced);
+        assert_eq!([snapshot["b"].kind, snapshot["c"].kind], ['-', '-']);
+        assert_eq!([&snapshot["b"].hash, &snapshot["c"].hash], [&want_of(bytes), &want_of(bytes)]);
+        assert!(snapshot["a"].hash != want_of(bytes) && snapshot["c"].same_as.as_deref() == Some("b"));
     }
     // The same number in another archive is another file.
     let two = [archive(&[link("a", b"1")]), archive(&[link("b", b"2")])].concat();

@@ -187,7 +187,8 @@ impl<'a> Apply<'a> {
     fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::Links, line: u32) -> Result<()> {
         let path = self.describe(path, line)?;
         let Single { meta, kind, id, .. } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
-        if let Some(first) = self.hosted.get(&id).copied() {
+        // A later line may have replaced all names so far.
+        if let Some(first) = self.hosted.get(&id).copied().filter(|first| !self.tree.is_gone(*first)) {
             return self.link_to(&path, first);
         }
         if let Some(ino) = self.add(&path, meta, kind)? {

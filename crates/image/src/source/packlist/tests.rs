@@ -193,6 +193,16 @@ fn lists_replace_existing_entries_and_links_to_them() {
 }
 
 #[test]
+fn a_file_is_added_again_after_its_name_was_replaced() {
+    let dir = place();
+    let tree = scan(dir.path(), "/d/a l hi\nnod /d 0600 0 0 c 1 3\n/b l hi\n/c l hi").unwrap();
+    let found = snapshot_tree(&tree).unwrap();
+    let hi = blake3::hash(b"hi\n").to_hex().to_string();
+    assert_eq!((found["d"].kind, &found["b"].hash, &found["c"].hash), ('c', &hi, &hi));
+    assert_eq!(tree.lookup(b"b"), tree.lookup(b"c"));
+}
+
+#[test]
 fn directories_are_included_whole_or_in_part() {
     let dir = place();
     let names = |text: &str| -> Vec<String> {
