@@ -22,7 +22,7 @@ fn refused(spec: &Spec, options: &Options) -> String {
 #[test]
 fn limits_of_options_are_named() {
     type Change = fn(&mut Options);
-    let cases: [(Change, &str); 20] = [
+    let cases: [(Change, &str); 21] = [
         (|o| o.block_size = 0, "a power of two from 512 to 4K"),
         (|o| o.block_size = 256, "a power of two from 512 to 4K"),
         (|o| o.block_size = 1000, "a power of two from 512 to 4K"),
@@ -45,6 +45,17 @@ fn limits_of_options_are_named() {
                 o.build.recipes.cluster(8192).unwrap();
             },
             "choose a codec, and `store` the other files",
+        ),
+        (
+            |o| {
+                o.target_kernel = "6.18".parse().unwrap();
+                for n in 1..=15 {
+                    o.build.recipes.codec(format!("zstd:{n}").parse().unwrap()).unwrap();
+                    o.build.recipes.cluster(4096 + 4096 * n).unwrap();
+                }
+                o.fragment_cluster = Some(1 << 20);
+            },
+            "codecs with a cluster size each",
         ),
         (|o| o.build.codec = "xz".parse().unwrap(), "xz"),
         (|o| (o.block_size, o.cluster_size) = (512, 257 * 512), "up to 256 blocks, which are 128 KiB"),

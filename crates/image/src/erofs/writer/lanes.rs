@@ -67,7 +67,8 @@ impl Lanes {
             if lane == packings.len() {
                 packings.push(packing(options, choice, cluster)?);
             }
-            Ok(u8::try_from(lane).expect("at most 16 codecs with 16 sizes"))
+            // Files have 16 codecs in 16 sizes at most; the packed inode and the metabox may need more.
+            u8::try_from(lane).map_err(|_| Error::TooMany { what: "codecs with a cluster size each", max: 1 << 8 })
         };
         for row in options.ways_of_files().chunks(1 + options.build.recipes.clusters().len()) {
             table.push(row.iter().map(|way| lane(*way)).collect::<Result<_>>()?);
