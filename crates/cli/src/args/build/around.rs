@@ -36,7 +36,7 @@ pub(super) struct AroundArgs {
     #[arg(help_heading = "Layout of the image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) prefix: Option<PathBuf>,
 
-    /// Print the path of each entry that is packed, to standard output or FILE
+    /// Print the path of each packed entry, to standard output or FILE
     #[arg(
         long,
         value_name = "FILE",
