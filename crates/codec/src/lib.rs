@@ -58,7 +58,7 @@ mod lz4;
 mod lzma;
 #[cfg(feature = "lzo")]
 mod lzo;
-#[cfg(any(feature = "xz", feature = "zstd"))]
+#[cfg(any(feature = "lz4", feature = "xz", feature = "zstd"))]
 mod matching;
 mod rust;
 #[cfg(feature = "snappy")]
