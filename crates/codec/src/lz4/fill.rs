@@ -169,6 +169,7 @@ mod tests {
     use lzzzz::lz4;
     use proptest::prelude::*;
 
+    use super::super::made::letters;
     use super::*;
 
     /// Fills, decodes and compares; then follows the sequences to check that the block ends as the format requires.
@@ -210,16 +211,6 @@ mod tests {
             last = Some(pos);
             pos += MIN_MATCH + length(&mut at, token & 15);
         }
-    }
-
-    fn letters(len: usize, mut seed: u64, count: u8) -> Vec<u8> {
-        let step = |_| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed.to_le_bytes()[3] % count
-        };
-        (0..len).map(step).collect()
     }
 
     #[test]

@@ -4,6 +4,8 @@ mod dense;
 mod emit;
 mod fast;
 mod fill;
+#[cfg(test)]
+mod made;
 mod matches;
 mod optimal;
 

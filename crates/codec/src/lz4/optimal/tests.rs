@@ -4,17 +4,8 @@
 use lzzzz::{lz4, lz4_hc};
 use proptest::prelude::*;
 
+use super::super::made::letters;
 use super::*;
-
-fn letters(len: usize, mut seed: u64, count: u8) -> Vec<u8> {
-    let step = |_| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed.to_le_bytes()[3] % count
-    };
-    (0..len).map(step).collect()
-}
 
 /// Fresh bytes and copies of earlier ones, in turns.
 fn pieces(pieces: &[(usize, usize, usize)], seed: u64, count: u8) -> Vec<u8> {
