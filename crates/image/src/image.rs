@@ -180,17 +180,17 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// Errors that do not concern the image: its file cannot be read, a codec is missing. Damage is not an error.
-    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()>;
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
+        self.check_part(Part::WHOLE, threads, progress, finding)
+    }
 
     /// Does a part of [`Image::check`]. The first part reports findings of all metadata; the data is read in about equal
-    /// parts by its position. Unless an implementation says otherwise, the first part does all.
+    /// parts by its position.
     fn check_part(
         &self,
         part: Part,
         threads: usize,
         progress: &Progress,
         finding: &mut dyn FnMut(Finding),
-    ) -> Result<()> {
-        if part.is_first() { self.check(threads, progress, finding) } else { Ok(()) }
-    }
+    ) -> Result<()>;
 }

@@ -9,7 +9,7 @@ use packfs_dump::set::Content;
 use packfs_image::Finding;
 use packfs_image::image::{Entry, Extent, FileType, Nid, Stat};
 use packfs_image::tree::{Time, XattrSet};
-use packfs_image::{Error, Image, Result};
+use packfs_image::{Error, Image, Part, Result};
 
 const ROOT: Nid = Nid(0);
 const FILE: Nid = Nid(1);
@@ -88,7 +88,7 @@ impl Image for DumpImage {
         2
     }
 
-    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(Finding)) -> Result<()> {
+    fn check_part(&self, _: Part, _: usize, _: &Progress, _: &mut dyn FnMut(Finding)) -> Result<()> {
         Err(Error::Unsupported("checking a dump as an image; its set has a check of its own".into()))
     }
 }

@@ -8,7 +8,7 @@ use packfs_image::image::{Entry, Extent, FileType, Nid, Stat};
 use packfs_image::sink::resolve;
 use packfs_image::stats::Stats;
 use packfs_image::tree::XattrSet;
-use packfs_image::{AnyImage, Finding, Image, diff};
+use packfs_image::{AnyImage, Finding, Image, Part, diff};
 
 use crate::Result;
 use crate::explorer::Model;
@@ -125,8 +125,14 @@ impl Image for Below<'_> {
         self.image.inode_count()
     }
 
-    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> packfs_image::Result<()> {
-        self.image.check(threads, progress, finding)
+    fn check_part(
+        &self,
+        part: Part,
+        threads: usize,
+        progress: &Progress,
+        finding: &mut dyn FnMut(Finding),
+    ) -> packfs_image::Result<()> {
+        self.image.check_part(part, threads, progress, finding)
     }
 }
 

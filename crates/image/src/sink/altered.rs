@@ -78,10 +78,6 @@ impl Image for Altered<'_> {
         self.image.holds_nanoseconds()
     }
 
-    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
-        self.image.check(threads, progress, finding)
-    }
-
     fn check_part(
         &self,
         part: Part,

@@ -7,7 +7,7 @@ use packfs_blocks::Progress;
 
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Time, XattrSet};
-use crate::{Error, Result};
+use crate::{Error, Part, Result};
 
 /// Inodes by number; the root is 0.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl Image for Fake {
         self.inodes.len() as u64
     }
 
-    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(crate::Finding)) -> Result<()> {
+    fn check_part(&self, _: Part, _: usize, _: &Progress, _: &mut dyn FnMut(crate::Finding)) -> Result<()> {
         Ok(())
     }
 }

@@ -274,7 +274,13 @@ mod tests {
         fn inode_count(&self) -> u64 {
             1
         }
-        fn check(&self, _: usize, _: &packfs_blocks::Progress, _: &mut dyn FnMut(crate::Finding)) -> Result<()> {
+        fn check_part(
+            &self,
+            _: crate::Part,
+            _: usize,
+            _: &packfs_blocks::Progress,
+            _: &mut dyn FnMut(crate::Finding),
+        ) -> Result<()> {
             Ok(())
         }
     }

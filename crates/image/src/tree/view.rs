@@ -5,7 +5,7 @@ use packfs_blocks::Progress;
 use super::{Data, Ino, Inode, Kind, ROOT, Tree, XattrSet};
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::source::{Contents, FileReader};
-use crate::{Error, Result};
+use crate::{Error, Part, Result};
 
 /// A view of a tree whose contents can be opened at any time.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +106,7 @@ impl Image for TreeImage<'_> {
     }
 
     /// A tree in memory is valid by construction.
-    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(crate::Finding)) -> Result<()> {
+    fn check_part(&self, _: Part, _: usize, _: &Progress, _: &mut dyn FnMut(crate::Finding)) -> Result<()> {
         Ok(())
     }
 }

@@ -217,10 +217,6 @@ impl Image for Reader {
         true
     }
 
-    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
-        self.check_part(Part::WHOLE, threads, progress, finding)
-    }
-
     fn check_part(
         &self,
         part: Part,
