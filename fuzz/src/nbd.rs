@@ -1,5 +1,5 @@
-//! What a client of the NBD server sends. What it hears is made of the protocol's messages, has bytes of the disk
-//! where it should, and is no longer than what was asked for.
+//! The NBD server reads any bytes of a client. Its answers are messages of the protocol, have bytes of the disk where
+//! they should, and are no longer than the client asked for.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What surrounds the sources of an image: bytes in front of it and behind it, directories that no source describes, mount
-//! points, and the list of what is packed.
+//! Surroundings of an image and its sources: bytes in front of it and behind it, directories that no source describes,
+//! mount points, and the list of packed entries.
 
 mod common;
 

@@ -29,7 +29,7 @@ pub enum Error {
         /// The address.
         address: String,
     },
-    /// What is served cannot be read, or the client cannot be reached.
+    /// The served object cannot be read, or the client cannot be reached.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// An image cannot be read.

@@ -39,7 +39,7 @@ pub(crate) struct Routes {
 #[derive(Debug)]
 struct Placed {
     served: Served,
-    /// What the explorer shows of it, once somebody asked.
+    /// The model that the explorer shows of it, once somebody asked.
     model: Mutex<Option<Arc<Vec<u8>>>>,
 }
 

@@ -100,7 +100,7 @@ fn request(command: u16, flags: u16, offset: u64, len: u32) -> Vec<u8> {
     [head, cookie.to_be_bytes().to_vec(), offset.to_be_bytes().to_vec(), len.to_be_bytes().to_vec()].concat()
 }
 
-/// What comes back, taken apart from its beginning.
+/// Bytes from the server, taken apart from their beginning.
 struct Got<'b>(&'b [u8]);
 
 impl<'b> Got<'b> {

@@ -1,4 +1,4 @@
-//! What the kernel shows of an image: the judge of images that packfs and other programs write.
+//! The contents of an image as the kernel shows them: the judge of images that packfs and other programs write.
 
 use std::path::Path;
 use std::process::Command;

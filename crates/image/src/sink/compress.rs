@@ -26,7 +26,7 @@ enum Format {
     Bzip2,
 }
 
-/// What there is to know of a format.
+/// Properties of a format.
 struct Info {
     format: Format,
     name: &'static str,

@@ -56,7 +56,7 @@ impl fmt::Debug for Body {
 pub(crate) enum Broken {
     /// The client is gone, or too slow.
     Client,
-    /// What is served cannot be read. If nothing was sent yet, another response can be.
+    /// The served object cannot be read. If nothing was sent yet, another response can be.
     Content { error: crate::Error, begun: bool },
 }
 

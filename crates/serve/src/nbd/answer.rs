@@ -19,7 +19,7 @@ const EXTENTS_MAX: usize = 1024;
 /// Room before the data of a piece, for the head of a chunk and its offset.
 const ROOM: usize = chunk::HEAD + 8;
 
-/// What answering needs besides a request.
+/// The connection that requests are answered on.
 pub(super) struct Answers<'s, W> {
     pub(super) agreed: Agreed<'s>,
     pub(super) trouble: &'s Trouble,

@@ -1,4 +1,4 @@
-//! What a client can choose from.
+//! Exports: images, and dumps as disks, that a client can choose from by name.
 
 use std::fmt;
 use std::sync::Arc;

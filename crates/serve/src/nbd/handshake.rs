@@ -19,7 +19,7 @@ pub(super) const REQUEST_MAX: u32 = 32 << 20;
 /// Length and alignment of requests that cost least, as far as clients should know: a page.
 const PREFERRED: u32 = 4096;
 
-/// What server and client agreed on.
+/// The result of a handshake: an export, and how to serve it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Agreed<'e> {
     pub(super) export: &'e Export,
@@ -29,7 +29,7 @@ pub(super) struct Agreed<'e> {
     pub(super) allocation: bool,
 }
 
-/// What is known of a client so far.
+/// State of a client during the handshake.
 struct Client<'e> {
     exports: &'e Exports,
     no_zeroes: bool,
@@ -74,7 +74,7 @@ pub(super) fn shake<'e>(exports: &'e Exports, stream: &mut (impl Read + Write)) 
     Ok(None)
 }
 
-/// What follows an option.
+/// The next step after an option.
 enum Next<'e> {
     Option,
     Leave,

@@ -38,7 +38,7 @@ pub(super) mod reply {
     pub(in super::super) const TOO_BIG: u32 = 1 << 31 | 9;
 }
 
-/// What can be said of an export.
+/// Kinds of information about an export.
 pub(super) mod info {
     pub(in super::super) const EXPORT: u16 = 0;
     pub(in super::super) const NAME: u16 = 1;

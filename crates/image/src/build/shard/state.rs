@@ -1,4 +1,4 @@
-//! What a task says of itself while it packs a shard: a small file beside the shards, written again every few seconds,
+//! The state that a task reports while it packs a shard: a small file beside the shards, written again every few seconds,
 //! which remains if the task fails or is killed. Only [`Status`](super::Status) reads it; no result depends on it.
 
 use std::path::{Path, PathBuf};

@@ -65,7 +65,7 @@ impl<I: Input> Source for CpioSource<I> {
     }
 }
 
-/// What identifies a file with several names: device and inode number, and the type.
+/// Identity of a file with several names: device and inode number, and the type.
 type Id = ((u32, u32, u32), u32);
 
 struct Scan<'s> {
