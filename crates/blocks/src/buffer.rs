@@ -10,16 +10,21 @@ const PAGE: usize = 4096;
 /// An allocation whose bytes from `start` on are page-aligned. Freshly allocated pages take no
 /// memory until they are written.
 #[derive(Default)]
-struct Pages {
+pub(crate) struct Pages {
     bytes: Box<[u8]>,
     start: usize,
 }
 
 impl Pages {
-    fn new(len: usize) -> Self {
+    pub(crate) fn new(len: usize) -> Self {
         let bytes = vec![0; len + PAGE].into_boxed_slice();
         let start = bytes.as_ptr().align_offset(PAGE);
         Pages { bytes, start }
+    }
+
+    /// Returns the first `len` bytes.
+    pub(crate) fn first(&mut self, len: usize) -> &mut [u8] {
+        &mut self.bytes[self.start..][..len]
     }
 }
 

@@ -60,6 +60,71 @@ fn the_steps_give_the_bytes_of_a_local_build() {
 }
 
 #[test]
+fn a_scan_in_parts_gives_the_plan_of_one_machine() {
+    let workplace = workplace();
+    let dir = workplace.path();
+    std::fs::create_dir(dir.join("more")).unwrap();
+    std::fs::write(dir.join("more/extra.o"), "left out").unwrap();
+    std::fs::write(dir.join("more/extra"), "kept").unwrap();
+    let scan = ["plan", "root", "more", "--exclude", "*.o"];
+    let job = ["--shards", "3", "--owner", "7:8", "-q", "-o"];
+    succeed(dir, &[&scan[..], &job, &["whole.plan"]].concat());
+    let part = |n: usize| {
+        succeed(dir, &[&scan[..], &["--scan", &format!("{n}/4"), "-o", &format!("part{n}"), "--json", "-f"]].concat())
+    };
+    let entries: u64 = (0..4)
+        .map(|n| {
+            let json: Value = serde_json::from_str(&part(n)).unwrap();
+            assert_eq!((&json["kind"], &json["part"], &json["parts"]), (&"scan".into(), &n.into(), &4.into()));
+            json["entries"].as_u64().unwrap()
+        })
+        .sum();
+    let found =
+        succeed(dir, &["build", "root", "more", "--exclude", "*.o", "-q", "--list", "-o", "image"]).lines().count();
+    // A hard link is an entry of its own, and a path of its own.
+    assert!(entries.abs_diff(found as u64) <= 2, "{entries} entries, {found} paths");
+    let merge = ["--merge", "part2", "part0", "part3", "part1"];
+    succeed(dir, &[&scan[..], &job, &["merged.plan"], &merge].concat());
+    assert!(same(dir, "whole.plan", "merged.plan"));
+    let mode = std::fs::metadata(dir.join("part0")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "names are private");
+    let refused = |status, words: &[&str]| fail(dir, status, &[&["plan"], words].concat());
+    let lost = refused(1, &[&scan[1..], &["--shards", "3", "-o", "x", "--merge", "part0", "part1", "part2"]].concat());
+    assert!(lost.contains("part 3/4 of the scan is missing"), "{lost}");
+    let other = refused(1, &[&["root", "more", "--shards", "3", "-o", "x"], &merge[..]].concat());
+    assert!(other.contains("part2: part of a scan with other options"), "{other}");
+    assert!(refused(2, &["root/etc/motd", "--scan", "0/2", "-o", "x"]).contains("only directories"));
+    assert!(refused(2, &["root", "--scan", "2/2", "-o", "x"]).contains("0/2 to 1/2"));
+    std::fs::write(dir.join("more/new"), "").unwrap();
+    part(0);
+    let changed = refused(1, &[&scan[1..], &job, &["x"], &merge].concat());
+    assert!(changed.contains("more: changed while parts of it were scanned"), "{changed}");
+}
+
+#[test]
+fn options_that_make_no_sense_in_a_plan_are_refused_by_name() {
+    let workplace = workplace();
+    let dir = workplace.path();
+    succeed(dir, &["build", "root", "-o", "old.sqfs", "-q"]);
+    for (words, why) in [
+        (&["--append", "old.sqfs"][..], "--append: shards read files of directories, not of OLD_IMAGE"),
+        (&["--dry-run"], "--dry-run: use it with `packfs build`"),
+        (&["--percentage"], "--percentage: there is no build to follow"),
+        (&["--prefix", "old.sqfs"], "--prefix: nothing can be put in front"),
+        (&["--index"], "--index: an image in shards can neither reuse"),
+        (&["--reuse", "old.sqfs"], "--reuse: an image in shards can neither reuse"),
+        (&["--on-error", "skip"], "--on-error skip: files that cannot be read cannot be left out"),
+        (&["--spool"], "--spool: a plan reads no archives"),
+    ] {
+        let told = fail(dir, 2, &[&["plan", "root", "-o", "x", "--shards", "2"], words].concat());
+        assert!(told.contains(why), "{told}");
+        std::fs::write(dir.join("list"), format!("root -o image {}\n", words.join(" "))).unwrap();
+        let told = fail(dir, 2, &["plan", "--each", "list", "-o", "x"]);
+        assert!(told.contains(why) && told.contains("list:1"), "{told}");
+    }
+}
+
+#[test]
 fn wrong_numbers_and_missing_ones_are_wrong_usage() {
     let workplace = workplace();
     let dir = workplace.path();

@@ -192,12 +192,16 @@ fn a_node_that_dies_loses_nothing() {
     let task = std::fs::read_to_string(slurm.path().join("task")).unwrap();
     let killed = slurm.run("sh", &["-c", &format!("kill -9 {} {}", daemon.trim(), task.trim())]);
     assert!(killed.status.success(), "{}", stderr(&killed));
+    // A daemon that comes back before the controller misses it is asked for its tasks only much later.
+    let state = || text(&slurm.run("sinfo", &["--noheader", "--nodes", node, "--format=%t"]).stdout);
+    common::mounts::soon("down", || state().starts_with("down"));
     let back = slurm.script(&["node"], &[&node[1..]]);
     assert!(back.status.success(), "{}", stderr(&back));
     slurm.finish();
     slurm.assert_same("job.sqfs", "local");
-    let left = std::fs::read_dir(slurm.path().join("job.shards")).unwrap().count();
-    assert_eq!(left, 3, "temporary files are left among the shards");
+    // Tasks that were not stopped outlive the daemon of their node, and may still be at work when others have done it again.
+    let left = || std::fs::read_dir(slurm.path().join("job.shards")).unwrap().count();
+    common::mounts::soon("without temporary files among the shards", || left() == 3);
 }
 
 /// Runs tasks `packfs shard` and then `packfs assemble` on three workers of HyperQueue.

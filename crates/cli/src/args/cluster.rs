@@ -19,6 +19,8 @@ use crate::output::failure::Usage;
 #[command(after_help = "\
 Examples:
   packfs plan /data/set -o set.plan --shards 64 --format erofs
+  packfs plan /data/set -o part7 --scan 7/16
+  packfs plan /data/set -o set.plan --shards 64 --merge part*
   packfs plan /data/set -o set.plan --shard-size 100G --codec zstd:15 --for slurm > set.sh
   packfs plan --each nightly.list -o nightly.plan --shard-size 50G --for slurm > nightly.sh")]
 pub(crate) struct Plan {
@@ -38,6 +40,21 @@ pub(crate) struct Plan {
     /// The script has the paths of this machine, which must be the same on all nodes. Change it as you need.
     #[arg(long = "for", value_enum, value_name = "ENGINE", help_heading = None, display_order = 0)]
     pub(crate) engine: Option<Engine>,
+
+    /// Scan only part I of N of the sources; PLAN becomes a PART for --merge
+    ///
+    /// The parts can be scanned at the same time on many machines. Each reads the attributes of about the same number of
+    /// entries; sources must be directories. Give the same sources, and the same options that leave entries out.
+    #[arg(long, value_name = "I/N", value_parser = value::part, conflicts_with_all = ["each", "engine", "merge"],
+          display_order = 0)]
+    pub(crate) scan: Option<Part>,
+
+    /// Take the entries of the sources from all parts of a scan
+    ///
+    /// The plan has the same bytes as one that scans the sources itself. Give the sources first.
+    #[arg(long, value_name = "PART", num_args = 1.., conflicts_with = "each", value_hint = ValueHint::FilePath,
+          display_order = 0)]
+    pub(crate) merge: Vec<PathBuf>,
 }
 
 /// A program that runs tasks on many machines.

@@ -24,6 +24,8 @@ pub struct Exclude {
     dirs: Set,
     regexes: Option<Regexes>,
     max_depth: Option<usize>,
+    /// The patterns and expressions as they were given.
+    text: String,
 }
 
 /// Patterns by what they match.
@@ -36,9 +38,11 @@ struct Set {
 impl Exclude {
     /// Compiles patterns; a malformed one fails with [`Error::BadPattern`].
     pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self> {
+        let mut text = String::new();
         let mut builders = [(); 2].map(|()| [(); 2].map(|()| GlobSetBuilder::new()));
         for pattern in patterns {
             let pattern = pattern.as_ref();
+            text.push_str(&format!("{pattern:?}\n"));
             let stem = pattern.trim_end_matches('/');
             let glob = GlobBuilder::new(stem.trim_start_matches('/'))
                 .literal_separator(true)
@@ -53,7 +57,7 @@ impl Exclude {
         }
         let [any, dirs] = builders.map(|[names, paths]| Some(Set { names: build(&names)?, paths: build(&paths)? }));
         let too_large = || Error::pattern("", "is too large");
-        Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)?, ..Exclude::default() })
+        Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)?, text, ..Exclude::default() })
     }
 
     /// Also leaves out entries whose path from the root, without a slash in front, matches one of these POSIX extended
@@ -62,14 +66,21 @@ impl Exclude {
     /// A part of the path is enough unless `^` and `$` say otherwise. With `(?m)` in front these also match at slashes,
     /// with `(?-s)` a dot matches no slash.
     pub fn with_regexes<P: AsRef<str>>(self, expressions: &[P]) -> Result<Self> {
+        let given = expressions.iter().map(|expression| format!("regex {:?}\n", expression.as_ref()));
+        let text = self.text.clone() + &given.collect::<String>();
         let regexes = if expressions.is_empty() { None } else { Some(Regexes::new(expressions)?) };
-        Ok(Exclude { regexes, ..self })
+        Ok(Exclude { regexes, text, ..self })
     }
 
     /// Also leaves out entries more than `levels` below the root.
     #[must_use]
     pub fn with_max_depth(self, levels: Option<usize>) -> Self {
         Exclude { max_depth: levels, ..self }
+    }
+
+    /// Returns a text that is the same for exclusions of the same entries that were made in the same way.
+    pub(crate) fn text(&self) -> String {
+        format!("{}depth {:?}", self.text, self.max_depth)
     }
 
     /// Returns true if there are no patterns.

@@ -90,6 +90,8 @@ pub(super) struct Lists {
     /// The text of `--files-from`.
     paths: Option<Vec<u8>>,
     rules: Rules,
+    /// Parts of a scan that take the place of the sources.
+    pub(super) parts: Option<Arc<dir::Parts>>,
 }
 
 impl Lists {
@@ -101,7 +103,7 @@ impl Lists {
         let paths = plan.files.as_ref().map(|files| read("--files-from", &files.file)).transpose()?;
         let rules = rules(plan)?;
         take_recipes(plan, &rules)?;
-        Ok(Lists { sort: sort.transpose()?, hot: hot.transpose()?, paths, rules })
+        Ok(Lists { sort: sort.transpose()?, hot: hot.transpose()?, paths, rules, parts: None })
     }
 }
 
@@ -170,9 +172,10 @@ pub(super) fn fill<'p>(
     progress: &Arc<Progress>,
     notes: &mut Notes<'p>,
 ) -> packfs_image::Result<Plan> {
-    let Lists { sort, hot, paths, rules } = lists;
+    let Lists { sort, hot, paths, rules, parts } = lists;
     let options = source::open::Options::default().set(|all| {
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
+        all.scan.parts = parts;
         all.elsewhere = remote::elsewhere(&plan.remote);
     });
     let mut tree = Tree::default();
@@ -274,7 +277,8 @@ fn place(error: &Error) -> String {
     error.path().map_or_else(String::new, |path| display(path).to_string())
 }
 
-fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {
+/// Returns options for scanning the sources.
+pub(super) fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {
     dir::Options::default().set(|all| {
         (all.threads, all.on_error) = (plan.threads, plan.on_error);
         (all.one_file_system, all.no_mount_points) = (plan.one_file_system, plan.no_mount_points);

@@ -70,8 +70,9 @@ fn plan_one(
     progress: &Arc<Progress>,
 ) -> Result<()> {
     let mut plan = build.resolve(epoch)?;
-    if plan.dry_run || plan.percentage || plan.json {
-        return Err(Usage("a line of --each takes neither --dry-run nor --percentage nor --json".into()).into());
+    super::refuse(&plan)?;
+    if plan.json {
+        return Err(Usage("a line of --each takes no --json".into()).into());
     }
     let common = plan.target.common_mut();
     (common.shards, common.threads, plan.threads) = (Some(shards), threads, threads);

@@ -2,6 +2,7 @@
 
 mod each;
 mod runner;
+mod scan;
 mod status;
 
 use std::path::Path;
@@ -34,19 +35,21 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     }
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let mut plan = args.build.0.resolve(epoch.as_deref())?;
+    refuse(&plan)?;
+    if let Some(part) = args.scan {
+        return scan::scan(&plan, part);
+    }
     if plan.target.common().shards.is_none() {
         return Err(Usage("a plan needs the number of shards: --shards N, or --shard-size SIZE".into()).into());
     }
-    if plan.dry_run || plan.percentage || (engine.is_some() && plan.json) {
-        return Err(Usage(
-            "packfs plan takes neither --dry-run nor --percentage, nor --json together with --for".into(),
-        )
-        .into());
+    if engine.is_some() && plan.json {
+        return Err(Usage("packfs plan takes --json not together with --for".into()).into());
     }
     plan.sources.iter().try_for_each(|source| super::sources::refuse_mistaken(source))?;
-    let lists = Lists::read(&mut plan)?;
+    let mut lists = Lists::read(&mut plan)?;
     let meter = Meter::start(plan.quiet);
     let progress = Arc::clone(meter.progress());
+    lists.parts = scan::parts(&plan, &args.merge, &progress)?;
     let mut notes = Notes::default();
     let fill = |store: &mut dyn Store| fill(&plan, lists, store, &progress, &mut notes);
     let planned = plan.target.plan(&plan.output, &progress, fill);
@@ -74,6 +77,34 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     )
     .to_string();
     tell("plan", plan.json, plan.quiet, &done, &text)
+}
+
+/// Refuses options of a build that a plan cannot have.
+fn refuse(plan: &args::BuildPlan) -> Result<(), Usage> {
+    const NO_OLDER: &str = "an image in shards can neither reuse another one nor have an index";
+    let common = plan.target.common();
+    let refused = [
+        (plan.dry_run, "--dry-run", "use it with `packfs build`, which has the same options"),
+        (plan.percentage, "--percentage", "there is no build to follow; `packfs status` shows the shards"),
+        (
+            plan.append.is_some(),
+            "--append",
+            "shards read files of directories, not of OLD_IMAGE: extract it and give its directory as the first source",
+        ),
+        (common.prefix.is_some(), "--prefix", "nothing can be put in front of an image in shards"),
+        (common.reuse.is_some(), "--reuse", NO_OLDER),
+        (common.index.is_some(), "--index", NO_OLDER),
+        (
+            plan.on_error == packfs_image::OnError::Skip,
+            "--on-error skip",
+            "files that cannot be read cannot be left out of an image in shards",
+        ),
+        (plan.spool, "--spool", "a plan reads no archives, whose files it would keep"),
+    ];
+    match refused.iter().find(|(given, ..)| *given) {
+        Some((_, option, why)) => Err(Usage(format!("{option}: {why}"))),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn shard(args: &args::Shard) -> Result<Outcome> {

@@ -115,6 +115,11 @@ impl<'b> Get<'b> {
         std::str::from_utf8(bytes).map_err(|_| self.wrong("a text is not UTF-8"))
     }
 
+    /// Returns the number of bytes taken.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
     /// Fails if anything is left.
     pub(crate) fn end(&self) -> Result<()> {
         self.check(self.at == self.bytes.len(), "something follows its end")

@@ -4,12 +4,14 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{self, FileType, SeekFrom, Stat};
+use rustix::fs::{self, FileType, SeekFrom};
 use rustix::io::{self, Errno};
 
+use super::attrs::Attrs;
 use super::changed;
 use super::root::Root;
 use crate::source::{Contents, FileReader, Seen};
+use crate::tree::Time;
 use crate::{Error, Result};
 
 /// All regular files of one source. Filled when the scan is over, opened only after that.
@@ -67,17 +69,16 @@ impl Names {
 }
 
 impl Listed {
-    fn new(stat: &Stat, dir: u32) -> Self {
+    fn new(attrs: &Attrs, dir: u32) -> Self {
         // Odd factors with well-mixed bits; two, so that equal times do not give equal products.
         const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
-        let size = u64::try_from(stat.st_size).unwrap_or(0);
-        let stored = u64::try_from(stat.st_blocks).unwrap_or(u64::MAX).saturating_mul(512);
+        let Attrs { id, size, is_sparse, mtime, ctime, .. } = *attrs;
         let upper = |value: u64, factor: u64| (value.wrapping_mul(factor) >> 32) as u32;
         Listed {
-            size: if stored < size { size | SPARSE } else { size },
-            ino: upper(stat.st_ino, FACTORS[0]),
-            mtime: upper(nanoseconds(stat.st_mtime, stat.st_mtime_nsec), FACTORS[0]),
-            ctime: upper(nanoseconds(stat.st_ctime, stat.st_ctime_nsec), FACTORS[1]),
+            size: if is_sparse { size | SPARSE } else { size },
+            ino: upper(id.1, FACTORS[0]),
+            mtime: upper(nanoseconds(mtime), FACTORS[0]),
+            ctime: upper(nanoseconds(ctime), FACTORS[1]),
             dir,
         }
     }
@@ -131,8 +132,8 @@ pub(crate) fn reopen(root: &Path, listed: &[(Vec<u8>, Seen)]) -> Result<Arc<dyn 
 
 /// Returns a time as one number. It wraps around after 584 years, which does not matter for telling
 /// two times apart.
-fn nanoseconds(secs: i64, nanos: impl TryInto<i64>) -> u64 {
-    secs.wrapping_mul(1_000_000_000).wrapping_add(nanos.try_into().unwrap_or(0)).cast_unsigned()
+fn nanoseconds(time: Time) -> u64 {
+    time.secs.wrapping_mul(1_000_000_000).wrapping_add(time.nanos.into()).cast_unsigned()
 }
 
 impl Records {
@@ -148,9 +149,9 @@ impl Records {
     }
 
     /// Records a file and returns its key.
-    pub(super) fn add_file(&mut self, dir: u32, name: &[u8], stat: &Stat) -> Result<u64> {
+    pub(super) fn add_file(&mut self, dir: u32, name: &[u8], attrs: &Attrs) -> Result<u64> {
         let at = index(self.files.len())?;
-        self.files.push(Listed::new(stat, dir));
+        self.files.push(Listed::new(attrs, dir));
         self.file_names.push(name)?;
         Ok(u64::from(at))
     }
@@ -239,7 +240,7 @@ impl Reader<'_> {
     fn verify(&self) -> Result<()> {
         let stat =
             fs::fstat(&self.fd).map_err(|errno| Error::sys("cannot read the attributes", self.shown(), errno))?;
-        let (was, now) = (self.listed, Listed::new(&stat, self.listed.dir));
+        let (was, now) = (self.listed, Listed::new(&Attrs::of(&stat), self.listed.dir));
         // A file system may store less of a file later.
         if (Listed { size: now.size(), ..now }) == (Listed { size: was.size(), ..was }) {
             return Ok(());

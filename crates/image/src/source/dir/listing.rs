@@ -7,10 +7,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, FileType, RawDir, Stat};
+use rustix::fs::{self, AtFlags, FileType, RawDir};
+use packfs_blocks::Digest;
 use rustix::io::Errno;
 
+use super::attrs::Attrs;
 use super::root::Root;
+use super::share::Share;
 use super::{Options, changed};
 use crate::tree::XattrSet;
 use crate::{Error, Result};
@@ -39,7 +42,7 @@ impl Scratch {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) name: Box<[u8]>,
-    pub(super) stat: Stat,
+    pub(super) attrs: Attrs,
     /// Of a symbolic link; empty otherwise.
     pub(super) target: Box<[u8]>,
     pub(super) xattrs: XattrSet,
@@ -52,6 +55,10 @@ pub(super) struct Listing {
     pub(super) errors: Vec<Error>,
     /// Names not read yet: a large directory is work for several jobs.
     pub(super) rest: Option<Batch>,
+    /// Number and digest of all names of the directory, if other tasks list it as well.
+    pub(super) names: Option<(u64, Digest)>,
+    /// True if it has the first entries of its directory.
+    pub(super) is_first: bool,
 }
 
 /// Number of entries that one job reads at most. Each worker has several jobs, with 200 bytes for each entry.
@@ -62,19 +69,19 @@ const BATCH: usize = 256;
 struct Names {
     /// The names, each terminated by a NUL.
     bytes: Vec<u8>,
-    /// Offset of each name.
-    starts: Vec<usize>,
+    /// Offset of each name, and the type that the directory tells.
+    starts: Vec<(usize, FileType)>,
 }
 
 impl Names {
-    fn push(&mut self, name: &CStr) {
-        self.starts.push(self.bytes.len());
+    fn push(&mut self, name: &CStr, kind: FileType) {
+        self.starts.push((self.bytes.len(), kind));
         self.bytes.extend_from_slice(name.to_bytes_with_nul());
     }
 
     fn sort(&mut self) {
         let Names { bytes, starts } = self;
-        starts.sort_unstable_by_key(|start| name_at(bytes, *start));
+        starts.sort_unstable_by_key(|(start, _)| name_at(bytes, *start));
         bytes.shrink_to_fit();
         starts.shrink_to_fit();
     }
@@ -93,34 +100,43 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.names.starts[self.range.clone()].iter().map(|start| name_at(&self.names.bytes, *start))
+    fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], FileType)> {
+        let names = &self.names;
+        names.starts[self.range.clone()].iter().map(|(start, kind)| (name_at(&names.bytes, *start), *kind))
     }
 
-    /// Splits off the first names, as many as one job reads.
-    fn split_first(&mut self) -> Batch {
+    /// Splits off the first names, as many as one job reads; `None` if none are left.
+    pub(super) fn split_first(&mut self) -> Option<Batch> {
+        if self.range.is_empty() {
+            return None;
+        }
         let middle = self.range.end.min(self.range.start + BATCH);
         let first = Batch { names: Arc::clone(&self.names), range: self.range.start..middle };
         self.range.start = middle;
-        first
+        Some(first)
     }
 
-    /// Returns batches of these names, one per job.
-    pub(super) fn jobs(mut self) -> impl Iterator<Item = Batch> {
-        std::iter::from_fn(move || (!self.range.is_empty()).then(|| self.split_first()))
+    /// Returns the number of names, and a digest of them.
+    fn digest(&self) -> (u64, Digest) {
+        let mut hasher = blake3::Hasher::new();
+        for (name, _) in self.iter() {
+            hasher.update(name).update(&[0]);
+        }
+        (self.range.len() as u64, Digest::from(*hasher.finalize().as_bytes()))
     }
 }
 
-/// Reads the directory at `path`, or only the entries in `names` if they are known already.
+/// Reads the directory at `path`, or only the entries in `names` if they are known already. With a share, reads only what
+/// belongs to it, and directories.
 pub(super) fn list(
     root: &Root,
     options: &Options,
-    path: &[u8],
+    (path, share): (&[u8], Option<Share>),
     names: Option<Batch>,
     scratch: &mut Scratch,
 ) -> Listing {
     let mut listing = Listing::default();
-    if let Err(error) = fill(&mut listing, root, options, path, names, scratch) {
+    if let Err(error) = fill(&mut listing, root, options, (path, share), names, scratch) {
         listing.errors.push(error);
     }
     listing
@@ -130,7 +146,7 @@ fn fill(
     listing: &mut Listing,
     root: &Root,
     options: &Options,
-    path: &[u8],
+    (path, share): (&[u8], Option<Share>),
     names: Option<Batch>,
     scratch: &mut Scratch,
 ) -> Result<()> {
@@ -141,20 +157,26 @@ fn fill(
             let found = read_names(dir.as_fd(), scratch);
             let names = found.map_err(|errno| Error::sys("cannot list", root.name(path), errno))?;
             let mut rest = Batch { range: 0..names.starts.len(), names: Arc::new(names) };
-            let first = rest.split_first();
-            listing.rest = Some(rest);
+            listing.is_first = true;
+            listing.names = share.map(|_| rest.digest());
+            let Some(first) = rest.split_first() else { return Ok(()) };
+            listing.rest = (!rest.range.is_empty()).then_some(rest);
             first
         }
     };
     let names = batch.iter();
-    listing.entries.reserve_exact(names.len());
+    listing.entries.reserve_exact(if share.is_some() { 0 } else { names.len() });
     let mut full = path.to_vec();
-    for name in names {
+    for (name, kind) in names {
         full.truncate(path.len());
         if !full.is_empty() {
             full.push(b'/');
         }
         full.extend_from_slice(name);
+        let may_be_dir = matches!(kind, FileType::Directory | FileType::Unknown);
+        if share.is_some_and(|share| !may_be_dir && !share.holds(&full)) {
+            continue;
+        }
         match look(root, options, dir.as_fd(), name, &full, scratch) {
             Ok(Some(found)) => listing.entries.push(found),
             Ok(None) => {}
@@ -171,7 +193,7 @@ fn read_names(dir: BorrowedFd<'_>, scratch: &mut Scratch) -> std::result::Result
     while let Some(entry) = entries.next() {
         let entry = entry?;
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push(entry.file_name());
+            names.push(entry.file_name(), entry.file_type());
         }
     }
     names.sort();
@@ -189,9 +211,10 @@ fn look(
 ) -> Result<Option<Found>> {
     let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|errno| gone_or("cannot read the attributes", &root.name(path), errno))?;
-    let kind = FileType::from_raw_mode(stat.st_mode);
+    let attrs = Attrs::of(&stat);
+    let kind = attrs.kind();
     let excluded = !options.exclude.is_empty() && options.exclude.matches(path, kind == FileType::Directory);
-    if excluded || options.leave_out.contains(&(stat.st_dev, stat.st_ino)) {
+    if excluded || options.leave_out.contains(&attrs.id) {
         return Ok(None);
     }
     let target = match kind {
@@ -205,7 +228,7 @@ fn look(
         true => xattrs(dir, name, &root.name(path), scratch)?,
         false => XattrSet::new(),
     };
-    Ok(Some(Found { name: name.into(), stat, target, xattrs }))
+    Ok(Some(Found { name: name.into(), attrs, target, xattrs }))
 }
 
 /// Reads the extended attributes of `name` in the open directory `dir`, all that the system shows.

@@ -4,30 +4,42 @@
 //! the listings to the tree in breadth-first order, whatever the order in which they finish. Each
 //! worker uses one file descriptor.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packfs_blocks::Progress;
-use packfs_blocks::pipeline::{self, Pool, Ticket};
-use rustix::fs::{self, FileType, Stat};
+use packfs_blocks::pipeline::{self, Pool};
+use packfs_blocks::{Digest, Progress};
+use rustix::fs::{self, FileType};
 
 use super::{Contents, Exclude, Source, Store};
-use crate::tree::{Conflict, Data, Device, Ino, Kind, Meta, ROOT, Time, XattrSet};
+use crate::tree::{Conflict, Data, Device, Ino, Kind, Meta, ROOT, XattrSet};
 use crate::{Error, OnError, Result, Tree};
 
+mod ahead;
+mod attrs;
 mod files;
 mod listing;
+mod merge;
+mod part;
 mod root;
+mod share;
 mod single;
+#[cfg(test)]
+mod part_tests;
 #[cfg(test)]
 mod tests;
 
+use ahead::Ahead;
+use attrs::Attrs;
 pub(crate) use files::reopen;
 use files::{Files, Records};
-use listing::{Batch, Found, Listing, Scratch};
+use listing::{Found, Scratch};
+use merge::Listed;
+pub use merge::Parts;
 use root::Root;
+pub use share::{Scanned, scan_part};
 pub(super) use single::{Links, Single, Singles};
 
 /// Options of a scan.
@@ -52,6 +64,16 @@ pub struct Options {
     pub leave_out: Vec<(u64, u64)>,
     /// Counts the entries found; cancelling it stops the scan.
     pub progress: Option<Arc<Progress>>,
+    /// Parts of an earlier scan, from which directories are taken that they begin with, instead of being read.
+    pub parts: Option<Arc<Parts>>,
+}
+
+impl Options {
+    /// Returns a digest of all that decides which entries and attributes a scan finds.
+    fn digest(&self) -> Digest {
+        let flags = [self.one_file_system, self.no_mount_points, self.xattrs].map(u8::from);
+        Digest::of(&[&flags[..], self.exclude.text().as_bytes()].concat())
+    }
 }
 
 impl Default for Options {
@@ -65,6 +87,7 @@ impl Default for Options {
             on_error: OnError::Stop,
             leave_out: Vec::new(),
             progress: None,
+            parts: None,
         }
     }
 }
@@ -90,6 +113,7 @@ impl Dir {
             Root::open(&self.path).map_err(|errno| Error::sys("cannot open the directory", &self.path, errno))?;
         let files = Arc::new(Files::new(root));
         let options = &self.options;
+        let listed = options.parts.as_ref().map(|parts| parts.take(&self.path)).transpose()?.flatten();
         let mut scan = Scan {
             tree,
             options,
@@ -99,10 +123,12 @@ impl Dir {
             links: HashMap::new(),
             device: 0,
             errors: Vec::new(),
-            waiting: VecDeque::new(),
-            running: VecDeque::new(),
+            ahead: Ahead::new([(at, Records::ROOT)]),
         };
-        pipeline::scope(options.threads, Scratch::new, |pool| scan.run(pool, at))?;
+        match listed {
+            Some(listed) => scan.take(&listed, at)?,
+            None => pipeline::scope(options.threads, Scratch::new, |pool| scan.run(pool, at))?,
+        }
         self.left_out = std::mem::take(&mut scan.errors);
         let records = scan.records;
         files.fill(records);
@@ -140,17 +166,6 @@ impl Source for Dir {
     }
 }
 
-/// A directory to read, or a part of one.
-struct Job {
-    ino: Ino,
-    record: u32,
-    /// The names to read, if they are known.
-    names: Option<Batch>,
-}
-
-/// Number of jobs in flight per worker: enough to keep workers busy, few enough to bound the listings in memory.
-const JOBS_PER_WORKER: usize = 8;
-
 /// A running scan: the state of the conductor.
 struct Scan<'s> {
     tree: &'s mut Tree,
@@ -161,122 +176,123 @@ struct Scan<'s> {
     links: HashMap<(u64, u64), Ino>,
     device: u64,
     errors: Vec<Error>,
-    waiting: VecDeque<Job>,
-    /// Jobs in flight, each with its directory.
-    running: VecDeque<(Ino, u32, Ticket<Listing>)>,
+    /// Directories, each by its inode and its record.
+    ahead: Ahead<(Ino, u32)>,
 }
 
 impl<'s> Scan<'s> {
     fn run(&mut self, pool: &Pool<'s, Scratch>, at: Ino) -> Result<()> {
-        let stat = fs::fstat(self.root.fd())
-            .map_err(|errno| Error::sys("cannot read the attributes", self.root.name(b""), errno))?;
-        let xattrs = match self.options.xattrs {
-            true => listing::xattrs(self.root.fd(), b".", &self.root.name(b""), &mut Scratch::new())?,
-            false => XattrSet::new(),
-        };
-        self.device = stat.st_dev;
-        let meta = meta(self.tree, &stat, xattrs);
-        self.tree.set_meta(at, meta);
-        self.waiting.push_back(Job { ino: at, record: Records::ROOT, names: None });
-        loop {
-            self.submit(pool);
-            let Some((ino, record, listing)) = self.running.pop_front() else { return Ok(()) };
-            let listing = listing.wait();
-            let rest = listing.rest.into_iter().flat_map(Batch::jobs);
-            self.waiting.extend(rest.map(|names| Job { ino, record, names: Some(names) }));
+        let (attrs, xattrs) = share::attributes(self.root, self.options)?;
+        self.begin(at, &attrs, xattrs);
+        while let Some(((ino, record), listing)) = self.next(pool) {
             for error in listing.errors {
                 match self.options.on_error {
                     OnError::Stop => return Err(error),
                     OnError::Skip => self.errors.push(error),
                 }
             }
-            if let Some(progress) = &self.options.progress {
-                Progress::add(&progress.entries, listing.entries.len() as u64);
-                Error::unless_cancelled(progress)?;
-            }
+            self.found(listing.entries.len())?;
             for found in listing.entries {
                 self.place(ino, record, found)?;
             }
         }
+        Ok(())
     }
 
-    /// Submits jobs to keep the workers busy.
-    fn submit(&mut self, pool: &Pool<'s, Scratch>) {
-        while self.running.len() <= pool.threads() * JOBS_PER_WORKER
-            && let Some(Job { ino, record, names }) = self.waiting.pop_front()
-        {
-            let (root, options, path) = (self.root, self.options, self.records.dir_path(record));
-            let listing = pool.submit(move |scratch| listing::list(root, options, &path, names, scratch));
-            self.running.push_back((ino, record, listing));
+    /// Takes all entries from parts.
+    fn take(&mut self, listed: &Listed, at: Ino) -> Result<()> {
+        self.begin(at, &listed.attrs, listed.xattrs.clone());
+        while let Some((ino, record)) = self.ahead.waiting.pop_front() {
+            let mut count = 0;
+            listed.list(&self.records.dir_path(record), &mut |found| {
+                count += 1;
+                self.place(ino, record, found)
+            })?;
+            self.found(count)?;
         }
+        listed.end()
+    }
+
+    fn begin(&mut self, at: Ino, attrs: &Attrs, xattrs: XattrSet) {
+        self.device = attrs.id.0;
+        let meta = meta(self.tree, attrs, xattrs);
+        self.tree.set_meta(at, meta);
+    }
+
+    fn next(&mut self, pool: &Pool<'s, Scratch>) -> Option<((Ino, u32), listing::Listing)> {
+        let (root, options, records) = (self.root, self.options, &self.records);
+        self.ahead.next(pool, |(_, record), names| {
+            let path = records.dir_path(*record);
+            pool.submit(move |scratch| listing::list(root, options, (&path, None), names, scratch))
+        })
+    }
+
+    /// Counts entries; fails if the scan was cancelled.
+    fn found(&self, entries: usize) -> Result<()> {
+        let Some(progress) = &self.options.progress else { return Ok(()) };
+        Progress::add(&progress.entries, entries as u64);
+        Error::unless_cancelled(progress)
     }
 
     fn place(&mut self, dir: Ino, record: u32, found: Found) -> Result<()> {
-        let Found { name, stat, target, xattrs } = found;
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => return self.place_dir(dir, record, &name, &stat, xattrs),
+        let Found { name, attrs, target, xattrs } = found;
+        let kind = match attrs.kind() {
+            FileType::Directory => return self.place_dir(dir, record, &name, &attrs, xattrs),
             FileType::RegularFile => Kind::File { size: 0, data: Data::Empty },
             FileType::Symlink => Kind::Symlink(target),
-            FileType::CharacterDevice => Kind::Char(device(&stat)),
-            FileType::BlockDevice => Kind::Block(device(&stat)),
+            FileType::CharacterDevice => Kind::Char(device(&attrs)),
+            FileType::BlockDevice => Kind::Block(device(&attrs)),
             FileType::Fifo => Kind::Fifo,
             FileType::Socket => Kind::Socket,
             FileType::Unknown => return Err(Error::Unsupported(format!("the type of `{}`", name.escape_ascii()))),
         };
-        let id = (stat.st_dev, stat.st_ino);
-        if stat.st_nlink > 1
-            && let Some(first) = self.links.get(&id)
+        if attrs.linked
+            && let Some(first) = self.links.get(&attrs.id)
         {
             return self.tree.link(dir, &name, *first, Conflict::Replace);
         }
         let kind = match kind {
             Kind::File { .. } => {
-                let key = self.records.add_file(record, &name, &stat)?;
-                file_kind(&stat, self.contents.clone(), key)
+                let key = self.records.add_file(record, &name, &attrs)?;
+                file_kind(&attrs, self.contents.clone(), key)
             }
             kind => kind,
         };
-        let meta = meta(self.tree, &stat, xattrs);
+        let meta = meta(self.tree, &attrs, xattrs);
         let ino = self.tree.add(dir, &name, meta, kind, Conflict::Replace)?;
-        if stat.st_nlink > 1 {
-            self.links.insert(id, ino);
+        if attrs.linked {
+            self.links.insert(attrs.id, ino);
         }
         Ok(())
     }
 
-    fn place_dir(&mut self, dir: Ino, record: u32, name: &[u8], stat: &Stat, xattrs: XattrSet) -> Result<()> {
-        let stays = !self.options.one_file_system || stat.st_dev == self.device;
+    fn place_dir(&mut self, dir: Ino, record: u32, name: &[u8], attrs: &Attrs, xattrs: XattrSet) -> Result<()> {
+        let stays = !self.options.one_file_system || attrs.id.0 == self.device;
         if !stays && self.options.no_mount_points {
             return Ok(());
         }
-        let meta = meta(self.tree, stat, xattrs);
+        let meta = meta(self.tree, attrs, xattrs);
         let ino = self.tree.add(dir, name, meta, Kind::Dir(BTreeMap::new()), Conflict::Replace)?;
         if stays {
             let record = self.records.add_dir(record, name)?;
-            self.waiting.push_back(Job { ino, record, names: None });
+            self.ahead.waiting.push_back((ino, record));
         }
         Ok(())
     }
 }
 
-fn file_kind(stat: &Stat, from: Arc<dyn Contents>, key: u64) -> Kind {
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let data = if size == 0 { Data::Empty } else { Data::Source { from, key } };
-    Kind::File { size, data }
+fn file_kind(attrs: &Attrs, from: Arc<dyn Contents>, key: u64) -> Kind {
+    let data = if attrs.size == 0 { Data::Empty } else { Data::Source { from, key } };
+    Kind::File { size: attrs.size, data }
 }
 
-fn device(stat: &Stat) -> Device {
-    Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) }
+fn device(attrs: &Attrs) -> Device {
+    Device { major: fs::major(attrs.rdev), minor: fs::minor(attrs.rdev) }
 }
 
-fn meta(tree: &mut Tree, stat: &Stat, xattrs: XattrSet) -> Meta {
-    Meta {
-        mode: u16::try_from(stat.st_mode & 0o7777).unwrap_or(0),
-        uid: stat.st_uid,
-        gid: stat.st_gid,
-        mtime: Time { secs: stat.st_mtime, nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0) },
-        xattrs: tree.xattrs.intern(xattrs),
-    }
+fn meta(tree: &mut Tree, attrs: &Attrs, xattrs: XattrSet) -> Meta {
+    let Attrs { mode, uid, gid, mtime, .. } = *attrs;
+    Meta { mode: u16::try_from(mode & 0o7777).unwrap_or(0), uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) }
 }
 
 fn changed(path: &Path, why: impl Into<String>) -> Error {

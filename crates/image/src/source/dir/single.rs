@@ -6,8 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, FileType, Stat};
+use rustix::fs::{self, AtFlags, FileType};
 
+use super::attrs::Attrs;
 use super::files::{Files, Records};
 use super::listing::{self, Scratch};
 use super::root::Root;
@@ -76,30 +77,31 @@ impl Singles {
         let found = self.files.root.open_dir(dir).map_err(|errno| Error::sys("cannot open", path, errno))?;
         let stat = fs::statat(&found, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| Error::sys("cannot read the attributes", path, errno))?;
+        let attrs = Attrs::of(&stat);
         let xattrs = match self.xattrs {
             true => listing::xattrs(std::os::fd::AsFd::as_fd(&found), name, path, &mut self.scratch)?,
             false => XattrSet::new(),
         };
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => self.note(dir, name, &stat)?,
+        let kind = match attrs.kind() {
+            FileType::RegularFile => self.note(dir, name, &attrs)?,
             FileType::Symlink => {
                 let target = fs::readlinkat(&found, name, Vec::new());
                 Kind::Symlink(
                     target.map_err(|errno| Error::sys("cannot read the link", path, errno))?.into_bytes().into(),
                 )
             }
-            FileType::CharacterDevice => Kind::Char(device(&stat)),
-            FileType::BlockDevice => Kind::Block(device(&stat)),
+            FileType::CharacterDevice => Kind::Char(device(&attrs)),
+            FileType::BlockDevice => Kind::Block(device(&attrs)),
             FileType::Fifo => Kind::Fifo,
             FileType::Socket => Kind::Socket,
             FileType::Directory => Kind::Dir(BTreeMap::new()),
             FileType::Unknown => return Err(not_a_file(path)),
         };
-        let linked = stat.st_nlink > 1 && !matches!(kind, Kind::Dir(_));
-        Ok(Single { meta: meta(tree, &stat, xattrs), kind, id: (stat.st_dev, stat.st_ino), linked })
+        let linked = attrs.linked && !matches!(kind, Kind::Dir(_));
+        Ok(Single { meta: meta(tree, &attrs, xattrs), kind, id: attrs.id, linked })
     }
 
-    fn note(&mut self, dir: &[u8], name: &[u8], stat: &Stat) -> Result<Kind> {
+    fn note(&mut self, dir: &[u8], name: &[u8], attrs: &Attrs) -> Result<Kind> {
         let record = match self.dirs.get(dir) {
             Some(record) => *record,
             None if dir.is_empty() => Records::ROOT,
@@ -109,8 +111,8 @@ impl Singles {
                 record
             }
         };
-        let key = self.records.add_file(record, name, stat)?;
-        Ok(file_kind(stat, self.files.clone(), key))
+        let key = self.records.add_file(record, name, attrs)?;
+        Ok(file_kind(attrs, self.files.clone(), key))
     }
 
     /// Finds a regular file, following symbolic links.

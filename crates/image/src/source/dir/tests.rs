@@ -20,7 +20,7 @@ impl Store for NoStore {
     }
 }
 
-fn scan(path: &Path, options: Options) -> Result<Tree> {
+pub(super) fn scan(path: &Path, options: Options) -> Result<Tree> {
     let mut tree = Tree::default();
     Dir::new(path, options).scan(&mut tree, &mut NoStore)?;
     Ok(tree)
@@ -231,7 +231,7 @@ fn a_directory_swapped_for_a_link_is_not_followed() {
     let tree = scan(dir.path(), Options::default()).unwrap();
     fs::remove_dir_all(dir.path().join("sub")).unwrap();
     symlink(outside.path(), dir.path().join("sub")).unwrap();
-    let listing = listing::list(&root, &Options::default(), b"sub", None, &mut Scratch::new());
+    let listing = listing::list(&root, &Options::default(), (b"sub", None), None, &mut Scratch::new());
     assert!(listing.entries.is_empty());
     assert!(matches!(&listing.errors[..], [Error::Changed { .. }]), "{listing:?}");
     assert!(matches!(read(&tree, b"sub/file").unwrap_err(), Error::Changed { .. }));
@@ -242,7 +242,7 @@ fn unreadable_entries_stop_the_scan_or_are_listed() {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::open(dir.path()).unwrap();
     fs::write(dir.path().join("here"), "").unwrap();
-    let listing = listing::list(&root, &Options::default(), b"gone", None, &mut Scratch::new());
+    let listing = listing::list(&root, &Options::default(), (b"gone", None), None, &mut Scratch::new());
     let [error] = &listing.errors[..] else { panic!("{listing:?}") };
     assert!(error.to_string().contains("gone: vanished while its directory was read"), "{error}");
     // The `exe` link of a process that has ended but was not waited for cannot be read, not even by root.

@@ -1,0 +1,58 @@
+//! `packfs plan --scan` and `--merge`: many machines list the sources of a plan.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use packfs_blocks::Progress;
+use packfs_image::Part;
+use packfs_image::name::display;
+use packfs_image::source::dir::{Parts, Scanned, scan_part};
+use serde::Serialize;
+
+use super::{Done, tell};
+use crate::args::BuildPlan;
+use crate::commands::build::scan_options;
+use crate::output::failure::{Outcome, Usage};
+use crate::output::meter::Meter;
+use crate::output::units;
+
+#[derive(Serialize)]
+struct Figures {
+    part: u32,
+    parts: u32,
+    #[serde(flatten)]
+    scanned: Scanned,
+}
+
+/// Writes a part of a scan of the sources.
+pub(super) fn scan(plan: &BuildPlan, part: Part) -> Result<Outcome> {
+    only_directories(plan)?;
+    let meter = Meter::start(plan.quiet);
+    let options = scan_options(plan, meter.progress());
+    let force = plan.target.common().force;
+    let scanned = scan_part(&plan.sources, &options, part, (&plan.output, force));
+    let spent = meter.finish();
+    let scanned = scanned.with_context(|| format!("scanning part {part} of the sources"))?;
+    let (entries, len) = (units::of(scanned.entries, "entry"), units::bytes(scanned.part_bytes));
+    let figures = Figures { part: part.index(), parts: part.count(), scanned };
+    let done = Done { path: &plan.output, seconds: spent.time.as_secs_f64(), figures };
+    let text = format!("scanned     part {part}: {entries}, {len} in {}", units::span(spent.time));
+    tell("scan", plan.json, plan.quiet, &done, &text)
+}
+
+/// Opens the parts of a scan of the sources of a plan.
+pub(super) fn parts(plan: &BuildPlan, paths: &[PathBuf], progress: &Arc<Progress>) -> Result<Option<Arc<Parts>>> {
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    only_directories(plan)?;
+    Ok(Some(Parts::open(paths, &plan.sources, &scan_options(plan, progress))?))
+}
+
+fn only_directories(plan: &BuildPlan) -> Result<(), Usage> {
+    match plan.sources.iter().find(|source| !source.is_dir()) {
+        Some(source) => Err(Usage(format!("{}: only directories can be scanned in parts", display(source)))),
+        None => Ok(()),
+    }
+}

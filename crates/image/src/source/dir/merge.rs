@@ -1,0 +1,156 @@
+//! Merges the parts of a scan: returns the entries of each directory as if it were read now.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::attrs::Attrs;
+use super::listing::Found;
+use super::part::{Head, Reader, Record};
+use super::{Options, XattrSet, changed};
+use crate::tree::path_of;
+use crate::{Error, Result};
+
+/// All parts of a scan. Sources take their entries from it in the order in which they were scanned, each once.
+#[derive(Debug)]
+pub struct Parts {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    parts: Vec<Reader>,
+    /// Sources that were not taken yet, the last first.
+    sources: Vec<PathBuf>,
+}
+
+impl Parts {
+    /// Opens all parts of a scan of `sources` with `options`, in any order.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if a part is missing or given twice, or is of other sources or of a scan with other options.
+    pub fn open(paths: &[PathBuf], sources: &[PathBuf], options: &Options) -> Result<Arc<Parts>> {
+        let absolute = |path: &PathBuf| std::path::absolute(path).map_err(Error::io("cannot find", path));
+        let mut sources: Vec<_> = sources.iter().map(absolute).collect::<Result<_>>()?;
+        let how = options.digest();
+        let mut parts = Vec::with_capacity(paths.len());
+        for path in paths {
+            let (reader, head) = Reader::open(path)?;
+            let refuse = |why: &str| Err(Error::Misuse(format!("{}: {why}", crate::name::display(path))));
+            if head.sources != sources {
+                return refuse("part of a scan of other directories");
+            }
+            if head.how != how {
+                return refuse("part of a scan with other options: those that leave entries out must be the same");
+            }
+            parts.push((head, reader));
+        }
+        check_numbers(&parts)?;
+        sources.reverse();
+        let parts = parts.into_iter().map(|(_, reader)| reader).collect();
+        Ok(Arc::new(Parts { state: Mutex::new(State { parts, sources }) }))
+    }
+
+    /// Begins with the source at `path`, if it is the next.
+    pub(super) fn take(self: &Arc<Self>, path: &Path) -> Result<Option<Listed>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = std::path::absolute(path).map_err(Error::io("cannot find", path))?;
+        if state.sources.last() != Some(&path) {
+            return Ok(None);
+        }
+        state.sources.pop();
+        let mut root = None;
+        for part in &mut state.parts {
+            match part.advance()? {
+                Record::Source(attrs, xattrs) => root.get_or_insert((attrs, xattrs)),
+                _ => return Err(part.damaged("a source is missing")),
+            };
+        }
+        let (attrs, xattrs) = root.ok_or_else(|| Error::Misuse("a scan of no parts".into()))?;
+        Ok(Some(Listed { parts: Arc::clone(self), root: path, attrs, xattrs }))
+    }
+}
+
+/// Fails unless all parts are there, each once.
+fn check_numbers(parts: &[(Head, Reader)]) -> Result<()> {
+    let Some((Head { part: first, .. }, _)) = parts.first() else { return Ok(()) };
+    let mut found = vec![None; first.count() as usize];
+    for (head, reader) in parts {
+        let (part, name) = (head.part, crate::name::display(&reader.path));
+        if part.count() != first.count() {
+            return Err(Error::Misuse(format!("{name}: is part {part}, and others are of {}", first.count())));
+        }
+        if let Some(other) = found[part.index() as usize].replace(&reader.path) {
+            let other = crate::name::display(other);
+            return Err(Error::Misuse(format!("{name}: is part {part}, as is {other}")));
+        }
+    }
+    match found.iter().position(Option::is_none) {
+        Some(missing) => Err(Error::Misuse(format!("part {missing}/{} of the scan is missing", first.count()))),
+        None => Ok(()),
+    }
+}
+
+/// A source whose entries are taken from parts.
+pub(super) struct Listed {
+    parts: Arc<Parts>,
+    root: PathBuf,
+    /// Attributes of the root directory.
+    pub(super) attrs: Attrs,
+    pub(super) xattrs: XattrSet,
+}
+
+impl Listed {
+    /// Passes the entries of the directory at `path` on, in byte order. Directories have to be asked for in the order of
+    /// their levels.
+    pub(super) fn list(&self, path: &[u8], each: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+        let mut state = self.parts.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = state.parts.len();
+        let (mut known, mut with) = (None, Vec::new());
+        for part in &mut state.parts {
+            if !matches!(&part.next, Record::Dir { path: next, .. } if **next == *path) {
+                continue;
+            }
+            let Record::Dir { names, .. } = part.advance()? else { continue };
+            if *known.get_or_insert(names) != names {
+                return Err(self.differ(path));
+            }
+            with.push(part);
+        }
+        let expected = if known.flatten().is_some() { all } else { 1 };
+        if with.len() != expected {
+            return Err(self.differ(path));
+        }
+        while let Some(least) = least(&mut with) {
+            match least.advance()? {
+                Record::Entry(found) => each(found)?,
+                _ => return Err(least.damaged("records are out of order")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if the parts have directories that were not asked for.
+    pub(super) fn end(&self) -> Result<()> {
+        let state = self.parts.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.parts.iter().try_for_each(|part| match &part.next {
+            Record::Dir { path, .. } => Err(self.differ(path)),
+            Record::Entry(_) => Err(part.damaged("records are out of order")),
+            Record::Source(..) | Record::End => Ok(()),
+        })
+    }
+
+    fn differ(&self, path: &[u8]) -> Error {
+        let name = if path.is_empty() { self.root.clone() } else { self.root.join(path_of(path)) };
+        changed(&name, "changed while parts of it were scanned: scan all parts again")
+    }
+}
+
+/// Returns the part whose next entry has the lowest name.
+fn least<'p>(parts: &'p mut [&mut Reader]) -> Option<&'p mut Reader> {
+    let named = parts.iter().enumerate().filter_map(|(at, part)| match &part.next {
+        Record::Entry(found) => Some((&found.name, at)),
+        _ => None,
+    });
+    let (_, at) = named.min()?;
+    Some(&mut *parts[at])
+}
