@@ -238,7 +238,7 @@ impl<'t> Copying<'t> {
     fn add(&mut self, dir: Ino, name: &[u8], piece: Piece) -> Result<Ino> {
         let mut source = None;
         let kind = match &self.from.inode(piece.ino).kind {
-            Kind::Dir(_) => Kind::Dir(BTreeMap::new()),
+            Kind::Dir(_) => Kind::empty_dir(),
             Kind::Symlink(target) => Kind::Symlink(target.clone()),
             Kind::Char(device) => Kind::Char(*device),
             Kind::Block(device) => Kind::Block(*device),

@@ -1,6 +1,5 @@
 //! Entries that a program defines itself: files in memory, from readers or any storage, links, devices.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -133,7 +132,7 @@ impl<'a> Entry<'a> {
         let Entry { path, node, mode, owner: (uid, gid), mtime, xattrs } = self;
         let meta = Meta { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) };
         let kind = match node {
-            Node::Dir => Kind::Dir(BTreeMap::new()),
+            Node::Dir => Kind::empty_dir(),
             Node::Bytes(bytes) => put(store, &path, bytes.len() as u64, &mut &bytes[..])?,
             Node::Stream(size, mut from) => put(store, &path, size, &mut *from)?,
             Node::Stored(from) => Kind::File {

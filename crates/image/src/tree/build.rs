@@ -1,6 +1,5 @@
 //! Fills a tree: the functions that every source calls.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use std::os::unix::ffi::OsStrExt;
@@ -49,7 +48,7 @@ impl Tree {
     /// Makes a tree with only a root directory.
     pub fn new(root: Meta) -> Self {
         let mut tree = Tree::without_root();
-        tree.push(root, Kind::Dir(BTreeMap::new())).expect("the first inode has a number");
+        tree.push(root, Kind::empty_dir()).expect("the first inode has a number");
         tree
     }
 
@@ -163,7 +162,7 @@ impl Tree {
         if let Kind::Dir(entries) = &mut self.inode_mut(dir).kind
             && let Some(ino) = entries.remove(from)
         {
-            entries.insert(to.into(), ino);
+            entries.insert(to, ino);
         }
         Ok(())
     }
@@ -177,7 +176,7 @@ impl Tree {
             for (name, ino) in self.entries(dir) {
                 let path = [&path[..], if path.is_empty() { b"" } else { b"/" }, name].concat();
                 if !keep(&path, self.inode(ino)) {
-                    gone.push(Box::from(name));
+                    gone.push(name.to_vec());
                 } else if matches!(self.inode(ino).kind, Kind::Dir(_)) {
                     dirs.push((ino, path));
                 }
@@ -205,7 +204,7 @@ impl Tree {
                     let why = format!("`{}` on the way is not a directory", name.escape_ascii());
                     return Err(Error::limit(path_of(path), why));
                 }
-                None => self.add(dir, name, implicit, Kind::Dir(BTreeMap::new()), Conflict::Refuse)?,
+                None => self.add(dir, name, implicit, Kind::empty_dir(), Conflict::Refuse)?,
             };
             name = next;
         }
@@ -214,14 +213,14 @@ impl Tree {
 
     pub(super) fn child(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>> {
         match &self.inode(dir).kind {
-            Kind::Dir(entries) => Ok(entries.get(name).copied()),
+            Kind::Dir(entries) => Ok(entries.get(name)),
             _ => Err(Error::Misuse(format!("`{}`: its parent is not a directory", name.escape_ascii()))),
         }
     }
 
     pub(super) fn insert(&mut self, dir: Ino, name: &[u8], ino: Ino) {
         if let Kind::Dir(entries) = &mut self.inode_mut(dir).kind {
-            entries.insert(name.into(), ino);
+            entries.insert(name, ino);
         }
     }
 
@@ -234,7 +233,7 @@ impl Tree {
             if inode.links == 0
                 && let Kind::Dir(entries) = std::mem::replace(&mut inode.kind, Kind::Fifo)
             {
-                gone.extend(entries.into_values());
+                gone.extend(entries.iter().map(|(_, ino)| ino));
             }
         }
     }
@@ -250,7 +249,7 @@ mod tests {
     use super::*;
 
     fn dir() -> Kind {
-        Kind::Dir(BTreeMap::new())
+        Kind::empty_dir()
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Tree {
                 continue;
             }
             let found = match &self.inode(at).kind {
-                Kind::Dir(entries) => entries.get(name).copied(),
+                Kind::Dir(entries) => entries.get(name),
                 _ => None,
             };
             let Some(ino) = found else { return (of_link && own == 0).then_some(trail) };

@@ -3,7 +3,6 @@
 //! The tree is held in memory at well under 300 bytes per inode. File contents stay where they are:
 //! the [`Data`] of an inode tells a writer where to find them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use crate::{Error, Result, Warnings};
 pub(crate) mod acl;
 mod build;
 pub(crate) mod capability;
+mod entries;
 mod hot;
 mod names;
 mod time;
@@ -24,13 +24,12 @@ mod xattr;
 
 pub(crate) use build::path_of;
 pub use build::{Conflict, Meta};
+pub use entries::{DirEntries, Iter};
 pub use time::{NotATime, Time};
 pub use transform::{ModeChange, TimeChange, Transform};
 pub use view::TreeImage;
 pub use whiteout::Whiteouts;
 pub use xattr::{ExcludeXattrs, XattrId, XattrSet, Xattrs};
-
-type Entries<'t> = std::collections::btree_map::Iter<'t, Box<[u8]>, Ino>;
 
 /// Index of an inode in its [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,8 +105,8 @@ bitflags::bitflags! {
 /// Type of an inode.
 #[derive(Debug)]
 pub enum Kind {
-    /// A directory: entries by name, in byte order.
-    Dir(BTreeMap<Box<[u8]>, Ino>),
+    /// A directory.
+    Dir(DirEntries),
     /// A regular file.
     File {
         /// Length in bytes.
@@ -125,6 +124,13 @@ pub enum Kind {
     Fifo,
     /// A socket.
     Socket,
+}
+
+impl Kind {
+    /// Returns the type of a directory without entries.
+    pub fn empty_dir() -> Kind {
+        Kind::Dir(DirEntries::default())
+    }
 }
 
 /// Location of a file's bytes.
@@ -199,13 +205,13 @@ impl Tree {
             Kind::Dir(entries) => Some(entries),
             _ => None,
         };
-        entries.into_iter().flatten().map(|(name, ino)| (&**name, *ino))
+        entries.into_iter().flatten()
     }
 
     /// Returns the inode at `path` (components separated by `/`; empty and `.` components are skipped).
     pub fn lookup(&self, path: &[u8]) -> Option<Ino> {
         components(path).try_fold(ROOT, |dir, name| match &self.inode(dir).kind {
-            Kind::Dir(entries) => entries.get(name).copied(),
+            Kind::Dir(entries) => entries.get(name),
             _ => None,
         })
     }
@@ -220,7 +226,7 @@ impl Tree {
     pub(crate) fn walk_named<'t>(&'t self, mut visit: impl FnMut(Ino, &'t [u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut seen = vec![false; self.len()];
         let mut path = Vec::new();
-        let mut stack: Vec<(Entries<'t>, usize)> = Vec::new();
+        let mut stack: Vec<(Iter<'t>, usize)> = Vec::new();
         visit(ROOT, b"", b"")?;
         if let Kind::Dir(entries) = &self.inode(ROOT).kind {
             stack.push((entries.iter(), 0));
@@ -238,8 +244,8 @@ impl Tree {
                 path.push(b'/');
             }
             path.extend_from_slice(name);
-            visit(*ino, name, &path)?;
-            if let Kind::Dir(entries) = &self.inode(*ino).kind {
+            visit(ino, name, &path)?;
+            if let Kind::Dir(entries) = &self.inode(ino).kind {
                 stack.push((entries.iter(), path.len()));
             }
         }

@@ -1,6 +1,6 @@
 //! Hard links taken apart: each name gets an inode of its own (`build --no-hard-links`).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use super::{Ino, Kind, Tree};
 use crate::Result;
@@ -38,7 +38,7 @@ impl Kind {
     /// Returns the same type and contents; a directory without its entries.
     pub(crate) fn duplicate(&self) -> Kind {
         match self {
-            Kind::Dir(_) => Kind::Dir(BTreeMap::new()),
+            Kind::Dir(_) => Kind::empty_dir(),
             Kind::File { size, data } => Kind::File { size: *size, data: data.clone() },
             Kind::Symlink(target) => Kind::Symlink(target.clone()),
             Kind::Char(device) => Kind::Char(*device),

@@ -61,7 +61,7 @@ impl Image for TreeImage<'_> {
         let Kind::Dir(entries) = &self.inode(nid)?.kind else {
             return Err(Error::Misuse(format!("inode {} is not a directory", nid.0)));
         };
-        Ok(entries.iter().map(|(name, ino)| Entry { name: name.clone(), nid: Nid(ino.0.into()) }).collect())
+        Ok(entries.iter().map(|(name, ino)| Entry { name: name.into(), nid: Nid(ino.0.into()) }).collect())
     }
 
     fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {

@@ -67,7 +67,7 @@ mod tests {
         let mut tree = Tree::default();
         let file = || Kind::File { size: 0, data: Data::Empty };
         let meta = Meta { mode: 0o600, uid: 7, ..Meta::IMPLICIT_DIR };
-        let dir = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, Kind::Dir(Default::default()), Conflict::Refuse).unwrap();
+        let dir = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, Kind::empty_dir(), Conflict::Refuse).unwrap();
         for name in [&b".wh.gone"[..], b".wh..wh..opq", b".wh..wh.plnk", b".wh.kept", b"kept", b".wh."] {
             tree.add(dir, name, meta, file(), Conflict::Refuse).unwrap();
         }

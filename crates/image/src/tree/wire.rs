@@ -1,43 +1,74 @@
 //! A tree as bytes, for builds whose steps are separate processes. Inodes keep their numbers.
 
-use std::collections::BTreeMap;
-
-use super::{Data, Device, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name};
+use super::{
+    Data, Device, DirEntries, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name,
+};
 use crate::Result;
 use crate::build::{Get, Put};
 
+/// Length from which on a group of inodes is complete.
+const GROUP: usize = 1 << 18;
+
 impl Tree {
-    /// Appends the tree, in which all data is stored, to `to`.
+    /// Appends the tree, in which all data is stored, to `to`: sets of attributes and the number of inodes, then inodes
+    /// in groups, of which one at a time has to be in memory, then those that are used first.
     pub(crate) fn encode(&self, to: &mut dyn Put) {
-        to.count(self.xattrs.len());
+        let mut group = Vec::new();
+        group.count(self.xattrs.len());
         for set in self.xattrs.sets() {
-            to.count(set.len());
+            group.count(set.len());
             for (name, value) in set {
-                to.bytes(name);
-                to.bytes(value);
+                group.bytes(name);
+                group.bytes(value);
             }
         }
-        to.count(self.inodes.len());
-        self.inodes.iter().for_each(|inode| inode.encode(to));
-        to.count(self.hot.order.len());
-        self.hot.order.iter().for_each(|ino| to.u32(ino.0));
+        group.count(self.inodes.len());
+        to.bytes(&group);
+        group.clear();
+        for inode in &self.inodes {
+            inode.encode(&mut group);
+            if group.len() >= GROUP {
+                to.bytes(&group);
+                group.clear();
+            }
+        }
+        if !group.is_empty() {
+            to.bytes(&group);
+            group.clear();
+        }
+        group.count(self.hot.order.len());
+        self.hot.order.iter().for_each(|ino| group.u32(ino.0));
+        to.bytes(&group);
     }
 
-    /// Takes a tree whose data has numbers below `files`.
-    pub(crate) fn decode(from: &mut Get<'_>, files: u32) -> Result<Tree> {
+    /// Takes a tree whose data has numbers below `files`; `next` returns the next group.
+    pub(crate) fn decode(files: u32, mut next: impl FnMut() -> Result<Vec<u8>>) -> Result<Tree> {
+        const NAME: &str = "tree of a plan";
+        let group = next()?;
+        let from = &mut Get::new(NAME, &group);
         let mut xattrs = Xattrs::default();
         for number in 0..from.count(8)? {
             let set = from.list(16, |from| Ok((from.bytes()?.into(), from.bytes()?.into())))?;
             let id = xattrs.intern(set);
             from.check(id.0 as usize == number, "sets of attributes are out of order")?;
         }
-        let count = from.count(30)?;
-        let mut tree = Tree { inodes: Vec::with_capacity(count), xattrs, ..Tree::without_root() };
-        for _ in 0..count {
-            let inode = Inode::decode(from, Bounds { count, files })?;
-            from.check((inode.xattrs.0 as usize) < tree.xattrs.len(), "an inode has unknown attributes")?;
-            tree.inodes.push(inode);
+        let count = usize::try_from(from.u64()?).ok().filter(|count| *count <= 1 << 32);
+        let count = count.ok_or_else(|| from.wrong("there are too many inodes"))?;
+        from.end()?;
+        let mut tree = Tree { xattrs, ..Tree::without_root() };
+        while tree.inodes.len() < count {
+            let group = next()?;
+            let from = &mut Get::new(NAME, &group);
+            from.check(!group.is_empty(), "a group has no inodes")?;
+            while from.at() < group.len() {
+                let inode = Inode::decode(from, Bounds { count, files })?;
+                from.check((inode.xattrs.0 as usize) < tree.xattrs.len(), "an inode has unknown attributes")?;
+                from.check(tree.inodes.len() < count, "there are more inodes than said")?;
+                tree.inodes.push(inode);
+            }
         }
+        let group = next()?;
+        let from = &mut Get::new(NAME, &group);
         let is_dir = |inode: &Inode| matches!(inode.kind, Kind::Dir(_));
         from.check(tree.inodes.first().is_some_and(is_dir), "the root is no directory")?;
         tree.check_parents(from)?;
@@ -47,6 +78,7 @@ impl Tree {
             tree.hot.known.insert(ino);
             tree.hot.order.push(ino);
         }
+        from.end()?;
         Ok(tree)
     }
 
@@ -55,7 +87,7 @@ impl Tree {
         let mut placed = vec![false; self.inodes.len()];
         for inode in &self.inodes {
             let Kind::Dir(entries) = &inode.kind else { continue };
-            for ino in entries.values().filter(|ino| matches!(self.inode(**ino).kind, Kind::Dir(_))) {
+            for (_, ino) in entries.iter().filter(|(_, ino)| matches!(self.inode(*ino).kind, Kind::Dir(_))) {
                 from.check(!std::mem::replace(&mut placed[ino.0 as usize], true), "a directory is in two places")?;
             }
         }
@@ -128,13 +160,13 @@ impl Inode {
         let device = |from: &mut Get<'_>| Ok::<_, crate::Error>(Device { major: from.u32()?, minor: from.u32()? });
         let kind = match from.u8()? {
             0 => {
-                let mut entries = BTreeMap::new();
+                let mut entries = DirEntries::default();
                 for _ in 0..from.count(12)? {
                     let (name, ino) = (from.bytes()?, Ino(from.u32()?));
                     check_name(name)?;
                     let is_below = ino != ROOT && (ino.0 as usize) < bounds.count;
                     from.check(is_below, "an entry has no inode")?;
-                    entries.insert(name.into(), ino);
+                    entries.insert(name, ino);
                 }
                 Kind::Dir(entries)
             }

@@ -24,10 +24,7 @@ pub(super) fn find<S>(
     shards: &[Range<usize>],
 ) -> Result<Vec<(usize, usize)>> {
     let shard = |file: usize| shards.partition_point(|range| range.end <= file);
-    let mut alike: Vec<(u64, Digest, usize)> = Vec::new();
-    let none = Digest::from([0; 32]);
-    alike.extend(files.iter().enumerate().map(|(at, ino)| (size(tree, *ino), none, at)));
-    keep_over_cuts(&mut alike, shard);
+    let mut alike = of_equal_length(tree, files, shard);
     read(orderer, tree, files, &mut alike, head)?;
     keep_over_cuts(&mut alike, shard);
     let (mut long, mut equal): (Vec<_>, Vec<_>) = alike.into_iter().partition(|(size, ..)| *size > HEAD);
@@ -41,6 +38,17 @@ pub(super) fn find<S>(
     let mut found: Vec<_> = groups.collect();
     found.sort_unstable();
     Ok(found)
+}
+
+/// Returns the files whose length occurs in several shards, without their digests.
+fn of_equal_length(tree: &Tree, files: &[Ino], shard: impl Fn(usize) -> usize) -> Vec<(u64, Digest, usize)> {
+    // Of all files only this is kept, a third of what is kept of those that are left.
+    let mut sizes: Vec<(u64, u32)> = files.iter().zip(0..).map(|(ino, at)| (size(tree, *ino), at)).collect();
+    sizes.sort_unstable();
+    let none = Digest::from([0; 32]);
+    let groups = sizes.chunk_by(|one, other| one.0 == other.0);
+    let over_cuts = groups.filter(|group| shard(group[0].1 as usize) != shard(group[group.len() - 1].1 as usize));
+    over_cuts.flatten().map(|(size, at)| (*size, none, *at as usize)).collect()
 }
 
 fn same(one: &(u64, Digest, usize), other: &(u64, Digest, usize)) -> bool {

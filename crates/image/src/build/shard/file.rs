@@ -119,6 +119,32 @@ impl Input {
         if is_it { Ok(bytes) } else { Err(self.damaged(format!("{name} at byte {} is damaged", at.start))) }
     }
 
+    /// Proves a section of byte strings by its digest, then returns a function that reads one after the other.
+    pub(super) fn groups(&self, at: &Located, name: &str) -> Result<impl FnMut() -> Result<Vec<u8>>> {
+        let end = at.start.checked_add(at.len).ok_or_else(|| self.damaged("is too long".into()))?;
+        let (mut hasher, mut place) = (blake3::Hasher::new(), at.start);
+        while place < end {
+            let piece = self.read(place, (end - place).min(BUFFER as u64))?;
+            hasher.update(&piece);
+            place += piece.len() as u64;
+        }
+        if Digest::from(*hasher.finalize().as_bytes()) != at.digest {
+            return Err(self.damaged(format!("{name} at byte {} is damaged", at.start)));
+        }
+        let mut place = at.start;
+        let ends = || self.damaged("ends too early".into());
+        Ok(move || {
+            let len = u64::from_le_bytes(*self.read(place, 8)?.first_chunk().ok_or_else(ends)?);
+            place += 8;
+            if len > end.saturating_sub(place) {
+                return Err(ends());
+            }
+            let group = self.read(place, len)?;
+            place += len;
+            Ok(group)
+        })
+    }
+
     pub(super) fn damaged(&self, why: String) -> Error {
         Error::Damaged { path: self.path.clone(), why }
     }

@@ -26,7 +26,7 @@ use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"packfsPL";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER: usize = 8 + 4 * 4 + 3 * Located::LEN + 32;
 /// Number of bytes of an entry of the table.
 const ENTRY: usize = Located::LEN + 16;
@@ -192,10 +192,7 @@ impl Job {
 
     /// Returns the tree.
     pub(super) fn tree(&self) -> Result<Tree> {
-        let bytes = self.input.section(&self.tree, "the tree")?;
-        let mut from = Get::new("tree of a plan", &bytes);
-        let tree = Tree::decode(&mut from, self.files)?;
-        from.end().map(|()| tree)
+        Tree::decode(self.files, self.input.groups(&self.tree, "the tree")?)
     }
 }
 

@@ -30,8 +30,8 @@ fn why_extended(tree: &Tree, ino: Ino, epoch: &Epoch) -> Option<String> {
     let inode = tree.inode(ino);
     let links = match &inode.kind {
         Kind::Dir(entries) => {
-            let is_dir = |ino: &&Ino| matches!(tree.inode(**ino).kind, Kind::Dir(_));
-            entries.values().filter(is_dir).count() + 2
+            let is_dir = |(_, ino): &(_, Ino)| matches!(tree.inode(*ino).kind, Kind::Dir(_));
+            entries.iter().filter(is_dir).count() + 2
         }
         _ => inode.links as usize,
     };

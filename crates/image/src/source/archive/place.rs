@@ -1,7 +1,5 @@
 //! Adds members to a tree: cleans and limits paths, resolves links; later members replace earlier ones.
 
-use std::collections::BTreeMap;
-
 use packfs_blocks::units::beyond;
 
 use super::{MAX_PATH, Member, MemberKind, Options};
@@ -71,7 +69,7 @@ pub(in crate::source) fn place(
         }
         MemberKind::Char(device) => Kind::Char(device),
         MemberKind::Block(device) => Kind::Block(device),
-        MemberKind::Dir => Kind::Dir(BTreeMap::new()),
+        MemberKind::Dir => Kind::empty_dir(),
         MemberKind::Fifo => Kind::Fifo,
         MemberKind::Socket => Kind::Socket,
     };

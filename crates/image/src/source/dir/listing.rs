@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, FileType, RawDir};
 use packfs_blocks::Digest;
+use rustix::fs::{self, AtFlags, FileType, RawDir};
 use rustix::io::Errno;
 
 use super::attrs::Attrs;

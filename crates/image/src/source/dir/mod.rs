@@ -4,7 +4,7 @@
 //! the listings to the tree in breadth-first order, whatever the order in which they finish. Each
 //! worker uses one file descriptor.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ mod files;
 mod listing;
 mod merge;
 mod part;
+#[cfg(test)]
+mod part_tests;
 mod root;
 mod share;
 mod single;
-#[cfg(test)]
-mod part_tests;
 #[cfg(test)]
 mod tests;
 
@@ -252,7 +252,8 @@ impl<'s> Scan<'s> {
             return self.tree.link(dir, &name, *first, Conflict::Replace);
         }
         let kind = match kind {
-            Kind::File { .. } => {
+            // An empty file is never opened.
+            Kind::File { .. } if attrs.size > 0 => {
                 let key = self.records.add_file(record, &name, &attrs)?;
                 file_kind(&attrs, self.contents.clone(), key)
             }
@@ -272,7 +273,7 @@ impl<'s> Scan<'s> {
             return Ok(());
         }
         let meta = meta(self.tree, attrs, xattrs);
-        let ino = self.tree.add(dir, name, meta, Kind::Dir(BTreeMap::new()), Conflict::Replace)?;
+        let ino = self.tree.add(dir, name, meta, Kind::empty_dir(), Conflict::Replace)?;
         if stays {
             let record = self.records.add_dir(record, name)?;
             self.ahead.waiting.push_back((ino, record));

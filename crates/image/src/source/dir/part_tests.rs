@@ -53,7 +53,9 @@ fn parts_give_the_tree_of_one_scan() {
         let (made, place) = (Made::new(&spec), tempfile::tempdir().unwrap());
         let root = made.tree();
         let exclude = Exclude::new(["*7", "x/"]).unwrap();
-        for options in [Options { threads: 2, ..Options::default() }, Options { exclude, threads: 0, ..Options::default() }] {
+        for options in
+            [Options { threads: 2, ..Options::default() }, Options { exclude, threads: 0, ..Options::default() }]
+        {
             let whole = bytes(scan(&root, options.clone()).unwrap());
             for count in [1, 2, 5] {
                 let mut parts = scan_parts(&root, place.path(), count, &options).unwrap();

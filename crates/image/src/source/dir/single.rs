@@ -1,6 +1,6 @@
 //! Single files of the running system, added one by one to a tree, all through one open directory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -94,7 +94,7 @@ impl Singles {
             FileType::BlockDevice => Kind::Block(device(&attrs)),
             FileType::Fifo => Kind::Fifo,
             FileType::Socket => Kind::Socket,
-            FileType::Directory => Kind::Dir(BTreeMap::new()),
+            FileType::Directory => Kind::empty_dir(),
             FileType::Unknown => return Err(not_a_file(path)),
         };
         let linked = attrs.linked && !matches!(kind, Kind::Dir(_));

@@ -141,7 +141,7 @@ impl<'a> Apply<'a> {
         let Some((dir, name)) = self.tree.parent_of(path, implicit)? else { return Ok(ROOT) };
         match self.tree.lookup(path) {
             Some(ino) if matches!(self.tree.inode(ino).kind, Kind::Dir(_)) => Ok(ino),
-            _ => self.tree.add(dir, name, implicit, Kind::Dir(BTreeMap::new()), Conflict::Replace),
+            _ => self.tree.add(dir, name, implicit, Kind::empty_dir(), Conflict::Replace),
         }
     }
 
@@ -163,7 +163,7 @@ impl<'a> Apply<'a> {
         let path = self.describe(path, line)?;
         let mut base = self.implicit();
         let kind = match node {
-            Node::Dir => Kind::Dir(BTreeMap::new()),
+            Node::Dir => Kind::empty_dir(),
             Node::Symlink(target) => Kind::Symlink(target.into()),
             Node::Char(device) => Kind::Char(device),
             Node::Block(device) => Kind::Block(device),

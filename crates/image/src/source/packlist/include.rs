@@ -170,7 +170,7 @@ impl Graft<'_> {
     /// A directory that is not selected is still entered if the tree has one of its name.
     fn existing_dir(&self, to: Ino, name: &[u8]) -> Option<Ino> {
         match &self.place.tree.inode(to).kind {
-            Kind::Dir(entries) => entries.get(name).copied(),
+            Kind::Dir(entries) => entries.get(name),
             _ => None,
         }
         .filter(|ino| matches!(self.place.tree.inode(*ino).kind, Kind::Dir(_)))

@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn children_are_numbered_together_and_directories_follow_their_subdirectories() {
         let mut tree = Tree::default();
-        let dir = || Kind::Dir(std::collections::BTreeMap::new());
+        let dir = || Kind::empty_dir();
         for (path, kind) in [("a", dir()), ("a/x", dir()), ("a/f", Kind::Fifo), ("b", dir()), ("c", Kind::Fifo)] {
             let (parent, name) = tree.parent_of(path.as_bytes(), Meta::IMPLICIT_DIR).unwrap().unwrap();
             tree.add(parent, name, Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap();
