@@ -34,6 +34,16 @@ fn guide_build() {
 }
 
 #[test]
+fn guide_packlist() {
+    page("guide_packlist", "docs/guide/packlist.md");
+}
+
+#[test]
+fn guide_drop_in() {
+    page("guide_drop_in", "docs/guide/drop-in.md");
+}
+
+#[test]
 fn guide_rules() {
     page("guide_rules", "docs/guide/rules.md");
 }
