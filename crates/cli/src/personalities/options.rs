@@ -178,6 +178,12 @@ fn fill(made: &[&str], value: Option<&OsString>) -> Result<Vec<OsString>, String
     made.iter().map(word).collect()
 }
 
+/// Formats the words that an option becomes.
+fn shown(made: &[&str]) -> String {
+    let word = |word: &&str| if word.contains(' ') { format!("'{word}'") } else { (*word).to_owned() };
+    made.iter().map(word).collect::<Vec<_>>().join(" ").replace("{}", "VALUE")
+}
+
 /// Formats a table: an option a line, and what becomes of it.
 pub(super) fn listed(program: &str, table: &[Opt]) -> String {
     let lines = table.iter().map(|option| {
@@ -190,12 +196,12 @@ pub(super) fn listed(program: &str, table: &[Opt]) -> String {
             Takes::List => " VALUE... ;",
         };
         let does = match option.does {
-            Does::Becomes(made) => format!("same      {}", made.join(" ")),
+            Does::Becomes(made) => format!("same      {}", shown(made)),
             Does::Same(how) => format!("same      {how}"),
             Does::Ignored(why) => format!("ignored   {why}"),
             Does::Refused(why) => format!("refused   {why}"),
         };
-        format!("{program} {:<36} {does}\n", format!("{}{value}", option.names.join(", ")))
+        format!("{:<48} {does}\n", format!("{program} {}{value}", option.names.join(", ")))
     });
     lines.collect()
 }
@@ -211,6 +217,7 @@ pub(super) mod tests {
         let count = names.len();
         names.dedup();
         assert_eq!(names.len(), count, "a name occurs twice");
+        assert!(!listed("program", table).contains("{}"), "a place is shown for the value");
         for option in table {
             assert!(option.names.iter().all(|name| name.starts_with('-')), "{option:?}");
             if let Does::Becomes(made) = option.does {
