@@ -139,7 +139,8 @@ fn a_file_is_named_once_and_what_it_is_instead_is_said() {
         let message = fail(dir.path(), 1, args);
         assert!(message.starts_with(told), "{args:?}: {message}");
     }
-    for args in [&["list", "i.sqfs"][..], &["cat", "i.sqfs", "data"], &["tar", "i.sqfs"]] {
+    let listed = ["build", "data", "-o", "l.sqfs", "-q", "--list"];
+    for args in [&["list", "i.sqfs"][..], &["cat", "i.sqfs", "data"], &["tar", "i.sqfs"], &listed] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let ran = packfs(args).current_dir(dir.path()).stdout(full).output().unwrap();
         let message = stderr(&ran);

@@ -13,24 +13,22 @@ use crate::output;
 /// Writes a line for each entry but the root to a file, or to standard output if that is `-`.
 pub(super) fn write(tree: &Tree, file: &Path) -> Result<()> {
     if file == Path::new("-") {
-        let failed = Error::io("cannot write", "standard output");
-        return output::stdout().map_err(Error::io("cannot write", "standard output")).and_then(|mut out| {
-            paths(tree, &mut |path| output::name(&mut out, path).and_then(|()| out.write_all(b"\n")))?;
-            out.flush().map_err(failed)
-        });
+        let name = Path::new(output::STDOUT);
+        let mut out = BufWriter::new(output::unnamed_stdout().map_err(Error::io("cannot write", name))?);
+        return paths(tree, name, &mut out, output::name);
     }
     let mut out = BufWriter::new(File::create(file).map_err(Error::io("cannot create", file))?);
-    paths(tree, &mut |path| out.write_all(path).and_then(|()| out.write_all(b"\n")))?;
-    out.flush().map_err(Error::io("cannot write", file))
+    paths(tree, file, &mut out, |out, path| out.write_all(path))
 }
 
-fn paths(tree: &Tree, line: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<()> {
+/// Writes the paths to a file of a name, and flushes it.
+fn paths<W: Write>(tree: &Tree, name: &Path, out: &mut W, one: fn(&mut W, &[u8]) -> io::Result<()>) -> Result<()> {
     let image = TreeImage::new(tree);
     let mut walk = Walk::new(&image, &[])?;
     while let Some(visit) = walk.step()? {
         if visit.depth > 0 {
-            line(visit.path).map_err(Error::io("cannot write", "the list of entries"))?;
+            one(out, visit.path).and_then(|()| out.write_all(b"\n")).map_err(Error::io("cannot write", name))?;
         }
     }
-    Ok(())
+    out.flush().map_err(Error::io("cannot write", name))
 }
