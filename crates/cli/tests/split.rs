@@ -228,6 +228,8 @@ fn an_unfinished_set_says_so_first_and_how_to_continue() {
     assert!(!text.contains("times smaller"), "{text}");
     let unfinished = json(&about(&["a b", "b", "--json"]));
     assert_eq!((&unfinished["finished"], &unfinished["ratio"]), (&false.into(), &serde_json::Value::Null));
+    let told = fail(dir.path(), 1, &["join", "a b", "b", "-o", "no"]);
+    assert!(told.contains("; continue the split (packfs info of the parts shows the command), or write the"), "{told}");
     // The printed command finishes the set, and its figures cover the whole.
     let words: Vec<&str> = unfinished["resume"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
     let words = words[1..].iter().map(|word| if *word == "INPUT" { "core" } else { word });

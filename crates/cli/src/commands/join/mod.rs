@@ -88,13 +88,17 @@ fn all(set: &Set) -> Report {
     report
 }
 
-/// Adds to an error how the user can go on: with the missing parts, or without what is lost.
+/// Adds to an error how the user can go on: with the missing parts, with the rest of the split, or without what is lost.
 fn explain(error: anyhow::Error, set: &Set, args: &Join) -> anyhow::Error {
     match error.downcast::<Error>() {
         Ok(error @ Error::Incomplete { .. }) => {
             let how = if args.form == As::Raw { "--partial" } else { "--partial, without --as," };
             let missing: Vec<_> = set.missing().iter().map(|number| (number + 1).to_string()).collect();
+            let info = set.info();
             let also = match &missing[..] {
+                [] if !info.finished && info.seekable => {
+                    "continue the split (packfs info of the parts shows the command), or ".to_owned()
+                }
                 [] => String::new(),
                 [one] => format!("name part {one}, too, or "),
                 several => format!("name parts {}, too, or ", several.join(" and ")),
