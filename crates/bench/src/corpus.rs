@@ -72,7 +72,7 @@ impl Data {
         let mut left_out = Vec::new();
         let metadata = fs::metadata(path).map_err(Error::io(path))?;
         if metadata.is_dir() {
-            list(path, &mut found, &mut left_out);
+            list(path, &mut found, &mut left_out, progress);
         } else {
             found.push((path.to_owned(), metadata.len()));
         }
@@ -147,7 +147,7 @@ impl Sampler {
 }
 
 /// Lists regular files below a directory with their lengths, sorted by name.
-fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>) {
+fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>, progress: &Progress) {
     let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     let mut paths: Vec<PathBuf> = match entries {
         Ok(entries) => entries.iter().map(fs::DirEntry::path).collect(),
@@ -155,8 +155,9 @@ fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>)
     };
     paths.sort();
     for path in paths {
+        Progress::add(&progress.entries, 1);
         match path.symlink_metadata() {
-            Ok(metadata) if metadata.is_dir() => list(&path, found, left_out),
+            Ok(metadata) if metadata.is_dir() => list(&path, found, left_out, progress),
             Ok(metadata) if metadata.is_file() => found.push((path, metadata.len())),
             Ok(_) => {}
             Err(error) => left_out.push(format!("{}: {error}", display(&path))),
@@ -188,6 +189,7 @@ mod tests {
         let progress = Progress::default();
         Data::read(dir.path(), 1 << 20, &progress).unwrap();
         assert_eq!([&progress.done, &progress.total].map(|bytes| bytes.load(Relaxed)), [11, 11]);
+        assert_eq!(progress.entries.load(Relaxed), 6);
         assert_eq!(data.digest, read(dir.path(), 1 << 30).unwrap().digest);
         fs::write(dir.path().join("a"), "One").unwrap();
         assert_ne!(data.digest, read(dir.path(), 1 << 20).unwrap().digest);

@@ -2,10 +2,10 @@
 
 mod common;
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{fail, packfs, run_in, succeed};
+use common::{fail, have, packfs, run_in, succeed};
 use rustix::process::{Pid, Signal};
 
 #[test]
@@ -141,8 +141,39 @@ fn an_interrupted_run_says_so_and_can_be_resumed() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("the samples measured so far are in packfs-bench.jsonl: interrupted"), "{said}");
+    let samples = "packfs: interrupted: the samples so far are in packfs-bench.jsonl; the same command with --resume";
+    assert!(said.ends_with(&format!("{samples} continues\n")), "{said}");
     assert!(std::fs::read_to_string(&path).unwrap().ends_with("}\n"));
+}
+
+/// A line of progress holds whole figures only: on 40 columns as on 80.
+#[test]
+fn no_figure_is_cut_on_a_narrow_terminal() {
+    let test = "no_figure_is_cut_on_a_narrow_terminal";
+    if !have(test, "script") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_packfs");
+    for (columns, bar) in [(40, false), (80, true)] {
+        let bench = format!("'{program}' bench codecs -o {columns}.jsonl {}", QUICK.join(" "));
+        let shell = format!("stty cols {columns} && {bench} > table");
+        let ran = Command::new("script").args(["-qec", &shell, "/dev/null"]).current_dir(dir.path()).output().unwrap();
+        let shown = String::from_utf8_lossy(&ran.stdout).replace("\x1b[2K", "").replace("\x1b[1A", "");
+        assert!(ran.status.success(), "{shown}");
+        let lines: Vec<&str> = shown.split(['\r', '\n']).filter(|line| line.starts_with("measuring ")).collect();
+        assert!(!lines.is_empty(), "{shown}");
+        for line in &lines {
+            let line = line.trim_end();
+            assert!(line.len() <= columns && line.contains('[') == bar, "{line}");
+            let figures = line.trim_start_matches(|c: char| !c.is_ascii_digit());
+            // Before the first step there are none.
+            for figure in figures.split(", ").filter(|figure| !bar && !figure.is_empty()) {
+                assert!([" %", " left", " done"].iter().any(|end| figure.ends_with(end)), "{line}");
+            }
+        }
+        assert!(lines.iter().any(|line| line.contains(" left")), "{lines:?}");
+    }
 }
 
 /// A session resumed with other cells shows only those; its report has all.

@@ -118,14 +118,23 @@ pub(super) fn attempt(
     left_out: &mut Vec<String>,
 ) -> Result<Vec<Prediction>> {
     let mut machine = Machine::new(tree, effort.seed, &sources::temporary_directory(), stop)?;
-    let display = Steps::new("trying", effort.quiet);
+    let (display, begun) = (Steps::new("trying", effort.quiet), Instant::now());
     let predictions = tune(plan, &mut machine, &mut |event| match event {
-        Event::Step { settings, done, of } => display.show(done / of, settings),
+        Event::Step { settings, done, of } => {
+            display.show(done / of, left(begun.elapsed(), done, of).as_slice(), settings);
+        }
         Event::Failed(settings, why) => display.say(format_args!("packfs: {settings} is left out: {why}")),
     });
     display.finish();
     left_out.extend(machine.left_out().into_iter().map(ToOwned::to_owned));
     Ok(predictions?)
+}
+
+/// Time left if the rest takes as much longer than forecast as the steps so far, of at least a twentieth.
+fn left(elapsed: Duration, done: f64, of: f64) -> Option<String> {
+    let seconds = elapsed.as_secs_f64() * (of - done) / done;
+    let left = Duration::try_from_secs_f64(seconds.ceil()).ok().filter(|_| done * 20.0 >= of)?;
+    Some(format!("{} left", units::span(left)))
 }
 
 /// Returns the source as a tree whose contents can be read repeatedly, and the time it took to list it.

@@ -168,8 +168,11 @@ fn hung_up(error: &anyhow::Error) -> bool {
 }
 
 /// Formats the error with its causes. Nothing is repeated: neither a cause that the text before
-/// ends with, nor the file name if the cause begins with it. An option with a file (`--sort FILE`) keeps its name.
+/// ends with, nor the file name if the cause begins with it. An interruption comes first. An option with a file (`--sort FILE`) keeps its name.
 fn whole(error: &anyhow::Error) -> String {
+    if matches!(Cause::of(error), Cause::Interrupted) && error.chain().len() > 1 {
+        return format!("interrupted: {error}");
+    }
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -201,6 +204,9 @@ mod tests {
         let error = Err::<(), _>(inner).context("building x").unwrap_err();
         assert_eq!(whole(&error), "building x: a/b: cannot open: no such luck");
         assert_eq!(whole(&anyhow!("only this")), "only this");
+        let interrupted = || anyhow::Error::from(packfs_bench::Error::Interrupted);
+        assert_eq!(whole(&interrupted()), "interrupted");
+        assert_eq!(whole(&interrupted().context("samples are in x")), "interrupted: samples are in x");
         let cases = [
             ("building y from a b", "a b: cannot open: x", "a b: cannot open: x"),
             ("building y", "y exists", "y exists"),

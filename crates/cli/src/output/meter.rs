@@ -23,6 +23,8 @@ const FIRST_PLAIN_LINE: Duration = Duration::from_secs(10);
 const PLAIN_LINE: Duration = Duration::from_secs(60);
 /// Number of columns if the terminal does not report it.
 const COLUMNS: usize = 80;
+/// Number of columns below which a line has no bar.
+const NARROW: usize = 60;
 
 /// The progress display of one operation; dropping it removes it.
 #[derive(Debug)]
@@ -116,10 +118,10 @@ impl Display {
             Display::Live(bar) => {
                 // First; otherwise the bar is drawn in its default style.
                 let columns = columns();
-                let width = bar_width(columns);
-                bar.set_style(now.style(width));
+                let bar_columns = bar_columns(columns);
+                bar.set_style(now.style(bar_columns));
                 bar.set_prefix(now.phase());
-                bar.set_message(now.describe(columns.saturating_sub(now.phase().len() + " [] ".len() + width)));
+                bar.set_message(now.describe(columns.saturating_sub(now.phase().len() + 1 + bar_columns.max(2))));
                 match now.share() {
                     None => bar.unset_length(),
                     Some((done, total)) => {
@@ -151,9 +153,18 @@ impl Display {
     }
 }
 
-/// Number of columns of the bar: few where a long one would leave no room for figures.
-pub(super) fn bar_width(columns: usize) -> usize {
-    if columns < 60 { 4 } else { 12 }
+/// Number of columns of the bar with its brackets and a space: none on a narrow terminal, which has room for figures only.
+pub(super) fn bar_columns(columns: usize) -> usize {
+    if columns < NARROW { 0 } else { "[] ".len() + 12 }
+}
+
+/// Returns the style of a line with a bar of so many columns, [`bar_columns`].
+pub(super) fn bar_style(bar_columns: usize) -> ProgressStyle {
+    let template = match bar_columns.saturating_sub("[] ".len()) {
+        0 => "{prefix} {wide_msg}".into(),
+        width => format!("{{prefix}} [{{bar:{width}}}] {{wide_msg}}"),
+    };
+    ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }
 
 /// Returns the number of columns of the terminal.
@@ -199,13 +210,12 @@ impl Snapshot {
         }
     }
 
-    fn style(&self, width: usize) -> ProgressStyle {
-        let template = match self.share() {
-            Some(_) => format!("{{prefix}} [{{bar:{width}}}] {{wide_msg}}"),
-            None => "{prefix} {spinner} {wide_msg}".into(),
-        };
-        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        style.progress_chars("=> ")
+    fn style(&self, bar_columns: usize) -> ProgressStyle {
+        match self.share() {
+            Some(_) => bar_style(bar_columns),
+            None => ProgressStyle::with_template("{prefix} {spinner} {wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        }
     }
 
     fn phase(&self) -> &'static str {
@@ -246,14 +256,16 @@ impl Snapshot {
                 0 => units::bytes(self.done),
                 total => format!("{} of {}", units::bytes(self.done), units::bytes(total)),
             });
-            parts.push(units::speed(self.done, self.elapsed));
         }
         if let Some(left) = self.remaining() {
             parts.push(format!("{} left", units::span(left)));
         }
         if self.files.len() > 1 {
-            let speeds: Vec<_> = self.files.iter().map(|bytes| units::speed(*bytes, self.elapsed)).collect();
-            parts.push(format!("parts {}", speeds.join(" + ")));
+            let speeds: Vec<_> = self.files.iter().map(|bytes| units::per_second(*bytes, self.elapsed)).collect();
+            parts.push(format!("parts {}/s", units::sum(&speeds)));
+        }
+        if self.done > 0 {
+            parts.push(units::speed(self.done, self.elapsed));
         }
         if self.packed > 0 && self.written > 0 {
             parts.push(format!("ratio {:.2}", units::ratio(self.packed, self.written)));
@@ -278,16 +290,15 @@ impl Snapshot {
     }
 }
 
-/// Joins as many parts as fit, separated by commas: parts that do not fit are dropped rather than cut.
-fn fitted(parts: &[String], columns: usize) -> String {
+/// Joins the parts that fit, separated by commas: parts that do not fit are dropped rather than cut.
+pub(super) fn fitted(parts: &[String], columns: usize) -> String {
     let mut line = String::new();
     for part in parts {
         let separator = if line.is_empty() { "" } else { ", " };
-        if line.len() + separator.len() + part.len() > columns {
-            break;
+        if line.len() + separator.len() + part.len() <= columns {
+            line.push_str(separator);
+            line.push_str(part);
         }
-        line.push_str(separator);
-        line.push_str(part);
     }
     line
 }
@@ -325,18 +336,32 @@ mod tests {
             resident: 30 << 20,
             ..snapshot(Phase::Data)
         };
-        assert_eq!(data.describe(80), "50.0 MiB of 100 MiB, 5.00 MiB/s, 10 s left, ratio 2.50, 10.0 MiB saved");
+        assert_eq!(data.describe(80), "50.0 MiB of 100 MiB, 10 s left, 5.00 MiB/s, ratio 2.50, 10.0 MiB saved");
         assert_eq!(data.describe(usize::MAX), format!("{}, 30.0 MiB memory", data.describe(80)));
-        assert_eq!(data.describe(36), "50.0 MiB of 100 MiB, 5.00 MiB/s");
+        // A terminal of 40 columns has no bar, but the time left.
+        assert_eq!((bar_columns(40), data.describe(32)), (0, "50.0 MiB of 100 MiB, 10 s left".into()));
+        assert_eq!(data.describe(26), "50.0 MiB of 100 MiB");
         let stream = Snapshot { done: 1 << 20, ..snapshot(Phase::Data) };
         assert_eq!(stream.describe(80), "1.00 MiB, 102 KiB/s");
         let extracting = Snapshot { entries_total: 14_600, done: 1 << 20, ..snapshot(Phase::Read) };
-        assert_eq!(extracting.describe(80), "7,300 of 14,600 entries, 1.00 MiB, 102 KiB/s, 10 s left");
+        assert_eq!(extracting.describe(80), "7,300 of 14,600 entries, 1.00 MiB, 10 s left, 102 KiB/s");
         // If the number of entries is unknown, there is no bar.
         let some = Snapshot { done: 1 << 20, ..snapshot(Phase::Read) };
         assert_eq!((some.share(), some.remaining()), (None, None));
-        let split = Snapshot { done: 20 << 20, files: vec![10 << 20, 5 << 20], ..snapshot(Phase::Data) };
-        assert_eq!(split.describe(80), "20.0 MiB, 2.00 MiB/s, parts 1.00 MiB/s + 512 KiB/s");
+        let split = Snapshot {
+            total: 40 << 20,
+            done: 20 << 20,
+            files: vec![10 << 20, 5 << 20],
+            resident: 3 << 20,
+            ..snapshot(Phase::Data)
+        };
+        let line = "20.0 MiB of 40.0 MiB, 10 s left, parts 1.00 + 0.50 MiB/s, 2.00 MiB/s";
+        assert_eq!(split.describe(80), line);
+        // The speed of each disk is worth more than that of all.
+        assert_eq!(split.describe(58), line.replace(", 2.00 MiB/s", ""));
+        // A figure that fits is shown even if a longer one before it does not.
+        let many = Snapshot { files: vec![1 << 20; 16], ..split };
+        assert_eq!(many.describe(58), "20.0 MiB of 40.0 MiB, 10 s left, 2.00 MiB/s");
     }
 
     #[test]

@@ -15,6 +15,19 @@ pub(crate) fn exact(n: u64) -> String {
     if n < 1024 { bytes(n) } else { format!("{} ({} bytes)", bytes(n), count(n)) }
 }
 
+/// Formats several amounts of bytes in the unit of the largest: `9.25 + 0.50 MiB`.
+pub(crate) fn sum(amounts: &[u64]) -> String {
+    let most = bytes(amounts.iter().copied().max().unwrap_or(0));
+    let unit = most.split_once(' ').map_or("B", |(_, unit)| unit);
+    let power = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].iter().position(|name| *name == unit).unwrap_or(0);
+    let shown = amounts.iter().map(|&amount| {
+        let value = as_f64(amount) / 1024_f64.powi(i32::try_from(power).unwrap_or(0));
+        let digits = if amount == 0 || power == 0 || value >= 99.95 { 0 } else { usize::from(value < 9.995) + 1 };
+        format!("{value:.digits$}")
+    });
+    format!("{} {unit}", shown.collect::<Vec<_>>().join(" + "))
+}
+
 /// Formats bytes per second.
 pub(crate) fn speed(n: u64, time: Duration) -> String {
     format!("{}/s", bytes(per_second(n, time)))
@@ -131,6 +144,13 @@ mod tests {
             assert_eq!(bytes(n), text, "{n}");
         }
         assert_eq!([14, 131_072].map(exact), ["14 B", "128 KiB (131,072 bytes)"]);
+    }
+
+    #[test]
+    fn sums_have_one_unit() {
+        assert_eq!(sum(&[9_699_328, 524_288, 0, 300 << 20]), "9.25 + 0.50 + 0 + 300 MiB");
+        assert_eq!(sum(&[10_485_000, 12 << 20]), "10.0 + 12.0 MiB");
+        assert_eq!(sum(&[5, 1023]), "5 + 1023 B");
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub(crate) struct Measuring {
     #[arg(long)]
     pub(crate) resume: bool,
 
+    /// True if the command has --resume.
+    #[arg(skip = true)]
+    pub(crate) resumable: bool,
+
     /// Print the results as JSON
     #[arg(long)]
     pub(crate) json: bool,

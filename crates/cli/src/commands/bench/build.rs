@@ -12,8 +12,9 @@ use packfs_image::name::display;
 use serde::Serialize;
 
 use crate::args::BenchBuild;
+use crate::output::display::Steps;
 use crate::output::failure::Outcome;
-use crate::output::say;
+use crate::output::{say, units};
 use crate::resources;
 
 use super::estimate::{self, Expected, START};
@@ -44,7 +45,16 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
         left_out.iter().for_each(|why| say(format_args!("packfs: left out: {why}")));
     }
     let libraries = tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())).collect();
+    // The whole source is packed once: without a word that would look like nothing.
+    let steps = Steps::new("preparing", args.measuring.talk.quiet);
+    let once = format!("packing {} of {} once, into the page cache", units::bytes(source.bytes), source.name);
+    match steps.is_live() {
+        true => steps.show(0.0, &[], &once),
+        false if !args.measuring.talk.quiet => say(format_args!("packfs: preparing: {once}")),
+        false => {}
+    }
     let builder = Builder::new(tools, &source, scratch.path()).map_err(usage);
+    steps.finish();
     // An interrupted program fails, too.
     session::go_on(&stop)?;
     let mut builder = builder?;

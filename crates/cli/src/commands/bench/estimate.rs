@@ -36,7 +36,7 @@ impl Expected {
         Expected { scratch: Some((bytes, path.to_owned())), ..self }
     }
 
-    /// Expected time of some steps where a round has so many.
+    /// Expected time of `steps` steps, of which a round has `cells`.
     pub(super) fn time(&self, steps: usize, cells: usize) -> Duration {
         let rounds = steps as f64 / cells.max(1) as f64;
         Duration::try_from_secs_f64(self.round * rounds).unwrap_or(Duration::MAX)

@@ -66,6 +66,7 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
         seed: 1,
         output: args.output.with_extension("jsonl"),
         resume: false,
+        resumable: false,
         json: false,
         talk: Talk { quiet: args.quiet },
     };

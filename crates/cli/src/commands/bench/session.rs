@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use packfs_bench::Error;
 use packfs_bench::executor::{Executor, Subject};
 use packfs_bench::program;
 use packfs_bench::record::{AnyKey, Contents, Line, Log, Machine, Recorded, Session};
@@ -72,7 +73,7 @@ impl Measured {
 
 /// Measures cells and appends every sample to the results file. `about` adds facts about the
 /// session beyond the machine and the program; a measurement shorter than `least` is repeated.
-/// `expected` is told beforehand.
+/// `expected` is printed first.
 pub(super) fn measure<S: Subject>(
     cells: Vec<S>,
     executor: &mut dyn Executor<S>,
@@ -100,13 +101,23 @@ pub(super) fn measure<S: Subject>(
     let mut record = |line: &Line| log.append(line);
     let failed = run::run(&plan, executor, &mut record, &mut |event| shown.show(&event));
     shown.steps.finish();
-    let failed = failed.with_context(|| format!("the samples measured so far are in {}", display(output)))?;
+    let failed = match failed {
+        Err(Error::Interrupted) => return Err(interrupted(how)),
+        failed => failed.with_context(|| format!("the samples measured so far are in {}", display(output)))?,
+    };
     let mut contents = Contents::read(output)?;
     // Other samples in this file, of this or other sessions, only matter for the report.
     let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| cell.key().any()).collect();
     let asked = |line: &Line| line.key().is_none_or(|key| keys.contains(&key));
     contents.lines.retain(|line| line.session() == session.session && asked(line));
     Ok(Measured { results: Results::of(&[contents]), session, failed })
+}
+
+/// An interruption, with the place of the samples and the way to continue.
+fn interrupted(how: &Measuring) -> anyhow::Error {
+    let next = if how.resumable { "; the same command with --resume continues" } else { "" };
+    let samples = format!("the samples so far are in {}{next}", display(&how.output));
+    anyhow::Error::from(Error::Interrupted).context(samples)
 }
 
 /// Returns a flag that Ctrl-C and similar signals set. The current measurement is then abandoned,
@@ -260,14 +271,15 @@ impl Display {
                 // Before the first step has shown how long one takes, the estimate says it.
                 let guess = || (self.expected.round > 0.0).then(|| self.expected.time(*of, self.cells));
                 let left = left.or_else(guess).map(estimate::whole);
-                let left = left.map_or(String::new(), |left| format!(", {} left", units::span(left)));
+                let left = left.map(|left| format!("{} left", units::span(left)));
                 let round = if *round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
-                let done = format!("{number} of {of} done{left}");
+                let figures: Vec<String> = left.into_iter().chain([format!("{number} of {of} done")]).collect();
                 if !self.steps.is_live() && !self.quiet && self.told.elapsed() >= LINES {
                     self.told = Instant::now();
-                    self.steps.say(format_args!("packfs: {done}"));
+                    self.steps.say(format_args!("packfs: {}", figures.join(", ")));
                 }
-                self.steps.show(*number as f64 / *of as f64, format_args!("{done}, {round}: {}", cell.key()));
+                let share = *number as f64 / *of as f64;
+                self.steps.show(share, &figures, format_args!("{round}: {}", cell.key()));
             }
             Event::Left(left) if !left.is_zero() && !self.quiet => {
                 let warm_up = units::span(self.begun.elapsed());

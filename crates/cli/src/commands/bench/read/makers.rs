@@ -56,7 +56,8 @@ pub(super) fn make(
         // By how much the estimate was off so far, it is off for the rest.
         let off = if number > 0 { begun.elapsed().as_secs_f64() / done } else { 1.0 };
         let left = units::span(span((all - done) * off));
-        steps.show(done / all, format_args!("{number} of {} done, {left} left: {key}", plans.len()));
+        let figures = [format!("{left} left"), format!("{number} of {} done", plans.len())];
+        steps.show(done / all, &figures, key);
         let path = scratch.join(format!("{number}-{}.img", key.tool));
         match one(tool, key, &input, &path) {
             Ok(image) => made.push(image),
