@@ -14,7 +14,7 @@ use crate::output::failure::Usage;
 ///
 /// Scans the SOURCE directories and writes a plan for `packfs shard` and `packfs assemble`. The options are those of
 /// `packfs build`, and the image has the same bytes. If a file changes after the plan was made, its shard cannot be
-/// packed. With --each, the plan is of many images.
+/// packed. With --each, one plan has many images.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -165,7 +165,7 @@ pub(crate) struct Shard {
 
     /// Directory for shards; it is created if missing
     ///
-    /// Of a plan of many images, each has a directory in it.
+    /// If the plan has many images, each image has its own directory in DIR.
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
 
@@ -183,8 +183,8 @@ pub(crate) struct Shard {
 /// Build the image from all shards of a plan.
 ///
 /// Every byte is verified with the digests of its shard before the image appears under its name. The image has the same
-/// bytes as one of `packfs build` with the same options. Of a plan of many images, all are assembled that were cut and
-/// are not there yet; they have the paths of the plan.
+/// bytes as one of `packfs build` with the same options. If the plan has many images, all those that were cut into shards
+/// and do not exist yet are assembled, at the paths in the plan.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -202,7 +202,7 @@ pub(crate) struct Assemble {
 
     /// Image to write: a file or a block device
     ///
-    /// Not for a plan of many images.
+    /// A plan of many images has the paths, and takes no -o.
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 
@@ -210,7 +210,7 @@ pub(crate) struct Assemble {
     #[arg(short, long)]
     pub(crate) force: bool,
 
-    /// Assemble only part I of N of the images of a plan of many
+    /// If the plan has many images, assemble only part I of N of them
     #[arg(long, value_name = "I/N", value_parser = value::part, conflicts_with = "output")]
     pub(crate) shard: Option<Part>,
 

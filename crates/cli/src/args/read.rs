@@ -31,7 +31,7 @@ pub(crate) struct Extract {
 
     /// Directory to unpack into; created if missing
     ///
-    /// Only --dry-run has a default: the current directory.
+    /// Required, except with --dry-run, whose default is the current directory.
     #[arg(short = 'C', long = "directory", value_name = "DIR", value_hint = ValueHint::DirPath,
           required = false, required_unless_present = "dry_run", default_value_if("dry_run", "true", "."))]
     pub(crate) directory: PathBuf,

@@ -45,8 +45,8 @@ pub(crate) struct Serve {
 
     /// Answer only requests that have the token in the first line of FILE
     ///
-    /// As `Authorization: Bearer TOKEN`, or once as `?token=TOKEN`, which a browser then remembers. Where a token is
-    /// needed and none is given, one is made and printed with the address.
+    /// As `Authorization: Bearer TOKEN`, or once as `?token=TOKEN`, which a browser then remembers. If a token is
+    /// needed and none is given, packfs makes one and prints it with the address.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token: Option<PathBuf>,
 
@@ -58,7 +58,7 @@ pub(crate) struct Serve {
 
     /// Show what changed since OLD_IMAGE
     ///
-    /// The data of both images is read when the page is opened first.
+    /// The data of both images is read when the page is first opened.
     #[arg(long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
     pub(crate) against: Option<PathBuf>,
 

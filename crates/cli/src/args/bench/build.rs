@@ -19,8 +19,8 @@ use super::measuring::{Choices, Measuring, Sizes, blocks, choices};
 #[command(after_help = "\
 Examples:
   packfs bench build /srv/root
-  packfs bench build /srv/root --formats squashfs --codecs gzip:9,zstd:15,lz4 --jobs 0,1,2,4,8 --peers
-  packfs bench build /srv/root --formats erofs --codecs lz4hc:12 --blocks 4K..128K --features plain --runs 3")]
+  packfs bench build /srv/root --formats squashfs -c gzip:9,zstd:15,lz4 -j 0,1,2,4,8 --peers
+  packfs bench build /srv/root --formats erofs -c lz4hc:12 -b 4K..128K --features plain --runs 3")]
 pub(crate) struct Build {
     /// Directory to pack [default: 64M of generated files]
     #[arg(value_name = "SOURCE", value_hint = ValueHint::DirPath)]
@@ -68,8 +68,8 @@ pub(crate) struct Build {
 
     /// Measure only part I of N of the cells, counted from 0
     ///
-    /// Cells are dealt out one by one. The files of results of all parts, one after the other, are one for
-    /// `packfs bench report`. Sizes do not depend on the machine; speeds compare only between machines of one kind.
+    /// Cells are dealt out one by one. Concatenate the results of all parts for `packfs bench report`. Sizes do not
+    /// depend on the machine; compare speeds only between machines of one kind.
     #[arg(long, value_name = "I/N", value_parser = value::part)]
     pub(crate) shard: Option<Part>,
 

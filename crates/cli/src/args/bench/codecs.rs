@@ -20,7 +20,7 @@ use super::measuring::{Measuring, Sizes, block, blocks};
 #[command(after_help = "\
 Examples:
   packfs bench codecs --data /usr/share
-  packfs bench codecs --data root.tar --codecs zstd:3,zstd:19,lz4hc:12,zlib:9 --blocks 4K..1M --policy squashfs
+  packfs bench codecs --data root.tar -c zstd:3,zstd:19,lz4hc:12 -b 4K..1M --policy squashfs
   packfs bench codecs --data /usr -j 1,2,4 --runs 9 --resume
   packfs bench codecs --data /usr --shard 0/4 -o part0.jsonl")]
 pub(crate) struct Codecs {
@@ -40,7 +40,7 @@ pub(crate) struct Codecs {
 
     /// Block sizes: a list, or a range as 4K..1M
     ///
-    /// A range contains its powers of two.
+    /// A range stands for the powers of two in it.
     #[arg(short, long, value_name = "LIST", default_value = "8K,128K", value_parser = blocks)]
     pub(crate) blocks: Sizes,
 
@@ -71,8 +71,8 @@ pub(crate) struct Codecs {
 
     /// Measure only part I of N of the cells, counted from 0
     ///
-    /// Cells are dealt out one by one. The files of results of all parts, one after the other, are one for
-    /// `packfs bench report`. Sizes do not depend on the machine; speeds compare only between machines of one kind.
+    /// Cells are dealt out one by one. Concatenate the results of all parts for `packfs bench report`. Sizes do not
+    /// depend on the machine; compare speeds only between machines of one kind.
     #[arg(long, value_name = "I/N", value_parser = value::part)]
     pub(crate) shard: Option<Part>,
 

@@ -45,7 +45,7 @@ pub(crate) struct Read {
 
     /// Block or cluster sizes to build: a list, or a range as 4K..1M
     ///
-    /// A range contains its powers of two.
+    /// A range stands for the powers of two in it.
     #[arg(short, long, value_name = "LIST", default_value = "4K,16K,64K,128K", value_parser = image_blocks,
         requires = "matrix")]
     pub(crate) blocks: Sizes,

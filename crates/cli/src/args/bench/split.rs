@@ -19,7 +19,7 @@ use super::measuring::Measuring;
 #[command(after_help = "\
 Examples:
   packfs bench split
-  packfs bench split --disks 200 --disks 100,100,400 --disks 200,200@50 --outputs 1,2,4,8 --codecs raw,lz4,zstd:3
+  packfs bench split --disks 200 --disks 100,100,400 --outputs 1,2,4 --codecs raw,lz4,zstd:3
   packfs bench split --data /var/crash/core --dirs /mnt/a /mnt/b /mnt/c --makedumpfile makedumpfile")]
 pub(crate) struct Split {
     /// Files to split, each a data set of its own

@@ -31,8 +31,8 @@ pub(super) struct AroundArgs {
 
     /// Put FILE in front of the image
     ///
-    /// For programs that mount what is appended to them. The image begins where FILE ends, or at --offset, up to which
-    /// FILE is taken. FILE may be the output.
+    /// For programs that mount an image appended to them. The image begins where FILE ends; with --offset, it begins
+    /// there, and FILE is cut off or padded. FILE may be the output.
     #[arg(help_heading = "Layout of the image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) prefix: Option<PathBuf>,
 

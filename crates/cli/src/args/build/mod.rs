@@ -36,17 +36,17 @@ use crate::output::failure::Usage;
 
 /// Pack directories, archives, images and pack lists into one image.
 ///
-/// A SOURCE is a directory, a single file, a tar archive (plain or compressed with gzip, xz, zstd or bzip2; `-` reads
-/// one from standard input), an image (whose contents are packed again), `@FILE` (a pack list), or `file:FILE` (a file
-/// that is packed unchanged even if it is an archive). Several sources are merged in order: later entries replace
-/// earlier ones of the same name.
+/// A SOURCE is a directory, a single file, a tar or cpio archive (plain or compressed with gzip, xz, zstd or bzip2; `-`
+/// reads one from standard input), a zip archive, an image (whose contents are packed again), `@FILE` (a pack list), or
+/// `file:FILE` (a file that is packed unchanged even if it is an archive). Several sources are merged in order: later
+/// entries replace earlier ones of the same name.
 ///
 /// The image appears under its name only when it is complete; until then an old file stays unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs build /srv/root -o root.sqfs
-  packfs build root.tar.zst overlay/ @devices.list -o root.sqfs --codec xz:9:bcj=auto --block-size 1M
+  packfs build root.tar.zst overlay/ @devices.list -o root.sqfs --codec xz:9:bcj=auto -b 1M
   packfs build /srv/root -o root.erofs --codec zstd --target-kernel 6.12 --features dedupe
   packfs build root.sqfs -o root.erofs
   packfs build /srv/root -o new.sqfs --reuse old.sqfs --index
@@ -167,10 +167,10 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "GLOB")]
     exclude_xattr: Vec<String>,
 
-    /// Change marks of OCI layers for deleted files (.wh.NAME)
+    /// Convert the whiteouts of OCI layers, which mark deleted files (.wh.NAME)
     ///
-    /// With `overlay`, `.wh.NAME` becomes a character device NAME with numbers 0 and 0, `.wh..wh..opq` the attribute
-    /// trusted.overlay.opaque of its directory.
+    /// With `overlay`, `.wh.NAME` becomes a character device NAME with numbers 0 and 0, and `.wh..wh..opq` the
+    /// attribute trusted.overlay.opaque of its directory.
     #[arg(help_heading = "Contents", long, value_enum, value_name = "WAY", default_value_t = Marks::Keep)]
     whiteouts: Marks,
 
@@ -337,14 +337,14 @@ enum Fragments {
     Tails,
 }
 
-/// Ways to pack the marks of OCI layers for deleted files.
+/// Ways to pack the whiteouts of OCI layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Marks {
-    /// They stay files
+    /// Pack them as files
     Keep,
-    /// They become those of overlayfs
+    /// Convert them to those of overlayfs
     Overlay,
-    /// They are left out
+    /// Leave them out
     Strip,
 }
 
@@ -459,7 +459,7 @@ pub(crate) struct BuildPlan {
     pub(crate) clip_times: bool,
     /// Attributes of directories that no source describes.
     pub(crate) implied: Option<Meta>,
-    /// Where to write the paths of the entries; `-` is standard output.
+    /// File for the paths of the entries; `-` is standard output.
     pub(crate) list: Option<PathBuf>,
     pub(crate) sort: Option<PathBuf>,
     pub(crate) hot: Option<PathBuf>,
