@@ -49,7 +49,7 @@ pub enum Error {
     #[error(transparent)]
     Codec(#[from] packfs_codec::Error),
     /// A decoded block differs from its source.
-    #[error("{0}: a block did not come back as it went in: a faulty codec, memory or processor")]
+    #[error("{0}: a decoded block differs from its source: faulty codec, memory or processor")]
     Damage(String),
 }
 

@@ -58,7 +58,7 @@ impl<K: Hash + Eq + Clone> BlockCache<K> {
         }
     }
 
-    /// Raises the capacity to at least so many bytes.
+    /// Raises the capacity to at least `capacity` bytes.
     pub fn reserve(&self, capacity: u64) {
         if self.blocks.capacity() < capacity {
             self.blocks.set_capacity(capacity);

@@ -6,7 +6,7 @@
 
 /// Length of a sample in bytes.
 const SAMPLE: usize = 1024;
-/// One sample is taken of each so many bytes.
+/// Distance between samples, in bytes.
 const STRIDE: usize = 8192;
 /// Number of samples at least. Blocks that are shorter than these together are always worth trying.
 const SAMPLES: usize = 4;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Takes lines about what went wrong while serving.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Number of errors of which each is told.
+/// Number of errors that are reported one by one.
 const EACH: u64 = 100;
 
 /// Receives the errors of all threads.

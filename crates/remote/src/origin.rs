@@ -1,4 +1,4 @@
-//! Where an object comes from: the request for it, and credentials that can be renewed.
+//! The origin of an object: the request for it, and credentials that can be renewed.
 
 use std::fmt;
 

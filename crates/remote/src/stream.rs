@@ -10,7 +10,7 @@ const FIRST: u64 = 4;
 /// The same for a reader of long ranges, which reads files and not the image's tables.
 const FIRST_LARGE: u64 = 64;
 const GROWTH: u64 = 8;
-/// Units that are fetched together: read-ahead grows by so many, not by one with every read.
+/// Number of units by which read-ahead grows: they are fetched together, not one with every read.
 pub(crate) const RUN: u64 = 16;
 
 /// The readers that are followed.

@@ -1,6 +1,6 @@
 //! Media types by the ends of file names.
 
-/// Type of bytes of which nothing is known.
+/// Type of bytes that no other type fits.
 pub(crate) const BINARY: &str = "application/octet-stream";
 const TEXT: &str = "text/plain; charset=utf-8";
 

@@ -85,7 +85,7 @@ pub fn front(predictions: &[Prediction]) -> Vec<bool> {
 pub enum Choice {
     /// The best within the limits.
     Best(usize),
-    /// Nothing is within the limits; this exceeds them least.
+    /// The prediction that exceeds the limits least; none is within them.
     Nearest(usize),
     /// There are no predictions.
     Nothing,

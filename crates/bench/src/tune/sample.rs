@@ -115,7 +115,7 @@ pub(super) fn units(tree: &Tree, unit: u64, seed: u64) -> Result<Vec<Unit>> {
     let bytes = all.iter().map(len).sum::<u64>() / (all.len() as u64).max(1) * UNITS_MAX as u64;
     let taken = if all.len() <= UNITS_MAX { all.iter().collect() } else { pick(&all, bytes, seed) };
     for unit in taken {
-        // Of what cannot be read it is told when it is built.
+        // The build reports files that cannot be read.
         let raw = probe(tree, unit).unwrap_or_default();
         let packed = encoder.encode(&raw, &mut vec![0; raw.len()])?.unwrap_or(raw.len());
         known.push((1000 * packed / raw.len().max(1), unit.clone()));
@@ -164,7 +164,7 @@ fn cut(tree: &Tree, unit: u64) -> Result<Vec<Unit>> {
             }
             return Ok(());
         }
-        // What cannot be read is told when it is built.
+        // The build reports files that cannot be read.
         for (start, end) in ranges(&**from, *key, *size).unwrap_or_default() {
             let starts = (start / unit * unit..end).step_by(usize::try_from(unit).unwrap_or(usize::MAX));
             units.extend(starts.map(|offset| vec![Piece { ino, offset, len: unit.min(size - offset) }]));

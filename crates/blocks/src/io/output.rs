@@ -226,7 +226,7 @@ impl Output {
     }
 
     /// Makes the `len` bytes at `offset`, which were never written, read as zeros. In a file they
-    /// stay a hole. A device, which holds old bytes there, is told to zero them, or is overwritten
+    /// stay a hole. A device, which holds old bytes there, zeros them, or is overwritten
     /// if it does not support that.
     pub fn leave_zeros_at(&self, offset: u64, len: u64) -> io::Result<()> {
         self.clear_stale()?;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 /// A job for liblzo2.
 #[derive(Clone, Copy)]
 pub(super) enum Job {
-    /// Decode to at most so many bytes.
+    /// Decode to at most this number of bytes.
     Decode(usize),
     /// Encode by lzo1x_1.
     Encode1,

@@ -103,7 +103,7 @@ fn log2(count: u32) -> u32 {
     whole * BIT + u32::from(FRACTIONS[step as usize])
 }
 
-/// How often each symbol was used.
+/// Number of uses of each symbol.
 #[derive(Debug)]
 pub(super) struct Counts {
     literals: [u32; 256],

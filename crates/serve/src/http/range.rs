@@ -28,7 +28,7 @@ pub(crate) fn parse(header: &[u8], len: u64) -> Wanted {
     }
 }
 
-/// First and last byte; without the first, the last so many bytes.
+/// First and last byte; without the first, the number of bytes from the end.
 type Spec = (Option<u64>, Option<u64>);
 
 fn specs(header: &[u8]) -> Option<Vec<Spec>> {

@@ -18,7 +18,7 @@ pub struct Export {
     pub description: String,
     /// The bytes.
     pub bytes: Arc<dyn ReadAt>,
-    /// Where they are zeros that are not stored, if that is known.
+    /// Ranges of zeros that are not stored, if they are known.
     pub holes: Option<Arc<dyn Holes>>,
 }
 

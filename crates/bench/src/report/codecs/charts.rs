@@ -246,7 +246,7 @@ pub(super) fn sizes(results: &Results) -> Vec<Chart> {
         charts.push(Chart {
             band: None,
             id: format!("sizes-{}", group_id(rows[0])),
-            title: format!("Size by block size: {}, rule {}", rows[0].key.data, rows[0].key.policy),
+            title: format!("Size by block size: {}, policy {}", rows[0].key.data, rows[0].key.policy),
             x: axis("block", false),
             y: axis("size, % of the data", false),
             kind: Kind::Lines,

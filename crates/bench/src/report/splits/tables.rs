@@ -97,7 +97,7 @@ pub(super) fn uneven<'r>(rows: &[(Profile, &'r Row)]) -> Table {
         Column::wide("1 TB min"),
         Column::wide("size %"),
     ];
-    let title = "Splitting over disks that differ; speed@MB is a disk that fails after so many";
+    let title = "Splitting over disks that differ; SPEED@MB is a disk that fails after MB megabytes";
     timed("split-uneven", title, columns, rows.iter().map(row))
 }
 

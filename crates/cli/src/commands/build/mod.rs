@@ -149,7 +149,7 @@ pub(super) struct Notes<'p> {
     reading: Option<&'p Path>,
     /// Entries that sources left out, with the reasons.
     left_out: Vec<(String, String)>,
-    /// How many entries each rule matched.
+    /// Number of entries that each rule matched.
     matches: Vec<Matches>,
 }
 

@@ -36,7 +36,7 @@ impl Log {
         Ok(Log { file: path.map(open).transpose()?.map(Arc::new), in_background: Arc::default() })
     }
 
-    /// From now on nobody reads standard error.
+    /// Nobody reads standard error from now on.
     pub(super) fn leave_terminal(&self) {
         self.in_background.store(true, Ordering::Relaxed);
     }

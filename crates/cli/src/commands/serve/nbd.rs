@@ -106,7 +106,7 @@ fn dump(set: Arc<Set>) -> Export {
     Export { name: DUMP.into(), description, bytes: Arc::clone(&set) as _, holes: Some(Arc::new(Zeros(set))) }
 }
 
-/// Where a dump is zeros.
+/// Ranges of zeros in a dump.
 #[derive(Debug)]
 struct Zeros(Arc<Set>);
 

@@ -12,7 +12,7 @@ use super::sketch::NONE;
 const LEAST: u8 = 8;
 /// Number of files visited in each list and direction.
 const REACH: usize = 32;
-/// End of a list; no window has so many files.
+/// End of a list; every window has fewer files.
 const END: u16 = u16::MAX;
 
 /// Lists of one bin: for each file the next and the previous one with the same value.

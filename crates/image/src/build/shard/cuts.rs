@@ -16,9 +16,9 @@ pub(super) const MAX: u32 = 1 << 20;
 /// Number of shards that the data of an image is cut into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shards {
-    /// So many, at most 1,048,576.
+    /// Number of shards, at most 1,048,576.
     Count(NonZeroU32),
-    /// As many as it takes for each to have about so many bytes of file data. A longer file is a shard by itself.
+    /// Approximate bytes of file data in each shard. A longer file is a shard by itself.
     Size(NonZeroU64),
 }
 
@@ -65,7 +65,7 @@ pub(super) fn ranges(tree: &Tree, files: &[Ino], shards: Shards) -> Vec<Range<us
     ranges
 }
 
-/// Returns the weight of a shard with so many bytes of files.
+/// Returns the weight of a shard with `files` files of `bytes` bytes in all.
 pub(super) fn load(bytes: u64, files: u32) -> u64 {
     bytes.saturating_add(u64::from(files) * PER_FILE)
 }

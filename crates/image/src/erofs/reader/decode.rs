@@ -92,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// Fills `out` from byte `from` of a decoded extent, which has so many bytes, through the cache.
+    /// Fills `out` from byte `from` of a decoded extent, through the cache.
     pub(super) fn read_cluster(&self, cluster: Cluster, mut from: usize, mut out: &mut [u8], part: Part) -> Result<()> {
         while !out.is_empty() {
             let slice = self.slice(cluster, from / SLICE, part)?;

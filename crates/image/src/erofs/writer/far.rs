@@ -15,7 +15,7 @@ const SHORT_MAX: u64 = u32::MAX as u64;
 /// Number of blocks that addresses of 48 bits reach, with room for the metadata.
 const LONG_MAX: u64 = 1 << 47;
 
-/// Returns true if addresses behind so many blocks of data may need more than 32 bits, and can have them.
+/// Returns true if addresses behind `blocks` blocks of data may need more than 32 bits, and can have them.
 pub(super) fn is_far(options: &Options, blocks: u64) -> bool {
     blocks >= FAR && has_long_addresses(options)
 }

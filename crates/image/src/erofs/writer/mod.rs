@@ -105,7 +105,7 @@ pub struct Options {
     pub chunk_size: u32,
     /// Maximum size in bytes of the physical clusters of the packed inode; by default [`Options::cluster_size`].
     pub fragment_cluster: Option<u32>,
-    /// How [`Features::METABOX`] compresses.
+    /// Compression of [`Features::METABOX`].
     pub metabox: Metabox,
     /// UUID; by default derived from the image's contents.
     pub uuid: Option<[u8; 16]>,
@@ -113,7 +113,7 @@ pub struct Options {
     pub label: String,
 }
 
-/// How the metabox is compressed.
+/// Compression of the metabox.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Metabox {

@@ -33,9 +33,9 @@ pub(super) struct Place<'a> {
     pub(super) base: u64,
     /// Offset of the data in the image.
     pub(super) start: u64,
-    /// How the packed inode is packed.
+    /// Clusters of the packed inode.
     pub(super) packing: &'a Packing,
-    /// How clusters are packed, that of the packed inode included.
+    /// Packing of all clusters, including that of the packed inode.
     pub(super) lanes: &'a Lanes,
 }
 

@@ -93,8 +93,8 @@ impl Metadata {
         self.blocks.disk.read(area.structure, start, stored)?;
         let word = u16::from_le_bytes([stored[0], stored[1]]);
         let (len, raw) = (usize::from(word & !METADATA_RAW), word & METADATA_RAW != 0);
-        // As for Linux, the length may be too large as long as the image has so many bytes. Of a compressed block the
-        // end of its stream counts, of another one that of the table.
+        // As for Linux, the length may be too large if the image has that many bytes. A compressed
+        // block ends with its stream, another one with the table.
         let left = room(area.end) - HEADER_LEN;
         let most = if raw { METADATA_LEN } else { METADATA_LEN + SLACK };
         let Some(packed) = stored.get(HEADER_LEN..HEADER_LEN + len).filter(|_| (1..=most).contains(&len)) else {

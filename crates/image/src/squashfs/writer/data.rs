@@ -121,7 +121,7 @@ pub(crate) struct Data<'p, 'env> {
 /// Next item to write.
 #[derive(Debug)]
 enum Work {
-    /// A block of so many bytes.
+    /// A compressed block, and the length of its data.
     Packed(Packed, usize),
     Copy(Seq),
 }

@@ -9,7 +9,7 @@ use super::open::{File, Open, SoFar, Way, What};
 use crate::build::Failed;
 use crate::{Error, OnError, Result};
 
-/// How the data of a file is packed, where that differs from other files.
+/// Packing of a file's data where it differs from that of other files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct How {
     /// Number of the lane.
