@@ -31,6 +31,7 @@ pub mod page;
 pub mod pipeline;
 pub mod probe;
 pub mod progress;
+mod slot;
 pub mod stages;
 pub mod trouble;
 pub mod units;

@@ -9,9 +9,12 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use crate::slot::{self, Slot};
 
 type Job<'env, S> = Box<dyn FnOnce(&mut S) + Send + 'env>;
 
@@ -94,9 +97,8 @@ impl<'env, S> Pool<'env, S> {
     pub fn submit<T: Send + 'env>(&self, job: impl FnOnce(&mut S) -> T + Send + 'env) -> Ticket<T> {
         match (&self.jobs, &self.inline) {
             (Some(jobs), _) => {
-                let (done, result) = bounded(1);
-                // The conductor may have dropped the ticket after an error; then nobody needs the result.
-                let job: Job<'env, S> = Box::new(move |state| drop(done.send(job(state))));
+                let (done, result) = slot::slot();
+                let job: Job<'env, S> = Box::new(move |state| done.fill(job(state)));
                 jobs.send(job).expect("workers outlive the pool");
                 Ticket(State::Pending(result))
             }
@@ -113,7 +115,7 @@ pub struct Ticket<T>(State<T>);
 #[derive(Debug)]
 enum State<T> {
     Ready(T),
-    Pending(Receiver<T>),
+    Pending(Arc<Slot<T>>),
 }
 
 impl<T> Ticket<T> {
@@ -126,7 +128,7 @@ impl<T> Ticket<T> {
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             State::Ready(_) => true,
-            State::Pending(result) => !result.is_empty(),
+            State::Pending(result) => result.is_ready(),
         }
     }
 
@@ -137,7 +139,7 @@ impl<T> Ticket<T> {
     pub fn wait(self) -> T {
         match self.0 {
             State::Ready(value) => value,
-            State::Pending(result) => result.recv().expect("a worker panicked; see its message above"),
+            State::Pending(result) => result.wait().expect("a worker panicked; see its message above"),
         }
     }
 }

@@ -1,0 +1,139 @@
+//! The place in which a worker leaves the result of one job for the conductor.
+//!
+//! A channel would do, but its code is compiled anew for the type of every result: forty times, half a megabyte of the
+//! program.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+
+/// Makes a place for one result, and the right to fill it.
+pub(crate) fn slot<T>() -> (Filler<T>, Arc<Slot<T>>) {
+    let slot = Arc::new(Slot(Mutex::new(State::Empty)));
+    (Filler(Some(Arc::clone(&slot))), slot)
+}
+
+/// A result that comes once.
+pub(crate) struct Slot<T>(Mutex<State<T>>);
+
+enum State<T> {
+    Empty,
+    /// Nothing yet, and this thread sleeps until something is.
+    Awaited(Thread),
+    Full(T),
+    /// The filler is gone: its job panicked, or was dropped.
+    Abandoned,
+}
+
+impl<T> fmt::Debug for Slot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Slot")
+    }
+}
+
+impl<T> Slot<T> {
+    /// Locks the state. Nothing panics while it is locked, so it is whole even if a thread died.
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if [`wait`](Self::wait) would return immediately.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(*self.state(), State::Full(_) | State::Abandoned)
+    }
+
+    /// Waits for the result; `None` if there will be none.
+    pub(crate) fn wait(&self) -> Option<T> {
+        loop {
+            let mut state = self.state();
+            match std::mem::replace(&mut *state, State::Abandoned) {
+                State::Full(value) => return Some(value),
+                State::Abandoned => return None,
+                State::Empty | State::Awaited(_) => *state = State::Awaited(thread::current()),
+            }
+            drop(state);
+            // It may return early, for reasons of others: hence the loop.
+            thread::park();
+        }
+    }
+
+    /// Ends the wait, if there is one: waking costs a system call, so it is done for a sleeper only.
+    fn end(&self, with: State<T>) {
+        let before = std::mem::replace(&mut *self.state(), with);
+        if let State::Awaited(thread) = before {
+            thread.unpark();
+        }
+    }
+}
+
+/// Fills a [`Slot`], or tells whoever waits that nothing will come.
+pub(crate) struct Filler<T>(Option<Arc<Slot<T>>>);
+
+impl<T> Filler<T> {
+    pub(crate) fn fill(mut self, value: T) {
+        if let Some(slot) = self.0.take() {
+            slot.end(State::Full(value));
+        }
+    }
+}
+
+impl<T> Drop for Filler<T> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.take() {
+            slot.end(State::Abandoned);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_result_arrives_before_and_after_it_is_awaited() {
+        for wait in [0, 20] {
+            let (filler, slot) = slot();
+            assert!(!slot.is_ready());
+            let worker = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(wait));
+                filler.fill(vec![7; 3]);
+            });
+            if wait == 0 {
+                worker.join().unwrap();
+                assert!(slot.is_ready());
+                assert_eq!(slot.wait(), Some(vec![7; 3]));
+            } else {
+                assert_eq!(slot.wait(), Some(vec![7; 3]));
+                worker.join().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_wake_of_others_does_not_end_the_wait() {
+        let (filler, slot) = slot();
+        let conductor = thread::current();
+        let worker = thread::spawn(move || {
+            for _ in 0..10 {
+                conductor.unpark();
+                thread::sleep(Duration::from_millis(1));
+            }
+            filler.fill(5);
+        });
+        assert_eq!(slot.wait(), Some(5));
+        worker.join().unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_for_a_job_that_is_gone() {
+        let (filler, slot) = slot::<u8>();
+        let worker = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            drop(filler);
+        });
+        assert_eq!(slot.wait(), None);
+        assert!(slot.is_ready());
+        worker.join().unwrap();
+    }
+}
