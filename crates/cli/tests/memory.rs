@@ -58,6 +58,23 @@ fn builds_of_many_files_are_bounded() {
     }
 }
 
+/// Jobs that list a large directory share its names: they once kept room for all of them each.
+#[test]
+fn a_directory_of_many_files_is_bounded() {
+    const NAMES: u64 = 200_000;
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    for n in 0..NAMES {
+        std::fs::File::create(root.join(format!("file-{n:06}"))).unwrap();
+    }
+    for format in FORMATS {
+        let most = FIXED + NAMES * PER_INODE;
+        let taken = peak(dir.path(), &["build", "root", "-o", "image", "--format", format, "-f", "-q", "-j", "2"]);
+        assert!(taken < most, "{format}: {taken} bytes for {NAMES} inodes, more than {most}");
+    }
+}
+
 #[test]
 fn extractions_of_many_files_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
