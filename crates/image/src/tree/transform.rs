@@ -69,6 +69,10 @@ impl Transform {
     /// Returns the owner and group that `uid` and `gid` become.
     fn owner(&self, uid: u32, gid: u32) -> std::result::Result<(u32, u32), String> {
         let shifted = |what, id: u32, offset: i64| {
+            // Whether the format holds an owner that nobody changes is decided by the limits of the format.
+            if offset == 0 {
+                return Ok(id);
+            }
             let id =
                 i64::from(id).checked_add(offset).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX);
             id.ok_or_else(|| format!("the {what} is outside 0 to 4294967294 with an offset of {offset}"))
@@ -350,6 +354,16 @@ mod tests {
         assert_eq!((show(shift.clone()).0, show(shift).1), (107, 1));
         let exclude = ExcludeXattrs::new(["user.*"]).unwrap();
         assert_eq!(show(Transform { exclude_xattrs: exclude, ..Transform::default() }).6, XattrId::NONE);
+    }
+
+    #[test]
+    fn an_owner_that_nobody_changes_is_left_to_the_limits() {
+        let mut attrs = Attrs::plain(0o700);
+        attrs.owner = (u32::MAX, 5);
+        let mut tree = Spec::of([(b"f".to_vec(), Node { attrs, what: Is::File(vec![]) })]).tree().unwrap();
+        Transform { mode: "F644".parse().unwrap(), ..Transform::default() }.apply(&mut tree).unwrap();
+        let inode = tree.inode(tree.lookup(b"f").unwrap());
+        assert_eq!((inode.uid, inode.gid, inode.mode), (u32::MAX, 5, 0o644));
     }
 
     #[test]
