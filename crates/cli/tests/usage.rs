@@ -256,3 +256,39 @@ fn there_is_one_rule_for_the_exit_status() {
         assert_eq!(output.status.code(), Some(status), "packfs {args:?}: {}", stderr(&output));
     }
 }
+
+/// Other programs use the libraries, too: only the program names its options, in the hints of `output/failure.rs`.
+#[test]
+fn errors_of_libraries_name_no_options() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = Vec::new();
+    for library in ["codec", "blocks", "image", "dump", "mount", "remote", "serve"] {
+        let mut left = vec![crates.join(library).join("src")];
+        while let Some(path) = left.pop() {
+            if path.is_dir() {
+                left.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            // Tests run programs, which have options.
+            let name = path.to_string_lossy().into_owned();
+            let of_tests = ["test", "oracle", "loop_device", "/assets/"].iter().any(|part| name.contains(part));
+            if of_tests || !name.ends_with(".rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod ").next().unwrap().lines();
+            let names = |line: &&str| {
+                let line = line.trim_start();
+                !line.starts_with("//") && line.split('"').skip(1).step_by(2).any(names_an_option)
+            };
+            found.extend(code.filter(names).map(|line| format!("{name}: {}", line.trim())));
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Returns true for text with a word such as `--force`.
+fn names_an_option(text: &str) -> bool {
+    let after = |at: usize| text[at + 2..].starts_with(|next: char| next.is_ascii_lowercase());
+    text.match_indices("--").any(|(at, _)| after(at) && (at == 0 || text[..at].ends_with([' ', '`', '('])))
+}

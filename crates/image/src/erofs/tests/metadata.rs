@@ -134,7 +134,7 @@ fn all_inodes_are_compact_or_an_entry_is_named() {
     let options = Options { features, ..options("none", 4096) };
     for (change, why) in [
         ((|attrs| attrs.owner = (70_000, 1)) as fn(&mut Attrs), "b: owner 70000:1, which a compact inode cannot store"),
-        (|attrs| attrs.mtime.secs += 1, "its time beside those of the others (give all one with --time)"),
+        (|attrs| attrs.mtime.secs += 1, "its time beside those of the others (one time for all fits)"),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let told = write(with(change).tree().unwrap(), &dir.path().join("image"), &options).unwrap_err().to_string();

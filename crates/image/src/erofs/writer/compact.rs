@@ -41,7 +41,7 @@ fn why_extended(tree: &Tree, ino: Ino, epoch: &Epoch) -> Option<String> {
         _ if links > most as usize => Some(format!("{links} links")),
         Kind::File { size, .. } if *size > u32::MAX.into() => Some(format!("{size} bytes")),
         _ if epoch.offset(inode.mtime).is_none() => {
-            Some("its time beside those of the others (give all one with --time)".into())
+            Some("its time beside those of the others (one time for all fits)".into())
         }
         _ => None,
     }
