@@ -7,7 +7,7 @@ use std::sync::Arc;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::elf::{Core, Notes, Segment, VmcoreInfo};
 use packfs_dump::kdump::format::MAGIC;
-use packfs_dump::kdump::{Flat, Kind, Options, View, detect, write};
+use packfs_dump::kdump::{Flat, DumpForm, Options, View, detect, write};
 
 /// Where parts of a split dump may begin.
 const ALIGN: usize = 4096;
@@ -20,20 +20,20 @@ pub fn look(bytes: &[u8]) {
     let path = Path::new("dump");
     let whole: Arc<dyn ReadAt> = Arc::new(bytes.clone());
     match detect(path, &*whole) {
-        Ok(Kind::Kdump) => {
+        Ok(DumpForm::Kdump) => {
             open(parts(&bytes));
         }
-        Ok(Kind::Flattened) => {
+        Ok(DumpForm::Flattened) => {
             if let Ok(flat) = Flat::read(path, whole.clone()) {
                 look_at(&flat, flat.len());
-                if let Ok(Kind::Elf) = detect(path, &flat) {
+                if let Ok(DumpForm::Elf) = detect(path, &flat) {
                     core(&flat);
                 }
             }
             open(vec![whole]);
         }
-        Ok(Kind::Elf) => core(&*whole),
-        Ok(Kind::Raw) | Err(_) => {}
+        Ok(DumpForm::Elf) => core(&*whole),
+        Ok(DumpForm::Raw) | Err(_) => {}
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn segment(cluster: usize) -> usize {
 
 /// A range of a file and its compressed form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct PackedRange {
     /// Length of the range.
     pub(crate) raw: usize,
     /// Compressed length; `None` if it is stored uncompressed.
@@ -29,7 +29,7 @@ pub(crate) fn fill(
     raw: &[u8],
     packed: &mut [u8],
     (cluster, sector): (usize, usize),
-    pieces: &mut Vec<Piece>,
+    pieces: &mut Vec<PackedRange>,
 ) -> Result<()> {
     let (mut at, mut out, mut guess) = (0, 0, 4 * cluster);
     while at < raw.len() {
@@ -41,8 +41,8 @@ pub(crate) fn fill(
         };
         // Stored uncompressed unless it saves a sector.
         let piece = match prefix.filter(|prefix| prefix.len.next_multiple_of(sector) < prefix.taken) {
-            Some(prefix) => Piece { raw: prefix.taken, packed: Some(prefix.len) },
-            None => Piece { raw: rest.len().min(cluster), packed: None },
+            Some(prefix) => PackedRange { raw: prefix.taken, packed: Some(prefix.len) },
+            None => PackedRange { raw: rest.len().min(cluster), packed: None },
         };
         guess = piece.raw;
         (at, out) = (at + piece.raw, out + piece.packed.unwrap_or(0));

@@ -16,7 +16,7 @@ pub const PAGE: usize = 4096;
 
 /// Contents of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PageKind {
     /// Zeros.
     Zero,
     /// A repeated word of 8 bytes, different in each page.
@@ -31,19 +31,20 @@ pub enum Kind {
     Random,
 }
 
-impl Kind {
+impl PageKind {
     /// All kinds, in the order of [`Shares`].
-    pub const ALL: [Kind; 6] = [Kind::Zero, Kind::Same, Kind::Text, Kind::Pointers, Kind::Code, Kind::Random];
+    pub const ALL: [PageKind; 6] =
+        [PageKind::Zero, PageKind::Same, PageKind::Text, PageKind::Pointers, PageKind::Code, PageKind::Random];
 
     /// Name in a list of shares.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Zero => "zero",
-            Kind::Same => "same",
-            Kind::Text => "text",
-            Kind::Pointers => "pointers",
-            Kind::Code => "code",
-            Kind::Random => "random",
+            PageKind::Zero => "zero",
+            PageKind::Same => "same",
+            PageKind::Text => "text",
+            PageKind::Pointers => "pointers",
+            PageKind::Code => "code",
+            PageKind::Random => "random",
         }
     }
 }
@@ -68,9 +69,10 @@ impl Shares {
     }
 
     /// Returns the kinds of the pages of a group, in random order. A group has as many pages as the sum of the shares.
-    fn order(&self, rng: &mut Rng) -> Vec<Kind> {
-        let shares = Kind::ALL.iter().zip(self.0);
-        let mut kinds: Vec<Kind> = shares.flat_map(|(kind, n)| std::iter::repeat_n(*kind, usize::from(n))).collect();
+    fn order(&self, rng: &mut Rng) -> Vec<PageKind> {
+        let shares = PageKind::ALL.iter().zip(self.0);
+        let mut kinds: Vec<PageKind> =
+            shares.flat_map(|(kind, n)| std::iter::repeat_n(*kind, usize::from(n))).collect();
         rng.shuffle(&mut kinds);
         kinds
     }
@@ -80,12 +82,12 @@ impl FromStr for Shares {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let names = Kind::ALL.map(Kind::name).join(", ");
+        let names = PageKind::ALL.map(PageKind::name).join(", ");
         let wrong = |what: String| Error::Usage(format!("{what}; accepted: KIND=SHARE,..., where KIND is of {names}"));
         let mut shares = Shares([0; 6]);
         for part in text.split(',') {
             let (name, share) = part.split_once('=').ok_or_else(|| wrong(format!("`{part}` is not a share")))?;
-            let at = Kind::ALL.iter().position(|kind| kind.name() == name);
+            let at = PageKind::ALL.iter().position(|kind| kind.name() == name);
             let at = at.ok_or_else(|| wrong(format!("unknown kind `{name}`")))?;
             shares.0[at] = share.parse().map_err(|_| wrong(format!("`{share}` is not a whole number")))?;
         }
@@ -98,7 +100,7 @@ impl FromStr for Shares {
 
 impl fmt::Display for Shares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let given = Kind::ALL.iter().zip(self.0).filter(|(_, share)| *share > 0);
+        let given = PageKind::ALL.iter().zip(self.0).filter(|(_, share)| *share > 0);
         let parts: Vec<_> = given.map(|(kind, share)| format!("{}={share}", kind.name())).collect();
         f.write_str(&parts.join(","))
     }
@@ -110,7 +112,7 @@ pub struct Memory {
     seed: u64,
     shares: Shares,
     /// Kinds of the pages of the current group.
-    group: Vec<Kind>,
+    group: Vec<PageKind>,
     next: u64,
     page: Box<[u8; PAGE]>,
     /// Number of bytes of `page` already read.
@@ -141,7 +143,7 @@ impl Memory {
             self.group = self.shares.order(&mut Rng::of(!self.seed, index / sum));
         }
         let kind = usize::try_from(index % sum).ok().and_then(|at| self.group.get(at)).copied();
-        fill(kind.unwrap_or(Kind::Zero), self.seed, index, &mut self.page);
+        fill(kind.unwrap_or(PageKind::Zero), self.seed, index, &mut self.page);
         (self.next, self.read) = (index + 1, 0);
     }
 }
@@ -158,19 +160,19 @@ impl Read for Memory {
     }
 }
 
-fn fill(kind: Kind, seed: u64, index: u64, page: &mut [u8; PAGE]) {
+fn fill(kind: PageKind, seed: u64, index: u64, page: &mut [u8; PAGE]) {
     let mut rng = Rng::of(seed, index);
     match kind {
-        Kind::Zero => page.fill(0),
-        Kind::Same => {
+        PageKind::Zero => page.fill(0),
+        PageKind::Same => {
             // A bijection, so no two pages have the same word, and none has zeros.
             let word = mix(index + 1).to_le_bytes();
             page.chunks_exact_mut(8).for_each(|slot| slot.copy_from_slice(&word));
         }
-        Kind::Text => text(&mut rng, page),
-        Kind::Pointers => pointers(&mut rng, page),
-        Kind::Code => code(&mut rng, page),
-        Kind::Random => rng.fill(page),
+        PageKind::Text => text(&mut rng, page),
+        PageKind::Pointers => pointers(&mut rng, page),
+        PageKind::Code => code(&mut rng, page),
+        PageKind::Random => rng.fill(page),
     }
 }
 
@@ -296,13 +298,13 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn kind_of(page: &[u8]) -> Kind {
+    fn kind_of(page: &[u8]) -> PageKind {
         match page {
-            _ if page.iter().all(|byte| *byte == 0) => Kind::Zero,
-            _ if page.chunks_exact(8).all(|word| *word == page[..8]) => Kind::Same,
-            _ if page.is_ascii() => Kind::Text,
-            _ if page.chunks_exact(64).all(|object| object[40..56] == [0; 16]) => Kind::Pointers,
-            _ => Kind::Code,
+            _ if page.iter().all(|byte| *byte == 0) => PageKind::Zero,
+            _ if page.chunks_exact(8).all(|word| *word == page[..8]) => PageKind::Same,
+            _ if page.is_ascii() => PageKind::Text,
+            _ if page.chunks_exact(64).all(|object| object[40..56] == [0; 16]) => PageKind::Pointers,
+            _ => PageKind::Code,
         }
     }
 
@@ -311,7 +313,7 @@ mod tests {
         let shares: Shares = "zero=4,same=1,text=2,pointers=2,code=1".parse().unwrap();
         let bytes = Memory::bytes(5, shares, 100 * PAGE);
         let count = |kind| bytes.chunks(PAGE).filter(|page| kind_of(page) == kind).count();
-        let kinds = [Kind::Zero, Kind::Same, Kind::Text, Kind::Pointers, Kind::Code];
+        let kinds = [PageKind::Zero, PageKind::Same, PageKind::Text, PageKind::Pointers, PageKind::Code];
         assert_eq!(kinds.map(count), [40, 10, 20, 20, 10]);
     }
 
@@ -319,10 +321,10 @@ mod tests {
     fn no_page_but_the_empty_ones_occurs_twice() {
         let bytes = Memory::bytes(1, Shares::default(), 4000 * PAGE);
         let mut seen = HashSet::new();
-        let filled = bytes.chunks(PAGE).filter(|page| kind_of(page) != Kind::Zero);
+        let filled = bytes.chunks(PAGE).filter(|page| kind_of(page) != PageKind::Zero);
         assert_eq!(filled.map(|page| assert!(seen.insert(page))).count(), 2800);
         // No sector of the smallest size occurs twice either, except those of one word.
-        let sectors = bytes.chunks(512).filter(|sector| kind_of(sector) != Kind::Same && sector[0] != 0);
+        let sectors = bytes.chunks(512).filter(|sector| kind_of(sector) != PageKind::Same && sector[0] != 0);
         let (mut seen, mut all) = (HashSet::new(), 0);
         sectors.for_each(|sector| {
             all += 1;

@@ -10,7 +10,7 @@ use packfs_codec::{Decoder, Encoder};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::clock::thread_time;
-use crate::clusters::{self, Piece};
+use crate::clusters::{self, PackedRange};
 use crate::codecs::Method;
 use crate::executor::Executor;
 use crate::matrix::Cell;
@@ -64,19 +64,19 @@ struct Block<'d> {
     /// Buffer for the encoder; empty if the policy does not compress the block.
     packed: Vec<u8>,
     /// Result as one unit. Not in a vector, because that access would cost as much as copying a small block.
-    whole: Piece,
+    whole: PackedRange,
     /// Result in clusters; their compressed forms are contiguous.
-    clusters: Vec<Piece>,
+    clusters: Vec<PackedRange>,
     /// Buffer for the decoder.
     back: Vec<u8>,
 }
 
 impl Block<'_> {
-    fn pieces(&self) -> &[Piece] {
+    fn pieces(&self) -> &[PackedRange] {
         if self.clusters.is_empty() { std::slice::from_ref(&self.whole) } else { &self.clusters }
     }
 
-    fn pieces_mut(&mut self) -> &mut [Piece] {
+    fn pieces_mut(&mut self) -> &mut [PackedRange] {
         if self.clusters.is_empty() { std::slice::from_mut(&mut self.whole) } else { &mut self.clusters }
     }
 }
@@ -227,7 +227,7 @@ fn cut(cell: &Cell) -> Vec<Block<'_>> {
             Method::Memcpy => raw.len(),
             _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
         };
-        let whole = Piece { raw: raw.len(), packed: None };
+        let whole = PackedRange { raw: raw.len(), packed: None };
         Block { raw, packed: vec![0xA5; room], whole, clusters: Vec::new(), back: vec![0x5A; raw.len()] }
     })
     .collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use crate::source::open::{Kind, SNIFF_LEN, sniff};
+use crate::source::open::{FileFormat, SNIFF_LEN, sniff};
 use crate::{Error, Image, Result, erofs, squashfs};
 
 /// Options for reading an image.
@@ -43,15 +43,15 @@ impl AnyImage {
         let got = bytes.read_at(&mut head, 0).map_err(Error::io("cannot read", &options.name))?;
         let OpenOptions { cache_bytes, name, devices } = options;
         match sniff(&head[..got]) {
-            Kind::Erofs => {
+            FileFormat::Erofs => {
                 let options = erofs::ReadOptions { cache_bytes, name, devices };
                 Ok(AnyImage::Erofs(Box::new(erofs::Reader::open(bytes, options)?)))
             }
-            Kind::SquashFs if devices.is_empty() => {
+            FileFormat::SquashFs if devices.is_empty() => {
                 let options = squashfs::ReadOptions { cache_bytes, name };
                 Ok(AnyImage::Squashfs(Box::new(squashfs::Reader::open(bytes, options)?)))
             }
-            Kind::SquashFs => {
+            FileFormat::SquashFs => {
                 Err(Error::option("number of devices", devices.len(), "a SquashFS image has no additional devices"))
             }
             _ => Err(Error::NoImage { path: name }),

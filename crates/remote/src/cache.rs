@@ -28,7 +28,7 @@ const HEADER: usize = 16;
 
 /// The part of the cache that belongs to one version of an object.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CachedVersion {
     dir: PathBuf,
     name: String,
     data: File,
@@ -41,7 +41,7 @@ pub(crate) struct Entry {
     report: Option<Report>,
 }
 
-impl Entry {
+impl CachedVersion {
     /// Opens the entry of an object, or makes it; `None` if the cache cannot be used, which is reported.
     pub(crate) fn open(dir: &Path, limit: u64, identity: &str, len: u64, report: Option<Report>) -> Option<Self> {
         if limit == 0 || len == 0 {
@@ -51,7 +51,7 @@ impl Entry {
         match opened {
             Ok((name, data, map)) => {
                 let (room, writes, dir) = (AtomicU64::new(0), AtomicBool::new(true), dir.to_owned());
-                Some(Entry { dir, name, data, map, limit, room, writes, report })
+                Some(CachedVersion { dir, name, data, map, limit, room, writes, report })
             }
             Err(error) => {
                 if let Some(report) = report {
@@ -206,8 +206,8 @@ fn private_file(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    fn entry(dir: &Path, limit: u64, identity: &str, len: u64) -> Entry {
-        Entry::open(dir, limit, identity, len, None).unwrap()
+    fn entry(dir: &Path, limit: u64, identity: &str, len: u64) -> CachedVersion {
+        CachedVersion::open(dir, limit, identity, len, None).unwrap()
     }
 
     fn unit(fill: u8) -> Vec<u8> {
@@ -236,7 +236,7 @@ mod tests {
     fn the_oldest_unused_entries_make_room() {
         let dir = tempfile::tempdir().unwrap();
         let limit = 12 << 20;
-        let fill = |entry: &Entry, units: u64| (0..units).for_each(|at| entry.put(at, &unit(1)));
+        let fill = |entry: &CachedVersion, units: u64| (0..units).for_each(|at| entry.put(at, &unit(1)));
         for name in ["a", "b"] {
             fill(&entry(dir.path(), limit, name, 1 << 30), 60);
         }
@@ -246,7 +246,7 @@ mod tests {
         // `b` went to make room, as somebody uses `a`.
         assert!(used.has(0) && newest.has(63) && !entry(dir.path(), limit, "b", 1 << 30).has(0));
         fill(&newest, 1000);
-        let taken = |entry: &Entry| entry.data.metadata().unwrap().blocks() * 512;
+        let taken = |entry: &CachedVersion| entry.data.metadata().unwrap().blocks() * 512;
         assert!(taken(&used) + taken(&newest) <= limit);
         assert!(newest.has(64) && !newest.has(999));
     }
@@ -258,7 +258,7 @@ mod tests {
         let said = std::sync::Arc::clone(&told);
         fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         let report = Report::new(move |line| said.lock().unwrap().push_str(line));
-        assert!(Entry::open(dir.path(), 1 << 30, "a", UNIT, Some(report)).is_none());
+        assert!(CachedVersion::open(dir.path(), 1 << 30, "a", UNIT, Some(report)).is_none());
         assert!(told.lock().unwrap().contains("somebody else"));
     }
 }

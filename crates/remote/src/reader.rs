@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use packfs_blocks::ReadAt;
 
-use crate::cache::{Entry, UNIT};
+use crate::cache::{CachedVersion, UNIT};
 use crate::error::{Error, Result, Why};
 use crate::object::{Object, Opened};
 use crate::oci::Artifact;
@@ -51,7 +51,7 @@ impl fmt::Debug for Remote {
 #[derive(Debug)]
 struct Shared {
     object: Object,
-    cache: Option<Entry>,
+    cache: Option<CachedVersion>,
     /// Units to keep in memory.
     capacity: usize,
     state: Mutex<State>,
@@ -116,7 +116,7 @@ impl Remote {
         };
         let Opened { object, bytes } = Object::open(origin, options, HEAD, TAIL)?;
         let cache = options.cache.as_deref().zip(object.identity()).and_then(|(dir, identity)| {
-            Entry::open(dir, options.cache_bytes, &identity, object.len(), options.report.clone())
+            CachedVersion::open(dir, options.cache_bytes, &identity, object.len(), options.report.clone())
         });
         let capacity = usize::try_from(options.memory / UNIT).unwrap_or(usize::MAX).max(2 * SPAN);
         let shared =

@@ -124,7 +124,7 @@ fn row(image: &dyn packfs_image::Image, entry: &Entry) -> Result<Row> {
 
 /// A piece of a file.
 #[derive(Serialize)]
-struct Piece {
+struct FileExtent {
     offset: u64,
     length: u64,
     hole: bool,
@@ -151,7 +151,7 @@ struct Fragment {
     offset: u64,
 }
 
-impl From<Placed> for Piece {
+impl From<Placed> for FileExtent {
     fn from(Placed { offset, len, stored, fragment, .. }: Placed) -> Self {
         let hole = stored.is_none();
         let stored = stored.map(|at| Stored {
@@ -163,7 +163,7 @@ impl From<Placed> for Piece {
             inline: at.inline,
         });
         let fragment = fragment.map(|at| Fragment { index: at.index, offset: at.offset });
-        Piece { offset, length: len, hole, stored, fragment }
+        FileExtent { offset, length: len, hole, stored, fragment }
     }
 }
 
@@ -186,7 +186,7 @@ fn write_map(image: &AnyImage, nid: Nid, size: u64, out: &mut dyn Write) -> Resu
     let (mut before, mut written) = ("", Ok(()));
     image.placement(nid, &mut |placed| {
         let put = out.write_all(before.as_bytes()).map_err(Error::from);
-        written = put.and_then(|()| Ok(serde_json::to_writer(&mut *out, &Piece::from(placed))?));
+        written = put.and_then(|()| Ok(serde_json::to_writer(&mut *out, &FileExtent::from(placed))?));
         before = ",";
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

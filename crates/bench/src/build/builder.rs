@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::tool::{Input, Kind, Tool};
+use super::tool::{Input, Maker, Tool};
 use super::{Cell, Source};
 use crate::executor::Executor;
 use crate::program::{self, Ran};
@@ -42,9 +42,9 @@ impl Builder {
     /// packfs.
     pub fn new(tools: Vec<Tool>, source: &Source, scratch: &Path) -> Result<Self> {
         let sample = source.sample(&scratch.join("sample"), SAMPLE)?;
-        let packfs = tools.iter().find(|tool| tool.kind == Kind::Packfs).map(|tool| tool.path.clone());
+        let packfs = tools.iter().find(|tool| tool.kind == Maker::Packfs).map(|tool| tool.path.clone());
         let packfs = packfs.ok_or_else(|| Error::Usage("packfs itself is not among the programs".into()))?;
-        let keeps = tools.iter().any(|tool| tool.kind == Kind::Tar2sqfs);
+        let keeps = tools.iter().any(|tool| tool.kind == Maker::Tar2sqfs);
         let (tar, tar_bytes) = archive(&packfs, source, &scratch.join("source.tar"), keeps)?;
         let (sample_tar, _) = archive(&packfs, &sample, &scratch.join("sample.tar"), keeps)?;
         let input = |source: &Source, tar| Input { directory: source.path.clone(), tar, bytes: source.bytes };
@@ -61,12 +61,12 @@ impl Builder {
             Some(path) => Stdio::from(File::open(path).map_err(Error::io(path))?),
             None => Stdio::null(),
         };
-        let ran = program::run_where(&mut command, reads, tool.kind == Kind::Packfs, |status| status.success());
+        let ran = program::run_where(&mut command, reads, tool.kind == Maker::Packfs, |status| status.success());
         let made = fs::metadata(&self.image).map(|image| image.len());
         let _ = fs::remove_file(&self.image);
         let (Ran { time, peak_memory, output }, made) = (ran?, made.map_err(Error::io(&self.image))?);
         let mut trial = Trial { time, bytes: input.bytes, made, peak_memory, stages: BTreeMap::new() };
-        if tool.kind == Kind::Packfs {
+        if tool.kind == Maker::Packfs {
             let not_understood = |error: serde_json::Error| Error::Program {
                 program: display(&tool.path).to_string(),
                 why: format!("what it says of the build is not understood: {error}"),

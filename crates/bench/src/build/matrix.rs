@@ -3,7 +3,7 @@
 use packfs_codec::{Choice, Codec};
 
 use super::features::Features;
-use super::tool::{Kind, Tool};
+use super::tool::{Maker, Tool};
 use super::{Cell, Key};
 use crate::format::Format;
 use crate::units::size;
@@ -109,13 +109,13 @@ impl Matrix {
 }
 
 /// Drops features that have no effect without compression: EROFS has fragments of compressed files only.
-fn possible(features: Features, format: Format, choice: &Choice, kind: Kind) -> Features {
+fn possible(features: Features, format: Format, choice: &Choice, kind: Maker) -> Features {
     let none = choice.codec() == Codec::None;
     let raw = none && format == Format::Erofs;
     Features {
         fragments: features.fragments && !raw,
         // The dedupe of mkfs.erofs works on compressed files only.
-        dedupe: features.dedupe && !(raw && kind == Kind::MkfsErofs),
+        dedupe: features.dedupe && !(raw && kind == Maker::MkfsErofs),
         unverified: features.unverified && !none,
     }
 }
@@ -135,13 +135,13 @@ mod tests {
         }
     }
 
-    fn tools(kinds: &[Kind]) -> Vec<Tool> {
+    fn tools(kinds: &[Maker]) -> Vec<Tool> {
         kinds.iter().map(|kind| Tool { kind: *kind, path: kind.name().into(), version: String::new() }).collect()
     }
 
     #[test]
     fn every_combination_that_makes_sense_is_a_cell_once() {
-        let (cells, left_out) = matrix().cells(&tools(&[Kind::Packfs])).unwrap();
+        let (cells, left_out) = matrix().cells(&tools(&[Maker::Packfs])).unwrap();
         // SquashFS: three codecs. EROFS: lz4 with and without features, and uncompressed with and without dedupe. Each
         // with 0 and 2 threads.
         assert_eq!((cells.len(), left_out.len()), (3 * 2 * 2 + 2 * 2 + 2 * 2, 0));
@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn what_peers_cannot_do_is_left_out_with_a_word() {
-        let (cells, left_out) = matrix().cells(&tools(&[Kind::Mksquashfs, Kind::Tar2sqfs, Kind::MkfsErofs])).unwrap();
+        let (cells, left_out) =
+            matrix().cells(&tools(&[Maker::Mksquashfs, Maker::Tar2sqfs, Maker::MkfsErofs])).unwrap();
         let of = |tool: &str| cells.iter().filter(|cell| cell.key.tool == tool).count();
         assert_eq!((of("mksquashfs"), of("tar2sqfs"), of("mkfs.erofs")), (3 * 2, 2, 2 + 1));
         assert!(cells.iter().all(|cell| cell.key.threads == 2));
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn defaults_are_codecs_that_the_formats_have() {
         let matrix = Matrix { codecs: None, jobs: vec![1], features: vec![Features::ALL], ..matrix() };
-        let (cells, _) = matrix.cells(&tools(&[Kind::Packfs])).unwrap();
+        let (cells, _) = matrix.cells(&tools(&[Maker::Packfs])).unwrap();
         let codecs: Vec<&str> = cells.iter().map(|cell| cell.key.codec.as_str()).collect();
         let squashfs = ["gzip:6", "xz:6", "lzma:6", "lzo:8", "lz4", "zstd:15", "none"];
         assert_eq!(codecs, [&squashfs[..], &["lz4", "lz4hc:12", "deflate:9", "zstd:15", "lzma:6", "none"]].concat());
@@ -190,7 +191,7 @@ mod tests {
             (Matrix { jobs: vec![], ..matrix() }, "no number of threads"),
         ];
         for (matrix, why) in wrong {
-            let error = matrix.cells(&tools(&[Kind::Packfs])).unwrap_err().to_string();
+            let error = matrix.cells(&tools(&[Maker::Packfs])).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
         for (text, shown) in [("plain", ""), ("dedupe", "dedupe"), ("dedupe+fragments", "fragments,dedupe")] {

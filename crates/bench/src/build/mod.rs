@@ -18,7 +18,7 @@ pub use features::Features;
 pub use matrix::Matrix;
 pub use model::{Limit, Model};
 pub use source::Source;
-pub use tool::{Input, Kind, PEERS, Tool};
+pub use tool::{Input, Maker, PEERS, Tool};
 
 /// One build to measure.
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct Tool {
     /// Which program it is.
-    pub kind: Kind,
+    pub kind: Maker,
     /// Path of its executable.
     pub path: PathBuf,
     /// Version, as the program reports it.
@@ -24,7 +24,7 @@ pub struct Tool {
 
 /// A program that builds images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Maker {
     /// packfs.
     Packfs,
     /// mksquashfs of squashfs-tools.
@@ -36,38 +36,38 @@ pub enum Kind {
 }
 
 /// The programs that packfs is compared with.
-pub const PEERS: [Kind; 3] = [Kind::Mksquashfs, Kind::Tar2sqfs, Kind::MkfsErofs];
+pub const PEERS: [Maker; 3] = [Maker::Mksquashfs, Maker::Tar2sqfs, Maker::MkfsErofs];
 
-impl Kind {
+impl Maker {
     /// Name in tables. For peers, it is also the name of the executable.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Packfs => "packfs",
-            Kind::Mksquashfs => "mksquashfs",
-            Kind::Tar2sqfs => "tar2sqfs",
-            Kind::MkfsErofs => "mkfs.erofs",
+            Maker::Packfs => "packfs",
+            Maker::Mksquashfs => "mksquashfs",
+            Maker::Tar2sqfs => "tar2sqfs",
+            Maker::MkfsErofs => "mkfs.erofs",
         }
     }
 
     /// Returns true if it builds images of `format`.
     pub fn makes(self, format: Format) -> bool {
         match self {
-            Kind::Packfs => true,
-            Kind::Mksquashfs | Kind::Tar2sqfs => format == Format::Squashfs,
-            Kind::MkfsErofs => format == Format::Erofs,
+            Maker::Packfs => true,
+            Maker::Mksquashfs | Maker::Tar2sqfs => format == Format::Squashfs,
+            Maker::MkfsErofs => format == Format::Erofs,
         }
     }
 
     /// Returns the reason why it does not support a cell. Limits of single versions are not known in advance.
     pub fn refuses(self, key: &Key) -> Option<String> {
         let codec = key.codec.split(':').next().unwrap_or_default();
-        let partly = self == Kind::Tar2sqfs && key.features != Features::ALL.to_string();
+        let partly = self == Maker::Tar2sqfs && key.features != Features::ALL.to_string();
         let why = match self {
-            Kind::Packfs => return None,
+            Maker::Packfs => return None,
             _ if key.threads == 0 => "cannot work on one thread alone",
             _ if key.features.contains("unverified") => "does not verify what it packs: `unverified` is packfs's only",
             _ if partly => "always uses fragments and shares what is equal",
-            Kind::Tar2sqfs if codec == "none" => "always compresses",
+            Maker::Tar2sqfs if codec == "none" => "always compresses",
             _ => return None,
         };
         Some(format!("{} {why}", self.name()))
@@ -75,7 +75,7 @@ impl Kind {
 
     /// Option that prints the version.
     fn version_option(self) -> &'static str {
-        if self == Kind::Mksquashfs { "-version" } else { "--version" }
+        if self == Maker::Mksquashfs { "-version" } else { "--version" }
     }
 }
 
@@ -93,8 +93,8 @@ pub struct Input {
 impl Tool {
     /// Finds the peers in a folder or on `PATH`. Returns them and the names of those that are missing.
     pub fn peers(folder: Option<&Path>) -> (Vec<Tool>, Vec<&'static str>) {
-        let (found, missing) = program::find_all(PEERS, Kind::name, folder);
-        let tool = |(kind, path): (Kind, PathBuf)| {
+        let (found, missing) = program::find_all(PEERS, Maker::name, folder);
+        let tool = |(kind, path): (Maker, PathBuf)| {
             let version = program::version(&path, kind.version_option());
             Tool { kind, path, version }
         };
@@ -107,20 +107,20 @@ impl Tool {
         let mut command = Command::new(&self.path);
         let source = input.directory.as_path();
         match self.kind {
-            Kind::Packfs => {
+            Maker::Packfs => {
                 let path = |path: &Path| path.as_os_str().to_owned();
                 command.arg("build").args([path(source), "-o".into(), path(image)]).args(packfs(key, &choice));
             }
-            Kind::Mksquashfs => {
+            Maker::Mksquashfs => {
                 command.args([source, image]).args(mksquashfs(key, &choice)?);
             }
-            Kind::Tar2sqfs => {
+            Maker::Tar2sqfs => {
                 let tar = input.tar.as_deref();
                 let tar = tar.ok_or_else(|| Error::Usage("tar2sqfs needs a tar archive, and there is none".into()))?;
                 command.args(tar2sqfs(key, &choice)?).arg(image);
                 return Ok((command, Some(tar)));
             }
-            Kind::MkfsErofs => {
+            Maker::MkfsErofs => {
                 command.args(mkfs_erofs(key, &choice)?).args([OsStr::new(image), source.as_os_str()]);
             }
         }
@@ -254,7 +254,7 @@ fn unknown(tool: &str, key: &Key) -> Error {
 mod tests {
     use super::*;
 
-    fn shown(kind: Kind, format: Format, codec: &str, features: &str) -> String {
+    fn shown(kind: Maker, format: Format, codec: &str, features: &str) -> String {
         let tool = Tool { kind, path: kind.name().into(), version: String::new() };
         let choice: Choice = codec.parse().unwrap();
         let key = Key {
@@ -283,20 +283,20 @@ mod tests {
         use Format::{Erofs, Squashfs};
         let both = "fragments,dedupe";
         let cases = [
-            shown(Kind::Packfs, Squashfs, "zstd", both),
-            shown(Kind::Packfs, Squashfs, "none", "unverified"),
-            shown(Kind::Packfs, Erofs, "zstd:3", "fragments"),
-            shown(Kind::Packfs, Erofs, "none", ""),
-            shown(Kind::Mksquashfs, Squashfs, "zstd", both),
-            shown(Kind::Mksquashfs, Squashfs, "lzo", ""),
-            shown(Kind::Mksquashfs, Squashfs, "xz", "dedupe"),
-            shown(Kind::Mksquashfs, Squashfs, "xz:9", both),
-            shown(Kind::Tar2sqfs, Squashfs, "gzip:9", both),
-            shown(Kind::Tar2sqfs, Squashfs, "lz4hc", both),
-            shown(Kind::Tar2sqfs, Squashfs, "lzma", both),
-            shown(Kind::MkfsErofs, Erofs, "lz4hc:12", both),
-            shown(Kind::MkfsErofs, Erofs, "deflate:12", "dedupe"),
-            shown(Kind::MkfsErofs, Erofs, "none", ""),
+            shown(Maker::Packfs, Squashfs, "zstd", both),
+            shown(Maker::Packfs, Squashfs, "none", "unverified"),
+            shown(Maker::Packfs, Erofs, "zstd:3", "fragments"),
+            shown(Maker::Packfs, Erofs, "none", ""),
+            shown(Maker::Mksquashfs, Squashfs, "zstd", both),
+            shown(Maker::Mksquashfs, Squashfs, "lzo", ""),
+            shown(Maker::Mksquashfs, Squashfs, "xz", "dedupe"),
+            shown(Maker::Mksquashfs, Squashfs, "xz:9", both),
+            shown(Maker::Tar2sqfs, Squashfs, "gzip:9", both),
+            shown(Maker::Tar2sqfs, Squashfs, "lz4hc", both),
+            shown(Maker::Tar2sqfs, Squashfs, "lzma", both),
+            shown(Maker::MkfsErofs, Erofs, "lz4hc:12", both),
+            shown(Maker::MkfsErofs, Erofs, "deflate:12", "dedupe"),
+            shown(Maker::MkfsErofs, Erofs, "none", ""),
         ];
         insta::assert_snapshot!(cases.join("\n"), @r"
         packfs build root -o image --quiet --json --format squashfs --codec zstd:15 --block-size 131072 --jobs 2 --fragments tails
@@ -322,7 +322,7 @@ mod tests {
         let program = dir.path().join("tar2sqfs");
         std::os::unix::fs::symlink("/bin/true", &program).unwrap();
         let (found, missing) = Tool::peers(Some(dir.path()));
-        assert!(found.iter().any(|tool| tool.kind == Kind::Tar2sqfs && tool.path == program));
+        assert!(found.iter().any(|tool| tool.kind == Maker::Tar2sqfs && tool.path == program));
         assert_eq!(found.len() + missing.len(), PEERS.len());
     }
 }

@@ -9,36 +9,36 @@ use crate::program;
 /// A program that reads images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    kind: Kind,
+    kind: Reader,
     path: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Reader {
     Packfs,
     Unsquashfs,
     Sqfs2tar,
     FsckErofs,
 }
 
-impl Kind {
-    const PEERS: [Kind; 3] = [Kind::Unsquashfs, Kind::Sqfs2tar, Kind::FsckErofs];
+impl Reader {
+    const PEERS: [Reader; 3] = [Reader::Unsquashfs, Reader::Sqfs2tar, Reader::FsckErofs];
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Packfs => "packfs",
-            Kind::Unsquashfs => "unsquashfs",
-            Kind::Sqfs2tar => "sqfs2tar",
-            Kind::FsckErofs => "fsck.erofs",
+            Reader::Packfs => "packfs",
+            Reader::Unsquashfs => "unsquashfs",
+            Reader::Sqfs2tar => "sqfs2tar",
+            Reader::FsckErofs => "fsck.erofs",
         }
     }
 
     /// Returns the option that prints the version.
     fn version_option(self) -> &'static str {
         match self {
-            Kind::Packfs | Kind::Sqfs2tar => "--version",
-            Kind::Unsquashfs => "-version",
-            Kind::FsckErofs => "-V",
+            Reader::Packfs | Reader::Sqfs2tar => "--version",
+            Reader::Unsquashfs => "-version",
+            Reader::FsckErofs => "-V",
         }
     }
 }
@@ -46,12 +46,12 @@ impl Kind {
 impl Program {
     /// packfs itself.
     pub fn packfs(path: PathBuf) -> Self {
-        Program { kind: Kind::Packfs, path }
+        Program { kind: Reader::Packfs, path }
     }
 
     /// Finds other programs in a folder or on `PATH`. Returns them and the names of those that are missing.
     pub fn peers(folder: Option<&Path>) -> (Vec<Self>, Vec<&'static str>) {
-        let (found, missing) = program::find_all(Kind::PEERS, Kind::name, folder);
+        let (found, missing) = program::find_all(Reader::PEERS, Reader::name, folder);
         (found.into_iter().map(|(kind, path)| Program { kind, path }).collect(), missing)
     }
 
@@ -68,26 +68,26 @@ impl Program {
     /// Returns true if it reads images of `format`.
     pub fn reads(&self, format: Format) -> bool {
         match self.kind {
-            Kind::Packfs => true,
-            Kind::Unsquashfs | Kind::Sqfs2tar => format == Format::Squashfs,
-            Kind::FsckErofs => format == Format::Erofs,
+            Reader::Packfs => true,
+            Reader::Unsquashfs | Reader::Sqfs2tar => format == Format::Squashfs,
+            Reader::FsckErofs => format == Format::Erofs,
         }
     }
 
     /// Returns true if it writes archives.
     pub fn archives(&self) -> bool {
-        matches!(self.kind, Kind::Packfs | Kind::Sqfs2tar)
+        matches!(self.kind, Reader::Packfs | Reader::Sqfs2tar)
     }
 
     /// Returns true if it extracts.
     pub fn extracts(&self) -> bool {
-        self.kind != Kind::Sqfs2tar
+        self.kind != Reader::Sqfs2tar
     }
 
     /// Returns the command that writes an archive of everything to standard output.
     pub(super) fn archive(&self, image: &Path) -> Command {
         let mut command = Command::new(&self.path);
-        if self.kind == Kind::Packfs {
+        if self.kind == Reader::Packfs {
             command.args(["tar", "-q"]);
         }
         command.arg(image);
@@ -98,13 +98,13 @@ impl Program {
     pub(super) fn extract(&self, image: &Path, dir: &Path) -> Command {
         let mut command = Command::new(&self.path);
         match self.kind {
-            Kind::Packfs => command.args(["extract", "-q", "-C"]).arg(dir),
-            Kind::FsckErofs => {
+            Reader::Packfs => command.args(["extract", "-q", "-C"]).arg(dir),
+            Reader::FsckErofs => {
                 let mut option = std::ffi::OsString::from("--extract=");
                 option.push(dir);
                 command.arg(option)
             }
-            Kind::Unsquashfs | Kind::Sqfs2tar => command.args(["-no-progress", "-d"]).arg(dir),
+            Reader::Unsquashfs | Reader::Sqfs2tar => command.args(["-no-progress", "-d"]).arg(dir),
         };
         command.arg(image);
         command
@@ -120,10 +120,10 @@ mod tests {
         let shown = |command: Command| format!("{command:?}").replace('"', "");
         let (image, dir) = (Path::new("a.img"), Path::new("/x/out"));
         let cases = [
-            (Kind::Packfs, Some("packfs tar -q a.img"), Some("packfs extract -q -C /x/out a.img")),
-            (Kind::Unsquashfs, None, Some("unsquashfs -no-progress -d /x/out a.img")),
-            (Kind::Sqfs2tar, Some("sqfs2tar a.img"), None),
-            (Kind::FsckErofs, None, Some("fsck.erofs --extract=/x/out a.img")),
+            (Reader::Packfs, Some("packfs tar -q a.img"), Some("packfs extract -q -C /x/out a.img")),
+            (Reader::Unsquashfs, None, Some("unsquashfs -no-progress -d /x/out a.img")),
+            (Reader::Sqfs2tar, Some("sqfs2tar a.img"), None),
+            (Reader::FsckErofs, None, Some("fsck.erofs --extract=/x/out a.img")),
         ];
         for (kind, archive, extract) in cases {
             let program = Program { kind, path: kind.name().into() };

@@ -18,8 +18,8 @@ pub(super) fn codec(key: &codec::Key) -> String {
 
 /// Returns the command that builds an image.
 pub(super) fn build(key: &build::Key) -> Option<String> {
-    use crate::build::{Input, Kind, PEERS, Tool};
-    let kind = PEERS.into_iter().chain([Kind::Packfs]).find(|kind| kind.name() == key.tool)?;
+    use crate::build::{Input, Maker, PEERS, Tool};
+    let kind = PEERS.into_iter().chain([Maker::Packfs]).find(|kind| kind.name() == key.tool)?;
     let tool = Tool { kind, path: kind.name().into(), version: String::new() };
     let tar = format!("{}.tar", key.source);
     let input = Input { directory: key.source.clone().into(), tar: Some(tar.clone().into()), bytes: 0 };

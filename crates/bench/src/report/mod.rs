@@ -24,7 +24,7 @@ pub use commands::word;
 pub use csv::csv;
 pub use html::html;
 pub use markdown::markdown;
-pub use model::{Axis, Chapter, Chart, Column, Kind, Point, Report, Role, Section, Series, Table, Value, X};
+pub use model::{Axis, Chapter, Chart, ChartForm, Column, Point, Report, Role, Section, Series, Table, Value, X};
 pub use text::text;
 
 use crate::results::Results;

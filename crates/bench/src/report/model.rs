@@ -152,7 +152,7 @@ pub struct Chart {
     /// Vertical axis.
     pub y: Axis,
     /// Form of the chart.
-    pub kind: Kind,
+    pub kind: ChartForm,
     /// Series.
     pub series: Vec<Series>,
     /// Range of values that is noise; shaded.
@@ -163,7 +163,7 @@ pub struct Chart {
 /// Form of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ChartForm {
     /// Bars, one for each name.
     Bars,
     /// Points joined by lines.

@@ -1,7 +1,7 @@
 //! Charts of a comparison: a row for each cell with the new value divided by the old, sorted. A shaded band marks the
 //! noise.
 
-use super::model::{Chart, Kind, Point, Role, Series, X};
+use super::model::{Chart, ChartForm, Point, Role, Series, X};
 use super::shape::{axis, distinct};
 use crate::compare::{Change, Comparison, Metric, Verdict};
 use crate::units::three;
@@ -44,7 +44,7 @@ fn chart(comparison: &Comparison, metric: Metric) -> Option<Chart> {
         title: format!("Change of {}{shown}; shaded: {} ({noise} %)", quantity(metric), meaning(metric)),
         x: axis("cell", false),
         y: axis("new / old; below 1 is better", true),
-        kind: Kind::Ratios,
+        kind: ChartForm::Ratios,
         series: both.into_iter().filter(|series| !series.points.is_empty()).collect(),
         band: Some(band),
     })

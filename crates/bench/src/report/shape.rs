@@ -1,7 +1,7 @@
 //! Parts of tables and charts that all chapters use.
 
 use super::model::{Axis, Chart, Column, Point, Role, Series, Table, Value, X};
-use crate::build::Kind;
+use crate::build::Maker;
 use crate::results::TrialRow;
 use crate::stats::Summary;
 
@@ -48,7 +48,7 @@ pub(super) fn slug(text: &str) -> String {
 
 /// Returns the codec, with the program unless that is packfs.
 pub(super) fn whose(tool: &str, codec: &str) -> String {
-    if tool == Kind::Packfs.name() { codec.to_owned() } else { format!("{tool} {codec}") }
+    if tool == Maker::Packfs.name() { codec.to_owned() } else { format!("{tool} {codec}") }
 }
 
 /// Formats features, which keys join by commas, for sentences and charts.

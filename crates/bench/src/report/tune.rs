@@ -1,7 +1,7 @@
 //! The report of tuning: the choice with its command, the front, and all candidates.
 
 use super::commands::word;
-use super::model::{Chapter, Chart, Column, Kind, Report, Section, Series, Value, X};
+use super::model::{Chapter, Chart, ChartForm, Column, Report, Section, Series, Value, X};
 use super::sessions::date;
 use super::shape::{axis, guide, series, table};
 use crate::metrics;
@@ -201,7 +201,7 @@ fn against(id: &str, title: &str, all: &[Prediction], x: &str, value: fn(&Predic
         title: title.into(),
         x: axis(x, true),
         y: axis("MB", false),
-        kind: Kind::Points,
+        kind: ChartForm::Points,
         series: drawn,
     }
 }

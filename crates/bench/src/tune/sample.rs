@@ -21,11 +21,11 @@ use crate::rng::Rng;
 const HOLES_FROM: u64 = 1 << 20;
 
 /// One unit: neighbouring small files, or a piece of a large one.
-pub(super) type Unit = Vec<Piece>;
+pub(super) type Unit = Vec<SampledRange>;
 
 /// A file, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct SampledRange {
     ino: Ino,
     offset: u64,
     len: u64,
@@ -61,7 +61,7 @@ pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
                 continue;
             }
             let size = if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 };
-            let made = copy.add(to, name, Piece { ino, offset: 0, len: size })?;
+            let made = copy.add(to, name, SampledRange { ino, offset: 0, len: size })?;
             if matches!(tree.inode(ino).kind, Kind::Dir(_)) {
                 dirs.push((ino, made));
             } else {
@@ -136,7 +136,7 @@ fn probe(tree: &Tree, unit: &Unit) -> Result<Vec<u8>> {
     let files = unit.len().min(PROBE_FILES);
     let mut raw = Vec::new();
     for at in 0..files {
-        let Piece { ino, offset, len } = unit[at * unit.len() / files];
+        let SampledRange { ino, offset, len } = unit[at * unit.len() / files];
         let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(ino).kind else { continue };
         let (start, most) = (raw.len(), PROBE_LEN / files);
         let most = usize::try_from(len).unwrap_or(usize::MAX).min(most);
@@ -158,7 +158,7 @@ fn cut(tree: &Tree, unit: u64) -> Result<Vec<Unit>> {
         let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(ino).kind else { return Ok(()) };
         if *size < unit {
             run.0 += size;
-            run.1.push(Piece { ino, offset: 0, len: *size });
+            run.1.push(SampledRange { ino, offset: 0, len: *size });
             if run.0 >= unit {
                 units.push(std::mem::take(&mut run).1);
             }
@@ -167,7 +167,7 @@ fn cut(tree: &Tree, unit: u64) -> Result<Vec<Unit>> {
         // The build reports files that cannot be read.
         for (start, end) in ranges(&**from, *key, *size).unwrap_or_default() {
             let starts = (start / unit * unit..end).step_by(usize::try_from(unit).unwrap_or(usize::MAX));
-            units.extend(starts.map(|offset| vec![Piece { ino, offset, len: unit.min(size - offset) }]));
+            units.extend(starts.map(|offset| vec![SampledRange { ino, offset, len: unit.min(size - offset) }]));
         }
         Ok(())
     })?;
@@ -235,7 +235,7 @@ impl<'t> Copying<'t> {
     }
 
     /// Adds what an inode is, and of a file the piece.
-    fn add(&mut self, dir: Ino, name: &[u8], piece: Piece) -> Result<Ino> {
+    fn add(&mut self, dir: Ino, name: &[u8], piece: SampledRange) -> Result<Ino> {
         let mut source = None;
         let kind = match &self.from.inode(piece.ino).kind {
             Kind::Dir(_) => Kind::empty_dir(),
@@ -246,7 +246,7 @@ impl<'t> Copying<'t> {
             Kind::Socket => Kind::Socket,
             Kind::File { size, data } => {
                 if let Data::Source { from, key } = data {
-                    let Piece { offset, len, .. } = piece;
+                    let SampledRange { offset, len, .. } = piece;
                     source = Some(Source { from: Arc::clone(from), key: *key, offset, len, whole: len == *size });
                 }
                 Kind::File { size: piece.len, data: Data::Empty }

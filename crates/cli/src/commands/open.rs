@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
 use packfs_image::name::display;
-use packfs_image::source::open::Kind;
+use packfs_image::source::open::FileFormat;
 use packfs_image::{AnyImage, Error, OpenOptions};
 
 use super::{remote, sources};
@@ -67,10 +67,18 @@ fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
         );
     }
     match sources::kind(path) {
-        Kind::Tar | Kind::Cpio | Kind::Zip | Kind::Gzip | Kind::Xz | Kind::Zstd | Kind::Bzip2 if offset == 0 => {
+        FileFormat::Tar
+        | FileFormat::Cpio
+        | FileFormat::Zip
+        | FileFormat::Gzip
+        | FileFormat::Xz
+        | FileFormat::Zstd
+        | FileFormat::Bzip2
+            if offset == 0 =>
+        {
             anyhow!("an archive, not an image: packfs build makes an image of it")
         }
-        Kind::Foreign(what) if offset == 0 => {
+        FileFormat::Foreign(what) if offset == 0 => {
             anyhow!("{what}, not an image: unpack it, and packfs build makes an image of the files")
         }
         _ if offset == 0 => anyhow!("neither a SquashFS nor an EROFS image (use --offset if one begins further on)"),

@@ -90,12 +90,12 @@ pub(super) fn name(argument: &Path) -> String {
 
 /// Returns true if a file is an image, or `path` the address of one.
 pub(super) fn is_image(path: &Path) -> bool {
-    remote::is_address(path) || matches!(kind(path), open::Kind::SquashFs | open::Kind::Erofs)
+    remote::is_address(path) || matches!(kind(path), open::FileFormat::SquashFs | open::FileFormat::Erofs)
 }
 
 /// Returns the kind of a file by its first bytes. An unreadable file has no known kind; opening it
 /// as a source reports why. Files that can be read only once are not touched.
-pub(super) fn kind(path: &Path) -> open::Kind {
+pub(super) fn kind(path: &Path) -> open::FileFormat {
     let again = path.metadata().is_ok_and(|file| file.is_file() || file.file_type().is_block_device());
     let mut head = Vec::with_capacity(open::SNIFF_LEN);
     if again && let Ok(file) = File::open(path) {

@@ -175,12 +175,12 @@ struct Document<'a> {
     within_limits: bool,
     choice: &'a Prediction,
     command: Vec<String>,
-    predictions: Vec<Entry<'a>>,
+    predictions: Vec<TriedJson<'a>>,
     left_out: &'a [String],
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct TriedJson<'a> {
     #[serde(flatten)]
     prediction: &'a Prediction,
     /// True if no other choice is better in size, build time and read speed.
@@ -193,7 +193,7 @@ fn show(args: &Tune, tuning: &Tuning, left_out: &[String]) -> Result<()> {
         return Ok(());
     }
     let front = front(&tuning.predictions);
-    let entries = tuning.predictions.iter().zip(front).map(|(prediction, front)| Entry { prediction, front });
+    let entries = tuning.predictions.iter().zip(front).map(|(prediction, front)| TriedJson { prediction, front });
     let Some((choice, within_limits)) = tuning.chosen() else { return Ok(()) };
     json::print(
         "tune",

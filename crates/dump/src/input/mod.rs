@@ -37,13 +37,13 @@ pub trait Source: ReadAt {
 #[derive(Debug)]
 pub struct Input {
     name: PathBuf,
-    kind: Kind,
+    kind: Origin,
     /// Identity of the underlying file, which no part may have.
     identity: Option<Identity>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum Origin {
     Source(Arc<dyn Source>),
     Stream(File),
 }
@@ -87,16 +87,16 @@ impl Input {
         let fresh = rustix::fs::tell(&file).is_ok_and(|at| at == 0);
         if fresh && (kind.is_block_device() || (kind.is_file() && found.len() > 0)) {
             let source = FileSource::new(file, &found).map_err(Error::io("cannot read its size", &name))?;
-            return Ok(Input { name, kind: Kind::Source(Arc::new(source)), identity });
+            return Ok(Input { name, kind: Origin::Source(Arc::new(source)), identity });
         }
-        Ok(Input { name, kind: Kind::Stream(file), identity })
+        Ok(Input { name, kind: Origin::Stream(file), identity })
     }
 
     /// Makes an input from another source, such as the pages of a crash dump; `name` is for messages.
     pub fn from_source(name: impl Into<PathBuf>, source: Arc<dyn Source>) -> Self {
         let name = name.into();
         let identity = std::fs::metadata(&name).ok().map(|found| Identity::of(&found));
-        Input { name, kind: Kind::Source(source), identity }
+        Input { name, kind: Origin::Source(source), identity }
     }
 
     /// Returns the name for messages.
@@ -107,8 +107,8 @@ impl Input {
     /// Returns the length, if it is known before reading.
     pub fn size(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Source(source) => Some(source.len()),
-            Kind::Stream(_) => None,
+            Origin::Source(source) => Some(source.len()),
+            Origin::Stream(_) => None,
         }
     }
 
@@ -116,8 +116,8 @@ impl Input {
     /// cannot be read again.
     pub(crate) fn fingerprint(&self) -> Result<u64> {
         match &self.kind {
-            Kind::Source(source) => source.fingerprint().map_err(Error::io("cannot read", &self.name)),
-            Kind::Stream(_) => Ok(0),
+            Origin::Source(source) => source.fingerprint().map_err(Error::io("cannot read", &self.name)),
+            Origin::Stream(_) => Ok(0),
         }
     }
 
@@ -128,12 +128,12 @@ impl Input {
     /// Describes how it has changed since it was opened, or why that cannot be determined.
     pub(crate) fn changed(&self) -> Option<String> {
         match &self.kind {
-            Kind::Source(source) => source.changed().unwrap_or_else(|error| Some(error.to_string())),
-            Kind::Stream(_) => None,
+            Origin::Source(source) => source.changed().unwrap_or_else(|error| Some(error.to_string())),
+            Origin::Stream(_) => None,
         }
     }
 
-    pub(crate) fn kind(&mut self) -> &mut Kind {
+    pub(crate) fn kind(&mut self) -> &mut Origin {
         &mut self.kind
     }
 }

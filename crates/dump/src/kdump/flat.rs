@@ -22,13 +22,13 @@ const RECORDS_MAX: usize = 1 << 24;
 pub struct Flat {
     file: Arc<dyn ReadAt>,
     /// Pieces by `start`, disjoint.
-    pieces: Vec<Piece>,
+    pieces: Vec<ByteRun>,
     len: u64,
 }
 
 /// Consecutive bytes of the flattened file.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct ByteRun {
     start: u64,
     end: u64,
     at: u64,
@@ -59,7 +59,7 @@ impl Flat {
             let piece = (|| {
                 let start = u64::try_from(record.offset.get()).ok()?;
                 let len = u64::try_from(record.len.get()).ok().filter(|len| *len > 0)?;
-                Some(Piece { start, end: start.checked_add(len)?, at: at + size_of::<FlatRecord>() as u64 })
+                Some(ByteRun { start, end: start.checked_add(len)?, at: at + size_of::<FlatRecord>() as u64 })
             })();
             let piece = piece.ok_or_else(|| corrupt("its offset or length is invalid"))?;
             let len = piece.end - piece.start;
@@ -73,22 +73,22 @@ impl Flat {
             }
             insert(&mut pieces, piece);
         }
-        let pieces: Vec<Piece> = pieces.into_values().collect();
+        let pieces: Vec<ByteRun> = pieces.into_values().collect();
         let len = pieces.last().map_or(0, |piece| piece.end);
         Ok(Flat { file, pieces, len })
     }
 }
 
 /// Later records replace the bytes of earlier ones.
-fn insert(pieces: &mut BTreeMap<u64, Piece>, new: Piece) {
+fn insert(pieces: &mut BTreeMap<u64, ByteRun>, new: ByteRun) {
     // Only pieces that begin before the end of the new one can overlap it.
     while let Some(old) = pieces.range(..new.end).next_back().map(|(_, old)| *old).filter(|old| old.end > new.start) {
         pieces.remove(&old.start);
         if old.end > new.end {
-            pieces.insert(new.end, Piece { start: new.end, at: old.at + (new.end - old.start), ..old });
+            pieces.insert(new.end, ByteRun { start: new.end, at: old.at + (new.end - old.start), ..old });
         }
         if old.start < new.start {
-            pieces.insert(old.start, Piece { end: new.start, ..old });
+            pieces.insert(old.start, ByteRun { end: new.start, ..old });
         }
     }
     pieces.insert(new.start, new);

@@ -31,7 +31,7 @@ pub use write::{Options, Report, accepts, write};
 
 /// Type of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DumpForm {
     /// An ELF core.
     Elf,
     /// A kdump-compressed file.
@@ -43,15 +43,15 @@ pub enum Kind {
 }
 
 /// Detects the type of a file; `path` is for errors.
-pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<Kind> {
+pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<DumpForm> {
     let mut start = [0; 64];
     let got = file.read_at(&mut start, 0).map_err(Error::io("cannot read", path))?;
     let start = &start[..got];
     Ok(match start {
-        _ if start.starts_with(&format::MAGIC) => Kind::Kdump,
-        _ if Flat::is_one(start) => Kind::Flattened,
-        _ if Core::is_one(start) => Kind::Elf,
-        _ => Kind::Raw,
+        _ if start.starts_with(&format::MAGIC) => DumpForm::Kdump,
+        _ if Flat::is_one(start) => DumpForm::Flattened,
+        _ if Core::is_one(start) => DumpForm::Elf,
+        _ => DumpForm::Raw,
     })
 }
 
@@ -66,14 +66,14 @@ pub fn input(path: &Path) -> Result<Option<Input>> {
     let file: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
     let core = |source| Some(Input::from_source(path, source));
     Ok(match detect(path, &*file)? {
-        Kind::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
-        Kind::Flattened => {
+        DumpForm::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
+        DumpForm::Flattened => {
             let flat = Flat::read(path, file.clone())?;
             match detect(path, &flat)? {
-                Kind::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
+                DumpForm::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
                 _ => core(Arc::new(flat)),
             }
         }
-        Kind::Elf | Kind::Raw => None,
+        DumpForm::Elf | DumpForm::Raw => None,
     })
 }

@@ -35,7 +35,7 @@ const CACHE: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct View {
     head: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<PageRun>,
     len: u64,
     pages: Pages,
     cache: BlockCache,
@@ -44,7 +44,7 @@ pub struct View {
 
 /// Pages that are consecutive in memory and in the core.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct PageRun {
     offset: u64,
     pfn: u64,
     len: u64,
@@ -125,7 +125,7 @@ impl View {
         let mut pieces = Vec::new();
         for stretch in &stretches {
             if stretch.data > 0 {
-                pieces.push(Piece { offset: len, pfn: stretch.pfn, len: stretch.data * page });
+                pieces.push(PageRun { offset: len, pfn: stretch.pfn, len: stretch.data * page });
             }
             len += stretch.memory * page;
         }
@@ -138,7 +138,7 @@ impl View {
     }
 
     /// Reads from one piece, which contains the whole range of `buf` from `at` on.
-    fn read_piece(&self, piece: &Piece, buf: &mut [u8], at: u64) -> Result<()> {
+    fn read_piece(&self, piece: &PageRun, buf: &mut [u8], at: u64) -> Result<()> {
         let page = usize::try_from(self.info.page_size).unwrap_or(usize::MAX);
         let pfn = piece.pfn + at / self.info.page_size;
         // The bytes before the first whole page, and later those after the last.
@@ -234,13 +234,13 @@ impl Source for View {
 /// A run of consecutive pages of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
-    kind: Kind,
+    kind: Presence,
     pfn: u64,
     len: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Presence {
     /// No memory.
     Nothing,
     /// Memory that is not in the dump.
@@ -251,16 +251,16 @@ enum Kind {
 
 /// Visits all of memory, one run after the other.
 fn each_run(pages: &Pages, mut f: impl FnMut(Run)) -> Result<()> {
-    let mut last = Run { kind: Kind::Nothing, pfn: 0, len: 0 };
+    let mut last = Run { kind: Presence::Nothing, pfn: 0, len: 0 };
     pages.each_block(|number, memory, data| {
         let (mut pfn, end) = (number * BLOCK_PAGES, (number + 1) * BLOCK_PAGES);
         while pfn < end {
             let (is_memory, memory_len) = bitmap::run(memory, pfn);
             let (is_data, data_len) = bitmap::run(data, pfn);
             let kind = match (is_memory, is_data) {
-                (_, true) => Kind::Data,
-                (true, false) => Kind::LeftOut,
-                (false, false) => Kind::Nothing,
+                (_, true) => Presence::Data,
+                (true, false) => Presence::LeftOut,
+                (false, false) => Presence::Nothing,
             };
             let len = memory_len.min(data_len);
             if kind == last.kind {
@@ -289,15 +289,15 @@ struct Census {
 impl Census {
     fn take(pages: &Pages) -> Result<Census> {
         let mut census = Census { memory: 0, data: 0, regions: 0, gaps: vec![0; GAP_MAX + 2] };
-        let mut last = Run { kind: Kind::Nothing, pfn: 0, len: 0 };
+        let mut last = Run { kind: Presence::Nothing, pfn: 0, len: 0 };
         each_run(pages, |run| {
-            if run.kind != Kind::Nothing {
+            if run.kind != Presence::Nothing {
                 census.memory += run.len;
-                census.regions += u64::from(last.kind == Kind::Nothing);
+                census.regions += u64::from(last.kind == Presence::Nothing);
             }
-            if run.kind == Kind::Data {
+            if run.kind == Presence::Data {
                 census.data += run.len;
-                if last.kind == Kind::LeftOut {
+                if last.kind == Presence::LeftOut {
                     let len = usize::try_from(last.len).unwrap_or(usize::MAX).min(GAP_MAX + 1);
                     census.gaps[len] += 1;
                 }
@@ -341,14 +341,14 @@ impl Builder {
 
     fn add(&mut self, run: Run) {
         match (run.kind, &mut self.open) {
-            (Kind::Nothing, open) => self.done.extend(open.take()),
-            (Kind::LeftOut, Some(open)) => open.memory += run.len,
-            (Kind::Data, Some(open)) if open.memory - open.data < self.gap => {
+            (Presence::Nothing, open) => self.done.extend(open.take()),
+            (Presence::LeftOut, Some(open)) => open.memory += run.len,
+            (Presence::Data, Some(open)) if open.memory - open.data < self.gap => {
                 open.memory += run.len;
                 open.data = open.memory;
             }
             (kind, open) => {
-                let data = if kind == Kind::Data { run.len } else { 0 };
+                let data = if kind == Presence::Data { run.len } else { 0 };
                 self.done.extend(open.replace(Stretch { pfn: run.pfn, data, memory: run.len }));
             }
         }
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_stretch_is_data_followed_by_left_out_pages() {
-        use Kind::{Data, LeftOut, Nothing};
+        use Presence::{Data, LeftOut, Nothing};
         let runs =
             [(Nothing, 3), (LeftOut, 2), (Data, 4), (LeftOut, 1), (Data, 2), (LeftOut, 5), (Nothing, 9), (Data, 1)];
         let stretches = |gap| {

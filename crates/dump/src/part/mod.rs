@@ -17,6 +17,6 @@ pub use chunk::{ChunkDecoder, fill};
 pub use flaw::Flaw;
 pub use parse::{Lengths, Segment, Shard, Stretch, What};
 pub use scan::{Found, Scan, payload_is_sound, read_segment};
-pub use seal::{Head, Piece, seal, seal_payload, sealed_len};
+pub use seal::{Head, RecordBytes, seal, seal_payload, sealed_len};
 pub use superblock::Super;
-pub use trailer::{Entry, Foot, find_footer, read_index};
+pub use trailer::{Foot, SegmentEntry, find_footer, read_index};

@@ -25,7 +25,7 @@ pub struct Head {
 
 /// A record with its own bytes of the payload.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece<'a> {
+pub struct RecordBytes<'a> {
     /// The record; `stored` is the length of `front` and `body` together, except for shards.
     pub record: Record,
     /// First part of its payload.
@@ -43,7 +43,7 @@ pub fn sealed_len(records: usize, payload: usize) -> usize {
 ///
 /// # Panics
 /// If `out` has another length, or more than 4 GiB.
-pub fn seal<'a>(set: &[u8; 16], head: &Head, pieces: impl Iterator<Item = Piece<'a>> + Clone, out: &mut [u8]) {
+pub fn seal<'a>(set: &[u8; 16], head: &Head, pieces: impl Iterator<Item = RecordBytes<'a>> + Clone, out: &mut [u8]) {
     let (mut records, mut payload) = (0, 0);
     for piece in pieces.clone() {
         records += 1;

@@ -89,7 +89,7 @@ impl Foot {
 
 /// Index entry of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct SegmentEntry {
     /// Offset in the part, a multiple of [`ALIGN`].
     pub position: u64,
     /// Length, a multiple of [`ALIGN`], at most [`SEGMENT_MAX`].
@@ -98,7 +98,7 @@ pub struct Entry {
     pub head: Head,
 }
 
-impl Entry {
+impl SegmentEntry {
     /// Encodes it.
     pub fn to_raw(&self) -> IndexEntry {
         IndexEntry {
@@ -128,7 +128,7 @@ impl Entry {
         let inside = position >= from && position.checked_add(len.into()).is_some_and(|end| end <= to);
         let (data, parity) = (raw.data.get(), raw.parity.get());
         let ordered = raw.start.get() <= raw.end.get() && usize::from(data) + usize::from(parity) <= PARTS_MAX;
-        (aligned && inside && ordered && len > 0 && len <= SEGMENT_MAX).then_some(Entry {
+        (aligned && inside && ordered && len > 0 && len <= SEGMENT_MAX).then_some(SegmentEntry {
             position,
             len,
             head: Head {
@@ -163,7 +163,7 @@ pub fn find_footer(source: &dyn ReadAt, superblock: &Super) -> io::Result<Option
 
 /// Reads the index that the footer points to. Returns `Ok(Err(..))` if it is not consistent; the
 /// part must then be scanned.
-pub fn read_index(source: &dyn ReadAt, superblock: &Super, foot: &Foot) -> io::Result<Result<Vec<Entry>, Flaw>> {
+pub fn read_index(source: &dyn ReadAt, superblock: &Super, foot: &Foot) -> io::Result<Result<Vec<SegmentEntry>, Flaw>> {
     let flaw = |why: &str| Ok(Err(Flaw::new("index", why)));
     let (mut entries, mut position, mut from) = (Vec::new(), foot.index, ALIGN as u64);
     let mut bytes = Vec::new();
@@ -177,7 +177,7 @@ pub fn read_index(source: &dyn ReadAt, superblock: &Super, foot: &Foot) -> io::R
         }
         let Ok(raw) = <[IndexEntry]>::ref_from_bytes(&bytes) else { return flaw("an entry is cut off") };
         for raw in raw {
-            let Some(entry) = Entry::parse(raw, from, foot.index) else { return flaw("an entry is invalid") };
+            let Some(entry) = SegmentEntry::parse(raw, from, foot.index) else { return flaw("an entry is invalid") };
             from = entry.position + u64::from(entry.len);
             entries.push(entry);
         }

@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 use super::{Options, Set};
 use crate::Result;
 use crate::format::{ALIGN, PAGE, PartState, Record, RecordKind, SQUEEZED, SegmentKind, sum};
-use crate::part::{Entry, Foot, Head, Piece, Super, fill, seal, seal_payload, sealed_len};
+use crate::part::{Foot, Head, RecordBytes, SegmentEntry, Super, fill, seal, seal_payload, sealed_len};
 
 /// Planned content of a record.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ pub(crate) const CHUNK: u32 = 16 << 10;
 
 struct Part {
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<SegmentEntry>,
 }
 
 impl Plan {
@@ -93,7 +93,7 @@ impl Plan {
             .collect();
         for (number, mut part) in (0..).zip(parts) {
             let index = part.bytes.len() as u64;
-            let raw: Vec<_> = part.entries.iter().map(Entry::to_raw).collect();
+            let raw: Vec<_> = part.entries.iter().map(SegmentEntry::to_raw).collect();
             let mut out = vec![0; sealed_len(0, raw.as_bytes().len())];
             let head = Head { kind: SegmentKind::Index, stripe: 0, shard: 0, data: 1, parity: 0, start: 0, end: 0 };
             seal_payload(&[self.set; 16], &head, raw.as_bytes(), &mut out);
@@ -202,7 +202,7 @@ impl Chunk {
 
 impl Part {
     fn push(&mut self, head: &Head, bytes: &[u8]) {
-        self.entries.push(Entry { position: self.bytes.len() as u64, len: bytes.len() as u32, head: *head });
+        self.entries.push(SegmentEntry { position: self.bytes.len() as u64, len: bytes.len() as u32, head: *head });
         self.bytes.extend_from_slice(bytes);
     }
 }
@@ -221,7 +221,7 @@ fn record(offset: u64, len: u64, stored: usize, kind: RecordKind, sum: u64) -> R
 fn sealed(set: u8, head: &Head, pieces: &[(Record, Vec<u8>)]) -> Vec<u8> {
     let payload = pieces.iter().map(|(_, stored)| stored.len()).sum();
     let mut out = vec![0; sealed_len(pieces.len(), payload)];
-    let pieces = pieces.iter().map(|(record, stored)| Piece { record: *record, front: stored, body: &[] });
+    let pieces = pieces.iter().map(|(record, stored)| RecordBytes { record: *record, front: stored, body: &[] });
     seal(&[set; 16], head, pieces, &mut out);
     out
 }

@@ -23,7 +23,7 @@ use super::segment::{Gather, Sealed};
 use super::work::Work;
 use crate::Error;
 use crate::format::PAGE;
-use crate::input::{Input, Kind, Source, read_full};
+use crate::input::{Input, Origin, Source, read_full};
 
 /// Reason why reading the input ended early.
 #[derive(Debug)]
@@ -139,12 +139,12 @@ impl<'a, 'env> Conductor<'a, 'env> {
     pub(super) fn conduct(&mut self, input: &mut Input) -> Result<(), Stop> {
         self.name = input.name().to_owned();
         let (taken, source) = match input.kind() {
-            Kind::Source(source) => {
+            Origin::Source(source) => {
                 let source = Arc::clone(source);
                 let mut todo = self.work.todo.iter();
                 (todo.try_for_each(|range| self.take_range(&source, range.clone())), Some(source))
             }
-            Kind::Stream(stream) => (self.take_stream(stream), None),
+            Origin::Stream(stream) => (self.take_stream(stream), None),
         };
         let taken = taken.and_then(|()| self.flush_chunks());
         // The dump ends where its input ended.

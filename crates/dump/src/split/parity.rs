@@ -7,7 +7,7 @@ use reed_solomon_simd::ReedSolomonEncoder;
 
 use super::segment::Sealed;
 use crate::format::{Record, RecordKind, SegmentKind, sum};
-use crate::part::{Head, Piece, seal, sealed_len};
+use crate::part::{Head, RecordBytes, seal, sealed_len};
 
 /// Number of bytes of each shard coded together. The code works on each 64 bytes independently, so
 /// the shards may be sliced: the slices being processed then stay in the cache.
@@ -136,7 +136,7 @@ impl Full {
         // The payload belongs to no single record, so the first one carries it.
         let pieces = records.iter().enumerate().map(|(n, record)| {
             let body = if n == 0 { payload } else { &[] };
-            Piece { record: *record, front: &[], body }
+            RecordBytes { record: *record, front: &[], body }
         });
         let mut bytes = buffers.take(sealed_len(records.len(), payload.len()));
         seal(set, &head, pieces, &mut bytes);

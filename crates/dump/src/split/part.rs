@@ -13,7 +13,7 @@ use super::queue::{Extent, Loss};
 use super::report::PartReport;
 use super::segment::Sealed;
 use crate::format::{ALIGN, IndexEntry, SegmentKind};
-use crate::part::{Entry, Foot, Head, Super, seal_payload, sealed_len};
+use crate::part::{Foot, Head, SegmentEntry, Super, seal_payload, sealed_len};
 
 /// Number of bytes that a pipe may still hold when its reader goes away; more than users can configure.
 const PIPE: u64 = 1 << 20;
@@ -42,7 +42,7 @@ pub(super) struct Part {
     position: u64,
     /// Number of bytes that existed when this run began.
     resumed: u64,
-    index: Vec<Entry>,
+    index: Vec<SegmentEntry>,
     /// State on disk: number of bytes and entries.
     safe: (u64, usize),
     checkpoint_every: u64,
@@ -74,7 +74,7 @@ impl Part {
         superblock: Super,
         manner: Manner,
         position: u64,
-        index: Vec<Entry>,
+        index: Vec<SegmentEntry>,
     ) -> Self {
         let safe = (position, index.len());
         Part {
@@ -137,7 +137,7 @@ impl Part {
     fn put(&mut self, bytes: &[u8], head: Head) -> io::Result<()> {
         self.write(bytes, self.position)?;
         let len = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        self.index.push(Entry { position: self.position, len, head });
+        self.index.push(SegmentEntry { position: self.position, len, head });
         self.position += bytes.len() as u64;
         let advanced = self.behind.advance(&*self.storage, self.position);
         self.tainted |= advanced.is_err();
@@ -240,12 +240,12 @@ impl Part {
         Ok(())
     }
 
-    fn put_index(&mut self, entries: &[Entry], foot: &mut Foot) -> io::Result<()> {
+    fn put_index(&mut self, entries: &[SegmentEntry], foot: &mut Foot) -> io::Result<()> {
         let head = Head { kind: SegmentKind::Index, stripe: 0, shard: 0, data: 0, parity: 0, start: 0, end: 0 };
         let most = sealed_len(0, INDEX_ENTRIES.min(entries.len()) * size_of::<IndexEntry>());
         let buffers = Buffers::new(most);
         for entries in entries.chunks(INDEX_ENTRIES) {
-            let raw: Vec<_> = entries.iter().map(Entry::to_raw).collect();
+            let raw: Vec<_> = entries.iter().map(SegmentEntry::to_raw).collect();
             let mut bytes = buffers.take(sealed_len(0, raw.as_bytes().len()));
             seal_payload(&self.superblock.set, &head, raw.as_bytes(), &mut bytes);
             self.write(&bytes, self.position)?;
@@ -271,7 +271,7 @@ impl Part {
     /// Returns the facts for the manifest: number of data and parity segments, and number of bytes
     /// before the index.
     pub(super) fn extent(&self) -> Extent {
-        let counts = |entry: &&Entry| matches!(entry.head.kind, SegmentKind::Data | SegmentKind::Parity);
+        let counts = |entry: &&SegmentEntry| matches!(entry.head.kind, SegmentKind::Data | SegmentKind::Parity);
         let segments = self.index.iter().filter(counts).count() as u64;
         Extent { failed: self.error.is_some(), segments, len: self.position }
     }
@@ -304,9 +304,9 @@ impl Part {
     }
 }
 
-fn loss(entries: &[Entry]) -> Loss {
+fn loss(entries: &[SegmentEntry]) -> Loss {
     let mut loss = Loss::default();
-    for Entry { head, .. } in entries {
+    for SegmentEntry { head, .. } in entries {
         match head.kind {
             SegmentKind::Data if head.start < head.end => loss.ranges.push(head.start..head.end),
             SegmentKind::Parity => loss.parity += 1,

@@ -11,7 +11,7 @@ use super::open::Opened;
 use super::part::Sink;
 use super::report::Chunks;
 use crate::format::{ALIGN, MAGIC, PAGE, SEGMENT_MAX, SegmentKind};
-use crate::part::{Entry, Found, Scan, Segment, Super, What, find_footer, payload_is_sound};
+use crate::part::{Found, Scan, Segment, SegmentEntry, Super, What, find_footer, payload_is_sound};
 use crate::{Error, Result};
 
 /// File systems, volume managers and RAID have their signature within this many bytes; the farthest is that of
@@ -42,7 +42,7 @@ pub(super) struct Left {
     pub(super) number: u16,
     /// Offset at which to continue; 0 for one without a superblock.
     pub(super) position: u64,
-    pub(super) index: Vec<Entry>,
+    pub(super) index: Vec<SegmentEntry>,
 }
 
 /// Examines the parts. `wanted` is the superblock that a new set would have. Returns `None` if no part was begun.
@@ -152,7 +152,7 @@ fn number(opened: &[Opened], found: &[Option<(Super, FileAt)>], first: &Super) -
 }
 
 /// Returns the good segments of a part with the types of their chunks, and the end of the last segment.
-fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<(Entry, Chunks)>)> {
+fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<(SegmentEntry, Chunks)>)> {
     let io = |error| Error::io("cannot read", &part.path)(error);
     let mut segments = Vec::new();
     let mut position = ALIGN as u64;
@@ -173,7 +173,7 @@ fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<
         end = position + segment.len();
         let len = u32::try_from(segment.len()).unwrap_or(SEGMENT_MAX);
         let chunks = chunks(source, *position, segment).map_err(io)?;
-        kept.push((Entry { position: *position, len, head: segment.head }, chunks));
+        kept.push((SegmentEntry { position: *position, len, head: segment.head }, chunks));
     }
     Ok((end, kept))
 }
@@ -233,8 +233,8 @@ struct Stripe {
 }
 
 impl Stripes {
-    fn add(&mut self, kept: &[(Entry, Chunks)]) {
-        for (Entry { head, .. }, chunks) in kept {
+    fn add(&mut self, kept: &[(SegmentEntry, Chunks)]) {
+        for (SegmentEntry { head, .. }, chunks) in kept {
             if !matches!(head.kind, SegmentKind::Data | SegmentKind::Parity) {
                 continue;
             }
@@ -288,11 +288,11 @@ mod tests {
     use super::*;
     use crate::part::Head;
 
-    fn entry(stripe: u64, shard: u16, range: Range<u64>) -> (Entry, Chunks) {
+    fn entry(stripe: u64, shard: u16, range: Range<u64>) -> (SegmentEntry, Chunks) {
         let kind = if shard < 2 { SegmentKind::Data } else { SegmentKind::Parity };
         let head = Head { kind, stripe, shard, data: 2, parity: 1, start: range.start, end: range.end };
         let raw_bytes = if shard < 2 { range.end - range.start } else { 0 };
-        (Entry { position: 4096, len: 4096, head }, Chunks { raw_bytes, ..Chunks::default() })
+        (SegmentEntry { position: 4096, len: 4096, head }, Chunks { raw_bytes, ..Chunks::default() })
     }
 
     #[test]

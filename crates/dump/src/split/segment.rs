@@ -7,7 +7,7 @@ use packfs_blocks::{Buffer, Buffers};
 use super::chunk::Packed;
 use super::plan::Plan;
 use crate::format::{Record, RecordKind, SQUEEZED};
-use crate::part::{Head, Piece, seal, sealed_len};
+use crate::part::{Head, RecordBytes, seal, sealed_len};
 
 /// A segment ready to be written.
 pub(super) struct Sealed {
@@ -108,7 +108,7 @@ impl Gather {
         let start = if self.items.is_empty() { self.end } else { self.start };
         let head = Head { start, end: self.end, ..head };
         let mut bytes = buffers.take(sealed_len(self.items.len(), self.payload));
-        let pieces = self.items.iter().map(|(record, front, body)| Piece {
+        let pieces = self.items.iter().map(|(record, front, body)| RecordBytes {
             record: *record,
             front,
             body: body.as_deref().unwrap_or_default(),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use packfs_blocks::ReadAt;
 use packfs_dump::elf::Core;
-use packfs_dump::kdump::{Flattener, Kind, WriteAt, detect, input};
+use packfs_dump::kdump::{DumpForm, Flattener, WriteAt, detect, input};
 use packfs_dump::{Error, Source};
 use proptest::prelude::*;
 
@@ -30,13 +30,13 @@ fn the_type_of_a_dump_is_detected_from_its_first_bytes() {
     let core = Machine::new(20).core();
     let (plain, flat) = (written(&core, &options("none", 0)), flattened(&core, &options("none", 0)));
     let cases = [
-        (&core[..], Kind::Elf),
-        (&plain, Kind::Kdump),
-        (&flat, Kind::Flattened),
-        (&core[1..], Kind::Raw),
-        (&core[..20], Kind::Raw),
-        (b"", Kind::Raw),
-        (b"KDUMP  ", Kind::Raw),
+        (&core[..], DumpForm::Elf),
+        (&plain, DumpForm::Kdump),
+        (&flat, DumpForm::Flattened),
+        (&core[1..], DumpForm::Raw),
+        (&core[..20], DumpForm::Raw),
+        (b"", DumpForm::Raw),
+        (b"KDUMP  ", DumpForm::Raw),
     ];
     for (bytes, want) in cases {
         assert_eq!(detect(Path::new("file"), &bytes.to_vec()).unwrap(), want);

@@ -15,7 +15,7 @@ use packfs_blocks::io::FileAt;
 use super::archive;
 use super::decompress;
 use super::dir::{self, Dir};
-pub use super::sniff::{Kind, SNIFF_LEN, sniff};
+pub use super::sniff::{FileFormat, SNIFF_LEN, sniff};
 use super::sniff::{is_archive_name, is_empty_tar};
 use super::{Exclude, FromImage, PackList, Source};
 use crate::name::display;
@@ -90,38 +90,38 @@ pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
         return open_archive(Some(path), options);
     }
     match look_into(path)? {
-        Kind::SquashFs | Kind::Erofs => {
+        FileFormat::SquashFs | FileFormat::Erofs => {
             let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
             open_image(path, Arc::new(bytes), options)
         }
-        Kind::Tar | Kind::Cpio | Kind::Zip => open_archive(Some(path), options),
+        FileFormat::Tar | FileFormat::Cpio | FileFormat::Zip => open_archive(Some(path), options),
         _ => Ok(Box::new(Dir::new(path, options.scan.clone()))),
     }
 }
 
-/// Detects the kind of a file; [`Kind::Tar`] and [`Kind::Cpio`] also if it is compressed, [`Kind::Other`] if it is to
+/// Detects the kind of a file; [`FileFormat::Tar`] and [`FileFormat::Cpio`] also if it is compressed, [`FileFormat::Other`] if it is to
 /// be packed as it is.
-fn look_into(path: &Path) -> Result<Kind> {
+fn look_into(path: &Path) -> Result<FileFormat> {
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
     let head = read_head(&file).map_err(Error::io("cannot read", path))?;
     let kind = match sniff(&head) {
-        Kind::Gzip | Kind::Xz | Kind::Zstd | Kind::Bzip2 => {
+        FileFormat::Gzip | FileFormat::Xz | FileFormat::Zstd | FileFormat::Bzip2 => {
             let inside = head_inside(path)?;
             match sniff(&inside) {
-                kind @ (Kind::Tar | Kind::Cpio) => kind,
-                _ if is_empty_tar(&inside) && is_archive_name(path) => Kind::Tar,
-                _ => Kind::Other,
+                kind @ (FileFormat::Tar | FileFormat::Cpio) => kind,
+                _ if is_empty_tar(&inside) && is_archive_name(path) => FileFormat::Tar,
+                _ => FileFormat::Other,
             }
         }
-        Kind::Other if is_empty_tar(&head) && is_archive_name(path) => Kind::Tar,
-        Kind::Foreign(what) => {
+        FileFormat::Other if is_empty_tar(&head) && is_archive_name(path) => FileFormat::Tar,
+        FileFormat::Foreign(what) => {
             let why =
                 format!("{}: {what}, which packfs cannot read: convert it to tar, or {}", display(path), advice(path));
             return Err(Error::Unsupported(why));
         }
         kind => kind,
     };
-    if kind == Kind::Other && is_archive_name(path) {
+    if kind == FileFormat::Other && is_archive_name(path) {
         let why = "its name is that of an archive or image, but its first bytes match no supported format";
         return Err(damaged(path, why));
     }

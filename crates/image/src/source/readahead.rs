@@ -14,14 +14,14 @@ const BUFFERS: usize = 8;
 /// Dropping it early does not wait for the thread, which may be blocked in a read from a pipe: the
 /// thread ends when that read returns.
 pub(crate) struct ReadAhead {
-    full: Receiver<io::Result<Chunk>>,
+    full: Receiver<io::Result<Filled>>,
     empty: Sender<Vec<u8>>,
-    chunk: Chunk,
+    chunk: Filled,
     taken: usize,
 }
 
 /// A buffer and its number of filled bytes.
-type Chunk = (Vec<u8>, usize);
+type Filled = (Vec<u8>, usize);
 
 impl fmt::Debug for ReadAhead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,7 +43,7 @@ impl ReadAhead {
 }
 
 /// Fills buffers until the input ends or fails, or the reader is dropped.
-fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<Chunk>>, emptied: &Receiver<Vec<u8>>) {
+fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<Filled>>, emptied: &Receiver<Vec<u8>>) {
     for mut buffer in emptied {
         let mut len = 0;
         let mut end = Ok(());

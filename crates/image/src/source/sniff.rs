@@ -13,7 +13,7 @@ use super::tar;
 /// Type of a file according to its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum FileFormat {
     /// A tar archive.
     Tar,
     /// A cpio archive.
@@ -65,34 +65,34 @@ const COMPRESSED_ENDS: [&str; 14] =
     ["gz", "xz", "zst", "zstd", "bz2", "bz", "z", "lz", "lz4", "lzma", "lzo", "br", "sz", "lrz"];
 
 /// Returns the type of a file from its first [`SNIFF_LEN`] bytes (fewer if it is shorter).
-pub fn sniff(head: &[u8]) -> Kind {
+pub fn sniff(head: &[u8]) -> FileFormat {
     let (erofs_off, erofs) = EROFS_MAGIC;
     match Compression::detect(head) {
-        Some(Compression::Gzip) => return Kind::Gzip,
-        Some(Compression::Xz) => return Kind::Xz,
-        Some(Compression::Zstd) => return Kind::Zstd,
-        Some(Compression::Bzip2) => return Kind::Bzip2,
+        Some(Compression::Gzip) => return FileFormat::Gzip,
+        Some(Compression::Xz) => return FileFormat::Xz,
+        Some(Compression::Zstd) => return FileFormat::Zstd,
+        Some(Compression::Bzip2) => return FileFormat::Bzip2,
         None => {}
     }
     if SQUASHFS_MAGICS.iter().any(|magic| head.starts_with(magic)) {
-        return Kind::SquashFs;
+        return FileFormat::SquashFs;
     }
     if head.get(erofs_off..).is_some_and(|rest| rest.starts_with(&erofs)) {
-        return Kind::Erofs;
+        return FileFormat::Erofs;
     }
     if tar::is_header(head) {
-        return Kind::Tar;
+        return FileFormat::Tar;
     }
     if cpio::is_header(head) {
-        return Kind::Cpio;
+        return FileFormat::Cpio;
     }
     if is_zip(head) {
-        return Kind::Zip;
+        return FileFormat::Zip;
     }
     let archive = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what);
     match archive.or_else(|| decompress::foreign(head)) {
-        Some(what) => Kind::Foreign(what),
-        None => Kind::Other,
+        Some(what) => FileFormat::Foreign(what),
+        None => FileFormat::Other,
     }
 }
 
@@ -136,28 +136,28 @@ mod tests {
         v7[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
         let mut damaged = tar_bytes();
         damaged[3] ^= 1;
-        let table: [(&[u8], Kind); 21] = [
-            (&tar_bytes(), Kind::Tar),
-            (&v7, Kind::Tar),
-            (&damaged, Kind::Tar),
-            (&tar_bytes()[..511], Kind::Tar),
-            (&v7[..511], Kind::Other),
-            (&gzip(b""), Kind::Gzip),
-            (b"\xfd7zXZ\0\0", Kind::Xz),
-            (b"\x28\xb5\x2f\xfd....", Kind::Zstd),
-            (b"BZh91AY&SY", Kind::Bzip2),
-            (b"BZh9 but not bzip2", Kind::Other),
-            (b"hsqs", Kind::SquashFs),
-            (b"sqsh", Kind::SquashFs),
-            (b"HSQS", Kind::SquashFs),
-            (&erofs, Kind::Erofs),
-            (b"PK\x03\x04", Kind::Zip),
-            (b"7z\xbc\xaf\x27\x1c", Kind::Foreign("a 7z archive")),
-            (b"070701000", Kind::Cpio),
-            (b"070707000", Kind::Cpio),
-            (b"\x1f\x9d\x90", Kind::Foreign("compressed with compress")),
-            (&[0; SNIFF_LEN], Kind::Other),
-            (b"", Kind::Other),
+        let table: [(&[u8], FileFormat); 21] = [
+            (&tar_bytes(), FileFormat::Tar),
+            (&v7, FileFormat::Tar),
+            (&damaged, FileFormat::Tar),
+            (&tar_bytes()[..511], FileFormat::Tar),
+            (&v7[..511], FileFormat::Other),
+            (&gzip(b""), FileFormat::Gzip),
+            (b"\xfd7zXZ\0\0", FileFormat::Xz),
+            (b"\x28\xb5\x2f\xfd....", FileFormat::Zstd),
+            (b"BZh91AY&SY", FileFormat::Bzip2),
+            (b"BZh9 but not bzip2", FileFormat::Other),
+            (b"hsqs", FileFormat::SquashFs),
+            (b"sqsh", FileFormat::SquashFs),
+            (b"HSQS", FileFormat::SquashFs),
+            (&erofs, FileFormat::Erofs),
+            (b"PK\x03\x04", FileFormat::Zip),
+            (b"7z\xbc\xaf\x27\x1c", FileFormat::Foreign("a 7z archive")),
+            (b"070701000", FileFormat::Cpio),
+            (b"070707000", FileFormat::Cpio),
+            (b"\x1f\x9d\x90", FileFormat::Foreign("compressed with compress")),
+            (&[0; SNIFF_LEN], FileFormat::Other),
+            (b"", FileFormat::Other),
         ];
         for (head, kind) in table {
             assert_eq!(sniff(head), kind, "{}", head[..head.len().min(20)].escape_ascii());

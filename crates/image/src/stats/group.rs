@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Entry, Kind, Stats};
+use super::{EntryStats, EntryType, Stats};
 
 /// Longest extension that counts as a type.
 const EXTENSION_MAX: usize = 12;
@@ -47,7 +47,7 @@ impl Stats {
         for (n, entry) in self.entries.iter().enumerate() {
             top.push(match (n, entry.parent, entry.kind) {
                 (0, ..) => 0,
-                (_, 0, Kind::Dir) => n,
+                (_, 0, EntryType::Dir) => n,
                 (_, parent, _) => top.get(parent).copied().unwrap_or(0),
             });
         }
@@ -59,7 +59,7 @@ impl Stats {
 
     /// Returns the files by the bytes stored for 100 bytes of their data, the least compressed first.
     pub fn by_ratio(&self) -> Vec<Group> {
-        let class = |entry: &Entry| match entry.data {
+        let class = |entry: &EntryStats| match entry.data {
             0 => "no data",
             data => {
                 let percent = u128::from(entry.stored) * 100 / u128::from(data);
@@ -74,7 +74,7 @@ impl Stats {
 
     /// Returns the `most` files with most stored bytes, each as a group with its path, the largest first.
     pub fn largest(&self, most: usize) -> Vec<Group> {
-        let mut files: Vec<(usize, &Entry)> = self.files().filter(|(_, entry)| entry.stored > 0).collect();
+        let mut files: Vec<(usize, &EntryStats)> = self.files().filter(|(_, entry)| entry.stored > 0).collect();
         files.sort_by_key(|(_, entry)| u64::MAX - entry.stored);
         files.truncate(most);
         let group = |(n, entry)| {
@@ -85,11 +85,11 @@ impl Stats {
         files.into_iter().map(group).collect()
     }
 
-    fn files(&self) -> impl Iterator<Item = (usize, &Entry)> {
-        self.entries.iter().enumerate().filter(|(_, entry)| entry.kind == Kind::File)
+    fn files(&self) -> impl Iterator<Item = (usize, &EntryStats)> {
+        self.entries.iter().enumerate().filter(|(_, entry)| entry.kind == EntryType::File)
     }
 
-    fn groups(&self, name: impl Fn(usize, &Entry) -> Vec<u8>) -> Vec<Group> {
+    fn groups(&self, name: impl Fn(usize, &EntryStats) -> Vec<u8>) -> Vec<Group> {
         let mut groups: HashMap<Vec<u8>, Group> = HashMap::new();
         for (n, entry) in self.files() {
             let name = name(n, entry);
@@ -119,7 +119,7 @@ impl Group {
         (!groups.is_empty()).then_some(sum)
     }
 
-    fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, entry: &EntryStats) {
         self.files += 1;
         self.size = self.size.saturating_add(entry.size);
         self.data = self.data.saturating_add(entry.data);

@@ -27,7 +27,7 @@ pub struct Stats {
     /// Length of the image, with its additional devices.
     pub image_bytes: u64,
     /// Entries in the order of their paths, each directory before its entries; the root is the first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<EntryStats>,
     /// Bytes of each kind of metadata.
     pub metadata: Vec<(&'static str, u64)>,
     /// Bytes that belong to nothing: padding, alignment, data that no file refers to.
@@ -39,7 +39,7 @@ pub struct Stats {
 /// An entry of an image.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct EntryStats {
     /// Position of its directory in [`Stats::entries`]; the root names itself.
     pub parent: usize,
     /// Name; empty for the root.
@@ -47,7 +47,7 @@ pub struct Entry {
     /// The inode.
     pub nid: Nid,
     /// Type of the entry.
-    pub kind: Kind,
+    pub kind: EntryType,
     /// Length of a file, in bytes. 0 for everything else, and for further names of a file.
     pub size: u64,
     /// Bytes of `size` outside holes.
@@ -62,7 +62,7 @@ pub struct Entry {
 
 /// Types of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryType {
     /// Directory.
     Dir,
     /// Regular file.
@@ -84,7 +84,7 @@ pub(crate) enum User {
 
 /// Stored bytes, and the plain bytes that a user has in them.
 #[derive(Debug, Clone)]
-pub(crate) struct Piece {
+pub(crate) struct StoredRange {
     /// Position in the image.
     pub(crate) stored: Range<u64>,
     /// Position in the decoded bytes.
@@ -93,10 +93,10 @@ pub(crate) struct Piece {
     pub(crate) fragment: bool,
 }
 
-impl Piece {
+impl StoredRange {
     /// Makes a piece of metadata, which has one user.
-    pub(crate) fn metadata(stored: Range<u64>) -> Piece {
-        Piece { plain: 0..stored.end.saturating_sub(stored.start), stored, fragment: false }
+    pub(crate) fn metadata(stored: Range<u64>) -> StoredRange {
+        StoredRange { plain: 0..stored.end.saturating_sub(stored.start), stored, fragment: false }
     }
 }
 
@@ -106,13 +106,13 @@ pub(crate) trait Occupied {
     fn len(&self) -> u64;
 
     /// Calls `visit` for each piece of a regular file.
-    fn file(&self, nid: Nid, visit: &mut dyn FnMut(Piece)) -> Result<()>;
+    fn file(&self, nid: Nid, visit: &mut dyn FnMut(StoredRange)) -> Result<()>;
 
     /// Calls `visit` for the metadata of an inode, unless it lies in a table.
-    fn inode(&self, nid: Nid, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()>;
+    fn inode(&self, nid: Nid, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()>;
 
     /// Calls `visit` for the metadata of the image.
-    fn tables(&self, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()>;
+    fn tables(&self, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()>;
 }
 
 impl Stats {
@@ -123,16 +123,16 @@ impl Stats {
     pub fn measure(image: &AnyImage) -> Result<Stats> {
         let occupied = occupied(image);
         let mut shares = Shares::default();
-        let mut metadata = |what, piece: Piece| shares.add(Use::new(User::Metadata(what), piece));
+        let mut metadata = |what, piece: StoredRange| shares.add(Use::new(User::Metadata(what), piece));
         occupied.tables(&mut metadata)?;
         let mut entries = list(image)?;
         for (n, entry) in entries.iter_mut().enumerate() {
             let (nid, kind) = (entry.nid, entry.kind);
-            if matches!(kind, Kind::Link(_)) {
+            if matches!(kind, EntryType::Link(_)) {
                 continue;
             }
             occupied.inode(nid, &mut |what, piece| shares.add(Use::new(User::Metadata(what), piece)))?;
-            if kind == Kind::File {
+            if kind == EntryType::File {
                 let number =
                     u32::try_from(n).map_err(|_| Error::option("number of entries", n, "more than 4 billion"))?;
                 occupied.file(nid, &mut |piece| {
@@ -198,7 +198,7 @@ fn occupied(image: &AnyImage) -> &dyn Occupied {
 }
 
 /// Lists the entries of an image.
-fn list(image: &AnyImage) -> Result<Vec<Entry>> {
+fn list(image: &AnyImage) -> Result<Vec<EntryStats>> {
     let (mut entries, mut dirs, mut first) = (Vec::new(), Vec::new(), HashMap::new());
     let mut walk = Walk::new(image.image(), &[])?;
     while let Some(visit) = walk.step()? {
@@ -208,23 +208,23 @@ fn list(image: &AnyImage) -> Result<Vec<Entry>> {
         let (kind, size) = match visit.stat.kind {
             FileType::Dir => {
                 dirs.push(at);
-                (Kind::Dir, 0)
+                (EntryType::Dir, 0)
             }
             FileType::File { size } => match first.insert(visit.nid, at) {
                 Some(original) => {
                     first.insert(visit.nid, original);
-                    (Kind::Link(original), 0)
+                    (EntryType::Link(original), 0)
                 }
-                None => (Kind::File, size),
+                None => (EntryType::File, size),
             },
-            _ if first.contains_key(&visit.nid) => (Kind::Link(first[&visit.nid]), 0),
+            _ if first.contains_key(&visit.nid) => (EntryType::Link(first[&visit.nid]), 0),
             _ => {
                 first.insert(visit.nid, at);
-                (Kind::Other, 0)
+                (EntryType::Other, 0)
             }
         };
         let (name, nid) = (visit.name.into(), visit.nid);
-        entries.push(Entry { parent, name, nid, kind, size, data: 0, stored: 0, duplicate: 0, fragment: 0 });
+        entries.push(EntryStats { parent, name, nid, kind, size, data: 0, stored: 0, duplicate: 0, fragment: 0 });
     }
     Ok(entries)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{Piece, User};
+use super::{StoredRange, User};
 
 /// Most overlapping uses that are cut at every beginning and end, which takes time that grows with their square. Sound
 /// images have few; more are divided as if all used all of the bytes.
@@ -34,8 +34,8 @@ pub(super) struct Share {
 }
 
 impl Use {
-    pub(super) fn new(user: User, piece: Piece) -> Use {
-        let Piece { stored, plain, fragment } = piece;
+    pub(super) fn new(user: User, piece: StoredRange) -> Use {
+        let StoredRange { stored, plain, fragment } = piece;
         Use { user, start: stored.start, end: stored.end, plain, fragment }
     }
 
@@ -159,7 +159,7 @@ mod tests {
     fn divide(len: u64, uses: &[(u32, Range<u64>, Range<u64>)]) -> Vec<(u32, u64, u64)> {
         let mut shares = Shares::default();
         for (file, stored, plain) in uses {
-            let piece = Piece { stored: stored.clone(), plain: plain.clone(), fragment: false };
+            let piece = StoredRange { stored: stored.clone(), plain: plain.clone(), fragment: false };
             shares.add(Use::new(User::File(*file), piece));
         }
         let mut out = std::collections::BTreeMap::<u32, (u64, u64)>::new();

@@ -56,7 +56,7 @@ fn check(path: &Path, what: &str) -> Stats {
         let (size, stored) = groups.iter().fold((0, 0), |sum, group| (sum.0 + group.size, sum.1 + group.stored));
         assert_eq!((size, stored), (stats.all().size, stats.file_bytes()), "{what}");
     }
-    for entry in stats.entries.iter().filter(|entry| entry.kind == Kind::File) {
+    for entry in stats.entries.iter().filter(|entry| entry.kind == EntryType::File) {
         let extents = image.image().extents(entry.nid).unwrap();
         let data: u64 = extents.iter().filter(|extent| !extent.hole).map(|extent| extent.len).sum();
         assert_eq!(entry.data, data, "{what}: {}", entry.name.escape_ascii());
@@ -65,7 +65,7 @@ fn check(path: &Path, what: &str) -> Stats {
     stats
 }
 
-fn find<'s>(stats: &'s Stats, path: &str) -> &'s Entry {
+fn find<'s>(stats: &'s Stats, path: &str) -> &'s EntryStats {
     let n = (0..stats.entries.len()).find(|n| stats.path(*n) == path.as_bytes()).unwrap();
     &stats.entries[n]
 }
@@ -76,7 +76,7 @@ fn check_sharing(stats: &Stats, what: &str) {
     assert_eq!((first.duplicate / 300_000, copy.duplicate), (0, 300_000), "{what}");
     assert!(first.stored.abs_diff(copy.stored) <= 100, "{what}: {first:?} {copy:?}");
     let (name, link) = (find(stats, "noise.bin"), find(stats, "second.bin"));
-    assert!(matches!(link.kind, Kind::Link(_)) && link.stored == 0, "{what}");
+    assert!(matches!(link.kind, EntryType::Link(_)) && link.stored == 0, "{what}");
     if name.fragment == 0 {
         assert!(name.stored.abs_diff(1 << 18) < 3000, "{what}: {name:?}");
     }
@@ -96,7 +96,7 @@ fn check_unused(path: &Path, stats: &Stats, image: &AnyImage, what: &str) {
     let occupied = occupied(image);
     let mut bytes = std::fs::read(path).unwrap();
     let mut used = vec![false; bytes.len()];
-    let mut mark = |piece: super::Piece| {
+    let mut mark = |piece: super::StoredRange| {
         let stored = usize::try_from(piece.stored.start).unwrap()..usize::try_from(piece.stored.end).unwrap();
         bytes[stored.clone()].fill(0);
         used[stored].fill(true);
@@ -104,7 +104,7 @@ fn check_unused(path: &Path, stats: &Stats, image: &AnyImage, what: &str) {
     occupied.tables(&mut |_, piece| mark(piece)).unwrap();
     for entry in &stats.entries {
         occupied.inode(entry.nid, &mut |_, piece| mark(piece)).unwrap();
-        if entry.kind == Kind::File {
+        if entry.kind == EntryType::File {
             occupied.file(entry.nid, &mut mark).unwrap();
         }
     }

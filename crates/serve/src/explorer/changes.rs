@@ -91,7 +91,7 @@ fn sums<'d>(old: &Stats, differences: &'d [Difference]) -> BTreeMap<&'d [u8], Su
         let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
         for path in above.chain([&path[..]]) {
             if let Some(sum) = sums.get_mut(path) {
-                sum.files += u64::from(entry.kind == packfs_image::stats::Kind::File);
+                sum.files += u64::from(entry.kind == packfs_image::stats::EntryType::File);
                 sum.size = sum.size.saturating_add(entry.size);
                 sum.stored += entry.stored;
             }

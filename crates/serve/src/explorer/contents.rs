@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use packfs_image::stats::{Kind, Stats};
+use packfs_image::stats::{EntryType, Stats};
 use packfs_image::{AnyImage, Error};
 
 use crate::Result;
@@ -17,7 +17,7 @@ impl Contents {
     /// # Errors
     /// Damaged files.
     pub fn read(image: &AnyImage, stats: &Stats, most: u64) -> Result<Contents> {
-        let is_file = |n: &usize| stats.entries[*n].kind == Kind::File && stats.entries[*n].size > 0;
+        let is_file = |n: &usize| stats.entries[*n].kind == EntryType::File && stats.entries[*n].size > 0;
         let mut files: Vec<usize> = (0..stats.entries.len()).filter(is_file).collect();
         files.sort_by_key(|n| stats.entries[*n].size);
         let (mut left, mut contents) = (most, Contents::default());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use packfs_image::image::{FileType, Stat};
 use packfs_image::name::encode;
-use packfs_image::stats::{self, Kind, RATIOS, Stats};
+use packfs_image::stats::{self, EntryType, RATIOS, Stats};
 use packfs_image::{AnyImage, diff::Difference};
 use serde::Serialize;
 
@@ -70,7 +70,7 @@ impl Model {
         let mut types = BTreeMap::new();
         for (n, entry) in stats.entries.iter().enumerate() {
             let stat = image.image().stat(entry.nid)?;
-            if let Kind::Link(first) = entry.kind {
+            if let EntryType::Link(first) = entry.kind {
                 model.links.insert(n, first);
             }
             if let FileType::Symlink { target } = &stat.kind {
@@ -130,7 +130,7 @@ impl Model {
 }
 
 impl Columns {
-    fn add(&mut self, entry: &stats::Entry, stat: &Stat, extension: usize) {
+    fn add(&mut self, entry: &stats::EntryStats, stat: &Stat, extension: usize) {
         self.parent.push(entry.parent);
         self.name.push(encode(&entry.name).into_owned());
         self.kind.push(number(&stat.kind));

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use packfs_image::AnyImage;
 use packfs_image::placement::{Area, Placed};
-use packfs_image::stats::{Kind, Stats};
+use packfs_image::stats::{EntryType, Stats};
 use serde::Serialize;
 use serde::ser::{SerializeTuple, Serializer};
 
@@ -19,9 +19,9 @@ const MAX: usize = 1 << 19;
 /// Pieces of the files of an image, by the positions of the files in its statistics.
 #[derive(Debug, Default, Serialize)]
 pub struct Pieces {
-    /// Ways in which pieces are stored, which [`Piece::way`] counts.
+    /// Ways in which pieces are stored, which [`FileExtent::way`] counts.
     ways: Vec<Way>,
-    files: BTreeMap<usize, Vec<Piece>>,
+    files: BTreeMap<usize, Vec<FileExtent>>,
 }
 
 /// Way in which pieces are stored: codec, space of the position, true if other pieces share the stored bytes, true if
@@ -31,7 +31,7 @@ type Way = (Option<&'static str>, String, bool, bool);
 /// A piece of a file. As JSON it is an array: `[length]` for a hole, else `[length, position, stored length, way]`, and
 /// for a piece in a fragment its index, or -1 for the packed inode.
 #[derive(Debug)]
-struct Piece {
+struct FileExtent {
     len: u64,
     stored: Option<(u64, u64, usize)>,
     fragment: Option<i64>,
@@ -45,7 +45,7 @@ impl Pieces {
     pub fn read(image: &AnyImage, stats: &Stats) -> Result<Pieces> {
         let mut pieces = Pieces::default();
         let mut left = MAX;
-        for (n, entry) in stats.entries.iter().enumerate().filter(|(_, entry)| entry.kind == Kind::File) {
+        for (n, entry) in stats.entries.iter().enumerate().filter(|(_, entry)| entry.kind == EntryType::File) {
             let most = left.min(OF_FILE_MAX);
             let mut file = Vec::new();
             image.placement(entry.nid, &mut |placed| {
@@ -60,7 +60,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    fn piece(&mut self, placed: &Placed) -> Piece {
+    fn piece(&mut self, placed: &Placed) -> FileExtent {
         let stored = placed.stored.map(|at| {
             let way = (at.codec, area(at.area), at.partial, at.inline);
             let known = self.ways.iter().position(|other| *other == way);
@@ -71,7 +71,7 @@ impl Pieces {
             (at.position, at.len, way)
         });
         let fragment = placed.fragment.map(|at| at.index.map_or(-1, i64::from));
-        Piece { len: placed.len, stored, fragment }
+        FileExtent { len: placed.len, stored, fragment }
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn area(area: Area) -> String {
     }
 }
 
-impl Serialize for Piece {
+impl Serialize for FileExtent {
     fn serialize<S: Serializer>(&self, out: S) -> std::result::Result<S::Ok, S::Error> {
         let len = 1 + self.stored.map_or(0, |_| 3 + usize::from(self.fragment.is_some()));
         let mut array = out.serialize_tuple(len)?;

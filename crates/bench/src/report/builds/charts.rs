@@ -1,7 +1,7 @@
 //! Charts of builds. Predictions of the model are drawn as guides, distinct from measurements.
 
 use super::super::commands;
-use super::super::model::{Chart, Kind, Point, Series, X};
+use super::super::model::{Chart, ChartForm, Point, Series, X};
 use super::super::shape::{self, axis, distinct, guide, has_points, listed_features, name, series};
 use super::lines::{Base, FAR, Row, fastest, features, groups, lines, model};
 use super::tables::{group_id, set_id};
@@ -67,7 +67,7 @@ fn chart(id: String, title: &str, y: (&str, bool), series: Vec<Series>) -> Chart
         title: title.into(),
         x: axis("threads", true),
         y: axis(y.0, y.1),
-        kind: Kind::Lines,
+        kind: ChartForm::Lines,
         series,
     }
 }
@@ -112,7 +112,7 @@ fn size_and_time(group: &[&Row]) -> Chart {
         ),
         x: axis("seconds", true),
         y: axis("size, % of the files", false),
-        kind: Kind::Points,
+        kind: ChartForm::Points,
         series: lines(group).iter().filter_map(point).collect(),
     }
 }
@@ -138,7 +138,7 @@ fn throughput(group: &[&Row]) -> Chart {
         title: "Most throughput".into(),
         x: axis("codec", false),
         y: axis("MB/s", true),
-        kind: Kind::Bars,
+        kind: ChartForm::Bars,
         series: tools.into_iter().map(bars).collect(),
     }
 }
@@ -168,7 +168,7 @@ fn sizes(set: &[&Row]) -> Chart {
         title: format!("Size in blocks of {}", size(block)),
         x: axis("codec", false),
         y: axis("MB", false),
-        kind: Kind::Bars,
+        kind: ChartForm::Bars,
         series: distinct(rows.iter().map(|row| kind(row))).into_iter().map(bars).collect(),
     }
 }
@@ -196,7 +196,7 @@ fn sizes_by_block(set: &[&Row]) -> Option<Chart> {
         title: "Size by block size".into(),
         x: axis("block", false),
         y: axis("MB", false),
-        kind: Kind::Lines,
+        kind: ChartForm::Lines,
         series: distinct(set.iter().map(|row| kind(row))).into_iter().map(of).collect(),
     })
 }

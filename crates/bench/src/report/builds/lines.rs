@@ -2,7 +2,7 @@
 //! that one program and codec, with a point for each number of threads.
 
 use super::super::shape::{distinct, whose};
-use crate::build::{Key, Kind, Model};
+use crate::build::{Key, Maker, Model};
 use crate::metrics::{efficiency, speedup};
 use crate::results::{Results, TrialRow};
 
@@ -38,7 +38,7 @@ pub(super) fn label(key: &Key) -> String {
 }
 
 pub(super) fn is_own(key: &Key) -> bool {
-    key.tool == Kind::Packfs.name()
+    key.tool == Maker::Packfs.name()
 }
 
 /// Returns the features for display.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::{Chart, Report, Role, Series, markdown};
 use super::*;
 use crate::Result;
-use crate::build::{Cell, Features, Kind, Matrix, Tool};
+use crate::build::{Cell, Features, Maker, Matrix, Tool};
 use crate::executor::Executor;
 use crate::format::Format;
 use crate::record::{Contents, Line, Machine, Session};
@@ -73,10 +73,10 @@ fn sample() -> Results {
         jobs: vec![0, 1, 2],
         features: vec![Features::ALL, Features::default()],
     };
-    let tool = |kind: Kind| Tool { kind, path: kind.name().into(), version: String::new() };
-    let (mut cells, _) = matrix.cells(&[tool(Kind::Packfs), tool(Kind::Tar2sqfs)]).unwrap();
+    let tool = |kind: Maker| Tool { kind, path: kind.name().into(), version: String::new() };
+    let (mut cells, _) = matrix.cells(&[tool(Maker::Packfs), tool(Maker::Tar2sqfs)]).unwrap();
     let smaller = Matrix { blocks: vec![4096], jobs: vec![2], features: vec![Features::ALL], ..matrix };
-    cells.extend(smaller.cells(&[tool(Kind::Packfs)]).unwrap().0);
+    cells.extend(smaller.cells(&[tool(Maker::Packfs)]).unwrap().0);
     let session = "one".to_owned();
     let mut lines = vec![Line::Session(Session {
         session: session.clone(),

@@ -1,7 +1,7 @@
 //! Charts of codecs.
 
 use super::super::commands;
-use super::super::model::{Chart, Kind, Point, Series, X};
+use super::super::model::{Chart, ChartForm, Point, Series, X};
 use super::super::shape::{axis, distinct, guide, has_points, name, series, slug};
 use super::USUAL;
 use super::tables::{Relative, factors, fronts, group_id};
@@ -64,7 +64,7 @@ fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Opti
     let points = group.iter().filter_map(|row| Some((row, point(row)?)));
     all.extend(points.map(|(row, (_, point))| series(&row.key.codec, [point])));
     let (x, y) = (axis("MB/s", true), axis("size, % of the data", false));
-    Chart { band: None, id: id.into(), title: title.into(), x, y, kind: Kind::Points, series: all }
+    Chart { band: None, id: id.into(), title: title.into(), x, y, kind: ChartForm::Points, series: all }
 }
 
 /// Chart of time against savings. A mixture of two codecs, each on a part of the blocks, beats every point below the
@@ -85,7 +85,7 @@ fn mixtures(id: &str, group: &[&Row]) -> Chart {
         title: "Time and savings, with the best mixtures".into(),
         x: axis("seconds for 1 GB", true),
         y: axis("saved, % of the data", false),
-        kind: Kind::Points,
+        kind: ChartForm::Points,
         series: all,
     }
 }
@@ -127,7 +127,7 @@ fn break_even(id: &str, group: &[&Row]) -> Chart {
         title: "Device speed below which compressing pays".into(),
         x: axis("codec", false),
         y: axis("MB/s", true),
-        kind: Kind::Bars,
+        kind: ChartForm::Bars,
         series: vec![series("writing", bars(writing)), series("reading", bars(reading))],
     }
 }
@@ -170,7 +170,7 @@ fn relative_speed(factors: &[Relative]) -> Option<Chart> {
         title: "Speed relative to zlib -9, mean over data and blocks".into(),
         x: axis("codec", false),
         y: axis("times zlib -9", true),
-        kind: Kind::Bars,
+        kind: ChartForm::Bars,
         series: vec![series("compressing", bars(0)), series("decompressing", bars(1))],
     })
 }
@@ -187,7 +187,7 @@ fn relative_savings(factors: &[Relative], block: usize) -> Chart {
         title: format!("Savings a second relative to zlib -9, blocks of {}", size(block)),
         x: axis("codec", false),
         y: axis("times zlib -9", true),
-        kind: Kind::Bars,
+        kind: ChartForm::Bars,
         series: vec![series("compressing", bars(2)), series("decompressing", bars(3))],
     }
 }
@@ -212,7 +212,7 @@ pub(super) fn noise(results: &Results) -> Option<Chart> {
         title: "Speed on data that does not compress".into(),
         x: axis(if one { "codec" } else { "block" }, false),
         y: axis("MB/s", true),
-        kind: if one { Kind::Bars } else { Kind::Lines },
+        kind: if one { ChartForm::Bars } else { ChartForm::Lines },
         series,
     })
 }
@@ -249,7 +249,7 @@ pub(super) fn sizes(results: &Results) -> Vec<Chart> {
             title: format!("Size by block size: {}, policy {}", rows[0].key.data, rows[0].key.policy),
             x: axis("block", false),
             y: axis("size, % of the data", false),
-            kind: Kind::Lines,
+            kind: ChartForm::Lines,
             series: lines(&rows, |row| Some((X::Name(size(row.key.block)), 100.0 * row.sizes.ratio()))),
         });
     }
@@ -290,7 +290,7 @@ pub(super) fn threads(results: &Results) -> Vec<Chart> {
                 title: format!("{title}: {} in blocks of {}", rows[0].key.data, size(block)),
                 x: axis("threads", false),
                 y: axis(y, false),
-                kind: Kind::Lines,
+                kind: ChartForm::Lines,
                 series,
             });
         }

@@ -1,7 +1,7 @@
 //! "Benchmark of I/O multiplexing with LZO/snappy compression" (2012), the mail that announced nsplit: times to split
 //! 10 GiB of incompressible data over 1 to 8 disks, with three kernels (S2a to S2c).
 
-use super::super::model::{Chart, Kind, Table, X};
+use super::super::model::{Chart, ChartForm, Table, X};
 use super::super::shape::{axis, distinct, published, series};
 use super::figures::{Figure, Unit, claims, of_document, value};
 use super::part::{Part, codec_name};
@@ -143,7 +143,7 @@ fn charts(results: &Results, rows: &[&Row]) -> Vec<Chart> {
             title: format!("Speed-up of splitting with {codec}, here and as published on other hardware"),
             x: axis("outputs", false),
             y: axis("times one output", false),
-            kind: Kind::Lines,
+            kind: ChartForm::Lines,
             series: all,
         })
     };

@@ -1,7 +1,7 @@
 //! PERFORMANCE.md of the EROFS project (2023): image sizes (S4a, S4h), reads through the kernel (S4b to S4g), and reads
 //! of one large file by fio (S4i to S4k), by cluster size, of EROFS and SquashFS.
 
-use super::super::model::{Chart, Kind, Role, Series, Table, Value, X};
+use super::super::model::{Chart, ChartForm, Role, Series, Table, Value, X};
 use super::super::shape::{self, axis, distinct, listed_features, name, series, table};
 use super::figures::{Figure, Unit, of_document, value};
 use super::part::{Part, codec_name};
@@ -247,7 +247,7 @@ fn sizes_chart(images: &[Made<'_>]) -> Chart {
         title: "Size by cluster with LZ4HC, here and as published for other data".into(),
         x: axis("cluster", false),
         y: axis("size, % of the data", false),
-        kind: Kind::Lines,
+        kind: ChartForm::Lines,
         series: all,
     }
 }

@@ -1,7 +1,7 @@
 //! The two benchmarks of squashfs-tools-ng: packing by threads and codecs (S0a to S0d, S1a), unpacking (S0e), and image
 //! sizes (S0f, S1b).
 
-use super::super::model::{Chart, Kind, Table, X};
+use super::super::model::{Chart, ChartForm, Table, X};
 use super::super::shape::{axis, distinct, listed_features, published, series};
 use super::figures::{of_document, value};
 use super::part::{Part, codec_name};
@@ -199,7 +199,7 @@ fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
             title: format!("Speed-up of packing with {codec}, here and as published on other hardware"),
             x: axis("threads", false),
             y: axis("times one thread", false),
-            kind: Kind::Lines,
+            kind: ChartForm::Lines,
             series: all,
         })
     };

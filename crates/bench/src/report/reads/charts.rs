@@ -1,7 +1,7 @@
 //! Charts of reads.
 
 use super::super::commands;
-use super::super::model::{Chart, Kind, Point, Series, X};
+use super::super::model::{Chart, ChartForm, Point, Series, X};
 use super::super::shape::{axis, distinct, guide, name, series, slug};
 use super::group::{Group, Image, Row};
 use crate::read::{FIO, KERNEL};
@@ -43,16 +43,16 @@ fn by_block(
     let (kind, x, all) = match blocks.len() {
         0 | 1 => {
             let bars = series(unit, valued.iter().map(|(_, point)| point.clone()));
-            (Kind::Bars, "image", vec![bars])
+            (ChartForm::Bars, "image", vec![bars])
         }
-        _ => (Kind::Lines, "block", lines(&valued, &blocks)),
+        _ => (ChartForm::Lines, "block", lines(&valued, &blocks)),
     };
     (!valued.is_empty()).then(|| Chart {
         band: None,
         id: format!("{}-{}", group.id, slug(id)),
         title: format!("{title}: {}", group.title),
         x: axis(x, false),
-        y: axis(unit, kind == Kind::Lines && id != "size"),
+        y: axis(unit, kind == ChartForm::Lines && id != "size"),
         kind,
         series: all,
     })
@@ -96,7 +96,7 @@ pub(super) fn programs(group: &Group<'_>) -> Option<Chart> {
         title: format!("Whole images read by programs: {}", group.title),
         x: axis("image", false),
         y: axis("MB/s", false),
-        kind: Kind::Bars,
+        kind: ChartForm::Bars,
         series: all,
     })
 }

@@ -178,5 +178,5 @@ fn one_image_without_a_kernel() {
     insta::assert_snapshot!(text(&own(report.clone())));
     let charts = charts(&report);
     assert_eq!(charts.iter().map(|chart| chart.id.as_str()).filter(|id| id.ends_with("program-speeds")).count(), 1);
-    assert!(charts.iter().all(|chart| chart.kind == crate::report::Kind::Bars));
+    assert!(charts.iter().all(|chart| chart.kind == crate::report::ChartForm::Bars));
 }

@@ -1,7 +1,7 @@
 //! Charts of splits.
 
 use super::super::commands;
-use super::super::model::{Chart, Kind, Point, Series, X};
+use super::super::model::{Chart, ChartForm, Point, Series, X};
 use super::super::shape::{axis, distinct, guide, name, series, short, slug};
 use super::group::{Group, Row, sound, way_of};
 use crate::metrics::speedup;
@@ -19,7 +19,7 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
         title: format!("{}: time by outputs", group.title()),
         x: axis("outputs", false),
         y: axis("s", true),
-        kind: Kind::Lines,
+        kind: ChartForm::Lines,
         series: lines(group, |row, x| Some(Point::from((x, row.time.median)).costing(&row.time))),
     }];
     let mut speedups = lines(group, |row, x| {
@@ -34,7 +34,7 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
             title: format!("{}: speed-up by outputs", group.title()),
             x: axis("outputs", false),
             y: axis("times one output", false),
-            kind: Kind::Lines,
+            kind: ChartForm::Lines,
             series: speedups,
         });
     }
@@ -84,7 +84,7 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
             title: format!("Splitting {data} over disks of {disks} MB/s"),
             x: axis("codec", false),
             y: axis("s", false),
-            kind: Kind::Bars,
+            kind: ChartForm::Bars,
             series: all,
         }
     };
@@ -110,7 +110,7 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<Chart> {
             title: format!("Restoring {data}: speed by codec and parts"),
             x: axis("codec, parts", false),
             y: axis("MB/s", true),
-            kind: Kind::Bars,
+            kind: ChartForm::Bars,
             series: [Work::Join, Work::Check].map(bars).into_iter().filter(|bars| !bars.points.is_empty()).collect(),
         }
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use packfs_bench::build::{Builder, Cell, Key, Kind, Matrix, Source};
+use packfs_bench::build::{Builder, Cell, Key, Maker, Matrix, Source};
 use packfs_bench::record::Session;
 use packfs_bench::results::TrialRow;
 use packfs_image::name::display;
@@ -72,7 +72,7 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
 /// Each build compresses the source and proves what it made; there is one image at a time.
 fn expected(cells: &[Cell], source: &Source, tar: u64, scratch: &Path) -> Expected {
     let rates = estimate::rates(&source.path, cells.iter().map(|cell| cell.key.codec.as_str()));
-    let tar = if cells.iter().any(|cell| cell.key.tool == Kind::Tar2sqfs.name()) { tar } else { 0 };
+    let tar = if cells.iter().any(|cell| cell.key.tool == Maker::Tar2sqfs.name()) { tar } else { 0 };
     let seconds = |cell: &Cell| {
         let (key, rate) = (&cell.key, rates.get(&cell.key.codec));
         let threads = key.threads.clamp(1, resources::cores()) as f64;
@@ -100,7 +100,7 @@ fn jobs(args: &BenchBuild) -> Vec<usize> {
 
 /// One cell, see `docs/guide/json.md`. Times in seconds, medians.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct CellJson<'a> {
     #[serde(flatten)]
     key: &'a Key,
     file_bytes: u64,
@@ -115,8 +115,8 @@ struct Entry<'a> {
     runs: usize,
 }
 
-fn entry(row: &TrialRow<Key>) -> Entry<'_> {
-    Entry {
+fn entry(row: &TrialRow<Key>) -> CellJson<'_> {
+    CellJson {
         key: &row.key,
         file_bytes: row.bytes,
         image_bytes: row.made,

@@ -75,7 +75,7 @@ fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {
 
 /// A cell, see `docs/guide/json.md`: its key, its sizes, and its metrics in MB (millions of bytes) per second.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct CellJson<'a> {
     #[serde(flatten)]
     key: &'a Key,
     sizes: &'a packfs_bench::metrics::Sizes,
@@ -89,8 +89,8 @@ struct Entry<'a> {
     runs: usize,
 }
 
-fn entry(row: &Row) -> Entry<'_> {
-    Entry {
+fn entry(row: &Row) -> CellJson<'_> {
+    CellJson {
         key: &row.key,
         sizes: &row.sizes,
         ratio: row.sizes.ratio(),

@@ -147,7 +147,7 @@ fn settings(args: &BenchSplit, scratch: &Path) -> BTreeMap<String, String> {
 
 /// A cell, see `docs/guide/json.md`: its key, and its results.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct CellJson<'a> {
     #[serde(flatten)]
     key: &'a Key,
     bytes: u64,
@@ -161,8 +161,8 @@ struct Entry<'a> {
     runs: usize,
 }
 
-fn entry(row: &TrialRow<Key>) -> Entry<'_> {
-    Entry {
+fn entry(row: &TrialRow<Key>) -> CellJson<'_> {
+    CellJson {
         key: &row.key,
         bytes: row.bytes,
         made: row.made,

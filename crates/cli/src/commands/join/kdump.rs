@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use packfs_blocks::Progress;
 use packfs_codec::Choice;
-use packfs_dump::kdump::{self, Flattener, Kind, Report, WriteAt};
+use packfs_dump::kdump::{self, DumpForm, Flattener, Report, WriteAt};
 use packfs_dump::{Error, Set, join};
 use packfs_image::name::display;
 
@@ -67,10 +67,10 @@ fn check(set: &Set) -> Result<()> {
         return Err(Error::Incomplete { lost, open_end }.into());
     }
     let what = match kdump::detect(Path::new(DUMP), set)? {
-        Kind::Elf => return Ok(()),
-        Kind::Kdump => "is already a kdump-compressed file",
-        Kind::Flattened => "is already a flattened kdump file",
-        Kind::Raw => "is not a 64-bit little-endian ELF core",
+        DumpForm::Elf => return Ok(()),
+        DumpForm::Kdump => "is already a kdump-compressed file",
+        DumpForm::Flattened => "is already a flattened kdump file",
+        DumpForm::Raw => "is not a 64-bit little-endian ELF core",
     };
     bail!("{DUMP} {what}; leave out --as to write it as it was split")
 }

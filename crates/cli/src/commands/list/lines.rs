@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use packfs_image::image::{FileType, Stat};
 use packfs_image::tree::{Device, Time};
 
-use super::Entry;
+use super::ListEntry;
 use super::mode::mode;
 use super::owners::Owners;
 use crate::args::List;
@@ -34,7 +34,7 @@ impl Lines {
     }
 
     /// Writes one entry: the whole path, or in a tree the last component after its branch.
-    pub(super) fn entry(&mut self, out: &mut impl Write, entry: &Entry<'_>) -> io::Result<()> {
+    pub(super) fn entry(&mut self, out: &mut impl Write, entry: &ListEntry<'_>) -> io::Result<()> {
         if self.long {
             self.attributes(out, &entry.stat, entry.total)?;
         } else if self.sizes {

@@ -27,7 +27,7 @@ use crate::output::json::SCHEMA;
 
 /// An entry of the listing.
 #[derive(Debug)]
-struct Entry<'v> {
+struct ListEntry<'v> {
     path: Cow<'v, [u8]>,
     depth: usize,
     nid: Nid,
@@ -38,18 +38,18 @@ struct Entry<'v> {
     branch: Option<String>,
 }
 
-impl<'v> Entry<'v> {
+impl<'v> ListEntry<'v> {
     /// Borrows an entry during the walk.
     fn new(visit: &'v Visit<'_>) -> Self {
         let Visit { path, depth, nid, stat, .. } = visit;
         let (path, stat) = (Cow::Borrowed(*path), Cow::Borrowed(stat));
-        Entry { path, depth: *depth, nid: *nid, stat, total: None, branch: None }
+        ListEntry { path, depth: *depth, nid: *nid, stat, total: None, branch: None }
     }
 
     /// Copies an entry to keep it while the walk continues.
-    fn into_owned(self) -> Entry<'static> {
+    fn into_owned(self) -> ListEntry<'static> {
         let (path, stat) = (Cow::Owned(self.path.into_owned()), Cow::Owned(self.stat.into_owned()));
-        Entry { path, stat, depth: self.depth, nid: self.nid, total: self.total, branch: self.branch }
+        ListEntry { path, stat, depth: self.depth, nid: self.nid, total: self.total, branch: self.branch }
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
         while let Some(visit) = walk.step()? {
             // Directories on the way belong to a pack list: it would give missing ones other attributes.
             if visit.selected || args.pack_list.is_some() {
-                listing.entry(&mut out, image, &Entry::new(&visit))?;
+                listing.entry(&mut out, image, &ListEntry::new(&visit))?;
             }
         }
     }
@@ -83,12 +83,12 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
 }
 
 /// Collects all entries in the order of output.
-fn gather(args: &List, walk: &mut Walk<'_>) -> Result<Vec<Entry<'static>>> {
+fn gather(args: &List, walk: &mut Walk<'_>) -> Result<Vec<ListEntry<'static>>> {
     let mut entries = Vec::new();
     while let Some(visit) = walk.step()? {
         // A tree also shows parent directories.
         if visit.selected || args.tree {
-            entries.push(Entry::new(&visit).into_owned());
+            entries.push(ListEntry::new(&visit).into_owned());
         }
     }
     if args.du {
@@ -122,13 +122,13 @@ impl Listing {
         }
     }
 
-    fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &Entry<'_>) -> Result<()> {
+    fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &ListEntry<'_>) -> Result<()> {
         match self {
             Listing::Text(lines) => lines.entry(out, entry)?,
             Listing::PackList(lines) => lines.entry(out, image, entry)?,
             Listing::Json { first } => {
                 out.write_all(if std::mem::take(first) { b"\n" } else { b",\n" })?;
-                let Entry { path, nid, stat, total, .. } = entry;
+                let ListEntry { path, nid, stat, total, .. } = entry;
                 let json = JsonEntry::new(image, path, *nid, stat, *total)?;
                 serde_json::to_writer(out, &json).map_err(io::Error::from)?;
             }

@@ -6,11 +6,11 @@ use std::collections::HashSet;
 
 use packfs_image::image::FileType;
 
-use super::Entry;
+use super::ListEntry;
 use crate::args::SortKey;
 
 /// Sets for each directory the bytes of all files listed below it, counting each file once, whatever names it has.
-pub(super) fn totals(entries: &mut [Entry<'_>]) {
+pub(super) fn totals(entries: &mut [ListEntry<'_>]) {
     let mut counted = HashSet::new();
     // The parent directories of the current entry.
     let mut above: Vec<usize> = Vec::new();
@@ -32,8 +32,8 @@ pub(super) fn totals(entries: &mut [Entry<'_>]) {
 }
 
 /// Sorts entries. Equal ones stay in the order of their paths.
-pub(super) fn sort(entries: &mut [Entry<'_>], key: Option<SortKey>) {
-    let size = |entry: &Entry<'_>| match entry.stat.kind {
+pub(super) fn sort(entries: &mut [ListEntry<'_>], key: Option<SortKey>) {
+    let size = |entry: &ListEntry<'_>| match entry.stat.kind {
         FileType::File { size } => size,
         _ => entry.total.unwrap_or(0),
     };
@@ -45,7 +45,7 @@ pub(super) fn sort(entries: &mut [Entry<'_>], key: Option<SortKey>) {
 }
 
 /// Sets the branch of each entry, as `tree` draws it.
-pub(super) fn branches(entries: &mut [Entry<'_>]) {
+pub(super) fn branches(entries: &mut [ListEntry<'_>]) {
     // From the end: true if another entry of the same directory follows.
     let mut follows = vec![false; entries.len()];
     let mut open: Vec<bool> = Vec::new();
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     /// Makes entries: directories end in `/`; `=` marks another name of file 9.
-    fn entries(lines: &[(&str, u64)]) -> Vec<Entry<'static>> {
+    fn entries(lines: &[(&str, u64)]) -> Vec<ListEntry<'static>> {
         let entry = |(n, (path, size)): (usize, &(&str, u64))| {
             let nid = if path.ends_with('=') { 9 } else { 100 + n as u64 };
             let kind = if path.ends_with('/') { FileType::Dir } else { FileType::File { size: *size } };
@@ -85,7 +85,7 @@ mod tests {
             let mtime = Time { secs: i64::try_from(*size % 7).unwrap(), nanos: 0 };
             let nlink = if nid == 9 { 2 } else { 1 };
             let stat = Stat { kind, mode: 0o644, uid: 0, gid: 0, mtime, ino: nid, nlink, has_xattrs: false };
-            Entry {
+            ListEntry {
                 path: Cow::Owned(path.into()),
                 depth,
                 nid: Nid(nid),

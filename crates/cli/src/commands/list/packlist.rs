@@ -12,7 +12,7 @@ use packfs_image::image::{FileType, Nid, Stat};
 use packfs_image::name::display;
 use packfs_image::tree::{Device, Time};
 
-use super::Entry;
+use super::ListEntry;
 
 /// Writes lines.
 pub(super) struct PackLines {
@@ -28,7 +28,7 @@ impl PackLines {
     }
 
     /// Writes an entry with its time and its extended attributes; for a further name of a file, only the link.
-    pub(super) fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &Entry<'_>) -> Result<()> {
+    pub(super) fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &ListEntry<'_>) -> Result<()> {
         let (path, stat) = (&entry.path[..], &entry.stat);
         if stat.nlink > 1 && stat.kind != FileType::Dir {
             if let Some(first) = self.first_names.get(&stat.ino) {

@@ -6,7 +6,9 @@ use zerocopy::IntoBytes;
 
 use super::*;
 use crate::format::{PartState, Record, RecordKind, SegmentKind};
-use crate::part::{Entry, Foot, Head, Piece, What, find_footer, read_index, seal, seal_payload, sealed_len};
+use crate::part::{
+    Foot, Head, RecordBytes, SegmentEntry, What, find_footer, read_index, seal, seal_payload, sealed_len,
+};
 
 fn superblock() -> Super {
     Super {
@@ -37,7 +39,7 @@ fn segment(start: u64, chunk: &[u8]) -> Vec<u8> {
         flags: 0.into(),
         sum: sum(chunk).into(),
     };
-    let piece = Piece { record, front: &chunk[..1], body: &chunk[1..] };
+    let piece = RecordBytes { record, front: &chunk[..1], body: &chunk[1..] };
     let mut out = vec![0xAA; sealed_len(1, chunk.len())];
     let head = head(SegmentKind::Data, start, start + chunk.len() as u64);
     seal(&superblock().set, &head, [piece].into_iter(), &mut out);
@@ -122,9 +124,13 @@ fn trailer_is_found_by_the_superblock_and_at_the_end() {
     let entries: Vec<_> = places
         .iter()
         .zip(0..)
-        .map(|(at, n)| Entry { position: *at, len: 8192, head: head(SegmentKind::Data, n * 4096, n * 4096 + 4096) })
+        .map(|(at, n)| SegmentEntry {
+            position: *at,
+            len: 8192,
+            head: head(SegmentKind::Data, n * 4096, n * 4096 + 4096),
+        })
         .collect();
-    let raw: Vec<_> = entries.iter().map(Entry::to_raw).collect();
+    let raw: Vec<_> = entries.iter().map(SegmentEntry::to_raw).collect();
     let mut out = vec![0; sealed_len(0, raw.as_bytes().len())];
     seal_payload(&superblock().set, &head(SegmentKind::Index, 0, 0), raw.as_bytes(), &mut out);
     bytes.extend(out);

@@ -59,7 +59,7 @@ pub(crate) struct Laid {
 
 /// Numbers of one shard.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct ShardNumbers {
     at: Located,
     files: u32,
     bytes: u64,
@@ -73,7 +73,7 @@ pub struct Job {
     options: AnyOptions,
     made_by: String,
     roots: Vec<PathBuf>,
-    entries: Vec<Entry>,
+    entries: Vec<ShardNumbers>,
     tree: Located,
     files: u32,
 }
@@ -118,7 +118,7 @@ impl Job {
         let entry = |from: &mut Get<'_>| {
             let (at, files) = (Located::get(from)?, from.u32()?);
             from.u32()?;
-            Ok::<_, Error>(Entry { at, files, bytes: from.u64()? })
+            Ok::<_, Error>(ShardNumbers { at, files, bytes: from.u64()? })
         };
         let entries = (0..shards).map(|_| entry(&mut from)).collect::<Result<Vec<_>>>()?;
         from.end()?;
@@ -234,7 +234,7 @@ pub(super) fn write(
     roots.iter().for_each(|root| section.bytes(root.as_os_str().as_bytes()));
     let about = section.finish()?;
     let mut section = Section::new(output, about.start + about.len);
-    for Entry { at, files, bytes } in &entries {
+    for ShardNumbers { at, files, bytes } in &entries {
         at.put(&mut section);
         section.u32(*files);
         section.u32(0);
@@ -258,7 +258,7 @@ pub(super) fn write(
         equal_files,
         plan_bytes: table.start + (entries.len() * ENTRY) as u64 - start,
     };
-    let load = |entry: &Entry| (entry.bytes, cuts::load(entry.bytes, entry.files));
+    let load = |entry: &ShardNumbers| (entry.bytes, cuts::load(entry.bytes, entry.files));
     Ok(Laid { figures, loads: entries.iter().map(load).collect() })
 }
 
@@ -271,7 +271,7 @@ struct Lists<'o> {
 }
 
 impl Lists<'_> {
-    fn write(&mut self, tree: &Tree, files: &[Ino]) -> Result<Entry> {
+    fn write(&mut self, tree: &Tree, files: &[Ino]) -> Result<ShardNumbers> {
         let (mut section, mut total) = (Section::new(self.output, self.at), 0);
         for ino in files {
             let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(*ino).kind else { continue };
@@ -286,7 +286,7 @@ impl Lists<'_> {
         }
         let at = section.finish()?;
         self.at += at.len;
-        Ok(Entry { at, files: u32::try_from(files.len()).expect("numbered in 32 bits"), bytes: total })
+        Ok(ShardNumbers { at, files: u32::try_from(files.len()).expect("numbered in 32 bits"), bytes: total })
     }
 
     fn number(&mut self, root: &Path) -> Result<u32> {

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 
 use super::data::File;
 use super::dir::Listing;
-use super::inode::{Inode, Kind};
+use super::inode::{Inode, InodeType};
 use super::map::{Data, MappedExtent, Stored, Where};
 use super::metadata::{Place, Space};
 use super::{Reader, xattr};
@@ -74,7 +74,7 @@ impl Dump<'_> {
                 continue;
             }
             let inode = self.reader.inode(nid)?;
-            if inode.kind != Kind::Dir {
+            if inode.kind != InodeType::Dir {
                 continue;
             }
             let mut listing = Listing::open(self.reader, &inode);
@@ -95,20 +95,20 @@ impl Dump<'_> {
         self.line(1, format!("uid {uid}, gid {gid}, mtime {}.{:09}", mtime.secs, mtime.nanos));
         self.xattrs(inode)?;
         match kind {
-            Kind::Char | Kind::Block => {
+            InodeType::Char | InodeType::Block => {
                 let device = inode.device();
                 self.line(1, format!("device {}:{}", device.major, device.minor));
             }
-            Kind::Fifo | Kind::Socket => {}
-            Kind::File | Kind::Dir | Kind::Symlink => {
+            InodeType::Fifo | InodeType::Socket => {}
+            InodeType::File | InodeType::Dir | InodeType::Symlink => {
                 let dot = if inode.no_dot { ", no `.`" } else { "" };
                 self.line(1, format!("size {size}, layout {}{dot}", name(*layout)));
                 self.extents(inode)?;
             }
         }
         match kind {
-            Kind::Dir => self.entries(inode),
-            Kind::Symlink => {
+            InodeType::Dir => self.entries(inode),
+            InodeType::Symlink => {
                 let target = self.reader.target(inode)?;
                 self.line(1, format!("target `{}`", target.escape_ascii()));
                 Ok(())

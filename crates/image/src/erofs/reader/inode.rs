@@ -32,7 +32,7 @@ pub(super) struct Inode {
     pub(super) layout: Layout,
     /// True for a directory without an entry `.`.
     pub(super) no_dot: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: InodeType,
     /// The 12 permission bits.
     pub(super) mode: u16,
     pub(super) size: u64,
@@ -55,7 +55,7 @@ pub(super) struct Inode {
 /// Types, as numbered in directory entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum InodeType {
     File = file_type::FILE,
     Dir = file_type::DIR,
     Char = file_type::CHAR,
@@ -105,7 +105,7 @@ fn parse(nid: Nid, place: Place, format: u16, bytes: &[u8], epoch: Time) -> std:
         let (raw, _) = format::CompactInode::read_from_prefix(bytes).map_err(|_| "too short".to_owned())?;
         compact(&raw, nid, place, layout, special, epoch)?
     };
-    inode.no_dot = special && inode.kind == Kind::Dir;
+    inode.no_dot = special && inode.kind == InodeType::Dir;
     if layout == Layout::Chunks && inode.data & 0xffff & !u32::from(chunk_format::ALL) != 0 {
         return Err(format!("chunk format {:#06x} has unknown bits", inode.data & 0xffff));
     }
@@ -134,9 +134,9 @@ fn compact(
     one_link: bool,
     epoch: Time,
 ) -> std::result::Result<Inode, String> {
-    let kind = Kind::of_mode(raw.i_mode.get())?;
+    let kind = InodeType::of_mode(raw.i_mode.get())?;
     // If one link is implied, the link count field holds the high part of an address.
-    let wide = one_link && kind != Kind::Dir;
+    let wide = one_link && kind != InodeType::Dir;
     let word = raw.i_nb.get();
     let xattr_len = xattr_len(raw.i_xattr_icount.get());
     Ok(Inode {
@@ -173,7 +173,7 @@ fn extended(raw: &format::ExtendedInode, nid: Nid, place: Place, layout: Layout)
         extended: true,
         layout,
         no_dot: false,
-        kind: Kind::of_mode(raw.i_mode.get())?,
+        kind: InodeType::of_mode(raw.i_mode.get())?,
         mode: raw.i_mode.get() & MODE_MASK,
         size: raw.i_size.get(),
         data: raw.i_u.get(),
@@ -226,16 +226,16 @@ impl Inode {
     }
 }
 
-impl Kind {
-    fn of_mode(mode: u16) -> std::result::Result<Kind, String> {
+impl InodeType {
+    fn of_mode(mode: u16) -> std::result::Result<InodeType, String> {
         Ok(match mode >> TYPE_SHIFT {
-            0o01 => Kind::Fifo,
-            0o02 => Kind::Char,
-            0o04 => Kind::Dir,
-            0o06 => Kind::Block,
-            0o10 => Kind::File,
-            0o12 => Kind::Symlink,
-            0o14 => Kind::Socket,
+            0o01 => InodeType::Fifo,
+            0o02 => InodeType::Char,
+            0o04 => InodeType::Dir,
+            0o06 => InodeType::Block,
+            0o10 => InodeType::File,
+            0o12 => InodeType::Symlink,
+            0o14 => InodeType::Socket,
             _ => return Err(format!("mode {mode:#o} has an unknown type")),
         })
     }

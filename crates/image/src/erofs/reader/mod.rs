@@ -28,7 +28,7 @@ use self::data::Recent;
 use self::decode::Clusters;
 use self::dir::Listing;
 use self::disk::Disk;
-use self::inode::{Inode, Kind};
+use self::inode::{Inode, InodeType};
 use self::metadata::Metadata;
 use self::xattr::Prefix;
 use crate::finding::Finding;
@@ -92,7 +92,7 @@ impl Reader {
         reader.packed = reader.superblock.packed.map(|nid| reader.special(nid, "packed inode")).transpose()?;
         reader.prefixes = xattr::read_prefixes(&reader, &reader.superblock)?;
         match reader.inode(reader.root())? {
-            Inode { kind: Kind::Dir, .. } => Ok(reader),
+            Inode { kind: InodeType::Dir, .. } => Ok(reader),
             other => Err(other.error("the root is not a directory")),
         }
     }
@@ -106,7 +106,7 @@ impl Reader {
     /// data in the packed inode, so that reading them terminates.
     fn special(&self, nid: Nid, what: &str) -> Result<Inode> {
         let inode = self.inode(nid)?;
-        if inode.kind != Kind::File {
+        if inode.kind != InodeType::File {
             return Err(inode.error(format!("the {what} is not a regular file")));
         }
         if inode.is_fragmented(self)? {
@@ -118,7 +118,7 @@ impl Reader {
     fn dir(&self, nid: Nid) -> Result<Inode> {
         let inode = self.inode(nid)?;
         match inode.kind {
-            Kind::Dir => Ok(inode),
+            InodeType::Dir => Ok(inode),
             _ => Err(inode.error("it is not a directory")),
         }
     }
@@ -126,7 +126,7 @@ impl Reader {
     fn file(&self, nid: Nid) -> Result<Inode> {
         let inode = self.inode(nid)?;
         match inode.kind {
-            Kind::File => Ok(inode),
+            InodeType::File => Ok(inode),
             _ => Err(inode.error("it is not a regular file")),
         }
     }
@@ -153,13 +153,13 @@ impl Image for Reader {
     fn stat(&self, nid: Nid) -> Result<Stat> {
         let inode = self.inode(nid)?;
         let kind = match inode.kind {
-            Kind::Dir => FileType::Dir,
-            Kind::File => FileType::File { size: inode.size },
-            Kind::Symlink => FileType::Symlink { target: self.target(&inode)? },
-            Kind::Block => FileType::Block(inode.device()),
-            Kind::Char => FileType::Char(inode.device()),
-            Kind::Fifo => FileType::Fifo,
-            Kind::Socket => FileType::Socket,
+            InodeType::Dir => FileType::Dir,
+            InodeType::File => FileType::File { size: inode.size },
+            InodeType::Symlink => FileType::Symlink { target: self.target(&inode)? },
+            InodeType::Block => FileType::Block(inode.device()),
+            InodeType::Char => FileType::Char(inode.device()),
+            InodeType::Fifo => FileType::Fifo,
+            InodeType::Socket => FileType::Socket,
         };
         let Inode { mode, uid, gid, mtime, nlink, xattr_len, .. } = inode;
         Ok(Stat { kind, ino: nid.0, mode, uid, gid, mtime, nlink, has_xattrs: xattr_len > 0 })

@@ -4,14 +4,14 @@ use std::ops::{ControlFlow, Range};
 
 use super::Reader;
 use super::data::File;
-use super::inode::{Inode, Kind};
+use super::inode::{Inode, InodeType};
 use super::map::{Data, Stored, Where};
 use super::metadata::{Place, Space};
 use super::xattr::{self, Prefix};
 use crate::Result;
 use crate::erofs::format::XattrEntry;
 use crate::image::Nid;
-use crate::stats::{Occupied, Piece};
+use crate::stats::{Occupied, StoredRange};
 
 /// Alignment of shared xattrs, whose ids count in this unit, and of long prefixes.
 const XATTR_UNIT: u64 = 4;
@@ -23,29 +23,29 @@ impl Occupied for Reader {
         self.disk.total_len()
     }
 
-    fn file(&self, nid: Nid, visit: &mut dyn FnMut(Piece)) -> Result<()> {
+    fn file(&self, nid: Nid, visit: &mut dyn FnMut(StoredRange)) -> Result<()> {
         let inode = self.inode(nid)?;
         self.data(&inode, 0..inode.size, &mut |piece| match piece {
             Found::Data(piece) => visit(piece),
             // The inode's space is metadata, and counted there.
-            Found::InMetabox(plain) => visit(Piece { stored: 0..0, plain, fragment: false }),
+            Found::InMetabox(plain) => visit(StoredRange { stored: 0..0, plain, fragment: false }),
         })
     }
 
-    fn inode(&self, nid: Nid, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+    fn inode(&self, nid: Nid, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
         let inode = self.inode(nid)?;
         self.record(&inode, visit)?;
         let what = match inode.kind {
-            Kind::Dir => "directories",
-            Kind::Symlink => "symlink targets",
+            InodeType::Dir => "directories",
+            InodeType::Symlink => "symlink targets",
             _ => return Ok(()),
         };
         self.data_as(what, &inode, visit)
     }
 
-    fn tables(&self, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
-        visit("superblock", Piece::metadata(0..self.superblock.end));
-        visit("device table", Piece::metadata(self.superblock.device_table.clone()));
+    fn tables(&self, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
+        visit("superblock", StoredRange::metadata(0..self.superblock.end));
+        visit("device table", StoredRange::metadata(self.superblock.device_table.clone()));
         self.long_prefixes(visit)?;
         if let Some(packed) = &self.packed {
             self.record(packed, visit)?;
@@ -60,24 +60,27 @@ impl Occupied for Reader {
 
 /// Position of a part of a file.
 enum Found {
-    Data(Piece),
+    Data(StoredRange),
     /// In the metabox, after its inode.
     InMetabox(Range<u64>),
 }
 
 impl Reader {
     /// Calls `visit` for an inode, its index and its xattrs. In the metabox, these are bytes of its data.
-    fn record(&self, inode: &Inode, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+    fn record(&self, inode: &Inode, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
         if inode.place.space == Space::Image {
             let start = self.disk.position(0, inode.place.byte);
             let xattrs = inode.payload.byte.saturating_sub(inode.xattr_len.into());
-            visit("inodes", Piece::metadata(start..self.disk.position(0, xattrs)));
-            visit("xattrs", Piece::metadata(self.disk.position(0, xattrs)..self.disk.position(0, inode.payload.byte)));
-            if matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink) && inode.size > 0 {
+            visit("inodes", StoredRange::metadata(start..self.disk.position(0, xattrs)));
+            visit(
+                "xattrs",
+                StoredRange::metadata(self.disk.position(0, xattrs)..self.disk.position(0, inode.payload.byte)),
+            );
+            if matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) && inode.size > 0 {
                 let end = File::open(self, inode)?.index_end();
                 visit(
                     "indexes",
-                    Piece::metadata(self.disk.position(0, inode.payload.byte)..self.disk.position(0, end)),
+                    StoredRange::metadata(self.disk.position(0, inode.payload.byte)..self.disk.position(0, end)),
                 );
             }
         }
@@ -86,20 +89,26 @@ impl Reader {
             let len = (size_of::<XattrEntry>() + pair.name.len() + pair.value.len()) as u64;
             let start = u64::from(id).saturating_mul(XATTR_UNIT).saturating_add(self.superblock.xattr_start);
             let start = self.disk.position(0, start);
-            visit("shared xattrs", Piece::metadata(start..start.saturating_add(len.next_multiple_of(XATTR_UNIT))));
+            visit(
+                "shared xattrs",
+                StoredRange::metadata(start..start.saturating_add(len.next_multiple_of(XATTR_UNIT))),
+            );
         })?;
         Ok(())
     }
 
     /// Calls `visit` for the table of long xattr prefixes.
-    fn long_prefixes(&self, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+    fn long_prefixes(&self, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
         let Place { space, byte } = xattr::prefix_place(&self.superblock);
         let len = |prefix: &Prefix| (PREFIX_HEADER_LEN + prefix.infix.len() as u64).next_multiple_of(XATTR_UNIT);
         let range = byte..self.prefixes.iter().map(len).fold(byte, u64::saturating_add);
         match (space, &self.packed) {
             _ if range.is_empty() => Ok(()),
             (Space::Image, _) => {
-                visit("xattrs", Piece::metadata(self.disk.position(0, range.start)..self.disk.position(0, range.end)));
+                visit(
+                    "xattrs",
+                    StoredRange::metadata(self.disk.position(0, range.start)..self.disk.position(0, range.end)),
+                );
                 Ok(())
             }
             (Space::Packed, Some(packed)) => self.data(packed, range, &mut |found| match found {
@@ -111,7 +120,12 @@ impl Reader {
     }
 
     /// Calls `visit` for the data of an inode that is metadata.
-    fn data_as(&self, what: &'static str, inode: &Inode, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+    fn data_as(
+        &self,
+        what: &'static str,
+        inode: &Inode,
+        visit: &mut dyn FnMut(&'static str, StoredRange),
+    ) -> Result<()> {
         self.data(inode, 0..inode.size, &mut |found| match found {
             Found::Data(piece) => visit(what, piece),
             Found::InMetabox(_) => {}
@@ -124,7 +138,7 @@ impl Reader {
             let fragment = part.fragment.is_some();
             let mut visit = |found| {
                 visit(match found {
-                    Found::Data(piece) => Found::Data(Piece { fragment, ..piece }),
+                    Found::Data(piece) => Found::Data(StoredRange { fragment, ..piece }),
                     other => other,
                 });
             };
@@ -148,6 +162,6 @@ impl Reader {
             Where::Meta(_) => return visit(Found::InMetabox(plain)),
         };
         let plain = if as_is { 0..len } else { plain };
-        visit(Found::Data(Piece { stored: start..start.saturating_add(len), plain, fragment: false }));
+        visit(Found::Data(StoredRange { stored: start..start.saturating_add(len), plain, fragment: false }));
     }
 }

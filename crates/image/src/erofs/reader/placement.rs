@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use super::Reader;
 use super::data::File;
-use super::inode::{Inode, Kind};
+use super::inode::{Inode, InodeType};
 use super::map::{self, Data, MappedExtent, Where};
 use super::metadata::Space;
 use super::xattr;
@@ -71,7 +71,7 @@ impl Reader {
         })?;
         let compressed = matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact);
         let compressed_blocks = u64::from(inode.data_high) << 32 | u64::from(inode.data);
-        let chunks = inode.kind == Kind::File && inode.layout == Layout::Chunks;
+        let chunks = inode.kind == InodeType::File && inode.layout == Layout::Chunks;
         let chunk_bits = inode.data & u32::from(chunk_format::BITS_MASK);
         Ok(InodeFacts {
             area,
@@ -179,7 +179,7 @@ impl Reader {
 
 /// Returns true for the types of inodes that have data.
 fn has_data(inode: &Inode) -> bool {
-    matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink)
+    matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink)
 }
 
 /// Returns the part of an extent that lies in a range of the file, as offsets in the extent.

@@ -21,7 +21,7 @@ pub(super) struct Listing {
 
 /// An entry of a directory, including `.` and `..`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry<'t> {
+pub(super) struct NamedInode<'t> {
     pub(super) name: &'t [u8],
     pub(super) ino: Ino,
 }
@@ -36,11 +36,11 @@ pub(super) struct Listed {
 }
 
 /// Returns the entries of a directory in their stored order.
-pub(super) fn entries(tree: &Tree, of: Listed) -> impl Iterator<Item = Entry<'_>> {
+pub(super) fn entries(tree: &Tree, of: Listed) -> impl Iterator<Item = NamedInode<'_>> {
     let Listed { dir, parent, dot } = of;
-    let dots = [Entry { name: b".", ino: dir }, Entry { name: b"..", ino: parent }];
+    let dots = [NamedInode { name: b".", ino: dir }, NamedInode { name: b"..", ino: parent }];
     let mut dots = dots.into_iter().skip(usize::from(!dot)).peekable();
-    let mut named = tree.entries(dir).map(|(name, ino)| Entry { name, ino }).peekable();
+    let mut named = tree.entries(dir).map(|(name, ino)| NamedInode { name, ino }).peekable();
     std::iter::from_fn(move || match (dots.peek(), named.peek()) {
         (Some(dot), Some(entry)) if entry.name < dot.name => named.next(),
         (Some(_), _) => dots.next(),
@@ -82,7 +82,7 @@ pub(super) fn measure(tree: &Tree, dir: Ino, dot: bool, block: usize) -> Listing
 /// Passes the blocks made from `entries` to `each`, all of `block` bytes except the last, which
 /// ends with its names.
 pub(super) fn write<'t, E>(
-    entries: impl Iterator<Item = Entry<'t>>,
+    entries: impl Iterator<Item = NamedInode<'t>>,
     block: usize,
     mut resolve: impl FnMut(Ino) -> (u64, u8),
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
@@ -102,10 +102,10 @@ pub(super) fn write<'t, E>(
     each(&bytes)
 }
 
-fn write_block(entries: &[Entry<'_>], resolve: &mut impl FnMut(Ino) -> (u64, u8), bytes: &mut Vec<u8>) {
+fn write_block(entries: &[NamedInode<'_>], resolve: &mut impl FnMut(Ino) -> (u64, u8), bytes: &mut Vec<u8>) {
     bytes.clear();
     let mut name_offset = size_of::<Dirent>() * entries.len();
-    for Entry { name, ino } in entries {
+    for NamedInode { name, ino } in entries {
         let (nid, file_type) = resolve(*ino);
         let offset = u16::try_from(name_offset).expect("a block is at most 64 KiB").into();
         let dirent = Dirent { nid: nid.into(), nameoff: offset, file_type, reserved: 0 };

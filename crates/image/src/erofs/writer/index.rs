@@ -222,7 +222,7 @@ impl<'d> Index<'d> {
 
 /// Contents of the index entry of a logical cluster; both forms with entries store this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Entry {
+enum ClusterEntry {
     /// An extent begins here, `offset` bytes after the start.
     Head { kind: u16, offset: u16, block: u64, partial: bool, is_cluster: bool },
     /// No extent begins here: distances in logical clusters back to the head and on to the next;
@@ -231,7 +231,7 @@ enum Entry {
 }
 
 /// Calls `put` with the entry of each logical cluster.
-fn for_entries(index: &Index<'_>, big: bool, mut put: impl FnMut(Entry)) {
+fn for_entries(index: &Index<'_>, big: bool, mut put: impl FnMut(ClusterEntry)) {
     use crate::erofs::format::cluster_type;
     let (bits, block) = (index.form.block_bits, 1u64 << index.form.block_bits);
     let count = index.entries() as u64;
@@ -256,15 +256,15 @@ fn for_entries(index: &Index<'_>, big: bool, mut put: impl FnMut(Entry)) {
         };
         let offset = u16::try_from(extent.logical & (block - 1)).expect("within a block");
         let is_cluster = matches!(extent.target, Target::Cluster { .. });
-        put(Entry::Head { kind, offset, block: at, partial, is_cluster });
+        put(ClusterEntry::Head { kind, offset, block: at, partial, is_cluster });
         let blocks = u16::try_from(physical >> bits).expect("at most a megabyte");
         for lcn in head + 1..next {
             let blocks = (big && lcn == head + 1).then_some(blocks);
-            put(Entry::Tail { back: lcn - head, on: next - lcn, blocks });
+            put(ClusterEntry::Tail { back: lcn - head, on: next - lcn, blocks });
         }
         if extents.peek().is_none() && ends_inside && next < count {
             let offset = u16::try_from(index.size & (block - 1)).expect("within a block");
-            put(Entry::Head { kind: cluster_type::PLAIN, offset, block: 0, partial: false, is_cluster: false });
+            put(ClusterEntry::Head { kind: cluster_type::PLAIN, offset, block: 0, partial: false, is_cluster: false });
         }
     }
 }

@@ -13,8 +13,8 @@ use super::dir::{self, Listed};
 use super::epoch::Epoch;
 use super::inode::{Entries, Inodes, Size, Uses};
 use super::lanes::Lanes;
-use super::layout::{Dir, Layout, Space, What, nid};
 use super::pack::Worker;
+use super::placing::{Dir, Placing, Space, What, nid};
 use super::superblock::{Facts, Head};
 use super::xattr::Xattrs;
 use super::{Features, Options, far};
@@ -59,11 +59,11 @@ pub(super) fn write(
     let epoch = epoch(options, tree, census)?;
     let uses = Uses::default();
     let mut parts = Parts { tools, lanes, options, tree, xattrs: &xattrs, epoch, far, uses, serial: 0 };
-    let mut layout = Layout::of(&parts.inodes(data), parts.first_nid(data_end))?;
-    parts.pack_dirs(&layout, data)?;
+    let mut placing = Placing::of(&parts.inodes(data), parts.first_nid(data_end))?;
+    parts.pack_dirs(&placing, data)?;
     let placed = match lanes.metabox() {
-        None => parts.zone(&mut layout, data)?,
-        Some(lane) => parts.metabox(lane, &layout, data)?,
+        None => parts.zone(&mut placing, data)?,
+        Some(lane) => parts.metabox(lane, &placing, data)?,
     };
     let Uses { mut features, algorithms } = parts.uses;
     features
@@ -77,10 +77,10 @@ pub(super) fn write(
         time: options.build.time.unwrap_or(census.newest),
         blocks,
         zone: address(zone)?,
-        root_nid: layout.nid(ROOT),
+        root_nid: placing.nid(ROOT),
         packed_nid,
         metabox_nid,
-        shared_xattrs: layout.shared_xattrs.map(block).transpose()?,
+        shared_xattrs: placing.shared_xattrs.map(block).transpose()?,
         has_xattrs: xattrs.any(),
         uses_prefixes: xattrs.uses_prefixes(),
         uses: features,
@@ -137,16 +137,16 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
     }
 
     /// Appends the entries of directories to the packed inode, if they belong there.
-    fn pack_dirs(&self, layout: &Layout, data: &mut DataDone) -> Result<()> {
+    fn pack_dirs(&self, placing: &Placing, data: &mut DataDone) -> Result<()> {
         if !self.options.features.contains(Features::COMPRESSED_DIRS) {
             return Ok(());
         }
         let mut late = self.late(data, self.lanes.packed());
         let dot = self.inodes(data).has_dot();
-        for Dir { ino, parent, .. } in layout.dirs.iter().copied() {
+        for Dir { ino, parent, .. } in placing.dirs.iter().copied() {
             let entries = dir::entries(self.tree, Listed { dir: ino, parent, dot });
             let block = self.options.block_size as usize;
-            dir::write(entries, block, resolve(self.tree, layout), |block| late.put(block))?;
+            dir::write(entries, block, resolve(self.tree, placing), |block| late.put(block))?;
         }
         let (parts, len) = late.finish(data)?;
         let packed = data.packed.get_or_insert_with(|| Stored::of_clusters(0, Vec::new()));
@@ -154,32 +154,32 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
     }
 
     /// Writes all inodes after the data.
-    fn zone(&mut self, layout: &mut Layout, data: &DataDone) -> Result<Placed> {
-        layout.place_packed_last(&self.inodes(data))?;
+    fn zone(&mut self, placing: &mut Placing, data: &DataDone) -> Result<Placed> {
+        placing.place_packed_last(&self.inodes(data))?;
         let zone = data.end;
-        let blocks = zone + number(layout.len(), self.options.block_size);
+        let blocks = zone + number(placing.len(), self.options.block_size);
         self.check_end(blocks)?;
         let mut out = self.image_stream(data);
-        self.items(&layout.items, layout, (zone, data), &mut out)?;
-        let digest = out.finish(layout.len())?;
-        Ok(Placed { zone, blocks, packed_nid: layout.packed, metabox_nid: None, digest })
+        self.items(&placing.items, placing, (zone, data), &mut out)?;
+        let digest = out.finish(placing.len())?;
+        Ok(Placed { zone, blocks, packed_nid: placing.packed, metabox_nid: None, digest })
     }
 
     /// Writes the blocks that inodes refer to, the metabox with all inodes, then the inodes of the metabox and of the
     /// packed inode.
-    fn metabox(&mut self, lane: u8, layout: &Layout, data: &mut DataDone) -> Result<Placed> {
-        let apart = layout.apart.as_ref().expect("made for a metabox");
+    fn metabox(&mut self, lane: u8, placing: &Placing, data: &mut DataDone) -> Result<Placed> {
+        let apart = placing.apart.as_ref().expect("made for a metabox");
         let zone = data.end;
         self.check_end(zone + number(apart.len(), self.options.block_size))?;
         let mut out = self.image_stream(data);
-        self.items(&apart.items, layout, (zone, data), &mut out)?;
+        self.items(&apart.items, placing, (zone, data), &mut out)?;
         let blocks = out.finish(apart.len())?;
         data.end += apart.len() / u64::from(self.options.block_size);
 
         let mut late = self.late(data, lane);
         let mut out = Stream::new(|bytes, _| late.put(bytes));
-        self.items(&layout.items, layout, (zone, data), &mut out)?;
-        let inodes = out.finish(layout.len())?;
+        self.items(&placing.items, placing, (zone, data), &mut out)?;
+        let inodes = out.finish(placing.len())?;
         let (parts, len) = late.finish(data)?;
         let metabox = Stored::of_clusters(len, parts);
 
@@ -228,17 +228,17 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         })
     }
 
-    /// Writes everything that has its position in a list; blocks of the layout count from `zone` on.
+    /// Writes everything that has its position in a list; its blocks count from `zone` on.
     fn items(
         &mut self,
         items: &[(u64, What)],
-        layout: &Layout,
+        placing: &Placing,
         (zone, data): (u64, &DataDone),
         out: &mut Stream<impl FnMut(&[u8], u64) -> Result<()>>,
     ) -> Result<()> {
         let (progress, serial) = (self.tools.progress, self.serial);
         let inodes = &self.inodes(data);
-        let mut writer = Writer { inodes, layout, zone, progress, out, serial, uses: self.uses };
+        let mut writer = Writer { inodes, placing, zone, progress, out, serial, uses: self.uses };
         writer.items(items)?;
         let (serial, uses) = (writer.serial, writer.uses);
         (self.serial, self.uses) = (serial, uses);
@@ -284,7 +284,7 @@ fn uuid(parts: &[&[u8]]) -> [u8; 16] {
 /// Writes everything that has its position.
 struct Writer<'w, 'a, F> {
     inodes: &'w Inodes<'a>,
-    layout: &'w Layout,
+    placing: &'w Placing,
     /// Block from which the blocks of directories and symlinks count.
     zone: u64,
     progress: &'w Progress,
@@ -297,19 +297,19 @@ struct Writer<'w, 'a, F> {
 
 impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
     fn items(&mut self, items: &[(u64, What)]) -> Result<()> {
-        let (inodes, layout) = (self.inodes, self.layout);
+        let (inodes, placing) = (self.inodes, self.placing);
         let mut bytes = Vec::new();
         for (at, what) in items {
             self.out.seek(*at)?;
             bytes.clear();
             match *what {
                 What::Dir(number) => {
-                    let uses = self.dir(&layout.dirs[number as usize], &mut bytes)?;
+                    let uses = self.dir(&placing.dirs[number as usize], &mut bytes)?;
                     self.uses |= uses;
                 }
-                What::DirBlocks(number) => self.dir_blocks(&layout.dirs[number as usize])?,
+                What::DirBlocks(number) => self.dir_blocks(&placing.dirs[number as usize])?,
                 What::Inode(ino) => {
-                    let target = layout.targets.get(&ino).map(|at| self.block(*at));
+                    let target = placing.targets.get(&ino).map(|at| self.block(*at));
                     self.uses |= inodes.write(ino, target, self.serial, &mut bytes)?;
                 }
                 What::Target(ino) => {
@@ -347,15 +347,15 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
     }
 
     fn dir_blocks(&mut self, dir: &Dir) -> Result<()> {
-        let (layout, tree, block) = (self.layout, self.inodes.tree, self.block_len());
+        let (placing, tree, block) = (self.placing, self.inodes.tree, self.block_len());
         let count = if dir.has_tail { dir.listing.before_last as usize } else { usize::MAX };
         let listed = self.listed(dir);
         let blocks = dir::entries(tree, listed).take(count);
         // The next item fills the rest of the last block.
-        dir::write(blocks, block, resolve(tree, layout), |block| self.out.put(block))
+        dir::write(blocks, block, resolve(tree, placing), |block| self.out.put(block))
     }
 
-    fn entries(&self, dir: &Dir) -> impl Iterator<Item = dir::Entry<'_>> {
+    fn entries(&self, dir: &Dir) -> impl Iterator<Item = dir::NamedInode<'_>> {
         dir::entries(self.inodes.tree, self.listed(dir))
     }
 
@@ -364,7 +364,7 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
     }
 
     fn resolve(&self) -> impl FnMut(Ino) -> (u64, u8) + '_ {
-        resolve(self.inodes.tree, self.layout)
+        resolve(self.inodes.tree, self.placing)
     }
 
     fn block(&self, at: u64) -> u64 {
@@ -377,8 +377,8 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
 }
 
 /// Returns the inode data for directory entries.
-fn resolve<'w>(tree: &'w Tree, layout: &'w Layout) -> impl FnMut(Ino) -> (u64, u8) + 'w {
-    |ino| (layout.nid(ino), dir::type_of(&tree.inode(ino).kind))
+fn resolve<'w>(tree: &'w Tree, placing: &'w Placing) -> impl FnMut(Ino) -> (u64, u8) + 'w {
+    |ino| (placing.nid(ino), dir::type_of(&tree.inode(ino).kind))
 }
 
 /// Collects bytes into large writes.

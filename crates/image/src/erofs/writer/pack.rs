@@ -12,7 +12,7 @@ use packfs_codec::{Choice, Encoder, Prefix};
 use super::Options;
 use super::fit::Fit;
 use super::index::Cluster;
-use super::layout::tail_max;
+use super::placing::tail_max;
 use crate::Result;
 use crate::build::{Noted, Units};
 use crate::erofs::kernel::Feature;

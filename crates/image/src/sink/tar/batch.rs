@@ -17,14 +17,14 @@ pub(super) const MAX: usize = 1 << 20;
 /// A stretch of the archive: its pieces, in order.
 #[derive(Debug, Default)]
 struct Batch {
-    pieces: Vec<Piece>,
-    /// The bytes of all [`Piece::Bytes`].
+    pieces: Vec<Section>,
+    /// The bytes of all [`Section::Bytes`].
     bytes: Vec<u8>,
     len: usize,
 }
 
 #[derive(Debug)]
-enum Piece {
+enum Section {
     /// The next bytes of the batch's `bytes`, by number.
     Bytes(usize),
     /// A range of a file.
@@ -64,8 +64,8 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
             self.batch.bytes.extend_from_slice(now);
             self.batch.len += now.len();
             match self.batch.pieces.last_mut() {
-                Some(Piece::Bytes(n)) => *n += now.len(),
-                _ => self.batch.pieces.push(Piece::Bytes(now.len())),
+                Some(Section::Bytes(n)) => *n += now.len(),
+                _ => self.batch.pieces.push(Section::Bytes(now.len())),
             }
             self.submit_if(ENOUGH)?;
             bytes = later;
@@ -80,12 +80,12 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
             // Cut at the start of the range if needed, so that no block is decoded twice.
             self.submit_if((MAX + 1 - now).min(ENOUGH))?;
             match self.batch.pieces.last_mut() {
-                Some(Piece::Data { nid: of, offset: start, len: n, .. })
+                Some(Section::Data { nid: of, offset: start, len: n, .. })
                     if *of == nid && *start + *n as u64 == offset =>
                 {
                     *n += now;
                 }
-                _ => self.batch.pieces.push(Piece::Data { nid, path: path.into(), offset, len: now }),
+                _ => self.batch.pieces.push(Section::Data { nid, path: path.into(), offset, len: now }),
             }
             self.batch.len += now;
             (offset, len) = (offset + now as u64, len - now as u64);
@@ -141,16 +141,16 @@ fn fill(image: &dyn Image, batch: &Batch, buffers: &Buffers) -> Result<Buffer> {
     let (mut out, mut bytes) = (&mut buffer[..], &batch.bytes[..]);
     for piece in &batch.pieces {
         let len = match piece {
-            Piece::Bytes(len) | Piece::Data { len, .. } => *len,
+            Section::Bytes(len) | Section::Data { len, .. } => *len,
         };
         let (here, rest) = out.split_at_mut(len);
         match piece {
-            Piece::Bytes(len) => {
+            Section::Bytes(len) => {
                 let (now, later) = bytes.split_at(*len);
                 here.copy_from_slice(now);
                 bytes = later;
             }
-            Piece::Data { nid, path, offset, .. } => {
+            Section::Data { nid, path, offset, .. } => {
                 let got = image.read_at(*nid, here, *offset)?;
                 if got < len {
                     let why = format!("it ends at byte {}, before its size", offset + got as u64);

@@ -46,11 +46,11 @@ pub(in crate::source) struct Located {
 /// The pieces of a file. Most files have only one, and no list.
 enum Pieces {
     Whole(u64),
-    Sparse(Box<[Piece]>),
+    Sparse(Box<[PlacedRegion]>),
 }
 
 #[derive(Clone, Copy)]
-struct Piece {
+struct PlacedRegion {
     offset: u64,
     len: u64,
     /// Offset in the archive.
@@ -65,7 +65,7 @@ impl Located {
             Some(map) => Pieces::Sparse(
                 map.iter()
                     .map(|region| {
-                        let piece = Piece { offset: region.offset, len: region.len, at };
+                        let piece = PlacedRegion { offset: region.offset, len: region.len, at };
                         at += region.len;
                         piece
                     })
@@ -76,9 +76,11 @@ impl Located {
     }
 
     /// Returns the first piece that ends after `offset`.
-    fn piece(&self, offset: u64) -> Option<Piece> {
+    fn piece(&self, offset: u64) -> Option<PlacedRegion> {
         match &self.pieces {
-            Pieces::Whole(at) => Some(Piece { offset: 0, len: self.size, at: *at }).filter(|piece| piece.len > offset),
+            Pieces::Whole(at) => {
+                Some(PlacedRegion { offset: 0, len: self.size, at: *at }).filter(|piece| piece.len > offset)
+            }
             Pieces::Sparse(pieces) => {
                 let next = pieces.partition_point(|piece| piece.offset + piece.len <= offset);
                 pieces.get(next).copied()
@@ -143,7 +145,7 @@ impl FileReader for Open<'_> {
         let mut at = offset;
         while at < end {
             // Zeros up to the next piece, then as much of it as is needed.
-            let piece = self.file.piece(at).unwrap_or(Piece { offset: end, len: 0, at: 0 });
+            let piece = self.file.piece(at).unwrap_or(PlacedRegion { offset: end, len: 0, at: 0 });
             let data = piece.offset.clamp(at, end);
             let stop = (piece.offset + piece.len).clamp(data, end);
             part(buf, at - offset, data - offset).fill(0);

@@ -114,9 +114,9 @@ pub(super) fn permissions(value: &[u8]) -> u16 {
 }
 
 /// Tag, id and permissions, in the sort order of entries.
-type Entry = [u32; 3];
+type AclEntry = [u32; 3];
 
-fn encode(entries: &[Entry]) -> Vec<u8> {
+fn encode(entries: &[AclEntry]) -> Vec<u8> {
     let mut value = VERSION.to_le_bytes().to_vec();
     for [tag, id, permissions] in entries {
         let half = |n: u32| u16::try_from(n).unwrap_or(0).to_le_bytes();
@@ -128,7 +128,7 @@ fn encode(entries: &[Entry]) -> Vec<u8> {
 }
 
 /// Parses one entry, such as `user:NAME:rwx`, `user::rwx`, `mask::rwx` or `other:rwx`.
-fn entry(line: &[u8], accounts: &Accounts) -> Result<Entry, String> {
+fn entry(line: &[u8], accounts: &Accounts) -> Result<AclEntry, String> {
     let malformed = || format!("`{}` is not a valid entry", line.escape_ascii());
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').map(<[u8]>::trim_ascii).collect();
     let fields = match &fields[..] {

@@ -6,31 +6,35 @@ use super::Reader;
 use super::table::Table;
 use crate::Result;
 use crate::image::Nid;
-use crate::stats::{Occupied, Piece};
+use crate::stats::{Occupied, StoredRange};
 
 impl Occupied for Reader {
     fn len(&self) -> u64 {
         self.metadata.blocks.disk.len()
     }
 
-    fn file(&self, nid: Nid, visit: &mut dyn FnMut(Piece)) -> Result<()> {
+    fn file(&self, nid: Nid, visit: &mut dyn FnMut(StoredRange)) -> Result<()> {
         self.placement(nid, &mut |placed| {
             if let Some(stored) = placed.stored {
                 let range = stored.position..stored.position.saturating_add(stored.len);
                 let from = placed.fragment.map_or(0, |fragment| fragment.offset);
-                visit(Piece { stored: range, plain: from..from + placed.len, fragment: placed.fragment.is_some() });
+                visit(StoredRange {
+                    stored: range,
+                    plain: from..from + placed.len,
+                    fragment: placed.fragment.is_some(),
+                });
             }
             ControlFlow::Continue(())
         })
     }
 
-    fn inode(&self, _: Nid, _: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+    fn inode(&self, _: Nid, _: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
         // All inodes are in the inode table.
         Ok(())
     }
 
-    fn tables(&self, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
-        let mut add = |what, range: Range<u64>| visit(what, Piece::metadata(range));
+    fn tables(&self, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
+        let mut add = |what, range: Range<u64>| visit(what, StoredRange::metadata(range));
         add("superblock", 0..self.superblock.data_start);
         add("inodes", self.inodes.start..self.inodes.end);
         add("directories", self.listings.start..self.listings.end);

@@ -9,7 +9,7 @@ use crate::squashfs::format::{DIR_RUN_MAX, DirEntry, DirHeader, METADATA_LEN};
 
 /// An entry whose inode is already placed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry<'t> {
+pub(crate) struct NamedInode<'t> {
     pub(crate) name: &'t [u8],
     /// Start of the inode's metadata block in the inode table, and offset in the block.
     pub(crate) start: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Entry<'t> {
 
 /// Writes the listing of `entries` (names ascending). Starts are numbers of metadata blocks: the
 /// caller turns them into addresses once those are known, and sets the parent.
-pub(crate) fn write(table: &mut Table<'_, '_>, entries: &[Entry<'_>]) -> Result<Listing> {
+pub(crate) fn write(table: &mut Table<'_, '_>, entries: &[NamedInode<'_>]) -> Result<Listing> {
     let at = table.at();
     let mut len = 0usize;
     let mut signposts: Vec<(usize, u32, &[u8])> = Vec::new();
@@ -68,7 +68,7 @@ pub(crate) fn write(table: &mut Table<'_, '_>, entries: &[Entry<'_>]) -> Result<
 
 /// Returns how many entries fit under one header: same inode block, numbers near the first one's,
 /// and not beyond the next index entry.
-fn run_len(entries: &[Entry<'_>], room: usize) -> usize {
+fn run_len(entries: &[NamedInode<'_>], room: usize) -> usize {
     let first = &entries[0];
     let mut used = size_of::<DirHeader>();
     let fits = entries.iter().take(DIR_RUN_MAX).take_while(|entry| {
@@ -79,7 +79,7 @@ fn run_len(entries: &[Entry<'_>], room: usize) -> usize {
     fits.count()
 }
 
-fn delta(first: &Entry<'_>, entry: &Entry<'_>) -> Option<i16> {
+fn delta(first: &NamedInode<'_>, entry: &NamedInode<'_>) -> Option<i16> {
     i16::try_from(i64::from(entry.number) - i64::from(first.number)).ok()
 }
 
@@ -87,13 +87,13 @@ fn delta(first: &Entry<'_>, entry: &Entry<'_>) -> Option<i16> {
 mod tests {
     use super::*;
 
-    fn entry(name: &'static [u8], start: u32, number: u32) -> Entry<'static> {
-        Entry { name, start, offset: 0, number, kind: 2 }
+    fn entry(name: &'static [u8], start: u32, number: u32) -> NamedInode<'static> {
+        NamedInode { name, start, offset: 0, number, kind: 2 }
     }
 
     #[test]
     fn runs_end_where_the_format_requires() {
-        let cases: [(&str, Vec<Entry<'_>>, usize, usize); 6] = [
+        let cases: [(&str, Vec<NamedInode<'_>>, usize, usize); 6] = [
             ("one", vec![entry(b"a", 0, 1)], 8192, 1),
             ("other block", vec![entry(b"a", 0, 1), entry(b"b", 8, 2)], 8192, 1),
             ("far number", vec![entry(b"a", 0, 1), entry(b"b", 0, 40_000)], 8192, 1),

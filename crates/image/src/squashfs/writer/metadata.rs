@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U32, U64};
 
 use super::data::{DataDone, Stored};
-use super::layout::Layout;
+use super::numbering::Numbering;
 use super::pack::Worker;
 use super::table::{At, Table};
 use super::{Blame, Options, dir, inode, xattr};
@@ -37,7 +37,7 @@ pub(crate) struct Metadata<'p, 'env> {
     pub(crate) options: &'p Options,
     pub(crate) tree: &'p Tree,
     pub(crate) data: &'p DataDone,
-    pub(crate) layout: &'p Layout,
+    pub(crate) numbering: &'p Numbering,
 }
 
 /// Owners and groups, each once.
@@ -72,8 +72,8 @@ impl<'p> Metadata<'p, '_> {
         let places = self.inodes(&mut inodes, &mut dirs, &mut ids, &xattrs.index)?;
         let mut references = Vec::new();
         if self.options.export {
-            references = vec![U64::ZERO; self.layout.count as usize];
-            for (ino, number) in self.layout.numbers.iter().enumerate().filter(|(_, number)| **number != 0) {
+            references = vec![U64::ZERO; self.numbering.count as usize];
+            for (ino, number) in self.numbering.numbers.iter().enumerate().filter(|(_, number)| **number != 0) {
                 references[*number as usize - 1] = inodes.reference(places[ino])?.into();
             }
         }
@@ -95,8 +95,8 @@ impl<'p> Metadata<'p, '_> {
     fn xattr_sets(&self) -> Result<xattr::XattrTable> {
         let mut seen = vec![false; self.tree.xattrs.len()];
         let mut used: Vec<(XattrId, Ino)> = Vec::new();
-        let dirs = self.layout.levels.iter().flatten().map(|(dir, _)| *dir);
-        for ino in self.layout.plain.iter().copied().chain(dirs) {
+        let dirs = self.numbering.levels.iter().flatten().map(|(dir, _)| *dir);
+        for ino in self.numbering.plain.iter().copied().chain(dirs) {
             let id = self.tree.inode(ino).xattrs;
             if id != XattrId::NONE && !std::mem::replace(&mut seen[id.0 as usize], true) {
                 used.push((id, ino));
@@ -116,7 +116,7 @@ impl<'p> Metadata<'p, '_> {
     ) -> Result<Vec<At>> {
         let mut places = vec![At::default(); self.tree.len()];
         let mut bytes = Vec::new();
-        for &ino in &self.layout.plain {
+        for &ino in &self.numbering.plain {
             bytes.clear();
             let inode = self.tree.inode(ino);
             let common = self.common(ino, ids, xattrs)?;
@@ -128,7 +128,7 @@ impl<'p> Metadata<'p, '_> {
             inodes.push(&bytes)?;
             Progress::add(&self.tools.progress.entries, 1);
         }
-        for level in &self.layout.levels {
+        for level in &self.numbering.levels {
             let listings = level
                 .iter()
                 .map(|(dir, _)| dir::write(dirs, &self.entries(*dir, inodes, &places)?))
@@ -136,7 +136,7 @@ impl<'p> Metadata<'p, '_> {
             for ((ino, parent), mut listing) in level.iter().zip(listings) {
                 bytes.clear();
                 // The root's parent is a number that no inode has.
-                listing.parent = if *ino == ROOT { self.layout.count + 1 } else { self.layout.number(*parent) };
+                listing.parent = if *ino == ROOT { self.numbering.count + 1 } else { self.numbering.number(*parent) };
                 listing.start = dirs.start(listing.start)?;
                 for signpost in &mut listing.index {
                     signpost.start = dirs.start(signpost.start)?;
@@ -154,13 +154,19 @@ impl<'p> Metadata<'p, '_> {
         Ok(places)
     }
 
-    fn entries(&self, dir: Ino, inodes: &mut Table<'_, '_>, places: &[At]) -> Result<Vec<dir::Entry<'p>>> {
+    fn entries(&self, dir: Ino, inodes: &mut Table<'_, '_>, places: &[At]) -> Result<Vec<dir::NamedInode<'p>>> {
         self.tree
             .entries(dir)
             .map(|(name, ino)| {
                 let At { block, offset } = places[ino.0 as usize];
                 let kind = inode::basic_type(&self.tree.inode(ino).kind);
-                Ok(dir::Entry { name, start: inodes.start(block)?, offset, number: self.layout.number(ino), kind })
+                Ok(dir::NamedInode {
+                    name,
+                    start: inodes.start(block)?,
+                    offset,
+                    number: self.numbering.number(ino),
+                    kind,
+                })
             })
             .collect()
     }
@@ -175,7 +181,7 @@ impl<'p> Metadata<'p, '_> {
             uid: ids.number(inode.uid).map_err(limit)?,
             gid: ids.number(inode.gid).map_err(limit)?,
             mtime,
-            number: self.layout.number(ino),
+            number: self.numbering.number(ino),
             links: inode.links,
             xattr: xattrs.get(&inode.xattrs).copied().unwrap_or(NO_XATTR),
         })

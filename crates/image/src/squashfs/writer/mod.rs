@@ -4,8 +4,8 @@ mod data;
 mod dir;
 mod inode;
 mod joined;
-mod layout;
 mod metadata;
+mod numbering;
 mod pack;
 mod table;
 mod unused;
@@ -19,8 +19,8 @@ use serde::Serialize;
 use zerocopy::IntoBytes;
 
 use self::data::{Data, DataDone, Rules};
-use self::layout::Layout;
 use self::metadata::{Metadata, Tables};
+use self::numbering::Numbering;
 use self::pack::{Packing, Worker};
 use super::compressor;
 use super::format::{self, Superblock, flags};
@@ -215,8 +215,8 @@ impl Format for Builder<'_> {
         mut data: DataDone,
     ) -> Result<Written> {
         unused::clear(tree, &mut data, &self.packing, tools.output, self.options.build.offset)?;
-        let layout = Layout::of(tree);
-        let metadata = Metadata { tools, options: self.options, tree, data: &data, layout: &layout };
+        let numbering = Numbering::of(tree);
+        let metadata = Metadata { tools, options: self.options, tree, data: &data, numbering: &numbering };
         let tables = metadata.write(data.pos)?;
         let padded_bytes = tables.end.next_multiple_of(if self.options.pad { PADDING } else { 1 });
         let padding = vec![0; usize::try_from(padded_bytes - tables.end).expect("less than a page")];

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use packfs_bench::build::{self, Input, Kind, Tool};
+use packfs_bench::build::{self, Input, Maker, Tool};
 use packfs_bench::estimate::scaled;
 use packfs_bench::format::Format;
 use packfs_bench::program;
@@ -36,7 +36,7 @@ pub(super) fn make(
     let name = name(source)?;
     let mut tools = peers::tools(args.peers.as_ref())?;
     // It reads only archives, and packs like packfs.
-    tools.retain(|tool| tool.kind != Kind::Tar2sqfs);
+    tools.retain(|tool| tool.kind != Maker::Tar2sqfs);
     about.libraries.extend(tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())));
     let input = Input { directory: source.to_owned(), tar: None, bytes: 0 };
     let plans = plans(args, &tools, &name);

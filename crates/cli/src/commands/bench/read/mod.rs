@@ -162,7 +162,7 @@ fn chosen(images: &[Arc<Image>], fio: bool) -> BTreeMap<String, String> {
 
 /// A cell, see `docs/guide/json.md`: its key, its times in seconds, and bytes.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct CellJson<'a> {
     #[serde(flatten)]
     key: &'a Key,
     image_bytes: u64,
@@ -175,8 +175,8 @@ struct Entry<'a> {
     runs: usize,
 }
 
-fn entry(row: &TrialRow<Key>) -> Entry<'_> {
-    Entry {
+fn entry(row: &TrialRow<Key>) -> CellJson<'_> {
+    CellJson {
         key: &row.key,
         image_bytes: row.made,
         bytes: row.bytes,

@@ -8,7 +8,7 @@ use crate::check::in_order;
 use crate::erofs::format::{Incompat, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::data::File;
-use crate::erofs::reader::inode::{Inode, Kind};
+use crate::erofs::reader::inode::{Inode, InodeType};
 use crate::erofs::reader::map::{Data, MappedExtent, Stored, Where};
 use crate::erofs::reader::metadata::Space;
 use crate::finding::{Remark, Report, Severity};
@@ -28,7 +28,7 @@ const EXTENTS_PER_BYTE: u64 = 16;
 
 /// A part of an extent: `len` bytes from its byte `skip` on.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct ExtentPart {
     /// Index of the inode.
     inode: usize,
     extent: MappedExtent,
@@ -50,7 +50,7 @@ struct Area {
 /// The work to do, and the areas in use.
 #[derive(Debug, Default)]
 struct Plan {
-    pieces: Vec<Piece>,
+    pieces: Vec<ExtentPart>,
     areas: Vec<Area>,
     /// Number of extents that the image may still have.
     left: u64,
@@ -87,12 +87,12 @@ pub(super) fn check(
 fn batch(
     reader: &Reader,
     inodes: &Inodes,
-    mut pieces: Vec<Piece>,
+    mut pieces: Vec<ExtentPart>,
     (part, threads): (Part, usize),
     progress: &Progress,
     report: &mut Report<'_>,
 ) -> Result<()> {
-    pieces.sort_by_key(Piece::key);
+    pieces.sort_by_key(ExtentPart::key);
     pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && a.key().0 != BEHIND_INODES);
     let len = u128::from(reader.disk.len());
     pieces.retain(|piece| part.contains(piece.key().1.into(), len));
@@ -101,7 +101,7 @@ fn batch(
 }
 
 /// Groups pieces into jobs.
-fn jobs(mut rest: &[Piece]) -> impl Iterator<Item = &[Piece]> {
+fn jobs(mut rest: &[ExtentPart]) -> impl Iterator<Item = &[ExtentPart]> {
     std::iter::from_fn(move || {
         let (job, more) = (!rest.is_empty()).then(|| rest.split_at(job_len(rest)))?;
         rest = more;
@@ -110,7 +110,7 @@ fn jobs(mut rest: &[Piece]) -> impl Iterator<Item = &[Piece]> {
 }
 
 /// Returns how many pieces make up one job.
-fn job_len(pieces: &[Piece]) -> usize {
+fn job_len(pieces: &[ExtentPart]) -> usize {
     let mut len = 0;
     let more = pieces.iter().take_while(|piece| {
         len += piece.len;
@@ -120,7 +120,7 @@ fn job_len(pieces: &[Piece]) -> usize {
 }
 
 /// Reads pieces; returns the damage found.
-fn run(reader: &Reader, inodes: &Inodes, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
+fn run(reader: &Reader, inodes: &Inodes, pieces: &[ExtentPart], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
     let mut errors = Vec::new();
     for piece in pieces {
         if progress.is_cancelled() {
@@ -134,8 +134,8 @@ fn run(reader: &Reader, inodes: &Inodes, pieces: &[Piece], buf: &mut Vec<u8>, pr
     errors
 }
 
-fn read(file: &File<'_>, piece: &Piece, buf: &mut Vec<u8>) -> Result<()> {
-    let Piece { extent, mut skip, len, .. } = *piece;
+fn read(file: &File<'_>, piece: &ExtentPart, buf: &mut Vec<u8>) -> Result<()> {
+    let ExtentPart { extent, mut skip, len, .. } = *piece;
     let end = skip.saturating_add(len);
     while skip < end {
         // Compressed extents are read as a whole; the format limits their length.
@@ -153,7 +153,7 @@ fn read(file: &File<'_>, piece: &Piece, buf: &mut Vec<u8>) -> Result<()> {
 /// Stands for the device of data after inodes, which is never shared.
 const BEHIND_INODES: u16 = u16::MAX;
 
-impl Piece {
+impl ExtentPart {
     /// Returns position and length: pieces are read in the order of the image.
     fn key(&self) -> (u16, u64, u64, u64) {
         let (device, byte) = match self.extent.data {
@@ -179,7 +179,7 @@ impl Plan {
             let (start, end) = (inode.place.byte, inode.payload.byte);
             self.areas.push(Area { device: 0, start, end, plain: false, structure: "inode" });
         }
-        if inode.size == 0 || !matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink) {
+        if inode.size == 0 || !matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) {
             return Ok(());
         }
         let file = File::open(reader, inode)?;
@@ -214,13 +214,13 @@ impl Plan {
                     let mut skip = 0;
                     while skip < extent.len {
                         let len = most.min(extent.len - skip);
-                        self.pieces.push(Piece { inode: n, extent: *extent, skip, len });
+                        self.pieces.push(ExtentPart { inode: n, extent: *extent, skip, len });
                         skip += len;
                     }
                 }
                 Data::Packed { stored, .. } => {
                     self.area(stored, false);
-                    self.pieces.push(Piece { inode: n, extent: *extent, skip: 0, len: extent.len });
+                    self.pieces.push(ExtentPart { inode: n, extent: *extent, skip: 0, len: extent.len });
                 }
             }
             Ok(())

@@ -6,7 +6,7 @@ use super::xattrs;
 use crate::Result;
 use crate::erofs::format::{Incompat, Layout};
 use crate::erofs::reader::Reader;
-use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
+use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
 use crate::finding::Report;
 use crate::image::Nid;
 
@@ -66,10 +66,10 @@ fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> 
             wrong(format!("{id} is not a valid owner; the kernel shows another"));
         }
     }
-    if inode.kind == Kind::Symlink && inode.size > SYMLINK_MAX {
+    if inode.kind == InodeType::Symlink && inode.size > SYMLINK_MAX {
         wrong(format!("symlink target of {} bytes; the kernel reads up to {SYMLINK_MAX}", inode.size));
     }
-    if matches!(inode.kind, Kind::Char | Kind::Block | Kind::Fifo | Kind::Socket) {
+    if matches!(inode.kind, InodeType::Char | InodeType::Block | InodeType::Fifo | InodeType::Socket) {
         if inode.size != 0 {
             wrong(format!("{} bytes of data for a device, pipe or socket", inode.size));
         }
@@ -80,7 +80,7 @@ fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> 
     if !inode.extended && inode.mtime != reader.superblock.epoch && !wide(reader) {
         wrong("a compact inode with its own time, which only Linux 6.15 and later show".into());
     }
-    if inode.kind == Kind::Symlink {
+    if inode.kind == InodeType::Symlink {
         report.take(reader.target(inode))?;
     }
     xattrs::check(reader, inode, report)

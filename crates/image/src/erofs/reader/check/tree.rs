@@ -6,7 +6,7 @@ use super::inodes::Inodes;
 use crate::erofs::format::{Layout, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::dir::{DirEntry, Listing};
-use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
+use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
 use crate::erofs::reader::metadata::Space;
 use crate::finding::Report;
 use crate::image::Nid;
@@ -82,7 +82,7 @@ impl Walk<'_> {
             };
             let (which, nid) = to;
             dots[which] = true;
-            if entry.nid != nid || entry.kind != Kind::Dir as u8 {
+            if entry.nid != nid || entry.kind != InodeType::Dir as u8 {
                 let (is, kind, name) = (entry.nid.0, entry.kind, name.escape_ascii());
                 wrong(&dir, report, format!("entry `{name}` leads to inode {is}, type {kind}, not to {}", nid.0));
             }
@@ -105,7 +105,7 @@ impl Walk<'_> {
         };
         let found = &mut self.inodes.found[n];
         found.names = found.names.saturating_add(1);
-        let (kind, is_dir) = (found.inode.kind as u8, found.inode.kind == Kind::Dir);
+        let (kind, is_dir) = (found.inode.kind as u8, found.inode.kind == InodeType::Dir);
         if entry.kind != kind {
             let (name, says) = (name.escape_ascii(), entry.kind);
             wrong(dir, report, format!("entry `{name}` says type {says}, its inode has {kind}"));
@@ -128,7 +128,7 @@ impl Walk<'_> {
         } else if !(named as u64..=all).contains(&said) {
             report.add("superblock", SUPERBLOCK_OFFSET, format!("{said} inodes announced, {all} found"));
         }
-        for found in self.inodes.found.iter().take(named).filter(|found| found.inode.kind != Kind::Dir) {
+        for found in self.inodes.found.iter().take(named).filter(|found| found.inode.kind != InodeType::Dir) {
             if found.names != found.inode.nlink {
                 wrong(&found.inode, report, format!("{} names, link count {}", found.names, found.inode.nlink));
             }

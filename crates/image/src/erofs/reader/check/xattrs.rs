@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::Result;
 use crate::erofs::format::{Compat, xattr_prefix};
 use crate::erofs::reader::Reader;
-use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
+use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
 use crate::erofs::reader::metadata::Space;
 use crate::erofs::reader::xattr::{self, Pair};
 use crate::finding::{Report, Severity};
@@ -52,7 +52,7 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
 }
 
 /// Returns the reason why the kernel refuses the value of an attribute, if it does.
-fn value_defect(pair: &Pair, kind: Kind) -> Option<String> {
+fn value_defect(pair: &Pair, kind: InodeType) -> Option<String> {
     let which = match pair.base {
         xattr_prefix::ACL_ACCESS => "access",
         xattr_prefix::ACL_DEFAULT => "default",
@@ -63,9 +63,9 @@ fn value_defect(pair: &Pair, kind: Kind) -> Option<String> {
     };
     let why = if !pair.name.is_empty() {
         Some(format!("`{}` after the name", pair.name.escape_ascii()))
-    } else if kind == Kind::Symlink {
+    } else if kind == InodeType::Symlink {
         Some("a symlink cannot have one".into())
-    } else if which == "default" && kind != Kind::Dir {
+    } else if which == "default" && kind != InodeType::Dir {
         Some("only directories can have one".into())
     } else {
         acl::defect(&pair.value)
@@ -84,13 +84,13 @@ mod tests {
         let value: Box<[u8]> = [&[2, 0, 0, 0][..], &entries.concat()].concat().into();
         let pair =
             |base, name: &[u8]| Pair { prefix: base, base, name: name.into(), value: value.clone(), shared: None };
-        assert_eq!(value_defect(&pair(xattr_prefix::ACL_ACCESS, b""), Kind::File), None);
-        assert_eq!(value_defect(&pair(xattr_prefix::ACL_DEFAULT, b""), Kind::Dir), None);
-        assert_eq!(value_defect(&pair(xattr_prefix::USER, b"x"), Kind::File), None);
+        assert_eq!(value_defect(&pair(xattr_prefix::ACL_ACCESS, b""), InodeType::File), None);
+        assert_eq!(value_defect(&pair(xattr_prefix::ACL_DEFAULT, b""), InodeType::Dir), None);
+        assert_eq!(value_defect(&pair(xattr_prefix::USER, b"x"), InodeType::File), None);
         for (pair, kind, expected) in [
-            (pair(xattr_prefix::ACL_DEFAULT, b""), Kind::File, "only directories"),
-            (pair(xattr_prefix::ACL_ACCESS, b""), Kind::Symlink, "a symlink"),
-            (pair(xattr_prefix::ACL_ACCESS, b"x"), Kind::File, "after the name"),
+            (pair(xattr_prefix::ACL_DEFAULT, b""), InodeType::File, "only directories"),
+            (pair(xattr_prefix::ACL_ACCESS, b""), InodeType::Symlink, "a symlink"),
+            (pair(xattr_prefix::ACL_ACCESS, b"x"), InodeType::File, "after the name"),
         ] {
             assert!(value_defect(&pair, kind).is_some_and(|why| why.contains(expected)));
         }

@@ -1,7 +1,7 @@
 //! Checks that reading does not need: every entry of an index is right, and the superblock
 //! announces all features that the index uses.
 
-use super::clusters::{Cluster, Clusters, Head, Kind};
+use super::clusters::{Cluster, Clusters, Coding, Head};
 use super::header::Header;
 use super::window::{Bytes, Window};
 use super::{Data, Form, Map, MappedExtent};
@@ -219,7 +219,7 @@ impl Walker<'_, '_> {
         if !advise.contains(Advise::FRAGMENT) {
             self.refuse_empty(window);
         }
-        let Some((at, head)) = self.last.filter(|(_, head)| head.kind == Kind::Plain) else { return Ok(()) };
+        let Some((at, head)) = self.last.filter(|(_, head)| head.kind == Coding::Plain) else { return Ok(()) };
         if advise.contains(Advise::FRAGMENT) {
             self.say(window, at, "uncompressed, but in the packed inode".into());
         }
@@ -241,7 +241,7 @@ impl Walker<'_, '_> {
         let special = self.clusters.advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT);
         let Some((at, head)) = self.head.filter(|_| used > 0) else { return };
         let behind = at + 1 == count && head.offset >= used;
-        if behind && (head.kind != Kind::Plain || head.offset != used) {
+        if behind && (head.kind != Coding::Plain || head.offset != used) {
             self.say(window, at, format!("an extent begins after the end, at offset {}", head.offset));
         }
         if at + 1 < count && !special {

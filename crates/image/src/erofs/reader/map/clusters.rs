@@ -30,7 +30,7 @@ pub(super) enum Cluster {
 /// The beginning of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    pub(super) kind: Kind,
+    pub(super) kind: Coding,
     /// Offset in its logical cluster.
     pub(super) offset: u64,
     /// First block of the physical cluster.
@@ -42,7 +42,7 @@ pub(super) struct Head {
 
 /// Storage of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Coding {
     /// Uncompressed.
     Plain,
     /// Compressed with the first algorithm.
@@ -142,10 +142,10 @@ impl Clusters {
     }
 
     /// Returns true if a head of this kind may have a cluster of several blocks.
-    pub(super) fn may_be_big(&self, kind: Kind) -> bool {
+    pub(super) fn may_be_big(&self, kind: Coding) -> bool {
         match kind {
-            Kind::First => self.advise.contains(Advise::BIG_CLUSTER_1),
-            Kind::Plain | Kind::Second => self.advise.contains(Advise::BIG_CLUSTER_2),
+            Coding::First => self.advise.contains(Advise::BIG_CLUSTER_1),
+            Coding::Plain | Coding::Second => self.advise.contains(Advise::BIG_CLUSTER_2),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Compact indexes: packs of 2 entries in 8 bytes, or of 16 in 32. Each pack ends with the block
 //! address from which its heads count.
 
-use super::clusters::{Cluster, Head, Kind};
+use super::clusters::{Cluster, Coding, Head};
 use super::window::Window;
 use crate::Result;
 use crate::erofs::format::cluster_type;
@@ -107,9 +107,9 @@ impl Compact {
         let i = usize::try_from(n - pack.first).unwrap_or(0);
         let (kind, value) = entries.get(i);
         let kind = match kind {
-            cluster_type::PLAIN => Kind::Plain,
-            cluster_type::HEAD1 => Kind::First,
-            cluster_type::HEAD2 => Kind::Second,
+            cluster_type::PLAIN => Coding::Plain,
+            cluster_type::HEAD1 => Coding::First,
+            cluster_type::HEAD2 => Coding::Second,
             _ => return Ok(Self::inner(&entries, i, value)),
         };
         let Some(before) = self.blocks_before(&entries, i) else {

@@ -2,7 +2,7 @@
 
 use zerocopy::FromBytes;
 
-use super::clusters::{Cluster, Head, Kind};
+use super::clusters::{Cluster, Coding, Head};
 use super::window::Window;
 use crate::Result;
 use crate::erofs::format::{self, FULL_INDEX_GAP, cluster_type};
@@ -40,9 +40,9 @@ impl Full {
         };
         let (advise, value) = (raw.di_advise.get(), raw.di_u.get());
         let kind = match advise & cluster_type::MASK {
-            cluster_type::PLAIN => Kind::Plain,
-            cluster_type::HEAD1 => Kind::First,
-            cluster_type::HEAD2 => Kind::Second,
+            cluster_type::PLAIN => Coding::Plain,
+            cluster_type::HEAD1 => Coding::First,
+            cluster_type::HEAD2 => Coding::Second,
             _ => return Ok(inner(value)),
         };
         Ok(Cluster::Head(Head {

@@ -12,7 +12,7 @@ mod header;
 mod window;
 
 use self::chunks::Chunks;
-use self::clusters::{Clusters, Kind, Span};
+use self::clusters::{Clusters, Coding, Span};
 use self::encoded::{Cursor, Encoded, Record};
 use self::header::Header;
 use self::window::Window;
@@ -205,9 +205,9 @@ impl Map {
             }
         };
         let data = match head.kind {
-            Kind::Plain => Data::Plain { stored, rotated: header.advise.contains(Advise::INTERLACED) },
-            Kind::First => Data::Packed { stored, algorithm: header.algorithms & 15, partial: head.partial },
-            Kind::Second => Data::Packed { stored, algorithm: header.algorithms >> 4, partial: head.partial },
+            Coding::Plain => Data::Plain { stored, rotated: header.advise.contains(Advise::INTERLACED) },
+            Coding::First => Data::Packed { stored, algorithm: header.algorithms & 15, partial: head.partial },
+            Coding::Second => Data::Packed { stored, algorithm: header.algorithms >> 4, partial: head.partial },
         };
         self.checked(MappedExtent { logical, len, data }, window, entry)
     }

@@ -7,7 +7,7 @@ use super::*;
 use crate::erofs::format::{self, Compat, Incompat, Layout};
 use crate::erofs::hash::crc32c;
 use crate::erofs::reader::data::File;
-use crate::erofs::reader::inode::{Inode, Kind};
+use crate::erofs::reader::inode::{Inode, InodeType};
 use crate::erofs::reader::map::{Data, Where};
 use crate::erofs::reader::metadata::{Place, Space};
 use crate::erofs::reader::superblock::Superblock;
@@ -82,7 +82,7 @@ impl Lister<'_> {
                 continue;
             }
             let inode = self.reader.inode(nid).unwrap();
-            if inode.kind == Kind::Dir {
+            if inode.kind == InodeType::Dir {
                 stack.extend(self.reader.read_dir(nid).unwrap().into_iter().map(|entry| entry.nid));
             }
             if let Some(at) = self.image.at(inode.place) {
@@ -191,8 +191,8 @@ impl Lister<'_> {
         // What follows is aligned in its own space.
         let aligned = |unit| payload + (inode.payload.byte.next_multiple_of(unit) - inode.payload.byte) as usize;
         match inode.layout {
-            Layout::Plain | Layout::Inline if inode.kind == Kind::Dir => self.directory(inode),
-            Layout::Plain | Layout::Inline if inode.kind == Kind::Symlink => self.word("target", payload, 1),
+            Layout::Plain | Layout::Inline if inode.kind == InodeType::Dir => self.directory(inode),
+            Layout::Plain | Layout::Inline if inode.kind == InodeType::Symlink => self.word("target", payload, 1),
             Layout::Plain | Layout::Inline => {}
             Layout::Chunks => {
                 let long = inode.data & u32::from(format::chunk_format::INDEXES) != 0;
@@ -215,7 +215,7 @@ impl Lister<'_> {
                 let len = INDEX_LEN.min(8 + 8 * (inode.size as usize).div_ceil(512));
                 (0..len).step_by(2).for_each(|n| self.word("index", at + n, 2));
                 (0..len).step_by(4).for_each(|n| self.word("index", at + n, 4));
-                if let (Kind::Dir, Some(at)) = (inode.kind, self.image.contents(inode.nid)) {
+                if let (InodeType::Dir, Some(at)) = (inode.kind, self.image.contents(inode.nid)) {
                     self.entries(at);
                 }
             }
@@ -272,7 +272,7 @@ impl Lister<'_> {
 
     /// Lists the beginnings of some clusters.
     fn streams(&mut self, inode: &Inode) {
-        if inode.size == 0 || !matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink) {
+        if inode.size == 0 || !matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) {
             return;
         }
         let mut places = Vec::new();

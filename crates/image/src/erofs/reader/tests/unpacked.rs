@@ -10,7 +10,7 @@ use super::*;
 use crate::erofs::format::{Incompat, Layout};
 use crate::erofs::reader::compression::Compression;
 use crate::erofs::reader::data::{File, read_file};
-use crate::erofs::reader::inode::{Inode, Kind};
+use crate::erofs::reader::inode::{Inode, InodeType};
 use crate::erofs::reader::map::{Data, MappedExtent, Where};
 use crate::erofs::reader::metadata::{Place, Space};
 
@@ -53,7 +53,7 @@ impl Unpacked {
         let mut stack = vec![reader.root()];
         while let Some(nid) = stack.pop() {
             let inode = reader.inode(nid).unwrap();
-            if inode.kind == Kind::Dir {
+            if inode.kind == InodeType::Dir {
                 stack.extend(reader.read_dir(nid).unwrap().into_iter().map(|entry| entry.nid));
                 unpacked.add(&reader, &inode);
             }

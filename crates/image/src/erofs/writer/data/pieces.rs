@@ -9,8 +9,8 @@ use super::files::How;
 use super::open::{Part, What};
 use super::{Data, Read, Rules};
 use crate::Result;
-use crate::erofs::writer::layout::tail_max;
 use crate::erofs::writer::pack::{Ending, Piece};
+use crate::erofs::writer::placing::tail_max;
 
 impl Rules {
     /// Returns true if a file of `len` bytes can only be stored after its inode: compressed it

@@ -8,7 +8,7 @@ use super::{Data, Read, Rules};
 use crate::Result;
 use crate::build::{BATCH_FILES, BATCH_LEN};
 use crate::erofs::writer::keep::Kept;
-use crate::erofs::writer::layout::tail_max;
+use crate::erofs::writer::placing::tail_max;
 
 /// Buffers for the blocks of many small files.
 pub(super) fn regions(rules: &Rules) -> Buffers {

@@ -5,7 +5,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::{Entry, Index, for_entries, header};
+use super::{ClusterEntry, Index, for_entries, header};
 use crate::erofs::format::{MapHeader, cluster_type};
 
 /// Number of entries in the two kinds of packs.
@@ -58,7 +58,7 @@ pub(super) fn write(index: &Index<'_>, at: usize, out: &mut Vec<u8>) {
 }
 
 /// Calls `put` with the entries of each pack, whether clusters may have several blocks, and its length in bytes.
-fn for_packs(index: &Index<'_>, at: usize, mut put: impl FnMut(&[Entry], bool, usize)) {
+fn for_packs(index: &Index<'_>, at: usize, mut put: impl FnMut(&[ClusterEntry], bool, usize)) {
     let big = index.is_big();
     let (before, packed, _) = split(index.entries(), at);
     let (mut pack, mut done) = (Vec::with_capacity(PACK), 0);
@@ -84,15 +84,15 @@ struct Packed {
 }
 
 impl Packed {
-    fn of(pack: &[Entry], big: bool) -> Option<Packed> {
+    fn of(pack: &[ClusterEntry], big: bool) -> Option<Packed> {
         let mut base = None;
         // Number of blocks from the base to the next head, as a reader counts them.
         let mut ahead = if big { 0 } else { 1 };
         let mut values = Vec::with_capacity(pack.len());
         for (n, entry) in pack.iter().enumerate() {
             values.push(match *entry {
-                Entry::Head { partial: true, .. } => return None,
-                Entry::Head { kind, offset, block, is_cluster, .. } => {
+                ClusterEntry::Head { partial: true, .. } => return None,
+                ClusterEntry::Head { kind, offset, block, is_cluster, .. } => {
                     if is_cluster {
                         let here = block.checked_sub(ahead)?;
                         if *base.get_or_insert(here) != here {
@@ -100,11 +100,11 @@ impl Packed {
                         }
                     }
                     // A head followed by a block count is counted there.
-                    let counted = matches!(pack.get(n + 1), Some(Entry::Tail { blocks: Some(_), .. }));
+                    let counted = matches!(pack.get(n + 1), Some(ClusterEntry::Tail { blocks: Some(_), .. }));
                     ahead += u64::from(!(big && counted));
                     offset | kind << VALUE_BITS
                 }
-                Entry::Tail { back, on, blocks } => {
+                ClusterEntry::Tail { back, on, blocks } => {
                     let value = match blocks {
                         Some(blocks) => {
                             // At the start of a pack its head is in the previous pack, and the base is that head's.

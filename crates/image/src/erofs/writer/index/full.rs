@@ -2,7 +2,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::{Entry, Index, for_entries, header, low};
+use super::{ClusterEntry, Index, for_entries, header, low};
 use crate::erofs::format::{FULL_INDEX_GAP, FullIndex, MapHeader, cluster_type};
 
 /// Largest distance back that can be stored; readers hop.
@@ -19,14 +19,14 @@ pub(super) fn write(index: &Index<'_>, out: &mut Vec<u8>) {
     for_entries(index, big, |entry| out.extend_from_slice(encode(entry).as_bytes()));
 }
 
-fn encode(entry: Entry) -> FullIndex {
+fn encode(entry: ClusterEntry) -> FullIndex {
     match entry {
-        Entry::Head { kind, offset, block, partial, .. } => FullIndex {
+        ClusterEntry::Head { kind, offset, block, partial, .. } => FullIndex {
             di_advise: (kind | if partial { cluster_type::PARTIAL } else { 0 }).into(),
             di_clusterofs: offset.into(),
             di_u: low(block).into(),
         },
-        Entry::Tail { back, on, blocks } => {
+        ClusterEntry::Tail { back, on, blocks } => {
             let back = match blocks {
                 Some(blocks) => cluster_type::BLOCK_COUNT | blocks,
                 None => u16::try_from(back.min(BACK_MAX)).expect("clamped"),

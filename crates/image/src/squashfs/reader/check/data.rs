@@ -17,7 +17,7 @@ const JOB_LEN: usize = 1 << 20;
 
 /// A stored block and the length that it should decode to.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct StoredBlock {
     stored: Stored,
     len: Length,
 }
@@ -49,10 +49,10 @@ pub(super) fn check(
 }
 
 /// Decodes pieces; returns damage and unusual properties.
-fn decode(reader: &Reader, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
+fn decode(reader: &Reader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
     let mut found = Vec::new();
     buf.resize(reader.superblock.block_size as usize, 0);
-    for Piece { stored, len } in pieces {
+    for StoredBlock { stored, len } in pieces {
         if progress.is_cancelled() {
             found.push(Remark::Error(crate::Error::Cancelled));
             break;
@@ -83,7 +83,7 @@ fn at_least(stored: Stored, decoded: Result<Decoded>, used: u64) -> Result<Decod
 }
 
 /// Returns all stored blocks, by address.
-fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Vec<Piece>> {
+fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Vec<StoredBlock>> {
     let block_size = reader.superblock.block_size;
     let mut pieces = Vec::with_capacity(inodes.blocks.len() + inodes.fragments.len());
     for (start, data) in inodes.blocks {
@@ -91,13 +91,13 @@ fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Ve
         // Already reported if it reaches past the end of the image.
         let inside = |stored: &Stored| start.saturating_add(stored.len as u64) <= reader.superblock.bytes_used;
         if let Some(stored) = report.take(stored)?.filter(inside) {
-            pieces.push(Piece { stored, len: Length::Exactly(data.len) });
+            pieces.push(StoredBlock { stored, len: Length::Exactly(data.len) });
         }
     }
     for n in 0..reader.superblock.fragments {
         let used = inodes.fragments.get(&n).copied().unwrap_or(0);
         match reader.fragment(n) {
-            Ok(stored) => pieces.push(Piece { stored, len: Length::AtLeast(used) }),
+            Ok(stored) => pieces.push(StoredBlock { stored, len: Length::AtLeast(used) }),
             Err(error) => report.error(error)?,
         }
     }
@@ -106,10 +106,10 @@ fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Ve
 }
 
 /// Checks that blocks do not overlap, and that gaps between them are zeros.
-fn check_layout(reader: &Reader, pieces: &[Piece], complete: bool, report: &mut Report<'_>) -> Result<()> {
+fn check_layout(reader: &Reader, pieces: &[StoredBlock], complete: bool, report: &mut Report<'_>) -> Result<()> {
     let data_end = reader.superblock.inode_table;
     let (mut end, mut before_raw) = (reader.superblock.data_start, true);
-    for Piece { stored, .. } in pieces {
+    for StoredBlock { stored, .. } in pieces {
         if stored.start < end && before_raw {
             report.add(stored.structure, stored.start, format!("it overlaps the block that ends at byte {end}"));
         } else if stored.start < end {

@@ -9,7 +9,7 @@ use crate::tree::{Ino, Kind, ROOT, Tree};
 
 /// Numbers and orders of a tree's inodes.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct Numbering {
     /// Inode number by [`Ino`]; 0 for unreachable inodes.
     pub(crate) numbers: Vec<u32>,
     /// Number of inodes.
@@ -22,8 +22,8 @@ pub(crate) struct Layout {
     pub(crate) levels: Vec<Vec<(Ino, Ino)>>,
 }
 
-impl Layout {
-    pub(crate) fn of(tree: &Tree) -> Layout {
+impl Numbering {
+    pub(crate) fn of(tree: &Tree) -> Numbering {
         let mut numbers = vec![0u32; tree.len()];
         let mut count = 1;
         numbers[ROOT.0 as usize] = 1;
@@ -47,12 +47,12 @@ impl Layout {
             stack[first_subdir..].reverse();
         }
         if tree.hot().is_empty() {
-            return Layout { levels: levels(tree, dirs), numbers, count, plain };
+            return Numbering { levels: levels(tree, dirs), numbers, count, plain };
         }
         plain.retain(|ino| !tree.is_hot(*ino));
         plain.extend(tree.hot().iter().filter(|ino| !matches!(tree.inode(**ino).kind, Kind::Dir(_))));
         let (hot, others): (Vec<_>, Vec<_>) = dirs.into_iter().partition(|(dir, _)| tree.is_hot(*dir));
-        Layout { levels: [levels(tree, others), levels(tree, hot)].concat(), numbers, count, plain }
+        Numbering { levels: [levels(tree, others), levels(tree, hot)].concat(), numbers, count, plain }
     }
 
     pub(crate) fn number(&self, ino: Ino) -> u32 {
@@ -93,12 +93,15 @@ mod tests {
         }
         let linked = tree.lookup(b"a/f").unwrap();
         tree.link(tree.lookup(b"b").unwrap(), b"again", linked, Conflict::Refuse).unwrap();
-        let layout = Layout::of(&tree);
-        let number = |path: &str| layout.number(tree.lookup(path.as_bytes()).unwrap());
+        let numbering = Numbering::of(&tree);
+        let number = |path: &str| numbering.number(tree.lookup(path.as_bytes()).unwrap());
         let numbers: Vec<_> = ["", "a", "b", "c", "a/f", "a/x", "b/again"].map(number).to_vec();
-        assert_eq!((numbers, layout.count), (vec![1, 2, 3, 4, 5, 6, 5], 6));
-        let names = |level: &[(Ino, Ino)]| level.iter().map(|(dir, _)| layout.number(*dir)).collect::<Vec<_>>();
-        assert_eq!(layout.levels.iter().map(|level| names(level)).collect::<Vec<_>>(), [vec![6, 3], vec![2], vec![1]]);
-        assert_eq!(layout.plain.len(), 2);
+        assert_eq!((numbers, numbering.count), (vec![1, 2, 3, 4, 5, 6, 5], 6));
+        let names = |level: &[(Ino, Ino)]| level.iter().map(|(dir, _)| numbering.number(*dir)).collect::<Vec<_>>();
+        assert_eq!(
+            numbering.levels.iter().map(|level| names(level)).collect::<Vec<_>>(),
+            [vec![6, 3], vec![2], vec![1]]
+        );
+        assert_eq!(numbering.plain.len(), 2);
     }
 }

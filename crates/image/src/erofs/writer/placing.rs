@@ -1,4 +1,4 @@
-//! Layout of the metadata zone: a nid for every inode, blocks for the data that inodes point to.
+//! The place of everything in the metadata zone: a nid for every inode, blocks for the data that inodes point to.
 //!
 //! All directories come first, each with its own data and parents before children, so that a walk
 //! over names reads one dense area. All other inodes follow, those of one directory together and in
@@ -104,7 +104,7 @@ pub(super) const fn tail_max(block: usize) -> usize {
 /// Contents of a position in the zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
-    /// A directory's inode and the tail of its data, by the directory's number in [`Layout::dirs`].
+    /// A directory's inode and the tail of its data, by the directory's number in [`Placing::dirs`].
     Dir(u32),
     /// The directory's blocks.
     DirBlocks(u32),
@@ -132,7 +132,7 @@ pub(super) struct Dir {
 
 /// The whole zone.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct Placing {
     /// Contents by position, ascending: of the zone, or of the metabox.
     pub(super) items: Vec<(u64, What)>,
     /// With a metabox, the blocks that inodes in it refer to, which lie before it in the image.
@@ -163,16 +163,16 @@ impl Apart {
     }
 }
 
-impl Layout {
+impl Placing {
     /// Places all inodes of a zone whose start has the nid `first_nid`.
-    pub(super) fn of(inodes: &Inodes<'_>, first_nid: u64) -> Result<Layout> {
+    pub(super) fn of(inodes: &Inodes<'_>, first_nid: u64) -> Result<Placing> {
         let (tree, block) = (inodes.tree, inodes.options.block_size.into());
         let features = inodes.options.features;
         let apart = || Apart { items: Vec::new(), space: Space::empty(block) };
         let mut plan = Plan {
             inodes,
             entries: inodes.data.packed.as_ref().map_or(0, |packed| packed.size),
-            layout: Layout {
+            placing: Placing {
                 items: Vec::with_capacity(tree.len()),
                 apart: features.contains(Features::METABOX).then(apart),
                 dirs: Vec::new(),
@@ -191,23 +191,23 @@ impl Layout {
             plan.dirs(directories(tree).filter(|(ino, _)| tree.is_hot(*ino)))?;
             tree.hot().iter().filter(|ino| !is_dir(**ino)).try_for_each(|ino| plan.other(*ino))?;
             if with_packed {
-                plan.layout.place_packed(inodes)?;
+                plan.placing.place_packed(inodes)?;
             }
         }
         plan.dirs(directories(tree).filter(|(ino, _)| !tree.is_hot(*ino)))?;
-        for at in 0..plan.layout.dirs.len() {
-            for (_, ino) in tree.entries(plan.layout.dirs[at].ino) {
-                if plan.layout.nids[ino.0 as usize] == 0 {
+        for at in 0..plan.placing.dirs.len() {
+            for (_, ino) in tree.entries(plan.placing.dirs[at].ino) {
+                if plan.placing.nids[ino.0 as usize] == 0 {
                     plan.other(ino)?;
                 }
             }
         }
         if tree.hot().is_empty() && with_packed {
-            plan.layout.place_packed(inodes)?;
+            plan.placing.place_packed(inodes)?;
         }
-        let mut layout = plan.layout;
-        layout.items.sort_unstable_by_key(|(at, _)| *at);
-        Ok(layout)
+        let mut placing = plan.placing;
+        placing.items.sort_unstable_by_key(|(at, _)| *at);
+        Ok(placing)
     }
 
     /// Returns the length in bytes, whole blocks.
@@ -266,7 +266,7 @@ struct Plan<'p, 'a> {
     inodes: &'p Inodes<'a>,
     /// Offset in the packed inode for the next directory in it.
     entries: u64,
-    layout: Layout,
+    placing: Placing,
 }
 
 impl Plan<'_, '_> {
@@ -283,14 +283,14 @@ impl Plan<'_, '_> {
 
     fn dir(&mut self, ino: Ino, parent: Ino) -> Result<()> {
         let (listing, size) = self.inodes.measure_dir(ino);
-        let number = u32::try_from(self.layout.dirs.len()).expect("no more directories than inodes");
+        let number = u32::try_from(self.placing.dirs.len()).expect("no more directories than inodes");
         self.inode(ino, size, What::Dir(number))?;
         let blocks = self.blocks(size.blocks, What::DirBlocks(number));
         let packed = self.inodes.options.features.contains(Features::COMPRESSED_DIRS);
         let fragment = packed.then_some(self.entries);
         self.entries += listing.size;
         let has_tail = size.together > 0 && !packed;
-        self.layout.dirs.push(Dir { ino, parent, listing, blocks, has_tail, fragment });
+        self.placing.dirs.push(Dir { ino, parent, listing, blocks, has_tail, fragment });
         Ok(())
     }
 
@@ -298,7 +298,7 @@ impl Plan<'_, '_> {
         let size = self.inodes.measure(ino);
         self.inode(ino, size, What::Inode(ino))?;
         if let Some(at) = self.blocks(size.blocks, What::Target(ino)) {
-            self.layout.targets.insert(ino, at);
+            self.placing.targets.insert(ino, at);
         }
         Ok(())
     }
@@ -307,16 +307,16 @@ impl Plan<'_, '_> {
     fn shared_xattrs(&mut self) {
         let len = self.inodes.xattrs.shared().len() as u64;
         if len > 0 {
-            let at = self.layout.space.blocks(len);
-            self.layout.items.push((at, What::SharedXattrs));
-            self.layout.shared_xattrs = Some(at);
+            let at = self.placing.space.blocks(len);
+            self.placing.items.push((at, What::SharedXattrs));
+            self.placing.shared_xattrs = Some(at);
         }
     }
 
     fn inode(&mut self, ino: Ino, size: Size, what: What) -> Result<()> {
-        let at = self.layout.space.place(size.len, size.together);
-        self.layout.items.push((at, what));
-        self.layout.nids[ino.0 as usize] = nid(at)?;
+        let at = self.placing.space.place(size.len, size.together);
+        self.placing.items.push((at, what));
+        self.placing.nids[ino.0 as usize] = nid(at)?;
         Ok(())
     }
 
@@ -324,7 +324,7 @@ impl Plan<'_, '_> {
         if len == 0 {
             return None;
         }
-        let Layout { items, apart, space, .. } = &mut self.layout;
+        let Placing { items, apart, space, .. } = &mut self.placing;
         let (items, space) = match apart {
             Some(Apart { items, space }) => (items, space),
             None => (items, space),
