@@ -196,7 +196,7 @@ fn packfs_as_explains_and_installs() {
     assert_eq!(
         shown,
         "packfs build --output new.sqfs --format=squashfs --codec=gzip:9 --fragments=small --image-time=now --on-error=skip --force \
-         root --exclude=/etc --add 'mode / 0711'\n"
+         root --exclude=/etc '--add=mode / 0711'\n"
     );
     let list = succeed(dir, &["as", "--list", "mksquashfs"]);
     assert!(list.lines().all(|line| line.starts_with("mksquashfs -")), "{list}");

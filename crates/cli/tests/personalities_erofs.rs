@@ -52,6 +52,8 @@ fn images_have_the_contents_that_mkfs_erofs_gives_them() {
         "--uid-offset=100000 --gid-offset 7 --force-uid=1 --hard-dereference IMAGE root",
         "-zlz4hc -m4096:zstd,level=9 -E48bit,dot-omitted --zD=0 -T1700000000 IMAGE root",
         "-zzstd -C16384 -m16384 -Eall-fragments --zD -T1700000000 IMAGE root",
+        "-Ededupe IMAGE root",
+        "-b1024 -Ededupe,^inline_data IMAGE root",
         "--chunksize=16384 -x0 -Enosbcrc,force-chunk-indexes IMAGE root",
         "-zlz4 -C65536 -Efragments=16384,force-inode-compact -x5 --all-root -T1700000000 IMAGE root",
         "--tar=f -zlz4 -T1700000000 --mkfs-time IMAGE root.tar",

@@ -147,7 +147,13 @@ impl Display {
     fn end(&mut self, now: &Snapshot) {
         match self {
             Display::Live(bar) => bar.finish_and_clear(),
-            Display::Percentage(_) => self.show(now),
+            Display::Percentage(_) => {
+                self.show(now);
+                // Without any data there is no share.
+                if matches!(self, Display::Percentage(None)) && !matches!(now.phase, Phase::Scan) {
+                    let _ = writeln!(stdout(), "100");
+                }
+            }
             Display::Plain => {}
         }
     }

@@ -56,7 +56,7 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
             "-force-uid 4000000000 -force-gid root",
             "-force-uid nosuch",
         ],
-        &["-root-mode 0711", "-root-mode 0700", "-root-mode 4755"],
+        &["-root-mode 0711", "-root-mode 0700", "-root-mode 4755", "-root-mode u=rwx,go-w", "-default-mode a-x,u+rwx"],
         &["-root-uid 11", "-root-gid 12", "-root-uid root -root-gid 13"],
         &["-force-file-mode 0640", "-force-file-mode u+x,g-r", "-force-file-mode a=r", "-force-file-mode u=rwX,go=u-w"],
         &["-force-dir-mode 0700", "-force-dir-mode go-rx", "-force-dir-mode o=u"],
@@ -65,6 +65,10 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
             "-p /added~d~755~3~4",
             "-p /added~d~0711~root~root -p added/null~c~666~0~0~1~3",
             "-p etc/motd~m~640~9~9",
+            "-p etc/nosuch~m~640~9~9",
+            "-p etc~d~711~5~6 -p /dev/null~c~600~1~1~5~1",
+            "-p etc/motd~s~777~0~0~x -p usr~d~700~3~3",
+            "-p new/link~s~777~0~0~x -p new~d~700~3~3",
             "-p usr~m~u=rwx,go=~1~2",
             "-p /lnk~s~777~0~0~some/where",
             "-p /pipe~i~600~1~1~f",
@@ -103,6 +107,7 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
             "-action no-fragments@filesize(<1k)",
             "-action xattrs-add(user.act=1)@name(motd)",
             "-action exclude@!type(d)&&!type(f)",
+            "-action gid(78)@name(x)||name(text)&&type(f)||name(etc)",
         ],
         &[
             "-e usr/share",
@@ -143,7 +148,7 @@ pub(crate) static SQFSTAR: Grammar = Grammar {
         &["-force-file-mode 0640", "-force-dir-mode 0700", "-force-file-mode go-rwx"],
         &["-uid-gid-offset 1000"],
         &["-p /added~d~755~3~4", "-p /added~d~0711~root~root -p added/null~c~666~0~0~1~3", "-pf pseudo"],
-        &["-default-mode 0700", "-default-uid 5", "-default-gid 6"],
+        &["-default-mode 0700", "-default-mode g-w,o=", "-default-uid 5", "-default-gid 6"],
         &["-numeric-owner"],
         &["-no-xattrs", "-xattrs-exclude ^user.", "-xattrs-include ^user."],
         &["-quiet", "-info", "-no-progress", "-percentage"],
@@ -187,7 +192,8 @@ pub(crate) static GENSQUASHFS: Grammar = Grammar {
     options: &[
         &["-c gzip", "-c xz -X level=2", "-c zstd -X level=3", "-c lzo", "-c lz4 -X hc", "-clz4"],
         &["-b 4096", "-b 65536", "--block-size=1M"],
-        &["-B 1024", "-B 4096"],
+        // A loop device cannot serve the last blocks of an image padded to less than a page.
+        &["-B 4096"],
         &["-D t", "--pack-dir=t", "-F list", "--pack-file list"],
         &["-d mode=0700", "-d uid=5,gid=6", "--defaults=mtime=7", "-d mode=0750,uid=1,gid=2,mtime=3"],
         &["-u 5", "-g 6", "--all-root", "--set-uid=7 --set-gid=8"],
@@ -303,18 +309,23 @@ fn left_out(program: &str, line: &Line) -> bool {
     match program {
         // Of a list, version 1.2 reads no attributes from a file.
         "gensquashfs" => line.has("-A") && (line.has("-F") || line.has("--pack-file")),
-        // It leaves nothing out of archives, and does not shift owners of directories that they lack.
+        // It leaves nothing out of archives, neither files nor attributes, and does not shift owners of directories that
+        // they lack.
         "mkfs.erofs" => {
-            let of_sources = ["--exclude", "--uid-offset", "--gid-offset"].iter().any(|option| line.has(option));
+            let of_sources =
+                ["--exclude", "--uid-offset", "--gid-offset", "-x-1"].iter().any(|option| line.has(option));
             of_sources && line.operands.starts_with("--tar") || line.has("-m") && !line.has("-z")
         }
         // Neither actions nor depths reach the entries of pseudo definitions, which have the time of the run; a file keeps
         // no directories of its path.
         "mksquashfs" | "sqfstar" => {
             let others = ["-action", "-max-depth", "-mkfs-time", "-fstime", "-repro"];
-            pseudo && others.iter().any(|option| line.has(option))
+            // Sorted files that are not there end it if errors do, and are a warning here.
+            line.has("-sort") && line.has("-exit-on-error")
+                // Directories of its own lead to entries that are not there.
+                || line.has("-pd") && line.has("-pf")
+                || pseudo && others.iter().any(|option| line.has(option))
                 || line.has("-no-strip") && line.operands.contains("single")
-                || line.has("-root-mode") && line.has("-default-mode")
         }
         _ => false,
     }

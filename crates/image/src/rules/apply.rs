@@ -6,6 +6,7 @@ use super::select::Combinations;
 use super::{Matches, Rules, XattrChange};
 use crate::build::Rank;
 use crate::tree::{Ino, Kind, Recipe, Tree, XattrId};
+use crate::{Error, Result};
 
 /// Entries of a tree with the rules that they match.
 #[derive(Debug)]
@@ -31,8 +32,8 @@ impl Selected<'_> {
     }
 
     /// Changes the entries, and returns the ranks of the files that have a priority. The tree is that of
-    /// [`Rules::select`], with no inodes renumbered.
-    pub fn apply(&self, tree: &mut Tree) -> Vec<Rank> {
+    /// [`Rules::select`], with no inodes renumbered. Fails if a rule shifts an owner out of 32 bits.
+    pub fn apply(&self, tree: &mut Tree) -> Result<Vec<Rank>> {
         let (mut ranks, mut sets) = (Vec::new(), HashMap::new());
         for &(ino, combination) in &self.entries {
             let (mut priority, mut changes_xattrs) = (None, false);
@@ -41,8 +42,10 @@ impl Selected<'_> {
                 changes_xattrs |= !effects.xattrs.is_empty();
                 priority = effects.priority.or(priority);
                 let inode = tree.inode_mut(ino);
-                inode.uid = effects.uid.unwrap_or(inode.uid);
-                inode.gid = effects.gid.unwrap_or(inode.gid);
+                match effects.owner(inode.uid, inode.gid) {
+                    Ok(owner) => (inode.uid, inode.gid) = owner,
+                    Err(why) => return Err(Error::limit(tree.path_of(ino), why)),
+                }
                 inode.mtime = effects.mtime.unwrap_or(inode.mtime);
                 inode.handling |= effects.handling;
                 inode.recipe = inode.recipe.then(effects.recipe);
@@ -60,7 +63,7 @@ impl Selected<'_> {
                 ranks.push(Rank { ino, rank: -priority });
             }
         }
-        ranks
+        Ok(ranks)
     }
 
     /// Returns the set that rules make of another one.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub use self::apply::Selected;
 use self::test::{Subject, Test};
 use crate::build::Recipes;
-use crate::tree::{ExcludeXattrs, Handling, ModeChange, Recipe, Time};
+use crate::tree::{ExcludeXattrs, Handling, ModeChange, Recipe, Time, shifted};
 use crate::{Error, Result};
 
 /// Rules, in the order of their lines. Of two rules that set the same attribute of an entry the later one wins.
@@ -66,17 +66,43 @@ struct Effects {
     /// 0 leaves the codec or the cluster size as it is.
     recipe: Recipe,
     priority: Option<i32>,
-    uid: Option<u32>,
-    gid: Option<u32>,
+    uid: IdChange,
+    gid: IdChange,
     mode: Option<ModeChange>,
     mtime: Option<Time>,
     xattrs: Vec<XattrChange>,
 }
 
 impl Effects {
+    /// Returns the owner and group that these become.
+    fn owner(&self, uid: u32, gid: u32) -> std::result::Result<(u32, u32), String> {
+        Ok((self.uid.apply("owner", uid)?, self.gid.apply("group", gid)?))
+    }
+
     /// Returns true if the entry at `path` is left out. The root never is.
     fn excludes(&self, path: &[u8]) -> bool {
         self.exclude && !path.is_empty()
+    }
+}
+
+/// Change to an owner or a group.
+#[derive(Debug, Clone, Copy, Default)]
+enum IdChange {
+    #[default]
+    Keep,
+    Set(u32),
+    /// Added to the one that is there.
+    Shift(i64),
+}
+
+impl IdChange {
+    /// Returns the owner or group that `id` becomes; the message for one that is too large or too small.
+    fn apply(self, what: &str, id: u32) -> std::result::Result<u32, String> {
+        match self {
+            IdChange::Keep => Ok(id),
+            IdChange::Set(id) => Ok(id),
+            IdChange::Shift(offset) => shifted(what, id, offset),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use packfs_codec::{Choice, Codec};
 
 use super::test::{Expression, Magic, Test, What};
-use super::{Effects, XattrChange};
+use super::{Effects, IdChange, XattrChange};
 use crate::build::Recipes;
 use crate::source::{Exclude, xattr_value};
 use crate::tree::{ExcludeXattrs, Handling, components};
@@ -155,16 +155,24 @@ fn codec(text: &str) -> Result<Choice> {
     Ok(choice)
 }
 
+/// Parses an owner or group, or after a sign what is added to it.
+fn id(name: &str, text: &str) -> Result<IdChange> {
+    let wrong = || format!("{name}={text}: expected a number from 0 to 4294967294, perhaps after + or -");
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let id = number(digits).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX).ok_or_else(wrong)?;
+    Ok(match text.as_bytes()[0] {
+        b'+' => IdChange::Shift(id.into()),
+        b'-' => IdChange::Shift(-i64::from(id)),
+        _ => IdChange::Set(id),
+    })
+}
+
 fn effect(word: &str, made: &mut Effects, recipes: &mut Recipes) -> Result<()> {
     const KNOWN: &str = "exclude, stop, store, codec, cluster, no-fragment, no-dedup, priority, owner, group, mode, time, \
                          xattr, drop-xattr";
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let given = || value.ok_or_else(|| format!("{name}: its value is missing, as in {name}=..."));
-    let id = || {
-        let text = given()?;
-        let id = number(text).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX);
-        id.ok_or_else(|| format!("{name}={text}: expected a number from 0 to 4294967294"))
-    };
+    let id = || id(name, given()?);
     match name {
         "exclude" | "stop" | "store" | "no-fragment" | "no-dedup" if value.is_some() => {
             return Err(format!("{name} takes no value"));
@@ -178,8 +186,8 @@ fn effect(word: &str, made: &mut Effects, recipes: &mut Recipes) -> Result<()> {
             let number = given()?.parse().ok().filter(|number| *number > i32::MIN);
             made.priority = Some(number.ok_or("priority: expected a number from -2147483647 to 2147483647")?);
         }
-        "owner" => made.uid = Some(id()?),
-        "group" => made.gid = Some(id()?),
+        "owner" => made.uid = id()?,
+        "group" => made.gid = id()?,
         "mode" => made.mode = Some(given()?.parse().map_err(|error: crate::Error| error.to_string())?),
         "time" => made.mtime = Some(given()?.parse().map_err(|_| "time: expected seconds since 1970")?),
         "xattr" => {

@@ -34,7 +34,7 @@ fn tree() -> Tree {
 fn matched(tests: &str) -> Vec<String> {
     let mut tree = tree();
     let rules = rules(&format!("{tests} -> owner=77")).unwrap();
-    rules.select(&mut tree).unwrap().apply(&mut tree);
+    rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
     let mut paths = Vec::new();
     tree.walk(|ino, path| {
         if tree.inode(ino).uid == 77 {
@@ -81,7 +81,7 @@ fn later_rules_win_until_one_stops() {
     let text = "# for all\nall -> owner=1 mode=0600\nglob=usr/** -> owner=2 stop\n\n all -> group=3 mode=u+x\n";
     let (mut tree, rules) = (tree(), rules(text).unwrap());
     let selected = rules.select(&mut tree).unwrap();
-    selected.apply(&mut tree);
+    selected.apply(&mut tree).unwrap();
     let of = |path: &str| {
         let inode = tree.inode(tree.lookup(path.as_bytes()).unwrap());
         (inode.uid, inode.gid == 3, inode.mode)
@@ -96,9 +96,25 @@ fn later_rules_win_until_one_stops() {
 }
 
 #[test]
+fn owners_are_shifted() {
+    let (mut tree, rules) = (tree(), rules("glob=own* -> owner=+5 group=-100\nall -> owner=+1 owner=+0").unwrap());
+    rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
+    let own = tree.inode(tree.lookup(b"usr/own file").unwrap());
+    assert_eq!((own.uid, own.gid), (1005, 0), "the last effect of a rule counts, and all rules");
+    for (text, why) in [
+        ("glob=own* -> group=-101", "usr/own file: the group is outside 0 to 4294967294 with an offset of -101"),
+        ("glob=own* -> owner=+4294967294", "usr/own file: the owner is outside"),
+    ] {
+        let (mut tree, rules) = (self::tree(), self::rules(text).unwrap());
+        let told = rules.select(&mut tree).unwrap().apply(&mut tree).unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[test]
 fn entries_are_excluded_with_everything_below() {
     let (mut tree, rules) = (tree(), rules("glob=lib/ -> exclude\npath=/ -> exclude\nglob=*.o -> exclude").unwrap());
-    rules.select(&mut tree).unwrap().apply(&mut tree);
+    rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
     let left: Vec<&str> = ["usr", "usr/own file", "usr/lib", "usr/lib/b.o", "also", "empty"]
         .into_iter()
         .filter(|path| tree.lookup(path.as_bytes()).is_some())
@@ -115,7 +131,7 @@ fn attributes_ranks_and_handling_are_set() {
                 glob=*.so -> priority=7 store\npath=also -> no-fragment priority=-3\ntype=d -> priority=9";
     let (mut tree, rules) = (tree(), rules(text).unwrap());
     assert!(rules.need_data() && rules.handle_data() && !rules.is_empty());
-    let ranks = rules.select(&mut tree).unwrap().apply(&mut tree);
+    let ranks = rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
     let ino = tree.lookup(b"also").unwrap();
     assert_eq!(ranks.iter().map(|rank| (rank.ino, rank.rank)).collect::<Vec<_>>(), [(ino, 3)]);
     assert_eq!(tree.inode(ino).handling, Handling::STORE | Handling::NO_FRAGMENT);

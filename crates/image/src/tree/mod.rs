@@ -26,6 +26,7 @@ pub(crate) use build::path_of;
 pub use build::{Conflict, Meta};
 pub use entries::{DirEntries, Iter};
 pub use time::{NotATime, Time};
+pub(crate) use transform::shifted;
 pub use transform::{ModeChange, TimeChange, Transform};
 pub use view::TreeImage;
 pub use whiteout::Whiteouts;

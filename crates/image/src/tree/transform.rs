@@ -68,15 +68,6 @@ impl Transform {
 
     /// Returns the owner and group that `uid` and `gid` become.
     fn owner(&self, uid: u32, gid: u32) -> std::result::Result<(u32, u32), String> {
-        let shifted = |what, id: u32, offset: i64| {
-            // Whether the format holds an owner that nobody changes is decided by the limits of the format.
-            if offset == 0 {
-                return Ok(id);
-            }
-            let id =
-                i64::from(id).checked_add(offset).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX);
-            id.ok_or_else(|| format!("the {what} is outside 0 to 4294967294 with an offset of {offset}"))
-        };
         let uid = shifted("owner", self.uid.unwrap_or(uid), self.uid_offset)?;
         Ok((uid, shifted("group", self.gid.unwrap_or(gid), self.gid_offset)?))
     }
@@ -91,6 +82,16 @@ impl Transform {
         stat.has_xattrs &= !self.drop_xattrs;
         Ok(())
     }
+}
+
+/// Adds an offset to an owner or group, which messages name as `what`.
+pub(crate) fn shifted(what: &str, id: u32, offset: i64) -> std::result::Result<u32, String> {
+    // Whether the format holds an owner that nobody changes is decided by the limits of the format.
+    if offset == 0 {
+        return Ok(id);
+    }
+    let id = i64::from(id).checked_add(offset).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX);
+    id.ok_or_else(|| format!("the {what} is outside 0 to 4294967294 with an offset of {offset}"))
 }
 
 impl TimeChange {

@@ -19,6 +19,13 @@ pub(super) struct AroundArgs {
     #[arg(help_heading = "Contents", long, value_name = "MODE,OWNER[,T]", value_parser = implied)]
     implied_dirs: Option<(u16, u32, u32, Option<Time>)>,
 
+    /// Keep entries of the sources that a pack list or --add describes, too
+    ///
+    /// Without this option a later description replaces an earlier one. The kept entries are reported as left out; with
+    /// --on-error stop they are errors.
+    #[arg(help_heading = "Contents", long)]
+    pub(super) keep_existing: bool,
+
     /// Move times that the format cannot hold to the nearest one that it can
     ///
     /// SquashFS stores 1970 to 2106. Without this option such a time is an error.

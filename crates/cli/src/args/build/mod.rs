@@ -456,6 +456,7 @@ pub(crate) struct BuildPlan {
     pub(crate) exclude: Exclude,
     pub(crate) one_file_system: bool,
     pub(crate) no_mount_points: bool,
+    pub(crate) keep_existing: bool,
     pub(crate) clip_times: bool,
     /// Attributes of directories that no source describes.
     pub(crate) implied: Option<Meta>,
@@ -605,6 +606,7 @@ impl Build {
             output: self.output,
             one_file_system: self.one_file_system,
             no_mount_points: self.around.no_mount_points,
+            keep_existing: self.around.keep_existing,
             clip_times: self.around.clip_times,
             implied: self.around.implied(image_time.unwrap_or(0)),
             list: self.around.list,

@@ -219,7 +219,7 @@ pub(super) fn fill<'p>(
     if plan.clip_times && matches!(plan.target, AnyOptions::Squashfs(_)) {
         clip_times(&mut tree);
     }
-    let ranks = selected.apply(&mut tree);
+    let ranks = selected.apply(&mut tree)?;
     notes.matches = selected.matches().to_vec();
     if let Some((old, below)) = &plan.append {
         notes.reading = Some(old);
@@ -282,6 +282,7 @@ pub(super) fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::O
     dir::Options::default().set(|all| {
         (all.threads, all.on_error) = (plan.threads, plan.on_error);
         (all.one_file_system, all.no_mount_points) = (plan.one_file_system, plan.no_mount_points);
+        all.keep_existing = plan.keep_existing;
         (all.exclude, all.xattrs) = (plan.exclude.clone(), !plan.transform.drop_xattrs);
         all.progress = Some(Arc::clone(progress));
     })

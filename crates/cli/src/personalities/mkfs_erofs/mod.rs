@@ -28,6 +28,8 @@ use crate::output::failure::Manner;
 const VERSION: &str = "1.9.4";
 /// Cluster size without `-C`.
 const CLUSTER: &str = "4K";
+/// Block size without `-b`.
+const BLOCK: &str = "4K";
 
 /// A command line, read.
 #[derive(Debug, Default)]
@@ -159,6 +161,11 @@ impl Asked {
         if let (Some(size), true) = (&self.extended.fragment_cluster, compressed) {
             line.push(format!("--fragment-cluster={size}").into());
         }
+        if !compressed && self.extended.has("dedupe") {
+            // Without a compressor chunks are shared, which then are as long as a block.
+            self.extended.set("dedupe", false);
+            self.chunk_size = Some(self.block.clone().unwrap_or_else(|| BLOCK.into()));
+        }
         if let (Some(size), false) = (&self.chunk_size, compressed) {
             line.push(format!("--chunk-size={size}").into());
             self.extended.set("chunks", true);
@@ -171,6 +178,9 @@ impl Asked {
         if let Some((size, codec)) = &self.metabox {
             let codec = codec.as_ref().map_or(String::new(), |(codec, _)| format!(",{codec}"));
             line.push(format!("--metabox={size}{codec}").into());
+        }
+        if self.out.iter().any(|word| word == "--no-xattrs") {
+            self.labels.clear();
         }
         if self.tar {
             // Hard links and labels of archives stay; directories that it lacks have attributes of their own.
@@ -195,7 +205,9 @@ impl Asked {
         let wide = (self.extended.has("48bit") || self.extended.has("dot-omitted")).then_some((6, 15));
         let wide = wide.max(self.metabox.is_some().then_some((6, 17)));
         let prefixes = self.out.iter().any(|word| word == "--xattr-prefix");
-        let wide = wide.max(prefixes.then_some((6, 4)));
+        let fragments = self.extended.has("fragments") || self.extended.has("all-fragments");
+        let beside = if fragments && !self.codecs.is_empty() { (6, 17) } else { (6, 4) };
+        let wide = wide.max(prefixes.then_some(beside));
         let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));
         let Some((codec, kernel)) = self.codecs.first() else {
             let codec = (!fast).then(|| "--codec=none".to_owned());
@@ -294,6 +306,16 @@ mod tests {
                     .into(),
             ),
             (
+                "-Ededupe --chunksize=65536 IMG root",
+                "--codec=none --image-time=now --chunk-size=4K --features=^dedupe,chunks root".into(),
+            ),
+            (
+                "-b1024 -Efragments,dedupe IMG root",
+                "--codec=none --target-kernel=6.4 --image-time=now --chunk-size=1024 --features=^dedupe,chunks \
+                 --fs-block=1024 root"
+                    .into(),
+            ),
+            (
                 "-zlz4 -Efragments=65536,dot-omitted --zD=0 IMG root",
                 format!(
                     "--codec=lz4 --block-size=4K --target-kernel=6.15 --image-time=now --fragment-cluster=65536 \
@@ -303,6 +325,12 @@ mod tests {
             (
                 "-b1024 IMG root",
                 format!("--codec=none --target-kernel=6.4 --image-time=now {none} --fs-block=1024 root"),
+            ),
+            (
+                "-zlz4 -Eall-fragments --xattr-prefix=user.lo IMG root",
+                "--codec=lz4 --block-size=4K --target-kernel=6.17 --image-time=now \
+                 --features=all-fragments,^dedupe,^ztailpacking,^chunks --xattr-prefix user.lo root"
+                    .into(),
             ),
             ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --owner=0:5 root")),
         ] {

@@ -20,7 +20,7 @@ pub(super) fn rules(text: &str) -> Result<Vec<String>, String> {
     if !rest.takes("@") {
         return Err(format!("expected @ after {name}"));
     }
-    let tests = rest.either(false, 0)?;
+    let tests = rest.connected(false, 0)?;
     if !rest.0.is_empty() {
         return Err(format!("unexpected `{}` at the end", rest.0));
     }
@@ -140,24 +140,18 @@ impl Rest<'_> {
         rest.is_some()
     }
 
-    /// Reads alternatives, which `||` separates; reversed if `not`.
-    fn either(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
-        let mut all = self.both(not, depth)?;
-        while self.takes("||") {
-            let next = self.both(not, depth)?;
-            all = joined(all, next, not)?;
-        }
-        Ok(all)
-    }
-
-    /// Reads tests that `&&` connects.
-    fn both(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
+    /// Reads tests that `&&` and `||` connect, from left to right: neither binds more closely. Reversed if `not`.
+    fn connected(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
         let mut all = self.single(not, depth)?;
-        while self.takes("&&") {
+        loop {
+            let both = match () {
+                () if self.takes("&&") => true,
+                () if self.takes("||") => false,
+                () => return Ok(all),
+            };
             let next = self.single(not, depth)?;
-            all = joined(all, next, !not)?;
+            all = joined(all, next, both != not)?;
         }
-        Ok(all)
     }
 
     fn single(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
@@ -168,7 +162,7 @@ impl Rest<'_> {
             return self.single(!not, depth + 1);
         }
         if self.takes("(") {
-            let inside = self.either(not, depth + 1)?;
+            let inside = self.connected(not, depth + 1)?;
             return if self.takes(")") { Ok(inside) } else { Err("a parenthesis is not closed".into()) };
         }
         let (name, arguments) = self.call()?;
@@ -227,7 +221,9 @@ mod tests {
             ("guid(root,7)@type(d) && !name(e*)", &["type=d !glob=e* -> owner=0 group=7"]),
             ("chmod(u+x,g-r)@pathname(/a/*)", &["glob=/a/* -> mode=u+x,g-r"]),
             ("exclude@(name(x) || name(y)) && type(f)", &["glob=x type=f -> exclude", "glob=y type=f -> exclude"]),
-            ("exclude@!(name(x)||name(y)&&type(f))", &["!glob=x !glob=y -> exclude", "!glob=x !type=f -> exclude"]),
+            ("exclude@!(name(x)||name(y)&&type(f))", &["!glob=x !glob=y -> exclude", "!type=f -> exclude"]),
+            ("exclude@name(x)||name(y)&&type(f)", &["glob=x type=f -> exclude", "glob=y type=f -> exclude"]),
+            ("exclude@name(x)||(name(y)&&type(f))", &["glob=x -> exclude", "glob=y type=f -> exclude"]),
             ("uncompressed@filesize(>1k)||filesize(<10)", &["size=1025.. -> store", "size=..9 -> store"]),
             ("no-fragments@subpathname(d/e)", &["glob=/d/e -> no-fragment", "glob=/d/e/** -> no-fragment"]),
             ("exclude@!subpathname(d)", &["!glob=/d !glob=/d/** -> exclude"]),

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use packfs_image::name::display;
 use packfs_image::source::open::whole_image;
+use packfs_image::tree::ModeChange;
 
 use self::codec::Compressor;
 use self::exclude::{Excluded, Patterns, Source};
@@ -56,6 +57,9 @@ struct Asked {
     replaces: bool,
     /// Attributes of directories that an archive lacks.
     implied: Implied,
+    root_mode: Option<String>,
+    /// Added to all owners and groups, after everything else.
+    offset: Option<u32>,
     /// The same for pseudo definitions, as the value of `--implied-dirs`.
     pseudo_dir: Option<String>,
     /// Directory for what the old image has.
@@ -67,16 +71,17 @@ struct Asked {
     repeatable: bool,
     owner: (Option<u32>, Option<u32>),
     modes: Vec<String>,
+    /// True if all directories get a mode, the root too.
+    dirs_forced: bool,
     /// Rules of actions.
     actions: Vec<String>,
-    lists: Vec<OsString>,
     print: Option<&'static str>,
 }
 
 /// Attributes of directories that an archive lacks, where they are not the usual ones.
 #[derive(Debug, Default)]
 struct Implied {
-    mode: Option<u32>,
+    mode: Option<u16>,
     uid: Option<u32>,
     gid: Option<u32>,
 }
@@ -159,12 +164,29 @@ impl Asked {
             }
             "-inode-time" => self.add("--time", &time(name, &text()?)?.to_string()),
             "-root-time" => self.add("--add", &format!("time / {}", time(name, &text()?)?)),
-            "-default-mode" => match u32::from_str_radix(&text()?, 8) {
-                Ok(mode) if mode <= 0o7777 => self.implied.mode = Some(mode),
-                _ => return Err(format!("{name} {}: packfs takes an octal mode", text()?)),
-            },
-            "-default-uid" => self.implied.uid = Some(value::user(&text()?)?),
-            "-default-gid" => self.implied.gid = Some(value::group(&text()?)?),
+            // The defaults are for the root, too.
+            "-default-mode" => {
+                self.implied.mode = Some(mode(name, &text()?)?.apply(0o755, true));
+                self.root_mode = Some(text()?);
+            }
+            "-default-uid" => {
+                let user = value::user(&text()?)?;
+                self.implied.uid = Some(user);
+                self.add("--add", &format!("owner / {user} *"));
+            }
+            "-default-gid" => {
+                let group = value::group(&text()?)?;
+                self.implied.gid = Some(group);
+                self.add("--add", &format!("owner / * {group}"));
+            }
+            "-root-mode" => {
+                mode(name, &text()?)?;
+                self.root_mode = Some(text()?);
+            }
+            "-uid-gid-offset" => {
+                let offset = text()?.parse().map_err(|_| format!("{name} {}: expected a number", value.display()))?;
+                self.offset = Some(offset);
+            }
             "-xattrs-add" => {
                 // Others have no attributes of users.
                 let test = if text()?.starts_with("user.") { "type=file,dir" } else { "all" };
@@ -182,11 +204,16 @@ impl Asked {
             "-force-uid" => self.owner.0 = Some(value::user(&text()?)?),
             "-force-gid" => self.owner.1 = Some(value::group(&text()?)?),
             "-force-file-mode" => self.modes.push(of_each(&text()?, 'F')),
-            "-force-dir-mode" => self.modes.push(of_each(&text()?, 'D')),
+            "-force-dir-mode" => {
+                self.dirs_forced = true;
+                self.modes.push(of_each(&text()?, 'D'));
+            }
             "-p" => self.out.extend(["--add".into(), pseudo::definition(&text()?)?.into()]),
             "-pd" => self.pseudo_dir = Some(pseudo::directory(&text()?).map_err(|why| format!("{name}: {why}"))?),
-            "-pf" if value == "-" => self.lists.push("@/dev/stdin".into()),
-            "-pf" => self.lists.push([b"@", value.as_bytes()].concat().into_string()),
+            "-pf" => {
+                let lines = pseudo::file(&if value == "-" { "/dev/stdin".into() } else { text()? })?;
+                self.out.extend(lines.into_iter().flat_map(|line| ["--add".into(), line.into()]));
+            }
             "-ef" => self.excluded.read(Path::new(&value))?,
             "-action" | "-log-action" | "-true-action" | "-false-action" => {
                 let rules =
@@ -260,22 +287,28 @@ impl Asked {
             true => self.names_of(Path::new(image))?,
             false => Vec::new(),
         };
+        if self.out.iter().any(|word| word == "--add") {
+            // A definition of what a source has is ignored.
+            line.push("--keep-existing".into());
+        }
         let (words, dirs) = self.sources(sources, taken)?;
         let bare = if appended.is_some() { None } else { self.bare_root(&dirs) };
         line.extend(self.implied_dirs());
         line.extend(words);
         line.extend(bare.into_iter().flatten());
-        line.append(&mut self.lists);
         line.extend(self.excluded.words(&dirs)?);
         let no_xattrs = self.out.iter().any(|word| word == "--no-xattrs");
-        let shifted = self.out.iter().any(|word| word.as_bytes().starts_with(b"--uid-offset"));
+        if let Some(mode) = self.root_mode.take().filter(|_| !self.dirs_forced) {
+            match mode.bytes().all(|digit| digit.is_ascii_digit()) {
+                true => self.add("--add", &format!("mode / {mode}")),
+                false => self.actions.insert(0, format!("path=/ -> mode={mode}")),
+            }
+        }
         line.append(&mut self.out);
         if self.actions.is_empty() {
             line.extend(self.for_all());
-        } else if shifted {
-            return Err("-uid-gid-offset: packfs shifts owners before actions, not after them".into());
         } else {
-            let last = self.last_action(no_xattrs);
+            let last = self.last_actions(no_xattrs);
             let rules = self.actions.iter().chain(&last);
             line.extend(rules.map(|rule| format!("--rule={rule}").into()));
         }
@@ -289,8 +322,7 @@ impl Asked {
             return None;
         }
         let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-        let (uid, gid) = (self.implied.uid.unwrap_or(uid), self.implied.gid.unwrap_or(gid));
-        let mode = self.implied.mode.unwrap_or(if self.no_strip { 0o755 } else { 0o777 });
+        let mode = if self.no_strip { 0o755 } else { 0o777 };
         // With the time of the run no two images are the same.
         let time = now().filter(|_| !self.newest).map(|now| format!("time / {now}"));
         let lines = [Some(format!("dir / {mode:04o} {uid} {gid}")), time];
@@ -317,11 +349,12 @@ impl Asked {
         let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
         let owner = (self.owner != (None, None)).then(|| format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)));
         let mode = (!self.modes.is_empty()).then(|| format!("--mode={}", self.modes.join(",")));
-        owner.into_iter().chain(mode).map(Into::into).collect()
+        let offsets = self.offset.map(|by| [format!("--uid-offset={by}"), format!("--gid-offset={by}")]);
+        owner.into_iter().chain(mode).chain(offsets.into_iter().flatten()).map(Into::into).collect()
     }
 
-    /// Returns the rule that does the same after all actions.
-    fn last_action(&self, no_xattrs: bool) -> Option<String> {
+    /// Returns the rules that do the same after all actions.
+    fn last_actions(&self, no_xattrs: bool) -> Vec<String> {
         let effects = [
             self.owner.0.map(|id| format!("owner={id}")),
             self.owner.1.map(|id| format!("group={id}")),
@@ -329,7 +362,9 @@ impl Asked {
             no_xattrs.then(|| "drop-xattr=*".to_owned()),
         ];
         let effects: Vec<String> = effects.into_iter().flatten().collect();
-        (!effects.is_empty()).then(|| format!("all -> {}", effects.join(" ")))
+        let all = (!effects.is_empty()).then(|| format!("all -> {}", effects.join(" ")));
+        let shifted = self.offset.map(|by| format!("all -> owner=+{by} group=+{by}"));
+        all.into_iter().chain(shifted).collect()
     }
 
     /// Returns the options that append to an image, if there is one and it is not to be replaced.
@@ -423,6 +458,11 @@ impl Asked {
 /// Reads a time, as `date` does if nothing else is written.
 fn time(option: &str, text: &str) -> Result<i64, String> {
     date::seconds(text).map_err(|why| format!("{option} {text}: {why}"))
+}
+
+/// Reads a mode, octal or symbolic.
+fn mode(option: &str, text: &str) -> Result<ModeChange, String> {
+    text.parse().map_err(|_| format!("{option} {text}: expected a mode as chmod takes it"))
 }
 
 /// Returns the time of the run; SOURCE_DATE_EPOCH limits it as all times.

@@ -1,4 +1,4 @@
-//! `-p` and `-pd`: pseudo definitions, as lines of a pack list. Owners may be names there.
+//! `-p`, `-pf` and `-pd`: pseudo definitions, as lines of a pack list. Owners may be names there.
 
 use crate::args::value;
 use crate::personalities::date;
@@ -22,6 +22,24 @@ pub(super) fn definition(text: &str) -> Result<String, String> {
         .iter()
         .fold(rest, |rest, field| rest.trim_ascii_start().strip_prefix(field).unwrap_or(rest));
     Ok(format!("{path} {}{tail}", words.join(" ")))
+}
+
+/// Returns the definitions of a file, in which a backslash at the end of a line continues it.
+pub(super) fn file(name: &str) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(name).map_err(|error| format!("-pf {name}: cannot read: {error}"))?;
+    let (mut made, mut begun) = (Vec::new(), String::new());
+    for (number, line) in (1u32..).zip(text.lines()) {
+        let line = begun.clone() + line.trim_ascii_start();
+        if let Some(more) = line.strip_suffix('\\') {
+            begun = more.to_owned();
+            continue;
+        }
+        begun.clear();
+        if !line.is_empty() && !line.starts_with('#') {
+            made.push(definition(&line).map_err(|why| format!("-pf {name}:{number}: {why}"))?);
+        }
+    }
+    Ok(made)
 }
 
 /// Splits a definition behind its path, which may be in quotes.
@@ -69,6 +87,13 @@ mod tests {
             assert_eq!(definition(text).as_deref(), Ok(made), "{text}");
         }
         assert!(definition("/a d 755 nosuch 0").unwrap_err().contains("no user `nosuch`"));
+        let list = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(list.path(), "# all\n\n  /a d 755 root 5\n/b s 777 0 0 \\\n  c\n/c d 755 nosuch 0").unwrap();
+        let told = file(list.path().to_str().unwrap()).unwrap_err();
+        assert!(told.contains(":6: ") && told.contains("nosuch"), "{told}");
+        std::fs::write(list.path(), "# all\n\n  /a d 755 root 5\n/b s 777 0 0 \\\n  c\n").unwrap();
+        assert_eq!(file(list.path().to_str().unwrap()).unwrap(), ["/a d 755 0 5", "/b s 777 0 0 c"]);
+        assert!(file("nosuch").unwrap_err().contains("-pf nosuch: cannot read"));
         assert_eq!(directory("D 7 711 root 5").as_deref(), Ok("0711,0:5,7"));
         for wrong in ["", "d 755 0", "d u=rwx 0 0", "d 755 nosuch 0"] {
             assert!(directory(wrong).is_err(), "{wrong}");

@@ -68,6 +68,34 @@ fn command_lines_of_callers_become_builds() {
 }
 
 #[test]
+fn attributes_of_the_root_are_those_of_mksquashfs() {
+    for (text, expected) in [
+        ("-root-mode 0711", "src --add=mode / 0711"),
+        ("-root-mode u=rwx,go-w", "src --rule=path=/ -> mode=u=rwx,go-w"),
+        // A mode of all directories is that of the root, too.
+        ("-root-mode 0711 -force-dir-mode 0700", "src --mode=D0700"),
+        // Defaults count for the root; the last option wins.
+        ("-root-mode 0711 -default-mode go= -default-uid 5", "src --add=owner / 5 * --rule=path=/ -> mode=go="),
+        ("-all-root -uid-gid-offset 7", "src --owner=0:0 --uid-offset=7 --gid-offset=7"),
+        // Owners are shifted after everything else.
+        (
+            "-uid-gid-offset 7 -action uid(3)@true -force-gid 4",
+            "src --rule=all -> owner=3 --rule=all -> group=4 --rule=all -> owner=+7 group=+7",
+        ),
+    ] {
+        let got = translated(&format!("src new.sqfs {text}")).unwrap();
+        let expected = expected.strip_prefix("src ").unwrap();
+        assert!(got.ends_with(&format!("--force src {expected}")), "{text}: {got}");
+    }
+    let got = translated("-tar - new.sqfs -default-mode g-rx,o=").unwrap();
+    assert!(got.contains("--implied-dirs=0700,"), "{got}");
+    for wrong in ["-root-mode x", "-default-mode 9", "-uid-gid-offset -1", "-uid-gid-offset 4294967296"] {
+        let told = translated(&format!("src new.sqfs {wrong}")).unwrap_err();
+        assert!(told.contains(wrong), "{told}");
+    }
+}
+
+#[test]
 fn several_sources_lie_under_their_names() {
     let got = translated("src src/main.rs new.sqfs -force-file-mode u=rw,go=r").unwrap();
     assert!(got.contains("--add tree \"/src\" src file:src/main.rs --mode=Fu=rw,Fgo=r"), "{got}");
@@ -106,6 +134,7 @@ fn every_option_of_the_table_is_understood() {
             _ => args.push(match option.names[0] {
                 "-ef" => "Cargo.toml".into(),
                 "-pd" => "d 755 0 0".into(),
+                "-pf" => "/dev/null".into(),
                 action if action.ends_with("-action") => "exclude@true".into(),
                 file if file.ends_with("-action-file") => "/dev/null".into(),
                 "-xattrs-exclude" | "-xattrs-include" => "^user.".into(),

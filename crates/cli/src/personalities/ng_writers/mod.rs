@@ -138,7 +138,9 @@ impl Asked {
                 if dir.as_ref().is_some_and(|dir| !same(dir)) {
                     return Err("-D with -F: paths in a list are relative to its directory; move the list there".into());
                 }
-                Ok((OsString::from_vec([b"@", list.as_os_str().as_bytes()].concat()), Vec::new()))
+                // Entries of lists have the time of the image.
+                let time = self.defaults.as_ref().map(|defaults| format!("--image-time={}", defaults.time).into());
+                Ok((OsString::from_vec([b"@", list.as_os_str().as_bytes()].concat()), time.into_iter().collect()))
             }
             (None, Some(dir)) => {
                 let time = format!("--time={}", self.defaults.as_ref().map_or(0, |defaults| defaults.time));
@@ -271,6 +273,10 @@ mod tests {
         }
         for (args, made) in [
             ("-F list IMG", "--codec=xz --fragments=tails --no-export @list"),
+            (
+                "-F list -d mtime=7 IMG",
+                "--codec=xz --fragments=tails --no-export --implied-dirs=0755,0:0,7 --image-time=7 @list",
+            ),
             ("-D root -k -x -u5 -e IMG", "--codec=xz --fragments=tails --owner=5: root"),
             (
                 "--pack-dir root --all-root -c lz4 -X hc IMG",

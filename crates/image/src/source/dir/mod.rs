@@ -59,6 +59,9 @@ pub struct Options {
     pub xattrs: bool,
     /// Action for entries that cannot be read.
     pub on_error: OnError,
+    /// True if lines of a [`PackList`](super::PackList) do not replace entries that the tree has already: those stay, as
+    /// after an error that is skipped.
+    pub keep_existing: bool,
     /// Device and inode numbers of files to leave out. [`Dir`] and [`PackList`](super::PackList)
     /// add those of the image being written, and of the one it replaces.
     pub leave_out: Vec<(u64, u64)>,
@@ -85,6 +88,7 @@ impl Default for Options {
             exclude: Exclude::default(),
             xattrs: true,
             on_error: OnError::Stop,
+            keep_existing: false,
             leave_out: Vec::new(),
             progress: None,
             parts: None,

@@ -1,6 +1,6 @@
 //! Applies the lines of a pack list to the tree, in their order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::inline::Inline;
 use super::{Attrs, Described, File, Item, Node, host_path};
 use crate::source::dir::{self, Options, Single, Singles};
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Time, XattrId, components, path_of};
-use crate::{Error, Result, Tree};
+use crate::{Error, OnError, Result, Tree};
 
 /// A list being applied.
 pub(super) struct Apply<'a> {
@@ -24,6 +24,8 @@ pub(super) struct Apply<'a> {
     described: Described,
     /// Created at the end, when all targets exist.
     links: Links,
+    /// Directories that lines led to, which later lines may describe even if existing entries are kept.
+    led_to: HashSet<Vec<u8>>,
     left_out: Vec<Error>,
 }
 
@@ -57,6 +59,7 @@ impl<'a> Apply<'a> {
             hosted: HashMap::new(),
             described: Described::new(),
             links: BTreeMap::new(),
+            led_to: HashSet::new(),
             left_out: Vec::new(),
         })
     }
@@ -67,12 +70,21 @@ impl<'a> Apply<'a> {
             Item::Node { path, attrs, node } => self.node(&path, &attrs, node, line),
             Item::Link { path, target } => {
                 let path = self.describe(&path, line)?;
-                self.links.insert(path, (target, line));
+                if !self.keeps(&path)? {
+                    self.links.insert(path, (target, line));
+                }
                 Ok(())
             }
             Item::HostLink { path, target, links } => self.host_link(&path, &target, links, line),
             Item::Modify { path, attrs } => {
-                let ino = self.existing(&path)?;
+                let ino = match self.existing(&path) {
+                    Ok(ino) => ino,
+                    Err(error) if self.options.on_error == OnError::Skip && self.has_parent(&path) => {
+                        self.left_out.push(error);
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                };
                 let meta = attrs.over(self.tree.meta(ino));
                 self.tree.set_meta(ino, meta);
                 Ok(())
@@ -135,6 +147,13 @@ impl<'a> Apply<'a> {
         found.ok_or_else(|| Error::limit(path_of(path), "there is no such file to change at this point"))
     }
 
+    /// Returns true if the directory is there in which an entry would be.
+    fn has_parent(&self, path: &[u8]) -> bool {
+        let path = normal(path);
+        let parent = path.iter().rposition(|byte| *byte == b'/').map_or(&[][..], |end| &path[..end]);
+        self.tree.lookup(parent).is_some()
+    }
+
     /// Returns the directory at `path`, creating it if needed.
     fn directory(&mut self, path: &[u8]) -> Result<Ino> {
         let implicit = self.implicit();
@@ -159,8 +178,33 @@ impl<'a> Apply<'a> {
         }
     }
 
+    /// Returns true if the entry at `path`, which earlier sources have, is to stay as it is.
+    fn keeps(&mut self, path: &[u8]) -> Result<bool> {
+        if !self.options.keep_existing {
+            return Ok(false);
+        }
+        let parents = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+        for parent in parents {
+            if self.tree.lookup(parent).is_none() {
+                self.led_to.insert(parent.to_vec());
+            }
+        }
+        if path.is_empty() || self.led_to.contains(path) || self.tree.lookup(path).is_none() {
+            return Ok(false);
+        }
+        let error = Error::limit(path_of(path), "an earlier source has this entry, which is kept");
+        match self.options.on_error {
+            OnError::Stop => return Err(error),
+            OnError::Skip => self.left_out.push(error),
+        }
+        Ok(true)
+    }
+
     fn node(&mut self, path: &[u8], attrs: &Attrs, node: Node, line: u32) -> Result<()> {
         let path = self.describe(path, line)?;
+        if self.keeps(&path)? {
+            return Ok(());
+        }
         let mut base = self.implicit();
         let kind = match node {
             Node::Dir => Kind::empty_dir(),
@@ -186,6 +230,9 @@ impl<'a> Apply<'a> {
 
     fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::Links, line: u32) -> Result<()> {
         let path = self.describe(path, line)?;
+        if self.keeps(&path)? {
+            return Ok(());
+        }
         let Single { meta, kind, id, .. } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
         // A later line may have replaced all names so far.
         if let Some(first) = self.hosted.get(&id).copied().filter(|first| !self.tree.is_gone(*first)) {

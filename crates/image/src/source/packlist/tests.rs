@@ -8,6 +8,7 @@ use std::process::Command;
 use proptest::prelude::*;
 
 use super::*;
+use crate::OnError;
 use crate::testing::{Snapshot, differences, skipped, snapshot_tree};
 use crate::tree::Kind;
 
@@ -235,6 +236,38 @@ fn directories_are_included_whole_or_in_part() {
     let mut kept = snapshot_tree(&kept).unwrap();
     kept.remove("");
     assert_eq!(differences(&kept, &disk), Vec::<String>::new());
+}
+
+#[test]
+fn existing_entries_are_kept_if_asked() {
+    let (dir, below) = (place(), "dir /a 0700 1 1\ncontent /a/f 0600 2 2 \"x\"\n");
+    let list = "dir / 0711 7 7\ndir /a 0755 9 9\ncontent /a/f 0644 9 9 \"long\"\nslink /a/l 0777 9 9 f\n\
+                mode /gone 0600\npipe /new/p 0600 3 3\ndir /new 0750 4 4\nlink /a/f2 0 0 0 /a/f\n";
+    fs::write(dir.path().join("list"), list).unwrap();
+    for on_error in [OnError::Skip, OnError::Stop] {
+        let mut tree = scan(dir.path(), below).unwrap();
+        fs::write(dir.path().join("list"), list).unwrap();
+        let options = Options { keep_existing: true, on_error, ..Options::default() };
+        let mut source = PackList::new(dir.path().join("list"), options, Time { secs: 77, nanos: 0 });
+        let result = source.scan(&mut tree, &mut NoStore);
+        if on_error == OnError::Stop {
+            let told = result.unwrap_err().to_string();
+            assert!(told.ends_with("/list:2: a: an earlier source has this entry, which is kept"), "{told}");
+            continue;
+        }
+        let expected = [
+            "d0711 7:7 77 /",
+            "d0700 1:1 77 /a",
+            "-0600 2:2 77 /a/f 1 bytes",
+            "-0600 2:2 77 /a/f2 1 bytes = /a/f",
+            "l0777 9:9 77 /a/l -> f",
+            "d0750 4:4 77 /new",
+            "p0600 3:3 77 /new/p",
+        ];
+        assert_eq!(show(&tree), expected);
+        let left: Vec<String> = source.left_out().iter().map(ToString::to_string).collect();
+        assert_eq!(left.len(), 3, "{left:?}");
+    }
 }
 
 #[test]
