@@ -18,6 +18,7 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
         "t single IMAGE",
         "single IMAGE",
         "./t/usr u/new t/etc IMAGE",
+        "u/new/two t/usr/bin u/etc/hostname IMAGE",
     ],
     options: &[
         &[
@@ -316,8 +317,7 @@ fn left_out(program: &str, line: &Line) -> bool {
                 ["--exclude", "--uid-offset", "--gid-offset", "-x-1"].iter().any(|option| line.has(option));
             of_sources && line.operands.starts_with("--tar") || line.has("-m") && !line.has("-z")
         }
-        // Neither actions nor depths reach the entries of pseudo definitions, which have the time of the run; a file keeps
-        // no directories of its path.
+        // Neither actions nor depths reach the entries of pseudo definitions, which have the time of the run.
         "mksquashfs" | "sqfstar" => {
             let others = ["-action", "-max-depth", "-mkfs-time", "-fstime", "-repro"];
             // Sorted files that are not there end it if errors do, and are a warning here.
@@ -325,7 +325,6 @@ fn left_out(program: &str, line: &Line) -> bool {
                 // Directories of its own lead to entries that are not there.
                 || line.has("-pd") && line.has("-pf")
                 || pseudo && others.iter().any(|option| line.has(option))
-                || line.has("-no-strip") && line.operands.contains("single")
         }
         _ => false,
     }

@@ -9,9 +9,11 @@ pub(super) mod exclude;
 mod pseudo;
 mod table;
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
 
 use packfs_image::name::display;
 use packfs_image::source::open::whole_image;
@@ -184,7 +186,8 @@ impl Asked {
                 self.root_mode = Some(text()?);
             }
             "-uid-gid-offset" => {
-                let offset = text()?.parse().map_err(|_| format!("{name} {}: expected a number", value.display()))?;
+                let number = text()?;
+                let offset = number.parse().map_err(|_| format!("{name} {number}: expected a number"))?;
                 self.offset = Some(offset);
             }
             "-xattrs-add" => {
@@ -401,7 +404,7 @@ impl Asked {
     /// Returns the sources as packfs takes them (the contents of one directory, or each directory and file under its name)
     /// and the directories among them.
     fn sources(&self, sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<(Vec<OsString>, Vec<Source>), String> {
-        let (mut words, mut dirs) = (Vec::new(), Vec::new());
+        let (mut words, mut dirs, mut led) = (Vec::new(), Vec::new(), HashSet::new());
         if self.tar {
             return match sources {
                 [one] => Ok((vec![safe(one)], dirs)),
@@ -426,6 +429,9 @@ impl Asked {
                 continue;
             }
             let own = self.name(path)?;
+            if self.no_strip {
+                words.extend(parents(path, &mut led)?);
+            }
             // As mksquashfs names what has the name of another.
             let others = (1u32..).map(|n| [&own[..], format!("_{n}").as_bytes()].concat());
             let name = [own.clone()].into_iter().chain(others).find(|name| !names.contains(name)).unwrap_or_default();
@@ -434,8 +440,9 @@ impl Asked {
                     words.extend(["--add".into(), tree_line(&name, source)]);
                     dirs.push(Source { dir: path.to_owned(), place: OsString::from_vec(name.clone()).into() });
                 }
-                false if self.no_strip => return Err("-no-strip: for directories only".into()),
-                false if name == own => words.push([b"file:", source.as_bytes()].concat().into_string()),
+                false if name == own && !self.no_strip => {
+                    words.push([b"file:", source.as_bytes()].concat().into_string())
+                }
                 false => words.extend(["--add".into(), file_line(&name, source)]),
             }
             names.push(name);
@@ -479,6 +486,29 @@ impl IntoString for Vec<u8> {
     fn into_string(self) -> OsString {
         OsString::from_vec(self)
     }
+}
+
+/// Returns lines that add the directories on the way to a source, each once, with their attributes.
+fn parents(source: &Path, known: &mut HashSet<PathBuf>) -> Result<Vec<OsString>, String> {
+    let mut parents: Vec<&Path> = source.ancestors().skip(1).filter(|dir| dir.file_name().is_some()).collect();
+    parents.reverse();
+    let mut words = Vec::new();
+    let plain = |dir: &Path| dir.components().filter(|part| *part != Component::CurDir).collect();
+    for dir in parents.into_iter().filter(|dir| known.insert(plain(dir))) {
+        let found = dir.metadata().map_err(|error| format!("{}: cannot open: {error}", display(dir)))?;
+        let name = quoted(dir.as_os_str().as_bytes());
+        let line = |before: &str, after: String| {
+            [format!("{before} \"").as_bytes(), &name, format!("\" {after}").as_bytes()].concat().into_string()
+        };
+        let attributes = format!("{:04o} {} {}", found.mode() & 0o7777, found.uid(), found.gid());
+        words.extend([
+            "--add".into(),
+            line("dir", attributes),
+            "--add".into(),
+            line("time", found.mtime().to_string()),
+        ]);
+    }
+    Ok(words)
 }
 
 /// Returns the line of a pack list that adds a directory under a name.
