@@ -221,6 +221,7 @@ fn an_unfinished_set_says_so_first_and_how_to_continue() {
         file.set_len(file.metadata().unwrap().len().saturating_sub(100_000).max(4096)).unwrap();
     }
     let text = about(&["a b", "b"]);
+    assert!(text.contains("\nparity       none, every part is needed\n"), "{text}");
     let mut lines = text.lines();
     assert!(lines.next().unwrap().starts_with("unfinished   no part has the end of the dump"), "{text}");
     let command = "packfs split INPUT -o 'a b' -o b --codec zstd:1 --chunk 64K --resume";

@@ -263,7 +263,10 @@ impl About {
             }
             None => writeln!(out, "stored       {}, so far", units::exact(self.stored_bytes))?,
         }
-        writeln!(out, "parity       any {} of {} parts may be lost", self.parity, self.parts.len())?;
+        match self.parity {
+            0 => writeln!(out, "parity       none, every part is needed")?,
+            parity => writeln!(out, "parity       any {parity} of {} parts may be lost", self.parts.len())?,
+        }
         for part in &self.parts {
             let number = part.number.map_or("part ?".to_owned(), |number| format!("part {number}"));
             let len = part.len.map_or("of unknown length".to_owned(), units::bytes);
