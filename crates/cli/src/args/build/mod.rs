@@ -167,7 +167,7 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "GLOB")]
     exclude_xattr: Vec<String>,
 
-    /// Convert the whiteouts of OCI layers, which mark deleted files (.wh.NAME)
+    /// Convert whiteouts of OCI layers, which mark deleted files (.wh.NAME)
     ///
     /// With `overlay`, `.wh.NAME` becomes a character device NAME with numbers 0 and 0, and `.wh..wh..opq` the
     /// attribute trusted.overlay.opaque of its directory.
