@@ -93,6 +93,12 @@ impl DerefMut for Buffer {
     }
 }
 
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
         let pages = std::mem::take(&mut self.pages);

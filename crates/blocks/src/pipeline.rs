@@ -4,7 +4,7 @@
 //! which it needs the results, and waits for the oldest. The order, and so every output byte, is
 //! decided on one thread whatever the number of workers. Without workers a job runs immediately on
 //! the caller. The conductor bounds the work in flight (see [`Window`]); the pool itself only
-//! queues.
+//! queues. Jobs that end work, such as writing a result, go ahead of those that begin some.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,8 +21,16 @@ type Job<'env, S> = Box<dyn FnOnce(&mut S) + Send + 'env>;
 /// A pool of workers, each with a state `S` of its own (an encoder, scratch buffers).
 pub struct Pool<'env, S> {
     threads: usize,
-    jobs: Option<Sender<Job<'env, S>>>,
+    queues: Option<Queues<Sender<Job<'env, S>>>>,
     inline: Option<RefCell<S>>,
+}
+
+/// One end of both queues. For each job that goes first, the queue of all others has an empty one, so that a worker
+/// needs to wait for one queue only.
+#[derive(Clone)]
+struct Queues<T> {
+    first: T,
+    jobs: T,
 }
 
 impl<S> fmt::Debug for Pool<'_, S> {
@@ -47,27 +55,36 @@ pub fn scope<'env, S, R>(
     body: impl FnOnce(&Pool<'env, S>) -> R,
 ) -> R {
     if threads == 0 {
-        let pool = Pool { threads, jobs: None, inline: Some(RefCell::new(state())) };
+        let pool = Pool { threads, queues: None, inline: Some(RefCell::new(state())) };
         return body(&pool);
     }
     let stop = AtomicBool::new(false);
-    let (sender, receiver) = unbounded::<Job<'env, S>>();
+    let ((first, firsts), (sender, receiver)) = (unbounded(), unbounded());
+    let receivers = Queues { first: firsts, jobs: receiver };
     std::thread::scope(|scope| {
         for n in 0..threads {
-            let (receiver, state, stop) = (receiver.clone(), &state, &stop);
+            let (receivers, state, stop) = (receivers.clone(), &state, &stop);
             std::thread::Builder::new()
                 .name(format!("packfs-worker-{n}"))
-                .spawn_scoped(scope, move || work(&receiver, state, stop))
+                .spawn_scoped(scope, move || work(&receivers, state, stop))
                 .expect("the system could not start a thread; use a smaller -j");
         }
         // Dropped on unwinding too, so that a panic in `body` does not leave workers waiting.
-        let pool = Pool { threads, jobs: Some(sender), inline: None };
+        let pool = Pool { threads, queues: Some(Queues { first, jobs: sender }), inline: None };
         let guard = StopOnDrop(&stop);
         let result = body(&pool);
         drop(guard);
         drop(pool);
         result
     })
+}
+
+impl<'env, S> Queues<Sender<Job<'env, S>>> {
+    /// Queues a job ahead of others; returns the empty one that has a worker look for it.
+    fn ahead(&self, job: Job<'env, S>) -> Job<'env, S> {
+        self.first.send(job).expect("workers outlive the pool");
+        Box::new(|_| ())
+    }
 }
 
 struct StopOnDrop<'a>(&'a AtomicBool);
@@ -78,12 +95,16 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-fn work<S>(jobs: &Receiver<Job<'_, S>>, state: &(impl Fn() -> S + Sync), stop: &AtomicBool) {
+fn work<S>(queues: &Queues<Receiver<Job<'_, S>>>, state: &(impl Fn() -> S + Sync), stop: &AtomicBool) {
     let mut state = state();
-    for job in jobs {
+    let mut run = |job: Job<'_, S>| {
         if !stop.load(Ordering::Relaxed) {
             job(&mut state);
         }
+    };
+    for job in &queues.jobs {
+        queues.first.try_iter().for_each(&mut run);
+        run(job);
     }
 }
 
@@ -95,11 +116,21 @@ impl<'env, S> Pool<'env, S> {
 
     /// Queues a job; its result is fetched through the ticket.
     pub fn submit<T: Send + 'env>(&self, job: impl FnOnce(&mut S) -> T + Send + 'env) -> Ticket<T> {
-        match (&self.jobs, &self.inline) {
-            (Some(jobs), _) => {
+        self.queue(false, job)
+    }
+
+    /// As [`Pool::submit`], but ahead of all jobs that are queued by it.
+    pub fn submit_first<T: Send + 'env>(&self, job: impl FnOnce(&mut S) -> T + Send + 'env) -> Ticket<T> {
+        self.queue(true, job)
+    }
+
+    fn queue<T: Send + 'env>(&self, first: bool, job: impl FnOnce(&mut S) -> T + Send + 'env) -> Ticket<T> {
+        match (&self.queues, &self.inline) {
+            (Some(queues), _) => {
                 let (done, result) = slot::slot();
                 let job: Job<'env, S> = Box::new(move |state| done.fill(job(state)));
-                jobs.send(job).expect("workers outlive the pool");
+                let job = if first { queues.ahead(job) } else { job };
+                queues.jobs.send(job).expect("workers outlive the pool");
                 Ticket(State::Pending(result))
             }
             (None, Some(state)) => Ticket(State::Ready(job(&mut state.borrow_mut()))),
@@ -224,6 +255,26 @@ mod tests {
             );
             assert_eq!(got, (0..200).collect::<Vec<_>>(), "{threads} threads");
         }
+    }
+
+    #[test]
+    fn jobs_that_go_first_overtake_those_that_wait() {
+        let order = std::sync::Mutex::new(Vec::new());
+        let note = |name: &'static str| order.lock().unwrap().push(name);
+        let (start, started) = crossbeam_channel::bounded::<()>(0);
+        scope(
+            1,
+            || (),
+            |pool| {
+                // The only worker waits until all is queued.
+                let mut tickets = vec![pool.submit(move |()| _ = started.recv())];
+                tickets.extend(["b", "c"].map(|name| pool.submit(move |()| note(name))));
+                tickets.extend(["a", "aa"].map(|name| pool.submit_first(move |()| note(name))));
+                drop(start);
+                tickets.into_iter().for_each(Ticket::wait);
+            },
+        );
+        assert_eq!(order.into_inner().unwrap(), ["a", "aa", "b", "c"]);
     }
 
     #[test]

@@ -25,10 +25,8 @@ pub enum Stage {
     Compress,
     /// The conductor waiting for workers.
     Wait,
-    /// Writing file data, on the conductor.
-    Write,
     /// Writing file data, on workers.
-    WriteApart,
+    Write,
     /// Inodes, directories and tables.
     Metadata,
     /// Flushing the output to disk.

@@ -19,6 +19,7 @@ mod recipes;
 pub(crate) mod shard;
 mod stream;
 mod summary;
+mod writes;
 
 use std::fs::File;
 use std::io::Read;
@@ -52,6 +53,7 @@ pub use self::shard::{
 pub(crate) use self::shard::{Get, Joined, Laid, Place, Put};
 pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
+pub(crate) use self::writes::Writes;
 use crate::source::{Contents, Store};
 use crate::tree::{Data, Handling, Ino, Inode, Kind, Recipe, Tree};
 use crate::{Error, Result};

@@ -21,11 +21,14 @@ pub(super) fn stranded(algorithm: u8, start: u64, len: u64) -> u64 {
     if algorithm == algorithm::DEFLATE && on_page <= CODE_LEN && on_page < len { on_page } else { 0 }
 }
 
+/// Maximum number of bytes by which a stream is moved.
+pub(super) const MOVED_MAX: usize = 2;
+
 /// Returns by how many bytes a stream must be moved towards the end of the image to be readable.
 pub(super) fn moved(algorithm: u8, start: u64, len: u64) -> usize {
     match stranded(algorithm, start, len) {
         0 => 0,
-        1 => 2,
+        1 => MOVED_MAX,
         _ => 1,
     }
 }

@@ -58,9 +58,9 @@ impl StageTimes {
         let seconds = |stage| stages.of(stage).as_secs_f64();
         let (read, hash, compress) = (seconds(Stage::Read), seconds(Stage::Hash), seconds(Stage::Compress));
         let (stream, wait) = (seconds(Stage::Stream), seconds(Stage::Wait));
-        let (write, write_apart) = (seconds(Stage::Write), seconds(Stage::WriteApart));
+        let write = seconds(Stage::Write);
         // Without workers the conductor does their work.
-        let apart = if threads == 0 { read + hash + compress + write_apart } else { 0.0 };
+        let apart = if threads == 0 { read + hash + compress + write } else { 0.0 };
         let conducting = seconds(Stage::Put) + seconds(Stage::Data);
         StageTimes {
             scan: (seconds(Stage::Scan) - seconds(Stage::Put)).max(0.0),
@@ -68,10 +68,10 @@ impl StageTimes {
             read,
             hash,
             compress,
-            order: (conducting - stream - wait - write - apart).max(0.0),
+            order: (conducting - stream - wait - apart).max(0.0),
             wait,
-            write: write + write_apart,
-            write_apart,
+            write,
+            write_apart: write,
             metadata: seconds(Stage::Metadata),
             flush: seconds(Stage::Flush),
         }

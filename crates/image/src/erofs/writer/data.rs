@@ -107,7 +107,7 @@ pub(crate) struct Data<'p, 'env> {
     stretches: Stretches,
     packed: PackedInode,
     jobs: Jobs<'p, 'env>,
-    zone: Zone<'env>,
+    zone: Zone<'p, 'env>,
     pieces: Pieces,
     /// Data stored after inodes.
     keep: Keep,
@@ -141,7 +141,7 @@ impl<'p, 'env> Data<'p, 'env> {
             stretches: Stretches::new(rules.block()),
             packed: PackedInode::new(&buffers, rules.piece),
             jobs: Jobs::new(tools, budget),
-            zone: Zone::new(output, progress, (place.base, place.pos), ledger),
+            zone: Zone::new(tools, (place.base, place.pos), budget / 4, ledger),
             pieces: Pieces::default(),
             keep: Keep::new(output.scratch()),
             buffers,
@@ -299,7 +299,7 @@ impl Writer for Data<'_, '_> {
         // Both used memory for every file, which the next steps need.
         drop((sharing, stretches));
         let counts = tally.counts(zone.counts());
-        let ((clusters, pos, ledger), (files, failed)) = (zone.finish(), files.finish());
+        let ((clusters, pos, ledger), (files, failed)) = (zone.finish()?, files.finish());
         let mut bodies = Bodies { rules, pieces: &pieces, clusters, ends: packed.small.len() };
         let files = files.into_iter().map(|file| bodies.stored(file)).collect();
         let packed_pieces = packed.pieces().map(|seq| pieces.done(seq).part).collect();

@@ -16,7 +16,7 @@ use packfs_blocks::{Buffer, Buffers, Digest, Progress};
 
 use super::pack::{Packed, Worker};
 use super::{Counts, Fragments};
-use crate::build::{self, Cut, Failed, Fed, Ledger, Stretch, Tools, Writer};
+use crate::build::{self, Cut, Failed, Fed, Ledger, Stretch, Tools, Writer, Writes};
 use crate::squashfs::format::DATA_RAW;
 use crate::tree::{Handling, Recipe};
 use crate::{Error, OnError, Result};
@@ -104,6 +104,7 @@ pub(crate) struct Data<'p, 'env> {
     /// Offset of the next block in the image.
     pos: u64,
     window: Window<Result<Work>>,
+    writes: Writes<'p, 'env, Worker, Buffer>,
     runs: Runs,
     places: Vec<Place>,
     tails: Places<TailPlace>,
@@ -171,6 +172,7 @@ impl<'p, 'env> Data<'p, 'env> {
             buffers,
             pos,
             window: Window::new(budget),
+            writes: Writes::new(tools, budget / 4),
             runs: Runs::default(),
             places: Vec::new(),
             tails: Places::default(),
@@ -423,14 +425,12 @@ impl<'p, 'env> Data<'p, 'env> {
                 let mut bytes = self.buffers.take(usize::try_from(place.len()).expect("at most a block"));
                 let target = self.tools.output.target();
                 let at = self.base + place.start;
+                self.writes.until(at + place.len())?;
                 self.tools.output.read_exact_at(&mut bytes, at).map_err(Error::io("cannot read back", target))?;
                 self.counts.copied_blocks += 1;
                 (bytes, place.word, None, self.ledger.older(place.start))
             }
         };
-        let at = self.base + self.pos;
-        let written = self.tools.progress.stages.time(Stage::Write, || self.tools.output.write_all_at(&bytes, at));
-        written.map_err(Error::io("cannot write", self.tools.output.target()))?;
         self.ledger.wrote(self.pos, bytes.len() as u64, older);
         if let Some((noted, len)) = noted {
             let content = u32::try_from(len).expect("a block");
@@ -439,11 +439,11 @@ impl<'p, 'env> Data<'p, 'env> {
             self.ledger.note(noted, len as u64, 0, std::iter::once(stretch));
         }
         self.places.push(Place { start: self.pos, word });
-        self.pos += bytes.len() as u64;
         self.counts.blocks += 1;
         self.counts.raw_blocks += u64::from(word & DATA_RAW != 0);
-        Progress::add(&self.tools.progress.written, bytes.len() as u64);
-        Ok(())
+        let at = self.base + self.pos;
+        self.pos += bytes.len() as u64;
+        self.writes.write(bytes, at)
     }
 }
 
@@ -485,7 +485,8 @@ impl Writer for Data<'_, '_> {
         while let Some(work) = self.oldest() {
             self.write(work)?;
         }
-        let Data { pos, files, places, fragments, failed, counts, ledger, .. } = self;
+        let Data { writes, pos, files, places, fragments, failed, counts, ledger, .. } = self;
+        writes.finish()?;
         Ok((DataDone { pos, files, places, fragments, counts, ledger }, failed))
     }
 }

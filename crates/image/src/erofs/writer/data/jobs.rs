@@ -104,7 +104,7 @@ impl<'p, 'env> Jobs<'p, 'env> {
     /// Has a worker write bytes and return their number; the job holds `held` bytes.
     pub(super) fn write(&mut self, held: usize, write: impl FnOnce() -> Result<u64> + Send + 'env) {
         let stages = &self.tools.progress.stages;
-        let ticket = self.tools.pool.submit(move |_| stages.time(Stage::WriteApart, write).map(Work::Written));
+        let ticket = self.tools.pool.submit(move |_| stages.time(Stage::Write, write).map(Work::Written));
         self.window.push(ticket, held);
     }
 

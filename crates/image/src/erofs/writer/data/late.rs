@@ -21,7 +21,7 @@ const AHEAD: usize = 2;
 pub(crate) struct Late<'p, 'env> {
     tools: Tools<'p, 'env, Worker>,
     stream: Stream,
-    zone: Zone<'env>,
+    zone: Zone<'p, 'env>,
     lane: u8,
     in_flight: Window<Result<Packed>>,
     parts: Vec<Part>,
@@ -31,8 +31,9 @@ impl<'p, 'env> Late<'p, 'env> {
     /// Begins a stream after `data` in the image at byte `base` of the output.
     pub(crate) fn new(tools: Tools<'p, 'env, Worker>, base: u64, data: &DataDone, lanes: &Lanes, lane: u8) -> Self {
         let piece = lanes.piece_len(lane);
-        let zone = Zone::new(tools.output, tools.progress, (base, data.end * data.block_len()), Ledger::default());
-        let in_flight = Window::new((tools.pool.threads() + AHEAD) * piece);
+        let budget = (tools.pool.threads() + AHEAD) * piece;
+        let zone = Zone::new(tools, (base, data.end * data.block_len()), budget, Ledger::default());
+        let in_flight = Window::new(budget);
         Late { tools, stream: Stream::new(&Buffers::new(piece), piece), zone, lane, in_flight, parts: Vec::new() }
     }
 
@@ -66,7 +67,7 @@ impl<'p, 'env> Late<'p, 'env> {
         let Some(packed) = self.in_flight.pop() else { return Ok(false) };
         let Packed { bytes, cuts, pieces } = packed?;
         let counts = pieces.iter().map(|piece| (piece.cuts, piece.algorithm));
-        self.parts.extend(self.zone.write(&bytes, &cuts, counts)?);
+        self.parts.extend(self.zone.write(bytes, &cuts, counts)?);
         Ok(true)
     }
 
@@ -78,7 +79,7 @@ impl<'p, 'env> Late<'p, 'env> {
         while self.take()? {}
         let len = self.stream.len();
         let counts = self.zone.counts();
-        let (mut clusters, end, _) = self.zone.finish();
+        let (mut clusters, end, _) = self.zone.finish()?;
         let before =
             u32::try_from(data.clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
         data.clusters.append(&mut clusters);

@@ -43,7 +43,7 @@ impl Data<'_, '_> {
 
     fn write(&mut self, packed: Packed) -> Result<()> {
         let Packed { bytes, cuts, pieces } = packed;
-        let parts = self.zone.write(&bytes, &cuts, pieces.iter().map(|piece| (piece.cuts, piece.algorithm)))?;
+        let parts = self.zone.write(bytes, &cuts, pieces.iter().map(|piece| (piece.cuts, piece.algorithm)))?;
         for (PackedPiece { seq, len, algorithm, rest, noted, .. }, part) in pieces.into_iter().zip(parts) {
             if let (Some(noted), Some(number)) = (noted, rest.number()) {
                 self.zone.note(noted, len as u64, number, part);

@@ -88,6 +88,7 @@ impl Data<'_, '_> {
             }
             while self.pieces.get(other.piece).is_none() && self.next()? {}
             let Some(there) = self.pieces.get(other.piece) else { continue };
+            self.zone.settle(there.part)?;
             let clusters = self.zone.clusters(there.part);
             let offset = other.offset as usize;
             if let Some(reuse) =
@@ -142,7 +143,7 @@ impl Stretches {
     /// begin before `within.start`, and its clusters have the algorithm of the piece.
     fn compare(
         &mut self,
-        zone: &Zone<'_>,
+        zone: &Zone<'_, '_>,
         (clusters, offset): (&[Cluster], usize),
         (piece, algorithm): (&[u8], u8),
         within: Range<usize>,
@@ -180,7 +181,7 @@ impl Stretches {
     }
 
     /// Returns how many bytes `piece` and the cluster have in common at their beginnings.
-    fn equal(&mut self, zone: &Zone<'_>, cluster: &Cluster, piece: &[u8]) -> Result<usize> {
+    fn equal(&mut self, zone: &Zone<'_, '_>, cluster: &Cluster, piece: &[u8]) -> Result<usize> {
         zone.read(cluster, &mut self.stored)?;
         let len = cluster.logical as usize;
         let bytes = if cluster.raw {
@@ -204,11 +205,11 @@ mod tests {
     use std::sync::Arc;
 
     use packfs_blocks::io::Memory;
-    use packfs_blocks::{Output, Progress};
+    use packfs_blocks::{Buffers, Output, Progress, pipeline};
 
     use super::*;
-    use crate::build::Ledger;
-    use crate::erofs::writer::pack::Cut;
+    use crate::build::{Ledger, Tools};
+    use crate::erofs::writer::pack::{Cut, Worker};
 
     const BLOCK: usize = 4096;
 
@@ -224,18 +225,31 @@ mod tests {
     #[test]
     fn a_stretch_is_found_to_the_byte_and_begins_with_a_cluster() {
         let (output, progress) = (Output::over(Arc::new(Memory::default()), "image"), Progress::default());
-        let mut zone = Zone::new(&output, &progress, (0, 0), Ledger::default());
+        pipeline::scope(
+            0,
+            || Worker::new(&[]),
+            |pool| {
+                let tools = Tools { pool, output: &output, progress: &progress };
+                find_stretches(&mut Zone::new(tools, (0, 0), 0, Ledger::default()));
+            },
+        );
+    }
+
+    fn find_stretches(zone: &mut Zone<'_, '_>) {
         let old = noise(4 * 2 * BLOCK, 7);
         let len = count(2 * BLOCK);
         let cut = Cut { physical: len, logical: len, raw: true, digest: None, reused: None, older: None };
-        let part = zone.write(&old, &[cut; 4], [(4, 0)].into_iter()).unwrap()[0];
+        let mut bytes = Buffers::new(old.len()).take(old.len());
+        bytes.copy_from_slice(&old);
+        let part = zone.write(bytes, &[cut; 4], [(4, 0)].into_iter()).unwrap()[0];
+        zone.settle(part).unwrap();
         let mut stretches = Stretches::new(BLOCK);
         // The second and third cluster of the old piece and half of the fourth, after other bytes.
         let before = noise(1000, 9);
         let piece = [&before[..], &old[2 * BLOCK..7 * BLOCK + 5], &noise(5000, 11)].concat();
         // The hint is in the middle of the second cluster.
         let mut find = |from: usize, here, offset| {
-            stretches.compare(&zone, (zone.clusters(part), offset), (&piece, 0), from..here).unwrap()
+            stretches.compare(zone, (zone.clusters(part), offset), (&piece, 0), from..here).unwrap()
         };
         let reuse = find(0, 1000 + 100, 2 * BLOCK + 100).expect("a stretch");
         let lens: Vec<_> = reuse.clusters.iter().map(|cluster| (cluster.logical as usize, cluster.partial)).collect();

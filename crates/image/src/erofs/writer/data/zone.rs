@@ -2,16 +2,16 @@
 //! of them equal existing ones.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use packfs_blocks::dedup::Places;
 use packfs_blocks::hash::Half;
-use packfs_blocks::stages::Stage;
-use packfs_blocks::{Output, Progress};
+use packfs_blocks::{Buffer, Output};
 
-use crate::build::{Ledger, Noted, Stretch};
+use crate::build::{Ledger, Noted, Stretch, Tools, Writes};
 use crate::erofs::page_end;
 use crate::erofs::writer::index::{Cluster, Part};
-use crate::erofs::writer::pack::Cut;
+use crate::erofs::writer::pack::{Cut, Worker};
 use crate::{Error, Result};
 
 /// Clusters are shared if that saves at least one in this many bytes of a piece.
@@ -19,9 +19,10 @@ const SHARED_PART: u64 = 64;
 
 /// The data of an image, from its first block on.
 #[derive(Debug)]
-pub(super) struct Zone<'env> {
+pub(super) struct Zone<'p, 'env> {
     output: &'env Output,
-    progress: &'env Progress,
+    /// Clusters on their way to the output.
+    writes: Writes<'p, 'env, Worker, Run>,
     /// Offset of the image in the output file.
     base: u64,
     /// Offset of the next data in the image.
@@ -41,6 +42,22 @@ pub(super) struct ClusterCounts {
     pub(super) shared: u64,
 }
 
+/// What is written at once: consecutive new clusters of a job's result, or zeros between clusters.
+#[derive(Debug)]
+enum Run {
+    Clusters(Arc<Buffer>, Range<usize>),
+    Zeros(usize),
+}
+
+impl AsRef<[u8]> for Run {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Run::Clusters(bytes, range) => &bytes[range.clone()],
+            Run::Zeros(len) => &[0; page_end::MOVED_MAX][..*len],
+        }
+    }
+}
+
 /// A range of the image that a worker fills.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reserved<'env> {
@@ -57,16 +74,18 @@ impl Reserved<'_> {
     }
 }
 
-impl<'env> Zone<'env> {
-    /// Makes a zone that begins at byte `pos` of the image, which begins at byte `base` of the output.
+impl<'p, 'env> Zone<'p, 'env> {
+    /// Makes a zone that begins at byte `pos` of the image, which begins at byte `base` of the output; `budget` bounds
+    /// the bytes in flight.
     pub(super) fn new(
-        output: &'env Output,
-        progress: &'env Progress,
+        tools: Tools<'p, 'env, Worker>,
         (base, pos): (u64, u64),
+        budget: usize,
         ledger: Ledger,
-    ) -> Zone<'env> {
+    ) -> Zone<'p, 'env> {
+        let (output, writes) = (tools.output, Writes::new(tools, budget));
         let (clusters, known, counts) = (Vec::new(), Places::default(), ClusterCounts::default());
-        Zone { output, progress, base, pos, clusters, known, counts, ledger }
+        Zone { output, writes, base, pos, clusters, known, counts, ledger }
     }
 
     /// Returns the offset of the next data in the image.
@@ -85,10 +104,11 @@ impl<'env> Zone<'env> {
     /// already exist. Returns the position of each piece.
     pub(super) fn write(
         &mut self,
-        bytes: &[u8],
+        bytes: Buffer,
         mut cuts: &[Cut],
         pieces: impl Iterator<Item = (u32, u8)>,
     ) -> Result<Vec<Part>> {
+        let bytes = Arc::new(bytes);
         // Range written at once: consecutive new clusters.
         let mut run = 0..0;
         let mut parts = Vec::new();
@@ -99,20 +119,20 @@ impl<'env> Zone<'env> {
             let share = self.is_sharing_worth_it(mine, algorithm);
             for cut in mine {
                 match cut.reused.or_else(|| self.equal(cut, algorithm).filter(|_| share)) {
-                    Some(cluster) => self.push_shared(cut, cluster, bytes, &mut run)?,
-                    None => self.push_new(cut, algorithm, bytes, &mut run)?,
+                    Some(cluster) => self.push_shared(cut, cluster, &bytes, &mut run)?,
+                    None => self.push_new(cut, algorithm, &bytes, &mut run)?,
                 }
             }
             parts.push(Part { first, count });
         }
-        self.append(&bytes[run])?;
+        self.append(Run::Clusters(bytes, run))?;
         Ok(parts)
     }
 
     /// Adds a cluster that already exists; if it was packed again, its bytes are skipped.
-    fn push_shared(&mut self, cut: &Cut, cluster: Cluster, bytes: &[u8], run: &mut Range<usize>) -> Result<()> {
+    fn push_shared(&mut self, cut: &Cut, cluster: Cluster, bytes: &Arc<Buffer>, run: &mut Range<usize>) -> Result<()> {
         if cut.reused.is_none() {
-            self.append(&bytes[run.clone()])?;
+            self.append(Run::Clusters(Arc::clone(bytes), run.clone()))?;
             let end = run.end + cut.physical as usize;
             *run = end..end;
         }
@@ -122,14 +142,14 @@ impl<'env> Zone<'env> {
     }
 
     /// Adds the cluster whose bytes follow the run.
-    fn push_new(&mut self, cut: &Cut, algorithm: u8, bytes: &[u8], run: &mut Range<usize>) -> Result<()> {
+    fn push_new(&mut self, cut: &Cut, algorithm: u8, bytes: &Arc<Buffer>, run: &mut Range<usize>) -> Result<()> {
         let Cut { physical, logical, raw, digest, older, .. } = *cut;
         let mut start = self.pos + run.len() as u64;
         // Linux cannot read every cluster at every position.
         let moved = if raw { 0 } else { page_end::moved(algorithm, start, physical.into()) };
         if moved > 0 {
-            self.append(&bytes[run.clone()])?;
-            self.append(&[0; 2][..moved])?;
+            self.append(Run::Clusters(Arc::clone(bytes), run.clone()))?;
+            self.append(Run::Zeros(moved))?;
             run.start = run.end;
             start += moved as u64;
         }
@@ -160,13 +180,16 @@ impl<'env> Zone<'env> {
         saved * SHARED_PART >= all
     }
 
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let at = self.base + self.pos;
-        let written = self.progress.stages.time(Stage::Write, || self.output.write_all_at(bytes, at));
-        written.map_err(Error::io("cannot write", self.output.target()))?;
-        Progress::add(&self.progress.written, bytes.len() as u64);
-        self.pos += bytes.len() as u64;
-        Ok(())
+    fn append(&mut self, run: Run) -> Result<()> {
+        let (len, at) = (run.as_ref().len(), self.base + self.pos);
+        self.pos += len as u64;
+        if len > 0 { self.writes.write(run, at) } else { Ok(()) }
+    }
+
+    /// Waits until the clusters of a piece can be read back.
+    pub(super) fn settle(&mut self, part: Part) -> Result<()> {
+        let end = self.clusters(part).iter().map(|cluster| cluster.start + u64::from(cluster.physical)).max();
+        self.writes.until(self.base + end.unwrap_or(0))
     }
 
     /// Returns the clusters of a piece.
@@ -186,7 +209,7 @@ impl<'env> Zone<'env> {
         self.ledger.note(noted, len, rest, stretches);
     }
 
-    /// Reads back the bytes of a cluster.
+    /// Reads back the bytes of a cluster that [settled](Self::settle).
     pub(super) fn read(&self, cluster: &Cluster, bytes: &mut Vec<u8>) -> Result<()> {
         bytes.resize(cluster.physical as usize, 0);
         let read = self.output.read_exact_at(bytes, self.base + cluster.start);
@@ -197,9 +220,11 @@ impl<'env> Zone<'env> {
         self.counts
     }
 
-    /// All clusters, the byte of the image at which the data ends, and what was noted.
-    pub(super) fn finish(self) -> (Vec<Cluster>, u64, Ledger) {
-        (self.clusters, self.pos, self.ledger)
+    /// Waits until everything is written. Returns all clusters, the byte of the image at which the data ends, and what
+    /// was noted.
+    pub(super) fn finish(self) -> Result<(Vec<Cluster>, u64, Ledger)> {
+        self.writes.finish()?;
+        Ok((self.clusters, self.pos, self.ledger))
     }
 }
 
@@ -212,8 +237,8 @@ fn number(len: usize) -> Result<u32> {
 mod tests {
     use std::sync::Arc;
 
-    use packfs_blocks::Digest;
     use packfs_blocks::io::Memory;
+    use packfs_blocks::{Buffers, Digest, Progress, pipeline};
 
     use super::*;
     use crate::erofs::format::algorithm::{DEFLATE, ZSTD};
@@ -225,24 +250,39 @@ mod tests {
         Cut { physical, logical, raw: false, digest, reused: None, older: None }
     }
 
-    fn on_memory(check: impl FnOnce(&mut Zone<'_>, &Memory)) {
-        let (memory, progress) = (Arc::new(Memory::default()), Progress::default());
-        let output = Output::over(Arc::clone(&memory), "image");
-        check(&mut Zone::new(&output, &progress, (100, BLOCK as u64), Ledger::default()), &memory);
+    fn buffer(parts: &[&[u8]]) -> Buffer {
+        let bytes = parts.concat();
+        let mut buffer = Buffers::new(bytes.len()).take(bytes.len());
+        buffer.copy_from_slice(&bytes);
+        buffer
+    }
+
+    /// Every write has to be settled before it is seen, for any number of threads.
+    fn on_memory(check: impl Fn(&mut Zone<'_, '_>, &Memory)) {
+        for threads in [0, 2] {
+            let (memory, progress) = (Arc::new(Memory::default()), Progress::default());
+            let output = Output::over(Arc::clone(&memory), "image");
+            let worker = || Worker::new(&[]);
+            pipeline::scope(threads, worker, |pool| {
+                let tools = Tools { pool, output: &output, progress: &progress };
+                check(&mut Zone::new(tools, (100, BLOCK as u64), 0, Ledger::default()), &memory);
+            });
+        }
     }
 
     #[test]
     fn equal_clusters_are_written_once_and_those_of_other_lengths_again() {
         on_memory(|zone, memory| {
             let (a, b) = ([1; BLOCK], [2; BLOCK]);
-            let bytes = [a, b, a, a, b].concat();
+            let bytes = buffer(&[&a, &b, &a, &a, &b]);
             let cuts = [cut(&a, 5000), cut(&b, 6000), cut(&a, 5000), cut(&a, 7000), cut(&b, 6000)];
-            let parts = zone.write(&bytes, &cuts, [(2, DEFLATE), (3, DEFLATE)].into_iter()).unwrap();
+            let parts = zone.write(bytes, &cuts, [(2, DEFLATE), (3, DEFLATE)].into_iter()).unwrap();
             assert_eq!(parts, [Part { first: 0, count: 2 }, Part { first: 2, count: 3 }]);
             let starts: Vec<_> = zone.clusters.iter().map(|cluster| cluster.start / BLOCK as u64).collect();
             assert_eq!(starts, [1, 2, 1, 3, 2]);
             assert_eq!(zone.counts, ClusterCounts { written: 3, raw: 0, shared: 2 });
             assert_eq!(zone.pos, 4 * BLOCK as u64);
+            parts.iter().for_each(|part| zone.settle(*part).unwrap());
             assert_eq!(memory.lock().unwrap().get_ref()[100 + BLOCK..], [a, b, a].concat());
             let mut back = Vec::new();
             zone.read(&zone.clusters(parts[1])[2], &mut back).unwrap();
@@ -256,7 +296,7 @@ mod tests {
             let (a, raw) = ([1; BLOCK], [2; BLOCK]);
             let cuts = [cut(&a, 5000), Cut { raw: true, ..cut(&raw, 4096) }];
             for algorithm in [DEFLATE, ZSTD, ZSTD] {
-                zone.write(&[a, raw].concat(), &cuts, [(2, algorithm)].into_iter()).unwrap();
+                zone.write(buffer(&[&a, &raw]), &cuts, [(2, algorithm)].into_iter()).unwrap();
             }
             assert_eq!(zone.counts, ClusterCounts { written: 3, raw: 1, shared: 3 });
         });
@@ -266,9 +306,9 @@ mod tests {
     fn one_equal_cluster_among_many_is_written_again() {
         on_memory(|zone, _| {
             let a = [1; BLOCK];
-            zone.write(&a, &[cut(&a, 5000)], [(1, DEFLATE)].into_iter()).unwrap();
+            zone.write(buffer(&[&a]), &[cut(&a, 5000)], [(1, DEFLATE)].into_iter()).unwrap();
             let long = Cut { digest: None, ..cut(&a, 64 * 4096) };
-            zone.write(&[a, a].concat(), &[cut(&a, 5000), long], [(2, DEFLATE)].into_iter()).unwrap();
+            zone.write(buffer(&[&a, &a]), &[cut(&a, 5000), long], [(2, DEFLATE)].into_iter()).unwrap();
             assert_eq!(zone.counts, ClusterCounts { written: 3, raw: 0, shared: 0 });
         });
     }
@@ -278,19 +318,16 @@ mod tests {
         on_memory(|zone, memory| {
             let bytes = [7; BLOCK + 1];
             let other = [8; 10];
-            zone.write(
-                &[&other[..], &bytes[..]].concat(),
-                &[cut(&other, 50), cut(&bytes, 9000)],
-                [(2, DEFLATE)].into_iter(),
-            )
-            .unwrap();
+            zone.write(buffer(&[&other, &bytes]), &[cut(&other, 50), cut(&bytes, 9000)], [(2, DEFLATE)].into_iter())
+                .unwrap();
             // From byte 10 of a block on, 4,097 bytes end 11 bytes into the next: nothing is moved.
             assert_eq!(zone.clusters[1].start, BLOCK as u64 + 10);
             let to_block = [9; BLOCK - 11];
-            zone.write(&to_block, &[cut(&to_block, 9000)], [(1, DEFLATE)].into_iter()).unwrap();
+            zone.write(buffer(&[&to_block]), &[cut(&to_block, 9000)], [(1, DEFLATE)].into_iter()).unwrap();
             let before = zone.pos;
             assert_eq!(before % BLOCK as u64, 0);
-            zone.write(&bytes, &[cut(&bytes, 9001)], [(1, DEFLATE)].into_iter()).unwrap();
+            let parts = zone.write(buffer(&[&bytes]), &[cut(&bytes, 9001)], [(1, DEFLATE)].into_iter()).unwrap();
+            zone.settle(parts[0]).unwrap();
             assert_eq!(zone.clusters[3].start, before + 2);
             let image = memory.lock().unwrap();
             let at = 100 + usize::try_from(before).unwrap();
