@@ -1,7 +1,10 @@
-//! Compares the levels of zstd and lz4hc that packfs gives parameters or a parser of its own with those of the libraries.
+//! Compares levels of packfs with those of libraries: levels of zstd, lz4 and lz4hc that have parameters or an encoder of
+//! their own, and those of gzip with zopfli, the densest encoder for its format.
 //!
 //!     cargo run --release -p packfs-codec --example levels -- zstd 131072 9-22 FILE...
 //!     cargo run --release -p packfs-codec --example levels -- lz4hc --fill 65536 9-12 FILE...
+//!     cargo run --release -p packfs-codec --example levels -- lz4 131072 1-1 FILE...
+//!     cargo run --release -p packfs-codec --example levels -- gzip 131072 9-12 FILE...
 //!
 //! Each block is encoded by both, one after the other, so that whatever else the machine does slows both down. At most
 //! 32 blocks of each file are taken, spread over it; the least processor time of three rounds counts. With `--fill`,
@@ -9,7 +12,7 @@
 
 use std::time::Duration;
 
-use lzzzz::lz4_hc;
+use lzzzz::{lz4, lz4_hc};
 use packfs_codec::{Choice, Encoder};
 use rustix::time::{ClockId, clock_gettime};
 use zstd_safe::{CCtx, CParameter};
@@ -35,17 +38,26 @@ fn of_library(codec: &str, level: i32, fill: bool) -> Encode {
             preset.set_parameter(CParameter::CompressionLevel(level)).expect("a level of zstd");
             Box::new(move |src, dst| (src.len(), preset.compress2(dst, src).expect("a block")))
         }
+        ("gzip", false) => Box::new(move |src, dst| {
+            let options = zopfli::Options::default();
+            let mut rest = &mut dst[..];
+            zopfli::compress(options, zopfli::Format::Zlib, src, &mut rest).expect("a block");
+            let left = rest.len();
+            (src.len(), dst.len() - left)
+        }),
+        ("lz4", false) => Box::new(move |src, dst| (src.len(), lz4::compress(src, dst, level).expect("a block"))),
         ("lz4hc", false) => Box::new(move |src, dst| (src.len(), lz4_hc::compress(src, dst, level).expect("a block"))),
         ("lz4hc", true) => Box::new(move |src, dst| {
             let (taken, len) = lz4_hc::compress_fill(src, dst, level).expect("a cluster");
             if taken > len { (taken, len) } else { (dst.len(), dst.len()) }
         }),
-        _ => panic!("codecs are zstd and lz4hc, and only lz4hc fills"),
+        _ => panic!("codecs are zstd, gzip, lz4 and lz4hc, and only lz4hc fills"),
     }
 }
 
 fn of_packfs(codec: &str, level: i32, fill: bool, len: usize) -> Encode {
-    let choice: Choice = format!("{codec}:{level}").parse().expect("a level of the codec");
+    let option = if codec == "lz4" { "acceleration=" } else { "" };
+    let choice: Choice = format!("{codec}:{option}{level}").parse().expect("a level of the codec");
     let mut encoder: Box<dyn Encoder> = choice.encoder(len).expect("an encoder");
     Box::new(move |src, dst| match fill {
         // Input that does not shrink is stored.
@@ -85,7 +97,7 @@ fn compare(codec: &str, level: i32, fill: bool, len: usize, data: &[u8]) -> (f64
 }
 
 fn main() {
-    let usage = "usage: levels zstd|lz4hc [--fill] LEN FIRST-LAST FILE...";
+    let usage = "usage: levels zstd|gzip|lz4|lz4hc [--fill] LEN FIRST-LAST FILE...";
     let mut arguments = std::env::args().skip(1).peekable();
     let codec = arguments.next().expect(usage);
     let fill = arguments.next_if_eq("--fill").is_some();
