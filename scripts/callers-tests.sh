@@ -71,7 +71,7 @@ chroot "$root" bash -ec 'rm -rf /case && mkdir -p /case && cd /case
 
 # in_root PATH COMMANDS: runs commands in the root, in an empty /job.
 in_root() {
-    rm -rf $root/job && mkdir $root/job
+    rm -rf "$root/job" && mkdir "$root/job"
     chroot "$root" env -i HOME=/root LC_ALL=C.UTF-8 SOURCE_DATE_EPOCH=1700000000 PATH="$1/usr/sbin:/usr/bin:/sbin:/bin" \
         timeout 600 bash -ec "cd /job; $2" >"$cache/callers.log" 2>&1 </dev/null
 }

@@ -108,6 +108,9 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
             "-action no-fragments@filesize(<1k)",
             "-action xattrs-add(user.act=1)@name(motd)",
             "-action exclude@!type(d)&&!type(f)",
+            "-action prune@name(share)&&type(d)",
+            "-action exclude@filesize(>=1k)&&!filesize_range(4K,1M)",
+            "-action uid(79)@depth_range(2,3)&&user(root)&&depth(<=2)",
             "-action gid(78)@name(x)||name(text)&&type(f)||name(etc)",
         ],
         &[

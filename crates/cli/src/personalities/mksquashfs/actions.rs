@@ -43,7 +43,8 @@ fn effects(name: &str, arguments: &[String]) -> Result<(Option<&'static str>, St
         _ => Err(format!("{name} takes no argument")),
     };
     match name {
-        "exclude" => none("exclude"),
+        // The other one comes after actions that change attributes, which rules never see.
+        "exclude" | "prune" => none("exclude"),
         "uncompressed" => none("store"),
         "no-fragments" => none("no-fragment"),
         "uid" => Ok((None, format!("owner={}", value::user(one()?)?))),
@@ -63,9 +64,7 @@ fn effects(name: &str, arguments: &[String]) -> Result<(Option<&'static str>, St
         "compressed" | "fragments" | "fragment" | "tailend" | "no-tailend" | "align" => {
             Err(format!("{name}: packfs stores all files so, unless uncompressed or no-fragments say otherwise"))
         }
-        "prune" | "empty" => {
-            Err(format!("{name}: packfs keeps directories that actions leave empty; exclude them by name"))
-        }
+        "empty" => Err("empty: packfs keeps directories that actions leave empty; exclude them by name".into()),
         "move" | "dereference" => Err(format!("{name}: packfs packs entries where they are; a pack list moves them")),
         _ => Err(format!("packfs has no action {name}")),
     }
@@ -85,21 +84,21 @@ fn test(name: &str, arguments: &[String], not: bool) -> Result<Alternatives, Str
         }
     };
     let always = |holds: bool| if holds != not { vec![Vec::new()] } else { Vec::new() };
-    let range = |test: &str, parse: fn(&str) -> Option<u64>| {
-        let text = one()?;
-        let wrong = || format!("{name}({text}): expected a number, or one after <, - or >, +");
-        let number = |text: &str| parse(text).ok_or_else(wrong);
-        let range = match text.split_at_checked(1) {
-            Some(("<" | "-", below)) => match number(below)?.checked_sub(1) {
-                Some(last) => format!("..{last}"),
-                None => return Ok(always(false)),
-            },
-            Some((">" | "+", above)) => format!("{}..", number(above)?.checked_add(1).ok_or_else(wrong)?),
-            _ => number(text)?.to_string(),
-        };
-        Ok(any(vec![format!("{test}={range}")]))
+    let number = |text: &str| {
+        let wrong = || format!("{name}({text}): expected a number, perhaps with K, M or G and after <, <=, > or >=");
+        value::size(text.trim()).map_err(|_| wrong())
     };
-    let plain = |text: &str| text.parse().ok();
+    let of = |test: &str, range: Option<String>| {
+        range.map_or_else(|| always(false), |range| any(vec![format!("{test}={range}")]))
+    };
+    let range = |test: &str| Ok(of(test, compared(one()?, number)?));
+    let between = |test: &str| match arguments {
+        [first, last] => {
+            let (first, last) = (number(first)?, number(last)?);
+            Ok(of(test, (first <= last).then(|| format!("{first}..{last}"))))
+        }
+        _ => Err(format!("{name}(): expected a minimum and a maximum")),
+    };
     let glob = |place: &str| {
         let pattern = one()?.trim_start_matches('/').replace('{', "\\{").replace('}', "\\}");
         if ["!(", "@(", "+(", "*(", "?("].iter().any(|extended| pattern.contains(extended)) {
@@ -121,11 +120,34 @@ fn test(name: &str, arguments: &[String], not: bool) -> Result<Alternatives, Str
             kind @ ("f" | "d" | "l" | "c" | "b" | "p" | "s") => Ok(any(vec![format!("type={kind}")])),
             kind => Err(format!("type({kind}): expected one of f d l c b p s")),
         },
-        "filesize" => range("size", |text| value::size(text).ok()),
-        "depth" => range("depth", plain),
-        "uid" => range("owner", plain),
-        "gid" => range("group", plain),
+        "filesize" => range("size"),
+        "depth" => range("depth"),
+        "uid" => range("owner"),
+        "gid" => range("group"),
+        "filesize_range" => between("size"),
+        "depth_range" => between("depth"),
+        "uid_range" => between("owner"),
+        "gid_range" => between("group"),
+        "user" => Ok(any(vec![format!("owner={}", value::user(one()?)?)])),
+        "group" => Ok(any(vec![format!("group={}", value::group(one()?)?)])),
         _ => Err(format!("packfs has no test {name}()")),
+    }
+}
+
+/// Returns the range of a number that may follow `<`, `<=`, `>` or `>=`, or `-` and `+` as with find; `None` if there is
+/// nothing in it.
+fn compared(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result<Option<String>, String> {
+    let text = text.trim();
+    if let Some(last) = text.strip_prefix("<=") {
+        return Ok(Some(format!("..{}", number(last)?)));
+    }
+    if let Some(first) = text.strip_prefix(">=") {
+        return Ok(Some(format!("{}..", number(first)?)));
+    }
+    match text.split_at_checked(1) {
+        Some(("<" | "-", below)) => Ok(number(below)?.checked_sub(1).map(|last| format!("..{last}"))),
+        Some((">" | "+", above)) => Ok(number(above)?.checked_add(1).map(|first| format!("{first}.."))),
+        _ => Ok(Some(number(text)?.to_string())),
     }
 }
 
@@ -231,6 +253,9 @@ mod tests {
             ("xattrs-exclude(^user.)@uid(-1)", &["owner=..0 -> drop-xattr=user.*"]),
             ("exclude@false||!true||filesize(<0)", &[]),
             ("gid(0)@name(*)", &["all -> group=0"]),
+            ("prune@depth(<=2)&&uid(>=1k)", &["depth=..2 owner=1024.. -> exclude"]),
+            ("exclude@filesize_range(1K, 2M)||gid_range(5,4)", &["size=1024..2097152 -> exclude"]),
+            ("exclude@!depth_range(2,3)&&user(root)&&group(7)", &["!depth=2..3 owner=0 group=7 -> exclude"]),
         ] {
             let got = rules(action).unwrap();
             assert_eq!(got, made, "{action}");
@@ -250,11 +275,14 @@ mod tests {
             ("exclude(1)@true", "exclude takes no argument"),
             ("uid@true", "uid: expected one argument"),
             ("fragment(x)@true", "fragment: packfs stores"),
-            ("prune@true", "prune: packfs keeps"),
+            ("empty@true", "empty: packfs keeps"),
+            ("exclude@depth_range(1)", "a minimum and a maximum"),
+            ("exclude@uid(<=)", "uid(): expected a number"),
             ("frob@true", "no action frob"),
             ("exclude@dircount(2)", "no test dircount()"),
             ("exclude@type(x)", "expected one of f d"),
             ("exclude@depth(x)", "depth(x): expected a number"),
+            ("exclude@user(nosuch)", "no user `nosuch`"),
             ("exclude@name(!(a))", "extended patterns"),
         ] {
             let told = rules(action).unwrap_err();
