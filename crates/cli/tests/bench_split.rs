@@ -216,7 +216,7 @@ fn an_interrupted_run_leaves_nothing_behind() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("the samples measured so far are in packfs-bench.jsonl: interrupted"),
+        stderr(&output).contains("interrupted: the samples so far are in packfs-bench.jsonl"),
         "{}",
         stderr(&output)
     );

@@ -13,6 +13,8 @@ use common::{FORMATS, sample, skip, stderr, succeed};
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts");
 /// Time for a job. A node that died is given up after five seconds, and the controller looks every few seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// Time after which the controller is done with the tasks of a node that died. Once it took one second.
+const SETTLED: Duration = Duration::from_secs(15);
 
 /// A Slurm cluster, stopped at the end however the test ends, and a workplace.
 struct Slurm {
@@ -197,6 +199,9 @@ fn a_node_that_dies_loses_nothing() {
     common::mounts::soon("down", || state().starts_with("down"));
     let back = slurm.script(&["node"], &[&node[1..]]);
     assert!(back.status.success(), "{}", stderr(&back));
+    // The controller still tells the node to end the task it had, by the number of the job. A new run there would end,
+    // too: that is why Slurm waits, and why `finish` must not hurry it yet.
+    std::thread::sleep(SETTLED);
     slurm.finish();
     slurm.assert_same("job.sqfs", "local");
     // Tasks that were not stopped outlive the daemon of their node, and may still be at work when others have done it again.
