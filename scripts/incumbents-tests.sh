@@ -6,9 +6,9 @@
 #   DEST    where sources and results go (default target/incumbents)
 #
 # Takes the tests of erofs-utils (31, its branch experimental-tests), of squashfuse (4) and of squashfs-tools-ng (2) from
-# their repositories; EROFS_UTILS, SQUASHFUSE and SQUASHFS_TOOLS_NG name others, also directories. Nothing of them is
-# built but two small programs that these call. Prints a line for each test; DEST/results has what they say. docs/guide/drop-in.md
-# says which do not pass and why. Takes some minutes.
+# their repositories; EROFS_UTILS, SQUASHFUSE and SQUASHFS_TOOLS_NG name others, also directories. Builds nothing of them
+# but two small programs that the tests call. Prints a line for each test; their output is in DEST/results.
+# docs/guide/drop-in.md lists the tests that do not pass, with the reasons. Takes some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

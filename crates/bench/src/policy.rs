@@ -19,7 +19,7 @@ pub enum Policy {
     Squashfs,
     /// ZFS: sectors of the pool; compressed if an eighth is saved. A record of zeros takes no space.
     Zfs,
-    /// btrfs with forced compression: pages; compressed if at least one is saved in addition to the last one.
+    /// btrfs with forced compression: pages; compressed if at least one is saved.
     Btrfs,
     /// F2FS: clusters of pages after a header of 24 bytes; compressed if at least a page is saved.
     F2fs,

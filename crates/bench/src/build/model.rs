@@ -3,8 +3,8 @@
 //! With `n` workers besides the conductor, on `p` processors, a build takes `T(n) = s + max(c, o, w / n, (c + w) / p)`:
 //!
 //! - `s`, serial: work before and after the file data, such as scanning, metadata and flushing;
-//! - `c`, conductor: work of one thread on file data, in parallel to the others, such as ordering and writing;
-//! - `w`, workers: reading, hashing, compressing, and writing that needs no order, summed over all threads;
+//! - `c`, conductor: work of one thread on file data, in parallel to the others: ordering, and in old results writing;
+//! - `w`, workers: reading, hashing, compressing and writing, summed over all threads;
 //! - `o`, output: all writing, because only one thread at a time can write to a file.
 //!
 //! This is Amdahl's law (1967), `T(n) = serial + parallel / n`, for a pipeline: the conductor runs in parallel to the
@@ -21,7 +21,7 @@ pub struct Model {
     pub serial: f64,
     /// Ordering and reading of streams, on the conductor.
     pub order: f64,
-    /// Writing by the conductor.
+    /// Writing by the conductor: only in results of packfs 0.1 and 0.2.
     pub write: f64,
     /// Writing by workers.
     pub write_apart: f64,

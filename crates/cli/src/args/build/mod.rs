@@ -287,7 +287,7 @@ pub(crate) struct Build {
     /// Copy archives from a pipe to a temporary file first
     ///
     /// This also applies to compressed archives. The image is then the same as from the plain archive. Implied by
-    /// --sort, --hot, --shards and --order other than path.
+    /// --sort, --hot, --shards, --order other than path, and rules that need file data.
     #[arg(help_heading = "Layout of the image", long)]
     spool: bool,
 
