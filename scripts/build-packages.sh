@@ -16,9 +16,9 @@ need dpkg dpkg-deb
 need python3 python3
 install_missing
 
-# The C library adds a megabyte. Packed relocations, equal functions stored once and larger units to optimise take it away
-# again. No path of this machine gets into messages.
-CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs,--icf=all" \
+# The C library adds a megabyte. Packed relocations, equal functions stored once and optimising the whole program as one
+# unit, which takes some minutes, take it away again. No path of this machine gets into messages.
+CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs,--icf=all" \
 RUSTFLAGS+=" --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/registry --remap-path-prefix=$PWD=/packfs" \
     cargo build --quiet --release --locked -p packfs --target $target
 
