@@ -10,21 +10,16 @@ const PAGE: usize = 4096;
 /// An allocation whose bytes from `start` on are page-aligned. Freshly allocated pages take no
 /// memory until they are written.
 #[derive(Default)]
-pub(crate) struct Pages {
+struct Pages {
     bytes: Box<[u8]>,
     start: usize,
 }
 
 impl Pages {
-    pub(crate) fn new(len: usize) -> Self {
+    fn new(len: usize) -> Self {
         let bytes = vec![0; len + PAGE].into_boxed_slice();
         let start = bytes.as_ptr().align_offset(PAGE);
         Pages { bytes, start }
-    }
-
-    /// Returns the first `len` bytes.
-    pub(crate) fn first(&mut self, len: usize) -> &mut [u8] {
-        &mut self.bytes[self.start..][..len]
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use super::file_system::{FileSystem, System};
 use super::storage::{Device, Storage};
 use super::temporary::{Scratch, TemporaryName, directory};
-use crate::buffer::Pages;
+use crate::Buffers;
 
 /// Bytes copied at once.
 const COPY_LEN: usize = 1 << 20;
@@ -198,10 +198,10 @@ impl Output {
     ) -> io::Result<()> {
         self.clear_stale()?;
         // The kernel copies to a page boundary in less time than to any other address.
-        let (mut pages, mut done) = (Pages::new(SEEN_LEN), 0);
+        let (mut buffer, mut done) = (Buffers::new(SEEN_LEN).take(SEEN_LEN), 0);
         while done < len {
             let piece_len = usize::try_from(len - done).unwrap_or(SEEN_LEN).min(SEEN_LEN);
-            let piece = pages.first(piece_len);
+            let piece = &mut buffer[..piece_len];
             Storage::read_exact_at(file, piece, start + done)?;
             self.storage.write_all_at(piece, offset + done)?;
             see(piece);
