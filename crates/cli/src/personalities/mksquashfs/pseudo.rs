@@ -39,7 +39,10 @@ pub(super) fn file(name: &str) -> Result<Vec<String>, String> {
             made.push(definition(&line).map_err(|why| format!("-pf {name}:{number}: {why}"))?);
         }
     }
-    Ok(made)
+    match begun.is_empty() {
+        true => Ok(made),
+        false => Err(format!("-pf {name}: a backslash continues the last line, and nothing follows")),
+    }
 }
 
 /// Splits a definition behind its path, which may be in quotes.
@@ -93,6 +96,8 @@ mod tests {
         assert!(told.contains(":6: ") && told.contains("nosuch"), "{told}");
         std::fs::write(list.path(), "# all\n\n  /a d 755 root 5\n/b s 777 0 0 \\\n  c\n").unwrap();
         assert_eq!(file(list.path().to_str().unwrap()).unwrap(), ["/a d 755 0 5", "/b s 777 0 0 c"]);
+        std::fs::write(list.path(), "/a d 755 root 5\n/b s 777 0 0 \\\n").unwrap();
+        assert!(file(list.path().to_str().unwrap()).unwrap_err().contains("nothing follows"));
         assert!(file("nosuch").unwrap_err().contains("-pf nosuch: cannot read"));
         assert_eq!(directory("D 7 711 root 5").as_deref(), Ok("0711,0:5,7"));
         for wrong in ["", "d 755 0", "d u=rwx 0 0", "d 755 nosuch 0"] {
