@@ -36,7 +36,7 @@ const DIR: u8 = 2;
 const ENTRY: u8 = 3;
 const END: u8 = 4;
 
-/// What all parts of a scan have in common.
+/// Number of a part, and facts that all parts of a scan share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) part: Part,

@@ -42,7 +42,7 @@ pub(super) struct ClusterCounts {
     pub(super) shared: u64,
 }
 
-/// What is written at once: consecutive new clusters of a job's result, or zeros between clusters.
+/// Bytes that are written at once: consecutive new clusters of a job's result, or zeros between clusters.
 #[derive(Debug)]
 enum Run {
     Clusters(Arc<Buffer>, Range<usize>),
