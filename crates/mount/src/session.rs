@@ -3,7 +3,8 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use packfs_blocks::trouble::{Report, Trouble};
 use packfs_image::image::{FileType, Nid};
 use packfs_image::{Image, sink};
+use rustix::io::DupFlags;
 
 use crate::ahead::{Storing, ahead};
 use crate::attr::Owner;
@@ -121,11 +123,17 @@ fn run(session: Session<ImageFs>) -> io::Result<(io::Result<()>, BackgroundSessi
 /// Ends a session that others have unmounted, whose device has the number `device`. What they have mounted at the same
 /// place since then stays.
 ///
-/// A handle that is dropped unmounts: fuser 0.18 takes an ended connection for one that is still mounted. So it is
-/// forgotten, and the device closed, which nobody else uses any more.
+/// A handle that is dropped unmounts: fuser 0.18 takes an ended connection for one that is still mounted. It takes a pipe
+/// without a writer for an ended one, so the device becomes that before. A forgotten handle would keep the stack of a
+/// thread.
 fn leave(handle: BackgroundSession, device: RawFd) -> io::Result<()> {
-    std::mem::forget(handle);
-    Ok(nix::unistd::close(device)?)
+    let (ended, _) = io::pipe()?;
+    // SAFETY: the descriptor is open as long as `handle` is, and stays with it: this second owner never closes it.
+    #[allow(unsafe_code, reason = "fuser lends the descriptor only, and the safe call wants its owner")]
+    let mut device = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(device) });
+    rustix::io::dup3(&ended, &mut device, DupFlags::CLOEXEC)?;
+    drop(handle);
+    Ok(())
 }
 
 /// Returns the directory to show.
