@@ -37,7 +37,7 @@ fn scan(mut source: Box<dyn Source>) -> Option<Vec<String>> {
             Kind::File { size, data } => {
                 format!("{size} {:?}", bytes(data, *size, &store))
             }
-            Kind::Dir(_) => "dir".to_owned(),
+            Kind::Dir => "dir".to_owned(),
             kind => format!("{kind:?}"),
         };
         let meta = tree.meta(ino);

@@ -62,7 +62,7 @@ pub(crate) fn check(tree: &mut Tree, limits: &Limits) -> Result<()> {
     tree.walk(|ino, path| {
         let refuse = |why: Excess| Error::limit(path_of(path), why);
         let inode = tree.inode(ino);
-        limits.inode(inode).map_err(refuse)?;
+        limits.inode(&inode).map_err(refuse)?;
         let set = sets[inode.xattrs.0 as usize];
         let set = match set {
             Some(set) => set,
@@ -121,12 +121,12 @@ struct Needs {
 
 impl Needs {
     /// Linux neither shows these attributes to programs nor lets programs set them elsewhere.
-    fn belongs_to(self, kind: &Kind) -> std::result::Result<(), Excess> {
+    fn belongs_to(self, kind: &Kind<&[u8]>) -> std::result::Result<(), Excess> {
         let wrong = match kind {
             Kind::File { .. } => {
                 self.acl_default.then_some("a default ACL on a regular file; only directories can have one")
             }
-            Kind::Dir(_) => None,
+            Kind::Dir => None,
             _ if self.user => Some("`user.` attributes; Linux allows them only on regular files and directories"),
             Kind::Symlink(_) if self.acl_access => Some("a POSIX ACL on a symbolic link; Linux does not allow that"),
             _ => self.acl_default.then_some("a default ACL; only directories can have one"),
@@ -137,7 +137,7 @@ impl Needs {
 
 impl Limits {
     /// Checks an inode except its names and attributes.
-    fn inode(&self, inode: &Inode) -> std::result::Result<(), Excess> {
+    fn inode(&self, inode: &Inode<'_>) -> std::result::Result<(), Excess> {
         if let Some((times, range)) = &self.times
             && !times.contains(&inode.mtime.secs)
         {

@@ -62,14 +62,14 @@ pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
             }
             let size = if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 };
             let made = copy.add(to, name, SampledRange { ino, offset: 0, len: size })?;
-            if matches!(tree.inode(ino).kind, Kind::Dir(_)) {
+            if tree.is_dir(ino) {
                 dirs.push((ino, made));
             } else {
                 names[ino.0 as usize] = Some(made);
             }
         }
     }
-    Ok(copy.done())
+    copy.done()
 }
 
 /// About `bytes` of the file data in these units.
@@ -92,7 +92,7 @@ pub(super) fn part(tree: &Tree, units: &[Unit], bytes: u64, seed: u64, stop: &Ar
             copy.add(dir, &distinct(name, piece.offset), *piece)?;
         }
     }
-    Ok(copy.done())
+    copy.done()
 }
 
 /// A name for a piece: the file's, with the offset in front if it is not the first.
@@ -237,20 +237,15 @@ impl<'t> Copying<'t> {
     /// Adds what an inode is, and of a file the piece.
     fn add(&mut self, dir: Ino, name: &[u8], piece: SampledRange) -> Result<Ino> {
         let mut source = None;
-        let kind = match &self.from.inode(piece.ino).kind {
-            Kind::Dir(_) => Kind::empty_dir(),
-            Kind::Symlink(target) => Kind::Symlink(target.clone()),
-            Kind::Char(device) => Kind::Char(*device),
-            Kind::Block(device) => Kind::Block(*device),
-            Kind::Fifo => Kind::Fifo,
-            Kind::Socket => Kind::Socket,
+        let kind = match self.from.inode(piece.ino).kind {
             Kind::File { size, data } => {
                 if let Data::Source { from, key } = data {
                     let SampledRange { offset, len, .. } = piece;
-                    source = Some(Source { from: Arc::clone(from), key: *key, offset, len, whole: len == *size });
+                    source = Some(Source { from, key, offset, len, whole: len == size });
                 }
                 Kind::File { size: piece.len, data: Data::Empty }
             }
+            other => other.into_owned(),
         };
         let ino = self.to.add(dir, name, self.from.meta(piece.ino), kind, Conflict::Refuse)?;
         copy_xattrs(self.from, &mut self.to, piece.ino, ino);
@@ -261,22 +256,20 @@ impl<'t> Copying<'t> {
         Ok(ino)
     }
 
-    fn done(mut self) -> Tree {
+    fn done(mut self) -> Result<Tree> {
         let contents: Arc<dyn Contents> = Arc::new(Pieces { pieces: self.pieces, stop: self.stop });
         for (key, ino) in (0..).zip(self.files) {
-            if let Kind::File { data, .. } = &mut self.to.inode_mut(ino).kind {
-                *data = Data::Source { from: Arc::clone(&contents), key };
-            }
+            self.to.set_data(ino, Data::Source { from: Arc::clone(&contents), key })?;
         }
-        self.to
+        Ok(self.to)
     }
 }
 
 /// Numbers of sets of extended attributes are a tree's own.
 fn copy_xattrs(from: &Tree, to: &mut Tree, old: Ino, new: Ino) {
-    let set = from.xattrs.get(from.inode(old).xattrs).clone();
+    let set = from.xattrs.get(from.meta(old).xattrs).clone();
     let xattrs = to.xattrs.intern(set);
-    to.inode_mut(new).xattrs = xattrs;
+    to.set_xattrs(new, xattrs);
 }
 
 /// Source of a piece.

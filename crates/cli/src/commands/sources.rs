@@ -52,7 +52,7 @@ pub(super) fn tree<P: AsRef<Path>>(
         refuse_mistaken(path.as_ref())?;
         source::open(path.as_ref().as_os_str(), &options)?.scan(&mut tree, &mut copies)?;
     }
-    copies.serve(&mut tree);
+    copies.serve(&mut tree)?;
     Ok(tree)
 }
 
@@ -62,10 +62,8 @@ pub(super) struct Copies(Option<Spool>);
 
 impl Copies {
     /// Makes the files of `tree` that were copied readable from here.
-    pub(super) fn serve(self, tree: &mut Tree) {
-        if let Some(spool) = self.0 {
-            spool.serve(tree);
-        }
+    pub(super) fn serve(self, tree: &mut Tree) -> packfs_image::Result<()> {
+        self.0.map_or(Ok(()), |spool| spool.serve(tree))
     }
 }
 

@@ -150,7 +150,7 @@ fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) ->
     let mut source = source::open(path.as_os_str(), &options)?;
     source.scan(&mut tree, &mut copies)?;
     left_out.extend(source.left_out().iter().map(ToString::to_string));
-    copies.serve(&mut tree);
+    copies.serve(&mut tree)?;
     let took = begun.elapsed();
     Ok((tree, Timing::of(took, took)))
 }

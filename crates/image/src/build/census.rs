@@ -29,7 +29,7 @@ impl Census {
                     census.files += 1;
                     census.file_bytes += size;
                 }
-                Kind::Dir(_) => census.directories += 1,
+                Kind::Dir => census.directories += 1,
                 _ => {}
             }
             Ok(())

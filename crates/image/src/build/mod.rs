@@ -230,14 +230,13 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
     /// Writes the data of `files`, which get the numbers from `first` on in the tree.
     fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::Done, Failed)> {
         for &ino in files {
-            let Inode { kind: Kind::File { size, data }, handling, recipe, .. } = tree.inode_mut(ino) else { continue };
+            let Inode { kind: Kind::File { size, data }, handling, recipe, .. } = tree.inode(ino) else { continue };
             let Data::Source { from, key } = data else { continue };
-            if *size == 0 {
-                *data = Data::Empty;
-                continue;
-            }
-            let file = self.put_file(from, *key, *size, (*handling, *recipe))?;
-            *data = Data::Stored(first + file);
+            let stored = match size {
+                0 => Data::Empty,
+                _ => Data::Stored(first + self.put_file(&from, key, size, (handling, recipe))?),
+            };
+            tree.set_data(ino, stored)?;
         }
         self.finish()
     }

@@ -103,10 +103,10 @@ fn files_that_fail_leave_nothing_behind_and_do_not_affect_others() {
         let mut tree = spec.tree().unwrap();
         for (path, _, at, _) in failing {
             let ino = tree.lookup(path.as_bytes()).expect("a file of the tree");
-            let Kind::File { data: Data::Source { from, .. }, .. } = &mut tree.inode_mut(ino).kind else {
+            let Kind::File { data: Data::Source { from, key }, .. } = tree.inode(ino).kind else {
                 panic!("{path} is a file");
             };
-            *from = Arc::new(Failing { from: Arc::clone(from), at });
+            tree.set_data(ino, Data::Source { from: Arc::new(Failing { from, at }), key }).unwrap();
         }
         let what = format!("{options:?}");
         let image = Arc::new(Memory::default());
@@ -165,7 +165,7 @@ proptest! {
                 (options.common_mut().threads, options.common_mut().memory) = (threads, memory);
                 let mut tree = spec.tree().unwrap();
                 for ino in tree.inos() {
-                    tree.inode_mut(ino).handling = any_handling(&options, seed, ino);
+                    tree.set_storing(ino, any_handling(&options, seed, ino), tree.inode(ino).recipe);
                 }
                 let image = Arc::new(Memory::default());
                 let output = Output::over(Arc::clone(&image), "image");

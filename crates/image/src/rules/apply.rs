@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::select::Combinations;
-use super::{Matches, Rules, XattrChange};
+use super::{Effects, Matches, Rules, XattrChange};
 use crate::build::Rank;
-use crate::tree::{Ino, Kind, Recipe, Tree, XattrId};
+use crate::tree::{Ino, Inode, Kind, Meta, Recipe, Tree, XattrId};
 use crate::{Error, Result};
 
 /// Entries of a tree with the rules that they match.
@@ -41,25 +41,15 @@ impl Selected<'_> {
                 let effects = &self.rules.rules[*rule].effects;
                 changes_xattrs |= !effects.xattrs.is_empty();
                 priority = effects.priority.or(priority);
-                let inode = tree.inode_mut(ino);
-                match effects.owner(inode.uid, inode.gid) {
-                    Ok(owner) => (inode.uid, inode.gid) = owner,
-                    Err(why) => return Err(Error::limit(tree.path_of(ino), why)),
-                }
-                inode.mtime = effects.mtime.unwrap_or(inode.mtime);
-                inode.handling |= effects.handling;
-                inode.recipe = inode.recipe.then(effects.recipe);
-                if let (Some(mode), false) = (&effects.mode, matches!(inode.kind, Kind::Symlink(_))) {
-                    inode.mode = mode.apply(inode.mode, matches!(inode.kind, Kind::Dir(_)));
-                }
+                effects.change(tree, ino)?;
             }
             if changes_xattrs {
-                let before = tree.inode(ino).xattrs;
+                let before = tree.meta(ino).xattrs;
                 let after =
                     *sets.entry((before, combination)).or_insert_with(|| self.xattrs(tree, before, combination));
-                tree.inode_mut(ino).xattrs = after;
+                tree.set_xattrs(ino, after);
             }
-            if let (Some(priority), Kind::File { .. }) = (priority, &tree.inode(ino).kind) {
+            if let (Some(priority), Kind::File { .. }) = (priority, tree.inode(ino).kind) {
                 ranks.push(Rank { ino, rank: -priority });
             }
         }
@@ -77,5 +67,22 @@ impl Selected<'_> {
             }
         }
         tree.xattrs.intern(set)
+    }
+}
+
+impl Effects {
+    /// Changes an entry, but for its extended attributes.
+    fn change(&self, tree: &mut Tree, ino: Ino) -> Result<()> {
+        let inode = tree.inode(ino);
+        let owner = self.owner(inode.uid, inode.gid);
+        let (uid, gid) = owner.map_err(|why| Error::limit(tree.path_of(ino), why))?;
+        let mode = match (&self.mode, &inode.kind) {
+            (None, _) | (_, Kind::Symlink(_)) => inode.mode,
+            (Some(mode), kind) => mode.apply(inode.mode, matches!(kind, Kind::Dir)),
+        };
+        let Inode { mtime, xattrs, handling, recipe, .. } = inode;
+        tree.set_meta(ino, Meta { mode, uid, gid, mtime: self.mtime.unwrap_or(mtime), xattrs });
+        tree.set_storing(ino, handling | self.handling, recipe.then(self.recipe));
+        Ok(())
     }
 }

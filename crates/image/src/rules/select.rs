@@ -67,7 +67,7 @@ impl Rules {
     /// Notes the rules of an entry; returns true if it is excluded.
     fn visit(&self, tree: &Tree, ino: Ino, path: &[u8], found: &mut Found) -> bool {
         let inode = tree.inode(ino);
-        let rules = self.of(&mut Subject { path, inode, head: None });
+        let rules = self.of(&mut Subject { path, inode: &inode, head: None });
         rules.iter().for_each(|rule| found.counts[*rule] += 1);
         if rules.iter().any(|rule| self.rules[*rule].effects.excludes(path)) {
             return true;

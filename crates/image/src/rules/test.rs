@@ -135,7 +135,7 @@ impl Magic {
 /// The entry being tested.
 pub(super) struct Subject<'t> {
     pub(super) path: &'t [u8],
-    pub(super) inode: &'t Inode,
+    pub(super) inode: &'t Inode<'t>,
     /// Its first bytes, once a test asked for them.
     pub(super) head: Option<Vec<u8>>,
 }
@@ -161,9 +161,9 @@ impl Subject<'_> {
 }
 
 /// Returns the letter that `find -type` has for a type.
-fn letter(kind: &Kind) -> u8 {
+fn letter(kind: &Kind<&[u8]>) -> u8 {
     match kind {
-        Kind::Dir(_) => b'd',
+        Kind::Dir => b'd',
         Kind::File { .. } => b'f',
         Kind::Symlink(_) => b'l',
         Kind::Char(_) => b'c',
@@ -183,7 +183,7 @@ impl Test {
         let inode = subject.inode;
         let holds = match &self.what {
             What::Path(path) => **path == *subject.path,
-            What::Glob(glob) => glob.matches(subject.path, matches!(inode.kind, Kind::Dir(_))),
+            What::Glob(glob) => glob.matches(subject.path, matches!(inode.kind, Kind::Dir)),
             What::Regex(expression) => expression.is_match(subject.path),
             What::Type(letters) => letters.contains(&letter(&inode.kind)),
             What::Size(range) => matches!(&inode.kind, Kind::File { size, .. } if range.contains(size)),

@@ -132,7 +132,7 @@ impl<'a> Entry<'a> {
         let Entry { path, node, mode, owner: (uid, gid), mtime, xattrs } = self;
         let meta = Meta { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) };
         let kind = match node {
-            Node::Dir => Kind::empty_dir(),
+            Node::Dir => Kind::Dir,
             Node::Bytes(bytes) => put(store, &path, bytes.len() as u64, &mut &bytes[..])?,
             Node::Stream(size, mut from) => put(store, &path, size, &mut *from)?,
             Node::Stored(from) => Kind::File {
@@ -152,7 +152,7 @@ impl<'a> Entry<'a> {
         };
         match tree.parent_of(&path, Meta::IMPLICIT_DIR)? {
             Some((dir, name)) => tree.add(dir, name, meta, kind, Conflict::Replace).map(|_| ()),
-            None if matches!(kind, Kind::Dir(_)) => {
+            None if matches!(kind, Kind::Dir) => {
                 tree.set_meta(ROOT, meta);
                 Ok(())
             }

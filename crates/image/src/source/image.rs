@@ -42,7 +42,7 @@ impl FromImage {
 
     fn kind(&self, nid: Nid, kind: FileType) -> Kind {
         match kind {
-            FileType::Dir => Kind::empty_dir(),
+            FileType::Dir => Kind::Dir,
             FileType::File { size: 0 } => Kind::File { size: 0, data: Data::Empty },
             FileType::File { size } => Kind::File { size, data: Data::Source { from: self.files.clone(), key: nid.0 } },
             FileType::Symlink { target } => Kind::Symlink(target),
@@ -74,7 +74,7 @@ impl FromImage {
     pub fn append_to(&self, tree: &mut Tree, below: Option<&[u8]>) -> Result<()> {
         if let Some(name) = below {
             let meta = self.root_meta(tree)?;
-            let dir = tree.add(ROOT, name, meta, Kind::empty_dir(), Conflict::Refuse)?;
+            let dir = tree.add(ROOT, name, meta, Kind::Dir, Conflict::Refuse)?;
             return self.add_to(tree, dir);
         }
         let names: HashSet<Box<[u8]>> = self.root_names()?.into_iter().collect();

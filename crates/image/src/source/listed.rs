@@ -84,7 +84,7 @@ impl Scan<'_> {
             // From the working directory, or from the root for a list of absolute paths.
             let host = if path.starts_with(b"/") { [b"/", &way[..]].concat() } else { way.clone() };
             let found = self.singles.find_any(self.tree, Path::new(OsStr::from_bytes(&host)), Links::Keep)?;
-            if !is_last && !matches!(found.kind, Kind::Dir(_)) {
+            if !is_last && !matches!(found.kind, Kind::Dir) {
                 let why = format!("`{}` on the way is not a directory", way.escape_ascii());
                 return Err(Error::limit(path_of(path), why));
             }
@@ -97,13 +97,13 @@ impl Scan<'_> {
     }
 
     fn is_dir(&self, ino: Ino) -> bool {
-        matches!(self.tree.inode(ino).kind, Kind::Dir(_))
+        self.tree.is_dir(ino)
     }
 
     /// Adds one entry to its directory; `None` if it is left out.
     fn place(&mut self, dir: Ino, way: &[u8], name: &[u8], found: Single) -> Result<Option<Ino>> {
         let Single { meta, kind, id, linked } = found;
-        let is_dir = matches!(kind, Kind::Dir(_));
+        let is_dir = matches!(kind, Kind::Dir);
         if self.options.exclude.matches(way, is_dir) || self.options.leave_out.contains(&id) {
             return Ok(None);
         }

@@ -86,7 +86,7 @@ pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<Rank>> {
         let inherited = way.last().copied().unwrap_or(0);
         let priority = priorities.get(&ino).copied().unwrap_or(inherited);
         match &tree.inode(ino).kind {
-            Kind::Dir(_) => way.push(priority),
+            Kind::Dir => way.push(priority),
             Kind::File { .. } if priority != 0 => ranks.push(Rank { ino, rank: -i32::from(priority) }),
             _ => {}
         }

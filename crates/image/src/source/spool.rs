@@ -9,7 +9,7 @@ use packfs_blocks::Storage;
 use packfs_blocks::io::Scratch;
 
 use super::{Contents, FileReader, Store};
-use crate::tree::{Data, Ino, Kind};
+use crate::tree::{Data, Kind};
 use crate::{Error, Result, Tree};
 
 const PIECE_LEN: usize = 256 << 10;
@@ -38,15 +38,14 @@ impl Spool {
     }
 
     /// Makes the files of `tree` that were stored here readable from here.
-    pub fn serve(self, tree: &mut Tree) {
+    pub fn serve(self, tree: &mut Tree) -> Result<()> {
         let spool: Arc<dyn Contents> = Arc::new(self);
-        for ino in (0..tree.len()).map_while(|n| u32::try_from(n).ok()) {
-            if let Kind::File { data, .. } = &mut tree.inode_mut(Ino(ino)).kind
-                && let Data::Stored(file) = *data
-            {
-                *data = Data::Source { from: Arc::clone(&spool), key: file.into() };
+        for ino in tree.inos() {
+            if let Kind::File { data: Data::Stored(file), .. } = tree.inode(ino).kind {
+                tree.set_data(ino, Data::Source { from: Arc::clone(&spool), key: file.into() })?;
             }
         }
+        Ok(())
     }
 
     fn append(&mut self, from: &mut dyn Read, mut len: u64, piece: &mut [u8]) -> io::Result<()> {
@@ -147,7 +146,7 @@ mod tests {
         let mut tree = Tree::default();
         let kind = Kind::File { size: 20, data: Data::Stored(sparse) };
         let ino = tree.add(ROOT, b"sparse", Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap();
-        spool.serve(&mut tree);
+        spool.serve(&mut tree).unwrap();
         let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(ino).kind else { panic!("not served") };
         let mut file = from.open(*key).unwrap();
         let mut all = [1; 20];

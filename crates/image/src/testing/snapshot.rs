@@ -202,7 +202,7 @@ fn show_xattrs(set: &XattrSet) -> BTreeMap<String, String> {
 /// Records a tree, reading its files; those already stored by a writer have no hash.
 pub fn snapshot_tree(tree: &Tree) -> Result<Snapshot> {
     fn visit(tree: &Tree, ino: Ino, path: &[u8], out: &mut Snapshot, ids: &mut Vec<(String, Ino)>) -> Result<()> {
-        let entry = tree_entry(tree, tree.inode(ino))?;
+        let entry = tree_entry(tree, &tree.inode(ino))?;
         if entry.kind != 'd' {
             ids.push((text(path), ino));
         }
@@ -215,7 +215,7 @@ pub fn snapshot_tree(tree: &Tree) -> Result<Snapshot> {
     Ok(out)
 }
 
-fn tree_entry(tree: &Tree, inode: &Inode) -> Result<Entry> {
+fn tree_entry(tree: &Tree, inode: &Inode<'_>) -> Result<Entry> {
     let mut entry = Entry {
         mode: inode.mode,
         owner: (inode.uid, inode.gid),
@@ -226,7 +226,7 @@ fn tree_entry(tree: &Tree, inode: &Inode) -> Result<Entry> {
     };
     let number = |device: &Device| (device.major, device.minor);
     match &inode.kind {
-        Kind::Dir(_) => (entry.kind, entry.nlink) = ('d', 1),
+        Kind::Dir => (entry.kind, entry.nlink) = ('d', 1),
         Kind::File { size, data } => {
             (entry.kind, entry.size) = ('-', *size);
             entry.hash = hash_data(*size, data)?;

@@ -155,7 +155,7 @@ impl Builder {
 
     fn kind(&mut self, what: &What) -> Kind {
         match what {
-            What::Dir(_) => Kind::empty_dir(),
+            What::Dir(_) => Kind::Dir,
             What::File(pieces) => {
                 let key = self.next;
                 self.next += 1;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::os::unix::ffi::OsStrExt;
 
 use super::hot::Hot;
-use super::{Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name, components};
+use super::inodes::Inodes;
+use super::{Data, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name, components};
 use crate::{Error, Result, Warnings};
 
 /// Attributes of an inode apart from its type and content.
@@ -48,13 +49,13 @@ impl Tree {
     /// Makes a tree with only a root directory.
     pub fn new(root: Meta) -> Self {
         let mut tree = Tree::without_root();
-        tree.push(root, Kind::empty_dir()).expect("the first inode has a number");
+        tree.push(root, Kind::Dir).expect("the first inode has a number");
         tree
     }
 
     pub(super) fn without_root() -> Self {
         Tree {
-            inodes: Vec::new(),
+            inodes: Inodes::default(),
             hot: Hot::default(),
             xattrs: Xattrs::default(),
             warnings: Warnings::default(),
@@ -63,33 +64,40 @@ impl Tree {
     }
 
     pub(super) fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
-        let ino = u32::try_from(self.inodes.len()).map_err(|_| Error::TooMany { what: "inodes", max: 1 << 32 })?;
-        let Meta { mode, uid, gid, mtime, xattrs } = meta;
-        self.inodes.push(Inode {
-            kind,
-            mode: mode & 0o7777,
-            uid,
-            gid,
-            mtime,
-            xattrs,
-            links: 1,
-            handling: Handling::empty(),
-            recipe: Recipe::default(),
-        });
-        Ok(Ino(ino))
+        self.inodes.push(meta, kind)
     }
 
     /// Changes the attributes of an inode.
     pub fn set_meta(&mut self, ino: Ino, meta: Meta) {
-        let inode = self.inode_mut(ino);
-        Meta { mode: inode.mode, uid: inode.uid, gid: inode.gid, mtime: inode.mtime, xattrs: inode.xattrs } =
-            Meta { mode: meta.mode & 0o7777, ..meta };
+        self.inodes.set_meta(ino, meta);
     }
 
     /// Returns the attributes of an inode.
     pub fn meta(&self, ino: Ino) -> Meta {
-        let Inode { mode, uid, gid, mtime, xattrs, .. } = *self.inode(ino);
-        Meta { mode, uid, gid, mtime, xattrs }
+        self.inodes.meta(ino)
+    }
+
+    /// Changes the extended attributes of an inode.
+    pub fn set_xattrs(&mut self, ino: Ino, xattrs: XattrId) {
+        self.set_meta(ino, Meta { xattrs, ..self.meta(ino) });
+    }
+
+    /// Changes the wishes about the data of a regular file.
+    pub fn set_storing(&mut self, ino: Ino, handling: Handling, recipe: Recipe) {
+        self.inodes.set_storing(ino, handling, recipe);
+    }
+
+    /// Gives a regular file other data of the same length.
+    pub fn set_data(&mut self, ino: Ino, data: Data) -> Result<()> {
+        match self.inode(ino).kind {
+            Kind::File { size, .. } => self.set_file(ino, size, data),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a regular file other data.
+    pub(crate) fn set_file(&mut self, ino: Ino, size: u64, data: Data) -> Result<()> {
+        self.inodes.set_kind(ino, Kind::File { size, data })
     }
 
     /// Adds an entry to a directory. With [`Conflict::Replace`] a directory over a directory takes
@@ -100,11 +108,11 @@ impl Tree {
             if conflict == Conflict::Refuse {
                 return Err(Error::Duplicate { name: name.to_owned() });
             }
-            if matches!((&self.inode(old).kind, &kind), (Kind::Dir(_), Kind::Dir(_))) {
+            if self.is_dir(old) && matches!(kind, Kind::Dir) {
                 self.set_meta(old, meta);
                 return Ok(old);
             }
-            self.unlink(old);
+            self.unlink(old)?;
         }
         let ino = self.push(meta, kind)?;
         self.insert(dir, name, ino);
@@ -114,7 +122,7 @@ impl Tree {
     /// Adds another name for an inode that is not a directory.
     pub fn link(&mut self, dir: Ino, name: &[u8], target: Ino, conflict: Conflict) -> Result<()> {
         check_name(name)?;
-        if matches!(self.inode(target).kind, Kind::Dir(_)) {
+        if self.is_dir(target) {
             return Err(Error::limit(path_of(name), "a directory cannot be hard-linked"));
         }
         // What was replaced under its last name has lost its contents.
@@ -130,9 +138,9 @@ impl Tree {
             _ => {}
         }
         // Before the old entry is removed: it may be a directory that holds the target's only other name.
-        self.inode_mut(target).links += 1;
+        self.inodes.set_links(target, self.inodes.links(target) + 1);
         if let Some(old) = old {
-            self.unlink(old);
+            self.unlink(old)?;
         }
         self.insert(dir, name, target);
         Ok(())
@@ -140,14 +148,14 @@ impl Tree {
 
     /// Returns true if an inode has lost its last name, and its contents with it.
     pub(crate) fn is_gone(&self, ino: Ino) -> bool {
-        self.inode(ino).links == 0
+        self.inodes.links(ino) == 0
     }
 
     /// Removes an entry from its directory (its inode stays if it has other names). Returns false if there is none.
     pub fn remove(&mut self, dir: Ino, name: &[u8]) -> Result<bool> {
         let Some(old) = self.child(dir, name)? else { return Ok(false) };
-        self.unlink(old);
-        if let Kind::Dir(entries) = &mut self.inode_mut(dir).kind {
+        self.unlink(old)?;
+        if let Some(entries) = self.inodes.dir_mut(dir) {
             entries.remove(name);
         }
         Ok(true)
@@ -159,7 +167,7 @@ impl Tree {
         if self.child(dir, to)?.is_some() {
             return Err(Error::Duplicate { name: to.to_owned() });
         }
-        if let Kind::Dir(entries) = &mut self.inode_mut(dir).kind
+        if let Some(entries) = self.inodes.dir_mut(dir)
             && let Some(ino) = entries.remove(from)
         {
             entries.insert(to, ino);
@@ -169,7 +177,7 @@ impl Tree {
 
     /// Removes all entries for which `keep`, given the path and the inode, returns false. A
     /// directory is removed with everything in it.
-    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &Inode) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Inode<'_>) -> bool) {
         let mut dirs = vec![(ROOT, Vec::new())];
         while let Some((dir, path)) = dirs.pop() {
             let mut gone = Vec::new();
@@ -177,7 +185,7 @@ impl Tree {
                 let path = [&path[..], if path.is_empty() { b"" } else { b"/" }, name].concat();
                 if !keep(&path, self.inode(ino)) {
                     gone.push(name.to_vec());
-                } else if matches!(self.inode(ino).kind, Kind::Dir(_)) {
+                } else if self.is_dir(ino) {
                     dirs.push((ino, path));
                 }
             }
@@ -199,12 +207,12 @@ impl Tree {
         let Some(mut name) = rest.next() else { return Ok(None) };
         for next in rest {
             dir = match self.child(dir, name)? {
-                Some(ino) if matches!(self.inode(ino).kind, Kind::Dir(_)) => ino,
+                Some(ino) if self.is_dir(ino) => ino,
                 Some(_) => {
                     let why = format!("`{}` on the way is not a directory", name.escape_ascii());
                     return Err(Error::limit(path_of(path), why));
                 }
-                None => self.add(dir, name, implicit, Kind::empty_dir(), Conflict::Refuse)?,
+                None => self.add(dir, name, implicit, Kind::Dir, Conflict::Refuse)?,
             };
             name = next;
         }
@@ -212,30 +220,30 @@ impl Tree {
     }
 
     pub(super) fn child(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>> {
-        match &self.inode(dir).kind {
-            Kind::Dir(entries) => Ok(entries.get(name)),
-            _ => Err(Error::Misuse(format!("`{}`: its parent is not a directory", name.escape_ascii()))),
+        match self.dir(dir) {
+            Some(entries) => Ok(entries.get(name)),
+            None => Err(Error::Misuse(format!("`{}`: its parent is not a directory", name.escape_ascii()))),
         }
     }
 
     pub(super) fn insert(&mut self, dir: Ino, name: &[u8], ino: Ino) {
-        if let Kind::Dir(entries) = &mut self.inode_mut(dir).kind {
+        if let Some(entries) = self.inodes.dir_mut(dir) {
             entries.insert(name, ino);
         }
     }
 
     /// Removes one name; an inode without names drops its contents, however deep.
-    fn unlink(&mut self, ino: Ino) {
+    fn unlink(&mut self, ino: Ino) -> Result<()> {
         let mut gone = vec![ino];
         while let Some(ino) = gone.pop() {
-            let inode = self.inode_mut(ino);
-            inode.links = inode.links.saturating_sub(1);
-            if inode.links == 0
-                && let Kind::Dir(entries) = std::mem::replace(&mut inode.kind, Kind::Fifo)
-            {
-                gone.extend(entries.iter().map(|(_, ino)| ino));
+            let links = self.inodes.links(ino).saturating_sub(1);
+            self.inodes.set_links(ino, links);
+            if links == 0 {
+                gone.extend(self.entries(ino).map(|(_, ino)| ino));
+                self.inodes.set_kind(ino, Kind::Fifo)?;
             }
         }
+        Ok(())
     }
 }
 
@@ -249,7 +257,7 @@ mod tests {
     use super::*;
 
     fn dir() -> Kind {
-        Kind::empty_dir()
+        Kind::Dir
     }
 
     #[test]

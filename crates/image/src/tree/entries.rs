@@ -1,5 +1,6 @@
 //! The entries of a directory, in little memory: there may be tens of millions in a tree.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map;
 use std::fmt;
@@ -8,8 +9,8 @@ use super::Ino;
 
 /// Entries of a directory by name, in byte order.
 ///
-/// Names that are added in their order, as almost all sources list them, lie in one piece of memory with eight bytes for
-/// each. The first change of another kind turns them into a map, with about 70 bytes for each.
+/// Names that are added in their order, as almost all sources list them, lie in one piece of memory with five bytes more
+/// for each. The first change of another kind turns them into a map, with about 70 bytes for each.
 #[derive(Clone, Default)]
 pub struct DirEntries(Option<Box<Store>>);
 
@@ -19,45 +20,92 @@ enum Store {
     Map(BTreeMap<Box<[u8]>, Ino>),
 }
 
-/// Names one behind the other, each with its end and its inode.
+/// Number of entries from one mark to the next.
+const STEP: usize = 32;
+
+/// Entries one behind the other: the length of the name, the inode, the name. The length is a byte, 255 of which mean
+/// that four bytes with it follow: only the writers know how long a name may be.
 #[derive(Clone, Default)]
 struct Row {
-    names: Vec<u8>,
-    ends: Vec<(u32, Ino)>,
+    bytes: Vec<u8>,
+    /// Start of every [`STEP`]th entry, so that a search need not begin at the front.
+    marks: Vec<u32>,
+    count: u32,
+    /// Start of the last entry.
+    last: u32,
+}
+
+/// An entry of a row.
+struct Found<'r> {
+    name: &'r [u8],
+    ino: Ino,
+    /// Position of its inode, and of the next entry.
+    ino_at: usize,
+    end: usize,
 }
 
 impl Row {
-    fn name(&self, at: usize) -> &[u8] {
-        let start = if at == 0 { 0 } else { self.ends[at - 1].0 };
-        &self.names[start as usize..self.ends[at].0 as usize]
+    /// Returns the entry at a position of `bytes`.
+    fn entry(&self, at: usize) -> Found<'_> {
+        let number = |at: usize| u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes"));
+        let (len, ino_at) = match self.bytes[at] {
+            u8::MAX => (number(at + 1) as usize, at + 5),
+            len => (usize::from(len), at + 1),
+        };
+        let start = ino_at + 4;
+        Found { name: &self.bytes[start..start + len], ino: Ino(number(ino_at)), ino_at, end: start + len }
     }
 
-    fn find(&self, name: &[u8]) -> Result<usize, usize> {
-        let (mut low, mut high) = (0, self.ends.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            match self.name(middle).cmp(name) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return Ok(middle),
+    /// Returns the entry with a name, if it is there.
+    fn find(&self, name: &[u8]) -> Option<Found<'_>> {
+        let behind = self.marks.partition_point(|at| self.entry(*at as usize).name <= name);
+        let mut at = self.marks[behind.checked_sub(1)?] as usize;
+        let end = self.marks.get(behind).map_or(self.bytes.len(), |end| *end as usize);
+        while at < end {
+            let found = self.entry(at);
+            match found.name.cmp(name) {
+                Ordering::Less => at = found.end,
+                Ordering::Equal => return Some(found),
+                Ordering::Greater => return None,
             }
         }
-        Err(low)
+        None
+    }
+
+    /// Returns true if a name belongs behind all others.
+    fn is_behind(&self, name: &[u8]) -> bool {
+        self.count == 0 || self.entry(self.last as usize).name < name
     }
 
     /// Appends a name behind all others; returns false if there is no room.
     fn push(&mut self, name: &[u8], ino: Ino) -> bool {
-        let Ok(end) = u32::try_from(self.names.len() + name.len()) else { return false };
+        let (Ok(start), Ok(len)) = (u32::try_from(self.bytes.len()), u32::try_from(name.len())) else { return false };
+        let Some(count) = self.count.checked_add(1) else { return false };
         // Most directories never change after their scan, so room for growth is kept small.
-        if self.ends.len() == self.ends.capacity() {
-            self.ends.reserve_exact(self.ends.len() / 4 + 4);
+        let needed = name.len() + 9;
+        if self.bytes.capacity() - self.bytes.len() < needed {
+            self.bytes.reserve_exact(needed.max(self.bytes.len() / 8 + 32));
         }
-        if self.names.capacity() - self.names.len() < name.len() {
-            self.names.reserve_exact(name.len().max(self.names.len() / 4 + 64));
+        if (self.count as usize).is_multiple_of(STEP) {
+            self.marks.reserve_exact(if self.marks.is_empty() { 1 } else { self.marks.len() / 4 + 1 });
+            self.marks.push(start);
         }
-        self.names.extend_from_slice(name);
-        self.ends.push((end, ino));
+        match u8::try_from(len) {
+            Ok(len) if len < u8::MAX => self.bytes.push(len),
+            _ => {
+                self.bytes.push(u8::MAX);
+                self.bytes.extend_from_slice(&len.to_le_bytes());
+            }
+        }
+        self.bytes.extend_from_slice(&ino.0.to_le_bytes());
+        self.bytes.extend_from_slice(name);
+        (self.count, self.last) = (count, start);
         true
+    }
+
+    /// Gives the entry whose inode is at a position another one.
+    fn replace(&mut self, ino_at: usize, ino: Ino) {
+        self.bytes[ino_at..ino_at + 4].copy_from_slice(&ino.0.to_le_bytes());
     }
 }
 
@@ -65,7 +113,7 @@ impl DirEntries {
     /// Returns the inode with a name.
     pub fn get(&self, name: &[u8]) -> Option<Ino> {
         match &**self.0.as_ref()? {
-            Store::Row(row) => row.find(name).ok().map(|at| row.ends[at].1),
+            Store::Row(row) => row.find(name).map(|found| found.ino),
             Store::Map(map) => map.get(name).copied(),
         }
     }
@@ -74,14 +122,13 @@ impl DirEntries {
     pub fn insert(&mut self, name: &[u8], ino: Ino) -> Option<Ino> {
         let store = self.0.get_or_insert_with(|| Box::new(Store::Row(Row::default())));
         if let Store::Row(row) = &mut **store {
-            let at = match row.ends.len().checked_sub(1) {
-                Some(last) if row.name(last) >= name => row.find(name),
-                _ => Err(row.ends.len()),
-            };
-            match at {
-                Ok(at) => return Some(std::mem::replace(&mut row.ends[at].1, ino)),
-                Err(at) if at == row.ends.len() && row.push(name, ino) => return None,
-                Err(_) => {}
+            if row.is_behind(name) {
+                if row.push(name, ino) {
+                    return None;
+                }
+            } else if let Some(Found { ino: old, ino_at, .. }) = row.find(name) {
+                row.replace(ino_at, ino);
+                return Some(old);
             }
         }
         store.as_map().insert(name.into(), ino)
@@ -91,7 +138,7 @@ impl DirEntries {
     pub fn remove(&mut self, name: &[u8]) -> Option<Ino> {
         let store = self.0.as_mut()?;
         if let Store::Row(row) = &**store {
-            row.find(name).ok()?;
+            row.find(name)?;
         }
         store.as_map().remove(name)
     }
@@ -100,7 +147,7 @@ impl DirEntries {
     pub fn len(&self) -> usize {
         match self.0.as_deref() {
             None => 0,
-            Some(Store::Row(row)) => row.ends.len(),
+            Some(Store::Row(row)) => row.count as usize,
             Some(Store::Map(map)) => map.len(),
         }
     }
@@ -123,8 +170,7 @@ impl DirEntries {
 impl Store {
     fn as_map(&mut self) -> &mut BTreeMap<Box<[u8]>, Ino> {
         if let Store::Row(row) = self {
-            let named = |at| (row.name(at).into(), row.ends[at].1);
-            *self = Store::Map((0..row.ends.len()).map(named).collect());
+            *self = Store::Map(Walk::Row(row, 0).map(|(name, ino)| (name.into(), ino)).collect());
         }
         match self {
             Store::Map(map) => map,
@@ -155,6 +201,7 @@ pub struct Iter<'e>(Walk<'e>);
 #[derive(Clone)]
 enum Walk<'e> {
     None,
+    /// With the position of the next entry.
     Row(&'e Row, usize),
     Map(btree_map::Iter<'e, Box<[u8]>, Ino>),
 }
@@ -169,12 +216,21 @@ impl<'e> Iterator for Iter<'e> {
     type Item = (&'e [u8], Ino);
 
     fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
+        self.0.next()
+    }
+}
+
+impl<'e> Iterator for Walk<'e> {
+    type Item = (&'e [u8], Ino);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
             Walk::None => None,
+            Walk::Row(row, at) if *at == row.bytes.len() => None,
             Walk::Row(row, at) => {
-                let (_, ino) = row.ends.get(*at)?;
-                *at += 1;
-                Some((row.name(*at - 1), *ino))
+                let found = row.entry(*at);
+                *at = found.end;
+                Some((found.name, found.ino))
             }
             Walk::Map(map) => map.next().map(|(name, ino)| (&**name, *ino)),
         }
@@ -212,13 +268,32 @@ mod tests {
     }
 
     #[test]
+    fn names_are_found_wherever_marks_are_and_however_long() {
+        let name = |n: u32| format!("{n:05}{}", "x".repeat([0, 1, 254, 255, 256, 70_000][n as usize % 6])).into_bytes();
+        let mut entries = DirEntries::default();
+        for n in 0..200 {
+            entries.insert(&name(2 * n), Ino(n));
+        }
+        assert!(matches!(entries.0.as_deref(), Some(Store::Row(_))));
+        for n in 0..200 {
+            assert_eq!(entries.get(&name(2 * n)), Some(Ino(n)));
+            assert_eq!(entries.get(&name(2 * n + 1)), None);
+            assert_eq!(entries.insert(&name(2 * n), Ino(n + 1)), Some(Ino(n)));
+        }
+        assert!(entries.iter().eq(
+            (0..200).map(|n| (name(2 * n), Ino(n + 1))).collect::<Vec<_>>().iter().map(|(name, ino)| (&name[..], *ino))
+        ));
+        assert_eq!(entries.get(b""), None);
+    }
+
+    #[test]
     fn names_in_order_take_little_memory() {
         let mut entries = DirEntries::default();
         for n in 0..10_000 {
             entries.insert(format!("{n:08}").as_bytes(), Ino(n));
         }
         let Some(Store::Row(row)) = entries.0.as_deref() else { panic!("a map") };
-        assert!(row.names.capacity() + 8 * row.ends.capacity() < 10_000 * 20);
+        assert!(row.bytes.capacity() + 4 * row.marks.capacity() < 10_000 * 15);
         assert_eq!(size_of::<DirEntries>(), 8);
     }
 }

@@ -68,13 +68,11 @@ impl Tree {
                 way.pop();
                 continue;
             }
-            let found = match &self.inode(at).kind {
-                Kind::Dir(entries) => entries.get(name),
-                _ => None,
+            let Some(ino) = self.dir(at).and_then(|entries| entries.get(name)) else {
+                return (of_link && own == 0).then_some(trail);
             };
-            let Some(ino) = found else { return (of_link && own == 0).then_some(trail) };
             trail.push(ino);
-            let Kind::Symlink(target) = &self.inode(ino).kind else {
+            let Kind::Symlink(target) = self.inode(ino).kind else {
                 way.push(ino);
                 continue;
             };

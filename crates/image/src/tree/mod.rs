@@ -1,7 +1,8 @@
 //! The file tree between a source and a writer: inodes without data, directories as sorted names.
 //!
-//! The tree is held in memory at well under 300 bytes per inode. File contents stay where they are:
-//! the [`Data`] of an inode tells a writer where to find them.
+//! The tree is held in memory, with 16 bytes for an inode and five for a name besides its own: what inodes have in
+//! common, such as owner, mode and time, is held once. File contents stay where they are: the [`Data`] of an inode tells
+//! a writer where to find them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +15,9 @@ mod build;
 pub(crate) mod capability;
 mod entries;
 mod hot;
+mod inodes;
 mod names;
+mod shared;
 mod time;
 mod transform;
 mod view;
@@ -25,6 +28,7 @@ mod xattr;
 pub(crate) use build::path_of;
 pub use build::{Conflict, Meta};
 pub use entries::{DirEntries, Iter};
+use inodes::Inodes;
 pub use time::{NotATime, Time};
 pub(crate) use transform::shifted;
 pub use transform::{ModeChange, TimeChange, Transform};
@@ -57,11 +61,11 @@ impl Device {
     }
 }
 
-/// One inode.
-#[derive(Debug)]
-pub struct Inode {
+/// One inode, as a tree shows it.
+#[derive(Debug, Clone)]
+pub struct Inode<'t> {
     /// Type with type-specific content.
-    pub kind: Kind,
+    pub kind: Kind<&'t [u8]>,
     /// The 12 permission bits (07777).
     pub mode: u16,
     /// Owner.
@@ -92,7 +96,7 @@ pub struct Recipe {
 
 bitflags::bitflags! {
     /// Wishes about how the data of one file is stored. A format that cannot fulfil one refuses it.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
     pub struct Handling: u8 {
         /// Uncompressed, in blocks of its own, shared with no other file.
         const STORE = 1;
@@ -103,11 +107,11 @@ bitflags::bitflags! {
     }
 }
 
-/// Type of an inode.
-#[derive(Debug)]
-pub enum Kind {
-    /// A directory.
-    Dir(DirEntries),
+/// Type of an inode; `T` holds the target of a symbolic link.
+#[derive(Debug, Clone)]
+pub enum Kind<T = Box<[u8]>> {
+    /// A directory; [`Tree::entries`] has its entries.
+    Dir,
     /// A regular file.
     File {
         /// Length in bytes.
@@ -116,7 +120,7 @@ pub enum Kind {
         data: Data,
     },
     /// A symbolic link and its target.
-    Symlink(Box<[u8]>),
+    Symlink(T),
     /// A character device.
     Char(Device),
     /// A block device.
@@ -127,10 +131,18 @@ pub enum Kind {
     Socket,
 }
 
-impl Kind {
-    /// Returns the type of a directory without entries.
-    pub fn empty_dir() -> Kind {
-        Kind::Dir(DirEntries::default())
+impl Kind<&[u8]> {
+    /// Returns the same with a target of its own.
+    pub fn into_owned(self) -> Kind {
+        match self {
+            Kind::Dir => Kind::Dir,
+            Kind::File { size, data } => Kind::File { size, data },
+            Kind::Symlink(target) => Kind::Symlink(target.into()),
+            Kind::Char(device) => Kind::Char(device),
+            Kind::Block(device) => Kind::Block(device),
+            Kind::Fifo => Kind::Fifo,
+            Kind::Socket => Kind::Socket,
+        }
     }
 }
 
@@ -163,7 +175,7 @@ impl fmt::Debug for Data {
 /// A whole file tree.
 #[derive(Debug)]
 pub struct Tree {
-    inodes: Vec<Inode>,
+    inodes: Inodes,
     /// Inodes that are used first.
     hot: hot::Hot,
     /// All sets of extended attributes, each once.
@@ -176,13 +188,18 @@ pub struct Tree {
 
 impl Tree {
     /// Returns the inode `ino`.
-    pub fn inode(&self, ino: Ino) -> &Inode {
-        &self.inodes[ino.0 as usize]
+    pub fn inode(&self, ino: Ino) -> Inode<'_> {
+        self.inodes.get(ino)
     }
 
-    /// Returns the inode `ino` for modification.
-    pub fn inode_mut(&mut self, ino: Ino) -> &mut Inode {
-        &mut self.inodes[ino.0 as usize]
+    /// Returns true if an inode is a directory.
+    pub fn is_dir(&self, ino: Ino) -> bool {
+        self.inodes.is_dir(ino)
+    }
+
+    /// Returns the entries of a directory; `None` for other types.
+    pub fn dir(&self, ino: Ino) -> Option<&DirEntries> {
+        self.inodes.dir(ino)
     }
 
     /// Returns the number of inodes held, including unreachable ones.
@@ -191,30 +208,23 @@ impl Tree {
     }
 
     /// Returns all inodes, including unreachable ones.
-    pub(crate) fn inos(&self) -> impl Iterator<Item = Ino> + use<> {
-        (0..self.inodes.len()).filter_map(|ino| u32::try_from(ino).ok()).map(Ino)
+    pub fn inos(&self) -> impl Iterator<Item = Ino> + use<> {
+        (0..self.len()).filter_map(|ino| u32::try_from(ino).ok()).map(Ino)
     }
 
     /// Always false: there is always a root.
     pub fn is_empty(&self) -> bool {
-        self.inodes.is_empty()
+        self.len() == 0
     }
 
     /// Returns the entries of a directory in byte order of their names; none for other types.
     pub fn entries(&self, ino: Ino) -> impl Iterator<Item = (&[u8], Ino)> {
-        let entries = match &self.inode(ino).kind {
-            Kind::Dir(entries) => Some(entries),
-            _ => None,
-        };
-        entries.into_iter().flatten()
+        self.dir(ino).into_iter().flatten()
     }
 
     /// Returns the inode at `path` (components separated by `/`; empty and `.` components are skipped).
     pub fn lookup(&self, path: &[u8]) -> Option<Ino> {
-        components(path).try_fold(ROOT, |dir, name| match &self.inode(dir).kind {
-            Kind::Dir(entries) => entries.get(name),
-            _ => None,
-        })
+        components(path).try_fold(ROOT, |dir, name| self.dir(dir)?.get(name))
     }
 
     /// Calls `visit` for every inode reachable from the root, once each, with the path of its first
@@ -229,7 +239,7 @@ impl Tree {
         let mut path = Vec::new();
         let mut stack: Vec<(Iter<'t>, usize)> = Vec::new();
         visit(ROOT, b"", b"")?;
-        if let Kind::Dir(entries) = &self.inode(ROOT).kind {
+        if let Some(entries) = self.dir(ROOT) {
             stack.push((entries.iter(), 0));
         }
         while let Some((entries, parent_len)) = stack.last_mut() {
@@ -246,7 +256,7 @@ impl Tree {
             }
             path.extend_from_slice(name);
             visit(ino, name, &path)?;
-            if let Kind::Dir(entries) = &self.inode(ino).kind {
+            if let Some(entries) = self.dir(ino) {
                 stack.push((entries.iter(), path.len()));
             }
         }
@@ -271,15 +281,21 @@ impl Tree {
                 path.push(b'/');
             }
             path.extend_from_slice(name);
-            if visit(dir, name, ino, &path) && matches!(self.inode(ino).kind, Kind::Dir(_)) {
+            if visit(dir, name, ino, &path) && self.is_dir(ino) {
                 stack.push((ino, self.entries(ino), path.len()));
             }
         }
     }
 
+    /// Returns the times of all inodes that have a name, with the number of inodes that have each; a time may be there
+    /// more than once.
+    pub(crate) fn times(&self) -> impl Iterator<Item = (Time, u32)> {
+        self.inodes.times()
+    }
+
     /// Returns true if any time has a fraction of a second.
     pub fn has_fractions_of_seconds(&self) -> bool {
-        self.inodes.iter().any(|inode| inode.mtime.nanos != 0)
+        self.times().any(|(time, _)| time.nanos != 0)
     }
 
     /// Returns the path of an inode's first name in the tree's order, for messages; empty for the

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Ino, Kind, Tree};
+use super::{Ino, Inode, Tree};
 use crate::Result;
 
 impl Tree {
@@ -11,10 +11,11 @@ impl Tree {
     pub fn separate_hard_links(&mut self) -> Result<()> {
         let again = self.names_after_the_first();
         for (dir, name, ino) in again {
-            let (meta, kind) = (self.meta(ino), self.inode(ino).kind.duplicate());
-            let (own, handling) = (self.push(meta, kind)?, self.inode(ino).handling);
-            self.inode_mut(own).handling = handling;
-            self.inode_mut(ino).links -= 1;
+            let Inode { kind, links, handling, recipe, .. } = self.inode(ino);
+            let (kind, meta) = (kind.into_owned(), self.meta(ino));
+            let own = self.push(meta, kind)?;
+            self.set_storing(own, handling, recipe);
+            self.inodes.set_links(ino, links - 1);
             self.insert(dir, &name, own);
         }
         Ok(())
@@ -24,28 +25,12 @@ impl Tree {
     fn names_after_the_first(&self) -> Vec<(Ino, Box<[u8]>, Ino)> {
         let (mut seen, mut again) = (HashSet::new(), Vec::new());
         self.each_name(|dir, name, ino, _| {
-            let inode = self.inode(ino);
-            if inode.links > 1 && !seen.insert(ino) {
+            if self.inodes.links(ino) > 1 && !seen.insert(ino) {
                 again.push((dir, name.into(), ino));
             }
             true
         });
         again
-    }
-}
-
-impl Kind {
-    /// Returns the same type and contents; a directory without its entries.
-    pub(crate) fn duplicate(&self) -> Kind {
-        match self {
-            Kind::Dir(_) => Kind::empty_dir(),
-            Kind::File { size, data } => Kind::File { size: *size, data: data.clone() },
-            Kind::Symlink(target) => Kind::Symlink(target.clone()),
-            Kind::Char(device) => Kind::Char(*device),
-            Kind::Block(device) => Kind::Block(*device),
-            Kind::Fifo => Kind::Fifo,
-            Kind::Socket => Kind::Socket,
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{ExcludeXattrs, Inode, Kind, Time, Tree, XattrId};
+use super::{ExcludeXattrs, Inode, Kind, Meta, Time, Tree, XattrId};
 use crate::image::{FileType, Stat};
 use crate::{Error, Result};
 
@@ -47,23 +47,24 @@ impl Transform {
         }
         for ino in tree.inos() {
             // Inodes without a name were replaced by later sources.
-            if tree.inode(ino).links > 0 {
-                self.change(tree.inode_mut(ino)).map_err(|why| Error::limit(tree.path_of(ino), why))?;
+            let inode = tree.inode(ino);
+            if inode.links > 0 {
+                let meta = self.change(&inode).map_err(|why| Error::limit(tree.path_of(ino), why))?;
+                tree.set_meta(ino, meta);
             }
         }
         Ok(())
     }
 
-    fn change(&self, inode: &mut Inode) -> std::result::Result<(), String> {
-        (inode.uid, inode.gid) = self.owner(inode.uid, inode.gid)?;
-        if !matches!(inode.kind, Kind::Symlink(_)) {
-            inode.mode = self.mode.apply(inode.mode, matches!(inode.kind, Kind::Dir(_)));
-        }
-        inode.mtime = self.time.apply(inode.mtime);
-        if self.drop_xattrs {
-            inode.xattrs = XattrId::NONE;
-        }
-        Ok(())
+    /// Returns the attributes that an inode gets.
+    fn change(&self, inode: &Inode<'_>) -> std::result::Result<Meta, String> {
+        let (uid, gid) = self.owner(inode.uid, inode.gid)?;
+        let mode = match inode.kind {
+            Kind::Symlink(_) => inode.mode,
+            _ => self.mode.apply(inode.mode, matches!(inode.kind, Kind::Dir)),
+        };
+        let xattrs = if self.drop_xattrs { XattrId::NONE } else { inode.xattrs };
+        Ok(Meta { mode, uid, gid, mtime: self.time.apply(inode.mtime), xattrs })
     }
 
     /// Returns the owner and group that `uid` and `gid` become.
@@ -108,8 +109,8 @@ impl Tree {
     /// Removes the attributes that `exclude` matches from every inode.
     pub(crate) fn exclude_xattrs(&mut self, exclude: &ExcludeXattrs) {
         let becomes = self.xattrs.exclude(exclude);
-        for inode in &mut self.inodes {
-            inode.xattrs = becomes[inode.xattrs.0 as usize];
+        for ino in self.inos() {
+            self.set_xattrs(ino, becomes[self.meta(ino).xattrs.0 as usize]);
         }
     }
 }
@@ -380,7 +381,7 @@ mod tests {
             let transform = Transform { uid_offset, gid_offset, ..Transform::default() };
             let mut tree = spec.tree().unwrap();
             // The root's owner has room for every offset.
-            (tree.inode_mut(ROOT).uid, tree.inode_mut(ROOT).gid) = (1000, 0);
+            tree.set_meta(ROOT, Meta { uid: 1000, gid: 0, ..tree.meta(ROOT) });
             let told = transform.apply(&mut tree).unwrap_err().to_string();
             assert!(told.contains(why), "{told}");
             assert!(told.starts_with("f: ") || uid_offset == i64::MAX, "{told}");

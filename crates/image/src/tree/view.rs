@@ -1,8 +1,10 @@
 //! A tree presented as an image, so that comparing, extracting and listing work on any source.
 
+use std::sync::Arc;
+
 use packfs_blocks::Progress;
 
-use super::{Data, Ino, Inode, Kind, ROOT, Tree, XattrSet};
+use super::{Data, DirEntries, Ino, Inode, Kind, ROOT, Tree, XattrSet};
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::source::{Contents, FileReader};
 use crate::{Error, Part, Result};
@@ -11,7 +13,7 @@ use crate::{Error, Part, Result};
 #[derive(Debug, Clone, Copy)]
 pub struct TreeImage<'t>(&'t Tree);
 
-type Opener<'t> = (&'t dyn Contents, u64);
+type Opener = (Arc<dyn Contents>, u64);
 
 impl<'t> TreeImage<'t> {
     /// Makes a view of `tree`.
@@ -19,16 +21,25 @@ impl<'t> TreeImage<'t> {
         TreeImage(tree)
     }
 
-    fn inode(&self, nid: Nid) -> Result<&'t Inode> {
+    fn ino(&self, nid: Nid) -> Result<Ino> {
         let ino = u32::try_from(nid.0).ok().filter(|ino| (*ino as usize) < self.0.len());
-        ino.map(|ino| self.0.inode(Ino(ino))).ok_or_else(|| Error::Misuse(format!("there is no inode {}", nid.0)))
+        ino.map(Ino).ok_or_else(|| Error::Misuse(format!("there is no inode {}", nid.0)))
+    }
+
+    fn inode(&self, nid: Nid) -> Result<Inode<'t>> {
+        Ok(self.0.inode(self.ino(nid)?))
+    }
+
+    fn dir(&self, nid: Nid) -> Result<&'t DirEntries> {
+        let dir = self.0.dir(self.ino(nid)?);
+        dir.ok_or_else(|| Error::Misuse(format!("inode {} is not a directory", nid.0)))
     }
 
     /// Returns the size of a regular file and, unless it is empty, how to open it.
-    fn file(&self, nid: Nid) -> Result<(u64, Option<Opener<'t>>)> {
-        match &self.inode(nid)?.kind {
+    fn file(&self, nid: Nid) -> Result<(u64, Option<Opener>)> {
+        match self.inode(nid)?.kind {
             Kind::File { data: Data::Empty, .. } => Ok((0, None)),
-            Kind::File { size, data: Data::Source { from, key } } => Ok((*size, Some((&**from, *key)))),
+            Kind::File { size, data: Data::Source { from, key } } => Ok((size, Some((from, key)))),
             Kind::File { data: Data::Stored(_), .. } => {
                 Err(Error::Unsupported("reading a stream a second time; use a file instead".into()))
             }
@@ -44,31 +55,25 @@ impl Image for TreeImage<'_> {
 
     fn stat(&self, nid: Nid) -> Result<Stat> {
         let inode = self.inode(nid)?;
-        let kind = match &inode.kind {
-            Kind::Dir(_) => FileType::Dir,
-            Kind::File { size, .. } => FileType::File { size: *size },
-            Kind::Symlink(target) => FileType::Symlink { target: target.clone() },
-            Kind::Char(device) => FileType::Char(*device),
-            Kind::Block(device) => FileType::Block(*device),
+        let kind = match inode.kind {
+            Kind::Dir => FileType::Dir,
+            Kind::File { size, .. } => FileType::File { size },
+            Kind::Symlink(target) => FileType::Symlink { target: target.into() },
+            Kind::Char(device) => FileType::Char(device),
+            Kind::Block(device) => FileType::Block(device),
             Kind::Fifo => FileType::Fifo,
             Kind::Socket => FileType::Socket,
         };
-        let Inode { mode, uid, gid, mtime, links: nlink, xattrs, .. } = *inode;
+        let Inode { mode, uid, gid, mtime, links: nlink, xattrs, .. } = inode;
         Ok(Stat { kind, ino: nid.0, mode, uid, gid, mtime, nlink, has_xattrs: !self.0.xattrs.get(xattrs).is_empty() })
     }
 
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
-        let Kind::Dir(entries) = &self.inode(nid)?.kind else {
-            return Err(Error::Misuse(format!("inode {} is not a directory", nid.0)));
-        };
-        Ok(entries.iter().map(|(name, ino)| Entry { name: name.into(), nid: Nid(ino.0.into()) }).collect())
+        Ok(self.dir(nid)?.iter().map(|(name, ino)| Entry { name: name.into(), nid: Nid(ino.0.into()) }).collect())
     }
 
     fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
-        match &self.inode(dir)?.kind {
-            Kind::Dir(entries) => Ok(entries.get(name).map(|ino| Nid(ino.0.into()))),
-            _ => Err(Error::Misuse(format!("inode {} is not a directory", dir.0))),
-        }
+        Ok(self.dir(dir)?.get(name).map(|ino| Nid(ino.0.into())))
     }
 
     fn xattrs(&self, nid: Nid) -> Result<XattrSet> {

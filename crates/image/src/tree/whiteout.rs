@@ -52,10 +52,11 @@ impl Whiteouts {
 }
 
 fn set_xattr(tree: &mut Tree, ino: Ino, name: &[u8], value: &[u8]) {
-    let mut set = tree.xattrs.get(tree.inode(ino).xattrs).clone();
+    let mut set = tree.xattrs.get(tree.meta(ino).xattrs).clone();
     set.retain(|(other, _)| **other != *name);
     set.push((name.into(), value.into()));
-    tree.inode_mut(ino).xattrs = tree.xattrs.intern(set);
+    let set = tree.xattrs.intern(set);
+    tree.set_xattrs(ino, set);
 }
 
 #[cfg(test)]
@@ -67,7 +68,7 @@ mod tests {
         let mut tree = Tree::default();
         let file = || Kind::File { size: 0, data: Data::Empty };
         let meta = Meta { mode: 0o600, uid: 7, ..Meta::IMPLICIT_DIR };
-        let dir = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, Kind::empty_dir(), Conflict::Refuse).unwrap();
+        let dir = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, Kind::Dir, Conflict::Refuse).unwrap();
         for name in [&b".wh.gone"[..], b".wh..wh..opq", b".wh..wh.plnk", b".wh.kept", b"kept", b".wh."] {
             tree.add(dir, name, meta, file(), Conflict::Refuse).unwrap();
         }

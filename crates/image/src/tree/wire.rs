@@ -1,8 +1,6 @@
 //! A tree as bytes, for builds whose steps are separate processes. Inodes keep their numbers.
 
-use super::{
-    Data, Device, DirEntries, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name,
-};
+use super::{Data, Device, DirEntries, Ino, Inode, Kind, Meta, ROOT, Time, Tree, XattrId, Xattrs, check_name};
 use crate::Result;
 use crate::build::{Get, Put};
 
@@ -22,11 +20,11 @@ impl Tree {
                 group.bytes(value);
             }
         }
-        group.count(self.inodes.len());
+        group.count(self.len());
         to.bytes(&group);
         group.clear();
-        for inode in &self.inodes {
-            inode.encode(&mut group);
+        for ino in self.inos() {
+            self.encode_inode(ino, &mut group);
             if group.len() >= GROUP {
                 to.bytes(&group);
                 group.clear();
@@ -56,21 +54,18 @@ impl Tree {
         let count = count.ok_or_else(|| from.wrong("there are too many inodes"))?;
         from.end()?;
         let mut tree = Tree { xattrs, ..Tree::without_root() };
-        while tree.inodes.len() < count {
+        while tree.len() < count {
             let group = next()?;
             let from = &mut Get::new(NAME, &group);
             from.check(!group.is_empty(), "a group has no inodes")?;
             while from.at() < group.len() {
-                let inode = Inode::decode(from, Bounds { count, files })?;
-                from.check((inode.xattrs.0 as usize) < tree.xattrs.len(), "an inode has unknown attributes")?;
-                from.check(tree.inodes.len() < count, "there are more inodes than said")?;
-                tree.inodes.push(inode);
+                from.check(tree.len() < count, "there are more inodes than said")?;
+                tree.decode_inode(from, Bounds { count, files })?;
             }
         }
         let group = next()?;
         let from = &mut Get::new(NAME, &group);
-        let is_dir = |inode: &Inode| matches!(inode.kind, Kind::Dir(_));
-        from.check(tree.inodes.first().is_some_and(is_dir), "the root is no directory")?;
+        from.check(!tree.is_empty() && tree.is_dir(ROOT), "the root is no directory")?;
         tree.check_parents(from)?;
         for _ in 0..from.count(4)? {
             let ino = Ino(from.u32()?);
@@ -84,51 +79,41 @@ impl Tree {
 
     /// Fails if a directory is in two places.
     fn check_parents(&self, from: &Get<'_>) -> Result<()> {
-        let mut placed = vec![false; self.inodes.len()];
-        for inode in &self.inodes {
-            let Kind::Dir(entries) = &inode.kind else { continue };
-            for (_, ino) in entries.iter().filter(|(_, ino)| matches!(self.inode(*ino).kind, Kind::Dir(_))) {
+        let mut placed = vec![false; self.len()];
+        for dir in self.inos() {
+            for (_, ino) in self.entries(dir).filter(|(_, ino)| self.is_dir(*ino)) {
                 from.check(!std::mem::replace(&mut placed[ino.0 as usize], true), "a directory is in two places")?;
             }
         }
         Ok(())
     }
-}
 
-/// Number of all inodes, and of all files with data.
-#[derive(Clone, Copy)]
-struct Bounds {
-    count: usize,
-    files: u32,
-}
-
-impl Inode {
-    fn encode(&self, to: &mut dyn Put) {
+    fn encode_inode(&self, ino: Ino, to: &mut dyn Put) {
         // Shards have no rules about data.
-        let Inode { kind, mode, uid, gid, mtime, xattrs, links, handling: _, recipe: _ } = self;
-        to.u32(u32::from(*mode));
-        to.u32(*uid);
-        to.u32(*gid);
+        let Inode { kind, mode, uid, gid, mtime, xattrs, links, handling: _, recipe: _ } = self.inode(ino);
+        to.u32(u32::from(mode));
+        to.u32(uid);
+        to.u32(gid);
         to.u64(mtime.secs.cast_unsigned());
         to.u32(mtime.nanos);
         to.u32(xattrs.0);
-        to.u32(*links);
+        to.u32(links);
         match kind {
-            Kind::Dir(entries) => {
+            Kind::Dir => {
                 to.u8(0);
-                to.count(entries.len());
-                for (name, ino) in entries {
+                to.count(self.dir(ino).map_or(0, DirEntries::len));
+                for (name, ino) in self.entries(ino) {
                     to.bytes(name);
                     to.u32(ino.0);
                 }
             }
             Kind::File { size, data } => {
                 to.u8(1);
-                to.u64(*size);
+                to.u64(size);
                 match data {
                     Data::Stored(number) => {
                         to.u8(1);
-                        to.u32(*number);
+                        to.u32(number);
                     }
                     Data::Empty | Data::Source { .. } => to.u8(0),
                 }
@@ -137,39 +122,21 @@ impl Inode {
                 to.u8(2);
                 to.bytes(target);
             }
-            Kind::Char(Device { major, minor }) => {
-                to.u8(3);
-                to.u32(*major);
-                to.u32(*minor);
-            }
-            Kind::Block(Device { major, minor }) => {
-                to.u8(4);
-                to.u32(*major);
-                to.u32(*minor);
-            }
+            Kind::Char(device) => encode_device(3, device, to),
+            Kind::Block(device) => encode_device(4, device, to),
             Kind::Fifo => to.u8(5),
             Kind::Socket => to.u8(6),
         }
     }
 
-    fn decode(from: &mut Get<'_>, bounds: Bounds) -> Result<Inode> {
+    fn decode_inode(&mut self, from: &mut Get<'_>, bounds: Bounds) -> Result<()> {
         let mode = u16::try_from(from.u32()? & 0o7777).expect("12 bits");
         let (uid, gid) = (from.u32()?, from.u32()?);
         let mtime = Time { secs: from.u64()?.cast_signed(), nanos: from.u32()? };
         let (xattrs, links) = (XattrId(from.u32()?), from.u32()?);
-        let device = |from: &mut Get<'_>| Ok::<_, crate::Error>(Device { major: from.u32()?, minor: from.u32()? });
+        from.check((xattrs.0 as usize) < self.xattrs.len(), "an inode has unknown attributes")?;
         let kind = match from.u8()? {
-            0 => {
-                let mut entries = DirEntries::default();
-                for _ in 0..from.count(12)? {
-                    let (name, ino) = (from.bytes()?, Ino(from.u32()?));
-                    check_name(name)?;
-                    let is_below = ino != ROOT && (ino.0 as usize) < bounds.count;
-                    from.check(is_below, "an entry has no inode")?;
-                    entries.insert(name, ino);
-                }
-                Kind::Dir(entries)
-            }
+            0 => Kind::Dir,
             1 => {
                 let size = from.u64()?;
                 let data = if from.bool()? { Data::Stored(from.u32()?) } else { Data::Empty };
@@ -181,13 +148,39 @@ impl Inode {
                 Kind::File { size, data }
             }
             2 => Kind::Symlink(from.bytes()?.into()),
-            3 => Kind::Char(device(from)?),
-            4 => Kind::Block(device(from)?),
+            3 => Kind::Char(decode_device(from)?),
+            4 => Kind::Block(decode_device(from)?),
             5 => Kind::Fifo,
             6 => Kind::Socket,
             _ => return Err(from.wrong("an inode has an unknown type")),
         };
-        let (handling, recipe) = (Handling::empty(), Recipe::default());
-        Ok(Inode { kind, mode, uid, gid, mtime, xattrs, links, handling, recipe })
+        let ino = self.push(Meta { mode, uid, gid, mtime, xattrs }, kind)?;
+        self.inodes.set_links(ino, links);
+        let Some(entries) = self.inodes.dir_mut(ino) else { return Ok(()) };
+        for _ in 0..from.count(12)? {
+            let (name, ino) = (from.bytes()?, Ino(from.u32()?));
+            check_name(name)?;
+            let is_below = ino != ROOT && (ino.0 as usize) < bounds.count;
+            from.check(is_below, "an entry has no inode")?;
+            entries.insert(name, ino);
+        }
+        Ok(())
     }
+}
+
+fn encode_device(kind: u8, Device { major, minor }: Device, to: &mut dyn Put) {
+    to.u8(kind);
+    to.u32(major);
+    to.u32(minor);
+}
+
+fn decode_device(from: &mut Get<'_>) -> Result<Device> {
+    Ok(Device { major: from.u32()?, minor: from.u32()? })
+}
+
+/// Number of all inodes, and of all files with data.
+#[derive(Clone, Copy)]
+struct Bounds {
+    count: usize,
+    files: u32,
 }

@@ -167,7 +167,7 @@ impl Counts {
                     counts.files += 1;
                     counts.file_bytes += size;
                 }
-                Kind::Dir(_) => counts.directories += 1,
+                Kind::Dir => counts.directories += 1,
                 Kind::Symlink(_) => counts.symlinks += 1,
                 Kind::Char(_) | Kind::Block(_) => counts.devices += 1,
                 Kind::Fifo => counts.fifos += 1,

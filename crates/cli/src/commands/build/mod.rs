@@ -16,7 +16,7 @@ use packfs_image::erofs::{Feature, Kernel};
 use packfs_image::name::display;
 use packfs_image::rules::{Matches, Rules};
 use packfs_image::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
-use packfs_image::tree::{Ino, ROOT, Time, TimeChange};
+use packfs_image::tree::{Meta, ROOT, Time, TimeChange};
 use packfs_image::{AnyImage, Error, OpenOptions, Plan, Tree, Warning, WarningKind, Warnings};
 
 use self::report::Report;
@@ -208,7 +208,7 @@ pub(super) fn fill<'p>(
         list.scan(&mut tree, store)?;
         notes.left_out.extend(list.left_out().iter().map(|error| (place(error), error.to_string())));
     }
-    copies.serve(&mut tree);
+    copies.serve(&mut tree)?;
     plan.whiteouts.apply(&mut tree)?;
     if !plan.hard_links {
         tree.separate_hard_links()?;
@@ -247,11 +247,11 @@ pub(super) fn fill<'p>(
 
 /// Moves times outside of what SquashFS holds to its ends.
 fn clip_times(tree: &mut Tree) {
-    for number in 0..tree.len() {
-        let inode = tree.inode_mut(Ino(u32::try_from(number).expect("inodes are numbered in 32 bits")));
-        let secs = inode.mtime.secs.clamp(0, u32::MAX.into());
-        if secs != inode.mtime.secs {
-            inode.mtime = Time { secs, nanos: 0 };
+    for ino in tree.inos() {
+        let meta = tree.meta(ino);
+        let secs = meta.mtime.secs.clamp(0, u32::MAX.into());
+        if secs != meta.mtime.secs {
+            tree.set_meta(ino, Meta { mtime: Time { secs, nanos: 0 }, ..meta });
         }
     }
 }

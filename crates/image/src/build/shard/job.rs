@@ -220,9 +220,7 @@ pub(super) fn write(
     }
     let Lists { at, roots, .. } = lists;
     for (ino, number) in layout.files.iter().copied().zip(0..).chain(layout.equal.iter().copied()) {
-        if let Kind::File { data, .. } = &mut tree.inode_mut(ino).kind {
-            *data = Data::Stored(number);
-        }
+        tree.set_data(ino, Data::Stored(number))?;
     }
     let mut section = Section::new(output, at);
     tree.encode(&mut section);

@@ -174,10 +174,10 @@ pub(super) fn put<'env, F: Format>(
         place = Place { base: format.options().offset + joining.shift, pos: 0, is_cut: true };
     }
     for (ino, number) in layout.equal {
-        if let Kind::File { data, size } = &mut tree.inode_mut(ino).kind {
-            *data = Data::Stored(number);
-            Progress::add(&tools.progress.done, *size);
-            Progress::add(&tools.progress.saved, *size);
+        if let Kind::File { size, .. } = tree.inode(ino).kind {
+            tree.set_data(ino, Data::Stored(number))?;
+            Progress::add(&tools.progress.done, size);
+            Progress::add(&tools.progress.saved, size);
         }
     }
     joining.all.ok_or_else(|| Error::Misuse("a build of no shards".into()))
@@ -196,14 +196,9 @@ pub(super) fn only_readable(tree: &mut Tree, files: &mut Vec<Ino>) -> Result<()>
         let why = "it can be read only once, and shards need sources that can be read again";
         return Err(Error::limit(tree.path_of(ino), why));
     }
-    files.retain(|ino| match &mut tree.inode_mut(*ino).kind {
-        Kind::File { size: 0, data } => {
-            *data = Data::Empty;
-            false
-        }
-        _ => true,
-    });
-    Ok(())
+    let is_empty = |ino: &Ino| matches!(tree.inode(*ino).kind, Kind::File { size: 0, .. });
+    let empty: Vec<Ino> = files.extract_if(.., |ino| is_empty(ino)).collect();
+    empty.into_iter().try_for_each(|ino| tree.set_data(ino, Data::Empty))
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ fn mix(tree: &mut Tree, options: &Options) {
     let pick = |ino: u32, count: usize| u8::try_from(ino as usize % (count + 1)).expect("a few");
     for ino in tree.inos() {
         let codec = pick(ino.0, recipes.codecs().len());
-        tree.inode_mut(ino).recipe = Recipe { codec, cluster: pick(ino.0 / 3, recipes.clusters().len()) };
+        let recipe = Recipe { codec, cluster: pick(ino.0 / 3, recipes.clusters().len()) };
+        tree.set_storing(ino, tree.inode(ino).handling, recipe);
     }
 }
 

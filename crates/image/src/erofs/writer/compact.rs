@@ -10,12 +10,8 @@ pub(super) fn check(options: &Options, tree: &Tree) -> Result<()> {
     if !options.features.contains(Features::COMPACT_INODES) {
         return Ok(());
     }
-    let mut times = Vec::new();
-    tree.walk(|ino, _| {
-        times.push(tree.inode(ino).mtime);
-        Ok(())
-    })?;
-    let epoch = Epoch::choose(times, options.features.contains(Features::BITS_48), Time { secs: 0, nanos: 0 });
+    let otherwise = Time { secs: 0, nanos: 0 };
+    let epoch = Epoch::choose(tree.times().collect(), options.features.contains(Features::BITS_48), otherwise);
     tree.walk(|ino, _| match why_extended(tree, ino, &epoch) {
         Some(why) => {
             let why = format!("{why}, which a compact inode cannot store: do without compact-inodes");
@@ -28,11 +24,8 @@ pub(super) fn check(options: &Options, tree: &Tree) -> Result<()> {
 /// Returns the reason why an inode has to be extended.
 fn why_extended(tree: &Tree, ino: Ino, epoch: &Epoch) -> Option<String> {
     let inode = tree.inode(ino);
-    let links = match &inode.kind {
-        Kind::Dir(entries) => {
-            let is_dir = |(_, ino): &(_, Ino)| matches!(tree.inode(*ino).kind, Kind::Dir(_));
-            entries.iter().filter(is_dir).count() + 2
-        }
+    let links = match inode.kind {
+        Kind::Dir => tree.entries(ino).filter(|(_, ino)| tree.is_dir(*ino)).count() + 2,
         _ => inode.links as usize,
     };
     let most = u32::from(u16::MAX);

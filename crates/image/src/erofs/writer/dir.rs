@@ -74,7 +74,7 @@ pub(super) fn measure(tree: &Tree, dir: Ino, dot: bool, block: usize) -> Listing
             blocks += 1;
             before_last = at;
         }
-        subdirs += u32::from(entry.ino != dir && matches!(tree.inode(entry.ino).kind, Kind::Dir(_)));
+        subdirs += u32::from(entry.ino != dir && matches!(tree.inode(entry.ino).kind, Kind::Dir));
     }
     Listing { size: (blocks - 1) * block as u64 + fill.used as u64, before_last, subdirs }
 }
@@ -116,9 +116,9 @@ fn write_block(entries: &[NamedInode<'_>], resolve: &mut impl FnMut(Ino) -> (u64
 }
 
 /// Returns the file type stored in directory entries.
-pub(super) fn type_of(kind: &Kind) -> u8 {
+pub(super) fn type_of(kind: &Kind<&[u8]>) -> u8 {
     match kind {
-        Kind::Dir(_) => file_type::DIR,
+        Kind::Dir => file_type::DIR,
         Kind::File { .. } => file_type::FILE,
         Kind::Symlink(_) => file_type::SYMLINK,
         Kind::Char(_) => file_type::CHAR,

@@ -11,17 +11,20 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
-    /// Chooses the epoch for inodes with these times; `otherwise` if there are none.
-    pub(super) fn choose(mut times: Vec<Time>, offsets: bool, otherwise: Time) -> Epoch {
-        times.sort_unstable_by_key(|time| (time.nanos, time.secs));
-        let (mut best, mut most, mut first) = (otherwise, 0, 0);
-        for (at, time) in times.iter().enumerate() {
-            // `first..=at` are the times that the first one as epoch would cover.
-            while (Epoch { time: times[first], offsets }).offset(*time).is_none() {
+    /// Chooses the epoch for inodes with these times, each with the number of inodes that have it; `otherwise` if there
+    /// are none. A time may be listed more than once.
+    pub(super) fn choose(mut times: Vec<(Time, u32)>, offsets: bool, otherwise: Time) -> Epoch {
+        times.sort_unstable_by_key(|(time, _)| (time.nanos, time.secs));
+        let (mut best, mut most, mut first, mut held) = (otherwise, 0, 0, 0);
+        for (time, inodes) in &times {
+            held += u64::from(*inodes);
+            // The times from `first` to this one are those that the first one as epoch would cover, for `held` inodes.
+            while (Epoch { time: times[first].0, offsets }).offset(*time).is_none() {
+                held -= u64::from(times[first].1);
                 first += 1;
             }
-            if at + 1 - first > most {
-                (most, best) = (at + 1 - first, times[first]);
+            if held > most {
+                (most, best) = (held, times[first].0);
             }
         }
         Epoch { time: best, offsets }
@@ -43,6 +46,18 @@ mod tests {
     }
 
     #[test]
+    fn a_time_counts_once_for_each_inode() {
+        for (times, best) in [
+            (vec![((5, 0), 2), ((9, 0), 3)], (9, 0)),
+            (vec![((5, 0), 2), ((9, 0), 3), ((5, 0), 2)], (5, 0)),
+            (vec![((5, 0), 3), ((9, 0), 3)], (5, 0)),
+        ] {
+            let times = times.into_iter().map(|((secs, nanos), inodes)| (time(secs, nanos), inodes)).collect();
+            assert_eq!(Epoch::choose(times, false, time(0, 0)).time, time(best.0, best.1));
+        }
+    }
+
+    #[test]
     fn most_times_fit() {
         let far = 1 << 33;
         let cases = [
@@ -56,7 +71,8 @@ mod tests {
         ];
         for (times, offsets, (secs, nanos)) in cases {
             let times: Vec<_> = times.into_iter().map(|(secs, nanos)| time(secs, nanos)).collect();
-            let epoch = Epoch::choose(times.clone(), offsets, time(-7, 7));
+            let counted = times.iter().map(|time| (*time, 1)).collect();
+            let epoch = Epoch::choose(counted, offsets, time(-7, 7));
             let held = |epoch: Epoch| times.iter().filter(|time| epoch.offset(**time).is_some()).count();
             let most = times.iter().map(|time| held(Epoch { time: *time, offsets })).max().unwrap_or(0);
             assert_eq!(held(epoch), most, "{times:?}");

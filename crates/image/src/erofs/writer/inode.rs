@@ -264,7 +264,7 @@ impl<'a> Inodes<'a> {
     }
 
     /// Returns the data fields of an inode that is not a directory.
-    fn payload(&self, kind: &'a Kind, target_block: Option<u64>) -> Payload<'a> {
+    fn payload(&self, kind: &Kind<&'a [u8]>, target_block: Option<u64>) -> Payload<'a> {
         match kind {
             Kind::File { data: Data::Stored(file), .. } => {
                 Payload::of(self.data, &self.data.files[*file as usize], self.options)
@@ -278,7 +278,7 @@ impl<'a> Inodes<'a> {
             }
             Kind::Char(device) | Kind::Block(device) => Payload::empty(device.encode().into()),
             Kind::File { .. } => Payload::empty(address(None)),
-            Kind::Dir(_) | Kind::Fifo | Kind::Socket => Payload::empty(0),
+            Kind::Dir | Kind::Fifo | Kind::Socket => Payload::empty(0),
         }
     }
 
@@ -504,9 +504,9 @@ fn dir_links(listing: &Listing) -> u32 {
     listing.subdirs.saturating_add(2)
 }
 
-fn type_bits(kind: &Kind) -> u16 {
+fn type_bits(kind: &Kind<&[u8]>) -> u16 {
     match kind {
-        Kind::Dir(_) => mode::DIR,
+        Kind::Dir => mode::DIR,
         Kind::File { .. } => mode::FILE,
         Kind::Symlink(_) => mode::SYMLINK,
         Kind::Char(_) => mode::CHAR,

@@ -56,7 +56,7 @@ pub(super) fn write(
     let share_above = if far && !has_metabox { Some(u32::MAX) } else { options.xattr_share };
     let xattrs = Xattrs::encode(options, tree, share_above)?;
     head.check(xattrs.uses_prefixes(), data.packed.is_some() && !has_metabox)?;
-    let epoch = epoch(options, tree, census)?;
+    let epoch = epoch(options, tree, census);
     let uses = Uses::default();
     let mut parts = Parts { tools, lanes, options, tree, xattrs: &xattrs, epoch, far, uses, serial: 0 };
     let mut placing = Placing::of(&parts.inodes(data), parts.first_nid(data_end))?;
@@ -160,7 +160,7 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         let blocks = zone + number(placing.len(), self.options.block_size);
         self.check_end(blocks)?;
         let mut out = self.image_stream(data);
-        self.items(&placing.items, placing, (zone, data), &mut out)?;
+        self.items(placing.items(), placing, (zone, data), &mut out)?;
         let digest = out.finish(placing.len())?;
         Ok(Placed { zone, blocks, packed_nid: placing.packed, metabox_nid: None, digest })
     }
@@ -172,13 +172,13 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         let zone = data.end;
         self.check_end(zone + number(apart.len(), self.options.block_size))?;
         let mut out = self.image_stream(data);
-        self.items(&apart.items, placing, (zone, data), &mut out)?;
+        self.items(apart.items.iter().copied(), placing, (zone, data), &mut out)?;
         let blocks = out.finish(apart.len())?;
         data.end += apart.len() / u64::from(self.options.block_size);
 
         let mut late = self.late(data, lane);
         let mut out = Stream::new(|bytes, _| late.put(bytes));
-        self.items(&placing.items, placing, (zone, data), &mut out)?;
+        self.items(placing.items(), placing, (zone, data), &mut out)?;
         let inodes = out.finish(placing.len())?;
         let (parts, len) = late.finish(data)?;
         let metabox = Stored::of_clusters(len, parts);
@@ -231,7 +231,7 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
     /// Writes everything that has its position in a list; its blocks count from `zone` on.
     fn items(
         &mut self,
-        items: &[(u64, What)],
+        items: impl Iterator<Item = (u64, What)>,
         placing: &Placing,
         (zone, data): (u64, &DataDone),
         out: &mut Stream<impl FnMut(&[u8], u64) -> Result<()>>,
@@ -247,14 +247,9 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
 }
 
 /// Returns the time of compact inodes.
-fn epoch(options: &Options, tree: &Tree, census: &Census) -> Result<Epoch> {
-    let mut times = Vec::new();
-    tree.walk(|ino, _| {
-        times.push(tree.inode(ino).mtime);
-        Ok(())
-    })?;
+fn epoch(options: &Options, tree: &Tree, census: &Census) -> Epoch {
     let otherwise = Time { secs: census.newest, nanos: 0 };
-    Ok(Epoch::choose(times, options.features.contains(Features::BITS_48), otherwise))
+    Epoch::choose(tree.times().collect(), options.features.contains(Features::BITS_48), otherwise)
 }
 
 /// Returns the number of the block at a position, or of the blocks before it.
@@ -296,13 +291,13 @@ struct Writer<'w, 'a, F> {
 }
 
 impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
-    fn items(&mut self, items: &[(u64, What)]) -> Result<()> {
+    fn items(&mut self, items: impl Iterator<Item = (u64, What)>) -> Result<()> {
         let (inodes, placing) = (self.inodes, self.placing);
         let mut bytes = Vec::new();
         for (at, what) in items {
-            self.out.seek(*at)?;
+            self.out.seek(at)?;
             bytes.clear();
-            match *what {
+            match what {
                 What::Dir(number) => {
                     let uses = self.dir(&placing.dirs[number as usize], &mut bytes)?;
                     self.uses |= uses;

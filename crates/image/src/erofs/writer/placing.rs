@@ -12,7 +12,7 @@ use super::Features;
 use super::dir::Listing;
 use super::inode::{Inodes, Size};
 use crate::erofs::format::{INODE_SLOT, NID_METABOX};
-use crate::tree::{Ino, Kind, ROOT, Tree};
+use crate::tree::{Ino, ROOT, Tree};
 use crate::{Error, Result};
 
 /// Number of gaps remembered for later inodes. Few, so that inodes stay near their neighbours.
@@ -133,8 +133,10 @@ pub(super) struct Dir {
 /// The whole zone.
 #[derive(Debug)]
 pub(super) struct Placing {
-    /// Contents by position, ascending: of the zone, or of the metabox.
-    pub(super) items: Vec<(u64, What)>,
+    /// Contents by position, ascending, of the zone or of the metabox; without the inodes of anything but directories.
+    others: Vec<(u64, What)>,
+    /// All inodes except those of directories, in the order of their positions. There may be tens of millions.
+    inodes: Vec<Ino>,
     /// With a metabox, the blocks that inodes in it refer to, which lie before it in the image.
     pub(super) apart: Option<Apart>,
     pub(super) dirs: Vec<Dir>,
@@ -173,7 +175,8 @@ impl Placing {
             inodes,
             entries: inodes.data.packed.as_ref().map_or(0, |packed| packed.size),
             placing: Placing {
-                items: Vec::with_capacity(tree.len()),
+                others: Vec::new(),
+                inodes: Vec::new(),
                 apart: features.contains(Features::METABOX).then(apart),
                 dirs: Vec::new(),
                 targets: HashMap::new(),
@@ -186,7 +189,7 @@ impl Placing {
         };
         // The packed inode cannot be in the metabox, and is measured once the directories are in it.
         let with_packed = !features.intersects(Features::METABOX | Features::COMPRESSED_DIRS);
-        let is_dir = |ino: Ino| matches!(tree.inode(ino).kind, Kind::Dir(_));
+        let is_dir = |ino: Ino| tree.is_dir(ino);
         if !tree.hot().is_empty() {
             plan.dirs(directories(tree).filter(|(ino, _)| tree.is_hot(*ino)))?;
             tree.hot().iter().filter(|ino| !is_dir(**ino)).try_for_each(|ino| plan.other(*ino))?;
@@ -206,8 +209,21 @@ impl Placing {
             plan.placing.place_packed(inodes)?;
         }
         let mut placing = plan.placing;
-        placing.items.sort_unstable_by_key(|(at, _)| *at);
+        placing.others.sort_unstable_by_key(|(at, _)| *at);
+        placing.inodes.sort_unstable_by_key(|ino| placing.nids[ino.0 as usize]);
         Ok(placing)
+    }
+
+    /// Returns all contents by position, ascending: of the zone, or of the metabox.
+    pub(super) fn items(&self) -> impl Iterator<Item = (u64, What)> {
+        let at = |ino: Ino| u64::from(self.nids[ino.0 as usize]) * INODE_SLOT;
+        let mut inodes = self.inodes.iter().map(move |ino| (at(*ino), What::Inode(*ino))).peekable();
+        let mut others = self.others.iter().copied().peekable();
+        std::iter::from_fn(move || match (inodes.peek(), others.peek()) {
+            (Some((inode, _)), Some((other, _))) if inode > other => others.next(),
+            (None, _) => others.next(),
+            _ => inodes.next(),
+        })
     }
 
     /// Returns the length in bytes, whole blocks.
@@ -225,7 +241,7 @@ impl Placing {
         if let Some(size) = inodes.measure_packed() {
             let at = self.space.place(size.len, size.together);
             self.packed = Some(self.first_nid + u64::from(nid(at)?));
-            self.items.push((at, What::Packed));
+            self.others.push((at, What::Packed));
         }
         Ok(())
     }
@@ -234,7 +250,7 @@ impl Placing {
     pub(super) fn place_packed_last(&mut self, inodes: &Inodes<'_>) -> Result<()> {
         if self.packed.is_none() {
             self.place_packed(inodes)?;
-            self.items.sort_unstable_by_key(|(at, _)| *at);
+            self.others.sort_unstable_by_key(|(at, _)| *at);
         }
         Ok(())
     }
@@ -254,7 +270,7 @@ fn directories(tree: &Tree) -> impl Iterator<Item = (Ino, Ino)> {
     std::iter::from_fn(move || {
         let (dir, parent) = stack.pop()?;
         let first = stack.len();
-        let subdirs = tree.entries(dir).filter(|(_, ino)| matches!(tree.inode(*ino).kind, Kind::Dir(_)));
+        let subdirs = tree.entries(dir).filter(|(_, ino)| tree.is_dir(*ino));
         stack.extend(subdirs.map(|(_, ino)| (ino, dir)));
         // The first subdirectory is popped first.
         stack[first..].reverse();
@@ -284,7 +300,8 @@ impl Plan<'_, '_> {
     fn dir(&mut self, ino: Ino, parent: Ino) -> Result<()> {
         let (listing, size) = self.inodes.measure_dir(ino);
         let number = u32::try_from(self.placing.dirs.len()).expect("no more directories than inodes");
-        self.inode(ino, size, What::Dir(number))?;
+        let at = self.inode(ino, size)?;
+        self.placing.others.push((at, What::Dir(number)));
         let blocks = self.blocks(size.blocks, What::DirBlocks(number));
         let packed = self.inodes.options.features.contains(Features::COMPRESSED_DIRS);
         let fragment = packed.then_some(self.entries);
@@ -296,7 +313,8 @@ impl Plan<'_, '_> {
 
     fn other(&mut self, ino: Ino) -> Result<()> {
         let size = self.inodes.measure(ino);
-        self.inode(ino, size, What::Inode(ino))?;
+        self.inode(ino, size)?;
+        self.placing.inodes.push(ino);
         if let Some(at) = self.blocks(size.blocks, What::Target(ino)) {
             self.placing.targets.insert(ino, at);
         }
@@ -308,26 +326,26 @@ impl Plan<'_, '_> {
         let len = self.inodes.xattrs.shared().len() as u64;
         if len > 0 {
             let at = self.placing.space.blocks(len);
-            self.placing.items.push((at, What::SharedXattrs));
+            self.placing.others.push((at, What::SharedXattrs));
             self.placing.shared_xattrs = Some(at);
         }
     }
 
-    fn inode(&mut self, ino: Ino, size: Size, what: What) -> Result<()> {
+    /// Places an inode; returns its position.
+    fn inode(&mut self, ino: Ino, size: Size) -> Result<u64> {
         let at = self.placing.space.place(size.len, size.together);
-        self.placing.items.push((at, what));
         self.placing.nids[ino.0 as usize] = nid(at)?;
-        Ok(())
+        Ok(at)
     }
 
     fn blocks(&mut self, len: u64, what: What) -> Option<u64> {
         if len == 0 {
             return None;
         }
-        let Placing { items, apart, space, .. } = &mut self.placing;
+        let Placing { others, apart, space, .. } = &mut self.placing;
         let (items, space) = match apart {
             Some(Apart { items, space }) => (items, space),
-            None => (items, space),
+            None => (others, space),
         };
         let at = space.blocks(len);
         items.push((at, what));

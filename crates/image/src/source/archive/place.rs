@@ -69,7 +69,7 @@ pub(in crate::source) fn place(
         }
         MemberKind::Char(device) => Kind::Char(device),
         MemberKind::Block(device) => Kind::Block(device),
-        MemberKind::Dir => Kind::empty_dir(),
+        MemberKind::Dir => Kind::Dir,
         MemberKind::Fifo => Kind::Fifo,
         MemberKind::Socket => Kind::Socket,
     };
@@ -87,7 +87,7 @@ fn link(tree: &mut Tree, path: &[u8], target: &[u8], of: &'static str, at: u64) 
         let detail = format!("to `{}`", target.escape_ascii());
         return tree.warnings.add(Warning::new(WarningKind::LinkTargetMissing, path_of(path)).with_detail(detail));
     };
-    if matches!(tree.inode(target).kind, Kind::Dir(_)) {
+    if tree.is_dir(target) {
         return Err(bad("a directory"));
     }
     let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else { return Err(bad("from the root")) };

@@ -188,8 +188,8 @@ impl Scan<'_> {
             _ => None,
         };
         if let Some(first) = known {
-            if let (Some(data), Kind::File { size, data: place }) = (data, &mut self.tree.inode_mut(first).kind) {
-                (*size, *place) = (header.size, data);
+            if let (Some(data), Kind::File { .. }) = (data, self.tree.inode(first).kind) {
+                self.tree.set_file(first, header.size, data)?;
             }
             if !excluded && let Some((dir, name)) = self.tree.parent_of(path, Meta::IMPLICIT_DIR)? {
                 self.tree.link(dir, name, first, Conflict::Replace)?;

@@ -277,7 +277,7 @@ impl<'s> Scan<'s> {
             return Ok(());
         }
         let meta = meta(self.tree, attrs, xattrs);
-        let ino = self.tree.add(dir, name, meta, Kind::empty_dir(), Conflict::Replace)?;
+        let ino = self.tree.add(dir, name, meta, Kind::Dir, Conflict::Replace)?;
         if stays {
             let record = self.records.add_dir(record, name)?;
             self.ahead.waiting.push_back((ino, record));

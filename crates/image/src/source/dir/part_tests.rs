@@ -29,14 +29,12 @@ fn merged(root: &Path, parts: &[PathBuf], options: &Options) -> Result<Tree> {
 fn bytes(mut tree: Tree) -> Vec<u8> {
     let mut origins = Vec::new();
     for ino in tree.inos() {
-        if let Kind::File { data: data @ Data::Source { .. }, .. } = &mut tree.inode_mut(ino).kind {
-            if let Data::Source { from, key } = &*data {
-                let (root, path, seen) = from.origin(*key).unwrap();
-                origins.bytes(root.as_os_str().as_bytes());
-                origins.bytes(&path);
-                origins.put(&seen.0);
-            }
-            *data = Data::Empty;
+        if let Kind::File { data: Data::Source { from, key }, .. } = tree.inode(ino).kind {
+            let (root, path, seen) = from.origin(key).unwrap();
+            origins.bytes(root.as_os_str().as_bytes());
+            origins.bytes(&path);
+            origins.put(&seen.0);
+            tree.set_data(ino, Data::Empty).unwrap();
         }
     }
     tree.encode(&mut origins);

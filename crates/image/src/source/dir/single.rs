@@ -54,7 +54,7 @@ impl Singles {
     /// Finds a file of any type except a directory.
     pub(in crate::source) fn find(&mut self, tree: &mut Tree, path: &Path, links: Links) -> Result<Single> {
         match self.find_any(tree, path, links)? {
-            Single { kind: Kind::Dir(_), .. } => Err(not_a_file(path)),
+            Single { kind: Kind::Dir, .. } => Err(not_a_file(path)),
             found => Ok(found),
         }
     }
@@ -94,10 +94,10 @@ impl Singles {
             FileType::BlockDevice => Kind::Block(device(&attrs)),
             FileType::Fifo => Kind::Fifo,
             FileType::Socket => Kind::Socket,
-            FileType::Directory => Kind::empty_dir(),
+            FileType::Directory => Kind::Dir,
             FileType::Unknown => return Err(not_a_file(path)),
         };
-        let linked = attrs.linked && !matches!(kind, Kind::Dir(_));
+        let linked = attrs.linked && !matches!(kind, Kind::Dir);
         Ok(Single { meta: meta(tree, &attrs, xattrs), kind, id: attrs.id, linked })
     }
 

@@ -159,18 +159,18 @@ impl<'a> Apply<'a> {
         let implicit = self.implicit();
         let Some((dir, name)) = self.tree.parent_of(path, implicit)? else { return Ok(ROOT) };
         match self.tree.lookup(path) {
-            Some(ino) if matches!(self.tree.inode(ino).kind, Kind::Dir(_)) => Ok(ino),
-            _ => self.tree.add(dir, name, implicit, Kind::empty_dir(), Conflict::Replace),
+            Some(ino) if self.tree.is_dir(ino) => Ok(ino),
+            _ => self.tree.add(dir, name, implicit, Kind::Dir, Conflict::Replace),
         }
     }
 
     fn add(&mut self, path: &[u8], meta: Meta, kind: Kind) -> Result<Option<Ino>> {
-        if self.options.exclude.covers(path, matches!(kind, Kind::Dir(_))) {
+        if self.options.exclude.covers(path, matches!(kind, Kind::Dir)) {
             return Ok(None);
         }
         match self.tree.parent_of(path, self.implicit())? {
             Some((dir, name)) => self.tree.add(dir, name, meta, kind, Conflict::Replace).map(Some),
-            None if matches!(kind, Kind::Dir(_)) => {
+            None if matches!(kind, Kind::Dir) => {
                 self.tree.set_meta(ROOT, meta);
                 Ok(Some(ROOT))
             }
@@ -207,7 +207,7 @@ impl<'a> Apply<'a> {
         }
         let mut base = self.implicit();
         let kind = match node {
-            Node::Dir => Kind::empty_dir(),
+            Node::Dir => Kind::Dir,
             Node::Symlink(target) => Kind::Symlink(target.into()),
             Node::Char(device) => Kind::Char(device),
             Node::Block(device) => Kind::Block(device),

@@ -34,9 +34,9 @@ pub(super) fn types(word: &[u8]) -> std::result::Result<char, String> {
     }
 }
 
-fn letter(kind: &Kind) -> char {
+fn letter(kind: &Kind<&[u8]>) -> char {
     match kind {
-        Kind::Dir(_) => 'd',
+        Kind::Dir => 'd',
         Kind::File { .. } => '-',
         Kind::Symlink(_) => 'l',
         Kind::Char(_) => 'c',
@@ -147,7 +147,7 @@ impl Graft<'_> {
                 path.push(b'/');
             }
             path.extend_from_slice(name);
-            let is_dir = matches!(tree.inode(ino).kind, Kind::Dir(_));
+            let is_dir = tree.is_dir(ino);
             if self.exclude.matches(path, is_dir) {
                 continue;
             }
@@ -169,11 +169,7 @@ impl Graft<'_> {
 
     /// A directory that is not selected is still entered if the tree has one of its name.
     fn existing_dir(&self, to: Ino, name: &[u8]) -> Option<Ino> {
-        match &self.place.tree.inode(to).kind {
-            Kind::Dir(entries) => entries.get(name),
-            _ => None,
-        }
-        .filter(|ino| matches!(self.place.tree.inode(*ino).kind, Kind::Dir(_)))
+        self.place.tree.dir(to)?.get(name).filter(|ino| self.place.tree.is_dir(*ino))
     }
 
     fn copy(&mut self, ino: Ino, to: Ino, name: &[u8]) -> Result<Ino> {
@@ -182,8 +178,7 @@ impl Graft<'_> {
             return Ok(*known);
         }
         let inode = self.from.inode(ino);
-        let kind = inode.kind.duplicate();
-        let links = inode.links;
+        let (kind, links) = (inode.kind.into_owned(), inode.links);
         let meta = self.meta(ino);
         let placed = self.place.tree.add(to, name, meta, kind, Conflict::Replace)?;
         if links > 1 {

@@ -63,9 +63,9 @@ impl Common {
 }
 
 /// Returns the basic type of an inode, which directory entries contain.
-pub(crate) fn basic_type(kind: &Kind) -> u16 {
+pub(crate) fn basic_type(kind: &Kind<&[u8]>) -> u16 {
     match kind {
-        Kind::Dir(_) => inode_type::DIR,
+        Kind::Dir => inode_type::DIR,
         Kind::File { .. } => inode_type::FILE,
         Kind::Symlink(_) => inode_type::SYMLINK,
         Kind::Block(_) => inode_type::BLOCK,
@@ -155,7 +155,7 @@ pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut
 }
 
 /// Encodes the inode of anything except a directory or a regular file.
-pub(crate) fn other(common: &Common, inode: &Inode, out: &mut Vec<u8>) -> Limit {
+pub(crate) fn other(common: &Common, inode: &Inode<'_>, out: &mut Vec<u8>) -> Limit {
     let (kind, extended) = common.extended(basic_type(&inode.kind), false);
     common.header(kind, out);
     let nlink = common.links.into();

@@ -10,7 +10,7 @@ use zerocopy::little_endian::{U32, U64};
 use super::data::{DataDone, Stored};
 use super::numbering::Numbering;
 use super::pack::Worker;
-use super::table::{At, Table};
+use super::table::{At, Done, Table};
 use super::{Blame, Options, dir, inode, xattr};
 use crate::build::Tools;
 use crate::squashfs::format::{Fragment, IDS_MAX, NO_TABLE, NO_XATTR, XattrTable};
@@ -64,10 +64,10 @@ impl<'p> Metadata<'p, '_> {
     /// Writes all tables from `pos` on.
     pub(crate) fn write(&self, mut pos: u64) -> Result<Tables> {
         let xattrs = self.xattr_sets()?;
-        let (mut inodes, mut dirs) = (
-            Table::new(self.tools.pool, self.options.plain_metadata),
-            Table::new(self.tools.pool, self.options.plain_metadata),
-        );
+        let table = || Table::new(self.tools.pool, self.options.plain_metadata);
+        let inode = pos;
+        let mut inodes = table().into_sink(Box::new(move |bytes: &[u8], at| self.put_at(inode + at, bytes)));
+        let mut dirs = table();
         let mut ids = Ids::default();
         let places = self.inodes(&mut inodes, &mut dirs, &mut ids, &xattrs.index)?;
         let mut references = Vec::new();
@@ -78,8 +78,8 @@ impl<'p> Metadata<'p, '_> {
             }
         }
         let root = inodes.reference(places[ROOT.0 as usize])?;
-        let inode = self.put(&mut pos, &inodes.finish()?.0)?;
-        let directory = self.put(&mut pos, &dirs.finish()?.0)?;
+        pos += inodes.finish()?.len;
+        let directory = self.put(&mut pos, &dirs.finish()?.packed)?;
         let fragment = self.indexed(&mut pos, self.fragments().as_bytes())?;
         let export = if self.options.export { self.indexed(&mut pos, references.as_bytes())? } else { NO_TABLE };
         let id = self.indexed(&mut pos, ids.list.as_bytes())?;
@@ -122,7 +122,7 @@ impl<'p> Metadata<'p, '_> {
             let common = self.common(ino, ids, xattrs)?;
             match &inode.kind {
                 Kind::File { data, .. } => inode::file(&common, self.stored(data), &self.data.places, &mut bytes),
-                _ => inode::other(&common, inode, &mut bytes).map_err(|why| self.blame(ino, why))?,
+                _ => inode::other(&common, &inode, &mut bytes).map_err(|why| self.blame(ino, why))?,
             }
             places[ino.0 as usize] = inodes.at();
             inodes.push(&bytes)?;
@@ -141,8 +141,7 @@ impl<'p> Metadata<'p, '_> {
                 for signpost in &mut listing.index {
                     signpost.start = dirs.start(signpost.start)?;
                 }
-                let subdirs =
-                    self.tree.entries(*ino).filter(|(_, child)| matches!(self.tree.inode(*child).kind, Kind::Dir(_)));
+                let subdirs = self.tree.entries(*ino).filter(|(_, child)| self.tree.is_dir(*child));
                 let nlink = u32::try_from(subdirs.count() + 2).unwrap_or(u32::MAX);
                 let common = self.common(*ino, ids, xattrs)?;
                 inode::dir(&common, nlink, &listing, &mut bytes).map_err(|why| self.blame(*ino, why))?;
@@ -204,7 +203,7 @@ impl<'p> Metadata<'p, '_> {
 
     fn xattr_table(&self, pos: &mut u64, xattrs: &xattr::XattrTable) -> Result<u64> {
         let kv_start = self.put(pos, &xattrs.pairs)?;
-        let (packed, starts) = self.packed(xattrs.sets.as_bytes())?;
+        let Done { packed, starts, .. } = self.packed(xattrs.sets.as_bytes())?;
         let first = self.put(pos, &packed)?;
         let ids = u32::try_from(xattrs.sets.len()).expect("checked when they were written");
         let head = XattrTable { xattr_table_start: kv_start.into(), xattr_ids: ids.into(), unused: 0.into() };
@@ -215,12 +214,12 @@ impl<'p> Metadata<'p, '_> {
 
     /// Writes a table and, after it, the addresses of its blocks; returns the start of these.
     fn indexed(&self, pos: &mut u64, table: &[u8]) -> Result<u64> {
-        let (packed, starts) = self.packed(table)?;
+        let Done { packed, starts, .. } = self.packed(table)?;
         let first = self.put(pos, &packed)?;
         self.put(pos, &addresses(first, &starts))
     }
 
-    fn packed(&self, bytes: &[u8]) -> Result<(Vec<u8>, Vec<u64>)> {
+    fn packed(&self, bytes: &[u8]) -> Result<Done> {
         let mut table = Table::new(self.tools.pool, self.options.plain_metadata);
         table.push(bytes)?;
         table.finish()
@@ -228,14 +227,17 @@ impl<'p> Metadata<'p, '_> {
 
     fn put(&self, pos: &mut u64, bytes: &[u8]) -> Result<u64> {
         let at = *pos;
-        let target = self.tools.output.target();
-        self.tools
-            .output
-            .write_all_at(bytes, self.options.build.offset + at)
-            .map_err(Error::io("cannot write", target))?;
-        Progress::add(&self.tools.progress.written, bytes.len() as u64);
+        self.put_at(at, bytes)?;
         *pos += bytes.len() as u64;
         Ok(at)
+    }
+
+    fn put_at(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let output = self.tools.output;
+        let written = output.write_all_at(bytes, self.options.build.offset + at);
+        written.map_err(Error::io("cannot write", output.target()))?;
+        Progress::add(&self.tools.progress.written, bytes.len() as u64);
+        Ok(())
     }
 }
 

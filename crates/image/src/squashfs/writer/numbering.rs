@@ -39,7 +39,7 @@ impl Numbering {
                 count += 1;
                 *number = count;
                 match tree.inode(ino).kind {
-                    Kind::Dir(_) => stack.push((ino, dir)),
+                    Kind::Dir => stack.push((ino, dir)),
                     _ => plain.push(ino),
                 }
             }
@@ -50,7 +50,7 @@ impl Numbering {
             return Numbering { levels: levels(tree, dirs), numbers, count, plain };
         }
         plain.retain(|ino| !tree.is_hot(*ino));
-        plain.extend(tree.hot().iter().filter(|ino| !matches!(tree.inode(**ino).kind, Kind::Dir(_))));
+        plain.extend(tree.hot().iter().filter(|ino| !tree.is_dir(**ino)));
         let (hot, others): (Vec<_>, Vec<_>) = dirs.into_iter().partition(|(dir, _)| tree.is_hot(*dir));
         Numbering { levels: [levels(tree, others), levels(tree, hot)].concat(), numbers, count, plain }
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn children_are_numbered_together_and_directories_follow_their_subdirectories() {
         let mut tree = Tree::default();
-        let dir = || Kind::empty_dir();
+        let dir = || Kind::Dir;
         for (path, kind) in [("a", dir()), ("a/x", dir()), ("a/f", Kind::Fifo), ("b", dir()), ("c", Kind::Fifo)] {
             let (parent, name) = tree.parent_of(path.as_bytes(), Meta::IMPLICIT_DIR).unwrap().unwrap();
             tree.add(parent, name, Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap();

@@ -16,16 +16,36 @@ pub(crate) struct At {
     pub(crate) offset: u16,
 }
 
-/// A table being filled.
+/// Writes bytes at an offset in a table.
+pub(crate) type Sink<'p> = Box<dyn FnMut(&[u8], u64) -> Result<()> + 'p>;
+
+/// Number of bytes written at a time.
+const WRITE_LEN: usize = 1 << 20;
+
+/// A complete table.
 #[derive(Debug)]
+pub(crate) struct Done {
+    /// Its bytes, unless they were written.
+    pub(crate) packed: Vec<u8>,
+    /// Start of each of its blocks.
+    pub(crate) starts: Vec<u64>,
+    /// Length in bytes.
+    pub(crate) len: u64,
+}
+
+/// A table being filled.
 pub(crate) struct Table<'p, 'env> {
     pool: &'p Pool<'env, Worker>,
     /// True to store blocks uncompressed.
     plain: bool,
     filling: Vec<u8>,
     sent: std::collections::VecDeque<Ticket<Result<Vec<u8>>>>,
+    /// Packed blocks: all, or those that are not yet written.
     packed: Vec<u8>,
-    /// Start of each block in `packed`; one more than there are packed blocks.
+    sink: Option<Sink<'p>>,
+    /// Number of bytes written.
+    written: u64,
+    /// Start of each block in the table; one more than there are packed blocks.
     starts: Vec<u64>,
     /// Number of blocks filled so far.
     blocks: u32,
@@ -39,9 +59,16 @@ impl<'p, 'env> Table<'p, 'env> {
             filling: Vec::with_capacity(METADATA_LEN),
             sent: std::collections::VecDeque::new(),
             packed: Vec::new(),
+            sink: None,
+            written: 0,
             starts: vec![0],
             blocks: 0,
         }
+    }
+
+    /// Has the table written while it is filled, so that little of it is in memory.
+    pub(crate) fn into_sink(self, sink: Sink<'p>) -> Self {
+        Table { sink: Some(sink), ..self }
     }
 
     /// Returns the position of the next record.
@@ -77,7 +104,20 @@ impl<'p, 'env> Table<'p, 'env> {
     fn fetch(&mut self) -> Result<()> {
         if let Some(ticket) = self.sent.pop_front() {
             self.packed.extend_from_slice(&ticket.wait()?);
-            self.starts.push(self.packed.len() as u64);
+            self.starts.push(self.written + self.packed.len() as u64);
+            if self.packed.len() >= WRITE_LEN {
+                self.write()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is packed, if the table is written.
+    fn write(&mut self) -> Result<()> {
+        if let Some(sink) = &mut self.sink {
+            sink(&self.packed, self.written)?;
+            self.written += self.packed.len() as u64;
+            self.packed.clear();
         }
         Ok(())
     }
@@ -95,16 +135,17 @@ impl<'p, 'env> Table<'p, 'env> {
         Ok(u64::from(self.start(at.block)?) << 16 | u64::from(at.offset))
     }
 
-    /// Returns the finished table and the start of each of its blocks.
-    pub(crate) fn finish(mut self) -> Result<(Vec<u8>, Vec<u64>)> {
+    /// Ends the table.
+    pub(crate) fn finish(mut self) -> Result<Done> {
         if !self.filling.is_empty() {
             self.send()?;
         }
         while !self.sent.is_empty() {
             self.fetch()?;
         }
-        self.starts.pop();
-        Ok((self.packed, self.starts))
+        self.write()?;
+        let len = self.starts.pop().expect("one more than there are blocks");
+        Ok(Done { packed: self.packed, starts: self.starts, len })
     }
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn write(
         let reference = writer.table.reference(at)?.into();
         entries.push(XattrSetEntry { xattr: reference, count: count.into(), size: size.into() });
     }
-    let (pairs, _) = writer.table.finish()?;
+    let pairs = writer.table.finish()?.packed;
     Ok(XattrTable { pairs, sets: entries, index })
 }
 

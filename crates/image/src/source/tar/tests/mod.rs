@@ -80,11 +80,9 @@ pub(crate) fn scan(mut source: Box<dyn Source>) -> Result<Tree> {
     let (mut tree, mut kept) = (Tree::default(), Kept::default());
     source.scan(&mut tree, &mut kept)?;
     let kept: Arc<dyn Contents> = Arc::new(kept);
-    for ino in 0..u32::try_from(tree.len()).unwrap() {
-        if let Kind::File { data, .. } = &mut tree.inode_mut(Ino(ino)).kind
-            && let Data::Stored(n) = *data
-        {
-            *data = Data::Source { from: kept.clone(), key: n.into() };
+    for ino in tree.inos() {
+        if let Kind::File { data: Data::Stored(n), .. } = tree.inode(ino).kind {
+            tree.set_data(ino, Data::Source { from: kept.clone(), key: n.into() })?;
         }
     }
     Ok(tree)
