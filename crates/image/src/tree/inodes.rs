@@ -99,7 +99,7 @@ impl Inodes {
             self.intern(Common { form, mode: mode & 0o7777, uid, gid, mtime, xattrs, links: 1, handling, recipe });
         // A tree of millions of inodes would otherwise have room for as many again.
         if self.records.len() == self.records.capacity() {
-            self.records.reserve_exact((self.records.len() / 4).max(64));
+            self.records.reserve_exact((self.records.len() / 8).max(64));
         }
         self.records.push(Record { common, low, high });
         Ok(Ino(ino))

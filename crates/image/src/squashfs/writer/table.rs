@@ -22,6 +22,9 @@ pub(crate) type Sink<'p> = Box<dyn FnMut(&[u8], u64) -> Result<()> + 'p>;
 /// Number of bytes written at a time.
 const WRITE_LEN: usize = 1 << 20;
 
+/// Number of blocks that may wait for a worker.
+const PENDING: usize = 256;
+
 /// A complete table.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -94,8 +97,8 @@ impl<'p, 'env> Table<'p, 'env> {
         let (raw, plain) = (std::mem::replace(&mut self.filling, Vec::with_capacity(METADATA_LEN)), self.plain);
         self.sent.push_back(self.pool.submit(move |worker: &mut Worker| worker.pack_metadata(&raw, plain)));
         self.blocks = self.blocks.checked_add(1).ok_or_else(too_large)?;
-        // Finished blocks are fetched, so that only their compressed form is held.
-        while self.sent.front().is_some_and(Ticket::is_ready) {
+        // Finished blocks are fetched, so that only their compressed form is held, and few are uncompressed at a time.
+        while self.sent.len() > PENDING || self.sent.front().is_some_and(Ticket::is_ready) {
             self.fetch()?;
         }
         Ok(())
