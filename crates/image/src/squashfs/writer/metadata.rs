@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use packfs_blocks::Progress;
 use packfs_blocks::dedup::Seq;
 use zerocopy::IntoBytes;
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::U32;
 
 use super::data::{DataDone, Stored};
 use super::numbering::Numbering;
@@ -60,6 +60,22 @@ impl Ids {
     }
 }
 
+/// Positions of inodes.
+struct Places<'p> {
+    numbering: &'p Numbering,
+    by_number: Vec<At>,
+}
+
+impl Places<'_> {
+    fn get(&self, ino: Ino) -> At {
+        self.by_number[self.numbering.number(ino) as usize - 1]
+    }
+
+    fn get_mut(&mut self, ino: Ino) -> &mut At {
+        &mut self.by_number[self.numbering.number(ino) as usize - 1]
+    }
+}
+
 impl<'p> Metadata<'p, '_> {
     /// Writes all tables from `pos` on.
     pub(crate) fn write(&self, mut pos: u64) -> Result<Tables> {
@@ -70,18 +86,12 @@ impl<'p> Metadata<'p, '_> {
         let mut dirs = table();
         let mut ids = Ids::default();
         let places = self.inodes(&mut inodes, &mut dirs, &mut ids, &xattrs.index)?;
-        let mut references = Vec::new();
-        if self.options.export {
-            references = vec![U64::ZERO; self.numbering.count as usize];
-            for (ino, number) in self.numbering.numbers.iter().enumerate().filter(|(_, number)| **number != 0) {
-                references[*number as usize - 1] = inodes.reference(places[ino])?.into();
-            }
-        }
-        let root = inodes.reference(places[ROOT.0 as usize])?;
-        pos += inodes.finish()?.len;
+        let inodes = inodes.finish()?;
+        let root = inodes.reference(places.get(ROOT))?;
+        pos += inodes.len;
         let directory = self.put(&mut pos, &dirs.finish()?.packed)?;
         let fragment = self.indexed(&mut pos, self.fragments().as_bytes())?;
-        let export = if self.options.export { self.indexed(&mut pos, references.as_bytes())? } else { NO_TABLE };
+        let export = if self.options.export { self.export(&mut pos, &inodes, &places)? } else { NO_TABLE };
         let id = self.indexed(&mut pos, ids.list.as_bytes())?;
         let xattr = if xattrs.sets.is_empty() { NO_TABLE } else { self.xattr_table(&mut pos, &xattrs)? };
         let ids = u16::try_from(ids.list.len()).expect("limited when they were added");
@@ -113,8 +123,9 @@ impl<'p> Metadata<'p, '_> {
         dirs: &mut Table<'_, '_>,
         ids: &mut Ids,
         xattrs: &HashMap<XattrId, u32>,
-    ) -> Result<Vec<At>> {
-        let mut places = vec![At::default(); self.tree.len()];
+    ) -> Result<Places<'p>> {
+        let mut places =
+            Places { numbering: self.numbering, by_number: vec![At::default(); self.numbering.count as usize] };
         let mut bytes = Vec::new();
         for &ino in &self.numbering.plain {
             bytes.clear();
@@ -124,7 +135,7 @@ impl<'p> Metadata<'p, '_> {
                 Kind::File { data, .. } => inode::file(&common, self.stored(data), &self.data.places, &mut bytes),
                 _ => inode::other(&common, &inode, &mut bytes).map_err(|why| self.blame(ino, why))?,
             }
-            places[ino.0 as usize] = inodes.at();
+            *places.get_mut(ino) = inodes.at();
             inodes.push(&bytes)?;
             Progress::add(&self.tools.progress.entries, 1);
         }
@@ -145,7 +156,7 @@ impl<'p> Metadata<'p, '_> {
                 let nlink = u32::try_from(subdirs.count() + 2).unwrap_or(u32::MAX);
                 let common = self.common(*ino, ids, xattrs)?;
                 inode::dir(&common, nlink, &listing, &mut bytes).map_err(|why| self.blame(*ino, why))?;
-                places[ino.0 as usize] = inodes.at();
+                *places.get_mut(*ino) = inodes.at();
                 inodes.push(&bytes)?;
                 Progress::add(&self.tools.progress.entries, 1);
             }
@@ -153,11 +164,11 @@ impl<'p> Metadata<'p, '_> {
         Ok(places)
     }
 
-    fn entries(&self, dir: Ino, inodes: &mut Table<'_, '_>, places: &[At]) -> Result<Vec<dir::NamedInode<'p>>> {
+    fn entries(&self, dir: Ino, inodes: &mut Table<'_, '_>, places: &Places<'_>) -> Result<Vec<dir::NamedInode<'p>>> {
         self.tree
             .entries(dir)
             .map(|(name, ino)| {
-                let At { block, offset } = places[ino.0 as usize];
+                let At { block, offset } = places.get(ino);
                 let kind = inode::basic_type(&self.tree.inode(ino).kind);
                 Ok(dir::NamedInode {
                     name,
@@ -191,6 +202,20 @@ impl<'p> Metadata<'p, '_> {
             Data::Stored(file) => &self.data.files[*file as usize],
             Data::Empty | Data::Source { .. } => &Stored::EMPTY,
         }
+    }
+
+    /// Writes the references of all inodes in the order of their numbers, and the addresses of these blocks; returns the
+    /// start of the addresses.
+    fn export(&self, pos: &mut u64, inodes: &Done, places: &Places<'_>) -> Result<u64> {
+        let first = *pos;
+        let table = Table::new(self.tools.pool, self.options.plain_metadata);
+        let mut table = table.into_sink(Box::new(move |bytes: &[u8], at| self.put_at(first + at, bytes)));
+        for at in &places.by_number {
+            table.push(&inodes.reference(*at)?.to_le_bytes())?;
+        }
+        let Done { starts, len, .. } = table.finish()?;
+        *pos += len;
+        self.put(pos, &addresses(first, &starts))
     }
 
     fn fragments(&self) -> Vec<Fragment> {

@@ -27,7 +27,7 @@ impl Numbering {
         let mut numbers = vec![0u32; tree.len()];
         let mut count = 1;
         numbers[ROOT.0 as usize] = 1;
-        let (mut plain, mut dirs, mut stack) = (Vec::new(), Vec::new(), vec![(ROOT, ROOT)]);
+        let (mut plain, mut dirs, mut stack) = (Vec::with_capacity(tree.len()), Vec::new(), vec![(ROOT, ROOT)]);
         while let Some((dir, parent)) = stack.pop() {
             dirs.push((dir, parent));
             let first_subdir = stack.len();

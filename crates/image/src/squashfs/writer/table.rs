@@ -36,6 +36,18 @@ pub(crate) struct Done {
     pub(crate) len: u64,
 }
 
+impl Done {
+    /// Returns the reference of a record: the block's start and the offset in the block.
+    pub(crate) fn reference(&self, at: At) -> Result<u64> {
+        reference(self.starts[at.block as usize], at)
+    }
+}
+
+fn reference(start: u64, at: At) -> Result<u64> {
+    let start = u32::try_from(start).map_err(|_| too_large())?;
+    Ok(u64::from(start) << 16 | u64::from(at.offset))
+}
+
 /// A table being filled.
 pub(crate) struct Table<'p, 'env> {
     pool: &'p Pool<'env, Worker>,
@@ -133,9 +145,10 @@ impl<'p, 'env> Table<'p, 'env> {
         u32::try_from(self.starts[block as usize]).map_err(|_| too_large())
     }
 
-    /// Returns the reference of a record: the block's start and the offset in the block.
+    /// Returns the reference of a record. Waits until the blocks before it are packed.
     pub(crate) fn reference(&mut self, at: At) -> Result<u64> {
-        Ok(u64::from(self.start(at.block)?) << 16 | u64::from(at.offset))
+        let start = self.start(at.block)?;
+        reference(start.into(), at)
     }
 
     /// Ends the table.
