@@ -151,11 +151,42 @@ fn format_options_show_in_the_image() {
     assert_eq!(with(&["--no-export"])["exportable"], false);
     assert_eq!(with(&["-b", "4K"])["block_size"], 4096);
     assert_eq!(with(&["--fragments", "none"])["fragments"], 0);
-    assert!(with(&["--plain-metadata"])["flags"].as_array().unwrap().contains(&"raw-inodes".into()));
+    for (option, flag) in
+        [("--plain-metadata", "raw-inodes"), ("--plain-data", "raw-data"), ("--plain-fragments", "raw-fragments")]
+    {
+        let about = with(&[option]);
+        let is_raw = |flag: &&str| about["flags"].as_array().unwrap().contains(&(*flag).into());
+        let raw: Vec<_> = ["raw-inodes", "raw-data", "raw-fragments"].into_iter().filter(is_raw).collect();
+        assert_eq!(raw, [flag]);
+    }
     assert_eq!(with(&["-c", "xz:dict=64K"])["codec_options"]["dictionary"], 65_536);
     assert!(with(&["--no-dedup"])["bytes_used"].as_u64() > plain["bytes_used"].as_u64());
     with(&["--no-sparse"]);
     with(&["--no-verify", "--memory", "1M"]);
+}
+
+/// A fragment block that loses a replaced file is written again, and is still uncompressed.
+#[test]
+fn plain_fragments_stay_plain_without_replaced_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let mut archive = tar::Builder::new(std::fs::File::create(dir.join("a.tar")).unwrap());
+    for (name, text) in [("x", "old "), ("y", "kept "), ("x", "new ")] {
+        let text = text.repeat(200);
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, text.as_bytes()).unwrap();
+    }
+    archive.into_inner().unwrap();
+    for (option, is_plain) in [("--plain-fragments", true), ("--plain-data", false)] {
+        succeed(dir, &["build", "a.tar", "-o", "image.sqfs", "--force", option]);
+        assert_eq!(succeed(dir, &["cat", "image.sqfs", "x", "y"]), "new ".repeat(200) + &"kept ".repeat(200));
+        let image = std::fs::read(dir.join("image.sqfs")).unwrap();
+        let holds = |text: &str| image.windows(text.len()).any(|part| part == text.as_bytes());
+        let text = |word: &str| holds(&word.repeat(200));
+        assert_eq!((text("old "), text("kept "), text("new ")), (false, is_plain, is_plain), "{option}");
+    }
 }
 
 #[test]

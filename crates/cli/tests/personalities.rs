@@ -3,9 +3,10 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
-use common::program::{link, make};
+use common::program::{have_unsquashfs, link, make, text};
 use common::{fail, have, run_in, sample, stderr, succeed};
 
 const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
@@ -32,6 +33,11 @@ fn images_have_the_contents_that_mksquashfs_gives_them() {
         "root IMAGE -comp lzo -Xalgorithm lzo1x_1 -always-use-fragments -no-exports",
         "root IMAGE -comp lz4 -Xhc -no-duplicates -no-sparse",
         "root IMAGE -noI -noD -noF -noX -no-progress",
+        "root IMAGE -noD -no-progress",
+        "root IMAGE -noF -always-use-fragments -no-progress",
+        "root IMAGE -comp lzo -noD -noF",
+        "root IMAGE -comp zstd -noD -no-fragments -no-duplicates",
+        "root IMAGE -comp xz -no-compression",
         "root IMAGE -e var/cache hole",
         "root IMAGE -ef left-out",
         "root IMAGE -wildcards -e var/*/x usr/*",
@@ -51,6 +57,9 @@ fn images_have_the_contents_that_mksquashfs_gives_them() {
         assert!(expected.status.success(), "mksquashfs {line}: {}", stderr(&expected));
         let got = make(dir, &mine, line, "ours");
         assert!(got.status.success(), "{line}: {}", stderr(&got));
+        if have_unsquashfs("images_have_the_contents_that_mksquashfs_gives_them") {
+            assert_eq!(compressed(dir, "ours"), compressed(dir, "theirs"), "{line}");
+        }
         // The root of several sources has the owner, mode and time of the run.
         let own_root = line.contains("single") || line.contains("keep-as") || line.contains("root/usr");
         let images = if own_root {
@@ -66,6 +75,14 @@ fn images_have_the_contents_that_mksquashfs_gives_them() {
         let different = run_in(dir, &["diff", &images[0], &images[1]]);
         assert_eq!(String::from_utf8_lossy(&different.stdout), "", "{line}");
     }
+}
+
+/// Returns the lines of `unsquashfs -s` that say what is compressed, and how.
+fn compressed(dir: &Path, image: &str) -> Vec<String> {
+    let about = make(dir, "unsquashfs", "-s IMAGE", image);
+    let about = text(&about.stdout);
+    let parts = ["Compression", "Inodes are", "Data is", "Fragments are"];
+    about.lines().filter(|line| parts.iter().any(|part| line.starts_with(part))).map(str::to_owned).collect()
 }
 
 #[test]
@@ -107,6 +124,8 @@ fn images_are_appended_to_as_mksquashfs_does() {
         &["a IMAGE -comp gzip -no-fragments", "c single IMAGE", "b single IMAGE -e b/new"],
         &["a IMAGE -comp lz4 -Xhc", "b IMAGE -keep-as-directory", "b IMAGE -keep-as-directory -force-uid 9"],
         &["a b IMAGE -comp xz", "c IMAGE -root-becomes old -all-root"],
+        &["a IMAGE -noD", "b IMAGE"],
+        &["a IMAGE -noF", "b IMAGE"],
         &["a IMAGE", "b IMAGE -noappend"],
     ];
     for lines in rounds {
@@ -138,6 +157,9 @@ fn images_are_appended_to_as_mksquashfs_does() {
                     .collect::<Vec<_>>()
             });
             assert_eq!(facts[0], facts[1], "{lines:?}");
+            if have_unsquashfs(test) {
+                assert_eq!(compressed(dir, "ours"), compressed(dir, "theirs"), "{lines:?}");
+            }
         }
         succeed(dir, &["check", "ours", "-q"]);
         for image in ["ours", "theirs"] {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use packfs_codec::Choice;
-use packfs_image::squashfs;
+use packfs_image::squashfs::{self, flags};
 
 use super::{Fragments, Shared};
 use crate::args::as_size;
@@ -19,6 +19,17 @@ pub(super) struct SquashfsArgs {
     #[arg(long)]
     plain_metadata: bool,
 
+    /// Store the blocks of files without compression
+    ///
+    /// Small files and tails of files lie in fragment blocks, which are
+    /// still compressed.
+    #[arg(long)]
+    plain_data: bool,
+
+    /// Store fragment blocks without compression
+    #[arg(long)]
+    plain_fragments: bool,
+
     /// Do not pad the image to a multiple of 4K
     ///
     /// Block devices and some readers need the padding.
@@ -29,15 +40,26 @@ pub(super) struct SquashfsArgs {
 impl SquashfsArgs {
     /// Returns the name of an option that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
-        let options =
-            [(self.no_export, "--no-export"), (self.plain_metadata, "--plain-metadata"), (self.no_pad, "--no-pad")];
+        let options = [
+            (self.no_export, "--no-export"),
+            (self.plain_metadata, "--plain-metadata"),
+            (self.plain_data, "--plain-data"),
+            (self.plain_fragments, "--plain-fragments"),
+            (self.no_pad, "--no-pad"),
+        ];
         options.iter().find(|(given, _)| *given).map(|(_, name)| *name)
     }
 
     /// Takes what an image is without.
     pub(super) fn be_like(&mut self, superblock: &squashfs::Superblock) {
-        self.no_export |= superblock.flags & squashfs::flags::EXPORTABLE == 0;
-        self.plain_metadata |= superblock.flags & squashfs::flags::RAW_INODES != 0;
+        self.no_export |= superblock.flags & flags::EXPORTABLE == 0;
+        self.plain_metadata |= superblock.flags & flags::RAW_INODES != 0;
+        // An image with both has codec `none`, which another codec may replace.
+        match superblock.flags & (flags::RAW_DATA | flags::RAW_FRAGMENTS) {
+            flags::RAW_DATA => self.plain_data = true,
+            flags::RAW_FRAGMENTS => self.plain_fragments = true,
+            _ => {}
+        }
     }
 
     /// Resolves the options that are left open.
@@ -54,6 +76,7 @@ impl SquashfsArgs {
                 None => all.fragments,
             };
             (all.export, all.plain_metadata, all.pad) = (!self.no_export, self.plain_metadata, !self.no_pad);
+            (all.plain_data, all.plain_fragments) = (self.plain_data, self.plain_fragments);
         }))
     }
 }

@@ -59,9 +59,11 @@ fn the_format_follows_the_extension_unless_it_is_given() {
 
 #[test]
 fn options_of_one_format_are_refused_for_the_other() {
-    let table: [(&[&str], &str); 11] = [
+    let table: [(&[&str], &str); 13] = [
         (&["x.erofs", "--no-export"], "--no-export is for squashfs images, and x.erofs becomes erofs"),
         (&["x.erofs", "--plain-metadata"], "--plain-metadata is for squashfs"),
+        (&["x.erofs", "--plain-data"], "--plain-data is for squashfs"),
+        (&["x.erofs", "--plain-fragments"], "--plain-fragments is for squashfs"),
         (&["x.sqfs", "--features", "dedupe"], "--features is for erofs images, and x.sqfs becomes squashfs"),
         (&["x", "--target-kernel", "6.12"], "give --format erofs"),
         (&["x", "--fs-block", "4K"], "--fs-block"),

@@ -34,16 +34,15 @@ impl Compressor {
     /// Returns options of `packfs build`; those of packfs's defaults are left out if `fast`.
     pub(super) fn words(&self, fast: bool) -> Result<Vec<OsString>, String> {
         let mut words = Vec::new();
-        match (self.plain_data, self.plain_fragments) {
-            (true, true) => words.push("--codec=none".into()),
-            (true, false) => return Err("-noD: together with -noF only; fragments hold data, too".into()),
-            (false, true) => return Err("-noF: together with -noD only; fragments are compressed as other data".into()),
-            (false, false) if fast && self.name.is_none() && self.own.is_empty() => {}
-            (false, false) => words.push(format!("--codec={}", self.choice()?).into()),
+        if !fast || self.name.is_some() || !self.own.is_empty() {
+            words.push(format!("--codec={}", self.choice()?).into());
         }
-        if self.plain_metadata {
-            words.push("--plain-metadata".into());
-        }
+        let plain = [
+            (self.plain_metadata, "--plain-metadata"),
+            (self.plain_data, "--plain-data"),
+            (self.plain_fragments, "--plain-fragments"),
+        ];
+        words.extend(plain.iter().filter(|(plain, _)| *plain).map(|(_, word)| (*word).into()));
         Ok(words)
     }
 

@@ -50,7 +50,7 @@ fn command_lines_of_callers_become_builds() {
         ),
         (
             "src/lib.rs new.sqfs -no-compression",
-            "--codec=none --plain-metadata --fragments=small --on-error=skip \
+            "--codec=gzip:9 --plain-metadata --plain-data --plain-fragments --fragments=small --on-error=skip \
           --force file:src/lib.rs",
         ),
         (
@@ -118,7 +118,6 @@ fn several_sources_lie_under_their_names() {
 fn what_would_give_another_image_is_refused() {
     for (text, why) in [
         ("src Cargo.toml", "-noappend replaces it"),
-        ("src new.sqfs -noD", "together with -noF"),
         ("src new.sqfs -comp lz4 -Xbcj x86", "has no such option"),
         ("src new.sqfs -comp xz -comp zstd", "given twice"),
         ("src new.sqfs -action empty@true", "empty: packfs keeps"),

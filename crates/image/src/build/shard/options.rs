@@ -26,7 +26,7 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
                 squashfs::Fragments::Small => 1,
                 squashfs::Fragments::Tails => 2,
             });
-            to.u8(u8::from(options.export) | u8::from(options.plain_metadata) << 1 | u8::from(!options.pad) << 2);
+            to.u8(squashfs_flags(options));
         }
         AnyOptions::Erofs(options) => {
             to.u32(options.cluster_size);
@@ -46,6 +46,13 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
     }
 }
 
+/// Returns the switches of a SquashFS image as bits; a plan of a version without one of them has a 0 there.
+fn squashfs_flags(options: &squashfs::Options) -> u8 {
+    let squashfs::Options { export, plain_metadata, plain_data, plain_fragments, pad, .. } = options;
+    let bits = [*export, *plain_metadata, !*pad, *plain_data, *plain_fragments];
+    bits.iter().enumerate().fold(0, |all, (n, set)| all | u8::from(*set) << n)
+}
+
 /// Takes options of a build in `shards` shards.
 pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
     let format = from.u8()?;
@@ -61,9 +68,17 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
                 1 => squashfs::Fragments::Small,
                 _ => squashfs::Fragments::Tails,
             };
-            let (export, plain_metadata, pad) = (flags & 1 != 0, flags & 2 != 0, flags & 4 == 0);
-            let build = squashfs::Options::default().build;
-            AnyOptions::Squashfs(squashfs::Options { build, block_size, fragments, export, plain_metadata, pad })
+            let is = |bit: u8| flags & bit != 0;
+            AnyOptions::Squashfs(squashfs::Options {
+                build: squashfs::Options::default().build,
+                block_size,
+                fragments,
+                export: is(1),
+                plain_metadata: is(2),
+                plain_data: is(8),
+                plain_fragments: is(16),
+                pad: !is(4),
+            })
         }
         1 => {
             let (cluster_size, block_size, features) = (from.u32()?, from.u32()?, from.u32()?);

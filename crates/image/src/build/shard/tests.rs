@@ -45,6 +45,10 @@ pub(super) fn cases() -> Vec<AnyOptions> {
         options.build.codec = codec.parse().unwrap();
         AnyOptions::from(options)
     };
+    let plain = |plain_data, plain_fragments| {
+        let block_size = 16 << 10;
+        AnyOptions::from(squashfs::Options { block_size, plain_data, plain_fragments, ..Default::default() })
+    };
     let erofs = |codec: &str, features, block_size| {
         let mut options = erofs::Options { cluster_size: 16 << 10, features, block_size, ..Default::default() };
         options.build.codec = codec.parse().unwrap();
@@ -57,6 +61,8 @@ pub(super) fn cases() -> Vec<AnyOptions> {
         squashfs("zstd:1", Tails),
         squashfs("none", Small),
         squashfs("gzip:1", None),
+        plain(true, false),
+        plain(false, true),
         erofs("lz4hc:1", F::FRAGMENTS, 4096),
         erofs("none", F::empty(), 4096),
         erofs("none", F::CHUNKS | F::NO_INLINE, 4096),

@@ -60,6 +60,25 @@ fn every_layout_option() {
     }
 }
 
+/// Blocks of files and fragment blocks are uncompressed where the options say so, and nowhere else.
+#[test]
+fn every_choice_of_what_is_compressed() {
+    if !can_mount("every_choice_of_what_is_compressed") {
+        return;
+    }
+    let spec = spec_for(4096, &mut TestRunner::deterministic());
+    for n in 0..16 {
+        let bit = |bit: u32| n >> bit & 1 == 1;
+        for fragments in [Fragments::None, Fragments::Small, Fragments::Tails] {
+            let (plain_data, plain_fragments) = (bit(0), bit(1));
+            let options =
+                Options { fragments, plain_data, plain_fragments, plain_metadata: bit(3), ..options("zstd:1", 4096) }
+                    .with(|build| build.dedup = bit(2));
+            mounted_equals(&spec, &options, &format!("{options:?}"));
+        }
+    }
+}
+
 #[test]
 fn wide_and_deep_directories() {
     if !can_mount("wide_and_deep_directories") {

@@ -35,10 +35,12 @@ fn any_options() -> impl Strategy<Value = Options> {
     let fragments = select(vec![Fragments::None, Fragments::Small, Fragments::Tails]);
     let numbers = (0usize..=3, select(vec![1u64, 1 << 20, 64 << 20]), prop::option::of(0..=i64::from(u32::MAX)));
     let codec = block_log.prop_flat_map(|log| (Just(log), any_codec(log)));
-    (codec, fragments, any::<(bool, bool, bool, bool, bool)>(), numbers).prop_map(
-        |((block_log, codec), fragments, (dedup, sparse, export, plain_metadata, verify), numbers)| {
+    (codec, fragments, any::<[bool; 7]>(), numbers).prop_map(
+        |((block_log, codec), fragments, [dedup, sparse, export, verify, plain @ ..], numbers)| {
             let (threads, memory, time) = numbers;
-            let options = Options { fragments, export, plain_metadata, ..options(&codec, 1 << block_log) };
+            let [plain_metadata, plain_data, plain_fragments] = plain;
+            let plain = Options { plain_metadata, plain_data, plain_fragments, ..options(&codec, 1 << block_log) };
+            let options = Options { fragments, export, ..plain };
             options.with(|build| {
                 (build.dedup, build.sparse, build.verify) = (dedup, sparse, verify);
                 (build.threads, build.memory, build.time) = (threads, memory, time);

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::build::Details;
 use crate::testing::{Node, Piece, Shape, deep, differences, snapshot_tree, specs, wide};
 
 fn check(spec: &Spec, options: &Options) -> Summary {
@@ -25,10 +26,45 @@ proptest! {
         codec in proptest::sample::select(&CODECS[..]),
         block_log in 12u32..=17,
         fragments in proptest::sample::select(vec![Fragments::None, Fragments::Small, Fragments::Tails]),
-        (dedup, sparse, export, plain_metadata) in any::<(bool, bool, bool, bool)>(),
+        (dedup, sparse, export) in any::<(bool, bool, bool)>(),
+        (plain_metadata, plain_data, plain_fragments) in any::<(bool, bool, bool)>(),
     ) {
-        let options = Options { fragments, export, plain_metadata, ..options(codec, 1 << block_log) }.with(|build| { build.dedup = dedup; build.sparse = sparse; });
+        let plain = Options { plain_metadata, plain_data, plain_fragments, ..options(codec, 1 << block_log) };
+        let options = Options { fragments, export, ..plain }.with(|build| { build.dedup = dedup; build.sparse = sparse; });
         check(&spec, &options);
+    }
+}
+
+/// Counts the blocks of an image that are uncompressed, and all its blocks, for text that shrinks.
+fn raw_of_all(options: &Options) -> (u64, u64) {
+    let text = |seed, len| vec![Piece::Text { seed, len }];
+    let spec = Spec::of([
+        file("blocks", text(1, 3 * 4096)),
+        file("tail", text(2, 2 * 4096 + 3000)),
+        file("small", text(3, 900)),
+    ]);
+    let (_, summary) = there_and_back(&spec, options);
+    let Details::Squashfs(details) = summary.details else { panic!("no SquashFS image") };
+    (details.data.raw_blocks, details.data.blocks)
+}
+
+#[test]
+fn only_the_named_blocks_are_uncompressed() {
+    // Three and two blocks of files, and one fragment block, or blocks for both tails.
+    let table = [
+        (Fragments::Tails, false, false, (0, 6)),
+        (Fragments::Tails, true, false, (5, 6)),
+        (Fragments::Tails, false, true, (1, 6)),
+        (Fragments::Tails, true, true, (6, 6)),
+        (Fragments::Small, true, false, (6, 7)),
+        (Fragments::Small, false, true, (1, 7)),
+        (Fragments::None, true, false, (7, 7)),
+        (Fragments::None, false, true, (0, 7)),
+    ];
+    for (fragments, plain_data, plain_fragments, want) in table {
+        let all = options("gzip:6", 4096).with(|build| build.dedup = false);
+        let options = Options { fragments, plain_data, plain_fragments, ..all };
+        assert_eq!(raw_of_all(&options), want, "{options:?}");
     }
 }
 

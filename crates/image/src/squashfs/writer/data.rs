@@ -89,6 +89,10 @@ impl Stored {
 pub(crate) struct Rules {
     pub(crate) block_len: usize,
     pub(crate) fragments: Fragments,
+    /// True to store the blocks of files as they are.
+    pub(crate) plain_data: bool,
+    /// True to store fragment blocks as they are.
+    pub(crate) plain_fragments: bool,
     pub(crate) dedup: bool,
     pub(crate) on_error: OnError,
 }
@@ -264,8 +268,7 @@ impl<'p, 'env> Data<'p, 'env> {
         if handling.contains(Handling::NO_DEDUP) {
             let seq = self.runs.push_other();
             self.open.first.get_or_insert(seq);
-            let store = handling.contains(Handling::STORE);
-            return if store { self.store(bytes) } else { self.submit(bytes, Some(digest)) };
+            return self.put(bytes, digest, handling.contains(Handling::STORE));
         }
         let known = if self.rules.dedup { self.runs.block(&digest) } else { None };
         self.open.digests.push(digest);
@@ -285,9 +288,14 @@ impl<'p, 'env> Data<'p, 'env> {
                 self.commit_known(self.open.digests.len() - 1)?;
                 let seq = self.runs.push(digest);
                 self.open.first.get_or_insert(seq);
-                self.submit(bytes, Some(digest))
+                self.put(bytes, digest, false)
             }
         }
+    }
+
+    /// Writes a block of a file: as it is if its file asks for that or the options do.
+    fn put(&mut self, bytes: Buffer, digest: Digest, store: bool) -> Result<()> {
+        if store || self.rules.plain_data { self.store(bytes) } else { self.submit(bytes, Some(digest)) }
     }
 
     /// Writes copies of the file's first `count` blocks, all of them known, unless that is already done.
@@ -374,7 +382,7 @@ impl<'p, 'env> Data<'p, 'env> {
         let Some(Filling { mut bytes, len }) = self.fragment.take() else { return Ok(()) };
         bytes.truncate(len);
         self.fragments.push(self.runs.push_other());
-        self.submit(bytes, None)
+        if self.rules.plain_fragments { self.store(bytes) } else { self.submit(bytes, None) }
     }
 
     fn end(&mut self, file: u32) -> Result<()> {

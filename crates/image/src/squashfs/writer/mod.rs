@@ -61,6 +61,10 @@ pub struct Options {
     pub export: bool,
     /// True to leave inodes, directories and tables uncompressed.
     pub plain_metadata: bool,
+    /// True to leave the blocks of files uncompressed, except those in fragment blocks.
+    pub plain_data: bool,
+    /// True to leave fragment blocks uncompressed.
+    pub plain_fragments: bool,
     /// True to pad the image to a multiple of 4 KiB, which some block devices and readers need.
     pub pad: bool,
 }
@@ -73,6 +77,8 @@ impl Default for Options {
             fragments: Fragments::default(),
             export: true,
             plain_metadata: false,
+            plain_data: false,
+            plain_fragments: false,
             pad: true,
         }
     }
@@ -138,7 +144,14 @@ impl<'o> Builder<'o> {
         let units = Units::open(&options.build, "squashfs", &how, block_len, || codec.encoder(block_len))?;
         Ok(Builder {
             options,
-            packing: Packing { choice: codec.clone(), block_len, verify: *verify, buffers, units },
+            packing: Packing {
+                choice: codec.clone(),
+                block_len,
+                verify: *verify,
+                plain_fragments: options.plain_fragments,
+                buffers,
+                units,
+            },
             compressor: compressor::emit(codec.settings(), options.block_size)?,
             time: (*time).map(checked_time).transpose()?,
         })
@@ -192,7 +205,9 @@ impl Format for Builder<'_> {
 
     fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>, place: Place) -> Result<impl Writer<Done = DataDone>> {
         let build::Options { dedup, on_error, offset, .. } = self.options.build;
-        let rules = Rules { block_len: self.packing.block_len, fragments: self.options.fragments, dedup, on_error };
+        let Options { fragments, plain_data, plain_fragments, .. } = *self.options;
+        let block_len = self.packing.block_len;
+        let rules = Rules { block_len, fragments, plain_data, plain_fragments, dedup, on_error };
         let in_flight = self.options.build.budget(2, 2 * self.least_in_flight(), 256 << 20);
         let ledger = Ledger::new(&self.packing.units, offset);
         Ok(Data::new(tools, rules, self.packing.buffers.clone(), place, in_flight, ledger))
@@ -309,11 +324,11 @@ fn checked_block_len(options: &Options) -> Result<usize> {
 }
 
 fn superblock_flags(options: &Options, has_compressor_block: bool, tables: &Tables) -> u16 {
-    let raw_data = options.build.codec.codec() == Codec::None;
-    let raw_metadata = raw_data || options.plain_metadata;
+    let raw = options.build.codec.codec() == Codec::None;
     let of = |set: bool, flag: u16| if set { flag } else { 0 };
-    of(raw_metadata, flags::RAW_INODES | flags::RAW_XATTRS | flags::RAW_IDS)
-        | of(raw_data, flags::RAW_DATA | flags::RAW_FRAGMENTS)
+    of(raw || options.plain_metadata, flags::RAW_INODES | flags::RAW_XATTRS | flags::RAW_IDS)
+        | of(raw || options.plain_data, flags::RAW_DATA)
+        | of(raw || options.plain_fragments, flags::RAW_FRAGMENTS)
         | of(options.fragments == Fragments::None, flags::NO_FRAGMENTS)
         | of(options.fragments == Fragments::Tails, flags::ALWAYS_FRAGMENTS)
         | of(options.build.dedup, flags::DUPLICATES)

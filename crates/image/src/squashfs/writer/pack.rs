@@ -14,6 +14,8 @@ pub(crate) struct Packing {
     pub(crate) choice: Choice,
     pub(crate) block_len: usize,
     pub(crate) verify: bool,
+    /// True to store fragment blocks as they are.
+    pub(crate) plain_fragments: bool,
     pub(crate) buffers: Buffers,
     pub(crate) units: Units,
 }

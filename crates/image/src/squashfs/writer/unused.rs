@@ -9,7 +9,7 @@ use packfs_blocks::Output;
 use packfs_blocks::dedup::Seq;
 
 use super::data::{DataDone, Place, Stored};
-use super::pack::{Packing, Worker};
+use super::pack::{Packed, Packing, Worker};
 use crate::build::referenced;
 use crate::squashfs::format::DATA_RAW;
 use crate::tree::Tree;
@@ -102,7 +102,7 @@ fn repack(data: &mut DataDone, seq: Seq, tails: &[Range<usize>], packing: &Packi
     if !clear_outside(&mut raw, tails) {
         return Ok(());
     }
-    let again = Worker::new(packing).pack(raw, None)?;
+    let again = if packing.plain_fragments { Packed::raw(raw) } else { Worker::new(packing).pack(raw, None)? };
     let fits = again.bytes.len() <= packed.len();
     let start = if fits { place.start } else { data.pos };
     image.write(&vec![0; packed.len()], place.start)?;
