@@ -42,6 +42,7 @@ fn images_have_the_contents_that_mkfs_erofs_gives_them() {
     let lines = [
         "IMAGE root",
         "-zlz4hc,12 -C65536 -Efragments IMAGE root",
+        "--exclude-regex=^var/[[:alpha:]]*/[][x]+$ --exclude-regex=/\\d[\\d]$ IMAGE root",
         "--exclude-path=var/cache/[x] -C 65536 -E fragments -x -1 -U 00000000-0000-0000-0000-000000000000 -T 0 IMAGE root",
         "-zlzma,6 -Eall-fragments,fragdedupe=inode -C1048576 --quiet IMAGE root",
         "-zlz4 -Ededupe,ztailpacking -L label -T1700000000 IMAGE root",

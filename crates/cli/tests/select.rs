@@ -33,7 +33,8 @@ fn lines(text: &str) -> Vec<&str> {
 fn list_tar_and_extract_take_the_same_globs_and_exclusions() {
     let dir = image();
     std::fs::write(dir.path().join("out"), "# all objects\n*.so\n\nusr/lib/x\n").unwrap();
-    let cases: [(&[&str], &[&str]); 5] = [
+    let cases: [(&[&str], &[&str]); 6] = [
+        (&["--regex", "/[ab]\\.so$"], &["usr/lib/a.so", "usr/lib/x/b.so"]),
         (&["usr/lib/*.so"], &["usr/lib/a.so"]),
         (&["**/*.so"], &["usr/lib/a.so", "usr/lib/x/b.so"]),
         (&["usr", "--exclude", "lib/"], &["usr", "usr/bin", "usr/bin/also", "usr/bin/tool"]),

@@ -25,7 +25,13 @@ pub(crate) struct Select {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     paths_from: Vec<PathBuf>,
 
-    /// Ignore paths and globs that match nothing
+    /// Also take entries whose path matches the regular expression
+    ///
+    /// POSIX extended syntax, as with `--exclude-regex`.
+    #[arg(long, value_name = "REGEX")]
+    regex: Vec<String>,
+
+    /// Ignore paths, globs and expressions that match nothing
     #[arg(long)]
     ignore_missing: bool,
 
@@ -60,6 +66,7 @@ impl Select {
         }
         Ok(Selection {
             paths,
+            regexes: self.regex.clone(),
             exclude: self.exclude.resolve()?,
             max_depth: self.max_depth,
             without_types: self.exclude_types.concat().into_bytes(),

@@ -12,6 +12,7 @@ mod ng_writers;
 mod options;
 mod paths;
 mod rdsquashfs;
+mod regex;
 mod rules;
 mod sqfs2tar;
 mod sqfsdiff;

@@ -9,6 +9,9 @@ use crate::source::Exclude;
 pub struct Selection {
     /// Paths with everything below them, see [`Walk::new`](super::Walk::new); empty for everything.
     pub paths: Vec<PathBuf>,
+    /// Regular expressions; entries whose path matches one are selected, too, with everything below them. The syntax is
+    /// that of [`Exclude::with_regexes`].
+    pub regexes: Vec<String>,
     /// Entries to leave out of that.
     pub exclude: Exclude,
     /// Greatest number of components of a path; deeper entries are left out.
@@ -25,6 +28,7 @@ impl Selection {
     /// Returns true if nothing is left out.
     pub fn is_everything(&self) -> bool {
         self.paths.is_empty()
+            && self.regexes.is_empty()
             && self.exclude.is_empty()
             && self.max_depth.is_none()
             && self.without_types.is_empty()

@@ -13,6 +13,7 @@ use super::Selection;
 use super::lookup::lookup;
 use crate::image::{Entry, FileType, Image, Nid, Stat};
 use crate::name;
+use crate::regex::Regexes;
 use crate::source::Exclude;
 use crate::tree::{check_name, components, path_of};
 use crate::{Error, Result};
@@ -111,7 +112,7 @@ impl<'i> Walk<'i> {
     /// As [`Walk::new`], over a selection.
     pub fn over(image: &'i dyn Image, select: &Selection) -> Result<Self> {
         Ok(Walk {
-            paths: Paths::new(image, &select.paths, select.may_miss)?,
+            paths: Paths::new(image, select)?,
             exclude: select.exclude.clone(),
             without: select.without_types.clone(),
             prune: select.without_empty_dirs,
@@ -262,12 +263,15 @@ struct Paths {
     exact: Vec<Vec<u8>>,
     globs: GlobSet,
     patterns: Vec<(PathBuf, bool)>,
+    /// Expressions as given and compiled; true if they selected something.
+    regexes: Vec<(PathBuf, Regexes, bool)>,
     may_miss: bool,
     scratch: Vec<usize>,
 }
 
 impl Paths {
-    fn new(image: &dyn Image, paths: &[PathBuf], may_miss: bool) -> Result<Self> {
+    fn new(image: &dyn Image, select: &Selection) -> Result<Self> {
+        let Selection { paths, regexes, may_miss, .. } = select;
         let mut exact = Vec::new();
         let mut patterns = Vec::new();
         let mut globs = GlobSetBuilder::new();
@@ -285,18 +289,21 @@ impl Paths {
                 globs
                     .add(glob.map_err(|e| Error::pattern(name::display(path), format!("is malformed: {}", e.kind())))?);
                 patterns.push((path.clone(), false));
-            } else if !may_miss {
+            } else if !*may_miss {
                 return Err(missing(path));
             }
         }
         exact.sort();
         let globs = globs.build().map_err(|e| Error::pattern("", e.to_string()))?;
-        Ok(Paths { everything: paths.is_empty(), exact, globs, patterns, may_miss, scratch: Vec::new() })
+        let everything = paths.is_empty() && regexes.is_empty();
+        let compiled = |regex: &String| Ok((PathBuf::from(regex), Regexes::new(&[regex])?, false));
+        let regexes = regexes.iter().map(compiled).collect::<Result<_>>()?;
+        Ok(Paths { everything, exact, globs, patterns, regexes, may_miss: *may_miss, scratch: Vec::new() })
     }
 
     /// Returns the names in `dir` that lead to something selected, in order; `None` if any name may do so.
     fn names_below(&self, dir: &[u8]) -> Option<Vec<Box<[u8]>>> {
-        if self.everything || !self.patterns.is_empty() {
+        if self.everything || self.has_patterns() {
             return None;
         }
         let below = |exact: &Vec<u8>| match dir {
@@ -313,7 +320,7 @@ impl Paths {
         if self.everything || self.exact.binary_search_by(|exact| (**exact).cmp(path)).is_ok() {
             return true;
         }
-        // The root has no name that a glob could match.
+        // The root has no name that a pattern could match.
         if path.is_empty() {
             return false;
         }
@@ -323,18 +330,31 @@ impl Paths {
                 *found = true;
             }
         }
-        !self.scratch.is_empty()
+        let mut is_match = !self.scratch.is_empty();
+        for (_, regex, found) in &mut self.regexes {
+            if regex.is_match(path) {
+                (*found, is_match) = (true, true);
+            }
+        }
+        is_match
+    }
+
+    /// Returns true if a glob or a regular expression may select entries anywhere.
+    fn has_patterns(&self) -> bool {
+        !self.patterns.is_empty() || !self.regexes.is_empty()
     }
 
     /// Returns true if something below `dir`, which is not selected itself, may be selected.
     fn may_select_below(&self, dir: &[u8]) -> bool {
         let below = |exact: &Vec<u8>| exact.strip_prefix(dir).is_some_and(|rest| rest.first() == Some(&b'/'));
-        !self.patterns.is_empty() || self.exact.iter().any(below)
+        self.has_patterns() || self.exact.iter().any(below)
     }
 
-    /// Reports each glob that selected nothing, once.
+    /// Reports each glob and each regular expression that selected nothing, once.
     fn all_found(&mut self) -> Result<()> {
-        match self.patterns.iter_mut().find(|(_, found)| !found && !self.may_miss) {
+        let globs = self.patterns.iter_mut().map(|(pattern, found)| (&*pattern, found));
+        let regexes = self.regexes.iter_mut().map(|(regex, _, found)| (&*regex, found));
+        match globs.chain(regexes).find(|(_, found)| !**found && !self.may_miss) {
             Some((pattern, found)) => {
                 *found = true;
                 Err(missing(pattern))
@@ -361,8 +381,11 @@ mod tests {
 
     /// Returns the paths visited, with parent directories in brackets.
     fn visited(image: &Fake, paths: &[&str]) -> Result<Vec<String>> {
-        let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
-        let mut walk = Walk::new(image, &paths)?;
+        visited_of(image, &Selection::from(paths.iter().map(PathBuf::from).collect::<Vec<_>>()))
+    }
+
+    fn visited_of(image: &Fake, select: &Selection) -> Result<Vec<String>> {
+        let mut walk = Walk::over(image, select)?;
         let mut out = Vec::new();
         while let Some(visit) = walk.step()? {
             let path = String::from_utf8_lossy(visit.path).into_owned();
@@ -393,6 +416,24 @@ mod tests {
         for (paths, expected) in cases {
             assert_eq!(visited(&image(), paths).unwrap(), expected, "{paths:?}");
         }
+    }
+
+    #[test]
+    fn regular_expressions_select_besides_paths() {
+        let table: [(&[&str], &[&str], &[&str]); 4] = [
+            (&["^a$"], &[], &["()", "a", "a/x", "a/y"]),
+            (&["x$", "^a\\.b$"], &[], &["()", "(a)", "a/x", "a.b", "(d)", "(d/deep)", "d/deep/x"]),
+            (&["deep"], &["a/y"], &["()", "(a)", "a/y", "(d)", "d/deep", "d/deep/x"]),
+            (&[""], &[], &["()", "a", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x", "e[1]"]),
+        ];
+        for (regexes, paths, expected) in table {
+            let regexes = regexes.iter().map(ToString::to_string).collect();
+            let select = Selection { regexes, ..Selection::from(paths.iter().map(PathBuf::from).collect::<Vec<_>>()) };
+            assert_eq!(visited_of(&image(), &select).unwrap(), expected, "{select:?}");
+        }
+        let missing = Selection { regexes: vec!["a".into(), "^nope$".into()], ..Selection::default() };
+        assert!(visited_of(&image(), &missing).unwrap_err().to_string().contains("^nope$"));
+        assert!(visited_of(&image(), &Selection { may_miss: true, ..missing }).is_ok());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::compressor::{Codec, Linux};
 use crate::output::say;
+use crate::personalities::regex::{Subject, translated};
 use crate::personalities::rules::{lines, word};
 
 /// Of this the size of a cluster is a multiple, whatever the block.
@@ -45,7 +46,7 @@ impl Hints {
             say(format_args!("mkfs.erofs: --compress-hints: {size} is no size of clusters: left out"));
             return Ok(());
         }
-        self.0.push(Hint { size, compressor, test: word("regex", pattern)? });
+        self.0.push(Hint { size, compressor, test: word("regex", &translated(pattern, Subject::Path)?)? });
         Ok(())
     }
 

@@ -20,6 +20,7 @@ pub(super) use self::table::TABLE;
 use super::Todo;
 use super::options::{Word, getopt};
 use super::paths::{glob_of, safe};
+use super::regex::{Subject, translated};
 use super::rules;
 use crate::args::value;
 use crate::output::failure::Manner;
@@ -124,6 +125,10 @@ impl Asked {
             ("--exclude-path", _) => {
                 let glob = glob_of(Path::new(&text)).map_err(|why| format!("{name} {text}: {why}"))?;
                 self.add("--exclude", &glob);
+            }
+            ("--exclude-regex", _) => {
+                let regex = translated(&text, Subject::Path).map_err(|why| format!("{name} {text}: {why}"))?;
+                self.add("--exclude-regex", &regex);
             }
             ("--tar", "" | "f") => self.tar = true,
             ("--tar", _) => return refused("an index over an archive is not an image of its own; expected f"),

@@ -33,7 +33,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["--compress-hints"], Same("--rule `-> store`, `-> cluster=SIZE` and `codec=CODEC`")),
     value(&["--dsunit"], Refused("data is not aligned to more than a block")),
     value(&["--exclude-path"], Same("--exclude /PATH")),
-    value(&["--exclude-regex"], Becomes(&["--exclude-regex={}"])),
+    value(&["--exclude-regex"], Same("--exclude-regex")),
     value(&["--file-contexts"], Same("--rule 'regex=PATTERN -> xattr=security.selinux=LABEL'")),
     value(&["--force-uid"], Same("--owner UID:")),
     value(&["--force-gid"], Same("--owner :GID")),

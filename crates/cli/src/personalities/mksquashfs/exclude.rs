@@ -1,6 +1,7 @@
 //! `-e` and `-ef`: names, globs or regular expressions of entries to leave out, as patterns of packfs.
 
 use crate::personalities::paths::glob_of;
+use crate::personalities::regex::path;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ impl Excluded {
             let (option, patterns) = match self.patterns {
                 Patterns::Literal => ("--exclude", literal(text, sources)?),
                 Patterns::Globs => ("--exclude", vec![glob(text)?]),
-                Patterns::Regexes => ("--exclude-regex", vec![regex(text)]),
+                Patterns::Regexes => ("--exclude-regex", vec![path(text).map_err(|why| format!("-e {text}: {why}"))?]),
             };
             words.extend(patterns.into_iter().map(|pattern| OsString::from(format!("{option}={pattern}"))));
         }
@@ -68,42 +69,6 @@ fn glob(text: &str) -> Result<String, String> {
         Some(anywhere) => anywhere.to_owned(),
         None => format!("/{}", plain.trim_start_matches('/')),
     })
-}
-
-/// Translates a regular expression for each component of a path: from the root, or after `... ` from any directory.
-fn regex(text: &str) -> String {
-    let (start, path) = match text.strip_prefix("... ") {
-        Some(anywhere) => ("(?:\\A|/)", anywhere),
-        None => ("\\A", text),
-    };
-    let components = path.split('/').filter(|name| !name.is_empty() && *name != ".");
-    let components: Vec<String> = components.map(|name| format!("[^/]*(?:{})[^/]*", within(name))).collect();
-    // `^` and `$` match at the ends of components, and nothing matches a slash.
-    format!("(?m-s){start}{}\\z", components.join("/"))
-}
-
-/// Keeps the negated classes of an expression from matching a slash.
-fn within(expression: &str) -> String {
-    let (mut out, mut rest) = (String::new(), expression);
-    while let Some(letter) = rest.chars().next() {
-        let taken = match letter {
-            '\\' => rest.chars().take(2).map(char::len_utf8).sum(),
-            '[' if rest.starts_with("[^") => {
-                out.push_str("[^/");
-                // A bracket right behind is one of the class.
-                rest = &rest[2..];
-                if let Some(behind) = rest.strip_prefix(']') {
-                    out.push_str("\\]");
-                    rest = behind;
-                }
-                continue;
-            }
-            letter => letter.len_utf8(),
-        };
-        out.push_str(&rest[..taken]);
-        rest = &rest[taken..];
-    }
-    out
 }
 
 /// Translates a path: below the sources, or on this system if it begins with `/`, `./` or `../`. Without directories as

@@ -63,6 +63,8 @@ struct Asked {
     /// True if the paths on the command line are excluded.
     excludes: bool,
     plain_names: bool,
+    /// True if the names of paths are regular expressions.
+    regexes: bool,
     all_must_match: bool,
     /// True if every error ends the program.
     strict: bool,
@@ -141,6 +143,7 @@ impl Asked {
             "-exclude-file" => self.excluded.extend(names::lines(Path::new(&value))?),
             "-match" => (self.all_must_match, self.plain_names) = (true, true),
             "-no-wild" => self.plain_names = true,
+            "-r" => self.regexes = true,
             "-all" => {
                 let secs = date::seconds(&text()?).map_err(|why| format!("{name}: {why}"))?;
                 self.how.style.time = Some(Time { secs, nanos: 0 });
@@ -264,7 +267,10 @@ impl Asked {
         }
         line.extend(["--".into(), image_word]);
         if !matches!(self.job, Job::Superblock | Job::Time) {
-            for path in &self.paths {
+            if self.regexes && self.job == Job::Cat {
+                return Err("-regex: packfs prints files by their paths".into());
+            }
+            for path in self.paths.iter().filter(|_| !self.regexes) {
                 line.push(pattern(path, self.plain_names)?);
             }
         }
@@ -276,6 +282,11 @@ impl Asked {
         let mut words = self.select.clone();
         if !self.all_must_match && !self.paths.is_empty() {
             words.push("--ignore-missing".into());
+        }
+        if self.regexes {
+            words.extend(names::regexes("--regex", &self.paths)?);
+            words.extend(names::regexes("--exclude-regex", &self.excluded)?);
+            return Ok(words);
         }
         for name in &self.excluded {
             let mut word = OsString::from("--exclude=/");

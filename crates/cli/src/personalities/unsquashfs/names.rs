@@ -6,12 +6,25 @@ use std::path::Path;
 
 use packfs_image::name::display;
 
+use crate::personalities::regex;
+
 /// Reads the lines of a file of names, without blanks in front; `#` begins a comment.
 pub(super) fn lines(path: &Path) -> Result<Vec<OsString>, String> {
     let text = std::fs::read(path).map_err(|error| format!("{}: cannot read: {error}", display(path)))?;
     let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
     let lines = lines.filter(|line| !line.is_empty() && line[0] != b'#');
     Ok(lines.map(|line| OsStr::from_bytes(line).to_owned()).collect())
+}
+
+/// Returns words of an option for paths whose names are regular expressions.
+pub(super) fn regexes(option: &str, paths: &[OsString]) -> Result<Vec<OsString>, String> {
+    let translated = |path: &OsString| {
+        let shown = display(Path::new(path)).to_string();
+        let text = path.to_str().ok_or_else(|| format!("{shown}: not UTF-8"))?;
+        let regex = regex::path(text).map_err(|why| format!("{shown}: {why}"))?;
+        Ok(format!("{option}={regex}").into())
+    };
+    paths.iter().map(translated).collect()
 }
 
 /// Returns the path, or the glob, that selects what a name selects: braces mean nothing in it, and stars never cross a

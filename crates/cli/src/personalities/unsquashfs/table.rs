@@ -3,7 +3,7 @@
 use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
 use crate::personalities::options::{Opt, Takes, flag, value};
 
-const NO_REGEX: &str = "packfs matches globs, which are the default";
+const NO_REGEX: &str = "packfs prints files by paths and globs";
 const NO_FOLLOWING: &str = "packfs selects a link and not what it leads to; name both";
 const NO_PAGER: &str = "help is printed as it is";
 const SHARE: &str = "packfs takes what it needs, and no more than a quarter";
@@ -19,7 +19,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     flag(&["-follow", "-follow-symlinks", "-L"], Refused(NO_FOLLOWING)),
     flag(&["-missing", "-missing-symlinks"], Ignored("it is about -follow-symlinks")),
     flag(&["-no-wild", "-no-wildcards"], Same("paths are no globs")),
-    flag(&["-r", "-regex"], Refused(NO_REGEX)),
+    flag(&["-r", "-regex"], Same("--regex, --exclude-regex")),
     value(&["-all", "-all-time"], Same("--time")),
     flag(&["-cat"], Same("packfs cat")),
     flag(&["-f", "-force"], Same("--force")),

@@ -37,6 +37,11 @@ fn command_lines_of_callers_become_commands() {
         ),
         ("-ex a b* ; -l a.sqfs -c", "list --ignore-missing --exclude=/a --exclude=/b* -- a.sqfs -c"),
         (
+            "-r -l -ex b ; a.sqfs ^a.$/x",
+            "list --ignore-missing --regex=(?m-s)\\A[^/]*(?:^a.$)[^/]*/[^/]*(?:x)[^/]*\\z \
+             --exclude-regex=(?m-s)\\A[^/]*(?:b)[^/]*\\z -- a.sqfs",
+        ),
+        (
             "-match -all-time 5 -p 3 -st -no-xattrs a.sqfs x*",
             "extract --directory squashfs-root --time=5 --jobs=3 --on-error=stop --no-xattrs --quiet -- a.sqfs x\\*",
         ),
@@ -51,7 +56,8 @@ fn command_lines_of_callers_become_commands() {
 fn what_would_select_something_else_is_refused() {
     for (text, why) in [
         ("-l", "no input filesystem"),
-        ("-regex a.sqfs x", "matches globs"),
+        ("-regex a.sqfs x/[", "x/[: a bracket is not closed"),
+        ("-regex -cat a.sqfs x", "prints files by their paths"),
         ("-follow a.sqfs x", "name both"),
         ("-frobnicate a.sqfs", "no such option"),
         ("a.sqfs !(x)", "extended patterns"),
