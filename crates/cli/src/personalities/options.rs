@@ -191,7 +191,8 @@ pub(super) fn listed(program: &str, table: &[Opt]) -> String {
             Takes::Nothing => "",
             Takes::One if option.names.iter().any(|name| name.starts_with("--")) => "=VALUE",
             Takes::One => " VALUE",
-            Takes::Optional => "[=VALUE]",
+            // Callers such as containerd look for `--tar=` in the help.
+            Takes::Optional => &format!(", {}=VALUE", option.names[option.names.len() - 1]),
             Takes::Rest => " VALUE...",
             Takes::List => " VALUE... ;",
         };
