@@ -65,8 +65,8 @@ pub(crate) struct Extract {
 
     /// Give all files to the extracting user and drop privileges
     ///
-    /// Set-user-ID and set-group-ID bits and file capabilities are left out. The default is the owners in the image
-    /// if root extracts.
+    /// Set-user-ID and set-group-ID bits and file capabilities are left out, except of files with this owner in the
+    /// image. The default is the owners in the image if root extracts.
     #[arg(long, conflicts_with = "owner")]
     pub(crate) no_owner: bool,
 

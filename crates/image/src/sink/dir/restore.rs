@@ -36,7 +36,7 @@ pub(super) struct Made<'a> {
     pub(super) name: &'a [u8],
     /// Descriptor of the entry, if it can be opened.
     pub(super) fd: Option<BorrowedFd<'a>>,
-    /// True if it belongs to the running user and group.
+    /// True if it certainly belongs to the running user and group.
     pub(super) ours: bool,
     /// Its mode, if known.
     pub(super) mode: Option<u16>,
@@ -53,6 +53,9 @@ impl Restore<'_> {
                 Ok(()) => owned = true,
                 Err(errno) => note(format!("owner {}:{}", stat.uid, stat.gid), errno),
             }
+        } else if !owned && (stat.mode & SET_IDS != 0 || stat.has_xattrs) {
+            // The entry may have the image's owner without a change, wherever it lies.
+            owned = made.owner().is_ok_and(|owner| owner == (stat.uid, stat.gid));
         }
         // Before the mode, which may take away the right to set them.
         let set = if self.xattrs && stat.has_xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
@@ -101,6 +104,14 @@ impl Restore<'_> {
 }
 
 impl Made<'_> {
+    fn owner(&self) -> rustix::io::Result<(u32, u32)> {
+        let found = match self.fd {
+            Some(fd) => fs::fstat(fd)?,
+            None => fs::statat(self.dir.fd(), self.name, AtFlags::SYMLINK_NOFOLLOW)?,
+        };
+        Ok((found.st_uid, found.st_gid))
+    }
+
     fn chown(&self, uid: u32, gid: u32) -> rustix::io::Result<()> {
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         match self.fd {

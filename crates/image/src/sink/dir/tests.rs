@@ -326,6 +326,43 @@ fn privileges_are_dropped_without_the_owner() {
     }
 }
 
+/// Entries that belong to the user in the image, too, keep what the image gives them, wherever they lie.
+#[test]
+fn privileges_of_the_own_programs_stay() {
+    let me = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let program = |owner| {
+        let mut program = Node::file(vec![Piece::Zeros(1)]);
+        (program.attrs.mode, program.attrs.owner) = (0o6755, owner);
+        if is_root() {
+            let capability = [&[1, 0, 0, 2, 0, 32][..], &[0; 14]].concat();
+            program.attrs.xattrs.insert("security.capability".into(), capability);
+        }
+        program
+    };
+    let all = || {
+        let other = [(me.0 + 1, me.1), (me.0, me.1 + 1)];
+        let [user, group] = other.map(program);
+        vec![(b"own".to_vec(), program(me)), (b"user".to_vec(), user), (b"group".to_vec(), group)]
+    };
+    let spec = Spec::of([all(), vec![(b"sub".to_vec(), Node::dir(all()))]].concat());
+    let tree = spec.tree().unwrap();
+    let halves = [0, 1].map(|index| Part::new(index, 2).unwrap());
+    for parts in [&[Part::WHOLE][..], &halves] {
+        let place = tempfile::tempdir().unwrap();
+        for part in parts {
+            let options = Options { owner: Owner::Extractor, part: *part, ..options(0) };
+            assert!(run(&TreeImage::new(&tree), place.path(), &options).unwrap().is_complete());
+        }
+        let found = snapshot(place.path()).unwrap();
+        for name in ["own", "user", "group", "sub/own", "sub/user", "sub/group"] {
+            let (entry, own) = (&found[name], name.ends_with("own"));
+            let has_capability = entry.xattrs.contains_key("security.capability");
+            let want = (me, if own { 0o6755 } else { 0o755 }, own && is_root());
+            assert_eq!((entry.owner, entry.mode, has_capability), want, "{name}, {parts:?}");
+        }
+    }
+}
+
 #[test]
 fn a_set_group_id_destination_makes_no_difference() {
     let place = tempfile::tempdir().unwrap();
