@@ -1,7 +1,14 @@
 //! `--compressor` and `--comp-extra`: a codec.
 
-/// Returns the codec for a compressor and its options, a comma between them.
-pub(super) fn codec(name: Option<&str>, extra: &str) -> Result<String, String> {
+use crate::args::value;
+
+/// Block size without `--block-size`.
+pub(super) const BLOCK: u64 = 128 << 10;
+/// Largest dictionary that these programs take.
+const DICTIONARY_MAX: u64 = 1 << 20;
+
+/// Returns the codec for a compressor and its options, a comma between them, and blocks of `block` bytes.
+pub(super) fn codec(name: Option<&str>, extra: &str, block: u64) -> Result<String, String> {
     let name = name.unwrap_or("xz");
     let wrong = |option: &str| format!("-X {option}: {name} has no such option");
     let mut level = match name {
@@ -15,7 +22,7 @@ pub(super) fn codec(name: Option<&str>, extra: &str) -> Result<String, String> {
         match (name, option.split_once('=')) {
             ("gzip" | "xz" | "lzma" | "lzo" | "zstd", Some(("level", value))) => level = Some(value),
             ("gzip", Some(("window", _))) | ("lzo", Some(("algorithm", _))) => options.push(option.to_owned()),
-            ("xz" | "lzma", Some(("dictsize", value))) => options.push(format!("dict={value}")),
+            ("xz" | "lzma", Some(("dictsize", value))) => options.push(format!("dict={}", dictionary(value, block))),
             ("xz" | "lzma", Some(("lc" | "lp" | "pb", _))) => options.push(option.to_owned()),
             ("xz" | "lzma", None) if option == "extreme" => options.push(option.to_owned()),
             ("gzip", None) if ["default", "filtered", "huffman", "rle", "fixed"].contains(&option) => {
@@ -35,6 +42,15 @@ pub(super) fn codec(name: Option<&str>, extra: &str) -> Result<String, String> {
     Ok([codec.to_owned()].into_iter().chain(level).chain(options).collect::<Vec<_>>().join(":"))
 }
 
+/// Returns the size of a dictionary. One that is larger than a block compresses no better than one of the block's size and
+/// needs more memory in each reader, so it becomes that.
+fn dictionary(value: &str, block: u64) -> &str {
+    match value::size(value) {
+        Ok(size) if size > block && size <= DICTIONARY_MAX => "100%",
+        _ => value,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,16 +62,20 @@ mod tests {
             (Some("gzip"), "", "gzip:9"),
             (Some("gzip"), "level=6,window=14,default,rle", "gzip:6:window=14:strategies=default+rle"),
             (Some("xz"), "level=9,dictsize=50%,extreme,x86,arm", "xz:9:dict=50%:extreme:bcj=x86+arm"),
+            (Some("xz"), "dictsize=128K", "xz:dict=128K"),
+            (Some("xz"), "dictsize=256K", "xz:dict=100%"),
+            (Some("lzma"), "dictsize=1048576", "lzma:5:dict=100%"),
+            (Some("xz"), "dictsize=2M", "xz:dict=2M"),
             (Some("lzma"), "lc=4", "lzma:5:lc=4"),
             (Some("lzo"), "algorithm=lzo1x_1", "lzo:algorithm=lzo1x_1"),
             (Some("lz4"), "hc", "lz4hc"),
             (Some("zstd"), "level=22", "zstd:22"),
         ] {
-            assert_eq!(codec(name, extra).as_deref(), Ok(made), "{name:?} {extra}");
+            assert_eq!(codec(name, extra, BLOCK).as_deref(), Ok(made), "{name:?} {extra}");
             assert!(made.parse::<packfs_codec::Choice>().is_ok(), "{made}");
         }
         for (name, extra) in [("bzip2", ""), ("zstd", "window=1"), ("lz4", "level=1"), ("gzip", "x86")] {
-            assert!(codec(Some(name), extra).is_err(), "{name} {extra}");
+            assert!(codec(Some(name), extra, BLOCK).is_err(), "{name} {extra}");
         }
     }
 }

@@ -155,6 +155,13 @@ impl Asked {
         }
     }
 
+    /// Returns the block size asked for last; a wrong one is reported by the build.
+    fn block(&self) -> u64 {
+        let sizes = self.out.windows(2).filter(|pair| pair[0] == "--block-size");
+        let last = sizes.filter_map(|pair| value::size(pair[1].to_str()?).ok()).last();
+        last.unwrap_or(compressor::BLOCK)
+    }
+
     fn build(
         mut self,
         usage: &str,
@@ -166,7 +173,9 @@ impl Asked {
         let image: &OsStr = image;
         let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image.into(), "--format=squashfs".into()];
         if !fast || self.compressor.is_some() || !self.extra.is_empty() {
-            line.push(format!("--codec={}", compressor::codec(self.compressor.as_deref(), &self.extra)?).into());
+            line.push(
+                format!("--codec={}", compressor::codec(self.compressor.as_deref(), &self.extra, self.block())?).into(),
+            );
         }
         match (self.no_tails, fast) {
             (true, _) => line.push("--fragments=small".into()),
