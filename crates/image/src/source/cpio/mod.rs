@@ -53,7 +53,7 @@ pub(super) fn name_of(mut input: Seekable) -> Option<Vec<u8>> {
 impl<I: Input> Source for CpioSource<I> {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         let input = self.input.take().ok_or_else(|| Error::Misuse("an archive can be listed only once".into()))?;
-        let mut scan = Scan { tree, store, options: &self.options, links: HashMap::new() };
+        let mut scan = Scan { tree, store, options: &self.options, links: HashMap::new(), nameless: HashMap::new() };
         let mut rest = scan.all(input)?;
         for _ in 0..MAX_NESTED {
             match rest {
@@ -74,6 +74,16 @@ struct Scan<'s> {
     options: &'s Options,
     /// Files with several names in the current archive.
     links: HashMap<Id, Ino>,
+    /// Those of which all names so far are left out.
+    nameless: HashMap<Id, Nameless>,
+}
+
+/// A file with several names, of which all so far are left out.
+#[derive(Default)]
+struct Nameless {
+    names: u32,
+    /// Size and place of its data, if a name came with it.
+    data: Option<(u64, Data)>,
 }
 
 impl Scan<'_> {
@@ -87,6 +97,7 @@ impl Scan<'_> {
                     (begun, ended) = (true, !self.member(&mut input, form, at)?);
                     if ended {
                         self.links.clear();
+                        self.nameless.clear();
                     }
                 }
                 None if !begun => return Err(Error::corrupt("cpio header", at, "its magic number is wrong")),
@@ -171,7 +182,7 @@ impl Scan<'_> {
     }
 
     fn place(&mut self, input: &mut dyn Input, header: &Header, path: &[u8]) -> Result<()> {
-        let kind = self.kind(input, header)?;
+        let mut kind = self.kind(input, header)?;
         let is_dir = matches!(kind, MemberKind::Dir);
         let id = (header.id, header.mode & TYPE);
         // A later member may have replaced all names so far: then this one is another file.
@@ -179,12 +190,22 @@ impl Scan<'_> {
         let known = self.links.get(&id).copied().filter(is_known);
         let excluded = self.options.exclude.covers(path, is_dir);
         if excluded && known.is_none() {
-            return Ok(());
+            return match kind {
+                MemberKind::File(file) if header.nlink > 1 => self.leave_out(input, header, file, id),
+                _ => Ok(()),
+            };
         }
         // Only one name has the data, usually the last.
         let has_data = known.is_some_and(|first| matches!(self.tree.inode(first).kind, Kind::File { size: 1.., .. }));
-        let data = match &kind {
+        let data = match &mut kind {
             MemberKind::File(file) if file.size > 0 && !has_data => Some(input.keep(file.clone(), self.store)?),
+            MemberKind::File(file) if known.is_none() && header.nlink > 1 => {
+                let found = self.nameless.remove(&id).and_then(|nameless| nameless.data);
+                found.map(|(size, data)| {
+                    file.size = size;
+                    data
+                })
+            }
             _ => None,
         };
         if let Some(first) = known {
@@ -214,6 +235,17 @@ impl Scan<'_> {
             && let Some(ino) = self.tree.lookup(path)
         {
             self.links.insert(id, ino);
+        }
+        Ok(())
+    }
+
+    /// Keeps the data of a file for names that are still to come, although this one is left out.
+    fn leave_out(&mut self, input: &mut dyn Input, header: &Header, file: Stored, id: Id) -> Result<()> {
+        let nameless = self.nameless.entry(id).or_default();
+        nameless.names += 1;
+        // Most writers give the data to the last name: a stream's would be stored for nothing.
+        if file.size > 0 && nameless.data.is_none() && nameless.names < header.nlink {
+            nameless.data = Some((file.size, input.keep(file, self.store)?));
         }
         Ok(())
     }

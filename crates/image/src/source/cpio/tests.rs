@@ -192,9 +192,15 @@ fn names_of_a_file_share_its_data_wherever_it_is() {
         let want = want_of(b"data");
         assert_eq!(snapshot(&bytes)["b"].hash, want);
         // Leaving out the name with the data leaves the data to the others.
-        let exclude = Exclude::new(["c"]).unwrap();
-        let tree = read_with(&bytes, &Options { exclude, ..options() }).unwrap();
-        assert_eq!(snapshot_tree(&tree).unwrap()["b"].hash, want);
+        for (left_out, left) in [(&["c"][..], 2), (&["a"], 2), (&["a", "c"], 1)] {
+            let exclude = Exclude::new(left_out.iter().copied()).unwrap();
+            let tree = read_with(&bytes, &Options { exclude, ..options() }).unwrap();
+            assert_eq!(snapshot_tree(&tree).unwrap()["b"].hash, want, "{left_out:?}");
+            let ino = tree.lookup(b"b").unwrap();
+            assert_eq!(tree.inode(ino).links, left, "{left_out:?}");
+        }
+        let exclude = Exclude::new(["?"]).unwrap();
+        assert_eq!(listed(&read_with(&bytes, &Options { exclude, ..options() }).unwrap()), [""]);
     }
     // Once its only name so far is another file's, the next name is a file of its own.
     for other in [file("a", b"other"), Entry { name: "a", mode: 0o040_755, ino: 3, nlink: 2, data: b"" }] {
