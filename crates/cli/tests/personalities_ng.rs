@@ -45,6 +45,8 @@ fn images_have_the_contents_that_squashfs_tools_ng_gives_them() {
         ("tar2sqfs", "--quiet --no-skip --force --exportable --compressor=zstd --comp-extra level=3 IMAGE"),
         ("tar2sqfs", "-qfc xz -Xlevel=1,x86 -b 65536 -T IMAGE"),
         ("tar2sqfs", "-q -f -x -k -c lz4 -X hc IMAGE"),
+        ("tar2sqfs", "-q -f -r usr/share IMAGE"),
+        ("tar2sqfs", "-q -f --root-becomes=./usr/ -S IMAGE"),
         ("tar2sqfs", "-q -f -c xz -X dictsize=1M IMAGE"),
         ("tar2sqfs", "-q -f -b 4096 -c lzma -X dictsize=196608 IMAGE"),
         ("gensquashfs", "-D root -q -f -b 64K -c xz -X dictsize=96K,x86 IMAGE"),

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::regex::Regexes;
+use crate::tree::components;
 use crate::{Error, Result};
 
 /// Entries to leave out. Patterns match paths relative to the source's root:
@@ -24,8 +25,34 @@ pub struct Exclude {
     dirs: Set,
     regexes: Option<Regexes>,
     max_depth: Option<usize>,
+    below: Option<Below>,
     /// The patterns and expressions as they were given.
     text: String,
+}
+
+/// A directory that becomes the root.
+#[derive(Debug, Clone)]
+struct Below {
+    /// Its path, without needless slashes.
+    dir: Vec<u8>,
+    /// True to keep what lies elsewhere.
+    elsewhere: bool,
+}
+
+impl Below {
+    /// Returns the path from the directory on, or what becomes of an entry that does not lie below it.
+    fn path<'p>(&self, path: &'p [u8]) -> std::result::Result<&'p [u8], bool> {
+        if let Some(rest) = path.strip_prefix(&*self.dir) {
+            match rest {
+                [] => return Err(false),
+                [b'/', rest @ ..] => return Ok(rest),
+                _ => {}
+            }
+        }
+        let leads_there =
+            self.dir.strip_prefix(path).is_some_and(|rest| path.is_empty() || rest.first() == Some(&b'/'));
+        Err(!leads_there && !self.elsewhere)
+    }
 }
 
 /// Patterns by what they match.
@@ -78,20 +105,49 @@ impl Exclude {
         Exclude { max_depth: levels, ..self }
     }
 
+    /// Also leaves out what does not lie below a directory that becomes the root, see [`Tree::make_root`]. Patterns then match
+    /// paths from that directory on.
+    ///
+    /// [`Tree::make_root`]: crate::Tree::make_root
+    #[must_use]
+    pub fn with_root(self, dir: &Path) -> Self {
+        let dir = components(dir.as_os_str().as_bytes()).collect::<Vec<_>>().join(&b'/');
+        Exclude { below: (!dir.is_empty()).then_some(Below { dir, elsewhere: false }), ..self }
+    }
+
+    /// Returns the same patterns for sources whose paths begin at the new root already.
+    #[must_use]
+    pub fn without_root(self) -> Self {
+        Exclude { below: None, ..self }
+    }
+
+    /// Returns the same patterns for sources in which entries share data with others elsewhere.
+    pub(crate) fn with_elsewhere(mut self) -> Self {
+        if let Some(below) = &mut self.below {
+            below.elsewhere = true;
+        }
+        self
+    }
+
     /// Returns a text that is the same for exclusions of the same entries that were made in the same way.
     pub(crate) fn text(&self) -> String {
-        format!("{}depth {:?}", self.text, self.max_depth)
+        let root = self.below.as_ref().map_or_else(String::new, |below| format!("\nroot {}", below.dir.escape_ascii()));
+        format!("{}depth {:?}{root}", self.text, self.max_depth)
     }
 
     /// Returns true if there are no patterns.
     pub fn is_empty(&self) -> bool {
         let sets = [&self.any, &self.dirs];
         let no_globs = sets.iter().all(|set| set.names.is_empty() && set.paths.is_empty());
-        no_globs && self.regexes.is_none() && self.max_depth.is_none()
+        no_globs && self.regexes.is_none() && self.max_depth.is_none() && self.below.is_none()
     }
 
     /// Returns true if the entry at `path` is left out, given that its parent directories are not.
     pub fn matches(&self, path: &[u8], is_dir: bool) -> bool {
+        let path = match self.below.as_ref().map_or(Ok(path), |below| below.path(path)) {
+            Ok(path) => path,
+            Err(left_out) => return left_out,
+        };
         let too_deep = |levels| !path.is_empty() && path.split(|byte| *byte == b'/').count() > levels;
         self.any.matches(path)
             || (is_dir && self.dirs.matches(path))
@@ -166,6 +222,32 @@ mod tests {
         assert!(exclude.covers(b"usr/doc/a", false) && exclude.covers(b"x.o/y", false));
         assert!(!exclude.covers(b"usr/doc", false) && exclude.covers(b"usr/doc", true));
         assert!(Exclude::default().is_empty() && !exclude.is_empty() && !Exclude::default().covers(b"a", true));
+    }
+
+    #[test]
+    fn what_lies_elsewhere_than_the_new_root_is_left_out() {
+        let exclude = Exclude::new(["/x", "*.o"]).unwrap().with_max_depth(Some(2)).with_root(Path::new("/a//b/"));
+        for (path, left_out, in_archives) in [
+            ("", false, false),
+            ("a", false, false),
+            ("a/b", false, false),
+            ("a/b/c", false, false),
+            ("a/b/c/d", false, false),
+            ("a/b/c/d/e", true, true),
+            ("a/b/x", true, true),
+            ("a/b/c/x", false, false),
+            ("a/b/c/y.o", true, true),
+            ("a/bb", true, false),
+            ("a/c", true, false),
+            ("aa", true, false),
+            ("x", true, false),
+        ] {
+            assert_eq!(exclude.covers(path.as_bytes(), false), left_out, "{path}");
+            assert_eq!(exclude.clone().with_elsewhere().covers(path.as_bytes(), false), in_archives, "{path}");
+        }
+        assert!(exclude.clone().without_root().covers(b"x", false) && !exclude.without_root().covers(b"a/c", false));
+        assert!(Exclude::default().with_root(Path::new("/")).is_empty());
+        assert_ne!(Exclude::default().with_root(Path::new("a")).text(), Exclude::default().text());
     }
 
     #[test]

@@ -153,7 +153,9 @@ fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 fn open_archive(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
-    archive::open(path, archive::Options { exclude: options.scan.exclude.clone(), xattrs: options.scan.xattrs })
+    // Hard links lead from anywhere in an archive to anywhere.
+    let exclude = options.scan.exclude.clone().with_elsewhere();
+    archive::open(path, archive::Options { exclude, xattrs: options.scan.xattrs })
 }
 
 fn open_image(path: &Path, bytes: Arc<dyn ReadAt>, options: &Options) -> Result<Box<dyn Source>> {

@@ -17,6 +17,7 @@ mod entries;
 mod hot;
 mod inodes;
 mod names;
+mod reroot;
 mod shared;
 mod time;
 mod transform;

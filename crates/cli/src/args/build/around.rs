@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use packfs_image::name::display;
+use packfs_image::source::Exclude;
 use packfs_image::tree::{Meta, Time, XattrId};
 
 use crate::args::value;
@@ -18,6 +19,17 @@ pub(super) struct AroundArgs {
     /// without the directories that lead to them; the root is one of these, too.
     #[arg(help_heading = "Contents", long, value_name = "MODE,OWNER[,T]", value_parser = implied)]
     implied_dirs: Option<(u16, u32, u32, Option<Time>)>,
+
+    /// Pack only what lies below DIR, which becomes the root
+    ///
+    /// DIR is a path in the sources, also in archives and images; symbolic links on the way are not followed. Patterns of
+    /// --exclude, and --add, mean paths in the image. An archive that can be read only once is copied to a temporary file.
+    #[arg(help_heading = "Contents", long, value_name = "DIR")]
+    pub(super) subdir: Option<PathBuf>,
+
+    /// With --subdir, take DIR off the absolute targets of symbolic links
+    #[arg(help_heading = "Contents", long, requires = "subdir")]
+    pub(super) retarget: bool,
 
     /// Keep entries of the sources that a pack list or --add describes, too
     ///
@@ -61,6 +73,14 @@ impl AroundArgs {
     pub(super) fn implied(&self, time: i64) -> Option<Meta> {
         let (mode, uid, gid, own) = self.implied_dirs?;
         Some(Meta { mode, uid, gid, mtime: own.unwrap_or(Time { secs: time, nanos: 0 }), xattrs: XattrId::NONE })
+    }
+
+    /// Leaves out what does not lie in the directory that becomes the root.
+    pub(super) fn below(&self, exclude: Exclude) -> Exclude {
+        match &self.subdir {
+            Some(dir) => exclude.with_root(dir),
+            None => exclude,
+        }
     }
 
     /// Returns the offset of an image without one: the length of what is in front of it.

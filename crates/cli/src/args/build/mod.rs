@@ -454,6 +454,10 @@ pub(crate) struct BuildPlan {
     pub(crate) output: PathBuf,
     pub(crate) target: AnyOptions,
     pub(crate) exclude: Exclude,
+    /// The directory of the sources that becomes the root.
+    pub(crate) subdir: Option<PathBuf>,
+    /// True to change targets of symbolic links with it.
+    pub(crate) retarget: bool,
     pub(crate) one_file_system: bool,
     pub(crate) no_mount_points: bool,
     pub(crate) keep_existing: bool,
@@ -589,7 +593,7 @@ impl Build {
             memory: self.effort.memory(),
         };
         Ok(BuildPlan {
-            exclude: self.exclude.resolve()?.with_max_depth(self.max_depth),
+            exclude: self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth)),
             transform,
             image_time,
             threads: shared.threads,
@@ -609,6 +613,8 @@ impl Build {
             keep_existing: self.around.keep_existing,
             clip_times: self.around.clip_times,
             implied: self.around.implied(image_time.unwrap_or(0)),
+            subdir: self.around.subdir,
+            retarget: self.around.retarget,
             list: self.around.list,
             whiteouts: self.whiteouts.into(),
             hard_links: !self.no_hard_links,

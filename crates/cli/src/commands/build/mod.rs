@@ -188,7 +188,8 @@ pub(super) fn fill<'p>(
     // Data stored while it is listed gets its position then, but an order and cuts require knowing all of it.
     let common = plan.target.common();
     let later = common.order.is_some_and(|order| order != Order::Path) || common.shards.is_some();
-    let later = later || sort.is_some() || hot.is_some() || rules.need_data();
+    // Of a stream with another root, only a part is packed.
+    let later = later || plan.subdir.is_some() || sort.is_some() || hot.is_some() || rules.need_data();
     let store = if plan.spool || later { &mut copies } else { store };
     for argument in &plan.sources {
         notes.reading = Some(argument);
@@ -202,9 +203,14 @@ pub(super) fn fill<'p>(
         list.scan(&mut tree, store)?;
         notes.left_out.extend(list.left_out().iter().map(|error| (place(error), error.to_string())));
     }
+    if let Some(dir) = &plan.subdir {
+        reroot(&mut tree, dir, plan.retarget)?;
+    }
     if !plan.add.is_empty() {
         let lines: Vec<&[u8]> = plan.add.iter().map(|line| line.as_bytes()).collect();
-        let mut list = PackList::from_bytes("--add", lines.join(&b'\n'), options.scan.clone(), options.time);
+        // These lines mean paths in the image.
+        let scan = options.scan.clone().set(|all| all.exclude = plan.exclude.clone().without_root());
+        let mut list = PackList::from_bytes("--add", lines.join(&b'\n'), scan, options.time);
         list.scan(&mut tree, store)?;
         notes.left_out.extend(list.left_out().iter().map(|error| (place(error), error.to_string())));
     }
@@ -243,6 +249,21 @@ pub(super) fn fill<'p>(
         listed::write(&tree, file)?;
     }
     Ok(Plan { tree, order })
+}
+
+/// Makes a directory of the sources the root.
+fn reroot(tree: &mut Tree, dir: &Path, retarget: bool) -> packfs_image::Result<()> {
+    let path = dir.as_os_str().as_bytes();
+    let wrong = |why| Error::option("--subdir", display(dir), why);
+    tree.make_root(path).map_err(|error| match error {
+        Error::NotFound { .. } => wrong("no source has this directory"),
+        Error::WrongType { .. } => wrong("not a directory of the sources"),
+        other => other,
+    })?;
+    if retarget {
+        tree.retarget(path)?;
+    }
+    Ok(())
 }
 
 /// Moves times outside of what SquashFS holds to its ends.

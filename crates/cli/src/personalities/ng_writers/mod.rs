@@ -9,7 +9,7 @@ mod table;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use packfs_image::name::display;
 
@@ -36,6 +36,10 @@ struct Asked {
     extra: String,
     list: Option<PathBuf>,
     dir: Option<PathBuf>,
+    /// The directory of the archive that becomes the root.
+    root: Option<PathBuf>,
+    no_retarget: bool,
+    excluded: Vec<OsString>,
     owner: (Option<u32>, Option<u32>),
     defaults: Option<Defaults>,
     exportable: bool,
@@ -90,11 +94,9 @@ impl Asked {
         match name {
             "-F" => self.list = Some(value.into()),
             "-D" => self.dir = Some(value.into()),
-            "-E" => {
-                let glob = glob_of(Path::new(&value))
-                    .map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
-                self.out.push(format!("--exclude={glob}").into());
-            }
+            "-E" => self.excluded.push(value),
+            "-r" => self.root = Some(value.into()),
+            "-S" => self.no_retarget = true,
             "-c" => self.compressor = Some(text()?.to_owned()),
             "-X" => self.extra = text()?.to_owned(),
             "-B" => match text()?.parse::<u64>() {
@@ -158,8 +160,32 @@ impl Asked {
     /// Returns the block size asked for last; a wrong one is reported by the build.
     fn block(&self) -> u64 {
         let sizes = self.out.windows(2).filter(|pair| pair[0] == "--block-size");
-        let last = sizes.filter_map(|pair| value::size(pair[1].to_str()?).ok()).last();
+        let last = sizes.filter_map(|pair| value::size(pair[1].to_str()?).ok()).next_back();
         last.unwrap_or(compressor::BLOCK)
+    }
+
+    /// Returns options for another root and for directories of the archive that are left out, whose paths have the old one.
+    fn places(&self) -> Result<Vec<OsString>, String> {
+        let names = |path: &Path| -> PathBuf {
+            path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
+        };
+        let root = self.root.as_deref().map(names).unwrap_or_default();
+        let mut words = Vec::new();
+        if let Some(dir) = &self.root {
+            words.push(OsString::from_vec([b"--subdir=", dir.as_os_str().as_bytes()].concat()));
+            words.extend((!self.no_retarget).then(|| "--retarget".into()));
+        }
+        for dir in &self.excluded {
+            let wrong = |why: &str| format!("-E {}: {why}", display(Path::new(dir)));
+            let path = names(Path::new(dir));
+            if !root.as_os_str().is_empty() && root.starts_with(&path) {
+                return Err(wrong("the directory that becomes the root lies in it"));
+            }
+            if let Ok(inside) = path.strip_prefix(&root) {
+                words.push(format!("--exclude={}", glob_of(inside).map_err(wrong)?).into());
+            }
+        }
+        Ok(words)
     }
 
     fn build(
@@ -188,6 +214,7 @@ impl Asked {
         line.extend(self.defaults.as_ref().map(|defaults| defaults.implied_dirs().into()));
         line.extend(more);
         line.extend((usage.starts_with("tar2sqfs") && !fast).then(|| "--clip-times".into()));
+        line.extend(self.places()?);
         line.append(&mut self.out);
         line.extend(self.rules.iter().flatten().map(|rule| format!("--rule={rule}").into()));
         let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
@@ -269,6 +296,12 @@ mod tests {
                 "--codec=zstd --fragments=tails --no-export --on-error=skip --clip-times --jobs 4 --force -",
             ),
             (
+                "-s -e -T -cgzip -E usr/share/doc -E etc -r ./usr IMG",
+                "--codec=gzip:9 --fragments=small --clip-times --subdir=./usr --retarget --exclude=/share/doc -",
+            ),
+            ("-s -e -T -cgzip -E etc/ -S -r usr IMG", "--codec=gzip:9 --fragments=small --clip-times --subdir=usr -"),
+            ("-s -e -T -cgzip -E ./etc/ IMG", "--codec=gzip:9 --fragments=small --clip-times --exclude=/etc -"),
+            (
                 "--quiet --no-skip --force --exportable -cgzip -Xlevel=6 IMG",
                 "--codec=gzip:6 --fragments=tails --clip-times --quiet --force -",
             ),
@@ -295,7 +328,7 @@ mod tests {
             assert_eq!(line(gensquashfs, args), Ok(format!("{begin} {made}")), "{args}");
         }
         for (args, why) in [
-            ("-r usr IMG", "tar --transform"),
+            ("-r usr/share -E usr IMG", "lies in it"),
             ("-d uid=x IMG", "expected uid, gid"),
             ("-B 8192 IMG", "padded"),
             ("a b", "expected: tar2sqfs"),

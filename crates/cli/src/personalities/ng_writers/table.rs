@@ -1,13 +1,11 @@
 //! The options of tar2sqfs and gensquashfs 1.3.
 
-use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
+use crate::personalities::options::Does::{Becomes, Ignored, Same};
 use crate::personalities::options::{Opt, flag, value};
 
-const ROOT: &str = "packfs cannot make a directory of an archive the root; cut its path off with tar --transform";
-
 pub(in crate::personalities) static TAR_TABLE: &[Opt] = &[
-    value(&["-r", "--root-becomes"], Refused(ROOT)),
-    flag(&["-S", "--no-symlink-retarget"], Ignored("targets only change with --root-becomes")),
+    value(&["-r", "--root-becomes"], Same("--subdir DIR --retarget")),
+    flag(&["-S", "--no-symlink-retarget"], Same("no --retarget")),
     value(&["-E", "--exclude-dir"], Same("--exclude /DIR")),
     value(&["-c", "--compressor"], Same("--codec; xz without it")),
     value(&["-X", "--comp-extra"], Same("level and options of --codec")),
