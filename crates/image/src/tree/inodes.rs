@@ -181,7 +181,8 @@ impl Inodes {
         let Record { low, high, .. } = record;
         let file = |data| Kind::File { size: high, data };
         let source = |number, key| Data::Source { from: Arc::clone(self.sources.get(number)), key };
-        let device = || Device { major: (high >> 32) as u32, minor: (high & u64::from(u32::MAX)) as u32 };
+        let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).expect("32 bits");
+        let device = || Device { major: half(high >> 32), minor: half(high) };
         match form {
             Form::Dir => Kind::Dir,
             Form::Empty => file(Data::Empty),
@@ -293,6 +294,8 @@ mod tests {
         }
     }
 
+    type Source<'s> = &'s dyn Fn(u64) -> Data;
+
     fn meta(n: u32) -> Meta {
         Meta { mode: 0o640, uid: n, gid: 1, mtime: Time { secs: -1, nanos: n }, xattrs: XattrId(n) }
     }
@@ -301,7 +304,7 @@ mod tests {
     fn whatever_is_put_in_comes_out() {
         let source = |key| Data::Source { from: Arc::new(Nothing), key };
         let device = Device { major: u32::MAX, minor: 7 };
-        let kinds: [fn(&dyn Fn(u64) -> Data, Device) -> Kind; 11] = [
+        let kinds: [fn(Source<'_>, Device) -> Kind; 11] = [
             |_, _| Kind::Dir,
             |_, _| Kind::File { size: 0, data: Data::Empty },
             |_, _| Kind::File { size: u64::MAX, data: Data::Stored(u32::MAX) },
