@@ -1,4 +1,4 @@
-//! Regular expressions over paths and labels: what other programs take as POSIX extended expressions.
+//! Regular expressions over paths and labels, in the syntax of the crate `regex`, on bytes.
 
 use regex_automata::meta::{BuildError, Builder, Config, Regex as Automaton};
 use regex_automata::nfa::thompson::WhichCaptures;

@@ -27,7 +27,7 @@ pub(crate) struct Select {
 
     /// Also take entries whose path matches the regular expression
     ///
-    /// POSIX extended syntax, as with `--exclude-regex`.
+    /// The same syntax as with `--exclude-regex`.
     #[arg(long, value_name = "REGEX")]
     regex: Vec<String>,
 
@@ -106,8 +106,8 @@ pub(crate) struct ExcludeArgs {
 
     /// Leave out entries whose path matches the regular expression
     ///
-    /// POSIX extended syntax. Paths begin at the root, without a slash; a part of the path is enough unless `^` and `$`
-    /// say otherwise.
+    /// The syntax of Rust's regex crate, which reads most POSIX extended expressions as they are meant. Paths begin at
+    /// the root, without a slash; a part of the path is enough unless `^` and `$` say otherwise.
     #[arg(long, value_name = "REGEX")]
     exclude_regex: Vec<String>,
 }

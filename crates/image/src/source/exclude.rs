@@ -87,8 +87,8 @@ impl Exclude {
         Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)?, text, ..Exclude::default() })
     }
 
-    /// Also leaves out entries whose path from the root, without a slash in front, matches one of these POSIX extended
-    /// regular expressions; a malformed one fails with [`Error::BadPattern`].
+    /// Also leaves out entries whose path from the root, without a slash in front, matches one of these regular expressions;
+    /// a malformed one fails with [`Error::BadPattern`]. The syntax is that of the crate `regex`, on bytes.
     ///
     /// A part of the path is enough unless `^` and `$` say otherwise. With `(?m)` in front these also match at slashes,
     /// with `(?-s)` a dot matches no slash.
