@@ -7,7 +7,7 @@ use std::sync::Arc;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::elf::{Core, Notes, Segment, VmcoreInfo};
 use packfs_dump::kdump::format::MAGIC;
-use packfs_dump::kdump::{Flat, DumpForm, Options, View, detect, write};
+use packfs_dump::kdump::{DumpForm, Flat, Options, View, detect, write};
 
 /// Where parts of a split dump may begin.
 const ALIGN: usize = 4096;

@@ -6,6 +6,7 @@ pub mod codec_decode;
 pub mod codec_encode;
 pub mod dump_part;
 pub mod erofs_image;
+pub mod http;
 mod image;
 pub mod kdump;
 pub mod nbd;

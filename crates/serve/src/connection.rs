@@ -35,10 +35,7 @@ pub(crate) fn serve(shared: &Shared, slot: &Slot) {
             Ok(Some(request)) => answer(shared, &request, &mut out),
             Ok(None) | Err(None) => return,
             Err(Some(refusal)) => {
-                shared.metrics.count("other", refusal.0);
-                let asked = Asked { head_only: false, is_1_1: true, keep: false };
-                let refused = shared.protect(refusal.into()).send(asked, &mut out).is_ok();
-                if refused {
+                if refuse(shared, refusal, &mut out) {
                     forget(&slot.stream);
                 }
                 false
@@ -50,6 +47,33 @@ pub(crate) fn serve(shared: &Shared, slot: &Slot) {
         }
         first = false;
     }
+}
+
+/// Answers requests that are in memory, up to the first that is incomplete or ends the connection.
+pub(crate) fn converse(shared: &Shared, mut requests: &[u8], out: &mut dyn Write) {
+    loop {
+        let answered = match Request::parse(requests) {
+            Ok(Some((request, len))) => {
+                requests = &requests[len..];
+                answer(shared, &request, out)
+            }
+            Ok(None) => false,
+            Err(refusal) => {
+                refuse(shared, refusal, out);
+                false
+            }
+        };
+        if !answered {
+            return;
+        }
+    }
+}
+
+/// Says why a request is not answered; returns whether the client could be told.
+fn refuse(shared: &Shared, refusal: Refusal, out: &mut dyn Write) -> bool {
+    shared.metrics.count("other", refusal.0);
+    let asked = Asked { head_only: false, is_1_1: true, keep: false };
+    shared.protect(refusal.into()).send(asked, out).is_ok()
 }
 
 /// Answers a request; returns whether there may be another.

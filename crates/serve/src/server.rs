@@ -138,6 +138,12 @@ impl Server {
         }
     }
 
+    /// Answers requests as a connection would, without one: writes the responses to `requests`, up to the first that is
+    /// incomplete or ends the connection.
+    pub fn answer(&self, requests: &[u8], out: &mut dyn io::Write) {
+        connection::converse(&self.shared, requests, out);
+    }
+
     fn give_thread(&self, stream: TcpStream) {
         let Some(slot) = self.shared.slots.enter(stream) else { return };
         self.shared.metrics.connections.fetch_add(1, Relaxed);
