@@ -9,8 +9,9 @@ use super::Ino;
 
 /// Entries of a directory by name, in byte order.
 ///
-/// Names that are added in their order, as almost all sources list them, lie in one piece of memory with five bytes more
-/// for each. The first change of another kind turns them into a map, with about 70 bytes for each.
+/// Names that are added in their order, as almost all sources list them, lie in one piece of memory with a byte more for
+/// each, and four for an inode that does not follow that of the name before. The first change of another kind turns them
+/// into a map, with about 70 bytes for each.
 #[derive(Clone, Default)]
 pub struct DirEntries(Option<Box<Store>>);
 
@@ -23,48 +24,60 @@ enum Store {
 /// Number of entries from one mark to the next.
 const STEP: usize = 32;
 
-/// Entries one behind the other: the length of the name, the inode, the name. The length is a byte, 255 of which mean
-/// that four bytes with it follow: only the writers know how long a name may be.
+/// Bit of the first byte of an entry: its inode follows.
+const HAS_INO: u8 = 0x80;
+/// First byte of an entry with a name of 127 bytes or more: only the writers know how long a name may be. The length
+/// follows in four bytes, then the inode.
+const LONG: u8 = u8::MAX;
+
+/// Entries one behind the other: the length of the name in a byte, the inode in four unless it is the one after that of
+/// the entry before, the name.
 #[derive(Clone, Default)]
 struct Row {
     bytes: Vec<u8>,
-    /// Start of every [`STEP`]th entry, so that a search need not begin at the front.
+    /// Start of every [`STEP`]th entry, which has its inode, so that a search need not begin at the front.
     marks: Vec<u32>,
     count: u32,
-    /// Start of the last entry.
-    last: u32,
+    /// Start and inode of the last entry.
+    last: (u32, u32),
 }
 
 /// An entry of a row.
 struct Found<'r> {
     name: &'r [u8],
     ino: Ino,
-    /// Position of its inode, and of the next entry.
-    ino_at: usize,
+    /// Position of the next entry.
     end: usize,
 }
 
 impl Row {
-    /// Returns the entry at a position of `bytes`.
-    fn entry(&self, at: usize) -> Found<'_> {
+    /// Returns the entry at a position of `bytes`, behind one with the inode `before`.
+    fn entry(&self, at: usize, before: u32) -> Found<'_> {
         let number = |at: usize| u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes"));
         let (len, ino_at) = match self.bytes[at] {
-            u8::MAX => (number(at + 1) as usize, at + 5),
-            len => (usize::from(len), at + 1),
+            LONG => (number(at + 1) as usize, Some(at + 5)),
+            len if len & HAS_INO == 0 => (usize::from(len), None),
+            len => (usize::from(len & !HAS_INO), Some(at + 1)),
         };
-        let start = ino_at + 4;
-        Found { name: &self.bytes[start..start + len], ino: Ino(number(ino_at)), ino_at, end: start + len }
+        let start = ino_at.map_or(at + 1, |ino_at| ino_at + 4);
+        let ino = Ino(ino_at.map_or(before.wrapping_add(1), number));
+        Found { name: &self.bytes[start..start + len], ino, end: start + len }
+    }
+
+    /// Returns the name of an entry.
+    fn name(&self, at: u32) -> &[u8] {
+        self.entry(at as usize, 0).name
     }
 
     /// Returns the entry with a name, if it is there.
     fn find(&self, name: &[u8]) -> Option<Found<'_>> {
-        let behind = self.marks.partition_point(|at| self.entry(*at as usize).name <= name);
-        let mut at = self.marks[behind.checked_sub(1)?] as usize;
+        let behind = self.marks.partition_point(|at| self.name(*at) <= name);
+        let (mut at, mut before) = (self.marks[behind.checked_sub(1)?] as usize, 0);
         let end = self.marks.get(behind).map_or(self.bytes.len(), |end| *end as usize);
         while at < end {
-            let found = self.entry(at);
+            let found = self.entry(at, before);
             match found.name.cmp(name) {
-                Ordering::Less => at = found.end,
+                Ordering::Less => (at, before) = (found.end, found.ino.0),
                 Ordering::Equal => return Some(found),
                 Ordering::Greater => return None,
             }
@@ -74,7 +87,7 @@ impl Row {
 
     /// Returns true if a name belongs behind all others.
     fn is_behind(&self, name: &[u8]) -> bool {
-        self.count == 0 || self.entry(self.last as usize).name < name
+        self.count == 0 || self.name(self.last.0) < name
     }
 
     /// Appends a name behind all others; returns false if there is no room.
@@ -86,26 +99,26 @@ impl Row {
         if self.bytes.capacity() - self.bytes.len() < needed {
             self.bytes.reserve_exact(needed.max(self.bytes.len() / 8 + 32));
         }
-        if (self.count as usize).is_multiple_of(STEP) {
+        let is_mark = (self.count as usize).is_multiple_of(STEP);
+        if is_mark {
             self.marks.reserve_exact(if self.marks.is_empty() { 1 } else { self.marks.len() / 4 + 1 });
             self.marks.push(start);
         }
-        match u8::try_from(len) {
-            Ok(len) if len < u8::MAX => self.bytes.push(len),
-            _ => {
-                self.bytes.push(u8::MAX);
+        let follows = !is_mark && ino.0 == self.last.1.wrapping_add(1);
+        match u8::try_from(len).ok().filter(|len| *len < LONG & !HAS_INO) {
+            Some(len) if follows => self.bytes.push(len),
+            Some(len) => self.bytes.push(len | HAS_INO),
+            None => {
+                self.bytes.push(LONG);
                 self.bytes.extend_from_slice(&len.to_le_bytes());
             }
         }
-        self.bytes.extend_from_slice(&ino.0.to_le_bytes());
+        if !follows || self.bytes[start as usize] == LONG {
+            self.bytes.extend_from_slice(&ino.0.to_le_bytes());
+        }
         self.bytes.extend_from_slice(name);
-        (self.count, self.last) = (count, start);
+        (self.count, self.last) = (count, (start, ino.0));
         true
-    }
-
-    /// Gives the entry whose inode is at a position another one.
-    fn replace(&mut self, ino_at: usize, ino: Ino) {
-        self.bytes[ino_at..ino_at + 4].copy_from_slice(&ino.0.to_le_bytes());
     }
 }
 
@@ -126,12 +139,21 @@ impl DirEntries {
                 if row.push(name, ino) {
                     return None;
                 }
-            } else if let Some(Found { ino: old, ino_at, .. }) = row.find(name) {
-                row.replace(ino_at, ino);
-                return Some(old);
+            } else if let Some(found) = row.find(name)
+                && found.ino == ino
+            {
+                return Some(ino);
             }
         }
         store.as_map().insert(name.into(), ino)
+    }
+
+    /// Gives back room for more entries.
+    pub(super) fn shrink(&mut self) {
+        if let Some(Store::Row(row)) = self.0.as_deref_mut() {
+            row.bytes.shrink_to_fit();
+            row.marks.shrink_to_fit();
+        }
     }
 
     /// Removes a name; returns the inode that had it.
@@ -161,7 +183,7 @@ impl DirEntries {
     pub fn iter(&self) -> Iter<'_> {
         Iter(match self.0.as_deref() {
             None => Walk::None,
-            Some(Store::Row(row)) => Walk::Row(row, 0),
+            Some(Store::Row(row)) => Walk::Row(row, 0, 0),
             Some(Store::Map(map)) => Walk::Map(map.iter()),
         })
     }
@@ -170,7 +192,7 @@ impl DirEntries {
 impl Store {
     fn as_map(&mut self) -> &mut BTreeMap<Box<[u8]>, Ino> {
         if let Store::Row(row) = self {
-            *self = Store::Map(Walk::Row(row, 0).map(|(name, ino)| (name.into(), ino)).collect());
+            *self = Store::Map(Walk::Row(row, 0, 0).map(|(name, ino)| (name.into(), ino)).collect());
         }
         match self {
             Store::Map(map) => map,
@@ -201,8 +223,8 @@ pub struct Iter<'e>(Walk<'e>);
 #[derive(Clone)]
 enum Walk<'e> {
     None,
-    /// With the position of the next entry.
-    Row(&'e Row, usize),
+    /// With the position of the next entry, and the inode of the one before.
+    Row(&'e Row, usize, u32),
     Map(btree_map::Iter<'e, Box<[u8]>, Ino>),
 }
 
@@ -226,10 +248,10 @@ impl<'e> Iterator for Walk<'e> {
     fn next(&mut self) -> Option<Self::Item> {
         match self {
             Walk::None => None,
-            Walk::Row(row, at) if *at == row.bytes.len() => None,
-            Walk::Row(row, at) => {
-                let found = row.entry(*at);
-                *at = found.end;
+            Walk::Row(row, at, _) if *at == row.bytes.len() => None,
+            Walk::Row(row, at, before) => {
+                let found = row.entry(*at, *before);
+                (*at, *before) = (found.end, found.ino.0);
                 Some((found.name, found.ino))
             }
             Walk::Map(map) => map.next().map(|(name, ino)| (&**name, *ino)),
@@ -269,7 +291,8 @@ mod tests {
 
     #[test]
     fn names_are_found_wherever_marks_are_and_however_long() {
-        let name = |n: u32| format!("{n:05}{}", "x".repeat([0, 1, 254, 255, 256, 70_000][n as usize % 6])).into_bytes();
+        let name =
+            |n: u32| format!("{n:05}{}", "x".repeat([0, 121, 122, 123, 250, 251, 70_000][n as usize % 7])).into_bytes();
         let mut entries = DirEntries::default();
         for n in 0..200 {
             entries.insert(&name(2 * n), Ino(n));
@@ -278,6 +301,8 @@ mod tests {
         for n in 0..200 {
             assert_eq!(entries.get(&name(2 * n)), Some(Ino(n)));
             assert_eq!(entries.get(&name(2 * n + 1)), None);
+        }
+        for n in 0..200 {
             assert_eq!(entries.insert(&name(2 * n), Ino(n + 1)), Some(Ino(n)));
         }
         assert!(entries.iter().eq(
@@ -293,7 +318,7 @@ mod tests {
             entries.insert(format!("{n:08}").as_bytes(), Ino(n));
         }
         let Some(Store::Row(row)) = entries.0.as_deref() else { panic!("a map") };
-        assert!(row.bytes.capacity() + 4 * row.marks.capacity() < 10_000 * 15);
+        assert!(row.bytes.capacity() + 4 * row.marks.capacity() < 10_000 * 11);
         assert_eq!(size_of::<DirEntries>(), 8);
     }
 }

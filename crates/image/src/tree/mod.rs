@@ -1,6 +1,6 @@
 //! The file tree between a source and a writer: inodes without data, directories as sorted names.
 //!
-//! The tree is held in memory, with 16 bytes for an inode and five for a name besides its own: what inodes have in
+//! The tree is held in memory, with 16 bytes for an inode and one to five for a name besides its own: what inodes have in
 //! common, such as owner, mode and time, is held once. File contents stay where they are: the [`Data`] of an inode tells
 //! a writer where to find them.
 

@@ -164,6 +164,7 @@ impl Tree {
             from.check(is_below, "an entry has no inode")?;
             entries.insert(name, ino);
         }
+        entries.shrink();
         Ok(())
     }
 }

@@ -61,8 +61,6 @@ pub(super) fn cases() -> Vec<AnyOptions> {
         squashfs("zstd:1", Tails),
         squashfs("none", Small),
         squashfs("gzip:1", None),
-        plain(true, false),
-        plain(false, true),
         erofs("lz4hc:1", F::FRAGMENTS, 4096),
         erofs("none", F::empty(), 4096),
         erofs("none", F::CHUNKS | F::NO_INLINE, 4096),
@@ -70,6 +68,8 @@ pub(super) fn cases() -> Vec<AnyOptions> {
         erofs("lz4", F::ZTAILPACKING | F::DEDUPE | F::FULL_INDEX, 4096),
         erofs("deflate:1", F::FRAGMENTS | F::BITS_48 | F::UNALIGNED, 512),
         erofs("lz4", F::empty(), 4096),
+        plain(true, false),
+        plain(false, true),
     ]
 }
 

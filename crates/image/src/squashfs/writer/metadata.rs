@@ -60,19 +60,34 @@ impl Ids {
     }
 }
 
-/// Positions of inodes.
+/// Positions of inodes, in six bytes each: there may be tens of millions.
 struct Places<'p> {
     numbering: &'p Numbering,
-    by_number: Vec<At>,
+    /// Low and high half of the block, and the offset.
+    by_number: Vec<[u16; 3]>,
 }
 
-impl Places<'_> {
-    fn get(&self, ino: Ino) -> At {
-        self.by_number[self.numbering.number(ino) as usize - 1]
+impl<'p> Places<'p> {
+    fn new(numbering: &'p Numbering) -> Self {
+        Places { numbering, by_number: vec![[0; 3]; numbering.count as usize] }
     }
 
-    fn get_mut(&mut self, ino: Ino) -> &mut At {
-        &mut self.by_number[self.numbering.number(ino) as usize - 1]
+    fn get(&self, ino: Ino) -> At {
+        Self::at(self.by_number[self.numbering.number(ino) as usize - 1])
+    }
+
+    fn set(&mut self, ino: Ino, At { block, offset }: At) {
+        let half = |number: u32| u16::try_from(number & u32::from(u16::MAX)).expect("16 bits");
+        self.by_number[self.numbering.number(ino) as usize - 1] = [half(block), half(block >> 16), offset];
+    }
+
+    /// Returns all positions in the order of the inodes' numbers.
+    fn in_order(&self) -> impl Iterator<Item = At> {
+        self.by_number.iter().copied().map(Self::at)
+    }
+
+    fn at([low, high, offset]: [u16; 3]) -> At {
+        At { block: u32::from(high) << 16 | u32::from(low), offset }
     }
 }
 
@@ -106,7 +121,7 @@ impl<'p> Metadata<'p, '_> {
         let mut seen = vec![false; self.tree.xattrs.len()];
         let mut used: Vec<(XattrId, Ino)> = Vec::new();
         let dirs = self.numbering.levels.iter().flatten().map(|(dir, _)| *dir);
-        for ino in self.numbering.plain.iter().copied().chain(dirs) {
+        for ino in self.numbering.plain(self.tree).chain(dirs) {
             let id = self.tree.inode(ino).xattrs;
             if id != XattrId::NONE && !std::mem::replace(&mut seen[id.0 as usize], true) {
                 used.push((id, ino));
@@ -124,10 +139,9 @@ impl<'p> Metadata<'p, '_> {
         ids: &mut Ids,
         xattrs: &HashMap<XattrId, u32>,
     ) -> Result<Places<'p>> {
-        let mut places =
-            Places { numbering: self.numbering, by_number: vec![At::default(); self.numbering.count as usize] };
+        let mut places = Places::new(self.numbering);
         let mut bytes = Vec::new();
-        for &ino in &self.numbering.plain {
+        for ino in self.numbering.plain(self.tree) {
             bytes.clear();
             let inode = self.tree.inode(ino);
             let common = self.common(ino, ids, xattrs)?;
@@ -135,7 +149,7 @@ impl<'p> Metadata<'p, '_> {
                 Kind::File { data, .. } => inode::file(&common, self.stored(data), &self.data.places, &mut bytes),
                 _ => inode::other(&common, &inode, &mut bytes).map_err(|why| self.blame(ino, why))?,
             }
-            *places.get_mut(ino) = inodes.at();
+            places.set(ino, inodes.at());
             inodes.push(&bytes)?;
             Progress::add(&self.tools.progress.entries, 1);
         }
@@ -156,7 +170,7 @@ impl<'p> Metadata<'p, '_> {
                 let nlink = u32::try_from(subdirs.count() + 2).unwrap_or(u32::MAX);
                 let common = self.common(*ino, ids, xattrs)?;
                 inode::dir(&common, nlink, &listing, &mut bytes).map_err(|why| self.blame(*ino, why))?;
-                *places.get_mut(*ino) = inodes.at();
+                places.set(*ino, inodes.at());
                 inodes.push(&bytes)?;
                 Progress::add(&self.tools.progress.entries, 1);
             }
@@ -210,8 +224,8 @@ impl<'p> Metadata<'p, '_> {
         let first = *pos;
         let table = Table::new(self.tools.pool, self.options.plain_metadata);
         let mut table = table.into_sink(Box::new(move |bytes: &[u8], at| self.put_at(first + at, bytes)));
-        for at in &places.by_number {
-            table.push(&inodes.reference(*at)?.to_le_bytes())?;
+        for at in places.in_order() {
+            table.push(&inodes.reference(at)?.to_le_bytes())?;
         }
         let Done { starts, len, .. } = table.finish()?;
         *pos += len;

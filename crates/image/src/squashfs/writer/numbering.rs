@@ -5,7 +5,7 @@
 //! its children's inodes placed, so directories follow by height: those without subdirectories
 //! first.
 
-use crate::tree::{Ino, Kind, ROOT, Tree};
+use crate::tree::{Ino, ROOT, Tree};
 
 /// Numbers and orders of a tree's inodes.
 #[derive(Debug)]
@@ -14,9 +14,6 @@ pub(crate) struct Numbering {
     pub(crate) numbers: Vec<u32>,
     /// Number of inodes.
     pub(crate) count: u32,
-    /// All inodes except directories, in order of their numbers; those that are used first come last, in order of first
-    /// use. A directory is written after what is in it, so only the end of the table can hold all that is used first.
-    pub(crate) plain: Vec<Ino>,
     /// Directories by height, and within a height in order of their numbers, each with its parent; behind them, in the
     /// same way, those that are used first: none of the others contains one of these.
     pub(crate) levels: Vec<Vec<(Ino, Ino)>>,
@@ -27,7 +24,7 @@ impl Numbering {
         let mut numbers = vec![0u32; tree.len()];
         let mut count = 1;
         numbers[ROOT.0 as usize] = 1;
-        let (mut plain, mut dirs, mut stack) = (Vec::with_capacity(tree.len()), Vec::new(), vec![(ROOT, ROOT)]);
+        let (mut dirs, mut stack) = (Vec::new(), vec![(ROOT, ROOT)]);
         while let Some((dir, parent)) = stack.pop() {
             dirs.push((dir, parent));
             let first_subdir = stack.len();
@@ -38,21 +35,47 @@ impl Numbering {
                 }
                 count += 1;
                 *number = count;
-                match tree.inode(ino).kind {
-                    Kind::Dir => stack.push((ino, dir)),
-                    _ => plain.push(ino),
+                if tree.is_dir(ino) {
+                    stack.push((ino, dir));
                 }
             }
             // The first subdirectory is popped first.
             stack[first_subdir..].reverse();
         }
         if tree.hot().is_empty() {
-            return Numbering { levels: levels(tree, dirs), numbers, count, plain };
+            return Numbering { levels: levels(tree, dirs), numbers, count };
         }
-        plain.retain(|ino| !tree.is_hot(*ino));
-        plain.extend(tree.hot().iter().filter(|ino| !tree.is_dir(**ino)));
         let (hot, others): (Vec<_>, Vec<_>) = dirs.into_iter().partition(|(dir, _)| tree.is_hot(*dir));
-        Numbering { levels: [levels(tree, others), levels(tree, hot)].concat(), numbers, count, plain }
+        Numbering { levels: [levels(tree, others), levels(tree, hot)].concat(), numbers, count }
+    }
+
+    /// Returns all inodes except directories, in order of their numbers; those that are used first come last, in order of
+    /// first use. A directory is written after what is in it, so only the end of the table can hold all that is used
+    /// first.
+    pub(crate) fn plain<'n>(&'n self, tree: &'n Tree) -> impl Iterator<Item = Ino> + 'n {
+        let (mut stack, mut entries, mut count) = (Vec::new(), tree.entries(ROOT), 1);
+        let mut first_subdir = 0;
+        // The same walk again takes less than a list of tens of millions.
+        let walk = std::iter::from_fn(move || {
+            loop {
+                let Some((_, ino)) = entries.next() else {
+                    stack[first_subdir..].reverse();
+                    entries = tree.entries(stack.pop()?);
+                    first_subdir = stack.len();
+                    continue;
+                };
+                if self.number(ino) != count + 1 {
+                    continue;
+                }
+                count += 1;
+                if !tree.is_dir(ino) {
+                    return Some(ino);
+                }
+                stack.push(ino);
+            }
+        });
+        let hot = tree.hot().iter().copied().filter(|ino| !tree.is_dir(*ino));
+        walk.filter(|ino| !tree.is_hot(*ino)).chain(hot)
     }
 
     pub(crate) fn number(&self, ino: Ino) -> u32 {
@@ -81,7 +104,7 @@ fn levels(tree: &Tree, dirs: Vec<(Ino, Ino)>) -> Vec<Vec<(Ino, Ino)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{Conflict, Meta};
+    use crate::tree::{Conflict, Kind, Meta};
 
     #[test]
     fn children_are_numbered_together_and_directories_follow_their_subdirectories() {
@@ -102,6 +125,11 @@ mod tests {
             numbering.levels.iter().map(|level| names(level)).collect::<Vec<_>>(),
             [vec![6, 3], vec![2], vec![1]]
         );
-        assert_eq!(numbering.plain.len(), 2);
+        let plain: Vec<_> = numbering.plain(&tree).map(|ino| numbering.number(ino)).collect();
+        assert_eq!(plain, [4, 5]);
+        // What is used first comes last.
+        assert!(tree.mark_hot(b"c"));
+        let plain: Vec<_> = numbering.plain(&tree).map(|ino| numbering.number(ino)).collect();
+        assert_eq!(plain, [5, 4]);
     }
 }
