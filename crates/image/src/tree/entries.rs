@@ -101,7 +101,9 @@ impl Row {
         }
         let is_mark = (self.count as usize).is_multiple_of(STEP);
         if is_mark {
-            self.marks.reserve_exact(if self.marks.is_empty() { 1 } else { self.marks.len() / 4 + 1 });
+            if self.marks.len() == self.marks.capacity() {
+                self.marks.reserve_exact(self.marks.len() / 4 + 1);
+            }
             self.marks.push(start);
         }
         let follows = !is_mark && ino.0 == self.last.1.wrapping_add(1);

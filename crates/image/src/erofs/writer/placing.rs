@@ -189,10 +189,9 @@ impl Placing {
         };
         // The packed inode cannot be in the metabox, and is measured once the directories are in it.
         let with_packed = !features.intersects(Features::METABOX | Features::COMPRESSED_DIRS);
-        let is_dir = |ino: Ino| tree.is_dir(ino);
         if !tree.hot().is_empty() {
             plan.dirs(directories(tree).filter(|(ino, _)| tree.is_hot(*ino)))?;
-            tree.hot().iter().filter(|ino| !is_dir(**ino)).try_for_each(|ino| plan.other(*ino))?;
+            tree.hot().iter().filter(|ino| !tree.is_dir(**ino)).try_for_each(|ino| plan.other(*ino))?;
             if with_packed {
                 plan.placing.place_packed(inodes)?;
             }
