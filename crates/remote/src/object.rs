@@ -17,6 +17,8 @@ use crate::url::Url;
 
 /// Largest object that is read whole where the server does not answer ranges.
 pub(crate) const WHOLE_MAX: u64 = 4 << 20;
+/// Number of times that credentials are renewed for one request: others may have used up new ones before it is sent.
+const RENEWALS_MAX: u32 = 3;
 /// Number of redirections followed, as browsers do.
 const REDIRECTIONS: usize = 10;
 /// Longest wait between two attempts.
@@ -219,15 +221,16 @@ impl Object {
             }
             *self.target.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        let mut renewed = false;
+        let mut renewals = 0;
         loop {
             let request = self.origin.request().map_err(Failure::Final)?;
             let mut all = headers(ask, version, request.url.auth().map(Into::into));
-            all.extend(request.headers);
+            all.extend(request.headers.iter().cloned());
             let response = self.client.get(&request.url, &all)?;
-            let refused = matches!(response.status().as_u16(), 301 | 307 | 400 | 401 | 403);
-            if refused && !renewed && self.origin.renew(&self.client, response.status().as_u16(), response.headers())? {
-                renewed = true;
+            let (status, answer) = (response.status().as_u16(), response.headers());
+            let refused = matches!(status, 301 | 307 | 400 | 401 | 403) && renewals < RENEWALS_MAX;
+            if refused && self.origin.renew(&self.client, &request, status, answer)? {
+                renewals += 1;
                 continue;
             }
             return self.follow(request.url, response, ask, version);

@@ -34,8 +34,8 @@ pub(crate) trait Origin: Send + Sync + fmt::Debug {
     /// Returns address and headers of a request.
     fn request(&self) -> Result<Request, Why>;
 
-    /// Reacts to a refusal; returns true if the request should be repeated.
-    fn renew(&self, _: &Client, _status: u16, _: &HeaderMap) -> Result<bool, Failure> {
+    /// Reacts to a refusal of a request; returns true if it should be repeated. Several threads may be refused at once.
+    fn renew(&self, _: &Client, _: &Request, _status: u16, _: &HeaderMap) -> Result<bool, Failure> {
         Ok(false)
     }
 }
@@ -49,6 +49,13 @@ pub(crate) struct Request {
 /// A plain address.
 #[derive(Debug)]
 pub(crate) struct Plain(pub(crate) Url);
+
+impl Request {
+    /// Returns the value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(found, _)| *found == name).map(|(_, value)| &**value)
+    }
+}
 
 impl Origin for Plain {
     fn name(&self) -> String {

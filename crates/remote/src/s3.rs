@@ -99,7 +99,7 @@ impl Origin for Bucket {
 
     /// A bucket in another region says so in its refusal. Another request may have learnt the same meanwhile, so what
     /// is known by now does not tell how this one was signed.
-    fn renew(&self, _: &Client, _: u16, headers: &HeaderMap) -> Result<bool, Failure> {
+    fn renew(&self, _: &Client, _: &Request, _: u16, headers: &HeaderMap) -> Result<bool, Failure> {
         let Some(told) = text(headers, "x-amz-bucket-region") else { return Ok(false) };
         if !told.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return Ok(false);

@@ -7,7 +7,8 @@ mod process;
 mod running;
 
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -141,6 +142,35 @@ fn tokens_are_requested_renewed_and_kept_from_others() {
         let told = if wrong.contains("me:") { "refused the login" } else { "gives no access without a login" };
         assert!(said.contains(told) && !said.contains("hunter2") && !said.contains("me:"), "{said}");
     }
+}
+
+/// Opening requests the first and the last bytes at the same time. A registry that takes only the newest token refuses one
+/// of two threads that both request a token.
+#[test]
+fn threads_that_are_refused_at_once_share_a_new_token() {
+    let (server, _) = registry();
+    let store = Server::start();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (given, current) = (Arc::clone(&asked), Arc::clone(&asked));
+    store.misbehave(move |_, _| {
+        let number = given.fetch_add(1, Ordering::SeqCst) + 1;
+        Act::Status(200, vec![], format!("{{\"token\": \"token{number}\"}}"))
+    });
+    let (realm, both, refused) = (store.url("/token"), Barrier::new(2), AtomicUsize::new(0));
+    server.misbehave(move |request, _| {
+        let token = format!("Bearer token{}", current.load(Ordering::SeqCst));
+        let stale = request.path.contains("/blobs/") && refused.fetch_add(1, Ordering::SeqCst) < 2;
+        if stale {
+            both.wait();
+        }
+        if request.header("authorization") != Some(&token) || stale {
+            return Act::Status(401, vec![("WWW-Authenticate", format!("Bearer realm=\"{realm}\""))], String::new());
+        }
+        Act::Right
+    });
+    let said = read(&format!("oci://{}/team/root:v1", server.address()), &[]);
+    assert!(said.contains("read all of it"), "{said}");
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "one token for the manifest, one for both threads");
 }
 
 /// Uploads a blob; `docker-registry` wants a session first.

@@ -40,6 +40,8 @@ pub(crate) struct Artifact {
     login: Option<Login>,
     /// Value of the header `Authorization`, once the registry has asked for one.
     access: Mutex<Option<String>>,
+    /// Held while a token is requested.
+    renewing: Mutex<()>,
     /// The layer, once the manifest was read.
     blob: OnceLock<Blob>,
 }
@@ -56,7 +58,7 @@ impl Artifact {
     pub(crate) fn new(address: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Why> {
         let (reference, user) = Reference::parse(address).map_err(Why::Address)?;
         let login = user.or_else(|| access::login(&reference, variable));
-        Ok(Artifact { reference, login, access: Mutex::default(), blob: OnceLock::new() })
+        Ok(Artifact { reference, login, access: Mutex::default(), renewing: Mutex::default(), blob: OnceLock::new() })
     }
 
     fn access(&self) -> Option<String> {
@@ -107,10 +109,10 @@ impl Artifact {
         for _ in 0..=REDIRECTIONS {
             let mut headers = vec![("Accept", MANIFESTS.to_owned())];
             let access = self.access().filter(|_| url.origin() == registry);
-            headers.extend(access.map(|access| ("Authorization", access)));
+            headers.extend(access.clone().map(|access| ("Authorization", access)));
             let response = client.get(&url, &headers)?;
             match response.status().as_u16() {
-                401 if !renewed && self.authorise(client, response.headers())? => renewed = true,
+                401 if !renewed && self.authorise(client, access.as_deref(), response.headers())? => renewed = true,
                 301 | 302 | 303 | 307 | 308 => {
                     let to = text(response.headers(), "location").ok_or(Why::Redirect("to nowhere".into()))?;
                     url = url.join(to).map_err(Why::Redirect)?;
@@ -121,8 +123,15 @@ impl Artifact {
         Err(Why::Redirect(format!("more than {REDIRECTIONS} times")).into())
     }
 
-    /// Does what the registry asks for in its refusal; returns false if nothing can be done.
-    fn authorise(&self, client: &Client, headers: &HeaderMap) -> Result<bool, Failure> {
+    /// Does what the registry asks for in its refusal of a request with the authorisation `sent`; returns false if nothing
+    /// can be done. Of several threads that are refused at once, one requests a token for all: some registries take
+    /// only the newest.
+    fn authorise(&self, client: &Client, sent: Option<&str>, headers: &HeaderMap) -> Result<bool, Failure> {
+        let _one = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.access();
+        if now.is_some() && now.as_deref() != sent {
+            return Ok(true);
+        }
         let challenges = headers.get_all("www-authenticate").iter().filter_map(|value| value.to_str().ok());
         let Some(challenge) = challenges.filter_map(Challenge::parse).next() else { return Ok(false) };
         let access = match (challenge, &self.login) {
@@ -188,8 +197,8 @@ impl Origin for Artifact {
     }
 
     /// A token is valid for minutes.
-    fn renew(&self, client: &Client, status: u16, headers: &HeaderMap) -> Result<bool, Failure> {
-        if status == 401 { self.authorise(client, headers) } else { Ok(false) }
+    fn renew(&self, client: &Client, sent: &Request, status: u16, headers: &HeaderMap) -> Result<bool, Failure> {
+        if status == 401 { self.authorise(client, sent.header("Authorization"), headers) } else { Ok(false) }
     }
 }
 
