@@ -17,7 +17,7 @@ use crate::url::Url;
 
 /// Largest object that is read whole where the server does not answer ranges.
 pub(crate) const WHOLE_MAX: u64 = 4 << 20;
-/// Number of times that credentials are renewed for one request: others may have used up new ones before it is sent.
+/// Number of times that tokens are renewed for one request: others may have used up a new one before it is sent.
 const RENEWALS_MAX: u32 = 3;
 /// Number of redirections followed, as browsers do.
 const REDIRECTIONS: usize = 10;
@@ -228,7 +228,8 @@ impl Object {
             all.extend(request.headers.iter().cloned());
             let response = self.client.get(&request.url, &all)?;
             let (status, answer) = (response.status().as_u16(), response.headers());
-            let refused = matches!(status, 301 | 307 | 400 | 401 | 403) && renewals < RENEWALS_MAX;
+            let most = if status == 401 { RENEWALS_MAX } else { 1 };
+            let refused = matches!(status, 301 | 307 | 400 | 401 | 403) && renewals < most;
             if refused && self.origin.renew(&self.client, &request, status, answer)? {
                 renewals += 1;
                 continue;

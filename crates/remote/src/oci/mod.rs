@@ -135,8 +135,9 @@ impl Artifact {
         let challenges = headers.get_all("www-authenticate").iter().filter_map(|value| value.to_str().ok());
         let Some(challenge) = challenges.filter_map(Challenge::parse).next() else { return Ok(false) };
         let access = match (challenge, &self.login) {
-            (Challenge::Basic, Some(login)) => login.header(),
-            (Challenge::Basic, None) => return Ok(false),
+            // A password that was refused is not sent again: some registries lock users out.
+            (Challenge::Basic, Some(login)) if sent != Some(&*login.header()) => login.header(),
+            (Challenge::Basic, _) => return Ok(false),
             (Challenge::Bearer(asked), login) => self.token(client, &asked, login.as_ref())?,
         };
         *self.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(access);
