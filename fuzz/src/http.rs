@@ -9,7 +9,7 @@ use packfs_image::testing::{Node, Piece, Spec};
 use packfs_image::{AnyImage, OpenOptions, Plan, squashfs};
 use packfs_serve::{Options, Served, Server};
 
-/// Longest body in all to look at: an input could ask for the same part again and again.
+/// Number of requests to look at: an input could ask for the whole image again and again.
 const REQUESTS_MAX: usize = 20;
 
 /// A server of one image, and the bytes of that image.

@@ -87,7 +87,7 @@ impl Tree {
         self.inodes.set_storing(ino, handling, recipe);
     }
 
-    /// Gives a regular file other data of the same length.
+    /// Gives a regular file other data of the same length; leaves other types as they are.
     pub fn set_data(&mut self, ino: Ino, data: Data) -> Result<()> {
         match self.inode(ino).kind {
             Kind::File { size, .. } => self.set_file(ino, size, data),

@@ -21,8 +21,7 @@ pub(super) struct SquashfsArgs {
 
     /// Store the blocks of files without compression
     ///
-    /// Small files and tails of files lie in fragment blocks, which are
-    /// still compressed.
+    /// Small files and tails of files lie in fragment blocks, which are still compressed.
     #[arg(long)]
     plain_data: bool,
 

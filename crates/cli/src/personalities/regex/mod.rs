@@ -237,7 +237,7 @@ impl Parser<'_> {
     }
 }
 
-/// What follows a backslash.
+/// Meaning of a byte behind a backslash.
 enum Escaped {
     /// A place between bytes, which nothing repeats.
     Anchor(&'static str),
