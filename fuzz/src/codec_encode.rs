@@ -18,7 +18,7 @@ fn block_len(choice: &str) -> usize {
     if choice == "zstd:15" { 128 << 10 } else { MAX }
 }
 
-const CHOICES: [&str; 20] = [
+const CHOICES: [&str; 22] = [
     "lz4",
     "lz4:acceleration=5",
     "lz4hc:1",
@@ -39,6 +39,8 @@ const CHOICES: [&str; 20] = [
     "zstd:15",
     "zstd:19",
     "snappy",
+    "gzip:12",
+    "xz:6",
 ];
 
 struct Pair {

@@ -4,12 +4,20 @@
 use libdeflater::{CompressionLvl, Compressor};
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
 
+use crate::deflate::Dense;
 use crate::inflate::{Frame, Inflate};
 use crate::settings::Strategies;
 use crate::smallest::Smallest;
 use crate::{Decoded, Decoder, Encoder, Error, Result};
 
 const NAME: &str = "gzip";
+/// Level from which on our own encoder is used.
+pub(crate) const DENSE: u8 = 12;
+/// What a stream begins with: deflate with a window of 32K, compressed best. Source: RFC 1950.
+const HEAD: [u8; 2] = [0x78, 0xda];
+/// Length of the checksum at the end, and of both.
+const SUM: usize = 4;
+const FRAME: usize = HEAD.len() + SUM;
 
 /// Makes an encoder that tries every strategy of the set and keeps the smallest result.
 pub(crate) fn encoder(level: u8, window: u8, strategies: u16) -> Result<Box<dyn Encoder>> {
@@ -18,6 +26,9 @@ pub(crate) fn encoder(level: u8, window: u8, strategies: u16) -> Result<Box<dyn 
 }
 
 fn engine(level: u8, window: u8, strategy: u16) -> Result<Box<dyn Encoder>> {
+    if window == 15 && strategy == Strategies::DEFAULT && level >= DENSE {
+        return Ok(Box::new(Densest(Dense::new())));
+    }
     if window == 15 && strategy == Strategies::DEFAULT {
         let level = CompressionLvl::new(i32::from(level)).map_err(|_| library("no such level"))?;
         return Ok(Box::new(Plain(Compressor::new(level))));
@@ -32,6 +43,20 @@ fn engine(level: u8, window: u8, strategy: u16) -> Result<Box<dyn Encoder>> {
     let config =
         DeflateConfig { level: i32::from(level), window_bits: i32::from(window), strategy, ..DeflateConfig::default() };
     Ok(Box::new(Zlib(Deflate::new_with_config(config))))
+}
+
+/// The densest encoder, our own.
+struct Densest(Dense);
+
+impl Encoder for Densest {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        let Some(room) = dst.len().checked_sub(FRAME) else { return Ok(None) };
+        let (head, body) = dst.split_at_mut(HEAD.len());
+        let Some(len) = self.0.compress(src, &mut body[..room]) else { return Ok(None) };
+        head.copy_from_slice(&HEAD);
+        body[len..len + SUM].copy_from_slice(&libdeflater::adler32(src).to_be_bytes());
+        Ok(Some(len + FRAME))
+    }
 }
 
 struct Plain(Compressor);

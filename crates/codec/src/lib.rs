@@ -37,6 +37,10 @@ mod choice;
 mod cluster;
 mod error;
 mod library;
+#[cfg(any(feature = "gzip", feature = "zstd"))]
+mod logarithm;
+#[cfg(all(test, any(feature = "gzip", feature = "lz4")))]
+mod made;
 mod memory;
 mod settings;
 #[cfg(any(feature = "gzip", feature = "xz"))]
@@ -58,11 +62,13 @@ mod lz4;
 mod lzma;
 #[cfg(feature = "lzo")]
 mod lzo;
-#[cfg(any(feature = "lz4", feature = "xz", feature = "zstd"))]
+#[cfg(any(feature = "gzip", feature = "lz4", feature = "xz", feature = "zstd"))]
 mod matching;
 mod rust;
 #[cfg(feature = "snappy")]
 mod snappy;
+#[cfg(any(feature = "gzip", feature = "xz"))]
+mod trees;
 #[cfg(feature = "xz")]
 mod xz;
 #[cfg(feature = "zstd")]

@@ -11,6 +11,8 @@ impl Choice {
     pub fn encoder_memory(&self, block_len: usize) -> usize {
         let encoder = match self.settings {
             Settings::None => 0,
+            #[cfg(feature = "gzip")]
+            Settings::Gzip { level: crate::gzip::DENSE.., .. } => crate::deflate::dense_memory(block_len),
             Settings::Gzip { level: 10.., .. } | Settings::Deflate { level: 10.. } => 8900 * KIB,
             Settings::Deflate { .. } => 660 * KIB,
             Settings::Gzip { strategies, .. } => 660 * KIB * strategies.count_ones() as usize,

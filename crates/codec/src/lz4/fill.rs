@@ -169,8 +169,8 @@ mod tests {
     use lzzzz::lz4;
     use proptest::prelude::*;
 
-    use super::super::made::letters;
     use super::*;
+    use crate::made::letters;
 
     /// Fills, decodes and compares; then follows the sequences to check that the block ends as the format requires.
     fn check(src: &[u8], room: usize, acceleration: i32) -> Option<Prefix> {

@@ -4,8 +4,6 @@ mod dense;
 mod emit;
 mod fast;
 mod fill;
-#[cfg(test)]
-mod made;
 mod matches;
 mod optimal;
 

@@ -12,7 +12,7 @@
 //!
 //! | step | module |
 //! |---|---|
-//! | binary trees of earlier positions give the nearest match of each length | [`finder`] |
+//! | binary trees of earlier positions give the nearest match of each length | [`trees`](crate::trees) |
 //! | the cheapest list of operations by the present prices of bits | [`parser`] |
 //! | the model: probabilities, prices, coding of an operation | [`model`], [`lengths`], [`distances`] |
 //! | the range coder | [`range`] |
@@ -31,7 +31,6 @@
 #![allow(clippy::cast_possible_truncation)]
 
 mod distances;
-mod finder;
 mod lengths;
 mod model;
 mod parser;
@@ -45,7 +44,7 @@ mod tests;
 pub(crate) use stream::Lzma;
 
 /// Smallest length of a match or repeat, except the short repeat.
-const LEN_MIN: usize = 2;
+const LEN_MIN: usize = crate::trees::LEN_MIN;
 /// Greatest length of a match or repeat.
 const LEN_MAX: usize = 273;
 /// Number of distances that repeats can take up.

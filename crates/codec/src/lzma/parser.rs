@@ -6,12 +6,12 @@
 //! repeat of the first distance together. It ends where all ways meet, at a match of the
 //! nice length, or after [`RUN`] positions.
 
-use super::finder::{Finder, Match};
 use super::model::{Context, Model};
 use super::price::INFINITE;
 use super::state::State;
 use super::{Effort, LEN_MAX, LEN_MIN, Op, REPEATS};
 use crate::matching::common;
+use crate::trees::{Finder, Match};
 
 /// Most positions of a run.
 const RUN: usize = 4096;

@@ -1,12 +1,14 @@
 //! Streams of LZMA: LZMA2 chunks, raw LZMA of a known length, and as much as fits a room.
 
-use super::finder::Finder;
 use super::model::Model;
 use super::parser::Parser;
 use super::range::RangeEncoder;
 use super::{Bits, Effort, LEN_MAX, Op};
 use crate::Prefix;
+use crate::trees::Finder;
 
+/// Sequences of three bytes of which the finder knows the last position, as a logarithm.
+const THREE_BITS: u32 = 14;
 /// Most bytes of a chunk, encoded and decoded, and of an uncompressed chunk.
 const CHUNK_MAX: usize = 1 << 16;
 const CHUNK_DATA_MAX: usize = 2 << 20;
@@ -44,7 +46,7 @@ impl Lzma {
         Lzma {
             bits,
             window: window as usize,
-            finder: Finder::new(effort.nice, effort.depth),
+            finder: Finder::new(effort.nice, effort.depth, THREE_BITS),
             parser: Parser::new(effort),
             model: Model::new(bits, effort.nice),
             range: RangeEncoder::new(),

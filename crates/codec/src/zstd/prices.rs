@@ -6,8 +6,9 @@
 //!
 //! Source: RFC 8878, sections 3.1.1.3.2.1.1 and 3.1.1.4.
 
-/// The price of one bit.
-pub(super) const BIT: u32 = 256;
+pub(super) use crate::logarithm::BIT;
+use crate::logarithm::log2;
+
 /// A price above any that occurs.
 pub(super) const INFINITE: u32 = 1 << 30;
 /// Shortest match.
@@ -67,40 +68,6 @@ fn len_code(len: u32) -> usize {
         Some(code) => usize::from(*code),
         None => (len - LEN_MIN as u32).ilog2() as usize + 36,
     }
-}
-
-/// Fractions of the logarithms of 256 to 511, times 256.
-static FRACTIONS: [u8; 256] = fractions();
-
-/// Computes them in integers: eight squarings give eight bits.
-const fn fractions() -> [u8; 256] {
-    let mut fractions = [0; 256];
-    let mut index = 0;
-    while index < fractions.len() {
-        // The middle of the step, with 30 bits behind the point.
-        let mut power: u64 = ((256 + index as u64) << 22) + (1 << 21);
-        let (mut log, mut squaring) = (0_u32, 0);
-        while squaring < 8 {
-            power = (power * power) >> 30;
-            log <<= 1;
-            if power >= 1 << 31 {
-                power >>= 1;
-                log |= 1;
-            }
-            squaring += 1;
-        }
-        fractions[index] = log as u8;
-        index += 1;
-    }
-    fractions
-}
-
-/// Returns the logarithm of `count`, which is not 0, as a price.
-#[inline(always)]
-fn log2(count: u32) -> u32 {
-    let whole = count.ilog2();
-    let step = count << (31 - whole) >> 23 & 0xff;
-    whole * BIT + u32::from(FRACTIONS[step as usize])
 }
 
 /// Number of uses of each symbol.

@@ -1,7 +1,7 @@
 //! Made-up bytes for the tests of encoders.
 
 /// Returns `len` bytes of `count` different values, in an order that depends on `seed`.
-pub(super) fn letters(len: usize, mut seed: u64, count: u8) -> Vec<u8> {
+pub(crate) fn letters(len: usize, mut seed: u64, count: u8) -> Vec<u8> {
     let step = |_| {
         seed ^= seed << 13;
         seed ^= seed >> 7;

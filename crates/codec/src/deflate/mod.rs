@@ -1,5 +1,8 @@
 //! Raw deflate streams, as EROFS stores them. libdeflate encodes them and decodes whole streams;
-//! zlib decodes their beginnings, as libdeflate cannot stop early.
+//! zlib decodes their beginnings, as libdeflate cannot stop early. The densest encoder is our own and serves zlib streams.
+
+// Lengths, distances and counts of a stretch of input fit 16 and 32 bits.
+#![allow(clippy::cast_possible_truncation)]
 
 use libdeflater::{CompressionLvl, Compressor};
 
@@ -8,6 +11,18 @@ use crate::rust::inflate::Inflate as Beginning;
 use crate::{Decoded, Decoder, Encoder, Error, Result};
 
 const NAME: &str = "deflate";
+
+mod bits;
+mod block;
+mod cache;
+mod codes;
+mod dense;
+mod header;
+mod parser;
+mod split;
+mod symbols;
+
+pub(crate) use dense::{Dense, memory as dense_memory};
 
 struct Deflate(Compressor);
 

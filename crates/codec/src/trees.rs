@@ -5,26 +5,30 @@
 //! the new root on the way; each step either lengthens what is shared with one side or the other. Two small tables
 //! give the last positions with the same two and three bytes.
 
-use super::LEN_MIN;
+// Positions and distances fit 32 bits.
+#![allow(clippy::cast_possible_truncation)]
+
 use crate::matching::{common, eight_bytes, four_bytes};
+
+/// Shortest match.
+pub(crate) const LEN_MIN: usize = 2;
 
 /// Bytes of zeros behind the data, so that eight bytes can be compared at every position.
 const PADDING: usize = 16;
 /// Multiplier of the hashes: 2^32 divided by the golden ratio.
 const HASH: u32 = 0x9e37_79b1;
 const TWO_BITS: u32 = 10;
-const THREE_BITS: u32 = 14;
 /// Fewest and most bits of the hash of four bytes.
 const FOUR_BITS: (u32, u32) = (12, 20);
 
 /// A match, with its distance less one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Match {
-    pub(super) len: usize,
-    pub(super) distance: u32,
+pub(crate) struct Match {
+    pub(crate) len: usize,
+    pub(crate) distance: u32,
 }
 
-pub(super) struct Finder {
+pub(crate) struct Finder {
     /// The input, and [`PADDING`].
     data: Vec<u8>,
     len: usize,
@@ -37,14 +41,16 @@ pub(super) struct Finder {
     two: Vec<u32>,
     three: Vec<u32>,
     four: Vec<u32>,
+    three_bits: u32,
     four_bits: u32,
     /// Roots of the smaller and of the greater positions below each position, whose place is its number modulo their count.
     trees: Vec<[u32; 2]>,
 }
 
 impl Finder {
-    /// Makes a finder of matches up to `nice` bytes that compares at most `depth` positions.
-    pub(super) fn new(nice: usize, depth: u32) -> Self {
+    /// Makes a finder of matches up to `nice` bytes that compares at most `depth` positions. It knows the last positions of
+    /// up to 2^`three_bits` sequences of three bytes.
+    pub(crate) fn new(nice: usize, depth: u32, three_bits: u32) -> Self {
         Finder {
             data: Vec::new(),
             len: 0,
@@ -53,15 +59,16 @@ impl Finder {
             nice,
             depth,
             two: vec![0; 1 << TWO_BITS],
-            three: vec![0; 1 << THREE_BITS],
+            three: vec![0; 1 << three_bits],
             four: Vec::new(),
+            three_bits,
             four_bits: 0,
             trees: Vec::new(),
         }
     }
 
     /// Begins another input, with distances up to `window`.
-    pub(super) fn start(&mut self, src: &[u8], window: usize) {
+    pub(crate) fn start(&mut self, src: &[u8], window: usize) {
         self.data.clear();
         self.data.extend_from_slice(src);
         self.data.resize(src.len() + PADDING, 0);
@@ -79,7 +86,7 @@ impl Finder {
 
     /// Returns the memory held, in bytes.
     #[cfg(test)]
-    pub(super) fn allocated(&self) -> usize {
+    pub(crate) fn allocated(&self) -> usize {
         self.data.capacity()
             + 4 * (self.two.capacity() + self.three.capacity() + self.four.capacity())
             + 8 * self.trees.capacity()
@@ -87,13 +94,13 @@ impl Finder {
 
     /// Returns the input and the zeros behind it.
     #[inline(always)]
-    pub(super) fn data(&self) -> &[u8] {
+    pub(crate) fn data(&self) -> &[u8] {
         &self.data
     }
 
     /// Returns the length of the input.
     #[inline(always)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
@@ -105,13 +112,13 @@ impl Finder {
         let now = self.at as u32 + 1;
         // One by one: a program optimised for size would call a closure for each element of an array.
         let two = std::mem::replace(&mut self.two[slot(bytes & 0xffff, TWO_BITS)], now);
-        let three = std::mem::replace(&mut self.three[slot(bytes << 8, THREE_BITS)], now);
+        let three = std::mem::replace(&mut self.three[slot(bytes << 8, self.three_bits)], now);
         let four = std::mem::replace(&mut self.four[slot(bytes, self.four_bits)], now);
         [two as usize, three as usize, four as usize]
     }
 
     /// Finds matches at the present position, both lengths and distances rising, and moves on by one.
-    pub(super) fn find(&mut self, found: &mut Vec<Match>) {
+    pub(crate) fn find(&mut self, found: &mut Vec<Match>) {
         found.clear();
         let limit = self.nice.min(self.len - self.at);
         if limit >= 4 {
@@ -203,12 +210,12 @@ impl Finder {
 
     /// Moves on by one position, which is never found.
     #[inline(always)]
-    pub(super) fn pass(&mut self) {
+    pub(crate) fn pass(&mut self) {
         self.at += 1;
     }
 
     /// Moves on by `count` positions without looking for matches.
-    pub(super) fn skip(&mut self, count: usize) {
+    pub(crate) fn skip(&mut self, count: usize) {
         for _ in 0..count {
             let limit = self.nice.min(self.len - self.at);
             if limit >= 4 {
