@@ -226,3 +226,62 @@ fn contracts_of_callers_hold_without_another_program() {
     assert_eq!(again.status.code(), Some(1));
     assert!(stderr(&again).contains("failed to make directory to/etc, because File exists"), "{}", stderr(&again));
 }
+
+/// Adds entries with names, links and attributes that need care to `t`, and makes the image `all.sqfs` of it.
+fn pseudo_source(dir: &Path) {
+    let script = "cd t && ln usr/bin/big zbig && ln -s 'a b' 'l ink' && ln var/fifo fifo && echo 1 > '#hash' && echo 2 > ' lead' &&
+        echo 3 > 'q\"uo\\te' && echo 4 > mode && truncate -s 1M usr/sparse && echo tail >> usr/sparse && : > \"$(printf '\\377')\"";
+    sh(dir, script);
+    if is_root() {
+        sh(dir, "mknod t/node c 1 3 && ln t/node t/var/node && setfattr -n trusted.t -v 0x00ff t/zbig");
+    }
+    succeed(dir, &["build", "t", "-o", "all.sqfs", "-q"]);
+}
+
+#[test]
+fn pseudo_files_are_those_of_unsquashfs_and_every_program_reads_them() {
+    let dir = prepare(&["unsquashfs", "mksquashfs"]);
+    let dir = dir.path();
+    pseudo_source(dir);
+    let write = |program: &Path, line: &str| {
+        let ran = run(dir, program, line);
+        assert!(ran.status.success(), "{line}: {}", stderr(&ran));
+        ran.stdout
+    };
+    let ours = write(&dir.join("unsquashfs"), "-n -pf - all.sqfs");
+    succeed(dir, &["tar", "--format", "pseudo", "all.sqfs", "-q", "-o", "same.pf"]);
+    assert!(std::fs::read(dir.join("same.pf")).unwrap() == ours);
+    write(&dir.join("unsquashfs"), "-n -pf ours.pf all.sqfs");
+    assert!(std::fs::read(dir.join("ours.pf")).unwrap() == ours);
+    let mut files = vec!["ours.pf"];
+    let mut makers = vec![dir.join("mksquashfs")];
+    if have_unsquashfs("pseudo_files_are_those_of_unsquashfs_and_every_program_reads_them") {
+        let theirs = write(Path::new("unsquashfs"), "-n -q -pf - all.sqfs");
+        // Without the backslash, the line is a comment.
+        let at = theirs.windows(8).position(|bytes| bytes == b"\n#hash R").unwrap() + 1;
+        assert!([&theirs[..at], b"\\", &theirs[at..]].concat() == ours);
+        let (theirs, ours) = ("-n -q -pf - all.sqfs usr/bin var/fifo", "-n -pf - all.sqfs usr/bin var/fifo");
+        assert!(write(Path::new("unsquashfs"), theirs) == write(&dir.join("unsquashfs"), ours));
+        write(Path::new("unsquashfs"), "-n -q -pf theirs.pf -ex #hash ; all.sqfs");
+        files.push("theirs.pf");
+        makers.push("mksquashfs".into());
+    }
+    succeed(dir, &["build", "all.sqfs", "-o", "theirs.pf.sqfs", "-q", "--exclude", "#hash"]);
+    for file in files {
+        let expected = if file == "ours.pf" { "all.sqfs" } else { "theirs.pf.sqfs" };
+        for maker in &makers {
+            write(maker, &format!("- new.sqfs -noappend -quiet -no-progress -pf {file}"));
+            succeed(dir, &["diff", expected, "new.sqfs"]);
+        }
+        succeed(dir, &["build", &format!("@{file}"), "-o", "new.erofs", "-q", "-f"]);
+        succeed(dir, &["diff", expected, "new.erofs"]);
+    }
+    // Data from a pipe, and from a file on standard input.
+    sh(dir, "./unsquashfs -n -pf - all.sqfs | ./mksquashfs - piped.sqfs -quiet -pf -");
+    succeed(dir, &["diff", "all.sqfs", "piped.sqfs"]);
+    sh(dir, "./mksquashfs - file.sqfs -quiet -pf - < ours.pf");
+    succeed(dir, &["diff", "all.sqfs", "file.sqfs"]);
+    let ran = Command::new(dir.join("mksquashfs")).args(["-", "x.sqfs", "-p", "a d 755 0 0"]).current_dir(dir).output();
+    let told = stderr(&ran.unwrap());
+    assert!(told.contains("no pseudo definition describes /"), "{told}");
+}

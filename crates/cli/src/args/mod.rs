@@ -45,7 +45,7 @@ pub(crate) use join::{As, Join};
 #[cfg(feature = "mount")]
 pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
 pub(crate) use personality::AsProgram;
-pub(crate) use read::{Cat, Extract, Info, List, SortKey, Tar};
+pub(crate) use read::{Archive, Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use remote::RemoteArgs;
 pub(crate) use select::{ExcludeArgs, Select, read};
 #[cfg(feature = "serve")]

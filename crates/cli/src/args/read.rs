@@ -96,14 +96,16 @@ pub(crate) struct Extract {
 
 /// Write an image, or some of its paths, as a tar archive.
 ///
-/// The archive is in pax format, with extended attributes and holes.
+/// The archive is in pax format, with extended attributes and holes. With --format pseudo, packfs writes a pseudo file of
+/// mksquashfs instead.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs tar root.sqfs -o root.tar.zst
   packfs tar root.sqfs --compress xz:9 | ssh host tar -xJ
   packfs tar root.sqfs etc -o etc.tar
-  packfs tar root.sqfs usr/local --strip-components 2 --prefix local -o local.tar")]
+  packfs tar root.sqfs usr/local --strip-components 2 --prefix local -o local.tar
+  packfs tar root.sqfs --format pseudo -o root.pf")]
 pub(crate) struct Tar {
     #[command(flatten)]
     pub(crate) image: ImageArg,
@@ -118,6 +120,10 @@ pub(crate) struct Tar {
     /// Replace FILE if it exists
     #[arg(short, long)]
     pub(crate) force: bool,
+
+    /// Format of the archive
+    #[arg(long, value_enum, default_value_t = Archive::Tar)]
+    pub(crate) format: Archive,
 
     /// Compress the archive: gzip, xz, zstd or bzip2, with or without :LEVEL
     ///
@@ -164,6 +170,18 @@ pub(crate) struct Tar {
 
     #[command(flatten)]
     pub(crate) talk: Talk,
+}
+
+/// Formats that `tar` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Archive {
+    /// A tar archive
+    Tar,
+    /// Definitions and data, which `mksquashfs -pf` and `packfs build @FILE` read
+    ///
+    /// Sockets are in it, and fractions of seconds are not. packfs fails at names with line feeds and at times before
+    /// 1970 or after 2106.
+    Pseudo,
 }
 
 /// List the entries of an image.

@@ -21,9 +21,9 @@ mod parts;
 mod remote;
 #[cfg(feature = "serve")]
 mod serve;
-mod sources;
+pub(crate) mod sources;
 mod split;
-mod tar;
+pub(crate) mod tar;
 mod trace;
 mod tune;
 

@@ -105,7 +105,7 @@ pub(super) fn kind(path: &Path) -> open::FileFormat {
 
 /// Returns the directory for temporary files. `/var/tmp` is on a disk, while `/tmp` may be memory;
 /// `TMPDIR` overrides both.
-pub(super) fn temporary_directory() -> PathBuf {
+pub(crate) fn temporary_directory() -> PathBuf {
     match std::env::var_os("TMPDIR") {
         Some(dir) if !dir.is_empty() => dir.into(),
         _ if Path::new("/var/tmp").is_dir() => "/var/tmp".into(),

@@ -1,18 +1,19 @@
-//! `packfs tar`.
+//! `packfs tar`: archives and pseudo files.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use packfs_blocks::Progress;
-use packfs_image::Image;
 use packfs_image::name::display;
 use packfs_image::sink::Altered;
 use packfs_image::sink::compress::{Compression, compressed};
+use packfs_image::sink::pseudo::write_pseudo;
 use packfs_image::sink::tar::{Options, Summary, write_tar};
+use packfs_image::{Image, Part};
 
 use super::open;
-use crate::args::Tar;
+use crate::args::{Archive, Tar};
 use crate::output;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
@@ -22,7 +23,10 @@ use crate::output::{say, target, units, warnings};
 /// can keep up with.
 const IN_FLIGHT: u64 = 16 << 20;
 
-pub(super) fn run(args: &Tar) -> Result<Outcome> {
+pub(crate) fn run(args: &Tar) -> Result<Outcome> {
+    if args.format == Archive::Pseudo && args.shard.is_some_and(|part| part != Part::WHOLE) {
+        return Err(Usage("--shard: a pseudo file cannot be written in parts".into()).into());
+    }
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if target.is_none() && io::stdout().is_terminal() {
         return Err(Usage("refusing to write an archive to a terminal; use -o FILE or a pipe".into()).into());
@@ -69,11 +73,13 @@ fn write(
     progress: &Progress,
 ) -> Result<Summary> {
     let how = args.compress.unwrap_or_else(|| path.and_then(Compression::of_name));
+    let plain = match args.format {
+        Archive::Tar => write_tar,
+        Archive::Pseudo => write_pseudo,
+    };
     let write = |out: &mut dyn Write| match how {
-        None => write_tar(image, out, options, progress),
-        Some(how) => {
-            compressed(how, out, &options.name, options.threads, |out| write_tar(image, out, options, progress))
-        }
+        None => plain(image, out, options, progress),
+        Some(how) => compressed(how, out, &options.name, options.threads, |out| plain(image, out, options, progress)),
     };
     let Some(path) = path else {
         let mut out = BufWriter::new(output::unnamed_stdout()?);

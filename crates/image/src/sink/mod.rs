@@ -1,13 +1,15 @@
-//! Destinations of images: directories, tar archives, listings.
+//! Destinations of images: directories, tar archives, pseudo files, listings.
 //!
 //! Each sink follows a [`Walk`] over an [`Image`], whatever its format.
 
 mod altered;
+mod batch;
 pub mod compress;
 pub mod dir;
 #[cfg(test)]
 pub(crate) mod fake;
 mod lookup;
+pub mod pseudo;
 mod select;
 pub mod tar;
 mod walk;

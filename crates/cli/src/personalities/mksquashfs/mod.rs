@@ -211,11 +211,14 @@ impl Asked {
                 self.dirs_forced = true;
                 self.modes.push(of_each(&text()?, 'D'));
             }
-            "-p" => self.out.extend(["--add".into(), pseudo::definition(&text()?)?.into()]),
+            "-p" => {
+                let line = pseudo::definition(value.as_bytes()).map_err(|why| format!("{name}: {why}"))?;
+                self.out.extend(["--add".into(), line.into_string()]);
+            }
             "-pd" => self.pseudo_dir = Some(pseudo::directory(&text()?).map_err(|why| format!("{name}: {why}"))?),
             "-pf" => {
-                let lines = pseudo::file(&if value == "-" { "/dev/stdin".into() } else { text()? })?;
-                self.out.extend(lines.into_iter().flat_map(|line| ["--add".into(), line.into()]));
+                let lines = pseudo::file(&text()?)?;
+                self.out.extend(lines.into_iter().flat_map(|line| ["--add".into(), line]));
             }
             "-ef" => self.excluded.read(Path::new(&value))?,
             "-action" | "-log-action" | "-true-action" | "-false-action" => {
@@ -295,7 +298,11 @@ impl Asked {
             line.push("--keep-existing".into());
         }
         let (words, dirs) = self.sources(sources, taken)?;
-        let bare = if appended.is_some() { None } else { self.bare_root(&dirs) };
+        let bare = if appended.is_some() || self.only_defined(sources) { None } else { self.bare_root(&dirs) };
+        if bare.is_some() {
+            // The root is there already.
+            self.drop_root_definitions();
+        }
         line.extend(self.implied_dirs());
         line.extend(words);
         line.extend(bare.into_iter().flatten());
@@ -316,6 +323,19 @@ impl Asked {
             line.extend(rules.map(|rule| format!("--rule={rule}").into()));
         }
         Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
+    }
+
+    /// Returns true if all entries come from pseudo definitions: the source is `-`, and nothing reads standard input.
+    fn only_defined(&self, sources: &[OsString]) -> bool {
+        let reads = self.tar || self.zip || self.listed.is_some();
+        !reads && matches!(sources, [one] if one == "-")
+    }
+
+    fn drop_root_definitions(&mut self) {
+        let is_root = |word: &OsString| pseudo::is_root(word.as_bytes());
+        while let Some(at) = self.out.windows(2).position(|pair| pair[0] == "--add" && is_root(&pair[1])) {
+            self.out.drain(at..at + 2);
+        }
     }
 
     /// Returns lines that give the root attributes of the run, unless it is a directory that is packed.
@@ -418,6 +438,14 @@ impl Asked {
             return match sources {
                 [one] if one == "-" => Ok((options.iter().map(Into::into).collect(), dirs)),
                 _ => Err("-cpiostyle reads the paths from standard input: the source is -".into()),
+            };
+        }
+        if self.only_defined(sources) {
+            return match self.out.iter().any(|word| pseudo::is_root(word.as_bytes())) {
+                true => Ok((words, dirs)),
+                false => Err("the source is -, and no pseudo definition describes /; \
+                              to read standard input, give -tar or -cpiostyle"
+                    .into()),
             };
         }
         for source in sources {

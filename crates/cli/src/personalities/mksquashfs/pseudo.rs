@@ -1,42 +1,75 @@
-//! `-p`, `-pf` and `-pd`: pseudo definitions, as lines of a pack list. Owners may be names there.
+//! `-p`, `-pf` and `-pd`: pseudo definitions, as lines of a pack list. Owners may be names there, and a file may have the data
+//! of the files that it defines.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use packfs_blocks::io::Scratch;
+use packfs_image::source::packlist::read_lines;
 
 use crate::args::value;
+use crate::commands::sources::temporary_directory;
 use crate::personalities::date;
 
-/// Returns a definition with numbers for the names of owners: `PATH TYPE [TIME] MODE USER GROUP ...`. Definitions of other
-/// forms stay as they are.
-pub(super) fn definition(text: &str) -> Result<String, String> {
+/// Returns a definition with numbers for the names of owners: `/PATH TYPE [TIME] MODE USER GROUP ...`. The rest of those of
+/// other forms stays as it is.
+pub(super) fn definition(text: &[u8]) -> Result<Vec<u8>, String> {
     let (path, rest) = path(text);
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // Without the slash, some paths are keywords of pack lists.
+    let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
+    let fields: Vec<&[u8]> = fields(rest).collect();
     let first = match fields.first() {
-        Some(&("d" | "m" | "b" | "c" | "s" | "i")) => 2,
-        Some(&("D" | "M" | "B" | "C" | "S" | "I")) => 3,
-        _ => return Ok(text.to_owned()),
+        Some(&(b"d" | b"m" | b"b" | b"c" | b"s" | b"i")) => 2,
+        Some(&(b"D" | b"M" | b"B" | b"C" | b"S" | b"I" | b"R")) => 3,
+        _ => return Ok([slash, path, rest].concat()),
     };
-    let (Some(user), Some(group)) = (fields.get(first), fields.get(first + 1)) else { return Ok(text.to_owned()) };
-    let owners = [value::user(user)?.to_string(), value::group(group)?.to_string()];
-    let head = fields[..first].iter().map(|field| (*field).to_owned());
-    let words: Vec<String> = head.chain(owners).collect();
+    let (Some(user), Some(group)) = (fields.get(first), fields.get(first + 1)) else {
+        return Ok([slash, path, rest].concat());
+    };
+    let (user, group) = (value::user(&text_of(user))?.to_string(), value::group(&text_of(group))?.to_string());
     // The target of a link may have blanks.
     let tail = fields[..first + 2]
         .iter()
-        .fold(rest, |rest, field| rest.trim_ascii_start().strip_prefix(field).unwrap_or(rest));
-    Ok(format!("{path} {}{tail}", words.join(" ")))
+        .fold(rest, |rest, field| rest.trim_ascii_start().strip_prefix(*field).unwrap_or(rest));
+    let head = fields[..first].join(&b' ');
+    Ok([slash, path, b" ", &head, b" ", user.as_bytes(), b" ", group.as_bytes(), tail].concat())
 }
 
-/// Returns the definitions of a file, in which a backslash at the end of a line continues it.
-pub(super) fn file(name: &str) -> Result<Vec<String>, String> {
-    let text = std::fs::read_to_string(name).map_err(|error| format!("-pf {name}: cannot read: {error}"))?;
-    let (mut made, mut begun) = (Vec::new(), String::new());
-    for (number, line) in (1u32..).zip(text.lines()) {
-        let line = begun.clone() + line.trim_ascii_start();
-        if let Some(more) = line.strip_suffix('\\') {
+/// Returns true if a definition describes the root.
+pub(super) fn is_root(line: &[u8]) -> bool {
+    let (path, rest) = path(line);
+    let is_dir = matches!(fields(rest).next(), Some(b"d" | b"D"));
+    is_dir && path.iter().all(|byte| b"/\"".contains(byte))
+}
+
+fn fields(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
+}
+
+fn text_of(field: &[u8]) -> String {
+    String::from_utf8_lossy(field).into_owned()
+}
+
+/// Returns the definitions of a file, in which a backslash at the end of a line continues it; `-` is standard input.
+pub(super) fn file(name: &str) -> Result<Vec<OsString>, String> {
+    let (text, data) = read(name).map_err(|error| format!("-pf {name}: cannot read: {error}"))?;
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    let (mut made, mut begun) = (Vec::new(), Vec::new());
+    for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
+        let line =
+            [&begun[..], line.trim_ascii_start().strip_suffix(b"\r").unwrap_or(line.trim_ascii_start())].concat();
+        if let Some(more) = line.strip_suffix(b"\\") {
             begun = more.to_owned();
             continue;
         }
         begun.clear();
-        if !line.is_empty() && !line.starts_with('#') {
-            made.push(definition(&line).map_err(|why| format!("-pf {name}:{number}: {why}"))?);
+        if !line.is_empty() && line[0] != b'#' {
+            let line = definition(&line).and_then(|line| placed(line, data.as_ref()));
+            made.push(OsString::from_vec(line.map_err(|why| format!("-pf {name}:{number}: {why}"))?));
         }
     }
     match begun.is_empty() {
@@ -45,18 +78,73 @@ pub(super) fn file(name: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// Data that follows the definitions of a file.
+struct Data {
+    /// File that has it.
+    file: PathBuf,
+    /// Offset of its first byte there.
+    begin: u64,
+}
+
+/// Reads the lines of a file, and finds the data after them. Data that comes through a pipe is kept in an unlinked file.
+fn read(name: &str) -> io::Result<(Vec<u8>, Option<Data>)> {
+    let path = PathBuf::from(if name == "-" { "/dev/stdin" } else { name });
+    let file = File::open(&path)?;
+    let is_file = file.metadata()?.is_file();
+    let mut from = BufReader::new(file);
+    let (text, has_data) = read_lines(&mut from)?;
+    let data = match (has_data, is_file) {
+        (false, _) => None,
+        (true, true) => Some(Data { file: path, begin: text.len() as u64 }),
+        (true, false) => Some(Data { file: kept(&mut from)?, begin: 0 }),
+    };
+    Ok((text, data))
+}
+
+/// Copies what is left to an unlinked file, and returns a name for it that is valid until this process ends.
+fn kept(from: &mut impl BufRead) -> io::Result<PathBuf> {
+    let storage = Scratch::new(temporary_directory()).file()?;
+    let (mut at, mut piece) = (0, vec![0; 256 << 10]);
+    loop {
+        match from.read(&mut piece)? {
+            0 => break,
+            len => {
+                storage.write_all_at(&piece[..len], at)?;
+                at += len as u64;
+            }
+        }
+    }
+    let file = storage.file().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let _ = file.into_raw_fd();
+    Ok(name.into())
+}
+
+/// Adds to a definition of a file with data where the data is.
+fn placed(line: Vec<u8>, data: Option<&Data>) -> Result<Vec<u8>, String> {
+    let (name, rest) = path(&line);
+    let fields: Vec<&[u8]> = fields(rest).collect();
+    let [b"R", time, mode, user, group, len, offset, sparse] = fields[..] else { return Ok(line) };
+    let data = data.ok_or("no data follows the definitions")?;
+    let begin = text_of(offset).parse::<u64>().ok().and_then(|offset| offset.checked_add(data.begin));
+    let begin = begin.ok_or_else(|| format!("{}: expected an offset", text_of(offset)))?.to_string();
+    let quoted = super::quoted(data.file.as_os_str().as_encoded_bytes());
+    let fields = [name, b"R", time, mode, user, group, len, begin.as_bytes(), sparse].join(&b' ');
+    Ok([&fields[..], b" \"", &quoted, b"\""].concat())
+}
+
 /// Splits a definition behind its path, which may be in quotes.
-fn path(text: &str) -> (&str, &str) {
+fn path(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
     let mut quoted = false;
     let mut escaped = false;
-    let end = text.find(|letter: char| {
+    let end = text.iter().position(|byte| {
         let special = escaped;
-        escaped = letter == '\\' && !special;
-        if letter == '"' && !special {
+        escaped = *byte == b'\\' && !special;
+        if *byte == b'"' && !special {
             quoted = !quoted;
         }
-        letter.is_ascii_whitespace() && !quoted && !special
+        byte.is_ascii_whitespace() && !quoted && !special
     });
     text.split_at(end.unwrap_or(text.len()))
 }
@@ -81,15 +169,16 @@ mod tests {
     fn owners_become_numbers() {
         for (text, made) in [
             ("/a d 755 root root", "/a d 755 0 0"),
-            ("\"a b\" D 5 0711 7 root", "\"a b\" D 5 0711 7 0"),
+            ("\"a b\" D 5 0711 7 root", "/\"a b\" D 5 0711 7 0"),
+            ("dir R 5 644 root 0 3 9 0", "/dir R 5 644 0 0 3 9 0"),
             ("/l s 777 root 0 some where", "/l s 777 0 0 some where"),
             ("/n c 666 0 0 1 3", "/n c 666 0 0 1 3"),
-            ("a\\ b x user.a=root", "a\\ b x user.a=root"),
+            ("a\\ b x user.a=root", "/a\\ b x user.a=root"),
             ("/a d 755", "/a d 755"),
         ] {
-            assert_eq!(definition(text).as_deref(), Ok(made), "{text}");
+            assert_eq!(definition(text.as_bytes()).as_deref(), Ok(made.as_bytes()), "{text}");
         }
-        assert!(definition("/a d 755 nosuch 0").unwrap_err().contains("no user `nosuch`"));
+        assert!(definition(b"/a d 755 nosuch 0").unwrap_err().contains("no user `nosuch`"));
         let list = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(list.path(), "# all\n\n  /a d 755 root 5\n/b s 777 0 0 \\\n  c\n/c d 755 nosuch 0").unwrap();
         let told = file(list.path().to_str().unwrap()).unwrap_err();
@@ -98,7 +187,24 @@ mod tests {
         assert_eq!(file(list.path().to_str().unwrap()).unwrap(), ["/a d 755 0 5", "/b s 777 0 0 c"]);
         std::fs::write(list.path(), "/a d 755 root 5\n/b s 777 0 0 \\\n").unwrap();
         assert!(file(list.path().to_str().unwrap()).unwrap_err().contains("nothing follows"));
+        let name = list.path().to_str().unwrap();
+        std::fs::write(name, "r R 7 644 root 0 3 2 0\n#\n# START OF DATA - DO NOT MODIFY\n#\nababc").unwrap();
+        let placed = format!("/r R 7 644 0 0 3 61 0 \"{name}\"");
+        assert_eq!(file(name).unwrap(), [&placed[..]]);
+        for (text, why) in [
+            ("r R 7 644 0 0 3 2 0", "no data follows"),
+            ("r R 7 644 0 0 3 x 0\n#\n# START OF DATA - DO NOT MODIFY\n#\n", ":1: x: expected an offset"),
+            ("# START OF DATA - DO NOT MODIFY\nx", "no line `#` before the data"),
+        ] {
+            std::fs::write(name, text).unwrap();
+            let told = file(name).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
         assert!(file("nosuch").unwrap_err().contains("-pf nosuch: cannot read"));
+        for (line, is) in [("/ d 755 0 0", true), ("\"/\" D 1 755 0 0", true), ("/ m 711 0 0", false), ("/d d", false)]
+        {
+            assert_eq!(is_root(line.as_bytes()), is, "{line}");
+        }
         assert_eq!(directory("D 7 711 root 5").as_deref(), Ok("0711,0:5,7"));
         for wrong in ["", "d 755 0", "d u=rwx 0 0", "d 755 nosuch 0"] {
             assert!(directory(wrong).is_err(), "{wrong}");

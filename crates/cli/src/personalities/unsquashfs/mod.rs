@@ -1,5 +1,5 @@
-//! unsquashfs and sqfscat: their command lines become those of `packfs extract`, `list`, `cat` and `info`, whose results
-//! are printed in the lines that callers parse.
+//! unsquashfs and sqfscat: their command lines become those of `packfs extract`, `list`, `cat`, `tar` and `info`, whose
+//! results are printed in the lines that callers parse.
 
 mod extract;
 mod names;
@@ -25,7 +25,7 @@ use super::mksquashfs::exclude;
 use super::options::{Opt, Word, leading};
 use super::{Show, Todo};
 use crate::args::{Cat, Command, ImageArg};
-use crate::commands::{self, cat, open};
+use crate::commands::{self, cat, open, tar};
 use crate::output::failure::Usage;
 use crate::output::say;
 
@@ -42,6 +42,8 @@ enum Job {
     Extract,
     List,
     Cat,
+    /// Write a pseudo file.
+    Pseudo,
     Superblock,
     Time,
 }
@@ -69,6 +71,8 @@ struct Asked {
     /// True if every error ends the program.
     strict: bool,
     dest: Option<OsString>,
+    /// The pseudo file to write; `-` is standard output.
+    pseudo_file: Option<OsString>,
     how: How,
     print: Option<&'static str>,
 }
@@ -150,6 +154,7 @@ impl Asked {
                 self.add("--time", &secs.to_string());
             }
             "-cat" => self.job = Job::Cat,
+            "-pf" => self.pseudo_file = Some(value),
             "-f" => self.how.force = true,
             "-s" => self.job = Job::Superblock,
             "-mkfs-time" => self.job = Job::Time,
@@ -223,6 +228,13 @@ impl Asked {
         if self.strict && self.how.ignores_errors {
             return Err("both -strict-errors and -ignore-errors: all errors are fatal".into());
         }
+        if self.pseudo_file.is_some() {
+            match self.job {
+                Job::Extract => self.job = Job::Pseudo,
+                Job::List => return Err("fatal error: both a listing (-l, -ll and the like) and -pf".into()),
+                _ => return Err("fatal error: both -pf and -cat, -s or -mkfs-time".into()),
+            }
+        }
         let image = self.plain.remove(0);
         let names = std::mem::take(&mut self.plain);
         if self.excludes {
@@ -241,6 +253,13 @@ impl Asked {
             Job::Extract => vec!["extract".into(), "--directory".into(), dest],
             Job::List => vec!["list".into()],
             Job::Cat => vec!["cat".into()],
+            Job::Pseudo => {
+                let mut words: Vec<OsString> = vec!["tar".into(), "--format=pseudo".into()];
+                if let Some(file) = self.pseudo_file.take().filter(|file| file != "-") {
+                    words.extend(["--force".into(), "--output".into(), file]);
+                }
+                words
+            }
             Job::Superblock | Job::Time => vec!["info".into()],
         };
         line.extend(std::mem::take(&mut self.out));
@@ -261,6 +280,15 @@ impl Asked {
                     line.push("--long".into());
                     line.extend((!self.how.style.numbers).then(|| "--names".into()));
                 }
+                line.extend(self.selection()?);
+            }
+            Job::Pseudo => {
+                let taken = ["--time=", "--no-xattrs", "--exclude-xattr=", "--jobs="];
+                let is_taken = |word: &&OsString| {
+                    taken.iter().any(|option| word.as_encoded_bytes().starts_with(option.as_bytes()))
+                };
+                line.extend(self.extract.iter().filter(is_taken).cloned());
+                line.push("--quiet".into());
                 line.extend(self.selection()?);
             }
             Job::Cat | Job::Superblock | Job::Time => {}
@@ -320,6 +348,11 @@ impl Show for Work {
             Command::Cat(args) => {
                 self.is_squashfs(&args.image)?;
                 self.cat(args)
+            }
+            Command::Tar(args) => {
+                self.is_squashfs(&args.image)?;
+                tar::run(&args)?;
+                Ok(OK)
             }
             Command::Info(args) => {
                 self.is_squashfs(&args.image)?;

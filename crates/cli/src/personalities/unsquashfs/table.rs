@@ -23,7 +23,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-all", "-all-time"], Same("--time")),
     flag(&["-cat"], Same("packfs cat")),
     flag(&["-f", "-force"], Same("--force")),
-    value(&["-pf", "-pseudo-file"], Refused("packfs build takes an image as a source, without pseudo definitions")),
+    value(&["-pf", "-pseudo-file"], Same("packfs tar --format pseudo")),
     flag(&["-s", "-stat"], Same("packfs info")),
     flag(&["-i", "-info"], Same("prints each path")),
     flag(&["-li", "-linfo"], Same("prints each path with its attributes")),

@@ -42,6 +42,11 @@ fn command_lines_of_callers_become_commands() {
              --exclude-regex=(?m-s)\\A[^/]*(?:b)[^/]*\\z -- a.sqfs",
         ),
         (
+            "-n -pf out -no-xattrs -f a.sqfs x",
+            "tar --format=pseudo --force --output out --no-xattrs --quiet --ignore-missing -- a.sqfs x",
+        ),
+        ("-pf - -all-time 5 a.sqfs", "tar --format=pseudo --time=5 --quiet -- a.sqfs"),
+        (
             "-match -all-time 5 -p 3 -st -no-xattrs a.sqfs x*",
             "extract --directory squashfs-root --time=5 --jobs=3 --on-error=stop --no-xattrs --quiet -- a.sqfs x\\*",
         ),
@@ -60,6 +65,8 @@ fn what_would_select_something_else_is_refused() {
         ("-regex -cat a.sqfs x", "prints files by their paths"),
         ("-follow a.sqfs x", "name both"),
         ("-frobnicate a.sqfs", "no such option"),
+        ("-pf - -l a.sqfs", "both a listing"),
+        ("-pf - -cat a.sqfs x", "both -pf and -cat"),
         ("a.sqfs !(x)", "extended patterns"),
         ("-xattrs-include ^other a.sqfs", "^user."),
         ("-e nosuch a.sqfs", "cannot read"),

@@ -1,6 +1,6 @@
 //! Writes an image as a tar archive: pax where ustar is too narrow, with xattrs, hard links and sparse files.
 //!
-//! The conductor walks the image and lays out the archive; `batch` has file data decoded ahead on
+//! The conductor walks the image and lays out the archive; `super::batch` has file data decoded ahead on
 //! all threads while it writes in order. `header` builds the headers before each member's data.
 
 use std::borrow::Cow;
@@ -13,15 +13,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::{Phase, Progress};
 
-use self::batch::{Batches, Output};
 use self::header::Member;
+use super::batch::{self, Batches, Output};
 use super::{Deal, Selection, Walk};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::source::tar::format::BLOCK;
 use crate::tree::{XattrSet, path_of};
 use crate::{Error, Part, Result, Warning, WarningKind, Warnings};
 
-mod batch;
 mod header;
 #[cfg(test)]
 mod tests;
@@ -127,7 +126,7 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
 }
 
 /// Returns the path of an entry in the archive.
-fn placed<'v>(prefix: Option<&Path>, path: &'v [u8]) -> Cow<'v, [u8]> {
+pub(super) fn placed<'v>(prefix: Option<&Path>, path: &'v [u8]) -> Cow<'v, [u8]> {
     match prefix.map(|prefix| prefix.as_os_str().as_bytes()) {
         None => path.into(),
         Some(prefix) if path.is_empty() => prefix.to_vec().into(),
@@ -220,7 +219,7 @@ fn add_header(batches: &mut Batches<'_, '_, '_>, scratch: &mut Vec<u8>, member: 
 }
 
 /// Returns the extents of a file; reads them only if there can be a hole worth leaving out or several blocks.
-fn extents(image: &dyn Image, nid: Nid, size: u64) -> Result<Vec<Extent>> {
+pub(super) fn extents(image: &dyn Image, nid: Nid, size: u64) -> Result<Vec<Extent>> {
     match size {
         0 => Ok(Vec::new()),
         1..HOLE_MIN => Ok(vec![Extent { offset: 0, len: size, hole: false }]),

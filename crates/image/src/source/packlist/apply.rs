@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::data::Bytes;
 use super::include::Place;
 use super::inline::Inline;
 use super::{Attrs, Described, File, Item, Node, host_path};
@@ -19,6 +20,10 @@ pub(super) struct Apply<'a> {
     /// Directory of the list.
     dir: PathBuf,
     singles: Singles,
+    /// Data that follows the lines.
+    data: Option<Arc<Bytes>>,
+    /// Open files of which lines name some bytes.
+    parts: HashMap<Vec<u8>, Arc<Bytes>>,
     /// Files of the running system that are in the tree with their own attributes.
     hosted: HashMap<(u64, u64), Ino>,
     described: Described,
@@ -49,13 +54,21 @@ fn normal(path: &[u8]) -> Vec<u8> {
 }
 
 impl<'a> Apply<'a> {
-    pub(super) fn new(tree: &'a mut Tree, options: &'a Options, time: Time, dir: PathBuf) -> Result<Self> {
+    pub(super) fn new(
+        tree: &'a mut Tree,
+        options: &'a Options,
+        time: Time,
+        dir: PathBuf,
+        data: Option<Arc<Bytes>>,
+    ) -> Result<Self> {
         Ok(Apply {
             tree,
             options,
             time,
             dir,
             singles: Singles::new(options.xattrs)?,
+            data,
+            parts: HashMap::new(),
             hosted: HashMap::new(),
             described: Described::new(),
             links: BTreeMap::new(),
@@ -217,6 +230,10 @@ impl<'a> Apply<'a> {
                 let size = text.len() as u64;
                 Kind::File { size, data: Data::Source { from: Arc::new(Inline(text)), key: 0 } }
             }
+            Node::File(File::Within { offset, len, of }) => {
+                let from = self.bytes(of)?.file(offset, len).map_err(|why| Error::limit(path_of(&path), why))?;
+                Kind::File { size: len, data: Data::Source { from, key: 0 } }
+            }
             Node::File(file) => {
                 let name = if let File::At(name) = file { name } else { path.clone() };
                 let (meta, size, data) = self.singles.find_regular(self.tree, &host_path(&self.dir, &name))?;
@@ -226,6 +243,20 @@ impl<'a> Apply<'a> {
             }
         };
         self.add(&path, attrs.over(base), kind).map(|_| ())
+    }
+
+    /// Returns the data that follows the lines, or the bytes of a named file.
+    fn bytes(&mut self, name: Option<Vec<u8>>) -> Result<Arc<Bytes>> {
+        let Some(name) = name else {
+            let none = || Error::limit("the list", "no data follows its lines: name the file that has it");
+            return self.data.clone().ok_or_else(none);
+        };
+        if let Some(open) = self.parts.get(&name) {
+            return Ok(Arc::clone(open));
+        }
+        let open = Arc::new(Bytes::open(&host_path(&self.dir, &name), 0)?);
+        self.parts.insert(name, Arc::clone(&open));
+        Ok(open)
     }
 
     fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::Links, line: u32) -> Result<()> {

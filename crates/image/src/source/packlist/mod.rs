@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::dir::{Links, Options};
 use super::lex::parse_number;
@@ -16,6 +17,7 @@ use crate::tree::{Device, Meta, Time};
 use crate::{Error, Result, Tree};
 
 mod apply;
+mod data;
 mod include;
 mod inline;
 mod keyword;
@@ -23,6 +25,8 @@ mod pseudo;
 #[cfg(test)]
 mod tests;
 
+use data::Bytes;
+pub use data::{DATA_MARK, read_lines};
 use include::Include;
 
 /// A parsed line.
@@ -81,6 +85,8 @@ enum File {
     AsInTree,
     /// The list itself.
     Inline(Vec<u8>),
+    /// Bytes of the data that follows the lines, or of the file of this name.
+    Within { offset: u64, len: u64, of: Option<Vec<u8>> },
 }
 
 /// Attributes given by a line.
@@ -144,12 +150,14 @@ impl PackList {
 
     /// As [`Source::scan`], with the given text of the list. File names in it are relative to the
     /// directory of the path this was made with.
-    fn scan_text(&mut self, tree: &mut Tree, text: &[u8]) -> Result<()> {
+    fn scan_text(&mut self, tree: &mut Tree, text: &[u8], data: Option<Arc<Bytes>>) -> Result<()> {
         let dir = self.path.parent().unwrap_or(Path::new("")).to_owned();
-        let mut apply = apply::Apply::new(tree, &self.options, self.time, dir)?;
+        // A list with data comes from a program that writes no keywords, but perhaps a path that equals one.
+        let keywords = data.is_none();
+        let mut apply = apply::Apply::new(tree, &self.options, self.time, dir, data)?;
         for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            let item = parse(line).map_err(|why| self.at(number, why))?;
+            let item = parse(line, keywords).map_err(|why| self.at(number, why))?;
             if let Some(item) = item {
                 apply.item(item, number).map_err(|error| self.locate(number, error))?;
             }
@@ -182,11 +190,11 @@ impl PackList {
 impl Source for PackList {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         self.options.leave_out.extend(store.own_files());
-        let text = match &self.text {
-            Some(text) => text.clone(),
-            None => std::fs::read(&self.path).map_err(Error::io("cannot read", &self.path))?,
+        let (text, data) = match &self.text {
+            Some(text) => (text.clone(), None),
+            None => data::read(&self.path)?,
         };
-        self.scan_text(tree, &text)
+        self.scan_text(tree, &text, data)
     }
 
     fn left_out(&self) -> &[Error] {
@@ -195,12 +203,13 @@ impl Source for PackList {
 }
 
 /// Parses a line; returns `None` if it is empty.
-fn parse(line: &[u8]) -> std::result::Result<Option<Item>, String> {
+fn parse(line: &[u8], keywords: bool) -> std::result::Result<Option<Item>, String> {
     let text = line.trim_ascii_start();
     if text.is_empty() || text[0] == b'#' {
         return Ok(None);
     }
-    keyword::parse(text).unwrap_or_else(|| pseudo::parse(text)).map(Some)
+    let keyword = if keywords { keyword::parse(text) } else { None };
+    keyword.unwrap_or_else(|| pseudo::parse(text)).map(Some)
 }
 
 /// Returns a file name of the list as a path of the running system.

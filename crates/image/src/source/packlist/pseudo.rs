@@ -1,6 +1,6 @@
 //! Lines that begin with a path: the pseudo file definitions of mksquashfs.
 
-use super::{Attrs, Item, Node, parse_time};
+use super::{Attrs, File, Item, Node, parse_time};
 use crate::source::dir::Links;
 use crate::source::lex::{Line, Quoting, xattr_value};
 use crate::tree::Device;
@@ -19,7 +19,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Item, String> {
 }
 
 const EXPECTED: &str = "a keyword (dir, file, content, slink, link, nod, pipe, sock, glob, tree, mode, owner, \
-    time, xattr) or a path and one of the types d m b c s i x h l L D M B C S I";
+    time, xattr) or a path and one of the types d m b c s i x h l L D M B C S I R";
 
 fn grammar(kind: u8) -> &'static str {
     match kind {
@@ -33,6 +33,7 @@ fn grammar(kind: u8) -> &'static str {
         b'I' => "SECONDS MODE UID GID f|s",
         b'x' => "NAME=VALUE",
         b'L' => "PATH",
+        b'R' => "SECONDS MODE UID GID LENGTH OFFSET SPARSE [FILE]",
         _ => "FILE",
     }
 }
@@ -43,9 +44,6 @@ fn definition(path: Vec<u8>, kind: u8, line: &mut Line<'_>) -> Result<Item, Stri
             return Err(
                 "a pack list never runs commands: write the output to a file and name it in a `file` line".into()
             );
-        }
-        b'R' => {
-            return Err("data inside a pseudo file is not supported: use the image it was made from as a source".into());
         }
         b'x' => return xattr(path, line.rest()),
         b'l' | b'h' => {
@@ -66,6 +64,7 @@ fn definition(path: Vec<u8>, kind: u8, line: &mut Line<'_>) -> Result<Item, Stri
         b's' if line.is_empty() => return Err("the target is missing".into()),
         b's' => return Ok(Item::Node { path, attrs, node: Node::Symlink(line.rest().to_vec()) }),
         b'd' => Node::Dir,
+        b'r' => Node::File(within(line)?),
         b'b' => Node::Block(device(line)?),
         b'c' => Node::Char(device(line)?),
         b'i' => match line.bare() {
@@ -90,6 +89,14 @@ fn name(line: &mut Line<'_>) -> Result<Vec<u8>, String> {
 
 fn device(line: &mut Line<'_>) -> Result<Device, String> {
     Ok(Device { major: line.number("the major number", 10)?, minor: line.number("the minor number", 10)? })
+}
+
+/// Parses the place of a file's bytes. Holes are found by the build, so the flag for them does not matter.
+fn within(line: &mut Line<'_>) -> Result<File, String> {
+    let (len, offset) = (line.number("the length", 10)?, line.number("the offset", 10)?);
+    let _: u8 = line.number("the flag of sparse files", 10)?;
+    let of = line.word(Quoting::Pseudo)?;
+    Ok(File::Within { offset, len, of: (!of.is_empty()).then_some(of) })
 }
 
 fn xattr(path: Vec<u8>, rest: &[u8]) -> Result<Item, String> {

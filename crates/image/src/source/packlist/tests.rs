@@ -307,7 +307,7 @@ fn mistakes_are_located_with_the_expected_syntax() {
         ("/x q 0755 0 0", "unknown type `q`"),
         ("/x d 0755 0", "the gid is missing; expected: PATH d MODE UID GID"),
         ("/x f 0644 0 0 date", "never runs commands"),
-        ("/x R 0 0644 0 0 1 0 0", "is not supported"),
+        ("/x R 0 0644 0 0 1 0 0", "no data follows its lines"),
         ("/x i 0644 0 0 q", "the type must be `f` (pipe)"),
         ("/x D yesterday 0755 0 0", "seconds since 1970, not `yesterday`"),
         ("/x c 0644 0 0 1 2 3", "unexpected `3` at the end"),
@@ -398,7 +398,7 @@ proptest! {
             b"0", b"*", b"d", b"c", b"s", b"x", b"L", b"i", b"-name", b"-type", b"a=0s=", b"'"];
         let mut line: Vec<u8> = words.iter().map(|at| WORDS[*at]).collect::<Vec<_>>().join(&b' ');
         line.extend(tail);
-        if let Err(why) = parse(&line) {
+        if let Err(why) = parse(&line, true).and(parse(&line, false)) {
             prop_assert!(!why.is_empty());
         }
     }

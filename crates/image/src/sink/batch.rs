@@ -1,4 +1,5 @@
-//! Batches: stretches of the archive of about 256 KiB, which workers fill while the conductor writes them in order.
+//! Batches: stretches of an archive or a pseudo file of about 256 KiB, which workers fill while the conductor writes them
+//! in order.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::{Error, Result};
 
 /// Size at which a batch is submitted; it never exceeds `MAX`.
 const ENOUGH: usize = 256 << 10;
-pub(super) const MAX: usize = 1 << 20;
+pub(in crate::sink) const MAX: usize = 1 << 20;
 
 /// A stretch of the archive: its pieces, in order.
 #[derive(Debug, Default)]
@@ -32,15 +33,15 @@ enum Section {
 }
 
 /// Destination of the archive.
-pub(super) struct Output<'o> {
-    pub(super) to: &'o mut dyn Write,
-    pub(super) name: &'o Path,
-    pub(super) progress: &'o Progress,
-    pub(super) written: u64,
+pub(in crate::sink) struct Output<'o> {
+    pub(in crate::sink) to: &'o mut dyn Write,
+    pub(in crate::sink) name: &'o Path,
+    pub(in crate::sink) progress: &'o Progress,
+    pub(in crate::sink) written: u64,
 }
 
 /// Cuts an archive into batches, has them filled, and writes them in order.
-pub(super) struct Batches<'p, 'env, 'o> {
+pub(in crate::sink) struct Batches<'p, 'env, 'o> {
     image: &'env dyn Image,
     pool: &'p Pool<'env, ()>,
     output: Output<'o>,
@@ -51,14 +52,19 @@ pub(super) struct Batches<'p, 'env, 'o> {
 
 impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
     /// Makes a writer that holds about `memory` bytes of the archive at a time.
-    pub(super) fn new(image: &'env dyn Image, pool: &'p Pool<'env, ()>, output: Output<'o>, memory: u64) -> Self {
+    pub(in crate::sink) fn new(
+        image: &'env dyn Image,
+        pool: &'p Pool<'env, ()>,
+        output: Output<'o>,
+        memory: u64,
+    ) -> Self {
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
         let (buffers, window) = (Buffers::new(MAX), Window::new(memory));
         Batches { image, pool, output, buffers, window, batch: Batch::default() }
     }
 
     /// Adds bytes.
-    pub(super) fn add_bytes(&mut self, mut bytes: &[u8]) -> Result<()> {
+    pub(in crate::sink) fn add_bytes(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(MAX - self.batch.len));
             self.batch.bytes.extend_from_slice(now);
@@ -74,7 +80,7 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
     }
 
     /// Adds a range of the file `nid` that decodes independently.
-    pub(super) fn add_data(&mut self, nid: Nid, path: &[u8], mut offset: u64, mut len: u64) -> Result<()> {
+    pub(in crate::sink) fn add_data(&mut self, nid: Nid, path: &[u8], mut offset: u64, mut len: u64) -> Result<()> {
         while len > 0 {
             let now = usize::try_from(len).unwrap_or(MAX).min(MAX);
             // Cut at the start of the range if needed, so that no block is decoded twice.
@@ -95,7 +101,7 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
     }
 
     /// Writes everything still in flight. Returns the total number of bytes written.
-    pub(super) fn finish(mut self) -> Result<u64> {
+    pub(in crate::sink) fn finish(mut self) -> Result<u64> {
         self.submit_if(1)?;
         while let Some(filled) = self.window.pop() {
             self.output.write(&filled?)?;
