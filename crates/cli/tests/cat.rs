@@ -82,3 +82,18 @@ fn only_the_blocks_of_a_range_are_read() {
         assert!(start.stdout != bytes[..4096], "{format}");
     }
 }
+
+#[test]
+fn expressions_select_files_after_the_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let bytes = images(dir);
+    for format in FORMATS {
+        let some = run_in(dir, &["cat", format, "short", "--regex", "^lar", "--regex", "t$", "--range", "0:5"]);
+        assert!(some.stdout == [b"short", &bytes[..5], b"short"].concat(), "{format}: {}", stderr(&some));
+        let told = fail(dir, 1, &["cat", format, "--regex", "^large", "--regex", "^arge"]);
+        assert!(told.contains("^arge"), "{told}");
+        assert!(fail(dir, 2, &["cat", format]).contains("no file named"));
+        assert!(fail(dir, 2, &["cat", format, "--regex", "("]).contains("("));
+    }
+}

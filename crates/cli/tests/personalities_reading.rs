@@ -18,7 +18,7 @@ fn prepare(programs: &[&str]) -> tempfile::TempDir {
     }
     let script =
         "mkdir -p t/etc/ssl t/usr/bin t/empty t/var/log && echo hi > t/etc/hostname && echo k > t/etc/ssl/a.pem &&
-        ln -s hostname t/etc/link && ln t/etc/hostname t/etc/other && mkfifo t/var/fifo && : > t/var/nothing &&
+        ln -s hostname t/etc/link && ln -s nowhere t/var/dead && ln -s etc t/to && ln t/etc/hostname t/etc/other && mkfifo t/var/fifo && : > t/var/nothing &&
         head -c 300000 /dev/urandom > t/usr/bin/big && echo x > t/usr/bin/x && chmod 4755 t/usr/bin/x &&
         echo b > 't/var/a{b}' && printf 'etc/ssl\\n # not this\\n usr/bin/x\\n' > list";
     sh(dir.path(), script);
@@ -68,6 +68,14 @@ fn listings_are_those_of_unsquashfs() {
         "-n -cat t.sqfs etc/hostname etc/ssl/a.pem",
         "-cat t.sqfs etc/hostname nosuch",
         "-cat -no-exit-code t.sqfs nosuch",
+        "-cat -r t.sqfs ^etc$/h nosuch",
+        "-cat -regex t.sqfs etc/ssl/a. etc/^hostn",
+        "-L -l t.sqfs to/link",
+        "-follow-symlinks -ll t.sqfs to nosuch var/dead usr/bin/x",
+        "-match -l t.sqfs to/ssl",
+        "-missing-symlinks -l t.sqfs var/dead",
+        "-match -l t.sqfs nosuch",
+        "-L -r -l t.sqfs etc",
         "-l nosuch.sqfs",
         "-s list",
     ] {
@@ -128,6 +136,8 @@ fn extracted_trees_and_lines_are_those_of_unsquashfs() {
         "-n -r -d to t.sqfs ^etc/^h.*e$ bin",
         "-n -ex usr etc/ssl ; -d to t.sqfs",
         "-n -match -d to t.sqfs nosuch",
+        "-n -L -d to t.sqfs to/link nosuch",
+        "-n -q -missing -d to t.sqfs to",
         "-n -xattrs-include ^user. -d to t.sqfs var",
     ] {
         let results = [Path::new("unsquashfs").to_owned(), dir.join("unsquashfs")].map(|program| {
@@ -160,6 +170,8 @@ fn images_inside_files_and_sqfscat_are_read() {
         "squashfs-root\nsquashfs-root/etc\nsquashfs-root/etc/ssl\nsquashfs-root/etc/ssl/a.pem\n"
     );
     assert_eq!(run(dir, dir.join("unsquashfs"), "-s app").status.code(), Some(1));
+    let cat = run(dir, dir.join("sqfscat"), "-r -o 8192 app ^e.c$/ssl/a[.] ^etc/hostname");
+    assert_eq!((text(&cat.stdout), cat.status.code()), ("k\nhi\n".into(), Some(0)), "{}", stderr(&cat));
     let cat = run(dir, dir.join("sqfscat"), "-o 8192 app etc/ssl/* /nosuch");
     assert_eq!((text(&cat.stdout), cat.status.code()), ("k\n".into(), Some(2)));
     assert!(stderr(&cat).contains("cat: no matches for /nosuch"), "{}", stderr(&cat));

@@ -255,6 +255,7 @@ pub(crate) enum SortKey {
 #[command(after_help = "\
 Examples:
   packfs cat root.sqfs etc/os-release
+  packfs cat root.sqfs --regex '^etc/.*[.]conf$'
   packfs cat root.sqfs var/disk.img --range 0:512 --range 1G:64K
   packfs cat /mnt/a/core /mnt/b/core --range 16M:4K | xxd")]
 pub(crate) struct Cat {
@@ -267,6 +268,12 @@ pub(crate) struct Cat {
     /// dump: its further parts, in any order.
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+
+    /// Then write the files whose path matches the regular expression
+    ///
+    /// The same syntax as with `packfs list --regex`. In a directory that matches, all files match.
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) regex: Vec<String>,
 
     /// Write only these bytes: OFFSET:LENGTH, as in 1G:64K (repeat for more)
     ///

@@ -31,6 +31,12 @@ pub(crate) struct Select {
     #[arg(long, value_name = "REGEX")]
     regex: Vec<String>,
 
+    /// Follow symbolic links in paths: take each link, and what it leads to
+    ///
+    /// Links are followed within the image. Globs and expressions select links themselves.
+    #[arg(long)]
+    follow: bool,
+
     /// Ignore paths, globs and expressions that match nothing
     #[arg(long)]
     ignore_missing: bool,
@@ -67,6 +73,7 @@ impl Select {
         Ok(Selection {
             paths,
             regexes: self.regex.clone(),
+            follow: self.follow,
             exclude: self.exclude.resolve()?,
             max_depth: self.max_depth,
             without_types: self.exclude_types.concat().into_bytes(),

@@ -13,7 +13,7 @@ use packfs_dump::set::is_part;
 use packfs_image::Image;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
-use packfs_image::sink::{self, Walk};
+use packfs_image::sink::{self, Selection, Walk};
 
 use super::{open, parts, sources};
 use crate::args::Cat;
@@ -26,12 +26,13 @@ const PIECE_LEN: usize = 1 << 20;
 pub(crate) fn run(args: &Cat) -> Result<Outcome> {
     // After an image come paths in it, whatever local files have the same names.
     if !sources::is_image(&args.image.path)
+        && args.regex.is_empty()
         && let Some(paths) = parts::of_dump(&args.image, &args.paths)?
     {
         refuse_paths(args)?;
         return dump(args, &paths);
     }
-    if args.paths.is_empty() {
+    if args.paths.is_empty() && args.regex.is_empty() {
         return Err(Usage("no file named: give its path in the image, as in packfs cat IMAGE etc/motd".into()).into());
     }
     let opened = open::image(&args.image)?;
@@ -39,6 +40,10 @@ pub(crate) fn run(args: &Cat) -> Result<Outcome> {
     let mut files = Vec::new();
     for path in &args.paths {
         files.extend(File::find(opened.image(), path, &args.range)?);
+    }
+    for regex in &args.regex {
+        let select = Selection { regexes: vec![regex.clone()], ..Selection::default() };
+        files.extend(File::selected(opened.image(), &select, Path::new(regex), &args.range)?);
     }
     for (path, file) in &files {
         file.write(opened.image(), &mut out).with_context(|| display(path).to_string())?;
@@ -96,7 +101,17 @@ impl File {
             let file = File::at(image, nid, asked).and_then(|file| file.context(NO_FILE));
             return Ok(vec![(path.to_owned(), file.with_context(|| display(path).to_string())?)]);
         }
-        let (mut files, mut walk) = (Vec::new(), Walk::new(image, &[path.to_owned()])?);
+        File::selected(image, &vec![path.to_owned()].into(), path, asked)
+    }
+
+    /// Returns the selected files, at least one; `name` is that of the selection in messages.
+    fn selected(
+        image: &dyn Image,
+        select: &Selection,
+        name: &Path,
+        asked: &[Range<u64>],
+    ) -> Result<Vec<(PathBuf, File)>> {
+        let (mut files, mut walk) = (Vec::new(), Walk::over(image, select)?);
         while let Some(visit) = walk.step()? {
             let Some(nid) = sink::resolve(image, visit.path)?.filter(|_| visit.selected) else { continue };
             let path = Path::new(OsStr::from_bytes(visit.path));
@@ -104,7 +119,7 @@ impl File {
             files.extend(file.map(|file| (path.to_owned(), file)));
         }
         if files.is_empty() {
-            bail!("{}: no file in the image", display(path));
+            bail!("{}: no file in the image", display(name));
         }
         Ok(files)
     }

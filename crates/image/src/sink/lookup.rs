@@ -28,37 +28,71 @@ pub fn lookup(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
 /// Returns the inode at `path`, following symbolic links including the last component, all within
 /// the image: its root is `/` and its own parent. `None` if the path or a link leads nowhere.
 pub fn resolve(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
-    let mut parents: Vec<Nid> = Vec::new();
-    let mut here = image.root();
-    let mut rest: VecDeque<Box<[u8]>> = components(path).map(Box::from).collect();
-    let mut links = 0;
-    while let Some(name) = rest.pop_front() {
-        if &*name == b".." {
-            here = parents.pop().unwrap_or(here);
-            continue;
-        }
-        if image.stat(here)?.kind != FileType::Dir {
-            return Ok(None);
-        }
-        let Some(found) = image.lookup(here, &name)? else { return Ok(None) };
-        if let FileType::Symlink { target } = image.stat(found)?.kind {
-            links += 1;
-            if links > MAX_LINKS {
-                return Err(Error::LinkLoop { path: path_of(path) });
-            }
-            if target.first() == Some(&b'/') {
-                parents.clear();
-                here = image.root();
-            }
-            for name in components(&target).map(Box::from).collect::<Vec<_>>().into_iter().rev() {
-                rest.push_front(name);
-            }
-        } else {
-            parents.push(here);
-            here = found;
-        }
+    let mut way = Way::new(image);
+    Ok(way.go(path, |_| ())?.then_some(way.here))
+}
+
+/// Returns the path at which [`resolve`] ends, without links in it, after those of all links on the way.
+pub(super) fn trace(image: &dyn Image, path: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+    let (mut way, mut paths) = (Way::new(image), Vec::new());
+    if !way.go(path, |link| paths.push(link))? {
+        return Ok(None);
     }
-    Ok(Some(here))
+    paths.push(way.path());
+    Ok(Some(paths))
+}
+
+/// A way through an image along a path.
+struct Way<'i> {
+    image: &'i dyn Image,
+    /// The directories above, each with the name that leads from it.
+    parents: Vec<(Nid, Box<[u8]>)>,
+    here: Nid,
+}
+
+impl<'i> Way<'i> {
+    fn new(image: &'i dyn Image) -> Self {
+        Way { image, parents: Vec::new(), here: image.root() }
+    }
+
+    fn path(&self) -> Vec<u8> {
+        self.parents.iter().map(|(_, name)| &name[..]).collect::<Vec<_>>().join(&b'/')
+    }
+
+    /// Follows a path, calling `on_link` with the path of each link. Returns false if it leads nowhere.
+    fn go(&mut self, path: &[u8], mut on_link: impl FnMut(Vec<u8>)) -> Result<bool> {
+        let mut rest: VecDeque<Box<[u8]>> = components(path).map(Box::from).collect();
+        let mut links = 0;
+        while let Some(name) = rest.pop_front() {
+            if &*name == b".." {
+                self.here = self.parents.pop().map_or(self.here, |(parent, _)| parent);
+                continue;
+            }
+            if self.image.stat(self.here)?.kind != FileType::Dir {
+                return Ok(false);
+            }
+            let Some(found) = self.image.lookup(self.here, &name)? else { return Ok(false) };
+            let from = std::mem::replace(&mut self.here, found);
+            self.parents.push((from, name));
+            if let FileType::Symlink { target } = self.image.stat(found)?.kind {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(Error::LinkLoop { path: path_of(path) });
+                }
+                on_link(self.path());
+                self.parents.pop();
+                self.here = from;
+                if target.first() == Some(&b'/') {
+                    self.parents.clear();
+                    self.here = self.image.root();
+                }
+                for name in components(&target).map(Box::from).collect::<Vec<_>>().into_iter().rev() {
+                    rest.push_front(name);
+                }
+            }
+        }
+        Ok(true)
+    }
 }
 
 #[cfg(test)]
@@ -97,5 +131,22 @@ mod tests {
         assert_eq!(lookup(&image, b"usr/bin/sh").unwrap(), resolve(&image, b"bin/rel").unwrap());
         assert_eq!(image.listed.into_inner(), 0, "whole directories were read");
         assert!(matches!(resolve(&self::image(), b"loop"), Err(Error::LinkLoop { .. })));
+    }
+
+    #[test]
+    fn links_on_the_way_are_told() {
+        for (path, told) in [
+            ("usr/bin/sh", &["usr/bin/sh"][..]),
+            ("/bin/./sh", &["bin", "usr/bin/sh"]),
+            ("bin/../bin", &["bin", "usr/bin"]),
+            ("usr/bin/rel", &["usr/bin/rel", "usr/bin/abs", "bin", "usr/bin/sh"]),
+            ("", &[""]),
+        ] {
+            let paths = trace(&image(), path.as_bytes()).unwrap().unwrap();
+            let paths: Vec<_> = paths.into_iter().map(|path| String::from_utf8(path).unwrap()).collect();
+            assert_eq!(paths, told, "{path}");
+        }
+        assert_eq!(trace(&image(), b"usr/up").unwrap(), None);
+        assert_eq!(trace(&image(), b"usr/none").unwrap(), None);
     }
 }

@@ -12,6 +12,9 @@ pub struct Selection {
     /// Regular expressions; entries whose path matches one are selected, too, with everything below them. The syntax is
     /// that of [`Exclude::with_regexes`].
     pub regexes: Vec<String>,
+    /// True to follow symbolic links in paths that are no globs: each link on the way is selected, and the entry to which
+    /// they lead. If they lead nowhere, the path is missing.
+    pub follow: bool,
     /// Entries to leave out of that.
     pub exclude: Exclude,
     /// Greatest number of components of a path; deeper entries are left out.

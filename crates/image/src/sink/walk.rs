@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::Selection;
-use super::lookup::lookup;
+use super::lookup::{lookup, trace};
 use crate::image::{Entry, FileType, Image, Nid, Stat};
 use crate::name;
 use crate::regex::Regexes;
@@ -278,10 +278,22 @@ impl Paths {
         for path in paths {
             let bytes = path.as_os_str().as_bytes();
             let clean = components(bytes).collect::<Vec<_>>().join(&b'/');
+            if select.follow {
+                match trace(image, bytes) {
+                    Ok(Some(found)) => {
+                        exact.extend(found);
+                        continue;
+                    }
+                    Ok(None) => {}
+                    Err(Error::LinkLoop { .. }) if *may_miss => {}
+                    Err(error) => return Err(error),
+                }
+            }
             if components(bytes).any(|name| name == b"..") {
                 return Err(Error::pattern(name::display(path), "is not a path in an image: it has `..`"));
             }
-            if lookup(image, bytes)?.is_some() {
+            // A link that leads nowhere is as good as none.
+            if lookup(image, bytes)?.is_some() && (*may_miss || !select.follow) {
                 exact.push(clean);
             } else if let Some(pattern) = std::str::from_utf8(&clean).ok().filter(|p| p.contains(['*', '?', '[', '{']))
             {
@@ -434,6 +446,39 @@ mod tests {
         let missing = Selection { regexes: vec!["a".into(), "^nope$".into()], ..Selection::default() };
         assert!(visited_of(&image(), &missing).unwrap_err().to_string().contains("^nope$"));
         assert!(visited_of(&image(), &Selection { may_miss: true, ..missing }).is_ok());
+    }
+
+    #[test]
+    fn links_in_paths_are_selected_with_what_they_lead_to() {
+        let image = || {
+            let image = Fake::default().dir(0, &[("a", 1), ("dead", 2), ("l", 3), ("loop", 4)]).symlink(2, "gone");
+            let image = image.symlink(3, "/a/m").symlink(4, "loop").dir(1, &[("d", 5), ("f", 6), ("m", 7)]);
+            image.symlink(7, "../l/../a/./d").dir(5, &[("x", 8)]).file(6, b"").file(8, b"")
+        };
+        let follow = |paths: &[&str], may_miss| {
+            let paths = paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+            visited_of(&image(), &Selection { follow: true, may_miss, ..Selection::from(paths) })
+        };
+        assert!(matches!(follow(&["l"], false), Err(Error::LinkLoop { .. })));
+        for (paths, expected) in [
+            (&["a/f"][..], &["()", "(a)", "a/f"][..]),
+            (&["a/../a/f", "a/f"], &["()", "(a)", "a/f"]),
+            // What a glob selects is not followed.
+            (&["a/m*"], &["()", "(a)", "a/m"]),
+        ] {
+            assert_eq!(follow(paths, false).unwrap(), expected, "{paths:?}");
+        }
+        for path in ["dead", "dead/x", "gone", "../gone"] {
+            assert!(matches!(follow(&[path], false), Err(Error::NotFound { .. } | Error::BadPattern { .. })), "{path}");
+        }
+        assert_eq!(follow(&["dead", "loop", "gone"], true).unwrap(), ["()", "dead", "loop"]);
+        let image = || {
+            let image =
+                Fake::default().dir(0, &[("a", 1), ("l", 3)]).symlink(3, "/a/m/x").dir(1, &[("d", 5), ("m", 7)]);
+            image.symlink(7, "../a/./d").dir(5, &[("x", 8), ("y", 9)]).file(8, b"").file(9, b"")
+        };
+        let select = Selection { follow: true, ..Selection::from(vec![PathBuf::from("l")]) };
+        assert_eq!(visited_of(&image(), &select).unwrap(), ["()", "(a)", "(a/d)", "a/d/x", "a/m", "l"]);
     }
 
     #[test]

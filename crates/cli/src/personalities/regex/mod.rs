@@ -30,7 +30,8 @@ pub(super) fn path(text: &str) -> Result<String, String> {
         Some(anywhere) => ("(?:\\A|/)", anywhere),
         None => ("\\A", text),
     };
-    let components = path.split('/').filter(|name| !name.is_empty() && *name != ".");
+    // A dot is an expression as any other.
+    let components = path.split('/').filter(|name| !name.is_empty());
     let components = components.map(|name| Ok(format!("[^/]*(?:{})[^/]*", translated(name, Subject::Name)?)));
     let components = components.collect::<Result<Vec<String>, String>>()?;
     // `^` and `$` match at the ends of components, and nothing matches a slash.

@@ -68,6 +68,8 @@ struct Asked {
     /// True if the names of paths are regular expressions.
     regexes: bool,
     all_must_match: bool,
+    /// True if symbolic links in paths are followed.
+    follows: bool,
     /// True if every error ends the program.
     strict: bool,
     dest: Option<OsString>,
@@ -145,7 +147,8 @@ impl Asked {
             "-excludes" => self.excludes = true,
             "-extract-file" => self.paths.extend(names::lines(Path::new(&value))?),
             "-exclude-file" => self.excluded.extend(names::lines(Path::new(&value))?),
-            "-match" => (self.all_must_match, self.plain_names) = (true, true),
+            "-follow" => (self.follows, self.plain_names) = (true, true),
+            "-match" | "-missing" => (self.all_must_match, self.follows, self.plain_names) = (true, true, true),
             "-no-wild" => self.plain_names = true,
             "-r" => self.regexes = true,
             "-all" => {
@@ -235,6 +238,9 @@ impl Asked {
                 _ => return Err("fatal error: both -pf and -cat, -s or -mkfs-time".into()),
             }
         }
+        if self.regexes && self.plain_names {
+            return Err("fatal error: both -no-wildcards (or -match, -follow-symlinks) and -regex".into());
+        }
         let image = self.plain.remove(0);
         let names = std::mem::take(&mut self.plain);
         if self.excludes {
@@ -296,7 +302,9 @@ impl Asked {
         line.extend(["--".into(), image_word]);
         if !matches!(self.job, Job::Superblock | Job::Time) {
             if self.regexes && self.job == Job::Cat {
-                return Err("-regex: packfs prints files by their paths".into());
+                // The option goes before the image.
+                let regexes = names::regexes("--regex", &self.paths)?;
+                line.splice(line.len() - 2..line.len() - 2, regexes);
             }
             for path in self.paths.iter().filter(|_| !self.regexes) {
                 line.push(pattern(path, self.plain_names)?);
@@ -308,6 +316,9 @@ impl Asked {
     /// Returns options of the commands that select entries.
     fn selection(&self) -> Result<Vec<OsString>, String> {
         let mut words = self.select.clone();
+        if self.follows && !self.paths.is_empty() {
+            words.push("--follow".into());
+        }
         if !self.all_must_match && !self.paths.is_empty() {
             words.push("--ignore-missing".into());
         }
@@ -375,7 +386,7 @@ impl Work {
         let mut magic = [0; 4];
         let read = File::open(&arg.path).and_then(|file| {
             let len = file.read_at(&mut magic, arg.offset)?;
-            Ok(len == magic.len() && magic == *b"hsqs")
+            Ok(len == magic.len() && [*b"hsqs", *b"HSQS"].contains(&magic))
         });
         match read {
             Err(error) => bail!("Could not open {name}, because {error}"),
@@ -387,10 +398,12 @@ impl Work {
     /// Writes one file after the other; those that cannot be written are told.
     fn cat(&self, mut args: Cat) -> Result<u8> {
         let mut status = OK;
-        for path in std::mem::take(&mut args.paths) {
-            args.paths = vec![path];
+        let paths = std::mem::take(&mut args.paths).into_iter().map(|path| (vec![path], Vec::new()));
+        let regexes = std::mem::take(&mut args.regex).into_iter().map(|regex| (Vec::new(), vec![regex]));
+        for (paths, regexes) in paths.chain(regexes) {
+            (args.paths, args.regex) = (paths, regexes);
             if let Err(error) = cat::run(&args) {
-                let path = display(&args.paths[0]).to_string();
+                let path = args.paths.first().map_or_else(|| args.regex[0].clone(), |path| display(path).to_string());
                 let path = path.trim_start_matches('/');
                 match error.downcast_ref() {
                     Some(Error::NotFound { .. }) => say(format_args!("cat: no matches for /{path}")),

@@ -1,10 +1,8 @@
 //! The options of unsquashfs and sqfscat 4.7.5.
 
-use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
+use crate::personalities::options::Does::{Becomes, Ignored, Same};
 use crate::personalities::options::{Opt, Takes, flag, value};
 
-const NO_REGEX: &str = "packfs prints files by paths and globs";
-const NO_FOLLOWING: &str = "packfs selects a link and not what it leads to; name both";
 const NO_PAGER: &str = "help is printed as it is";
 const SHARE: &str = "packfs takes what it needs, and no more than a quarter";
 
@@ -15,9 +13,9 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     Opt { names: &["-ex", "-exclude-list"], takes: Takes::List, does: Same("--exclude") },
     value(&["-extract-file", "-e", "-ef"], Same("a path for each line")),
     value(&["-exclude-file", "-exc", "-excf"], Same("--exclude, for each line")),
-    flag(&["-match"], Same("no --ignore-missing, and paths are no globs")),
-    flag(&["-follow", "-follow-symlinks", "-L"], Refused(NO_FOLLOWING)),
-    flag(&["-missing", "-missing-symlinks"], Ignored("it is about -follow-symlinks")),
+    flag(&["-match"], Same("--follow, no --ignore-missing, and paths are no globs")),
+    flag(&["-follow", "-follow-symlinks", "-L"], Same("--follow; paths are no globs")),
+    flag(&["-missing", "-missing-symlinks"], Same("--follow, no --ignore-missing, and paths are no globs")),
     flag(&["-no-wild", "-no-wildcards"], Same("paths are no globs")),
     flag(&["-r", "-regex"], Same("--regex, --exclude-regex")),
     value(&["-all", "-all-time"], Same("--time")),
@@ -70,7 +68,7 @@ pub(in crate::personalities) static CAT_TABLE: &[Opt] = &[
     flag(&["-st", "-strict-errors"], Same("it goes on after a missing file; not together with the two around it")),
     flag(&["-no-exit", "-no-exit-code"], Same("status 0 where it would be 2")),
     flag(&["-no-wild", "-no-wildcards"], Same("paths are no globs")),
-    flag(&["-r", "-regex"], Refused(NO_REGEX)),
+    flag(&["-r", "-regex"], Same("--regex")),
     flag(&["-h", "-help", "-help-all", "-ha"], Same("prints this table")),
     value(&["-help-option", "-ho"], Same("prints this table")),
     value(&["-help-section", "-hs"], Same("prints this table")),

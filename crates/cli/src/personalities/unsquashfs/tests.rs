@@ -45,10 +45,13 @@ fn command_lines_of_callers_become_commands() {
             "-n -pf out -no-xattrs -f a.sqfs x",
             "tar --format=pseudo --force --output out --no-xattrs --quiet --ignore-missing -- a.sqfs x",
         ),
+        ("-cat -r a.sqfs b/[c]", "cat --regex=(?m-s)\\A[^/]*(?:b)[^/]*/[^/]*(?:[c])[^/]*\\z -- a.sqfs"),
+        ("-L -l a.sqfs b*", "list --follow --ignore-missing -- a.sqfs b\\*"),
+        ("-missing -ll a.sqfs b", "list --long --names --follow -- a.sqfs b"),
         ("-pf - -all-time 5 a.sqfs", "tar --format=pseudo --time=5 --quiet -- a.sqfs"),
         (
             "-match -all-time 5 -p 3 -st -no-xattrs a.sqfs x*",
-            "extract --directory squashfs-root --time=5 --jobs=3 --on-error=stop --no-xattrs --quiet -- a.sqfs x\\*",
+            "extract --directory squashfs-root --time=5 --jobs=3 --on-error=stop --no-xattrs --quiet --follow -- a.sqfs x\\*",
         ),
     ];
     for (text, expected) in table {
@@ -62,8 +65,7 @@ fn what_would_select_something_else_is_refused() {
     for (text, why) in [
         ("-l", "no input filesystem"),
         ("-regex a.sqfs x/[", "x/[: a bracket is not closed"),
-        ("-regex -cat a.sqfs x", "prints files by their paths"),
-        ("-follow a.sqfs x", "name both"),
+        ("-follow -r a.sqfs x", "both -no-wildcards"),
         ("-frobnicate a.sqfs", "no such option"),
         ("-pf - -l a.sqfs", "both a listing"),
         ("-pf - -cat a.sqfs x", "both -pf and -cat"),
