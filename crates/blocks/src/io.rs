@@ -7,11 +7,13 @@ mod file_system;
 pub mod loop_device;
 mod output;
 mod read_at;
+mod sequential;
 mod storage;
 mod temporary;
 
 pub use file_system::{FileSystem, System};
 pub use output::{Appender, Output};
 pub use read_at::{FileAt, ReadAt};
+pub use sequential::Sequential;
 pub use storage::{Device, Memory, Storage};
 pub use temporary::Scratch;

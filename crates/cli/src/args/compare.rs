@@ -33,6 +33,13 @@ pub(crate) struct Check {
     #[arg(long, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) against: Vec<PathBuf>,
 
+    /// First put the superblock of a streamed SquashFS image in its place
+    ///
+    /// `packfs build --stream` and `mksquashfs -stream` write it at the end, where Linux does not find it. IMAGE is
+    /// changed.
+    #[arg(long, conflicts_with_all = ["against", "shard"])]
+    pub(crate) complete: bool,
+
     /// Check only part I of N, counted from 0
     ///
     /// Each block of data is read by one part. The first part also checks all metadata, which the others read only to

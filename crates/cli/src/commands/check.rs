@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::diff::{self, diff};
 use packfs_image::tree::TreeImage;
-use packfs_image::{Image, Severity, Warnings};
+use packfs_image::{Image, Severity, Warnings, squashfs};
 use serde::Serialize;
 
 use super::diff::line;
@@ -23,6 +23,9 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
             return Err(Usage("--shard is for images; a dump is checked as a whole".into()).into());
         }
         return parts::check(args, &paths);
+    }
+    if args.complete {
+        squashfs::complete(&args.image.path)?;
     }
     let opened = open::with_cache(&args.image, args.effort.memory())?;
     let image = opened.image();

@@ -5,11 +5,13 @@ mod compressor;
 mod format;
 mod limits;
 mod reader;
+mod stream;
 mod writer;
 
 pub use format::flags;
 pub(crate) use limits::check;
 pub use reader::{BodyFacts, CompressorOptions, IndexEntry, InodeFacts, ReadOptions, Reader, Superblock};
+pub use stream::complete;
 pub use writer::{Counts, Details, Fragments, Options, build, build_to};
 pub(crate) use writer::{assemble, pack_shard, plan, whole};
 

@@ -56,7 +56,10 @@ pub(crate) struct Build {
     #[arg(value_name = "SOURCE", required_unless_present_any = ["add", "files_from"], value_hint = ValueHint::AnyPath)]
     sources: Vec<PathBuf>,
 
-    /// Image to write: a file or a block device
+    /// Image to write: a file, a block device, or `-` for standard output
+    ///
+    /// An image on standard output begins when it is complete: packfs keeps it in an unnamed file in TMPDIR or /var/tmp
+    /// meanwhile. With --stream, it begins at once.
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub(super) output: PathBuf,
 
@@ -540,11 +543,28 @@ impl Build {
         self.shards.resolve()
     }
 
+    /// Fails if something else goes to standard output than the image.
+    fn refuse_other_words_on_stdout(&self) -> Result<(), Usage> {
+        let list = self.around.list.as_deref() == Some(Path::new("-"));
+        let others = [
+            (self.json, "--json"),
+            (self.percentage, "--percentage"),
+            (list, "--list without a file"),
+            (self.shards.resolve().is_some(), "--shards"),
+            (self.append.is_some(), "--append"),
+            (self.reuse.is_given(), "--reuse and --index"),
+        ];
+        match others.iter().find(|(given, _)| *given && self.output.as_os_str() == "-") {
+            Some((_, option)) => {
+                Err(Usage(format!("--output -: standard output is for the image alone, without {option}")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
     pub(crate) fn resolve(mut self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
-        if self.output.as_os_str() == "-" {
-            return Err(Usage("an image cannot be written to standard output: its superblock is written last".into()));
-        }
+        self.refuse_other_words_on_stdout()?;
         let from_stdin = self.sources.iter().chain(&self.files_from).filter(|source| source.as_os_str() == "-");
         if from_stdin.count() > 1 {
             return Err(Usage("standard input (`-`) can be read only once".into()));

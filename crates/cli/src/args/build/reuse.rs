@@ -35,6 +35,11 @@ pub(super) struct ReuseArgs {
 }
 
 impl ReuseArgs {
+    /// Returns true if an older image is used, or an index written.
+    pub(super) fn is_given(&self) -> bool {
+        self.reuse.is_some() || self.index.is_some()
+    }
+
     /// The older image and the index to write beside `image`.
     pub(super) fn resolve(self, image: &Path) -> Result<(Option<Reuse>, Option<PathBuf>), Usage> {
         let ReuseArgs { reuse, reuse_index, index } = self;

@@ -34,6 +34,14 @@ pub(super) struct SquashfsArgs {
     /// Block devices and some readers need the padding.
     #[arg(long)]
     no_pad: bool,
+
+    /// Write from front to back in one pass, with the superblock last
+    ///
+    /// With `-o -`, data leaves while it is packed, and nothing is kept on disk. Linux cannot mount such an image until
+    /// `packfs check --complete` (or `mksquashfs -fix`) has put its superblock in front; packfs and unsquashfs 4.7.3 read
+    /// it. Equal data is stored as often as it occurs.
+    #[arg(long, conflicts_with_all = ["offset", "prefix", "index", "reuse"])]
+    stream: bool,
 }
 
 impl SquashfsArgs {
@@ -45,6 +53,7 @@ impl SquashfsArgs {
             (self.plain_data, "--plain-data"),
             (self.plain_fragments, "--plain-fragments"),
             (self.no_pad, "--no-pad"),
+            (self.stream, "--stream"),
         ];
         options.iter().find(|(given, _)| *given).map(|(_, name)| *name)
     }
@@ -76,6 +85,7 @@ impl SquashfsArgs {
             };
             (all.export, all.plain_metadata, all.pad) = (!self.no_export, self.plain_metadata, !self.no_pad);
             (all.plain_data, all.plain_fragments) = (self.plain_data, self.plain_fragments);
+            all.stream = self.stream;
         }))
     }
 }

@@ -87,9 +87,12 @@ fn standard_input_comes_once() {
 }
 
 #[test]
-fn a_pipe_is_no_target() {
-    assert!(plan(&["-"]).unwrap_err().0.contains("standard output"));
-    assert!(plan(&["./-"]).is_ok());
+fn nothing_else_goes_where_the_image_goes() {
+    assert!(plan(&["-", "--stream"]).is_ok());
+    for other in ["--json", "--percentage", "--list", "--shards=2", "--index"] {
+        let told = plan(&["-", other]).unwrap_err().0;
+        assert!(told.contains("standard output is for the image alone"), "{other}: {told}");
+    }
 }
 
 #[test]

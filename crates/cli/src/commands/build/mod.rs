@@ -3,6 +3,7 @@
 mod dry;
 mod listed;
 mod report;
+mod stdout;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,9 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
     let lists = Lists::read(&mut plan)?;
     if plan.dry_run {
         return dry::run(plan, lists);
+    }
+    if stdout::is_meant(&plan) {
+        stdout::refuse_terminal()?;
     }
     let meter = if plan.percentage { Meter::percentage() } else { Meter::start(plan.quiet) };
     let progress = Arc::clone(meter.progress());
@@ -161,6 +165,9 @@ fn write<'p>(
     notes: &mut Notes<'p>,
 ) -> packfs_image::Result<Summary> {
     let fill = |store: &mut dyn Store| fill(plan, lists, store, progress, notes);
+    if stdout::is_meant(plan) {
+        return stdout::write(&plan.target, progress, fill);
+    }
     plan.target.build(&plan.output, progress, fill)
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use packfs_image::build::{Job, Jobs, Planned, Summary};
+use packfs_image::build::{AnyOptions, Job, Jobs, Planned, Summary};
 use packfs_image::name::{display, encode};
 use packfs_image::source::Store;
 use serde::Serialize;
@@ -35,6 +35,9 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     }
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let mut plan = args.build.0.resolve(epoch.as_deref())?;
+    if plan.output.as_os_str() == "-" || matches!(&plan.target, AnyOptions::Squashfs(options) if options.stream) {
+        return Err(Usage("the image of a plan cannot be streamed, or go to standard output".into()).into());
+    }
     refuse(&plan)?;
     if let Some(part) = args.scan {
         return scan::scan(&plan, part);

@@ -66,6 +66,10 @@ struct Asked {
     pseudo_dir: Option<String>,
     /// Directory for what the old image has.
     root_becomes: Option<String>,
+    /// True if the image goes to standard output in one pass.
+    stream: bool,
+    /// A streamed image to complete.
+    fix: Option<OsString>,
     stop: bool,
     /// True if the time of the image is the newest in it.
     newest: bool,
@@ -93,6 +97,10 @@ pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<Todo, String> {
     let asked = Asked::read(args)?;
     if let Some(todo) = asked.printed("mksquashfs") {
         return Ok(todo);
+    }
+    if let Some(image) = asked.fix {
+        let line = ["check", "--complete", "--quiet", "--"].map(Into::into).into_iter().chain([image]).collect();
+        return Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }));
     }
     if asked.replaces {
         return Err("-force: an option of sqfstar; -noappend replaces an image".into());
@@ -237,6 +245,8 @@ impl Asked {
             "-xattrs-exclude" => self.add("--exclude-xattr", &exclude::xattr(&text()?)?),
             "-exit-on-error" => self.stop = true,
             "-noappend" => self.no_append = true,
+            "-stream" => self.stream = true,
+            "-fix" => self.fix = Some(value),
             "-root-becomes" => self.root_becomes = Some(text()?),
             "-version" => self.print = Some("version"),
             "-mem-default" => self.print = Some("memory"),
@@ -264,7 +274,13 @@ impl Asked {
 
     fn build(mut self, sources: &[OsString], image: &OsStr) -> Result<Todo, String> {
         let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
-        let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image.into(), "--format=squashfs".into()];
+        let target = match (self.stream, image == "-") {
+            (true, _) => "-".into(),
+            (false, true) => "./-".into(),
+            (false, false) => image.into(),
+        };
+        let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), target, "--format=squashfs".into()];
+        line.extend(self.stream.then(|| "--stream".into()));
         let compressor = self.compressor.words(fast)?;
         let appended = self.appended(Path::new(image))?;
         match &appended {
@@ -393,8 +409,8 @@ impl Asked {
     /// Returns the options that append to an image, if there is one and it is not to be replaced.
     fn appended(&self, image: &Path) -> Result<Option<Vec<OsString>>, String> {
         let exists = image.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
-        if !exists || self.no_append || self.is_sqfstar {
-            return match exists && self.is_sqfstar && !self.replaces {
+        if !exists || self.no_append || self.is_sqfstar || self.stream {
+            return match exists && self.is_sqfstar && !self.replaces && !self.stream {
                 true => Err(format!("{}: exists, and sqfstar never appends; -force replaces it", display(image))),
                 false => Ok(None),
             };

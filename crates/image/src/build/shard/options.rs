@@ -78,6 +78,8 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
                 plain_data: is(8),
                 plain_fragments: is(16),
                 pad: !is(4),
+                // A plan refuses it.
+                stream: false,
             })
         }
         1 => {

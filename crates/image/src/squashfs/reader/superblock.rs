@@ -105,6 +105,7 @@ impl Superblock {
         let Ok((raw, _)) = format::Superblock::read_from_prefix(head) else {
             return Err(wrong(format!("the file has only {got} bytes, which is too short for any SquashFS image")));
         };
+        let raw = if raw.s_magic.get() == format::MAGIC_STREAMED { at_the_end(disk)? } else { raw };
         check_magic(&raw, head)?;
         let mut checked = check_fields(&raw, disk.len())?;
         (checked.options, checked.data_start) = compression::read(disk, &checked)?;
@@ -116,16 +117,27 @@ pub(super) fn wrong(why: impl Into<String>) -> Error {
     Error::corrupt(STRUCTURE, 0, why)
 }
 
+/// Reads the superblock of a streamed image.
+fn at_the_end(disk: &Disk) -> Result<format::Superblock> {
+    let mut bytes = [0; size_of::<format::Superblock>()];
+    let at = disk.len().saturating_sub(bytes.len() as u64);
+    disk.read(STRUCTURE, at, &mut bytes)?;
+    match format::Superblock::read_from_bytes(&bytes) {
+        Ok(raw) if raw.s_magic.get() == format::MAGIC => Ok(raw),
+        _ => {
+            let why = "an image of `packfs build --stream` or `mksquashfs -stream` without a superblock at its end: it is cut \
+                       short, or bytes follow it";
+            Err(Error::corrupt(STRUCTURE, at, why))
+        }
+    }
+}
+
 fn check_magic(raw: &format::Superblock, head: &[u8]) -> Result<()> {
     let unsupported = |why: String| Err(Error::Unsupported(why));
     match raw.s_magic.get() {
         format::MAGIC => {}
         format::MAGIC_SWAPPED => {
             return unsupported("a big-endian SquashFS image (before version 4.0); rebuild it as version 4.0".into());
-        }
-        format::MAGIC_STREAMED => {
-            let advice = "its superblock is at the end; run `mksquashfs -fix` on it first";
-            return unsupported(format!("a SquashFS image that `mksquashfs -stream` wrote: {advice}"));
         }
         magic => {
             let erofs = head.get(EROFS_MAGIC.0..).and_then(|at| at.first_chunk());

@@ -6,6 +6,7 @@ mod mount;
 mod peers;
 mod random;
 mod round_trip;
+mod stream;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -67,6 +67,10 @@ pub struct Options {
     pub plain_fragments: bool,
     /// True to pad the image to a multiple of 4 KiB, which some block devices and readers need.
     pub pad: bool,
+    /// True to write from front to back, with the superblock after everything else, so that the output may be a
+    /// [`Sequential`](packfs_blocks::io::Sequential). [`complete`](super::complete) makes an image of it that everything
+    /// reads. Equal data is stored as often as it occurs.
+    pub stream: bool,
 }
 
 impl Default for Options {
@@ -80,6 +84,7 @@ impl Default for Options {
             plain_data: false,
             plain_fragments: false,
             pad: true,
+            stream: false,
         }
     }
 }
@@ -136,6 +141,9 @@ impl<'o> Builder<'o> {
         if !options.build.recipes.is_empty() {
             let why = "a SquashFS image has one codec with one level for all files; `store` leaves files uncompressed";
             return Err(Error::option("rules", "codec or cluster of single files", why));
+        }
+        if options.stream {
+            check_stream(&options.build)?;
         }
         compressor::id(codec.codec())?;
         codec.encoder(block_len)?;
@@ -205,6 +213,11 @@ impl Format for Builder<'_> {
 
     fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>, place: Place) -> Result<impl Writer<Done = DataDone>> {
         let build::Options { dedup, on_error, offset, .. } = self.options.build;
+        // Copies of blocks would have to be read back.
+        let dedup = dedup && !self.options.stream;
+        if self.options.stream {
+            self.begin_stream(tools)?;
+        }
         let Options { fragments, plain_data, plain_fragments, .. } = *self.options;
         let block_len = self.packing.block_len;
         let rules = Rules { block_len, fragments, plain_data, plain_fragments, dedup, on_error };
@@ -229,14 +242,22 @@ impl Format for Builder<'_> {
         census: &Census,
         mut data: DataDone,
     ) -> Result<Written> {
-        unused::clear(tree, &mut data, &self.packing, tools.output, self.options.build.offset)?;
+        // What is in a stream stays.
+        if !self.options.stream {
+            unused::clear(tree, &mut data, &self.packing, tools.output, self.options.build.offset)?;
+        }
         let numbering = Numbering::of(tree);
         let metadata = Metadata { tools, options: self.options, tree, data: &data, numbering: &numbering };
         let tables = metadata.write(data.pos)?;
         let padded_bytes = tables.end.next_multiple_of(if self.options.pad { PADDING } else { 1 });
         let padding = vec![0; usize::try_from(padded_bytes - tables.end).expect("less than a page")];
         self.write_at(tools, &padding, tables.end)?;
-        self.write_head(tools, census, &data, &tables)?;
+        let head = self.head(census, &data, &tables)?;
+        match self.options.stream {
+            true => self.write_at(tools, &head[..size_of::<Superblock>()], padded_bytes)?,
+            false => self.write_at(tools, &head, 0)?,
+        }
+        let padded_bytes = padded_bytes + if self.options.stream { size_of::<Superblock>() as u64 } else { 0 };
         let fragments = u32::try_from(data.fragments.len()).unwrap_or(u32::MAX);
         let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
         let details = Details { padded_bytes, fragments, ids: tables.ids, data: data.counts };
@@ -264,14 +285,16 @@ impl Counts {
 }
 
 impl Builder<'_> {
-    /// Writes the superblock, and the compressor options after it.
-    fn write_head(
-        &self,
-        tools: Tools<'_, '_, Worker>,
-        census: &Census,
-        data: &DataDone,
-        tables: &Tables,
-    ) -> Result<()> {
+    /// Writes what a stream has in place of the superblock, and the compressor options after it.
+    fn begin_stream(&self, tools: Tools<'_, '_, Worker>) -> Result<()> {
+        let mut head = vec![0; size_of::<Superblock>()];
+        head[..4].copy_from_slice(&format::MAGIC_STREAMED.to_le_bytes());
+        head.extend_from_slice(self.compressor.as_deref().unwrap_or_default());
+        self.write_at(tools, &head, 0)
+    }
+
+    /// Returns the superblock, and the compressor options after it.
+    fn head(&self, census: &Census, data: &DataDone, tables: &Tables) -> Result<Vec<u8>> {
         let (options, codec) = (self.options, self.options.build.codec.codec());
         let newest = u32::try_from(census.newest).unwrap_or(0);
         let superblock = Superblock {
@@ -297,13 +320,27 @@ impl Builder<'_> {
         };
         let mut head = superblock.as_bytes().to_vec();
         head.extend_from_slice(self.compressor.as_deref().unwrap_or_default());
-        self.write_at(tools, &head, 0)
+        Ok(head)
     }
 
     /// Writes `bytes` at an offset of the image.
     fn write_at(&self, tools: Tools<'_, '_, Worker>, bytes: &[u8], at: u64) -> Result<()> {
         let output = tools.output;
         output.write_all_at(bytes, self.options.build.offset + at).map_err(Error::io("cannot write", output.target()))
+    }
+}
+
+/// Fails if an option needs positions to be written, or read, twice.
+fn check_stream(options: &build::Options) -> Result<()> {
+    let build::Options { offset, prefix, shards, reuse, index, .. } = options;
+    let not = [
+        (*offset > 0 || prefix.is_some(), "an offset or a prefix"),
+        (shards.is_some(), "shards"),
+        (reuse.is_some() || index.is_some(), "an index or an older image"),
+    ];
+    match not.iter().find(|(given, _)| *given) {
+        Some((_, what)) => Err(Error::option("stream", what, "an image that is streamed cannot have it")),
+        None => Ok(()),
     }
 }
 
@@ -331,7 +368,7 @@ fn superblock_flags(options: &Options, has_compressor_block: bool, tables: &Tabl
         | of(raw || options.plain_fragments, flags::RAW_FRAGMENTS)
         | of(options.fragments == Fragments::None, flags::NO_FRAGMENTS)
         | of(options.fragments == Fragments::Tails, flags::ALWAYS_FRAGMENTS)
-        | of(options.build.dedup, flags::DUPLICATES)
+        | of(options.build.dedup && !options.stream, flags::DUPLICATES)
         | of(options.export, flags::EXPORTABLE)
         | of(tables.xattr == format::NO_TABLE, flags::NO_XATTRS)
         | of(has_compressor_block, flags::COMPRESSOR_OPTIONS)
