@@ -80,10 +80,12 @@ fn gensquashfs_labels_attributes_and_sort_files() {
         same(dir, "gensquashfs", line);
     }
     assert!(is_stored(dir, "theirs", "root/boot/vmlinuz") && is_stored(dir, "ours", "root/boot/vmlinuz"));
-    std::fs::write(dir.join("sort"), "1 [align] a\n").unwrap();
+    std::fs::write(dir.join("sort"), "1 [align,nosparse] boot/vmlinuz\n").unwrap();
+    same(dir, "gensquashfs", "-D root -f -q -S sort -c gzip IMAGE");
+    std::fs::write(dir.join("sort"), "1 [frob] a\n").unwrap();
     let refused = run(packfs(["as", "gensquashfs"]), dir, "-D root -f -S sort IMAGE", "ours");
     assert_eq!(refused.status.code(), Some(1));
-    assert!(stderr(&refused).contains("sort:1: align: packfs"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("sort:1: unknown flag `frob`"), "{}", stderr(&refused));
 }
 
 #[test]
@@ -156,13 +158,16 @@ fn mksquashfs_actions() {
         "-action xattrs-add(user.z=1)@type(f) -no-xattrs",
         "-action chmod(u+x)@type(f) -action uid(3)@type(d) -force-dir-mode g+w -force-gid 9",
         "-action uid(3)@true -uid-gid-offset 5",
+        "-action tailend@name(*.txt) -action no-tailend@name(vm*) -tailends",
+        "-action fragments@name(*.txt) -no-fragments",
+        "-action align(4k)@type(f) -action uncompressed@pathname(boot/*)",
         "-action uncompressed@pathname(boot/*)",
     ] {
         same(dir, "mksquashfs", &format!("root IMAGE -noappend -no-progress -quiet {actions}"));
     }
     assert!(is_stored(dir, "theirs", "root/boot/vmlinuz") && is_stored(dir, "ours", "root/boot/vmlinuz"));
     for (line, why) in [
-        ("root new -action fragment(a)@true", "fragment: packfs stores"),
+        ("root new -action fragment(a)@true", "fragment: packfs has one"),
         ("root new -action-file gone", "-action-file gone: cannot read"),
     ] {
         let refused = run(packfs(["as", "mksquashfs"]), dir, line, "");

@@ -200,3 +200,75 @@ fn rules_are_explained_and_mistakes_told() {
         assert!(!dir.join("new").exists());
     }
 }
+
+/// Returns the extents of a file of an image.
+fn extents(dir: &Path, image: &str, file: &str) -> Vec<serde_json::Value> {
+    let shown = succeed(dir, &["info", image, "--inode", file, "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    shown["inode"]["extents"].as_array().unwrap().clone()
+}
+
+#[test]
+fn single_files_are_packed_in_other_ways() {
+    let test = "single_files_are_packed_in_other_ways";
+    let dir = workplace();
+    let dir = dir.path();
+    let holes = std::fs::File::create(dir.join("root/etc/holes")).unwrap();
+    holes.set_len(300_000).unwrap();
+    let picture = std::fs::read(dir.join("root/usr/picture")).unwrap();
+    std::fs::write(dir.join("root/boot/zz"), &picture[..100_001]).unwrap();
+    for (fragments, rule, in_fragment) in [
+        ("none", "glob=/etc/* -> fragments=small", [true, false]),
+        ("none", "type=file -> fragments=tails", [true, true]),
+        ("small", "type=file -> fragments=tails", [true, true]),
+        ("tails", "type=file -> fragments=small", [true, false]),
+        ("tails", "type=file -> fragments=none", [false, false]),
+        ("tails", "type=file -> no-fragment fragments=tails", [true, true]),
+    ] {
+        succeed(dir, &["build", "root", "-o", "x.sqfs", "-fq", "--fragments", fragments, "--rule", rule]);
+        for (file, is_in) in ["etc/other", "usr/picture"].into_iter().zip(in_fragment) {
+            let last = extents(dir, "x.sqfs", file).pop().unwrap();
+            assert_eq!(last.get("fragment").is_some_and(|at| !at.is_null()), is_in, "{fragments}, {rule}: {file}");
+        }
+        succeed(dir, &["diff", "root", "x.sqfs"]);
+        succeed(dir, &["check", "x.sqfs", "-q"]);
+    }
+    let rules = [
+        "--rule",
+        "glob=/boot/* -> align",
+        "--rule",
+        "path=/usr/picture -> align",
+        "--rule",
+        "path=/etc/holes -> no-sparse",
+    ];
+    for stream in [&[][..], &["--stream"]] {
+        let args = ["build", "root", "-o", "x.sqfs", "-fq", "--fragments=none", "-b", "16K", "-c", "zstd:1"];
+        succeed(dir, &[&args[..], &rules, stream].concat());
+        for file in ["boot/vmlinuz", "boot/zz", "usr/picture"] {
+            let extents = extents(dir, "x.sqfs", file);
+            assert_eq!(extents[0]["position"].as_u64().unwrap() % 4096, 0, "{file}");
+            // The others follow each other, or readers would not find them.
+            for pair in extents.windows(2) {
+                let end = pair[0]["position"].as_u64().unwrap() + pair[0]["stored"].as_u64().unwrap();
+                assert_eq!(pair[1]["position"].as_u64().unwrap(), end, "{file}");
+            }
+        }
+        let stored = extents(dir, "x.sqfs", "etc/holes");
+        assert!(stored.iter().all(|extent| extent["stored"].as_u64().unwrap() > 0), "{stored:?}");
+        succeed(dir, &["diff", "root", "x.sqfs"]);
+        succeed(dir, &["check", "x.sqfs", "-q"]);
+    }
+    succeed(dir, &["check", "--complete", "x.sqfs", "-q"]);
+    let sums = "cd m && find . -type f | sort | xargs cksum";
+    if let Some(lines) = kernel::inside(test, &dir.join("x.sqfs"), sums) {
+        let here =
+            Command::new("sh").args(["-c", "cd root && find . -type f | sort | xargs cksum"]).current_dir(dir).output();
+        assert_eq!(lines.join("\n"), String::from_utf8(here.unwrap().stdout).unwrap().trim_end());
+    }
+    for effect in ["fragments=tails", "no-sparse", "align"] {
+        let rule = format!("type=file -> {effect}");
+        assert!(
+            fail(dir, 1, &["build", "root", "-o", "x.erofs", "-fq", "--rule", &rule]).contains("in an EROFS image")
+        );
+    }
+}

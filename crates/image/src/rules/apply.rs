@@ -82,7 +82,7 @@ impl Effects {
         };
         let Inode { mtime, xattrs, handling, recipe, .. } = inode;
         tree.set_meta(ino, Meta { mode, uid, gid, mtime: self.mtime.unwrap_or(mtime), xattrs });
-        tree.set_storing(ino, handling | self.handling, recipe.then(self.recipe));
+        tree.set_storing(ino, handling.then(self.handling), recipe.then(self.recipe));
         Ok(())
     }
 }

@@ -168,19 +168,30 @@ fn id(name: &str, text: &str) -> Result<IdChange> {
 }
 
 fn effect(word: &str, made: &mut Effects, recipes: &mut Recipes) -> Result<()> {
-    const KNOWN: &str = "exclude, stop, store, codec, cluster, no-fragment, no-dedup, priority, owner, group, mode, time, \
-                         xattr, drop-xattr";
+    const KNOWN: &str = "exclude, stop, store, codec, cluster, fragments, no-fragment, no-dedup, no-sparse, align, \
+                         priority, owner, group, mode, time, xattr, drop-xattr";
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let given = || value.ok_or_else(|| format!("{name}: its value is missing, as in {name}=..."));
     let id = || id(name, given()?);
     match name {
-        "exclude" | "stop" | "store" | "no-fragment" | "no-dedup" if value.is_some() => {
+        "exclude" | "stop" | "store" | "no-fragment" | "no-dedup" | "no-sparse" | "align" if value.is_some() => {
             return Err(format!("{name} takes no value"));
         }
         "exclude" => made.exclude = true,
         "stop" => made.stop = true,
         "store" => made.handling |= Handling::STORE,
-        "no-fragment" => made.handling |= Handling::NO_FRAGMENT,
+        "no-fragment" => made.handling = made.handling.then(Handling::NO_FRAGMENT),
+        "fragments" => {
+            let packing = match given()? {
+                "none" => Handling::NO_FRAGMENT,
+                "small" => Handling::SMALL,
+                "tails" => Handling::TAILS,
+                other => return Err(format!("fragments={other}: expected none, small or tails")),
+            };
+            made.handling = made.handling.then(packing);
+        }
+        "no-sparse" => made.handling |= Handling::NO_SPARSE,
+        "align" => made.handling |= Handling::ALIGN,
         "no-dedup" => made.handling |= Handling::NO_DEDUP,
         "priority" => {
             let number = given()?.parse().ok().filter(|number| *number > i32::MIN);
@@ -209,7 +220,6 @@ fn effect(word: &str, made: &mut Effects, recipes: &mut Recipes) -> Result<()> {
             made.recipe.cluster = recipes.cluster(bytes).map_err(|error| error.to_string())?;
         }
         "level" => return Err("level: it follows the codec, as in codec=zstd:15".into()),
-        "align" => return Err("align: data begins where the data before it ends".into()),
         _ => return Err(format!("unknown effect `{name}`; effects: {KNOWN}")),
     }
     Ok(())

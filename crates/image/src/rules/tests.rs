@@ -173,7 +173,9 @@ fn mistakes_are_told_with_file_and_line() {
         ("all -> codec=foo", "foo"),
         ("all -> cluster=0", "expected a size such as 64K"),
         ("all -> level=3", "codec=zstd:15"),
-        ("all -> align=4K", "align"),
+        ("all -> align=4K", "align takes no value"),
+        ("all -> fragments=all", "expected none, small or tails"),
+        ("all -> fragments", "its value is missing"),
     ] {
         let told = rules(&format!("all -> stop\n{line}")).unwrap_err().to_string();
         assert!(told.starts_with("rules:2: ") && told.contains(why), "{line}: {told}");

@@ -105,6 +105,26 @@ bitflags::bitflags! {
         const NO_FRAGMENT = 2;
         /// Its blocks are shared with no other file.
         const NO_DEDUP = 4;
+        /// In a block with tails of other files if it is shorter than a block, whatever the options say.
+        const SMALL = 8;
+        /// In a block with tails of other files, or only its tail if it is longer, whatever the options say.
+        const TAILS = 16;
+        /// Blocks of zeros are stored.
+        const NO_SPARSE = 32;
+        /// Its blocks begin at a multiple of 4 KiB, and are shared with no other file.
+        const ALIGN = 64;
+    }
+}
+
+impl Handling {
+    /// Wishes of which the last counts.
+    const PACKING: Handling = Handling::NO_FRAGMENT.union(Handling::SMALL).union(Handling::TAILS);
+
+    /// Returns these wishes, changed by later ones.
+    #[must_use]
+    pub fn then(self, later: Handling) -> Handling {
+        let replaced = if later.intersects(Handling::PACKING) { Handling::PACKING } else { Handling::empty() };
+        (self - replaced) | later
     }
 }
 

@@ -13,8 +13,17 @@ const DEPTH_MAX: usize = 32;
 /// Alternatives, each of them tests that all have to hold; without tests an alternative always holds.
 type Alternatives = Vec<Vec<String>>;
 
+/// Packing of the ends of files that the options ask for: actions change it only in part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Packing {
+    None,
+    #[default]
+    Small,
+    Tails,
+}
+
 /// Returns the rules of an action, `NAME(ARGUMENTS)@EXPRESSION`.
-pub(super) fn rules(text: &str) -> Result<Vec<String>, String> {
+pub(super) fn rules(text: &str, packing: Packing) -> Result<Vec<String>, String> {
     let mut rest = Rest(text.trim());
     let (name, arguments) = rest.call()?;
     if !rest.takes("@") {
@@ -24,7 +33,10 @@ pub(super) fn rules(text: &str) -> Result<Vec<String>, String> {
     if !rest.0.is_empty() {
         return Err(format!("unexpected `{}` at the end", rest.0));
     }
-    let (restriction, effects) = effects(&name, &arguments)?;
+    let (restriction, effects) = effects(&name, &arguments, packing)?;
+    if effects.is_empty() {
+        return Ok(Vec::new());
+    }
     let rule = |tests: Vec<String>| {
         let tests: Vec<&str> = restriction.into_iter().chain(tests.iter().map(String::as_str)).collect();
         format!("{} -> {effects}", if tests.is_empty() { "all".to_owned() } else { tests.join(" ") })
@@ -32,8 +44,8 @@ pub(super) fn rules(text: &str) -> Result<Vec<String>, String> {
     Ok(tests.into_iter().map(rule).collect())
 }
 
-/// Returns a test that an action brings with it, and its effects.
-fn effects(name: &str, arguments: &[String]) -> Result<(Option<&'static str>, String), String> {
+/// Returns a test that an action brings with it, and its effects; none if files are stored so anyway.
+fn effects(name: &str, arguments: &[String], packing: Packing) -> Result<(Option<&'static str>, String), String> {
     let one = || match arguments {
         [one] => Ok(one.as_str()),
         _ => Err(format!("{name}: expected one argument")),
@@ -61,12 +73,30 @@ fn effects(name: &str, arguments: &[String]) -> Result<(Option<&'static str>, St
             Ok((restriction, word("xattr", attribute)?))
         }
         "xattrs-exclude" => Ok((None, word("drop-xattr", &xattr(one()?)?)?)),
-        "compressed" | "fragments" | "fragment" | "tailend" | "no-tailend" | "align" => {
-            Err(format!("{name}: packfs stores all files so, unless uncompressed or no-fragments say otherwise"))
+        "fragments" if packing == Packing::Tails => none("fragments=tails"),
+        "fragments" => none("fragments=small"),
+        // Where there are no fragments, these do not make any.
+        "tailend" | "no-tailend" if packing == Packing::None => none(""),
+        "tailend" => none("fragments=tails"),
+        "no-tailend" => none("fragments=small"),
+        "align" => Ok((None, aligned(one()?)?.to_owned())),
+        "compressed" => {
+            Err("compressed: packfs compresses all files, unless an option or uncompressed says otherwise".into())
         }
+        "fragment" => Err("fragment: packfs has one sequence of fragment blocks for all files".into()),
         "empty" => Err("empty: packfs keeps directories that actions leave empty; exclude them by name".into()),
         "move" | "dereference" => Err(format!("{name}: packfs packs entries where they are; a pack list moves them")),
         _ => Err(format!("packfs has no action {name}")),
+    }
+}
+
+/// Returns the effect for an alignment.
+fn aligned(text: &str) -> Result<&'static str, String> {
+    let bytes = value::size(text).ok().filter(|bytes| bytes.is_power_of_two());
+    match bytes.ok_or_else(|| format!("align({text}): expected a power of two, perhaps with K or M"))? {
+        1 => Ok(""),
+        2..=4096 => Ok("align"),
+        _ => Err(format!("align({text}): packfs aligns to 4K, and so to all smaller powers of two")),
     }
 }
 
@@ -251,13 +281,15 @@ mod tests {
             ("exclude@!subpathname(d)", &["!glob=/d !glob=/d/** -> exclude"]),
             ("xattrs-add(user.a=\"b c\")@depth(2)", &["type=file,dir depth=2 -> xattr=user.a=b\" \"c"]),
             ("xattrs-exclude(^user.)@uid(-1)", &["owner=..0 -> drop-xattr=user.*"]),
+            ("align(512)@name(a)", &["glob=a -> align"]),
+            ("align(1)@name(a)", &[]),
             ("exclude@false||!true||filesize(<0)", &[]),
             ("gid(0)@name(*)", &["all -> group=0"]),
             ("prune@depth(<=2)&&uid(>=1k)", &["depth=..2 owner=1024.. -> exclude"]),
             ("exclude@filesize_range(1K, 2M)||gid_range(5,4)", &["size=1024..2097152 -> exclude"]),
             ("exclude@!depth_range(2,3)&&user(root)&&group(7)", &["!depth=2..3 owner=0 group=7 -> exclude"]),
         ] {
-            let got = rules(action).unwrap();
+            let got = rules(action, Packing::Small).unwrap();
             assert_eq!(got, made, "{action}");
             let text = got.join("\n");
             assert!(packfs_image::rules::Rules::parse([("r".as_ref(), text.as_bytes())]).is_ok(), "{text}");
@@ -274,7 +306,10 @@ mod tests {
             ("exclude@name(a) x", "unexpected `x`"),
             ("exclude(1)@true", "exclude takes no argument"),
             ("uid@true", "uid: expected one argument"),
-            ("fragment(x)@true", "fragment: packfs stores"),
+            ("fragment(x)@true", "fragment: packfs has one"),
+            ("align(3)@true", "align(3): expected a power of two"),
+            ("align(8K)@true", "align(8K): packfs aligns to 4K"),
+            ("compressed@true", "compressed: packfs compresses"),
             ("empty@true", "empty: packfs keeps"),
             ("exclude@depth_range(1)", "a minimum and a maximum"),
             ("exclude@uid(<=)", "uid(): expected a number"),
@@ -285,12 +320,21 @@ mod tests {
             ("exclude@user(nosuch)", "no user `nosuch`"),
             ("exclude@name(!(a))", "extended patterns"),
         ] {
-            let told = rules(action).unwrap_err();
+            let told = rules(action, Packing::Small).unwrap_err();
             assert!(told.contains(why), "{action}: {told}");
         }
+        for (packing, of_fragments, of_tailend, of_no_tailend) in [
+            (Packing::None, &["all -> fragments=small"][..], &[][..], &[][..]),
+            (Packing::Small, &["all -> fragments=small"], &["all -> fragments=tails"], &["all -> fragments=small"]),
+            (Packing::Tails, &["all -> fragments=tails"], &["all -> fragments=tails"], &["all -> fragments=small"]),
+        ] {
+            assert_eq!(rules("fragments@true", packing).unwrap(), of_fragments);
+            assert_eq!(rules("tailend@true", packing).unwrap(), of_tailend);
+            assert_eq!(rules("no-tailend@true", packing).unwrap(), of_no_tailend);
+        }
         let deep = format!("exclude@{}true", "!(".repeat(1000));
-        assert!(rules(&deep).unwrap_err().contains("too deeply"));
+        assert!(rules(&deep, Packing::Small).unwrap_err().contains("too deeply"));
         let wide = format!("exclude@{}", ["(name(a)||name(b))"; 20].join("&&"));
-        assert!(rules(&wide).unwrap_err().contains("more than 256"));
+        assert!(rules(&wide, Packing::Small).unwrap_err().contains("more than 256"));
     }
 }

@@ -19,6 +19,7 @@ use packfs_image::name::display;
 use packfs_image::source::open::whole_image;
 use packfs_image::tree::ModeChange;
 
+use self::actions::Packing;
 use self::codec::Compressor;
 use self::exclude::{Excluded, Patterns, Source};
 pub(super) use self::table::TABLE;
@@ -79,6 +80,8 @@ struct Asked {
     modes: Vec<String>,
     /// True if all directories get a mode, the root too.
     dirs_forced: bool,
+    /// Packing of the ends of files.
+    packing: Packing,
     /// Rules of actions.
     actions: Vec<String>,
     print: Option<&'static str>,
@@ -130,7 +133,17 @@ pub(super) fn sqfstar(args: Vec<OsString>) -> Result<Todo, String> {
 impl Asked {
     fn read(args: Vec<OsString>) -> Result<Self, String> {
         let mut asked = Asked::default();
-        for word in words(TABLE, args)? {
+        let words = words(TABLE, args)?;
+        // Actions may come before the options that they change.
+        for word in &words {
+            match word {
+                Word::Becomes(words) if words[0] == "--fragments=none" => asked.packing = Packing::None,
+                Word::Becomes(words) if words[0] == "--fragments=small" => asked.packing = Packing::Small,
+                Word::Becomes(words) if words[0] == "--fragments=tails" => asked.packing = Packing::Tails,
+                _ => {}
+            }
+        }
+        for word in words {
             match word {
                 Word::Plain(word) => asked.plain.push(word),
                 Word::Becomes(words) => asked.out.extend(words),
@@ -230,13 +243,13 @@ impl Asked {
             }
             "-ef" => self.excluded.read(Path::new(&value))?,
             "-action" | "-log-action" | "-true-action" | "-false-action" => {
-                let rules =
-                    actions::rules(&text()?).map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
+                let rules = actions::rules(&text()?, self.packing)
+                    .map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
                 self.actions.extend(rules);
             }
             "-action-file" | "-log-action-file" | "-true-action-file" | "-false-action-file" => {
                 rules::lines(name, &text()?, |line| {
-                    self.actions.extend(actions::rules(line)?);
+                    self.actions.extend(actions::rules(line, self.packing)?);
                     Ok(())
                 })?;
             }

@@ -3,7 +3,7 @@
 use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
 use crate::personalities::options::{Opt, Takes, flag, value};
 
-const ACTION: &str = "--rule: exclude, prune, uid, gid, guid, chmod, uncompressed, no-fragments, xattrs-add, -exclude";
+const ACTION: &str = "--rule; not move, dereference, empty, compressed, fragment(NAME), align above 4K";
 const LOGGED: &str = "as -action; nothing is logged";
 const AUTOMATIC: &str = "packfs decides by the data and the number of threads";
 const PARTS: &str = "--plain-metadata: inodes, the owner table and extended attributes together";

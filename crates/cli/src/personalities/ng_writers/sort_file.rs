@@ -31,8 +31,8 @@ fn rule(line: &str) -> Result<String, String> {
             "dont_compress" => effects.push_str(" store"),
             "dont_fragment" => effects.push_str(" no-fragment"),
             "dont_deduplicate" => effects.push_str(" no-dedup"),
-            "nosparse" => return Err("nosparse: packfs keeps holes of all files or of none (--no-sparse)".into()),
-            "align" => return Err("align: packfs places data right behind other data".into()),
+            "nosparse" => effects.push_str(" no-sparse"),
+            "align" => effects.push_str(" align"),
             _ => return Err(format!("unknown flag `{flag}`")),
         }
     }
@@ -88,6 +88,7 @@ mod tests {
                 "5 [dont_compress, dont_fragment,dont_deduplicate] /boot/vmlinuz",
                 "path=boot/vmlinuz type=file -> priority=-5 store no-fragment no-dedup stop",
             ),
+            ("5 [align,nosparse] a", "path=a type=file -> priority=-5 align no-sparse stop"),
             ("0 \"my \\\"own\\\"\"", "path=my\" \"\"\\\"\"own\"\\\"\" type=file -> priority=0 stop"),
         ] {
             assert_eq!(rule(line).as_deref(), Ok(made), "{line}");
@@ -98,8 +99,6 @@ mod tests {
             ("5", "the path is missing"),
             ("5 [glob a", "not closed"),
             ("5 [foo] a", "unknown flag `foo`"),
-            ("5 [align] a", "align: packfs"),
-            ("5 [nosparse] a", "nosparse: packfs"),
             ("9999999999 a", "priorities from"),
         ] {
             assert!(rule(line).unwrap_err().contains(why), "{line}");

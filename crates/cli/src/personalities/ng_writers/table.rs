@@ -38,7 +38,7 @@ pub(in crate::personalities) static GEN_TABLE: &[Opt] = &[
     value(&["-u", "--set-uid"], Same("--owner UID:")),
     value(&["-g", "--set-gid"], Same("--owner :GID")),
     flag(&["--all-root"], Same("--owner 0:0")),
-    value(&["--sort-file", "-S"], Same("--rule, for each line; nosparse and align are refused")),
+    value(&["--sort-file", "-S"], Same("--rule, for each line")),
     value(&["--selinux", "-s"], Same("--rule 'regex=PATTERN -> xattr=security.selinux=LABEL'")),
     value(&["--xattr-file", "-A"], Same("--rule 'path=PATH -> xattr=NAME=VALUE'")),
     flag(&["-H", "--no-hard-links"], Becomes(&["--no-hard-links"])),

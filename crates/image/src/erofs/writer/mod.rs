@@ -403,6 +403,9 @@ fn check_handling(options: &Options, tree: &Tree) -> Result<()> {
     if wishes.contains(Handling::NO_DEDUP) {
         return refuse("keeping single files out of dedup");
     }
+    if wishes.intersects(Handling::SMALL | Handling::TAILS | Handling::NO_SPARSE | Handling::ALIGN) {
+        return refuse("fragments, holes and alignment for single files have no place");
+    }
     let compressed = options.build.codec.codec() != Codec::None;
     if compressed && wishes.contains(Handling::STORE) {
         // Files with holes need chunks, which such images do not have.

@@ -123,12 +123,17 @@ pub(crate) struct Data<'p, 'env> {
     ledger: Ledger,
 }
 
+/// Positions of aligned files are multiples of this.
+const ALIGNMENT: u64 = 4096;
+
 /// Next item to write.
 #[derive(Debug)]
 enum Work {
     /// A compressed block, and the length of its data.
     Packed(Packed, usize),
     Copy(Seq),
+    /// Zeros up to a multiple of [`ALIGNMENT`].
+    Gap,
 }
 
 /// The fragment block being filled.
@@ -206,7 +211,8 @@ impl<'p, 'env> Data<'p, 'env> {
 
     fn small(&mut self, file: u32, bytes: &[u8], digest: Digest) -> Result<()> {
         let handling = self.handling(file);
-        if self.rules.fragments == Fragments::None || handling.contains(Handling::NO_FRAGMENT) {
+        let packed = self.rules.fragments != Fragments::None || handling.intersects(Handling::SMALL | Handling::TAILS);
+        if !packed || handling.contains(Handling::NO_FRAGMENT) {
             let mut block = self.buffers.take(bytes.len());
             block.copy_from_slice(bytes);
             self.block(block, digest, handling)?;
@@ -218,22 +224,47 @@ impl<'p, 'env> Data<'p, 'env> {
 
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
         let handling = self.handling(file);
+        if let (Cut::Hole(len), true) = (&cut, handling.contains(Handling::NO_SPARSE)) {
+            return self.zeros(file, *len);
+        }
         let stored = &self.open.stored;
         let follows_hole = stored.holes().last().is_some_and(|hole| hole.end == stored.blocks);
         match if follows_hole { cut.behind_hole() } else { cut } {
             Cut::Hole(len) => self.hole(len),
             Cut::Block(bytes, digest) => {
-                let tail = match self.rules.fragments {
+                let tail = match self.packing(handling) {
                     Fragments::Tails => bytes.len() < self.rules.block_len,
                     // A file shorter than a block may arrive as a block too: from a stream, or
                     // because of its holes.
                     Fragments::Small => self.files[file as usize].size < self.rules.block_len as u64,
                     Fragments::None => false,
                 };
-                let tail = tail && !handling.contains(Handling::NO_FRAGMENT);
                 if tail { self.tail(&bytes, digest, handling) } else { self.block(bytes, digest, handling) }
             }
         }
+    }
+
+    /// Returns how the end of a file with these wishes is packed.
+    fn packing(&self, handling: Handling) -> Fragments {
+        match () {
+            () if handling.contains(Handling::NO_FRAGMENT) => Fragments::None,
+            () if handling.contains(Handling::TAILS) => Fragments::Tails,
+            () if handling.contains(Handling::SMALL) => Fragments::Small,
+            () => self.rules.fragments,
+        }
+    }
+
+    /// Takes a hole as the blocks of zeros that it stands for.
+    fn zeros(&mut self, file: u32, mut len: u64) -> Result<()> {
+        while len > 0 {
+            let now = usize::try_from(len).unwrap_or(usize::MAX).min(self.rules.block_len);
+            let mut bytes = self.buffers.take(now);
+            bytes.fill(0);
+            let digest = Digest::of(&bytes);
+            self.cut(file, Cut::Block(bytes, digest))?;
+            len -= now as u64;
+        }
+        Ok(())
     }
 
     fn hole(&mut self, len: u64) -> Result<()> {
@@ -257,17 +288,25 @@ impl<'p, 'env> Data<'p, 'env> {
         Progress::add(&self.tools.progress.saved, len);
     }
 
-    /// Returns the wishes about the data of a file; a file to be stored has all.
+    /// Returns the wishes about the data of a file; one to be stored shares nothing.
     fn handling(&self, file: u32) -> Handling {
         let handling = self.handling.get(&file).copied().unwrap_or_default();
-        if handling.contains(Handling::STORE) { Handling::all() } else { handling }
+        match handling.contains(Handling::STORE) {
+            true => handling | Handling::NO_FRAGMENT | Handling::NO_DEDUP,
+            false => handling,
+        }
     }
 
     fn block(&mut self, bytes: Buffer, digest: Digest, handling: Handling) -> Result<()> {
         self.open.stored.blocks = self.open.stored.blocks.checked_add(1).ok_or_else(too_many_blocks)?;
-        if handling.contains(Handling::NO_DEDUP) {
+        if handling.intersects(Handling::NO_DEDUP | Handling::ALIGN) {
             let seq = self.runs.push_other();
-            self.open.first.get_or_insert(seq);
+            if self.open.first.is_none() {
+                self.open.first = Some(seq);
+                if handling.contains(Handling::ALIGN) {
+                    self.push(Ticket::ready(Ok(Work::Gap)), 64)?;
+                }
+            }
             return self.put(bytes, digest, handling.contains(Handling::STORE));
         }
         let known = if self.rules.dedup { self.runs.block(&digest) } else { None };
@@ -423,11 +462,22 @@ impl<'p, 'env> Data<'p, 'env> {
         self.tools.progress.stages.time(Stage::Wait, || self.window.pop())
     }
 
+    /// Writes zeros up to the next aligned position.
+    fn gap(&mut self) -> Result<()> {
+        let len = self.pos.next_multiple_of(ALIGNMENT) - self.pos;
+        let mut zeros = self.buffers.take(usize::try_from(len).expect("less than a page"));
+        zeros.fill(0);
+        let at = self.base + self.pos;
+        self.pos += len;
+        if len > 0 { self.writes.write(zeros, at) } else { Ok(()) }
+    }
+
     fn write(&mut self, work: Result<Work>) -> Result<()> {
         let (bytes, word, noted, older) = match work? {
             Work::Packed(Packed { bytes, word, noted, older }, len) => {
                 (bytes, word, noted.map(|noted| (noted, len)), older)
             }
+            Work::Gap => return self.gap(),
             Work::Copy(from) => {
                 let place = self.places[from as usize];
                 let mut bytes = self.buffers.take(usize::try_from(place.len()).expect("at most a block"));

@@ -305,7 +305,7 @@ impl Builder<'_> {
             fragments: u32::try_from(data.fragments.len()).expect("counted in 32 bits").into(),
             compression: compressor::id(codec)?.into(),
             block_log: u16::try_from(options.block_size.ilog2()).expect("at most 20").into(),
-            flags: superblock_flags(options, self.compressor.is_some(), tables).into(),
+            flags: superblock_flags(options, self.compressor.is_some(), data, tables).into(),
             no_ids: tables.ids.into(),
             s_major: format::VERSION.0.into(),
             s_minor: format::VERSION.1.into(),
@@ -360,13 +360,13 @@ fn checked_block_len(options: &Options) -> Result<usize> {
     Ok(block_size as usize)
 }
 
-fn superblock_flags(options: &Options, has_compressor_block: bool, tables: &Tables) -> u16 {
+fn superblock_flags(options: &Options, has_compressor_block: bool, data: &DataDone, tables: &Tables) -> u16 {
     let raw = options.build.codec.codec() == Codec::None;
     let of = |set: bool, flag: u16| if set { flag } else { 0 };
     of(raw || options.plain_metadata, flags::RAW_INODES | flags::RAW_XATTRS | flags::RAW_IDS)
         | of(raw || options.plain_data, flags::RAW_DATA)
         | of(raw || options.plain_fragments, flags::RAW_FRAGMENTS)
-        | of(options.fragments == Fragments::None, flags::NO_FRAGMENTS)
+        | of(options.fragments == Fragments::None && data.fragments.is_empty(), flags::NO_FRAGMENTS)
         | of(options.fragments == Fragments::Tails, flags::ALWAYS_FRAGMENTS)
         | of(options.build.dedup && !options.stream, flags::DUPLICATES)
         | of(options.export, flags::EXPORTABLE)
