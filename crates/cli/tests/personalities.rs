@@ -49,6 +49,9 @@ fn images_have_the_contents_that_mksquashfs_gives_them() {
         "root IMAGE -keep-as-directory -e hole",
         "root/etc root/usr IMAGE -e share/doc/copy",
         "root IMAGE -pf pseudo -all-time 1700000000",
+        "root IMAGE -pf pseudo -all-time 1700000000 -all-root -pseudo-override",
+        "root IMAGE -pf pseudo -all-time 1700000000 -force-file-mode a=r -force-dir-mode 711 -pseudo-override",
+        "root IMAGE -pf pseudo -all-time 1700000000 -force-gid 9 -uid-gid-offset 50 -pseudo-override",
         "root IMAGE -comp zstd -always-use-fragments -no-fragments -no-xattrs -no-xattrs -processors 1 -processors 2",
         "root IMAGE -force-uid 5 -force-gid root -mkfs-time 1700000000",
         "root IMAGE -no-hardlinks -uid-gid-offset 100000 -force-uid 5",
@@ -103,6 +106,11 @@ fn callers_find_what_they_look_for() {
     std::fs::write(dir.join("list.txt"), "no image").unwrap();
     let again = make(dir, &mksquashfs, "root list.txt", "image");
     assert_eq!((again.status.code(), stderr(&again).contains("-noappend replaces it")), (Some(1), true));
+    for (options, code) in [("-mkfs-time 5", 1), ("-all-time 5", 1), ("-repro-time 5", 1), ("-root-time 5", 0)] {
+        let mut command = common::program::command(dir, &mksquashfs, &format!("root image -noappend -quiet {options}"));
+        let ran = command.env("SOURCE_DATE_EPOCH", "7").output().unwrap();
+        assert_eq!(ran.status.code(), Some(code), "{options}: {}", stderr(&ran));
+    }
     let wrong = make(dir, &mksquashfs, "root IMAGE -noappend -b 3", "image");
     assert_eq!(wrong.status.code(), Some(1), "{}", stderr(&wrong));
     assert!(make(dir, &mksquashfs, "root IMAGE -noappend", "image").status.success());
@@ -129,6 +137,8 @@ fn images_are_appended_to_as_mksquashfs_does() {
         &["a b IMAGE -comp xz", "c IMAGE -root-becomes old -all-root"],
         &["a IMAGE -noD", "b IMAGE"],
         &["a IMAGE -noF", "b IMAGE"],
+        &["a IMAGE -noD -noF -comp zstd -Xcompression-level 5", "b IMAGE"],
+        &["a IMAGE -no-compression", "b IMAGE"],
         &["a IMAGE", "b IMAGE -noappend"],
     ];
     for lines in rounds {

@@ -518,7 +518,13 @@ impl Build {
         let superblock = image.superblock();
         if self.codec.is_none() && self.preset.is_none() {
             // Levels that other writers do not store, because they are their defaults.
-            let codec = match superblock.data_codec() {
+            let all_plain = flags::RAW_DATA | flags::RAW_FRAGMENTS | flags::RAW_INODES;
+            let codec = match superblock.flags & all_plain == all_plain {
+                true => superblock.data_codec(),
+                // At least the metadata has one.
+                false => superblock.full_codec(),
+            };
+            let codec = match codec {
                 codec if codec == "gzip" => "gzip:9".into(),
                 codec if codec == "zstd" => "zstd:15".into(),
                 codec => codec,

@@ -62,11 +62,11 @@ impl SquashfsArgs {
     pub(super) fn be_like(&mut self, superblock: &squashfs::Superblock) {
         self.no_export |= superblock.flags & flags::EXPORTABLE == 0;
         self.plain_metadata |= superblock.flags & flags::RAW_INODES != 0;
-        // An image with both has codec `none`, which another codec may replace.
-        match superblock.flags & (flags::RAW_DATA | flags::RAW_FRAGMENTS) {
-            flags::RAW_DATA => self.plain_data = true,
-            flags::RAW_FRAGMENTS => self.plain_fragments = true,
-            _ => {}
+        let is = |flag| superblock.flags & flag != 0;
+        // An image without any compression has codec `none`, which another codec may replace.
+        if !(is(flags::RAW_DATA) && is(flags::RAW_FRAGMENTS) && is(flags::RAW_INODES)) {
+            self.plain_data |= is(flags::RAW_DATA);
+            self.plain_fragments |= is(flags::RAW_FRAGMENTS);
         }
     }
 

@@ -74,6 +74,10 @@ struct Asked {
     stop: bool,
     /// True if the time of the image is the newest in it.
     newest: bool,
+    /// True if an option gives a time.
+    timed: bool,
+    /// True if owners in definitions win over those of all entries.
+    pseudo_override: bool,
     /// True if the time of the image is not that of the run.
     repeatable: bool,
     owner: (Option<u32>, Option<u32>),
@@ -175,17 +179,21 @@ impl Asked {
             "-xattrs" => {}
             "-repro" => (self.repeatable, self.newest) = (true, true),
             "-repro-time" => {
-                self.repeatable = true;
+                (self.repeatable, self.timed) = (true, true);
                 self.add("--time", &time(name, &text()?)?.to_string());
             }
             "-mkfs-time" => {
                 self.repeatable = true;
                 self.newest = value == "inode";
                 if !self.newest {
+                    self.timed = true;
                     self.add("--image-time", &time(name, &text()?)?.to_string());
                 }
             }
-            "-inode-time" => self.add("--time", &time(name, &text()?)?.to_string()),
+            "-inode-time" => {
+                self.timed = true;
+                self.add("--time", &time(name, &text()?)?.to_string());
+            }
             "-root-time" => self.add("--add", &format!("time / {}", time(name, &text()?)?)),
             // The defaults are for the root, too.
             "-default-mode" => {
@@ -258,6 +266,7 @@ impl Asked {
             "-xattrs-exclude" => self.add("--exclude-xattr", &exclude::xattr(&text()?)?),
             "-exit-on-error" => self.stop = true,
             "-noappend" => self.no_append = true,
+            "-pseudo-override" => self.pseudo_override = true,
             "-stream" => self.stream = true,
             "-fix" => self.fix = Some(value),
             "-root-becomes" => self.root_becomes = Some(text()?),
@@ -286,6 +295,11 @@ impl Asked {
     }
 
     fn build(mut self, sources: &[OsString], image: &OsStr) -> Result<Todo, String> {
+        if self.timed && std::env::var_os("SOURCE_DATE_EPOCH").is_some() {
+            return Err(
+                "both SOURCE_DATE_EPOCH in the environment and an option that gives a time: leave one out".into()
+            );
+        }
         let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
         let target = match (self.stream, image == "-") {
             (true, _) => "-".into(),
@@ -343,11 +357,12 @@ impl Asked {
                 false => self.actions.insert(0, format!("path=/ -> mode={mode}")),
             }
         }
+        let owners = self.definitions_owners()?;
         line.append(&mut self.out);
-        if self.actions.is_empty() {
+        if self.actions.is_empty() && owners.is_empty() {
             line.extend(self.for_all());
         } else {
-            let last = self.last_actions(no_xattrs);
+            let last = self.last_actions(no_xattrs, owners);
             let rules = self.actions.iter().chain(&last);
             line.extend(rules.map(|rule| format!("--rule={rule}").into()));
         }
@@ -406,7 +421,7 @@ impl Asked {
     }
 
     /// Returns the rules that do the same after all actions.
-    fn last_actions(&self, no_xattrs: bool) -> Vec<String> {
+    fn last_actions(&self, no_xattrs: bool, owners: Vec<String>) -> Vec<String> {
         let effects = [
             self.owner.0.map(|id| format!("owner={id}")),
             self.owner.1.map(|id| format!("group={id}")),
@@ -416,7 +431,16 @@ impl Asked {
         let effects: Vec<String> = effects.into_iter().flatten().collect();
         let all = (!effects.is_empty()).then(|| format!("all -> {}", effects.join(" ")));
         let shifted = self.offset.map(|by| format!("all -> owner=+{by} group=+{by}"));
-        all.into_iter().chain(shifted).collect()
+        all.into_iter().chain(owners).chain(shifted).collect()
+    }
+
+    /// Returns rules that give the entries of definitions back their owners and modes.
+    fn definitions_owners(&self) -> Result<Vec<String>, String> {
+        if !self.pseudo_override || self.owner == (None, None) && self.modes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lines = self.out.windows(2).filter(|pair| pair[0] == "--add").map(|pair| pair[1].as_bytes());
+        lines.filter_map(|line| pseudo::own_rule(line, !self.modes.is_empty()).transpose()).collect()
     }
 
     /// Returns the options that append to an image, if there is one and it is not to be replaced.

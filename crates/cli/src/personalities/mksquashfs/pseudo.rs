@@ -14,6 +14,7 @@ use packfs_image::source::packlist::read_lines;
 use crate::args::value;
 use crate::commands::sources::temporary_directory;
 use crate::personalities::date;
+use crate::personalities::rules::word;
 
 /// Returns a definition with numbers for the names of owners: `/PATH TYPE [TIME] MODE USER GROUP ...`. The rest of those of
 /// other forms stays as it is.
@@ -37,6 +38,35 @@ pub(super) fn definition(text: &[u8]) -> Result<Vec<u8>, String> {
         .fold(rest, |rest, field| rest.trim_ascii_start().strip_prefix(*field).unwrap_or(rest));
     let head = fields[..first].join(&b' ');
     Ok([slash, path, b" ", &head, b" ", user.as_bytes(), b" ", group.as_bytes(), tail].concat())
+}
+
+/// Returns the rule that gives the entry of a definition its owner, and with `modes` its mode; `None` if the definition has
+/// none.
+pub(super) fn own_rule(line: &[u8], modes: bool) -> Result<Option<String>, String> {
+    let (path, rest) = path(line);
+    let fields: Vec<&[u8]> = fields(rest).collect();
+    let (mode, user, group) = match fields[..] {
+        [b"d" | b"m" | b"b" | b"c" | b"s" | b"i", mode, user, group, ..] => (mode, user, group),
+        [b"D" | b"M" | b"B" | b"C" | b"S" | b"I" | b"R", _, mode, user, group, ..] => (mode, user, group),
+        _ => return Ok(None),
+    };
+    let path = String::from_utf8(plain(path)).map_err(|_| format!("{}: not UTF-8", text_of(path)))?;
+    let (test, user, group) = (word("path", &path)?, text_of(user), text_of(group));
+    let mode = if modes { format!(" mode={}", text_of(mode)) } else { String::new() };
+    Ok(Some(format!("{test} -> owner={user} group={group}{mode}")))
+}
+
+/// Returns a path without quotes and backslashes.
+fn plain(path: &[u8]) -> Vec<u8> {
+    let (mut out, mut bytes) = (Vec::new(), path.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => out.extend(bytes.next()),
+            b'"' => {}
+            byte => out.push(*byte),
+        }
+    }
+    out
 }
 
 /// Returns true if a definition describes the root.
@@ -201,6 +231,20 @@ mod tests {
             assert!(told.contains(why), "{told}");
         }
         assert!(file("nosuch").unwrap_err().contains("-pf nosuch: cannot read"));
+        for (line, rule) in [
+            ("/a d 755 1 2", Some("path=/a -> owner=1 group=2")),
+            ("/\"a b\"\\\\ R 5 644 3 4 1 0 0", Some("path=\"/a b\\\" -> owner=3 group=4")),
+            ("/a x user.a=b", None),
+        ] {
+            let made = own_rule(line.as_bytes(), false).unwrap();
+            assert_eq!(made.is_some(), rule.is_some(), "{line}");
+            if let Some(made) = made {
+                assert!(packfs_image::rules::Rules::parse([("r".as_ref(), made.as_bytes())]).is_ok(), "{made}");
+                assert!(made.ends_with(rule.unwrap().split_once(" -> ").unwrap().1), "{made}");
+            }
+        }
+        let made = own_rule(b"/a d 755 1 2", true).unwrap();
+        assert_eq!(made.as_deref(), Some("path=/a -> owner=1 group=2 mode=755"));
         for (line, is) in [("/ d 755 0 0", true), ("\"/\" D 1 755 0 0", true), ("/ m 711 0 0", false), ("/d d", false)]
         {
             assert_eq!(is_root(line.as_bytes()), is, "{line}");

@@ -78,9 +78,14 @@ impl Superblock {
     /// Returns codec and level of data, as far as the image says, in the form in which options are parsed.
     pub fn data_codec(&self) -> String {
         let raw = format::flags::RAW_DATA | format::flags::RAW_FRAGMENTS;
-        if self.codec == Codec::None || self.flags & raw == raw {
-            return Codec::None.name().into();
+        match self.flags & raw == raw {
+            true => Codec::None.name().into(),
+            false => self.full_codec(),
         }
+    }
+
+    /// As [`data_codec`](Superblock::data_codec), also if no data is compressed with it.
+    pub fn full_codec(&self) -> String {
         let name = self.codec.name();
         match self.options {
             Some(CompressorOptions::Gzip { level, .. } | CompressorOptions::Zstd { level }) => {
