@@ -73,7 +73,7 @@ fn listings_are_those_of_unsquashfs() {
         "-L -l t.sqfs to/link",
         "-follow-symlinks -ll t.sqfs to nosuch var/dead usr/bin/x",
         "-match -l t.sqfs to/ssl",
-        "-missing-symlinks -l t.sqfs var/dead",
+        "-missing -l t.sqfs var/dead",
         "-match -l t.sqfs nosuch",
         "-L -r -l t.sqfs etc",
         "-l nosuch.sqfs",

@@ -54,7 +54,7 @@ pub(crate) static UNSQUASHFS: Grammar = Grammar {
         &["-ex usr ;", "-exclude-list etc/ssl var/l* ;", "-ex nosuch ;"],
         &["-e wanted", "-ef wanted", "-extract-file left-out"],
         &["-exc left-out", "-exclude-file wanted", "-excf left-out"],
-        &["-match"],
+        &["-match", "-L", "-follow-symlinks", "-missing"],
         &["-no-wild", "-no-wildcards"],
         &["-all 1000000000", "-all-time 1234567890"],
         &["-f", "-force"],

@@ -80,6 +80,7 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
             "-p /hard~d~711~5~6",
             "-pf pseudo",
         ],
+        &["-pseudo-override"],
         &["-pd d~711~3~4 -p /one/two/three~d~700~0~0"],
         &["-max-depth 1", "-max-depth 2", "-max-depth 3"],
         &["-one-file-system", "-one-file-system-x"],
@@ -111,6 +112,9 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
             "-action prune@name(share)&&type(d)",
             "-action exclude@filesize(>=1k)&&!filesize_range(4K,1M)",
             "-action uid(79)@depth_range(2,3)&&user(root)&&depth(<=2)",
+            "-action tailend@filesize(>4K)",
+            "-action no-tailend@type(f) -action align(512)@type(f)",
+            "-action fragments@name(text)",
             "-action gid(78)@name(x)||name(text)&&type(f)||name(etc)",
         ],
         &[
@@ -330,7 +334,10 @@ fn left_out(program: &str, line: &Line) -> bool {
                 // Directories on the way have no extended attributes here.
                 || line.has("-no-strip") && line.operands.contains("t/usr/bin")
                 // Directories of its own lead to entries that are not there.
-                || line.has("-pd") && line.has("-pf")
+                || line.has("-pd") && (line.has("-pf") || line.has("-p /etc/x"))
+                || line.has("-pd") && line.has("-pseudo-override")
+                // Directories of definitions that no source has are made here.
+                || (line.has("-p etc/motd~s") || line.has("-p etc~d")) && !line.operands.starts_with("t IMAGE")
                 || pseudo && others.iter().any(|option| line.has(option))
         }
         _ => false,

@@ -113,6 +113,9 @@ impl<'a> Apply<'a> {
             }
             Item::Include { path, attrs, include } => {
                 let path = normal(&path);
+                if !path.is_empty() && self.options.exclude.covers(&path, true) {
+                    return Ok(());
+                }
                 let at = self.directory(&path)?;
                 let from = host_path(&self.dir, &include.from);
                 let place = Place { tree: self.tree, at, path: &path, attrs: &attrs, time: self.time };

@@ -239,6 +239,20 @@ fn directories_are_included_whole_or_in_part() {
 }
 
 #[test]
+fn excluded_directories_are_not_included() {
+    let dir = place();
+    let exclude = crate::source::Exclude::new(["/a", "/c/sub"]).unwrap();
+    let list = "tree /a inc\nglob /a/b 0755 0 0 inc\ntree /c inc\ntree / inc\n";
+    fs::write(dir.path().join("list"), list).unwrap();
+    let mut tree = Tree::default();
+    let options = Options { exclude, ..Options::default() };
+    PackList::new(dir.path().join("list"), options, Time::default()).scan(&mut tree, &mut NoStore).unwrap();
+    let paths: Vec<String> = snapshot_tree(&tree).unwrap().into_keys().collect();
+    let expected = ["", "a.so", "b.txt", "c", "c/a.so", "c/b.txt", "c/l.so", "l.so", "sub", "sub/c.so", "sub/deep"];
+    assert_eq!(paths, expected);
+}
+
+#[test]
 fn existing_entries_are_kept_if_asked() {
     let (dir, below) = (place(), "dir /a 0700 1 1\ncontent /a/f 0600 2 2 \"x\"\n");
     let list = "dir / 0711 7 7\ndir /a 0755 9 9\ncontent /a/f 0644 9 9 \"long\"\nslink /a/l 0777 9 9 f\n\
