@@ -289,17 +289,17 @@ fn named(line: &Line) -> bool {
 
 /// Returns true for lines for which the programs are known to differ.
 fn left_out(program: &str, line: &Line) -> bool {
-    let plain = line.has("-no-wild") || line.has("-match") || line.has("-excludes");
+    let follows = ["-match", "-L", "-follow", "-missing"].iter().any(|option| line.has(option));
+    let plain = line.has("-no-wild") || follows || line.has("-excludes");
     match program {
         // A path that leads to nothing makes the directories on its way.
         "unsquashfs" => {
             let fewer = ["-ex", "-max"].iter().any(|option| line.has(option));
-            // It goes on to what a link leads to, and takes directories for errors.
-            let follows = line.has("-match") && line.operands.contains("link");
+            // It takes directories for errors.
             let cats = line.has("-cat") && (line.operands.contains('*') || line.has("-e"));
             // Of two things to do the superblock comes first.
             let both = line.has("-s") && (line.has("-l") || line.has("-cat"));
-            plain && line.operands.contains(['*', '?', '[']) || fewer && named(line) || follows || cats || both
+            plain && line.operands.contains(['*', '?', '[']) || fewer && named(line) || cats || both
         }
         // Without an inode it prints a hint, and succeeds.
         "dump.erofs" => {

@@ -36,12 +36,22 @@ pub(super) fn pattern(name: &OsStr, plain: bool) -> Result<OsString, String> {
     }
     let special: &[u8] = if plain { b"*?[]{}\\" } else { b"{}" };
     let mut out = Vec::with_capacity(bytes.len());
-    for byte in bytes.iter().skip_while(|byte| **byte == b'/') {
-        if special.contains(byte) {
-            out.push(b'\\');
-        } else if *byte == b'*' && out.last() == Some(&b'*') {
+    let mut after_star = false;
+    let mut rest = bytes.iter().skip_while(|byte| **byte == b'/');
+    while let Some(byte) = rest.next() {
+        if *byte == b'\\' && !plain {
+            // What it protects is no more special here.
+            out.push(*byte);
+            out.extend(rest.next());
+            after_star = false;
             continue;
         }
+        if special.contains(byte) {
+            out.push(b'\\');
+        } else if *byte == b'*' && after_star {
+            continue;
+        }
+        after_star = *byte == b'*' && !plain;
         out.push(*byte);
     }
     Ok(OsString::from_vec(if out.is_empty() { b"/".to_vec() } else { out }))

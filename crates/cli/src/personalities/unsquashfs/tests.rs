@@ -46,6 +46,7 @@ fn command_lines_of_callers_become_commands() {
             "tar --format=pseudo --force --output out --no-xattrs --quiet --ignore-missing -- a.sqfs x",
         ),
         ("-cat -r a.sqfs b/[c]", "cat --regex=(?m-s)\\A[^/]*(?:b)[^/]*/[^/]*(?:[c])[^/]*\\z -- a.sqfs"),
+        ("-l a.sqfs b\\{c\\} \\**{", "list --ignore-missing -- a.sqfs b\\{c\\} \\**\\{"),
         ("-L -l a.sqfs b*", "list --follow --ignore-missing -- a.sqfs b\\*"),
         ("-missing -ll a.sqfs b", "list --long --names --follow -- a.sqfs b"),
         ("-pf - -all-time 5 a.sqfs", "tar --format=pseudo --time=5 --quiet -- a.sqfs"),
