@@ -162,6 +162,8 @@ fn containerd() {
             "mkfs.erofs -b4096 --tar=f --aufs --quiet -Enoinline_data -zlz4hc -C 65536 -T0 --mkfs-time --sort=none \
              -U c1b9d5a2-f162-11cf-9ece-0020afc76f16 \"$image\" < layer.tar",
             "mkfs.erofs --quiet -Enoinline_data \"$image\" root",
+            "mkfs.erofs --tar=i --aufs --quiet -U c1b9d5a2-f162-11cf-9ece-0020afc76f16 \"$image\" < layer.tar
+             cat layer.tar >> \"$image\"",
         ],
     );
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::program::{link, make, text};
+use common::program::{link, make, sh, text};
 use common::{have, run_in, sample, skip, stderr, succeed};
 
 const UUID: &str = "11111111-2222-3333-4444-555555555555";
@@ -158,4 +158,55 @@ fn layers_have_the_marks_that_mkfs_erofs_gives_them() {
     assert_eq!((text(&different.stdout).as_str(), different.status.code()), ("", Some(0)));
     // An argument right behind the program is the program's.
     assert!(succeed(dir, &["as", "mkfs.erofs", "--help"]).contains("--aufs"));
+}
+
+#[test]
+fn images_refer_to_archives_and_images_as_those_of_mkfs_erofs_do() {
+    if !have("images_refer_to_archives_and_images_as_those_of_mkfs_erofs_do", "mkfs.erofs") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    // Fractions of seconds, sparse files and roots are known to differ: docs/guide/drop-in.md.
+    sh(
+        dir,
+        "find root -exec touch -h -d @1600000000 {} +
+         tar --format=pax --xattrs -cf root.tar -C root .
+         mkdir -p upper/etc && echo new > upper/etc/new && chmod 0777 root upper
+         find upper -exec touch -h -d @1600000000 {} +
+         mkfs.erofs --quiet -E^inline_data a.erofs root && mkfs.erofs --quiet -E^inline_data b.erofs upper",
+    );
+    let mine = link(dir, "mkfs.erofs");
+    let lines = [
+        ("--tar=i -T1600000000 IMAGE root.tar", "root.tar"),
+        ("--tar=i -b4096 -Eforce-inode-extended -U clear IMAGE root.tar", "root.tar"),
+        ("-T1600000000 IMAGE a.erofs b.erofs", "a.erofs b.erofs"),
+        ("--clean=data -T1600000000 IMAGE a.erofs b.erofs", ""),
+    ];
+    for (line, devices) in lines {
+        for (program, image) in [(PathBuf::from("mkfs.erofs"), "theirs"), (mine.clone(), "ours")] {
+            sh(dir, &format!("rm -f {image}"));
+            let made = make(dir, &program, line, image);
+            assert!(made.status.success(), "{image}: {line}: {}", stderr(&made));
+            let given: String =
+                devices.split(' ').filter(|name| !name.is_empty()).map(|name| format!(" --device={name}")).collect();
+            sh(dir, &format!("fsck.erofs{given} {image} && cat {image} {devices} > {image}.flat"));
+        }
+        let len = std::fs::metadata(dir.join("ours")).unwrap().len();
+        assert_eq!(len < 64 << 10, !devices.is_empty(), "{line}: {len}");
+        // mkfs.erofs marks the root of merged images for overlayfs.
+        let different = run_in(dir, &["diff", "theirs.flat", "ours.flat", "--ignore=xattrs"]);
+        assert_eq!((text(&different.stdout).as_str(), different.status.code()), ("", Some(0)), "{line}");
+    }
+    for (line, why) in [
+        ("IMAGE root.tar", "not an EROFS image"),
+        ("IMAGE root upper", "several sources have to be EROFS images"),
+        ("--clean=rvsp IMAGE a.erofs", "expected data"),
+        ("--tar=headerball IMAGE root.tar", "expected f or i"),
+    ] {
+        let failed = make(dir, &mine, line, "failed");
+        assert_eq!(failed.status.code(), Some(1), "{line}");
+        assert!(stderr(&failed).contains(why), "{line}: {}", stderr(&failed));
+    }
 }

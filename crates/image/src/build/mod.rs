@@ -231,10 +231,15 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
     fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::Done, Failed)> {
         for &ino in files {
             let Inode { kind: Kind::File { size, data }, handling, recipe, .. } = tree.inode(ino) else { continue };
-            let Data::Source { from, key } = data else { continue };
-            let stored = match size {
-                0 => Data::Empty,
-                _ => Data::Stored(first + self.put_file(&from, key, size, (handling, recipe))?),
+            let Data::Source { from, key } = &data else { continue };
+            let referred = match tree.runs_of(&data)? {
+                Some((device, runs)) if size > 0 => self.writer.refer(size, device, &runs)?,
+                _ => None,
+            };
+            let stored = match (size, referred) {
+                (0, _) => Data::Empty,
+                (_, Some(file)) => Data::Stored(first + file),
+                _ => Data::Stored(first + self.put_file(from, *key, size, (handling, recipe))?),
             };
             tree.set_data(ino, stored)?;
         }

@@ -192,7 +192,8 @@ impl Feature {
             Feature::BigClusters => {
                 ids.iter().any(|(id, cluster_size)| *id != algorithm::LZ4 || *cluster_size > options.block_size)
             }
-            Feature::Chunks => asked(Features::CHUNKS),
+            Feature::Chunks => asked(Features::CHUNKS) || options.refer > 0,
+            Feature::DevicesOrSecondHead => options.refer > 0,
             Feature::TailPacking => asked(Features::ZTAILPACKING),
             Feature::FragmentsOrDedupe => {
                 asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE | Features::COMPRESSED_DIRS)
@@ -202,8 +203,8 @@ impl Feature {
             Feature::XattrPrefixes => !options.xattr_prefixes.is_empty(),
             Feature::Bits48 => asked(Features::BITS_48),
             Feature::Metabox => asked(Features::METABOX),
-            // The writer never produces these.
-            Feature::DevicesOrSecondHead | Feature::PlainXattrPrefixes => false,
+            // The writer never produces these on its own.
+            Feature::PlainXattrPrefixes => false,
         };
         Feature::ALL.into_iter().filter(has).collect()
     }
@@ -258,6 +259,7 @@ impl Options {
             Feature::SmallBlocks => "blocks smaller than 4K",
             Feature::SmallCompressedBlocks => "compression in blocks smaller than 4K",
             Feature::XattrPrefixes => "prefixes of xattr names",
+            Feature::DevicesOrSecondHead => "additional devices",
             other => other.name(),
         }
     }

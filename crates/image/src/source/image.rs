@@ -1,21 +1,25 @@
 //! An image as a source, for converting one image into another.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::{Contents, Exclude, FileReader, Source, Store, unchanged};
+use super::{Contents, Device, Exclude, FileReader, Run, Source, Store, unchanged};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::name::display;
+use crate::placement::{Area, Stored};
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, XattrSet};
-use crate::{Error, Result, Tree};
+use crate::{AnyImage, Error, Result, Tree, erofs};
 
 /// An image whose files are packed into another.
 #[derive(Debug)]
 pub struct FromImage {
     files: Arc<Files>,
+    /// Name of the device that the image becomes, if it does.
+    device: Option<String>,
     exclude: Exclude,
     xattrs: bool,
 }
@@ -24,14 +28,34 @@ impl FromImage {
     /// Makes a source of everything in `image` that `exclude` does not match; with extended
     /// attributes if `xattrs`. `name` is for messages.
     pub fn new(image: Arc<dyn Image>, name: impl Into<PathBuf>, exclude: Exclude, xattrs: bool) -> Self {
-        FromImage { files: Arc::new(Files { image, bytes: None, name: name.into() }), exclude, xattrs }
+        let files = Files { image, placed: None, bytes: None, name: name.into() };
+        FromImage { files: Arc::new(files), device: None, exclude, xattrs }
     }
 
     /// Also checks that `bytes`, which hold the image, do not change while it is read.
     #[must_use]
     pub fn of_bytes(self, bytes: Arc<dyn ReadAt>) -> Self {
         let (image, name) = (self.files.image.clone(), self.files.name.clone());
-        FromImage { files: Arc::new(Files { image, bytes: Some(bytes), name }), ..self }
+        FromImage { files: Arc::new(Files { image, placed: None, bytes: Some(bytes), name }), ..self }
+    }
+
+    /// Makes a source of an EROFS image in `bytes` that another image is to refer to: it becomes a
+    /// [device](Tree::devices). Data that is compressed, or follows an inode, has to be copied.
+    pub fn referred_to(
+        image: AnyImage,
+        bytes: Arc<dyn ReadAt>,
+        name: &Path,
+        exclude: Exclude,
+        xattrs: bool,
+    ) -> Result<Self> {
+        let AnyImage::Erofs(reader) = image else {
+            let why = "an image can refer to EROFS images and tar archives only";
+            return Err(Error::Unsupported(format!("{}: {why}", display(name))));
+        };
+        let tag = reader.superblock().uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let image = Arc::new(*reader);
+        let files = Files { image: image.clone(), placed: Some(image), bytes: Some(bytes), name: name.to_owned() };
+        Ok(FromImage { files: Arc::new(files), device: Some(tag), exclude, xattrs })
     }
 
     fn meta(&self, tree: &mut Tree, nid: Nid, stat: &Stat) -> Result<Meta> {
@@ -58,7 +82,12 @@ impl Source for FromImage {
     fn scan(&mut self, tree: &mut Tree, _: &mut dyn Store) -> Result<()> {
         let meta = self.root_meta(tree)?;
         tree.set_meta(ROOT, meta);
-        self.add_to(tree, ROOT)
+        self.add_to(tree, ROOT)?;
+        if let (Some(tag), Some(bytes)) = (&self.device, &self.files.bytes) {
+            let (contents, len) = (self.files.clone(), bytes.len());
+            tree.devices.push(Device { contents, len, tag: tag.clone() });
+        }
+        Ok(())
     }
 }
 
@@ -144,6 +173,8 @@ impl FromImage {
 #[derive(Debug)]
 struct Files {
     image: Arc<dyn Image>,
+    /// The same, if another image refers to its bytes.
+    placed: Option<Arc<erofs::Reader>>,
     /// The bytes of the image, if they may change.
     bytes: Option<Arc<dyn ReadAt>>,
     name: PathBuf,
@@ -152,6 +183,31 @@ struct Files {
 impl Contents for Files {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         Ok(Box::new(Reader { files: self, nid: Nid(key), extents: None }))
+    }
+
+    fn runs(&self, key: u64) -> Result<Option<Vec<Run>>> {
+        let Some(image) = &self.placed else { return Ok(None) };
+        let mut runs = Some(Vec::<Run>::new());
+        image.placement(Nid(key), &mut |placed| {
+            let run = match placed.stored {
+                None => return ControlFlow::Continue(()),
+                Some(Stored { area: Area::Image, codec: None, inline: false, position, .. }) => {
+                    Run { offset: placed.offset, len: placed.len, at: position }
+                }
+                Some(_) => {
+                    runs = None;
+                    return ControlFlow::Break(());
+                }
+            };
+            match runs.iter_mut().flatten().last() {
+                Some(last) if (last.offset + last.len, last.at + last.len) == (run.offset, run.at) => {
+                    last.len += run.len;
+                }
+                _ => runs.iter_mut().for_each(|runs| runs.push(run)),
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(runs)
     }
 
     fn path(&self, key: u64) -> PathBuf {

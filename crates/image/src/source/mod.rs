@@ -14,6 +14,7 @@ use crate::{Error, Result, Tree};
 
 pub mod archive;
 mod cpio;
+mod device;
 pub mod dir;
 mod entries;
 mod exclude;
@@ -27,6 +28,7 @@ mod sniff;
 mod sort;
 mod spool;
 
+pub use device::{Device, Run};
 pub use dir::Dir;
 pub use entries::{Entries, Entry};
 pub use exclude::Exclude;
@@ -94,6 +96,12 @@ pub trait Contents: Send + Sync {
 
     /// Returns the name of the file for messages.
     fn path(&self, key: u64) -> PathBuf;
+
+    /// Returns the bytes of the file `key` that lie in the source as they are, in order; what is between them are holes.
+    /// `None` if the source does not hold the whole file like that.
+    fn runs(&self, _key: u64) -> Result<Option<Vec<Run>>> {
+        Ok(None)
+    }
 
     /// Returns where another process finds the same file: a directory, the path below it, and the file's state. `None`
     /// if it cannot be found again.

@@ -32,6 +32,8 @@ pub struct Options {
     pub time: Time,
     /// Way to open images that are no files.
     pub elsewhere: Elsewhere,
+    /// True if an image is to refer to archives and images, which then become [devices](crate::Tree::devices).
+    pub refer: bool,
 }
 
 /// A way to open arguments that name images outside the file system. This crate itself knows none.
@@ -155,13 +157,16 @@ fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
 fn open_archive(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
     // Hard links lead from anywhere in an archive to anywhere.
     let exclude = options.scan.exclude.clone().with_elsewhere();
-    archive::open(path, archive::Options { exclude, xattrs: options.scan.xattrs })
+    archive::open(path, archive::Options { exclude, xattrs: options.scan.xattrs, refer: options.refer })
 }
 
 fn open_image(path: &Path, bytes: Arc<dyn ReadAt>, options: &Options) -> Result<Box<dyn Source>> {
     let image = AnyImage::open(bytes.clone(), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })?;
-    let source = FromImage::new(image.into_image(), path, options.scan.exclude.clone(), options.scan.xattrs);
-    Ok(Box::new(source.of_bytes(bytes)))
+    let (exclude, xattrs) = (options.scan.exclude.clone(), options.scan.xattrs);
+    if options.refer {
+        return Ok(Box::new(FromImage::referred_to(image, bytes, path, exclude, xattrs)?));
+    }
+    Ok(Box::new(FromImage::new(image.into_image(), path, exclude, xattrs).of_bytes(bytes)))
 }
 
 /// Opens the image in the file `path` with all that is in it, to be appended to.

@@ -27,7 +27,7 @@ pub use content::{Memory, Piece};
 pub use everything::{everything, one_of_each, owned};
 #[cfg(test)]
 pub use mount::kernel_reads;
-pub use mount::{Mount, can_mount, disagreements};
+pub use mount::{LoopDevice, Mount, can_mount, disagreements};
 pub use random::random_images;
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};

@@ -16,9 +16,19 @@ pub struct Mount {
 impl Mount {
     /// Mounts `image`, read-only through a loop device; the error is the kernel's message.
     pub fn new(image: &Path, kind: &str) -> std::result::Result<Mount, String> {
+        Mount::with(image, kind, "loop,ro")
+    }
+
+    /// Mounts an EROFS image with its additional devices.
+    pub fn with_devices(image: &Path, devices: &[LoopDevice]) -> std::result::Result<Mount, String> {
+        let devices: String = devices.iter().map(|device| format!(",device={}", device.0)).collect();
+        Mount::with(image, "erofs", &format!("loop,ro{devices}"))
+    }
+
+    fn with(image: &Path, kind: &str, options: &str) -> std::result::Result<Mount, String> {
         let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
         let mounted = Command::new("mount")
-            .args(["-t", kind, "-o", "loop,ro"])
+            .args(["-t", kind, "-o", options])
             .args([image, dir.path()])
             .stdin(Stdio::null())
             .output()
@@ -40,6 +50,26 @@ impl Drop for Mount {
     fn drop(&mut self) {
         // Lazily: a snapshot's last descriptor may still be open, and a failing test holds some.
         let _ = Command::new("umount").arg("-l").arg(self.dir.path()).status();
+    }
+}
+
+/// A file as a block device, detached when dropped.
+#[derive(Debug)]
+pub struct LoopDevice(String);
+
+impl LoopDevice {
+    /// Attaches `file`, read-only.
+    pub fn new(file: &Path) -> std::result::Result<LoopDevice, String> {
+        let attached = Command::new("losetup").args(["-f", "-r", "--show"]).arg(file).output();
+        let attached = attached.map_err(|e| e.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
+        if attached.status.success() { Ok(LoopDevice(text(&attached.stdout))) } else { Err(text(&attached.stderr)) }
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.0]).status();
     }
 }
 

@@ -60,6 +60,7 @@ impl Tree {
             xattrs: Xattrs::default(),
             warnings: Warnings::default(),
             implied: None,
+            devices: Vec::new(),
         }
     }
 

@@ -205,6 +205,8 @@ pub struct Tree {
     pub warnings: Warnings,
     /// Attributes of directories that no source describes, if they are not those of the source.
     pub implied: Option<Meta>,
+    /// Sources that an image may refer to instead of copying their data, in the order of their scans.
+    pub devices: Vec<crate::source::Device>,
 }
 
 impl Tree {

@@ -24,6 +24,9 @@ const OF_COMPRESSED_FILES: [(Features, &str); 6] = [
     (Features::COMPRESSED_DIRS, "compressed-dirs"),
 ];
 
+/// Block size for `--refer`.
+const REFER_BLOCK: u32 = 512;
+
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "EROFS only")]
 pub(super) struct ErofsArgs {
@@ -61,7 +64,16 @@ pub(super) struct ErofsArgs {
     #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(known::kernels), hide_possible_values = true)]
     target_kernel: Option<Kernel>,
 
-    /// Block size: a power of two from 512 to 4096 [default: 4096]
+    /// Refer to the data of archives and images, do not copy it (Linux 5.16)
+    ///
+    /// The image only has metadata and names the sources as additional devices, in their order: mount it with
+    /// -o device=SOURCE for each, or append the sources to it. Sources are uncompressed tar archives, also `-`, and EROFS
+    /// images. Data that is compressed in an image or follows an inode, and that of directories and files, is copied. Turns
+    /// compression off.
+    #[arg(long, conflicts_with_all = ["dry_run", "spool", "append", "reuse", "index"])]
+    refer: bool,
+
+    /// Block size: a power of two from 512 to 4096 [default: 4096, with --refer 512]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     fs_block: Option<u64>,
 
@@ -88,6 +100,7 @@ impl ErofsArgs {
             (self.chunk_size.is_some(), "--chunk-size"),
             (self.xattr_share.is_some(), "--xattr-share"),
             (self.target_kernel.is_some(), "--target-kernel"),
+            (self.refer, "--refer"),
             (self.fs_block.is_some(), "--fs-block"),
             (self.uuid.is_some(), "--uuid"),
             (self.label.is_some(), "--label"),
@@ -99,9 +112,19 @@ impl ErofsArgs {
     /// Resolves the options that are left open.
     pub(super) fn resolve(self, shared: Shared) -> Result<Options, Usage> {
         let defaults = Options::default();
-        let target = self.target_kernel.unwrap_or(Kernel::DEFAULT);
-        let codec = codec(&shared, defaults.build.codec.clone())?;
-        let block_size = block_size(self.fs_block, defaults.block_size)?;
+        // The data of a tar archive lies at multiples of 512.
+        let block_size = block_size(self.fs_block, if self.refer { REFER_BLOCK } else { defaults.block_size })?;
+        let small = Feature::SmallBlocks.since();
+        let default_target = if self.refer && block_size < 4096 { small } else { Kernel::DEFAULT };
+        let target = self.target_kernel.unwrap_or(default_target);
+        let refer = if self.refer { shared.sources } else { 0 };
+        let default_codec = if self.refer { Choice::new(Codec::None) } else { defaults.build.codec.clone() };
+        let codec = codec(&shared, default_codec)?;
+        if self.refer && codec.codec() != Codec::None {
+            return Err(Usage(format!(
+                "--refer does not copy data, which --codec {codec} would compress: leave one out"
+            )));
+        }
         let metabox = self.metabox.map(|asked| checked_metabox(asked, block_size)).transpose()?;
         let mut changes = self.features.iter().fold(Changes::default(), |earlier, later| earlier.then(*later));
         if metabox.is_some() {
@@ -123,6 +146,7 @@ impl ErofsArgs {
             all.xattr_prefixes = self.xattr_prefix.into_iter().map(|prefix| prefix.into_bytes().into()).collect();
             (all.uuid, all.label) = (uuid, self.label.unwrap_or_default());
             (all.fragment_cluster, all.xattr_share) = (fragment_cluster, self.xattr_share);
+            all.refer = refer;
             all.chunk_size = chunk_size.unwrap_or(all.chunk_size);
             if let Some((cluster_size, codec)) = metabox {
                 (all.metabox.cluster_size, all.metabox.codec) = (cluster_size, codec);

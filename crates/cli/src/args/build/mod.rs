@@ -386,6 +386,8 @@ impl From<Order> for build::Order {
 /// typed.
 #[derive(Debug)]
 struct Shared {
+    /// Number of sources.
+    sources: u16,
     codec: Option<CodecArg>,
     block_size: Option<u64>,
     fragments: Option<Fragments>,
@@ -600,6 +602,7 @@ impl Build {
         let offset = if self.offset > 0 { self.offset } else { self.around.offset()?.unwrap_or(0) };
         let (reuse, index) = self.reuse.resolve(&self.output)?;
         let shared = Shared {
+            sources: u16::try_from(self.sources.len()).unwrap_or(u16::MAX),
             reuse,
             index,
             codec: self.codec,

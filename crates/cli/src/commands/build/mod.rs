@@ -183,6 +183,7 @@ pub(super) fn fill<'p>(
     let options = source::open::Options::default().set(|all| {
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
         all.scan.parts = parts;
+        all.refer = matches!(&plan.target, AnyOptions::Erofs(options) if options.refer > 0);
         all.elsewhere = remote::elsewhere(&plan.remote);
     });
     let mut tree = Tree::default();

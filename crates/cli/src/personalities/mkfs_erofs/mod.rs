@@ -6,6 +6,7 @@
 mod compressor;
 mod extended;
 mod hints;
+mod images;
 mod table;
 
 use std::ffi::OsString;
@@ -29,6 +30,8 @@ use crate::output::failure::Manner;
 const VERSION: &str = "1.9.4";
 /// Cluster size without `-C`.
 const CLUSTER: &str = "4K";
+/// Block size of an index over an archive.
+const INDEX_BLOCK: &str = "512";
 /// Block size without `-b`.
 const BLOCK: &str = "4K";
 
@@ -53,6 +56,10 @@ struct Asked {
     ignore_mtime: bool,
     owner: (Option<u32>, Option<u32>),
     tar: bool,
+    /// Block size of an image that refers to its sources.
+    refer: Option<String>,
+    /// True if data of images is copied.
+    full_data: bool,
     hints: Hints,
     labels: Vec<String>,
     print: Option<&'static str>,
@@ -131,9 +138,12 @@ impl Asked {
                 self.add("--exclude-regex", &regex);
             }
             ("--tar", "" | "f") => self.tar = true,
-            ("--tar", _) => return refused("an index over an archive is not an image of its own; expected f"),
-            ("--clean", "" | "data") | ("--ovlfs-strip", "0") => {}
-            ("--clean", _) => return refused("packfs writes all data; expected data"),
+            // Blocks are those of archives, whatever -b says, and nothing is compressed.
+            ("--tar", "i") => (self.tar, self.refer) = (true, Some(INDEX_BLOCK.into())),
+            ("--tar", _) => return refused("an archive without its data does not say where that is; expected f or i"),
+            ("--clean", "data") => self.full_data = true,
+            ("--clean", _) => return refused("packfs does not reserve room for data; expected data"),
+            ("--ovlfs-strip", "0") => {}
             ("--ovlfs-strip", _) => return refused("metadata of overlayfs is kept; expected 0"),
             ("--ungzip" | "--unxz", "") => {}
             ("--ungzip" | "--unxz", _) => return refused("the archive is not written, too"),
@@ -154,8 +164,18 @@ impl Asked {
         match sources.as_slice() {
             [] if self.tar => sources.push("-".into()),
             [] => return Err("the source is missing: mkfs.erofs [OPTIONS] IMAGE SOURCE".into()),
+            [..] if self.tar => {}
+            [first, ..] if Path::new(first).is_file() => {
+                let block = images::block_size(&sources)?;
+                if !self.full_data {
+                    self.refer = Some(block.to_string());
+                }
+            }
             [_] => {}
-            _ => return Err("several sources are images to be layers over; packfs build merges them".into()),
+            [..] => return Err("several sources have to be EROFS images: the first is none".into()),
+        }
+        if let Some(block) = self.refer.take() {
+            self.refer_in(block);
         }
         let hints = self.hints.rules(&self.codecs)?;
         let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image, "--format=erofs".into()];
@@ -202,6 +222,16 @@ impl Asked {
         line.extend(self.labels.iter().chain(&hints).map(|rule| format!("--rule={rule}").into()));
         line.append(&mut sources);
         Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+    }
+
+    /// Makes the image refer to its sources, in blocks of a size.
+    fn refer_in(&mut self, block: String) {
+        self.out.retain(|word| !word.as_encoded_bytes().starts_with(b"--fs-block="));
+        self.out.push("--refer".into());
+        self.add("--fs-block", &block);
+        (self.codecs, self.cluster, self.chunk_size) = (Vec::new(), None, None);
+        self.extended.set("dedupe", false);
+        self.block = Some(block);
     }
 
     /// Codec, cluster size and the Linux that has both.
@@ -337,6 +367,14 @@ mod tests {
                  --features=all-fragments,^dedupe,^ztailpacking,^chunks --xattr-prefix user.lo root"
                     .into(),
             ),
+            // containerd, for an index over an archive
+            (
+                "--tar=i --aufs --quiet -U 11111111-1111-1111-1111-111111111111 -b4096 -zlz4 IMG",
+                format!(
+                    "--codec=none --target-kernel=6.4 --image-time=now {none} --implied-dirs=0777,0:0 --whiteouts overlay \
+                     --quiet --uuid=11111111-1111-1111-1111-111111111111 --refer --fs-block=512 -"
+                ),
+            ),
             ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --owner=0:5 root")),
         ] {
             if made.is_empty() {
@@ -347,9 +385,9 @@ mod tests {
         }
         for (wrong, why) in [
             ("IMG", "the source is missing"),
-            ("IMG a b", "several sources"),
+            ("IMG a b", "several sources have to be EROFS images"),
             ("-x y IMG a", "expected a number"),
-            ("--tar=i IMG a", "expected f"),
+            ("--tar=headerball IMG a", "expected f or i"),
             ("--blobdev=x IMG a", "not layers"),
             ("--nosuch IMG a", "there is no such option"),
             ("-E", "its value is missing"),

@@ -8,6 +8,7 @@ mod mount;
 mod page_ends;
 mod peers;
 mod random;
+mod refer;
 mod replaced;
 mod round_trip;
 

@@ -33,7 +33,9 @@ use super::index::Form;
 use super::keep::Keep;
 use super::lanes::Lanes;
 use super::pack::{Ending, Worker};
+use super::refer;
 use crate::build::{Cut, Failed, Fed, Ledger, Part as Read, Place, Tools, Writer};
+use crate::source::Run;
 use crate::tree::{Handling, Recipe};
 use crate::{OnError, Result};
 
@@ -116,6 +118,9 @@ pub(crate) struct Data<'p, 'env> {
     /// Buffers for batches of small uncompressed files.
     regions: Buffers,
     content: blake3::Hasher,
+    /// Positions of files on additional devices: other files arrive at any time.
+    referred: blake3::Hasher,
+    referred_bytes: u64,
     tally: Tally<'env>,
     progress: &'env Progress,
 }
@@ -147,6 +152,8 @@ impl<'p, 'env> Data<'p, 'env> {
             buffers,
             regions: raw::regions(&rules),
             content: blake3::Hasher::new(),
+            referred: blake3::Hasher::new(),
+            referred_bytes: 0,
             tally: Tally::new(progress),
             progress,
         }
@@ -280,6 +287,19 @@ impl Writer for Data<'_, '_> {
         self.files.add(size, way, how)
     }
 
+    fn refer(&mut self, size: u64, device: u16, runs: &[Run]) -> Result<Option<u32>> {
+        let Some(chunks) = refer::chunks(size, runs, self.rules.form.block_bits) else { return Ok(None) };
+        let held: u64 = runs.iter().map(|run| run.len).sum();
+        for number in runs.iter().flat_map(|run| [run.offset, run.len, run.at]).chain([size, device.into()]) {
+            self.referred.update(&number.to_le_bytes());
+        }
+        self.referred_bytes += held;
+        Progress::add(&self.progress.done, size);
+        let file = self.files.add(size, Way::Raw, How::default())?;
+        self.files.put(file, if held > 0 { What::Elsewhere(device, chunks) } else { What::Hole });
+        Ok(Some(file))
+    }
+
     fn take(&mut self, fed: Fed) -> Result<()> {
         match fed {
             Fed::Small { bytes, files } => self.batch(bytes, files),
@@ -296,6 +316,10 @@ impl Writer for Data<'_, '_> {
     fn finish(mut self) -> Result<(DataDone, Failed)> {
         self.settle_streams()?;
         let Data { rules, files, sharing, stretches, packed, zone, pieces, keep, content, tally, .. } = self;
+        let content = match self.referred.count() {
+            0 => content.finalize(),
+            _ => blake3::hash(&[content.finalize(), self.referred.finalize()].map(|hash| *hash.as_bytes()).concat()),
+        };
         // Both used memory for every file, which the next steps need.
         drop((sharing, stretches));
         let counts = tally.counts(zone.counts());
@@ -313,9 +337,10 @@ impl Writer for Data<'_, '_> {
             form: rules.form,
             packed_pieces,
             keep,
-            content: content.finalize(),
+            content,
             shares_clusters: counts.shared_clusters > 0,
             counts,
+            referred_bytes: self.referred_bytes,
             ledger,
         };
         Ok((done, failed))

@@ -55,7 +55,7 @@ pub(super) struct Size {
 enum ChunkEntry {
     /// 4 bytes.
     Block,
-    /// 8 bytes with a device, which is that of the image.
+    /// 8 bytes with the number of a device.
     Index,
     /// The same, with addresses of 48 bits.
     Index48,
@@ -78,8 +78,8 @@ impl ChunkEntry {
         })
     }
 
-    /// Appends the address of a chunk; a hole has all bits set.
-    fn put(self, block: Option<u64>, out: &mut Vec<u8>) {
+    /// Appends the address of a chunk on a device; a hole has all bits set.
+    fn put(self, device: u16, block: Option<u64>, out: &mut Vec<u8>) {
         if self != ChunkEntry::Block {
             let high = match block {
                 None if self == ChunkEntry::Index48 => u16::MAX,
@@ -87,7 +87,7 @@ impl ChunkEntry {
                 Some(block) => high(block),
             };
             out.extend_from_slice(&high.to_le_bytes());
-            out.extend_from_slice(&[0; 2]);
+            out.extend_from_slice(&block.map_or(0, |_| device).to_le_bytes());
         }
         out.extend_from_slice(&low(address(block)).to_le_bytes());
     }
@@ -145,7 +145,7 @@ enum Follows<'a> {
     /// The data's tail, kept elsewhere.
     Kept(Kept),
     /// Addresses of chunks.
-    Chunks(&'a [Option<u64>]),
+    Chunks(u16, &'a [Option<u64>]),
     /// Number of chunks that are holes.
     Holes(u32),
     Index(Index<'a>),
@@ -305,7 +305,7 @@ impl<'a> Inodes<'a> {
             Follows::Nothing => (0, 0),
             Follows::Tail(tail) => (tail.len(), tail.len()),
             Follows::Kept(tail) => (tail.len(), tail.len()),
-            Follows::Chunks(_) | Follows::Holes(_) => (self.chunks_gap(head) + self.chunks_len(payload), 0),
+            Follows::Chunks(..) | Follows::Holes(_) => (self.chunks_gap(head, payload) + self.chunks_len(payload), 0),
             Follows::Index(index) => {
                 let (gap, at) = index_place(head);
                 let (len, together) = index.len(at);
@@ -318,24 +318,25 @@ impl<'a> Inodes<'a> {
     /// Returns the number of bytes of the addresses of chunks.
     fn chunks_len(&self, payload: &Payload<'_>) -> usize {
         let count = match payload.follows {
-            Follows::Chunks(blocks) => blocks.len(),
+            Follows::Chunks(_, blocks) => blocks.len(),
             Follows::Holes(count) => count as usize,
             _ => 0,
         };
-        count * self.chunk_entry().len()
+        count * self.chunk_entry(payload).len()
     }
 
     /// Returns the number of bytes between `head` of inode and xattrs, and the addresses of chunks.
-    fn chunks_gap(&self, head: u64) -> usize {
-        let entry = self.chunk_entry().len() as u64;
+    fn chunks_gap(&self, head: u64, payload: &Payload<'_>) -> usize {
+        let entry = self.chunk_entry(payload).len() as u64;
         usize::try_from(head.next_multiple_of(entry) - head).expect("less than an entry")
     }
 
     /// Returns the form of the addresses of chunks.
-    fn chunk_entry(&self) -> ChunkEntry {
+    fn chunk_entry(&self, payload: &Payload<'_>) -> ChunkEntry {
+        let elsewhere = matches!(payload.follows, Follows::Chunks(1.., _));
         match self.options.features {
             _ if self.far => ChunkEntry::Index48,
-            features if !features.contains(Features::CHUNK_INDEXES) => ChunkEntry::Block,
+            features if !features.contains(Features::CHUNK_INDEXES) && !elsewhere => ChunkEntry::Block,
             features if features.contains(Features::BITS_48) => ChunkEntry::Index48,
             _ => ChunkEntry::Index,
         }
@@ -343,9 +344,10 @@ impl<'a> Inodes<'a> {
 
     fn put(&self, fields: &Fields<'_>, payload: &Payload<'_>, serial: u32, out: &mut Vec<u8>) -> Result<()> {
         let head = self.head_len(fields, payload.size);
-        let ((gap, at), chunks_gap) = (index_place(head), self.chunks_gap(head));
+        let ((gap, at), chunks_gap) = (index_place(head), self.chunks_gap(head, payload));
+        let entry = self.chunk_entry(payload);
         let data = match payload.follows {
-            Follows::Chunks(_) | Follows::Holes(_) => payload.data | u64::from(self.chunk_entry().format()),
+            Follows::Chunks(..) | Follows::Holes(_) => payload.data | u64::from(entry.format()),
             _ => payload.data,
         };
         let mut layout = (payload.layout(at) as u16) << inode_format::LAYOUT_SHIFT;
@@ -403,14 +405,14 @@ impl<'a> Inodes<'a> {
                 Ok(())
             }
             Follows::Kept(tail) => self.data.keep.get(tail, out),
-            Follows::Chunks(blocks) => {
+            Follows::Chunks(device, blocks) => {
                 out.resize(out.len() + chunks_gap, 0);
-                blocks.iter().for_each(|at| self.chunk_entry().put(*at, out));
+                blocks.iter().for_each(|at| entry.put(device, *at, out));
                 Ok(())
             }
             Follows::Holes(count) => {
                 out.resize(out.len() + chunks_gap, 0);
-                (0..count).for_each(|_| self.chunk_entry().put(None, out));
+                (0..count).for_each(|_| entry.put(0, None, out));
                 Ok(())
             }
             Follows::Index(index) => {
@@ -432,7 +434,7 @@ impl<'a> Payload<'a> {
             Body::Plain { start: None, tail } if tail.len() == 0 && stored.size > 0 => hole(stored.size, options),
             Body::Plain { start, tail } if tail.len() == 0 => (address(*start), Follows::Nothing),
             Body::Plain { start, tail } => (address(*start), Follows::Kept(*tail)),
-            Body::Chunks { bits, blocks } => (u64::from(*bits), Follows::Chunks(blocks)),
+            Body::Chunks { device, bits, blocks } => (u64::from(*bits), Follows::Chunks(*device, blocks)),
             Body::Compressed { parts, end } => {
                 let index = data.index(stored.size, parts, *end);
                 (index.blocks().min(u32::MAX.into()), Follows::Index(index))
@@ -446,7 +448,7 @@ impl<'a> Payload<'a> {
         match self.follows {
             Follows::Nothing => Layout::Plain,
             Follows::Tail(_) | Follows::Kept(_) => Layout::Inline,
-            Follows::Chunks(_) | Follows::Holes(_) => Layout::Chunks,
+            Follows::Chunks(..) | Follows::Holes(_) => Layout::Chunks,
             Follows::Index(index) => index.layout(at),
         }
     }
@@ -454,7 +456,7 @@ impl<'a> Payload<'a> {
     fn uses(&self) -> Uses {
         let features = match self.follows {
             Follows::Nothing | Follows::Tail(_) | Follows::Kept(_) => Incompat::empty(),
-            Follows::Chunks(_) | Follows::Holes(_) => Incompat::CHUNKED_FILES,
+            Follows::Chunks(..) | Follows::Holes(_) => Incompat::CHUNKED_FILES,
             Follows::Index(index) if index.len(0).1 > 0 => Incompat::ZERO_PADDING | Incompat::TAIL_PACKING,
             Follows::Index(_) => Incompat::ZERO_PADDING,
         };

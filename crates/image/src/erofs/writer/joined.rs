@@ -150,6 +150,7 @@ impl DataDone {
             content,
             shares_clusters,
             counts,
+            referred_bytes: 0,
             ledger,
         })
     }
@@ -191,7 +192,8 @@ impl Stored {
                 put_block(*start, to);
                 put_kept(*tail, to);
             }
-            Body::Chunks { bits, blocks } => {
+            // An image in shards has no additional devices.
+            Body::Chunks { device: _, bits, blocks } => {
                 to.u8(1);
                 to.u8(*bits);
                 to.count(blocks.len());
@@ -219,7 +221,7 @@ impl Stored {
         let size = from.u64()?;
         let body = match from.u8()? {
             0 => Body::Plain { start: get_block(from)?, tail: get_kept(from)? },
-            1 => Body::Chunks { bits: from.u8()?, blocks: from.list(8, get_block)?.into() },
+            1 => Body::Chunks { device: 0, bits: from.u8()?, blocks: from.list(8, get_block)?.into() },
             2 => {
                 let parts = get_parts(from, clusters)?.into();
                 let end = match from.u8()? {

@@ -17,7 +17,7 @@ use super::pack::Worker;
 use super::placing::{Dir, Placing, Space, What, nid};
 use super::superblock::{Facts, Head};
 use super::xattr::Xattrs;
-use super::{Features, Options, far};
+use super::{Features, Options, far, refer};
 use crate::build::{Census, Tools};
 use crate::erofs::format::{INODE_SLOT, Incompat};
 use crate::erofs::kernel::Kernel;
@@ -85,6 +85,7 @@ pub(super) fn write(
         uses_prefixes: xattrs.uses_prefixes(),
         uses: features,
         algorithms,
+        devices: refer::slots(options, &tree.devices, blocks)?,
     };
     let output = tools.output;
     let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));

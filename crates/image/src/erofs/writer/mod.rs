@@ -15,6 +15,7 @@ mod lanes;
 mod metadata;
 mod pack;
 mod placing;
+mod refer;
 mod superblock;
 mod unused;
 mod xattr;
@@ -107,6 +108,9 @@ pub struct Options {
     pub fragment_cluster: Option<u32>,
     /// Compression of [`Features::METABOX`].
     pub metabox: Metabox,
+    /// Maximum number of sources that become [devices](crate::Tree::devices): the image refers to their data instead of
+    /// holding a copy. With 0, all data is copied.
+    pub refer: u16,
     /// UUID; by default derived from the image's contents.
     pub uuid: Option<[u8; 16]>,
     /// Label, at most 15 bytes.
@@ -144,6 +148,7 @@ impl Default for Options {
             chunk_size: RAW_PIECE,
             fragment_cluster: None,
             metabox: Metabox::default(),
+            refer: 0,
             uuid: None,
             label: String::new(),
         }
@@ -202,6 +207,8 @@ pub struct Details {
     pub uuid: String,
     /// Counters of the data writer.
     pub data: Counts,
+    /// File bytes that stay on additional devices, those that several files share once for each.
+    pub referred_bytes: u64,
 }
 
 build::buildable!(Erofs);
@@ -316,7 +323,12 @@ impl Format for Builder<'_> {
         let written = metadata::write(tools, &self.lanes, self.options, (tree, census), &mut data)?;
         let image_bytes = written.blocks * u64::from(self.options.block_size);
         let uuid = superblock::show_uuid(&written.uuid);
-        let details = Details { kernel: written.kernel.to_string(), uuid, data: data.counts };
+        let details = Details {
+            kernel: written.kernel.to_string(),
+            uuid,
+            data: data.counts,
+            referred_bytes: data.referred_bytes,
+        };
         let data_bytes = image_bytes - written.metadata_bytes;
         let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
         let counts = build::Counts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes: image_bytes };
@@ -353,6 +365,7 @@ fn lanes(options: &Options) -> Result<Lanes> {
         return Err(Error::option("chunk size", Size(options.chunk_size.into()), why));
     }
     check_features(options)?;
+    refer::check(options)?;
     options.check_target()?;
     options.check_clusters()?;
     Lanes::new(options)

@@ -9,15 +9,19 @@ use zerocopy::IntoBytes;
 
 use super::epoch::Epoch;
 use super::pack;
+use super::refer::Slot;
 use super::xattr::Prefixes;
 use super::{Features, Options};
 use crate::erofs::format::{
-    self, Compat, DeflateRecord, Incompat, Lz4Record, LzmaRecord, SUPERBLOCK_OFFSET, Superblock, SuperblockExtension,
-    ZstdRecord, algorithm,
+    self, Compat, DeflateRecord, DeviceSlot, Incompat, Lz4Record, LzmaRecord, SUPERBLOCK_OFFSET, Superblock,
+    SuperblockExtension, ZstdRecord, algorithm,
 };
 use crate::erofs::hash::crc32c;
 use crate::erofs::kernel::{Feature, Kernel, TARGET_KERNEL};
 use crate::{Error, Result};
+
+/// Length of a slot of the device table in bytes, and the unit of its position.
+const DEVICE_LEN: u64 = size_of::<DeviceSlot>() as u64;
 
 /// Largest distance of an LZ4 match: the limit of the format.
 const LZ4_DISTANCE: u16 = u16::MAX;
@@ -32,7 +36,7 @@ pub(super) struct Head<'a> {
 }
 
 /// Facts about the image for the superblock.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Facts {
     pub(super) inodes: u64,
     pub(super) epoch: Epoch,
@@ -52,6 +56,8 @@ pub(super) struct Facts {
     pub(super) uses: Incompat,
     /// Algorithms that maps of inodes name, a bit each.
     pub(super) algorithms: u16,
+    /// Additional devices.
+    pub(super) devices: Vec<Slot>,
 }
 
 impl<'a> Head<'a> {
@@ -68,7 +74,16 @@ impl<'a> Head<'a> {
 
     /// Returns the first block that data may use.
     pub(super) fn blocks(&self) -> u64 {
-        (self.prefixes_start() + self.prefixes.table().len() as u64).div_ceil(self.options.block_size.into())
+        let end = match self.options.refer {
+            0 => self.prefixes_start() + self.prefixes.table().len() as u64,
+            devices => self.devices_start() + u64::from(devices) * DEVICE_LEN,
+        };
+        end.div_ceil(self.options.block_size.into())
+    }
+
+    /// Returns the position of the device table.
+    fn devices_start(&self) -> u64 {
+        (self.prefixes_start() + self.prefixes.table().len() as u64).next_multiple_of(DEVICE_LEN)
     }
 
     fn prefixes_start(&self) -> u64 {
@@ -122,6 +137,11 @@ impl<'a> Head<'a> {
             let start = usize::try_from(self.prefixes_start()).expect("a few blocks");
             bytes[start..start + table.len()].copy_from_slice(&table);
         }
+        let table: Vec<u8> = facts.devices.iter().flat_map(|slot| slot.encode().as_bytes().to_vec()).collect();
+        if !table.is_empty() {
+            let start = usize::try_from(self.devices_start()).expect("a few blocks");
+            bytes[start..start + table.len()].copy_from_slice(&table);
+        }
         bytes[at..rest].copy_from_slice(superblock.as_bytes());
         superblock.uuid = self.options.uuid.unwrap_or_else(|| uuid(&bytes));
         bytes[at..rest].copy_from_slice(superblock.as_bytes());
@@ -171,8 +191,8 @@ impl<'a> Head<'a> {
             volume_name,
             feature_incompat: incompat.bits().into(),
             u1: algorithms.into(),
-            extra_devices: 0.into(),
-            devt_slotoff: 0.into(),
+            extra_devices: u16::try_from(facts.devices.len()).expect("at most as many as were allowed").into(),
+            devt_slotoff: if facts.devices.is_empty() { 0 } else { self.devices_word() }.into(),
             dirblkbits: 0,
             xattr_prefix_count: if prefixes { self.prefixes.count() } else { 0 },
             xattr_prefix_start: if prefixes { self.prefixes_word() } else { 0 }.into(),
@@ -184,6 +204,10 @@ impl<'a> Head<'a> {
             rootnid_8b: long_root_nid.into(),
             reserved2: [0; 8],
         }
+    }
+
+    fn devices_word(&self) -> u16 {
+        u16::try_from(self.devices_start() / DEVICE_LEN).expect("in the first blocks")
     }
 
     fn prefixes_word(&self) -> u32 {
@@ -224,7 +248,26 @@ impl<'a> Head<'a> {
         incompat.set(Incompat::XATTR_PREFIXES, facts.uses_prefixes);
         incompat.set(Incompat::BITS_48, self.options.features.contains(Features::BITS_48));
         incompat.set(Incompat::METABOX, self.has_metabox());
+        incompat.set(Incompat::DEVICES_OR_SECOND_HEAD, !facts.devices.is_empty());
         incompat
+    }
+}
+
+impl Slot {
+    fn encode(&self) -> DeviceSlot {
+        let mut tag = [0; 64];
+        let len = self.tag.len().min(tag.len());
+        tag[..len].copy_from_slice(&self.tag.as_bytes()[..len]);
+        let low = |n: u64| u32::try_from(n & u64::from(u32::MAX)).expect("32 bits");
+        let high = |n: u64| u16::try_from(n >> 32).expect("checked when the devices were placed");
+        DeviceSlot {
+            tag,
+            blocks_lo: low(self.blocks).into(),
+            uniaddr_lo: low(self.start).into(),
+            blocks_hi: high(self.blocks).into(),
+            uniaddr_hi: high(self.start).into(),
+            reserved: [0; 52],
+        }
     }
 }
 

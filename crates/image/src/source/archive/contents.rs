@@ -9,7 +9,7 @@ use packfs_blocks::ReadAt;
 
 use super::input::Stored;
 use super::seekable::Seekable;
-use crate::source::{Contents, FileReader, unchanged};
+use crate::source::{Contents, FileReader, Run, unchanged};
 use crate::{Error, Result};
 
 /// An archive and its name.
@@ -114,6 +114,17 @@ impl Contents for ArchiveContents {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         let file = self.file(key).ok_or_else(|| Error::Misuse(format!("the archive has no file {key}")))?;
         Ok(Box::new(Open { contents: self, key, file }))
+    }
+
+    fn runs(&self, key: u64) -> Result<Option<Vec<Run>>> {
+        let Some(file) = self.file(key) else { return Ok(None) };
+        Ok(Some(match &file.pieces {
+            Pieces::Whole(at) => vec![Run { offset: 0, len: file.size, at: *at }],
+            Pieces::Sparse(pieces) => {
+                let pieces = pieces.iter().filter(|piece| piece.len > 0);
+                pieces.map(|PlacedRegion { offset, len, at }| Run { offset: *offset, len: *len, at: *at }).collect()
+            }
+        }))
     }
 
     fn path(&self, key: u64) -> PathBuf {

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::source::Store;
+use crate::source::{Device, Store};
 use crate::tree::Data;
 use crate::{Error, Result};
 
@@ -20,6 +20,9 @@ pub(in crate::source) trait Input {
 
     /// Keeps a file whose data begins here: remembers its position, or passes it to `store`.
     fn keep(&mut self, file: Stored, store: &mut dyn Store) -> Result<Data>;
+
+    /// Returns the archive as a device, after everything was read.
+    fn device(&mut self) -> Result<Option<Device>>;
 
     /// Returns the name of the archive for messages.
     fn name(&self) -> &Path;

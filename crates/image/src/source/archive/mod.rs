@@ -44,11 +44,28 @@ pub struct Options {
     pub exclude: Exclude,
     /// True to take extended attributes.
     pub xattrs: bool,
+    /// True if an image is to refer to the archive, which then becomes a [device](crate::Tree::devices). Its data is
+    /// skipped, even in a stream. It must be an uncompressed tar archive.
+    pub refer: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { exclude: Exclude::default(), xattrs: true }
+        Options { exclude: Exclude::default(), xattrs: true, refer: false }
+    }
+}
+
+impl Options {
+    /// Refuses an archive, by its first bytes, whose data an image cannot refer to.
+    fn check(&self, head: &[u8], name: &Path) -> Result<()> {
+        let what = match Compression::detect(head) {
+            _ if !self.refer => return Ok(()),
+            Some(_) => "its data is compressed: decompress it first",
+            None if cpio::is_header(head) => "its data does not begin at multiples of a block: convert it to tar",
+            None if is_zip(head) => "its data is compressed: convert it to tar",
+            None => return Ok(()),
+        };
+        Err(Error::Unsupported(format!("{}: an image cannot refer to this archive, as {what}", display(name))))
     }
 }
 
@@ -77,6 +94,7 @@ pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Resu
     let mut head = [0; decompress::MAGIC_LEN];
     let got = bytes.read_at(&mut head, 0).map_err(Error::io("cannot read", name))?;
     let head = &head[..got];
+    options.check(head, name)?;
     if Compression::of(head, name)?.is_some() {
         let from = Box::new(seekable::Rest::new(Arc::clone(&bytes)));
         return stream(from, name, Some(bytes), options);
@@ -110,6 +128,14 @@ fn stream(
     file: Option<Arc<dyn ReadAt>>,
     options: Options,
 ) -> Result<Box<dyn Source>> {
+    let mut from = from;
+    if options.refer {
+        let mut head = Vec::new();
+        let read = from.by_ref().take(decompress::MAGIC_LEN as u64).read_to_end(&mut head);
+        read.map_err(Error::io("cannot read", name))?;
+        options.check(&head, name)?;
+        from = Box::new(io::Cursor::new(head).chain(from));
+    }
     let mut from = decompress::reader(from, name)?;
     let mut head = Vec::new();
     let read = from.by_ref().take(decompress::MAGIC_LEN as u64).read_to_end(&mut head);
@@ -121,6 +147,10 @@ fn stream(
     let is_cpio = cpio::is_header(&head);
     let bytes = ReadAhead::new(Box::new(io::Cursor::new(head).chain(from)));
     let bytes = Box::new(bytes.map_err(Error::io("cannot start a thread for", name))?);
+    if options.refer {
+        let input = Stream::new(bytes, name.to_owned(), tar::STRUCTURE, file).referred_to(tar::name_of);
+        return Ok(Box::new(TarSource::new(input, options)));
+    }
     Ok(match is_cpio {
         true => Box::new(CpioSource::new(Stream::new(bytes, name.to_owned(), cpio::STRUCTURE, file), options)),
         false => Box::new(TarSource::new(Stream::new(bytes, name.to_owned(), tar::STRUCTURE, file), options)),

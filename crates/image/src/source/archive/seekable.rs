@@ -9,7 +9,7 @@ use packfs_blocks::ReadAt;
 
 use super::contents::{Archive, ArchiveContents, Located};
 use super::input::{Input, Stored, add_up, truncated};
-use crate::source::Store;
+use crate::source::{Device, Store};
 use crate::tree::Data;
 use crate::{Error, Result};
 
@@ -103,6 +103,11 @@ impl Input for Seekable {
         let key = self.files.len() as u64;
         self.files.push(Located::new(file, self.at));
         Ok(Data::Source { from: self.contents.clone(), key })
+    }
+
+    fn device(&mut self) -> Result<Option<Device>> {
+        let (contents, len) = (self.contents.clone(), self.archive.bytes.len());
+        Ok(Some(Device { contents, len, tag: String::new() }))
     }
 
     fn name(&self) -> &Path {

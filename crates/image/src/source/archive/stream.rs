@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
+use super::contents::{Archive, ArchiveContents, Located};
 use super::input::{Input, Stored, add_up, truncated};
-use crate::source::{Store, unchanged};
+use super::seekable::Seekable;
+use crate::source::{Device, Store, unchanged};
 use crate::tree::Data;
 use crate::{Error, Result};
 
@@ -20,6 +22,30 @@ pub(in crate::source) struct Stream {
     at: u64,
     /// The underlying file, if there is one.
     file: Option<Arc<dyn ReadAt>>,
+    /// Positions of the files, if their data is skipped.
+    skipped: Option<Skipped>,
+}
+
+/// Files of an archive that an image refers to.
+struct Skipped {
+    contents: Arc<ArchiveContents>,
+    files: Vec<Located>,
+}
+
+/// Bytes of a stream, which are gone.
+#[derive(Debug)]
+struct Gone;
+
+impl ReadAt for Gone {
+    fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+        let why =
+            "the archive comes from a pipe, and an image that refers to it keeps none of its data: save it to a file";
+        Err(io::Error::other(why))
+    }
+
+    fn len(&self) -> u64 {
+        0
+    }
 }
 
 impl Stream {
@@ -30,7 +56,14 @@ impl Stream {
         of: &'static str,
         file: Option<Arc<dyn ReadAt>>,
     ) -> Self {
-        Stream { from, path, of, at: 0, file }
+        Stream { from, path, of, at: 0, file, skipped: None }
+    }
+
+    /// Skips data and keeps its positions, for an image that refers to it.
+    pub(in crate::source) fn referred_to(mut self, name_of: fn(Seekable) -> Option<Vec<u8>>) -> Self {
+        let archive = Archive { bytes: Arc::new(Gone), path: self.path.clone(), of: self.of, name_of };
+        self.skipped = Some(Skipped { contents: Arc::new(ArchiveContents::new(archive)), files: Vec::new() });
+        self
     }
 
     /// Reads once; 0 at the end.
@@ -76,6 +109,11 @@ impl Input for Stream {
     }
 
     fn keep(&mut self, file: Stored, store: &mut dyn Store) -> Result<Data> {
+        if let Some(Skipped { contents, files }) = &mut self.skipped {
+            let key = files.len() as u64;
+            files.push(Located::new(file, self.at));
+            return Ok(Data::Source { from: contents.clone(), key });
+        }
         let whole = [(0, file.size)];
         let ranges: Vec<_> = file.map.iter().flatten().map(|region| (region.offset, region.len)).collect();
         let ranges = if file.map.is_some() { &ranges } else { &whole[..] };
@@ -88,6 +126,14 @@ impl Input for Stream {
         let (number, sum) = (number?, data.sum);
         file.check_sum(self.of, sum)?;
         Ok(Data::Stored(number))
+    }
+
+    fn device(&mut self) -> Result<Option<Device>> {
+        // A program that writes to a pipe fails if not all of it is read.
+        self.skip_to(u64::MAX)?;
+        let Some(Skipped { contents, files }) = self.skipped.take() else { return Ok(None) };
+        contents.set(files);
+        Ok(Some(Device { contents, len: self.at, tag: String::new() }))
     }
 
     fn name(&self) -> &Path {

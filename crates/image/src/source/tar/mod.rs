@@ -69,6 +69,9 @@ impl<I: Input> Source for TarSource<I> {
         for (kind, at) in members.noted {
             tree.warnings.add(Warning::new(kind, members.input.name()).with_detail(at_byte(at)))?;
         }
+        if self.options.refer {
+            tree.devices.extend(members.input.device()?);
+        }
         members.input.finish()
     }
 }

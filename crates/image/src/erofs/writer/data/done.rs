@@ -6,6 +6,7 @@ use crate::build::Ledger;
 use crate::erofs::writer::Counts;
 use crate::erofs::writer::index::{Cluster, End, Form, Index, Part};
 use crate::erofs::writer::keep::{Keep, Kept};
+use crate::erofs::writer::refer::Chunks;
 use crate::{Error, Result};
 
 /// Data in the inode of a regular file that locates its contents.
@@ -14,8 +15,8 @@ pub(crate) enum Body {
     /// Consecutive whole blocks from `start` on ([`None`]: a hole), and the bytes after the last
     /// whole block, which follow the inode and lie within one block.
     Plain { start: Option<u64>, tail: Kept },
-    /// Chunks of `1 << bits` blocks, each at a block or a hole.
-    Chunks { bits: u8, blocks: Box<[Option<u64>]> },
+    /// Chunks of `1 << bits` blocks, each at a block of a device (0: the image) or a hole.
+    Chunks { device: u16, bits: u8, blocks: Box<[Option<u64>]> },
     /// Compressed: its clusters, and its end. See [`DataDone::index`].
     Compressed { parts: Box<[Part]>, end: Option<End> },
 }
@@ -67,6 +68,8 @@ pub(crate) struct DataDone {
     /// True if files share clusters other than in whole pieces.
     pub(crate) shares_clusters: bool,
     pub(crate) counts: Counts,
+    /// Bytes of files on additional devices.
+    pub(crate) referred_bytes: u64,
     pub(crate) ledger: Ledger,
 }
 
@@ -148,6 +151,7 @@ impl Bodies<'_> {
             What::Row { start, tail } => Body::Plain { start: Some(start >> self.rules.form.block_bits), tail },
             What::Tail(tail) => Body::Plain { start: None, tail },
             What::Chunks(stretches) => self.chunks(&stretches),
+            What::Elsewhere(device, Chunks { bits, blocks }) => Body::Chunks { device, bits, blocks },
             What::Fragment(offset) => Body::Compressed { parts: Box::new([]), end: Some(End::Fragment(offset)) },
             What::Compressed(parts) => self.plain(&parts).unwrap_or_else(|| self.compressed(&parts)),
         };
@@ -164,7 +168,7 @@ impl Bodies<'_> {
             }
         }
         let bits = u8::try_from((piece >> bits).ilog2()).expect("a few bits");
-        Body::Chunks { bits, blocks: blocks.into() }
+        Body::Chunks { device: 0, bits, blocks: blocks.into() }
     }
 
     /// Returns the body of a file that was not compressed after all.

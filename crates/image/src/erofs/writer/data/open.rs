@@ -5,6 +5,7 @@
 
 use super::Rules;
 use crate::erofs::writer::keep::Kept;
+use crate::erofs::writer::refer::Chunks;
 
 /// Shorter files are compressed however many holes they have.
 const SPARSE_MIN: u64 = 64 << 20;
@@ -278,6 +279,8 @@ pub(super) enum What {
     Compressed(Box<[Part]>),
     /// In the stream of small files, from this offset on.
     Fragment(u64),
+    /// On the additional device of this number.
+    Elsewhere(u16, Chunks),
 }
 
 #[cfg(test)]

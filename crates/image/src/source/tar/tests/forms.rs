@@ -187,7 +187,7 @@ fn excluded_members_are_left_out() {
         member("keep/c.o", b'0', b"3"),
         [pax(b'x', &[("SCHILY.xattr.user.a", b"1")]), member("d", b'0', b"4")].concat(),
     ]);
-    let options = || Options { exclude: Exclude::new(["/drop/", "*.o"]).unwrap(), xattrs: false };
+    let options = || Options { exclude: Exclude::new(["/drop/", "*.o"]).unwrap(), xattrs: false, ..Options::default() };
     let placed = scan(from_bytes(Arc::new(bytes.clone()), Path::new("a"), options()).unwrap()).unwrap();
     let streamed = scan(from_stream(Box::new(io::Cursor::new(bytes)), Path::new("a"), options()).unwrap()).unwrap();
     for tree in [placed, streamed] {

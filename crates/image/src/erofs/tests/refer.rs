@@ -1,0 +1,174 @@
+//! Images that refer to archives and to other images: what they show is what the sources hold.
+
+use std::fs::File;
+
+use super::*;
+use crate::name::display;
+use crate::source::{archive, open as sources};
+use crate::testing::{
+    self, LoopDevice, Mount, Node, Piece, Snapshot, can_mount, differences, findings, sh, snapshot, snapshot_image,
+};
+
+/// A tree with small, large, sparse, empty and linked files.
+fn tree() -> Spec {
+    let name = |name: &str| name.as_bytes().to_vec();
+    let noise = |seed, len| Piece::Noise { seed, len };
+    let mut spec = Spec::of([
+        (name("block"), Node::file(vec![noise(1, 4096)])),
+        (name("dir"), Node::dir([(name("large"), Node::file(vec![noise(2, 3_000_001)]))])),
+        (name("empty"), Node::file(vec![])),
+        (name("hole"), Node::file(vec![Piece::Hole(70_000)])),
+        (name("small"), Node::file(vec![noise(3, 7)])),
+        (name("sparse"), Node::file(vec![Piece::Hole(1 << 20), noise(4, 5000), Piece::Hole(1 << 20), noise(5, 9)])),
+    ]);
+    spec.links = vec![(name("dir/large"), name("link"))];
+    spec
+}
+
+/// Builds an image that refers to the sources; an archive is read as a stream if `piped`.
+fn refer(image: &Path, options: &Options, paths: &[&Path], piped: bool) -> Result<Summary> {
+    let all = Options { refer: u16::try_from(paths.len()).unwrap(), ..options.clone() };
+    build(image, &all, &Progress::default(), |store| {
+        let mut tree = Tree::default();
+        for path in paths {
+            let mut source = if piped {
+                let options = archive::Options { refer: true, ..archive::Options::default() };
+                archive::from_stream(Box::new(File::open(path).unwrap()), path, options)?
+            } else {
+                sources::open(path.as_os_str(), &sources::Options { refer: true, ..sources::Options::default() })?
+            };
+            source.scan(&mut tree, store)?;
+        }
+        Ok(Plan { tree, order: Vec::new() })
+    })
+}
+
+/// Compares an image with `want`: read with its devices, and mounted with them and as one file.
+fn check(want: &Snapshot, image: &Path, devices: &[&Path], may_mount: bool) {
+    let file = |path: &Path| Arc::new(FileAt::open(path, 0).unwrap());
+    let given = devices.iter().map(|path| file(path) as Arc<dyn packfs_blocks::ReadAt>).collect();
+    let reader = Reader::open(file(image), ReadOptions { devices: given, ..ReadOptions::default() }).unwrap();
+    assert_eq!(differences(want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
+    assert_eq!(findings(&reader, 2), Vec::<String>::new());
+    let flat = image.with_extension("flat");
+    let all: Vec<u8> = std::iter::once(&image).chain(devices).flat_map(|path| std::fs::read(path).unwrap()).collect();
+    std::fs::write(&flat, all).unwrap();
+    let reader = Reader::open(file(&flat), ReadOptions::default()).unwrap();
+    assert_eq!(differences(want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
+    if !may_mount {
+        return;
+    }
+    let loops: Vec<_> = devices.iter().map(|path| LoopDevice::new(path).unwrap()).collect();
+    for mounted in [Mount::with_devices(image, &loops), Mount::new(&flat, "erofs")] {
+        let found = snapshot(&mounted.unwrap().path()).unwrap();
+        assert_eq!(differences(want, &found), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn archives_are_indexed_where_they_are() {
+    let may_mount = can_mount("archives_are_indexed_where_they_are");
+    let source = testing::Source::new(&tree());
+    let want = testing::whole_seconds(snapshot(&source.tree()).unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    let options = options("none", 512);
+    for form in [
+        "--format=ustar",
+        "--format=gnu -S",
+        "--format=pax -S --sparse-version=1.0",
+        "--format=pax -S --sparse-version=0.1",
+    ] {
+        let archive = dir.path().join("a.tar");
+        sh(&format!("tar {form} --xattrs --sort=name -C {} -cf {} .", display(&source.tree()), display(&archive)));
+        let summary = refer(&image, &options, &[&archive], false).unwrap();
+        assert!(summary.image_bytes < 8192, "{form}: {}", summary.image_bytes);
+        assert!(summary.erofs().unwrap().referred_bytes >= 3_000_000, "{form}");
+        check(&want, &image, &[&archive], may_mount);
+        let seen = std::fs::read(&image).unwrap();
+        refer(
+            &image,
+            &Options { build: crate::build::Options { force: true, ..options.build.clone() }, ..options.clone() },
+            &[&archive],
+            true,
+        )
+        .unwrap();
+        assert_eq!(std::fs::read(&image).unwrap(), seen, "{form}: from a pipe");
+        std::fs::remove_file(&image).unwrap();
+    }
+}
+
+#[test]
+fn images_are_merged_as_metadata() {
+    let may_mount = can_mount("images_are_merged_as_metadata");
+    let name = |name: &str| name.as_bytes().to_vec();
+    let upper = Spec::of([
+        (name("dir"), Node::dir([(name("new"), Node::file(vec![Piece::Noise { seed: 9, len: 5000 }]))])),
+        (name("small"), Node::file(vec![Piece::Noise { seed: 8, len: 70_000 }])),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    // What lies in whole blocks stays in the image that has it, everything else is copied.
+    let cases = [
+        ("none", Features::NO_INLINE, 4096, 3_000_000, 20_000),
+        ("none", Features::CHUNKS, 4096, 3_000_000, 20_000),
+        ("none", Features::empty(), 512, 100_000, 4_000_000),
+        ("lz4", Features::FRAGMENTS, 512, 0, 4_000_000),
+    ];
+    for (n, (codec, features, block_size, least, most)) in cases.into_iter().enumerate() {
+        let path = |what: &str| dir.path().join(format!("{what}{n}"));
+        let (a, b, image, full) = (path("a"), path("b"), path("image"), path("full"));
+        let of_sources = Options { features, ..options(codec, 4096) };
+        write(tree().tree().unwrap(), &a, &of_sources).unwrap();
+        write(upper.tree().unwrap(), &b, &of_sources).unwrap();
+        let summary = refer(&image, &options("none", block_size), &[&a, &b], false).unwrap();
+        let referred = summary.erofs().unwrap().referred_bytes;
+        assert!(referred >= least && summary.image_bytes <= most, "{n}: {referred}, {}", summary.image_bytes);
+        let merged = build(&full, &options("none", 4096), &Progress::default(), |store| {
+            let mut tree = Tree::default();
+            for path in [&a, &b] {
+                sources::open(path.as_os_str(), &sources::Options::default())?.scan(&mut tree, store)?;
+            }
+            Ok(Plan { tree, order: Vec::new() })
+        });
+        merged.unwrap();
+        check(&snapshot_image(&*open(&full).unwrap()).unwrap(), &image, &[&a, &b], may_mount);
+    }
+}
+
+#[test]
+fn sources_that_cannot_be_referred_to_are_refused() {
+    let source = testing::Source::new(&tree());
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    sh(&format!("cd {} && tar -cf a.tar -C {} . && gzip -k a.tar", display(dir.path()), display(&source.tree())));
+    sh(&format!(
+        "cd {} && find . | cpio -o -H newc > {} 2> /dev/null",
+        display(&source.tree()),
+        display(&path("a.cpio"))
+    ));
+    let image = path("image");
+    let refused = |options: &Options, name: &str, piped| {
+        let made = refer(&image, options, &[&path(name)], piped);
+        assert!(!image.exists());
+        made.unwrap_err().to_string()
+    };
+    let usual = options("none", 512);
+    for piped in [false, true] {
+        assert!(refused(&usual, "a.tar.gz", piped).contains("decompress it first"));
+        assert!(refused(&usual, "a.cpio", piped).contains("convert it to tar"));
+    }
+    assert!(refused(&options("none", 4096), "a.tar", true).contains("comes from a pipe"));
+    assert!(refused(&options("lz4", 512), "a.tar", false).contains("the codec has to be none"));
+    let old = Options { target_kernel: "5.15".parse().unwrap(), ..options("none", 4096) };
+    assert!(refused(&old, "a.tar", false).contains("additional devices (since Linux 5.16)"));
+    let few = Options { refer: 1, ..usual.clone() };
+    let made = build(&image, &few, &Progress::default(), |store| {
+        let mut tree = Tree::default();
+        for _ in 0..2 {
+            let all = sources::Options { refer: true, ..sources::Options::default() };
+            sources::open(path("a.tar").as_os_str(), &all)?.scan(&mut tree, store)?;
+        }
+        Ok(Plan { tree, order: Vec::new() })
+    });
+    assert!(made.unwrap_err().to_string().contains("2 devices, for which there is no room"));
+}
