@@ -120,6 +120,9 @@ fn images_are_checked_and_extracted_as_fsck_erofs_does() {
     std::fs::write(dir.join("damaged"), damaged).unwrap();
     sh(dir, "head -c 4096 /dev/zero > late && cat t.erofs >> late");
     let there = have(name, "fsck.erofs");
+    let told = succeed(dir, &["info", "t.erofs", "--inode", "etc"]);
+    let number = told.lines().find_map(|line| line.strip_prefix("inode")?.trim().split(',').next());
+    let by_number = format!("--extract=some --nid={} --no-preserve-owner t.erofs", number.unwrap());
     for (line, status) in [
         ("t.erofs", 0),
         ("-d9 -y t.erofs", 0),
@@ -129,6 +132,7 @@ fn images_are_checked_and_extracted_as_fsck_erofs_does() {
         ("--offset=4096 late", 0),
         ("--extract=to t.erofs", 0),
         ("--extract=some --path=/etc --no-preserve-owner t.erofs", 0),
+        (&by_number, 0),
     ] {
         let states = [false, true].map(|ours| {
             if !ours && !there {

@@ -325,7 +325,7 @@ impl<W: Write> Rows<'_, W> {
 }
 
 /// Returns the first path of an inode.
-fn path_of(image: &Reader, nid: Nid) -> Result<Vec<u8>> {
+pub(super) fn path_of(image: &Reader, nid: Nid) -> Result<Vec<u8>> {
     if image.superblock().packed == Some(nid) {
         return Ok(b"(packed file)".to_vec());
     }

@@ -2,10 +2,17 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
+use packfs_blocks::io::FileAt;
+use packfs_image::erofs::{ReadOptions, Reader};
+use packfs_image::image::{FileType, Image, Nid};
 use packfs_image::name::display;
+use packfs_image::sink;
+use packfs_image::tree::components;
 
 use super::options::Does::{Becomes, Ignored, Refused, Same};
 use super::options::{Opt, Takes, Word, flag, getopt, value};
@@ -22,11 +29,11 @@ pub(super) static TABLE: &[Opt] = &[
     flag(&["-V", "--version"], Same("prints the version")),
     flag(&["-h", "--help"], Same("prints this table")),
     value(&["-d"], Ignored("findings are always told")),
-    flag(&["-p"], Refused("packfs list --du and packfs info tell sizes")),
+    flag(&["-p"], Ignored("fsck.erofs prints the ratio from -d3 on; packfs info --stats tells sizes")),
     value(&["--device"], Becomes(&["--device", "{}"])),
     Opt { names: &["--extract"], takes: Takes::Optional, does: Same("packfs extract; without a value packfs check") },
     value(&["--offset"], Same("--offset")),
-    value(&["--nid"], Refused("packfs takes paths: --path")),
+    value(&["--nid"], Same("as --path, by the number of the inode")),
     value(&["--path"], Same("a path, with --strip-components")),
     flag(&["--no-sbcrc"], Ignored("a wrong checksum stays damage; other images are read as without it")),
     flag(&["--xattr-inode-digest"], Refused("packfs does not know these digests")),
@@ -45,6 +52,7 @@ pub(super) static TABLE: &[Opt] = &[
 /// Translates a command line.
 pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     let (mut plain, mut out, mut extract, mut path) = (Vec::new(), Vec::new(), None, None);
+    let mut nid = None;
     let (mut xattrs, mut offset, mut options) = (false, 0, Vec::<OsString>::new());
     // An option that is for extraction.
     let mut extraction = None;
@@ -69,7 +77,11 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
                 offset = size(text).map_err(|why| format!("{name}: {why}"))?;
                 out.push(format!("--offset={offset}").into());
             }
-            "--path" => path = Some(value),
+            "--path" => (path, nid) = (Some(value), None),
+            "--nid" => {
+                let text = value.to_str().unwrap_or_default();
+                (path, nid) = (None, Some(Nid(text.parse().map_err(|_| format!("invalid NID {text}"))?)));
+            }
             "--xattrs" => xattrs = true,
             "--no-xattrs" => xattrs = false,
             "--force" => extraction = Some("--force"),
@@ -94,10 +106,13 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     }
     let [image] = &plain[..] else { return Err("expected: fsck.erofs [OPTIONS] IMAGE".into()) };
     is_erofs(Path::new(image), offset)?;
+    let target = target(Path::new(image), offset, nid, path);
+    let target = target.map_err(|error| format!("{}: {error}", display(Path::new(image))))?;
+    let target = target.filter(|target| components(target.path.as_bytes()).next().is_some());
     let mut line: Vec<OsString> = Vec::new();
     match extract {
-        None if path.as_ref().is_some_and(|path| path != "/") => {
-            return Err("--path: packfs checks whole images; with --extract=DIR it takes a path".into());
+        None if target.is_some() => {
+            return Err("--path, --nid: packfs checks whole images; with --extract=DIR it takes a path".into());
         }
         None if extraction.is_some() => {
             return Err(format!("{} must be used together with --extract=DIR", extraction.unwrap_or_default()));
@@ -109,8 +124,9 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
             if !xattrs {
                 line.push("--no-xattrs".into());
             }
-            if let Some(path) = &path {
-                let depth = path.to_string_lossy().split('/').filter(|part| !matches!(*part, "" | ".")).count();
+            if let Some(Target { path, is_dir }) = &target {
+                // What is below a directory, or the file itself.
+                let depth = components(path.as_bytes()).count() - usize::from(!is_dir);
                 line.push(format!("--strip-components={depth}").into());
             }
         }
@@ -118,8 +134,31 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     line.push("--quiet".into());
     line.append(&mut out);
     line.extend(["--".into(), image.clone()]);
-    line.extend(path.filter(|path| path != "/"));
+    line.extend(target.map(|target| target.path));
     Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+}
+
+/// What an option selects, by its path.
+struct Target {
+    path: OsString,
+    is_dir: bool,
+}
+
+/// Finds an inode by its number, or by a path.
+fn target(image: &Path, offset: u64, nid: Option<Nid>, path: Option<OsString>) -> anyhow::Result<Option<Target>> {
+    if nid.is_none() && path.is_none() {
+        return Ok(None);
+    }
+    let reader = Reader::open(Arc::new(FileAt::open(image, offset)?), ReadOptions::default())?;
+    let (nid, path) = match (nid, path) {
+        (Some(nid), _) => (nid, OsString::from_vec(super::dump_erofs::path_of(&reader, nid)?)),
+        (None, path) => {
+            let path = path.unwrap_or_default();
+            let found = sink::lookup(&reader, path.as_bytes())?;
+            (found.ok_or_else(|| anyhow::anyhow!("--path {}: not found", display(Path::new(&path))))?, path)
+        }
+    };
+    Ok(Some(Target { path, is_dir: reader.stat(nid)?.kind == FileType::Dir }))
 }
 
 /// Returns the option that takes away from the permissions of entries what the umask takes away from those of new files.
