@@ -61,6 +61,7 @@ impl Tree {
             warnings: Warnings::default(),
             implied: None,
             devices: Vec::new(),
+            layers: false,
         }
     }
 
@@ -110,6 +111,9 @@ impl Tree {
                 return Err(Error::Duplicate { name: name.to_owned() });
             }
             if self.is_dir(old) && matches!(kind, Kind::Dir) {
+                if self.layers && self.is_opaque(meta.xattrs) {
+                    self.clear(old)?;
+                }
                 self.set_meta(old, meta);
                 return Ok(old);
             }
@@ -118,6 +122,12 @@ impl Tree {
         let ino = self.push(meta, kind)?;
         self.insert(dir, name, ino);
         Ok(ino)
+    }
+
+    /// Removes all entries of a directory.
+    fn clear(&mut self, dir: Ino) -> Result<()> {
+        let names: Vec<Box<[u8]>> = self.entries(dir).map(|(name, _)| name.into()).collect();
+        names.iter().try_for_each(|name| self.remove(dir, name).map(drop))
     }
 
     /// Adds another name for an inode that is not a directory.

@@ -1,7 +1,7 @@
 //! Marks of OCI layers for deleted files, as AUFS wrote them: `.wh.NAME` hides NAME of the layers below, `.wh..wh..opq` all
 //! that they have in the directory. Overlayfs has other marks for the same.
 
-use super::{Conflict, Device, Ino, Kind, Meta, Tree};
+use super::{Conflict, Device, Ino, Kind, Meta, Tree, XattrId};
 use crate::Result;
 
 /// Ways to pack marks for deleted files.
@@ -14,16 +14,21 @@ pub enum Whiteouts {
     Overlay,
     /// Not at all.
     Strip,
+    /// As files of their names, but without those of overlayfs itself: character devices 0:0, and its attributes.
+    StripOverlay,
 }
 
 const MARK: &[u8] = b".wh.";
+const OPAQUE_XATTR: &[u8] = b"trusted.overlay.opaque";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
 impl Whiteouts {
     /// Changes all marks of the tree.
     pub fn apply(self, tree: &mut Tree) -> Result<()> {
-        if self == Whiteouts::Keep {
-            return Ok(());
+        match self {
+            Whiteouts::Keep => return Ok(()),
+            Whiteouts::StripOverlay => return strip_overlay(tree),
+            Whiteouts::Overlay | Whiteouts::Strip => {}
         }
         let mut found: Vec<(Ino, Vec<u8>)> = Vec::new();
         for dir in tree.inos() {
@@ -39,7 +44,7 @@ impl Whiteouts {
         let Some(mark) = mark.filter(|_| self == Whiteouts::Overlay) else { return Ok(()) };
         let hidden = &name[MARK.len()..];
         if name == OPAQUE {
-            set_xattr(tree, dir, b"trusted.overlay.opaque", b"y");
+            set_xattr(tree, dir, OPAQUE_XATTR, b"y");
         } else if !hidden.starts_with(MARK) && tree.child(dir, hidden)?.is_none() {
             // Others, as `.wh..wh.plnk`, are AUFS's own; a file beside its mark is newer than the mark.
             let nothing = Kind::Char(Device { major: 0, minor: 0 });
@@ -49,6 +54,31 @@ impl Whiteouts {
         }
         Ok(())
     }
+}
+
+impl Tree {
+    /// Returns true for the attributes of a directory that hides those of lower layers.
+    pub(super) fn is_opaque(&self, xattrs: XattrId) -> bool {
+        self.xattrs.get(xattrs).iter().any(|(name, value)| **name == *OPAQUE_XATTR && **value == *b"y")
+    }
+}
+
+/// Takes out what only overlayfs understands.
+fn strip_overlay(tree: &mut Tree) -> Result<()> {
+    let is_mark = |tree: &Tree, ino| matches!(tree.inode(ino).kind, Kind::Char(Device { major: 0, minor: 0 }));
+    for ino in tree.inos() {
+        let marks = tree.entries(ino).filter(|(_, entry)| is_mark(tree, *entry));
+        let names: Vec<Box<[u8]>> = marks.map(|(name, _)| name.into()).collect();
+        names.iter().try_for_each(|name| tree.remove(ino, name).map(drop))?;
+        let mut set = tree.xattrs.get(tree.meta(ino).xattrs).clone();
+        let before = set.len();
+        set.retain(|(name, _)| !name.starts_with(b"trusted.overlay."));
+        if set.len() < before {
+            let set = tree.xattrs.intern(set);
+            tree.set_xattrs(ino, set);
+        }
+    }
+    Ok(())
 }
 
 fn set_xattr(tree: &mut Tree, ino: Ino, name: &[u8], value: &[u8]) {
@@ -100,5 +130,25 @@ mod tests {
         assert_eq!(names(&kept), names(&tree()));
         Whiteouts::Strip.apply(&mut stripped).unwrap();
         assert_eq!(names(&stripped), [".wh.", "kept"]);
+    }
+
+    #[test]
+    fn opaque_directories_hide_what_lower_layers_have() {
+        let file = || Kind::File { size: 0, data: Data::Empty };
+        for layers in [false, true] {
+            let mut tree = Tree { layers, ..Tree::default() };
+            let plain = Meta::IMPLICIT_DIR;
+            let opaque = tree.xattrs.intern(vec![(OPAQUE_XATTR.into(), b"y"[..].into())]);
+            for (name, attrs) in [("lower", plain), ("upper", Meta { xattrs: opaque, ..plain })] {
+                let d = tree.add(ROOT, b"d", attrs, Kind::Dir, Conflict::Replace).unwrap();
+                tree.add(d, name.as_bytes(), plain, file(), Conflict::Replace).unwrap();
+            }
+            let nothing = Kind::Char(Device { major: 0, minor: 0 });
+            tree.add(ROOT, b"gone", plain, nothing, Conflict::Replace).unwrap();
+            assert_eq!(names(&tree), if layers { &["upper"][..] } else { &["lower", "upper"] });
+            Whiteouts::StripOverlay.apply(&mut tree).unwrap();
+            assert!(tree.lookup(b"gone").is_none());
+            assert_eq!(tree.meta(tree.lookup(b"d").unwrap()).xattrs, XattrId::NONE);
+        }
     }
 }

@@ -170,10 +170,17 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "GLOB")]
     exclude_xattr: Vec<String>,
 
+    /// Merge sources as overlayfs merges layers
+    ///
+    /// A directory with the attribute trusted.overlay.opaque hides the entries that earlier sources have in it.
+    #[arg(help_heading = "Contents", long)]
+    layers: bool,
+
     /// Convert whiteouts of OCI layers, which mark deleted files (.wh.NAME)
     ///
     /// With `overlay`, `.wh.NAME` becomes a character device NAME with numbers 0 and 0, and `.wh..wh..opq` the
-    /// attribute trusted.overlay.opaque of its directory.
+    /// attribute trusted.overlay.opaque of its directory. With `strip-overlay` these are left out, with all other
+    /// attributes of overlayfs.
     #[arg(help_heading = "Contents", long, value_enum, value_name = "WAY", default_value_t = Marks::Keep)]
     whiteouts: Marks,
 
@@ -349,6 +356,8 @@ enum Marks {
     Overlay,
     /// Leave them out
     Strip,
+    /// Leave those of overlayfs out
+    StripOverlay,
 }
 
 impl From<Marks> for Whiteouts {
@@ -357,6 +366,7 @@ impl From<Marks> for Whiteouts {
             Marks::Keep => Whiteouts::Keep,
             Marks::Overlay => Whiteouts::Overlay,
             Marks::Strip => Whiteouts::Strip,
+            Marks::StripOverlay => Whiteouts::StripOverlay,
         }
     }
 }
@@ -475,6 +485,8 @@ pub(crate) struct BuildPlan {
     pub(crate) hot: Option<PathBuf>,
     pub(crate) spool: bool,
     pub(crate) whiteouts: Whiteouts,
+    /// True if an opaque directory hides entries of earlier sources.
+    pub(crate) layers: bool,
     pub(crate) hard_links: bool,
     pub(crate) rules: RulesFrom,
     pub(crate) transform: Transform,
@@ -646,6 +658,7 @@ impl Build {
             retarget: self.around.retarget,
             list: self.around.list,
             whiteouts: self.whiteouts.into(),
+            layers: self.layers,
             hard_links: !self.no_hard_links,
             rules: RulesFrom { files: self.rules, lines: self.rule },
             sort: self.sort,

@@ -188,6 +188,7 @@ pub(super) fn fill<'p>(
     });
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(plan.strict);
+    tree.layers = plan.layers;
     if let Some(implied) = plan.implied {
         tree.implied = Some(implied);
         tree.set_meta(ROOT, implied);
