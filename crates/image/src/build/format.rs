@@ -30,7 +30,12 @@ pub(crate) trait Format: Sync {
     /// Returns how files are cut for the writer.
     fn cutting(&self) -> Cutting;
 
-    /// Returns the first byte of the image that file data may use.
+    /// Creates the file for file data, if that does not go to the image.
+    fn begin_blob(&self) -> Result<Option<Output>> {
+        Ok(None)
+    }
+
+    /// Returns the first byte of the image, or of the file for file data, that file data may use.
     fn data_start(&self) -> u64;
 
     /// Makes a writer of file data.
@@ -100,6 +105,8 @@ pub(crate) struct Tools<'p, 'env, W> {
     pub(crate) pool: &'p Pool<'env, W>,
     /// The image being written.
     pub(crate) output: &'env Output,
+    /// The file for file data, if that does not go to the image.
+    pub(crate) blob: Option<&'env Output>,
     /// Counters that a user interface may poll.
     pub(crate) progress: &'env Progress,
 }

@@ -86,15 +86,21 @@ pub(crate) fn build_to<F: Format>(
     let output = output.clearing(options.offset, SUPERBLOCK_END);
     options.prefix.as_ref().map_or(Ok(()), |file| put_prefix(&output, file, options.offset))?;
     let index = format.units().begin_index(options.force)?;
-    let own_files = [Some(&output), index.as_ref()].into_iter().flatten().flat_map(Output::own_files).copied();
+    let blob = format.begin_blob()?;
+    if blob.as_ref().is_some_and(|blob| blob.target() == output.target()) {
+        return Err(Error::option("blob", crate::name::display(output.target()), "the image itself has this name"));
+    }
+    let own_files =
+        [Some(&output), index.as_ref(), blob.as_ref()].into_iter().flatten().flat_map(Output::own_files).copied();
     let own_files: Vec<_> = own_files.collect();
     let out = &output;
     let (mut summary, ledger) = pipeline::scope(
         options.threads,
         || format.worker(),
         |pool| {
-            let tools = Tools { pool, output: out, progress };
-            let place = Place { base: options.offset, pos: format.data_start(), is_cut: false };
+            let tools = Tools { pool, output: out, blob: blob.as_ref(), progress };
+            let base = if blob.is_some() { 0 } else { options.offset };
+            let place = Place { base, pos: format.data_start(), is_cut: false };
             let mut conductor = Conductor { own_files, ..Conductor::new(format, tools, place)? };
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
@@ -130,6 +136,7 @@ pub(crate) fn build_to<F: Format>(
     progress.stages.time(Stage::Flush, || {
         // The index first: an image without one cannot be reused, and one of another image only costs a warning.
         index.map_or(Ok(()), commit)?;
+        blob.map_or(Ok(()), commit)?;
         commit(output)
     })?;
     progress.enter(Phase::Done);
@@ -171,7 +178,7 @@ fn order_of<F: Format>(format: &F) -> Order {
 }
 
 /// Converts the error of beginning or finishing an output. A target may also appear meanwhile.
-fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error) -> Error {
+pub(crate) fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error) -> Error {
     move |e| match e.kind() {
         std::io::ErrorKind::AlreadyExists => Error::Exists { path: target.to_owned() },
         _ => Error::io(what, target)(e),

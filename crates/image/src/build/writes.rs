@@ -45,7 +45,7 @@ impl<'p, 'env, W, B: AsRef<[u8]> + Send + 'env> Writes<'p, 'env, W, B> {
     }
 
     fn send(&mut self) -> Result<()> {
-        let Tools { output, progress, pool } = self.tools;
+        let Tools { output, progress, pool, .. } = self.tools;
         let (batch, len) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.len));
         let write = move |_: &mut W| {
             let mut end = 0;
@@ -109,7 +109,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let output = Output::create_on(Arc::new(files.clone()), &dir.path().join("image"), 0o600, false).unwrap();
         let progress = Progress::default();
-        let run = |pool: &_| run(Writes::new(Tools { pool, output: &output, progress: &progress }, BATCH), &output);
+        let run = |pool: &_| {
+            run(Writes::new(Tools { pool, output: &output, blob: None, progress: &progress }, BATCH), &output)
+        };
         pipeline::scope(threads, || (), run);
     }
 

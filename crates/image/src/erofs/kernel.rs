@@ -192,8 +192,8 @@ impl Feature {
             Feature::BigClusters => {
                 ids.iter().any(|(id, cluster_size)| *id != algorithm::LZ4 || *cluster_size > options.block_size)
             }
-            Feature::Chunks => asked(Features::CHUNKS) || options.refer > 0,
-            Feature::DevicesOrSecondHead => options.refer > 0,
+            Feature::Chunks => asked(Features::CHUNKS) || options.devices() > 0,
+            Feature::DevicesOrSecondHead => options.devices() > 0,
             Feature::TailPacking => asked(Features::ZTAILPACKING),
             Feature::FragmentsOrDedupe => {
                 asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE | Features::COMPRESSED_DIRS)

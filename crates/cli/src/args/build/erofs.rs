@@ -3,8 +3,9 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use packfs_codec::{Choice, Codec};
 use packfs_image::erofs::{CHUNK_MAX, Feature, Features, Kernel, Options};
 
@@ -73,6 +74,14 @@ pub(super) struct ErofsArgs {
     #[arg(long, conflicts_with_all = ["dry_run", "spool", "append", "reuse", "index"])]
     refer: bool,
 
+    /// Write the data of files to FILE, an additional device (Linux 5.16)
+    ///
+    /// The image only has metadata: mount it with -o device=FILE, or append FILE to it. Turns compression off and the
+    /// feature chunks on.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["dry_run", "refer", "reuse", "index"])]
+    blob: Option<PathBuf>,
+
     /// Block size: a power of two from 512 to 4096 [default: 4096, with --refer 512]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     fs_block: Option<u64>,
@@ -101,6 +110,7 @@ impl ErofsArgs {
             (self.xattr_share.is_some(), "--xattr-share"),
             (self.target_kernel.is_some(), "--target-kernel"),
             (self.refer, "--refer"),
+            (self.blob.is_some(), "--blob"),
             (self.fs_block.is_some(), "--fs-block"),
             (self.uuid.is_some(), "--uuid"),
             (self.label.is_some(), "--label"),
@@ -118,11 +128,12 @@ impl ErofsArgs {
         let default_target = if self.refer && block_size < 4096 { small } else { Kernel::DEFAULT };
         let target = self.target_kernel.unwrap_or(default_target);
         let refer = if self.refer { shared.sources } else { 0 };
-        let default_codec = if self.refer { Choice::new(Codec::None) } else { defaults.build.codec.clone() };
+        let elsewhere = if self.refer { Some("--refer") } else { self.blob.as_ref().map(|_| "--blob") };
+        let default_codec = if elsewhere.is_some() { Choice::new(Codec::None) } else { defaults.build.codec.clone() };
         let codec = codec(&shared, default_codec)?;
-        if self.refer && codec.codec() != Codec::None {
+        if let Some(option) = elsewhere.filter(|_| codec.codec() != Codec::None) {
             return Err(Usage(format!(
-                "--refer does not copy data, which --codec {codec} would compress: leave one out"
+                "{option} is for uncompressed data, and --codec {codec} compresses: leave one out"
             )));
         }
         let metabox = self.metabox.map(|asked| checked_metabox(asked, block_size)).transpose()?;
@@ -133,7 +144,7 @@ impl ErofsArgs {
         let fragment_cluster = self.fragment_cluster.map(|size| cluster("--fragment-cluster", size, block_size));
         let fragment_cluster = fragment_cluster.transpose()?;
         let chunk_size = self.chunk_size.map(|size| chunk(size, block_size)).transpose()?;
-        if chunk_size.is_some() {
+        if chunk_size.is_some() || self.blob.is_some() {
             changes.turn(Features::CHUNKS, true);
         }
         let features = features(changes, &shared, target, &codec)?;
@@ -146,7 +157,7 @@ impl ErofsArgs {
             all.xattr_prefixes = self.xattr_prefix.into_iter().map(|prefix| prefix.into_bytes().into()).collect();
             (all.uuid, all.label) = (uuid, self.label.unwrap_or_default());
             (all.fragment_cluster, all.xattr_share) = (fragment_cluster, self.xattr_share);
-            all.refer = refer;
+            (all.refer, all.blob) = (refer, self.blob);
             all.chunk_size = chunk_size.unwrap_or(all.chunk_size);
             if let Some((cluster_size, codec)) = metabox {
                 (all.metabox.cluster_size, all.metabox.codec) = (cluster_size, codec);

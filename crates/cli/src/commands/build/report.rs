@@ -25,12 +25,15 @@ impl fmt::Display for Lines<'_> {
                 let fragments = units::count((*fragments).into());
                 writeln!(out, "blocks      {blocks} ({raw} stored raw, {fragments} of fragments)")
             }
-            Details::Erofs(erofs::Details { data, kernel, uuid, referred_bytes, .. }) => {
+            Details::Erofs(erofs::Details { data, kernel, uuid, referred_bytes, blob_bytes, .. }) => {
                 let (clusters, raw) = (units::count(data.clusters), units::count(data.raw_clusters));
                 let fragments = units::bytes(data.fragment_bytes);
                 writeln!(out, "clusters    {clusters} ({raw} stored raw), {fragments} of fragments")?;
                 if *referred_bytes > 0 {
                     writeln!(out, "referred    {} of files stay in the sources", units::bytes(*referred_bytes))?;
+                }
+                if *blob_bytes > 0 {
+                    writeln!(out, "blob        {} of files", units::bytes(*blob_bytes))?;
                 }
                 writeln!(out, "uuid        {uuid}")?;
                 writeln!(out, "needs       Linux {kernel}")

@@ -58,6 +58,10 @@ struct Asked {
     tar: bool,
     /// Block size of an image that refers to its sources.
     refer: Option<String>,
+    /// File for the data of files.
+    blob: Option<String>,
+    /// True if marks of overlayfs are left out.
+    strip: bool,
     /// True if data of images is copied.
     full_data: bool,
     hints: Hints,
@@ -143,8 +147,9 @@ impl Asked {
             ("--tar", _) => return refused("an archive without its data does not say where that is; expected f or i"),
             ("--clean", "data") => self.full_data = true,
             ("--clean", _) => return refused("packfs does not reserve room for data; expected data"),
-            ("--ovlfs-strip", "0") => {}
-            ("--ovlfs-strip", _) => return refused("metadata of overlayfs is kept; expected 0"),
+            ("--ovlfs-strip", "" | "0" | "1") => self.strip = text != "0",
+            ("--ovlfs-strip", _) => return refused("expected 0 or 1"),
+            ("--blobdev", _) => self.blob = value,
             ("--ungzip" | "--unxz", "") => {}
             ("--ungzip" | "--unxz", _) => return refused("the archive is not written, too"),
             _ => self.print = Some(name),
@@ -167,6 +172,7 @@ impl Asked {
             [..] if self.tar => {}
             [first, ..] if Path::new(first).is_file() => {
                 let block = images::block_size(&sources)?;
+                self.out.push("--layers".into());
                 if !self.full_data {
                     self.refer = Some(block.to_string());
                 }
@@ -176,6 +182,15 @@ impl Asked {
         }
         if let Some(block) = self.refer.take() {
             self.refer_in(block);
+        }
+        self.use_blob()?;
+        if self.strip {
+            // Marks of both kinds, if those of archives became those of overlayfs.
+            let aufs = self.out.iter().position(|word| word == "overlay");
+            match aufs {
+                Some(at) => self.out[at] = "strip".into(),
+                None => self.add("--whiteouts", "strip-overlay"),
+            }
         }
         let hints = self.hints.rules(&self.codecs)?;
         let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image, "--format=erofs".into()];
@@ -222,6 +237,19 @@ impl Asked {
         line.extend(self.labels.iter().chain(&hints).map(|rule| format!("--rule={rule}").into()));
         line.append(&mut sources);
         Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+    }
+
+    /// Checks and adds the file for the data of files.
+    fn use_blob(&mut self) -> Result<(), String> {
+        let Some(blob) = self.blob.take() else { return Ok(()) };
+        if self.chunk_size.is_none() {
+            return Err("--blobdev must be used together with --chunksize".into());
+        }
+        if !self.codecs.is_empty() {
+            return Err("--blobdev: packfs does not compress some files and put others there: leave out -z".into());
+        }
+        self.add("--blob", &blob);
+        Ok(())
     }
 
     /// Makes the image refer to its sources, in blocks of a size.
@@ -375,6 +403,12 @@ mod tests {
                      --quiet --uuid=11111111-1111-1111-1111-111111111111 --refer --fs-block=512 -"
                 ),
             ),
+            (
+                "--blobdev=data --chunksize=65536 --ovlfs-strip=1 IMG root",
+                "--codec=none --image-time=now --chunk-size=65536 --features=chunks,^dedupe --blob=data \
+                 --whiteouts=strip-overlay root"
+                    .into(),
+            ),
             ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --owner=0:5 root")),
         ] {
             if made.is_empty() {
@@ -388,7 +422,9 @@ mod tests {
             ("IMG a b", "several sources have to be EROFS images"),
             ("-x y IMG a", "expected a number"),
             ("--tar=headerball IMG a", "expected f or i"),
-            ("--blobdev=x IMG a", "not layers"),
+            ("--blobdev=x IMG a", "together with --chunksize"),
+            ("--blobdev=x --chunksize=4096 -zlz4 IMG a", "leave out -z"),
+            ("--ovlfs-strip=2 IMG a", "expected 0 or 1"),
             ("--nosuch IMG a", "there is no such option"),
             ("-E", "its value is missing"),
         ] {

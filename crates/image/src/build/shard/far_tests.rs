@@ -17,7 +17,7 @@ pub(crate) fn build_at<F: Format>(format: &F, tree: Tree, at: u64, image: &Path)
         options.threads,
         || format.worker(),
         |pool| {
-            let tools = Tools { pool, output: out, progress: &progress };
+            let tools = Tools { pool, output: out, blob: None, progress: &progress };
             let mut tree = tree;
             format.check(&mut tree)?;
             let how = crate::build::order_of(format);

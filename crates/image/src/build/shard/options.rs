@@ -97,6 +97,7 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
                 fragment_cluster: Some(from.u32()?).filter(|size| *size > 0),
                 metabox: metabox(from)?,
                 refer: 0,
+                blob: None,
                 uuid: from.bytes()?.try_into().ok(),
                 label: from.text()?.to_owned(),
             })

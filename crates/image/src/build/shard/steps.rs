@@ -68,7 +68,7 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
                 0 => Place { base: 0, ..first_place(format, job.shards() > 1).0 },
                 _ => Place { base: 0, pos: 0, is_cut: true },
             };
-            let done = put(format, Tools { pool, output: out, progress }, place, &files)?;
+            let done = put(format, Tools { pool, output: out, blob: None, progress }, place, &files)?;
             let mut content = Vec::new();
             super::Joined::encode(&done, &mut content)?;
             let end = super::Joined::end(&done);
@@ -114,7 +114,7 @@ pub(crate) fn whole<F: Format>(target: &Path, format: &F, job: &Job, progress: &
         options.threads,
         || format.worker(),
         |pool| {
-            let tools = Tools { pool, output: out, progress };
+            let tools = Tools { pool, output: out, blob: None, progress };
             progress.enter(Phase::Data);
             job::expect(progress, job.bytes(0));
             let place = Place { base: options.offset, pos: format.data_start(), is_cut: false };
@@ -172,7 +172,7 @@ pub(crate) fn assemble<F: Format>(
         options.threads,
         || format.worker(),
         |pool| {
-            let tools = Tools { pool, output: out, progress };
+            let tools = Tools { pool, output: out, blob: None, progress };
             progress.enter(Phase::Data);
             job::expect(progress, blobs.iter().map(|blob| blob.data_len).sum());
             let mut joining = Joining { all: None, shift };

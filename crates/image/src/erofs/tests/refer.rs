@@ -172,3 +172,55 @@ fn sources_that_cannot_be_referred_to_are_refused() {
     });
     assert!(made.unwrap_err().to_string().contains("2 devices, for which there is no room"));
 }
+
+#[test]
+fn data_goes_to_a_file_of_its_own() {
+    let may_mount = can_mount("data_goes_to_a_file_of_its_own");
+    let dir = tempfile::tempdir().unwrap();
+    let (spec, whole) = (tree(), dir.path().join("whole"));
+    let want = crate::testing::snapshot_tree(&spec.tree().unwrap()).unwrap();
+    let cases = [
+        (512, 4096, Features::CHUNKS),
+        (4096, 65536, Features::CHUNKS | Features::CHUNK_INDEXES),
+        (4096, 4096, Features::CHUNKS | Features::BITS_48),
+    ];
+    for (n, (block_size, chunk_size, features)) in cases.into_iter().enumerate() {
+        let (image, blob) = (dir.path().join(format!("image{n}")), dir.path().join(format!("blob{n}")));
+        let options = Options { features, chunk_size, blob: Some(blob.clone()), ..options("none", block_size) };
+        let summary = write(spec.tree().unwrap(), &image, &options).unwrap();
+        let len = blob.metadata().unwrap().len();
+        assert_eq!(summary.erofs().unwrap().blob_bytes, len);
+        assert!(len >= 3_000_000 && summary.image_bytes < 64 << 10, "{len}, {}", summary.image_bytes);
+        check(&want, &image, &[&blob], may_mount);
+        // The same blocks as those of an image with everything in it.
+        let in_image = Options { blob: None, ..options.clone() };
+        write(spec.tree().unwrap(), &whole, &in_image).unwrap();
+        let (data, all) = (std::fs::read(&blob).unwrap(), std::fs::read(&whole).unwrap());
+        assert!(all.windows(4096).step_by(block_size as usize).any(|part| data.starts_with(part)));
+        std::fs::remove_file(&whole).unwrap();
+        // Neither file replaces another.
+        let error = write(spec.tree().unwrap(), &whole, &options).unwrap_err();
+        assert!(matches!(&error, Error::Exists { path } if *path == blob), "{error}");
+        assert!(!whole.exists());
+    }
+    let blob = dir.path().join("unused");
+    for (change, why) in [
+        (Options { features: Features::empty(), ..options("none", 4096) }, "it needs the feature chunks"),
+        (Options { features: Features::CHUNKS, ..options("lz4", 4096) }, "the codec has to be none"),
+        (Options { features: Features::CHUNKS, refer: 1, ..options("none", 4096) }, "stays in the sources"),
+    ] {
+        let error = write(spec.tree().unwrap(), &whole, &Options { blob: Some(blob.clone()), ..change }).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(!blob.exists() && !whole.exists());
+    }
+    // Nothing but holes and empty files.
+    let empty = Spec::of([(b"hole".to_vec(), Node::file(vec![Piece::Hole(1 << 20)]))]);
+    let options = Options { features: Features::CHUNKS, blob: Some(blob.clone()), ..options("none", 4096) };
+    write(empty.tree().unwrap(), &whole, &options).unwrap();
+    assert_eq!(blob.metadata().unwrap().len(), 0);
+    let want = crate::testing::snapshot_tree(&empty.tree().unwrap()).unwrap();
+    let given: Vec<Arc<dyn packfs_blocks::ReadAt>> = vec![Arc::new(Vec::new())];
+    let file = Arc::new(FileAt::open(&whole, 0).unwrap());
+    let reader = Reader::open(file, ReadOptions { devices: given, ..ReadOptions::default() }).unwrap();
+    assert_eq!(differences(&want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
+}

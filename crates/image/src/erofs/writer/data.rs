@@ -59,6 +59,8 @@ pub(crate) use self::late::Late;
 /// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
+    /// Number of the device for the data of files; 0 is the image.
+    pub(crate) device: u16,
     pub(crate) form: Form,
     /// Maximum length of a piece in bytes.
     pub(crate) piece: usize,
@@ -136,6 +138,7 @@ impl<'p, 'env> Data<'p, 'env> {
         budget: usize,
         ledger: Ledger,
     ) -> Self {
+        let tools = Tools { output: tools.blob.unwrap_or(tools.output), ..tools };
         let Tools { output, progress, .. } = tools;
         Data {
             rules,
@@ -341,6 +344,8 @@ impl Writer for Data<'_, '_> {
             shares_clusters: counts.shared_clusters > 0,
             counts,
             referred_bytes: self.referred_bytes,
+            device: rules.device,
+            blob_bytes: 0,
             ledger,
         };
         Ok((done, failed))

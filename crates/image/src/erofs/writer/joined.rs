@@ -151,6 +151,8 @@ impl DataDone {
             shares_clusters,
             counts,
             referred_bytes: 0,
+            device: 0,
+            blob_bytes: 0,
             ledger,
         })
     }

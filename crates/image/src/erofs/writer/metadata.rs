@@ -85,7 +85,7 @@ pub(super) fn write(
         uses_prefixes: xattrs.uses_prefixes(),
         uses: features,
         algorithms,
-        devices: refer::slots(options, &tree.devices, blocks)?,
+        devices: refer::slots(options, &refer::devices(options, tree, data), blocks)?,
     };
     let output = tools.output;
     let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));

@@ -20,9 +20,11 @@ mod superblock;
 mod unused;
 mod xattr;
 
-use packfs_blocks::Buffers;
+use std::path::PathBuf;
+
 use packfs_blocks::io::Scratch;
 use packfs_blocks::units::Size;
+use packfs_blocks::{Buffers, Output};
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 
@@ -111,6 +113,9 @@ pub struct Options {
     /// Maximum number of sources that become [devices](crate::Tree::devices): the image refers to their data instead of
     /// holding a copy. With 0, all data is copied.
     pub refer: u16,
+    /// A file for the data of files, which becomes the only [device](crate::source::Device) of the image. It appears before the
+    /// image does.
+    pub blob: Option<PathBuf>,
     /// UUID; by default derived from the image's contents.
     pub uuid: Option<[u8; 16]>,
     /// Label, at most 15 bytes.
@@ -149,6 +154,7 @@ impl Default for Options {
             fragment_cluster: None,
             metabox: Metabox::default(),
             refer: 0,
+            blob: None,
             uuid: None,
             label: String::new(),
         }
@@ -209,6 +215,8 @@ pub struct Details {
     pub data: Counts,
     /// File bytes that stay on additional devices, those that several files share once for each.
     pub referred_bytes: u64,
+    /// Bytes in [`Options::blob`].
+    pub blob_bytes: u64,
 }
 
 build::buildable!(Erofs);
@@ -274,7 +282,18 @@ impl Format for Builder<'_> {
         }
     }
 
+    fn begin_blob(&self) -> Result<Option<Output>> {
+        let create = |path: &PathBuf| {
+            let created = Output::create(path, 0o666, self.options.build.force);
+            created.map_err(build::output_error("cannot create", path))
+        };
+        self.options.blob.as_ref().map(create).transpose()
+    }
+
     fn data_start(&self) -> u64 {
+        if self.options.blob.is_some() {
+            return 0;
+        }
         self.first_block * u64::from(self.options.block_size)
     }
 
@@ -314,12 +333,16 @@ impl Format for Builder<'_> {
         mut data: DataDone,
     ) -> Result<Written> {
         let start = self.data_start();
-        let (output, base) = (tools.output, self.options.build.offset);
+        let (output, base) = tools.blob.map_or((tools.output, self.options.build.offset), |blob| (blob, 0));
         unused::clear(
             tree,
             &mut data,
             &unused::Place { output, base, start, packing: self.lanes.of_packed(), lanes: &self.lanes },
         )?;
+        if tools.blob.is_some() {
+            let blocks = std::mem::replace(&mut data.end, self.first_block);
+            data.blob_bytes = blocks * u64::from(self.options.block_size);
+        }
         let written = metadata::write(tools, &self.lanes, self.options, (tree, census), &mut data)?;
         let image_bytes = written.blocks * u64::from(self.options.block_size);
         let uuid = superblock::show_uuid(&written.uuid);
@@ -328,6 +351,7 @@ impl Format for Builder<'_> {
             uuid,
             data: data.counts,
             referred_bytes: data.referred_bytes,
+            blob_bytes: data.blob_bytes,
         };
         let data_bytes = image_bytes - written.metadata_bytes;
         let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
@@ -446,6 +470,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
     let block_bits = u8::try_from(options.block_size.ilog2()).expect("at most 12");
     let algorithm = options.build.codec.codec().erofs_id().unwrap_or(0);
     Rules {
+        device: u16::from(options.blob.is_some()),
         form: Form { block_bits, algorithm, encoded, compact: !asked(Features::FULL_INDEX) },
         piece: packing.piece,
         fragment_max: packing.fragment_max(),

@@ -2,9 +2,10 @@
 
 use packfs_codec::Codec;
 
+use super::data::DataDone;
 use super::{Features, Options};
-use crate::source::{self, Run};
-use crate::{Error, Result};
+use crate::source::Run;
+use crate::{Error, Result, Tree};
 
 /// Largest chunk, as log2 of its bytes, which is read on any machine.
 const CHUNK_BITS: u32 = 30;
@@ -24,33 +25,59 @@ pub(super) struct Slot {
     pub(super) start: u64,
 }
 
+impl Options {
+    /// Returns the maximum number of additional devices.
+    pub(crate) fn devices(&self) -> u16 {
+        if self.blob.is_some() { 1 } else { self.refer }
+    }
+}
+
 /// Refuses options that do not go with additional devices.
 pub(super) fn check(options: &Options) -> Result<()> {
-    let refuse = |why: &str| Err(Error::option("additional devices", options.refer, why));
-    if options.refer == 0 {
+    let count = options.devices();
+    let refuse = |why: &str| Err(Error::option("additional devices", count, why));
+    if count == 0 {
         return Ok(());
     }
-    if options.refer > DEVICES_MAX {
+    if count > DEVICES_MAX {
         return Err(Error::TooMany { what: "additional devices", max: DEVICES_MAX.into() });
     }
     if options.build.codec.codec() != Codec::None {
-        return refuse("files that stay on other devices are not compressed: the codec has to be none");
+        return refuse("files on other devices are not compressed: the codec has to be none");
     }
     if options.build.shards.is_some() {
         return refuse("an image in shards holds all of its data");
     }
+    if options.blob.is_none() {
+        return Ok(());
+    }
+    if options.refer > 0 {
+        return refuse("data either goes to a device of its own or stays in the sources");
+    }
+    if !options.features.contains(Features::CHUNKS) {
+        return refuse("only files in chunks can be on another device: it needs the feature chunks");
+    }
     Ok(())
 }
 
+/// Returns the devices of an image, each with its name and its length in bytes.
+pub(super) fn devices(options: &Options, tree: &Tree, data: &DataDone) -> Vec<(String, u64)> {
+    match options.blob {
+        Some(_) => vec![(String::new(), data.blob_bytes)],
+        None => tree.devices.iter().map(|device| (device.tag.clone(), device.len)).collect(),
+    }
+}
+
 /// Places devices one after the other behind an image of `blocks` blocks.
-pub(super) fn slots(options: &Options, devices: &[source::Device], blocks: u64) -> Result<Vec<Slot>> {
-    if devices.len() > options.refer.into() {
+pub(super) fn slots(options: &Options, devices: &[(String, u64)], blocks: u64) -> Result<Vec<Slot>> {
+    let room = options.devices();
+    if devices.len() > room.into() {
         let why = format!("the sources are {} devices, for which there is no room", devices.len());
-        return Err(Error::option("additional devices", options.refer, why));
+        return Err(Error::option("additional devices", room, why));
     }
     let mut start = blocks;
-    let place = |device: &source::Device| {
-        let slot = Slot { tag: device.tag.clone(), blocks: device.len.div_ceil(options.block_size.into()), start };
+    let place = |(tag, len): &(String, u64)| {
+        let slot = Slot { tag: tag.clone(), blocks: len.div_ceil(options.block_size.into()), start };
         start += slot.blocks;
         slot
     };

@@ -74,7 +74,7 @@ impl<'a> Head<'a> {
 
     /// Returns the first block that data may use.
     pub(super) fn blocks(&self) -> u64 {
-        let end = match self.options.refer {
+        let end = match self.options.devices() {
             0 => self.prefixes_start() + self.prefixes.table().len() as u64,
             devices => self.devices_start() + u64::from(devices) * DEVICE_LEN,
         };

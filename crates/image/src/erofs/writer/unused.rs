@@ -66,8 +66,8 @@ impl DataDone {
                 let len = (stored.size - tail.len() as u64).next_multiple_of(block);
                 areas.push(start * block..start * block + len);
             }
-            Body::Chunks { device: 1.., .. } => {}
-            Body::Chunks { device: 0, bits, blocks } => {
+            Body::Chunks { device, .. } if *device != self.device => {}
+            Body::Chunks { device: _, bits, blocks } => {
                 let chunk = block << bits;
                 for (at, start) in (0u64..).step_by(usize::try_from(chunk).unwrap_or(usize::MAX)).zip(blocks) {
                     if let Some(start) = start {

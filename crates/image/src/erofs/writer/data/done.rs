@@ -70,6 +70,10 @@ pub(crate) struct DataDone {
     pub(crate) counts: Counts,
     /// Bytes of files on additional devices.
     pub(crate) referred_bytes: u64,
+    /// Number of the device that holds the data; 0 is the image.
+    pub(crate) device: u16,
+    /// Length of that device, if it is not the image.
+    pub(crate) blob_bytes: u64,
     pub(crate) ledger: Ledger,
 }
 
@@ -168,7 +172,7 @@ impl Bodies<'_> {
             }
         }
         let bits = u8::try_from((piece >> bits).ilog2()).expect("a few bits");
-        Body::Chunks { device: 0, bits, blocks: blocks.into() }
+        Body::Chunks { device: self.rules.device, bits, blocks: blocks.into() }
     }
 
     /// Returns the body of a file that was not compressed after all.

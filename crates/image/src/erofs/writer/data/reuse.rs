@@ -229,7 +229,7 @@ mod tests {
             0,
             || Worker::new(&[]),
             |pool| {
-                let tools = Tools { pool, output: &output, progress: &progress };
+                let tools = Tools { pool, output: &output, blob: None, progress: &progress };
                 find_stretches(&mut Zone::new(tools, (0, 0), 0, Ledger::default()));
             },
         );

@@ -264,7 +264,7 @@ mod tests {
             let output = Output::over(Arc::clone(&memory), "image");
             let worker = || Worker::new(&[]);
             pipeline::scope(threads, worker, |pool| {
-                let tools = Tools { pool, output: &output, progress: &progress };
+                let tools = Tools { pool, output: &output, blob: None, progress: &progress };
                 check(&mut Zone::new(tools, (100, BLOCK as u64), 0, Ledger::default()), &memory);
             });
         }
