@@ -111,6 +111,7 @@ fn facts_are_those_of_dump_erofs() {
         let device = if image == "6.erofs" { "--device=blob " } else { "" };
         let paths = ["/", "/sub", "/empty", "/seq", "/copy", "/small", "/noise", "/sparse", "/zero", "/link", "/fifo"];
         let mut lines = vec![format!("{device}{image}"), format!("{device}-s --path=/seq {image}")];
+        lines.extend([format!("{device}-S {image}"), format!("{device}-S -s --path=/small {image}")]);
         for path in paths.iter().filter(|path| device.is_empty() || **path != "/sparse") {
             lines.push(format!("{device}-e --path={path} {image}"));
             if ["/", "/sub", "/empty"].contains(path) {
@@ -135,7 +136,7 @@ fn facts_are_those_of_dump_erofs() {
         ("-e ours.erofs", "need an inode"),
         ("nosuch", "cannot open"),
         ("--nid=x ours.erofs", "invalid NID"),
-        ("-S ours.erofs", "info --stats"),
+        ("--blkid-udev ours.erofs", "blkid -p"),
     ] {
         let done = run(dir, dir.join("dump.erofs"), line);
         assert_eq!(done.status.code(), Some(1), "{line}");

@@ -15,7 +15,7 @@ use packfs_image::{AnyImage, Error};
 use super::options::Does::{Becomes, Refused, Same};
 use super::options::{Opt, Word, flag, getopt, value};
 use super::unsquashfs::rows::{at, zone};
-use super::{Show, Todo, version};
+use super::{Show, Todo, dump_stats, version};
 use crate::args::{Command, value};
 use crate::commands::info::erofs::uuid;
 use crate::commands::list::mode::mode;
@@ -49,7 +49,7 @@ const INCOMPAT: [(Incompat, &str); 9] = [
 pub(super) static TABLE: &[Opt] = &[
     flag(&["-V", "--version"], Same("prints the version")),
     flag(&["-h", "--help"], Same("prints this table")),
-    flag(&["-S"], Refused("packfs info --stats tells what takes the space")),
+    flag(&["-S"], Same("counts of files; packfs info --stats tells what takes the space")),
     flag(&["-e"], Same("packfs info --inode")),
     flag(&["-s"], Same("packfs info")),
     flag(&["--blkid-udev"], Refused("blkid -p -o udev prints it")),
@@ -65,6 +65,7 @@ pub(super) static TABLE: &[Opt] = &[
 #[derive(Debug, Default)]
 struct Facts {
     superblock: bool,
+    statistics: bool,
     extents: bool,
     entries: bool,
     nid: Option<Nid>,
@@ -92,6 +93,7 @@ pub(super) fn dump_erofs(args: Vec<OsString>) -> Result<Todo, String> {
             "-h" => return Ok(Todo::Help(TABLE)),
             "-e" => facts.extents = true,
             "-s" => facts.superblock = true,
+            "-S" => facts.statistics = true,
             "--ls" => facts.entries = true,
             "--cat" => cat = true,
             "--nid" => facts.nid = Some(Nid(text.parse().map_err(|_| format!("invalid NID {text}"))?)),
@@ -114,7 +116,7 @@ pub(super) fn dump_erofs(args: Vec<OsString>) -> Result<Todo, String> {
         line.extend(["--".into(), image.clone(), path]);
         return Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }));
     }
-    facts.superblock |= !named;
+    facts.superblock |= !named && !facts.statistics;
     let mut line: Vec<OsString> = vec!["info".into()];
     line.append(&mut out);
     if let Some(path) = &facts.path {
@@ -132,6 +134,9 @@ impl Show for Facts {
         let mut out = output::stdout()?;
         if self.superblock {
             superblock(image, &mut out)?;
+        }
+        if self.statistics {
+            dump_stats::print(image, &mut out)?;
         }
         let inode = match (self.nid, &args.inode) {
             (Some(nid), _) => Some((nid, path_of(image, nid)?)),

@@ -3,6 +3,7 @@
 
 mod date;
 mod dump_erofs;
+mod dump_stats;
 mod fsck_erofs;
 #[cfg(feature = "mount")]
 mod fuse;
