@@ -54,6 +54,8 @@ fn images_have_the_contents_that_mkfs_erofs_gives_them() {
         "-zlz4hc -m4096:zstd,level=9 -E48bit,dot-omitted --zD=0 -T1700000000 IMAGE root",
         "-zzstd -C16384 -m16384 -Eall-fragments --zD -T1700000000 IMAGE root",
         "-Ededupe IMAGE root",
+        "--dsunit=16 -E^inline_data IMAGE root",
+        "-zlz4hc -C65536 --max-extent-bytes=8192 IMAGE root",
         "-b1024 -Ededupe,^inline_data IMAGE root",
         "--chunksize=16384 -x0 -Enosbcrc,force-chunk-indexes IMAGE root",
         "-zlz4 -C65536 -Efragments=16384,force-inode-compact -x5 --all-root -T1700000000 IMAGE root",

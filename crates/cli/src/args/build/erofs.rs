@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use packfs_codec::{Choice, Codec};
-use packfs_image::erofs::{CHUNK_MAX, Feature, Features, Kernel, Options};
+use packfs_image::erofs::{ALIGN_MAX, CHUNK_MAX, Feature, Features, Kernel, Options};
 
 use super::features::{self, Changes};
 use super::{Fragments, Shared};
@@ -56,6 +56,18 @@ pub(super) struct ErofsArgs {
     /// A power of two, at most 16M; equal chunks are stored once. Turns the feature chunks on.
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     chunk_size: Option<u64>,
+
+    /// Let one cluster decode to at most SIZE [default: as much as fits]
+    ///
+    /// At least a block. A random read then decodes less, and the image becomes larger.
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    max_extent: Option<u64>,
+
+    /// Begin the data of each file at a multiple of SIZE [default: a block]
+    ///
+    /// For example, the stripe of a RAID or the page of a flash chip: a multiple of the block up to 16M. Needs --codec none.
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    data_align: Option<u64>,
 
     /// Share attributes that more than N entries have [default: 2, and all long ones]
     #[arg(long, value_name = "N")]
@@ -107,6 +119,8 @@ impl ErofsArgs {
             (self.metabox.is_some(), "--metabox"),
             (self.fragment_cluster.is_some(), "--fragment-cluster"),
             (self.chunk_size.is_some(), "--chunk-size"),
+            (self.max_extent.is_some(), "--max-extent"),
+            (self.data_align.is_some(), "--data-align"),
             (self.xattr_share.is_some(), "--xattr-share"),
             (self.target_kernel.is_some(), "--target-kernel"),
             (self.refer, "--refer"),
@@ -147,6 +161,8 @@ impl ErofsArgs {
         if chunk_size.is_some() || self.blob.is_some() {
             changes.turn(Features::CHUNKS, true);
         }
+        let extent_max = self.max_extent.map(|size| extent_max(size, block_size)).transpose()?;
+        let data_align = self.data_align.map(|size| data_align(size, block_size, codec.codec())).transpose()?;
         let features = features(changes, &shared, target, &codec)?;
         let cluster_size = cluster_size(shared.block_size, defaults.cluster_size, block_size, target)?;
         let build = shared.build(defaults.build.clone(), codec);
@@ -157,6 +173,7 @@ impl ErofsArgs {
             all.xattr_prefixes = self.xattr_prefix.into_iter().map(|prefix| prefix.into_bytes().into()).collect();
             (all.uuid, all.label) = (uuid, self.label.unwrap_or_default());
             (all.fragment_cluster, all.xattr_share) = (fragment_cluster, self.xattr_share);
+            (all.extent_max, all.data_align) = (extent_max, data_align);
             (all.refer, all.blob) = (refer, self.blob);
             all.chunk_size = chunk_size.unwrap_or(all.chunk_size);
             if let Some((cluster_size, codec)) = metabox {
@@ -205,6 +222,27 @@ fn cluster(option: &str, size: u64, block_size: u32) -> Result<u32, Usage> {
         let text = "a cluster is a multiple of the block (--fs-block), at most 1M";
         Usage(format!("{option} {}: {text}", value::as_size(size)))
     })
+}
+
+/// Checks the value of `--max-extent`.
+fn extent_max(size: u64, block_size: u32) -> Result<u32, Usage> {
+    u32::try_from(size).ok().filter(|size| *size >= block_size).ok_or_else(|| {
+        let text = "an extent is at least a block (--fs-block) and less than 4G";
+        Usage(format!("--max-extent {}: {text}", value::as_size(size)))
+    })
+}
+
+/// Checks the value of `--data-align`.
+fn data_align(size: u64, block_size: u32, codec: Codec) -> Result<u32, Usage> {
+    let fits = |size: &u32| size.is_multiple_of(block_size) && (block_size..=ALIGN_MAX).contains(size);
+    let size = u32::try_from(size).ok().filter(fits).ok_or_else(|| {
+        let text = "files are aligned to a multiple of the block (--fs-block), at most 16M";
+        Usage(format!("--data-align {}: {text}", value::as_size(size)))
+    })?;
+    if codec != Codec::None {
+        return Err(Usage("--data-align aligns uncompressed data: it needs --codec none".into()));
+    }
+    Ok(size)
 }
 
 /// Checks the value of `--chunk-size`.

@@ -41,6 +41,12 @@ impl BuildPlan {
                 if let Some(size) = options.fragment_cluster {
                     add("--fragment-cluster", value::as_size(size));
                 }
+                if let Some(size) = options.extent_max {
+                    add("--max-extent", value::as_size(size));
+                }
+                if let Some(size) = options.data_align {
+                    add("--data-align", value::as_size(size));
+                }
                 if let Some(above) = options.xattr_share {
                     add("--xattr-share", above.to_string());
                 }

@@ -58,6 +58,9 @@ struct Asked {
     tar: bool,
     /// Block size of an image that refers to its sources.
     refer: Option<String>,
+    max_extent: Option<String>,
+    /// Number of blocks to whose multiples data is aligned.
+    stripe: u32,
     /// File for the data of files.
     blob: Option<String>,
     /// True if marks of overlayfs are left out.
@@ -150,6 +153,11 @@ impl Asked {
             ("--ovlfs-strip", "" | "0" | "1") => self.strip = text != "0",
             ("--ovlfs-strip", _) => return refused("expected 0 or 1"),
             ("--blobdev", _) => self.blob = value,
+            ("--max-extent-bytes", _) => self.max_extent = value,
+            ("--dsunit", _) => match text.parse() {
+                Ok(blocks) => self.stripe = blocks,
+                Err(_) => return refused("expected a number of blocks"),
+            },
             ("--ungzip" | "--unxz", "") => {}
             ("--ungzip" | "--unxz", _) => return refused("the archive is not written, too"),
             _ => self.print = Some(name),
@@ -215,6 +223,18 @@ impl Asked {
                 .features(fast, compressed)
                 .map(|list| format!("--features={list}").into()),
         );
+        if let (Some(size), true) = (&self.max_extent, compressed) {
+            line.push(format!("--max-extent={size}").into());
+        }
+        if self.stripe > 1 {
+            if compressed {
+                return Err("--dsunit: packfs aligns only uncompressed data: leave out -z".into());
+            }
+            let block = self.block.as_ref().map_or(Ok(4096), |block| block.parse::<u32>());
+            let bytes = block.ok().and_then(|block| block.checked_mul(self.stripe));
+            let bytes = bytes.ok_or_else(|| format!("--dsunit {}: expected fewer blocks", self.stripe))?;
+            line.push(format!("--data-align={bytes}").into());
+        }
         if let Some((size, codec)) = &self.metabox {
             let codec = codec.as_ref().map_or(String::new(), |(codec, _)| format!(",{codec}"));
             line.push(format!("--metabox={size}{codec}").into());
@@ -404,6 +424,14 @@ mod tests {
                 ),
             ),
             (
+                "--dsunit=16 --max-extent-bytes=8192 IMG root",
+                format!("--codec=none --image-time=now {none} --data-align=65536 root"),
+            ),
+            (
+                "--dsunit=1 --max-extent-bytes=8192 -zlz4 IMG root",
+                format!("--codec=lz4 --block-size=4K --image-time=now {plain} --max-extent=8192 root"),
+            ),
+            (
                 "--blobdev=data --chunksize=65536 --ovlfs-strip=1 IMG root",
                 "--codec=none --image-time=now --chunk-size=65536 --features=chunks,^dedupe --blob=data \
                  --whiteouts=strip-overlay root"
@@ -425,6 +453,8 @@ mod tests {
             ("--blobdev=x IMG a", "together with --chunksize"),
             ("--blobdev=x --chunksize=4096 -zlz4 IMG a", "leave out -z"),
             ("--ovlfs-strip=2 IMG a", "expected 0 or 1"),
+            ("--dsunit=x IMG a", "expected a number"),
+            ("--dsunit=16 -zlz4 IMG a", "leave out -z"),
             ("--nosuch IMG a", "there is no such option"),
             ("-E", "its value is missing"),
         ] {

@@ -96,6 +96,8 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
                 chunk_size: from.u32()?,
                 fragment_cluster: Some(from.u32()?).filter(|size| *size > 0),
                 metabox: metabox(from)?,
+                extent_max: None,
+                data_align: None,
                 refer: 0,
                 blob: None,
                 uuid: from.bytes()?.try_into().ok(),

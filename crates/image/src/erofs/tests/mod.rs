@@ -1,6 +1,7 @@
 //! Tests that need both writer and reader, or the kernel and other programs.
 
 mod determinism;
+mod layout;
 mod limits;
 pub(super) mod matrix;
 mod metadata;

@@ -59,6 +59,8 @@ pub(crate) use self::late::Late;
 /// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
+    /// Uncompressed files begin at multiples of this many bytes.
+    pub(crate) align: u64,
     /// Number of the device for the data of files; 0 is the image.
     pub(crate) device: u16,
     pub(crate) form: Form,

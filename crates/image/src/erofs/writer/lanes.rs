@@ -172,7 +172,8 @@ fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<Pack
         room: cluster,
         block: options.block_size as usize,
         piece,
-        raw: pack::longest_cluster(options, cluster_size) as usize,
+        extent: options.extent_max.map_or(usize::MAX, |max| max as usize),
+        raw: (pack::longest_cluster(options, cluster_size) as usize).min(whole_blocks(options)),
         unaligned: options.features.contains(Features::UNALIGNED),
         share: options.build.dedup && options.target_kernel >= Feature::FragmentsOrDedupe.since(),
         verify: options.build.verify,
@@ -181,10 +182,18 @@ fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<Pack
     })
 }
 
+/// Returns the number of bytes of the whole blocks in the longest extent.
+fn whole_blocks(options: &Options) -> usize {
+    options.extent_max.map_or(usize::MAX, |max| (max - max % options.block_size) as usize)
+}
+
 /// Opens the units of an older image, given all that the clusters of a piece depend on beside the codec.
 fn units(options: &Options, packing: &Packing) -> Result<Units> {
     let Packing { choice, window, cluster, block, raw, unaligned, piece, .. } = packing;
-    let how = format!("clusters of {cluster} in blocks of {block}, raw {raw}, window {window}, unaligned {unaligned}");
+    let extent = options.extent_max.map_or(String::new(), |max| format!(", extents of {max}"));
+    let how = format!(
+        "clusters of {cluster} in blocks of {block}, raw {raw}, window {window}, unaligned {unaligned}{extent}"
+    );
     Units::open(&options.build, "erofs", &how, *piece, || choice.cluster_encoder(*window))
 }
 

@@ -47,6 +47,9 @@ const RAW_PIECE: u32 = 128 << 10;
 /// Maximum of [`Options::chunk_size`]: workers hold chunks in memory.
 pub const CHUNK_MAX: u32 = 16 << 20;
 
+/// Maximum of [`Options::data_align`].
+pub const ALIGN_MAX: u32 = 16 << 20;
+
 bitflags::bitflags! {
     /// Optional features of an image.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,6 +111,11 @@ pub struct Options {
     pub chunk_size: u32,
     /// Maximum size in bytes of the physical clusters of the packed inode; by default [`Options::cluster_size`].
     pub fragment_cluster: Option<u32>,
+    /// Maximum number of bytes that one cluster decodes to, at least a block; by default as many as fit.
+    pub extent_max: Option<u32>,
+    /// The data of each file begins at a multiple of this many bytes: a multiple of the block, which is the default, up to
+    /// [`ALIGN_MAX`]. Only images without compression have others.
+    pub data_align: Option<u32>,
     /// Compression of [`Features::METABOX`].
     pub metabox: Metabox,
     /// Maximum number of sources that become [devices](crate::Tree::devices): the image refers to their data instead of
@@ -152,6 +160,8 @@ impl Default for Options {
             xattr_share: None,
             chunk_size: RAW_PIECE,
             fragment_cluster: None,
+            extent_max: None,
+            data_align: None,
             metabox: Metabox::default(),
             refer: 0,
             blob: None,
@@ -389,10 +399,35 @@ fn lanes(options: &Options) -> Result<Lanes> {
         return Err(Error::option("chunk size", Size(options.chunk_size.into()), why));
     }
     check_features(options)?;
+    check_data(options)?;
     refer::check(options)?;
     options.check_target()?;
     options.check_clusters()?;
     Lanes::new(options)
+}
+
+/// Checks the length of extents and the alignment of data.
+fn check_data(options: &Options) -> Result<()> {
+    let block = options.block_size;
+    if let Some(max) = options.extent_max.filter(|max| *max < block) {
+        let why = format!("an extent is at least as long as a block ({})", Size(block.into()));
+        return Err(Error::option("extent length", Size(max.into()), why));
+    }
+    if let (Some(max), Some(_)) = (options.extent_max, options.build.shards) {
+        return Err(Error::option("extent length", Size(max.into()), "shards have extents of any length"));
+    }
+    let Some(align) = options.data_align else { return Ok(()) };
+    let refuse = |why: String| Err(Error::option("data alignment", Size(align.into()), why));
+    if align == 0 || align % block != 0 || align > ALIGN_MAX {
+        return refuse(format!("it is a multiple of the block ({}) up to 16 MiB", Size(block.into())));
+    }
+    if options.build.codec.codec() != Codec::None {
+        return refuse("only uncompressed data is aligned: the codec has to be none".into());
+    }
+    if options.build.shards.is_some() {
+        return refuse("the data of shards is not aligned".into());
+    }
+    Ok(())
 }
 
 /// Refuses features without others that they need.
@@ -470,6 +505,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
     let block_bits = u8::try_from(options.block_size.ilog2()).expect("at most 12");
     let algorithm = options.build.codec.codec().erofs_id().unwrap_or(0);
     Rules {
+        align: options.data_align.unwrap_or(options.block_size).into(),
         device: u16::from(options.blob.is_some()),
         form: Form { block_bits, algorithm, encoded, compact: !asked(Features::FULL_INDEX) },
         piece: packing.piece,

@@ -47,6 +47,8 @@ pub(crate) struct Packing {
     pub(crate) block: usize,
     /// Maximum length of a piece in bytes.
     pub(crate) piece: usize,
+    /// Maximum number of bytes that a compressed cluster decodes to.
+    pub(crate) extent: usize,
     /// Size of the largest uncompressed cluster in bytes.
     pub(crate) raw: usize,
     /// True if clusters end anywhere, not only at the ends of blocks.
@@ -257,7 +259,7 @@ impl Lane {
             if ending == Ending::Fragment && rest.len() <= self.hardly_fills(&out.cuts[first..]) {
                 return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
             }
-            match self.compress(rest, out)? {
+            match self.compress(&rest[..rest.len().min(self.packing.extent)], out)? {
                 Some(Prefix { taken, len }) => {
                     self.prover.prove(&rest[..taken], &out.bytes[out.len..out.len + len])?;
                     let last = taken == rest.len();

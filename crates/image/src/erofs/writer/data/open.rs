@@ -292,6 +292,7 @@ mod tests {
 
     fn rules() -> Rules {
         Rules {
+            align: 4096,
             device: 0,
             form: Form { block_bits: 12, algorithm: 0, encoded: false, compact: true },
             piece: 2 << 20,

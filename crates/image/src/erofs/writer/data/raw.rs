@@ -19,6 +19,9 @@ impl Data<'_, '_> {
     /// Writes whole files shorter than a piece.
     pub(super) fn raw_batch(&mut self, bytes: Buffer, fresh: &[(u32, Read)]) -> Result<()> {
         let block = self.rules.block();
+        if self.rules.align > block as u64 {
+            return self.raw_apart(&bytes, fresh);
+        }
         let (mut parts, mut len) = (Vec::with_capacity(fresh.len()), 0);
         for (file, (range, _)) in fresh {
             self.tally.packs(range.len());
@@ -46,6 +49,40 @@ impl Data<'_, '_> {
             region[done..].fill(0);
             reserved.write(&region, 0)?;
             Ok(region.len() as u64)
+        });
+        self.make_room()
+    }
+
+    /// Writes whole files shorter than a piece, each from a multiple of the alignment on.
+    fn raw_apart(&mut self, bytes: &[u8], fresh: &[(u32, Read)]) -> Result<()> {
+        for (file, (range, _)) in fresh {
+            self.tally.packs(range.len());
+            let whole = self.blocks_of(range.len());
+            let tail = self.keep(&bytes[range.start + whole..range.end])?;
+            if whole > 0 {
+                self.align()?;
+            }
+            let mut blocks = Blocks::new(&self.rules);
+            blocks.add(self.zone.pos(), tail);
+            self.files.put(*file, blocks.finish());
+            let mut own = self.regions.take(whole);
+            own.copy_from_slice(&bytes[range.start..range.start + whole]);
+            self.write_raw(own, whole)?;
+        }
+        Ok(())
+    }
+
+    /// Writes zeros up to the next multiple of the alignment.
+    fn align(&mut self) -> Result<()> {
+        let pos = self.zone.pos();
+        let gap = usize::try_from(pos.next_multiple_of(self.rules.align) - pos).expect("at most the alignment");
+        if gap == 0 {
+            return Ok(());
+        }
+        let reserved = self.zone.reserve(gap);
+        self.jobs.write(gap, move || {
+            reserved.write(&vec![0; gap], 0)?;
+            Ok(gap as u64)
         });
         self.make_room()
     }
@@ -81,6 +118,10 @@ impl Data<'_, '_> {
             }
         }
         self.tally.packs(len);
+        let is_tail = last && !self.rules.chunks && self.blocks_of(len) == 0;
+        if self.rules.align > self.rules.block() as u64 && !blocks.has_data() && !is_tail {
+            self.align()?;
+        }
         let start = self.zone.pos();
         let may_have_tail = last && !self.rules.chunks && blocks.goes_on(start);
         let whole = if may_have_tail { self.blocks_of(len) } else { len };

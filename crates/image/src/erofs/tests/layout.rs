@@ -1,0 +1,107 @@
+//! The length of extents, and the alignment of data.
+
+use std::ops::ControlFlow;
+
+use super::*;
+use crate::image::Nid;
+use crate::placement::Placed;
+use crate::sink::Walk;
+use crate::testing::{Node, Piece, can_mount, disagreements, snapshot_tree};
+
+fn tree() -> Spec {
+    let name = |name: &str| name.as_bytes().to_vec();
+    let (text, noise) = (|seed, len| Piece::Text { seed, len }, |seed, len| Piece::Noise { seed, len });
+    Spec::of([
+        (name("equal"), Node::file(vec![text(1, 300_000)])),
+        (name("large"), Node::file(vec![text(2, 5_000_001)])),
+        (name("mixed"), Node::file(vec![text(3, 70_000), noise(4, 70_000), text(5, 70_000), noise(6, 100)])),
+        (name("small"), Node::file(vec![text(7, 900)])),
+        (name("sparse"), Node::file(vec![Piece::Hole(4 << 20), text(8, 9000), Piece::Hole(4 << 20), noise(9, 5000)])),
+        (name("text"), Node::file(vec![text(1, 300_000)])),
+    ])
+}
+
+/// Returns the pieces of all files.
+fn pieces(image: &Path) -> Vec<Vec<Placed>> {
+    let reader = open_reader(image).unwrap();
+    let mut nids: Vec<Nid> = Vec::new();
+    let mut walk = Walk::new(&reader, &[]).unwrap();
+    while let Some(visit) = walk.step().unwrap() {
+        nids.push(visit.nid);
+    }
+    let of = |nid: &Nid| {
+        let mut found = Vec::new();
+        let is_file = matches!(reader.stat(*nid).unwrap().kind, crate::image::FileType::File { .. });
+        let placed = reader.placement(*nid, &mut |placed| {
+            found.extend(Some(placed).filter(|_| is_file));
+            ControlFlow::Continue(())
+        });
+        placed.unwrap();
+        found
+    };
+    nids.iter().map(of).collect()
+}
+
+/// Builds an image, and compares what packfs and the kernel read from it.
+fn build_and_read(name: &str, options: &Options) -> Vec<Vec<Placed>> {
+    let (spec, dir) = (tree(), tempfile::tempdir().unwrap());
+    let image = dir.path().join("image");
+    write(spec.tree().unwrap(), &image, options).unwrap();
+    if can_mount(name) {
+        let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
+        assert_eq!(disagreements(&want, &image, open(&image), "erofs"), Vec::<String>::new(), "{options:?}");
+    }
+    pieces(&image)
+}
+
+#[test]
+fn extents_are_no_longer_than_asked() {
+    let cases = [
+        ("lz4", Features::empty(), 4096),
+        ("lz4", Features::FRAGMENTS | Features::DEDUPE, 5000),
+        ("lz4hc:9", Features::ZTAILPACKING, 8192),
+        ("zstd:3", Features::FULL_INDEX, 20_001),
+        ("lzma:1", Features::BITS_48, 65_536),
+        ("deflate:1", Features::BITS_48 | Features::UNALIGNED, 8192),
+    ];
+    for (codec, features, max) in cases {
+        let free = Options { features, cluster_size: 16 << 10, ..options(codec, 4096) };
+        let longest = |options: &Options| {
+            let files = build_and_read("extents_are_no_longer_than_asked", options);
+            let of_files = files.iter().flatten().filter(|piece| piece.fragment.is_none());
+            let packed = of_files.filter(|piece| piece.stored.is_some_and(|stored| stored.codec.is_some()));
+            packed.map(|piece| piece.len).max().unwrap_or(0)
+        };
+        let (least, most) = (longest(&Options { extent_max: Some(max), ..free.clone() }), longest(&free));
+        assert!(least <= max.into() && most > max.into(), "{codec}, {features:?}, {max}: {least}, {most}");
+    }
+    let short = Options { extent_max: Some(4095), ..options("lz4", 4096) };
+    let error = write(tree().tree().unwrap(), Path::new("unused"), &short).unwrap_err().to_string();
+    assert!(error.contains("at least as long as a block"), "{error}");
+}
+
+#[test]
+fn files_begin_at_multiples_of_the_alignment() {
+    for (features, block, align) in [
+        (Features::empty(), 4096, 65_536),
+        (Features::CHUNKS, 4096, 1 << 20),
+        (Features::NO_INLINE, 512, 1536),
+        (Features::NO_INLINE, 4096, 4096),
+    ] {
+        let options = Options { features, data_align: Some(align), ..options("none", block) };
+        let files = build_and_read("files_begin_at_multiples_of_the_alignment", &options);
+        let first = |file: &Vec<Placed>| file.iter().find_map(|piece| piece.stored.filter(|stored| !stored.inline));
+        let starts: Vec<u64> = files.iter().filter_map(first).map(|stored| stored.position).collect();
+        assert!(starts.len() >= 5, "{starts:?}");
+        assert!(starts.iter().all(|start| start % u64::from(align) == 0), "{features:?}, {align}: {starts:?}");
+    }
+    for (codec, align, why) in [
+        ("none", 5000, "a multiple of the block"),
+        ("none", 32 << 20, "up to 16 MiB"),
+        ("lz4", 8192, "the codec has to be none"),
+    ] {
+        let options = Options { data_align: Some(align), ..options(codec, 4096) };
+        let error = write(tree().tree().unwrap(), Path::new("unused"), &options).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
