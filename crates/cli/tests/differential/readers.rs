@@ -194,6 +194,7 @@ pub(crate) static FSCK_EROFS: Grammar = Grammar {
             "--no-preserve-perms",
         ],
         &["--no-sbcrc"],
+        &["-p"],
     ],
 };
 
@@ -202,6 +203,7 @@ pub(crate) static DUMP_EROFS: Grammar = Grammar {
     operands: &["a.erofs", "b.erofs", "c.erofs", "nosuch.erofs", "a.sqfs", "late.erofs"],
     options: &[
         &["-s"],
+        &["-S"],
         &["-e"],
         &["--ls"],
         &["--cat"],
@@ -303,8 +305,9 @@ fn left_out(program: &str, line: &Line) -> bool {
         }
         // Without an inode it prints a hint, and succeeds.
         "dump.erofs" => {
-            // It prints the contents of directories and devices, too, and with -s nothing else.
-            let cat = line.has("--cat") && (!line.options.contains(&"--path=/etc/motd") || line.has("-s"));
+            // It prints the contents of directories and devices, too, and with -s or -S nothing at all.
+            let others = ["-s", "-S"].iter().any(|option| line.has(option));
+            let cat = line.has("--cat") && (!line.options.contains(&"--path=/etc/motd") || others);
             // It lists files and what is not there as empty.
             let lists =
                 line.has("--ls") && !line.options.iter().any(|option| ["--path=/", "--path=/etc"].contains(option));

@@ -290,6 +290,9 @@ pub(crate) static MKFS_EROFS: Grammar = Grammar {
         &["--aufs"],
         &["--compress-hints=hints"],
         &["-m4096", "--zD", "--MZ"],
+        &["--max-extent-bytes=65536", "--max-extent-bytes=12288", "--max-extent-bytes=5000"],
+        &["--ovlfs-strip=0", "--ovlfs-strip=1"],
+        &["--clean=data"],
     ],
 };
 
@@ -324,7 +327,12 @@ fn left_out(program: &str, line: &Line) -> bool {
                 ["--exclude", "--uid-offset", "--gid-offset", "-x-1"].iter().any(|option| line.has(option));
             // 1.9.4 ends by a signal.
             let crashes = line.has("--compress-hints") && line.has("-C1048576");
-            of_sources && line.operands.starts_with("--tar") || line.has("-m") && !line.has("-z") || crashes
+            // It refuses clusters of the packed inode that are larger than others.
+            let large = line.has("-Efragments=65536") && !line.has("-C65536") && !line.has("-C1048576");
+            of_sources && line.operands.starts_with("--tar")
+                || line.has("-m") && !line.has("-z")
+                || crashes
+                || large && line.has("-z")
         }
         // Neither actions nor depths reach the entries of pseudo definitions, which have the time of the run.
         "mksquashfs" | "sqfstar" => {
