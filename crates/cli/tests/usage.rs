@@ -44,7 +44,7 @@ fn mistakes_of_kind_name_what_to_do() {
             &["build", "data", "-o", "x", "--exclude-from", "no"],
             "packfs: --exclude-from no: cannot read: No such file",
         ),
-        (2, &["build", "data", "-o", "-"], "packfs: an image cannot be written to standard output: "),
+        (2, &["build", "data", "-o", "-", "--json"], "packfs: --output -: standard output is for the image alone, "),
     ];
     for (status, args, told) in cases {
         let error = fail(dir, status, args);
@@ -221,7 +221,7 @@ fn there_is_one_rule_for_the_exit_status() {
         (0, &["build", "empty", "-o", "b.sqfs"]),
         (1, &["build", "root", "-o", "a.sqfs"]),
         (1, &["build", "missing", "-o", "c.sqfs"]),
-        (2, &["build", "root", "-o", "-"]),
+        (2, &["build", "root", "-o", "-", "--json"]),
         (2, &["build", "root", "-o", "c.sqfs", "-b", "5000"]),
         (2, &["build", "root", "-o", "c.erofs", "--label", "longer than it can be"]),
         (2, &["build", "root", "-o", "c.sqfs", "--exclude", "a["]),

@@ -298,7 +298,7 @@ pub(crate) mod tests {
                 "a 7z archive, which packfs cannot read: convert it to tar, or use `file:",
             ),
             ("initrd", b"0707010000".to_vec(), "truncated"),
-            ("stream", [b"HSQS".to_vec(), vec![0; 200]].concat(), "`mksquashfs -stream` without a superblock"),
+            ("stream", [b"HSQS".to_vec(), vec![0; 200]].concat(), "a streamed image without a superblock"),
             ("old", [b"sqsh".to_vec(), vec![0; 200]].concat(), "big-endian"),
             ("magic", changed(&archive, 5), "tar header at byte 0: its checksum does not match"),
             ("magic", archive[..400].to_vec(), "the archive ends after 400 of 512 bytes"),

@@ -32,9 +32,7 @@ pub fn complete(path: &Path) -> Result<()> {
     let (first, last) = (read(0)?, read(end)?);
     // A superblock at both ends is left by a process that was killed.
     if first[..4] != MAGIC_STREAMED.to_le_bytes() && first != last {
-        return Err(damaged(
-            "not a streamed image: `packfs build --stream` and `mksquashfs -stream` write such images",
-        ));
+        return Err(damaged("not a streamed image: it does not begin with `HSQS`"));
     }
     let is_whole = Superblock::read_from_bytes(&last)
         .is_ok_and(|last| last.s_magic.get() == MAGIC && last.bytes_used.get() <= end);

@@ -130,8 +130,7 @@ fn at_the_end(disk: &Disk) -> Result<format::Superblock> {
     match format::Superblock::read_from_bytes(&bytes) {
         Ok(raw) if raw.s_magic.get() == format::MAGIC => Ok(raw),
         _ => {
-            let why = "an image of `packfs build --stream` or `mksquashfs -stream` without a superblock at its end: it is cut \
-                       short, or bytes follow it";
+            let why = "a streamed image without a superblock at its end: it is cut short, or bytes follow it";
             Err(Error::corrupt(STRUCTURE, at, why))
         }
     }

@@ -101,7 +101,7 @@ fn other_files_are_named() {
         (cut(&[b'x'; 200]), "not a SquashFS image"),
         (cut(b""), "only 0 bytes"),
         (with(0, b"sqsh"), "big-endian"),
-        (with(0, b"HSQS"), "`mksquashfs -stream`"),
+        (with(0, b"HSQS"), "a streamed image without a superblock"),
         (with(28, &3u16.to_le_bytes()), "SquashFS version 3.0"),
         (with(30, &1u16.to_le_bytes()), "SquashFS version 4.1"),
         (with(20, &7u16.to_le_bytes()), "compressor number 7"),
