@@ -4,29 +4,30 @@
 //! image, unreadable files left out with a warning), unless `PACKFS_AS=fast` in the environment asks for those of packfs.
 
 mod actions;
+mod append;
+mod attributes;
 mod codec;
 pub(super) mod exclude;
 mod pseudo;
+mod sources;
 mod table;
 
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use packfs_image::name::display;
-use packfs_image::source::open::whole_image;
 use packfs_image::tree::ModeChange;
 
 use self::actions::Packing;
+use self::append::LAYOUT;
+use self::attributes::Implied;
 use self::codec::Compressor;
-use self::exclude::{Excluded, Patterns, Source};
+use self::exclude::{Excluded, Patterns};
 pub(super) use self::table::TABLE;
 use super::Todo;
 use super::date;
 use super::options::{Word, words};
-use super::paths::safe;
 use super::rules;
 use crate::args::value;
 use crate::output::failure::Manner;
@@ -34,9 +35,6 @@ use crate::resources;
 
 /// Version whose options these are: callers decide by it what they may ask for.
 const VERSION: &str = "4.7.5";
-
-/// Options of the layout, which an image that is appended to has already.
-const LAYOUT: [&str; 3] = ["--block-size=", "--fragments=", "--no-export"];
 
 /// A command line, read.
 #[derive(Debug, Default)]
@@ -89,14 +87,6 @@ struct Asked {
     /// Rules of actions.
     actions: Vec<String>,
     print: Option<&'static str>,
-}
-
-/// Attributes of directories that an archive lacks, where they are not the usual ones.
-#[derive(Debug, Default)]
-struct Implied {
-    mode: Option<u16>,
-    uid: Option<u32>,
-    gid: Option<u32>,
 }
 
 /// Translates a command line of mksquashfs.
@@ -368,179 +358,6 @@ impl Asked {
         }
         Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
     }
-
-    /// Returns true if all entries come from pseudo definitions: the source is `-`, and nothing reads standard input.
-    fn only_defined(&self, sources: &[OsString]) -> bool {
-        let reads = self.tar || self.zip || self.listed.is_some();
-        !reads && matches!(sources, [one] if one == "-")
-    }
-
-    fn drop_root_definitions(&mut self) {
-        let is_root = |word: &OsString| pseudo::is_root(word.as_bytes());
-        while let Some(at) = self.out.windows(2).position(|pair| pair[0] == "--add" && is_root(&pair[1])) {
-            self.out.drain(at..at + 2);
-        }
-    }
-
-    /// Returns lines that give the root attributes of the run, unless it is a directory that is packed.
-    fn bare_root(&self, dirs: &[Source]) -> Option<Vec<OsString>> {
-        let packed = dirs.iter().any(|source| source.place.as_os_str().is_empty());
-        if packed || self.zip || self.listed.is_some() {
-            return None;
-        }
-        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-        let mode = if self.no_strip { 0o755 } else { 0o777 };
-        // With the time of the run no two images are the same.
-        let time = now().filter(|_| !self.newest).map(|now| format!("time / {now}"));
-        let lines = [Some(format!("dir / {mode:04o} {uid} {gid}")), time];
-        Some(lines.into_iter().flatten().flat_map(|line| ["--add".into(), line.into()]).collect())
-    }
-
-    /// Returns the option for directories that an archive lacks.
-    fn implied_dirs(&self) -> Option<OsString> {
-        if let Some(pseudo) = &self.pseudo_dir {
-            return Some(format!("--implied-dirs={pseudo}").into());
-        }
-        if !self.tar {
-            return None;
-        }
-        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-        let Implied { mode, uid: user, gid: group } = self.implied;
-        let (mode, uid, gid) = (mode.unwrap_or(0o755), user.unwrap_or(uid), group.unwrap_or(gid));
-        let time = now().map_or(String::new(), |now| format!(",{now}"));
-        Some(format!("--implied-dirs={mode:04o},{uid}:{gid}{time}").into())
-    }
-
-    /// Returns the options for owners and modes of all entries.
-    fn for_all(&self) -> Vec<OsString> {
-        let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
-        let owner = (self.owner != (None, None)).then(|| format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)));
-        let mode = (!self.modes.is_empty()).then(|| format!("--mode={}", self.modes.join(",")));
-        let offsets = self.offset.map(|by| [format!("--uid-offset={by}"), format!("--gid-offset={by}")]);
-        owner.into_iter().chain(mode).chain(offsets.into_iter().flatten()).map(Into::into).collect()
-    }
-
-    /// Returns the rules that do the same after all actions.
-    fn last_actions(&self, no_xattrs: bool, owners: Vec<String>) -> Vec<String> {
-        let effects = [
-            self.owner.0.map(|id| format!("owner={id}")),
-            self.owner.1.map(|id| format!("group={id}")),
-            (!self.modes.is_empty()).then(|| format!("mode={}", self.modes.join(","))),
-            no_xattrs.then(|| "drop-xattr=*".to_owned()),
-        ];
-        let effects: Vec<String> = effects.into_iter().flatten().collect();
-        let all = (!effects.is_empty()).then(|| format!("all -> {}", effects.join(" ")));
-        let shifted = self.offset.map(|by| format!("all -> owner=+{by} group=+{by}"));
-        all.into_iter().chain(owners).chain(shifted).collect()
-    }
-
-    /// Returns rules that give the entries of definitions back their owners and modes.
-    fn definitions_owners(&self) -> Result<Vec<String>, String> {
-        if !self.pseudo_override || self.owner == (None, None) && self.modes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let lines = self.out.windows(2).filter(|pair| pair[0] == "--add").map(|pair| pair[1].as_bytes());
-        lines.filter_map(|line| pseudo::own_rule(line, !self.modes.is_empty()).transpose()).collect()
-    }
-
-    /// Returns the options that append to an image, if there is one and it is not to be replaced.
-    fn appended(&self, image: &Path) -> Result<Option<Vec<OsString>>, String> {
-        let exists = image.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
-        if !exists || self.no_append || self.is_sqfstar || self.stream {
-            return match exists && self.is_sqfstar && !self.replaces && !self.stream {
-                true => Err(format!("{}: exists, and sqfstar never appends; -force replaces it", display(image))),
-                false => Ok(None),
-            };
-        }
-        let mut words = vec![option_of("--append=", image.as_os_str())];
-        if let Some(name) = &self.root_becomes {
-            words.push(format!("--append-below={name}").into());
-        }
-        // With an index, blocks of the old image need not be compressed again.
-        if option_of("", image.as_os_str()).into_string().is_ok_and(|name| Path::new(&format!("{name}.index")).exists())
-        {
-            words.extend([option_of("--reuse=", image.as_os_str()), "--index".into()]);
-        }
-        Ok(Some(words))
-    }
-
-    /// Returns the names that the old image has in the root of the new one.
-    fn names_of(&self, image: &Path) -> Result<Vec<Vec<u8>>, String> {
-        let names = whole_image(image).and_then(|image| image.root_names());
-        let names = names.map_err(|error| format!("{error}: cannot append to it; -noappend replaces it"))?;
-        match &self.root_becomes {
-            Some(name) => Ok(vec![name.as_bytes().to_vec()]),
-            None => Ok(names.into_iter().map(Vec::from).collect()),
-        }
-    }
-
-    /// Returns the sources as packfs takes them (the contents of one directory, or each directory and file under its name)
-    /// and the directories among them.
-    fn sources(&self, sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<(Vec<OsString>, Vec<Source>), String> {
-        let (mut words, mut dirs, mut led) = (Vec::new(), Vec::new(), HashSet::new());
-        if self.tar {
-            return match sources {
-                [one] => Ok((vec![safe(one)], dirs)),
-                _ => Err("-tar takes one archive".into()),
-            };
-        }
-        if self.zip {
-            return Ok((sources.iter().map(|source| safe(source)).collect(), dirs));
-        }
-        if let Some(options) = self.listed {
-            return match sources {
-                [one] if one == "-" => Ok((options.iter().map(Into::into).collect(), dirs)),
-                _ => Err("-cpiostyle reads the paths from standard input: the source is -".into()),
-            };
-        }
-        if self.only_defined(sources) {
-            return match self.out.iter().any(|word| pseudo::is_root(word.as_bytes())) {
-                true => Ok((words, dirs)),
-                false => Err("the source is -, and no pseudo definition describes /; \
-                              to read standard input, give -tar or -cpiostyle"
-                    .into()),
-            };
-        }
-        for source in sources {
-            let path = Path::new(source);
-            let kind = path.metadata().map_err(|error| format!("{}: cannot open: {error}", display(path)))?;
-            if kind.is_dir() && sources.len() == 1 && !self.keep_as_directory && !self.no_strip {
-                words.push(safe(source));
-                dirs.push(Source { dir: path.to_owned(), place: PathBuf::new() });
-                continue;
-            }
-            let own = self.name(path)?;
-            if self.no_strip {
-                words.extend(parents(path, &mut led)?);
-            }
-            // As mksquashfs names what has the name of another.
-            let others = (1u32..).map(|n| [&own[..], format!("_{n}").as_bytes()].concat());
-            let name = [own.clone()].into_iter().chain(others).find(|name| !names.contains(name)).unwrap_or_default();
-            match kind.is_dir() {
-                true => {
-                    words.extend(["--add".into(), tree_line(&name, source)]);
-                    dirs.push(Source { dir: path.to_owned(), place: OsString::from_vec(name.clone()).into() });
-                }
-                false if name == own && !self.no_strip => {
-                    words.push([b"file:", source.as_bytes()].concat().into_string())
-                }
-                false => words.extend(["--add".into(), file_line(&name, source)]),
-            }
-            names.push(name);
-        }
-        Ok((words, dirs))
-    }
-
-    /// Returns the name, or with `-no-strip` the path, of a source in the image.
-    fn name(&self, source: &Path) -> Result<Vec<u8>, String> {
-        let whole = || source.canonicalize().map_err(|error| format!("{}: cannot open: {error}", display(source)));
-        if self.no_strip {
-            return Ok(source.as_os_str().as_bytes().to_vec());
-        }
-        let path = if source.file_name().is_some() { source.to_path_buf() } else { whole()? };
-        let name = path.file_name().ok_or_else(|| format!("{}: has no name", display(source)))?;
-        Ok(name.as_bytes().to_vec())
-    }
 }
 
 /// Reads a time, as `date` does if nothing else is written.
@@ -553,11 +370,6 @@ fn mode(option: &str, text: &str) -> Result<ModeChange, String> {
     text.parse().map_err(|_| format!("{option} {text}: expected a mode as chmod takes it"))
 }
 
-/// Returns the time of the run; SOURCE_DATE_EPOCH limits it as all times.
-fn now() -> Option<i64> {
-    value::time("now").ok().map(|time| time.secs)
-}
-
 /// Bytes that become a word.
 trait IntoString {
     fn into_string(self) -> OsString;
@@ -567,56 +379,6 @@ impl IntoString for Vec<u8> {
     fn into_string(self) -> OsString {
         OsString::from_vec(self)
     }
-}
-
-/// Returns lines that add the directories on the way to a source, each once, with their attributes.
-fn parents(source: &Path, known: &mut HashSet<PathBuf>) -> Result<Vec<OsString>, String> {
-    let mut parents: Vec<&Path> = source.ancestors().skip(1).filter(|dir| dir.file_name().is_some()).collect();
-    parents.reverse();
-    let mut words = Vec::new();
-    let plain = |dir: &Path| dir.components().filter(|part| *part != Component::CurDir).collect();
-    for dir in parents.into_iter().filter(|dir| known.insert(plain(dir))) {
-        let found = dir.metadata().map_err(|error| format!("{}: cannot open: {error}", display(dir)))?;
-        let name = quoted(dir.as_os_str().as_bytes());
-        let line = |before: &str, after: String| {
-            [format!("{before} \"").as_bytes(), &name, format!("\" {after}").as_bytes()].concat().into_string()
-        };
-        let attributes = format!("{:04o} {} {}", found.mode() & 0o7777, found.uid(), found.gid());
-        words.extend([
-            "--add".into(),
-            line("dir", attributes),
-            "--add".into(),
-            line("time", found.mtime().to_string()),
-        ]);
-    }
-    Ok(words)
-}
-
-/// Returns the line of a pack list that adds a directory under a name.
-fn tree_line(name: &[u8], dir: &OsStr) -> OsString {
-    [b"tree \"/", &quoted(name)[..], b"\" ", dir.as_bytes()].concat().into_string()
-}
-
-/// Returns the line of a pack list that adds a file with its attributes under another name.
-fn file_line(name: &[u8], file: &OsStr) -> OsString {
-    [b"\"/", &quoted(name)[..], b"\" l \"", &quoted(file.as_bytes())[..], b"\""].concat().into_string()
-}
-
-/// Returns an option with a path.
-fn option_of(option: &str, path: &OsStr) -> OsString {
-    let mut word = OsString::from(option);
-    word.push(path);
-    word
-}
-
-/// Returns a name as it is written between quotes.
-fn quoted(name: &[u8]) -> Vec<u8> {
-    let escaped = name.iter().flat_map(|byte| match byte {
-        b'"' | b'\\' => vec![b'\\', *byte],
-        b'\n' => b"\\012".to_vec(),
-        byte => vec![*byte],
-    });
-    escaped.collect()
 }
 
 /// Restricts each change of a mode to files (`F`) or directories (`D`).

@@ -158,7 +158,7 @@ fn placed(line: Vec<u8>, data: Option<&Data>) -> Result<Vec<u8>, String> {
     let data = data.ok_or("no data follows the definitions")?;
     let begin = text_of(offset).parse::<u64>().ok().and_then(|offset| offset.checked_add(data.begin));
     let begin = begin.ok_or_else(|| format!("{}: expected an offset", text_of(offset)))?.to_string();
-    let quoted = super::quoted(data.file.as_os_str().as_encoded_bytes());
+    let quoted = super::sources::quoted(data.file.as_os_str().as_encoded_bytes());
     let fields = [name, b"R", time, mode, user, group, len, begin.as_bytes(), sparse].join(&b' ');
     Ok([&fields[..], b" \"", &quoted, b"\""].concat())
 }
