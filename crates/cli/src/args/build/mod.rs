@@ -2,10 +2,12 @@
 //! a file per format.
 
 mod around;
+mod choices;
 mod codec;
 mod erofs;
 mod features;
 mod full;
+mod plan;
 mod preset;
 mod reuse;
 mod shards;
@@ -14,19 +16,21 @@ mod squashfs;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use packfs_codec::Choice;
 use packfs_image::AnyImage;
-use packfs_image::build::{self, AnyOptions};
-use packfs_image::name::display;
-use packfs_image::source::Exclude;
+use packfs_image::build;
 use packfs_image::squashfs::flags;
-use packfs_image::tree::{ExcludeXattrs, Meta, ModeChange, Time, TimeChange, Transform, Whiteouts};
+use packfs_image::tree::{ModeChange, Time};
 
 use self::around::AroundArgs;
+pub(crate) use self::choices::Format;
+use self::choices::{Fragments, Marks, Order};
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 use self::erofs::ErofsArgs;
+use self::plan::Shared;
+pub(crate) use self::plan::{BuildPlan, RulesFrom};
 pub(crate) use self::preset::Preset;
 use self::reuse::ReuseArgs;
 use self::shards::ShardArgs;
@@ -317,197 +321,6 @@ pub(crate) struct Build {
     erofs: ErofsArgs,
 }
 
-/// An image format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// SquashFS 4.0
-    Squashfs,
-    /// EROFS
-    Erofs,
-}
-
-impl Format {
-    /// Returns its name in options and documents.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Format::Squashfs => "squashfs",
-            Format::Erofs => "erofs",
-        }
-    }
-}
-
-/// Files whose tails are packed together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Fragments {
-    /// Every file has its own blocks
-    None,
-    /// Files smaller than a block
-    Small,
-    /// Those, and the tails of larger files
-    Tails,
-}
-
-/// Ways to pack the whiteouts of OCI layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Marks {
-    /// Pack them as files
-    Keep,
-    /// Convert them to those of overlayfs
-    Overlay,
-    /// Leave them out
-    Strip,
-    /// Leave those of overlayfs out
-    StripOverlay,
-}
-
-impl From<Marks> for Whiteouts {
-    fn from(marks: Marks) -> Self {
-        match marks {
-            Marks::Keep => Whiteouts::Keep,
-            Marks::Overlay => Whiteouts::Overlay,
-            Marks::Strip => Whiteouts::Strip,
-            Marks::StripOverlay => Whiteouts::StripOverlay,
-        }
-    }
-}
-
-/// An order of file data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Order {
-    /// By path: files of one directory are together
-    Path,
-    /// By type, name and length
-    Type,
-    /// The same, with similar files side by side
-    Similar,
-}
-
-impl From<Order> for build::Order {
-    fn from(order: Order) -> Self {
-        match order {
-            Order::Path => build::Order::Path,
-            Order::Type => build::Order::Type,
-            Order::Similar => build::Order::Similar,
-        }
-    }
-}
-
-/// Input for each format's options besides its own arguments. Values whose default depends on the format are as
-/// typed.
-#[derive(Debug)]
-struct Shared {
-    /// Number of sources.
-    sources: u16,
-    codec: Option<CodecArg>,
-    block_size: Option<u64>,
-    fragments: Option<Fragments>,
-    order: Option<Order>,
-    dedup: bool,
-    shards: Option<build::Shards>,
-    sparse: bool,
-    verify: bool,
-    offset: u64,
-    prefix: Option<PathBuf>,
-    time: Option<i64>,
-    force: bool,
-    reuse: Option<build::Reuse>,
-    index: Option<PathBuf>,
-    on_error: packfs_image::OnError,
-    threads: usize,
-    memory: u64,
-}
-
-impl Shared {
-    /// Returns the format-independent library options, from a format's defaults and the codec.
-    fn build(&self, mut options: build::Options, codec: Choice) -> build::Options {
-        options.codec = codec;
-        options.order = self.order.map(build::Order::from);
-        options.dedup = self.dedup;
-        options.shards = self.shards;
-        options.sparse = self.sparse;
-        options.verify = self.verify;
-        options.offset = self.offset;
-        options.prefix = self.prefix.clone();
-        options.time = self.time;
-        options.force = self.force;
-        options.reuse = self.reuse.clone();
-        options.index = self.index.clone();
-        options.on_error = self.on_error;
-        options.threads = self.threads;
-        options.memory = self.memory;
-        options
-    }
-}
-
-/// A list of the paths of files.
-#[derive(Debug)]
-pub(crate) struct FilesFrom {
-    pub(crate) file: PathBuf,
-    /// Byte between paths.
-    pub(crate) separator: u8,
-}
-
-/// Rules for single entries, as given.
-#[derive(Debug)]
-pub(crate) struct RulesFrom {
-    pub(crate) files: Vec<PathBuf>,
-    /// Lines of rules, applied after the files.
-    pub(crate) lines: Vec<OsString>,
-}
-
-/// A build, decided in every point.
-#[derive(Debug)]
-pub(crate) struct BuildPlan {
-    pub(crate) sources: Vec<PathBuf>,
-    /// A list of files, packed after the sources.
-    pub(crate) files: Option<FilesFrom>,
-    /// Lines of a pack list, applied after the sources.
-    pub(crate) add: Vec<OsString>,
-    /// An image to keep, and the directory for what is in it.
-    pub(crate) append: Option<(PathBuf, Option<OsString>)>,
-    pub(crate) remote: RemoteArgs,
-    pub(crate) output: PathBuf,
-    pub(crate) target: AnyOptions,
-    pub(crate) exclude: Exclude,
-    /// The directory of the sources that becomes the root.
-    pub(crate) subdir: Option<PathBuf>,
-    /// True to change targets of symbolic links with it.
-    pub(crate) retarget: bool,
-    pub(crate) one_file_system: bool,
-    pub(crate) no_mount_points: bool,
-    pub(crate) keep_existing: bool,
-    pub(crate) clip_times: bool,
-    /// Attributes of directories that no source describes.
-    pub(crate) implied: Option<Meta>,
-    /// File for the paths of the entries; `-` is standard output.
-    pub(crate) list: Option<PathBuf>,
-    pub(crate) sort: Option<PathBuf>,
-    pub(crate) hot: Option<PathBuf>,
-    pub(crate) spool: bool,
-    pub(crate) whiteouts: Whiteouts,
-    /// True if an opaque directory hides entries of earlier sources.
-    pub(crate) layers: bool,
-    pub(crate) hard_links: bool,
-    pub(crate) rules: RulesFrom,
-    pub(crate) transform: Transform,
-    /// The image's own time; without, the newest in the tree.
-    pub(crate) image_time: Option<i64>,
-    pub(crate) threads: usize,
-    pub(crate) on_error: packfs_image::OnError,
-    pub(crate) strict: bool,
-    pub(crate) dry_run: bool,
-    pub(crate) json: bool,
-    pub(crate) quiet: bool,
-    pub(crate) percentage: bool,
-}
-
-impl BuildPlan {
-    /// Returns the time of entries whose source has none for them.
-    pub(crate) fn entry_time(&self) -> Time {
-        Time { secs: self.image_time.unwrap_or(0), nanos: 0 }
-    }
-}
-
 impl Build {
     /// Returns the sources as typed.
     pub(crate) fn sources(&self) -> &[PathBuf] {
@@ -563,152 +376,13 @@ impl Build {
         self.shards.resolve()
     }
 
-    /// Fails if something else goes to standard output than the image.
-    fn refuse_other_words_on_stdout(&self) -> Result<(), Usage> {
-        let list = self.around.list.as_deref() == Some(Path::new("-"));
-        let others = [
-            (self.json, "--json"),
-            (self.percentage, "--percentage"),
-            (list, "--list without a file"),
-            (self.shards.resolve().is_some(), "--shards"),
-            (self.append.is_some(), "--append"),
-            (self.reuse.is_given(), "--reuse and --index"),
-        ];
-        match others.iter().find(|(given, _)| *given && self.output.as_os_str() == "-") {
-            Some((_, option)) => {
-                Err(Usage(format!("--output -: standard output is for the image alone, without {option}")))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
-    pub(crate) fn resolve(mut self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
-        self.refuse_other_words_on_stdout()?;
-        let from_stdin = self.sources.iter().chain(&self.files_from).filter(|source| source.as_os_str() == "-");
-        if from_stdin.count() > 1 {
-            return Err(Usage("standard input (`-`) can be read only once".into()));
-        }
-        self.refuse_options_of_the_other_format()?;
-        let format = self.format();
-        if let Some(preset) = self.preset {
-            preset.fill(&mut self, format);
-        }
-        let usage = |error: packfs_image::Error| Usage(error.to_string());
-        let time = time_change(self.time, epoch)?;
-        let image_time = image_time(self.image_time.map_or(time, TimeChange::Set), format)?;
-        let (uid, gid) = self.owner.unwrap_or_default();
-        let transform = Transform {
-            uid,
-            gid,
-            uid_offset: self.uid_offset,
-            gid_offset: self.gid_offset,
-            mode: self.mode.unwrap_or_default(),
-            time,
-            drop_xattrs: self.no_xattrs,
-            exclude_xattrs: ExcludeXattrs::new(&self.exclude_xattr).map_err(usage)?,
-        };
-        if self.json && self.around.list.as_deref() == Some(Path::new("-")) {
-            return Err(Usage("--list and --json both write to standard output: give --list=FILE".into()));
-        }
-        let offset = if self.offset > 0 { self.offset } else { self.around.offset()?.unwrap_or(0) };
-        let (reuse, index) = self.reuse.resolve(&self.output)?;
-        let shared = Shared {
-            sources: u16::try_from(self.sources.len()).unwrap_or(u16::MAX),
-            reuse,
-            index,
-            codec: self.codec,
-            block_size: self.block_size,
-            fragments: self.fragments,
-            order: self.order,
-            dedup: !self.no_dedup,
-            shards: self.shards.resolve(),
-            sparse: !self.no_sparse,
-            verify: !self.no_verify,
-            offset,
-            prefix: self.around.prefix.clone(),
-            time: image_time,
-            force: self.force,
-            on_error: self.on_error.into(),
-            threads: self.effort.threads(),
-            memory: self.effort.memory(),
-        };
-        Ok(BuildPlan {
-            exclude: self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth)),
-            transform,
-            image_time,
-            threads: shared.threads,
-            on_error: shared.on_error,
-            target: match format {
-                Format::Squashfs => AnyOptions::Squashfs(self.squashfs.resolve(shared)?),
-                Format::Erofs => AnyOptions::Erofs(self.erofs.resolve(shared)?),
-            },
-            sources: self.sources,
-            files: self.files_from.map(|file| FilesFrom { file, separator: if self.null { 0 } else { b'\n' } }),
-            add: self.add,
-            append: self.append.map(|image| (image, self.append_below)),
-            remote: self.remote,
-            output: self.output,
-            one_file_system: self.one_file_system,
-            no_mount_points: self.around.no_mount_points,
-            keep_existing: self.around.keep_existing,
-            clip_times: self.around.clip_times,
-            implied: self.around.implied(image_time.unwrap_or(0)),
-            subdir: self.around.subdir,
-            retarget: self.around.retarget,
-            list: self.around.list,
-            whiteouts: self.whiteouts.into(),
-            layers: self.layers,
-            hard_links: !self.no_hard_links,
-            rules: RulesFrom { files: self.rules, lines: self.rule },
-            sort: self.sort,
-            hot: self.hot,
-            spool: self.spool,
-            strict: self.strict,
-            dry_run: self.dry_run,
-            json: self.json,
-            quiet: self.talk.quiet,
-            percentage: self.percentage,
-        })
-    }
-
+    /// Returns the format, by the name of the image unless it was given.
     fn format(&self) -> Format {
         self.format.unwrap_or_else(|| match self.output.extension() {
             Some(erofs) if erofs.eq_ignore_ascii_case("erofs") => Format::Erofs,
             _ => Format::Squashfs,
         })
     }
-
-    fn refuse_options_of_the_other_format(&self) -> Result<(), Usage> {
-        let format = self.format();
-        let (given, other) = match format {
-            Format::Squashfs => (self.erofs.given(), Format::Erofs),
-            Format::Erofs => (self.squashfs.given(), Format::Squashfs),
-        };
-        let Some(option) = given else { return Ok(()) };
-        let (image, other) = (display(&self.output), other.name());
-        let text = format!("{option} is for {other} images, and {image} becomes {}: leave one out", format.name());
-        Err(Usage(format!("{text}, or give --format {other}")))
-    }
-}
-
-fn time_change(set: Option<Time>, epoch: Option<&str>) -> Result<TimeChange, Usage> {
-    match (set, epoch) {
-        (Some(time), _) => Ok(TimeChange::Set(time)),
-        (None, None | Some("")) => Ok(TimeChange::Keep),
-        (None, Some(text)) => match text.parse() {
-            Ok(secs) => Ok(TimeChange::Clamp(Time { secs, nanos: 0 })),
-            Err(_) => Err(Usage(format!("SOURCE_DATE_EPOCH is `{text}`: expected seconds since 1970"))),
-        },
-    }
-}
-
-fn image_time(change: TimeChange, format: Format) -> Result<Option<i64>, Usage> {
-    let (TimeChange::Clamp(Time { secs, .. }) | TimeChange::Set(Time { secs, .. })) = change else { return Ok(None) };
-    if format == Format::Squashfs && u32::try_from(secs).is_err() {
-        return Err(Usage(format!("time {secs}: SquashFS holds 1970 to 2106-02-07T06:28:15Z; EROFS holds any time")));
-    }
-    Ok(Some(secs))
 }
 
 #[cfg(test)]

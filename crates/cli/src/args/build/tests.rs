@@ -1,9 +1,12 @@
 //! Resolution of the options of `build`, and refused combinations.
 
 use clap::Parser;
+use packfs_image::build::AnyOptions;
 use packfs_image::erofs::{self, Features, Kernel};
 use packfs_image::squashfs;
+use packfs_image::tree::TimeChange;
 
+use super::plan::{image_time, time_change};
 use super::*;
 use crate::args::{Cli, Command};
 

@@ -1,0 +1,80 @@
+//! Values of options: formats, orders, ways to pack tails and whiteouts.
+
+use clap::ValueEnum;
+use packfs_image::build;
+use packfs_image::tree::Whiteouts;
+
+/// An image format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// SquashFS 4.0
+    Squashfs,
+    /// EROFS
+    Erofs,
+}
+
+impl Format {
+    /// Returns its name in options and documents.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Format::Squashfs => "squashfs",
+            Format::Erofs => "erofs",
+        }
+    }
+}
+
+/// Files whose tails are packed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Fragments {
+    /// Every file has its own blocks
+    None,
+    /// Files smaller than a block
+    Small,
+    /// Those, and the tails of larger files
+    Tails,
+}
+
+/// Ways to pack the whiteouts of OCI layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Marks {
+    /// Pack them as files
+    Keep,
+    /// Convert them to those of overlayfs
+    Overlay,
+    /// Leave them out
+    Strip,
+    /// Leave those of overlayfs out
+    StripOverlay,
+}
+
+impl From<Marks> for Whiteouts {
+    fn from(marks: Marks) -> Self {
+        match marks {
+            Marks::Keep => Whiteouts::Keep,
+            Marks::Overlay => Whiteouts::Overlay,
+            Marks::Strip => Whiteouts::Strip,
+            Marks::StripOverlay => Whiteouts::StripOverlay,
+        }
+    }
+}
+
+/// An order of file data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Order {
+    /// By path: files of one directory are together
+    Path,
+    /// By type, name and length
+    Type,
+    /// The same, with similar files side by side
+    Similar,
+}
+
+impl From<Order> for build::Order {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Path => build::Order::Path,
+            Order::Type => build::Order::Type,
+            Order::Similar => build::Order::Similar,
+        }
+    }
+}
