@@ -207,7 +207,10 @@ impl Contents for Files {
             }
             ControlFlow::Continue(())
         })?;
-        Ok(runs)
+        // Bytes on devices of the image that were not given have positions behind its end. A copy of them fails.
+        let len = self.bytes.as_ref().map_or(0, |bytes| bytes.len());
+        let is_held = |run: &Run| run.at.checked_add(run.len).is_some_and(|end| end <= len);
+        Ok(runs.filter(|runs| runs.iter().all(is_held)))
     }
 
     fn path(&self, key: u64) -> PathBuf {

@@ -161,6 +161,9 @@ fn sources_that_cannot_be_referred_to_are_refused() {
     assert!(refused(&options("lz4", 512), "a.tar", false).contains("the codec has to be none"));
     let old = Options { target_kernel: "5.15".parse().unwrap(), ..options("none", 4096) };
     assert!(refused(&old, "a.tar", false).contains("additional devices (since Linux 5.16)"));
+    // An image without its devices does not hold the data that a third one would have to find in it.
+    refer(&path("indexed"), &usual, &[&path("a.tar")], false).unwrap();
+    assert!(refused(&usual, "indexed", false).contains("its 1 additional devices were not given"));
     let few = Options { refer: 1, ..usual.clone() };
     let made = build(&image, &few, &Progress::default(), |store| {
         let mut tree = Tree::default();
