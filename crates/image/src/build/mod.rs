@@ -87,8 +87,9 @@ pub(crate) fn build_to<F: Format>(
     options.prefix.as_ref().map_or(Ok(()), |file| put_prefix(&output, file, options.offset))?;
     let index = format.units().begin_index(options.force)?;
     let blob = format.begin_blob()?;
-    if blob.as_ref().is_some_and(|blob| blob.target() == output.target()) {
-        return Err(Error::option("blob", crate::name::display(output.target()), "the image itself has this name"));
+    let others = [("index", index.as_ref()), ("blob", blob.as_ref())];
+    if let Some((option, _)) = others.iter().find(|(_, other)| other.is_some_and(|other| is_same(other, &output))) {
+        return Err(Error::option(option, crate::name::display(output.target()), "the image itself has this name"));
     }
     let own_files =
         [Some(&output), index.as_ref(), blob.as_ref()].into_iter().flatten().flat_map(Output::own_files).copied();
@@ -175,6 +176,16 @@ fn commit(output: Output) -> Result<()> {
 fn order_of<F: Format>(format: &F) -> Order {
     let usual = || format.small_max().map_or(Order::Path, |_| F::USUAL_ORDER);
     format.options().order.unwrap_or_else(usual)
+}
+
+/// Returns true if two outputs have the same name in the same directory, however their paths are written.
+fn is_same(one: &Output, other: &Output) -> bool {
+    let place = |output: &Output| {
+        let (target, dir) = (output.target(), output.target().parent()?);
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        Some(dir.canonicalize().ok()?.join(target.file_name()?))
+    };
+    one.target() == other.target() || place(one).is_some_and(|place_of_one| Some(place_of_one) == place(other))
 }
 
 /// Converts the error of beginning or finishing an output. A target may also appear meanwhile.

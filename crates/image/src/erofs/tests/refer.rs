@@ -206,6 +206,15 @@ fn data_goes_to_a_file_of_its_own() {
         assert!(matches!(&error, Error::Exists { path } if *path == blob), "{error}");
         assert!(!whole.exists());
     }
+    // One file cannot be both, however its name is written.
+    std::os::unix::fs::symlink(dir.path(), dir.path().join("here")).unwrap();
+    for same in ["whole", "./whole", "here/whole"] {
+        let mut options = Options { features: Features::CHUNKS, ..options("none", 4096) };
+        (options.blob, options.build.force) = (Some(dir.path().join(same)), true);
+        let error = write(spec.tree().unwrap(), &whole, &options).unwrap_err().to_string();
+        assert!(error.contains("the image itself has this name"), "{same}: {error}");
+        assert!(!whole.exists());
+    }
     let blob = dir.path().join("unused");
     for (change, why) in [
         (Options { features: Features::empty(), ..options("none", 4096) }, "it needs the feature chunks"),
