@@ -61,7 +61,7 @@ impl Tree {
             warnings: Warnings::default(),
             implied: None,
             devices: Vec::new(),
-            layers: false,
+            layer: None,
         }
     }
 
@@ -111,8 +111,8 @@ impl Tree {
                 return Err(Error::Duplicate { name: name.to_owned() });
             }
             if self.is_dir(old) && matches!(kind, Kind::Dir) {
-                if self.layers && self.is_opaque(meta.xattrs) {
-                    self.clear(old)?;
+                if let Some(first) = self.layer.filter(|_| self.is_opaque(meta.xattrs)) {
+                    self.hide_lower(old, first)?;
                 }
                 self.set_meta(old, meta);
                 return Ok(old);
@@ -124,10 +124,25 @@ impl Tree {
         Ok(ino)
     }
 
-    /// Removes all entries of a directory.
-    fn clear(&mut self, dir: Ino) -> Result<()> {
-        let names: Vec<Box<[u8]>> = self.entries(dir).map(|(name, _)| name.into()).collect();
-        names.iter().try_for_each(|name| self.remove(dir, name).map(drop))
+    /// Begins the next layer of overlayfs: an opaque directory in it hides the entries that earlier ones have in it.
+    pub fn begin_layer(&mut self) {
+        self.layer = u32::try_from(self.len()).ok().map(Ino);
+    }
+
+    /// Removes the entries of a directory that are older than the layer with the inodes from `first` on. Older directories
+    /// stay if the layer has entries in them.
+    fn hide_lower(&mut self, dir: Ino, first: Ino) -> Result<()> {
+        let older: Vec<(Box<[u8]>, Ino)> =
+            self.entries(dir).filter(|(_, ino)| *ino < first).map(|(name, ino)| (name.into(), ino)).collect();
+        for (name, ino) in older {
+            if self.is_dir(ino) {
+                self.hide_lower(ino, first)?;
+            }
+            if !self.is_dir(ino) || self.entries(ino).next().is_none() {
+                self.remove(dir, &name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds another name for an inode that is not a directory.

@@ -207,8 +207,8 @@ pub struct Tree {
     pub implied: Option<Meta>,
     /// Sources that an image may refer to instead of copying their data, in the order of their scans.
     pub devices: Vec<crate::source::Device>,
-    /// True if sources are layers of overlayfs: an opaque directory hides the entries that earlier sources have in it.
-    pub layers: bool,
+    /// First inode of the last layer, if sources are layers of overlayfs.
+    layer: Option<Ino>,
 }
 
 impl Tree {

@@ -136,16 +136,26 @@ mod tests {
     fn opaque_directories_hide_what_lower_layers_have() {
         let file = || Kind::File { size: 0, data: Data::Empty };
         for layers in [false, true] {
-            let mut tree = Tree { layers, ..Tree::default() };
+            let mut tree = Tree::default();
             let plain = Meta::IMPLICIT_DIR;
             let opaque = tree.xattrs.intern(vec![(OPAQUE_XATTR.into(), b"y"[..].into())]);
             for (name, attrs) in [("lower", plain), ("upper", Meta { xattrs: opaque, ..plain })] {
-                let d = tree.add(ROOT, b"d", attrs, Kind::Dir, Conflict::Replace).unwrap();
+                if layers {
+                    tree.begin_layer();
+                }
+                let d = tree.add(ROOT, b"d", plain, Kind::Dir, Conflict::Replace).unwrap();
+                let sub = tree.add(d, b"sub", plain, Kind::Dir, Conflict::Replace).unwrap();
+                tree.add(sub, name.as_bytes(), plain, file(), Conflict::Replace).unwrap();
+                // An archive may have a directory behind its entries, or twice.
                 tree.add(d, name.as_bytes(), plain, file(), Conflict::Replace).unwrap();
+                tree.add(ROOT, b"d", attrs, Kind::Dir, Conflict::Replace).unwrap();
             }
+            let sub = tree.lookup(b"d/sub").unwrap();
+            assert_eq!(tree.child(sub, b"lower").unwrap().is_none(), layers);
+            assert!(tree.child(sub, b"upper").unwrap().is_some());
             let nothing = Kind::Char(Device { major: 0, minor: 0 });
             tree.add(ROOT, b"gone", plain, nothing, Conflict::Replace).unwrap();
-            assert_eq!(names(&tree), if layers { &["upper"][..] } else { &["lower", "upper"] });
+            assert_eq!(names(&tree), if layers { &["sub", "upper"][..] } else { &["lower", "sub", "upper"] });
             Whiteouts::StripOverlay.apply(&mut tree).unwrap();
             assert!(tree.lookup(b"gone").is_none());
             assert_eq!(tree.meta(tree.lookup(b"d").unwrap()).xattrs, XattrId::NONE);

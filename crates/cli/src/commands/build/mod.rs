@@ -188,7 +188,6 @@ pub(super) fn fill<'p>(
     });
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(plan.strict);
-    tree.layers = plan.layers;
     if let Some(implied) = plan.implied {
         tree.implied = Some(implied);
         tree.set_meta(ROOT, implied);
@@ -203,6 +202,9 @@ pub(super) fn fill<'p>(
     for argument in &plan.sources {
         notes.reading = Some(argument);
         let mut source = source::open(argument.as_os_str(), &options)?;
+        if plan.layers {
+            tree.begin_layer();
+        }
         source.scan(&mut tree, store)?;
         notes.left_out.extend(source.left_out().iter().map(|error| (place(error), error.to_string())));
     }
