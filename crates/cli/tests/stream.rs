@@ -43,6 +43,19 @@ fn images_on_standard_output_are_those_of_files() {
 }
 
 #[test]
+fn an_image_does_not_hold_the_file_that_standard_output_is() {
+    let dir = prepare();
+    let dir = dir.path();
+    for option in ["", "--stream"] {
+        sh(dir, &format!("{PACKFS} build t -o outside.sqfs -q -f {option}"));
+        sh(dir, &format!("cd t && {PACKFS} build . -o - {option} > image 2> ../told && mv image .."));
+        let told = std::fs::read_to_string(dir.join("told")).unwrap();
+        assert!(!told.contains("warning"), "{told}");
+        assert_eq!(succeed(dir, &["list", "image"]), succeed(dir, &["list", "outside.sqfs"]), "{option}");
+    }
+}
+
+#[test]
 fn streams_are_read_and_completed() {
     let dir = prepare();
     let dir = dir.path();

@@ -183,6 +183,7 @@ pub(super) fn fill<'p>(
     let options = source::open::Options::default().set(|all| {
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
         all.scan.parts = parts;
+        all.scan.leave_out.extend(stdout::own_file().filter(|_| stdout::is_meant(plan)));
         all.refer = matches!(&plan.target, AnyOptions::Erofs(options) if options.refer > 0);
         all.elsewhere = remote::elsewhere(&plan.remote);
     });
@@ -201,10 +202,10 @@ pub(super) fn fill<'p>(
     let store = if plan.spool || later { &mut copies } else { store };
     for argument in &plan.sources {
         notes.reading = Some(argument);
-        let mut source = source::open(argument.as_os_str(), &options)?;
         if plan.layers {
             tree.begin_layer();
         }
+        let mut source = source::open(argument.as_os_str(), &options)?;
         source.scan(&mut tree, store)?;
         notes.left_out.extend(source.left_out().iter().map(|error| (place(error), error.to_string())));
     }
@@ -243,7 +244,7 @@ pub(super) fn fill<'p>(
         source::open::whole_image(old)?.append_to(&mut tree, below.as_ref().map(|name| name.as_bytes()))?;
         notes.reading = None;
     }
-    for source in &plan.sources {
+    for source in plan.sources.iter().filter(|_| !stdout::is_meant(plan)) {
         if let Some(path) = output_below(source, &plan.output)
             && !plan.exclude.covers(path.as_os_str().as_bytes(), false)
         {

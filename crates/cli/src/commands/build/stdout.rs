@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::unix::fs::MetadataExt;
 
 use packfs_blocks::io::{Scratch, Sequential};
 use packfs_blocks::{Output, Progress};
@@ -24,6 +25,12 @@ pub(super) fn refuse_terminal() -> std::result::Result<(), Usage> {
         true => Err(Usage("refusing to write an image to a terminal; use -o FILE or a pipe".into())),
         false => Ok(()),
     }
+}
+
+/// Returns device and inode number of standard output, if that is a regular file: it may lie in a source directory.
+pub(super) fn own_file() -> Option<(u64, u64)> {
+    let found = output::unnamed_stdout().and_then(|file| file.metadata()).ok()?;
+    found.is_file().then(|| (found.dev(), found.ino()))
 }
 
 /// Builds an image on standard output.
