@@ -128,6 +128,7 @@ impl Command {
     pub(crate) fn writes_an_archive(&self) -> bool {
         match self {
             Command::Tar(_) | Command::Split(_) | Command::Join(_) => true,
+            Command::Build(build) => build.output.as_os_str() == "-",
             #[cfg(feature = "serve")]
             Command::Explore(_) => true,
             _ => false,
