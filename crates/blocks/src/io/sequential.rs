@@ -48,13 +48,16 @@ impl<W: Write> State<W> {
 
 impl<W: Write + Send> Storage for Sequential<W> {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let mut state = self.state();
+        if offset < state.next || state.early.contains_key(&offset) {
+            return Err(io::Error::new(io::ErrorKind::NotSeekable, format!("byte {offset} has been written already")));
+        }
         if offset > state.next {
             state.early.insert(offset, bytes.to_vec());
             return Ok(());
-        }
-        if offset < state.next && !bytes.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotSeekable, format!("byte {offset} has been written already")));
         }
         state.put(bytes)?;
         while let Some((&at, _)) = state.early.first_key_value() {
@@ -113,9 +116,10 @@ mod tests {
     fn bytes_arrive_in_order_and_once() {
         let seen = Seen::default();
         let storage = Sequential::new(seen.clone());
-        for (bytes, at) in [(&b"cd"[..], 2), (b"e", 4), (b"gh", 6), (b"", 0)] {
+        for (bytes, at) in [(&b"cd"[..], 2), (b"e", 4), (b"gh", 6), (b"", 0), (b"", 3), (b"", 6)] {
             storage.write_all_at(bytes, at).unwrap();
         }
+        assert!(storage.write_all_at(b"GH", 6).is_err());
         assert_eq!(seen.0.lock().unwrap().len(), 0);
         storage.write_all_at(b"ab", 0).unwrap();
         assert_eq!(*seen.0.lock().unwrap(), b"abcde");
