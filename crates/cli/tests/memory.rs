@@ -58,6 +58,23 @@ fn builds_of_many_files_are_bounded() {
     }
 }
 
+/// Files whose data is aligned are written one by one, and each once held a buffer for many.
+#[test]
+fn aligned_files_take_no_more_memory_than_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    for n in 0..10_000_u32 {
+        std::fs::write(root.join(format!("file-{n:05}")), n.to_le_bytes().repeat(1250)).unwrap();
+    }
+    let build = |options: &[&str]| {
+        let build = ["build", "root", "-o", "image", "--format", "erofs", "--codec", "none", "-f", "-q", "-j", "2"];
+        peak(dir.path(), &[&build[..], options].concat())
+    };
+    let (usual, aligned) = (build(&[]), build(&["--data-align", "8K"]));
+    assert!(aligned < usual + (32 << 20), "{aligned} bytes, {usual} without alignment");
+}
+
 /// Jobs that list a large directory share its names: they once kept room for all of them each.
 #[test]
 fn a_directory_of_many_files_is_bounded() {

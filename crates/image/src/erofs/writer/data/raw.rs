@@ -1,6 +1,9 @@
 //! Uncompressed file data. Its length is known in advance, so its position is too, and the workers
 //! write it themselves.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use packfs_blocks::{Buffer, Buffers, Digest};
 
 use super::open::Blocks;
@@ -20,7 +23,7 @@ impl Data<'_, '_> {
     pub(super) fn raw_batch(&mut self, bytes: Buffer, fresh: &[(u32, Read)]) -> Result<()> {
         let block = self.rules.block();
         if self.rules.align > block as u64 {
-            return self.raw_apart(&bytes, fresh);
+            return self.raw_apart(bytes, fresh);
         }
         let (mut parts, mut len) = (Vec::with_capacity(fresh.len()), 0);
         for (file, (range, _)) in fresh {
@@ -54,7 +57,9 @@ impl Data<'_, '_> {
     }
 
     /// Writes whole files shorter than a piece, each from a multiple of the alignment on.
-    fn raw_apart(&mut self, bytes: &[u8], fresh: &[(u32, Read)]) -> Result<()> {
+    fn raw_apart(&mut self, bytes: Buffer, fresh: &[(u32, Read)]) -> Result<()> {
+        // A buffer for each file would be as large as that of all of them.
+        let bytes = Arc::new(bytes);
         for (file, (range, _)) in fresh {
             self.tally.packs(range.len());
             let whole = self.blocks_of(range.len());
@@ -65,9 +70,7 @@ impl Data<'_, '_> {
             let mut blocks = Blocks::new(&self.rules);
             blocks.add(self.zone.pos(), tail);
             self.files.put(*file, blocks.finish());
-            let mut own = self.regions.take(whole);
-            own.copy_from_slice(&bytes[range.start..range.start + whole]);
-            self.write_raw(own, whole)?;
+            self.write_blocks(&bytes, range.start..range.start + whole)?;
         }
         Ok(())
     }
@@ -151,15 +154,21 @@ impl Data<'_, '_> {
         if follows { len / block * block } else { len }
     }
 
-    fn write_raw(&mut self, mut bytes: Buffer, len: usize) -> Result<()> {
+    /// Writes the first `len` bytes of a buffer.
+    fn write_raw(&mut self, bytes: Buffer, len: usize) -> Result<()> {
+        self.write_blocks(&Arc::new(bytes), 0..len)
+    }
+
+    /// Writes some bytes of a buffer as whole blocks.
+    fn write_blocks(&mut self, bytes: &Arc<Buffer>, range: Range<usize>) -> Result<()> {
+        let len = range.len();
         if len == 0 {
             return Ok(());
         }
-        bytes.truncate(len);
         let padding = len.next_multiple_of(self.rules.block()) - len;
-        let reserved = self.zone.reserve(len + padding);
+        let (bytes, reserved) = (Arc::clone(bytes), self.zone.reserve(len + padding));
         self.jobs.write(len, move || {
-            reserved.write(&bytes, 0)?;
+            reserved.write(&bytes[range], 0)?;
             if padding > 0 {
                 reserved.write(&vec![0; padding], len as u64)?;
             }
