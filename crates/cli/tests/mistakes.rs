@@ -214,6 +214,18 @@ fn an_image_in_its_own_source_is_left_out_and_warned_about() {
     assert!(ran.status.success() && !stderr(&ran).contains("warning"), "{}", stderr(&ran));
 }
 
+#[test]
+fn an_image_does_not_replace_the_source_that_it_refers_to() {
+    let dir = things();
+    common::program::sh(dir.path(), "tar -cf a.tar root && ln -s a.tar link");
+    let archive = fs::read(dir.path().join("a.tar")).unwrap();
+    for (source, output) in [("a.tar", "a.tar"), ("a.tar", "./a.tar"), ("link", "a.tar"), ("a.tar", "link")] {
+        let error = fail(dir.path(), 2, &["build", "--refer", source, "-o", output, "--format", "erofs", "--force"]);
+        assert!(error.contains("--refer") && error.contains("the image would replace it"), "{error}");
+        assert!(fs::read(dir.path().join("a.tar")).unwrap() == archive);
+    }
+}
+
 /// Only where the tests run as root can another user be used, from whom a file is hidden.
 #[test]
 fn a_file_of_another_user_says_how_to_read_it() {

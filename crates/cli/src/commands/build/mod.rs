@@ -36,6 +36,7 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let mut plan = args.resolve(epoch.as_deref())?;
     plan.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
+    refuse_to_lose_data(&plan)?;
     let lists = Lists::read(&mut plan)?;
     if plan.dry_run {
         return dry::run(plan, lists);
@@ -71,6 +72,24 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
         say(report);
     }
     Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+}
+
+/// Fails if the image would replace a source in which its data stays.
+fn refuse_to_lose_data(plan: &BuildPlan) -> Result<(), Usage> {
+    let output = plan.output.canonicalize().ok().filter(|_| refers(plan));
+    let is_output = |source: &&PathBuf| output.is_some() && source.canonicalize().ok() == output;
+    match plan.sources.iter().find(is_output) {
+        Some(source) => Err(Usage(format!(
+            "--refer leaves the data in {}, and the image would replace it: give another file with -o",
+            display(source)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns true if data stays in the sources.
+fn refers(plan: &BuildPlan) -> bool {
+    matches!(&plan.target, AnyOptions::Erofs(options) if options.refer > 0)
 }
 
 /// Opens the image in a file.
@@ -184,7 +203,7 @@ pub(super) fn fill<'p>(
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
         all.scan.parts = parts;
         all.scan.leave_out.extend(stdout::own_file().filter(|_| stdout::is_meant(plan)));
-        all.refer = matches!(&plan.target, AnyOptions::Erofs(options) if options.refer > 0);
+        all.refer = refers(plan);
         all.elsewhere = remote::elsewhere(&plan.remote);
     });
     let mut tree = Tree::default();
