@@ -207,7 +207,7 @@ fn a_killed_server_is_replaced_and_a_living_one_is_an_error() {
     assert_eq!(killed.end("-KILL").0, -1);
     assert!(dir.join("sock").exists());
     let server = Server::start(dir, 1, &["sock", "erofs"]);
-    server.signal("-HUP");
+    server.signal("-TERM");
     soon("removed", || !dir.join("sock").exists());
     drop(server);
 }
