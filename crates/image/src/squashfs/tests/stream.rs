@@ -96,3 +96,17 @@ fn what_is_no_whole_stream_is_refused_and_stays() {
         assert!(matches!(streamed(&spec, &options), Err(Error::InvalidOption { .. })));
     }
 }
+
+#[test]
+fn a_device_whose_end_is_not_that_of_the_image_is_refused() {
+    let device = tempfile::NamedTempFile::new().unwrap();
+    let before = vec![b'x'; 1 << 20];
+    std::fs::write(&device, &before).unwrap();
+    let spec = everything(4096, 3000);
+    let plan = Plan { tree: spec.tree().unwrap(), order: Vec::new() };
+    let output = Output::over(packfs_blocks::io::Device(device.reopen().unwrap()), "device");
+    let options = Options { stream: true, ..options("zstd", 4096) };
+    let error = build_to(output, &options, &Progress::default(), |_| Ok(plan)).unwrap_err().to_string();
+    assert!(error.contains("a block device has another end than the image"), "{error}");
+    assert!(std::fs::read(&device).unwrap() == before);
+}

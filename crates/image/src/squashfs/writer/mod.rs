@@ -287,6 +287,12 @@ impl Counts {
 impl Builder<'_> {
     /// Writes what a stream has in place of the superblock, and the compressor options after it.
     fn begin_stream(&self, tools: Tools<'_, '_, Worker>) -> Result<()> {
+        let target = tools.output.target();
+        if tools.output.device_len().map_err(Error::io("cannot read the length of", target))?.is_some() {
+            // Nothing would find the superblock.
+            let why = "a block device has another end than the image, where its superblock would be";
+            return Err(Error::option("stream", crate::name::display(target), why));
+        }
         let mut head = vec![0; size_of::<Superblock>()];
         head[..4].copy_from_slice(&format::MAGIC_STREAMED.to_le_bytes());
         head.extend_from_slice(self.compressor.as_deref().unwrap_or_default());
