@@ -209,6 +209,7 @@ impl Finder {
     }
 
     /// Moves on by one position, which is never found.
+    #[cfg(feature = "xz")]
     #[inline(always)]
     pub(crate) fn pass(&mut self) {
         self.at += 1;
