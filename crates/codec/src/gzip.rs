@@ -13,7 +13,7 @@ use crate::{Decoded, Decoder, Encoder, Error, Result};
 const NAME: &str = "gzip";
 /// Level from which on our own encoder is used.
 pub(crate) const DENSE: u8 = 12;
-/// What a stream begins with: deflate with a window of 32K, compressed best. Source: RFC 1950.
+/// The beginning of a stream: deflate with a window of 32K, compressed best. Source: RFC 1950.
 const HEAD: [u8; 2] = [0x78, 0xda];
 /// Length of the checksum at the end, and of both.
 const SUM: usize = 4;
@@ -26,10 +26,10 @@ pub(crate) fn encoder(level: u8, window: u8, strategies: u16) -> Result<Box<dyn 
 }
 
 fn engine(level: u8, window: u8, strategy: u16) -> Result<Box<dyn Encoder>> {
-    if window == 15 && strategy == Strategies::DEFAULT && level >= DENSE {
-        return Ok(Box::new(Densest(Dense::new())));
-    }
     if window == 15 && strategy == Strategies::DEFAULT {
+        if level >= DENSE {
+            return Ok(Box::new(Densest(Dense::new())));
+        }
         let level = CompressionLvl::new(i32::from(level)).map_err(|_| library("no such level"))?;
         return Ok(Box::new(Plain(Compressor::new(level))));
     }

@@ -18,7 +18,7 @@ const STORED_MAX: usize = 0xffff;
 /// Counts are smoothed over stretches of at least this many symbols.
 const STRETCH: usize = 4;
 /// Lengths of the fixed codes.
-pub(super) static FIXED_LENGTHS: Lengths = fixed();
+static FIXED_LENGTHS: Lengths = fixed();
 
 const fn fixed() -> Lengths {
     let (mut literals, mut symbol) = ([8; LITERALS], 144);
@@ -38,7 +38,7 @@ const fn fixed() -> Lengths {
 /// Codes of a block, and its length in bits with them.
 #[derive(Debug, Clone)]
 pub(super) struct Codes {
-    pub(super) lengths: Lengths,
+    lengths: Lengths,
     /// `None` for the fixed codes, which need none.
     header: Option<Header>,
     pub(super) bits: u64,

@@ -33,7 +33,7 @@ pub(crate) struct Dense {
     parser: Parser,
     coder: Coder,
     splitter: Splitter,
-    /// What stands for the stretch, and what will after the next pass over all blocks.
+    /// The items that stand for the stretch, and those that will after the next pass over all blocks.
     items: Vec<Item>,
     improved: Vec<Item>,
     /// The best items of a block, and those of the last pass.

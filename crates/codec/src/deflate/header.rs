@@ -1,4 +1,4 @@
-//! What a block with codes of its own says about them: their lengths, with repeats, in a code of its own.
+//! The beginning of a block with codes of its own: their lengths, with repeats, in a code of its own.
 //!
 //! Source: RFC 1951, section 3.2.7.
 

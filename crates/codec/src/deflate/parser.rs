@@ -59,9 +59,9 @@ fn shares(counts: &[u32], prices: &mut [u32]) {
 /// Finds the cheapest items.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
-    /// What the rest of the stretch costs from each position on.
+    /// Cost of the rest of the stretch from each position on.
     costs: Vec<u32>,
-    /// What to do at each position.
+    /// The best item at each position.
     best: Vec<Item>,
 }
 
