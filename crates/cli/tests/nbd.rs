@@ -19,7 +19,10 @@ struct Server {
 
 impl Server {
     fn start(dir: &Path, exports: usize, args: &[&str]) -> Server {
-        let mut command = packfs(["serve", "--nbd"]);
+        let server = packfs(["serve", "--nbd"]);
+        // Under nohup, the server would ignore SIGHUP as well.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP").arg(server.get_program()).args(server.get_args()).stdin(Stdio::null());
         let command = command.args(args).current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().take(exports);
@@ -207,7 +210,7 @@ fn a_killed_server_is_replaced_and_a_living_one_is_an_error() {
     assert_eq!(killed.end("-KILL").0, -1);
     assert!(dir.join("sock").exists());
     let server = Server::start(dir, 1, &["sock", "erofs"]);
-    server.signal("-TERM");
+    server.signal("-HUP");
     soon("removed", || !dir.join("sock").exists());
     drop(server);
 }
