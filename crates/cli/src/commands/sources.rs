@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use packfs_blocks::Progress;
+use packfs_blocks::io::Scratch;
 use packfs_dump::set::is_part;
 use packfs_image::name::display;
 use packfs_image::source::{self, Spool, Store, dir, open};
-use packfs_image::{Tree, Warnings};
+use packfs_image::{Error, Tree, Warnings};
 
 use super::remote;
 use crate::args::RemoteArgs;
@@ -103,9 +104,19 @@ pub(super) fn kind(path: &Path) -> open::FileFormat {
     open::sniff(&head)
 }
 
+/// Makes a file without a name in the directory for temporary files.
+pub(crate) fn temporary_file() -> packfs_image::Result<File> {
+    let dir = temporary_directory();
+    let made = Scratch::new(&dir).file().and_then(|storage| match storage.file() {
+        Some(file) => file.try_clone(),
+        None => Err(io::ErrorKind::Unsupported.into()),
+    });
+    made.map_err(Error::io("cannot create a temporary file", &dir))
+}
+
 /// Returns the directory for temporary files. `/var/tmp` is on a disk, while `/tmp` may be memory;
 /// `TMPDIR` overrides both.
-pub(crate) fn temporary_directory() -> PathBuf {
+pub(super) fn temporary_directory() -> PathBuf {
     match std::env::var_os("TMPDIR") {
         Some(dir) if !dir.is_empty() => dir.into(),
         _ if Path::new("/var/tmp").is_dir() => "/var/tmp".into(),

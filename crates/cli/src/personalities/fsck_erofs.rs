@@ -138,7 +138,7 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
 }
 
-/// What an option selects, by its path.
+/// The entry that an option selects, by its path.
 struct Target {
     path: OsString,
     is_dir: bool,

@@ -1,17 +1,16 @@
 //! An image on standard output: as it arises if the format is streamed, otherwise copied there once it is complete.
 
-use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
 
-use packfs_blocks::io::{Scratch, Sequential};
+use packfs_blocks::io::Sequential;
 use packfs_blocks::{Output, Progress};
 use packfs_image::build::{AnyOptions, Summary};
 use packfs_image::source::Store;
 use packfs_image::{Error, Plan, Result};
 
 use crate::args::BuildPlan;
-use crate::commands::sources::temporary_directory;
+use crate::commands::sources::temporary_file;
 use crate::output;
 use crate::output::failure::Usage;
 
@@ -43,21 +42,11 @@ pub(super) fn write(
     if matches!(target, AnyOptions::Squashfs(options) if options.stream) {
         return target.build_to(Output::over(Sequential::new(out), output::STDOUT), progress, fill);
     }
-    let file = temporary()?;
+    let file = temporary_file()?;
     let same = file.try_clone().map_err(failed)?;
     let summary = target.build_to(Output::over(same, "the temporary file of the image"), progress, fill)?;
     Output::over(file, output::STDOUT).copy_to(&mut out).map_err(failed)?;
     Ok(summary)
-}
-
-/// Makes a file without a name.
-fn temporary() -> Result<File> {
-    let dir = temporary_directory();
-    let made = Scratch::new(&dir).file().and_then(|storage| match storage.file() {
-        Some(file) => file.try_clone(),
-        None => Err(io::ErrorKind::Unsupported.into()),
-    });
-    made.map_err(Error::io("cannot create a temporary file", &dir))
 }
 
 fn failed(error: io::Error) -> Error {

@@ -8,11 +8,10 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use packfs_blocks::io::Scratch;
 use packfs_image::source::packlist::read_lines;
 
 use crate::args::value;
-use crate::commands::sources::temporary_directory;
+use crate::commands::sources::temporary_file;
 use crate::personalities::date;
 use crate::personalities::rules::word;
 
@@ -133,18 +132,8 @@ fn read(name: &str) -> io::Result<(Vec<u8>, Option<Data>)> {
 
 /// Copies what is left to an unlinked file, and returns a name for it that is valid until this process ends.
 fn kept(from: &mut impl BufRead) -> io::Result<PathBuf> {
-    let storage = Scratch::new(temporary_directory()).file()?;
-    let (mut at, mut piece) = (0, vec![0; 256 << 10]);
-    loop {
-        match from.read(&mut piece)? {
-            0 => break,
-            len => {
-                storage.write_all_at(&piece[..len], at)?;
-                at += len as u64;
-            }
-        }
-    }
-    let file = storage.file().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
+    let mut file = temporary_file().map_err(io::Error::other)?;
+    io::copy(from, &mut file)?;
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
     let _ = file.into_raw_fd();
     Ok(name.into())
