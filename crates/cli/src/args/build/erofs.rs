@@ -45,7 +45,7 @@ pub(super) struct ErofsArgs {
     /// Turns the feature metabox on. Small clusters, as 4K, are read faster; larger ones take less room. The codec is
     /// that of the image unless it is given, as in 16K,zstd:19.
     #[arg(long, value_name = "SIZE[,CODEC]", value_parser = metabox)]
-    metabox: Option<(u64, Option<Choice>)>,
+    pub(super) metabox: Option<(u64, Option<Choice>)>,
 
     /// Pack small files and tails in clusters of SIZE [default: as --block-size]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
@@ -75,7 +75,7 @@ pub(super) struct ErofsArgs {
 
     /// Oldest Linux that must read the image [default: 6.1]
     #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(known::kernels), hide_possible_values = true)]
-    target_kernel: Option<Kernel>,
+    pub(super) target_kernel: Option<Kernel>,
 
     /// Refer to the data of archives and images, do not copy it (Linux 5.16)
     ///

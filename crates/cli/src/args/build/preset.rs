@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use packfs_codec::Choice;
+use packfs_image::erofs::Feature;
 
 use super::codec::CodecArg;
 use super::features::Changes;
@@ -27,11 +28,13 @@ struct Point {
     order: Option<Order>,
     /// EROFS only.
     features: Option<&'static str>,
+    /// Size of clusters of inodes, for kernels that read such.
+    metabox: Option<u64>,
 }
 
 impl Preset {
     fn point(self, format: Format) -> Point {
-        let usual = |codec, block_size| Point { codec, block_size, order: None, features: None };
+        let usual = |codec, block_size| Point { codec, block_size, order: None, features: None, metabox: None };
         let similar = |point| Point { order: Some(Order::Similar), ..point };
         match (format, self) {
             (Format::Squashfs, Preset::Fast) => usual("zstd:1", 128 << 10),
@@ -42,8 +45,8 @@ impl Preset {
             (Format::Erofs, Preset::Balanced) => usual("lz4hc:9", 64 << 10),
             (Format::Erofs, Preset::Small) => usual("lzma:6", 256 << 10),
             (Format::Erofs, Preset::Smallest) => {
-                let features = Some("all-fragments,dedupe");
-                similar(Point { features, ..usual("lzma:9", 1 << 20) })
+                let features = Some("all-fragments,dedupe,compressed-dirs");
+                similar(Point { features, metabox: Some(64 << 10), ..usual("lzma:9", 1 << 20) })
             }
         }
     }
@@ -54,6 +57,10 @@ impl Preset {
         if build.codec.is_none() && build.fragments.is_none() && build.erofs.features.is_empty() {
             let features = point.features.map(|list| list.parse::<Changes>().expect("features of the table"));
             build.erofs.features.extend(features);
+            if build.erofs.target_kernel.is_some_and(|target| target >= Feature::Metabox.since()) {
+                let metabox = point.metabox.map(|size| (size, None));
+                build.erofs.metabox = build.erofs.metabox.take().or(metabox);
+            }
         }
         build.codec.get_or_insert_with(|| CodecArg::from(point.codec.parse::<Choice>().expect("a codec of the table")));
         build.block_size.get_or_insert(point.block_size);

@@ -271,7 +271,11 @@ fn presets_are_the_documented_points() {
         }
     }
     let features = |preset| erofs(&["x.erofs", "--preset", preset]).features;
-    assert_eq!(features("smallest"), Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE);
+    let packed = Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE | Features::COMPRESSED_DIRS;
+    assert_eq!(features("smallest"), packed);
+    let newer = erofs(&["x.erofs", "--preset", "smallest", "--target-kernel", "6.17"]);
+    assert_eq!(newer.features, packed | Features::METABOX | Features::BITS_48);
+    assert_eq!(newer.metabox.cluster_size, 64 << 10);
     assert_eq!(features("balanced"), erofs(&["x.erofs"]).features);
 }
 

@@ -81,6 +81,25 @@ fn extents_are_no_longer_than_asked() {
 }
 
 #[test]
+fn what_shrinks_is_compressed_behind_what_does_not() {
+    let spec = Spec::of([(
+        b"file".to_vec(),
+        Node::file(vec![Piece::Noise { seed: 1, len: 700_000 }, Piece::Text { seed: 2, len: 1_300_000 }]),
+    )]);
+    let dir = tempfile::tempdir().unwrap();
+    for (cluster_size, features) in
+        [(1 << 20, Features::ALL_FRAGMENTS), (1 << 20, Features::empty()), (64 << 10, Features::empty())]
+    {
+        let options = Options { features, cluster_size, ..options("lzma:6", 4096) };
+        let image = dir.path().join("image");
+        write(spec.tree().unwrap(), &image, &options).unwrap();
+        let len = std::fs::metadata(&image).unwrap().len();
+        std::fs::remove_file(&image).unwrap();
+        assert!(len < 900_000, "clusters of {cluster_size} bytes, {features:?}: {len} bytes");
+    }
+}
+
+#[test]
 fn files_begin_at_multiples_of_the_alignment() {
     for (features, block, align) in [
         (Features::empty(), 4096, 65_536),

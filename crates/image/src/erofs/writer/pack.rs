@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use packfs_blocks::encode::{Prover, is_worth_a_try};
+use packfs_blocks::encode::Prover;
 use packfs_blocks::hash::Half;
 use packfs_blocks::{Buffer, Buffers, Digest};
 use packfs_codec::{Choice, Encoder, Prefix};
@@ -12,16 +12,14 @@ use packfs_codec::{Choice, Encoder, Prefix};
 use super::Options;
 use super::fit::Fit;
 use super::index::Cluster;
-use super::placing::tail_max;
 use crate::Result;
 use crate::build::{Noted, Units};
 use crate::erofs::kernel::Feature;
 
 mod gaps;
 mod older;
+mod raw;
 
-/// Number of bytes that are probed to tell whether compressing is worth a try.
-const PROBE_LEN: usize = 32 << 10;
 /// Number of blocks that an uncompressed cluster may have, if clusters are smaller.
 const RAW_BLOCKS: u32 = 4;
 
@@ -259,7 +257,12 @@ impl Lane {
             if ending == Ending::Fragment && rest.len() <= self.hardly_fills(&out.cuts[first..]) {
                 return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
             }
-            match self.compress(&rest[..rest.len().min(self.packing.extent)], out)? {
+            let hopeless = self.hopeless(rest);
+            let found = match hopeless {
+                0 => self.compress(&rest[..rest.len().min(self.packing.extent)], out)?,
+                _ => None,
+            };
+            match found {
                 Some(Prefix { taken, len }) => {
                     self.prover.prove(&rest[..taken], &out.bytes[out.len..out.len + len])?;
                     let last = taken == rest.len();
@@ -291,7 +294,8 @@ impl Lane {
                 let wanted = at / block * block;
                 at = self.shorten(src, at, wanted..=wanted, first, out)?;
             }
-            at += self.raw(&src[at..], first, out);
+            let most = if hopeless > 0 { hopeless } else { self.packing.cluster };
+            at += self.raw(&src[at..], most, first, out);
         }
         Ok(Rest::Nothing)
     }
@@ -302,51 +306,9 @@ impl Lane {
         self.packing.fragment_max().max(shrinks)
     }
 
-    /// Returns true if a file's clusters and the data after its inode take more room than its
-    /// blocks and tail would.
-    fn is_no_shorter(&self, packed: usize, rest: &Rest, len: usize) -> bool {
-        let blocks = self.plain_len(len);
-        // Unaligned data cannot be addressed as blocks.
-        if self.packing.unaligned && blocks > 0 {
-            return false;
-        }
-        match rest {
-            Rest::Inline { bytes, .. } => packed + bytes.len() >= len,
-            Rest::Nothing => packed > blocks,
-            Rest::Fragment(..) | Rest::Plain(_) => false,
-        }
-    }
-
-    /// Returns how much of a file of `len` bytes is in blocks if it is uncompressed: the rest after
-    /// the last whole block gets its own block if it is too long to follow any inode.
-    fn plain_len(&self, len: usize) -> usize {
-        let tail = len % self.packing.block;
-        if tail > tail_max(self.packing.block) { len } else { len - tail }
-    }
-
-    /// Removes a file's clusters, from `before` on, and adds its blocks instead; the data after them is the rest.
-    fn plain(&self, src: &[u8], before: (usize, usize), out: &mut Out) -> Rest {
-        out.cuts.truncate(before.0);
-        out.len = before.1;
-        let len = self.plain_len(src.len());
-        if len > 0 {
-            out.bytes[out.len..out.len + len].copy_from_slice(&src[..len]);
-            let padding = len.next_multiple_of(self.packing.block) - len;
-            out.bytes[out.len + len..out.len + len + padding].fill(0);
-            out.len += len + padding;
-            let physical = count(len + padding);
-            out.cuts.push(Cut::new(physical, count(len), true));
-        }
-        Rest::Plain(src[len..].to_vec())
-    }
-
     /// Compresses a prefix into the free end of `out`.
     fn compress(&mut self, rest: &[u8], out: &mut Out) -> Result<Option<Prefix>> {
         let Packing { choice, window, cluster, unaligned, .. } = &self.packing;
-        let look = &rest[..rest.len().min(PROBE_LEN)];
-        if !is_worth_a_try(choice, look) {
-            return Ok(None);
-        }
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
             none => {
@@ -370,27 +332,6 @@ impl Lane {
     /// A tail as long as a block would leave no room for anything else next to it.
     fn inline_max(&self) -> usize {
         self.packing.block - self.packing.block / 8
-    }
-
-    /// Stores the beginning of `rest` uncompressed; returns its length.
-    fn raw(&self, rest: &[u8], first: usize, out: &mut Out) -> usize {
-        let Packing { cluster, block, raw: most, .. } = self.packing;
-        // Whole blocks: the rest at the end of a file begins its own cluster.
-        let len = if rest.len() < block { rest.len() } else { (rest.len().min(cluster)) / block * block };
-        let len = len.min(most);
-        out.bytes[out.len..out.len + len].copy_from_slice(&rest[..len]);
-        let physical = self.packing.physical(len);
-        out.bytes[out.len + len..out.len + physical].fill(0);
-        out.len += physical;
-        let whole = |bytes: u32| (bytes as usize).is_multiple_of(block);
-        match out.cuts[first..].last_mut() {
-            Some(last) if last.raw && whole(last.logical) && last.logical as usize + len <= most && len >= block => {
-                last.logical += count(len);
-                last.physical += count(physical);
-            }
-            _ => out.cuts.push(Cut::new(count(physical), count(len), true)),
-        }
-        len
     }
 }
 
