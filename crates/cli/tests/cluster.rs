@@ -102,6 +102,40 @@ fn a_scan_in_parts_gives_the_plan_of_one_machine() {
 }
 
 #[test]
+fn a_merge_gives_the_plan_of_the_tree_with_and_without_the_tree_in_memory() {
+    let workplace = workplace();
+    let dir = workplace.path();
+    // In another directory and further behind, so that numbers of inodes and the order of data differ.
+    std::fs::hard_link(dir.join("root/usr/7"), dir.join("root/7")).unwrap();
+    for n in 0..3 {
+        succeed(dir, &["plan", "root", "--scan", &format!("{n}/3"), "-o", &format!("part{n}"), "-q"]);
+    }
+    let merge = ["--merge", "part0", "part1", "part2"];
+    // The last rows need all entries at once.
+    let table: [&[&str]; 6] = [
+        &[],
+        &["--format", "erofs", "--memory", "1M", "--order", "similar"],
+        &["--owner", "7:8", "--mode", "Fgo-rwx", "--time", "1700000000", "--no-dedup"],
+        &["--no-hard-links"],
+        &["--rule", "glob=*.txt -> exclude"],
+        &["--format", "erofs", "--features", "compact-inodes", "--time", "1700000000"],
+    ];
+    for options in table {
+        let plan = [&["plan", "root", "--shards", "3", "-q", "-f", "-o"], options].concat();
+        let at = |name| [&plan[..7], &[name], &plan[7..]].concat();
+        succeed(dir, &at("whole.plan"));
+        succeed(dir, &[&at("merged.plan")[..], &merge].concat());
+        assert!(same(dir, "whole.plan", "merged.plan"), "{options:?}");
+    }
+    // Temporary files are beside the plan.
+    let mut names: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["merged.plan", "part0", "part1", "part2", "root", "whole.plan"]);
+    let warned = run_in(dir, &[&["plan", "root", "--shards", "2", "-o", "root/in.plan"], &merge[..]].concat());
+    assert!(warned.status.success() && stderr(&warned).contains("in.plan"), "{}", stderr(&warned));
+}
+
+#[test]
 fn options_that_make_no_sense_in_a_plan_are_refused_by_name() {
     let workplace = workplace();
     let dir = workplace.path();

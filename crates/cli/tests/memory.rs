@@ -23,6 +23,9 @@ const GROWTH: u64 = 450;
 /// Bytes per inode that an extraction may use: it walks an image and keeps nothing about finished entries.
 const EXTRACT_GROWTH: u64 = 200;
 
+/// Bytes per inode that buffers of a merge may grow by until they are full.
+const MERGE_GROWTH: u64 = 40;
+
 /// Makes a directory with `dirs` directories of [`FILES`] files each, no two of them equal. Returns
 /// the number of inodes.
 fn many(root: &Path, dirs: u64) -> u64 {
@@ -59,6 +62,29 @@ fn builds_of_many_files_are_bounded() {
 }
 
 /// Files whose data is aligned are written one by one, and each once held a buffer for many.
+#[test]
+fn merged_plans_take_the_same_memory_for_all_trees() {
+    let dir = tempfile::tempdir().unwrap();
+    let (few, many) = (many(&dir.path().join("few"), 100), many(&dir.path().join("many"), 1000));
+    for root in ["few", "many"] {
+        for part in ["0", "1"] {
+            peak(dir.path(), &["plan", root, "--scan", &format!("{part}/2"), "-o", &format!("{root}{part}"), "-q"]);
+        }
+    }
+    for format in FORMATS {
+        let merge = |root: &str, more: &[&str]| {
+            let parts = [format!("{root}0"), format!("{root}1")];
+            let plan = ["plan", root, "-o", "plan", "--format", format, "--shards", "4", "-f", "-q", "-j", "0"];
+            let options = ["--memory", "8M", "--merge", &parts[0], &parts[1]];
+            peak(dir.path(), &[&plan[..], more, &options[..]].concat())
+        };
+        let growth = |more| merge("many", more).saturating_sub(merge("few", more)) / (many - few);
+        // With the tree in memory, to see that the measurement is right.
+        let (merged, tree) = (growth(&[]), growth(&["--no-hard-links"]));
+        assert!(merged < MERGE_GROWTH && tree > 2 * MERGE_GROWTH, "{format}: {merged} and {tree} bytes an inode");
+    }
+}
+
 #[test]
 fn aligned_files_take_no_more_memory_than_others() {
     let dir = tempfile::tempdir().unwrap();

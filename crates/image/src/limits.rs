@@ -70,17 +70,13 @@ pub(crate) fn check(tree: &mut Tree, limits: &Limits) -> Result<()> {
         };
         sets[inode.xattrs.0 as usize] = Some(set);
         set.belongs_to(&inode.kind).map_err(refuse)?;
-        owners.extend([inode.uid, inode.gid]);
-        if let Some(max) = limits.owners.filter(|max| owners.len() > *max) {
-            return Err(refuse(Excess::Owners { max }));
-        }
-        check_names(tree, ino, path)
+        limits.owners(&mut owners, &inode).map_err(refuse)?;
+        check_names(tree, limits, ino, path)
     })
 }
 
 /// Removes POSIX ACLs from the tree, with a warning for each affected entry.
 fn leave_out_acls(tree: &mut Tree) -> Result<()> {
-    let has_acl = |set: &XattrSet| set.iter().any(|(name, _)| **name == *acl::ACCESS || **name == *acl::DEFAULT);
     let with_acl: Vec<bool> = tree.xattrs.sets().map(has_acl).collect();
     if !with_acl.contains(&true) {
         return Ok(());
@@ -95,20 +91,21 @@ fn leave_out_acls(tree: &mut Tree) -> Result<()> {
     });
     tree.warnings = warnings;
     walked?;
-    tree.exclude_xattrs(&ExcludeXattrs::new(["system.posix_acl_{access,default}"])?);
+    tree.exclude_xattrs(&ExcludeXattrs::new([acl::PATTERN])?);
     Ok(())
 }
 
 /// Checks the names in a directory: a file may have several, and a walk reaches it only by the first.
-fn check_names(tree: &Tree, dir: Ino, path: &[u8]) -> Result<()> {
-    match tree.entries(dir).find(|(name, _)| name.len() > NAME_MAX) {
-        Some((name, _)) => {
-            let path = [path, if path.is_empty() { b"" } else { b"/" }, name].concat();
-            let why = format!("a name of {} bytes; the limit is {NAME_MAX}", name.len());
-            Err(Error::limit(path_of(&path), why))
-        }
-        None => Ok(()),
-    }
+fn check_names(tree: &Tree, limits: &Limits, dir: Ino, path: &[u8]) -> Result<()> {
+    tree.entries(dir).try_for_each(|(name, _)| {
+        let full = || [path, if path.is_empty() { b"" } else { b"/" }, name].concat();
+        limits.name(name).map_err(|why| Error::limit(path_of(&full()), why))
+    })
+}
+
+/// Returns true if POSIX ACLs are among attributes.
+pub(crate) fn has_acl(set: &XattrSet) -> bool {
+    set.iter().any(|(name, _)| **name == *acl::ACCESS || **name == *acl::DEFAULT)
 }
 
 /// Kinds of attributes in a set that are not allowed on every file.
@@ -136,8 +133,24 @@ impl Needs {
 }
 
 impl Limits {
+    /// Checks the length of a name.
+    #[allow(clippy::unused_self, reason = "all formats have the limit of Linux")]
+    pub(crate) fn name(&self, name: &[u8]) -> std::result::Result<(), Excess> {
+        match name.len() {
+            ..=NAME_MAX => Ok(()),
+            len => Err(format!("a name of {len} bytes; the limit is {NAME_MAX}").into()),
+        }
+    }
+
+    /// Adds the owner and the group of an inode to those known; fails if there are too many.
+    pub(crate) fn owners(&self, known: &mut HashSet<u32>, inode: &Inode<'_>) -> std::result::Result<(), Excess> {
+        let Some(max) = self.owners else { return Ok(()) };
+        known.extend([inode.uid, inode.gid]);
+        if known.len() > max { Err(Excess::Owners { max }) } else { Ok(()) }
+    }
+
     /// Checks an inode except its names and attributes.
-    fn inode(&self, inode: &Inode<'_>) -> std::result::Result<(), Excess> {
+    pub(crate) fn inode(&self, inode: &Inode<'_>) -> std::result::Result<(), Excess> {
         if let Some((times, range)) = &self.times
             && !times.contains(&inode.mtime.secs)
         {

@@ -7,6 +7,7 @@ use packfs_blocks::{Output, Progress};
 
 use super::summary::Counts;
 use super::{Census, Cutting, Details, Fed, Get, Joined, Ledger, Options, Order, Place, Units};
+use crate::limits::Limits;
 use crate::source::Run;
 use crate::tree::{Handling, Recipe, Tree};
 use crate::{Error, Result};
@@ -58,6 +59,13 @@ pub(crate) trait Format: Sync {
 
     /// Checks the scanned tree against the limits of the format, before any data is read.
     fn check(&self, tree: &mut Tree) -> Result<()>;
+
+    /// Returns the limits of single entries, which [`Format::check`] checks among others.
+    fn limits(&self) -> Limits;
+
+    /// Returns true if a tree passes [`Format::check`] when its entries are within the [limits](Format::limits) and a
+    /// smaller tree passes, in which no more than `sample` inodes of a type have the same extended attributes.
+    fn checks_alone(&self, sample: u32) -> bool;
 
     /// Order of file data where none is asked for and files share blocks.
     const USUAL_ORDER: Order;
@@ -190,6 +198,22 @@ macro_rules! buildable {
             fill: impl FnOnce(&mut dyn crate::source::Store) -> Result<crate::Plan>,
         ) -> Result<(crate::build::Laid, crate::Warnings)> {
             crate::build::shard::plan(to, all, &Builder::new(options)?, progress, fill)
+        }
+
+        /// Writes a plan from parts of a scan.
+        pub(crate) fn merge(
+            to: &packfs_blocks::Output,
+            all: &crate::build::AnyOptions,
+            options: &Options,
+            progress: &packfs_blocks::Progress,
+            merged: &crate::build::Merged,
+        ) -> Result<(crate::build::Laid, crate::Warnings)> {
+            crate::build::shard::merge(to, all, &Builder::new(options)?, progress, merged)
+        }
+
+        /// Returns true if a plan from parts of a scan need not have the whole tree in memory.
+        pub(crate) fn merges(options: &Options) -> Result<bool> {
+            Ok(crate::build::shard::merges(&Builder::new(options)?))
         }
 
         /// Packs a shard of a plan.

@@ -48,7 +48,7 @@ pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
 pub use self::recipes::Recipes;
 pub use self::shard::{
-    FailedShard, Images, Job, Jobs, Planned, PlannedSet, Planner, RunningShard, Shards, Status, Task,
+    FailedShard, Images, Job, Jobs, Merged, Planned, PlannedSet, Planner, RunningShard, Shards, Status, Task,
 };
 pub(crate) use self::shard::{Get, Joined, Laid, Place, Put};
 pub(crate) use self::summary::Counts;

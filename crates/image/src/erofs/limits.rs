@@ -7,7 +7,14 @@ use crate::{Result, Tree};
 
 /// Checks a tree before its data is packed.
 pub(crate) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
-    let limits = Limits {
+    limits::check(tree, &limits())?;
+    // Whether the attributes of an inode fit after it depends on how many of them are shared.
+    check_xattrs(options, tree)
+}
+
+/// Returns the limits of all images.
+pub(crate) fn limits() -> Limits {
+    Limits {
         format: "EROFS",
         file: u64::MAX,
         times: None,
@@ -15,8 +22,5 @@ pub(crate) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
         acls: true,
         xattr_value: u16::MAX.into(),
         xattr_values: usize::MAX,
-    };
-    limits::check(tree, &limits)?;
-    // Whether the attributes of an inode fit after it depends on how many of them are shared.
-    check_xattrs(options, tree)
+    }
 }

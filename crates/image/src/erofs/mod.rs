@@ -14,7 +14,7 @@ pub use kernel::{Feature, Kernel};
 pub(crate) use limits::check;
 pub use reader::{Compression, Device, InodeFacts, ReadOptions, Reader, Superblock};
 pub use writer::{ALIGN_MAX, CHUNK_MAX, Counts, Details, Features, Metabox, Options, build, build_to};
-pub(crate) use writer::{assemble, pack_shard, plan, whole};
+pub(crate) use writer::{assemble, merge, merges, pack_shard, plan, whole};
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,12 @@ const BLOCKS_MAX: u64 = i32::MAX.unsigned_abs() as u64;
 
 /// Checks a tree before its data is packed; POSIX ACLs become warnings.
 pub(crate) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
-    let limits = Limits {
+    limits::check(tree, &limits(options))
+}
+
+/// Returns the limits of images with these options.
+pub(crate) fn limits(options: &Options) -> Limits {
+    Limits {
         format: "SquashFS",
         file: BLOCKS_MAX * u64::from(options.block_size),
         times: Some((0..=u32::MAX.into(), "1970 to 2106")),
@@ -19,6 +24,5 @@ pub(crate) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
         xattr_value: 65_536,
         // The limit of this library's reader.
         xattr_values: 64 << 20,
-    };
-    limits::check(tree, &limits)
+    }
 }

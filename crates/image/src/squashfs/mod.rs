@@ -13,7 +13,7 @@ pub(crate) use limits::check;
 pub use reader::{BodyFacts, CompressorOptions, IndexEntry, InodeFacts, ReadOptions, Reader, Superblock};
 pub use stream::complete;
 pub use writer::{Counts, Details, Fragments, Options, build, build_to};
-pub(crate) use writer::{assemble, pack_shard, plan, whole};
+pub(crate) use writer::{assemble, merge, merges, pack_shard, plan, whole};
 
 #[cfg(test)]
 mod tests;

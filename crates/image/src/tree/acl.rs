@@ -4,6 +4,8 @@
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
 /// Name of the attribute with the ACL that new entries of a directory inherit.
 pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
+/// Pattern of both names.
+pub(crate) const PATTERN: &str = "system.posix_acl_{access,default}";
 /// The only version; a value begins with it.
 pub(crate) const VERSION: u32 = 2;
 /// All permission bits.

@@ -23,7 +23,7 @@ mod time;
 mod transform;
 mod view;
 mod whiteout;
-mod wire;
+pub(crate) mod wire;
 mod xattr;
 
 pub(crate) use build::path_of;

@@ -12,6 +12,15 @@ pub struct Time {
     pub nanos: u32,
 }
 
+impl Time {
+    /// Returns the nearest time that 32 bits hold, from 1970 to 2106.
+    #[must_use]
+    pub fn clipped(self) -> Time {
+        let secs = self.secs.clamp(0, u32::MAX.into());
+        if secs == self.secs { self } else { Time { secs, nanos: 0 } }
+    }
+}
+
 /// The error of a text that is not a [`Time`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotATime;

@@ -57,7 +57,7 @@ impl Transform {
     }
 
     /// Returns the attributes that an inode gets.
-    fn change(&self, inode: &Inode<'_>) -> std::result::Result<Meta, String> {
+    pub(crate) fn change(&self, inode: &Inode<'_>) -> std::result::Result<Meta, String> {
         let (uid, gid) = self.owner(inode.uid, inode.gid)?;
         let mode = match inode.kind {
             Kind::Symlink(_) => inode.mode,

@@ -1,26 +1,18 @@
 //! A tree as bytes, for builds whose steps are separate processes. Inodes keep their numbers.
 
-use super::{Data, Device, DirEntries, Ino, Inode, Kind, Meta, ROOT, Time, Tree, XattrId, Xattrs, check_name};
+use super::{Data, Device, Ino, Inode, Kind, Meta, ROOT, Time, Tree, XattrId, Xattrs, check_name};
 use crate::Result;
 use crate::build::{Get, Put};
 
 /// Length from which on a group of inodes is complete.
-const GROUP: usize = 1 << 18;
+pub(crate) const GROUP: usize = 1 << 18;
 
 impl Tree {
     /// Appends the tree, in which all data is stored, to `to`: sets of attributes and the number of inodes, then inodes
     /// in groups, of which one at a time has to be in memory, then those that are used first.
     pub(crate) fn encode(&self, to: &mut dyn Put) {
         let mut group = Vec::new();
-        group.count(self.xattrs.len());
-        for set in self.xattrs.sets() {
-            group.count(set.len());
-            for (name, value) in set {
-                group.bytes(name);
-                group.bytes(value);
-            }
-        }
-        group.count(self.len());
+        encode_head(&self.xattrs, self.len() as u64, &mut group);
         to.bytes(&group);
         group.clear();
         for ino in self.inos() {
@@ -89,43 +81,10 @@ impl Tree {
     }
 
     fn encode_inode(&self, ino: Ino, to: &mut dyn Put) {
-        // Shards have no rules about data.
-        let Inode { kind, mode, uid, gid, mtime, xattrs, links, handling: _, recipe: _ } = self.inode(ino);
-        to.u32(u32::from(mode));
-        to.u32(uid);
-        to.u32(gid);
-        to.u64(mtime.secs.cast_unsigned());
-        to.u32(mtime.nanos);
-        to.u32(xattrs.0);
-        to.u32(links);
-        match kind {
-            Kind::Dir => {
-                to.u8(0);
-                to.count(self.dir(ino).map_or(0, DirEntries::len));
-                for (name, ino) in self.entries(ino) {
-                    to.bytes(name);
-                    to.u32(ino.0);
-                }
-            }
-            Kind::File { size, data } => {
-                to.u8(1);
-                to.u64(size);
-                match data {
-                    Data::Stored(number) => {
-                        to.u8(1);
-                        to.u32(number);
-                    }
-                    Data::Empty | Data::Source { .. } => to.u8(0),
-                }
-            }
-            Kind::Symlink(target) => {
-                to.u8(2);
-                to.bytes(target);
-            }
-            Kind::Char(device) => encode_device(3, device, to),
-            Kind::Block(device) => encode_device(4, device, to),
-            Kind::Fifo => to.u8(5),
-            Kind::Socket => to.u8(6),
+        encode_inode(&self.inode(ino), to);
+        if let Some(entries) = self.dir(ino) {
+            to.count(entries.len());
+            entries.iter().for_each(|(name, ino)| encode_entry(name, ino, to));
         }
     }
 
@@ -167,6 +126,63 @@ impl Tree {
         entries.shrink();
         Ok(())
     }
+}
+
+/// Appends an inode. A directory is followed by the number of its entries and the entries.
+pub(crate) fn encode_inode(inode: &Inode<'_>, to: &mut dyn Put) {
+    // Shards have no rules about data.
+    let Inode { kind, mode, uid, gid, mtime, xattrs, links, handling: _, recipe: _ } = inode;
+    to.u32(u32::from(*mode));
+    to.u32(*uid);
+    to.u32(*gid);
+    to.u64(mtime.secs.cast_unsigned());
+    to.u32(mtime.nanos);
+    to.u32(xattrs.0);
+    to.u32(*links);
+    match kind {
+        Kind::Dir => to.u8(0),
+        Kind::File { size, data } => {
+            to.u8(1);
+            to.u64(*size);
+            match data {
+                Data::Stored(number) => {
+                    to.u8(1);
+                    to.u32(*number);
+                }
+                Data::Empty | Data::Source { .. } => to.u8(0),
+            }
+        }
+        Kind::Symlink(target) => {
+            to.u8(2);
+            to.bytes(target);
+        }
+        Kind::Char(device) => encode_device(3, *device, to),
+        Kind::Block(device) => encode_device(4, *device, to),
+        Kind::Fifo => to.u8(5),
+        Kind::Socket => to.u8(6),
+    }
+}
+
+/// Appends an entry of a directory.
+pub(crate) fn encode_entry(name: &[u8], ino: Ino, to: &mut dyn Put) {
+    to.bytes(name);
+    to.u32(ino.0);
+}
+
+/// Number of bytes of an encoded entry, apart from its name.
+pub(crate) const ENTRY_LEN: u64 = 12;
+
+/// Appends all sets of attributes, and the number of inodes.
+pub(crate) fn encode_head(xattrs: &Xattrs, inodes: u64, to: &mut dyn Put) {
+    to.count(xattrs.len());
+    for set in xattrs.sets() {
+        to.count(set.len());
+        for (name, value) in set {
+            to.bytes(name);
+            to.bytes(value);
+        }
+    }
+    to.u64(inodes);
 }
 
 fn encode_device(kind: u8, Device { major, minor }: Device, to: &mut dyn Put) {

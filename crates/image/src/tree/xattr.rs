@@ -73,7 +73,7 @@ impl Xattrs {
     }
 
     /// Removes the attributes that `exclude` matches. The result maps each old id to its new one.
-    pub(super) fn exclude(&mut self, exclude: &ExcludeXattrs) -> Vec<XattrId> {
+    pub(crate) fn exclude(&mut self, exclude: &ExcludeXattrs) -> Vec<XattrId> {
         let before = std::mem::take(self);
         let kept = |set: XattrSet| set.into_iter().filter(|(name, _)| !exclude.matches(name)).collect();
         before.sets.into_iter().map(|set| self.intern(kept(set))).collect()

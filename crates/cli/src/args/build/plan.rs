@@ -123,6 +123,11 @@ pub(crate) struct BuildPlan {
 }
 
 impl BuildPlan {
+    /// Returns true if times that SquashFS cannot hold move to the nearest that it can.
+    pub(crate) fn clips_times(&self) -> bool {
+        self.clip_times && matches!(self.target, AnyOptions::Squashfs(_))
+    }
+
     /// Returns the time of entries whose source has none for them.
     pub(crate) fn entry_time(&self) -> Time {
         Time { secs: self.image_time.unwrap_or(0), nanos: 0 }

@@ -2,6 +2,7 @@
 
 mod dry;
 mod listed;
+mod merged;
 mod report;
 mod stdout;
 
@@ -17,9 +18,10 @@ use packfs_image::erofs::{Feature, Kernel};
 use packfs_image::name::display;
 use packfs_image::rules::{Matches, Rules};
 use packfs_image::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
-use packfs_image::tree::{Meta, ROOT, Time, TimeChange};
+use packfs_image::tree::{Meta, ROOT, TimeChange};
 use packfs_image::{AnyImage, Error, OpenOptions, Plan, Tree, Warning, WarningKind, Warnings};
 
+pub(super) use self::merged::merged;
 use self::report::Report;
 use super::remote;
 use super::sources::{self, Copies};
@@ -253,7 +255,7 @@ pub(super) fn fill<'p>(
     // Rules see what the sources have, and win over options for all entries.
     let selected = rules.select(&mut tree)?;
     plan.transform.apply(&mut tree)?;
-    if plan.clip_times && matches!(plan.target, AnyOptions::Squashfs(_)) {
+    if plan.clips_times() {
         clip_times(&mut tree);
     }
     let ranks = selected.apply(&mut tree)?;
@@ -263,13 +265,7 @@ pub(super) fn fill<'p>(
         source::open::whole_image(old)?.append_to(&mut tree, below.as_ref().map(|name| name.as_bytes()))?;
         notes.reading = None;
     }
-    for source in plan.sources.iter().filter(|_| !stdout::is_meant(plan)) {
-        if let Some(path) = output_below(source, &plan.output)
-            && !plan.exclude.covers(path.as_os_str().as_bytes(), false)
-        {
-            tree.warnings.add(Warning::new(WarningKind::OutputInSource, path))?;
-        }
-    }
+    warn_of_output(plan, &mut tree.warnings)?;
     if let Some(image) = loses_fractions(plan, &tree) {
         tree.warnings.add(Warning::new(WarningKind::FractionsOfSeconds, image))?;
     }
@@ -301,11 +297,23 @@ fn reroot(tree: &mut Tree, dir: &Path, retarget: bool) -> packfs_image::Result<(
 fn clip_times(tree: &mut Tree) {
     for ino in tree.inos() {
         let meta = tree.meta(ino);
-        let secs = meta.mtime.secs.clamp(0, u32::MAX.into());
-        if secs != meta.mtime.secs {
-            tree.set_meta(ino, Meta { mtime: Time { secs, nanos: 0 }, ..meta });
+        let mtime = meta.mtime.clipped();
+        if mtime != meta.mtime {
+            tree.set_meta(ino, Meta { mtime, ..meta });
         }
     }
+}
+
+/// Adds a warning for each source in which the output lies.
+fn warn_of_output(plan: &BuildPlan, warnings: &mut Warnings) -> packfs_image::Result<()> {
+    for source in plan.sources.iter().filter(|_| !stdout::is_meant(plan)) {
+        if let Some(path) = output_below(source, &plan.output)
+            && !plan.exclude.covers(path.as_os_str().as_bytes(), false)
+        {
+            warnings.add(Warning::new(WarningKind::OutputInSource, path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the path of the output below a source directory, if it lies there.

@@ -9,13 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use packfs_blocks::Progress;
 use packfs_image::build::{AnyOptions, Job, Jobs, Planned, Summary};
 use packfs_image::name::{display, encode};
 use packfs_image::source::Store;
 use serde::Serialize;
 
 pub(super) use self::status::status;
-use super::build::{Lists, Notes, fill};
+use super::build::{Lists, Notes, fill, merged};
 use crate::args::{self, Effort};
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
@@ -53,9 +54,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     let meter = Meter::start(plan.quiet);
     let progress = Arc::clone(meter.progress());
     lists.parts = scan::parts(&plan, &args.merge, &progress)?;
-    let mut notes = Notes::default();
-    let fill = |store: &mut dyn Store| fill(&plan, lists, store, &progress, &mut notes);
-    let planned = plan.target.plan(&plan.output, &progress, fill);
+    let planned = write_plan(&plan, lists, &progress);
     let spent = meter.finish();
     let (planned, warned) = planned.with_context(|| format!("planning {}", display(&plan.output)))?;
     if !plan.quiet {
@@ -80,6 +79,19 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     )
     .to_string();
     tell("plan", plan.json, plan.quiet, &done, &text)
+}
+
+/// Writes a plan; from parts of a scan without the tree in memory if the options allow that.
+fn write_plan(
+    plan: &args::BuildPlan,
+    lists: Lists,
+    progress: &Arc<Progress>,
+) -> packfs_image::Result<(Planned, packfs_image::Warnings)> {
+    if let Some(merged) = merged(plan, &lists, progress)? {
+        return plan.target.plan_merged(&plan.output, progress, &merged);
+    }
+    let mut notes = Notes::default();
+    plan.target.plan(&plan.output, progress, |store: &mut dyn Store| fill(plan, lists, store, progress, &mut notes))
 }
 
 /// Refuses options of a build that a plan cannot have.

@@ -9,15 +9,20 @@ const HEAD_LEN: usize = 64;
 
 /// The type of a file: an extension as a number that sorts the same. Small, because a tree may have millions of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Class(u64);
+pub(in crate::build) struct Class(u64);
 
 impl Class {
     /// Files whose names do not tell their type.
-    pub(super) const UNKNOWN: Class = Class(0);
+    pub(in crate::build) const UNKNOWN: Class = Class(0);
 
     /// Returns the class of a file name.
-    pub(super) fn of_name(name: &[u8]) -> Class {
+    pub(in crate::build) fn of_name(name: &[u8]) -> Class {
         Class::of_ending(ending(name))
+    }
+
+    /// Returns bytes that sort as the classes do.
+    pub(in crate::build) fn to_bytes(self) -> [u8; ENDING_MAX] {
+        self.0.to_be_bytes()
     }
 
     /// Names contain no NUL, so an extension sorts before longer ones that begin with it.
@@ -30,7 +35,7 @@ impl Class {
 
 /// Returns the class by the first bytes of a file: that of its usual extension. An unreadable file is unknown; reading
 /// its data will report the error.
-pub(super) fn of_contents(from: &dyn Contents, key: u64, size: u64) -> Class {
+pub(in crate::build) fn of_contents(from: &dyn Contents, key: u64, size: u64) -> Class {
     let mut head = [0; HEAD_LEN];
     let len = usize::try_from(size).unwrap_or(HEAD_LEN).min(HEAD_LEN);
     let read = from.open(key).and_then(|mut file| file.read_exact_at(&mut head[..len], 0));

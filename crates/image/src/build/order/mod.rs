@@ -7,7 +7,7 @@
 //! first (`Tree::hot`) precede all others. Both formats use this order.
 
 mod chain;
-mod class;
+pub(super) mod class;
 mod sketch;
 
 use std::cmp::Ordering;
@@ -28,7 +28,7 @@ use crate::{Error, Result};
 
 /// Number of files whose sketches are in memory at the same time, 8 MiB with their lists. Larger trees are ordered in
 /// windows.
-const WINDOW: usize = 1 << 14;
+pub(super) const WINDOW: usize = 1 << 14;
 /// Number of files that one job reads.
 const BATCH: usize = 32;
 /// Number of jobs in flight for each worker.
@@ -134,20 +134,27 @@ impl<S> Orderer<'_, '_, S> {
 
     /// Reorders neighbouring files so that each follows a similar one.
     fn chain(&self, tree: &Tree, files: &mut [Ino]) -> Result<()> {
-        let mut by_path: Vec<u32> = (0..).take(files.len()).collect();
-        by_path.sort_by_key(|n| files[*n as usize]);
-        let inos: Vec<Ino> = by_path.iter().map(|n| files[*n as usize]).collect();
+        let before = files.to_vec();
+        let order = self.similar(&before, |ino| source(tree, *ino))?;
+        files.iter_mut().zip(order).for_each(|(file, n)| *file = before[n]);
+        Ok(())
+    }
+
+    /// Returns an order of neighbouring files, as indices, in which each follows a similar one. `files` are in some order
+    /// of their places on disk.
+    pub(super) fn similar<T: Ord>(&self, files: &[T], source: impl Fn(&T) -> Readable) -> Result<Vec<usize>> {
+        let mut by_place: Vec<u32> = (0..).take(files.len()).collect();
+        by_place.sort_by_key(|n| &files[*n as usize]);
         let mut bins = vec![vec![sketch::NONE; files.len()]; BINS];
-        self.read(tree, &inos, sketch::of_file, |n, sketch: Sketch| {
-            bins.iter_mut().zip(sketch).for_each(|(bin, least)| bin[by_path[n] as usize] = least);
+        let sources = by_place.iter().map(|n| source(&files[*n as usize]));
+        self.read_all(sources, sketch::of_file, |n, sketch: Sketch| {
+            bins.iter_mut().zip(sketch).for_each(|(bin, least)| bin[by_place[n] as usize] = least);
         })?;
         let links: Vec<_> =
             bins.into_iter().map(|bin| self.pool.submit(move |_: &mut S| chain::Links::of(&bin))).collect();
         let stages = &self.progress.stages;
         let links = stages.time(Stage::Wait, || links.into_iter().map(|ticket| ticket.wait()).collect());
-        let before = files.to_vec();
-        files.iter_mut().zip(chain::order(links, before.len())).for_each(|(file, n)| *file = before[n]);
-        Ok(())
+        Ok(chain::order(links, files.len()))
     }
 
     /// Processes each of `files` on workers, and passes on the results with the indices of the files.
@@ -155,6 +162,16 @@ impl<S> Orderer<'_, '_, S> {
         &self,
         tree: &Tree,
         files: &[Ino],
+        look: fn(&dyn Contents, u64, u64) -> T,
+        take: impl FnMut(usize, T),
+    ) -> Result<()> {
+        self.read_all(files.iter().map(|ino| source(tree, *ino)), look, take)
+    }
+
+    /// As [`Orderer::read`], for files outside of a tree.
+    pub(super) fn read_all<T: Send + 'static>(
+        &self,
+        files: impl Iterator<Item = Readable>,
         look: fn(&dyn Contents, u64, u64) -> T,
         mut take: impl FnMut(usize, T),
     ) -> Result<()> {
@@ -166,9 +183,13 @@ impl<S> Orderer<'_, '_, S> {
                 at += 1;
             });
         };
-        for batch in files.chunks(BATCH) {
+        let mut files = files.fuse();
+        loop {
             Error::unless_cancelled(progress)?;
-            let batch: Vec<_> = batch.iter().map(|ino| source(tree, *ino)).collect();
+            let batch: Vec<_> = files.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                break;
+            }
             let job = move |_: &mut S| {
                 let seen = batch.iter().map(|(from, key, size)| look(&**from, *key, *size));
                 progress.stages.time(Stage::Read, || seen.collect())
@@ -187,6 +208,9 @@ impl<S> Orderer<'_, '_, S> {
     }
 }
 
+/// A file that can be read: its source, its key in it, and its length.
+pub(super) type Readable = (Arc<dyn Contents>, u64, u64);
+
 fn compare(tree: &Tree, a: &Item<'_>, b: &Item<'_>) -> Ordering {
     a.rank.cmp(&b.rank).then_with(|| match (a.class, b.class) {
         (Some(one), Some(other)) => {
@@ -201,7 +225,7 @@ fn size(tree: &Tree, ino: Ino) -> u64 {
     if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 }
 }
 
-fn source(tree: &Tree, ino: Ino) -> (Arc<dyn Contents>, u64, u64) {
+fn source(tree: &Tree, ino: Ino) -> Readable {
     match &tree.inode(ino).kind {
         Kind::File { size, data: Data::Source { from, key } } => (Arc::clone(from), *key, *size),
         _ => unreachable!("only files that are to be read are put in order"),

@@ -47,22 +47,58 @@ impl Shards {
 /// Cuts `files` into ranges of about equal weight. A file belongs to the shard in which its first byte lies, so some
 /// ranges may be empty.
 pub(super) fn ranges(tree: &Tree, files: &[Ino], shards: Shards) -> Vec<Range<usize>> {
-    let weights = || files.iter().map(|ino| weight(tree, *ino));
-    let total: u128 = weights().sum();
-    let count = shards.count(total);
-    let (mut ranges, mut start, mut before, mut at) = (Vec::new(), 0, 0, 0);
-    let mut weights = weights();
-    for shard in 1..=u128::from(count) {
-        // The first position that belongs to the next shard. 2^20 shards of less than 2^97 bytes fit.
-        let end = (shard * total).div_ceil(u128::from(count));
-        while at < files.len() && before < end {
-            before += weights.next().unwrap_or(0);
-            at += 1;
-        }
-        ranges.push(start..at);
-        start = at;
+    let total = files.iter().map(|ino| weight(size(tree, *ino))).sum();
+    let mut cutter = Cutter::new(total, shards);
+    files.iter().for_each(|ino| cutter.add(size(tree, *ino)));
+    let ends = |range: Range<u64>| usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+    let ranges = cutter.finish().into_iter().filter_map(ends);
+    ranges.map(|(start, end)| start..end).collect()
+}
+
+/// Cuts a list of files, of which only the sum of all weights is known at the beginning.
+#[derive(Debug)]
+pub(super) struct Cutter {
+    total: u128,
+    count: u128,
+    ranges: Vec<Range<u64>>,
+    /// Number and weight of the files so far.
+    at: u64,
+    before: u128,
+    start: u64,
+}
+
+impl Cutter {
+    pub(super) fn new(total: u128, shards: Shards) -> Cutter {
+        Cutter { total, count: shards.count(total).into(), ranges: Vec::new(), at: 0, before: 0, start: 0 }
     }
-    ranges
+
+    /// Adds the next file, of `size` bytes.
+    pub(super) fn add(&mut self, size: u64) {
+        // A shard ends at the first position that belongs to the next one. 2^20 shards of less than 2^97 bytes fit.
+        while (self.ranges.len() as u128) < self.count && self.before >= self.end_of_shard() {
+            self.cut();
+        }
+        self.before += weight(size);
+        self.at += 1;
+    }
+
+    /// Returns the position at which the shard after those that are cut ends.
+    fn end_of_shard(&self) -> u128 {
+        ((self.ranges.len() as u128 + 1) * self.total).div_ceil(self.count)
+    }
+
+    fn cut(&mut self) {
+        self.ranges.push(self.start..self.at);
+        self.start = self.at;
+    }
+
+    /// Returns the range of each shard.
+    pub(super) fn finish(mut self) -> Vec<Range<u64>> {
+        while (self.ranges.len() as u128) < self.count {
+            self.cut();
+        }
+        self.ranges
+    }
 }
 
 /// Returns the weight of a shard with `files` files of `bytes` bytes in all.
@@ -70,9 +106,13 @@ pub(super) fn load(bytes: u64, files: u32) -> u64 {
     bytes.saturating_add(u64::from(files) * PER_FILE)
 }
 
-fn weight(tree: &Tree, ino: Ino) -> u128 {
-    let size = if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 };
+/// Returns the weight of a file of `size` bytes.
+pub(super) fn weight(size: u64) -> u128 {
     u128::from(size) + u128::from(PER_FILE)
+}
+
+fn size(tree: &Tree, ino: Ino) -> u64 {
+    if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::source::Contents;
 use crate::tree::{Ino, Kind, Tree};
 
 /// Number of bytes of a file's beginning.
-const HEAD: u64 = 4096;
+pub(super) const HEAD: u64 = 4096;
 /// Number of bytes read at once.
 const PIECE: usize = 1 << 18;
 
@@ -83,14 +83,15 @@ fn read<S>(
     Ok(())
 }
 
-fn head(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
+/// Returns a digest of a file's beginning; `None` if it cannot be read.
+pub(super) fn head(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
     let mut bytes = vec![0; usize::try_from(size.min(HEAD)).ok()?];
     from.open(key).and_then(|mut file| file.read_exact_at(&mut bytes, 0)).ok()?;
     Some(Digest::of(&bytes))
 }
 
 /// Returns a digest of a file's ranges of data. Files of equal bytes with different holes count as different.
-fn whole(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
+pub(super) fn whole(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
     let mut file = from.open(key).ok()?;
     let (mut bytes, mut hasher, mut at) = (vec![0; PIECE], blake3::Hasher::new(), 0);
     while at < size {

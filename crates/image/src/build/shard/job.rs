@@ -30,6 +30,7 @@ const VERSION: u32 = 3;
 const HEADER: usize = 8 + 4 * 4 + 3 * Located::LEN + 32;
 /// Number of bytes of an entry of the table.
 const ENTRY: usize = Located::LEN + 16;
+const TOO_MANY: Error = Error::TooMany { what: "files", max: 1 << 32 };
 
 /// Summary of a plan.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -213,78 +214,110 @@ pub(super) fn write(
     tree: &mut Tree,
     layout: &Layout,
 ) -> Result<Laid> {
-    let mut lists = Lists { output, at: start + HEADER as u64, roots: Vec::new(), numbers: HashMap::new() };
-    let mut entries = Vec::with_capacity(layout.ranges.len());
+    let mut lists = Lists::new(output, start);
     for range in &layout.ranges {
-        entries.push(lists.write(tree, &layout.files[range.clone()])?);
+        lists.write(tree, &layout.files[range.clone()])?;
     }
-    let Lists { at, roots, .. } = lists;
     for (ino, number) in layout.files.iter().copied().zip(0..).chain(layout.equal.iter().copied()) {
         tree.set_data(ino, Data::Stored(number))?;
     }
-    let mut section = Section::new(output, at);
+    let mut section = Section::new(output, lists.at);
     tree.encode(&mut section);
     let tree = section.finish()?;
-    let mut section = Section::new(output, tree.start + tree.len);
-    section.bytes(made_by.as_bytes());
-    options::encode(options, &mut section);
-    section.count(roots.len());
-    roots.iter().for_each(|root| section.bytes(root.as_os_str().as_bytes()));
-    let about = section.finish()?;
-    let mut section = Section::new(output, about.start + about.len);
-    for ShardNumbers { at, files, bytes } in &entries {
-        at.put(&mut section);
-        section.u32(*files);
-        section.u32(0);
-        section.u64(*bytes);
-    }
-    let table = section.finish()?;
-    let count = |len: usize| u32::try_from(len).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 });
-    let (shards, files, equal_files) = (count(entries.len())?, count(layout.files.len())?, count(layout.equal.len())?);
-    let mut head = MAGIC.to_vec();
-    [VERSION, shards, files, 0].into_iter().for_each(|number| head.u32(number));
-    [about, tree, table].iter().for_each(|at| at.put(&mut head));
-    let id = Digest::of(&head);
-    head.put(id.as_bytes());
-    output.write_all_at(&head, start).map_err(Error::io("cannot write", output.target()))?;
-    let bytes = || entries.iter().map(|entry| entry.bytes);
-    let figures = Planned {
-        shards,
-        files,
-        file_bytes: bytes().sum(),
-        largest_bytes: bytes().max().unwrap_or(0),
-        equal_files,
-        plan_bytes: table.start + (entries.len() * ENTRY) as u64 - start,
-    };
-    let load = |entry: &ShardNumbers| (entry.bytes, cuts::load(entry.bytes, entry.files));
-    Ok(Laid { figures, loads: entries.iter().map(load).collect() })
+    lists.finish(options, made_by, &tree, layout.equal.len() as u64)
 }
 
-/// The lists of files being written.
-struct Lists<'o> {
+/// The lists of files being written, of one shard after the other.
+pub(super) struct Lists<'o> {
     output: &'o Output,
-    at: u64,
+    start: u64,
+    /// Position behind the lists.
+    pub(super) at: u64,
     roots: Vec<PathBuf>,
     numbers: HashMap<PathBuf, u32>,
+    entries: Vec<ShardNumbers>,
+    list: Option<(Section<'o>, u32, u64)>,
 }
 
-impl Lists<'_> {
-    fn write(&mut self, tree: &Tree, files: &[Ino]) -> Result<ShardNumbers> {
-        let (mut section, mut total) = (Section::new(self.output, self.at), 0);
+impl<'o> Lists<'o> {
+    /// Begins a plan at byte `start` of the output.
+    pub(super) fn new(output: &'o Output, start: u64) -> Self {
+        let (roots, numbers, entries) = (Vec::new(), HashMap::new(), Vec::new());
+        Lists { output, start, at: start + HEADER as u64, roots, numbers, entries, list: None }
+    }
+
+    fn write(&mut self, tree: &Tree, files: &[Ino]) -> Result<()> {
         for ino in files {
-            let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(*ino).kind else { continue };
+            let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(*ino).kind else { continue };
             let Some((root, path, seen)) = from.origin(*key) else {
                 let why = "only files of directories can be planned: extract archives and images first";
                 return Err(Error::limit(from.path(*key), why));
             };
-            section.u32(self.number(root)?);
-            section.bytes(&path);
-            section.put(&seen.0);
-            total += size;
+            self.add(root, &path, seen)?;
         }
+        self.end_shard()
+    }
+
+    /// Adds a file to the list of the present shard.
+    pub(super) fn add(&mut self, root: &Path, path: &[u8], seen: Seen) -> Result<()> {
+        let number = self.number(root)?;
+        let (output, at) = (self.output, self.at);
+        let (section, files, bytes) = self.list.get_or_insert_with(|| (Section::new(output, at), 0, 0));
+        section.u32(number);
+        section.bytes(path);
+        section.put(&seen.0);
+        *files = files.checked_add(1).ok_or(TOO_MANY)?;
+        *bytes += seen.size();
+        Ok(())
+    }
+
+    /// Ends the list of a shard.
+    pub(super) fn end_shard(&mut self) -> Result<()> {
+        let list = self.list.take();
+        let (section, files, bytes) = list.unwrap_or_else(|| (Section::new(self.output, self.at), 0, 0));
         let at = section.finish()?;
         self.at += at.len;
-        Ok(ShardNumbers { at, files: u32::try_from(files.len()).expect("numbered in 32 bits"), bytes: total })
+        self.entries.push(ShardNumbers { at, files, bytes });
+        Ok(())
+    }
+
+    /// Writes what follows the tree, and the header.
+    pub(super) fn finish(self, options: &AnyOptions, made_by: &str, tree: &Located, equal: u64) -> Result<Laid> {
+        let Lists { output, start, roots, entries, .. } = self;
+        let mut section = Section::new(output, tree.start + tree.len);
+        section.bytes(made_by.as_bytes());
+        options::encode(options, &mut section);
+        section.count(roots.len());
+        roots.iter().for_each(|root| section.bytes(root.as_os_str().as_bytes()));
+        let about = section.finish()?;
+        let mut section = Section::new(output, about.start + about.len);
+        for ShardNumbers { at, files, bytes } in &entries {
+            at.put(&mut section);
+            section.u32(*files);
+            section.u32(0);
+            section.u64(*bytes);
+        }
+        let table = section.finish()?;
+        let count = |len: u64| u32::try_from(len).map_err(|_| TOO_MANY);
+        let files = entries.iter().map(|entry| u64::from(entry.files)).sum();
+        let (shards, files, equal_files) = (count(entries.len() as u64)?, count(files)?, count(equal)?);
+        let mut head = MAGIC.to_vec();
+        [VERSION, shards, files, 0].into_iter().for_each(|number| head.u32(number));
+        [&about, tree, &table].iter().for_each(|at| at.put(&mut head));
+        let id = Digest::of(&head);
+        head.put(id.as_bytes());
+        output.write_all_at(&head, start).map_err(Error::io("cannot write", output.target()))?;
+        let bytes = || entries.iter().map(|entry| entry.bytes);
+        let figures = Planned {
+            shards,
+            files,
+            file_bytes: bytes().sum(),
+            largest_bytes: bytes().max().unwrap_or(0),
+            equal_files,
+            plan_bytes: table.start + (entries.len() * ENTRY) as u64 - start,
+        };
+        let load = |entry: &ShardNumbers| (entry.bytes, cuts::load(entry.bytes, entry.files));
+        Ok(Laid { figures, loads: entries.iter().map(load).collect() })
     }
 
     fn number(&mut self, root: &Path) -> Result<u32> {

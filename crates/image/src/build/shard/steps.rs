@@ -8,7 +8,7 @@ use packfs_blocks::{Output, Progress, pipeline};
 use super::blob::{self, Blob};
 use super::job::{self, Job, Laid, NoStream};
 use super::wire::Get;
-use super::{ALIGN, AnyOptions, Joining, Layout, Place, Planned, check, first_place, only_readable, state};
+use super::{ALIGN, AnyOptions, Joining, Layout, Merged, Place, Planned, check, first_place, only_readable, state};
 use crate::build::order::Orderer;
 use crate::build::{Census, Conductor, Format, Plan, Summary, Tools, commit, order_of, output_error};
 use crate::source::Store;
@@ -241,6 +241,39 @@ impl AnyOptions {
         let (laid, warned) = self.plan_at((&output, 0), progress, fill)?;
         end(output, progress)?;
         Ok((laid.figures, warned))
+    }
+
+    /// As [`AnyOptions::plan`], from parts of a scan and in memory that does not depend on the number of entries: about half
+    /// of [`memory`](super::Options::memory), at most 128 MiB, besides 0.3 MiB for each part and all distinct sets of
+    /// extended attributes. The rest is in temporary files beside `target`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] unless [`AnyOptions::merges`].
+    pub fn plan_merged(
+        &self,
+        target: &Path,
+        progress: &Progress,
+        merged: &Merged,
+    ) -> Result<(Planned, crate::Warnings)> {
+        let force = self.common().force;
+        let output = Output::create(target, PRIVATE, force).map_err(output_error("cannot create", target))?;
+        let (laid, warned) = match self {
+            AnyOptions::Squashfs(options) => crate::squashfs::merge(&output, self, options, progress, merged),
+            AnyOptions::Erofs(options) => crate::erofs::merge(&output, self, options, progress, merged),
+        }?;
+        end(output, progress)?;
+        Ok((laid.figures, warned))
+    }
+
+    /// Returns true if [`AnyOptions::plan_merged`] can write plans with these options: not if all times of the tree are to
+    /// fit compact inodes of EROFS, or extended attributes are shared by more than a hundred inodes only.
+    pub fn merges(&self) -> bool {
+        let merges = match self {
+            AnyOptions::Squashfs(options) => crate::squashfs::merges(options),
+            AnyOptions::Erofs(options) => crate::erofs::merges(options),
+        };
+        // Wrong options are reported when they are used.
+        merges.unwrap_or(false)
     }
 
     /// Writes a plan to byte `start` of an output and what follows.

@@ -39,6 +39,7 @@ use super::format;
 use super::kernel::{Feature, Kernel};
 use super::limits;
 use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written};
+use crate::limits::Limits;
 use crate::tree::{Handling, Tree};
 use crate::{Error, Result};
 
@@ -278,6 +279,16 @@ impl Format for Builder<'_> {
         check_handling(self.options, tree)?;
         compact::check(self.options, tree)?;
         limits::check(self.options, tree)
+    }
+
+    fn limits(&self) -> Limits {
+        limits::limits()
+    }
+
+    fn checks_alone(&self, sample: u32) -> bool {
+        // Times of compact inodes depend on each other, and attributes are shared by the number of their inodes.
+        let compact = self.options.features.contains(Features::COMPACT_INODES);
+        !compact && self.options.xattr_share.is_none_or(|above| above < sample)
     }
 
     fn cutting(&self) -> Cutting {

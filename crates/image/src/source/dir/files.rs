@@ -117,6 +117,11 @@ impl Listed {
     }
 }
 
+/// Returns the state of a file that has these attributes.
+pub(super) fn seen(attrs: &Attrs) -> Seen {
+    Listed::new(attrs, Records::ROOT).seen()
+}
+
 /// Opens files below a directory, by path, that another process has listed. Their keys count from 0.
 pub(crate) fn reopen(root: &Path, listed: &[(Vec<u8>, Seen)]) -> Result<Arc<dyn Contents>> {
     let files = Files::new(Root::open(root).map_err(|errno| Error::sys("cannot open the directory", root, errno))?);

@@ -28,6 +28,7 @@ mod part_tests;
 mod root;
 mod share;
 mod single;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,7 @@ pub use merge::Parts;
 use root::Root;
 pub use share::{Scanned, scan_part};
 pub(super) use single::{Links, Single, Singles};
+pub(crate) use stream::{Receive, Streamed, stream};
 
 /// Options of a scan.
 #[derive(Debug, Clone)]
@@ -233,23 +235,15 @@ impl<'s> Scan<'s> {
 
     /// Counts entries; fails if the scan was cancelled.
     fn found(&self, entries: usize) -> Result<()> {
-        let Some(progress) = &self.options.progress else { return Ok(()) };
-        Progress::add(&progress.entries, entries as u64);
-        Error::unless_cancelled(progress)
+        count(self.options, entries)
     }
 
     fn place(&mut self, dir: Ino, record: u32, found: Found) -> Result<()> {
         let Found { name, attrs, target, xattrs } = found;
-        let kind = match attrs.kind() {
-            FileType::Directory => return self.place_dir(dir, record, &name, &attrs, xattrs),
-            FileType::RegularFile => Kind::File { size: 0, data: Data::Empty },
-            FileType::Symlink => Kind::Symlink(target),
-            FileType::CharacterDevice => Kind::Char(device(&attrs)),
-            FileType::BlockDevice => Kind::Block(device(&attrs)),
-            FileType::Fifo => Kind::Fifo,
-            FileType::Socket => Kind::Socket,
-            FileType::Unknown => return Err(Error::Unsupported(format!("the type of `{}`", name.escape_ascii()))),
-        };
+        if attrs.kind() == FileType::Directory {
+            return self.place_dir(dir, record, &name, &attrs, xattrs);
+        }
+        let kind = entry_kind(&attrs, &name, target)?;
         if attrs.linked
             && let Some(first) = self.links.get(&attrs.id)
         {
@@ -284,6 +278,27 @@ impl<'s> Scan<'s> {
         }
         Ok(())
     }
+}
+
+/// Counts entries; fails if the scan was cancelled.
+fn count(options: &Options, entries: usize) -> Result<()> {
+    let Some(progress) = &options.progress else { return Ok(()) };
+    Progress::add(&progress.entries, entries as u64);
+    Error::unless_cancelled(progress)
+}
+
+/// Returns the type of an entry; a file gets its length, but no data.
+fn entry_kind(attrs: &Attrs, name: &[u8], target: Box<[u8]>) -> Result<Kind> {
+    Ok(match attrs.kind() {
+        FileType::Directory => Kind::Dir,
+        FileType::RegularFile => Kind::File { size: attrs.size, data: Data::Empty },
+        FileType::Symlink => Kind::Symlink(target),
+        FileType::CharacterDevice => Kind::Char(device(attrs)),
+        FileType::BlockDevice => Kind::Block(device(attrs)),
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::Unknown => return Err(Error::Unsupported(format!("the type of `{}`", name.escape_ascii()))),
+    })
 }
 
 fn file_kind(attrs: &Attrs, from: Arc<dyn Contents>, key: u64) -> Kind {

@@ -26,6 +26,7 @@ use super::compressor;
 use super::format::{self, Superblock, flags};
 use super::limits;
 use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written};
+use crate::limits::Limits;
 use crate::tree::{Ino, Tree};
 use crate::{Error, Excess, Result};
 
@@ -198,6 +199,14 @@ impl Format for Builder<'_> {
 
     fn check(&self, tree: &mut Tree) -> Result<()> {
         limits::check(self.options, tree)
+    }
+
+    fn limits(&self) -> Limits {
+        limits::limits(self.options)
+    }
+
+    fn checks_alone(&self, _: u32) -> bool {
+        true
     }
 
     fn cutting(&self) -> Cutting {
