@@ -31,6 +31,20 @@ const LINKED: u8 = 1;
 const SPARSE: u8 = 2;
 
 impl Attrs {
+    /// Attributes of a directory of which nothing else is known.
+    pub(super) const DIRECTORY: Attrs = Attrs {
+        mode: FileType::Directory.as_raw_mode(),
+        uid: 0,
+        gid: 0,
+        id: (0, 0),
+        linked: false,
+        rdev: 0,
+        size: 0,
+        is_sparse: false,
+        mtime: Time { secs: 0, nanos: 0 },
+        ctime: Time { secs: 0, nanos: 0 },
+    };
+
     pub(super) fn of(stat: &Stat) -> Attrs {
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let stored = u64::try_from(stat.st_blocks).unwrap_or(u64::MAX).saturating_mul(512);

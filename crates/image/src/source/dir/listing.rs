@@ -48,6 +48,14 @@ pub(super) struct Found {
     pub(super) xattrs: XattrSet,
 }
 
+impl Found {
+    /// Makes a directory whose attributes are of no interest.
+    fn directory(name: &[u8]) -> Found {
+        let (target, xattrs) = (Box::default(), XattrSet::new());
+        Found { name: name.into(), attrs: Attrs::DIRECTORY, target, xattrs }
+    }
+}
+
 /// Entries of one directory in byte order, and errors of those that could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
@@ -127,7 +135,7 @@ impl Batch {
 }
 
 /// Reads the directory at `path`, or only the entries in `names` if they are known already. With a share, reads only what
-/// belongs to it, and directories.
+/// belongs to it, and the names of directories.
 pub(super) fn list(
     root: &Root,
     options: &Options,
@@ -173,9 +181,18 @@ fn fill(
             full.push(b'/');
         }
         full.extend_from_slice(name);
-        let may_be_dir = matches!(kind, FileType::Directory | FileType::Unknown);
-        if share.is_some_and(|share| !may_be_dir && !share.holds(&full)) {
-            continue;
+        if share.is_some_and(|share| !share.holds(&full)) {
+            match kind {
+                // Its device is all that another task needs to know of it.
+                FileType::Directory if !options.one_file_system => {
+                    if !options.exclude.matches(&full, true) {
+                        listing.entries.push(Found::directory(name));
+                    }
+                    continue;
+                }
+                FileType::Directory | FileType::Unknown => {}
+                _ => continue,
+            }
         }
         match look(root, options, dir.as_fd(), name, &full, scratch) {
             Ok(Some(found)) => listing.entries.push(found),

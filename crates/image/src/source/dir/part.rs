@@ -25,7 +25,7 @@ use crate::tree::{XattrSet, path_of};
 use crate::{Error, Part, Result};
 
 const MAGIC: [u8; 8] = *b"packfsPS";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Length from which on a frame is written.
 const FRAME: usize = 1 << 18;
 /// Maximum length of a frame: one record may be as long as the largest set of attributes.

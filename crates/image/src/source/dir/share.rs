@@ -1,8 +1,9 @@
 //! The share of a scan that belongs to one of several tasks, cut by a rule that needs no communication between them.
 //!
 //! The levels of a tree are listed from the root down. As long as there are few directories, all tasks list all of them, and
-//! each reads the attributes of those entries to which a hash of the path assigns it. From the first level with enough
-//! directories on, each task descends only into its own. So a flat tree is shared as well as a deep one.
+//! each reads the attributes of those entries to which a hash of the path assigns it. The first level with enough
+//! directories is dealt out, and from there on each task descends only into its own. So a flat tree is shared as well as a
+//! deep one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,10 +20,14 @@ use super::root::Root;
 use super::{Options, XattrSet};
 use crate::{Error, Part, Result};
 
-/// Number of directories for each task from which on each descends only into its own.
-const ENOUGH: usize = 64;
 /// Mode of parts: they have names that others may not read.
 const PRIVATE: u32 = 0o600;
+
+/// Number of directories for each of `tasks` tasks from which on each descends only into its own. The more there are, the
+/// more evenly the entries below them are shared; but each task lists all that are above them.
+fn enough(tasks: u32) -> usize {
+    (4096 / tasks as usize).clamp(8, 64)
+}
 
 /// The entries that a task is to report: all, or those of its part.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +124,7 @@ struct Scan<'s, 'o> {
 
 impl Scan<'_, '_> {
     /// Writes the entries of a directory; adds the directories among them to those of the next level.
-    fn take(&mut self, dir: &Arc<[u8]>, listing: Listing, below: &mut Vec<(Arc<[u8]>, bool)>) -> Result<()> {
+    fn take(&mut self, dir: &Arc<[u8]>, listing: Listing, below: &mut Vec<Arc<[u8]>>) -> Result<()> {
         if let Some(error) = listing.errors.into_iter().next() {
             return Err(error);
         }
@@ -138,16 +143,19 @@ impl Scan<'_, '_> {
             }
             let stays = !self.options.one_file_system || found.attrs.id.0 == self.device;
             if found.attrs.kind() == FileType::Directory && stays {
-                below.push((path.into(), is_mine));
+                below.push(path.into());
             }
         }
         Ok(())
     }
 
     /// Returns the directories to list on the next level.
-    fn next(&mut self, below: Vec<(Arc<[u8]>, bool)>, part: Part) -> Vec<Arc<[u8]>> {
-        self.spread &= below.len() < ENOUGH * part.count() as usize;
-        let listed = below.into_iter().filter(|(_, is_mine)| self.spread || *is_mine);
-        listed.map(|(dir, _)| dir).collect()
+    fn next(&mut self, below: Vec<Arc<[u8]>>, part: Part) -> Vec<Arc<[u8]>> {
+        if self.spread && below.len() >= enough(part.count()) * part.count() as usize {
+            self.spread = false;
+            // All tasks have the same list. If it changes between them, the names of a directory do, which the merge finds.
+            return (0..).zip(below).filter(|(number, _)| part.holds(*number)).map(|(_, dir)| dir).collect();
+        }
+        below
     }
 }
