@@ -110,7 +110,8 @@ pub(crate) fn build_to<F: Format>(
             format.check(&mut tree)?;
             progress.enter(Phase::Data);
             let how = order_of(format);
-            let orderer = Orderer { order: how, small_max: format.small_max().unwrap_or(u64::MAX), pool, progress };
+            let (small_max, shards) = (format.small_max().unwrap_or(u64::MAX), options.shards);
+            let orderer = Orderer { order: how, small_max, shards, pool, progress };
             let (data, failed) = progress.stages.time(Stage::Data, || {
                 let (mut files, len) = orderer.arrange(&tree, &order)?;
                 progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);

@@ -4,7 +4,8 @@
 //! conductor sorts files by rank, and those small enough to share a block by type and name (`class`). For
 //! [`Order::Similar`], workers sketch their contents (`sketch`), and each file is followed by the most similar one
 //! (`chain`). Larger files come before them by path, so that no worker is left alone with one at the end. Files used
-//! first (`Tree::hot`) precede all others. Both formats use this order.
+//! first (`Tree::hot`) precede all others. Both formats use this order. If the files are to be cut into shards, larger
+//! files come by name instead of by path.
 
 mod chain;
 pub(super) mod class;
@@ -22,6 +23,7 @@ use serde::Serialize;
 
 use self::class::Class;
 use self::sketch::{BINS, Sketch};
+use super::shard::{Shards, weight};
 use crate::source::Contents;
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
@@ -35,7 +37,7 @@ const BATCH: usize = 32;
 const AHEAD: usize = 4;
 
 /// The order of file data in an image, among files of equal rank. Except with [`Order::Path`], files too large to share
-/// a block come first, by path.
+/// a block come first, by path, or by name if the image is packed in several shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -82,6 +84,8 @@ pub(super) struct Orderer<'a, 'env, S> {
     pub(super) order: Order,
     /// Maximum size of a file that shares a block as a whole.
     pub(super) small_max: u64,
+    /// Shards that the files are to be cut into.
+    pub(super) shards: Option<Shards>,
     pub(super) pool: &'a Pool<'env, S>,
     pub(super) progress: &'env Progress,
 }
@@ -91,8 +95,11 @@ impl<S> Orderer<'_, '_, S> {
     pub(super) fn arrange(&self, tree: &Tree, ranks: &[Rank]) -> Result<(Vec<Ino>, u64)> {
         let (mut items, total) = self.collect(tree, ranks)?;
         self.classify(tree, &mut items)?;
+        // Empty files are not packed.
+        let sizes = || items.iter().map(|item| size(tree, item.ino)).filter(|size| *size > 0);
+        let gathers = self.gathers(|| sizes().map(weight).sum());
         // A stable sort keeps the order of paths among equal files.
-        items.sort_by(|a, b| compare(tree, a, b));
+        items.sort_by(|a, b| compare(tree, gathers, a, b));
         let mut files: Vec<Ino> = items.iter().map(|item| item.ino).collect();
         if self.order == Order::Similar {
             let mut from = 0;
@@ -105,6 +112,12 @@ impl<S> Orderer<'_, '_, S> {
             }
         }
         Ok((files, total))
+    }
+
+    /// Returns true if large files of one name lie together, for which all files have `weight`: parts of them are often
+    /// equal, such as the messages of a program in several languages, and equal parts are found within a shard only.
+    pub(super) fn gathers(&self, weight: impl FnOnce() -> u128) -> bool {
+        self.order != Order::Path && self.shards.is_some_and(|shards| shards.count_for(weight) > 1)
     }
 
     /// Collects the files whose data has yet to be read, by path, and the sum of their lengths.
@@ -211,11 +224,12 @@ impl<S> Orderer<'_, '_, S> {
 /// A file that can be read: its source, its key in it, and its length.
 pub(super) type Readable = (Arc<dyn Contents>, u64, u64);
 
-fn compare(tree: &Tree, a: &Item<'_>, b: &Item<'_>) -> Ordering {
+fn compare(tree: &Tree, gathers: bool, a: &Item<'_>, b: &Item<'_>) -> Ordering {
     a.rank.cmp(&b.rank).then_with(|| match (a.class, b.class) {
         (Some(one), Some(other)) => {
             (one, a.name).cmp(&(other, b.name)).then_with(|| size(tree, a.ino).cmp(&size(tree, b.ino)))
         }
+        (None, None) if gathers => a.name.cmp(b.name),
         // Files sorted by path come first.
         (one, other) => one.is_some().cmp(&other.is_some()),
     })

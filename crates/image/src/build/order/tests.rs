@@ -18,11 +18,15 @@ const SMALL_MAX: u64 = 50_000;
 
 /// Returns the paths of a tree's files in order, computed by `threads` workers.
 fn paths(tree: &Tree, order: Order, ranks: &[Rank], threads: usize) -> Vec<String> {
+    paths_in(tree, (order, None), ranks, threads)
+}
+
+fn paths_in(tree: &Tree, (order, shards): (Order, Option<Shards>), ranks: &[Rank], threads: usize) -> Vec<String> {
     let progress = Progress::default();
     let arranged = pipeline::scope(
         threads,
         || (),
-        |pool| Orderer { order, small_max: SMALL_MAX, pool, progress: &progress }.arrange(tree, ranks),
+        |pool| Orderer { order, small_max: SMALL_MAX, shards, pool, progress: &progress }.arrange(tree, ranks),
     );
     let (files, len) = arranged.unwrap();
     let mut names = HashMap::new();
@@ -60,6 +64,29 @@ fn files_lie_by_path_by_type_or_by_what_they_have_in_common() {
         for threads in [0, 1, 2, 7] {
             assert_eq!(paths(&tree, order, &[], threads).join(" "), expected, "{order}, {threads} threads");
         }
+    }
+}
+
+#[test]
+fn large_files_of_one_name_lie_together_if_they_are_cut() {
+    let file = |len: u64| Node::file(vec![Piece::Text { seed: len, len }]);
+    let dir = |n: u64| Node::dir([(b"x".to_vec(), file(60_000 + n)), (b"a.c".to_vec(), file(70_000 + n))]);
+    let tree = Spec::of([(b"1".to_vec(), dir(1)), (b"2".to_vec(), dir(2)), (b"b".to_vec(), file(9))]).tree().unwrap();
+    let count = |n| Some(Shards::Count(std::num::NonZeroU32::new(n).unwrap()));
+    let size = |n| Some(Shards::Size(std::num::NonZeroU64::new(n).unwrap()));
+    let (by_path, by_name) = ("1/a.c 1/x 2/a.c 2/x b", "1/a.c 2/a.c 1/x 2/x b");
+    let weight = 2 * 130_003 + 9 + 5 * 4096;
+    let table = [
+        (Order::Type, count(2), by_name),
+        (Order::Similar, count(2), by_name),
+        (Order::Type, count(1), by_path),
+        (Order::Path, count(2), by_path),
+        (Order::Type, size(weight), by_path),
+        (Order::Type, size(weight - 1), by_name),
+        (Order::Type, None, by_path),
+    ];
+    for (order, shards, expected) in table {
+        assert_eq!(paths_in(&tree, (order, shards), &[], 1).join(" "), expected, "{order}, {shards:?}");
     }
 }
 

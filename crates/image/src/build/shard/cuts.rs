@@ -32,6 +32,11 @@ impl fmt::Display for Shards {
 }
 
 impl Shards {
+    /// Returns the number of shards for files of this weight, which is asked for only if it matters.
+    pub(in crate::build) fn count_for(self, weight: impl FnOnce() -> u128) -> u32 {
+        self.count(if let Shards::Size(_) = self { weight() } else { 0 })
+    }
+
     /// Returns the number of shards for files of this weight.
     fn count(self, weight: u128) -> u32 {
         match self {
@@ -107,7 +112,7 @@ pub(super) fn load(bytes: u64, files: u32) -> u64 {
 }
 
 /// Returns the weight of a file of `size` bytes.
-pub(super) fn weight(size: u64) -> u128 {
+pub(in crate::build) fn weight(size: u64) -> u128 {
     u128::from(size) + u128::from(PER_FILE)
 }
 

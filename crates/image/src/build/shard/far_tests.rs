@@ -21,8 +21,8 @@ pub(crate) fn build_at<F: Format>(format: &F, tree: Tree, at: u64, image: &Path)
             let mut tree = tree;
             format.check(&mut tree)?;
             let how = crate::build::order_of(format);
-            let orderer =
-                Orderer { order: how, small_max: format.small_max().unwrap_or(u64::MAX), pool, progress: &progress };
+            let small_max = format.small_max().unwrap_or(u64::MAX);
+            let orderer = Orderer { order: how, small_max, shards: None, pool, progress: &progress };
             let (mut files, _) = orderer.arrange(&tree, &[])?;
             only_readable(&mut tree, &mut files)?;
             let place = Place { base: options.offset + at, pos: 0, is_cut: true };

@@ -25,6 +25,7 @@ use std::ops::Range;
 use packfs_blocks::Progress;
 
 pub use self::cuts::Shards;
+pub(super) use self::cuts::weight;
 pub(crate) use self::job::Laid;
 pub use self::job::{Job, Planned};
 pub use self::merge::Merged;

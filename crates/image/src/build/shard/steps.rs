@@ -38,7 +38,8 @@ pub(crate) fn plan<F: Format>(
             let Plan { mut tree, order } = fill(&mut store)?;
             format.check(&mut tree)?;
             let how = order_of(format);
-            let orderer = Orderer { order: how, small_max: format.small_max().unwrap_or(u64::MAX), pool, progress };
+            let small_max = format.small_max().unwrap_or(u64::MAX);
+            let orderer = Orderer { order: how, small_max, shards: Some(shards), pool, progress };
             let (mut files, _) = orderer.arrange(&tree, &order)?;
             only_readable(&mut tree, &mut files)?;
             let layout = Layout::of(&orderer, options.dedup, &tree, &files, shards)?;

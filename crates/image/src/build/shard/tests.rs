@@ -148,6 +148,27 @@ fn equal_files_of_different_shards_are_stored_once() {
 }
 
 #[test]
+fn large_files_of_one_name_share_their_equal_parts() {
+    let file =
+        |seed, own| Node::file(vec![Piece::Noise { seed, len: 128 << 10 }, Piece::Noise { seed: own, len: 50_000 }]);
+    let names = || (0..8).map(|seed| (format!("{seed}.mo").into_bytes(), seed));
+    let dir = |d: u64| Node::dir(names().map(move |(name, seed)| (name, file(seed, 100 * (d + 1) + seed))));
+    let spec = Spec::of((0..8).map(|d| (format!("{d}").into_bytes(), dir(d))));
+    let place = tempfile::tempdir().unwrap();
+    let len = |order, shards| {
+        let options = with(&cases()[3], |all| (all.order, all.shards) = (Some(order), Some(count(shards))));
+        let (tree, image) = (spec.tree().unwrap(), place.path().join("image"));
+        let options = with(&options, |all| all.force = true);
+        options.build(&image, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() })).unwrap().image_bytes
+    };
+    use crate::build::Order;
+    // Each shard has all files of one name.
+    let (one, many) = (len(Order::Type, 1), len(Order::Type, 8));
+    assert!(many < one + 8 * 3 * 4096, "{one} and {many} bytes");
+    assert!(len(Order::Path, 8) > 2 * many, "by path, each shard has equal parts of its own");
+}
+
+#[test]
 fn options_that_shards_exclude_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");

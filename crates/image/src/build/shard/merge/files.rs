@@ -1,11 +1,11 @@
 //! The order of merged files: that of [`Orderer`], by external sorts.
 //!
-//! A record to be sorted begins with its key: first files in order of their paths, then those by type and name. Bytes 0 end
+//! A record to be sorted begins with its key: first files in order of their paths (or names), then those by type and name. Bytes 0 end
 //! names and stand between the names of a path, so paths sort as a walk through the tree visits them.
 
 use std::io;
 
-use super::names::{Entry, Number, Walk, join};
+use super::names::{Entry, Names, Number, Walk, join};
 use super::sort::Sorter;
 use super::spool::{Cursor, Spool};
 use super::{Place, attributes::Checks};
@@ -74,6 +74,8 @@ impl Files {
 struct Arranging<'a, 'p, 'env, S> {
     place: &'p Place<'p>,
     orderer: &'a Orderer<'a, 'env, S>,
+    /// True if large files of one name lie together.
+    gathers: bool,
     sorter: Sorter,
     /// Names of files that have several.
     linked: Sorter,
@@ -86,11 +88,18 @@ struct Arranging<'a, 'p, 'env, S> {
 pub(super) fn arrange<S>(
     place: &Place<'_>,
     orderer: &Orderer<'_, '_, S>,
+    names: &Names,
     mut walk: Walk<'_>,
     checks: &mut Checks<'_>,
 ) -> Result<Files> {
     let (sorter, linked) = (place.sorter(), place.sorter());
-    let mut all = Arranging { place, orderer, sorter, linked, unknown: Vec::new(), record: Vec::new() };
+    let mut weighed = Ok(0);
+    let gathers = orderer.gathers(|| {
+        weighed = weigh(place, names);
+        *weighed.as_ref().unwrap_or(&0)
+    });
+    weighed?;
+    let mut all = Arranging { place, orderer, gathers, sorter, linked, unknown: Vec::new(), record: Vec::new() };
     while let Some((entry, number)) = walk.next()? {
         checks.entry(&entry, number, || join(&walk.dir, &entry.name))?;
         if matches!(entry.kind, Kind::File { size, .. } if size > 0) {
@@ -98,6 +107,19 @@ pub(super) fn arrange<S>(
         }
     }
     all.finish()
+}
+
+/// Returns the weight of all files.
+fn weigh(place: &Place<'_>, names: &Names) -> Result<u128> {
+    let (mut all, mut weight) = (names.read(place)?, 0);
+    while let Some((entry, number)) = all.next()? {
+        if let Kind::File { size: size @ 1.., .. } = entry.kind
+            && number.is_first
+        {
+            weight += cuts::weight(size);
+        }
+    }
+    Ok(weight)
 }
 
 impl<S> Arranging<'_, '_, '_, S> {
@@ -151,6 +173,9 @@ impl<S> Arranging<'_, '_, '_, S> {
             record.put(name_of(path));
             record.u8(0);
             record.put(&file.seen.size().to_be_bytes());
+        } else if self.gathers {
+            record.put(name_of(path));
+            record.u8(0);
         }
         record.put(&key_of(path));
         record.u8(0);

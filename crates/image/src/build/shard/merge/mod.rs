@@ -133,10 +133,10 @@ pub(crate) fn merge<F: Format>(
             let attributes = Attributes::new(merged, &limits, std::mem::take(&mut names.xattrs))?;
             let mut checks = Checks::new(&attributes, limits, merged.warnings.clone());
             let small_max = format.small_max().unwrap_or(u64::MAX);
-            let orderer = Orderer { order: order_of(format), small_max, pool, progress };
+            let orderer = Orderer { order: order_of(format), small_max, shards: Some(shards), pool, progress };
             let (root, walk) = names.walk(&place)?;
             checks.entry(&root, Number { ino: ROOT, links: 1, is_first: true }, Vec::new)?;
-            let files = files::arrange(&place, &orderer, walk, &mut checks)?;
+            let files = files::arrange(&place, &orderer, &names, walk, &mut checks)?;
             let warnings = checks.finish(format)?;
             let ranges = lists::ranges(&place, &files, shards)?;
             let known = match options.dedup {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use packfs_blocks::Progress;
 
+use super::super::Shards;
 use super::super::tests::{cases, count, spec, with};
 use super::*;
 use crate::source::{Dir, Source, Store};
@@ -118,6 +119,12 @@ fn orders_and_dedup_are_those_of_plans() {
                 let options = with(&options, |all| (all.order, all.dedup) = (Some(order), dedup));
                 for work in &works {
                     work.assert_same(&options, &unchanged(), &format!("{order}, {dedup}"));
+                    // By size, the weight of all files decides about their order.
+                    for size in [50_000, 1 << 40] {
+                        let size = std::num::NonZeroU64::new(size).unwrap();
+                        let options = with(&options, |all| all.shards = Some(Shards::Size(size)));
+                        work.assert_same(&options, &unchanged(), &format!("{order}, {dedup}, shards of {size}"));
+                    }
                 }
             }
         }
