@@ -292,6 +292,10 @@ fn a_full_disk_leaves_no_shard_and_the_old_image() {
     let dir = workplace.path();
     succeed(dir, &["plan", "root", "-o", "job.plan", "--shards", "1", "--codec", "none", "-q"]);
     succeed(dir, &["shard", "job.plan", "0", "-o", "shards", "-q"]);
+    // Enough names for temporary files of a merge.
+    std::fs::create_dir(dir.join("wide")).unwrap();
+    (0..3000).for_each(|n| std::fs::write(dir.join(format!("wide/{n:0200}")), "").unwrap());
+    succeed(dir, &["plan", "wide", "-o", "part", "--scan", "0/1", "-q"]);
     std::fs::create_dir(dir.join("small")).unwrap();
     let mount = std::process::Command::new("mount");
     let mounted = { mount }.args(["-t", "tmpfs", "-o", "size=64k", "small"]).arg(dir.join("small")).status();
@@ -301,11 +305,13 @@ fn a_full_disk_leaves_no_shard_and_the_old_image() {
     std::fs::write(dir.join("small/image"), "old").unwrap();
     let shard = run_in(dir, &["shard", "job.plan", "0", "-o", "small", "-q"]);
     let image = run_in(dir, &["assemble", "job.plan", "shards", "-o", "small/image", "-f", "-q"]);
+    let merged = run_in(dir, &["plan", "wide", "-o", "small/plan", "--shards", "1", "-q", "--merge", "part"]);
     let left = std::fs::read_dir(dir.join("small")).unwrap().map(|entry| entry.unwrap().file_name());
     let left: BTreeSet<_> = left.map(|name| name.into_string().unwrap()).collect();
     let old = std::fs::read(dir.join("small/image")).unwrap();
     assert!(std::process::Command::new("umount").arg(dir.join("small")).status().unwrap().success());
-    for failed in [shard, image] {
+    assert!(stderr(&merged).contains("small/plan: cannot use a temporary file"), "{}", stderr(&merged));
+    for failed in [shard, image, merged] {
         let message = stderr(&failed);
         assert!(failed.status.code() == Some(1) && message.contains("No space left"), "{message}");
     }

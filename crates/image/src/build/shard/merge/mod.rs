@@ -94,9 +94,9 @@ impl Place<'_> {
         Sorter::new(&self.scratch, self.memory)
     }
 
-    /// Names the temporary files in an error.
+    /// Names the plan in an error about temporary files, which lie beside it.
     fn io<T>(&self, result: io::Result<T>) -> Result<T> {
-        result.map_err(Error::io("cannot use a temporary file for", self.output.target()))
+        result.map_err(Error::io("cannot use a temporary file", self.output.target()))
     }
 }
 
