@@ -12,13 +12,14 @@
 //! once, from its beginning to its end. No record lies in two frames.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use packfs_blocks::{Digest, Output};
 
 use super::attrs::Attrs;
+use super::changed;
 use super::listing::Found;
 use crate::build::{Get, Put};
 use crate::tree::{XattrSet, path_of};
@@ -138,8 +139,12 @@ pub(super) enum Record {
 /// A part being read.
 #[derive(Debug)]
 pub(super) struct Reader {
-    file: BufReader<File>,
     pub(super) path: PathBuf,
+    /// Device, inode and length of the file, which is opened for each frame: there may be more parts than a process may
+    /// have open files.
+    file: (u64, u64, u64),
+    /// Position of the next frame.
+    at: u64,
     frame: Vec<u8>,
     used: usize,
     /// The next record.
@@ -148,9 +153,11 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn open(path: &Path) -> Result<(Reader, Head)> {
-        let file = BufReader::new(File::open(path).map_err(Error::io("cannot open", path))?);
-        let mut reader = Reader { file, path: path.to_owned(), frame: Vec::new(), used: 0, next: Record::End };
+        let (path, frame) = (path.to_owned(), Vec::new());
+        let mut reader = Reader { path, file: (0, 0, 0), at: 0, frame, used: 0, next: Record::End };
+        reader.file = reader.open_file()?.1;
         reader.fill()?;
+        let path = &reader.path;
         let mut from = Get::new("part of a scan", &reader.frame);
         if from.array()? != MAGIC {
             return Err(reader.damaged("not a part of a scan of packfs"));
@@ -171,7 +178,7 @@ impl Reader {
 
     /// Returns the next record and reads the one after it.
     pub(super) fn advance(&mut self) -> Result<Record> {
-        if let (true, Record::End) = (self.used > 0 && self.is_at_end()?, &self.next) {
+        if self.used > 0 && self.is_at_end() && matches!(self.next, Record::End) {
             return Ok(Record::End);
         }
         if self.used == self.frame.len() {
@@ -180,23 +187,30 @@ impl Reader {
         let mut from = Get::new("part of a scan", &self.frame[self.used..]);
         let next = record(&mut from)?;
         self.used += from.at();
-        if matches!(next, Record::End) && !self.is_at_end()? {
+        if matches!(next, Record::End) && !self.is_at_end() {
             return Err(self.damaged("something follows its end"));
         }
         Ok(std::mem::replace(&mut self.next, next))
     }
 
-    fn is_at_end(&mut self) -> Result<bool> {
-        if self.used < self.frame.len() {
-            return Ok(false);
-        }
-        let left = std::io::BufRead::fill_buf(&mut self.file).map_err(Error::io("cannot read", &self.path))?;
-        Ok(left.is_empty())
+    fn is_at_end(&self) -> bool {
+        self.used == self.frame.len() && self.at == self.file.2
+    }
+
+    /// Opens the file; also returns its device, inode and length.
+    fn open_file(&self) -> Result<(File, (u64, u64, u64))> {
+        let file = File::open(&self.path).map_err(Error::io("cannot open", &self.path))?;
+        let about = file.metadata().map_err(Error::io("cannot read the attributes", &self.path))?;
+        Ok((file, (about.dev(), about.ino(), about.len())))
     }
 
     fn fill(&mut self) -> Result<()> {
+        let (file, id) = self.open_file()?;
+        if id != self.file {
+            return Err(changed(&self.path, "another file has taken its place while it was read"));
+        }
         let mut head = [0; 36];
-        self.read(&mut head)?;
+        self.read(&file, &mut head, self.at)?;
         let mut from = Get::new("part of a scan", &head);
         let (len, digest) = (from.u32()? as usize, Digest::from(from.array()?));
         if len > FRAME_MAX {
@@ -204,13 +218,14 @@ impl Reader {
         }
         let mut frame = std::mem::take(&mut self.frame);
         frame.resize(len, 0);
-        self.read(&mut frame)?;
+        self.read(&file, &mut frame, self.at + head.len() as u64)?;
+        self.at += (head.len() + len) as u64;
         (self.frame, self.used) = (frame, 0);
         if Digest::of(&self.frame) == digest { Ok(()) } else { Err(self.damaged("it is damaged")) }
     }
 
-    fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
-        self.file.read_exact(bytes).map_err(|error| match error.kind() {
+    fn read(&self, file: &File, bytes: &mut [u8], at: u64) -> Result<()> {
+        file.read_exact_at(bytes, at).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => self.damaged("it ends too early"),
             _ => Error::io("cannot read", &self.path)(error),
         })

@@ -109,6 +109,27 @@ fn parts_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
+fn any_number_of_parts_is_merged_with_few_open_files() {
+    let (made, place) = (Made::new(&wide(40)), tempfile::tempdir().unwrap());
+    let (root, options) = (made.tree(), Options { threads: 0, ..Options::default() });
+    let parts = scan_parts(&root, place.path(), 300, &options).unwrap();
+    let (whole, opened) =
+        (bytes(scan(&root, options.clone()).unwrap()), Parts::open(&parts, std::slice::from_ref(&root), &options));
+    // Other tests may have files open in this process, but not these.
+    let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    assert!(!links.into_iter().any(|target| target.starts_with(place.path())));
+    let merged = scan(&root, Options { parts: Some(opened.unwrap()), ..options.clone() }).unwrap();
+    assert!(bytes(merged) == whole);
+    let large = crate::testing::Source::new(&wide(9000));
+    let part = scan_parts(&large.tree(), place.path(), 1, &options).unwrap();
+    let opened = Parts::open(&part, &[large.tree()], &options).unwrap();
+    fs::copy(&part[0], place.path().join("copy")).unwrap();
+    fs::rename(place.path().join("copy"), &part[0]).unwrap();
+    let error = scan(&large.tree(), Options { parts: Some(opened), ..options }).unwrap_err().to_string();
+    assert!(error.contains("part0: another file has taken its place"), "{error}");
+}
+
+#[test]
 fn damaged_parts_are_errors() {
     let (made, place) = (Made::new(&deep(3, 8)), tempfile::tempdir().unwrap());
     let (root, options) = (made.tree(), Options::default());
