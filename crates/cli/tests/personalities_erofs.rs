@@ -222,3 +222,47 @@ fn images_refer_to_archives_and_images_as_those_of_mkfs_erofs_do() {
         assert!(stderr(&failed).contains(why), "{line}: {}", stderr(&failed));
     }
 }
+
+#[test]
+fn digests_of_files_are_those_of_mkfs_erofs() {
+    let test = "digests_of_files_are_those_of_mkfs_erofs";
+    if !have(test, "mkfs.erofs") {
+        return;
+    }
+    let help = Command::new("mkfs.erofs").arg("--help").output().unwrap();
+    if !text(&help.stdout).contains("--xattr-inode-digest") {
+        return skip(test, "this mkfs.erofs is older than 1.9");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    sh(dir, "touch root/empty && find root -exec touch -h -d @1600000000 {} +");
+    let (mkfs, fsck) = (link(dir, "mkfs.erofs"), link(dir, "fsck.erofs"));
+    // The first name is shown as an attribute, so `packfs diff` compares the digests.
+    for line in [
+        "--xattr-inode-digest=user.digest IMAGE root",
+        "--xattr-inode-digest=trusted.digest -x-1 -zlz4hc -C65536 -Eall-fragments IMAGE root",
+        "--xattr-inode-digest -zlz4 IMAGE root",
+    ] {
+        for (program, image) in [(PathBuf::from("mkfs.erofs"), "theirs"), (mkfs.clone(), "ours")] {
+            let made = make(dir, &program, line, image);
+            assert!(made.status.success(), "{image}: {line}: {}", stderr(&made));
+            for program in [PathBuf::from("fsck.erofs"), fsck.clone()] {
+                let checked = make(dir, &program, "--xattr-inode-digest IMAGE", image);
+                assert!(checked.status.success(), "{program:?}: {image}: {line}: {}", stderr(&checked));
+            }
+            assert!(succeed(dir, &["info", image]).contains("shared-inodes"), "{image}: {line}");
+        }
+        let different = run_in(dir, &["diff", "theirs", "ours"]);
+        assert_eq!((text(&different.stdout).as_str(), different.status.code()), ("", Some(0)), "{line}");
+    }
+    // A wrong digest: both see it.
+    let mut bytes = std::fs::read(dir.join("ours")).unwrap();
+    let at = bytes.windows(7).position(|bytes| bytes == b"sha256:").unwrap();
+    bytes[at + 20] ^= 1;
+    std::fs::write(dir.join("ours"), bytes).unwrap();
+    for program in [PathBuf::from("fsck.erofs"), fsck] {
+        let checked = make(dir, &program, "--xattr-inode-digest IMAGE", "ours");
+        assert!(!checked.status.success(), "{program:?}");
+    }
+}

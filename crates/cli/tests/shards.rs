@@ -42,3 +42,19 @@ fn what_shards_exclude_is_wrong_usage() {
     assert!(refused(&["--shards", "2", "--on-error", "skip"]).contains("cannot be left out"));
     assert!(!run_in(dir.path(), &["list", "x"]).status.success());
 }
+
+#[test]
+fn shards_pass_on_digests_of_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    let options = ["--inode-digest=user.digest", "--shards", "3", "-q"];
+    succeed(dir, &[&["build", "root", "-o", "local.erofs"], &options[..]].concat());
+    succeed(dir, &[&["plan", "root", "-o", "plan", "--format", "erofs"], &options[..]].concat());
+    for shard in ["0", "1", "2"] {
+        succeed(dir, &["shard", "plan", shard, "-o", "shards", "-q"]);
+    }
+    succeed(dir, &["assemble", "plan", "shards", "-o", "far.erofs", "-q"]);
+    assert!(same(dir, "local.erofs", "far.erofs"));
+    succeed(dir, &["check", "far.erofs", "-q"]);
+}

@@ -14,7 +14,7 @@ use packfs_image::name::display;
 use packfs_image::sink;
 use packfs_image::tree::components;
 
-use super::options::Does::{Becomes, Ignored, Refused, Same};
+use super::options::Does::{Becomes, Ignored, Same};
 use super::options::{Opt, Takes, Word, flag, getopt, value};
 use super::{Todo, version};
 use crate::args::value::size;
@@ -36,7 +36,7 @@ pub(super) static TABLE: &[Opt] = &[
     value(&["--nid"], Same("as --path, by the number of the inode")),
     value(&["--path"], Same("a path, with --strip-components")),
     flag(&["--no-sbcrc"], Ignored("a wrong checksum stays damage; other images are read as without it")),
-    flag(&["--xattr-inode-digest"], Refused("packfs does not know these digests")),
+    flag(&["--xattr-inode-digest"], Ignored("packfs always compares files with digests that an image has")),
     flag(&["--xattrs"], Same("no --no-xattrs")),
     flag(&["--no-xattrs"], Same("--no-xattrs")),
     flag(&["-a", "-A", "-y"], Ignored("it means nothing to fsck.erofs, either")),

@@ -4,6 +4,7 @@ use packfs_blocks::hash::is_zero;
 use packfs_blocks::stages::{Stage, Stages};
 use packfs_blocks::{Buffer, Buffers, Digest};
 
+use super::sums::Summed;
 use crate::source::{Contents, FileReader};
 use crate::{Error, Result};
 
@@ -54,11 +55,12 @@ pub(super) struct Cutter<'env> {
     pub(super) sparse: bool,
     pub(super) buffers: Buffers,
     pub(super) stages: &'env Stages,
+    pub(super) sums: Option<Summed>,
 }
 
 impl Cutter<'_> {
-    /// Reads a whole file of `size` bytes.
-    pub(super) fn whole(&self, from: &dyn Contents, key: u64, size: u64) -> Result<Vec<Cut>> {
+    /// Reads all `size` bytes of the file of this number.
+    pub(super) fn whole(&self, file: u32, from: &dyn Contents, key: u64, size: u64) -> Result<Vec<Cut>> {
         let (mut open, segments) = self.stages.time(Stage::Read, || {
             let mut open = from.open(key)?;
             let segments = self.segments(&mut *open, size)?;
@@ -69,6 +71,9 @@ impl Cutter<'_> {
             self.read(&mut *open, segment, &mut cuts)?;
         }
         self.stages.time(Stage::Read, || open.finish())?;
+        if let Some(sums) = &self.sums {
+            self.stages.time(Stage::Hash, || sums.cuts(file, &cuts));
+        }
         Ok(cuts)
     }
 

@@ -14,6 +14,7 @@ use packfs_blocks::{Buffer, Buffers, Digest};
 
 use super::cut::{Cut, Cutter, SEGMENT_LEN, Segment};
 use super::stream::{Scattered, Stream};
+use super::sums::Summed;
 use crate::Result;
 use crate::source::Contents;
 
@@ -58,6 +59,8 @@ pub(crate) struct Cutting {
     pub(crate) whole_holes_are_free: bool,
     /// Maximum number of bytes to read ahead.
     pub(crate) budget: usize,
+    /// Receives the SHA-256 of each file that one job reads, if the format stores them.
+    pub(crate) sums: Option<Summed>,
 }
 
 /// Reads ahead of a writer, within a budget of bytes.
@@ -100,10 +103,10 @@ struct Reading {
 impl<'p, 'env, S> Feed<'p, 'env, S> {
     /// Makes a feed that reads on `pool` and adds the time of its steps to `stages`.
     pub(crate) fn new(pool: &'p Pool<'env, S>, cutting: Cutting, stages: &'env Stages) -> Self {
-        let Cutting { block_len, buffers, sparse, budget, .. } = cutting;
+        let Cutting { block_len, buffers, sparse, budget, sums, .. } = cutting;
         Feed {
             pool,
-            cutter: Cutter { block_len, sparse, buffers, stages },
+            cutter: Cutter { block_len, sparse, buffers, stages, sums },
             batch_buffers: Buffers::new(BATCH_LEN.max(block_len)),
             window: Window::new(budget),
             batch: Vec::new(),
@@ -127,7 +130,7 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         self.send_batch();
         let (cutter, from) = (self.cutter.clone(), from.clone());
         if size <= SEGMENT_LEN {
-            let job = move |_: &mut S| Fed::Blocks { file, cuts: cutter.whole(&*from, key, size), last: true };
+            let job = move |_: &mut S| Fed::Blocks { file, cuts: cutter.whole(file, &*from, key, size), last: true };
             return self.push(self.pool.submit(job), usize::try_from(size).unwrap_or(usize::MAX));
         }
         match from.open(key).and_then(|mut open| cutter.segments(&mut *open, size)) {
@@ -228,10 +231,10 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
             return;
         }
         let (batch, len) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.batch_len));
-        let (mut bytes, stages) = (self.batch_buffers.take(len), self.cutter.stages);
+        let (mut bytes, stages, sums) = (self.batch_buffers.take(len), self.cutter.stages, self.cutter.sums.clone());
         let ticket = self.pool.submit(move |_: &mut S| {
             let read = stages.time(Stage::Read, || read_batch(&batch, &mut bytes));
-            hash_batch(bytes, read, stages)
+            hash_batch(bytes, read, sums.as_ref(), stages)
         });
         self.push_batch(ticket, len);
     }
@@ -240,7 +243,8 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         let Some((bytes, files)) = self.streamed.take() else { return };
         let (stages, len) = (self.cutter.stages, files.last().map_or(0, |(_, range)| range.end));
         let read = files.into_iter().map(|(file, range)| (file, Ok(range))).collect();
-        let ticket = self.pool.submit(move |_: &mut S| hash_batch(bytes, read, stages));
+        let sums = self.cutter.sums.clone();
+        let ticket = self.pool.submit(move |_: &mut S| hash_batch(bytes, read, sums.as_ref(), stages));
         self.push_batch(ticket, len);
     }
 
@@ -263,12 +267,17 @@ fn read_batch(batch: &[Small], bytes: &mut [u8]) -> Ranges {
     read.collect()
 }
 
-fn hash_batch(bytes: Buffer, read: Ranges, stages: &Stages) -> Fed {
-    let hash = |range: Range<usize>| {
-        let digest = Digest::of(&bytes[range.clone()]);
+fn hash_batch(bytes: Buffer, read: Ranges, sums: Option<&Summed>, stages: &Stages) -> Fed {
+    let hash = |file: u32, range: Range<usize>| {
+        let part = &bytes[range.clone()];
+        if let Some(sums) = sums {
+            sums.whole(file, part);
+        }
+        let digest = Digest::of(part);
         (range, digest)
     };
-    let files = stages.time(Stage::Hash, || read.into_iter().map(|(file, range)| (file, range.map(hash))).collect());
+    let hash_all = |(file, read): (u32, Result<Range<usize>>)| (file, read.map(|range| hash(file, range)));
+    let files = stages.time(Stage::Hash, || read.into_iter().map(hash_all).collect());
     Fed::Small { bytes, files }
 }
 

@@ -86,7 +86,7 @@ pub(crate) trait Format: Sync {
 /// Writes file data: decides, block by block and in order, what is stored and where.
 pub(crate) trait Writer {
     /// Positions of all file data.
-    type Done;
+    type Done: Joined;
 
     /// Returns the number of a new file of `size` bytes; `data_len` computes how many of them are not in holes.
     fn add_file(&mut self, size: u64, how: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32>;

@@ -19,6 +19,7 @@ mod recipes;
 pub(crate) mod shard;
 mod stream;
 mod summary;
+mod sums;
 mod writes;
 
 use std::fs::File;
@@ -27,7 +28,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use packfs_blocks::pipeline;
+use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Output, Progress};
@@ -53,6 +54,8 @@ pub use self::shard::{
 pub(crate) use self::shard::{Get, Joined, Laid, Place, Put};
 pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
+use self::sums::Sums;
+pub(crate) use self::sums::{Sum, Summed};
 pub(crate) use self::writes::Writes;
 use crate::source::{Contents, Store};
 use crate::tree::{Data, Handling, Ino, Inode, Kind, Recipe, Tree};
@@ -60,6 +63,8 @@ use crate::{Error, Result};
 
 /// Number of bytes at the beginning of an image of any format that hold its superblock.
 const SUPERBLOCK_END: u64 = 4096;
+/// Number of files that stay on additional devices and are read for their digests at a time.
+const REFERRING: usize = 256;
 
 /// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
 /// once pass their data to the store given to `fill`. The target appears whole, or not at all.
@@ -201,7 +206,7 @@ pub(crate) fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std
 struct Conductor<'p, 'env, K, W> {
     feed: Feed<'p, 'env, K>,
     writer: W,
-    holes: Holes,
+    passing: Passing,
     /// Files being written and those they replace.
     own_files: Vec<(u64, u64)>,
     progress: &'env Progress,
@@ -214,12 +219,12 @@ impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
         if size == 0 {
             return Ok(file);
         }
-        let Conductor { feed, writer, holes, progress, .. } = self;
+        let Conductor { feed, writer, passing, progress, .. } = self;
         Error::unless_cancelled(progress)?;
         progress.stages.time(Stage::Put, || {
             let mut stream = feed.stream(file, from, size, data)?;
             while let Some(fed) = stream.next()? {
-                hand_on(fed, writer, holes, progress)?;
+                passing.hand_on(fed, writer, progress)?;
             }
             Ok(file)
         })
@@ -240,14 +245,16 @@ impl<'p, 'env> Conductor<'p, 'env, (), ()> {
         let Tools { pool, progress, .. } = tools;
         let cutting = format.cutting();
         let holes = Holes::new(cutting.block_len, cutting.whole_holes_are_free);
+        let passing = Passing { holes, sums: cutting.sums.clone().map(Sums::new) };
         let feed = Feed::new(pool, cutting, &progress.stages);
-        Ok(Conductor { feed, writer: format.writer(tools, place)?, holes, own_files: Vec::new(), progress })
+        Ok(Conductor { feed, writer: format.writer(tools, place)?, passing, own_files: Vec::new(), progress })
     }
 }
 
 impl<K, W: Writer> Conductor<'_, '_, K, W> {
     /// Writes the data of `files`, which get the numbers from `first` on in the tree.
     fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::Done, Failed)> {
+        let mut referring = Window::new(REFERRING);
         for &ino in files {
             let Inode { kind: Kind::File { size, data }, handling, recipe, .. } = tree.inode(ino) else { continue };
             let Data::Source { from, key } = &data else { continue };
@@ -255,12 +262,22 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
                 Some((device, runs)) if size > 0 => self.writer.refer(size, device, &runs)?,
                 _ => None,
             };
+            if let (Some(file), Some(sums)) = (referred, &self.passing.sums) {
+                if referring.is_full() {
+                    referring.pop().transpose()?;
+                }
+                let (summed, from, key) = (sums.summed.clone(), from.clone(), *key);
+                referring.push(self.feed.pool.submit(move |_: &mut K| summed.unpacked(file, &*from, key, size)), 1);
+            }
             let stored = match (size, referred) {
                 (0, _) => Data::Empty,
                 (_, Some(file)) => Data::Stored(first + file),
                 _ => Data::Stored(first + self.put_file(from, *key, size, (handling, recipe))?),
             };
             tree.set_data(ino, stored)?;
+        }
+        while let Some(summed) = referring.pop() {
+            summed?;
         }
         self.finish()
     }
@@ -271,7 +288,7 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
         let file = self.writer.add_file(size, how, &|| data_len(&**from, key))?;
         self.feed.file(file, from, key, size);
         while let Some(fed) = self.feed.next() {
-            hand_on(fed, &mut self.writer, &mut self.holes, self.progress)?;
+            self.passing.hand_on(fed, &mut self.writer, self.progress)?;
         }
         Ok(file)
     }
@@ -279,17 +296,34 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
     /// Writes everything that is still in flight.
     fn finish(mut self) -> Result<(W::Done, Failed)> {
         while let Some(fed) = self.feed.rest() {
-            hand_on(fed, &mut self.writer, &mut self.holes, self.progress)?;
+            self.passing.hand_on(fed, &mut self.writer, self.progress)?;
         }
-        self.writer.finish()
+        let (mut done, failed) = self.writer.finish()?;
+        if let Some(sums) = self.passing.sums {
+            let files = done.files();
+            done.put_sums(sums.finish(files));
+        }
+        Ok((done, failed))
     }
 }
 
-/// Passes the feed's blocks to the writer, unless the build was cancelled.
-fn hand_on(fed: Fed, writer: &mut impl Writer, holes: &mut Holes, progress: &Progress) -> Result<()> {
-    Error::unless_cancelled(progress)?;
-    holes.count(&fed)?;
-    writer.take(fed)
+/// Everything that takes note of blocks between feed and writer.
+struct Passing {
+    holes: Holes,
+    /// Digests of whole files, if the format stores them.
+    sums: Option<Sums>,
+}
+
+impl Passing {
+    /// Passes the feed's blocks to the writer, unless the build was cancelled.
+    fn hand_on(&mut self, fed: Fed, writer: &mut impl Writer, progress: &Progress) -> Result<()> {
+        Error::unless_cancelled(progress)?;
+        self.holes.count(&fed)?;
+        if let Some(sums) = &mut self.sums {
+            progress.stages.time(Stage::Hash, || sums.take(&fed));
+        }
+        writer.take(fed)
+    }
 }
 
 /// Returns the number of bytes of a file that are not in holes. A file that cannot be read counts

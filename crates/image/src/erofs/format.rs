@@ -443,6 +443,13 @@ pub struct XattrHeader {
     pub h_reserved2: [u8; 7],
 }
 
+impl XattrHeader {
+    /// Makes the header of `shared_count` shared xattrs.
+    pub fn new(name_filter: u32, shared_count: u8) -> XattrHeader {
+        XattrHeader { h_name_filter: name_filter.into(), h_shared_count: shared_count, h_reserved2: [0; 7] }
+    }
+}
+
 /// An xattr; name without prefix and value follow, padded to 4 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

@@ -200,11 +200,14 @@ impl Feature {
             }
             Feature::SmallBlocks => small && ids.is_empty(),
             Feature::SmallCompressedBlocks => small && !ids.is_empty(),
-            Feature::XattrPrefixes => !options.xattr_prefixes.is_empty(),
+            Feature::XattrPrefixes => !options.xattr_prefixes.is_empty() || options.inode_digest.is_some(),
             Feature::Bits48 => asked(Features::BITS_48),
             Feature::Metabox => asked(Features::METABOX),
-            // The writer never produces these on its own.
-            Feature::PlainXattrPrefixes => false,
+            // Older kernels look for prefixes in the packed inode. Those of names are used only if a name has one.
+            Feature::PlainXattrPrefixes => {
+                let packed = Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::COMPRESSED_DIRS;
+                options.inode_digest.is_some() && asked(packed)
+            }
         };
         Feature::ALL.into_iter().filter(has).collect()
     }
@@ -258,7 +261,9 @@ impl Options {
             Feature::FragmentsOrDedupe => "compressed-dirs",
             Feature::SmallBlocks => "blocks smaller than 4K",
             Feature::SmallCompressedBlocks => "compression in blocks smaller than 4K",
+            Feature::XattrPrefixes if self.inode_digest.is_some() => "inode digests",
             Feature::XattrPrefixes => "prefixes of xattr names",
+            Feature::PlainXattrPrefixes => "inode digests beside a packed inode",
             Feature::DevicesOrSecondHead => "additional devices",
             other => other.name(),
         }

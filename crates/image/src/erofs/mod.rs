@@ -13,7 +13,7 @@ pub use format::{Compat, Incompat, LZ4_BLOCKS_MAX, Layout};
 pub use kernel::{Feature, Kernel};
 pub(crate) use limits::check;
 pub use reader::{Compression, Device, InodeFacts, ReadOptions, Reader, Superblock};
-pub use writer::{ALIGN_MAX, CHUNK_MAX, Counts, Details, Features, Metabox, Options, build, build_to};
+pub use writer::{ALIGN_MAX, CHUNK_MAX, Counts, Details, Features, INODE_DIGEST, Metabox, Options, build, build_to};
 pub(crate) use writer::{assemble, merge, merges, pack_shard, plan, whole};
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use packfs_codec::{Choice, Codec};
-use packfs_image::erofs::{ALIGN_MAX, CHUNK_MAX, Feature, Features, Kernel, Options};
+use packfs_image::erofs::{ALIGN_MAX, CHUNK_MAX, Feature, Features, INODE_DIGEST, Kernel, Options};
 
 use super::features::{self, Changes};
 use super::{Fragments, Shared};
@@ -109,6 +109,15 @@ pub(super) struct ErofsArgs {
     /// Store the attribute name prefix PREFIX once, as user.mime. (Linux 6.4)
     #[arg(long, value_name = "PREFIX", value_parser = xattr_prefix)]
     xattr_prefix: Vec<String>,
+
+    /// Store the SHA-256 of each file as an attribute [default NAME: erofs.fingerprint.v1]
+    ///
+    /// Linux 7.0 shares the page cache of equal files of several images that are mounted with -o inode_share and the same
+    /// domain_id. Only a NAME that begins with user., trusted. or security. is shown as an attribute. Needs Linux 6.4, with
+    /// fragments 6.17, which also becomes the default of --target-kernel. `packfs check` compares files with their digests.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = INODE_DIGEST,
+          value_parser = inode_digest)]
+    inode_digest: Option<String>,
 }
 
 impl ErofsArgs {
@@ -129,6 +138,7 @@ impl ErofsArgs {
             (self.uuid.is_some(), "--uuid"),
             (self.label.is_some(), "--label"),
             (!self.xattr_prefix.is_empty(), "--xattr-prefix"),
+            (self.inode_digest.is_some(), "--inode-digest"),
         ];
         options.iter().find(|(given, _)| *given).map(|(_, name)| *name)
     }
@@ -139,7 +149,11 @@ impl ErofsArgs {
         // The data of a tar archive lies at multiples of 512.
         let block_size = block_size(self.fs_block, if self.refer { REFER_BLOCK } else { defaults.block_size })?;
         let small = Feature::SmallBlocks.since();
-        let default_target = if self.refer && block_size < 4096 { small } else { Kernel::DEFAULT };
+        let default_target = match self.inode_digest {
+            Some(_) => Feature::PlainXattrPrefixes.since(),
+            None if self.refer && block_size < 4096 => small,
+            None => Kernel::DEFAULT,
+        };
         let target = self.target_kernel.unwrap_or(default_target);
         let refer = if self.refer { shared.sources } else { 0 };
         let elsewhere = if self.refer { Some("--refer") } else { self.blob.as_ref().map(|_| "--blob") };
@@ -172,6 +186,7 @@ impl ErofsArgs {
             (all.features, all.target_kernel) = (features, target);
             all.xattr_prefixes = self.xattr_prefix.into_iter().map(|prefix| prefix.into_bytes().into()).collect();
             (all.uuid, all.label) = (uuid, self.label.unwrap_or_default());
+            all.inode_digest = self.inode_digest.map(|name| name.into_bytes().into());
             (all.fragment_cluster, all.xattr_share) = (fragment_cluster, self.xattr_share);
             (all.extent_max, all.data_align) = (extent_max, data_align);
             (all.refer, all.blob) = (refer, self.blob);
@@ -381,5 +396,14 @@ fn xattr_prefix(text: &str) -> Result<String, String> {
     match classes.iter().find_map(|class| text.strip_prefix(class)) {
         Some(rest) if (1..=255).contains(&rest.len()) => Ok(text.to_owned()),
         _ => Err("expected the beginning of an attribute's name, with its class: user., trusted. or security.".into()),
+    }
+}
+
+fn inode_digest(text: &str) -> Result<String, String> {
+    let classes = ["user.", "trusted.", "security."];
+    let rest = classes.iter().find_map(|class| text.strip_prefix(class)).unwrap_or(text);
+    match rest.len() {
+        1..=255 => Ok(text.to_owned()),
+        _ => Err("expected the name of an attribute, of 1 to 255 bytes after its class, such as trusted.digest".into()),
     }
 }

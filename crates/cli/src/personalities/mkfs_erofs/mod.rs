@@ -68,6 +68,8 @@ struct Asked {
     /// True if data of images is copied.
     full_data: bool,
     hints: Hints,
+    /// True if files have digests.
+    digest: bool,
     labels: Vec<String>,
     print: Option<&'static str>,
 }
@@ -153,6 +155,14 @@ impl Asked {
             ("--ovlfs-strip", "" | "0" | "1") => self.strip = text != "0",
             ("--ovlfs-strip", _) => return refused("expected 0 or 1"),
             ("--blobdev", _) => self.blob = value,
+            ("--xattr-inode-digest", "") => {
+                self.digest = true;
+                self.out.push("--inode-digest".into());
+            }
+            ("--xattr-inode-digest", _) => {
+                self.digest = true;
+                self.add("--inode-digest", &text);
+            }
             ("--max-extent-bytes", _) => self.max_extent = value,
             ("--dsunit", _) => match text.parse() {
                 Ok(blocks) => self.stripe = blocks,
@@ -287,7 +297,7 @@ impl Asked {
         // mkfs.erofs does not ask which Linux is to read the image, so the oldest that can is meant.
         let wide = (self.extended.has("48bit") || self.extended.has("dot-omitted")).then_some((6, 15));
         let wide = wide.max(self.metabox.is_some().then_some((6, 17)));
-        let prefixes = self.out.iter().any(|word| word == "--xattr-prefix");
+        let prefixes = self.digest || self.out.iter().any(|word| word == "--xattr-prefix");
         let fragments = self.extended.has("fragments") || self.extended.has("all-fragments");
         let beside = if fragments && !self.codecs.is_empty() { (6, 17) } else { (6, 4) };
         let wide = wide.max(prefixes.then_some(beside));

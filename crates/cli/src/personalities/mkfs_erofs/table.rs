@@ -60,7 +60,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     optional(&["--gzinfo"], Refused(LAYERS)),
     value(&["--vmdk-desc"], Refused(LAYERS)),
     value(&["--workers"], Becomes(&["--jobs", "{}"])),
-    optional(&["--xattr-inode-digest"], Refused("packfs does not write digests of inodes")),
+    optional(&["--xattr-inode-digest"], Same("--inode-digest")),
     value(&["--xattr-prefix"], Becomes(&["--xattr-prefix", "{}"])),
     value(&["--zfeature-bits"], Refused("features have names: -E")),
     value(&["--oci"], Refused("skopeo fetches layers; packfs build takes their archives")),

@@ -60,6 +60,7 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
                 sparse: true,
                 whole_holes_are_free: false,
                 budget: 1 << 16,
+                sums: None,
             };
             let mut feed = Feed::new(pool, cutting, &stages);
             let mut take = |fed: Fed| match fed {
@@ -149,7 +150,7 @@ fn every_file_is_returned_whole_and_in_order() {
 #[test]
 fn segments_follow_the_block_grid() {
     let stages = Stages::default();
-    let cutter = Cutter { block_len: 4096, sparse: true, buffers: Buffers::new(4096), stages: &stages };
+    let cutter = Cutter { block_len: 4096, sparse: true, buffers: Buffers::new(4096), stages: &stages, sums: None };
     let file = (vec![0; 20_000], vec![(5000, 5001), (16_384, 16_400)]);
     let seen: Vec<_> =
         cutter.segments(&mut MemoryFile(&file), 20_000).unwrap().iter().map(|s| (s.offset, s.len, s.hole)).collect();

@@ -36,7 +36,7 @@ pub use self::status::{Images, Status};
 pub(crate) use self::steps::{assemble, pack, plan, whole};
 pub(crate) use self::wire::{Get, Put};
 use super::order::Orderer;
-use super::{AnyOptions, Conductor, Format, Options, Tools};
+use super::{AnyOptions, Conductor, Format, Options, Sum, Tools};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, OnError, Result};
 
@@ -71,6 +71,9 @@ pub(crate) trait Joined: Sized {
 
     /// Returns the number of files.
     fn files(&self) -> usize;
+
+    /// Receives the digests of all files, by number.
+    fn put_sums(&mut self, _sums: Vec<Sum>) {}
 }
 
 /// Joins shards in their order.

@@ -14,7 +14,9 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
         AnyOptions::Erofs(_) => 1,
     });
     to.bytes(common.codec.to_string().as_bytes());
-    to.u8(u8::from(common.dedup) | u8::from(common.sparse) << 1 | u8::from(common.verify) << 2);
+    let digest = inode_digest(options);
+    let switches = [common.dedup, common.sparse, common.verify, digest.is_some()];
+    to.u8(bits(&switches));
     to.u64(common.offset);
     to.u8(u8::from(common.time.is_some()));
     to.u64(common.time.unwrap_or(0).cast_unsigned());
@@ -42,6 +44,7 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
             to.bytes(options.metabox.codec.as_ref().map(ToString::to_string).unwrap_or_default().as_bytes());
             to.bytes(options.uuid.as_ref().map_or(&[], |uuid| &uuid[..]));
             to.bytes(options.label.as_bytes());
+            digest.into_iter().for_each(|name| to.bytes(name));
         }
     }
 }
@@ -49,8 +52,19 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
 /// Returns the switches of a SquashFS image as bits; a plan of a version without one of them has a 0 there.
 fn squashfs_flags(options: &squashfs::Options) -> u8 {
     let squashfs::Options { export, plain_metadata, plain_data, plain_fragments, pad, .. } = options;
-    let bits = [*export, *plain_metadata, !*pad, *plain_data, *plain_fragments];
-    bits.iter().enumerate().fold(0, |all, (n, set)| all | u8::from(*set) << n)
+    bits(&[*export, *plain_metadata, !*pad, *plain_data, *plain_fragments])
+}
+
+fn bits(switches: &[bool]) -> u8 {
+    switches.iter().enumerate().fold(0, |all, (n, set)| all | u8::from(*set) << n)
+}
+
+/// Returns the name of the attribute for digests; a plan of a version without them has none.
+fn inode_digest(options: &AnyOptions) -> Option<&[u8]> {
+    match options {
+        AnyOptions::Squashfs(_) => None,
+        AnyOptions::Erofs(options) => options.inode_digest.as_deref(),
+    }
 }
 
 /// Takes options of a build in `shards` shards.
@@ -102,6 +116,7 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
                 blob: None,
                 uuid: from.bytes()?.try_into().ok(),
                 label: from.text()?.to_owned(),
+                inode_digest: (flags & 8 != 0).then(|| from.bytes().map(Box::from)).transpose()?,
             })
         }
         _ => return Err(from.wrong("the format is unknown")),

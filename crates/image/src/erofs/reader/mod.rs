@@ -102,6 +102,12 @@ impl Reader {
         &self.superblock
     }
 
+    /// Returns true if an attribute is the digest of a file.
+    fn is_digest(&self, pair: &xattr::Pair) -> bool {
+        let prefix = self.superblock.digest_prefix.and_then(|number| self.prefixes.get(usize::from(number)));
+        prefix.is_some_and(|prefix| prefix.base == pair.base && prefix.infix == pair.name)
+    }
+
     /// Returns a special inode: the packed inode or the metabox. Neither may have parts of its own
     /// data in the packed inode, so that reading them terminates.
     fn special(&self, nid: Nid, what: &str) -> Result<Inode> {

@@ -63,6 +63,8 @@ pub struct Superblock {
     pub xattr_prefixes: u8,
     /// Their offset: in the metabox, the packed inode or the image.
     pub xattr_prefix_start: u64,
+    /// Number of the long prefix that is the name of the digests of files, if files have them.
+    pub digest_prefix: Option<u8>,
     /// True if inodes have name filters for their xattrs, of a known kind.
     pub xattr_filter: bool,
     /// Length including extra slots.
@@ -206,6 +208,7 @@ fn check_fields(raw: &format::Superblock) -> Result<Superblock> {
         devices: Vec::new(),
         xattr_prefixes: raw.xattr_prefix_count,
         xattr_prefix_start: u64::from(raw.xattr_prefix_start.get()) * 4,
+        digest_prefix: compat.contains(Compat::SHARED_INODES).then_some(raw.ishare_xattr_prefix_id),
         xattr_filter: compat.contains(Compat::XATTR_FILTER) && raw.xattr_filter_reserved == 0,
         len: LEN + u64::from(raw.sb_extslots) * SUPERBLOCK_SLOT,
         end: 0,

@@ -1,6 +1,7 @@
 //! Tests that need both writer and reader, or the kernel and other programs.
 
 mod determinism;
+mod digests;
 mod layout;
 mod limits;
 pub(super) mod matrix;

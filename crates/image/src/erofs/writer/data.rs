@@ -349,6 +349,7 @@ impl Writer for Data<'_, '_> {
             device: rules.device,
             blob_bytes: 0,
             ledger,
+            sums: Vec::new(),
         };
         Ok((done, failed))
     }

@@ -7,6 +7,7 @@ use super::dir::{self, Listing};
 use super::epoch::Epoch;
 use super::index::{End, Index};
 use super::keep::Kept;
+use super::stamp::Attached;
 use super::xattr::Xattrs;
 use super::{Features, Options};
 use crate::erofs::format::{
@@ -125,7 +126,7 @@ struct Fields<'a> {
     gid: u32,
     mtime: Time,
     nlink: u32,
-    xattrs: &'a [u8],
+    xattrs: Attached<'a>,
 }
 
 /// Data fields of an inode, and the data that follows it.
@@ -256,11 +257,15 @@ impl<'a> Inodes<'a> {
         let inode = self.tree.inode(ino);
         let (uid, gid, mtime) = (inode.uid, inode.gid, inode.mtime);
         let mode = inode.mode | type_bits(&inode.kind);
-        Fields { mode, uid, gid, mtime, nlink, xattrs: self.xattrs.body(inode.xattrs) }
+        let sum = match inode.kind {
+            Kind::File { data: Data::Stored(file), .. } => self.data.sums.get(file as usize),
+            _ => None,
+        };
+        Fields { mode, uid, gid, mtime, nlink, xattrs: self.xattrs.attached(inode.xattrs, sum) }
     }
 
     fn special_fields(&self) -> Fields<'a> {
-        Fields { mode: mode::FILE, uid: 0, gid: 0, mtime: self.epoch.time, nlink: 1, xattrs: &[] }
+        Fields { mode: mode::FILE, uid: 0, gid: 0, mtime: self.epoch.time, nlink: 1, xattrs: Attached::default() }
     }
 
     /// Returns the data fields of an inode that is not a directory.
@@ -397,7 +402,7 @@ impl<'a> Inodes<'a> {
                 out.extend_from_slice(inode.as_bytes());
             }
         }
-        out.extend_from_slice(fields.xattrs);
+        fields.xattrs.put(out);
         match payload.follows {
             Follows::Nothing => Ok(()),
             Follows::Tail(tail) => {

@@ -4,7 +4,7 @@ use super::Counts;
 use super::data::{Body, DataDone, Stored};
 use super::index::{Cluster, End, Form, Part};
 use super::keep::{Keep, Kept};
-use crate::build::{Get, Joined, Ledger, Put};
+use crate::build::{Get, Joined, Ledger, Put, Sum};
 use crate::{Error, Result};
 
 /// Counts of the shards before this one, which its numbers and offsets continue.
@@ -50,6 +50,7 @@ impl Joined for DataDone {
             before.place(file)?;
         }
         self.files.append(&mut next.files);
+        self.sums.append(&mut next.sums);
         next.packed_pieces.iter_mut().for_each(|part| part.first += before.clusters);
         self.packed_pieces.append(&mut next.packed_pieces);
         if let Some(mut packed) = next.packed {
@@ -69,6 +70,10 @@ impl Joined for DataDone {
 
     fn files(&self) -> usize {
         self.files.len()
+    }
+
+    fn put_sums(&mut self, sums: Vec<Sum>) {
+        self.sums = sums;
     }
 
     fn encode(&self, to: &mut dyn Put) -> Result<()> {
@@ -100,6 +105,7 @@ impl Joined for DataDone {
         let counts =
             [clusters, raw_clusters, shared_clusters, packed_bytes, fragment_bytes, duplicate_bytes, hole_bytes];
         counts.into_iter().for_each(|count| to.u64(count));
+        self.sums.iter().for_each(|sum| to.put(sum));
         to.u64(self.keep.len());
         let copied = self.keep.copy(|bytes| {
             to.put(bytes);
@@ -110,8 +116,8 @@ impl Joined for DataDone {
 }
 
 impl DataDone {
-    /// Takes the data of a shard; data after inodes is kept in `keep`.
-    pub(super) fn decode(from: &mut Get<'_>, form: Form, mut keep: Keep) -> Result<DataDone> {
+    /// Takes the data of a shard; data after inodes is kept in `keep`. `with_sums` tells whether files have digests.
+    pub(super) fn decode(from: &mut Get<'_>, form: Form, mut keep: Keep, with_sums: bool) -> Result<DataDone> {
         let end = from.u64()?;
         let clusters = from.list(17, |from| {
             let (start, physical, logical, flags) = (from.u64()?, from.u32()?, from.u32()?, from.u8()?);
@@ -132,6 +138,7 @@ impl DataDone {
             duplicate_bytes: from.u64()?,
             hole_bytes: from.u64()?,
         };
+        let sums = if with_sums { files.iter().map(|_| from.array()).collect::<Result<_>>()? } else { Vec::new() };
         let kept = from.bytes()?;
         keep.put_all(kept).map_err(Error::io("cannot write", "a temporary file"))?;
         let packed_len = packed.as_ref().map_or(0, |packed| packed.size);
@@ -154,6 +161,7 @@ impl DataDone {
             device: 0,
             blob_bytes: 0,
             ledger,
+            sums,
         })
     }
 }

@@ -16,6 +16,7 @@ mod metadata;
 mod pack;
 mod placing;
 mod refer;
+pub(super) mod stamp;
 mod superblock;
 mod unused;
 mod xattr;
@@ -38,7 +39,7 @@ use self::superblock::Head;
 use super::format;
 use super::kernel::{Feature, Kernel};
 use super::limits;
-use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written};
+use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Summed, Tools, Units, Writer, Written};
 use crate::limits::Limits;
 use crate::tree::{Handling, Tree};
 use crate::{Error, Result};
@@ -50,6 +51,9 @@ pub const CHUNK_MAX: u32 = 16 << 20;
 
 /// Maximum of [`Options::data_align`].
 pub const ALIGN_MAX: u32 = 16 << 20;
+
+/// Usual name of [`Options::inode_digest`]; Linux does not show attributes without a class.
+pub const INODE_DIGEST: &str = "erofs.fingerprint.v1";
 
 bitflags::bitflags! {
     /// Optional features of an image.
@@ -106,6 +110,9 @@ pub struct Options {
     pub target_kernel: Kernel,
     /// Prefixes of xattr names to store in short form, including their class, such as `user.mime.`.
     pub xattr_prefixes: Vec<Box<[u8]>>,
+    /// Name of an attribute with the SHA-256 of each file that is not empty, by which Linux shares page cache between images;
+    /// [`INODE_DIGEST`] is the usual one.
+    pub inode_digest: Option<Box<[u8]>>,
     /// Share attributes that more inodes than this have. By default more than 2, and all long ones.
     pub xattr_share: Option<u32>,
     /// Length of chunks of images without compression in bytes: a power of two from the block to [`CHUNK_MAX`].
@@ -158,6 +165,7 @@ impl Default for Options {
             features: Features::FRAGMENTS,
             target_kernel: Kernel::DEFAULT,
             xattr_prefixes: Vec::new(),
+            inode_digest: None,
             xattr_share: None,
             chunk_size: RAW_PIECE,
             fragment_cluster: None,
@@ -277,6 +285,7 @@ impl Format for Builder<'_> {
     fn check(&self, tree: &mut Tree) -> Result<()> {
         self.lanes.check(tree)?;
         check_handling(self.options, tree)?;
+        stamp::drop_stale(self.options, tree);
         compact::check(self.options, tree)?;
         limits::check(self.options, tree)
     }
@@ -300,6 +309,7 @@ impl Format for Builder<'_> {
             sparse,
             whole_holes_are_free: true,
             budget,
+            sums: self.options.inode_digest.is_some().then(Summed::default),
         }
     }
 
@@ -338,7 +348,7 @@ impl Format for Builder<'_> {
     }
 
     fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<DataDone> {
-        DataDone::decode(from, self.rules.form, Keep::new(scratch))
+        DataDone::decode(from, self.rules.form, Keep::new(scratch), self.options.inode_digest.is_some())
     }
 
     fn made_by(&self) -> Result<String> {

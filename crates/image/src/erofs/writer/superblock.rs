@@ -198,7 +198,7 @@ impl<'a> Head<'a> {
             xattr_prefix_start: if prefixes { self.prefixes_word() } else { 0 }.into(),
             packed_nid: facts.packed_nid.unwrap_or(0).into(),
             xattr_filter_reserved: 0,
-            ishare_xattr_prefix_id: 0,
+            ishare_xattr_prefix_id: self.prefixes.digest().unwrap_or(0),
             reserved: [0; 2],
             build_time: if wide { u32::try_from(build_time).unwrap_or(0) } else { 0 }.into(),
             rootnid_8b: long_root_nid.into(),
@@ -230,6 +230,7 @@ impl<'a> Head<'a> {
         compat.set(Compat::XATTR_FILTER, facts.has_xattrs);
         let elsewhere = facts.packed_nid.is_some() || facts.metabox_nid.is_some();
         compat.set(Compat::PLAIN_XATTR_PREFIXES, facts.uses_prefixes && elsewhere);
+        compat.set(Compat::SHARED_INODES, self.prefixes.digest().is_some());
         compat.set(Compat::SHARED_XATTRS_IN_METABOX, facts.metabox_nid.is_some() && facts.shared_xattrs.is_some());
         compat
     }

@@ -7,6 +7,8 @@ use zerocopy::IntoBytes;
 use packfs_blocks::units::beyond;
 
 use super::Options;
+use super::stamp::{self, Attached, Stamp};
+use crate::build::Sum;
 use crate::erofs::format::{XATTR_FILTER_SEED, XattrEntry, XattrHeader, xattr_prefix};
 use crate::erofs::hash::xxh32;
 use crate::limits;
@@ -44,6 +46,8 @@ pub(super) struct Xattrs {
     bodies: Vec<Box<[u8]>>,
     shared: Vec<u8>,
     uses_prefixes: bool,
+    /// The digest that files have besides their sets.
+    stamp: Option<Stamp>,
 }
 
 impl Xattrs {
@@ -54,6 +58,7 @@ impl Xattrs {
         let used = used_sets(tree)?;
         let mut encoder = Encoder {
             prefixes: &prefixes,
+            body_max: if options.inode_digest.is_some() { BODY_MAX - stamp::LEN } else { BODY_MAX },
             wanted: wanted(tree, &used, share_above),
             ids: HashMap::new(),
             shared: Vec::new(),
@@ -64,13 +69,15 @@ impl Xattrs {
             bodies[id.0 as usize] = body.map_err(|why| Error::Limit { path: tree.path_of(*first), why })?;
         }
         let all = used.iter().flat_map(|used| tree.xattrs.get(used.id));
-        let uses_prefixes = all.into_iter().any(|(name, _)| prefixes.longest(name).is_some());
-        Ok(Xattrs { shared: encoder.shared, bodies, uses_prefixes })
+        let has_long = all.into_iter().any(|(name, _)| prefixes.longest(name).is_some());
+        let shared = encoder.shared;
+        let stamp = Stamp::of(options, &prefixes);
+        Ok(Xattrs { shared, bodies, uses_prefixes: has_long || stamp.is_some(), stamp })
     }
 
-    /// Returns the bytes that follow an inode with this set; empty for the empty set.
-    pub(super) fn body(&self, id: XattrId) -> &[u8] {
-        &self.bodies[id.0 as usize]
+    /// Returns the attributes that follow an inode with this set and, if it is a file with data, this digest.
+    pub(super) fn attached<'a>(&'a self, id: XattrId, sum: Option<&'a Sum>) -> Attached<'a> {
+        Attached { set: &self.bodies[id.0 as usize], stamp: self.stamp.as_ref().zip(sum) }
     }
 
     /// Returns the attributes that bodies refer to by number, counted in words from their start.
@@ -78,9 +85,9 @@ impl Xattrs {
         &self.shared
     }
 
-    /// Returns true if any inode has attributes.
+    /// Returns true if inodes may have attributes.
     pub(super) fn any(&self) -> bool {
-        self.bodies.iter().any(|body| !body.is_empty())
+        self.stamp.is_some() || self.bodies.iter().any(|body| !body.is_empty())
     }
 
     /// Returns true if any name is stored with a long prefix.
@@ -132,6 +139,8 @@ fn wanted<'t>(tree: &'t Tree, used: &[Used], share_above: Option<u32>) -> HashMa
 
 struct Encoder<'n, 't> {
     prefixes: &'n Prefixes,
+    /// Maximum length of a body.
+    body_max: usize,
     wanted: HashMap<Pair<'t>, u32>,
     ids: HashMap<Pair<'t>, u32>,
     shared: Vec<u8>,
@@ -150,12 +159,12 @@ impl<'t> Encoder<'_, 't> {
             }
         }
         let h_shared_count = u8::try_from(ids.len()).expect("limited above");
-        let header = XattrHeader { h_name_filter: absent.into(), h_shared_count, h_reserved2: [0; 7] };
-        let mut body = header.as_bytes().to_vec();
+        let mut body = XattrHeader::new(absent, h_shared_count).as_bytes().to_vec();
         ids.iter().for_each(|id| body.extend_from_slice(&id.to_le_bytes()));
         body.extend_from_slice(&entries);
-        if body.len() > BODY_MAX {
-            return Err(format!("attributes, all together {}", beyond(body.len() as u64, BODY_MAX as u64)).into());
+        if body.len() > self.body_max {
+            let why = beyond(body.len() as u64, self.body_max as u64);
+            return Err(format!("attributes, all together {why}").into());
         }
         Ok(body.into())
     }
@@ -174,7 +183,12 @@ impl<'t> Encoder<'_, 't> {
 /// Returns the filter bit that says there is no such name.
 fn filter_bit(name: &[u8]) -> Limit<u32> {
     let (class, rest) = split_class(name)?;
-    Ok(1 << (xxh32(rest, XATTR_FILTER_SEED.wrapping_add(class.into())) & 31))
+    Ok(hashed_bit(class, rest))
+}
+
+/// Returns the filter bit of a class and the rest of a name.
+pub(super) fn hashed_bit(class: u8, rest: &[u8]) -> u32 {
+    1 << (xxh32(rest, XATTR_FILTER_SEED.wrapping_add(class.into())) & 31)
 }
 
 /// Splits a full name into the number of its class and the rest.
@@ -191,15 +205,20 @@ fn is_acl(class: u8) -> bool {
 
 /// Long prefixes: a class and the first bytes after it.
 #[derive(Debug)]
-pub(super) struct Prefixes(Vec<(u8, Box<[u8]>)>);
+pub(super) struct Prefixes {
+    list: Vec<(u8, Box<[u8]>)>,
+    /// True if the last one is the name of the digest.
+    has_digest: bool,
+}
 
 impl Prefixes {
     pub(super) fn of(options: &Options) -> Result<Prefixes> {
-        if options.xattr_prefixes.len() > PREFIXES_MAX {
+        let digest = options.inode_digest.as_deref();
+        if options.xattr_prefixes.len() + usize::from(digest.is_some()) > PREFIXES_MAX {
             return Err(Error::TooMany { what: "prefixes of attributes", max: PREFIXES_MAX as u64 });
         }
         let wrong = |prefix: &[u8], why: &str| Error::option("xattr prefix", prefix.escape_ascii(), why);
-        let mut prefixes = Vec::new();
+        let mut list = Vec::new();
         for prefix in &options.xattr_prefixes {
             let (class, infix) = split_class(prefix).ok().filter(|(class, _)| !is_acl(*class)).ok_or_else(|| {
                 wrong(prefix, "a prefix must begin with user., trusted. or security. and continue, such as user.mime.")
@@ -207,15 +226,25 @@ impl Prefixes {
             if infix.len() > NAME_MAX {
                 return Err(wrong(prefix, "longer than a name can be"));
             }
-            prefixes.push((class, infix.into()));
+            list.push((class, infix.into()));
         }
-        Ok(Prefixes(prefixes))
+        if let Some(name) = digest {
+            stamp::check(name)?;
+            let (class, infix) = stamp::split(name);
+            list.push((class, infix.into()));
+        }
+        Ok(Prefixes { list, has_digest: digest.is_some() })
+    }
+
+    /// Returns the number of the prefix that is the name of the digest.
+    pub(super) fn digest(&self) -> Option<u8> {
+        self.has_digest.then(|| self.count() - 1)
     }
 
     /// Returns the longest prefix of `name`, as numbered in entries, and the rest.
     fn longest<'n>(&self, name: &'n [u8]) -> Option<(u8, &'n [u8])> {
         let (class, rest) = split_class(name).ok()?;
-        let fitting = self.0.iter().zip(0u8..).filter(|((of, infix), _)| *of == class && rest.starts_with(infix));
+        let fitting = self.list.iter().zip(0u8..).filter(|((of, infix), _)| *of == class && rest.starts_with(infix));
         let ((_, infix), number) = fitting.max_by_key(|((_, infix), _)| infix.len())?;
         Some((xattr_prefix::LONG | number, &rest[infix.len()..]))
     }
@@ -237,13 +266,13 @@ impl Prefixes {
     }
 
     pub(super) fn count(&self) -> u8 {
-        u8::try_from(self.0.len()).expect("limited when it was made")
+        u8::try_from(self.list.len()).expect("limited when it was made")
     }
 
     /// Returns the table as stored in the image.
     pub(super) fn table(&self) -> Vec<u8> {
         let mut table = Vec::new();
-        for (class, infix) in &self.0 {
+        for (class, infix) in &self.list {
             let len = u16::try_from(1 + infix.len()).expect("limited when it was made");
             table.extend_from_slice(&len.to_le_bytes());
             table.push(*class);

@@ -213,7 +213,14 @@ impl Format for Builder<'_> {
         let Packing { block_len, ref buffers, .. } = self.packing;
         let options = &self.options.build;
         let budget = options.budget(4, self.least_in_flight(), 32 << 20);
-        Cutting { block_len, buffers: buffers.clone(), sparse: options.sparse, whole_holes_are_free: false, budget }
+        Cutting {
+            block_len,
+            buffers: buffers.clone(),
+            sparse: options.sparse,
+            whole_holes_are_free: false,
+            budget,
+            sums: None,
+        }
     }
 
     fn data_start(&self) -> u64 {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::xattrs;
 use crate::Result;
+use crate::build::Sum;
 use crate::erofs::format::{Incompat, Layout};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
@@ -22,6 +23,8 @@ pub(super) struct Inodes {
     pub(super) found: Vec<Found>,
     /// Index of each inode in `found`; `None` for an unreadable one.
     index: HashMap<Nid, Option<usize>>,
+    /// Files that have digests, by their index in `found`.
+    pub(super) digests: Vec<(usize, Sum)>,
 }
 
 /// One inode.
@@ -50,13 +53,14 @@ impl Inodes {
         });
         self.index.insert(nid, n);
         let Some(n) = n else { return Ok(None) };
-        check(reader, &self.found[n].inode, report)?;
+        let digest = check(reader, &self.found[n].inode, report)?;
+        self.stamp(n, digest);
         Ok(Some((n, true)))
     }
 }
 
-/// Checks everything about an inode that does not depend on others.
-fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
+/// Checks everything about an inode that does not depend on others. Returns the digest of its data, if it has one.
+fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<Option<Sum>> {
     let mut wrong = |why: String| report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));
     if inode.nlink == 0 {
         wrong("it has a link count of 0".into());

@@ -2,6 +2,7 @@
 //! then every directory and inode from the root, then every byte of data.
 
 mod data;
+mod digests;
 mod inodes;
 mod superblock;
 mod tree;
@@ -29,6 +30,9 @@ pub(super) fn run(
             superblock::check(reader, report);
             tree::check(reader, progress, report)
         },
-        |inodes, report| data::check(reader, &inodes, (part, threads), progress, report),
+        |inodes, report| {
+            data::check(reader, &inodes, (part, threads), progress, report)?;
+            digests::check(reader, &inodes, (part, threads), progress, report)
+        },
     )
 }

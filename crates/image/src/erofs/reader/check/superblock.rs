@@ -22,6 +22,10 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
     if let Some(blocks) = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX) {
         wrong(format!("LZ4 clusters of {blocks} blocks: Linux mounts images with up to {LZ4_BLOCKS_MAX}"));
     }
+    if let Some(number) = superblock.digest_prefix.filter(|number| *number >= superblock.xattr_prefixes) {
+        let count = superblock.xattr_prefixes;
+        wrong(format!("digests of files have the long xattr prefix {number}, but there are only {count}"));
+    }
     let shared = superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
     if shared && superblock.metabox.is_none() {
         wrong("shared xattrs are in the metabox, which the image does not have".into());

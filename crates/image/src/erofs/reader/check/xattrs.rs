@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::digests;
 use crate::Result;
+use crate::build::Sum;
 use crate::erofs::format::{Compat, xattr_prefix};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
@@ -11,15 +13,22 @@ use crate::erofs::reader::xattr::{self, Pair};
 use crate::finding::{Report, Severity};
 use crate::tree::{acl, capability};
 
-/// Checks the attributes of an inode.
-pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
+/// Checks the attributes of an inode. Returns the digest of its data, if it has one.
+pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<Option<Sum>> {
     if inode.xattr_len == 0 {
-        return Ok(());
+        return Ok(None);
     }
+    let (mut digest, mut odd) = (None, None);
     let (mut wrong, mut names, mut bits, mut shared) = (Vec::new(), HashSet::new(), 0, false);
     let filter = xattr::each(reader, inode, &mut |pair| {
+        let is_digest = reader.is_digest(&pair);
+        if is_digest && inode.kind == InodeType::File {
+            digest = digests::of(&pair);
+            odd = digest.is_none().then_some(pair.value.len());
+        }
         match pair.full_name() {
             None if pair.is_padding() => return,
+            None if is_digest => {}
             None => wrong.push(format!("unknown xattr prefix {:#x}", pair.prefix)),
             Some(name) if name.ends_with(b".") && pair.name.is_empty() => {
                 wrong.push(format!("xattr `{}` has no name after its prefix", name.escape_ascii()));
@@ -45,10 +54,14 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
             format!("inode {}", inode.nid.0)
         });
     }
+    if let Some(len) = odd {
+        let text = format!("inode {}: its digest of {len} bytes is of an unknown kind", inode.nid.0);
+        report.note(STRUCTURE, inode.place.byte, text);
+    }
     for why in wrong {
         report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));
     }
-    Ok(())
+    Ok(digest)
 }
 
 /// Returns the reason why the kernel refuses the value of an attribute, if it does.

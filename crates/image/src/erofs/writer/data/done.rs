@@ -2,7 +2,7 @@
 
 use super::Rules;
 use super::open::{File, Part as FilePart, Stretch, What};
-use crate::build::Ledger;
+use crate::build::{Ledger, Sum};
 use crate::erofs::writer::Counts;
 use crate::erofs::writer::index::{Cluster, End, Form, Index, Part};
 use crate::erofs::writer::keep::{Keep, Kept};
@@ -75,6 +75,8 @@ pub(crate) struct DataDone {
     /// Length of that device, if it is not the image.
     pub(crate) blob_bytes: u64,
     pub(crate) ledger: Ledger,
+    /// Digests of the files by number, if inodes have them.
+    pub(crate) sums: Vec<Sum>,
 }
 
 impl DataDone {

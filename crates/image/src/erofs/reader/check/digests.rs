@@ -1,0 +1,83 @@
+//! Checks the digests that files have as attributes: Linux shares the page cache of files with equal ones, so a wrong
+//! digest shows one file the data of another.
+
+use packfs_blocks::Progress;
+use packfs_blocks::units::Size;
+use sha2::{Digest, Sha256};
+
+use super::inodes::{Found, Inodes};
+use crate::build::Sum;
+use crate::check::in_order;
+use crate::erofs::reader::Reader;
+use crate::erofs::reader::data::read_file;
+use crate::erofs::reader::inode::{Inode, STRUCTURE};
+use crate::erofs::reader::xattr::Pair;
+use crate::erofs::writer::stamp::ALGORITHM;
+use crate::finding::{Remark, Report};
+use crate::{Error, Part, Result};
+
+/// Number of bytes read at a time.
+const STEP: u64 = 1 << 20;
+/// Maximum length of a file that is compared: holes cost an image nothing, and hashing them takes time.
+const LEN_MAX: u64 = 1 << 40;
+
+/// Returns the digest in an attribute; `None` if it is of an unknown kind.
+pub(super) fn of(pair: &Pair) -> Option<Sum> {
+    pair.value.strip_prefix(ALGORITHM)?.try_into().ok()
+}
+
+/// Compares the data of files with their digests.
+pub(super) fn check(
+    reader: &Reader,
+    inodes: &Inodes,
+    (part, threads): (Part, usize),
+    progress: &Progress,
+    report: &mut Report<'_>,
+) -> Result<()> {
+    let count = inodes.digests.len() as u128;
+    let files = inodes.digests.iter().enumerate().filter(|(at, _)| part.contains(*at as u128, count));
+    let files: Vec<_> = files.map(|(_, file)| *file).collect();
+    let found = |n: usize| &inodes.found[n].inode;
+    Progress::add(&progress.total, files.iter().map(|(n, _)| found(*n).size).sum());
+    let work = |files: &[(usize, Sum)], buf: &mut Vec<u8>| {
+        files.iter().filter_map(|(n, sum)| compare(reader, found(*n), sum, buf, progress)).collect()
+    };
+    in_order(threads, files.chunks(1), report, work)
+}
+
+/// Compares the data of a file with its digest.
+fn compare(reader: &Reader, inode: &Inode, sum: &Sum, buf: &mut Vec<u8>, progress: &Progress) -> Option<Remark> {
+    if inode.size > LEN_MAX {
+        let text = format!("inode {}: {} are not compared with their digest", inode.nid.0, Size(inode.size));
+        return Some(Remark::Note(STRUCTURE, inode.place.byte, text));
+    }
+    let (mut hasher, mut at) = (Sha256::new(), 0);
+    while at < inode.size {
+        if progress.is_cancelled() {
+            return Some(Remark::Error(Error::Cancelled));
+        }
+        let step = STEP.min(inode.size - at);
+        buf.resize(usize::try_from(step).expect("at most a step"), 0);
+        // Damage of the data itself is reported where the data is.
+        if read_file(reader, inode, buf, at).is_err() {
+            Progress::add(&progress.done, inode.size - at);
+            return None;
+        }
+        hasher.update(&*buf);
+        at += step;
+        Progress::add(&progress.done, step);
+    }
+    if hasher.finalize()[..] == *sum {
+        return None;
+    }
+    let why = format!("inode {}: its data does not have the digest that its attribute says", inode.nid.0);
+    Some(Remark::Error(Error::corrupt(STRUCTURE, inode.place.byte, why)))
+}
+
+impl Inodes {
+    /// Takes note of the digest of an inode, if it has one.
+    pub(super) fn stamp(&mut self, n: usize, digest: Option<Sum>) {
+        let Found { inode, .. } = &self.found[n];
+        self.digests.extend(digest.filter(|_| inode.size > 0).map(|digest| (n, digest)));
+    }
+}
