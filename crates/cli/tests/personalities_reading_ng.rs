@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use common::program::{either, link, run, sh, text};
-use common::{have, run_in, stderr, succeed};
+use common::{fail, have, run_in, stderr, succeed};
 
 /// Makes two trees that differ, and images of them.
 fn prepare() -> tempfile::TempDir {
@@ -108,6 +108,86 @@ fn differences_are_those_of_sqfsdiff() {
     let expected = "> new\n/etc/link has a different link target\n< etc/ssl/a.pem\n/usr has different permissions\n\
         regular file /usr/bin/big differs\n/usr/fifo has a different type\n";
     assert_eq!(sorted(&told), sorted(expected));
+}
+
+#[test]
+fn inode_numbers_and_superblocks_are_compared_as_sqfsdiff_does() {
+    let dir = prepare();
+    let dir = dir.path();
+    let there = have("inode_numbers_and_superblocks_are_compared_as_sqfsdiff_does", "sqfsdiff");
+    let other = "build t -o v.sqfs -b 64K --codec xz --plain-metadata --fragments none --no-export --image-time 5 -q";
+    succeed(dir, &other.split(' ').collect::<Vec<_>>());
+    for (line, status) in [
+        ("-I -a t.sqfs -b u.sqfs", 1),
+        ("-I -a t.sqfs -b t.sqfs", 0),
+        ("-S -a t.sqfs -b u.sqfs", 1),
+        ("-S -a t.sqfs -b v.sqfs", 1),
+        ("--super --inode-num --old v.sqfs --new t.sqfs", 1),
+        ("-S -a t.sqfs -b t.sqfs", 0),
+    ] {
+        let ours = run(dir, dir.join("sqfsdiff"), line);
+        assert_eq!(ours.status.code(), Some(status), "{line}: {}", stderr(&ours));
+        if there {
+            let theirs = run(dir, "sqfsdiff", line);
+            assert_eq!(sorted(&text(&ours.stdout)), sorted(&text(&theirs.stdout)), "{line}");
+            assert_eq!(ours.status.code(), theirs.status.code(), "{line}");
+        }
+    }
+    let told = run_in(dir, &["diff", "t.sqfs", "v.sqfs", "--superblocks"]);
+    let told = text(&told.stdout);
+    assert!(told.contains("superblock: block_size: 131072 / 65536\n"), "{told}");
+    assert!(told.contains("superblock: codec: zstd / xz\n"), "{told}");
+    let told = text(&run_in(dir, &["diff", "t.sqfs", "t.erofs", "--superblocks", "--ignore", "links"]).stdout);
+    assert!(told.contains("superblock: format: squashfs / erofs\n"), "{told}");
+    let told = text(&run_in(dir, &["diff", "t.erofs", "u.erofs", "--superblocks"]).stdout);
+    assert!(told.contains("superblock: uuid: "), "{told}");
+    assert!(fail(dir, 2, &["diff", "t.sqfs", "t", "--superblocks"]).contains("t is not an image"));
+}
+
+#[test]
+fn files_that_differ_are_extracted_as_sqfsdiff_does() {
+    let dir = prepare();
+    let dir = dir.path();
+    sh(dir, "mkdir u/dir && echo a > u/dir/a && mkfifo u/dir/pipe");
+    succeed(dir, &["build", "u", "-o", "u.sqfs", "-q", "--force"]);
+    let there = have("files_that_differ_are_extracted_as_sqfsdiff_does", "sqfsdiff");
+    for options in ["", "-C"] {
+        let found = [false, true].map(|ours| {
+            if !ours && !there {
+                return None;
+            }
+            sh(dir, "rm -rf out");
+            // Twice, as files are replaced.
+            for _ in 0..2 {
+                let line = format!("{options} -a t.sqfs -b u.sqfs -e out");
+                let done = run(dir, either(dir, "sqfsdiff", ours), line.trim());
+                assert_eq!(done.status.code(), Some(1), "{line}, ours: {ours}: {}", stderr(&done));
+            }
+            Some(sh(dir, "cd out && find . -printf '%p %y\n' | sort && find . -type f -exec cksum {} + | sort"))
+        });
+        if there {
+            assert_eq!(found[1], found[0], "{options}");
+        }
+        let expected = if options.is_empty() { "./new/usr/bin/big f\n" } else { "./new/dir/a f\n" };
+        assert!(found[1].as_ref().unwrap().contains(expected), "{found:?}");
+    }
+    let told = fail(dir, 1, &["diff", "t.sqfs", "u.sqfs", "--extract", "out"]);
+    assert!(told.contains("out/old/etc/ssl/a.pem") && told.contains("exists"), "{told}");
+    // Directories are sides, too.
+    run_in(dir, &["diff", "t", "u.erofs", "--extract", "from"]);
+    assert_eq!(sh(dir, "cmp from/old/etc/ssl/a.pem t/etc/ssl/a.pem && ls from/new"), "new\nusr\n");
+}
+
+#[test]
+fn images_over_devices_are_compared() {
+    let dir = prepare();
+    let dir = dir.path();
+    sh(dir, "head -c 9000 /dev/urandom > t/noise && tar -cf t.tar -C t .");
+    let made = run_in(dir, &["build", "--refer", "t.tar", "-o", "over.erofs", "-q"]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    succeed(dir, &["diff", "over.erofs", "t.tar", "--device", "t.tar", "-q"]);
+    succeed(dir, &["diff", "t.tar", "over.erofs", "--device-b", "t.tar", "-q"]);
+    assert!(fail(dir, 2, &["diff", "t.tar", "over.erofs", "--device", "t.tar"]).contains("--device-b for B"));
 }
 
 #[test]

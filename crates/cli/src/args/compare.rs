@@ -72,7 +72,8 @@ pub(crate) struct Check {
 Examples:
   packfs diff old.sqfs new.erofs
   packfs diff root.sqfs /srv/root --json
-  packfs diff old.sqfs new.sqfs --ignore time,owner")]
+  packfs diff old.sqfs new.sqfs --ignore time,owner
+  packfs diff old.sqfs new.sqfs --extract changed && diff -ru changed/old changed/new")]
 pub(crate) struct Diff {
     /// Image, directory or archive
     #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
@@ -85,6 +86,32 @@ pub(crate) struct Diff {
     /// Aspects not to compare, separated by commas
     #[arg(long, value_enum, value_name = "ASPECT", value_delimiter = ',')]
     pub(crate) ignore: Vec<Ignored>,
+
+    /// Also compare the numbers of inodes
+    #[arg(long)]
+    pub(crate) inodes: bool,
+
+    /// Also compare the fields of the superblocks of two images
+    #[arg(long)]
+    pub(crate) superblocks: bool,
+
+    /// Extract the files that differ into DIR/old and DIR/new
+    ///
+    /// Regular files whose contents differ, or that only A or only B has: those of A into DIR/old, those of B into DIR/new.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) extract: Option<PathBuf>,
+
+    /// Replace files that exist in DIR
+    #[arg(short, long, requires = "extract")]
+    pub(crate) force: bool,
+
+    /// Additional device of the EROFS image A (repeat in their order)
+    #[arg(help_heading = "Image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) device: Vec<PathBuf>,
+
+    /// Additional device of the EROFS image B (repeat in their order)
+    #[arg(help_heading = "Image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) device_b: Vec<PathBuf>,
 
     /// Fail at the first warning about a source
     ///

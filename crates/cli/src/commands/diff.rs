@@ -1,18 +1,21 @@
 //! `packfs diff`.
 
-use std::path::Path;
+mod changed;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::diff::{Aspect, Difference, Options, diff};
+use packfs_image::diff::{Aspect, Difference, Options, diff, superblocks};
 use packfs_image::tree::{Time, TreeImage};
 use packfs_image::{AnyImage, Image, Tree, Warnings};
 use serde::Serialize;
 
+use self::changed::Changed;
 use super::{open, sources};
 use crate::args::Diff;
-use crate::output::failure::Outcome;
+use crate::output::failure::{Outcome, Usage};
 use crate::output::findings::Findings;
 use crate::output::meter::Meter;
 use crate::output::{json, units, warnings};
@@ -74,11 +77,30 @@ fn differences(args: &Diff, progress: &Arc<Progress>, found: &mut dyn FnMut(Diff
     let options = Options::default().set(|all| {
         (all.threads, all.ignore) =
             (args.effort.threads(), args.ignore.iter().map(|aspect| Aspect::from(*aspect)).collect());
+        all.inodes = args.inodes;
     });
-    let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", open::name(path)));
-    let (first, second) = (read(&args.a)?, read(&args.b)?);
-    first.look(|first| second.look(|second| diff(first, second, &options, progress, found)))?;
-    Ok([first.warnings(), second.warnings()])
+    let read = |path: &Path, devices: &[PathBuf]| {
+        Side::read(path, devices, args, progress).with_context(|| format!("reading {}", open::name(path)))
+    };
+    let sides = [read(&args.a, &args.device)?, read(&args.b, &args.device_b)?];
+    let [first, second] = &sides;
+    let opened = args.superblocks.then(|| Ok::<_, Usage>((first.opened(&args.a)?, second.opened(&args.b)?)));
+    let opened = opened.transpose()?;
+    let mut changed = Changed::default();
+    let mut tell = |difference: Difference| {
+        changed.note(&difference);
+        found(difference);
+    };
+    first.look(|first| second.look(|second| diff(first, second, &options, progress, &mut tell)))?;
+    if let Some((first, second)) = opened {
+        superblocks(first, second).into_iter().for_each(&mut tell);
+    }
+    if let Some(to) = &args.extract {
+        for (n, side) in sides.iter().enumerate() {
+            side.look(|image| changed.extract(n, image, to, (args.force, options.threads), progress))?;
+        }
+    }
+    Ok(sides.map(Side::warnings))
 }
 
 /// One side of the comparison. An image is used directly, since it knows the resolution of its times.
@@ -88,12 +110,26 @@ enum Side {
 }
 
 impl Side {
-    fn read(path: &Path, args: &Diff, progress: &Arc<Progress>) -> Result<Self> {
+    fn read(path: &Path, devices: &[PathBuf], args: &Diff, progress: &Arc<Progress>) -> Result<Self> {
         if sources::is_image(path) {
-            return Ok(Side::Image(open::path(path, args.effort.memory() / 2, &args.remote)?));
+            return Ok(Side::Image(open::over(path, devices, args.effort.memory() / 2, &args.remote)?));
+        }
+        if !devices.is_empty() {
+            return Err(Usage(
+                "only an EROFS image has additional devices (--device is for A, --device-b for B)".into(),
+            )
+            .into());
         }
         let tree = sources::tree(&[path], args.strict, &args.remote, args.effort.threads(), progress)?;
         Ok(Side::Tree(Box::new(tree)))
+    }
+
+    /// Returns the image; fails for anything else.
+    fn opened(&self, path: &Path) -> Result<&AnyImage, Usage> {
+        match self {
+            Side::Image(opened) => Ok(opened),
+            Side::Tree(_) => Err(Usage(format!("--superblocks: {} is not an image", open::name(path)))),
+        }
     }
 
     fn warnings(self) -> Warnings {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
@@ -47,7 +47,15 @@ pub(super) fn in_order(arg: &ImageArg, memory: u64) -> Result<AnyImage> {
 
 /// Opens an image by its path or address alone.
 pub(crate) fn path(path: &Path, cache_bytes: u64, remote: &RemoteArgs) -> Result<AnyImage> {
-    let options = OpenOptions::default().set(|all| (all.cache_bytes, all.name) = (cache_bytes, remote::shown(path)));
+    over(path, &[], cache_bytes, remote)
+}
+
+/// As [`path`], with the additional devices of the image.
+pub(super) fn over(path: &Path, devices: &[PathBuf], cache_bytes: u64, remote: &RemoteArgs) -> Result<AnyImage> {
+    let devices = devices.iter().map(|path| bytes(path, 0, remote)).collect::<Result<_>>()?;
+    let options = OpenOptions::default().set(|all| {
+        (all.cache_bytes, all.name, all.devices) = (cache_bytes, remote::shown(path), devices);
+    });
     AnyImage::open(bytes(path, 0, remote)?, options)
         .map_err(|error| instead(error, path, 0))
         .with_context(|| name(path))

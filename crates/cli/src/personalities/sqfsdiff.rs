@@ -1,6 +1,8 @@
 //! sqfsdiff of squashfs-tools-ng: its command lines become those of `packfs diff`, whose differences are printed in its
 //! lines.
 
+mod superblock;
+
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +13,7 @@ use packfs_image::AnyImage;
 use packfs_image::diff::{Aspect, Difference};
 use packfs_image::sink::Walk;
 
-use super::options::Does::{Refused, Same};
+use super::options::Does::Same;
 use super::options::{Opt, Word, flag, getopt, value};
 use super::{NG_VERSION, Show, Todo, version};
 use crate::args::{Command, Diff};
@@ -33,12 +35,9 @@ pub(super) static TABLE: &[Opt] = &[
     flag(&["--no-owner", "-O"], Same("--ignore owner")),
     flag(&["--no-permissions", "-P"], Same("--ignore mode")),
     flag(&["--timestamps", "-T"], Same("no --ignore time")),
-    flag(
-        &["--inode-num", "-I"],
-        Refused("numbers of inodes say nothing about contents; packfs list --json shows them"),
-    ),
-    flag(&["--super", "-S"], Refused("packfs info shows superblocks")),
-    value(&["--extract", "-e"], Refused("packfs extract --paths-from takes the paths that differ")),
+    flag(&["--inode-num", "-I"], Same("--inodes")),
+    flag(&["--super", "-S"], Same("--superblocks")),
+    value(&["--extract", "-e"], Same("--extract, with --force")),
     flag(&["--help", "-h"], Same("prints this table")),
     flag(&["--version", "-V"], Same("prints the version")),
 ];
@@ -47,7 +46,7 @@ pub(super) static TABLE: &[Opt] = &[
 pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
     // It does not look at them.
     let mut ignored = vec!["xattrs", "links"];
-    let (mut old, mut new, mut times) = (None, None, false);
+    let (mut old, mut new, mut times, mut more) = (None, None, false, Vec::<OsString>::new());
     for word in getopt(TABLE, args)? {
         match word {
             Word::Option("--old", values) => old = values.into_iter().next(),
@@ -56,6 +55,12 @@ pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
             Word::Option("--no-owner", _) => ignored.push("owner"),
             Word::Option("--no-permissions", _) => ignored.push("mode"),
             Word::Option("--timestamps", _) => times = true,
+            Word::Option("--inode-num", _) => more.push("--inodes".into()),
+            Word::Option("--super", _) => more.push("--superblocks".into()),
+            Word::Option("--extract", values) => {
+                more.extend(["--force".into(), "--extract".into()]);
+                more.extend(values);
+            }
             Word::Option("--version", _) => {
                 return Ok(version("sqfsdiff (squashfs-tools-ng)", NG_VERSION));
             }
@@ -69,8 +74,9 @@ pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
     let (Some(old), Some(new)) = (old, new) else {
         return Err("expected: sqfsdiff [OPTIONS] --old IMAGE --new IMAGE".into());
     };
-    let line =
-        vec!["diff".into(), "--quiet".into(), format!("--ignore={}", ignored.join(",")).into(), "--".into(), old, new];
+    let mut line = vec!["diff".into(), "--quiet".into(), format!("--ignore={}", ignored.join(",")).into()];
+    line.append(&mut more);
+    line.extend(["--".into(), old, new]);
     Ok(Todo::Show(line, Box::new(Lines)))
 }
 
@@ -84,8 +90,11 @@ impl Show for Lines {
         let mut out = output::stdout()?;
         let (mut status, mut last) = (0, Vec::new());
         let (mut first, mut second) = (Side::new(&args.a, &args), Side::new(&args.b, &args));
-        let mut below = Ok(());
+        let (mut below, mut fields) = (Ok(()), Vec::new());
         let compared = diff::each(&args, &mut |difference| {
+            if let Aspect::Superblock(_) = difference.aspect {
+                return fields.push(difference);
+            }
             let line = line(&difference);
             // A size and the content are one difference to it.
             if line != last {
@@ -98,6 +107,11 @@ impl Show for Lines {
                 below = side.below(&difference.path, mark, &mut out);
             }
         });
+        // It compares superblocks only if nothing else differs.
+        if status == 0 && !fields.is_empty() {
+            status = DIFFERENT;
+            superblock::print(&fields, &mut out)?;
+        }
         out.flush()?;
         Ok(match compared.and(below) {
             Ok(()) => status,
@@ -147,6 +161,7 @@ fn line(difference: &Difference) -> Vec<u8> {
         Aspect::Time => (b"/", b" has a different timestamp"),
         Aspect::Target => (b"/", b" has a different link target"),
         Aspect::Device => (b"/", b" has different device number"),
+        Aspect::Inode => (b"/", b" has a different inode number"),
         _ => (b"regular file /", b" differs"),
     };
     [before, &difference.path, after, b"\n"].concat()

@@ -45,6 +45,10 @@ pub enum Aspect {
     Xattr(Box<[u8]>),
     /// The other path of the same file.
     Links,
+    /// The number of its inode.
+    Inode,
+    /// The field of this name in the superblocks; the difference concerns no entry.
+    Superblock(&'static str),
 }
 
 impl Aspect {
@@ -62,6 +66,8 @@ impl Aspect {
             Aspect::Device => "device",
             Aspect::Xattr(_) => "xattr",
             Aspect::Links => "links",
+            Aspect::Inode => "inode",
+            Aspect::Superblock(_) => "superblock",
         }
     }
 }
@@ -95,6 +101,9 @@ impl fmt::Display for Described<'_> {
             (Aspect::Xattr(name), ..) => {
                 write!(f, "{path}: xattr {}: {} / {}", shown(name), one.unwrap_or("none"), two.unwrap_or("none"))
             }
+            (Aspect::Superblock(field), ..) => {
+                write!(f, "superblock: {field}: {} / {}", one.unwrap_or("none"), two.unwrap_or("none"))
+            }
             _ => write!(f, "{path}: {}: {} / {}", aspect.word(), one.unwrap_or("none"), two.unwrap_or("none")),
         }
     }
@@ -107,6 +116,7 @@ impl Serialize for Difference {
         out.serialize_field("what", self.aspect.word())?;
         match &self.aspect {
             Aspect::Xattr(xattr) => out.serialize_field("xattr", &name::encode(xattr))?,
+            Aspect::Superblock(field) => out.serialize_field("field", field)?,
             _ => out.skip_field("xattr")?,
         }
         out.serialize_field("first", &self.first)?;

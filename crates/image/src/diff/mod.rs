@@ -6,6 +6,7 @@
 
 mod content;
 mod difference;
+mod superblock;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use packfs_blocks::progress::Phase;
 
 use self::content::{Buffers, Step, Task};
 pub use self::difference::{Aspect, Difference};
+pub use self::superblock::superblocks;
 use crate::Result;
 use crate::image::{FileType, Image, Nid, Stat};
 use crate::sink::{Visit, Walk};
@@ -32,11 +34,13 @@ pub struct Options {
     pub threads: usize,
     /// Aspects not to compare; an [`Aspect::Xattr`] stands for the attributes of all names.
     pub ignore: Vec<Aspect>,
+    /// True to compare the numbers of inodes, too.
+    pub inodes: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { threads: pipeline::cores(), ignore: Vec::new() }
+        Options { threads: pipeline::cores(), ignore: Vec::new(), inodes: false }
     }
 }
 
@@ -60,6 +64,7 @@ pub fn diff(
             first,
             second,
             ignore: options.ignore.iter().map(Aspect::word).collect(),
+            inodes: options.inodes,
             progress,
             pool,
             window: Window::new(4 * threads + 4),
@@ -85,6 +90,7 @@ struct Comparer<'c, 'p> {
     second: &'c dyn Image,
     /// Aspects that are not compared, by their words.
     ignore: Vec<&'static str>,
+    inodes: bool,
     progress: &'c Progress,
     pool: &'p Pool<'c, Buffers>,
     window: Window<Result<Vec<Difference>>>,
@@ -151,6 +157,9 @@ impl Comparer<'_, '_> {
         let (one, two) = (&a.stat, &b.stat);
         if kind(one) != kind(two) {
             return self.tell(&a, Aspect::Type, Some(kind(one)), Some(kind(two)));
+        }
+        if self.inodes {
+            self.field(&a, Aspect::Inode, Some((one.ino, two.ino)), |ino| ino.to_string())?;
         }
         if !is_dir(&a) && (one.nlink > 1 || two.nlink > 1) {
             let [in_one, in_two] = &mut self.links;

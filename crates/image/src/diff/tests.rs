@@ -47,7 +47,7 @@ fn entries<'s>(spec: &'s mut Spec, path: &str) -> &'s mut std::collections::BTre
 
 fn told(one: &dyn Image, two: &dyn Image, threads: usize) -> Result<Vec<String>> {
     let mut out = Vec::new();
-    diff(one, two, &Options { threads, ignore: Vec::new() }, &Progress::default(), &mut |difference| {
+    diff(one, two, &Options { threads, ..Options::default() }, &Progress::default(), &mut |difference| {
         out.push(difference.to_string())
     })?;
     Ok(out)
