@@ -70,6 +70,7 @@ fn listings_are_those_of_unsquashfs() {
         "-cat -no-exit-code t.sqfs nosuch",
         "-cat -r t.sqfs ^etc$/h nosuch",
         "-cat -regex t.sqfs etc/ssl/a. etc/^hostn",
+        "-cat -regex t.sqfs [",
         "-L -l t.sqfs to/link",
         "-follow-symlinks -ll t.sqfs to nosuch var/dead usr/bin/x",
         "-match -l t.sqfs to/ssl",

@@ -259,6 +259,8 @@ fn single_files_are_packed_in_other_ways() {
         succeed(dir, &["check", "x.sqfs", "-q"]);
     }
     succeed(dir, &["check", "--complete", "x.sqfs", "-q"]);
+    let told = fail(dir, 1, &["check", "--complete", "/dev/null"]);
+    assert!(told.contains("not a regular file") && told.contains("complete the image in a file"), "{told}");
     let sums = "cd m && find . -type f | sort | xargs cksum";
     if let Some(lines) = kernel::inside(test, &dir.join("x.sqfs"), sums) {
         let here =

@@ -57,6 +57,8 @@ enum Run {
 enum Todo {
     /// A text on standard output.
     Print(String),
+    /// An error with an exit status of its own.
+    Problem(String, u8),
     /// Help, made from a table of options.
     Help(&'static [Opt]),
     /// A command of packfs, without the program's name.
@@ -120,6 +122,10 @@ impl Personality {
             Err(why) => {
                 say(format_args!("{name}: {why}"));
                 if name == "sqfsdiff" { ExitCode::from(sqfsdiff::PROBLEM) } else { ExitCode::FAILURE }
+            }
+            Ok(Todo::Problem(why, status)) => {
+                say(format_args!("{name}: {why}"));
+                ExitCode::from(status)
             }
             Ok(Todo::Print(text)) => failure::exit(commands::print(&text), &Manner::default()),
             Ok(Todo::Help(table)) => failure::exit(commands::print(&help(name, table)), &Manner::default()),
@@ -215,6 +221,7 @@ impl Personality {
             Run::Own(_) => return Err(Usage(format!("{}: --show is for programs that build images", self.name)).into()),
         };
         match todo {
+            Todo::Problem(why, _) => Err(Usage(format!("{}: {why}", self.name)).into()),
             Todo::Print(text) => commands::print(&text),
             Todo::Help(table) => commands::print(&help(self.name, table)),
             Todo::Run(line, _) | Todo::Show(line, _) => commands::print(&format!("packfs {}\n", quoted(&line))),

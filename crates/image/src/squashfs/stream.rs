@@ -17,11 +17,18 @@ const LEN: u64 = size_of::<Superblock>() as u64;
 /// called again.
 ///
 /// # Errors
-/// [`Error::Damaged`] if the file is not a streamed image.
+/// [`Error::Damaged`] if the file is not a streamed image, or not a regular file.
 pub fn complete(path: &Path) -> Result<()> {
     let damaged = |why: &str| Error::Damaged { path: path.to_owned(), why: why.into() };
     let file = File::options().read(true).write(true).open(path).map_err(Error::io("cannot open", path))?;
-    let len = file.metadata().map_err(Error::io("cannot read", path))?.len();
+    let about = file.metadata().map_err(Error::io("cannot read", path))?;
+    if !about.is_file() {
+        return Err(damaged(
+            "not a regular file: the superblock lies at the end of the image, and a device does not tell where that is; \
+             complete the image in a file, then write it to the device",
+        ));
+    }
+    let len = about.len();
     let end = len.checked_sub(LEN).filter(|end| *end >= LEN);
     let end = end.ok_or_else(|| damaged("not a streamed image: it is too short"))?;
     let read = |at| {

@@ -1,5 +1,6 @@
 //! Fills a tree: the functions that every source calls.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use std::os::unix::ffi::OsStrExt;
@@ -43,6 +44,15 @@ impl Default for Tree {
     fn default() -> Self {
         Tree::new(Meta::IMPLICIT_DIR)
     }
+}
+
+/// A layer of overlayfs among sources.
+#[derive(Debug)]
+pub(super) struct Layer {
+    /// Its first inode.
+    first: Ino,
+    /// Directories of earlier layers that it has, too.
+    described: HashSet<Ino>,
 }
 
 impl Tree {
@@ -111,8 +121,11 @@ impl Tree {
                 return Err(Error::Duplicate { name: name.to_owned() });
             }
             if self.is_dir(old) && matches!(kind, Kind::Dir) {
-                if let Some(first) = self.layer.filter(|_| self.is_opaque(meta.xattrs)) {
-                    self.hide_lower(old, first)?;
+                if self.layer.is_some() && self.is_opaque(meta.xattrs) {
+                    self.hide_lower(old)?;
+                }
+                if let Some(layer) = &mut self.layer {
+                    layer.described.insert(old);
                 }
                 self.set_meta(old, meta);
                 return Ok(old);
@@ -126,19 +139,22 @@ impl Tree {
 
     /// Begins the next layer of overlayfs: an opaque directory in it hides the entries that earlier ones have in it.
     pub fn begin_layer(&mut self) {
-        self.layer = u32::try_from(self.len()).ok().map(Ino);
+        let first = u32::try_from(self.len()).ok().map(Ino);
+        self.layer = first.map(|first| Layer { first, described: HashSet::new() });
     }
 
-    /// Removes the entries of a directory that are older than the layer with the inodes from `first` on. Older directories
-    /// stay if the layer has entries in them.
-    fn hide_lower(&mut self, dir: Ino, first: Ino) -> Result<()> {
+    /// Removes the entries of a directory that only earlier layers have. Older directories stay if the layer describes them
+    /// or has entries in them.
+    fn hide_lower(&mut self, dir: Ino) -> Result<()> {
+        let Some(first) = self.layer.as_ref().map(|layer| layer.first) else { return Ok(()) };
         let older: Vec<(Box<[u8]>, Ino)> =
             self.entries(dir).filter(|(_, ino)| *ino < first).map(|(name, ino)| (name.into(), ino)).collect();
         for (name, ino) in older {
             if self.is_dir(ino) {
-                self.hide_lower(ino, first)?;
+                self.hide_lower(ino)?;
             }
-            if !self.is_dir(ino) || self.entries(ino).next().is_none() {
+            let is_described = self.layer.as_ref().is_some_and(|layer| layer.described.contains(&ino));
+            if !is_described && self.entries(ino).next().is_none() {
                 self.remove(dir, &name)?;
             }
         }

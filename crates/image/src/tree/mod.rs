@@ -26,6 +26,7 @@ mod whiteout;
 pub(crate) mod wire;
 mod xattr;
 
+use build::Layer;
 pub(crate) use build::path_of;
 pub use build::{Conflict, Meta};
 pub use entries::{DirEntries, Iter};
@@ -207,8 +208,8 @@ pub struct Tree {
     pub implied: Option<Meta>,
     /// Sources that an image may refer to instead of copying their data, in the order of their scans.
     pub devices: Vec<crate::source::Device>,
-    /// First inode of the last layer, if sources are layers of overlayfs.
-    layer: Option<Ino>,
+    /// The last layer, if sources are layers of overlayfs.
+    layer: Option<Layer>,
 }
 
 impl Tree {

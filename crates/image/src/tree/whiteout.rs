@@ -133,6 +133,26 @@ mod tests {
     }
 
     #[test]
+    fn directories_that_a_layer_describes_before_their_opaque_parent_stay() {
+        let mut tree = Tree::default();
+        let plain = Meta::IMPLICIT_DIR;
+        let opaque = tree.xattrs.intern(vec![(OPAQUE_XATTR.into(), b"y"[..].into())]);
+        let d = tree.add(ROOT, b"d", plain, Kind::Dir, Conflict::Replace).unwrap();
+        for name in [b"both", b"only"] {
+            tree.add(d, name, plain, Kind::Dir, Conflict::Replace).unwrap();
+        }
+        tree.begin_layer();
+        tree.add(d, b"both", Meta { uid: 5, ..plain }, Kind::Dir, Conflict::Replace).unwrap();
+        tree.add(ROOT, b"d", Meta { xattrs: opaque, ..plain }, Kind::Dir, Conflict::Replace).unwrap();
+        assert_eq!(names(&tree), ["both"]);
+        assert_eq!(tree.meta(tree.lookup(b"d/both").unwrap()).uid, 5);
+        // In the next layer it is one of an earlier layer.
+        tree.begin_layer();
+        tree.add(ROOT, b"d", Meta { xattrs: opaque, ..plain }, Kind::Dir, Conflict::Replace).unwrap();
+        assert_eq!(names(&tree), Vec::<String>::new());
+    }
+
+    #[test]
     fn opaque_directories_hide_what_lower_layers_have() {
         let file = || Kind::File { size: 0, data: Data::Empty };
         for layers in [false, true] {

@@ -303,7 +303,10 @@ impl Asked {
         if !matches!(self.job, Job::Superblock | Job::Time) {
             if self.regexes && self.job == Job::Cat {
                 // The option goes before the image.
-                let regexes = names::regexes("--regex", &self.paths)?;
+                let regexes = match names::regexes("--regex", &self.paths) {
+                    Ok(regexes) => regexes,
+                    Err(why) => return Ok(Todo::Problem(why, NOT_FATAL)),
+                };
                 line.splice(line.len() - 2..line.len() - 2, regexes);
             }
             for path in self.paths.iter().filter(|_| !self.regexes) {
