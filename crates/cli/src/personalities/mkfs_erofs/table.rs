@@ -4,7 +4,6 @@ use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
 use crate::personalities::options::{Opt, Takes, flag, value};
 
 const ORDER: &str = "packfs chooses the order; --sort of packfs build names one";
-const LAYERS: &str = "packfs writes whole images, not layers over other files or devices";
 const ANDROID: &str = "an option for Android's builds, which packfs does not know";
 
 pub(in crate::personalities) static TABLE: &[Opt] = &[
@@ -37,7 +36,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["--file-contexts"], Same("--rule 'regex=PATTERN -> xattr=security.selinux=LABEL'")),
     value(&["--force-uid"], Same("--owner UID:")),
     value(&["--force-gid"], Same("--owner :GID")),
-    value(&["--fsalignblks"], Refused(LAYERS)),
+    value(&["--fsalignblks"], Refused("an image of packfs ends with its last block; truncate pads it")),
     value(&["--uid-offset"], Becomes(&["--uid-offset={}"])),
     value(&["--gid-offset"], Becomes(&["--gid-offset={}"])),
     flag(&["--hard-dereference"], Becomes(&["--no-hard-links"])),
@@ -49,7 +48,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["--fs-config-file"], Refused(ANDROID)),
     value(&["--block-list-file"], Refused(ANDROID)),
     value(&["--offset"], Becomes(&["--offset", "{}"])),
-    value(&["--root-xattr-isize"], Refused(LAYERS)),
+    value(&["--root-xattr-isize"], Refused("packfs does not change images, so it reserves no room in them")),
     flag(&["--aufs"], Becomes(&["--whiteouts", "overlay"])),
     value(&["--sort"], Ignored(ORDER)),
     optional(&["--tar"], Same("`f`, the default: the archive is the source; `i`: --refer; `headerball` is refused")),
@@ -57,8 +56,8 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     flag(&["--quiet"], Becomes(&["--quiet"])),
     optional(&["--ungzip"], Same("compression is recognised; without a file to write")),
     optional(&["--unxz"], Same("compression is recognised; without a file to write")),
-    optional(&["--gzinfo"], Refused(LAYERS)),
-    value(&["--vmdk-desc"], Refused(LAYERS)),
+    optional(&["--gzinfo"], Refused("packfs build --refer reads only archives that are not compressed")),
+    value(&["--vmdk-desc"], Refused("packfs describes no disks; append the devices to the image instead")),
     value(&["--workers"], Becomes(&["--jobs", "{}"])),
     optional(&["--xattr-inode-digest"], Same("--inode-digest")),
     value(&["--xattr-prefix"], Becomes(&["--xattr-prefix", "{}"])),
