@@ -150,6 +150,10 @@ fn mksquashfs_actions() {
         "-action guid(3,daemon)@subpathname(usr/lib) -action uid(9)@depth(-1)",
         "-action exclude@pathname(bin/*)&&!(type(l))",
         "-action exclude@subpathname(usr)",
+        "-action exclude@type(f)||type(l) -action empty@!name(usr)",
+        "-action empty(source)@true -action exclude@type(f)",
+        "-action exclude@type(f) -action empty(excluded)@true",
+        "-action uncompressed@true -action compressed@name(*.txt)",
         "-action uid(9)@name(*) -action gid(8)@pathname(*)",
         "-action xattrs-add(user.z=0x4142)@true -action xattrs-exclude(^security.)@type(f)",
         "-action no-fragments@true -tailends",
@@ -168,6 +172,7 @@ fn mksquashfs_actions() {
     assert!(is_stored(dir, "theirs", "root/boot/vmlinuz") && is_stored(dir, "ours", "root/boot/vmlinuz"));
     for (line, why) in [
         ("root new -action fragment(a)@true", "fragment: packfs has one"),
+        ("root new -noD -action compressed@true", "both compressed and -noD"),
         ("root new -action-file gone", "-action-file gone: cannot read"),
     ] {
         let refused = run(packfs(["as", "mksquashfs"]), dir, line, "");

@@ -60,6 +60,8 @@ pub struct Matches {
 #[derive(Debug, Default)]
 struct Effects {
     exclude: bool,
+    /// Directories to leave out if nothing is in them.
+    exclude_empty: Option<Empty>,
     /// True if later rules do not apply.
     stop: bool,
     handling: Handling,
@@ -82,6 +84,27 @@ impl Effects {
     /// Returns true if the entry at `path` is left out. The root never is.
     fn excludes(&self, path: &[u8]) -> bool {
         self.exclude && !path.is_empty()
+    }
+}
+
+/// Reasons why a directory is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Empty {
+    Any,
+    /// It is empty in the source.
+    Source,
+    /// Rules left out what was in it.
+    Excluded,
+}
+
+impl Empty {
+    /// Returns true if this is why a directory is empty that was empty before entries were left out, or not.
+    fn covers(self, before: bool) -> bool {
+        match self {
+            Empty::Any => true,
+            Empty::Source => before,
+            Empty::Excluded => !before,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use packfs_codec::{Choice, Codec};
 
 use super::test::{Expression, Magic, Test, What};
-use super::{Effects, IdChange, XattrChange};
+use super::{Effects, Empty, IdChange, XattrChange};
 use crate::build::Recipes;
 use crate::source::{Exclude, xattr_value};
 use crate::tree::{ExcludeXattrs, Handling, components};
@@ -169,17 +169,28 @@ fn id(name: &str, text: &str) -> Result<IdChange> {
 
 fn effect(word: &str, made: &mut Effects, recipes: &mut Recipes) -> Result<()> {
     const KNOWN: &str = "exclude, stop, store, codec, cluster, fragments, no-fragment, no-dedup, no-sparse, align, \
-                         priority, owner, group, mode, time, xattr, drop-xattr";
+                         compress, exclude-empty, priority, owner, group, mode, time, xattr, drop-xattr";
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let given = || value.ok_or_else(|| format!("{name}: its value is missing, as in {name}=..."));
     let id = || id(name, given()?);
     match name {
-        "exclude" | "stop" | "store" | "no-fragment" | "no-dedup" | "no-sparse" | "align" if value.is_some() => {
+        "exclude" | "stop" | "store" | "compress" | "no-fragment" | "no-dedup" | "no-sparse" | "align"
+            if value.is_some() =>
+        {
             return Err(format!("{name} takes no value"));
         }
         "exclude" => made.exclude = true,
+        "exclude-empty" => {
+            made.exclude_empty = Some(match value {
+                None => Empty::Any,
+                Some("source") => Empty::Source,
+                Some("excluded") => Empty::Excluded,
+                Some(other) => return Err(format!("exclude-empty={other}: expected source or excluded, or no value")),
+            });
+        }
         "stop" => made.stop = true,
-        "store" => made.handling |= Handling::STORE,
+        "store" => made.handling = (made.handling - Handling::COMPRESS) | Handling::STORE,
+        "compress" => made.handling = (made.handling - Handling::STORE) | Handling::COMPRESS,
         "no-fragment" => made.handling = made.handling.then(Handling::NO_FRAGMENT),
         "fragments" => {
             let packing = match given()? {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Matches, Rules, Selected, Subject};
-use crate::tree::{Ino, ROOT};
+use super::{Empty, Matches, Rules, Selected, Subject};
+use crate::tree::{Ino, Kind, ROOT};
 use crate::{Result, Tree, Warning, WarningKind};
 
 /// Combinations of rules, each stored once.
@@ -34,12 +34,18 @@ impl Rules {
     /// Tests see each name of the tree as it is now; what a file with several names gets is what all its names get
     /// together. The root can be changed, but not excluded.
     pub fn select(&self, tree: &mut Tree) -> Result<Selected<'_>> {
-        let Found { mut entries, linked, mut combinations, excluded, counts } = self.find(tree);
+        let Found { mut entries, linked, mut combinations, excluded, hollow, counts } = self.find(tree);
         for (ino, rules) in linked {
             entries.push((ino, combinations.number(rules.into_iter().collect())));
         }
         for (dir, name) in excluded {
             tree.remove(dir, &name)?;
+        }
+        // What is in a directory comes after it.
+        for Hollow { dir, name, ino, before, reasons } in hollow.into_iter().rev() {
+            if tree.entries(ino).next().is_none() && reasons.iter().any(|reason| reason.covers(before)) {
+                tree.remove(dir, &name)?;
+            }
         }
         let lines = self.rules.iter().zip(&counts);
         let matches: Vec<Matches> = lines.map(|(rule, count)| rule.at.matched(*count)).collect();
@@ -55,30 +61,36 @@ impl Rules {
         let mut found = Found { counts: vec![0; self.rules.len()], ..Found::default() };
         self.visit(tree, ROOT, b"", &mut found);
         tree.each_name(|dir, name, ino, path| {
-            let excluded = self.visit(tree, ino, path, &mut found);
-            if excluded {
+            let Some(reasons) = self.visit(tree, ino, path, &mut found) else {
                 found.excluded.push((dir, name.into()));
+                return false;
+            };
+            if !reasons.is_empty() && matches!(tree.inode(ino).kind, Kind::Dir) {
+                let before = tree.entries(ino).next().is_none();
+                found.hollow.push(Hollow { dir, name: name.into(), ino, before, reasons });
             }
-            !excluded
+            true
         });
         found
     }
 
-    /// Notes the rules of an entry; returns true if it is excluded.
-    fn visit(&self, tree: &Tree, ino: Ino, path: &[u8], found: &mut Found) -> bool {
+    /// Notes the rules of an entry. Returns the reasons for which it is left out if it is an empty directory; `None` if it is
+    /// excluded.
+    fn visit(&self, tree: &Tree, ino: Ino, path: &[u8], found: &mut Found) -> Option<Vec<Empty>> {
         let inode = tree.inode(ino);
         let rules = self.of(&mut Subject { path, inode: &inode, head: None });
         rules.iter().for_each(|rule| found.counts[*rule] += 1);
         if rules.iter().any(|rule| self.rules[*rule].effects.excludes(path)) {
-            return true;
+            return None;
         }
+        let reasons = rules.iter().filter_map(|rule| self.rules[*rule].effects.exclude_empty).collect();
         if inode.links > 1 && !rules.is_empty() {
             found.linked.entry(ino).or_default().extend(rules);
         } else if !rules.is_empty() {
             let number = found.combinations.number(rules);
             found.entries.push((ino, number));
         }
-        false
+        Some(reasons)
     }
 }
 
@@ -92,7 +104,20 @@ struct Found {
     combinations: Combinations,
     /// Names to remove.
     excluded: Vec<(Ino, Box<[u8]>)>,
+    /// Directories to remove if they are empty, each before those in it.
+    hollow: Vec<Hollow>,
     counts: Vec<u64>,
+}
+
+/// A directory to remove if it is empty.
+#[derive(Debug)]
+struct Hollow {
+    dir: Ino,
+    name: Box<[u8]>,
+    ino: Ino,
+    /// True if it was empty before entries were left out.
+    before: bool,
+    reasons: Vec<Empty>,
 }
 
 impl super::Line {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{Attrs, Node, Piece, Spec, What as Is};
-use crate::tree::Kind;
+use crate::tree::{Conflict, Data, Kind, Meta, ROOT};
 use crate::{Tree, Warning};
 
 fn rules(text: &str) -> Result<Rules> {
@@ -93,6 +93,50 @@ fn later_rules_win_until_one_stops() {
     assert_eq!(of("also"), (2, true, 0o700));
     let counts: Vec<_> = selected.matches().iter().map(|rule| (rule.line, rule.entries)).collect();
     assert_eq!(counts, [(2, 9), (3, 5), (5, 4)]);
+}
+
+#[test]
+fn empty_directories_are_left_out() {
+    for (effect, left) in [
+        ("exclude-empty", &["kept", "kept/file"][..]),
+        ("exclude-empty=source", &["emptied", "kept", "kept/file", "outer"]),
+        ("exclude-empty=excluded", &["kept", "kept/file", "outer", "outer/inner"]),
+    ] {
+        let (mut tree, dir) = (Tree::default(), Kind::Dir);
+        let mut add = |parent, name: &str, kind| {
+            tree.add(parent, name.as_bytes(), Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap()
+        };
+        let [emptied, kept, outer] = ["emptied", "kept", "outer"].map(|name| add(ROOT, name, dir.clone()));
+        add(outer, "inner", dir.clone());
+        for (parent, name) in [(emptied, "a.o"), (kept, "b.o"), (kept, "file")] {
+            add(parent, name, Kind::File { size: 0, data: Data::Empty });
+        }
+        let rules = rules(&format!("glob=*.o -> exclude\nall -> {effect}")).unwrap();
+        rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
+        let mut found = Vec::new();
+        tree.each_name(|_, _, _, path| {
+            found.push(String::from_utf8_lossy(path).into_owned());
+            true
+        });
+        assert_eq!(found, left, "{effect}");
+    }
+    assert!(rules("all -> exclude-empty=x").unwrap_err().to_string().contains("expected source or excluded"));
+}
+
+#[test]
+fn a_later_compress_takes_back_store() {
+    for (text, stored) in [
+        ("all -> store\nall -> compress", false),
+        ("all -> compress\nall -> store", true),
+        ("all -> store compress", false),
+        ("all -> compress store", true),
+        ("all -> compress", false),
+    ] {
+        let (mut tree, rules) = (tree(), rules(text).unwrap());
+        rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
+        let handling = tree.inode(tree.lookup(b"empty").unwrap()).handling;
+        assert_eq!(handling, if stored { Handling::STORE } else { Handling::empty() }, "{text}");
+    }
 }
 
 #[test]

@@ -114,6 +114,8 @@ bitflags::bitflags! {
         const NO_SPARSE = 32;
         /// Its blocks begin at a multiple of 4 KiB, and are shared with no other file.
         const ALIGN = 64;
+        /// Not [`Handling::STORE`] any more. Only [`Handling::then`] takes it: no file has it.
+        const COMPRESS = 128;
     }
 }
 
@@ -124,8 +126,10 @@ impl Handling {
     /// Returns these wishes, changed by later ones.
     #[must_use]
     pub fn then(self, later: Handling) -> Handling {
-        let replaced = if later.intersects(Handling::PACKING) { Handling::PACKING } else { Handling::empty() };
-        (self - replaced) | later
+        let mut replaced = Handling::COMPRESS;
+        replaced.set(Handling::PACKING, later.intersects(Handling::PACKING));
+        replaced.set(Handling::STORE, later.contains(Handling::COMPRESS));
+        (self - replaced) | (later - Handling::COMPRESS)
     }
 }
 

@@ -10,6 +10,9 @@ const RULES_MAX: usize = 256;
 /// Deepest nesting of an expression.
 const DEPTH_MAX: usize = 32;
 
+/// Effect of `compressed`.
+pub(super) const COMPRESS: &str = "compress";
+
 /// Alternatives, each of them tests that all have to hold; without tests an alternative always holds.
 type Alternatives = Vec<Vec<String>>;
 
@@ -80,11 +83,14 @@ fn effects(name: &str, arguments: &[String], packing: Packing) -> Result<(Option
         "tailend" => none("fragments=tails"),
         "no-tailend" => none("fragments=small"),
         "align" => Ok((None, aligned(one()?)?.to_owned())),
-        "compressed" => {
-            Err("compressed: packfs compresses all files, unless an option or uncompressed says otherwise".into())
-        }
+        "compressed" => none(COMPRESS),
         "fragment" => Err("fragment: packfs has one sequence of fragment blocks for all files".into()),
-        "empty" => Err("empty: packfs keeps directories that actions leave empty; exclude them by name".into()),
+        "empty" => match arguments {
+            [] => Ok((None, "exclude-empty".into())),
+            [reason] if reason == "all" => Ok((None, "exclude-empty".into())),
+            [reason] if reason == "source" || reason == "excluded" => Ok((None, format!("exclude-empty={reason}"))),
+            _ => Err("empty: expected no argument, or all, source or excluded".into()),
+        },
         "move" | "dereference" => Err(format!("{name}: packfs packs entries where they are; a pack list moves them")),
         _ => Err(format!("packfs has no action {name}")),
     }
@@ -285,6 +291,11 @@ mod tests {
             ("align(1)@name(a)", &[]),
             ("exclude@false||!true||filesize(<0)", &[]),
             ("gid(0)@name(*)", &["all -> group=0"]),
+            ("compressed@name(a)", &["glob=a -> compress"]),
+            ("empty@true", &["all -> exclude-empty"]),
+            ("empty(all)@name(a)", &["glob=a -> exclude-empty"]),
+            ("empty( source )@true", &["all -> exclude-empty=source"]),
+            ("empty(excluded)@true", &["all -> exclude-empty=excluded"]),
             ("prune@depth(<=2)&&uid(>=1k)", &["depth=..2 owner=1024.. -> exclude"]),
             ("exclude@filesize_range(1K, 2M)||gid_range(5,4)", &["size=1024..2097152 -> exclude"]),
             ("exclude@!depth_range(2,3)&&user(root)&&group(7)", &["!depth=2..3 owner=0 group=7 -> exclude"]),
@@ -309,8 +320,8 @@ mod tests {
             ("fragment(x)@true", "fragment: packfs has one"),
             ("align(3)@true", "align(3): expected a power of two"),
             ("align(8K)@true", "align(8K): packfs aligns to 4K"),
-            ("compressed@true", "compressed: packfs compresses"),
-            ("empty@true", "empty: packfs keeps"),
+            ("compressed(1)@true", "compressed takes no argument"),
+            ("empty(nosuch)@true", "empty: expected no argument"),
             ("exclude@depth_range(1)", "a minimum and a maximum"),
             ("exclude@uid(<=)", "uid(): expected a number"),
             ("frob@true", "no action frob"),

@@ -46,6 +46,11 @@ impl Compressor {
         Ok(words)
     }
 
+    /// Returns true if files, or fragments, are not compressed.
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain_data || self.plain_fragments
+    }
+
     /// Returns the codec as packfs writes it.
     fn choice(&self) -> Result<String, String> {
         let name = self.name.as_deref().unwrap_or("gzip");

@@ -290,6 +290,10 @@ impl Asked {
                 "both SOURCE_DATE_EPOCH in the environment and an option that gives a time: leave one out".into()
             );
         }
+        if self.compressor.is_plain() && self.actions.iter().any(|rule| rule.ends_with(actions::COMPRESS)) {
+            let why = "both compressed and -noD or -noF: packfs compresses all files then, or none; use uncompressed";
+            return Err(why.into());
+        }
         let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
         let target = match (self.stream, image == "-") {
             (true, _) => "-".into(),

@@ -120,7 +120,7 @@ fn what_would_give_another_image_is_refused() {
         ("src Cargo.toml", "-noappend replaces it"),
         ("src new.sqfs -comp lz4 -Xbcj x86", "has no such option"),
         ("src new.sqfs -comp xz -comp zstd", "given twice"),
-        ("src new.sqfs -action empty@true", "empty: packfs keeps"),
+        ("src new.sqfs -action fragment(a)@true", "fragment: packfs has one"),
         ("src new.sqfs -frobnicate", "no such option"),
         ("new.sqfs", "expected: mksquashfs SOURCE"),
         ("nosuch new.sqfs", "nosuch: cannot open"),
