@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::kernel::inside;
-use common::program::{link, sh, text};
-use common::{have, sample, skip, stderr};
+use common::program::{is_current, link, sh, text};
+use common::{sample, skip, stderr};
 
 /// The programs that are called.
 const PROGRAMS: [&str; 5] = ["mksquashfs", "sqfstar", "unsquashfs", "tar2sqfs", "mkfs.erofs"];
@@ -55,7 +55,7 @@ fn call(dir: &Path, script: &str, ours: bool) -> std::path::PathBuf {
 
 /// Compares the images that the scripts of a caller make with both kinds of programs.
 fn compare(caller: &str, programs: &[&str], scripts: &[&str]) {
-    if !programs.iter().chain(&["getfattr", "mount"]).all(|program| have(caller, program)) {
+    if !programs.iter().chain(&["getfattr", "mount"]).all(|program| is_current(caller, program)) {
         return;
     }
     if !rustix::process::geteuid().is_root() {

@@ -18,11 +18,7 @@ mod tree;
 mod writers;
 
 use self::lines::{Grammar, judge_lines};
-
-/// Version of squashfs-tools whose output is ours.
-const SQUASHFS_TOOLS: &str = "version 4.7";
-/// Version of erofs-utils whose output is ours.
-const EROFS_UTILS: &str = "1.9";
+use common::program::{EROFS_UTILS, SQUASHFS_TOOLS};
 
 /// Compares a program that writes images.
 fn writer(test: &str, grammar: &Grammar, version: &str) {

@@ -6,8 +6,8 @@ mod common;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::program::{either, link, run, sh, text};
-use common::{fail, have, stderr, succeed};
+use common::program::{either, is_current, link, run, sh, text};
+use common::{fail, stderr, succeed};
 use serde_json::Value;
 
 /// Makes a tree with files of several kinds of data.
@@ -84,7 +84,7 @@ fn facts_are_those_of_dump_erofs() {
     let dir = dir.path();
     link(dir, "dump.erofs");
     succeed(dir, &["build", "t", "-q", "-o", "ours.erofs"]);
-    if !have(test, "dump.erofs") || !have(test, "mkfs.erofs") {
+    if !is_current(test, "dump.erofs") || !is_current(test, "mkfs.erofs") {
         return;
     }
     let mut images = vec!["ours.erofs".to_owned()];
@@ -146,7 +146,7 @@ fn facts_are_those_of_dump_erofs() {
 
 #[test]
 fn every_option_in_the_help_of_dump_erofs_is_in_the_table() {
-    if !have("every_option_in_the_help_of_dump_erofs_is_in_the_table", "dump.erofs") {
+    if !is_current("every_option_in_the_help_of_dump_erofs_is_in_the_table", "dump.erofs") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

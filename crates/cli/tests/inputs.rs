@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{FORMATS, fail, have, kernel, packfs, run_in, stderr, succeed};
+use common::program::is_current;
+use common::{FORMATS, fail, kernel, packfs, run_in, stderr, succeed};
 
 /// A directory with `root` in it.
 fn workplace() -> tempfile::TempDir {
@@ -102,7 +103,7 @@ fn expressions_and_depths_leave_out_entries_of_every_source() {
 #[test]
 fn other_programs_options_take_the_same_files() {
     let test = "other_programs_options_take_the_same_files";
-    if !have(test, "mksquashfs") || !have(test, "mkfs.erofs") {
+    if !is_current(test, "mksquashfs") || !is_current(test, "mkfs.erofs") {
         return;
     }
     let dir = workplace();

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use common::program::{have_unsquashfs, link, make, text};
-use common::{fail, have, run_in, sample, stderr, succeed};
+use common::program::{have_unsquashfs, is_current, link, make, text};
+use common::{fail, run_in, sample, stderr, succeed};
 
 const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
 
 #[test]
 fn images_have_the_contents_that_mksquashfs_gives_them() {
-    if !have("images_have_the_contents_that_mksquashfs_gives_them", "mksquashfs") {
+    if !is_current("images_have_the_contents_that_mksquashfs_gives_them", "mksquashfs") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn images_are_appended_to_as_mksquashfs_does() {
     let made = Command::new("sh").args(["-ec", script]).current_dir(dir).status().unwrap();
     assert!(made.success());
     let mksquashfs = link(dir, "mksquashfs");
-    let there = have(test, "mksquashfs");
+    let there = is_current(test, "mksquashfs");
     let rounds = [
         &["a IMAGE -comp zstd -Xcompression-level 5 -b 64K", "b IMAGE -comp xz -b 1M -all-root"][..],
         &["a IMAGE -comp gzip -no-fragments", "c single IMAGE", "b single IMAGE -e b/new"],
@@ -249,7 +249,7 @@ fn packfs_as_explains_and_installs() {
 
 #[test]
 fn every_option_in_the_help_of_mksquashfs_is_in_the_table() {
-    if !have("every_option_in_the_help_of_mksquashfs_is_in_the_table", "mksquashfs") {
+    if !is_current("every_option_in_the_help_of_mksquashfs_is_in_the_table", "mksquashfs") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

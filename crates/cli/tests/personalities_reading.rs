@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use common::program::{either, have_unsquashfs, link, run, sh, text};
-use common::{have, stderr, succeed};
+use common::program::{either, have_unsquashfs, is_current, link, run, sh, text};
+use common::{stderr, succeed};
 
 /// Makes links to packfs, and an image of a tree with everything that this user can make.
 fn prepare(programs: &[&str]) -> tempfile::TempDir {
@@ -92,7 +92,7 @@ fn listings_are_those_of_unsquashfs() {
 #[test]
 fn superblocks_are_shown_as_unsquashfs_shows_them() {
     let name = "superblocks_are_shown_as_unsquashfs_shows_them";
-    if !have_unsquashfs(name) || !have(name, "mksquashfs") {
+    if !have_unsquashfs(name) || !is_current(name, "mksquashfs") {
         return;
     }
     let dir = prepare(&["unsquashfs"]);

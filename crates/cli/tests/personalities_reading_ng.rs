@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use common::program::{either, link, run, sh, text};
+use common::program::{either, is_current, link, run, sh, text};
 use common::{fail, have, run_in, stderr, succeed};
 
 /// Makes two trees that differ, and images of them.
@@ -199,7 +199,7 @@ fn images_are_checked_and_extracted_as_fsck_erofs_does() {
     damaged[1030] ^= 1;
     std::fs::write(dir.join("damaged"), damaged).unwrap();
     sh(dir, "head -c 4096 /dev/zero > late && cat t.erofs >> late");
-    let there = have(name, "fsck.erofs");
+    let there = is_current(name, "fsck.erofs");
     let told = succeed(dir, &["info", "t.erofs", "--inode", "etc"]);
     let number = told.lines().find_map(|line| line.strip_prefix("inode")?.trim().split(',').next());
     let by_number = format!("--extract=some --nid={} --no-preserve-owner t.erofs", number.unwrap());
@@ -243,7 +243,7 @@ fn images_are_checked_and_extracted_as_fsck_erofs_does() {
 #[test]
 fn every_option_in_their_help_is_in_the_tables() {
     for program in ["sqfs2tar", "sqfsdiff", "fsck.erofs"] {
-        if !have("every_option_in_their_help_is_in_the_tables", program) {
+        if !is_current("every_option_in_their_help_is_in_the_tables", program) {
             continue;
         }
         let dir = tempfile::tempdir().unwrap();

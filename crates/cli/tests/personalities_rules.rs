@@ -5,6 +5,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use common::program::is_current;
 use common::{have, packfs, run_in, stderr, succeed};
 
 /// A directory with `root` in it, and files that options name.
@@ -90,7 +91,7 @@ fn gensquashfs_labels_attributes_and_sort_files() {
 
 #[test]
 fn mkfs_erofs_labels_and_hints() {
-    if !have("mkfs_erofs_labels_and_hints", "mkfs.erofs") {
+    if !is_current("mkfs_erofs_labels_and_hints", "mkfs.erofs") {
         return;
     }
     let dir = workplace();
@@ -137,7 +138,7 @@ fn mkfs_erofs_labels_and_hints() {
 
 #[test]
 fn mksquashfs_actions() {
-    if !have("mksquashfs_actions", "mksquashfs") {
+    if !is_current("mksquashfs_actions", "mksquashfs") {
         return;
     }
     let dir = workplace();

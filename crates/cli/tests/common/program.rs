@@ -49,15 +49,39 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns true if unsquashfs is installed in the version whose output is ours; older ones print other lines.
-pub(crate) fn have_unsquashfs(test: &str) -> bool {
-    if !have(test, "unsquashfs") {
+/// Beginning of the version of squashfs-tools whose options and output are ours.
+pub(crate) const SQUASHFS_TOOLS: &str = "version 4.7";
+/// Beginning of the version of erofs-utils whose options and output are ours.
+pub(crate) const EROFS_UTILS: &str = "1.9";
+
+/// Returns true if a program is installed and its version line contains `version`; otherwise reports the version that it
+/// needs, or fails if none may be missing. Older programs lack options and print other lines.
+pub(crate) fn have_version(test: &str, program: &str, version: &str) -> bool {
+    if !have(test, program) {
         return false;
     }
-    let version = Command::new("unsquashfs").arg("-version").output().unwrap().stdout;
-    let is_new = text(&version).starts_with("unsquashfs version 4.7");
+    let asked = if program.ends_with(".erofs") { "-V" } else { "-version" };
+    let told = Command::new(program).arg(asked).output().unwrap();
+    let is_new = text(&told.stdout).contains(version);
     if !is_new {
-        skip(test, "unsquashfs is not 4.7");
+        let told = text(&[told.stdout, told.stderr].concat());
+        let line = told.lines().next().unwrap_or_default();
+        skip(test, &format!("{program} is too old: it has to be {version}, and says `{line}`"));
     }
     is_new
+}
+
+/// Returns true if a program of squashfs-tools or erofs-utils is installed in the version whose options are ours; of other
+/// programs any version will do.
+pub(crate) fn is_current(test: &str, program: &str) -> bool {
+    match program {
+        "mksquashfs" | "sqfstar" | "unsquashfs" | "sqfscat" => have_version(test, program, SQUASHFS_TOOLS),
+        _ if program.ends_with(".erofs") => have_version(test, program, EROFS_UTILS),
+        _ => have(test, program),
+    }
+}
+
+/// Returns true if unsquashfs is installed in the version whose output is ours.
+pub(crate) fn have_unsquashfs(test: &str) -> bool {
+    is_current(test, "unsquashfs")
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::common::program::{link, sh};
+use crate::common::program::{have_version, link, sh};
 use crate::common::{have, skip};
 
 /// Makes the trees `t` and `u`, the file `single` and lists for both.
@@ -48,16 +48,9 @@ pub(crate) fn ready(test: &str, programs: &[(&str, &str)]) -> bool {
         skip(test, "devices, owners and mounts need root");
         return false;
     }
-    programs.iter().all(|(program, version)| {
-        have(test, program) && {
-            let asked = if program.ends_with(".erofs") { "-V" } else { "-version" };
-            let told = std::process::Command::new(program).arg(asked).output().unwrap();
-            let is_new = version.is_empty() || String::from_utf8_lossy(&told.stdout).contains(version);
-            if !is_new {
-                skip(test, &format!("{program} is not {version}"));
-            }
-            is_new
-        }
+    programs.iter().all(|(program, version)| match *version {
+        "" => have(test, program),
+        version => have_version(test, program, version),
     })
 }
 
