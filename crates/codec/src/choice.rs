@@ -80,9 +80,9 @@ impl Choice {
         if let Settings::Xz { dict, .. } | Settings::Lzma { dict, .. } = &mut settings {
             *dict = None;
         }
-        if let Settings::Xz { filters, pb, .. } = &mut settings {
+        if let Settings::Xz { filters, fixed, pb, .. } = &mut settings {
             // The rest is mostly names, which have no alignment.
-            (*filters, *pb) = (0, 0);
+            (*filters, *fixed, *pb) = (0, true, 0);
         }
         Choice { settings }.encoder(8192)
     }

@@ -37,7 +37,7 @@ mod choice;
 mod cluster;
 mod error;
 mod library;
-#[cfg(any(feature = "gzip", feature = "zstd"))]
+#[cfg(any(feature = "gzip", feature = "xz", feature = "zstd"))]
 mod logarithm;
 #[cfg(all(test, any(feature = "gzip", feature = "lz4")))]
 mod made;

@@ -37,6 +37,8 @@ pub enum Settings {
         filters: u16,
         /// True to try, of `filters`, only the one that suits the bytes of the block.
         auto: bool,
+        /// False to choose `lc`, `lp` and `pb` for each block by its bytes, at levels with an encoder of ours.
+        fixed: bool,
         /// Literal context bits.
         lc: u8,
         /// Literal position bits.
@@ -54,6 +56,8 @@ pub enum Settings {
         ///
         /// [`Choice::cluster_window`]: crate::Choice::cluster_window
         dict: Option<Dict>,
+        /// False to choose `lc`, `lp` and `pb` for each block by its bytes, at levels with an encoder of ours.
+        fixed: bool,
         /// Literal context bits.
         lc: u8,
         /// Literal position bits.
@@ -175,6 +179,13 @@ impl Bcj {
 /// Position of lzo1x_999, the only algorithm with levels.
 pub(crate) const LZO1X_999: u8 = 4;
 
+/// Values of the option `bits`.
+pub(crate) const BITS: &[&str] = &["auto", "fixed"];
+/// The index of `fixed`.
+const FIXED: u8 = 1;
+/// Defaults of `lc`, `lp` and `pb`.
+const USUAL_BITS: (u8, u8, u8) = (3, 0, 1);
+
 /// The value of one option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
@@ -214,9 +225,10 @@ impl Settings {
             Codec::Gzip => Settings::Gzip { level: 0, window: 0, strategies: 0 },
             Codec::Deflate => Settings::Deflate { level: 0 },
             Codec::Xz => {
-                Settings::Xz { level: 0, extreme: false, dict: None, filters: 0, auto: false, lc: 0, lp: 0, pb: 0 }
+                let (level, extreme, dict, fixed) = (0, false, None, false);
+                Settings::Xz { level, extreme, dict, filters: 0, auto: false, fixed, lc: 0, lp: 0, pb: 0 }
             }
-            Codec::Lzma => Settings::Lzma { level: 0, extreme: false, dict: None, lc: 0, lp: 0, pb: 0 },
+            Codec::Lzma => Settings::Lzma { level: 0, extreme: false, dict: None, fixed: false, lc: 0, lp: 0, pb: 0 },
             Codec::Lzo => Settings::Lzo { algorithm: 0, level: 0 },
             Codec::Snappy => Settings::Snappy,
             Codec::Lz4 => Settings::Lz4 { acceleration: 0 },
@@ -245,6 +257,9 @@ impl Settings {
             (Gzip { strategies, .. }, "strategies") => Value::Set(*strategies),
             (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme") => Value::Flag(*extreme),
             (Xz { dict, .. } | Lzma { dict, .. }, "dict") => Value::Dict((*dict)?),
+            // Other bits than the default ones say it as well.
+            (Xz { lc, lp, pb, .. } | Lzma { lc, lp, pb, .. }, "bits") if (*lc, *lp, *pb) != USUAL_BITS => return None,
+            (Xz { fixed, .. } | Lzma { fixed, .. }, "bits") => Value::Name((*fixed).into()),
             (Xz { filters, auto, .. }, "bcj") => Value::Filters { bits: *filters, auto: *auto },
             (Xz { lc: bits, .. } | Lzma { lc: bits, .. }, "lc")
             | (Xz { lp: bits, .. } | Lzma { lp: bits, .. }, "lp")
@@ -281,6 +296,7 @@ impl Settings {
             | (Xz { pb: n, .. } | Lzma { pb: n, .. }, "pb", _) => *n = small(),
             (Gzip { strategies, .. }, "strategies", Value::Set(bits)) => *strategies = bits,
             (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme", Value::Flag(on)) => *extreme = on,
+            (Xz { fixed, .. } | Lzma { fixed, .. }, "bits", Value::Name(position)) => *fixed = position == FIXED,
             (Zstd { content_size, .. }, "content-size", Value::Flag(on)) => *content_size = on,
             // The whole block is the default: one way to say it.
             (Xz { dict, .. } | Lzma { dict, .. }, "dict", Value::Dict(size)) => {
@@ -304,6 +320,13 @@ impl Settings {
             Settings::Xz { lc, lp, .. } | Settings::Lzma { lc, lp, .. } if *lc + *lp > 4 => {
                 let why = format!("lc={lc} and lp={lp} add up to more than 4");
                 return Err(Error::option(self.codec().name(), why));
+            }
+            Settings::Xz { fixed, .. } | Settings::Lzma { fixed, .. } if ["lc", "lp", "pb"].into_iter().any(&given) => {
+                if given("bits") && !*fixed {
+                    let why = "bits=auto chooses lc, lp and pb; accepted: bits=auto, or lc, lp and pb";
+                    return Err(Error::option(self.codec().name(), why));
+                }
+                *fixed = true;
             }
             Settings::Lzo { algorithm, level } if *algorithm != LZO1X_999 => {
                 if given("level") {

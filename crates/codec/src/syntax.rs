@@ -177,11 +177,12 @@ mod tests {
             dict,
             filters,
             auto,
+            fixed: lc != 3,
             lc,
             lp: 0,
             pb: 1,
         };
-        let lzma = |level, extreme, dict, pb| Settings::Lzma { level, extreme, dict, lc: 3, lp: 0, pb };
+        let lzma = |level, extreme, dict, pb| Settings::Lzma { level, extreme, dict, fixed: pb != 1, lc: 3, lp: 0, pb };
         let cases = [
             ("none", Settings::None),
             ("gzip", Settings::Gzip { level: 6, window: 15, strategies: 1 }),
@@ -244,6 +245,7 @@ mod tests {
             ),
             ("xz:lc=3,lp=2", "xz: lc=3 and lp=2 add up to more than 4"),
             ("lzma:lc=0,lp=4:lc=1", "lzma: lc is given twice"),
+            ("lzma:bits=auto:pb=2", "lzma: bits=auto chooses lc, lp and pb; accepted: bits=auto, or lc, lp and pb"),
             ("lzma:lp=4,lc=1", "lzma: lc=1 and lp=4 add up to more than 4"),
             ("lzo:3:algorithm=lzo1x_1", "lzo: lzo1x_1 has no levels; accepted: only with lzo1x_999"),
             (
@@ -271,7 +273,9 @@ mod tests {
     #[test]
     fn the_canonical_text_is_short() {
         let cases = [
-            ("xz:level=6:pb=1,dict=100%:bcj=none", "xz:6"),
+            ("xz:level=6:bits=auto,dict=100%:bcj=none", "xz:6"),
+            ("xz:pb=1", "xz:6:bits=fixed"),
+            ("lzma:bits=fixed:pb=2", "lzma:6:pb=2"),
             ("xz:extreme:9:dict=1024K", "xz:9:extreme=yes:dict=1M"),
             ("lzo:algorithm=lzo1x_1", "lzo:algorithm=lzo1x_1"),
             ("gzip:strategies=rle+default", "gzip:6:strategies=default+rle"),

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::settings::{Bcj, LZO_ALGORITHMS, Strategies};
+use crate::settings::{BITS, Bcj, LZO_ALGORITHMS, Strategies};
 
 /// A codec by its stream format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,6 +91,12 @@ const fn number(name: &'static str, min: i32, max: i32, default: &'static str, h
 }
 
 const EXTREME: Opt = Opt { name: "extreme", form: Form::Flag, default: "no", help: "search longer" };
+const BITS_OF_MODELS: Opt = Opt {
+    name: "bits",
+    form: Form::Name(BITS),
+    default: "auto",
+    help: "auto chooses lc, lp and pb for each block from level 4 on; fixed if one of them is given",
+};
 const LC: Opt = number("lc", 0, 4, "3", "literal context bits; lc + lp is at most 4");
 const LP: Opt = number("lp", 0, 4, "0", "literal position bits");
 const PB: Opt = number("pb", 0, 4, "1", "position bits; 1 is best for blocks of code and text, xz itself takes 2");
@@ -158,6 +164,7 @@ pub static CODECS: &[Info] = &[
                 default: "none",
                 help: "machine-code filters to try, the smallest result is kept; auto picks by the bytes",
             },
+            BITS_OF_MODELS,
             LC,
             LP,
             PB,
@@ -169,7 +176,7 @@ pub static CODECS: &[Info] = &[
         codec: Codec::Lzma,
         name: "lzma",
         summary: "in SquashFS legacy .lzma streams, not read by stock kernels; in EROFS MicroLZMA, the densest",
-        options: &[level(0, 9, "6", "preset"), EXTREME, DICT, LC, LP, PB],
+        options: &[level(0, 9, "6", "preset"), EXTREME, DICT, BITS_OF_MODELS, LC, LP, PB],
         squashfs_id: Some(2),
         erofs_id: Some(1),
     },

@@ -32,13 +32,14 @@ impl Xz {
 
 /// Makes an encoder for [`Settings::Xz`].
 pub(crate) fn encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
-    let Settings::Xz { level, extreme, dict, filters, auto, lc, lp, pb } = settings else {
+    let Settings::Xz { level, extreme, dict, filters, auto, fixed, lc, lp, pb } = settings else {
         return Err(other_settings("xz"));
     };
     let dict = Dict::resolve(*dict, block_len)?;
     let mut lzma = Lzma::preset(*level, *extreme, dict)?;
     lzma.set_bits(*lc, *lp, *pb);
-    let make = Make { dict, bits: Bits { lc: *lc, lp: *lp, pb: *pb }, effort: own::effort(*level, *extreme), lzma };
+    let bits = fixed.then_some(Bits { lc: *lc, lp: *lp, pb: *pb });
+    let make = Make { dict, bits, effort: own::effort(*level, *extreme), lzma };
     if *auto {
         return Ok(Box::new(Auto { allowed: *filters, make, encoders: Vec::new() }));
     }
@@ -50,7 +51,8 @@ pub(crate) fn encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn E
 /// Settings of an xz encoder but for its filter.
 struct Make {
     dict: u32,
-    bits: Bits,
+    /// `None` leaves them to our own encoder.
+    bits: Option<Bits>,
     /// Effort of our own encoder; `None` leaves all to liblzma.
     effort: Option<Effort>,
     lzma: Lzma,
@@ -113,7 +115,6 @@ impl Decoder for Unxz {
 const LZMA_HEADER: usize = 13;
 
 struct LegacyLzma {
-    bits: Bits,
     dict: u32,
     by: Legacy,
 }
@@ -121,7 +122,7 @@ struct LegacyLzma {
 /// The encoder of a preset: ours, or liblzma's.
 enum Legacy {
     Own(Box<Own>, Vec<u8>),
-    Library(Stream, Box<Lzma>),
+    Library(Stream, Box<Lzma>, Bits),
 }
 
 /// Makes an encoder for [`Settings::Lzma`].
@@ -131,15 +132,18 @@ pub(crate) fn lzma_encoder(settings: &Settings, block_len: usize) -> Result<Box<
     let bits = lzma_bits(settings)?;
     let by = match own::effort(*level, *extreme) {
         Some(effort) => Legacy::Own(Box::new(Own::new(bits, effort, dict)), Vec::new()),
-        None => Legacy::Library(Stream::new("lzma"), Box::new(lzma_options(settings, dict)?)),
+        None => {
+            let options = Box::new(lzma_options(settings, dict)?);
+            Legacy::Library(Stream::new("lzma"), options, bits.unwrap_or(Bits::USUAL))
+        }
     };
-    Ok(Box::new(LegacyLzma { bits, dict, by }))
+    Ok(Box::new(LegacyLzma { dict, by }))
 }
 
-/// Returns the bits of [`Settings::Lzma`].
-fn lzma_bits(settings: &Settings) -> Result<Bits> {
-    let Settings::Lzma { lc, lp, pb, .. } = settings else { return Err(other_settings("lzma")) };
-    Ok(Bits { lc: *lc, lp: *lp, pb: *pb })
+/// Returns the bits of [`Settings::Lzma`], or `None` if they are not fixed.
+fn lzma_bits(settings: &Settings) -> Result<Option<Bits>> {
+    let Settings::Lzma { fixed, lc, lp, pb, .. } = settings else { return Err(other_settings("lzma")) };
+    Ok(fixed.then_some(Bits { lc: *lc, lp: *lp, pb: *pb }))
 }
 
 /// Returns the coder's options for [`Settings::Lzma`] with a dictionary of `dict` bytes.
@@ -158,7 +162,6 @@ impl Encoder for LegacyLzma {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let Some((header, body)) = dst.split_at_mut_checked(LZMA_HEADER) else { return Ok(None) };
         // The length goes into the header, as in every SquashFS tool, so no end marker is needed.
-        header[0] = self.bits.properties();
         header[1..5].copy_from_slice(&self.dict.to_le_bytes());
         header[5..].copy_from_slice(&(src.len() as u64).to_le_bytes());
         let len = match &mut self.by {
@@ -167,10 +170,12 @@ impl Encoder for LegacyLzma {
                 if !encoder.encode_raw(src, body.len(), out) {
                     return Ok(None);
                 }
+                header[0] = encoder.bits().properties();
                 body[..out.len()].copy_from_slice(out);
                 Some(out.len())
             }
-            Legacy::Library(stream, lzma) => {
+            Legacy::Library(stream, lzma, bits) => {
+                header[0] = bits.properties();
                 stream.start_raw_lzma_encoder(**lzma, src.len() as u64)?;
                 stream.encode(src, body)?
             }

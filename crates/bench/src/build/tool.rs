@@ -210,7 +210,7 @@ fn tar2sqfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
         Settings::Xz { level, extreme: false, dict: None, filters: 0, lc, lp, pb, .. } => {
             ("xz", format!("level={level},lc={lc},lp={lp},pb={pb}"))
         }
-        Settings::Lzma { level, extreme: false, dict: None, lc, lp, pb } => {
+        Settings::Lzma { level, extreme: false, dict: None, lc, lp, pb, .. } => {
             ("lzma", format!("level={level},lc={lc},lp={lp},pb={pb}"))
         }
         _ => return Err(unknown("tar2sqfs", key)),

@@ -12,6 +12,7 @@
 //!
 //! | step | module |
 //! |---|---|
+//! | the bits of the models, by the bytes of the block | [`guess`] |
 //! | binary trees of earlier positions give the nearest match of each length | [`trees`](crate::trees) |
 //! | the cheapest list of operations by the present prices of bits | [`parser`] |
 //! | the model: probabilities, prices, coding of an operation | [`model`], [`lengths`], [`distances`] |
@@ -31,6 +32,7 @@
 #![allow(clippy::cast_possible_truncation)]
 
 mod distances;
+mod guess;
 mod lengths;
 mod model;
 mod parser;
@@ -62,6 +64,9 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
+    /// Those that suit most blocks.
+    pub(crate) const USUAL: Bits = Bits { lc: 3, lp: 0, pb: 1 };
+
     /// Returns the properties byte of LZMA headers.
     pub(crate) fn properties(self) -> u8 {
         (self.pb * 5 + self.lp) * 9 + self.lc

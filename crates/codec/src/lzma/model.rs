@@ -63,6 +63,12 @@ impl Model {
         }
     }
 
+    /// Changes the bits; what comes next has to begin with [`Model::reset`].
+    pub(super) fn set_bits(&mut self, bits: Bits) {
+        self.bits = bits;
+        self.literals.resize(1 << (bits.lc + bits.lp), [EVEN; LITERAL]);
+    }
+
     /// Begins a stream, or a part of one that resets the state, with distances up to `farthest`.
     pub(super) fn reset(&mut self, farthest: u32) {
         self.kinds = Kinds::START;

@@ -1,5 +1,6 @@
 //! Streams of LZMA: LZMA2 chunks, raw LZMA of a known length, and as much as fits a room.
 
+use super::guess::Guess;
 use super::model::Model;
 use super::parser::Parser;
 use super::range::RangeEncoder;
@@ -16,6 +17,9 @@ const RAW_CHUNK_MAX: usize = 1 << 16;
 /// Most bytes that one operation and the flush add: at most 48 bits, of at most eight bits each, and the flush.
 const OP_MAX: usize = 64;
 
+/// Input that usually fills an output, as a multiple of its length.
+const FILL: usize = 3;
+
 /// Headers of LZMA2 chunks: an uncompressed one that resets the dictionary, one that does not, and an encoded one.
 const RAW_FIRST: u8 = 1;
 const RAW: u8 = 2;
@@ -29,6 +33,8 @@ const END: u8 = 0;
 /// An encoder of LZMA streams. Its memory is kept from one stream to the next.
 pub(crate) struct Lzma {
     bits: Bits,
+    /// Chooses the bits for each stream, if they are not fixed.
+    guess: Option<Guess>,
     window: usize,
     finder: Finder,
     parser: Parser,
@@ -41,10 +47,13 @@ pub(crate) struct Lzma {
 }
 
 impl Lzma {
-    /// Makes an encoder whose distances reach `window` bytes back at most.
-    pub(crate) fn new(bits: Bits, effort: Effort, window: u32) -> Self {
+    /// Makes an encoder whose distances reach `window` bytes back at most. Without `bits`, it chooses them for each stream.
+    pub(crate) fn new(bits: Option<Bits>, effort: Effort, window: u32) -> Self {
+        let guess = bits.is_none().then(Guess::new);
+        let bits = bits.unwrap_or(Bits::USUAL);
         Lzma {
             bits,
+            guess,
             window: window as usize,
             finder: Finder::new(effort.nice, effort.depth, THREE_BITS),
             parser: Parser::new(effort),
@@ -55,9 +64,14 @@ impl Lzma {
         }
     }
 
+    /// Returns the bits of the present stream.
+    pub(crate) fn bits(&self) -> Bits {
+        self.bits
+    }
+
     /// Encodes `src` as LZMA2 and appends it to `out`; returns false if that gets longer than `room`.
     pub(crate) fn encode_lzma2(&mut self, src: &[u8], room: usize, out: &mut Vec<u8>) -> bool {
-        self.start(src);
+        self.start(src, src.len());
         std::mem::swap(&mut self.range.out, out);
         let begin = self.range.out.len();
         let mut reset = RESET_ALL;
@@ -72,7 +86,7 @@ impl Lzma {
 
     /// Encodes `src` without an end marker and appends it to `out`; returns false if that gets longer than `room`.
     pub(crate) fn encode_raw(&mut self, src: &[u8], room: usize, out: &mut Vec<u8>) -> bool {
-        self.start(src);
+        self.start(src, src.len());
         std::mem::swap(&mut self.range.out, out);
         let begin = self.range.out.len();
         while self.at < src.len() && self.range.out.len() - begin <= room {
@@ -87,7 +101,7 @@ impl Lzma {
 
     /// Encodes as much of `src` as fits `dst` without an end marker. The first byte, always zero, is left to the caller.
     pub(crate) fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Prefix {
-        self.start(src);
+        self.start(src, dst.len().saturating_mul(FILL));
         self.range.out.clear();
         while self.at < src.len() {
             let op = self.next_op();
@@ -108,11 +122,17 @@ impl Lzma {
     /// Returns the memory that grows with the input, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        self.finder.allocated() + self.range.out.capacity()
+        let guess = self.guess.as_ref().map_or(0, Guess::allocated);
+        self.finder.allocated() + self.range.out.capacity() + guess
     }
 
-    fn start(&mut self, src: &[u8]) {
+    /// Begins a stream, whose bits suit the first `look` bytes of `src`.
+    fn start(&mut self, src: &[u8], look: usize) {
         self.finder.start(src, self.window);
+        if let Some(guess) = &mut self.guess {
+            self.bits = guess.bits(self.finder.data(), look.min(src.len()));
+            self.model.set_bits(self.bits);
+        }
         self.parser.reset();
         self.ops.clear();
         self.at = 0;

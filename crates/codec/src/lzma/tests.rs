@@ -52,9 +52,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn every_block_comes_back(recipe in recipes(3000), level in 4..=9, extreme: bool, lc in 0_u8..=4, lp in 0_u8..=4, pb in 0_u8..=4) {
+    fn every_block_comes_back(recipe in recipes(3000), level in 4..=9, extreme: bool, lc in 0_u8..=4, lp in 0_u8..=4, pb in 0_u8..=4, fixed: bool) {
         let lp = lp.min(4 - lc);
-        let options = format!("{level}:extreme={}:lc={lc},lp={lp},pb={pb}", if extreme { "yes" } else { "no" });
+        let bits = if fixed { format!("lc={lc},lp={lp},pb={pb}") } else { "bits=auto".to_owned() };
+        let options = format!("{level}:extreme={}:{bits}", if extreme { "yes" } else { "no" });
         let block = mixed(&recipe);
         round_trip(&format!("xz:{options}"), &block);
         round_trip(&format!("xz:{options}:bcj=x86+arm64+riscv"), &block);
@@ -64,15 +65,15 @@ proptest! {
     #[test]
     fn a_cluster_of_any_size_is_filled_and_comes_back(recipe in recipes(3000), room in 6_usize..6000, nice in 16_usize..=273) {
         let block = mixed(&recipe);
-        let (bits, effort) = (Bits { lc: 3, lp: 0, pb: 1 }, Effort { nice, ..USUAL });
         let mut dst = vec![0; room];
-        let done = Lzma::new(bits, effort, 8192).fill(&block, &mut dst);
+        let mut lzma = Lzma::new(None, Effort { nice, ..USUAL }, 8192);
+        let done = lzma.fill(&block, &mut dst);
         prop_assert!(done.len <= room && done.taken <= block.len());
         // Nothing more fits: an operation takes far less than this.
         prop_assert!(done.taken == block.len() || room - done.len < 32, "{done:?} of {room}");
         prop_assert_eq!(dst[0], 0);
         if done.taken > 0 {
-            dst[0] = !bits.properties();
+            dst[0] = !lzma.bits().properties();
             let mut back = vec![0; done.taken];
             crate::xz::micro_decoder(8 << 20).decode(&dst[..done.len], &mut back).unwrap();
             prop_assert_eq!(&back[..], &block[..done.taken]);
@@ -149,13 +150,37 @@ fn a_short_destination_ends_the_search_early_and_changes_nothing() {
 fn the_memory_bound_covers_the_encoder() {
     // Prices, nodes and probabilities take the same for every input; input, output and filtered input come on top.
     const FIXED: usize = 512 << 10;
-    for block_len in [4096, 65_536, 1 << 20] {
+    let most = Some(Bits { lc: 4, lp: 0, pb: 4 });
+    for (block_len, bits) in [4096, 65_536, 1 << 20].into_iter().flat_map(|len| [(len, None), (len, most)]) {
         let block = mixed(&vec![(1, 1024, 0); block_len / 1024]);
         let mut out = Vec::new();
-        let mut lzma = Lzma::new(Bits { lc: 4, lp: 0, pb: 4 }, USUAL, u32::try_from(block_len).unwrap());
+        let mut lzma = Lzma::new(bits, USUAL, u32::try_from(block_len).unwrap());
         assert!(lzma.encode_lzma2(&block, block_len, &mut out));
         let taken = lzma.allocated() + out.capacity() + block_len + FIXED;
         let promised = choice("xz:6").encoder_memory(block_len);
         assert!(taken <= promised, "{taken} of {promised} at {block_len}");
     }
+}
+
+#[test]
+fn bits_suit_the_bytes() {
+    // Words of four bytes with a slowly rising number each, whose bytes have little to do with those before them.
+    let mut noise = 1_u32;
+    let words: Vec<u8> = (0..16_384_u32)
+        .flat_map(|n| {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            [n as u8, (noise >> 29) as u8 + 10, (noise >> 25) as u8 & 7, (n >> 12) as u8 | 0x40]
+        })
+        .collect();
+    let text = include_bytes!("tests.rs");
+    let bits = |data: &[u8]| {
+        let mut lzma = Lzma::new(None, USUAL, 65_536);
+        assert!(lzma.encode_lzma2(data, data.len(), &mut Vec::new()));
+        lzma.bits()
+    };
+    assert!(bits(&words).lp >= 1, "{:?}", bits(&words));
+    assert!(bits(text).lp == 0, "{:?}", bits(text));
+    let len = |text: &str, data: &[u8]| round_trip(text, data);
+    assert!(len("xz:6", &words) * 100 < len("xz:6:bits=fixed", &words) * 98);
+    assert!(len("xz:6", text) <= len("xz:6:lc=0:lp=2:pb=2", text));
 }

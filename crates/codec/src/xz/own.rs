@@ -26,7 +26,7 @@ pub(super) fn effort(level: u8, extreme: bool) -> Option<Effort> {
         (0..=3, false) => return None,
         (4, false) => (16, 24, 12),
         (5, false) => (32, 24, 12),
-        (6, false) => (64, 24, 12),
+        (6, false) => (64, 24, 16),
         (_, false) => (64, 48, 0),
     };
     Some(Effort { nice, depth, slack, thorough: slack == 0 })
@@ -44,7 +44,7 @@ pub(super) struct Xz {
 
 impl Xz {
     /// Makes an encoder; the filter must be one that [`filter_machine_code`] knows.
-    pub(super) fn new(filter: u16, dict: u32, bits: Bits, effort: Effort) -> Self {
+    pub(super) fn new(filter: u16, dict: u32, bits: Option<Bits>, effort: Effort) -> Self {
         Xz { filter, dict, lzma: Lzma::new(bits, effort, dict), filtered: Vec::new(), out: Vec::new() }
     }
 
@@ -139,20 +139,17 @@ fn push_crc(out: &mut Vec<u8>, begin: usize) {
 }
 
 /// An encoder of MicroLZMA.
-pub(super) struct Micro {
-    bits: Bits,
-    lzma: Lzma,
-}
+pub(super) struct Micro(Lzma);
 
 impl Micro {
-    pub(super) fn new(window: u32, bits: Bits, effort: Effort) -> Self {
-        Micro { bits, lzma: Lzma::new(bits, effort, window) }
+    pub(super) fn new(window: u32, bits: Option<Bits>, effort: Effort) -> Self {
+        Micro(Lzma::new(bits, effort, window))
     }
 
     /// Encodes as much of `src` as fits `dst`, which has room for a flush.
     pub(super) fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Prefix {
-        let done = self.lzma.fill(src, dst);
-        dst[0] = !self.bits.properties();
+        let done = self.0.fill(src, dst);
+        dst[0] = !self.0.bits().properties();
         done
     }
 }
