@@ -164,7 +164,7 @@ pub(super) fn assemble(args: &args::Assemble) -> Result<Outcome> {
         }
         None => assemble_all(args, &jobs),
         Some(_) if args.shard.is_some() => Err(Usage("only many images can be assembled in parts".into()).into()),
-        Some(output) => assemble_one(args, output, open(&jobs, 0, &args.effort, args.force)?),
+        Some(output) => assemble_one(args, output, open_to_join(args, &jobs, 0, args.force)?),
     }
 }
 
@@ -189,7 +189,7 @@ fn assemble_all(args: &args::Assemble, jobs: &Jobs) -> Result<Outcome> {
     let meter = Meter::start(args.talk.quiet);
     let progress = Arc::clone(meter.progress());
     for (_, image) in (0..).zip(jobs.cut()).filter(|(number, _)| part.holds(*number)) {
-        let assembled = open(jobs, image, &args.effort, true)
+        let assembled = open_to_join(args, jobs, image, true)
             .and_then(|mut job| Ok(jobs.assemble(image, &mut job, &args.dir, &progress)?));
         let name = || jobs.path(image).map_or_else(String::new, |path| display(path).to_string());
         match assembled.with_context(|| format!("assembling {}", name())) {
@@ -216,6 +216,14 @@ fn open(jobs: &Jobs, image: u32, effort: &Effort, force: bool) -> Result<Job> {
     let mut job = jobs.job(image)?;
     let common = job.options_mut().common_mut();
     (common.threads, common.memory, common.force) = (effort.threads(), effort.memory(), force);
+    Ok(job)
+}
+
+fn open_to_join(args: &args::Assemble, jobs: &Jobs, image: u32, force: bool) -> Result<Job> {
+    let mut job = open(jobs, image, &args.effort, force)?;
+    if args.no_verify {
+        job.trust_shards();
+    }
     Ok(job)
 }
 

@@ -180,7 +180,7 @@ pub(crate) fn assemble<F: Format>(
             for (shard, blob) in blobs.iter().enumerate() {
                 let start = if shard == 0 { place.pos } else { 0 };
                 let to = options.offset + joining.shift + start;
-                let content = blob.copy(pool, out, (start, to), progress)?;
+                let content = blob.copy(pool, out, (start, to), !job.trusting, progress)?;
                 let mut from = Get::new("index of a shard", &content);
                 let done = format.decode(&mut from, out.scratch())?;
                 from.end()?;

@@ -102,6 +102,35 @@ fn every_flipped_byte_of_a_shard_is_found_before_the_image_has_its_name() {
 }
 
 #[test]
+fn trusted_shards_are_joined_without_reading_their_data() {
+    for options in [&cases()[0], &cases()[3]] {
+        let work = Work::new(options, 3);
+        (0..3).for_each(|shard| assert!(work.pack(shard).unwrap()));
+        let assemble = |image: &str| {
+            let mut job = work.job();
+            job.trust_shards();
+            job.assemble(work.place.path(), &work.path(image), &Progress::default())?;
+            Ok::<_, Error>(std::fs::read(work.path(image)).unwrap())
+        };
+        let local = work.local();
+        assert!(assemble("image").unwrap() == local);
+        let path = blob::path(work.place.path(), 1);
+        let good = std::fs::read(&path).unwrap();
+        let flip = |at: usize| {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            std::fs::write(&path, &bad).unwrap();
+        };
+        flip(10);
+        assert!(assemble("damaged").unwrap() != local);
+        // The index is read.
+        flip(good.len() - blob::TRAILER - 1);
+        let error = assemble("none").unwrap_err().to_string();
+        assert!(error.contains("the index at byte") && !work.path("none").exists(), "{error}");
+    }
+}
+
+#[test]
 fn missing_and_foreign_shards_are_named() {
     let (work, other) = (Work::new(&cases()[3], 3), Work::new(&cases()[0], 3));
     work.pack(0).unwrap();
