@@ -267,7 +267,8 @@ impl AnyOptions {
     }
 
     /// Returns true if [`AnyOptions::plan_merged`] can write plans with these options: not if all times of the tree are to
-    /// fit compact inodes of EROFS, or extended attributes are shared by more than a hundred inodes only.
+    /// fit compact inodes of EROFS, extended attributes are shared by more than a hundred inodes only, or digests of inodes
+    /// have a name that attributes of files may have.
     pub fn merges(&self) -> bool {
         let merges = match self {
             AnyOptions::Squashfs(options) => crate::squashfs::merges(options),

@@ -297,7 +297,9 @@ impl Format for Builder<'_> {
     fn checks_alone(&self, sample: u32) -> bool {
         // Times of compact inodes depend on each other, and attributes are shared by the number of their inodes.
         let compact = self.options.features.contains(Features::COMPACT_INODES);
-        !compact && self.options.xattr_share.is_none_or(|above| above < sample)
+        // A digest takes the place of an attribute with its name, so that the set of an inode depends on its file.
+        let replaces = self.options.inode_digest.as_deref().is_some_and(stamp::is_of_linux);
+        !compact && !replaces && self.options.xattr_share.is_none_or(|above| above < sample)
     }
 
     fn cutting(&self) -> Cutting {

@@ -85,6 +85,11 @@ pub(super) fn split(name: &[u8]) -> (u8, &[u8]) {
     found.unwrap_or((0, name))
 }
 
+/// Returns true if Linux shows attributes of this name, so that files of a directory may have one.
+pub(super) fn is_of_linux(name: &[u8]) -> bool {
+    split(name).0 != 0 || name.starts_with(b"system.")
+}
+
 /// Refuses a name that cannot be a prefix.
 pub(super) fn check(name: &[u8]) -> Result<()> {
     let rest = split(name).1;

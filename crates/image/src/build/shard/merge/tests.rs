@@ -218,6 +218,17 @@ fn options_about_the_whole_tree_are_refused() {
     assert!(matches!(Work::new(&wide(3)).merge(&options, &unchanged()), Err(Error::Unsupported(_))));
     let shared = |above| AnyOptions::from(erofs::Options::default().set(|all| all.xattr_share = Some(above)));
     assert!(shared(100).merges() && !shared(101).merges());
+    // Only files that have an attribute of this name lose it.
+    let kernel = erofs::Feature::PlainXattrPrefixes.since();
+    let digest = |name: &str| {
+        let stamped = erofs::Options::default();
+        AnyOptions::from(
+            stamped.set(|all| (all.target_kernel, all.inode_digest) = (kernel, Some(name.as_bytes().into()))),
+        )
+    };
+    for (name, merges) in [(erofs::INODE_DIGEST, true), ("user.digest", false), ("system.digest", false)] {
+        assert_eq!(digest(name).merges(), merges, "{name}");
+    }
     assert!(cases().iter().all(AnyOptions::merges));
 }
 
