@@ -111,6 +111,26 @@ fn a_check_compares_files_with_their_digests() {
 }
 
 #[test]
+fn sizes_that_an_image_pretends_to_have_are_not_added_up() {
+    let file = |seed| Node::file(vec![Piece::Noise { seed, len: 5000 }]);
+    let spec = Spec::of((0..3u64).map(|n| (format!("{n}").into_bytes(), file(n))));
+    let features = Features::NO_CHECKSUM | Features::EXTENDED_INODES;
+    let built = built(&spec, &with_digests(Options { features, ..options("none", 4096) }, INODE_DIGEST));
+    let mut bytes = std::fs::read(&built.image).unwrap();
+    let sizes = (0..bytes.len() - 8).filter(|at| bytes[*at..].starts_with(&5000u64.to_le_bytes()));
+    for at in sizes.collect::<Vec<_>>() {
+        bytes[at..at + 8].copy_from_slice(&i64::MAX.to_le_bytes());
+    }
+    std::fs::write(&built.image, bytes).unwrap();
+    let found = findings(&open_reader(&built.image).unwrap(), 2);
+    assert_eq!(
+        found.iter().filter(|found| found.contains("are not compared with their digest")).count(),
+        3,
+        "{found:?}"
+    );
+}
+
+#[test]
 fn a_digest_replaces_that_of_the_source() {
     let source = built(&spec(), &with_digests(options("none", 4096), NAME));
     let dir = tempfile::tempdir().unwrap();

@@ -38,7 +38,8 @@ pub(super) fn check(
     let files = inodes.digests.iter().enumerate().filter(|(at, _)| part.contains(*at as u128, count));
     let files: Vec<_> = files.map(|(_, file)| *file).collect();
     let found = |n: usize| &inodes.found[n].inode;
-    Progress::add(&progress.total, files.iter().map(|(n, _)| found(*n).size).sum());
+    let sizes = files.iter().map(|(n, _)| found(*n).size).filter(|size| *size <= LEN_MAX);
+    Progress::add(&progress.total, sizes.fold(0, u64::saturating_add));
     let work = |files: &[(usize, Sum)], buf: &mut Vec<u8>| {
         files.iter().filter_map(|(n, sum)| compare(reader, found(*n), sum, buf, progress)).collect()
     };
