@@ -20,9 +20,9 @@ pub(super) struct Attributes<'m> {
     merged: &'m Merged,
     /// All sets after the changes.
     pub(super) xattrs: Xattrs,
-    /// What each set becomes by the changes, and whether that has ACLs that the format cannot store.
+    /// New number of each set after the changes, and whether that set has ACLs that the format cannot store.
     becomes: Vec<(XattrId, bool)>,
-    /// What a set becomes when these are left out.
+    /// New number of each set without these ACLs.
     without_acls: Option<Vec<XattrId>>,
 }
 

@@ -1,7 +1,7 @@
 //! The order of merged files: that of [`Orderer`], by external sorts.
 //!
-//! A record to be sorted begins with its key: first files in order of their paths (or names), then those by type and name. Bytes 0 end
-//! names and stand between the names of a path, so paths sort as a walk through the tree visits them.
+//! A record to be sorted begins with its key: first files in order of their paths (or names), then those by type and
+//! name. Bytes 0 end names and stand between the names of a path, so paths sort as a walk through the tree visits them.
 
 use std::io;
 
