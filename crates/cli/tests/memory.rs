@@ -121,7 +121,8 @@ fn a_directory_of_many_files_is_bounded() {
 #[test]
 fn extractions_of_many_files_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
-    let (few, many) = (many(&dir.path().join("few"), 10), many(&dir.path().join("many"), 100));
+    // As many that what two runs differ by anyway, up to 2 MiB on a busy machine, is a small part of the limit.
+    let (few, many) = (many(&dir.path().join("few"), 50), many(&dir.path().join("many"), 500));
     for format in FORMATS {
         let extract = |root: &str| {
             common::succeed(dir.path(), &["build", root, "-o", "image", "--format", format, "-f", "-q"]);

@@ -403,7 +403,11 @@ fn inode_digest(text: &str) -> Result<String, String> {
     let classes = ["user.", "trusted.", "security."];
     let rest = classes.iter().find_map(|class| text.strip_prefix(class)).unwrap_or(text);
     match rest.len() {
-        1..=255 => Ok(text.to_owned()),
-        _ => Err("expected the name of an attribute, of 1 to 255 bytes after its class, such as trusted.digest".into()),
+        // Those are access control lists, which a digest would replace.
+        1..=255 if !text.starts_with("system.") => Ok(text.to_owned()),
+        _ => Err(
+            "expected the name of an attribute, of 1 to 255 bytes after its class, such as trusted.digest, and none of the class system"
+                .into(),
+        ),
     }
 }
