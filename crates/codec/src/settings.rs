@@ -184,7 +184,7 @@ pub(crate) const BITS: &[&str] = &["auto", "fixed"];
 /// The index of `fixed`.
 const FIXED: u8 = 1;
 /// Defaults of `lc`, `lp` and `pb`.
-const USUAL_BITS: (u8, u8, u8) = (3, 0, 1);
+pub(crate) const USUAL_BITS: (u8, u8, u8) = (3, 0, 1);
 
 /// The value of one option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::matching::{common, four_bytes};
 const LITERALS: [(u8, u8); 7] = [(3, 0), (4, 0), (0, 0), (3, 1), (0, 2), (2, 2), (1, 3)];
 /// Of every two stretches of this many bytes, one is looked at.
 const STRETCH: usize = 4096;
-/// What it takes to learn a bit of a model.
+/// Price of learning a bit of a model.
 const LEARN: u64 = 5 * BIT as u64;
 /// Shortest match of the parse.
 const MATCH_MIN: usize = 4;

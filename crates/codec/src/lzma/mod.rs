@@ -45,6 +45,8 @@ mod tests;
 
 pub(crate) use stream::Lzma;
 
+use crate::settings::USUAL_BITS;
+
 /// Smallest length of a match or repeat, except the short repeat.
 const LEN_MIN: usize = crate::trees::LEN_MIN;
 /// Greatest length of a match or repeat.
@@ -65,7 +67,7 @@ pub(crate) struct Bits {
 
 impl Bits {
     /// Those that suit most blocks.
-    pub(crate) const USUAL: Bits = Bits { lc: 3, lp: 0, pb: 1 };
+    pub(crate) const USUAL: Bits = Bits { lc: USUAL_BITS.0, lp: USUAL_BITS.1, pb: USUAL_BITS.2 };
 
     /// Returns the properties byte of LZMA headers.
     pub(crate) fn properties(self) -> u8 {
