@@ -90,6 +90,7 @@ impl Blob {
                 let copy = to + chunk.start - start;
                 let copied = if by_itself || !verify {
                     output.copy_from(&file, chunk.start, len, copy)?;
+                    // What is not read counts as sound.
                     if verify { sum_of(output, copy..copy + len)? } else { sum }
                 } else {
                     let mut hasher = Xxh3::new();

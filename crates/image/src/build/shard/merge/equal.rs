@@ -44,7 +44,7 @@ impl Known {
         let heads = search.read(&lengths, head)?;
         search.pairs(&heads, |size| size <= HEAD, &mut pairs)?;
         drop(lengths);
-        let long = search.longer(&heads)?;
+        let long = search.indices(&heads, |size| size > HEAD)?;
         drop(heads);
         let wholes = search.read(&long, whole)?;
         search.pairs(&wholes, |_| true, &mut pairs)?;
@@ -102,24 +102,13 @@ impl<S> Search<'_, '_, '_, S> {
             self.place.io(sorter.push(&key(file.seen.size(), &[], index)))?;
             index += 1;
         }
-        self.by_index(sorter, |_| true)
+        self.indices(&self.over_cuts(sorter)?, |_| true)
     }
 
-    /// Returns the indices, in order, of files longer than their digested beginnings.
-    fn longer(&self, sorted: &Spool) -> Result<Sorted> {
+    /// Returns the indices, in order, of records whose files have a length to `keep`.
+    fn indices(&self, records: &Spool, keep: impl Fn(u64) -> bool) -> Result<Sorted> {
         let (mut at, mut record, mut indices) = (Cursor::default(), Vec::new(), self.place.sorter());
-        while self.place.io(sorted.next(&mut at, &mut record))? {
-            if index(&record[..INDEX]) > HEAD {
-                self.place.io(indices.push(&index(&record).to_be_bytes()))?;
-            }
-        }
-        self.place.io(indices.finish())
-    }
-
-    fn by_index(&self, sorter: Sorter, keep: impl Fn(u64) -> bool) -> Result<Sorted> {
-        let kept = self.over_cuts(sorter)?;
-        let (mut at, mut record, mut indices) = (Cursor::default(), Vec::new(), self.place.sorter());
-        while self.place.io(kept.next(&mut at, &mut record))? {
+        while self.place.io(records.next(&mut at, &mut record))? {
             if keep(index(&record[..INDEX])) {
                 self.place.io(indices.push(&index(&record).to_be_bytes()))?;
             }
