@@ -242,7 +242,6 @@ fn an_erofs_image_has_the_name_it_is_given() {
         ["--uuid", "01234567-89abcdef-0123-4567-89abcdef0123"],
         ["--uuid", "+1234567-89ab-cdef-0123-456789abcdef"],
         ["--label", "more-than-15-bytes"],
-        ["--inode-digest=system.posix_acl_access", "--xattrs"],
         ["--xattr-prefix", "user."],
         ["--xattr-prefix", "system.posix_acl"],
         ["--features", "compact"],

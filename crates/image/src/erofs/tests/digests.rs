@@ -153,6 +153,8 @@ fn names_and_kernels_are_checked() {
     for name in ["", "user.", "a\0b", &"x".repeat(256)] {
         assert!(refused(with_digests(options("none", 4096), name)).contains("from 1 to 255 bytes"), "{name:?}");
     }
+    let list = refused(with_digests(options("none", 4096), "system.posix_acl_access"));
+    assert!(list.contains("would replace access control lists"), "{list}");
     let old = |kernel: &str, features| {
         let target_kernel = kernel.parse().unwrap();
         refused(with_digests(Options { target_kernel, features, ..options("lz4", 4096) }, NAME))

@@ -97,6 +97,9 @@ pub(super) fn check(name: &[u8]) -> Result<()> {
         let why = "after its class, the name of an attribute has from 1 to 255 bytes, none of them NUL";
         return Err(Error::option("inode digest", name.escape_ascii(), why));
     }
+    if name.starts_with(b"system.") {
+        return Err(Error::option("inode digest", name.escape_ascii(), "a digest would replace access control lists"));
+    }
     Ok(())
 }
 
