@@ -45,17 +45,21 @@ mod tests {
             let mut options = erofs::Options::default();
             (options.block_size, options.target_kernel) = (block_size, "6.4".parse().unwrap());
             options.build.codec = Choice::new(Codec::None);
+            options.features |= erofs::Features::NO_CHECKSUM;
             let empty = |_: &mut dyn packfs_image::source::Store| Ok(Plan { tree: Tree::default(), order: Vec::new() });
             erofs::build(Path::new(&path(name)), &options, &Progress::default(), empty).unwrap();
         }
-        // log2 of the block size is the byte behind the checksum and the features.
-        let mut huge = std::fs::read(path("usual")).unwrap();
+        // log2 of the block size is the byte behind the checksum and the features. Blocks stay in their order.
+        let usual = std::fs::read(path("usual")).unwrap();
+        let mut huge: Vec<u8> = usual.chunks(4096).flat_map(|block| [block, &[0; 61_440]].concat()).collect();
         huge[1036] = 16;
         std::fs::write(path("huge"), huge).unwrap();
         std::fs::write(path("text"), vec![b'a'; 4096]).unwrap();
         assert_eq!(block_size(&[path("usual")]), Ok(4096));
         assert_eq!(block_size(&[path("usual"), path("small")]), Ok(512));
-        for (name, why) in [("huge", "block"), ("text", "not an EROFS image"), ("gone", "No such file")] {
+        for (name, why) in
+            [("huge", "its blocks have 65536 bytes"), ("text", "not an EROFS image"), ("gone", "No such file")]
+        {
             let told = block_size(&[path("usual"), path(name)]).unwrap_err();
             assert!(told.contains(why) && told.contains(name), "{told}");
         }
