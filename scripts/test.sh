@@ -39,6 +39,7 @@ need strace strace
 need openssl openssl
 need docker-registry docker-registry
 need fuse3 fusermount3
+need btrfs-progs mkfs.btrfs
 need munge munged
 need slurm-client sbatch scontrol sinfo squeue
 need slurmctld slurmctld

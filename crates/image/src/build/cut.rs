@@ -36,14 +36,14 @@ impl Cut {
 
 /// A run of blocks of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub(super) offset: u64,
-    pub(super) len: u64,
-    pub(super) hole: bool,
+pub(crate) struct Segment {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) hole: bool,
 }
 
 impl Segment {
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.offset + self.len
     }
 }

@@ -15,8 +15,9 @@ use packfs_blocks::{Buffer, Buffers, Digest};
 use super::cut::{Cut, Cutter, SEGMENT_LEN, Segment};
 use super::stream::{Scattered, Stream};
 use super::sums::Summed;
-use crate::Result;
+use super::unread::{UNREAD_MIN, Unread};
 use crate::source::Contents;
+use crate::{Error, Result};
 
 /// Maximum number of bytes and of files in one batch.
 pub(crate) const BATCH_LEN: usize = 256 << 10;
@@ -41,6 +42,13 @@ pub(crate) enum Fed {
         /// True if the file is complete.
         last: bool,
     },
+    /// A file whose bytes the writer has copied.
+    Unread {
+        /// The file.
+        file: u32,
+        /// Its layout, or the error of looking for it.
+        unread: Result<Unread>,
+    },
 }
 
 /// Range of a small file within a batch, and its digest.
@@ -59,6 +67,8 @@ pub(crate) struct Cutting {
     pub(crate) whole_holes_are_free: bool,
     /// Maximum number of bytes to read ahead.
     pub(crate) budget: usize,
+    /// Block size of an image that gets files of [`UNREAD_MIN`] bytes or more unread.
+    pub(crate) unread: Option<usize>,
     /// Receives the SHA-256 of each file that one job reads, if the format stores them.
     pub(crate) sums: Option<Summed>,
 }
@@ -71,6 +81,7 @@ pub(crate) struct Cutting {
 pub(crate) struct Feed<'p, 'env, S> {
     pub(super) pool: &'p Pool<'env, S>,
     pub(super) cutter: Cutter<'env>,
+    unread: Option<usize>,
     batch_buffers: Buffers,
     window: Window<Fed>,
     batch: Vec<Small>,
@@ -103,10 +114,11 @@ struct Reading {
 impl<'p, 'env, S> Feed<'p, 'env, S> {
     /// Makes a feed that reads on `pool` and adds the time of its steps to `stages`.
     pub(crate) fn new(pool: &'p Pool<'env, S>, cutting: Cutting, stages: &'env Stages) -> Self {
-        let Cutting { block_len, buffers, sparse, budget, sums, .. } = cutting;
+        let Cutting { block_len, buffers, sparse, budget, unread, sums, .. } = cutting;
         Feed {
             pool,
             cutter: Cutter { block_len, sparse, buffers, stages, sums },
+            unread,
             batch_buffers: Buffers::new(BATCH_LEN.max(block_len)),
             window: Window::new(budget),
             batch: Vec::new(),
@@ -119,6 +131,15 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
     /// Submits a file of `size` bytes (not 0). Everything that [`next`](Self::next) offered must have been taken.
     pub(crate) fn file(&mut self, file: u32, from: &Arc<dyn Contents>, key: u64, size: u64) {
         debug_assert!(self.reading.is_none(), "the previous file is still being read");
+        if let Some(block) = self.unread.filter(|_| size >= UNREAD_MIN) {
+            self.send_batch();
+            let (cutter, from) = (self.cutter.clone(), from.clone());
+            let look = move |_: &mut S| {
+                let look = || Unread::look(&cutter, &from, key, size, block);
+                Fed::Unread { file, unread: cutter.stages.time(Stage::Read, look) }
+            };
+            return self.push(self.pool.submit(look), block);
+        }
         if let Some(len) = self.small(size) {
             if self.batch_len + len > BATCH_LEN.max(self.cutter.block_len) || self.batch.len() == BATCH_FILES {
                 self.send_batch();
@@ -136,6 +157,16 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         match from.open(key).and_then(|mut open| cutter.segments(&mut *open, size)) {
             Ok(segments) => self.reading = Some(Reading { file, from, key, size, segments: segments.into_iter() }),
             Err(e) => self.push(Ticket::ready(Fed::Blocks { file, cuts: Err(e), last: true }), 0),
+        }
+    }
+
+    /// Fails if files from streams, which can only be read, are not what was asked for.
+    pub(crate) fn streams(&self) -> Result<()> {
+        match self.unread {
+            None => Ok(()),
+            Some(_) => {
+                Err(Error::option("reflink", "true", "the files of this source lie in a stream and have to be read"))
+            }
         }
     }
 

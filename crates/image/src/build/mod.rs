@@ -20,6 +20,7 @@ pub(crate) mod shard;
 mod stream;
 mod summary;
 mod sums;
+mod unread;
 mod writes;
 
 use std::fs::File;
@@ -36,7 +37,7 @@ use packfs_codec::{Choice, Codec, Encoder};
 
 pub use self::any::AnyOptions;
 pub(crate) use self::census::Census;
-pub(crate) use self::cut::Cut;
+pub(crate) use self::cut::{Cut, Segment};
 pub(crate) use self::feed::{BATCH_FILES, BATCH_LEN, Cutting, Fed, Feed, Part};
 pub(crate) use self::format::{Failed, Format, Tools, Writer, Written, buildable};
 use self::holes::Holes;
@@ -56,6 +57,7 @@ pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
 use self::sums::Sums;
 pub(crate) use self::sums::{Sum, Summed};
+pub(crate) use self::unread::{Unread, UnreadRange};
 pub(crate) use self::writes::Writes;
 use crate::source::{Contents, Store};
 use crate::tree::{Data, Handling, Ino, Inode, Kind, Recipe, Tree};
@@ -214,6 +216,7 @@ struct Conductor<'p, 'env, K, W> {
 
 impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
+        self.feed.streams()?;
         let how = (Handling::empty(), Recipe::default());
         let file = self.writer.add_file(size, how, &|| data.iter().map(|(_, len)| len).sum())?;
         if size == 0 {

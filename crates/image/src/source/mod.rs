@@ -5,6 +5,7 @@
 //! archive on a pipe) passes its data on while it lists, through [`Store`].
 
 use std::fmt;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -141,6 +142,11 @@ pub trait FileReader {
     /// hole. `None` if only a hole follows. Returns the rest of the file if holes cannot be
     /// detected.
     fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>>;
+
+    /// Returns the open file itself, for a copy by the kernel; `None` if its bytes lie elsewhere.
+    fn file(&self) -> Option<&File> {
+        None
+    }
 
     /// Called after the last read: fails if the file has changed since it was listed.
     fn finish(&mut self) -> Result<()>;

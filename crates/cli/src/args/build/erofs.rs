@@ -94,6 +94,13 @@ pub(super) struct ErofsArgs {
     #[arg(conflicts_with_all = ["dry_run", "refer", "reuse", "index"])]
     blob: Option<PathBuf>,
 
+    /// Share the blocks of source files with the image where the file system can (Btrfs, XFS), do not copy them
+    ///
+    /// Files of 64K or more are not read: the kernel shares or copies them, equal files are stored twice, and only holes
+    /// stay holes. Turns compression off. The image has the same bytes on any file system.
+    #[arg(long, conflicts_with_all = ["dry_run", "refer", "reuse", "index", "inode_digest"])]
+    reflink: bool,
+
     /// Block size: a power of two from 512 to 4096 [default: 4096, with --refer 512]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     fs_block: Option<u64>,
@@ -133,6 +140,7 @@ impl ErofsArgs {
             (self.target_kernel.is_some(), "--target-kernel"),
             (self.refer, "--refer"),
             (self.blob.is_some(), "--blob"),
+            (self.reflink, "--reflink"),
             (self.fs_block.is_some(), "--fs-block"),
             (self.uuid.is_some(), "--uuid"),
             (self.label.is_some(), "--label"),
@@ -155,10 +163,12 @@ impl ErofsArgs {
         };
         let target = self.target_kernel.unwrap_or(default_target);
         let refer = if self.refer { shared.sources } else { 0 };
-        let elsewhere = if self.refer { Some("--refer") } else { self.blob.as_ref().map(|_| "--blob") };
-        let default_codec = if elsewhere.is_some() { Choice::new(Codec::None) } else { defaults.build.codec.clone() };
+        let uncompressed = [(self.refer, "--refer"), (self.blob.is_some(), "--blob"), (self.reflink, "--reflink")];
+        let uncompressed = uncompressed.iter().find(|(given, _)| *given).map(|(_, option)| *option);
+        let default_codec =
+            if uncompressed.is_some() { Choice::new(Codec::None) } else { defaults.build.codec.clone() };
         let codec = codec(&shared, default_codec)?;
-        if let Some(option) = elsewhere.filter(|_| codec.codec() != Codec::None) {
+        if let Some(option) = uncompressed.filter(|_| codec.codec() != Codec::None) {
             return Err(Usage(format!(
                 "{option} is for uncompressed data, and --codec {codec} compresses: leave one out"
             )));
@@ -188,7 +198,7 @@ impl ErofsArgs {
             all.inode_digest = self.inode_digest.map(|name| name.into_bytes().into());
             (all.fragment_cluster, all.xattr_share) = (fragment_cluster, self.xattr_share);
             (all.extent_max, all.data_align) = (extent_max, data_align);
-            (all.refer, all.blob) = (refer, self.blob);
+            (all.refer, all.blob, all.reflink) = (refer, self.blob, self.reflink);
             all.chunk_size = chunk_size.unwrap_or(all.chunk_size);
             if let Some((cluster_size, codec)) = metabox {
                 (all.metabox.cluster_size, all.metabox.codec) = (cluster_size, codec);

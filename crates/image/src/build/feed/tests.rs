@@ -60,6 +60,7 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
                 sparse: true,
                 whole_holes_are_free: false,
                 budget: 1 << 16,
+                unread: None,
                 sums: None,
             };
             let mut feed = Feed::new(pool, cutting, &stages);
@@ -72,6 +73,7 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
                         order.push(file);
                     }
                 }
+                Fed::Unread { .. } => unreachable!("not asked for"),
                 Fed::Blocks { file, cuts, last } => {
                     for cut in cuts.unwrap() {
                         match cut {

@@ -114,6 +114,7 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
                 data_align: None,
                 refer: 0,
                 blob: None,
+                reflink: false,
                 uuid: from.bytes()?.try_into().ok(),
                 label: from.text()?.to_owned(),
                 inode_digest: (flags & 8 != 0).then(|| from.bytes().map(Box::from)).transpose()?,

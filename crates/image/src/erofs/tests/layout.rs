@@ -1,8 +1,11 @@
 //! The length of extents, and the alignment of data.
 
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 
 use super::*;
+use crate::build::Shards;
+use crate::erofs::INODE_DIGEST;
 use crate::image::Nid;
 use crate::placement::Placed;
 use crate::sink::Walk;
@@ -120,6 +123,43 @@ fn files_begin_at_multiples_of_the_alignment() {
         ("lz4", 8192, "the codec has to be none"),
     ] {
         let options = Options { data_align: Some(align), ..options(codec, 4096) };
+        let error = write(tree().tree().unwrap(), Path::new("unused"), &options).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn files_that_are_not_read_are_stored_like_others() {
+    for (features, block, align, target) in [
+        (Features::empty(), 4096, None, "6.1"),
+        (Features::empty(), 4096, None, "5.4"),
+        (Features::CHUNKS, 4096, None, "6.1"),
+        (Features::NO_INLINE, 4096, Some(65_536), "6.1"),
+        (Features::empty(), 512, None, "6.4"),
+        (Features::BITS_48, 4096, None, "6.15"),
+    ] {
+        let target_kernel = target.parse().unwrap();
+        let of = |reflink| Options { features, data_align: align, target_kernel, reflink, ..options("none", block) };
+        let files = build_and_read("files_that_are_not_read_are_stored_like_others", &of(true));
+        let end = |files: &[Vec<Placed>]| -> u64 {
+            let stored = files.iter().flatten().filter_map(|piece| piece.stored).filter(|stored| !stored.inline);
+            stored.map(|stored| stored.position + stored.len).max().unwrap()
+        };
+        // Both of the equal files are stored; Linux 5.4 has no chunks, so that files of several pieces are not shared.
+        let read = build_and_read("files_that_are_not_read_are_stored_like_others", &of(false));
+        let more = end(&files) - end(&read);
+        assert!(more >= if target == "5.4" { 0 } else { 100_000 }, "{features:?}, {block}, {target}: {more}");
+    }
+    type Change = fn(&mut Options);
+    let cases: [(Change, &str); 4] = [
+        (|all| all.build.codec = "lz4".parse().unwrap(), "the codec has to be none"),
+        (|all| all.build.index = Some("unused".into()), "an index has digests of files"),
+        (|all| all.inode_digest = Some(INODE_DIGEST.as_bytes().into()), "digests of files need their bytes"),
+        (|all| all.build.shards = Some(Shards::Count(NonZeroU32::MIN)), "shards are packed from files that are read"),
+    ];
+    for (change, why) in cases {
+        let mut options = Options { reflink: true, target_kernel: "7.0".parse().unwrap(), ..options("none", 4096) };
+        change(&mut options);
         let error = write(tree().tree().unwrap(), Path::new("unused"), &options).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }

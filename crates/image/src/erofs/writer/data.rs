@@ -51,6 +51,7 @@ mod results;
 mod reuse;
 mod sharing;
 mod tally;
+mod unread;
 mod zone;
 
 pub(crate) use self::done::{Body, DataDone, Stored};
@@ -313,6 +314,10 @@ impl Writer for Data<'_, '_> {
                     cuts.into_iter().try_for_each(|cut| self.cut(file, cut))?;
                     if last { self.end() } else { Ok(()) }
                 }
+                Err(e) => self.files.fail(file, e),
+            },
+            Fed::Unread { file, unread } => match unread {
+                Ok(unread) => self.unread(file, &unread),
                 Err(e) => self.files.fail(file, e),
             },
         }

@@ -132,7 +132,10 @@ pub struct Options {
     /// A file for the data of files, which becomes the only [device](crate::source::Device) of the image. It appears before the
     /// image does.
     pub blob: Option<PathBuf>,
-    /// UUID; by default derived from the image's contents.
+    /// Have files of 64 KiB or more copied without reading them; only for images without compression. File systems that can
+    /// share blocks with the source do so. Equal files are then stored twice, and only holes of the source stay holes.
+    pub reflink: bool,
+    /// UUID; by default derived from the image's contents, of which it takes only the length of files that are not read.
     pub uuid: Option<[u8; 16]>,
     /// Label, at most 15 bytes.
     pub label: String,
@@ -174,6 +177,7 @@ impl Default for Options {
             metabox: Metabox::default(),
             refer: 0,
             blob: None,
+            reflink: false,
             uuid: None,
             label: String::new(),
         }
@@ -311,6 +315,7 @@ impl Format for Builder<'_> {
             sparse,
             whole_holes_are_free: true,
             budget,
+            unread: self.options.reflink.then_some(self.options.block_size as usize),
             sums: self.options.inode_digest.is_some().then(Summed::default),
         }
     }
@@ -424,6 +429,7 @@ fn lanes(options: &Options) -> Result<Lanes> {
     check_features(options)?;
     check_data(options)?;
     refer::check(options)?;
+    check_reflink(options)?;
     options.check_target()?;
     options.check_clusters()?;
     Lanes::new(options)
@@ -451,6 +457,21 @@ fn check_data(options: &Options) -> Result<()> {
         return refuse("the data of shards is not aligned".into());
     }
     Ok(())
+}
+
+/// Refuses what needs the bytes of files that are not read.
+fn check_reflink(options: &Options) -> Result<()> {
+    let needs_bytes = [
+        (options.build.codec.codec() != Codec::None, "compressed files have to be read: the codec has to be none"),
+        (
+            options.build.index.is_some() || options.build.reuse.is_some(),
+            "an index has digests of files, which are not read",
+        ),
+        (options.inode_digest.is_some(), "digests of files need their bytes"),
+        (options.build.shards.is_some(), "shards are packed from files that are read"),
+    ];
+    let refused = needs_bytes.iter().find(|(asked, _)| options.reflink && *asked);
+    refused.map_or(Ok(()), |(_, why)| Err(Error::option("reflink", "true", *why)))
 }
 
 /// Refuses features without others that they need.

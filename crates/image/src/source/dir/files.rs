@@ -1,6 +1,6 @@
 //! The files of a directory, opened when a writer needs them, and checked to be still as listed.
 
-use std::os::fd::OwnedFd;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -209,7 +209,7 @@ impl Contents for Files {
             Errno::LOOP | Errno::NXIO => changed(&self.root.name(&path), "is no longer the file that was listed"),
             errno => Error::sys("cannot open", self.root.name(&path), errno),
         })?;
-        Ok(Box::new(Reader { files: self, path, listed, fd }))
+        Ok(Box::new(Reader { files: self, path, listed, fd: fd.into() }))
     }
 
     fn path(&self, key: u64) -> PathBuf {
@@ -226,7 +226,7 @@ struct Reader<'f> {
     files: &'f Files,
     path: Vec<u8>,
     listed: Listed,
-    fd: OwnedFd,
+    fd: File,
 }
 
 impl Reader<'_> {
@@ -302,6 +302,10 @@ impl FileReader for Reader<'_> {
             fs::seek(&self.fd, SeekFrom::Hole(start)).map_err(|errno| self.error("cannot look for holes", errno))?;
         // Of a file that has grown, only the listed length counts.
         Ok((start < size).then(|| (start, end.min(size))))
+    }
+
+    fn file(&self) -> Option<&File> {
+        Some(&self.fd)
     }
 
     fn finish(&mut self) -> Result<()> {

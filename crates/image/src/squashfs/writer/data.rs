@@ -535,6 +535,7 @@ impl Writer for Data<'_, '_> {
                 }
                 Err(e) => self.fail(file, e),
             },
+            Fed::Unread { .. } => Err(Error::Misuse("SquashFS blocks have lengths that only a reader knows".into())),
         }
     }
 

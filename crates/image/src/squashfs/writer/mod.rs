@@ -219,6 +219,7 @@ impl Format for Builder<'_> {
             sparse: options.sparse,
             whole_holes_are_free: false,
             budget,
+            unread: None,
             sums: None,
         }
     }

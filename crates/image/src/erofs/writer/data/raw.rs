@@ -76,7 +76,7 @@ impl Data<'_, '_> {
     }
 
     /// Writes zeros up to the next multiple of the alignment.
-    fn align(&mut self) -> Result<()> {
+    pub(super) fn align(&mut self) -> Result<()> {
         let pos = self.zone.pos();
         let gap = usize::try_from(pos.next_multiple_of(self.rules.align) - pos).expect("at most the alignment");
         if gap == 0 {
@@ -148,7 +148,7 @@ impl Data<'_, '_> {
     }
 
     /// Returns how many of `len` bytes take blocks; the rest goes after the inode.
-    fn blocks_of(&self, len: usize) -> usize {
+    pub(super) fn blocks_of(&self, len: usize) -> usize {
         let block = self.rules.block();
         let follows = self.rules.inline_tails && !self.rules.chunks && len % block <= tail_max(block);
         if follows { len / block * block } else { len }

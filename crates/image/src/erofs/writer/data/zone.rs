@@ -8,7 +8,7 @@ use packfs_blocks::dedup::Places;
 use packfs_blocks::hash::Half;
 use packfs_blocks::{Buffer, Output};
 
-use crate::build::{Ledger, Noted, Stretch, Tools, Writes};
+use crate::build::{Ledger, Noted, Stretch, Tools, UnreadRange, Writes};
 use crate::erofs::page_end;
 use crate::erofs::writer::index::{Cluster, Part};
 use crate::erofs::writer::pack::{Cut, Worker};
@@ -71,6 +71,11 @@ impl Reserved<'_> {
     pub(super) fn write(self, bytes: &[u8], offset: u64) -> Result<()> {
         let written = self.output.write_all_at(bytes, self.at + offset);
         written.map_err(Error::io("cannot write", self.output.target()))
+    }
+
+    /// Copies part of a file to the beginning of the range.
+    pub(super) fn copy(self, from: &UnreadRange) -> Result<()> {
+        from.copy(self.output, self.at)
     }
 }
 
