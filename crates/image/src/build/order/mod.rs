@@ -75,6 +75,7 @@ struct Item<'t> {
     rank: i32,
     ino: Ino,
     name: &'t [u8],
+    size: u64,
     /// `None` if it is sorted by path.
     class: Option<Class>,
 }
@@ -96,10 +97,10 @@ impl<S> Orderer<'_, '_, S> {
         let (mut items, total) = self.collect(tree, ranks)?;
         self.classify(tree, &mut items)?;
         // Empty files are not packed.
-        let sizes = || items.iter().map(|item| size(tree, item.ino)).filter(|size| *size > 0);
+        let sizes = || items.iter().map(|item| item.size).filter(|size| *size > 0);
         let gathers = self.gathers(|| sizes().map(weight).sum());
         // A stable sort keeps the order of paths among equal files.
-        items.sort_by(|a, b| compare(tree, gathers, a, b));
+        items.sort_by(|a, b| compare(gathers, a, b));
         let mut files: Vec<Ino> = items.iter().map(|item| item.ino).collect();
         if self.order == Order::Similar {
             let mut from = 0;
@@ -131,7 +132,7 @@ impl<S> Orderer<'_, '_, S> {
                 total += size;
                 let by_class = self.order != Order::Path && size <= self.small_max && !tree.is_hot(ino);
                 let rank = ranks.get(&ino).copied().unwrap_or(0);
-                items.push(Item { rank, ino, name, class: by_class.then(|| Class::of_name(name)) });
+                items.push(Item { rank, ino, name, size, class: by_class.then(|| Class::of_name(name)) });
             }
             Ok(())
         })?;
@@ -224,19 +225,13 @@ impl<S> Orderer<'_, '_, S> {
 /// A file that can be read: its source, its key in it, and its length.
 pub(super) type Readable = (Arc<dyn Contents>, u64, u64);
 
-fn compare(tree: &Tree, gathers: bool, a: &Item<'_>, b: &Item<'_>) -> Ordering {
+fn compare(gathers: bool, a: &Item<'_>, b: &Item<'_>) -> Ordering {
     a.rank.cmp(&b.rank).then_with(|| match (a.class, b.class) {
-        (Some(one), Some(other)) => {
-            (one, a.name).cmp(&(other, b.name)).then_with(|| size(tree, a.ino).cmp(&size(tree, b.ino)))
-        }
+        (Some(one), Some(other)) => (one, a.name, a.size).cmp(&(other, b.name, b.size)),
         (None, None) if gathers => a.name.cmp(b.name),
         // Files sorted by path come first.
         (one, other) => one.is_some().cmp(&other.is_some()),
     })
-}
-
-fn size(tree: &Tree, ino: Ino) -> u64 {
-    if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 }
 }
 
 fn source(tree: &Tree, ino: Ino) -> Readable {

@@ -35,7 +35,7 @@ fn paths_in(tree: &Tree, (order, shards): (Order, Option<Shards>), ranks: &[Rank
         Ok(())
     })
     .unwrap();
-    assert_eq!(len, files.iter().map(|ino| size(tree, *ino)).sum::<u64>());
+    assert_eq!(len, files.iter().map(|ino| source(tree, *ino).2).sum::<u64>());
     files.iter().map(|ino| names[ino].clone()).collect()
 }
 
