@@ -5,6 +5,8 @@
 #   AMOUNT  seconds for each (the default is 60), or executions, as in 1000000x; 0x only runs the corpus.
 #           `minimise` copies the fewest and shortest inputs that reach the same code to target/fuzz/kept-TARGET
 #
+# FUZZ_CODEC=lz4hc:12, for example, has codec_encode try that codec alone, FUZZ_LEN=1024 only inputs up to that length.
+#
 # With the same FUZZ_SEED (a number) and the same initial inputs, a run tries the same inputs in the same order.
 #
 # New inputs stay in target/fuzz/TARGET, where the next run begins. An input that breaks something is written to
@@ -26,7 +28,8 @@ RUSTC_WRAPPER=$PWD/scripts/fuzz-rustc.sh CARGO_TARGET_DIR=target/fuzz \
 
 # Longest inputs. Longer ones find little that shorter do not, and take their time.
 longest() {
-    case $1 in
+    case ${FUZZ_LEN:-$1} in
+    [0-9]*) echo "$FUZZ_LEN" ;;
     dump_part) echo 16384 ;;
     erofs_image) echo 8192 ;;
     pack_list | two_formats | tar_peer) echo 1024 ;;

@@ -3,22 +3,28 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
-use packfs_codec::{Choice, Decoder, Encoder};
+use packfs_codec::{Choice, Codec, Decoder, Encoder};
 
 use crate::codec_decode::peer;
 use crate::take::Take;
 
-/// Longest block.
+/// Longest block of most codecs.
 const MAX: usize = 16 << 10;
+
+/// Length of the longest block: our own encoder for fast LZ4 has those above 64K, and is fast enough for them.
+fn longest(choice: &str) -> usize {
+    if choice == "lz4" { 128 << 10 } else { MAX }
+}
 
 /// Length of blocks that encoders are made for. zstd has a parser of its own from level 14 on in longer blocks, and from
 /// level 18 on in short ones: both are tried.
 fn block_len(choice: &str) -> usize {
-    if choice == "zstd:15" { 128 << 10 } else { MAX }
+    if choice == "zstd:15" { 128 << 10 } else { longest(choice) }
 }
 
-const CHOICES: [&str; 22] = [
+const CHOICES: [&str; 23] = [
     "lz4",
     "lz4:acceleration=5",
     "lz4hc:1",
@@ -41,6 +47,7 @@ const CHOICES: [&str; 22] = [
     "snappy",
     "gzip:12",
     "xz:6",
+    "lzma:6",
 ];
 
 struct Pair {
@@ -78,11 +85,22 @@ thread_local! {
     static PAIRS: RefCell<BTreeMap<usize, Pair>> = const { RefCell::new(BTreeMap::new()) };
 }
 
+/// Returns the number of the only choice to try, if FUZZ_CODEC names one.
+fn only() -> Option<usize> {
+    static ONLY: OnceLock<Option<usize>> = OnceLock::new();
+    *ONLY.get_or_init(|| {
+        let name = std::env::var("FUZZ_CODEC").ok()?;
+        let found = CHOICES.iter().position(|choice| *choice == name);
+        Some(found.unwrap_or_else(|| panic!("FUZZ_CODEC is one of {}", CHOICES.join(", "))))
+    })
+}
+
 /// Encodes them.
 pub fn look(bytes: &[u8]) {
     let mut take = Take(bytes);
-    let n = usize::from(take.byte()) % CHOICES.len();
-    let block = block(&mut take);
+    let chosen = usize::from(take.byte()) % CHOICES.len();
+    let n = only().unwrap_or(chosen);
+    let block = block(&mut take, longest(CHOICES[n]));
     PAIRS.with_borrow_mut(|pairs| {
         let pair = pairs.entry(n).or_insert_with(|| Pair::new(CHOICES[n]));
         whole(pair, &block);
@@ -91,7 +109,7 @@ pub fn look(bytes: &[u8]) {
 }
 
 /// The rest of the input, with stretches of it again: fuzzers do not find long matches by themselves.
-fn block(take: &mut Take<'_>) -> Vec<u8> {
+fn block(take: &mut Take<'_>, longest: usize) -> Vec<u8> {
     let mut block = Vec::new();
     for _ in 0..take.byte() % 4 {
         let (len, times) = (usize::from(take.byte()), usize::from(take.byte()));
@@ -99,7 +117,7 @@ fn block(take: &mut Take<'_>) -> Vec<u8> {
         (0..=times).for_each(|_| block.extend_from_slice(piece));
     }
     block.extend_from_slice(take.0);
-    block.truncate(MAX);
+    block.truncate(longest);
     block
 }
 
@@ -135,6 +153,10 @@ fn prefix(pair: &mut Pair, block: &[u8]) {
     let mut start = vec![0; done.taken / 2];
     cluster.decoder.decode_prefix(packed, &mut start).expect("we wrote it");
     assert!(start == block[..start.len()], "{}: the start of a cluster", pair.choice);
+    // Clusters of LZMA are another format, which only liblzma decodes.
+    if pair.choice.codec() == Codec::Lzma {
+        return;
+    }
     if let Some(other) = peer(pair.choice.codec(), packed, done.taken) {
         assert!(other.as_deref() == Ok(&block[..done.taken]), "{}: the other decoder, a cluster", pair.choice);
     }
