@@ -1,7 +1,7 @@
 //! Limits of EROFS: of its fields, and of the kernel's reader.
 
 use super::Options;
-use super::writer::check_xattrs;
+use super::writer::check;
 use crate::limits::{self, Limits};
 use crate::{Result, Tree};
 
@@ -9,7 +9,7 @@ use crate::{Result, Tree};
 pub(crate) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
     limits::check(tree, &limits())?;
     // Whether the attributes of an inode fit after it depends on how many of them are shared.
-    check_xattrs(options, tree)
+    check::xattrs(options, tree)
 }
 
 /// Returns the limits of all images.

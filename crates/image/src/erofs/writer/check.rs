@@ -1,0 +1,136 @@
+//! Refuses options that do not fit each other, and trees that do not fit them, before any work.
+
+use packfs_blocks::units::Size;
+use packfs_codec::Codec;
+
+use super::options::{ALIGN_MAX, CHUNK_MAX, Features, Options};
+use super::{refer, xattr};
+use crate::erofs::format;
+use crate::erofs::kernel::Feature;
+use crate::tree::{Handling, Tree};
+use crate::{Error, Result};
+
+/// Checks the options that concern file data.
+pub(super) fn options(options: &Options) -> Result<()> {
+    let block_size = options.block_size;
+    if !block_size.is_power_of_two() || !(512..=4096).contains(&block_size) {
+        return Err(Error::option(
+            "block size",
+            Size(block_size.into()),
+            "EROFS requires a power of two from 512 to 4K here",
+        ));
+    }
+    let of_files = std::iter::once(options.cluster_size).chain(options.build.recipes.clusters().iter().copied());
+    let of_metabox = options.features.contains(Features::METABOX).then_some(options.metabox.cluster_size);
+    for cluster_size in of_files.chain(of_metabox).chain(options.fragment_cluster) {
+        if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
+            let why = format!("EROFS requires a multiple of the block ({}) up to 1 MiB", Size(block_size.into()));
+            return Err(Error::option("cluster size", Size(cluster_size.into()), why));
+        }
+    }
+    if !options.chunk_size.is_power_of_two() || !(block_size..=CHUNK_MAX).contains(&options.chunk_size) {
+        let why = format!("a chunk is a power of two from the block ({}) to 16 MiB", Size(block_size.into()));
+        return Err(Error::option("chunk size", Size(options.chunk_size.into()), why));
+    }
+    features(options)?;
+    data(options)?;
+    refer::check(options)?;
+    reflink(options)?;
+    options.check_target()?;
+    options.check_clusters()
+}
+
+/// Checks the length of extents and the alignment of data.
+fn data(options: &Options) -> Result<()> {
+    let block = options.block_size;
+    if let Some(max) = options.extent_max.filter(|max| *max < block) {
+        let why = format!("an extent is at least as long as a block ({})", Size(block.into()));
+        return Err(Error::option("extent length", Size(max.into()), why));
+    }
+    if let (Some(max), Some(_)) = (options.extent_max, options.build.shards) {
+        return Err(Error::option("extent length", Size(max.into()), "shards have extents of any length"));
+    }
+    let Some(align) = options.data_align else { return Ok(()) };
+    let refuse = |why: String| Err(Error::option("data alignment", Size(align.into()), why));
+    if align == 0 || align % block != 0 || align > ALIGN_MAX {
+        return refuse(format!("it is a multiple of the block ({}) up to 16 MiB", Size(block.into())));
+    }
+    if options.build.codec.codec() != Codec::None {
+        return refuse("only uncompressed data is aligned: the codec has to be none".into());
+    }
+    if options.build.shards.is_some() {
+        return refuse("the data of shards is not aligned".into());
+    }
+    Ok(())
+}
+
+/// Refuses what needs the bytes of files that are not read.
+fn reflink(options: &Options) -> Result<()> {
+    let needs_bytes = [
+        (options.build.codec.codec() != Codec::None, "compressed files have to be read: the codec has to be none"),
+        (
+            options.build.index.is_some() || options.build.reuse.is_some(),
+            "an index has digests of files, which are not read",
+        ),
+        (options.inode_digest.is_some(), "digests of files need their bytes"),
+        (options.build.shards.is_some(), "shards are packed from files that are read"),
+    ];
+    let refused = needs_bytes.iter().find(|(asked, _)| options.reflink && *asked);
+    refused.map_or(Ok(()), |(_, why)| Err(Error::option("reflink", "true", *why)))
+}
+
+/// Refuses features without others that they need.
+fn features(options: &Options) -> Result<()> {
+    let refuse = |feature: &str, why: &str| Err(Error::option("features", feature, why));
+    let wide = options.features.contains(Features::BITS_48);
+    let need_wide =
+        [(Features::UNALIGNED, "unaligned"), (Features::METABOX, "metabox"), (Features::DOT_OMITTED, "dot-omitted")];
+    if let Some((_, name)) = need_wide.iter().find(|(feature, _)| options.features.contains(*feature) && !wide) {
+        return refuse(name, "it needs the feature 48bit");
+    }
+    if options.features.contains(Features::COMPACT_INODES | Features::EXTENDED_INODES) {
+        return refuse("compact-inodes", "extended-inodes is the opposite");
+    }
+    if options.features.contains(Features::METABOX) && options.metabox_codec().codec() == Codec::None {
+        return refuse("metabox", "it needs a codec: that of the image, or one of its own");
+    }
+    if options.build.codec.codec() != Codec::None {
+        return Ok(());
+    }
+    if options.features.contains(Features::COMPRESSED_DIRS) {
+        return refuse("compressed-dirs", "directories have the codec of files, which is none");
+    }
+    if !options.build.recipes.is_empty() {
+        let why = "an image without compression has no compressed files: choose a codec, and `store` the other files";
+        return Err(Error::option("codec", "none", why));
+    }
+    Ok(())
+}
+
+/// Checks that the attributes of each inode fit after it.
+pub(in crate::erofs) fn xattrs(options: &Options, tree: &Tree) -> Result<()> {
+    xattr::Xattrs::encode(options, tree, options.xattr_share).map(drop)
+}
+
+/// Refuses wishes about the data of single files that no layout fulfils.
+pub(super) fn handling(options: &Options, tree: &Tree) -> Result<()> {
+    let wishes = tree.inos().fold(Handling::empty(), |all, ino| all | tree.inode(ino).handling);
+    let refuse = |why: &str| Err(Error::Unsupported(format!("{why} in an EROFS image")));
+    if wishes.contains(Handling::NO_DEDUP) {
+        return refuse("keeping single files out of dedup");
+    }
+    if wishes.intersects(Handling::SMALL | Handling::TAILS | Handling::NO_SPARSE | Handling::ALIGN) {
+        return refuse("fragments, holes and alignment for single files have no place");
+    }
+    let compressed = options.build.codec.codec() != Codec::None;
+    if compressed && wishes.contains(Handling::STORE) {
+        // Files with holes need chunks, which such images do not have.
+        if options.target_kernel < Feature::Chunks.since() {
+            return refuse("storing single files for a kernel without chunk-based files");
+        }
+        if options.features.intersects(Features::BITS_48) {
+            return refuse("storing single files with 48-bit addresses");
+        }
+    }
+    Ok(())
+}
