@@ -1,5 +1,7 @@
 //! The format-independent view of an image: readers implement it, sinks use it.
 
+use std::ops::Range;
+
 use packfs_blocks::progress::Progress;
 
 use crate::finding::Finding;
@@ -141,6 +143,13 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// Reads from a regular file, decoding only the blocks that hold the range. Returns fewer bytes
     /// than `buf` holds only at the end of the file.
     fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// Announces that a range of a regular file will be read soon, from its beginning on. An image that comes over a
+    /// network requests the stored bytes of the range, and nothing beyond them; others do nothing. Errors are those of
+    /// the reads.
+    fn will_read(&self, nid: Nid, range: Range<u64>) {
+        let _ = (nid, range);
+    }
 
     /// Returns the extents of a regular file in order, without gaps, covering it exactly. Adjacent
     /// holes form one extent of any length. An extent with data is at most a block, or as long as a

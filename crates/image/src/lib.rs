@@ -139,6 +139,7 @@ pub mod diff;
 pub mod erofs;
 mod error;
 mod finding;
+mod followed;
 mod fs;
 pub mod image;
 mod limits;

@@ -1,4 +1,4 @@
-//! Measures reading an image from a far server: `far [--delay MS] [--mbit N] [--window KIB] [--program PACKFS] IMAGE`.
+//! Measures reading an image from a far server: `far [--delay MS] [--mbit N] [--window KIB] [--silent] [--program PACKFS] IMAGE`.
 //!
 //! The server runs here. Its connections behave like TCP over a line of that round trip and rate, which all share: a
 //! round trip to connect, another until an answer begins, and windows that begin with ten packets (of an Ethernet;
@@ -100,17 +100,20 @@ struct Args {
     mbit: u64,
     window: usize,
     program: Option<String>,
+    /// True to read without announcing it.
+    silent: bool,
     image: String,
 }
 
 fn args() -> Option<Args> {
-    let mut all = Args { delay: 50, mbit: 1000, window: 14, program: None, image: String::new() };
+    let mut all = Args { delay: 50, mbit: 1000, window: 14, program: None, silent: false, image: String::new() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--delay" => all.delay = words.next()?.parse().ok()?,
             "--mbit" => all.mbit = words.next()?.parse().ok()?,
             "--window" => all.window = words.next()?.parse().ok()?,
+            "--silent" => all.silent = true,
             "--program" => all.program = Some(words.next()?),
             _ => all.image = word,
         }
@@ -120,7 +123,7 @@ fn args() -> Option<Args> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Some(args) = args() else {
-        return Err("far [--delay MS] [--mbit N] [--window KIB] [--program PACKFS] IMAGE".into());
+        return Err("far [--delay MS] [--mbit N] [--window KIB] [--silent] [--program PACKFS] IMAGE".into());
     };
     let line = Arc::new(Line {
         round_trip: Duration::from_millis(args.delay),
@@ -175,6 +178,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let (size, nid, path) = largest;
     let (begun, mut piece, mut at) = (Instant::now(), vec![0; 1 << 20], 0);
+    if !args.silent {
+        image.will_read(nid, 0..size);
+    }
     while at < size {
         at += image.read_at(nid, &mut piece, at)? as u64;
     }

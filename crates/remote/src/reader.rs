@@ -156,7 +156,19 @@ impl ReadAt for Remote {
 
     fn will_read(&self, range: Range<u64>) {
         let (first, end) = (range.start / UNIT, range.end.min(self.len()).div_ceil(UNIT));
-        drop(self.shared.want(self.shared.lock(), first..end.min(first + WINDOW), true));
+        let mut state = self.shared.lock();
+        let most = self.shared.window();
+        // A short range is no stream: it comes as a whole, while there is room for it.
+        let now = match end.saturating_sub(first) {
+            0..=RUN if state.wanted.len() as u64 >= most => return,
+            0..=RUN => first..end,
+            _ => state.streams.announce(first, end, most),
+        };
+        drop(self.shared.want(state, now, true));
+    }
+
+    fn has_delay(&self) -> bool {
+        true
     }
 
     fn check_unchanged(&self) -> io::Result<()> {
@@ -167,6 +179,11 @@ impl ReadAt for Remote {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of units to have ahead of all readers together.
+    fn window(&self) -> u64 {
+        (self.capacity as u64 / 3).min(WINDOW)
     }
 
     /// Returns the number of units of the object.
@@ -204,9 +221,8 @@ impl Shared {
 
     fn read(self: &Arc<Self>, buf: &mut [u8], range: Range<u64>) -> Result<()> {
         let (first, end) = (range.start / UNIT, range.end.div_ceil(UNIT));
-        let most = (self.capacity as u64 / 3).min(WINDOW);
         let mut state = self.lock();
-        let ahead = state.streams.note(first, end, most);
+        let ahead = state.streams.note(first, end, self.window());
         let mut asked = first;
         for unit in first..end {
             if unit >= asked {

@@ -1,6 +1,7 @@
 //! An image that is served, and what requests find in it.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
@@ -80,6 +81,14 @@ impl ReadAt for Content {
         self.size
     }
 
+    fn will_read(&self, range: Range<u64>) {
+        self.image.image().will_read(self.nid, range);
+    }
+
+    fn has_delay(&self) -> bool {
+        self.bytes.has_delay()
+    }
+
     fn check_unchanged(&self) -> io::Result<()> {
         self.bytes.check_unchanged()
     }
@@ -115,6 +124,10 @@ impl Image for Below<'_> {
 
     fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> packfs_image::Result<usize> {
         self.image.read_at(nid, buf, offset)
+    }
+
+    fn will_read(&self, nid: Nid, range: Range<u64>) {
+        self.image.will_read(nid, range);
     }
 
     fn extents(&self, nid: Nid) -> packfs_image::Result<Vec<Extent>> {

@@ -25,8 +25,14 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Announces that a range will be read soon. A source with a delay can fetch it meanwhile; others do nothing.
+    /// Announces that a range of any length will be read soon, from its beginning on. A source with a delay fetches what
+    /// it has room for, then more as the range is read, and nothing beyond its end. Others do nothing.
     fn will_read(&self, _range: Range<u64>) {}
+
+    /// Returns true if each read may wait for a network: then it is worth some work to announce reads.
+    fn has_delay(&self) -> bool {
+        false
+    }
 
     /// Returns true if there are no bytes.
     fn is_empty(&self) -> bool {

@@ -22,6 +22,9 @@ use crate::output::failure::{Outcome, Usage};
 use crate::resources;
 
 const PIECE_LEN: usize = 1 << 20;
+/// Number of bytes, and of files, to announce ahead of the one that is written.
+const AHEAD: u64 = 16 << 20;
+const AHEAD_FILES: usize = 64;
 
 pub(crate) fn run(args: &Cat) -> Result<Outcome> {
     // After an image come paths in it, whatever local files have the same names.
@@ -45,11 +48,27 @@ pub(crate) fn run(args: &Cat) -> Result<Outcome> {
         let select = Selection { regexes: vec![regex.clone()], ..Selection::default() };
         files.extend(File::selected(opened.image(), &select, Path::new(regex), &args.range)?);
     }
-    for (path, file) in &files {
+    let mut announced = 0;
+    for (at, (path, file)) in files.iter().enumerate() {
+        announced = announce(opened.image(), &files, at, announced);
         file.write(opened.image(), &mut out).with_context(|| display(path).to_string())?;
     }
     out.flush()?;
     Ok(Outcome::Done)
+}
+
+/// Announces the files from number `at` on, without the first `announced`: enough that a network is not idle between
+/// them. Returns the number of files that are announced then.
+fn announce(image: &dyn Image, files: &[(PathBuf, File)], at: usize, announced: usize) -> usize {
+    let len = |file: &File| file.ranges.iter().map(|range| range.end - range.start).sum::<u64>();
+    let (mut end, mut bytes) = (at, 0);
+    while let Some((_, file)) = files.get(end).filter(|_| bytes < AHEAD && end < at + AHEAD_FILES) {
+        if end >= announced {
+            file.ranges.iter().for_each(|range| image.will_read(file.nid, range.clone()));
+        }
+        (end, bytes) = (end + 1, bytes + len(file));
+    }
+    end.max(announced)
 }
 
 /// Refuses paths after a part of a dump that are no files of this machine: they were meant to be in an image.

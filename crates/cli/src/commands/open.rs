@@ -128,6 +128,10 @@ impl ReadAt for Rest {
         self.whole.will_read(self.offset.saturating_add(range.start)..self.offset.saturating_add(range.end));
     }
 
+    fn has_delay(&self) -> bool {
+        self.whole.has_delay()
+    }
+
     fn check_unchanged(&self) -> io::Result<()> {
         self.whole.check_unchanged()
     }

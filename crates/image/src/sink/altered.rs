@@ -1,6 +1,8 @@
 //! An image with other attributes than it stores: owners, modes, times and extended attributes are changed as they are
 //! read, so that every sink can write them changed.
 
+use std::ops::Range;
+
 use packfs_blocks::progress::Progress;
 
 use crate::finding::Finding;
@@ -52,6 +54,10 @@ impl Image for Altered<'_> {
 
     fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.image.read_at(nid, buf, offset)
+    }
+
+    fn will_read(&self, nid: Nid, range: Range<u64>) {
+        self.image.will_read(nid, range);
     }
 
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {

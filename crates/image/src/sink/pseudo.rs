@@ -52,6 +52,7 @@ pub fn write_pseudo(image: &dyn Image, out: &mut dyn Write, options: &Options, p
                 if options.hard_links && stat.nlink > 1 && !written.insert(nid) {
                     return Ok(());
                 }
+                super::tar::announce(image, nid, size);
                 for extent in extents(image, nid, size)? {
                     batches.add_data(nid, path, extent.offset, extent.len)?;
                 }

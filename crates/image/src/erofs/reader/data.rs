@@ -1,6 +1,7 @@
 //! Reads file contents. Plain bytes are read, and whole extents decoded, straight into the caller's
 //! buffer; parts of extents, and of the packed inode, go through the cache.
 
+mod announce;
 mod stretch;
 
 use std::collections::VecDeque;
@@ -15,6 +16,7 @@ use crate::erofs::format::{CLUSTER_MAX, Incompat, algorithm};
 use crate::image::Extent;
 use crate::{Error, Result};
 
+pub(super) use self::announce::announce;
 pub(super) use self::stretch::stretch;
 
 /// Plain data is reported in pieces of this length, for several threads to read.

@@ -105,6 +105,24 @@ impl Disk {
         usize::from(field) & mask
     }
 
+    /// Returns true if announcing reads gains something.
+    pub(super) fn has_delay(&self) -> bool {
+        let devices = self.devices.iter().filter_map(|device| device.source.as_ref());
+        devices.chain([&self.source]).any(|source| source.has_delay())
+    }
+
+    /// Announces a read of `len` bytes of a device by its number as in chunks.
+    pub(super) fn will_read(&self, device: u16, offset: u64, len: u64) {
+        let (area, offset) = self.locate(device, offset);
+        let source = match area {
+            Area::Device(number) => self.devices.get(usize::from(number) - 1).and_then(|device| device.source.as_ref()),
+            _ => Some(&self.source),
+        };
+        if let Some(source) = source {
+            source.will_read(offset..offset.saturating_add(len));
+        }
+    }
+
     /// Fills `buf` from byte `offset` of the common address space; `structure` is for messages.
     pub(super) fn read(&self, structure: &'static str, offset: u64, buf: &mut [u8]) -> Result<()> {
         let holds = |device: &&Device| {

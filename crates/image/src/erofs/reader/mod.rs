@@ -19,6 +19,7 @@ mod placement;
 mod superblock;
 mod xattr;
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ use self::inode::{Inode, InodeType};
 use self::metadata::Metadata;
 use self::xattr::Prefix;
 use crate::finding::Finding;
+use crate::followed::Followed;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::XattrSet;
 use crate::{Part, Result};
@@ -75,6 +77,8 @@ pub struct Reader {
     /// Recently used extents of the packed inode.
     recent: Recent,
     prefixes: Vec<Prefix>,
+    /// Files that are read in order, if the image comes over a network.
+    followed: Option<Followed>,
 }
 
 impl Reader {
@@ -86,8 +90,8 @@ impl Reader {
         let metadata = Metadata::new(options.cache_bytes / 4);
         let clusters = Clusters::new(options.cache_bytes / 4 * 3);
         let (metabox, packed, prefixes) = (None, None, Vec::new());
-        let recent = Recent::default();
-        let mut reader = Reader { superblock, disk, metadata, clusters, metabox, packed, recent, prefixes };
+        let (recent, followed) = (Recent::default(), disk.has_delay().then(Followed::default));
+        let mut reader = Reader { superblock, disk, metadata, clusters, metabox, packed, recent, prefixes, followed };
         reader.metabox = reader.superblock.metabox.map(|nid| reader.special(nid, "metabox")).transpose()?;
         reader.packed = reader.superblock.packed.map(|nid| reader.special(nid, "packed inode")).transpose()?;
         reader.prefixes = xattr::read_prefixes(&reader, &reader.superblock)?;
@@ -192,7 +196,19 @@ impl Image for Reader {
     }
 
     fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize> {
-        data::read_file(self, &self.file(nid)?, buf, offset)
+        let file = self.file(nid)?;
+        if let Some(rest) = self.followed.as_ref().and_then(|all| all.note(nid, offset, buf.len(), file.size)) {
+            self.will_read(nid, rest);
+        }
+        data::read_file(self, &file, buf, offset)
+    }
+
+    fn will_read(&self, nid: Nid, range: Range<u64>) {
+        if let Some(followed) = &self.followed {
+            followed.announced(nid, &range);
+            // Whoever reads gets the errors.
+            let _ = self.file(nid).and_then(|file| data::announce(self, &file, range));
+        }
     }
 
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {

@@ -292,6 +292,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
 
     fn large(&mut self, item: Item, size: u64) -> Result<()> {
         let context = self.context;
+        context.image().will_read(item.nid, 0..size);
         let (large, pieces) = Large::create(context, item, size)?;
         let large = Arc::new(large);
         for piece in pieces {

@@ -28,6 +28,9 @@ mod tests;
 /// A hole is left out of the archive if that saves at least this many bytes.
 const HOLE_MIN: u64 = 4096;
 
+/// Smallest file whose reading is announced.
+const LARGE: u64 = 1 << 20;
+
 /// Options for writing an archive.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -169,7 +172,10 @@ impl Tar<'_, '_, '_> {
         };
         let xattrs = if stat.has_xattrs && self.options.xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
         let extents = match stat.kind {
-            FileType::File { size } => extents(self.image, nid, size)?,
+            FileType::File { size } => {
+                announce(self.image, nid, size);
+                extents(self.image, nid, size)?
+            }
             _ => Vec::new(),
         };
         let regions = regions(&extents);
@@ -216,6 +222,13 @@ fn add_header(batches: &mut Batches<'_, '_, '_>, scratch: &mut Vec<u8>, member: 
     scratch.clear();
     header::add(scratch, member);
     batches.add_bytes(scratch)
+}
+
+/// Announces that a whole file will be read. Small ones follow each other in the image, which shows by itself.
+pub(super) fn announce(image: &dyn Image, nid: Nid, size: u64) {
+    if size >= LARGE {
+        image.will_read(nid, 0..size);
+    }
 }
 
 /// Returns the extents of a file; reads them only if there can be a hole worth leaving out or several blocks.

@@ -1,6 +1,7 @@
 //! Reads file contents: whole blocks decode straight into the caller's buffer, parts of blocks and
 //! fragments go through the cache. Who reads the beginning of a block gets just that decoded, the first time.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::cache::BlockCache;
@@ -75,6 +76,26 @@ impl Reader {
             at += n as u64;
         }
         Ok(len)
+    }
+
+    /// See [`Image::will_read`](crate::Image::will_read).
+    pub(super) fn announce(&self, nid: Nid, range: Range<u64>) -> Result<()> {
+        let (file, disk) = (self.file(nid)?, &self.metadata.blocks.disk);
+        let Range { start, end } = range.start..range.end.min(file.size());
+        if start >= end {
+            return Ok(());
+        }
+        let tail = file.tail();
+        if tail.is_none_or(|tail| start < tail.offset) {
+            let span = file.span(&self.metadata, &(start..end))?;
+            disk.will_read(span.start, span.end.saturating_sub(span.start));
+        }
+        // Last, as its position may have to be fetched.
+        if let Some(tail) = tail.filter(|tail| end > tail.offset) {
+            let stored = self.fragment(tail.tail.fragment)?;
+            disk.will_read(stored.start, stored.len as u64);
+        }
+        Ok(())
     }
 
     /// Fills `buf`, which begins at byte `at` of the file, with the part that `block` covers.

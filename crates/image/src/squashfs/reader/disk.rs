@@ -30,6 +30,11 @@ impl Disk {
         self.source.will_read(offset..offset.saturating_add(len));
     }
 
+    /// Returns true if announcing reads gains something.
+    pub(super) fn has_delay(&self) -> bool {
+        self.source.has_delay()
+    }
+
     /// Fills `buf` from byte `offset` of the image; `structure` is for messages.
     pub(super) fn read(&self, structure: &'static str, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.source.read_exact_at(buf, offset).map_err(|error| match error.kind() {

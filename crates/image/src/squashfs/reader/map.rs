@@ -1,5 +1,7 @@
 //! Block maps: the positions of a file's data, with marks that make any block quick to find.
 
+use std::ops::Range;
+
 use super::decode::Stored;
 use super::inode::{self, Body, File, Inode, Tail};
 use super::metadata::{Area, Cursor, Metadata, Position};
@@ -144,6 +146,17 @@ impl FileMap {
             blocks.next()?;
         }
         Ok(blocks)
+    }
+
+    /// Returns the range of the image that holds the blocks of a range of the file; its fragment is not among them.
+    pub(super) fn span(&self, metadata: &Metadata, range: &Range<u64>) -> Result<Range<u64>> {
+        let from = self.blocks(metadata, range.start)?.data;
+        let block = range.end.div_ceil(self.block_size.into());
+        let to = match block < self.blocks {
+            true => self.blocks(metadata, block * u64::from(self.block_size))?.data,
+            false => self.end,
+        };
+        Ok(from..to)
     }
 
     /// See [`Image::extents`](crate::Image::extents).

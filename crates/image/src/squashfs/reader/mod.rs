@@ -21,6 +21,7 @@ mod superblock;
 mod table;
 mod xattr;
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ use self::table::{Place, Table};
 use self::xattr::XattrTable;
 use super::format;
 use crate::finding::Finding;
+use crate::followed::Followed;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Part, Result};
@@ -77,6 +79,8 @@ pub struct Reader {
     fragments: Table,
     export: Option<Table>,
     xattrs: Option<XattrTable>,
+    /// Files that are read in order, if the image comes over a network.
+    followed: Option<Followed>,
 }
 
 impl Reader {
@@ -105,6 +109,7 @@ impl Reader {
             fragments: tables.fragments,
             export: tables.export,
             xattrs: tables.xattrs,
+            followed: metadata.blocks.disk.has_delay().then(Followed::default),
             metadata,
             superblock,
         };
@@ -210,7 +215,19 @@ impl Image for Reader {
     }
 
     fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize> {
-        self.read_file(&*self.file(nid)?, buf, offset)
+        let file = self.file(nid)?;
+        if let Some(rest) = self.followed.as_ref().and_then(|all| all.note(nid, offset, buf.len(), file.size())) {
+            self.will_read(nid, rest);
+        }
+        self.read_file(&file, buf, offset)
+    }
+
+    fn will_read(&self, nid: Nid, range: Range<u64>) {
+        if let Some(followed) = &self.followed {
+            followed.announced(nid, &range);
+            // Whoever reads gets the errors.
+            let _ = self.announce(nid, range);
+        }
     }
 
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {
