@@ -7,10 +7,30 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
+use crate::block::Block;
+
 /// A cache of decoded blocks, bounded by the bytes it holds. `K` identifies a block; by default it
-/// is the block's address.
-pub struct BlockCache<K = u64> {
-    blocks: Cache<K, Arc<[u8]>, Bytes>,
+/// is the block's address. `V` holds its bytes.
+pub struct BlockCache<K = u64, V = Arc<[u8]>> {
+    blocks: Cache<K, V, Bytes>,
+}
+
+/// Shared bytes that a cache can hold.
+pub trait Shared: Clone {
+    /// Returns the number of bytes of memory that they take.
+    fn weight(&self) -> u64;
+}
+
+impl Shared for Arc<[u8]> {
+    fn weight(&self) -> u64 {
+        self.len() as u64
+    }
+}
+
+impl Shared for Block {
+    fn weight(&self) -> u64 {
+        Block::weight(self)
+    }
 }
 
 /// Memory of an entry beside its block, roughly.
@@ -19,20 +39,20 @@ const OVERHEAD: u64 = 64;
 #[derive(Debug, Clone)]
 struct Bytes;
 
-impl<K> Weighter<K, Arc<[u8]>> for Bytes {
-    fn weight(&self, _: &K, block: &Arc<[u8]>) -> u64 {
+impl<K, V: Shared> Weighter<K, V> for Bytes {
+    fn weight(&self, _: &K, block: &V) -> u64 {
         // Never 0, which would pin the entry for ever.
-        block.len() as u64 + OVERHEAD
+        block.weight() + OVERHEAD
     }
 }
 
-impl<K> fmt::Debug for BlockCache<K> {
+impl<K, V> fmt::Debug for BlockCache<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockCache").finish_non_exhaustive()
     }
 }
 
-impl<K: Hash + Eq + Clone> BlockCache<K> {
+impl<K: Hash + Eq + Clone, V: Shared> BlockCache<K, V> {
     /// Makes a cache that holds up to about `capacity` bytes, and at least four blocks, of blocks of about `block_len`
     /// bytes.
     pub fn new(capacity: u64, block_len: u64) -> Self {
@@ -66,13 +86,13 @@ impl<K: Hash + Eq + Clone> BlockCache<K> {
     }
 
     /// Returns the block `key` if it is in the cache and decoded.
-    pub fn peek(&self, key: &K) -> Option<Arc<[u8]>> {
+    pub fn peek(&self, key: &K) -> Option<V> {
         self.blocks.get(key)
     }
 
     /// Returns the block `key` from the cache, or decodes it with `decode`. While one thread
     /// decodes, others that request the same block wait for it. Errors are not cached.
-    pub fn get<E>(&self, key: K, decode: impl FnOnce() -> Result<Arc<[u8]>, E>) -> Result<Arc<[u8]>, E> {
+    pub fn get<E>(&self, key: K, decode: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
         self.blocks.get_or_insert_with(&key, decode)
     }
 }
@@ -84,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_block_is_decoded_once_under_contention() {
-        let (cache, decoded) = (BlockCache::new(1 << 20, 4096), AtomicUsize::new(0));
+        let (cache, decoded) = (<BlockCache>::new(1 << 20, 4096), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -117,7 +137,7 @@ mod tests {
     #[test]
     fn new_blocks_stay_for_a_while_beside_those_that_were_used_often() {
         const BLOCK: usize = 4096;
-        let cache = BlockCache::new(0, BLOCK as u64);
+        let cache = <BlockCache<i32>>::new(0, BLOCK as u64);
         cache.reserve(64 * (BLOCK as u64 + OVERHEAD));
         let decode = || Ok::<_, ()>(vec![0; BLOCK].into());
         for _ in 0..3 {

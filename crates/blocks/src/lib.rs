@@ -19,6 +19,7 @@
 //! assert_eq!(squares, [0, 1, 4, 9, 16]);
 //! ```
 
+pub mod block;
 pub mod buffer;
 pub mod cache;
 pub mod dedup;
@@ -36,6 +37,7 @@ pub mod stages;
 pub mod trouble;
 pub mod units;
 
+pub use block::{Block, Shelf};
 pub use buffer::{Buffer, Buffers};
 pub use hash::Digest;
 pub use io::{Output, ReadAt, Storage};

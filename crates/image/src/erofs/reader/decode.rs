@@ -1,9 +1,10 @@
 //! Decodes physical clusters: the only place of the reader that calls a codec.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use packfs_blocks::cache::BlockCache;
+use packfs_blocks::{Block, Shelf};
 use packfs_codec::{Codec, Decoder};
 
 use super::Reader;
@@ -42,7 +43,8 @@ pub(super) struct Cluster {
 /// borrows one from a pool, so threads wait for each other only while taking one.
 pub(super) struct Clusters {
     /// Slices of decoded extents, by number.
-    decoded: BlockCache<(Cluster, usize)>,
+    decoded: BlockCache<(Cluster, usize), Block>,
+    shelf: Shelf,
     stock: Mutex<Vec<Tools>>,
 }
 
@@ -78,7 +80,8 @@ impl fmt::Debug for Clusters {
 impl Clusters {
     /// Makes a cache of up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
-        Clusters { decoded: BlockCache::new(capacity.max(CACHE_MIN), SLICE as u64), stock: Mutex::default() }
+        let decoded = BlockCache::new(capacity.max(CACHE_MIN), SLICE as u64);
+        Clusters { decoded, shelf: Shelf::new(SLICE), stock: Mutex::default() }
     }
 }
 
@@ -109,7 +112,7 @@ impl Reader {
     }
 
     /// Returns slice number `n` of a decoded extent. One thread decodes an extent, whichever slices others wait for.
-    fn slice(&self, cluster: Cluster, n: usize, part: Part) -> Result<Arc<[u8]>> {
+    fn slice(&self, cluster: Cluster, n: usize, part: Part) -> Result<Block> {
         let decoded = &self.clusters.decoded;
         if let Some(slice) = decoded.peek(&(cluster, n)) {
             return Ok(slice);
@@ -125,7 +128,7 @@ impl Reader {
 
     /// Decodes an extent; returns slice number `n` and caches those after it. As threads wait for the slices of others
     /// only in ascending order, none waits for ever.
-    fn decode_slices(&self, cluster: Cluster, n: usize, part: Part) -> Result<Arc<[u8]>> {
+    fn decode_slices(&self, cluster: Cluster, n: usize, part: Part) -> Result<Block> {
         self.clusters.decoded.reserve(CACHE_MIN + 2 * cluster.len as u64);
         let beginning = self.beginning(cluster, part);
         let wanted = beginning.map_or(cluster, |len| Cluster { partial: true, len, ..cluster });
@@ -137,10 +140,12 @@ impl Reader {
             let bytes = plain.get_mut(..wanted.len).unwrap_or_default();
             let result = self.decode_with(tools, &[wanted], bytes).and_then(|()| {
                 for (n, slice) in bytes.chunks(SLICE).enumerate().skip(n + 1) {
-                    self.clusters.decoded.get((cluster, n), || Result::Ok(Arc::from(slice)))?;
+                    self.clusters.decoded.get((cluster, n), || Result::Ok(self.clusters.shelf.copy(slice)))?;
                 }
                 let slice = bytes.chunks(SLICE).nth(n);
-                slice.map(Arc::from).ok_or_else(|| Error::Misuse(format!("an extent has no slice {n}")))
+                slice
+                    .map(|slice| self.clusters.shelf.copy(slice))
+                    .ok_or_else(|| Error::Misuse(format!("an extent has no slice {n}")))
             });
             if plain.len() <= PLAIN_MAX {
                 tools.plain = plain;

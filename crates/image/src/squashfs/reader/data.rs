@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::cache::BlockCache;
+use packfs_blocks::{Block, Shelf};
 use packfs_codec::Codec;
 
 use super::Reader;
 use super::decode::Stored;
-use super::map::{self, Block, FileMap, FileTail};
+use super::map::{self, FileMap, FileTail};
 use crate::image::Nid;
 use crate::squashfs::format;
 use crate::{Error, Result};
@@ -21,7 +22,8 @@ const FILES: usize = 64;
 #[derive(Debug)]
 pub(super) struct DataCache {
     /// Blocks by address.
-    blocks: BlockCache<(u64, Held)>,
+    blocks: BlockCache<(u64, Held), Block>,
+    shelf: Shelf,
     files: [Slot; FILES],
 }
 
@@ -39,6 +41,7 @@ impl DataCache {
     pub(super) fn new(capacity: u64, block_size: u32) -> Self {
         DataCache {
             blocks: BlockCache::new(capacity, block_size.into()),
+            shelf: Shelf::new(block_size as usize),
             files: std::array::from_fn(|_| Mutex::default()),
         }
     }
@@ -99,7 +102,7 @@ impl Reader {
     }
 
     /// Fills `buf`, which begins at byte `at` of the file, with the part that `block` covers.
-    fn read_block(&self, block: Block, buf: &mut [u8], at: u64) -> Result<usize> {
+    fn read_block(&self, block: map::Block, buf: &mut [u8], at: u64) -> Result<usize> {
         let (skip, n) = overlap(block.offset, block.len, buf, at);
         let out = &mut buf[..n];
         match block.stored()? {
@@ -109,7 +112,8 @@ impl Reader {
                 None => self.metadata.blocks.decode_exact(stored, out)?,
             },
             Some(stored) => {
-                let whole = || self.metadata.blocks.load_exact(stored, block.len);
+                let load = |out: &mut [u8]| self.metadata.blocks.decode_exact(stored, out).map(|()| block.len);
+                let whole = || self.data.shelf.block(block.len, load);
                 self.read_part(stored, block.len, whole, skip, out)?;
             }
         }
@@ -123,7 +127,8 @@ impl Reader {
         let (skip, n) = overlap(offset, len, buf, at);
         let stored = self.fragment(tail.fragment)?;
         let most = self.superblock.block_size as usize;
-        let whole = || self.metadata.blocks.load(stored, most);
+        let load = |out: &mut [u8]| self.metadata.blocks.decode_up_to(stored, out);
+        let whole = || self.data.shelf.block(most, load);
         self.read_part(stored, most, whole, (tail.offset as usize).saturating_add(skip), &mut buf[..n])?;
         Ok(n)
     }
@@ -133,7 +138,7 @@ impl Reader {
         &self,
         stored: Stored,
         most: usize,
-        whole: impl FnOnce() -> Result<Arc<[u8]>>,
+        whole: impl FnOnce() -> Result<Block>,
         from: usize,
         out: &mut [u8],
     ) -> Result<()> {
@@ -146,7 +151,8 @@ impl Reader {
         let piece = blocks.codec.piece_len().filter(|_| !stored.raw && blocks.codec != Codec::Lz4);
         if let Some(beginning) = piece.map(|piece| end.next_multiple_of(piece)).filter(|len| *len <= most / 4 * 3) {
             // A fragment block may be shorter; decoding all of it tells whether it is damaged.
-            let bytes = cache.get((stored.start, Held::Beginning), || blocks.load_beginning(stored, beginning));
+            let load = |out: &mut [u8]| blocks.decode_beginning(stored, out).map(|()| beginning);
+            let bytes = cache.get((stored.start, Held::Beginning), || self.data.shelf.block(beginning, load));
             // Who comes back for more than was decoded wants the rest, too.
             if let Some(bytes) = bytes.ok().filter(|bytes| end <= bytes.len()) {
                 return copy(stored, &bytes, from, out);

@@ -1,7 +1,7 @@
 //! Decodes stored blocks: the only place of the reader that calls a codec.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use packfs_codec::{Codec, Decoded, Decoder};
 
@@ -45,7 +45,6 @@ struct Tools {
     /// Decoder for checks.
     strict: Option<Box<dyn Decoder>>,
     packed: Vec<u8>,
-    plain: Vec<u8>,
 }
 
 /// Streams to refuse, in addition to damaged ones.
@@ -105,43 +104,20 @@ impl Blocks {
         self.with_tools(|tools| self.decode(tools, block, out, Rules::Library)).map(|decoded| decoded.len)
     }
 
-    /// Decodes a block of exactly `expected` bytes into a new buffer.
-    pub(super) fn load_exact(&self, block: Stored, expected: usize) -> Result<Arc<[u8]>> {
-        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, expected).collect();
-        self.decode_exact(block, Arc::get_mut(&mut bytes).unwrap_or_default())?;
-        Ok(bytes)
-    }
-
-    /// Decodes a block of up to `most` bytes into a new buffer.
-    pub(super) fn load(&self, block: Stored, most: usize) -> Result<Arc<[u8]>> {
+    /// Decodes the beginning of a compressed block, all of `out`; fails if the block has less.
+    pub(super) fn decode_beginning(&self, block: Stored, out: &mut [u8]) -> Result<()> {
         self.with_tools(|tools| {
-            let mut plain = std::mem::take(&mut tools.plain);
-            grow(&mut plain, most);
-            let result = self.decode(tools, block, &mut plain[..most], Rules::Library);
-            let result = result.map(|decoded| Arc::from(&plain[..decoded.len]));
-            tools.plain = plain;
-            result
-        })
-    }
-
-    /// Decodes the first `len` bytes of a compressed block into a new buffer; fails if it has fewer.
-    pub(super) fn load_beginning(&self, block: Stored, len: usize) -> Result<Arc<[u8]>> {
-        self.with_tools(|tools| {
-            let (mut packed, mut plain) = (std::mem::take(&mut tools.packed), std::mem::take(&mut tools.plain));
+            let mut packed = std::mem::take(&mut tools.packed);
             grow(&mut packed, block.len);
-            grow(&mut plain, len);
             let read = self.disk.read(block.structure, block.start, &mut packed[..block.len]);
             let result = read.and_then(|()| {
                 let decoder = match &mut tools.decoder {
                     Some(decoder) => decoder,
                     none => none.insert(self.codec.decoder()?),
                 };
-                decoder
-                    .decode_prefix(&packed[..block.len], &mut plain[..len])
-                    .map_err(|error| damaged(block, error))?;
-                Ok(Arc::from(&plain[..len]))
+                decoder.decode_prefix(&packed[..block.len], out).map_err(|error| damaged(block, error))
             });
-            (tools.packed, tools.plain) = (packed, plain);
+            tools.packed = packed;
             result
         })
     }
