@@ -18,8 +18,10 @@ use crate::{Error, Part, Result};
 
 /// Number of bytes read at a time.
 const STEP: u64 = 1 << 20;
-/// Maximum length of a file that is compared: holes cost an image nothing, and hashing them takes time.
-const LEN_MAX: u64 = 1 << 40;
+/// Number of bytes of all files together that are compared: for each byte of the image, and at least. Holes and shared
+/// clusters cost an image next to nothing, and hashing them takes time.
+const PER_BYTE: u64 = 64;
+const AT_LEAST: u64 = 16 << 30;
 
 /// Returns the digest in an attribute; `None` if it is of an unknown kind.
 pub(super) fn of(pair: &Pair) -> Option<Sum> {
@@ -35,23 +37,40 @@ pub(super) fn check(
     report: &mut Report<'_>,
 ) -> Result<()> {
     let count = inodes.digests.len() as u128;
-    let files = inodes.digests.iter().enumerate().filter(|(at, _)| part.contains(*at as u128, count));
-    let files: Vec<_> = files.map(|(_, file)| *file).collect();
     let found = |n: usize| &inodes.found[n].inode;
-    let sizes = files.iter().map(|(n, _)| found(*n).size).filter(|size| *size <= LEN_MAX);
+    let mut left = reader.disk.total_len().saturating_mul(PER_BYTE).max(AT_LEAST);
+    // Whatever the part, the same files are left out.
+    let all = inodes.digests.iter().map(|(n, sum)| {
+        let rest = left.checked_sub(found(*n).size);
+        left = rest.unwrap_or(left);
+        (*n, rest.map(|_| *sum))
+    });
+    let all: Vec<(usize, Option<Sum>)> = all.collect();
+    let files = all.into_iter().enumerate().filter(|(at, _)| part.contains(*at as u128, count));
+    let files: Vec<_> = files.map(|(_, file)| file).collect();
+    let sizes = files.iter().filter(|(_, sum)| sum.is_some()).map(|(n, _)| found(*n).size);
     Progress::add(&progress.total, sizes.fold(0, u64::saturating_add));
-    let work = |files: &[(usize, Sum)], buf: &mut Vec<u8>| {
-        files.iter().filter_map(|(n, sum)| compare(reader, found(*n), sum, buf, progress)).collect()
+    let work = |files: &[(usize, Option<Sum>)], buf: &mut Vec<u8>| {
+        let compared = files.iter().filter_map(|(n, sum)| match sum {
+            Some(sum) => compare(reader, found(*n), sum, buf, progress),
+            None => Some(left_out(found(*n))),
+        });
+        compared.collect()
     };
     in_order(threads, files.chunks(1), report, work)
 }
 
+fn left_out(inode: &Inode) -> Remark {
+    let text = format!(
+        "inode {}: {} are not compared with their digest, as the image has far less data",
+        inode.nid.0,
+        Size(inode.size)
+    );
+    Remark::Note(STRUCTURE, inode.place.byte, text)
+}
+
 /// Compares the data of a file with its digest.
 fn compare(reader: &Reader, inode: &Inode, sum: &Sum, buf: &mut Vec<u8>, progress: &Progress) -> Option<Remark> {
-    if inode.size > LEN_MAX {
-        let text = format!("inode {}: {} are not compared with their digest", inode.nid.0, Size(inode.size));
-        return Some(Remark::Note(STRUCTURE, inode.place.byte, text));
-    }
     let (mut hasher, mut at) = (Sha256::new(), 0);
     while at < inode.size {
         if progress.is_cancelled() {
