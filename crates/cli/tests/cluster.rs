@@ -91,6 +91,9 @@ fn a_scan_in_parts_gives_the_plan_of_one_machine() {
     let refused = |status, words: &[&str]| fail(dir, status, &[&["plan"], words].concat());
     let lost = refused(1, &[&scan[1..], &["--shards", "3", "-o", "x", "--merge", "part0", "part1", "part2"]].concat());
     assert!(lost.contains("part 3/4 of the scan is missing"), "{lost}");
+    std::process::Command::new("mkfifo").arg(dir.join("pipe")).status().unwrap();
+    let pipe = refused(1, &[&scan[1..], &job, &["x", "--merge", "part0", "pipe", "part2", "part3"]].concat());
+    assert!(pipe.contains("pipe: not a regular file: a part is read several times"), "{pipe}");
     let other = refused(1, &[&["root", "more", "--shards", "3", "-o", "x"], &merge[..]].concat());
     assert!(other.contains("part2: part of a scan with other options"), "{other}");
     assert!(refused(2, &["root/etc/motd", "--scan", "0/2", "-o", "x"]).contains("only directories"));

@@ -153,6 +153,12 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn open(path: &Path) -> Result<(Reader, Head)> {
+        // Before it is opened, as that waits for whoever writes to a pipe.
+        let about = std::fs::metadata(path).map_err(Error::io("cannot read the attributes", path))?;
+        if !about.is_file() {
+            let why = "not a regular file: a part is read several times, so write it to a file first";
+            return Err(Error::Misuse(format!("{}: {why}", crate::name::display(path))));
+        }
         let (path, frame) = (path.to_owned(), Vec::new());
         let mut reader = Reader { path, file: (0, 0, 0), at: 0, frame, used: 0, next: Record::End };
         reader.file = reader.open_file()?.1;
