@@ -172,7 +172,11 @@ impl Feature {
             Feature::XattrPrefixes => incompat.contains(Incompat::XATTR_PREFIXES),
             Feature::Bits48 => incompat.contains(Incompat::BITS_48),
             Feature::Metabox => incompat.contains(Incompat::METABOX),
-            Feature::PlainXattrPrefixes => compat.contains(Compat::PLAIN_XATTR_PREFIXES),
+            // Without another place to look for them, older kernels find them in the image, too.
+            Feature::PlainXattrPrefixes => {
+                let elsewhere = Incompat::FRAGMENTS_OR_DEDUPE | Incompat::METABOX;
+                compat.contains(Compat::PLAIN_XATTR_PREFIXES) && incompat.intersects(elsewhere)
+            }
         };
         Feature::ALL.into_iter().filter(has).collect()
     }
@@ -309,7 +313,8 @@ mod tests {
         let (none, padded) = (Incompat::empty(), Incompat::ZERO_PADDING);
         let plain_prefixes = Compat::PLAIN_XATTR_PREFIXES | Compat::MTIME;
         type Case<'a> = (Compat, Incompat, u16, u8, &'a [Feature], &'a str);
-        let table: [Case<'_>; 13] = [
+        let (prefixes, fragments) = (Incompat::XATTR_PREFIXES, Incompat::FRAGMENTS_OR_DEDUPE);
+        let table: [Case<'_>; 15] = [
             (Compat::MTIME | Compat::XATTR_FILTER, none, 0, 12, &[], "5.4"),
             (Compat::MTIME, padded, 1, 12, &[Lz4], "5.4"),
             (Compat::MTIME, padded | Incompat::BIG_CLUSTERS, 1, 12, &[Lz4, BigClusters], "5.13"),
@@ -323,6 +328,15 @@ mod tests {
             (Compat::MTIME, Incompat::BIG_CLUSTERS, 0b1101, 12, &[Lz4, BigClusters, Deflate, Zstd], "6.10"),
             (Compat::MTIME, Incompat::BITS_48 | Incompat::XATTR_PREFIXES, 0, 12, &[XattrPrefixes, Bits48], "6.15"),
             (plain_prefixes, Incompat::METABOX, 0, 12, &[Metabox, PlainXattrPrefixes], "6.17"),
+            (plain_prefixes, prefixes, 0, 12, &[XattrPrefixes], "6.4"),
+            (
+                plain_prefixes,
+                prefixes | fragments,
+                0,
+                12,
+                &[FragmentsOrDedupe, XattrPrefixes, PlainXattrPrefixes],
+                "6.17",
+            ),
         ];
         for (compat, incompat, algorithms, block_bits, features, since) in table {
             let used = Feature::used(compat, incompat, algorithms, block_bits);

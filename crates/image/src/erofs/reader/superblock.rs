@@ -90,8 +90,12 @@ impl Superblock {
     /// Returns the features that the image uses.
     pub fn features(&self) -> Vec<Feature> {
         let algorithms = self.compression.iter().fold(0, |bits, one| bits | 1 << one.number());
-        let block_bits = self.block_size.trailing_zeros();
-        Feature::used(self.compat, self.incompat, algorithms, u8::try_from(block_bits).unwrap_or(u8::MAX))
+        let block_bits = u8::try_from(self.block_size.trailing_zeros()).unwrap_or(u8::MAX);
+        let mut features = Feature::used(self.compat, self.incompat, algorithms, block_bits);
+        // The bit of fragments may stand for dedupe.
+        let elsewhere = self.packed.is_some() || self.metabox.is_some();
+        features.retain(|feature| elsewhere || *feature != Feature::PlainXattrPrefixes);
+        features
     }
 
     /// Returns their names. Two bits stand for two features each; other fields tell which is meant.
