@@ -170,6 +170,14 @@ fn files_that_differ_are_extracted_as_sqfsdiff_does() {
         let expected = if options.is_empty() { "./new/usr/bin/big f\n" } else { "./new/dir/a f\n" };
         assert!(found[1].as_ref().unwrap().contains(expected), "{found:?}");
     }
+    // A file that differs has all its names.
+    sh(
+        dir,
+        "mkdir -p h/d i && echo 1 > h/a && ln h/a h/b && ln h/a h/d/c && cp -a h/. i && echo 2 > i/a && touch -r h/a i/a",
+    );
+    run_in(dir, &["diff", "h", "i", "--extract", "links"]);
+    let names = sh(dir, "cd links/new && cat a b d/c && find . -samefile a | sort");
+    assert_eq!(names, "2\n2\n2\n./a\n./b\n./d/c\n");
     let told = fail(dir, 1, &["diff", "t.sqfs", "u.sqfs", "--extract", "out"]);
     assert!(told.contains("out/old/etc/ssl/a.pem") && told.contains("exists"), "{told}");
     // Directories are sides, too.

@@ -1,5 +1,6 @@
 //! `packfs diff --extract`: the files that differ, from both sides.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -7,9 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::diff::{Aspect, Difference};
-use packfs_image::image::Image;
+use packfs_image::image::{FileType, Image};
 use packfs_image::name::display;
-use packfs_image::sink::{Selection, dir};
+use packfs_image::sink::{self, Selection, Walk, dir};
 
 use crate::output::say;
 
@@ -45,11 +46,12 @@ impl Changed {
         (force, threads): (bool, usize),
         progress: &Progress,
     ) -> Result<()> {
-        let paths = std::mem::take(&mut self.0[side]);
+        let mut paths = std::mem::take(&mut self.0[side]);
         if paths.is_empty() {
             // No path would select everything.
             return Ok(());
         }
+        add_names(image, &mut paths)?;
         let select = Selection {
             paths,
             without_types: OTHERS.to_vec(),
@@ -67,4 +69,27 @@ impl Changed {
         summary.not_restored.iter().for_each(|what| say(format_args!("packfs: {what}")));
         Ok(())
     }
+}
+
+/// Adds the other names of files with several: differences are found under the first.
+fn add_names(image: &dyn Image, paths: &mut Vec<PathBuf>) -> Result<()> {
+    let mut inodes = HashSet::new();
+    for path in &*paths {
+        if let Some(nid) = sink::lookup(image, path.as_os_str().as_bytes())? {
+            let stat = image.stat(nid)?;
+            inodes.extend((stat.nlink > 1 && matches!(stat.kind, FileType::File { .. })).then_some(stat.ino));
+        }
+    }
+    if inodes.is_empty() {
+        return Ok(());
+    }
+    let known: HashSet<PathBuf> = paths.iter().cloned().collect();
+    let mut walk = Walk::new(image, &[])?;
+    while let Some(visit) = walk.step()? {
+        let path = Path::new(OsStr::from_bytes(visit.path));
+        if visit.stat.kind != FileType::Dir && inodes.contains(&visit.stat.ino) && !known.contains(path) {
+            paths.push(path.to_owned());
+        }
+    }
+    Ok(())
 }
