@@ -292,7 +292,7 @@ impl Filesystem for ImageFs {
         match self.image.xattrs(nid) {
             Ok(set) => match set.iter().find(|(found, _)| **found == *name.as_bytes()) {
                 Some((_, value)) => sized(reply, value, size),
-                None => reply.error(Errno::NO_XATTR),
+                None => reply.error(missing(name.as_bytes())),
             },
             Err(error) => reply.error(self.failed(number, &error)),
         }
@@ -324,6 +324,19 @@ impl Filesystem for ImageFs {
             },
             Err(error) => reply.error(self.failed(number, &error)),
         }
+    }
+}
+
+/// Returns what Linux says of an extended attribute that an image does not have, by its name.
+fn missing(name: &[u8]) -> Errno {
+    if name.starts_with(b"system.posix_acl_") {
+        return Errno::NO_XATTR;
+    }
+    let rest = [&b"user."[..], b"trusted.", b"security."].iter().find_map(|prefix| name.strip_prefix(*prefix));
+    match rest {
+        Some(b"") => Errno::EINVAL,
+        Some(_) => Errno::NO_XATTR,
+        None => Errno::EOPNOTSUPP,
     }
 }
 
