@@ -1,4 +1,5 @@
 //! Comparisons that match finders share: whole words at unaligned places, and how far two positions agree.
+#![allow(unsafe_code)]
 
 /// Returns the four bytes at `at`, as a little-endian number.
 #[inline(always)]
@@ -25,4 +26,17 @@ pub(crate) fn common(data: &[u8], one: usize, other: usize, known: usize, limit:
         len += 8;
     }
     limit
+}
+
+/// Has the processor fetch the memory of a value that is needed soon.
+#[inline(always)]
+pub(crate) fn prefetch(values: &[u32], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(value) = values.get(index) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the instruction reads nothing and takes any address; every processor of this architecture has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, index);
 }

@@ -32,6 +32,9 @@ impl Choice {
             Settings::Lz4hc { .. } => 256 * KIB,
             // Sorted positions and sequences of our own parser, in small blocks.
             Settings::Zstd { level: 14.., .. } if block_len <= 128 * KIB => 1536 * KIB + block_len.max(16 * KIB) * 40,
+            // Larger ones are sorted up to five times if all positions of a block begin alike, and usually twice.
+            Settings::Zstd { level: 15.., .. } if block_len <= 256 * KIB => 3072 * KIB + block_len * 64,
+            Settings::Zstd { level: 18.., .. } if block_len <= KIB * KIB => 3072 * KIB + block_len * 64,
             // The tables of the densest levels; lower ones need less.
             Settings::Zstd { .. } => 1536 * KIB + block_len.max(16 * KIB) * 16,
         };

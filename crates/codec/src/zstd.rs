@@ -4,14 +4,15 @@
 //!
 //! # Our own parser
 //!
-//! At the dense levels, the sequences of small blocks come from a parser of our own ([`own`]), which is faster than those
+//! At the dense levels, the sequences of blocks up to 1 MiB come from a parser of our own ([`own`]), which is faster than those
 //! of libzstd because it knows the whole block from the start. libzstd codes what the parser chose.
 //!
 //! | step | module |
 //! |---|---|
-//! | positions sorted by their next bytes give the nearest match of each length | [`finder`] |
+//! | positions sorted by their next bytes | [`sorted`] |
+//! | the nearest match of each length | [`finder`] |
 //! | the cheapest list of sequences by the present prices | [`parser`] |
-//! | prices by the shares of symbols so far | [`prices`] |
+//! | prices by the shares of symbols so far, and repeated offsets | [`prices`], [`repeats`] |
 //! | blocks, entropy coding, frames | [`own`], by libzstd |
 //!
 //! [`levels`] chooses the encoder and its effort by level and length of block.
@@ -24,6 +25,8 @@ mod levels;
 mod own;
 mod parser;
 mod prices;
+mod repeats;
+mod sorted;
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective};
 
@@ -193,6 +196,8 @@ mod tests {
         if let Some(effort) = levels::own(level, block) {
             let mut own = own::Own::new(effort, level, true, block).unwrap();
             own.encode(&src, &mut dst).unwrap();
+            // All positions begin alike.
+            own.encode(&vec![0; block], &mut dst).unwrap();
             return own.allocated();
         }
         let mut context = context(&parameters(level, true, block)).unwrap();
@@ -203,7 +208,7 @@ mod tests {
     #[test]
     fn the_memory_bound_covers_the_contexts() {
         for level in [-5, 1, 3, 9, 11, 12, 13, 14, 15, 18, 19, 22] {
-            for block in [4096, 1 << 14, 1 << 16, 1 << 17, 1 << 20] {
+            for block in [4096, 1 << 14, 1 << 16, 1 << 17, 1 << 18, 1 << 20] {
                 let promised = format!("zstd:{level}").parse::<Choice>().unwrap().encoder_memory(block);
                 let taken = memory_of_encoder(level, block) + DCtx::create().sizeof();
                 assert!(taken <= promised, "level {level} at {block}: {taken} of {promised}");
@@ -240,34 +245,44 @@ mod tests {
         data
     }
 
+    /// Two decoders read what our parser chose, and neither what an encoder did before nor the room changes it.
+    fn round_trips(level: i32, len: usize, seed: u64) {
+        let block_len = len.next_power_of_two().max(4096);
+        let choice: Choice = format!("zstd:{level}").parse().unwrap();
+        let (mut used, mut dst) = (choice.encoder(block_len).unwrap(), vec![0; len + len / 8 + 1000]);
+        used.encode(&data(block_len, seed ^ 1), &mut dst).unwrap();
+        for src in [data(len, seed), vec![b'x'; len], data(len, 5)] {
+            let packed = used.encode(&src, &mut dst).unwrap().map(|len| dst[..len].to_vec()).unwrap();
+            let mut again = vec![0; packed.len()];
+            let mut new = choice.encoder(block_len).unwrap();
+            assert_eq!(new.encode(&src, &mut dst).unwrap().map(|len| dst[..len].to_vec()), Some(packed.clone()));
+            if let Some(len) = new.encode(&src, &mut again).unwrap() {
+                assert!(again[..len] == packed);
+            }
+            let mut back = vec![0; len];
+            let decoded = choice.codec().decoder().unwrap().decode(&packed, &mut back);
+            assert_eq!(decoded.ok(), Some(len));
+            assert!(back == src);
+            let mut other = Vec::new();
+            let mut decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice()).unwrap();
+            std::io::Read::read_to_end(&mut decoder, &mut other).unwrap();
+            assert!(other == src);
+        }
+    }
+
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
-
-        /// Two decoders read what our parser chose, and neither what an encoder did before nor the room changes it.
         #[test]
         fn blocks_of_our_own_parser_round_trip(level in 14..=22, len in 0..=128_usize << 10, short in 0..3_u32, seed: u64) {
-            let len = len >> (4 * short);
-            let block_len = len.next_power_of_two().max(4096);
-            let choice: Choice = format!("zstd:{level}").parse().unwrap();
-            let (mut used, mut dst) = (choice.encoder(block_len).unwrap(), vec![0; len + len / 8 + 1000]);
-            used.encode(&data(block_len, seed ^ 1), &mut dst).unwrap();
-            for src in [data(len, seed), vec![b'x'; len], data(len, 5)] {
-                let packed = used.encode(&src, &mut dst).unwrap().map(|len| dst[..len].to_vec()).unwrap();
-                let mut again = vec![0; packed.len()];
-                let mut new = choice.encoder(block_len).unwrap();
-                proptest::prop_assert_eq!(new.encode(&src, &mut dst).unwrap().map(|len| dst[..len].to_vec()), Some(packed.clone()));
-                if let Some(len) = new.encode(&src, &mut again).unwrap() {
-                    proptest::prop_assert!(again[..len] == packed);
-                }
-                let mut back = vec![0; len];
-                let decoded = choice.codec().decoder().unwrap().decode(&packed, &mut back);
-                proptest::prop_assert_eq!(decoded.ok(), Some(len));
-                proptest::prop_assert!(back == src);
-                let mut other = Vec::new();
-                let mut decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice()).unwrap();
-                std::io::Read::read_to_end(&mut decoder, &mut other).unwrap();
-                proptest::prop_assert!(other == src);
-            }
+            round_trips(level, len >> (4 * short), seed);
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(6))]
+        #[test]
+        fn large_blocks_of_our_own_parser_round_trip(level in 15..=22, len in 128_usize << 10..=1 << 20, seed: u64) {
+            round_trips(level, len, seed);
         }
     }
 

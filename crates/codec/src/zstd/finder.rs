@@ -1,27 +1,28 @@
 //! Finds earlier positions that begin like the present one, in blocks that are known as a whole.
 //!
 //! A streaming encoder adds position by position to trees or chains, and a search follows links all over memory. A block
-//! is here from the start, so its positions are sorted once: by a hash of their next four bytes, and by one of their next
-//! eight. Each bucket is a run of one array, in the order of positions, so a search walks backwards through neighbours.
-//! Bits of the bytes that follow are kept beside each position, so that most candidates are refused without a look at
-//! the data. The first array finds matches of four to seven bytes, the second all longer ones; positions that the
-//! parser leaves out cost nothing. A small table has the last position with the same three bytes.
+//! is here from the start, so its positions are sorted once by a hash of their next four bytes, and once by one of their
+//! next eight ([`Sorted`]). The first array finds matches of four to seven bytes, the second all longer ones; positions
+//! that the parser leaves out cost nothing. A small table has the last position with the same three bytes.
+//!
+//! In large blocks more positions begin alike than a search compares. Those are sorted again by a hash of twice as many
+//! bytes, and again, so that there is a short list of candidates for each length.
 
-use crate::matching::{common, eight_bytes, four_bytes};
+use super::sorted::{Bits, Candidates, HASH, Search, Sorted};
+use crate::matching::four_bytes;
 
 /// Zeros behind the data, so that every position can be hashed and compared by whole words.
 const PADDING: usize = 16;
 /// Shortest rest of the data that is looked at.
 pub(super) const ROOM: usize = 8;
-/// Marks the first position of a bucket.
-const FIRST: u32 = 1 << 31;
-/// Marks a bucket of a single position, which needs no place.
-const SINGLE: u32 = u32::MAX;
 /// Bits of the hashes of three and of four bytes; fewer in short blocks.
 const THREE_BITS: u32 = 16;
 const FOUR_BITS: u32 = 16;
-/// Multiplier of the hashes: 2^64 divided by the golden ratio.
-const HASH: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The same in large blocks.
+const LARGE_THREE_BITS: u32 = 17;
+const LARGE_FOUR_BITS: u32 = 20;
+/// Bytes by which positions are sorted; only by the first two in small blocks.
+const WIDTHS: [usize; 5] = [4, 8, 16, 32, 64];
 /// Fewest bits of a position.
 const POSITION_BITS: u32 = 10;
 
@@ -32,144 +33,12 @@ pub(super) struct Match {
     pub(super) offset: u32,
 }
 
-/// Positions sorted by a hash of their next `WIDTH` bytes.
-#[derive(Debug, Default)]
-struct Sorted<const WIDTH: usize> {
-    /// Positions with [`FIRST`], and in the bits between as much as fits of the bytes behind the first `WIDTH`.
-    entries: Vec<u32>,
-    /// For each position the end of its candidates in `entries`, or 0 if there are none.
-    ends: Vec<u32>,
-    /// Scratch: number of positions by hash, then where the next one goes.
-    buckets: Vec<u32>,
-    position_bits: u32,
-}
-
-/// Candidates of one position: the end of them, and the last, which the processor fetches ahead of its use.
-#[derive(Debug, Clone, Copy, Default)]
-struct Candidates {
-    end: u32,
-    last: u32,
-}
-
-/// Returns the bits that are kept of the bytes behind the first `WIDTH` of a position.
-#[inline(always)]
-fn beside<const WIDTH: usize>(data: &[u8], at: usize, position_bits: u32) -> u32 {
-    four_bytes(data, at + WIDTH) << position_bits & !FIRST
-}
-
-impl<const WIDTH: usize> Sorted<WIDTH> {
-    /// Sorts the first `count` positions of `data`.
-    fn sort(&mut self, data: &[u8], count: usize, position_bits: u32, hash_bits: u32) {
-        self.position_bits = position_bits;
-        self.buckets.clear();
-        self.buckets.resize(1 << hash_bits, 0);
-        self.ends.resize(count, 0);
-        for (at, end) in self.ends.iter_mut().enumerate() {
-            let bytes = if WIDTH == 4 { u64::from(four_bytes(data, at)) } else { eight_bytes(data, at) };
-            let bucket = (bytes.wrapping_mul(HASH) >> (u64::BITS - hash_bits)) as usize;
-            self.buckets[bucket] += 1;
-            *end = bucket as u32;
-        }
-        let mut total = 0;
-        for bucket in &mut self.buckets {
-            let count = std::mem::replace(bucket, SINGLE);
-            if count > 1 {
-                *bucket = total | FIRST;
-                total += count;
-            }
-        }
-        // One place even if there is nothing: a position without candidates fetches it.
-        self.entries.resize(total as usize + 1, 0);
-        for (at, end) in self.ends.iter_mut().enumerate() {
-            let bucket = &mut self.buckets[*end as usize];
-            if *bucket == SINGLE {
-                *end = 0;
-                continue;
-            }
-            let (first, place) = (*bucket & FIRST, *bucket & !FIRST);
-            *bucket = place + 1;
-            *end = if first == 0 { place } else { 0 };
-            self.entries[place as usize] = first | beside::<WIDTH>(data, at, position_bits) | at as u32;
-        }
-    }
-
-    /// Returns the candidates of a position.
-    #[inline(always)]
-    fn candidates(&self, at: usize) -> Candidates {
-        let end = self.ends[at];
-        Candidates { end, last: self.entries[end.saturating_sub(1) as usize] }
-    }
-
-    /// Adds matches longer than `longest`, their lengths rising. Stops at the first one
-    /// of at least `enough` bytes, which another search finds.
-    #[inline(always)]
-    fn search(&self, data: &[u8], search: &Search, candidates: Candidates, longest: usize, found: &mut Vec<Match>) {
-        let Search { at, limit, enough, depth, reach } = *search;
-        let end = candidates.end as usize;
-        if end == 0 || longest >= enough.min(limit) {
-            return;
-        }
-        let mut longest = longest.max(WIDTH - 1);
-        let position = (1_u32 << self.position_bits) - 1;
-        let all = !FIRST & !position;
-        let ours = beside::<WIDTH>(data, at, self.position_bits);
-        let mut entry = candidates.last;
-        let mut earlier = self.entries[end.saturating_sub(depth)..end - 1].iter().rev();
-        loop {
-            // The byte behind `longest` must agree, or more bytes than are kept beside.
-            let mask = match longest + 1 - WIDTH {
-                0 => 0,
-                1 => 0xff << self.position_bits & all,
-                _ => all,
-            };
-            let other = (entry & position) as usize;
-            if (entry ^ ours) & mask == 0 && four_bytes(data, other + longest - 3) == four_bytes(data, at + longest - 3)
-            {
-                let offset = at - other;
-                if offset > reach {
-                    return;
-                }
-                let len = common(data, at, other, 0, limit);
-                if len > longest {
-                    if len >= enough {
-                        return;
-                    }
-                    longest = len;
-                    found.push(Match { len: len as u32, offset: offset as u32 });
-                    if len == limit {
-                        return;
-                    }
-                }
-            }
-            match earlier.next() {
-                Some(next) if entry & FIRST == 0 => entry = *next,
-                _ => return,
-            }
-        }
-    }
-}
-
-/// Position and limits of a search.
-#[derive(Clone, Copy)]
-struct Search {
-    at: usize,
-    /// Greatest length.
-    limit: usize,
-    /// Length that another search finds.
-    enough: usize,
-    /// Greatest number of candidates.
-    depth: usize,
-    /// Greatest offset.
-    reach: usize,
-}
-
-/// Candidates of a position by three, four and eight bytes.
+/// Candidates of a position by three bytes and in each order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Glance {
     /// One more than the last position with the same hash of three bytes, or 0.
     three: u32,
-    four: Candidates,
-    eight: Candidates,
+    orders: [Option<Candidates>; WIDTHS.len()],
 }
 
 #[derive(Debug)]
@@ -180,33 +49,35 @@ pub(super) struct Finder {
     /// Greatest offset.
     reach: usize,
     nice: usize,
-    /// Greatest number of candidates by four and by eight bytes.
+    /// True if blocks are large: an order has those positions only that are too many in the one before.
+    large: bool,
+    /// Greatest number of candidates in the first order, and in each of the others.
     depths: [usize; 2],
+    sorted: [Sorted; WIDTHS.len()],
+    /// Scratch for sorting.
+    buckets: Vec<u32>,
     three: Vec<u32>,
+    three_bits: u32,
     /// Position up to which `three` is filled.
     noted: usize,
-    four: Sorted<4>,
-    eight: Sorted<8>,
-}
-
-#[inline(always)]
-fn slot(bytes: u32) -> usize {
-    (u64::from(bytes << 8).wrapping_mul(HASH) >> (u64::BITS - THREE_BITS)) as usize
 }
 
 impl Finder {
     /// Makes a finder of matches up to `nice` bytes.
-    pub(super) fn new(nice: usize, depths: [usize; 2]) -> Self {
+    pub(super) fn new(nice: usize, depths: [usize; 2], large: bool) -> Self {
+        let three_bits = if large { LARGE_THREE_BITS } else { THREE_BITS };
         Finder {
             data: Vec::new(),
             len: 0,
             reach: 0,
             nice,
+            large,
             depths,
-            three: vec![0; 1 << THREE_BITS],
+            sorted: Default::default(),
+            buckets: Vec::new(),
+            three: vec![0; 1 << three_bits],
+            three_bits,
             noted: 0,
-            four: Sorted::default(),
-            eight: Sorted::default(),
         }
     }
 
@@ -216,25 +87,46 @@ impl Finder {
         self.data.extend_from_slice(src);
         self.data.resize(src.len() + PADDING, 0);
         (self.len, self.reach) = (src.len(), window);
-        let bits = src.len().next_power_of_two().ilog2().max(POSITION_BITS);
-        let count = (src.len() + 1).saturating_sub(ROOM);
-        self.four.sort(&self.data, count, bits, bits.min(FOUR_BITS));
-        self.eight.sort(&self.data, count, bits, bits - 1);
+        self.sort();
         self.rewind();
+    }
+
+    fn sort(&mut self) {
+        let bits = self.len.next_power_of_two().ilog2().max(POSITION_BITS);
+        let four = if self.large { LARGE_FOUR_BITS } else { FOUR_BITS };
+        let count = (self.len + 1).saturating_sub(ROOM);
+        let mut rest = &mut self.sorted[..];
+        rest[0].take_all(count);
+        for (index, width) in WIDTHS.into_iter().enumerate().take(if self.large { WIDTHS.len() } else { 2 }) {
+            let hash = if index == 0 { bits.min(four) } else { bits - 1 };
+            let [sorted, finer @ ..] = rest else { return };
+            let crowded = match (finer.first_mut(), WIDTHS.get(index + 1)) {
+                (Some(finer), Some(next)) if self.large => {
+                    Some((self.depths[index.min(1)], (self.len + 1).saturating_sub(*next), finer))
+                }
+                (Some(finer), _) => {
+                    finer.take_all(count);
+                    None
+                }
+                _ => None,
+            };
+            sorted.sort(&self.data, width, Bits { position: bits, hash }, &mut self.buckets, crowded);
+            rest = finer;
+        }
     }
 
     /// Begins the same input again.
     pub(super) fn rewind(&mut self) {
         self.three.fill(0);
         self.noted = 0;
+        self.sorted.iter_mut().for_each(Sorted::rewind);
     }
 
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        let words = [&self.three, &self.four.entries, &self.four.ends, &self.four.buckets];
-        let more = [&self.eight.entries, &self.eight.ends, &self.eight.buckets];
-        self.data.capacity() + words.iter().chain(&more).map(|words| 4 * words.capacity()).sum::<usize>()
+        let sorted = self.sorted.iter().map(Sorted::allocated).sum::<usize>();
+        self.data.capacity() + sorted + 4 * (self.three.capacity() + self.buckets.capacity())
     }
 
     /// Returns the input and the zeros behind it.
@@ -252,26 +144,45 @@ impl Finder {
     /// Looks up the candidates of a position, positions rising. Done a position ahead of the search, this hides the time
     /// that memory takes.
     #[inline(always)]
-    pub(super) fn glance(&mut self, at: usize) -> Glance {
+    pub(super) fn glance<const LARGE: bool>(&mut self, at: usize) -> Glance {
         if at + ROOM > self.len {
             return Glance::default();
         }
         while self.noted < at {
-            self.three[slot(four_bytes(&self.data, self.noted))] = self.noted as u32 + 1;
+            let slot = self.slot(self.noted);
+            self.three[slot] = self.noted as u32 + 1;
             self.noted += 1;
         }
-        let three = self.three[slot(four_bytes(&self.data, at))];
-        Glance { three, four: self.four.candidates(at), eight: self.eight.candidates(at) }
+        let mut glance = Glance { three: self.three[self.slot(at)], ..Glance::default() };
+        if !LARGE {
+            // All positions are in both orders.
+            glance.orders[0] = Some(self.sorted[0].candidates_of::<false>(at));
+            glance.orders[1] = Some(self.sorted[1].candidates_of::<false>(at));
+            return glance;
+        }
+        glance.orders[0] = Some(self.sorted[0].candidates_of::<true>(at));
+        for (candidates, sorted) in glance.orders.iter_mut().zip(&mut self.sorted).skip(1) {
+            *candidates = sorted.candidates(at);
+            if candidates.is_none() {
+                break;
+            }
+        }
+        glance
+    }
+
+    /// Returns the place of a position's three bytes in the table of them.
+    #[inline(always)]
+    fn slot(&self, at: usize) -> usize {
+        (u64::from(four_bytes(&self.data, at) << 8).wrapping_mul(HASH) >> (u64::BITS - self.three_bits)) as usize
     }
 
     /// Finds matches longer than `longest`, their lengths rising.
-    pub(super) fn find(&self, at: usize, glance: Glance, longest: usize, found: &mut Vec<Match>) {
+    pub(super) fn find<const LARGE: bool>(&self, at: usize, glance: Glance, longest: usize, found: &mut Vec<Match>) {
         found.clear();
         let limit = self.nice.min(self.len - at);
         if limit < ROOM {
             return;
         }
-        let data = &self.data[..];
         let mut longest = longest;
         if longest < 3 {
             if let Some(offset) = self.offset_of_three(at, glance.three as usize) {
@@ -279,12 +190,35 @@ impl Finder {
             }
             longest = 3;
         }
-        let [depth, far] = self.depths;
-        let search = Search { at, limit, enough: 8, depth, reach: self.reach };
-        self.four.search(data, &search, glance.four, longest, found);
+        if LARGE {
+            self.find_by_all(at, limit, &glance, longest, found);
+        } else {
+            self.find_by_two(at, limit, &glance, longest, found);
+        }
+    }
+
+    /// Finds matches where two orders have all positions.
+    #[inline(always)]
+    fn find_by_two(&self, at: usize, limit: usize, glance: &Glance, longest: usize, found: &mut Vec<Match>) {
+        let [Some(four), Some(eight), ..] = glance.orders else { return };
+        let search = Search { at, limit, enough: WIDTHS[1], depth: self.depths[0], reach: self.reach };
+        self.sorted[0].search(&self.data, &search, four, longest, found);
         let longest = found.last().map_or(longest, |last| longest.max(last.len as usize));
-        let search = Search { enough: usize::MAX, depth: far, ..search };
-        self.eight.search(data, &search, glance.eight, longest, found);
+        let search = Search { enough: usize::MAX, depth: self.depths[1], ..search };
+        self.sorted[1].search(&self.data, &search, eight, longest, found);
+    }
+
+    /// Finds matches where an order has the positions that are too many in the one before.
+    #[inline(always)]
+    fn find_by_all(&self, at: usize, limit: usize, glance: &Glance, longest: usize, found: &mut Vec<Match>) {
+        for (index, (sorted, candidates)) in self.sorted.iter().zip(glance.orders).enumerate() {
+            let Some(candidates) = candidates else { return };
+            let is_finer = glance.orders.get(index + 1).is_some_and(Option::is_some);
+            let enough = if is_finer { WIDTHS[index + 1] } else { usize::MAX };
+            let search = Search { at, limit, enough, depth: self.depths[index.min(1)], reach: self.reach };
+            let longest = found.last().map_or(longest, |last| longest.max(last.len as usize));
+            sorted.search(&self.data, &search, candidates, longest, found);
+        }
     }
 
     /// Returns the offset of the position before `place` if just three bytes agree: four are found at least as near by

@@ -9,8 +9,6 @@
 
 use zstd_safe::{CParameter, ParamSwitch, Strategy};
 
-use super::parser::Effort;
-
 /// Longest block of each class, and the shortest of the next. The library has presets for blocks of up to 16 and of up to
 /// 128 KiB; in the search, 64 KiB needed others than 128.
 const SMALL: usize = 16 << 10;
@@ -18,6 +16,27 @@ const MEDIUM_MIN: usize = SMALL + 1;
 const MEDIUM: usize = 64 << 10;
 const LARGE_MIN: usize = MEDIUM + 1;
 const LARGE: usize = 128 << 10;
+/// The library has other presets for blocks above 256 KiB.
+const HUGE_MIN: usize = LARGE + 1;
+const HUGE: usize = 256 << 10;
+/// Longest block that does not keep the presets.
+const MIB: usize = 1 << 20;
+
+/// Effort of the search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Effort {
+    /// Length from which a match is taken without looking further; below [`super::prices::LENS`].
+    pub(super) nice: usize,
+    /// Greatest number of earlier positions compared for matches of four to seven and of more bytes.
+    pub(super) depths: [usize; 2],
+    /// A position is left out if the next one costs at most this much more, in units of 1/256 bit.
+    pub(super) slack: u32,
+    /// True if the beginning is parsed twice, the first time for its statistics only.
+    pub(super) twice: bool,
+    /// True for blocks above 128 KiB, whose matches are longer and farther apart: more lengths are offered, and repeats
+    /// where nothing else is.
+    pub(super) large: bool,
+}
 
 /// Search parameters; the window is the block.
 #[derive(Clone, Copy)]
@@ -37,12 +56,17 @@ const fn lazy(log: u32, hash_log: u32, search_log: u32, target_length: u32) -> S
 
 /// One pass of our parser, for levels that libzstd parses once.
 const fn once(depths: [usize; 2], slack: u32, nice: usize) -> Effort {
-    Effort { nice, depths, slack, twice: false }
+    Effort { nice, depths, slack, twice: false, large: false }
 }
 
 /// Two passes, the first for statistics only.
 const fn twice(depths: [usize; 2], slack: u32, nice: usize) -> Effort {
-    Effort { nice, depths, slack, twice: true }
+    Effort { nice, depths, slack, twice: true, large: false }
+}
+
+/// The same for blocks above 128 KiB.
+const fn large(effort: Effort) -> Effort {
+    Effort { large: true, ..effort }
 }
 
 /// Returns the effort of our own parser if it takes the place of libzstd's at `level` for blocks of up to `block_len` bytes.
@@ -60,6 +84,12 @@ pub(super) fn own(level: i32, block_len: usize) -> Option<Effort> {
         (18, LARGE_MIN..=LARGE) => once([128, 128], 48, 512),
         (19, LARGE_MIN..=LARGE) => twice([128, 128], 64, 512),
         (20..=22, LARGE_MIN..=LARGE) => twice([192, 192], 64, 1000),
+        (15, HUGE_MIN..=HUGE) => large(once([16, 16], 448, 256)),
+        (16 | 17, HUGE_MIN..=HUGE) => large(once([64, 48], 32, 256)),
+        (18, HUGE_MIN..=HUGE) => large(twice([64, 32], 64, 512)),
+        (18, ..=MIB) => large(once([48, 24], 160, 512)),
+        (19, ..=MIB) => large(twice([96, 64], 0, 1000)),
+        (20..=22, ..=MIB) => large(twice([160, 96], 0, 1000)),
         _ => return None,
     };
     Some(effort)
@@ -109,7 +139,9 @@ mod tests {
     #[test]
     fn no_level_is_more_than_a_hundredth_larger_than_the_preset_that_it_replaces() {
         let mut replaced = 0;
-        for (level, block_len) in (-5..=22).flat_map(|level| [4096, SMALL, MEDIUM, LARGE].map(|len| (level, len))) {
+        for (level, block_len) in
+            (-5..=22).flat_map(|level| [4096, SMALL, MEDIUM, LARGE, 2 * LARGE, MIB].map(|len| (level, len)))
+        {
             if better(level, block_len).is_empty() && own(level, block_len).is_none() {
                 continue;
             }
@@ -125,14 +157,14 @@ mod tests {
                 assert!(ours * 100 <= preset * 101, "level {level}, blocks of {block_len}: {ours}, preset {preset}");
             }
         }
-        // Other parameters: 9 and 10 twice, 11 to 13, 11 and 12. Our parser: 18 to 22 twice, 14 to 22 twice.
-        assert_eq!(replaced, 4 + 3 + 2 + 10 + 18);
+        // Other parameters: 9 and 10 twice, 11 to 13, 11 and 12. Our parser: 18 to 22 twice, 14 to 22 twice, 15 to 22, 18 to 22.
+        assert_eq!(replaced, 4 + 3 + 2 + 10 + 18 + 8 + 5);
     }
 
     #[test]
-    fn large_blocks_keep_the_presets() {
+    fn huge_blocks_keep_the_presets() {
         for level in -5..=22 {
-            assert!(better(level, LARGE + 1).is_empty() && own(level, LARGE + 1).is_none());
+            assert!(better(level, MIB + 1).is_empty() && own(level, MIB + 1).is_none());
         }
     }
 }

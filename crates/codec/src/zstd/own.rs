@@ -8,7 +8,8 @@ use std::ptr::NonNull;
 use zstd_safe::zstd_sys as sys;
 
 use super::finder::Finder;
-use super::parser::{Effort, Parser, Sequence};
+use super::levels::Effort;
+use super::parser::{Parser, Sequence};
 use super::{DOES_NOT_FIT, library, no_memory};
 use crate::{Encoder, Result};
 
@@ -115,7 +116,7 @@ impl Own {
             (P::ZSTD_c_experimentalParam19, 1),
         ])?;
         let producer = Producer {
-            finder: Finder::new(effort.nice, effort.depths),
+            finder: Finder::new(effort.nice, effort.depths, effort.large),
             parser: Parser::new(effort),
             src: 0,
             sequences: Vec::new(),

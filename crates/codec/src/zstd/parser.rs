@@ -5,34 +5,26 @@
 //! ends where all ways meet, or at a match of the nice length.
 //!
 //! Positions that cost hardly less than the next one are left out ([`Effort::slack`]): they lie inside a match, and
-//! what begins there can begin one byte later. This saves most searches. docs/frontier.md has the figures.
+//! what begins there can begin one byte later. This saves most searches. Large blocks get more of both
+//! ([`Effort::large`]). docs/frontier.md has the figures.
 
 use super::finder::{Finder, Glance, Match, ROOM};
-use super::prices::{Counts, INFINITE, LEN_MIN, LENS, Prices};
+use super::levels::Effort;
+use super::prices::{BIT, Counts, INFINITE, LEN_MIN, LENS, Prices};
+use super::repeats::{REPEATS, Repeats, after, repeated};
 use crate::matching::{common, four_bytes};
 
 /// Most positions of a run.
 const RUN: usize = 4096;
 /// Nodes: a way may lead beyond the run's end by a match.
 const NODES: usize = RUN + LENS + 2;
-/// Offsets that can be repeated, and those at the beginning of a frame.
-type Repeats = [u32; 3];
-const REPEATS: Repeats = [1, 4, 8];
 /// Greatest number of sequences between two looks at the prices.
 const STEADY: u32 = 64;
 
-/// Effort of the search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Effort {
-    /// Length from which a match is taken without looking further; below [`LENS`].
-    pub(super) nice: usize,
-    /// Greatest number of earlier positions compared for matches of four to seven and of more bytes.
-    pub(super) depths: [usize; 2],
-    /// A position is left out if the next one costs at most this much more, in units of 1/256 bit.
-    pub(super) slack: u32,
-    /// True if the beginning is parsed twice, the first time for its statistics only.
-    pub(super) twice: bool,
-}
+/// In large blocks, number of lengths of a match that do not pay before the shorter ones are given up.
+const FAILURES: u32 = 8;
+/// In large blocks, a position is not left out if the one behind the next costs more than this in addition.
+const BEYOND: u32 = 2 * BIT;
 
 /// Literals and a match behind them; the last sequence of a block has no match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,32 +78,6 @@ pub(super) struct Parser {
     ahead: (usize, Glance),
 }
 
-/// Returns the offset of a repeat; its meaning depends on whether literals come before it.
-#[inline(always)]
-fn repeated(repeats: Repeats, number: u32, after_literals: bool) -> u32 {
-    match number - u32::from(after_literals) {
-        0 => repeats[0],
-        1 => repeats[1],
-        2 => repeats[2],
-        _ => repeats[0].wrapping_sub(1),
-    }
-}
-
-/// Returns the repeats after a match.
-#[inline(always)]
-fn after(repeats: Repeats, offset: u32, after_literals: bool) -> Repeats {
-    let [first, second, third] = repeats;
-    if offset > 3 {
-        return [offset - 3, first, second];
-    }
-    let distance = repeated(repeats, offset, after_literals);
-    match offset - u32::from(after_literals) {
-        0 => repeats,
-        1 => [distance, first, third],
-        _ => [distance, first, second],
-    }
-}
-
 impl Parser {
     pub(super) fn new(effort: Effort) -> Self {
         Parser {
@@ -132,20 +98,35 @@ impl Parser {
 
     /// Parses the block from `at` to `stop`, which follows the last one, or begins a frame at 0.
     pub(super) fn block(&mut self, finder: &mut Finder, at: usize, stop: usize, sequences: &mut Vec<Sequence>) {
+        // Compiled for each: a branch at every step takes a tenth of the time.
+        if self.effort.large {
+            self.block_of::<true>(finder, at, stop, sequences);
+        } else {
+            self.block_of::<false>(finder, at, stop, sequences);
+        }
+    }
+
+    fn block_of<const LARGE: bool>(
+        &mut self,
+        finder: &mut Finder,
+        at: usize,
+        stop: usize,
+        sequences: &mut Vec<Sequence>,
+    ) {
         if at > 0 {
             self.counts.age();
         } else {
             self.counts = Counts::new(&finder.data()[..stop]);
             if self.effort.twice {
                 self.restart();
-                self.parse(finder, at, stop, sequences);
+                self.parse::<LARGE>(finder, at, stop, sequences);
                 sequences.clear();
                 finder.rewind();
                 self.counts.age();
             }
             self.restart();
         }
-        self.parse(finder, at, stop, sequences);
+        self.parse::<LARGE>(finder, at, stop, sequences);
     }
 
     /// Begins a frame.
@@ -163,16 +144,22 @@ impl Parser {
             + 4 * LENS
     }
 
-    fn parse(&mut self, finder: &mut Finder, mut at: usize, stop: usize, sequences: &mut Vec<Sequence>) {
+    fn parse<const LARGE: bool>(
+        &mut self,
+        finder: &mut Finder,
+        mut at: usize,
+        stop: usize,
+        sequences: &mut Vec<Sequence>,
+    ) {
         self.anchor = at;
-        self.prices.update(&self.counts, self.effort.nice);
+        self.prices.update(&self.counts, self.effort.nice, LARGE);
         while at < stop {
-            at = self.run(finder, at, stop, sequences);
+            at = self.run::<LARGE>(finder, at, stop, sequences);
             // Often in the beginning, when every sequence changes the prices.
             if self.since > STEADY.min(self.priced / 8) {
                 self.priced += self.since;
                 self.since = 0;
-                self.prices.update(&self.counts, self.effort.nice);
+                self.prices.update(&self.counts, self.effort.nice, LARGE);
             }
         }
         if self.anchor < stop {
@@ -181,7 +168,13 @@ impl Parser {
     }
 
     /// Parses from `at` to where all ways meet, and returns that position.
-    fn run(&mut self, finder: &mut Finder, at: usize, stop: usize, sequences: &mut Vec<Sequence>) -> usize {
+    fn run<const LARGE: bool>(
+        &mut self,
+        finder: &mut Finder,
+        at: usize,
+        stop: usize,
+        sequences: &mut Vec<Sequence>,
+    ) -> usize {
         let literals = (at - self.anchor) as u32;
         self.nodes[0] = Node { price: self.prices.run(literals), literals, repeats: self.repeats, ..Node::default() };
         self.end = 0;
@@ -192,9 +185,7 @@ impl Parser {
                 // Nothing but literals begins here.
                 self.reach(node + 1);
                 self.extend_by_literal(finder.data(), node, at + node);
-            } else if (node == 0 || self.nodes[node + 1].price > self.nodes[node].price + self.effort.slack)
-                && let Some(long) = self.extend(finder, node, at + node, stop)
-            {
+            } else if let Some(long) = self.step::<LARGE>(finder, node, at + node, stop) {
                 self.finish(finder.data(), node, sequences);
                 let literals = (at + node - self.anchor) as u32;
                 self.push(finder.data(), [literals, long.len, long.offset], sequences);
@@ -205,6 +196,26 @@ impl Parser {
         self.arrive(node);
         self.finish(finder.data(), node, sequences);
         at + node
+    }
+
+    /// Offers the steps from a node that is not left out; returns a match that is taken without looking further.
+    #[inline(always)]
+    fn step<const LARGE: bool>(&mut self, finder: &mut Finder, node: usize, at: usize, stop: usize) -> Option<Long> {
+        if node == 0 || self.is_worth_it::<LARGE>(node) {
+            return self.extend::<LARGE>(finder, node, at, stop);
+        }
+        if LARGE { self.extend_by_repeats::<LARGE>(finder.data(), node, at, stop).err() } else { None }
+    }
+
+    /// Returns true if the next position costs so much more that this one is not left out.
+    #[inline(always)]
+    fn is_worth_it<const LARGE: bool>(&self, node: usize) -> bool {
+        let price = self.nodes[node].price;
+        if self.nodes[node + 1].price > price + self.effort.slack {
+            return true;
+        }
+        // Shortly before the end of a match, those that overlap it are too short to be found behind it.
+        LARGE && (self.end < node + 2 || self.nodes[node + 2].price > price + BEYOND)
     }
 
     /// Computes the repeats at a node where a match ends.
@@ -282,15 +293,15 @@ impl Parser {
 
     /// Offers all steps from a node; returns a repeat or match of the nice length instead, if there is one.
     #[inline(always)]
-    fn extend(&mut self, finder: &mut Finder, node: usize, at: usize, stop: usize) -> Option<Long> {
-        let glance = if self.ahead.0 == at { self.ahead.1 } else { finder.glance(at) };
-        self.ahead = (at + 1, finder.glance(at + 1));
+    fn extend<const LARGE: bool>(&mut self, finder: &mut Finder, node: usize, at: usize, stop: usize) -> Option<Long> {
+        let glance = if self.ahead.0 == at { self.ahead.1 } else { finder.glance::<LARGE>(at) };
+        self.ahead = (at + 1, finder.glance::<LARGE>(at + 1));
         self.reach(node + 1);
         self.extend_by_literal(finder.data(), node, at);
-        match self.extend_by_repeats(finder.data(), node, at, stop) {
+        match self.extend_by_repeats::<LARGE>(finder.data(), node, at, stop) {
             Ok(longest) => {
-                finder.find(at, glance, longest, &mut self.matches);
-                self.extend_by_matches(finder.data(), node, at, stop, longest)
+                finder.find::<LARGE>(at, glance, longest, &mut self.matches);
+                self.extend_by_matches::<LARGE>(finder.data(), node, at, stop, longest)
             }
             Err(long) => Some(long),
         }
@@ -298,7 +309,13 @@ impl Parser {
 
     /// Offers repeats. Returns the greatest length, or a repeat of the nice length.
     #[inline(always)]
-    fn extend_by_repeats(&mut self, data: &[u8], node: usize, at: usize, stop: usize) -> Result<usize, Long> {
+    fn extend_by_repeats<const LARGE: bool>(
+        &mut self,
+        data: &[u8],
+        node: usize,
+        at: usize,
+        stop: usize,
+    ) -> Result<usize, Long> {
         let here = self.nodes[node];
         let after_literals = here.literals > 0;
         let price = here.price + self.prices.run(0);
@@ -317,7 +334,7 @@ impl Parser {
             // Up to the length of an earlier repeat, that one costs no more.
             if len > longest {
                 self.reach(node + len);
-                self.offer(node, longest + 1..=len, price + self.prices.offset(number), number);
+                self.offer::<LARGE>(node, longest + 1..=len, price + self.prices.offset(number), number);
                 longest = len;
             }
         }
@@ -326,7 +343,14 @@ impl Parser {
 
     /// Offers the matches found, which are longer than `longest`, each length at its nearest offset.
     #[inline(always)]
-    fn extend_by_matches(&mut self, data: &[u8], node: usize, at: usize, stop: usize, longest: usize) -> Option<Long> {
+    fn extend_by_matches<const LARGE: bool>(
+        &mut self,
+        data: &[u8],
+        node: usize,
+        at: usize,
+        stop: usize,
+        longest: usize,
+    ) -> Option<Long> {
         let last = self.matches.last()?;
         if last.len as usize >= self.effort.nice {
             let known = self.effort.nice.min(stop - at);
@@ -340,20 +364,32 @@ impl Parser {
         for index in 0..self.matches.len() {
             let Match { len, offset } = self.matches[index];
             let len = limit.min(len as usize);
-            self.offer(node, from..=len, price + self.prices.offset(offset + 3), offset + 3);
+            self.offer::<LARGE>(node, from..=len, price + self.prices.offset(offset + 3), offset + 3);
             from = len + 1;
         }
         None
     }
 
-    /// Offers one match at a range of lengths, the greatest first, down to one that does not pay: the shorter ones seldom do.
+    /// Offers one match at a range of lengths, the greatest first, down to the first that does not pay, or to
+    /// one more than [`FAILURES`] of them in large blocks: the shorter ones seldom do.
     #[inline(always)]
-    fn offer(&mut self, node: usize, lens: std::ops::RangeInclusive<usize>, price: u32, offset: u32) {
+    fn offer<const LARGE: bool>(
+        &mut self,
+        node: usize,
+        lens: std::ops::RangeInclusive<usize>,
+        price: u32,
+        offset: u32,
+    ) {
+        let mut left = if LARGE { FAILURES } else { 0 };
         for len in lens.rev() {
             let price = price + self.prices.lens[len];
             let to = &mut self.nodes[node + len];
             if price >= to.price {
-                return;
+                if left == 0 {
+                    return;
+                }
+                left -= 1;
+                continue;
             }
             (to.price, to.len, to.offset, to.literals) = (price, len as u32, offset, 0);
         }

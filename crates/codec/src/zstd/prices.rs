@@ -19,6 +19,8 @@ pub(super) const LENS: usize = 1 << 10;
 const RUNS: usize = 1 << 6;
 /// Added to each match: fewer sequences decode faster.
 const SEQUENCE: u32 = BIT / 5;
+/// The same in large blocks, where fewer sequences also take fewer bytes.
+const LARGE_SEQUENCE: u32 = 5 * BIT / 8;
 
 const RUN_CODES: usize = 36;
 const LEN_CODES: usize = 53;
@@ -140,10 +142,11 @@ impl Prices {
     }
 
     /// Computes all prices anew, those of lengths up to `longest`.
-    pub(super) fn update(&mut self, counts: &Counts, longest: usize) {
+    pub(super) fn update(&mut self, counts: &Counts, longest: usize, large: bool) {
+        let sequence = if large { LARGE_SEQUENCE } else { SEQUENCE };
         self.literals = of_shares(&counts.literals, |_| 0).map(|price| price.max(BIT));
         self.run_codes = of_shares(&counts.runs, |code| (RUN_BASE[code + 1] - RUN_BASE[code]).ilog2());
-        self.offsets = of_shares(&counts.offsets, |code| code as u32).map(|price| price + SEQUENCE);
+        self.offsets = of_shares(&counts.offsets, |code| code as u32).map(|price| price + sequence);
         let lens = of_shares(&counts.lens, |code| (LEN_BASE[code + 1] - LEN_BASE[code]).ilog2());
         for (price, literals) in self.runs.iter_mut().zip(0..) {
             *price = self.run_codes[run_code(literals)];
@@ -200,7 +203,7 @@ mod tests {
         let mut prices = Prices::new();
         let mut counts = Counts::new(b"");
         (0..1000).for_each(|n| counts.add(if n % 4 == 0 { b"ab" } else { b"a" }, 7, 1));
-        prices.update(&counts, LENS - 1);
+        prices.update(&counts, LENS - 1, false);
         assert!(prices.run(1) < BIT && prices.run(2) > 3 * BIT / 2, "{} {}", prices.run(1), prices.run(2));
         assert_eq!(prices.literals[usize::from(b'a')], BIT, "no literal costs less than a bit");
         assert!(prices.lens[7] < BIT / 4 && prices.lens[8] > 8 * BIT);
