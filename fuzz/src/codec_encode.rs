@@ -18,13 +18,17 @@ fn longest(choice: &str) -> usize {
     if choice == "lz4" { 128 << 10 } else { MAX }
 }
 
-/// Length of blocks that encoders are made for. zstd has a parser of its own from level 14 on in longer blocks, and from
-/// level 18 on in short ones: both are tried.
+/// Length of blocks that encoders are made for. zstd has a parser of our own from level 14 on in longer blocks, from level
+/// 18 on in short ones, and with other limits in those of 1M: all are tried.
 fn block_len(choice: &str) -> usize {
-    if choice == "zstd:15" { 128 << 10 } else { longest(choice) }
+    match choice {
+        "zstd:15" => 128 << 10,
+        "zstd:22" => 1 << 20,
+        _ => longest(choice),
+    }
 }
 
-const CHOICES: [&str; 23] = [
+const CHOICES: [&str; 24] = [
     "lz4",
     "lz4:acceleration=5",
     "lz4hc:1",
@@ -48,6 +52,7 @@ const CHOICES: [&str; 23] = [
     "gzip:12",
     "xz:6",
     "lzma:6",
+    "zstd:22",
 ];
 
 struct Pair {

@@ -35,8 +35,7 @@ impl Choice {
             // Larger ones are sorted up to five times if all positions of a block begin alike, and usually twice.
             Settings::Zstd { level: 15.., .. } if block_len <= 256 * KIB => 3072 * KIB + block_len * 64,
             Settings::Zstd { level: 18.., .. } if block_len <= KIB * KIB => 3072 * KIB + block_len * 64,
-            // The tables of the densest levels; lower ones need less.
-            Settings::Zstd { .. } => 1536 * KIB + block_len.max(16 * KIB) * 16,
+            Settings::Zstd { .. } => zstd_of(block_len),
         };
         let decoder = match self.settings {
             Settings::Xz { dict, .. } | Settings::Lzma { dict, .. } => dictionary(dict, block_len) + 64 * KIB,
@@ -57,8 +56,8 @@ impl Choice {
         match self.settings {
             // The decoder's dictionary is as long as its output, which may exceed the encoder's dictionary.
             Settings::Lzma { .. } => lzma_of(window) + (8 << 20) + 64 * KIB,
-            // Decoding the beginning of a frame keeps its window and a block.
-            Settings::Zstd { .. } => self.encoder_memory(window) + window + 512 * KIB,
+            // Clusters are filled by the library. Decoding the beginning of a frame keeps its window and a block.
+            Settings::Zstd { .. } => zstd_of(window) + window + 672 * KIB,
             // zlib decodes beginnings, with a window of its own.
             Settings::Deflate { .. } => self.encoder_memory(window) + 64 * KIB,
             // Clusters are filled from any length of input.
@@ -66,6 +65,11 @@ impl Choice {
             _ => self.encoder_memory(window),
         }
     }
+}
+
+/// Memory of the library's encoder of Zstandard at its densest levels; lower ones need less.
+fn zstd_of(block_len: usize) -> usize {
+    1536 * KIB + block_len.max(16 * KIB) * 16
 }
 
 /// Memory of the window, search trees and price tables of one LZMA encoder, ours or liblzma's.
