@@ -94,10 +94,11 @@ pub(super) struct ErofsArgs {
     #[arg(conflicts_with_all = ["dry_run", "refer", "reuse", "index"])]
     blob: Option<PathBuf>,
 
-    /// Share the blocks of source files with the image where the file system can (Btrfs, XFS), do not copy them
+    /// Share blocks with the sources on Btrfs and XFS, instead of copying
     ///
-    /// Files of 64K or more are not read: the kernel shares or copies them, equal files are stored twice, and only holes
-    /// stay holes. Turns compression off. The image has the same bytes on any file system.
+    /// Files of 64K or more are not read: where the file system can, it shares their blocks, elsewhere the kernel copies
+    /// them. Equal files are stored twice, and only holes stay holes. Turns compression off. The image has the same bytes
+    /// on any file system.
     #[arg(long, conflicts_with_all = ["dry_run", "refer", "reuse", "index", "inode_digest"])]
     reflink: bool,
 
