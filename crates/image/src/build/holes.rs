@@ -30,17 +30,21 @@ impl Holes {
 
     /// Adds the holes in `fed`; fails if there are too many.
     pub(super) fn count(&mut self, fed: &Fed) -> Result<()> {
-        let Fed::Blocks { cuts: Ok(cuts), last, .. } = fed else { return Ok(()) };
-        for cut in cuts {
-            match cut {
-                Cut::Hole(len) => self.pending = self.pending.saturating_add(len / self.block_len),
-                Cut::Block(..) => self.has_data = true,
+        let last = match fed {
+            Fed::Blocks { cuts: Ok(cuts), last, .. } => {
+                cuts.iter().for_each(|cut| self.add(if let Cut::Hole(len) = cut { Some(*len) } else { None }));
+                *last
             }
-        }
+            Fed::Unread { unread: Ok(unread), .. } => {
+                unread.segments.iter().for_each(|segment| self.add(segment.hole.then_some(segment.len)));
+                true
+            }
+            _ => return Ok(()),
+        };
         if self.has_data || !self.whole_is_free {
             self.blocks = self.blocks.saturating_add(std::mem::take(&mut self.pending));
         }
-        if *last {
+        if last {
             (self.pending, self.has_data) = (0, false);
         }
         if self.blocks <= MAX {
@@ -50,6 +54,14 @@ impl Holes {
         let why =
             format!("the files have more than {most} GiB of holes, which is too much in blocks of {}", Size(block));
         Err(Error::Unsupported(why))
+    }
+
+    /// Adds a hole of some bytes, or data.
+    fn add(&mut self, hole: Option<u64>) {
+        match hole {
+            Some(len) => self.pending = self.pending.saturating_add(len / self.block_len),
+            None => self.has_data = true,
+        }
     }
 }
 

@@ -134,8 +134,15 @@ fn the_number_of_holes_is_limited() {
     let memory = || Output::over(Memory::default(), "image");
     let mut errors =
         vec![squashfs::build_to(memory(), &squashfs::Options::default(), &progress, plan).unwrap_err().to_string()];
-    for (codec, features) in [("none", Features::empty()), ("lz4", Features::empty()), ("zstd:1", Features::BITS_48)] {
-        let options = erofs::Options { features, target_kernel: "6.18".parse().unwrap(), ..erofs::Options::default() };
+    let of_erofs = [
+        ("none", Features::empty(), false),
+        ("none", Features::empty(), true),
+        ("lz4", Features::empty(), false),
+        ("zstd:1", Features::BITS_48, false),
+    ];
+    for (codec, features, reflink) in of_erofs {
+        let target_kernel = "6.18".parse().unwrap();
+        let options = erofs::Options { features, target_kernel, reflink, ..erofs::Options::default() };
         let options = options.with(|build| build.codec = codec.parse().unwrap());
         errors.push(erofs::build_to(memory(), &options, &progress, plan).unwrap_err().to_string());
     }
