@@ -157,19 +157,7 @@ impl Output {
 
     /// Copies `len` bytes at `start` of a file to `offset`. File systems that can share blocks between files do so.
     pub fn copy_from(&self, file: &File, start: u64, len: u64, offset: u64) -> io::Result<()> {
-        self.clear_stale()?;
-        let mut done = 0;
-        if let Some(own) = self.storage.file() {
-            while done < len {
-                let (mut from, mut to) = (start + done, offset + done);
-                let left = usize::try_from(len - done).unwrap_or(COPY_LEN);
-                match rustix::fs::copy_file_range(file, Some(&mut from), own, Some(&mut to), left) {
-                    Ok(copied) if copied > 0 => done += copied as u64,
-                    // The file systems cannot do it, or the file ends, which reading finds again.
-                    Ok(_) | Err(_) => break,
-                }
-            }
-        }
+        let mut done = self.copy_unread(file, start, len, offset)?;
         let mut piece = vec![0; usize::try_from(len - done).unwrap_or(COPY_LEN).min(COPY_LEN)];
         while done < len {
             let piece_len = usize::try_from(len - done).unwrap_or(COPY_LEN).min(COPY_LEN);
@@ -178,6 +166,24 @@ impl Output {
             done += piece_len as u64;
         }
         Ok(())
+    }
+
+    /// Has the kernel copy the beginning of `len` bytes at `start` of a file to `offset`, as far as it can; returns the
+    /// number of bytes that it copied. An error is one of the output.
+    pub fn copy_unread(&self, file: &File, start: u64, len: u64, offset: u64) -> io::Result<u64> {
+        self.clear_stale()?;
+        let Some(own) = self.storage.file() else { return Ok(0) };
+        let mut done = 0;
+        while done < len {
+            let (mut from, mut to) = (start + done, offset + done);
+            let left = usize::try_from(len - done).unwrap_or(COPY_LEN);
+            match rustix::fs::copy_file_range(file, Some(&mut from), own, Some(&mut to), left) {
+                Ok(copied) if copied > 0 => done += copied as u64,
+                // The file systems cannot do it, or the file ends, which reading finds again.
+                Ok(_) | Err(_) => break,
+            }
+        }
+        Ok(done)
     }
 
     /// Returns true if the file system may copy ranges of files by itself: [`Output::copy_from`] is then best.

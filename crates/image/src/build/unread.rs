@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use packfs_blocks::{Buffers, Output};
+use packfs_blocks::Output;
 
 use super::cut::{Cutter, SEGMENT_LEN, Segment};
 use crate::source::Contents;
@@ -67,20 +67,19 @@ impl UnreadRange {
     pub(crate) fn copy(&self, output: &Output, at: u64) -> Result<()> {
         let UnreadRange { from, key, start, len } = self;
         let mut open = from.open(*key)?;
-        match open.file() {
-            Some(file) => {
-                output.copy_from(file, *start, *len, at).map_err(Error::io("cannot copy", from.path(*key)))?
-            }
-            None => {
-                let most = usize::try_from((*len).min(SEGMENT_LEN)).expect("at most a segment");
-                let (mut bytes, mut done) = (Buffers::new(most).take(most), 0);
-                while done < *len {
-                    let piece = &mut bytes[..usize::try_from(*len - done).unwrap_or(most).min(most)];
-                    open.read_exact_at(piece, start + done)?;
-                    output.write_all_at(piece, at + done).map_err(Error::io("cannot write", output.target()))?;
-                    done += piece.len() as u64;
-                }
-            }
+        let cannot_write = || Error::io("cannot write", output.target());
+        let mut done = match open.file() {
+            Some(file) => output.copy_unread(file, *start, *len, at).map_err(cannot_write())?,
+            None => 0,
+        };
+        // What the kernel does not copy goes through memory, which also tells why.
+        let most = usize::try_from((*len - done).min(SEGMENT_LEN)).expect("at most a segment");
+        let mut bytes = vec![0; most];
+        while done < *len {
+            let piece = &mut bytes[..usize::try_from(*len - done).unwrap_or(most).min(most)];
+            open.read_exact_at(piece, start + done)?;
+            output.write_all_at(piece, at + done).map_err(cannot_write())?;
+            done += piece.len() as u64;
         }
         open.finish()
     }
@@ -88,14 +87,16 @@ impl UnreadRange {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::OpenOptions;
+    use std::fs::{File, OpenOptions};
     use std::io::Read;
     use std::os::unix::fs::FileExt;
+    use std::path::PathBuf;
 
+    use packfs_blocks::Buffers;
     use packfs_blocks::stages::Stages;
 
     use super::*;
-    use crate::source::{Dir, Source, Store, dir};
+    use crate::source::{Dir, FileReader, Source, Store, dir};
     use crate::tree::{Data, Kind, Tree};
 
     struct NoStore;
@@ -135,5 +136,59 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let error = Unread::look(&cutter, &from, key, size, 4096).unwrap_err().to_string();
         assert!(error.contains("vanished after it was listed"), "{error}");
+    }
+
+    /// A file that another process has shortened since its attributes were last looked at.
+    #[derive(Debug)]
+    struct Shortened(File);
+
+    impl Contents for Shortened {
+        fn open(&self, _: u64) -> Result<Box<dyn FileReader + '_>> {
+            Ok(Box::new(ShortenedReader(&self.0)))
+        }
+
+        fn path(&self, _: u64) -> PathBuf {
+            "source".into()
+        }
+    }
+
+    struct ShortenedReader<'f>(&'f File);
+
+    impl FileReader for ShortenedReader<'_> {
+        fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+            let change = |_| Error::Changed { path: "source".into(), why: "is shorter now".into() };
+            self.0.read_exact_at(buf, offset).map_err(change)
+        }
+
+        fn next_data(&mut self, _: u64) -> Result<Option<(u64, u64)>> {
+            Ok(None)
+        }
+
+        fn file(&self) -> Option<&File> {
+            Some(self.0)
+        }
+
+        fn finish(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_file_that_has_it() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("file");
+        std::fs::write(&path, vec![7; 100_000]).unwrap();
+        let from: Arc<dyn Contents> = Arc::new(Shortened(File::open(&path).unwrap()));
+        let unread = Unread { from, key: 0, segments: Vec::new(), tail: Vec::new() };
+        let full = Output::over(OpenOptions::new().write(true).open("/dev/full").unwrap(), "image");
+        let error = unread.range(0, 4096).copy(&full, 0).unwrap_err().to_string();
+        assert!(error.starts_with("image: cannot write: No space left"), "{error}");
+        let output = Output::create(&temporary.path().join("image"), 0o600, false).unwrap();
+        let error = unread.range(4096, 100_000).copy(&output, 0).unwrap_err().to_string();
+        assert_eq!(error, "source: is shorter now");
+        // What the kernel has copied is not read.
+        let mut copied = vec![0; 100_000 - 4096];
+        output.read_exact_at(&mut copied, 0).unwrap();
+        assert!(copied.iter().all(|byte| *byte == 7));
     }
 }
