@@ -195,9 +195,11 @@ mod tests {
         let mut dst = vec![0; block];
         if let Some(effort) = levels::own(level, block) {
             let mut own = own::Own::new(effort, level, true, block).unwrap();
-            own.encode(&src, &mut dst).unwrap();
-            // All positions begin alike.
-            own.encode(&vec![0; block], &mut dst).unwrap();
+            // A longer block follows a shorter one, and all positions of the second kind begin alike.
+            for len in [block / 8 * 7, block] {
+                own.encode(&src[..len], &mut dst).unwrap();
+                own.encode(&vec![0; len], &mut dst).unwrap();
+            }
             return own.allocated();
         }
         let mut context = context(&parameters(level, true, block)).unwrap();

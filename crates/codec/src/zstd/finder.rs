@@ -84,6 +84,7 @@ impl Finder {
     /// Begins another input, with offsets up to `window`.
     pub(super) fn start(&mut self, src: &[u8], window: usize) {
         self.data.clear();
+        self.data.reserve_exact(src.len() + PADDING);
         self.data.extend_from_slice(src);
         self.data.resize(src.len() + PADDING, 0);
         (self.len, self.reach) = (src.len(), window);

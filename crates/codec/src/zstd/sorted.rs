@@ -78,13 +78,19 @@ fn hash(data: &[u8], at: usize, width: usize) -> u64 {
     hash
 }
 
+/// Gives a list a length; its values are those of before, or 0. It takes no more memory than it needs: the memory of an
+/// encoder is promised.
+fn resize(list: &mut Vec<u32>, len: usize) {
+    list.reserve_exact(len.saturating_sub(list.len()));
+    list.resize(len, 0);
+}
+
 impl Sorted {
     /// Takes all of the first `count` positions.
     pub(super) fn take_all(&mut self, count: usize) {
         self.all = true;
         self.places.clear();
-        self.ends.clear();
-        self.ends.resize(count, 0);
+        resize(&mut self.ends, count);
     }
 
     /// Sorts the positions taken. Those of the first `count` with more than `depth` others in their bucket go to `finer`: a
@@ -131,7 +137,7 @@ impl Sorted {
         if let Some((depth, count, finer)) = finer {
             let crowded =
                 places.clone().zip(&self.ends).filter(|(_, bucket)| buckets[**bucket as usize] as usize > depth);
-            finer.take(crowded.map(|(at, _)| at).take_while(|at| (*at as usize) < count));
+            finer.take(crowded.map(|(at, _)| at).take_while(|at| (*at as usize) < count), self.ends.len());
         }
         let mut total = 0;
         for bucket in &mut *buckets {
@@ -142,7 +148,7 @@ impl Sorted {
             }
         }
         // One place even if there is nothing: a position without candidates fetches it.
-        self.entries.resize(total as usize + 1, 0);
+        resize(&mut self.entries, total as usize + 1);
         for (at, end) in places.zip(&mut self.ends) {
             let bucket = &mut buckets[*end as usize];
             if *bucket == SINGLE {
@@ -156,13 +162,13 @@ impl Sorted {
         }
     }
 
-    /// Takes some positions, which rise.
-    fn take(&mut self, places: impl Iterator<Item = u32>) {
+    /// Takes some positions, at most `most`, which rise.
+    fn take(&mut self, places: impl Iterator<Item = u32>, most: usize) {
         self.all = false;
         self.places.clear();
+        self.places.reserve_exact(most);
         self.places.extend(places);
-        self.ends.clear();
-        self.ends.resize(self.places.len(), 0);
+        resize(&mut self.ends, self.places.len());
     }
 
     /// Begins the same input again.
