@@ -42,7 +42,7 @@ struct FailingReader<'c> {
 
 impl FileReader for FailingReader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if offset + buf.len() as u64 > self.at {
+        if !buf.is_empty() && offset + buf.len() as u64 > self.at {
             return Err(Error::Changed { path: "failing".into(), why: "no more".into() });
         }
         self.from.read_exact_at(buf, offset)
@@ -69,6 +69,8 @@ fn cases() -> Vec<AnyOptions> {
         let options = squashfs::Options { fragments, ..squashfs::Options::default() };
         AnyOptions::Squashfs(options.with(|build| common(build, codec)))
     });
+    let reflink = erofs::Options { reflink: true, ..erofs::Options::default() };
+    let reflink = AnyOptions::Erofs(reflink.with(|build| common(build, "none")));
     let erofs = [
         ("none", Features::empty()),
         ("none", Features::CHUNKS),
@@ -83,7 +85,7 @@ fn cases() -> Vec<AnyOptions> {
         let options = erofs::Options { features, target_kernel, cluster_size: 16 << 10, ..erofs::Options::default() };
         AnyOptions::Erofs(options.with(|build| common(build, codec)))
     });
-    squashfs.into_iter().chain(erofs).collect()
+    squashfs.into_iter().chain(erofs).chain([reflink]).collect()
 }
 
 #[test]

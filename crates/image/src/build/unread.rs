@@ -63,10 +63,14 @@ pub(crate) struct UnreadRange {
 }
 
 impl UnreadRange {
-    /// Copies the range to byte `at` of `output`. Fails if the file has changed since it was listed.
-    pub(crate) fn copy(&self, output: &Output, at: u64) -> Result<()> {
+    /// Copies the range to byte `at` of `output`, and fails if that cannot be written. Returns apart from this the error of
+    /// the file, which may have changed since it was listed: only that file is affected.
+    pub(crate) fn copy(&self, output: &Output, at: u64) -> Result<Result<()>> {
         let UnreadRange { from, key, start, len } = self;
-        let mut open = from.open(*key)?;
+        let mut open = match from.open(*key) {
+            Ok(open) => open,
+            Err(error) => return Ok(Err(error)),
+        };
         let cannot_write = || Error::io("cannot write", output.target());
         let mut done = match open.file() {
             Some(file) => output.copy_unread(file, *start, *len, at).map_err(cannot_write())?,
@@ -77,11 +81,13 @@ impl UnreadRange {
         let mut bytes = vec![0; most];
         while done < *len {
             let piece = &mut bytes[..usize::try_from(*len - done).unwrap_or(most).min(most)];
-            open.read_exact_at(piece, start + done)?;
+            if let Err(error) = open.read_exact_at(piece, start + done) {
+                return Ok(Err(error));
+            }
             output.write_all_at(piece, at + done).map_err(cannot_write())?;
             done += piece.len() as u64;
         }
-        open.finish()
+        Ok(open.finish())
     }
 }
 
@@ -124,14 +130,14 @@ mod tests {
         assert_eq!(unread.tail, vec![7; 100_001 % 4096]);
 
         let output = Output::create(&temporary.path().join("image"), 0o600, false).unwrap();
-        unread.range(4096, 8192).copy(&output, 100).unwrap();
+        unread.range(4096, 8192).copy(&output, 100).unwrap().unwrap();
         let mut copied = vec![0; 8192];
         output.read_exact_at(&mut copied, 100).unwrap();
         assert_eq!(copied, vec![7; 8192]);
 
         // A length that no clock is needed to tell.
         OpenOptions::new().write(true).open(&path).unwrap().write_all_at(b"more", 100_001).unwrap();
-        let error = unread.range(0, 4096).copy(&output, 0).unwrap_err().to_string();
+        let error = unread.range(0, 4096).copy(&output, 0).unwrap().unwrap_err().to_string();
         assert!(error.contains("was 100001 bytes long when listed"), "{error}");
         std::fs::remove_file(&path).unwrap();
         let error = Unread::look(&cutter, &from, key, size, 4096).unwrap_err().to_string();
@@ -184,7 +190,7 @@ mod tests {
         let error = unread.range(0, 4096).copy(&full, 0).unwrap_err().to_string();
         assert!(error.starts_with("image: cannot write: No space left"), "{error}");
         let output = Output::create(&temporary.path().join("image"), 0o600, false).unwrap();
-        let error = unread.range(4096, 100_000).copy(&output, 0).unwrap_err().to_string();
+        let error = unread.range(4096, 100_000).copy(&output, 0).unwrap().unwrap_err().to_string();
         assert_eq!(error, "source: is shorter now");
         // What the kernel has copied is not read.
         let mut copied = vec![0; 100_000 - 4096];

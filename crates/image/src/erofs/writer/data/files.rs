@@ -1,6 +1,6 @@
 //! The files of an image by number: the one whose pieces are arriving, the finished ones, the failed ones.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use packfs_blocks::Digest;
 
@@ -36,12 +36,21 @@ pub(super) struct Files {
     hows: HashMap<u32, How>,
     open: Option<Open>,
     failed: Failed,
+    /// Files that failed after all of their pieces had arrived.
+    late: BTreeMap<u32, Error>,
     on_error: OnError,
 }
 
 impl Files {
     pub(super) fn new(on_error: OnError) -> Self {
-        Files { list: Vec::new(), hows: HashMap::new(), open: None, failed: Vec::new(), on_error }
+        Files {
+            list: Vec::new(),
+            hows: HashMap::new(),
+            open: None,
+            failed: Vec::new(),
+            late: BTreeMap::new(),
+            on_error,
+        }
     }
 
     /// Adds a file without data and returns its number.
@@ -118,8 +127,18 @@ impl Files {
         Ok(())
     }
 
+    /// Records the same of a file that is complete but for the bytes that workers copy.
+    pub(super) fn fail_late(&mut self, file: u32, error: Error) -> Result<()> {
+        if self.on_error == OnError::Stop {
+            return Err(error);
+        }
+        self.late.entry(file).or_insert(error);
+        Ok(())
+    }
+
     /// Returns all files, and those that failed.
-    pub(super) fn finish(self) -> (Vec<File>, Failed) {
+    pub(super) fn finish(mut self) -> (Vec<File>, Failed) {
+        self.failed.extend(self.late);
         (self.list, self.failed)
     }
 }

@@ -28,6 +28,8 @@ pub(super) enum Work {
     Packed(Packed),
     /// Number of bytes that the worker wrote.
     Written(u64),
+    /// A file, and the number of its bytes that the worker copied, or its error.
+    Copied(u32, Result<u64>),
 }
 
 /// Pieces of one buffer, with the chunks of each.
@@ -106,6 +108,13 @@ impl<'p, 'env> Jobs<'p, 'env> {
         let stages = &self.tools.progress.stages;
         let ticket = self.tools.pool.submit(move |_| stages.time(Stage::Write, write).map(Work::Written));
         self.window.push(ticket, held);
+    }
+
+    /// Has a worker copy bytes of a file, which may fail by itself, and return their number; the job holds `held` bytes.
+    pub(super) fn copy(&mut self, held: usize, file: u32, copy: impl FnOnce() -> Result<Result<u64>> + Send + 'env) {
+        let stages = &self.tools.progress.stages;
+        let copy = move |_: &mut Worker| stages.time(Stage::Write, copy).map(|copied| Work::Copied(file, copied));
+        self.window.push(self.tools.pool.submit(copy), held);
     }
 
     /// Has a piece of the stream of tails packed.

@@ -33,7 +33,8 @@ impl Data<'_, '_> {
         let Some(work) = self.jobs.next() else { return Ok(false) };
         match work? {
             Work::Packed(packed) => self.write(packed)?,
-            Work::Written(len) => Progress::add(&self.progress.written, len),
+            Work::Written(len) | Work::Copied(_, Ok(len)) => Progress::add(&self.progress.written, len),
+            Work::Copied(file, Err(error)) => self.files.fail_late(file, error)?,
         }
         while let Some(packed) = self.jobs.due() {
             self.write(packed?)?;

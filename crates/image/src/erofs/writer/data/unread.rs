@@ -21,7 +21,7 @@ impl Data<'_, '_> {
                 blocks.push_hole(segment.len);
                 self.tally.hole(segment.len);
             } else {
-                self.copy(&mut blocks, unread, *segment, n + 1 == unread.segments.len())?;
+                self.copy(file, &mut blocks, unread, *segment, n + 1 == unread.segments.len())?;
             }
         }
         self.files.put(file, blocks.finish());
@@ -29,7 +29,7 @@ impl Data<'_, '_> {
     }
 
     /// Has the next data of an unread file copied.
-    fn copy(&mut self, blocks: &mut Blocks, unread: &Unread, segment: Segment, last: bool) -> Result<()> {
+    fn copy(&mut self, file: u32, blocks: &mut Blocks, unread: &Unread, segment: Segment, last: bool) -> Result<()> {
         let (piece, block) = (self.rules.piece as u64, self.rules.block() as u64);
         if self.rules.align > block && !blocks.has_data() {
             self.align()?;
@@ -50,10 +50,10 @@ impl Data<'_, '_> {
         end.resize(end.len().next_multiple_of(self.rules.block()), 0);
         let reserved = self.zone.reserve(usize::try_from(whole).expect("at most a segment") + end.len());
         let range = unread.range(segment.offset, whole);
-        self.jobs.write(HELD + end.len(), move || {
-            reserved.copy(&range)?;
+        self.jobs.copy(HELD + end.len(), file, move || {
+            let read = reserved.copy(&range)?;
             reserved.write(&end, whole)?;
-            Ok(whole + end.len() as u64)
+            Ok(read.map(|()| whole + end.len() as u64))
         });
         self.make_room()
     }

@@ -73,8 +73,8 @@ impl Reserved<'_> {
         written.map_err(Error::io("cannot write", self.output.target()))
     }
 
-    /// Copies part of a file to the beginning of the range.
-    pub(super) fn copy(self, from: &UnreadRange) -> Result<()> {
+    /// Copies part of a file to the beginning of the range; returns the error of that file apart.
+    pub(super) fn copy(self, from: &UnreadRange) -> Result<Result<()>> {
         from.copy(self.output, self.at)
     }
 }
