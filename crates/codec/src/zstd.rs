@@ -4,8 +4,8 @@
 //!
 //! # Our own parser
 //!
-//! At the dense levels, the sequences of blocks up to 1 MiB come from a parser of our own ([`own`]), which is faster than those
-//! of libzstd because it knows the whole block from the start. libzstd codes what the parser chose.
+//! At the dense levels, the sequences of blocks up to 1 MiB come from a parser of our own ([`own`]), which is faster than
+//! those of libzstd because it knows the whole block from the start. libzstd codes what the parser chose.
 //!
 //! | step | module |
 //! |---|---|

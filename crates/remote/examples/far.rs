@@ -1,4 +1,6 @@
-//! Measures reading an image from a far server: `far [--delay MS] [--mbit N] [--window KIB] [--silent] [--program PACKFS] IMAGE`.
+//! Measures reading an image from a far server:
+//!
+//!     far [--delay MS] [--mbit N] [--window KIB] [--silent] [--program PACKFS] IMAGE
 //!
 //! The server runs here. Its connections behave like TCP over a line of that round trip and rate, which all share: a
 //! round trip to connect, another until an answer begins, and windows that begin with ten packets (of an Ethernet;

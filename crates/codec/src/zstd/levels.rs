@@ -1,4 +1,4 @@
-//! Encoders and parameters of zstd levels for small independent blocks, where a search found better ones than the
+//! Encoders and parameters of zstd levels for independent blocks, where a search found better ones than the
 //! library's presets. From level 14 on, our own parser chooses the sequences ([`own`]).
 //!
 //! The presets of libzstd 1.5.7 are tuned for inputs that the window slides over. For blocks of 4 to 128 KiB, its levels with a
