@@ -29,6 +29,7 @@ pub(crate) fn common(data: &[u8], one: usize, other: usize, known: usize, limit:
 }
 
 /// Has the processor fetch the memory of a value that is needed soon.
+#[cfg(feature = "zstd")]
 #[inline(always)]
 pub(crate) fn prefetch(values: &[u32], index: usize) {
     #[cfg(target_arch = "x86_64")]
