@@ -169,7 +169,8 @@ impl Output {
     }
 
     /// Has the kernel copy the beginning of `len` bytes at `start` of a file to `offset`, as far as it can; returns the
-    /// number of bytes that it copied. An error is one of the output.
+    /// number of bytes that it copied. Why it copied no more is left for the caller to find, who reads and writes the rest;
+    /// an error means that the output cannot be written.
     pub fn copy_unread(&self, file: &File, start: u64, len: u64, offset: u64) -> io::Result<u64> {
         self.clear_stale()?;
         let Some(own) = self.storage.file() else { return Ok(0) };

@@ -160,12 +160,13 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         }
     }
 
-    /// Fails if files from streams, which can only be read, are not what was asked for.
-    pub(crate) fn streams(&self) -> Result<()> {
+    /// Fails if files were to stay unread: those of a stream can only be read.
+    pub(crate) fn check_stream(&self) -> Result<()> {
         match self.unread {
             None => Ok(()),
             Some(_) => {
-                Err(Error::option("reflink", "true", "the files of this source lie in a stream and have to be read"))
+                let why = "the files of this source lie in a stream, which can only be read: unpack it first";
+                Err(Error::option("reflink", "true", why))
             }
         }
     }

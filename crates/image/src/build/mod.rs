@@ -216,7 +216,7 @@ struct Conductor<'p, 'env, K, W> {
 
 impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
-        self.feed.streams()?;
+        self.feed.check_stream()?;
         let how = (Handling::empty(), Recipe::default());
         let file = self.writer.add_file(size, how, &|| data.iter().map(|(_, len)| len).sum())?;
         if size == 0 {

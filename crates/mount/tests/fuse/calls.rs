@@ -138,7 +138,7 @@ pub(crate) fn xattrs(path: &Path) -> Vec<(String, Vec<Vec<u8>>)> {
     [0, 1, 10, 65_536].map(list).into()
 }
 
-/// What a directory says when its entries are read one by one, with the place of each.
+/// Returns the names in a directory, read one by one, with the place of each.
 pub(crate) fn entries(dir: &Path) -> (Vec<Vec<u8>>, Vec<i64>) {
     let (mut names, mut places) = (Vec::new(), Vec::new());
     with_dir(dir, |open| {
