@@ -1,0 +1,136 @@
+//! Tests of command lines of mkfs.erofs.
+
+use super::*;
+use crate::personalities::options::tests::check;
+
+/// Returns the line of packfs, in words joined by spaces.
+fn line(args: &str) -> Result<String, String> {
+    match mkfs_erofs(args.split(' ').map(OsString::from).collect())? {
+        Todo::Run(line, _) => Ok(line.join(std::ffi::OsStr::new(" ")).into_string().unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
+
+const OFF: &str = "^all-fragments,^dedupe,^ztailpacking,^chunks";
+
+#[test]
+fn the_table_is_sound() {
+    check(TABLE);
+}
+
+#[test]
+fn command_lines_of_callers_are_translated() {
+    let begin = "build --output IMG --format=erofs --force";
+    let plain = format!("--features=^fragments,{OFF}");
+    let none = "--features=^dedupe,^chunks";
+    for (args, made) in [
+        ("IMG root", format!("--codec=none --image-time=now {none} root")),
+        (
+            "-zlz4hc,12 -C65536 -Efragments IMG root",
+            format!("--codec=lz4hc:12 --block-size=65536 --image-time=now --features=fragments,{OFF} root"),
+        ),
+        // dracut
+        (
+            "--exclude-path=a/[b] -C 65536 -E fragments -x -1 -U 00000000-0000-0000-0000-000000000000 -T 0 IMG root",
+            format!(
+                "--codec=none --time=0 {none} --exclude=/a/\\[b\\] --no-xattrs \
+                  --uuid=00000000-0000-0000-0000-000000000000 root"
+            ),
+        ),
+        // osbuild and kiwi
+        (
+            "-zlzma,6 -Eall-fragments,fragdedupe=inode -C1048576 --quiet IMG root",
+            "--codec=lzma:6 --block-size=1048576 --image-time=now \
+          --features=all-fragments,^dedupe,^ztailpacking,^chunks --quiet root"
+                .into(),
+        ),
+        // containerd, from standard input
+        ("--tar=f --aufs=no IMG", String::new()),
+        (
+            "--tar=f --mkfs-time -T0 --sort=none -zzstd,level=3 IMG",
+            format!(
+                "--codec=zstd:3 --block-size=4K --target-kernel=6.10 --image-time=0 {plain} --implied-dirs=0777,0:0 -"
+            ),
+        ),
+        (
+            "-m4096:zstd,level=9 --zD -zlz4 -x 5 IMG root",
+            format!(
+                "--codec=lz4 --block-size=4K --target-kernel=6.17 --image-time=now \
+                 --features=compressed-dirs,^fragments,{OFF} --metabox=4096,zstd:9 --xattr-share=5 root"
+            ),
+        ),
+        (
+            "--chunksize=16384 -Enosbcrc,force-inode-compact -T7 --mkfs-time IMG root",
+            "--codec=none --time=7 --chunk-size=16384 --features=^checksum,compact-inodes,chunks,^dedupe root".into(),
+        ),
+        (
+            "-Ededupe --chunksize=65536 IMG root",
+            "--codec=none --image-time=now --chunk-size=4K --features=^dedupe,chunks root".into(),
+        ),
+        (
+            "-b1024 -Efragments,dedupe IMG root",
+            "--codec=none --target-kernel=6.4 --image-time=now --chunk-size=1024 --features=^dedupe,chunks \
+             --fs-block=1024 root"
+                .into(),
+        ),
+        (
+            "-zlz4 -Efragments=65536,dot-omitted --zD=0 IMG root",
+            format!(
+                "--codec=lz4 --block-size=4K --target-kernel=6.15 --image-time=now --fragment-cluster=65536 \
+                 --features=fragments,dot-omitted,^compressed-dirs,{OFF} root"
+            ),
+        ),
+        ("-b1024 IMG root", format!("--codec=none --target-kernel=6.4 --image-time=now {none} --fs-block=1024 root")),
+        (
+            "-zlz4 -Eall-fragments --xattr-prefix=user.lo IMG root",
+            "--codec=lz4 --block-size=4K --target-kernel=6.17 --image-time=now \
+             --features=all-fragments,^dedupe,^ztailpacking,^chunks --xattr-prefix user.lo root"
+                .into(),
+        ),
+        // containerd, for an index over an archive
+        (
+            "--tar=i --aufs --quiet -U 11111111-1111-1111-1111-111111111111 -b4096 -zlz4 IMG",
+            format!(
+                "--codec=none --target-kernel=6.4 --image-time=now {none} --implied-dirs=0777,0:0 --whiteouts overlay \
+                 --quiet --uuid=11111111-1111-1111-1111-111111111111 --refer --fs-block=512 -"
+            ),
+        ),
+        (
+            "--dsunit=16 --max-extent-bytes=8192 IMG root",
+            format!("--codec=none --image-time=now {none} --data-align=65536 root"),
+        ),
+        (
+            "--dsunit=1 --max-extent-bytes=8192 -zlz4 IMG root",
+            format!("--codec=lz4 --block-size=4K --image-time=now {plain} --max-extent=8192 root"),
+        ),
+        (
+            "--blobdev=data --chunksize=65536 --ovlfs-strip=1 IMG root",
+            "--codec=none --image-time=now --chunk-size=65536 --features=chunks,^dedupe --blob=data \
+             --whiteouts=strip-overlay root"
+                .into(),
+        ),
+        ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --owner=0:5 root")),
+    ] {
+        if made.is_empty() {
+            assert!(line(args).is_err(), "{args}");
+            continue;
+        }
+        assert_eq!(line(args), Ok(format!("{begin} {made}")), "{args}");
+    }
+    for (wrong, why) in [
+        ("IMG", "the source is missing"),
+        ("IMG a b", "several sources have to be EROFS images"),
+        ("-x y IMG a", "expected a number"),
+        ("--tar=headerball IMG a", "expected f or i"),
+        ("--blobdev=x IMG a", "together with --chunksize"),
+        ("--blobdev=x --chunksize=4096 -zlz4 IMG a", "leave out -z"),
+        ("--ovlfs-strip=2 IMG a", "expected 0 or 1"),
+        ("--dsunit=x IMG a", "expected a number"),
+        ("--dsunit=16 -zlz4 IMG a", "leave out -z"),
+        ("--nosuch IMG a", "there is no such option"),
+        ("-E", "its value is missing"),
+    ] {
+        let told = line(wrong).unwrap_err();
+        assert!(told.contains(why), "{wrong}: {told}");
+    }
+}
