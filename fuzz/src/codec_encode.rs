@@ -13,6 +13,10 @@ use crate::take::Take;
 /// Longest block of most codecs.
 const MAX: usize = 16 << 10;
 
+/// Longest block of most inputs, so that dense encoders, which need milliseconds for a long one, can be tried ten million
+/// times. One input in 64 may have a longer one.
+const SHORT: usize = 512;
+
 /// Length of the longest block: our own encoder for fast LZ4 has those above 64K, and is fast enough for them.
 fn longest(choice: &str) -> usize {
     if choice == "lz4" { 128 << 10 } else { MAX }
@@ -116,7 +120,9 @@ pub fn look(bytes: &[u8]) {
 /// The rest of the input, with stretches of it again: fuzzers do not find long matches by themselves.
 fn block(take: &mut Take<'_>, longest: usize) -> Vec<u8> {
     let mut block = Vec::new();
-    for _ in 0..take.byte() % 4 {
+    let shape = take.byte();
+    let longest = if shape < 0xfc { SHORT } else { longest };
+    for _ in 0..shape % 4 {
         let (len, times) = (usize::from(take.byte()), usize::from(take.byte()));
         let piece = take.bytes(len);
         (0..=times).for_each(|_| block.extend_from_slice(piece));
