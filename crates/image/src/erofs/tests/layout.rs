@@ -102,6 +102,32 @@ fn what_shrinks_is_compressed_behind_what_does_not() {
     }
 }
 
+/// A cluster longer than what it holds cannot be in a compact index, which then takes four times the room.
+#[test]
+fn uncompressed_clusters_within_a_file_are_whole_blocks() {
+    let (text, noise) = (|seed, len| Piece::Text { seed, len }, |seed, len| Piece::Noise { seed, len });
+    // Files are packed in pieces of 1 to 16 MiB, whose ends are in the noise.
+    let file = |begin| Node::file(vec![text(begin, begin), noise(2, 20_000_000), text(3, 100_000)]);
+    let spec = Spec::of([300_001, 4095, 4097].map(|begin| (begin.to_string().into_bytes(), file(begin))));
+    let dir = tempfile::tempdir().unwrap();
+    for (codec, cluster_size) in [("lz4", 4096), ("lz4hc:3", 64 << 10), ("zstd:1", 16 << 10), ("lzma:1", 1 << 20)] {
+        let options = Options { cluster_size, ..options(codec, 4096) };
+        let image = dir.path().join("image");
+        write(spec.tree().unwrap(), &image, &options).unwrap();
+        for file in pieces(&image).iter().filter(|file| !file.is_empty()) {
+            let (_, within) = file.split_last().unwrap();
+            let raw = within.iter().filter(|piece| piece.stored.is_some_and(|stored| stored.codec.is_none()));
+            let odd: Vec<_> = raw.clone().filter(|piece| piece.len % 4096 > 0).collect();
+            assert!(raw.count() > 0 && odd.is_empty(), "{codec}, clusters of {cluster_size} bytes: {odd:?}");
+        }
+        if can_mount("uncompressed_clusters_within_a_file_are_whole_blocks") {
+            let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
+            assert_eq!(disagreements(&want, &image, open(&image), "erofs"), Vec::<String>::new(), "{options:?}");
+        }
+        std::fs::remove_file(&image).unwrap();
+    }
+}
+
 #[test]
 fn files_begin_at_multiples_of_the_alignment() {
     for (features, block, align) in [

@@ -7,6 +7,7 @@ use packfs_codec::{Choice, Codec};
 use super::pack::{self, Packing};
 use super::{Features, Options};
 use crate::build::{BATCH_FILES, BATCH_LEN, Units};
+use crate::erofs::format::EXTENT_MAX;
 use crate::erofs::kernel::Feature;
 use crate::tree::{Recipe, Tree};
 use crate::{Error, Result};
@@ -172,7 +173,7 @@ fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<Pack
         room: cluster,
         block: options.block_size as usize,
         piece,
-        extent: options.extent_max.map_or(usize::MAX, |max| max as usize),
+        extent: longest_extent(options),
         raw: (pack::longest_cluster(options, cluster_size) as usize).min(whole_blocks(options)),
         unaligned: options.features.contains(Features::UNALIGNED),
         share: options.build.dedup && options.target_kernel >= Feature::FragmentsOrDedupe.since(),
@@ -180,6 +181,12 @@ fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<Pack
         buffers: Buffers::new(0),
         units: Units::default(),
     })
+}
+
+/// Returns the greatest number of bytes that a compressed cluster decodes to.
+fn longest_extent(options: &Options) -> usize {
+    let max = options.extent_max.map_or(EXTENT_MAX, |max| u64::from(max).min(EXTENT_MAX));
+    usize::try_from(max).expect("some MiB")
 }
 
 /// Returns the number of bytes of the whole blocks in the longest extent.
@@ -198,8 +205,10 @@ fn units(options: &Options, packing: &Packing) -> Result<Units> {
 }
 
 /// Long enough that the loss at the ends of pieces does not matter, short enough for all workers to
-/// have one. Fast codecs become limited by memory sooner than others.
+/// have one. Fast codecs become limited by memory sooner than others; LZMA loses most where a cluster is cut short,
+/// because each has to learn its models again.
 fn piece_len(choice: &Choice, cluster: usize) -> usize {
     let least = if choice.gives_up_early() { 1 << 20 } else { 2 << 20 };
-    (cluster * 8).next_power_of_two().max(least)
+    let clusters = if choice.codec() == Codec::Lzma { 16 } else { 8 };
+    (cluster * clusters).next_power_of_two().max(least)
 }

@@ -289,6 +289,12 @@ impl Lane {
                 }
                 None => {}
             }
+            if ending == Ending::More && rest.len() < block {
+                let realigned = self.realign(src, at, first, out)?;
+                if realigned > at {
+                    return Ok(Rest::Nothing);
+                }
+            }
             if ending == Ending::More && rest.len() < 2 * self.packing.cluster.max(block) {
                 // Within a file, uncompressed data must be whole blocks.
                 let wanted = at / block * block;

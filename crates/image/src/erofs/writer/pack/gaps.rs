@@ -75,4 +75,46 @@ impl Lane {
         out.put(self.packing.physical(len), len, wanted - start);
         Ok(wanted)
     }
+
+    /// Begins the uncompressed clusters before `at` at a whole block, if the data ends at one: otherwise less than a block
+    /// would be left at its end, in a cluster that is longer than what it holds, and the index of such a file takes four
+    /// times the room. The compressed cluster before them becomes shorter, or uncompressed, too, if that saves no block.
+    /// Returns the new end of what is packed.
+    pub(super) fn realign(&mut self, src: &[u8], at: usize, first: usize, out: &mut Out) -> Result<usize> {
+        let block = self.packing.block;
+        if self.packing.unaligned || !src.len().is_multiple_of(block) {
+            return Ok(at);
+        }
+        let (cuts, end) = (out.cuts[first..].to_vec(), out.len);
+        let (mut start, mut given_up) = (at, false);
+        loop {
+            let wanted = start / block * block;
+            match out.cuts[first..].last().copied() {
+                Some(last) if last.raw => start = pop(out, start),
+                Some(_) if start != wanted => {
+                    start = self.shorten(src, start, wanted..=wanted, first, out)?;
+                    if start != wanted && !given_up {
+                        (start, given_up) = (pop(out, start), true);
+                    } else if start != wanted {
+                        out.cuts.truncate(first);
+                        out.cuts.extend(cuts);
+                        out.len = end;
+                        return Ok(at);
+                    }
+                }
+                _ => break,
+            }
+        }
+        while start < src.len() {
+            start += self.raw(&src[start..], self.packing.cluster, first, out);
+        }
+        Ok(start)
+    }
+}
+
+/// Takes back the last cluster; returns where it began.
+fn pop(out: &mut Out, at: usize) -> usize {
+    let Some(last) = out.cuts.pop() else { return at };
+    out.len -= last.physical as usize;
+    at - last.logical as usize
 }
