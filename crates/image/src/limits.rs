@@ -9,7 +9,9 @@ use std::ops::RangeInclusive;
 
 use packfs_blocks::units::beyond;
 
-use crate::tree::{Device, ExcludeXattrs, Ino, Inode, Kind, Tree, XattrId, XattrSet, acl, capability, path_of};
+use crate::tree::{
+    Device, ExcludeXattrs, Ino, Inode, Kind, KindRef, Tree, XattrId, XattrSet, acl, capability, path_of,
+};
 use crate::{Error, Excess, Result, Warning, WarningKind};
 
 /// Longest name of a directory entry in bytes.
@@ -118,7 +120,7 @@ struct Needs {
 
 impl Needs {
     /// Linux neither shows these attributes to programs nor lets programs set them elsewhere.
-    fn belongs_to(self, kind: &Kind<&[u8]>) -> std::result::Result<(), Excess> {
+    fn belongs_to(self, kind: &KindRef<'_>) -> std::result::Result<(), Excess> {
         let wrong = match kind {
             Kind::File { .. } => {
                 self.acl_default.then_some("a default ACL on a regular file; only directories can have one")

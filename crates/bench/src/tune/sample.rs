@@ -36,11 +36,11 @@ pub fn measure(tree: &Tree) -> (u64, u64) {
     let (mut bytes, mut inodes) = (0, 0);
     let walked = tree.walk(|ino, _| {
         inodes += 1;
-        if let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(ino).kind {
-            bytes += match *size {
+        if let Kind::File { size, data: Data::Source { from, key } } = tree.inode(ino).kind {
+            bytes += match size {
                 small if small < HOLES_FROM => small,
                 // What cannot be read is left out when it is built.
-                large => ranges(&**from, *key, large).map_or(0, |all| all.iter().map(|(start, end)| end - start).sum()),
+                large => ranges(&**from, key, large).map_or(0, |all| all.iter().map(|(start, end)| end - start).sum()),
             };
         }
         Ok(())
@@ -155,17 +155,17 @@ fn cut(tree: &Tree, unit: u64) -> Result<Vec<Unit>> {
     let mut units: Vec<Unit> = Vec::new();
     let mut run: (u64, Unit) = (0, Vec::new());
     tree.walk(|ino, _| {
-        let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(ino).kind else { return Ok(()) };
-        if *size < unit {
+        let Kind::File { size, data: Data::Source { from, key } } = tree.inode(ino).kind else { return Ok(()) };
+        if size < unit {
             run.0 += size;
-            run.1.push(SampledRange { ino, offset: 0, len: *size });
+            run.1.push(SampledRange { ino, offset: 0, len: size });
             if run.0 >= unit {
                 units.push(std::mem::take(&mut run).1);
             }
             return Ok(());
         }
         // The build reports files that cannot be read.
-        for (start, end) in ranges(&**from, *key, *size).unwrap_or_default() {
+        for (start, end) in ranges(&**from, key, size).unwrap_or_default() {
             let starts = (start / unit * unit..end).step_by(usize::try_from(unit).unwrap_or(usize::MAX));
             units.extend(starts.map(|offset| vec![SampledRange { ino, offset, len: unit.min(size - offset) }]));
         }
@@ -241,7 +241,7 @@ impl<'t> Copying<'t> {
             Kind::File { size, data } => {
                 if let Data::Source { from, key } = data {
                     let SampledRange { offset, len, .. } = piece;
-                    source = Some(Source { from, key, offset, len, whole: len == size });
+                    source = Some(Source { from: Arc::clone(from), key, offset, len, whole: len == size });
                 }
                 Kind::File { size: piece.len, data: Data::Empty }
             }

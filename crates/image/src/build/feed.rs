@@ -84,8 +84,7 @@ pub(crate) struct Feed<'p, 'env, S> {
     unread: Option<usize>,
     batch_buffers: Buffers,
     window: Window<Fed>,
-    batch: Vec<Small>,
-    batch_len: usize,
+    batch: Batch,
     streamed: Option<Streamed>,
     reading: Option<Reading>,
 }
@@ -93,12 +92,34 @@ pub(crate) struct Feed<'p, 'env, S> {
 /// Small files of a stream: their bytes, and the range of each file in them.
 type Streamed = (Buffer, Vec<(u32, Range<usize>)>);
 
+/// Small files that one job reads.
+#[derive(Debug, Default)]
+struct Batch {
+    files: Vec<Small>,
+    /// Their sources: mostly one, which every thread would count the users of if each file had it.
+    sources: Vec<Arc<dyn Contents>>,
+    /// Number of bytes of all files.
+    len: usize,
+}
+
 #[derive(Debug)]
 struct Small {
     file: u32,
-    from: Arc<dyn Contents>,
+    /// Number of its source in the batch.
+    source: u32,
     key: u64,
     len: usize,
+}
+
+impl Batch {
+    fn push(&mut self, file: u32, from: &Arc<dyn Contents>, key: u64, len: usize) {
+        if !self.sources.last().is_some_and(|last| Arc::ptr_eq(last, from)) {
+            self.sources.push(Arc::clone(from));
+        }
+        let source = u32::try_from(self.sources.len() - 1).expect("no more sources than files");
+        self.files.push(Small { file, source, key, len });
+        self.len += len;
+    }
 }
 
 /// A large file with segments still to be submitted.
@@ -121,8 +142,7 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
             unread,
             batch_buffers: Buffers::new(BATCH_LEN.max(block_len)),
             window: Window::new(budget),
-            batch: Vec::new(),
-            batch_len: 0,
+            batch: Batch::default(),
             streamed: None,
             reading: None,
         }
@@ -141,12 +161,10 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
             return self.push(self.pool.submit(look), block);
         }
         if let Some(len) = self.small(size) {
-            if self.batch_len + len > BATCH_LEN.max(self.cutter.block_len) || self.batch.len() == BATCH_FILES {
+            if self.batch.len + len > BATCH_LEN.max(self.cutter.block_len) || self.batch.files.len() == BATCH_FILES {
                 self.send_batch();
             }
-            self.batch_len += len;
-            self.batch.push(Small { file, from: from.clone(), key, len });
-            return;
+            return self.batch.push(file, from, key, len);
         }
         self.send_batch();
         let (cutter, from) = (self.cutter.clone(), from.clone());
@@ -259,10 +277,11 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
     }
 
     fn send_batch(&mut self) {
-        if self.batch.is_empty() {
+        if self.batch.files.is_empty() {
             return;
         }
-        let (batch, len) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.batch_len));
+        let batch = std::mem::take(&mut self.batch);
+        let len = batch.len;
         let (mut bytes, stages, sums) = (self.batch_buffers.take(len), self.cutter.stages, self.cutter.sums.clone());
         let ticket = self.pool.submit(move |_: &mut S| {
             let read = stages.time(Stage::Read, || read_batch(&batch, &mut bytes));
@@ -289,12 +308,15 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
 /// Files with the ranges of their bytes.
 type Ranges = Vec<(u32, Result<Range<usize>>)>;
 
-fn read_batch(batch: &[Small], bytes: &mut [u8]) -> Ranges {
+fn read_batch(batch: &Batch, bytes: &mut [u8]) -> Ranges {
     let mut start = 0;
-    let read = batch.iter().map(|small| {
+    let read = batch.files.iter().map(|small| {
         let range = start..start + small.len;
         start = range.end;
-        (small.file, read_whole(&*small.from, small.key, &mut bytes[range.clone()]).map(|()| range))
+        (
+            small.file,
+            read_whole(&*batch.sources[small.source as usize], small.key, &mut bytes[range.clone()]).map(|()| range),
+        )
     });
     read.collect()
 }

@@ -67,6 +67,8 @@ use crate::{Error, Result};
 const SUPERBLOCK_END: u64 = 4096;
 /// Number of files that stay on additional devices and are read for their digests at a time.
 const REFERRING: usize = 256;
+/// Number of files that are looked at together: those that follow in the order of data lie anywhere in a tree.
+pub(crate) const AHEAD: usize = 32;
 
 /// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
 /// once pass their data to the store given to `fill`. The target appears whole, or not at all.
@@ -258,26 +260,29 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
     /// Writes the data of `files`, which get the numbers from `first` on in the tree.
     fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::Done, Failed)> {
         let mut referring = Window::new(REFERRING);
-        for &ino in files {
-            let Inode { kind: Kind::File { size, data }, handling, recipe, .. } = tree.inode(ino) else { continue };
-            let Data::Source { from, key } = &data else { continue };
-            let referred = match tree.runs_of(&data)? {
-                Some((device, runs)) if size > 0 => self.writer.refer(size, device, &runs)?,
-                _ => None,
-            };
-            if let (Some(file), Some(sums)) = (referred, &self.passing.sums) {
-                if referring.is_full() {
-                    referring.pop().transpose()?;
+        for ahead in files.chunks(AHEAD) {
+            tree.touch(ahead);
+            for &ino in ahead {
+                let Inode { kind: Kind::File { size, data }, handling, recipe, .. } = tree.inode(ino) else { continue };
+                let Data::Source { from, key } = data else { continue };
+                let referred = match tree.runs_of(&data)? {
+                    Some((device, runs)) if size > 0 => self.writer.refer(size, device, &runs)?,
+                    _ => None,
+                };
+                if let (Some(file), Some(sums)) = (referred, &self.passing.sums) {
+                    if referring.is_full() {
+                        referring.pop().transpose()?;
+                    }
+                    let (summed, from) = (sums.summed.clone(), Arc::clone(from));
+                    referring.push(self.feed.pool.submit(move |_: &mut K| summed.unpacked(file, &*from, key, size)), 1);
                 }
-                let (summed, from, key) = (sums.summed.clone(), from.clone(), *key);
-                referring.push(self.feed.pool.submit(move |_: &mut K| summed.unpacked(file, &*from, key, size)), 1);
+                let stored = match (size, referred) {
+                    (0, _) => Data::Empty,
+                    (_, Some(file)) => Data::Stored(first + file),
+                    _ => Data::Stored(first + self.put_file(from, key, size, (handling, recipe))?),
+                };
+                tree.set_data(ino, stored)?;
             }
-            let stored = match (size, referred) {
-                (0, _) => Data::Empty,
-                (_, Some(file)) => Data::Stored(first + file),
-                _ => Data::Stored(first + self.put_file(from, *key, size, (handling, recipe))?),
-            };
-            tree.set_data(ino, stored)?;
         }
         while let Some(summed) = referring.pop() {
             summed?;

@@ -108,7 +108,8 @@ fn files_that_fail_leave_nothing_behind_and_do_not_affect_others() {
             let Kind::File { data: Data::Source { from, key }, .. } = tree.inode(ino).kind else {
                 panic!("{path} is a file");
             };
-            tree.set_data(ino, Data::Source { from: Arc::new(Failing { from, at }), key }).unwrap();
+            let from: Arc<dyn Contents> = Arc::new(Failing { from: Arc::clone(from), at });
+            tree.set_data(ino, Data::Source { from, key }).unwrap();
         }
         let what = format!("{options:?}");
         let image = Arc::new(Memory::default());

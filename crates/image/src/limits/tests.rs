@@ -224,7 +224,8 @@ fn limits_are_checked_before_any_data_is_read() {
     for format in &FORMATS {
         let spec = Spec::of([(b"b".to_vec(), with_xattr(What::Fifo, "user.x", b"v"))]);
         let mut tree = spec.tree().unwrap();
-        let kind = Kind::File { size: 1 << 20, data: Data::Source { from: Arc::new(Unreadable), key: 0 } };
+        let from: Arc<dyn Contents> = Arc::new(Unreadable);
+        let kind = Kind::File { size: 1 << 20, data: Data::Source { from, key: 0 } };
         tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let error = (format.build)(&dir.path().join("image"), tree).unwrap_err().to_string();

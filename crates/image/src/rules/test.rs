@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use crate::Error;
 use crate::regex::{Regexes, prefix};
 use crate::source::Exclude;
-use crate::tree::{Data, Inode, Kind};
+use crate::tree::{Data, Inode, Kind, KindRef};
 
 /// Number of bytes at the beginning of a file that tell what it holds.
 const HEAD_LEN: u64 = 512;
@@ -161,7 +161,7 @@ impl Subject<'_> {
 }
 
 /// Returns the letter that `find -type` has for a type.
-fn letter(kind: &Kind<&[u8]>) -> u8 {
+fn letter(kind: &KindRef<'_>) -> u8 {
     match kind {
         Kind::Dir => b'd',
         Kind::File { .. } => b'f',

@@ -31,7 +31,7 @@ pub struct Run {
 impl Tree {
     /// Returns the number of the device that holds a file, counted from 1, and the runs of its bytes; `None` if they have
     /// to be copied.
-    pub(crate) fn runs_of(&self, data: &Data) -> Result<Option<(u16, Vec<Run>)>> {
+    pub(crate) fn runs_of(&self, data: &Data<&Arc<dyn Contents>>) -> Result<Option<(u16, Vec<Run>)>> {
         let Data::Source { from, key } = data else { return Ok(None) };
         let number = self.devices.iter().position(|device| Arc::ptr_eq(&device.contents, from));
         let Some(number) = number.and_then(|n| u16::try_from(n + 1).ok()) else { return Ok(None) };

@@ -135,13 +135,11 @@ impl<'a> Entry<'a> {
             Node::Dir => Kind::Dir,
             Node::Bytes(bytes) => put(store, &path, bytes.len() as u64, &mut &bytes[..])?,
             Node::Stream(size, mut from) => put(store, &path, size, &mut *from)?,
-            Node::Stored(from) => Kind::File {
-                size: from.len(),
-                data: match from.len() {
-                    0 => Data::Empty,
-                    _ => Data::Source { from: Arc::new(Stored { from, path: path_of(&path) }), key: 0 },
-                },
-            },
+            Node::Stored(from) => {
+                let size = from.len();
+                let from: Arc<dyn Contents> = Arc::new(Stored { from, path: path_of(&path) });
+                Kind::File { size, data: if size == 0 { Data::Empty } else { Data::Source { from, key: 0 } } }
+            }
             Node::HardLink(first) => {
                 let target = tree.lookup(&first).ok_or_else(|| Error::NotFound { path: path_of(&first) })?;
                 let place = tree.parent_of(&path, Meta::IMPLICIT_DIR)?;

@@ -6,11 +6,13 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 
 use super::spec::join;
 use crate::image::{self, Image, Nid};
+use crate::source::Contents;
 use crate::tree::{Data, Device, Ino, Inode, Kind, ROOT, Time, XattrSet};
 use crate::{Error, Result, Tree};
 
@@ -241,7 +243,7 @@ fn tree_entry(tree: &Tree, inode: &Inode<'_>) -> Result<Entry> {
 }
 
 /// Reads as a writer does: skips holes.
-fn hash_data(size: u64, data: &Data) -> Result<String> {
+fn hash_data(size: u64, data: &Data<&Arc<dyn Contents>>) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     match data {
         Data::Empty => {}

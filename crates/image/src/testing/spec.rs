@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Memory, Piece};
+use crate::source::Contents;
 use crate::tree::{Conflict, Data, Device, Ino, Kind, Meta, ROOT, Time};
 use crate::{Result, Tree};
 
@@ -160,7 +161,8 @@ impl Builder {
                 let key = self.next;
                 self.next += 1;
                 let size = pieces.iter().map(Piece::len).sum();
-                let data = if size == 0 { Data::Empty } else { Data::Source { from: self.memory.clone(), key } };
+                let from: Arc<dyn Contents> = self.memory.clone();
+                let data = if size == 0 { Data::Empty } else { Data::Source { from, key } };
                 Kind::File { size, data }
             }
             What::Symlink(target) => Kind::Symlink(target.as_slice().into()),

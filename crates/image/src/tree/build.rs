@@ -101,10 +101,7 @@ impl Tree {
 
     /// Gives a regular file other data of the same length; leaves other types as they are.
     pub fn set_data(&mut self, ino: Ino, data: Data) -> Result<()> {
-        match self.inode(ino).kind {
-            Kind::File { size, .. } => self.set_file(ino, size, data),
-            _ => Ok(()),
-        }
+        self.inodes.set_data(ino, data)
     }
 
     /// Gives a regular file other data.

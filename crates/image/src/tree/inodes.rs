@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use super::shared::Shared;
-use super::{Data, Device, DirEntries, Handling, Ino, Inode, Kind, Meta, Recipe, Time, XattrId};
+use super::{Data, Device, DirEntries, Handling, Ino, Inode, Kind, KindRef, Meta, Recipe, Time, XattrId};
 use crate::source::Contents;
 use crate::{Error, Result};
 
@@ -21,6 +21,8 @@ pub(super) struct Inodes {
     common: Shared<Common>,
     /// Numbers in `common` by the hash of their value.
     recent: Vec<u32>,
+    /// The value that was looked up last: the next inode mostly has the same.
+    last: u32,
     sources: Shared<Arc<dyn Contents>>,
     /// The source that was used last.
     source: u32,
@@ -76,6 +78,10 @@ enum Form {
 }
 
 impl Form {
+    fn is_file(self) -> bool {
+        matches!(self, Form::Empty | Form::Stored | Form::Source(_) | Form::FarSource(_))
+    }
+
     fn source(self) -> Option<u32> {
         match self {
             Form::Source(number) | Form::FarSource(number) => Some(number),
@@ -109,6 +115,21 @@ impl Inodes {
         let record = self.record(ino);
         let Common { form, mode, uid, gid, mtime, xattrs, links, handling, recipe } = *self.common.get(record.common);
         Inode { kind: self.kind(record, form), mode, uid, gid, mtime, xattrs, links, handling, recipe }
+    }
+
+    /// Loads inodes that are looked at next. No load waits for another.
+    pub(super) fn touch(&self, inos: &[Ino]) {
+        std::hint::black_box(inos.iter().fold(0, |all, ino| all ^ self.record(*ino).common));
+    }
+
+    /// Returns the number under which the data of a file is stored.
+    pub(super) fn stored(&self, ino: Ino) -> Option<u32> {
+        (self.common(ino).form == Form::Stored).then(|| self.record(ino).low)
+    }
+
+    /// Returns the length of a regular file; 0 for other types.
+    pub(super) fn file_len(&self, ino: Ino) -> u64 {
+        if self.common(ino).form.is_file() { self.record(ino).high } else { 0 }
     }
 
     pub(super) fn is_dir(&self, ino: Ino) -> bool {
@@ -169,6 +190,18 @@ impl Inodes {
         Ok(())
     }
 
+    /// Gives a regular file other data of the same length; leaves other types as they are.
+    pub(super) fn set_data(&mut self, ino: Ino, data: Data) -> Result<()> {
+        let old = *self.common(ino);
+        if !old.form.is_file() {
+            return Ok(());
+        }
+        let (form, low, _) = self.form(Kind::File { size: 0, data })?;
+        self.set_common(ino, Common { form, ..old });
+        self.records[ino.0 as usize].low = low;
+        Ok(())
+    }
+
     fn record(&self, ino: Ino) -> Record {
         self.records[ino.0 as usize]
     }
@@ -177,10 +210,10 @@ impl Inodes {
         self.common.get(self.record(ino).common)
     }
 
-    fn kind(&self, record: Record, form: Form) -> Kind<&[u8]> {
+    fn kind(&self, record: Record, form: Form) -> KindRef<'_> {
         let Record { low, high, .. } = record;
         let file = |data| Kind::File { size: high, data };
-        let source = |number, key| Data::Source { from: Arc::clone(self.sources.get(number)), key };
+        let source = |number, key| Data::Source { from: self.sources.get(number), key };
         let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).expect("32 bits");
         let device = || Device { major: half(high >> 32), minor: half(high) };
         match form {
@@ -260,6 +293,15 @@ impl Inodes {
 
     /// Returns the number of a value, and counts one more inode that has it.
     fn intern(&mut self, value: Common) -> u32 {
+        if self.common.find(self.last) != Some(&value) {
+            self.last = self.look_up(value);
+        }
+        self.common.share(self.last);
+        self.last
+    }
+
+    /// Returns the number of a value, which nobody has yet if it is new.
+    fn look_up(&mut self, value: Common) -> u32 {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(value);
         if self.recent.is_empty() {
             self.recent.resize(RECENT, u32::MAX);
@@ -271,7 +313,6 @@ impl Inodes {
                 self.sources.share(source);
             }
         }
-        self.common.share(*recent);
         *recent
     }
 }
@@ -302,7 +343,8 @@ mod tests {
 
     #[test]
     fn whatever_is_put_in_comes_out() {
-        let source = |key| Data::Source { from: Arc::new(Nothing), key };
+        let from: Arc<dyn Contents> = Arc::new(Nothing);
+        let source = |key| Data::Source { from: Arc::clone(&from), key };
         let device = Device { major: u32::MAX, minor: 7 };
         let kinds: [fn(Source<'_>, Device) -> Kind; 11] = [
             |_, _| Kind::Dir,

@@ -67,7 +67,7 @@ impl Device {
 #[derive(Debug, Clone)]
 pub struct Inode<'t> {
     /// Type with type-specific content.
-    pub kind: Kind<&'t [u8]>,
+    pub kind: KindRef<'t>,
     /// The 12 permission bits (07777).
     pub mode: u16,
     /// Owner.
@@ -133,9 +133,9 @@ impl Handling {
     }
 }
 
-/// Type of an inode; `T` holds the target of a symbolic link.
+/// Type of an inode; `T` holds the target of a symbolic link, `S` the source of a file.
 #[derive(Debug, Clone)]
-pub enum Kind<T = Box<[u8]>> {
+pub enum Kind<T = Box<[u8]>, S = Arc<dyn Contents>> {
     /// A directory; [`Tree::entries`] has its entries.
     Dir,
     /// A regular file.
@@ -143,7 +143,7 @@ pub enum Kind<T = Box<[u8]>> {
         /// Length in bytes.
         size: u64,
         /// Location of the bytes.
-        data: Data,
+        data: Data<S>,
     },
     /// A symbolic link and its target.
     Symlink(T),
@@ -157,12 +157,15 @@ pub enum Kind<T = Box<[u8]>> {
     Socket,
 }
 
-impl Kind<&[u8]> {
-    /// Returns the same with a target of its own.
+/// Type of an inode, as a tree shows it: to look at a file of a tree must not count one more user of its source.
+pub type KindRef<'t> = Kind<&'t [u8], &'t Arc<dyn Contents>>;
+
+impl KindRef<'_> {
+    /// Returns the same with a target and a source of its own.
     pub fn into_owned(self) -> Kind {
         match self {
             Kind::Dir => Kind::Dir,
-            Kind::File { size, data } => Kind::File { size, data },
+            Kind::File { size, data } => Kind::File { size, data: data.into_owned() },
             Kind::Symlink(target) => Kind::Symlink(target.into()),
             Kind::Char(device) => Kind::Char(device),
             Kind::Block(device) => Kind::Block(device),
@@ -172,15 +175,15 @@ impl Kind<&[u8]> {
     }
 }
 
-/// Location of a file's bytes.
+/// Location of a file's bytes; `S` holds its source.
 #[derive(Clone)]
-pub enum Data {
+pub enum Data<S = Arc<dyn Contents>> {
     /// The file is empty.
     Empty,
     /// A source can open it by `key`, at any time and from any thread.
     Source {
         /// The source.
-        from: Arc<dyn Contents>,
+        from: S,
         /// Key of the file in the source.
         key: u64,
     },
@@ -188,7 +191,18 @@ pub enum Data {
     Stored(u32),
 }
 
-impl fmt::Debug for Data {
+impl Data<&Arc<dyn Contents>> {
+    /// Returns the same with a source of its own.
+    pub fn into_owned(self) -> Data {
+        match self {
+            Data::Empty => Data::Empty,
+            Data::Source { from, key } => Data::Source { from: Arc::clone(from), key },
+            Data::Stored(n) => Data::Stored(n),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Data<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Data::Empty => f.write_str("Empty"),
@@ -220,6 +234,21 @@ impl Tree {
     /// Returns the inode `ino`.
     pub fn inode(&self, ino: Ino) -> Inode<'_> {
         self.inodes.get(ino)
+    }
+
+    /// Loads inodes that are looked at next: if they lie anywhere, it takes little longer to load many than one.
+    pub(crate) fn touch(&self, inos: &[Ino]) {
+        self.inodes.touch(inos);
+    }
+
+    /// Returns the number under which the data of a file is stored.
+    pub(crate) fn stored(&self, ino: Ino) -> Option<u32> {
+        self.inodes.stored(ino)
+    }
+
+    /// Returns the length of a regular file; 0 for other types.
+    pub(crate) fn file_len(&self, ino: Ino) -> u64 {
+        self.inodes.file_len(ino)
     }
 
     /// Returns true if an inode is a directory.

@@ -39,7 +39,7 @@ impl<'t> TreeImage<'t> {
     fn file(&self, nid: Nid) -> Result<(u64, Option<Opener>)> {
         match self.inode(nid)?.kind {
             Kind::File { data: Data::Empty, .. } => Ok((0, None)),
-            Kind::File { size, data: Data::Source { from, key } } => Ok((size, Some((from, key)))),
+            Kind::File { size, data: Data::Source { from, key } } => Ok((size, Some((Arc::clone(from), key)))),
             Kind::File { data: Data::Stored(_), .. } => {
                 Err(Error::Unsupported("reading a stream a second time; use a file instead".into()))
             }

@@ -111,6 +111,7 @@ fn a_file_that_cannot_be_read_keeps_its_place_by_name() {
     for path in ["d/zero.py", "a/copyright"] {
         let ino = tree.lookup(path.as_bytes()).unwrap();
         let Kind::File { data: Data::Source { from, .. }, .. } = tree.inode(ino).kind else { panic!("{path}") };
+        let from = Arc::clone(from);
         tree.set_data(ino, Data::Source { from, key: 1000 }).unwrap();
     }
     let expected = "b/big.py c/copyright a/copyright c/x.c a/one.py b/two.py d/zero.py";

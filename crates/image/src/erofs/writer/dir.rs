@@ -6,7 +6,7 @@
 use zerocopy::IntoBytes;
 
 use crate::erofs::format::{Dirent, file_type};
-use crate::tree::{Ino, Kind, Tree};
+use crate::tree::{Ino, Kind, KindRef, Tree};
 
 /// Facts about a directory's data that do not depend on the positions of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn write_block(entries: &[NamedInode<'_>], resolve: &mut impl FnMut(Ino) -> (u64
 }
 
 /// Returns the file type stored in directory entries.
-pub(super) fn type_of(kind: &Kind<&[u8]>) -> u8 {
+pub(super) fn type_of(kind: &KindRef<'_>) -> u8 {
     match kind {
         Kind::Dir => file_type::DIR,
         Kind::File { .. } => file_type::FILE,

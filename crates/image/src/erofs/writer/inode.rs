@@ -13,7 +13,7 @@ use super::stamp::Attached;
 use super::xattr::Xattrs;
 use super::{Features, Options};
 use crate::erofs::format::{CompactInode, ExtendedInode, INODE_SLOT, Incompat, inode_format};
-use crate::tree::{Data, Ino, Kind, Time, Tree};
+use crate::tree::{Data, Ino, Kind, KindRef, Time, Tree};
 use crate::{Error, Result};
 
 /// File types in an inode's mode.
@@ -203,7 +203,7 @@ impl<'a> Inodes<'a> {
     }
 
     /// Returns the data fields of an inode that is not a directory.
-    fn payload(&self, kind: &Kind<&'a [u8]>, target_block: Option<u64>) -> Payload<'a> {
+    fn payload(&self, kind: &KindRef<'a>, target_block: Option<u64>) -> Payload<'a> {
         match kind {
             Kind::File { data: Data::Stored(file), .. } => {
                 Payload::of(self.data, &self.data.files[*file as usize], self.options)
@@ -374,7 +374,7 @@ fn dir_links(listing: &Listing) -> u32 {
     listing.subdirs.saturating_add(2)
 }
 
-fn type_bits(kind: &Kind<&[u8]>) -> u16 {
+fn type_bits(kind: &KindRef<'_>) -> u16 {
     match kind {
         Kind::Dir => mode::DIR,
         Kind::File { .. } => mode::FILE,

@@ -27,8 +27,8 @@ pub(super) fn scan(path: &Path, options: Options) -> Result<Tree> {
 }
 
 fn data(tree: &Tree, path: &[u8]) -> (u64, Data) {
-    match &tree.inode(tree.lookup(path).unwrap()).kind {
-        Kind::File { size, data } => (*size, data.clone()),
+    match tree.inode(tree.lookup(path).unwrap()).kind {
+        Kind::File { size, data } => (size, data.into_owned()),
         kind => panic!("{kind:?}"),
     }
 }

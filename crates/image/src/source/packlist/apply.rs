@@ -8,6 +8,7 @@ use super::data::Bytes;
 use super::include::Place;
 use super::inline::Inline;
 use super::{Attrs, Described, File, Item, Node, host_path};
+use crate::source::Contents;
 use crate::source::dir::{self, Options, Single, Singles};
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Time, XattrId, components, path_of};
 use crate::{Error, OnError, Result, Tree};
@@ -231,7 +232,8 @@ impl<'a> Apply<'a> {
             Node::Socket => Kind::Socket,
             Node::File(File::Inline(text)) => {
                 let size = text.len() as u64;
-                Kind::File { size, data: Data::Source { from: Arc::new(Inline(text)), key: 0 } }
+                let from: Arc<dyn Contents> = Arc::new(Inline(text));
+                Kind::File { size, data: Data::Source { from, key: 0 } }
             }
             Node::File(File::Within { offset, len, of }) => {
                 let from = self.bytes(of)?.file(offset, len).map_err(|why| Error::limit(path_of(&path), why))?;

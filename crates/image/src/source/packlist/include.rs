@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::Attrs;
 use crate::source::Exclude;
 use crate::source::dir::{Dir, Options};
-use crate::tree::{Conflict, Ino, Kind, Meta, ROOT, Time};
+use crate::tree::{Conflict, Ino, Kind, KindRef, Meta, ROOT, Time};
 use crate::{Error, Result, Tree};
 
 /// Selection of entries to add.
@@ -34,7 +34,7 @@ pub(super) fn types(word: &[u8]) -> std::result::Result<char, String> {
     }
 }
 
-fn letter(kind: &Kind<&[u8]>) -> char {
+fn letter(kind: &KindRef<'_>) -> char {
     match kind {
         Kind::Dir => 'd',
         Kind::File { .. } => '-',

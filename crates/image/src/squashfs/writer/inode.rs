@@ -4,7 +4,7 @@ use zerocopy::IntoBytes;
 
 use super::data::{Place, Stored};
 use crate::squashfs::format::{self, NO_FRAGMENT, NO_XATTR, inode_type};
-use crate::tree::{Inode, Kind};
+use crate::tree::{Inode, Kind, KindRef};
 
 /// Reason why an inode does not fit the format.
 type Limit = std::result::Result<(), String>;
@@ -63,7 +63,7 @@ impl Common {
 }
 
 /// Returns the basic type of an inode, which directory entries contain.
-pub(crate) fn basic_type(kind: &Kind<&[u8]>) -> u16 {
+pub(crate) fn basic_type(kind: &KindRef<'_>) -> u16 {
     match kind {
         Kind::Dir => inode_type::DIR,
         Kind::File { .. } => inode_type::FILE,

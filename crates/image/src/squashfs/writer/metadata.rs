@@ -211,7 +211,7 @@ impl<'p> Metadata<'p, '_> {
         })
     }
 
-    fn stored(&self, data: &Data) -> &Stored {
+    fn stored<S>(&self, data: &Data<S>) -> &Stored {
         match data {
             Data::Stored(file) => &self.data.files[*file as usize],
             Data::Empty | Data::Source { .. } => &Stored::EMPTY,
