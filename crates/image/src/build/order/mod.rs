@@ -10,8 +10,8 @@
 mod chain;
 pub(super) mod class;
 mod sketch;
+mod sort;
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -75,7 +75,8 @@ struct Item<'t> {
     rank: i32,
     ino: Ino,
     name: &'t [u8],
-    size: u64,
+    /// The bytes of the name that are compared next.
+    next: u64,
     /// `None` if it is sorted by path.
     class: Option<Class>,
 }
@@ -96,11 +97,12 @@ impl<S> Orderer<'_, '_, S> {
     pub(super) fn arrange(&self, tree: &Tree, ranks: &[Rank]) -> Result<(Vec<Ino>, u64)> {
         let (mut items, total) = self.collect(tree, ranks)?;
         self.classify(tree, &mut items)?;
+        let len = |item: &Item<'_>| tree.file_len(item.ino);
         // Empty files are not packed.
-        let sizes = || items.iter().map(|item| item.size).filter(|size| *size > 0);
+        let sizes = || items.iter().map(len).filter(|size| *size > 0);
         let gathers = self.gathers(|| sizes().map(weight).sum());
-        // A stable sort keeps the order of paths among equal files.
-        items.sort_by(|a, b| compare(gathers, a, b));
+        // The order of paths stays among equal files.
+        sort::sort(&mut items, gathers, &len);
         let mut files: Vec<Ino> = items.iter().map(|item| item.ino).collect();
         if self.order == Order::Similar {
             let mut from = 0;
@@ -131,8 +133,8 @@ impl<S> Orderer<'_, '_, S> {
             if let Kind::File { size, data: Data::Source { .. } } = tree.inode(ino).kind {
                 total += size;
                 let by_class = self.order != Order::Path && size <= self.small_max && !tree.is_hot(ino);
-                let rank = ranks.get(&ino).copied().unwrap_or(0);
-                items.push(Item { rank, ino, name, size, class: by_class.then(|| Class::of_name(name)) });
+                let rank = if ranks.is_empty() { 0 } else { ranks.get(&ino).copied().unwrap_or(0) };
+                items.push(Item { rank, ino, name, next: 0, class: by_class.then(|| Class::of_name(name)) });
             }
             Ok(())
         })?;
@@ -225,18 +227,9 @@ impl<S> Orderer<'_, '_, S> {
 /// A file that can be read: its source, its key in it, and its length.
 pub(super) type Readable = (Arc<dyn Contents>, u64, u64);
 
-fn compare(gathers: bool, a: &Item<'_>, b: &Item<'_>) -> Ordering {
-    a.rank.cmp(&b.rank).then_with(|| match (a.class, b.class) {
-        (Some(one), Some(other)) => (one, a.name, a.size).cmp(&(other, b.name, b.size)),
-        (None, None) if gathers => a.name.cmp(b.name),
-        // Files sorted by path come first.
-        (one, other) => one.is_some().cmp(&other.is_some()),
-    })
-}
-
 fn source(tree: &Tree, ino: Ino) -> Readable {
-    match &tree.inode(ino).kind {
-        Kind::File { size, data: Data::Source { from, key } } => (Arc::clone(from), *key, *size),
+    match tree.inode(ino).kind {
+        Kind::File { size, data: Data::Source { from, key } } => (Arc::clone(from), key, size),
         _ => unreachable!("only files that are to be read are put in order"),
     }
 }
