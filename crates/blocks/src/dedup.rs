@@ -86,11 +86,40 @@ impl Table {
         Some(before)
     }
 
+    /// Returns the index for which `is_it` is true; if there is none, adds `number` with these bits.
+    fn find_or_insert(
+        &mut self,
+        (bits, number): (u64, u32),
+        is_it: impl Fn(u32) -> bool,
+        bits_of: impl Fn(u32) -> u64,
+    ) -> Option<u32> {
+        if self.used * 2 >= self.slots.len() {
+            self.grow(bits_of);
+        }
+        let slot = self.slot(bits, is_it);
+        let found = self.slots[slot];
+        if found == Self::EMPTY {
+            self.slots[slot] = number;
+            self.used += 1;
+            return None;
+        }
+        Some(found)
+    }
+
+    /// Returns what is in the first slot for these bits, which may be of others.
+    fn first(&self, bits: u64) -> Option<u32> {
+        if self.slots.is_empty() { None } else { Some(self.slots[self.first_slot(bits)]) }
+    }
+
+    fn first_slot(&self, bits: u64) -> usize {
+        let spread = bits.wrapping_mul(self.factor) >> (u64::BITS - self.slots.len().ilog2());
+        usize::try_from(spread).expect("as many bits as an index of a slot has")
+    }
+
     /// Returns the slot of an index, or the empty slot where it would go.
     fn slot(&self, bits: u64, is_it: impl Fn(u32) -> bool) -> usize {
         let mask = self.slots.len() - 1;
-        let spread = bits.wrapping_mul(self.factor) >> (u64::BITS - self.slots.len().ilog2());
-        let mut slot = usize::try_from(spread).expect("as many bits as an index of a slot has");
+        let mut slot = self.first_slot(bits);
         while self.slots[slot] != Self::EMPTY && !is_it(self.slots[slot]) {
             slot = (slot + 1) & mask;
         }
@@ -132,20 +161,45 @@ impl<P: Copy, K: Key> Places<P, K> {
         Some(self.entries[number as usize].1)
     }
 
+    /// Loads what [`Places::find`] and others need for keys that are looked up next: a large table lies anywhere in memory,
+    /// but it takes little longer to load for many keys than for one.
+    pub fn touch<'k>(&self, keys: impl Iterator<Item = &'k K>)
+    where
+        K: 'k,
+    {
+        let first = |key: &K| self.entries.get(self.table.first(key.bits())? as usize);
+        std::hint::black_box(keys.filter_map(first).fold(0, |all, (key, _)| all ^ key.bits()));
+    }
+
     /// Records a place, replacing the key's earlier one.
     ///
     /// # Panics
     /// After 4,294,967,294 keys. Callers stop long before, at the limits of their formats.
     pub fn insert(&mut self, key: K, place: P) {
-        let Places { entries, table } = self;
-        match table.find(key.bits(), |number| entries[number as usize].0 == key) {
-            Some(number) => entries[number as usize].1 = place,
-            None => {
-                let number = next_number(entries.len());
-                entries.push((key, place));
-                table.insert((key.bits(), number), |_| false, |number| entries[number as usize].0.bits());
-            }
+        if let Some(number) = self.add(key, place) {
+            self.entries[number as usize].1 = place;
         }
+    }
+
+    /// Returns the place with this key; records `place` if there is none.
+    ///
+    /// # Panics
+    /// As [`Places::insert`].
+    pub fn find_or_insert(&mut self, key: K, place: P) -> Option<P> {
+        let number = self.add(key, place)?;
+        Some(self.entries[number as usize].1)
+    }
+
+    /// Records a place unless there is one with this key; returns the number of that.
+    fn add(&mut self, key: K, place: P) -> Option<u32> {
+        let Places { entries, table } = self;
+        let number = next_number(entries.len());
+        let is_it = |number: u32| entries[number as usize].0 == key;
+        let known = table.find_or_insert((key.bits(), number), is_it, |number| entries[number as usize].0.bits());
+        if known.is_none() {
+            entries.push((key, place));
+        }
+        known
     }
 
     /// Number of keys.

@@ -520,6 +520,7 @@ impl Writer for Data<'_, '_> {
     fn take(&mut self, fed: Fed) -> Result<()> {
         match fed {
             Fed::Small { bytes, files } => {
+                self.tails.touch(files.iter().filter_map(|(_, read)| Some(&read.as_ref().ok()?.1)));
                 for (file, read) in files {
                     match read {
                         Ok((range, digest)) => self.small(file, &bytes[range], digest)?,

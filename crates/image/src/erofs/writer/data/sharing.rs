@@ -35,16 +35,17 @@ impl Sharing {
         Sharing { on, ..Sharing::default() }
     }
 
+    /// Loads what [`Sharing::file`] needs for these files.
+    pub(super) fn touch_files<'d>(&self, digests: impl Iterator<Item = &'d Digest>) {
+        self.files.touch(digests);
+    }
+
     /// Returns the number of an equal file; `None` if `file` is the first of its kind.
     pub(super) fn file(&mut self, digest: Digest, file: u32) -> Option<u32> {
         if !self.on {
             return None;
         }
-        let found = self.files.find(&digest);
-        if found.is_none() {
-            self.files.insert(digest, file);
-        }
-        found
+        self.files.find_or_insert(digest, file)
     }
 
     /// Returns an equal piece of a compressed file. A piece from the middle of a file may end
