@@ -2,12 +2,17 @@
 //! memory, then in a file without a name.
 
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use packfs_blocks::Storage;
 use packfs_blocks::io::Scratch;
 
-/// Maximum number of bytes kept in memory.
+/// Maximum number of bytes kept in memory before there is a file.
 const MEMORY: usize = 16 << 20;
+/// Number of bytes that are written to the file at once.
+const SPILL_LEN: usize = 1 << 20;
+/// Number of bytes that are read from the file at once: inodes mostly need them in the order in which they were kept.
+const READ_LEN: usize = 1 << 16;
 /// Number of bytes that are copied at once; fits [`Kept::LEN_BITS`].
 const COPY_LEN: usize = 1 << 15;
 
@@ -46,35 +51,69 @@ impl Kept {
 pub(crate) struct Keep {
     /// Place for the file, if one is needed.
     scratch: Scratch,
-    spilled: Option<Box<dyn Storage>>,
+    spilled: Option<Arc<dyn Storage>>,
     /// Length of the file.
     spilled_len: u64,
     recent: Vec<u8>,
+    /// Bytes of the file that were read last, and where they begin in it.
+    read: Mutex<(u64, Vec<u8>)>,
+}
+
+/// Kept bytes on their way to the file.
+#[derive(Debug)]
+pub(crate) struct Spill {
+    file: Arc<dyn Storage>,
+    bytes: Vec<u8>,
+    at: u64,
+}
+
+impl Spill {
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Writes the bytes.
+    pub(crate) fn write(self) -> io::Result<()> {
+        self.file.write_all_at(&self.bytes, self.at)
+    }
 }
 
 impl Keep {
     /// Makes a store that spills to a file in `scratch`.
     pub(crate) fn new(scratch: Scratch) -> Self {
-        Keep { scratch, spilled: None, spilled_len: 0, recent: Vec::new() }
+        Keep { scratch, spilled: None, spilled_len: 0, recent: Vec::new(), read: Mutex::default() }
     }
 
     /// Keeps some bytes, at most a block.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<Kept> {
+        let (kept, spill) = self.put_later(bytes)?;
+        spill.map_or(Ok(()), Spill::write)?;
+        Ok(kept)
+    }
+
+    /// Keeps some bytes, at most a block. Earlier ones may have to be written before any are read.
+    pub(crate) fn put_later(&mut self, bytes: &[u8]) -> io::Result<(Kept, Option<Spill>)> {
         if bytes.is_empty() {
-            return Ok(Kept::NONE);
+            return Ok((Kept::NONE, None));
         }
-        if self.recent.len() + bytes.len() > MEMORY {
-            let file = match &self.spilled {
-                Some(file) => file,
-                None => self.spilled.insert(self.scratch.file()?),
-            };
-            file.write_all_at(&self.recent, self.spilled_len)?;
-            self.spilled_len += self.recent.len() as u64;
-            self.recent.clear();
-        }
+        let most = if self.spilled.is_some() { SPILL_LEN } else { MEMORY };
+        let spill = if self.recent.len() + bytes.len() > most { Some(self.spill()?) } else { None };
         let start = self.len();
         self.recent.extend_from_slice(bytes);
-        Kept::new(start, bytes.len()).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+        let kept = Kept::new(start, bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        Ok((kept, spill))
+    }
+
+    /// Makes room in memory.
+    fn spill(&mut self) -> io::Result<Spill> {
+        let file = match &self.spilled {
+            Some(file) => file,
+            None => self.spilled.insert(self.scratch.file()?.into()),
+        };
+        let (file, bytes) = (Arc::clone(file), std::mem::replace(&mut self.recent, Vec::with_capacity(SPILL_LEN)));
+        let at = self.spilled_len;
+        self.spilled_len += bytes.len() as u64;
+        Ok(Spill { file, bytes, at })
     }
 
     /// Returns the number of bytes kept.
@@ -114,13 +153,32 @@ impl Keep {
         let in_file = usize::try_from(self.spilled_len.saturating_sub(kept.start())).unwrap_or(usize::MAX);
         let (first, last) = out[at..].split_at_mut(in_file.min(kept.len()));
         if let Some(file) = self.spilled.as_ref().filter(|_| !first.is_empty()) {
-            file.read_exact_at(first, kept.start())?;
+            self.read(&**file, first, kept.start())?;
         }
         if !last.is_empty() {
             let start = (kept.start() + first.len() as u64).saturating_sub(self.spilled_len);
             let start = usize::try_from(start).expect("in memory");
             last.copy_from_slice(&self.recent[start..start + last.len()]);
         }
+        Ok(())
+    }
+
+    /// Reads bytes of the file, and those behind them for the next call.
+    fn read(&self, file: &dyn Storage, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, ahead) = &mut *read;
+        let end = at + bytes.len() as u64;
+        if !(*start..=*start + ahead.len() as u64).contains(&end) || at < *start {
+            let len = usize::try_from(self.spilled_len - at).unwrap_or(READ_LEN).min(READ_LEN);
+            // An error leaves nothing that could be taken for these bytes.
+            ahead.clear();
+            let mut more = std::mem::take(ahead);
+            more.resize(len, 0);
+            file.read_exact_at(&mut more, at)?;
+            (*start, *ahead) = (at, more);
+        }
+        let from = usize::try_from(at - *start).expect("within what was read");
+        bytes.copy_from_slice(&ahead[from..from + bytes.len()]);
         Ok(())
     }
 }

@@ -3,16 +3,18 @@
 //! on which worker is ready first.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 use packfs_blocks::Buffer;
 use packfs_blocks::pipeline::{Ticket, Window};
 use packfs_blocks::stages::Stage;
 
-use crate::Result;
 use crate::build::Tools;
 use crate::erofs::writer::chunk::{self, Chunk};
+use crate::erofs::writer::keep::Spill;
 use crate::erofs::writer::pack::{Packed, Piece, Worker};
+use crate::{Error, Result};
 
 /// Number of jobs after which a piece of tails is written: enough for it to be ready, few enough not to pile up.
 const LATE: u64 = 8;
@@ -21,6 +23,9 @@ const CHUNKING: usize = 3;
 /// Number of jobs that are likely to be in flight. It is the same on all machines, as the image
 /// must not depend on the number of threads.
 const RECENT: usize = 8;
+
+/// Maximum number of bytes that are on their way to the file of data that follows inodes.
+const SPILLS: usize = 4 << 20;
 
 /// The result of a job.
 #[derive(Debug)]
@@ -54,13 +59,16 @@ pub(super) struct Jobs<'p, 'env> {
     taken: u64,
     /// Pieces of the stream of tails, and the number of jobs after which each is due.
     late: VecDeque<(u64, Ticket<Result<Packed>>)>,
+    /// Writes of data that follows inodes.
+    spills: Window<io::Result<()>>,
 }
 
 impl<'p, 'env> Jobs<'p, 'env> {
     /// Makes a window for jobs that hold up to `budget` bytes.
     pub(super) fn new(tools: Tools<'p, 'env, Worker>, budget: usize) -> Self {
         let (chunking, recent, late) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        Jobs { tools, window: Window::new(budget), chunking, planned: 0, recent, taken: 0, late }
+        let spills = Window::new(SPILLS);
+        Jobs { tools, window: Window::new(budget), chunking, planned: 0, recent, taken: 0, late, spills }
     }
 
     /// Has pieces cut into chunks of about `average` bytes.
@@ -123,6 +131,25 @@ impl<'p, 'env> Jobs<'p, 'env> {
         let bytes = Arc::new(bytes);
         let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, vec![piece]));
         self.late.push_back((self.taken + LATE, self.tools.pool.submit(pack)));
+    }
+
+    /// Has data that follows inodes written to its file. The image does not depend on when that is done.
+    pub(super) fn spill(&mut self, spill: Spill) -> Result<()> {
+        let (len, stages) = (spill.len(), &self.tools.progress.stages);
+        self.spills.push(self.tools.pool.submit_first(move |_| stages.time(Stage::Write, || spill.write())), len);
+        while self.spills.is_full() {
+            self.spilled()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the oldest of these writes; returns false if there is none.
+    pub(super) fn spilled(&mut self) -> Result<bool> {
+        let Some(spilled) = self.tools.progress.stages.time(Stage::Wait, || self.spills.pop()) else {
+            return Ok(false);
+        };
+        spilled.map_err(Error::io("cannot write", "a temporary file"))?;
+        Ok(true)
     }
 
     /// Returns true if results must be taken before more is submitted.

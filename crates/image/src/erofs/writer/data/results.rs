@@ -25,6 +25,7 @@ impl Data<'_, '_> {
         while let Some(packed) = self.jobs.late() {
             self.write(packed?)?;
         }
+        while self.jobs.spilled()? {}
         Ok(())
     }
 
@@ -75,6 +76,9 @@ impl Data<'_, '_> {
 
     /// Keeps bytes that will follow an inode.
     pub(super) fn keep(&mut self, bytes: &[u8]) -> Result<Kept> {
-        self.keep.put(bytes).map_err(Error::io("cannot write", "a temporary file"))
+        let kept = self.keep.put_later(bytes);
+        let (kept, spill) = kept.map_err(Error::io("cannot write", "a temporary file"))?;
+        spill.map_or(Ok(()), |spill| self.jobs.spill(spill))?;
+        Ok(kept)
     }
 }
