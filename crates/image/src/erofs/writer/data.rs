@@ -12,7 +12,7 @@
 //! | [`packed`] | the packed inode: small files and tails of files |
 //! | [`jobs`] | pieces in flight, and when the result of each is taken |
 //! | [`zone`] | the position of the next block, and of each cluster |
-//! | [`done`] | finished pieces, and the data that inodes carry |
+//! | [`done`], [`stored`] | finished pieces, and the data that inodes carry |
 //!
 //! Tails of files that workers leave over are known only when the workers are done. They are
 //! collected in a separate stream and written a fixed number of jobs later, so that the image does
@@ -23,7 +23,7 @@ use packfs_blocks::{Buffer, Buffers, Progress};
 use self::done::{Bodies, Pieces};
 use self::files::{Files, How};
 use self::jobs::Jobs;
-use self::open::{File, Open, Part, SoFar, Way, What};
+use self::open::{File, Open, Other, Part, SoFar, Way, What};
 use self::packed::PackedInode;
 use self::reuse::Stretches;
 use self::sharing::Sharing;
@@ -50,12 +50,14 @@ mod raw;
 mod results;
 mod reuse;
 mod sharing;
+mod stored;
 mod tally;
 mod unread;
 mod zone;
 
-pub(crate) use self::done::{Body, DataDone, Stored};
+pub(crate) use self::done::DataDone;
 pub(crate) use self::late::Late;
+pub(crate) use self::stored::{Body, Stored, View};
 
 /// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +169,8 @@ impl<'p, 'env> Data<'p, 'env> {
 
     /// Receives whole files that are shorter than a piece.
     fn batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<Read>)>) -> Result<()> {
-        let (mut fresh, mut again, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut fresh, mut again, mut stored) = (Vec::with_capacity(files.len()), Vec::new(), Vec::new());
+        self.sharing.touch_files(files.iter().filter_map(|(_, read)| Some(&read.as_ref().ok()?.1)));
         for (file, read) in files {
             let (range, digest) = match read {
                 Ok(part) => part,
@@ -242,8 +245,8 @@ impl<'p, 'env> Data<'p, 'env> {
             SoFar::Fragment(offset) => What::Fragment(offset),
             SoFar::Compressed(parts) => match parts.finish() {
                 None => What::Hole,
-                Some(parts) if self.rules.form.encoded => What::Compressed(parts.into()),
-                Some(parts) => What::Compressed(self.fill_holes(file, parts)?.into()),
+                Some(parts) if self.rules.form.encoded => What::compressed(parts),
+                Some(parts) => What::compressed(self.fill_holes(file, parts)?),
             },
         };
         self.files.put(file, what);
@@ -302,7 +305,7 @@ impl Writer for Data<'_, '_> {
         self.referred_bytes += held;
         Progress::add(&self.progress.done, size);
         let file = self.files.add(size, Way::Raw, How::default())?;
-        self.files.put(file, if held > 0 { What::Elsewhere(device, chunks) } else { What::Hole });
+        self.files.put(file, if held > 0 { Other::Elsewhere(device, chunks).into() } else { What::Hole });
         Ok(Some(file))
     }
 
@@ -337,7 +340,7 @@ impl Writer for Data<'_, '_> {
         let mut bodies = Bodies { rules, pieces: &pieces, clusters, ends: packed.small.len() };
         let files = files.into_iter().map(|file| bodies.stored(file)).collect();
         let packed_pieces = packed.pieces().map(|seq| pieces.done(seq).part).collect();
-        let what = What::Compressed(packed.pieces().map(Part::Piece).collect());
+        let what = What::compressed(packed.pieces().map(Part::Piece).collect());
         let packed = Some(File { size: packed.len(), what }).filter(|packed| packed.size > 0);
         let done = DataDone {
             end: pos.div_ceil(rules.block() as u64),

@@ -1,7 +1,7 @@
 //! The data of several shards as that of one image.
 
 use super::Counts;
-use super::data::{Body, DataDone, Stored};
+use super::data::{Body, DataDone, Stored, View};
 use super::index::{Cluster, End, Form, Part};
 use super::keep::{Keep, Kept};
 use crate::build::{Get, Joined, Ledger, Put, Sum};
@@ -27,11 +27,15 @@ impl Joined for DataDone {
         // Holes are clusters without bytes.
         self.clusters.iter_mut().filter(|cluster| cluster.physical > 0).for_each(|cluster| cluster.start += by);
         for file in &mut self.files {
-            match &mut file.body {
-                Body::Plain { start, .. } => *start = start.map(|start| start + blocks),
-                Body::Chunks { blocks: chunks, .. } => chunks.iter_mut().flatten().for_each(|at| *at += blocks),
-                Body::Compressed { .. } => {}
-            }
+            let moved = file.change(|body| {
+                match body {
+                    Body::Plain { start, .. } => *start = start.map(|start| start + blocks),
+                    Body::Chunks { blocks: chunks, .. } => chunks.iter_mut().flatten().for_each(|at| *at += blocks),
+                    Body::Compressed { .. } => {}
+                }
+                Ok(())
+            });
+            debug_assert!(moved.is_ok(), "moving never fails");
         }
     }
 
@@ -196,23 +200,23 @@ fn get_kept(from: &mut Get<'_>) -> Result<Kept> {
 impl Stored {
     fn encode(&self, to: &mut dyn Put) {
         to.u64(self.size);
-        match &self.body {
-            Body::Plain { start, tail } => {
+        match self.view() {
+            View::Plain { start, tail } => {
                 to.u8(0);
-                put_block(*start, to);
-                put_kept(*tail, to);
+                put_block(start, to);
+                put_kept(tail, to);
             }
             // An image in shards has no additional devices.
-            Body::Chunks { device: _, bits, blocks } => {
+            View::Chunks { device: _, bits, blocks } => {
                 to.u8(1);
-                to.u8(*bits);
+                to.u8(bits);
                 to.count(blocks.len());
                 blocks.iter().for_each(|block| put_block(*block, to));
             }
-            Body::Compressed { parts, end } => {
+            View::Compressed { parts, end } => {
                 to.u8(2);
                 put_parts(parts, to);
-                match *end {
+                match end {
                     None => to.u8(0),
                     Some(End::Fragment(offset)) => {
                         to.u8(1);
@@ -243,17 +247,17 @@ impl Stored {
             }
             _ => return Err(from.wrong("a file has an unknown form")),
         };
-        Ok(Stored { size, body })
+        Ok(Stored::new(size, body))
     }
 
     /// Returns true if all that follows the inode, or is in the packed inode, is within these lengths.
     fn fits(&self, packed: u64, kept: u64) -> bool {
         let has = |tail: Kept| tail.start() + tail.len() as u64 <= kept;
-        match &self.body {
-            Body::Plain { tail, .. } => has(*tail),
-            Body::Compressed { end: Some(End::Inline { kept, .. }), .. } => has(*kept),
-            Body::Compressed { end: Some(End::Fragment(offset)), .. } => *offset <= packed,
-            Body::Compressed { end: None, .. } | Body::Chunks { .. } => true,
+        match self.view() {
+            View::Plain { tail, .. } => has(tail),
+            View::Compressed { end: Some(End::Inline { kept, .. }), .. } => has(kept),
+            View::Compressed { end: Some(End::Fragment(offset)), .. } => offset <= packed,
+            View::Compressed { end: None, .. } | View::Chunks { .. } => true,
         }
     }
 }
@@ -272,9 +276,9 @@ fn get_block(from: &mut Get<'_>) -> Result<Option<u64>> {
 impl Before {
     /// Lets the data of a file continue what came before.
     fn place(&self, file: &mut Stored) -> Result<()> {
-        match &mut file.body {
-            Body::Plain { tail, .. } => self.keep(tail)?,
-            Body::Chunks { .. } => {}
+        file.change(|body| match body {
+            Body::Plain { tail, .. } => self.keep(tail),
+            Body::Chunks { .. } => Ok(()),
             Body::Compressed { parts, end } => {
                 parts.iter_mut().for_each(|part| part.first += self.clusters);
                 match end {
@@ -282,9 +286,9 @@ impl Before {
                     Some(End::Inline { kept, .. }) => self.keep(kept)?,
                     None => {}
                 }
+                Ok(())
             }
-        }
-        Ok(())
+        })
     }
 
     fn keep(&self, kept: &mut Kept) -> Result<()> {

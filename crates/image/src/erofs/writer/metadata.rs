@@ -161,7 +161,8 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         let blocks = zone + number(placing.len(), self.options.block_size);
         self.check_end(blocks)?;
         let mut out = self.image_stream(data);
-        self.items(placing.items(), placing, (zone, data), &mut out)?;
+        let tree = self.tree;
+        self.items(placing.items(|ahead| data.touch(tree, ahead)), placing, (zone, data), &mut out)?;
         let digest = out.finish(placing.len())?;
         Ok(Placed { zone, blocks, packed_nid: placing.packed, metabox_nid: None, digest })
     }
@@ -179,7 +180,8 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
 
         let mut late = self.late(data, lane);
         let mut out = Stream::new(|bytes, _| late.put(bytes));
-        self.items(placing.items(), placing, (zone, data), &mut out)?;
+        let tree = self.tree;
+        self.items(placing.items(|ahead| data.touch(tree, ahead)), placing, (zone, data), &mut out)?;
         let inodes = out.finish(placing.len())?;
         let (parts, len) = late.finish(data)?;
         let metabox = Stored::of_clusters(len, parts);

@@ -11,6 +11,7 @@ use std::ops::Range;
 use super::Features;
 use super::dir::Listing;
 use super::inode::{Inodes, Size};
+use crate::build::AHEAD;
 use crate::erofs::format::{INODE_SLOT, NID_METABOX};
 use crate::tree::{Ino, ROOT, Tree};
 use crate::{Error, Result};
@@ -198,9 +199,17 @@ impl Placing {
         }
         plan.dirs(directories(tree).filter(|(ino, _)| !tree.is_hot(*ino)))?;
         for at in 0..plan.placing.dirs.len() {
-            for (_, ino) in tree.entries(plan.placing.dirs[at].ino) {
-                if plan.placing.nids[ino.0 as usize] == 0 {
-                    plan.other(ino)?;
+            let mut entries = tree.entries(plan.placing.dirs[at].ino).map(|(_, ino)| ino);
+            loop {
+                let ahead: Vec<Ino> = entries.by_ref().take(AHEAD).collect();
+                if ahead.is_empty() {
+                    break;
+                }
+                inodes.data.touch(tree, &ahead);
+                for ino in ahead {
+                    if plan.placing.nids[ino.0 as usize] == 0 {
+                        plan.other(ino)?;
+                    }
                 }
             }
         }
@@ -213,10 +222,11 @@ impl Placing {
         Ok(placing)
     }
 
-    /// Returns all contents by position, ascending: of the zone, or of the metabox.
-    pub(super) fn items(&self) -> impl Iterator<Item = (u64, What)> {
+    /// Returns all contents by position, ascending: of the zone, or of the metabox. `touch` gets the inodes that follow.
+    pub(super) fn items(&self, touch: impl Fn(&[Ino])) -> impl Iterator<Item = (u64, What)> {
         let at = |ino: Ino| u64::from(self.nids[ino.0 as usize]) * INODE_SLOT;
-        let mut inodes = self.inodes.iter().map(move |ino| (at(*ino), What::Inode(*ino))).peekable();
+        let inodes = self.inodes.chunks(AHEAD).inspect(move |ahead| touch(ahead)).flatten();
+        let mut inodes = inodes.map(move |ino| (at(*ino), What::Inode(*ino))).peekable();
         let mut others = self.others.iter().copied().peekable();
         std::iter::from_fn(move || match (inodes.peek(), others.peek()) {
             (Some((inode, _)), Some((other, _))) if inode > other => others.next(),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use packfs_blocks::{Buffers, Output};
 use packfs_codec::Decoder;
 
-use super::data::{Body, DataDone, Stored};
+use super::data::{DataDone, Stored, View};
 use super::index::{Cluster, Part};
 use super::lanes::Lanes;
 use super::pack::{Ending, Packing, Piece, Worker};
@@ -60,14 +60,14 @@ impl DataDone {
     /// Adds the ranges of the image that a file refers to.
     fn areas(&self, stored: &Stored, areas: &mut Vec<Range<u64>>) {
         let block = self.block_len();
-        match &stored.body {
-            Body::Plain { start: None, .. } => {}
-            Body::Plain { start: Some(start), tail } => {
+        match stored.view() {
+            View::Plain { start: None, .. } => {}
+            View::Plain { start: Some(start), tail } => {
                 let len = (stored.size - tail.len() as u64).next_multiple_of(block);
                 areas.push(start * block..start * block + len);
             }
-            Body::Chunks { device, .. } if *device != self.device => {}
-            Body::Chunks { device: _, bits, blocks } => {
+            View::Chunks { device, .. } if device != self.device => {}
+            View::Chunks { device: _, bits, blocks } => {
                 let chunk = block << bits;
                 for (at, start) in (0u64..).step_by(usize::try_from(chunk).unwrap_or(usize::MAX)).zip(blocks) {
                     if let Some(start) = start {
@@ -76,8 +76,8 @@ impl DataDone {
                     }
                 }
             }
-            Body::Compressed { parts, end } => {
-                let clusters = self.index(stored.size, parts, *end).used_clusters();
+            View::Compressed { parts, end } => {
+                let clusters = self.index(stored.size, parts, end).used_clusters();
                 areas.extend(clusters.map(|cluster| cluster.start..cluster.start + u64::from(cluster.physical)));
             }
         }
@@ -100,11 +100,10 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 /// Packs those pieces of the packed inode again that contain bytes of unused files, with zeros in their place.
 fn repack(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
-    let Some(Stored { body: Body::Compressed { .. }, size }) = data.packed else { return Ok(()) };
-    let fragments = data.files.iter().zip(used).filter_map(|(file, used)| match &file.body {
-        Body::Compressed { parts, end } if *used => data.index(file.size, parts, *end).fragment(),
-        _ => None,
-    });
+    let packed = data.packed.as_ref().filter(|packed| matches!(packed.view(), View::Compressed { .. }));
+    let Some(Stored { size, .. }) = packed.cloned() else { return Ok(()) };
+    let used = data.files.iter().zip(used).filter(|(_, used)| **used);
+    let fragments = used.filter_map(|(file, _)| file.index(data)?.fragment());
     let wanted = merged(fragments.collect());
     let (mut clusters, mut at, mut end) = (Vec::new(), 0, data.end * data.block_len());
     let mut repacker = Repacker { place, algorithm: data.form.algorithm, decoder: None, worker: None };
@@ -127,8 +126,7 @@ fn repack(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
     let first = u32::try_from(data.clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
     let count = u32::try_from(clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
     data.clusters.append(&mut clusters);
-    let body = Body::Compressed { parts: Box::new([Part { first, count }]), end: None };
-    data.packed = Some(Stored { size, body });
+    data.packed = Some(Stored::of_clusters(size, vec![Part { first, count }]));
     data.end = end.div_ceil(data.block_len());
     Ok(())
 }

@@ -246,9 +246,9 @@ impl Blocks {
         }
         match self.shape {
             Shape::Empty => What::Hole,
-            Shape::Row { start, .. } => What::Row { start, tail: Kept::NONE },
-            Shape::Tailed { start, tail } => What::Row { start, tail },
-            Shape::Chunks(stretches) => What::Chunks(stretches.into()),
+            Shape::Row { start, .. } => What::Row(start),
+            Shape::Tailed { start, tail } => Other::Tailed { start, tail }.into(),
+            Shape::Chunks(stretches) => Other::Chunks(stretches.into()).into(),
         }
     }
 }
@@ -267,20 +267,47 @@ pub(super) enum What {
     Missing(Way),
     /// Nowhere: the file is a hole.
     Hole,
-    /// In consecutive blocks from this offset of the image on, and after the inode.
-    Row {
-        start: u64,
-        tail: Kept,
-    },
+    /// In consecutive blocks from this offset of the image on.
+    Row(u64),
     /// After the inode.
     Tail(Kept),
-    /// In blocks anywhere.
-    Chunks(Box<[Stretch]>),
-    Compressed(Box<[Part]>),
     /// In the stream of small files, from this offset on.
     Fragment(u64),
+    /// Compressed, in the piece with this number.
+    Piece(u32),
+    /// Elsewhere: few files of a large tree are.
+    Other(Box<Other>),
+}
+
+const _: () = assert!(size_of::<File>() == 24);
+
+/// Location of the bytes of a file that is none of the small ones.
+#[derive(Debug, Clone)]
+pub(super) enum Other {
+    /// In consecutive blocks from this offset of the image on, and after the inode.
+    Tailed { start: u64, tail: Kept },
+    /// In blocks anywhere.
+    Chunks(Box<[Stretch]>),
+    /// Compressed, in several parts.
+    Pieces(Box<[Part]>),
     /// On the additional device of this number.
     Elsewhere(u16, Chunks),
+}
+
+impl From<Other> for What {
+    fn from(other: Other) -> What {
+        What::Other(Box::new(other))
+    }
+}
+
+impl What {
+    /// Returns a compressed file.
+    pub(super) fn compressed(parts: Vec<Part>) -> What {
+        match parts[..] {
+            [Part::Piece(seq)] => What::Piece(seq),
+            _ => Other::Pieces(parts.into()).into(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -351,7 +378,8 @@ mod tests {
         assert!(!blocks.goes_on(4096 + 3 * 8192) && blocks.ends_with_hole());
         blocks.push(4096 + 3 * 8192);
         assert!(!blocks.goes_on(4096 + 4 * 8192) && !blocks.ends_with_hole());
-        let What::Chunks(stretches) = blocks.finish() else { panic!("a hole is in chunks only") };
+        let What::Other(other) = blocks.finish() else { panic!("a hole is in chunks only") };
+        let Other::Chunks(stretches) = *other else { panic!("a hole is in chunks only") };
         let at = |start| Stretch::At(start);
         assert_eq!(stretches[..], [at(4096), at(4096 + 8192), Stretch::Hole(8292), at(4096 + 3 * 8192)]);
     }
@@ -376,9 +404,12 @@ mod tests {
             fill(&mut blocks, tail);
             let found = match blocks.finish() {
                 What::Hole => "Hole".to_owned(),
-                What::Row { start, tail: Kept::NONE } => format!("Row {{ start: {start}, tail: none }}"),
-                What::Row { start, .. } => format!("Row {{ start: {start}, tail }}"),
-                What::Chunks(_) => "Chunks".to_owned(),
+                What::Row(start) => format!("Row {{ start: {start}, tail: none }}"),
+                What::Other(other) => match *other {
+                    Other::Tailed { start, .. } => format!("Row {{ start: {start}, tail }}"),
+                    Other::Chunks(_) => "Chunks".to_owned(),
+                    other => format!("{other:?}"),
+                },
                 other => format!("{other:?}"),
             };
             assert_eq!(found, want, "{n}");

@@ -38,7 +38,7 @@ impl Data<'_, '_> {
                 let (digest, whole) = (Some(digest), rules.inline_tails);
                 pieces.push(Piece { seq, lane: how.lane, range, digest, ending, whole, reuse: Vec::new() });
                 self.tally.packs(len);
-                What::Compressed(Box::new([Part::Piece(seq)]))
+                What::Piece(seq)
             };
             self.files.put(file, what);
         }

@@ -2,7 +2,7 @@
 
 use crate::erofs::format::{Incompat, Layout, NO_BLOCK, chunk_format};
 use crate::erofs::writer::Options;
-use crate::erofs::writer::data::{Body, DataDone, Stored};
+use crate::erofs::writer::data::{DataDone, Stored, View};
 use crate::erofs::writer::index::Index;
 use crate::erofs::writer::keep::Kept;
 
@@ -80,13 +80,13 @@ impl<'a> Payload<'a> {
     }
 
     pub(super) fn of(data: &'a DataDone, stored: &'a Stored, options: &Options) -> Self {
-        let (first, follows) = match &stored.body {
-            Body::Plain { start: None, tail } if tail.len() == 0 && stored.size > 0 => hole(stored.size, options),
-            Body::Plain { start, tail } if tail.len() == 0 => (address(*start), Follows::Nothing),
-            Body::Plain { start, tail } => (address(*start), Follows::Kept(*tail)),
-            Body::Chunks { device, bits, blocks } => (u64::from(*bits), Follows::Chunks(*device, blocks)),
-            Body::Compressed { parts, end } => {
-                let index = data.index(stored.size, parts, *end);
+        let (first, follows) = match stored.view() {
+            View::Plain { start: None, tail } if tail.len() == 0 && stored.size > 0 => hole(stored.size, options),
+            View::Plain { start, tail } if tail.len() == 0 => (address(start), Follows::Nothing),
+            View::Plain { start, tail } => (address(start), Follows::Kept(tail)),
+            View::Chunks { device, bits, blocks } => (u64::from(bits), Follows::Chunks(device, blocks)),
+            View::Compressed { parts, end } => {
+                let index = data.index(stored.size, parts, end);
                 (index.blocks().min(u32::MAX.into()), Follows::Index(index))
             }
         };

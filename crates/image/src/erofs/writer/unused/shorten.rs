@@ -8,7 +8,7 @@ use packfs_blocks::encode::Prover;
 use packfs_codec::{Decoder, Encoder};
 
 use super::Place;
-use crate::erofs::writer::data::{Body, DataDone};
+use crate::erofs::writer::data::DataDone;
 use crate::erofs::writer::index::Cluster;
 use crate::erofs::writer::pack::Packing;
 use crate::{Error, Result};
@@ -85,12 +85,7 @@ impl Coder {
 /// Returns the clusters that files use in part, by position, with the length of the longest part.
 fn begun(data: &DataDone, used: &[bool]) -> BTreeMap<u64, Cluster> {
     let files = data.files.iter().zip(used).filter(|(_, used)| **used).map(|(file, _)| file);
-    let clusters = || {
-        files.clone().chain(&data.packed).flat_map(|stored| match &stored.body {
-            Body::Compressed { parts, end } => Some(data.index(stored.size, parts, *end).used_clusters()),
-            _ => None,
-        })
-    };
+    let clusters = || files.clone().chain(&data.packed).filter_map(|stored| Some(stored.index(data)?.used_clusters()));
     let mut begun: BTreeMap<u64, Cluster> = BTreeMap::new();
     for cluster in clusters().flatten().filter(|cluster| cluster.partial) {
         let most = begun.entry(cluster.start).or_insert(*cluster);
