@@ -126,7 +126,7 @@ mod tests {
         };
         let (stages, buffers) = (Stages::default(), Buffers::new(4096));
         let cutter = Cutter { block_len: 4096, sparse: true, buffers, stages: &stages, sums: None };
-        let unread = Unread::look(&cutter, &from, key, size, 4096).unwrap();
+        let unread = Unread::look(&cutter, from, key, size, 4096).unwrap();
         assert_eq!(unread.tail, vec![7; 100_001 % 4096]);
 
         let output = Output::create(&temporary.path().join("image"), 0o600, false).unwrap();
@@ -140,7 +140,7 @@ mod tests {
         let error = unread.range(0, 4096).copy(&output, 0).unwrap().unwrap_err().to_string();
         assert!(error.contains("was 100001 bytes long when listed"), "{error}");
         std::fs::remove_file(&path).unwrap();
-        let error = Unread::look(&cutter, &from, key, size, 4096).unwrap_err().to_string();
+        let error = Unread::look(&cutter, from, key, size, 4096).unwrap_err().to_string();
         assert!(error.contains("vanished after it was listed"), "{error}");
     }
 

@@ -157,7 +157,12 @@ mod tests {
                 View::Compressed { parts, end } => Body::Compressed { parts: parts.into(), end },
             };
             assert_eq!(seen, body);
-            stored.change(|changed| Ok(assert_eq!(*changed, body))).unwrap();
+            stored
+                .change(|changed| {
+                    assert_eq!(*changed, body);
+                    Ok(())
+                })
+                .unwrap();
             assert_eq!(stored.form.into_body(), body);
         }
     }
