@@ -6,8 +6,9 @@
 //! through one hash table of numbers, which takes 8 to 16 bytes per key: a build of a million files
 //! has a million digests to remember.
 
-use std::hash::{BuildHasher, RandomState};
+mod table;
 
+use self::table::Table;
 use crate::Digest;
 use crate::hash::Half;
 
@@ -34,105 +35,6 @@ impl Key for Digest {
 impl Key for Half {
     fn bits(&self) -> u64 {
         u64::from_le_bytes(*self.as_bytes().first_chunk().expect("8 of 16 bytes"))
-    }
-}
-
-/// A hash table of indexes into a list elsewhere, found by the bits of their keys: open addressing
-/// with linear probing, at most half full. The keys stay in the list.
-#[derive(Debug)]
-struct Table {
-    /// A power of two of slots; each holds [`Table::EMPTY`] or an index.
-    slots: Vec<u32>,
-    used: usize,
-    /// Spreads the bits over the slots. It is secret, so nobody can craft files that all need the same slots.
-    factor: u64,
-}
-
-impl Default for Table {
-    fn default() -> Self {
-        Table { slots: Vec::new(), used: 0, factor: RandomState::new().hash_one(0) | 1 }
-    }
-}
-
-impl Table {
-    const EMPTY: u32 = u32::MAX;
-    const LEAST: usize = 16;
-
-    /// Finds the index with these bits for which `is_it` is true.
-    fn find(&self, bits: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        Some(self.slots[self.slot(bits, is_it)]).filter(|number| *number != Self::EMPTY)
-    }
-
-    /// Adds an index, replacing the one for which `is_it` is true; `bits_of` gives the bits of any
-    /// index in the table. Returns the replaced index.
-    fn insert(
-        &mut self,
-        (bits, number): (u64, u32),
-        is_it: impl Fn(u32) -> bool,
-        bits_of: impl Fn(u32) -> u64,
-    ) -> Option<u32> {
-        if self.used * 2 >= self.slots.len() {
-            self.grow(bits_of);
-        }
-        let slot = self.slot(bits, is_it);
-        let before = std::mem::replace(&mut self.slots[slot], number);
-        if before == Self::EMPTY {
-            self.used += 1;
-            return None;
-        }
-        Some(before)
-    }
-
-    /// Returns the index for which `is_it` is true; if there is none, adds `number` with these bits.
-    fn find_or_insert(
-        &mut self,
-        (bits, number): (u64, u32),
-        is_it: impl Fn(u32) -> bool,
-        bits_of: impl Fn(u32) -> u64,
-    ) -> Option<u32> {
-        if self.used * 2 >= self.slots.len() {
-            self.grow(bits_of);
-        }
-        let slot = self.slot(bits, is_it);
-        let found = self.slots[slot];
-        if found == Self::EMPTY {
-            self.slots[slot] = number;
-            self.used += 1;
-            return None;
-        }
-        Some(found)
-    }
-
-    /// Returns what is in the first slot for these bits, which may be of others.
-    fn first(&self, bits: u64) -> Option<u32> {
-        if self.slots.is_empty() { None } else { Some(self.slots[self.first_slot(bits)]) }
-    }
-
-    fn first_slot(&self, bits: u64) -> usize {
-        let spread = bits.wrapping_mul(self.factor) >> (u64::BITS - self.slots.len().ilog2());
-        usize::try_from(spread).expect("as many bits as an index of a slot has")
-    }
-
-    /// Returns the slot of an index, or the empty slot where it would go.
-    fn slot(&self, bits: u64, is_it: impl Fn(u32) -> bool) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut slot = self.first_slot(bits);
-        while self.slots[slot] != Self::EMPTY && !is_it(self.slots[slot]) {
-            slot = (slot + 1) & mask;
-        }
-        slot
-    }
-
-    fn grow(&mut self, bits_of: impl Fn(u32) -> u64) {
-        let len = (self.slots.len() * 2).max(Self::LEAST);
-        let old = std::mem::replace(&mut self.slots, vec![Self::EMPTY; len]);
-        for number in old.into_iter().filter(|number| *number != Self::EMPTY) {
-            let slot = self.slot(bits_of(number), |_| false);
-            self.slots[slot] = number;
-        }
     }
 }
 
