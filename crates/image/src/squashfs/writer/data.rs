@@ -6,83 +6,25 @@
 //! earlier run of equal blocks or is written whole. In a file written whole, blocks that already
 //! exist elsewhere are copied in their compressed form, never compressed again.
 
+mod results;
+mod stored;
+mod tails;
+
 use std::collections::HashMap;
-use std::ops::Range;
 
 use packfs_blocks::dedup::{Places, Runs, Seq};
 use packfs_blocks::pipeline::{Ticket, Window};
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Buffers, Digest, Progress};
 
+pub(super) use self::stored::FileHoles;
+pub(crate) use self::stored::{Place, Stored, TailPlace};
+use self::tails::Filling;
 use super::pack::{Packed, Worker};
 use super::{Counts, Fragments};
-use crate::build::{self, Cut, Failed, Fed, Ledger, Stretch, Tools, Writer, Writes};
-use crate::squashfs::format::DATA_RAW;
+use crate::build::{self, Cut, Failed, Fed, Ledger, Tools, Writer, Writes};
 use crate::tree::{Handling, Recipe};
 use crate::{Error, OnError, Result};
-
-/// Position of a block in the image, and its size word.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) start: u64,
-    pub(crate) word: u32,
-}
-
-impl Place {
-    pub(crate) fn len(self) -> u64 {
-        u64::from(self.word & !DATA_RAW)
-    }
-}
-
-/// The tail of a file in a fragment.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TailPlace {
-    pub(crate) fragment: u32,
-    pub(crate) offset: u32,
-}
-
-/// A file whose data is written.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stored {
-    pub(crate) size: u64,
-    /// Sequence number of its first block; meaningless without blocks.
-    pub(crate) first: Seq,
-    /// Total number of blocks, including holes.
-    pub(crate) blocks: u32,
-    pub(crate) tail: Option<TailPlace>,
-    /// Few files have any, and an image may have millions of files.
-    pub(super) holes: Option<Box<FileHoles>>,
-}
-
-/// The holes of a file.
-#[derive(Debug, Clone, Default)]
-pub(super) struct FileHoles {
-    /// Ranges of block numbers within the file.
-    pub(super) ranges: Vec<Range<u32>>,
-    pub(super) bytes: u64,
-}
-
-impl Stored {
-    /// An empty file.
-    pub(crate) const EMPTY: Stored = Stored { size: 0, first: 0, blocks: 0, tail: None, holes: None };
-
-    /// Returns the holes, as ranges of block numbers within the file.
-    pub(crate) fn holes(&self) -> &[Range<u32>] {
-        self.holes.as_deref().map_or(&[], |holes| &holes.ranges)
-    }
-
-    /// Returns the number of bytes in holes.
-    pub(crate) fn sparse(&self) -> u64 {
-        self.holes.as_deref().map_or(0, |holes| holes.bytes)
-    }
-
-    /// Returns the sequence numbers of the blocks that are not holes.
-    pub(crate) fn run(&self) -> Range<usize> {
-        let holes: u32 = self.holes().iter().map(|hole| hole.end - hole.start).sum();
-        let first = self.first as usize;
-        first..first + (self.blocks - holes) as usize
-    }
-}
 
 /// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
@@ -134,13 +76,6 @@ enum Work {
     Copy(Seq),
     /// Zeros up to a multiple of [`ALIGNMENT`].
     Gap,
-}
-
-/// The fragment block being filled.
-#[derive(Debug)]
-struct Filling {
-    bytes: Buffer,
-    len: usize,
 }
 
 /// The file whose blocks are arriving.
@@ -382,48 +317,6 @@ impl<'p, 'env> Data<'p, 'env> {
         self.push(Ticket::ready(Ok(Work::Packed(Packed::raw(bytes), len))), len)
     }
 
-    fn tail(&mut self, bytes: &[u8], digest: Digest, handling: Handling) -> Result<()> {
-        let alone = handling.contains(Handling::NO_DEDUP);
-        let place = match self.tails.find(&digest).filter(|_| self.rules.dedup && !alone) {
-            Some(place) => {
-                self.counts.duplicate_bytes += bytes.len() as u64;
-                self.save(bytes.len() as u64);
-                place
-            }
-            None => {
-                let place = self.append_tail(bytes)?;
-                if !alone {
-                    self.tails.insert(digest, place);
-                }
-                place
-            }
-        };
-        self.open.stored.tail = Some(place);
-        Ok(())
-    }
-
-    fn append_tail(&mut self, bytes: &[u8]) -> Result<TailPlace> {
-        if self.fragment.as_ref().is_some_and(|filling| filling.len + bytes.len() > self.rules.block_len) {
-            self.send_fragment()?;
-        }
-        let block_len = self.rules.block_len;
-        let filling = self.fragment.get_or_insert_with(|| Filling { bytes: self.buffers.take(block_len), len: 0 });
-        let start = filling.len;
-        filling.bytes[start..start + bytes.len()].copy_from_slice(bytes);
-        filling.len += bytes.len();
-        Ok(TailPlace {
-            fragment: u32::try_from(self.fragments.len()).map_err(|_| too_many_blocks())?,
-            offset: u32::try_from(start).expect("within a block"),
-        })
-    }
-
-    fn send_fragment(&mut self) -> Result<()> {
-        let Some(Filling { mut bytes, len }) = self.fragment.take() else { return Ok(()) };
-        bytes.truncate(len);
-        self.fragments.push(self.runs.push_other());
-        if self.rules.plain_fragments { self.store(bytes) } else { self.submit(bytes, None) }
-    }
-
     fn end(&mut self, file: u32) -> Result<()> {
         if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
             self.open = Open::default();
@@ -445,63 +338,6 @@ impl<'p, 'env> Data<'p, 'env> {
         open.digests.clear();
         self.open.digests = open.digests;
         Ok(())
-    }
-
-    fn push(&mut self, ticket: Ticket<Result<Work>>, held: usize) -> Result<()> {
-        self.window.push(ticket, held);
-        while self.window.is_full() {
-            self.oldest().map_or(Ok(()), |work| self.write(work))?;
-        }
-        while let Some(work) = self.window.pop_ready() {
-            self.write(work)?;
-        }
-        Ok(())
-    }
-
-    fn oldest(&mut self) -> Option<Result<Work>> {
-        self.tools.progress.stages.time(Stage::Wait, || self.window.pop())
-    }
-
-    /// Writes zeros up to the next aligned position.
-    fn gap(&mut self) -> Result<()> {
-        let len = self.pos.next_multiple_of(ALIGNMENT) - self.pos;
-        let mut zeros = self.buffers.take(usize::try_from(len).expect("less than a page"));
-        zeros.fill(0);
-        let at = self.base + self.pos;
-        self.pos += len;
-        if len > 0 { self.writes.write(zeros, at) } else { Ok(()) }
-    }
-
-    fn write(&mut self, work: Result<Work>) -> Result<()> {
-        let (bytes, word, noted, older) = match work? {
-            Work::Packed(Packed { bytes, word, noted, older }, len) => {
-                (bytes, word, noted.map(|noted| (noted, len)), older)
-            }
-            Work::Gap => return self.gap(),
-            Work::Copy(from) => {
-                let place = self.places[from as usize];
-                let mut bytes = self.buffers.take(usize::try_from(place.len()).expect("at most a block"));
-                let target = self.tools.output.target();
-                let at = self.base + place.start;
-                self.writes.until(at + place.len())?;
-                self.tools.output.read_exact_at(&mut bytes, at).map_err(Error::io("cannot read back", target))?;
-                self.counts.copied_blocks += 1;
-                (bytes, place.word, None, self.ledger.older(place.start))
-            }
-        };
-        self.ledger.wrote(self.pos, bytes.len() as u64, older);
-        if let Some((noted, len)) = noted {
-            let content = u32::try_from(len).expect("a block");
-            let stored = word & !DATA_RAW;
-            let stretch = Stretch { start: self.pos, stored, content, raw: word & DATA_RAW != 0 };
-            self.ledger.note(noted, len as u64, 0, std::iter::once(stretch));
-        }
-        self.places.push(Place { start: self.pos, word });
-        self.counts.blocks += 1;
-        self.counts.raw_blocks += u64::from(word & DATA_RAW != 0);
-        let at = self.base + self.pos;
-        self.pos += bytes.len() as u64;
-        self.writes.write(bytes, at)
     }
 }
 

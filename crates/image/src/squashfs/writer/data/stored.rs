@@ -1,0 +1,70 @@
+//! Where written data is: the places of blocks, and the blocks and the tail of each file.
+
+use std::ops::Range;
+
+use packfs_blocks::dedup::Seq;
+
+use crate::squashfs::format::DATA_RAW;
+
+/// Position of a block in the image, and its size word.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) start: u64,
+    pub(crate) word: u32,
+}
+
+impl Place {
+    pub(crate) fn len(self) -> u64 {
+        u64::from(self.word & !DATA_RAW)
+    }
+}
+
+/// The tail of a file in a fragment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TailPlace {
+    pub(crate) fragment: u32,
+    pub(crate) offset: u32,
+}
+
+/// A file whose data is written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stored {
+    pub(crate) size: u64,
+    /// Sequence number of its first block; meaningless without blocks.
+    pub(crate) first: Seq,
+    /// Total number of blocks, including holes.
+    pub(crate) blocks: u32,
+    pub(crate) tail: Option<TailPlace>,
+    /// Few files have any, and an image may have millions of files.
+    pub(in crate::squashfs::writer) holes: Option<Box<FileHoles>>,
+}
+
+/// The holes of a file.
+#[derive(Debug, Clone, Default)]
+pub(in crate::squashfs::writer) struct FileHoles {
+    /// Ranges of block numbers within the file.
+    pub(in crate::squashfs::writer) ranges: Vec<Range<u32>>,
+    pub(in crate::squashfs::writer) bytes: u64,
+}
+
+impl Stored {
+    /// An empty file.
+    pub(crate) const EMPTY: Stored = Stored { size: 0, first: 0, blocks: 0, tail: None, holes: None };
+
+    /// Returns the holes, as ranges of block numbers within the file.
+    pub(crate) fn holes(&self) -> &[Range<u32>] {
+        self.holes.as_deref().map_or(&[], |holes| &holes.ranges)
+    }
+
+    /// Returns the number of bytes in holes.
+    pub(crate) fn sparse(&self) -> u64 {
+        self.holes.as_deref().map_or(0, |holes| holes.bytes)
+    }
+
+    /// Returns the sequence numbers of the blocks that are not holes.
+    pub(crate) fn run(&self) -> Range<usize> {
+        let holes: u32 = self.holes().iter().map(|hole| hole.end - hole.start).sum();
+        let first = self.first as usize;
+        first..first + (self.blocks - holes) as usize
+    }
+}

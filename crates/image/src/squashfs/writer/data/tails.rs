@@ -1,0 +1,59 @@
+//! Tails of files, and whole small files: shares equal ones, and fills fragment blocks with the others.
+
+use packfs_blocks::{Buffer, Digest};
+
+use super::stored::TailPlace;
+use super::{Data, too_many_blocks};
+use crate::Result;
+use crate::tree::Handling;
+
+/// The fragment block being filled.
+#[derive(Debug)]
+pub(super) struct Filling {
+    bytes: Buffer,
+    len: usize,
+}
+
+impl Data<'_, '_> {
+    pub(super) fn tail(&mut self, bytes: &[u8], digest: Digest, handling: Handling) -> Result<()> {
+        let alone = handling.contains(Handling::NO_DEDUP);
+        let place = match self.tails.find(&digest).filter(|_| self.rules.dedup && !alone) {
+            Some(place) => {
+                self.counts.duplicate_bytes += bytes.len() as u64;
+                self.save(bytes.len() as u64);
+                place
+            }
+            None => {
+                let place = self.append_tail(bytes)?;
+                if !alone {
+                    self.tails.insert(digest, place);
+                }
+                place
+            }
+        };
+        self.open.stored.tail = Some(place);
+        Ok(())
+    }
+
+    fn append_tail(&mut self, bytes: &[u8]) -> Result<TailPlace> {
+        if self.fragment.as_ref().is_some_and(|filling| filling.len + bytes.len() > self.rules.block_len) {
+            self.send_fragment()?;
+        }
+        let block_len = self.rules.block_len;
+        let filling = self.fragment.get_or_insert_with(|| Filling { bytes: self.buffers.take(block_len), len: 0 });
+        let start = filling.len;
+        filling.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        filling.len += bytes.len();
+        Ok(TailPlace {
+            fragment: u32::try_from(self.fragments.len()).map_err(|_| too_many_blocks())?,
+            offset: u32::try_from(start).expect("within a block"),
+        })
+    }
+
+    pub(super) fn send_fragment(&mut self) -> Result<()> {
+        let Some(Filling { mut bytes, len }) = self.fragment.take() else { return Ok(()) };
+        bytes.truncate(len);
+        self.fragments.push(self.runs.push_other());
+        if self.rules.plain_fragments { self.store(bytes) } else { self.submit(bytes, None) }
+    }
+}
