@@ -15,6 +15,7 @@ use super::inode::{Entries, Inodes, Size, Uses};
 use super::lanes::Lanes;
 use super::pack::Worker;
 use super::placing::{Dir, Placing, Space, What, nid};
+use super::stream::Stream;
 use super::superblock::{Facts, Head};
 use super::xattr::Xattrs;
 use super::{Features, Options, far, refer};
@@ -23,9 +24,6 @@ use crate::erofs::format::{INODE_SLOT, Incompat};
 use crate::erofs::kernel::Kernel;
 use crate::tree::{Ino, Kind, ROOT, Time, Tree};
 use crate::{Error, Result};
-
-/// Number of bytes written at a time.
-const WRITE_LEN: usize = 1 << 20;
 
 /// Result of writing the metadata.
 #[derive(Debug, Clone, Copy)]
@@ -377,51 +375,4 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
 /// Returns the inode data for directory entries.
 fn resolve<'w>(tree: &'w Tree, placing: &'w Placing) -> impl FnMut(Ino) -> (u64, u8) + 'w {
     |ino| (placing.nid(ino), dir::type_of(&tree.inode(ino).kind))
-}
-
-/// Collects bytes into large writes.
-struct Stream<F> {
-    /// Writes bytes at an offset.
-    write: F,
-    /// Number of bytes written.
-    written: u64,
-    pending: Vec<u8>,
-    hasher: blake3::Hasher,
-}
-
-impl<F: FnMut(&[u8], u64) -> Result<()>> Stream<F> {
-    fn new(write: F) -> Self {
-        Stream { write, written: 0, pending: Vec::with_capacity(WRITE_LEN), hasher: blake3::Hasher::new() }
-    }
-
-    /// Pads with zeros to `at` bytes after the start.
-    fn seek(&mut self, at: u64) -> Result<()> {
-        let zeros = at - self.written - self.pending.len() as u64;
-        self.pending.resize(self.pending.len() + usize::try_from(zeros).expect("gaps are short"), 0);
-        self.flush(WRITE_LEN)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.pending.extend_from_slice(bytes);
-        self.flush(WRITE_LEN)
-    }
-
-    /// Writes the pending bytes if there are at least `least`.
-    fn flush(&mut self, least: usize) -> Result<()> {
-        if self.pending.len() < least {
-            return Ok(());
-        }
-        (self.write)(&self.pending, self.written)?;
-        self.hasher.update(&self.pending);
-        self.written += self.pending.len() as u64;
-        self.pending.clear();
-        Ok(())
-    }
-
-    /// Pads to `len` bytes and writes everything; returns the hash of it.
-    fn finish(mut self, len: u64) -> Result<blake3::Hash> {
-        self.seek(len)?;
-        self.flush(0)?;
-        Ok(self.hasher.finalize())
-    }
 }

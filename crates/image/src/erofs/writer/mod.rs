@@ -19,6 +19,7 @@ mod pack;
 mod placing;
 mod refer;
 pub(super) mod stamp;
+mod stream;
 mod superblock;
 mod unused;
 mod xattr;
