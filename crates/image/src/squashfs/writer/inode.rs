@@ -117,7 +117,7 @@ pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<
 pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut Vec<u8>) {
     let run = &places[stored.run()];
     let start = run.first().map_or(0, |place| place.start);
-    let (fragment, offset) = stored.tail.map_or((NO_FRAGMENT, 0), |tail| (tail.fragment, tail.offset));
+    let (fragment, offset) = stored.tail.map_or((NO_FRAGMENT, 0), |tail| (tail.fragment, tail.offset()));
     let needed = common.links > 1 || stored.sparse() > 0;
     match (u32::try_from(stored.size), u32::try_from(start), common.extended(inode_type::FILE, needed)) {
         (Ok(size), Ok(start), (kind, false)) => {

@@ -88,9 +88,9 @@ impl Stored {
         to.u32(self.first);
         to.u32(self.blocks);
         to.u8(u8::from(self.tail.is_some()));
-        if let Some(TailPlace { fragment, offset }) = self.tail {
-            to.u32(fragment);
-            to.u32(offset);
+        if let Some(tail) = self.tail {
+            to.u32(tail.fragment);
+            to.u32(tail.offset());
         }
         to.u8(u8::from(self.holes.is_some()));
         if let Some(holes) = &self.holes {
@@ -105,8 +105,11 @@ impl Stored {
 
     fn decode(from: &mut Get<'_>) -> Result<Stored> {
         let (size, first, blocks) = (from.u64()?, from.u32()?, from.u32()?);
-        let tail = from.bool()?.then(|| Ok::<_, Error>(TailPlace { fragment: from.u32()?, offset: from.u32()? }));
-        let tail = tail.transpose()?;
+        let mut tail = None;
+        if from.bool()? {
+            tail = TailPlace::new(from.u32()?, from.u32()?);
+            from.check(tail.is_some(), "a tail lies outside of every block")?;
+        }
         let mut holes = None;
         if from.bool()? {
             let mut before = 0;

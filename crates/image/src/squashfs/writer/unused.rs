@@ -47,7 +47,7 @@ impl Used {
         for (stored, _) in data.files.iter().zip(files).filter(|(_, used)| **used) {
             places[stored.run()].fill(true);
             if let Some(tail) = stored.tail {
-                let start = tail.offset as usize;
+                let start = tail.offset() as usize;
                 tails.entry(tail.fragment).or_default().push(start..start + tail_len(stored, block_len));
                 places[data.fragments[tail.fragment as usize] as usize] = true;
             }

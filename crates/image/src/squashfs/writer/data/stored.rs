@@ -1,5 +1,6 @@
 //! Where written data is: the places of blocks, and the blocks and the tail of each file.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use packfs_blocks::dedup::Seq;
@@ -23,7 +24,22 @@ impl Place {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TailPlace {
     pub(crate) fragment: u32,
-    pub(crate) offset: u32,
+    /// Offset in it, plus 1: the number that is left over says that a file has no tail, in a record of which there may be
+    /// millions.
+    next: NonZeroU32,
+}
+
+impl TailPlace {
+    /// Returns the place at an offset of a fragment; `None` if no block is that long.
+    pub(crate) fn new(fragment: u32, offset: u32) -> Option<Self> {
+        let next = NonZeroU32::MIN.checked_add(offset)?;
+        Some(TailPlace { fragment, next })
+    }
+
+    /// Returns the offset in the fragment.
+    pub(crate) fn offset(self) -> u32 {
+        self.next.get() - 1
+    }
 }
 
 /// A file whose data is written.
@@ -46,6 +62,8 @@ pub(in crate::squashfs::writer) struct FileHoles {
     pub(in crate::squashfs::writer) ranges: Vec<Range<u32>>,
     pub(in crate::squashfs::writer) bytes: u64,
 }
+
+const _: () = assert!(size_of::<Stored>() == 32);
 
 impl Stored {
     /// An empty file.

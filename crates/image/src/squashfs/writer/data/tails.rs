@@ -44,10 +44,9 @@ impl Data<'_, '_> {
         let start = filling.len;
         filling.bytes[start..start + bytes.len()].copy_from_slice(bytes);
         filling.len += bytes.len();
-        Ok(TailPlace {
-            fragment: u32::try_from(self.fragments.len()).map_err(|_| too_many_blocks())?,
-            offset: u32::try_from(start).expect("within a block"),
-        })
+        let fragment = u32::try_from(self.fragments.len()).map_err(|_| too_many_blocks())?;
+        let place = u32::try_from(start).ok().and_then(|offset| TailPlace::new(fragment, offset));
+        Ok(place.expect("within a block"))
     }
 
     pub(super) fn send_fragment(&mut self) -> Result<()> {
