@@ -10,6 +10,7 @@ mod read_at;
 mod sequential;
 mod storage;
 mod temporary;
+mod turns;
 
 pub use file_system::{FileSystem, System};
 pub use output::{Appender, Output};
@@ -17,3 +18,4 @@ pub use read_at::{FileAt, ReadAt};
 pub use sequential::Sequential;
 pub use storage::{Device, Memory, Storage};
 pub use temporary::Scratch;
+pub use turns::{Piece, Turns};

@@ -8,8 +8,8 @@ use packfs_blocks::Progress;
 use packfs_image::name::display;
 use packfs_image::sink::Altered;
 use packfs_image::sink::compress::{Compression, compressed};
-use packfs_image::sink::pseudo::write_pseudo;
-use packfs_image::sink::tar::{Options, Summary, write_tar};
+use packfs_image::sink::pseudo::{write_pseudo, write_pseudo_to};
+use packfs_image::sink::tar::{Options, Summary, write_tar, write_tar_to};
 use packfs_image::{Image, Part};
 
 use super::open;
@@ -88,8 +88,11 @@ fn write(
         return Ok(summary);
     };
     let file = target::create(path, 0o666, args.force)?;
-    let mut out = file.appender();
-    let summary = write(&mut out)?;
+    let summary = match (how, args.format) {
+        (None, Archive::Tar) => write_tar_to(image, &file, options, progress)?,
+        (None, Archive::Pseudo) => write_pseudo_to(image, &file, options, progress)?,
+        (Some(_), _) => write(&mut file.appender())?,
+    };
     target::commit(file)?;
     Ok(summary)
 }

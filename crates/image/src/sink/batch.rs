@@ -1,9 +1,10 @@
-//! Batches: stretches of an archive or a pseudo file of about 256 KiB, which workers fill while the conductor writes them
-//! in order.
+//! Batches: stretches of an archive or a pseudo file of about 256 KiB, which workers fill. They write them to a file,
+//! too; those of a stream the conductor writes in order.
 
 use std::io::Write;
 use std::path::Path;
 
+use packfs_blocks::io::{Piece, Turns};
 use packfs_blocks::pipeline::{Pool, Window};
 use packfs_blocks::{Buffer, Buffers, Progress};
 
@@ -14,6 +15,8 @@ use crate::{Error, Result};
 /// Size at which a batch is submitted; it never exceeds `MAX`.
 const ENOUGH: usize = 256 << 10;
 pub(in crate::sink) const MAX: usize = 1 << 20;
+/// Number of filled bytes that wait while a file is written.
+pub(in crate::sink) const WAITING: usize = MAX;
 
 /// A stretch of the archive: its pieces, in order.
 #[derive(Debug, Default)]
@@ -33,34 +36,44 @@ enum Section {
 }
 
 /// Destination of the archive.
-pub(in crate::sink) struct Output<'o> {
-    pub(in crate::sink) to: &'o mut dyn Write,
-    pub(in crate::sink) name: &'o Path,
-    pub(in crate::sink) progress: &'o Progress,
-    pub(in crate::sink) written: u64,
+pub(in crate::sink) enum Target<'env> {
+    Stream(&'env mut (dyn Write + 'env)),
+    File(&'env Turns<'env>),
 }
+
+/// The archive that is written.
+pub(in crate::sink) struct Output<'env> {
+    pub(in crate::sink) to: Target<'env>,
+    pub(in crate::sink) name: &'env Path,
+    pub(in crate::sink) progress: &'env Progress,
+}
+
+/// Length of a batch whose job is done, and its bytes if they are still to be written.
+type Done = (usize, Option<Buffer>);
 
 /// Cuts an archive into batches, has them filled, and writes them in order.
-pub(in crate::sink) struct Batches<'p, 'env, 'o> {
+pub(in crate::sink) struct Batches<'p, 'env> {
     image: &'env dyn Image,
     pool: &'p Pool<'env, ()>,
-    output: Output<'o>,
+    output: Output<'env>,
     buffers: Buffers,
-    window: Window<Result<Buffer>>,
+    window: Window<Result<Done>>,
     batch: Batch,
+    /// Position of `batch` in the archive.
+    at: u64,
 }
 
-impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
+impl<'p, 'env> Batches<'p, 'env> {
     /// Makes a writer that holds about `memory` bytes of the archive at a time.
     pub(in crate::sink) fn new(
         image: &'env dyn Image,
         pool: &'p Pool<'env, ()>,
-        output: Output<'o>,
+        output: Output<'env>,
         memory: u64,
     ) -> Self {
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
         let (buffers, window) = (Buffers::new(MAX), Window::new(memory));
-        Batches { image, pool, output, buffers, window, batch: Batch::default() }
+        Batches { image, pool, output, buffers, window, batch: Batch::default(), at: 0 }
     }
 
     /// Adds bytes.
@@ -103,11 +116,13 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
     /// Writes everything still in flight. Returns the total number of bytes written.
     pub(in crate::sink) fn finish(mut self) -> Result<u64> {
         self.submit_if(1)?;
-        while let Some(filled) = self.window.pop() {
-            self.output.write(&filled?)?;
+        while let Some(done) = self.window.pop() {
+            self.output.put(done?)?;
         }
-        self.output.to.flush().map_err(Error::io("cannot write", self.output.name))?;
-        Ok(self.output.written)
+        if let Target::Stream(to) = &mut self.output.to {
+            to.flush().map_err(Error::io("cannot write", self.output.name))?;
+        }
+        Ok(self.at)
     }
 
     /// Submits the batch if it has `len` bytes.
@@ -117,26 +132,41 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
         }
         Error::unless_cancelled(self.output.progress)?;
         while self.window.is_full() {
-            if let Some(filled) = self.window.pop() {
-                self.output.write(&filled?)?;
+            if let Some(done) = self.window.pop() {
+                self.output.put(done?)?;
             }
         }
         let batch = std::mem::take(&mut self.batch);
+        let at = self.at;
+        self.at += batch.len as u64;
         let (image, buffers) = (self.image, self.buffers.clone());
-        self.window.push(self.pool.submit(move |()| fill(image, &batch, &buffers)), MAX);
-        while let Some(filled) = self.window.pop_ready() {
-            self.output.write(&filled?)?;
+        let (turns, name) = (self.output.turns(), self.output.name);
+        let job = move |_: &mut ()| {
+            let filled = fill(image, &batch, &buffers)?;
+            let Some(turns) = turns else { return Ok((batch.len, Some(filled))) };
+            turns.write(Piece::whole(filled, at)).map_err(Error::io("cannot write", name))?;
+            Ok((batch.len, None))
+        };
+        self.window.push(self.pool.submit(job), MAX);
+        // One for one: if everything that is ready were written now, workers would run out of batches meanwhile.
+        match self.window.pop_ready() {
+            Some(done) => self.output.put(done?),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
-impl Output<'_> {
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.to.write_all(bytes).map_err(Error::io("cannot write", self.name))?;
-        self.written += bytes.len() as u64;
-        Progress::add(&self.progress.written, bytes.len() as u64);
-        Progress::add(&self.progress.done, bytes.len() as u64);
+impl<'env> Output<'env> {
+    fn turns(&self) -> Option<&'env Turns<'env>> {
+        if let Target::File(turns) = self.to { Some(turns) } else { None }
+    }
+
+    fn put(&mut self, (len, bytes): Done) -> Result<()> {
+        if let (Target::Stream(to), Some(bytes)) = (&mut self.to, bytes) {
+            to.write_all(&bytes).map_err(Error::io("cannot write", self.name))?;
+            Progress::add(&self.progress.written, len as u64);
+        }
+        Progress::add(&self.progress.done, len as u64);
         Ok(())
     }
 }

@@ -6,11 +6,12 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
+use packfs_blocks::io::Turns;
 use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::{Phase, Progress};
 
 use super::Walk;
-use super::batch::{Batches, Output};
+use super::batch::{Batches, Output, Target, WAITING};
 use super::tar::{Options, Summary, extents, placed};
 use crate::image::{FileType, Image, Nid, Stat};
 use crate::source::packlist::DATA_MARK;
@@ -26,6 +27,28 @@ use crate::{Error, Part, Result, Warnings};
 /// [`Error::Limit`] for a name, a target, a time or an extended attribute that a pseudo file cannot hold, and
 /// [`Error::InvalidOption`] if [`Options::part`] is not the whole.
 pub fn write_pseudo(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
+    write(image, Target::Stream(out), options, progress)
+}
+
+/// As [`write_pseudo`], to a file, which the threads write themselves. Does not commit it.
+///
+/// # Errors
+/// As [`write_pseudo`].
+pub fn write_pseudo_to(
+    image: &dyn Image,
+    out: &packfs_blocks::Output,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Summary> {
+    write(image, Target::File(&Turns::new(out, progress, WAITING)), options, progress)
+}
+
+fn write<'env>(
+    image: &'env dyn Image,
+    to: Target<'env>,
+    options: &'env Options,
+    progress: &'env Progress,
+) -> Result<Summary> {
     if options.part != Part::WHOLE {
         return Err(Error::option("the part", "of a pseudo file", "only the whole can be written"));
     }
@@ -33,8 +56,8 @@ pub fn write_pseudo(image: &dyn Image, out: &mut dyn Write, options: &Options, p
     pipeline::scope(
         options.threads,
         || (),
-        |pool: &Pool<'_, ()>| {
-            let output = Output { to: out, name: &options.name, progress, written: 0 };
+        |pool: &Pool<'env, ()>| {
+            let output = Output { to, name: &options.name, progress };
             let mut batches = Batches::new(image, pool, output, options.memory);
             let mut lines = Lines { image, options, names: HashMap::new(), data: 0, text: Vec::new() };
             let mut entries = 0;

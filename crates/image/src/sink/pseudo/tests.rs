@@ -58,7 +58,12 @@ fn pseudo_files_are_read_back_unchanged_for_any_number_of_threads() {
     let (before, after) = (snapshot_tree(&tree).unwrap(), snapshot_tree(&again).unwrap());
     assert_eq!(differences(&whole_seconds(before), &after), Vec::<String>::new());
     for count in [1, 3] {
-        assert!(write(&tree, &Options { memory: 0, ..threads(count) }).unwrap() == bytes, "{count} threads");
+        let options = Options { memory: 0, ..threads(count) };
+        assert!(write(&tree, &options).unwrap() == bytes, "{count} threads");
+        let memory = std::sync::Arc::new(packfs_blocks::io::Memory::default());
+        let (out, progress) = (packfs_blocks::Output::over(memory.clone(), "pseudo file"), Progress::default());
+        write_pseudo_to(&TreeImage::new(&tree), &out, &options, &progress).unwrap();
+        assert!(memory.lock().unwrap().get_ref() == &bytes, "{count} threads, to a file");
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
     for line in [

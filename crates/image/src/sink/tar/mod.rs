@@ -1,7 +1,7 @@
 //! Writes an image as a tar archive: pax where ustar is too narrow, with xattrs, hard links and sparse files.
 //!
 //! The conductor walks the image and lays out the archive; `super::batch` has file data decoded ahead on
-//! all threads while it writes in order. `header` builds the headers before each member's data.
+//! all threads, and has it written. `header` builds the headers before each member's data.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,11 +10,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
+use packfs_blocks::io::Turns;
 use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::{Phase, Progress};
 
 use self::header::Member;
-use super::batch::{self, Batches, Output};
+use super::batch::{self, Batches, Output, Target};
 use super::{Deal, Selection, Walk};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::source::tar::format::BLOCK;
@@ -93,6 +94,25 @@ pub struct Summary {
 /// The bytes do not depend on the number of threads. If the reader of a pipe is gone, the error is
 /// an [`Error::Io`] of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
 pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
+    write(image, Target::Stream(out), options, progress)
+}
+
+/// As [`write_tar`], to a file, which the threads write themselves. Does not commit it.
+pub fn write_tar_to(
+    image: &dyn Image,
+    out: &packfs_blocks::Output,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Summary> {
+    write(image, Target::File(&Turns::new(out, progress, batch::WAITING)), options, progress)
+}
+
+fn write<'env>(
+    image: &'env dyn Image,
+    to: Target<'env>,
+    options: &'env Options,
+    progress: &'env Progress,
+) -> Result<Summary> {
     progress.enter(Phase::Read);
     progress.entries_total.store(super::count(image, &options.select), Relaxed);
     let mut deal = Deal::new(image, &options.select, options.part)?;
@@ -100,8 +120,8 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
     pipeline::scope(
         options.threads,
         || (),
-        |pool: &Pool<'_, ()>| {
-            let output = Output { to: out, name: &options.name, progress, written: 0 };
+        |pool: &Pool<'env, ()>| {
+            let output = Output { to, name: &options.name, progress };
             let batches = Batches::new(image, pool, output, options.memory);
             let mut tar = Tar { image, batches, names: HashMap::new(), options, header: Vec::new() };
             let mut summary = Summary { warnings: Warnings::new(options.strict), ..Summary::default() };
@@ -140,7 +160,7 @@ pub(super) fn placed<'v>(prefix: Option<&Path>, path: &'v [u8]) -> Cow<'v, [u8]>
 /// An archive being written.
 struct Tar<'p, 'env, 'o> {
     image: &'env dyn Image,
-    batches: Batches<'p, 'env, 'o>,
+    batches: Batches<'p, 'env>,
     /// The first name of each inode that has several.
     names: HashMap<Nid, Box<[u8]>>,
     options: &'o Options,
@@ -218,7 +238,7 @@ impl Tar<'_, '_, '_> {
     }
 }
 
-fn add_header(batches: &mut Batches<'_, '_, '_>, scratch: &mut Vec<u8>, member: &Member<'_>) -> Result<()> {
+fn add_header(batches: &mut Batches<'_, '_>, scratch: &mut Vec<u8>, member: &Member<'_>) -> Result<()> {
     scratch.clear();
     header::add(scratch, member);
     batches.add_bytes(scratch)

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use packfs_blocks::Storage;
 use proptest::prelude::*;
 
 use super::*;
@@ -25,6 +26,17 @@ fn write(tree: &Tree, options: &Options) -> (Vec<u8>, Summary) {
     let summary = write_tar(&TreeImage::new(tree), &mut out, options, &progress).unwrap();
     assert_eq!(summary.bytes, out.len() as u64);
     (out, summary)
+}
+
+/// As [`write`], to a file.
+fn write_file(tree: &Tree, options: &Options) -> (Vec<u8>, Summary) {
+    let memory = std::sync::Arc::new(packfs_blocks::io::Memory::default());
+    let (out, progress) = (packfs_blocks::Output::over(memory.clone(), "archive"), Progress::default());
+    let summary = write_tar_to(&TreeImage::new(tree), &out, options, &progress).unwrap();
+    let bytes = memory.lock().unwrap().get_ref().clone();
+    let counted = [&progress.written, &progress.done].map(|count| count.load(Relaxed));
+    assert_eq!((counted, summary.bytes), ([bytes.len() as u64; 2], bytes.len() as u64));
+    (bytes, summary)
 }
 
 /// Returns the part of a tree that an archive keeps: everything except sockets.
@@ -96,14 +108,16 @@ fn archives_are_read_back_unchanged_for_any_number_of_threads() {
     assert_eq!(differences(&snapshot_of(&archive), &kept(&tree)), Vec::<String>::new());
     let sockets: Vec<_> = summary.warnings.kinds().flat_map(|(_, counted)| &counted.first).collect();
     assert_eq!(sockets, [&Warning::new(WarningKind::Socket, "socket")]);
-    for threads in [1, 2, 7] {
+    for threads in [0, 1, 2, 7] {
         // Little memory, and somewhat more.
         for memory in [0, 3 << 20, 64 << 20] {
-            let (again, same) = write(&tree, &Options { memory, ..options(threads) });
-            assert!(
-                again == archive && (same.entries, same.bytes) == (summary.entries, summary.bytes),
-                "{threads} threads, {memory} bytes"
-            );
+            for write in [write, write_file] {
+                let (again, same) = write(&tree, &Options { memory, ..options(threads) });
+                assert!(
+                    again == archive && (same.entries, same.bytes) == (summary.entries, summary.bytes),
+                    "{threads} threads, {memory} bytes"
+                );
+            }
         }
     }
 }
@@ -167,6 +181,39 @@ fn a_closed_pipe_is_reported_as_such() {
         let error = write_tar(&TreeImage::new(&tree), &mut out, &options(threads), &progress).unwrap_err();
         let Error::Io { source, path, .. } = error else { panic!("{error}") };
         assert_eq!((source.kind(), &*path), (io::ErrorKind::BrokenPipe, Path::new("tar archive")));
+    }
+}
+
+/// A storage on a disk of so many bytes.
+#[derive(Debug)]
+struct Disk(u64);
+
+impl Storage for Disk {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if offset + bytes.len() as u64 > self.0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_reported_whichever_thread_meets_it() {
+    let tree = corners().tree().unwrap();
+    for (room, threads) in [(0, 0), (0, 2), (300_000, 0), (300_000, 3), (3_000_000, 3)] {
+        let (out, progress) = (packfs_blocks::Output::over(Disk(room), "disk"), Progress::default());
+        let error = write_tar_to(&TreeImage::new(&tree), &out, &options(threads), &progress).unwrap_err();
+        let Error::Io { source, path, .. } = error else { panic!("{error}") };
+        assert_eq!((source.kind(), &*path), (io::ErrorKind::StorageFull, Path::new("tar archive")));
     }
 }
 
