@@ -1,8 +1,8 @@
 //! Joins a set of parts into the dump: a file with holes, a block device in place, or a stream.
 //!
 //! The dump is cut where its segments end. Workers read, decode and verify the pieces. They write a
-//! file's pieces themselves, each at its offset; the pieces of a stream go back to the conductor,
-//! which writes them in order.
+//! file's pieces themselves, each at its offset, one worker at a time ([`gather`]); the pieces of a stream go
+//! back to the conductor, which writes them in order.
 
 use std::io::Write;
 use std::ops::Range;
@@ -17,8 +17,11 @@ use crate::part::fill;
 use crate::set::{Bytes, Lost, Scratch, Set};
 use crate::{Error, Result};
 
+mod gather;
 #[cfg(test)]
 mod tests;
+
+use gather::{Gather, Sink};
 
 /// Maximum length of a stream's piece.
 const PIECE_MAX: u64 = 4 << 20;
@@ -75,35 +78,23 @@ pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress
         return Err(Error::TooSmall { path: out.target().to_owned(), len, needed: set.len() });
     }
     out.set_len(set.len()).map_err(writing())?;
-    let put = |at: u64, bytes: Bytes<'_>| {
-        match bytes {
-            Bytes::Data(bytes) => {
-                Progress::add(&progress.written, bytes.len() as u64);
-                out.write_all_at(bytes, at)
-            }
-            Bytes::Fill { pattern: [0, 0, 0, 0, 0, 0, 0, 0], len, .. } => {
-                Progress::add(&progress.saved, len);
-                out.leave_zeros_at(at, len)
-            }
-            Bytes::Fill { pattern, skip, len } => {
-                repeat(pattern, skip, len, |from, bytes| out.write_all_at(bytes, at + from))
-            }
-        }
-        .map_err(Error::io("cannot write", out.target()))
-    };
-    pipeline::scope(threads(set, options, 0), Scratch::default, |pool| {
+    let sink = Sink::new(out, progress);
+    pipeline::scope(threads(set, options, gather::PIECE as u64), Scratch::default, |pool| {
         let mut window = Window::new(2 * options.threads + 2);
         for range in Pieces::new(set, u64::MAX) {
             Error::unless_cancelled(progress)?;
             if window.is_full() {
                 report.add(window.pop())?;
             }
+            let sink = &sink;
             let job = move |scratch: &mut Scratch| {
                 Error::unless_cancelled(progress)?;
-                let lost = set.walk(range.clone(), scratch, &mut |at, bytes| put(at, bytes))?;
+                let mut gather = Gather::new(sink);
+                let lost = set.walk(range.clone(), scratch, &mut |at, bytes| gather.put(at, bytes))?;
                 for lost in &lost {
-                    put(lost.start, Bytes::Fill { pattern: [0; 8], skip: 0, len: lost.end - lost.start })?;
+                    gather.put(lost.start, Bytes::Fill { pattern: [0; 8], skip: 0, len: lost.end - lost.start })?;
                 }
+                gather.finish()?;
                 Progress::add(&progress.done, range.end - range.start);
                 Ok(lost)
             };

@@ -1,0 +1,78 @@
+//! Gathers the decoded chunks of a segment into pieces that are written at once, and leaves out what is zeros.
+
+use packfs_blocks::io::{Piece, Turns};
+use packfs_blocks::{Buffers, Output, Progress};
+
+use super::repeat;
+use crate::set::Bytes;
+use crate::{Error, Result};
+
+/// Length of a piece.
+pub(super) const PIECE: usize = 512 << 10;
+
+/// Number of bytes that wait while others are written.
+pub(super) const WAITING: usize = 1 << 20;
+
+/// The output of a join, and how workers write to it.
+#[derive(Debug)]
+pub(super) struct Sink<'o> {
+    output: &'o Output,
+    turns: Turns<'o>,
+    progress: &'o Progress,
+    buffers: Buffers,
+}
+
+/// The piece that a worker fills.
+pub(super) struct Gather<'s> {
+    sink: &'s Sink<'s>,
+    piece: Option<Piece>,
+}
+
+impl<'o> Sink<'o> {
+    pub(super) fn new(output: &'o Output, progress: &'o Progress) -> Self {
+        let (turns, buffers) = (Turns::new(output, progress, WAITING), Buffers::new(PIECE));
+        Sink { output, turns, progress, buffers }
+    }
+}
+
+impl<'s> Gather<'s> {
+    pub(super) fn new(sink: &'s Sink<'s>) -> Self {
+        Gather { sink, piece: None }
+    }
+
+    /// Has bytes written at offset `at` of the dump, now or by [`Gather::finish`].
+    pub(super) fn put(&mut self, at: u64, bytes: Bytes<'_>) -> Result<()> {
+        let output = self.sink.output;
+        match bytes {
+            Bytes::Data(bytes) => self.data(at, bytes),
+            Bytes::Fill { pattern: [0, 0, 0, 0, 0, 0, 0, 0], len, .. } => {
+                Progress::add(&self.sink.progress.saved, len);
+                output.leave_zeros_at(at, len)
+            }
+            Bytes::Fill { pattern, skip, len } => repeat(pattern, skip, len, |from, bytes| self.data(at + from, bytes)),
+        }
+        .map_err(Error::io("cannot write", output.target()))
+    }
+
+    fn data(&mut self, mut at: u64, mut bytes: &[u8]) -> std::io::Result<()> {
+        while !bytes.is_empty() {
+            let piece = self.piece.get_or_insert_with(|| Piece::new(self.sink.buffers.take(PIECE)));
+            let (_, rest) = bytes.split_at(piece.add(bytes, at));
+            at += (bytes.len() - rest.len()) as u64;
+            bytes = rest;
+            if piece.is_full() {
+                self.hand_over()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the rest written.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.hand_over().map_err(Error::io("cannot write", self.sink.output.target()))
+    }
+
+    fn hand_over(&mut self) -> std::io::Result<()> {
+        self.piece.take().map_or(Ok(()), |piece| self.sink.turns.write(piece))
+    }
+}
