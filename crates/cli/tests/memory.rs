@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -99,6 +100,39 @@ fn aligned_files_take_no_more_memory_than_others() {
     };
     let (usual, aligned) = (build(&[]), build(&["--data-align", "8K"]));
     assert!(aligned < usual + (32 << 20), "{aligned} bytes, {usual} without alignment");
+}
+
+#[test]
+fn compression_of_archives_keeps_to_its_memory() {
+    const LIMIT: u64 = 64 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut state, mut file) = (1_u64, std::fs::File::create(dir.path().join("noise")).unwrap());
+    // In pieces: the peak of a program includes what this one held when it started it.
+    for _ in 0..96 {
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        });
+        file.write_all(&noise.take(1 << 20).collect::<Vec<_>>()).unwrap();
+    }
+    common::succeed(dir.path(), &["build", "noise", "-o", "image", "-c", "none", "-f", "-q"]);
+    let tar = |out: &str, memory: &str| {
+        let line = ["tar", "image", "-o", out, "--compress", "zstd:1", "-q", "-j", "6", "--memory", memory];
+        peak(dir.path(), &line)
+    };
+    let (bounded, free) = (tar("bounded", "64M"), tar("free", "1G"));
+    assert!(bounded < LIMIT + (16 << 20), "{bounded} bytes");
+    // To see that the measurement is right.
+    assert!(free > LIMIT + (16 << 20), "{free} bytes");
+    let read = |name| std::fs::read(dir.path().join(name)).unwrap();
+    assert!(read("bounded") == read("free"), "the archive does not depend on the memory");
+
+    let least = "--memory 64 MiB: too little to compress with xz:9: give 1090M or more, or a lower level";
+    let xz = ["tar", "image", "-o", "b.tar.xz", "--compress", "xz:9", "--memory", "64M"];
+    let refused = packfs(xz).current_dir(dir.path()).output().unwrap();
+    let shown = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && shown.contains(least), "{shown}");
+    assert!(!dir.path().join("b.tar.xz").exists());
 }
 
 /// Jobs that list a large directory share its names: they once kept room for all of them each.

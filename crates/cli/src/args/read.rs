@@ -128,8 +128,9 @@ pub(crate) struct Tar {
     /// Compress the archive: gzip, xz, zstd or bzip2, with or without :LEVEL
     ///
     /// The default is what the ending of FILE says, as in root.tar.zst; `none` compresses nothing. All cores compress; the
-    /// archive does not depend on their number. Memory is needed for a piece of the archive per core: 1 MiB with gzip, 8
-    /// MiB with bzip2 and zstd (32 MiB above level 16), 24 MiB with xz:6 and up to 96 MiB above.
+    /// archive does not depend on their number. Each core takes memory for its encoder and twice a piece of the archive: 3 MiB
+    /// with gzip, 24 MiB with bzip2, 20 to 96 MiB with zstd (128 to 464 MiB above level 16), 142 MiB with xz:6 and 866 MiB
+    /// with xz:9. Within --memory, fewer cores compress.
     #[arg(long, value_name = "FORMAT", value_parser = value::compression)]
     pub(crate) compress: Option<value::Compress>,
 

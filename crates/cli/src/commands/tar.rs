@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use packfs_blocks::Progress;
+use packfs_blocks::units::Size;
 use packfs_image::name::display;
 use packfs_image::sink::Altered;
 use packfs_image::sink::compress::{Compression, compressed};
@@ -18,10 +19,14 @@ use crate::output;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::{say, target, units, warnings};
+use crate::resources;
 
 /// Number of bytes of the archive in flight: enough for any number of workers that one pipe or disk
 /// can keep up with.
 const IN_FLIGHT: u64 = 16 << 20;
+
+/// Memory for reading the image while the archive is compressed.
+const READING: u64 = 32 << 20;
 
 pub(crate) fn run(args: &Tar) -> Result<Outcome> {
     if args.format == Archive::Pseudo && args.shard.is_some_and(|part| part != Part::WHOLE) {
@@ -31,19 +36,20 @@ pub(crate) fn run(args: &Tar) -> Result<Outcome> {
     if target.is_none() && io::stdout().is_terminal() {
         return Err(Usage("refusing to write an archive to a terminal; use -o FILE or a pipe".into()).into());
     }
-    let memory = args.effort.memory();
+    let how = args.compress.unwrap_or_else(|| target.and_then(Compression::of_name));
+    let (threads, memory) = effort(args, how)?;
     let image = open::in_order(&args.image, memory)?;
     let image = Altered::new(image.image(), args.alter.resolve()?);
     let select = args.select.resolve()?;
     let options = Options::default().set(|all| {
         (all.select, all.strip, all.prefix) = (select, args.strip_components, args.prefix.clone());
-        (all.threads, all.memory) = (args.effort.threads(), (memory / 2).min(IN_FLIGHT));
+        (all.threads, all.memory) = (threads, (memory / 2).min(IN_FLIGHT));
         (all.strict, all.hard_links) = (args.strict, !args.no_hard_links);
         all.part = args.shard.unwrap_or_default();
         all.name = target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned);
     });
     let meter = Meter::start(args.talk.quiet);
-    let written = write(&image, args, target, &options, meter.progress());
+    let written = write(&image, args, target, how, &options, meter.progress());
     let spent = meter.finish();
     let summary = written.map_err(|error| of_image(error, args, &options.name))?;
     if !args.talk.quiet {
@@ -55,6 +61,25 @@ pub(crate) fn run(args: &Tar) -> Result<Outcome> {
         say(format_args!("{}: {entries}, {bytes} in {} ({speed})", display(&options.name), units::span(spent.time)));
     }
     Ok(Outcome::Done)
+}
+
+/// Returns the number of threads, and the memory for reading the image. Compression takes the rest of `--memory`, on as
+/// many threads as fit; without the option, what all threads take, up to half of the machine's.
+fn effort(args: &Tar, how: Option<Compression>) -> Result<(usize, u64)> {
+    let threads = args.effort.threads();
+    let Some(how) = how else { return Ok((threads, args.effort.memory())) };
+    let least = how.memory(1) + (how.memory(1) / 3).min(READING);
+    let all = args.effort.memory_or(|| (how.memory(threads) + READING).min(resources::memory_limit() / 2).max(least));
+    let reading = (all / 4).min(READING);
+    match how.threads_within(threads, all - reading) {
+        Some(threads) => Ok((threads, reading)),
+        None => {
+            let (all, least) = (Size(all), least.div_ceil(1 << 20));
+            let why =
+                format!("--memory {all}: too little to compress with {how}: give {least}M or more, or a lower level");
+            Err(Usage(why).into())
+        }
+    }
 }
 
 /// Names the image in an error, unless the error concerns the archive.
@@ -69,10 +94,10 @@ fn write(
     image: &dyn Image,
     args: &Tar,
     path: Option<&Path>,
+    how: Option<Compression>,
     options: &Options,
     progress: &Progress,
 ) -> Result<Summary> {
-    let how = args.compress.unwrap_or_else(|| path.and_then(Compression::of_name));
     let plain = match args.format {
         Archive::Tar => write_tar,
         Archive::Pseudo => write_pseudo,

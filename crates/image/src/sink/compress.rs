@@ -88,6 +88,39 @@ impl Compression {
         }
     }
 
+    /// Memory of an encoder for a piece in MiB, rounded up: the tables that the library allocates for the level.
+    fn encoder(self) -> u64 {
+        const XZ: [u64; 10] = [3, 9, 17, 32, 48, 94, 94, 186, 370, 674];
+        match (self.format, self.level) {
+            (Format::Gzip, ..10) => 1,
+            (Format::Gzip, _) => 9,
+            (Format::Bzip2, _) => 8,
+            (Format::Xz, level) => XZ.get(usize::from(level)).map_or(674, |size| *size),
+            (Format::Zstd, ..5) => 4,
+            (Format::Zstd, 5..9) => 12,
+            (Format::Zstd, 9..17) => 80,
+            (Format::Zstd, 17..19) => 64,
+            (Format::Zstd, 19) => 96,
+            (Format::Zstd, 20) => 176,
+            (Format::Zstd, 21) => 336,
+            (Format::Zstd, _) => 400,
+        }
+    }
+
+    /// Returns the number of bytes that compression on `threads` threads takes.
+    pub fn memory(self, threads: usize) -> u64 {
+        let (threads, piece) = (threads.max(1) as u64, self.piece() as u64);
+        // Each thread has a piece before and after; one more waits, and another is filled.
+        threads * (2 * piece + (self.encoder() << 20)) + 2 * piece
+    }
+
+    /// Returns the largest number of threads, at most `most`, that takes no more than `memory` bytes; `None` if even one
+    /// takes more.
+    pub fn threads_within(self, most: usize, memory: u64) -> Option<usize> {
+        let fitting = (1..=most.max(1)).rev().find(|threads| self.memory(*threads) <= memory);
+        fitting.map(|threads| threads.min(most))
+    }
+
     /// Compresses a piece.
     fn encode(self, piece: &[u8]) -> io::Result<Vec<u8>> {
         let level = u32::from(self.level);
@@ -98,7 +131,7 @@ impl Compression {
             #[cfg(feature = "tar-xz")]
             Format::Xz => {
                 let stream = liblzma::stream::Stream::new_easy_encoder(level, liblzma::stream::Check::Crc64)?;
-                let mut out = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+                let mut out = liblzma::write::XzEncoder::new_stream(Vec::with_capacity(piece.len()), stream);
                 out.write_all(piece)?;
                 out.finish()
             }
@@ -110,7 +143,8 @@ impl Compression {
             }
             #[cfg(feature = "tar-bzip2")]
             Format::Bzip2 => {
-                let mut out = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::new(level));
+                let mut out =
+                    bzip2::write::BzEncoder::new(Vec::with_capacity(piece.len()), bzip2::Compression::new(level));
                 out.write_all(piece)?;
                 out.finish()
             }
@@ -203,6 +237,10 @@ impl Compressor<'_, '_> {
 
 impl Write for Compressor<'_, '_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        if self.piece.capacity() == 0 {
+            // At once: growing would take up to twice as much.
+            self.piece.reserve_exact(self.how.piece());
+        }
         let room = self.how.piece() - self.piece.len();
         let taken = buf.len().min(room);
         self.piece.extend_from_slice(&buf[..taken]);
@@ -249,6 +287,34 @@ mod tests {
         let from = Box::new(io::Cursor::new(out));
         crate::source::decompress::reader(from, Path::new("a")).unwrap().read_to_end(&mut empty).unwrap();
         assert!(empty.is_empty(), "an empty stream");
+    }
+
+    #[test]
+    fn threads_are_as_many_as_fit() {
+        let xz: Compression = "xz:9".parse().unwrap();
+        let cases = [
+            (4, 4 << 30, Some(4)),
+            (4, xz.memory(4) - 1, Some(3)),
+            (4, xz.memory(1), Some(1)),
+            (4, xz.memory(1) - 1, None),
+            (0, xz.memory(1), Some(0)),
+            (0, xz.memory(1) - 1, None),
+        ];
+        for (most, memory, threads) in cases {
+            assert_eq!(xz.threads_within(most, memory), threads, "{most} in {memory}");
+        }
+    }
+
+    #[cfg(feature = "tar-zstd")]
+    #[test]
+    fn the_memory_of_encoders_is_bounded() {
+        for level in [1, 4, 8, 12, 15, 16, 18, 19, 20, 21, 22] {
+            let how: Compression = format!("zstd:{level}").parse().unwrap();
+            let mut encoder = zstd::bulk::Compressor::new(level).unwrap();
+            encoder.compress(&vec![0; how.piece()]).unwrap();
+            let taken = encoder.context_mut().sizeof() as u64;
+            assert!(taken <= how.encoder() << 20, "level {level}: {taken}");
+        }
     }
 
     #[test]
