@@ -18,7 +18,7 @@ const FILES: u64 = 100;
 /// Memory that a build may use in addition to the bytes for each inode.
 const FIXED: u64 = 64 << 20;
 /// Bytes per inode that a build of a million files may use.
-const PER_INODE: u64 = 300;
+const PER_INODE: u64 = 200;
 /// The same limit when trees of a tenth of that are compared: tables grow by doubling, and runs differ a little.
 const GROWTH: u64 = 450;
 /// Bytes per inode that an extraction may use: it walks an image and keeps nothing about finished entries.
