@@ -44,7 +44,7 @@ struct Listed {
 }
 
 const SPARSE: u64 = 1 << 63;
-const _: () = assert!(size_of::<Listed>() == 24);
+const _: () = assert!(size_of::<Listed>() <= 24);
 
 /// Names, concatenated.
 #[derive(Debug, Default)]
