@@ -122,14 +122,15 @@ impl<'o> Turns<'o> {
     fn write_waiting<'t>(&'t self, mut state: MutexGuard<'t, State>) -> io::Result<()> {
         while let Some(piece) = state.waiting.pop_front() {
             drop(state);
+            let writing = Writing(self);
             let (written, len) = (piece.write_to(self.output), piece.filled);
+            drop(writing);
             // Its memory is free before somebody is woken who needs some.
             drop(piece);
             state = self.state();
             state.bytes -= len;
             if let Err(error) = written {
-                *state = State { failed: Some(again(&error)), blocked: state.blocked, ..State::default() };
-                self.room.notify_all();
+                self.fail(&mut state, again(&error));
                 return Err(error);
             }
             Progress::add(&self.progress.written, len as u64);
@@ -142,8 +143,25 @@ impl<'o> Turns<'o> {
         Ok(())
     }
 
+    /// Drops what waits, and lets nobody wait or write any more.
+    fn fail(&self, state: &mut State, error: io::Error) {
+        *state = State { failed: Some(error), blocked: state.blocked, ..State::default() };
+        self.room.notify_all();
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that writes. If it panics, the others get an error: they would wait for it forever.
+struct Writing<'t, 'o>(&'t Turns<'o>);
+
+impl Drop for Writing<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(&mut self.0.state(), io::Error::other("the thread that wrote panicked"));
+        }
     }
 }
 
@@ -257,5 +275,50 @@ mod tests {
             // With room for all, the others may be done before it happens.
             assert!(kinds.len() >= if most > 1000 { 1 } else { 4 }, "{most}: {} errors", kinds.len());
         }
+    }
+
+    /// A storage that panics once others wait for it.
+    #[derive(Debug)]
+    struct Panicking(std::sync::mpsc::SyncSender<()>, Mutex<std::sync::mpsc::Receiver<()>>);
+
+    impl Storage for Panicking {
+        fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+            self.0.send(()).unwrap();
+            self.1.lock().unwrap().recv().unwrap();
+            panic!("as the test wants");
+        }
+
+        fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            Ok(0)
+        }
+
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_panic_blocks_nobody() {
+        let ((begun, begins), (go, goes)) = (std::sync::mpsc::sync_channel(1), std::sync::mpsc::sync_channel(1));
+        let output = Output::over(Panicking(begun, Mutex::new(goes)), "panicking");
+        let (progress, buffers) = (Progress::default(), Buffers::new(10));
+        let turns = Turns::new(&output, &progress, 0);
+        let write = || turns.write(Piece::whole(buffers.take(10), 0));
+        std::thread::scope(|scope| {
+            let first = scope.spawn(write);
+            begins.recv().unwrap();
+            let second = scope.spawn(write);
+            while turns.state().blocked == 0 {
+                std::thread::yield_now();
+            }
+            go.send(()).unwrap();
+            assert!(first.join().is_err());
+            assert!(second.join().unwrap().is_err());
+        });
+        assert!(write().is_err(), "nothing is written behind a piece that is missing");
     }
 }
