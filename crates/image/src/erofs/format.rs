@@ -31,6 +31,8 @@ pub const INODE_SLOT: u64 = 32;
 pub const NAME_MAX: usize = 255;
 /// Maximum size of a physical cluster in bytes.
 pub const CLUSTER_MAX: u64 = 1 << 20;
+/// Maximum number of blocks in a physical cluster that an index counts; encoded extents count bytes.
+pub const CLUSTER_BLOCKS_MAX: u32 = cluster_type::BLOCK_COUNT as u32 - 1;
 /// Maximum number of blocks in an LZ4 physical cluster for Linux to mount the image: one mebibyte
 /// in pages of 4 KiB, however long a block is.
 pub const LZ4_BLOCKS_MAX: u32 = 256;

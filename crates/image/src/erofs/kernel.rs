@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use packfs_blocks::units::Size;
 
-use super::format::{Compat, Incompat, LZ4_BLOCKS_MAX, algorithm};
+use super::format::{CLUSTER_BLOCKS_MAX, Compat, Incompat, LZ4_BLOCKS_MAX, algorithm};
 use super::writer::{Features, Options, longest_cluster};
 use crate::{Error, Result};
 
@@ -247,6 +247,14 @@ impl Options {
             let (block, most) = (Size(self.block_size.into()), Size((LZ4_BLOCKS_MAX * self.block_size).into()));
             let limit = format!("Linux reads LZ4 in clusters of up to {LZ4_BLOCKS_MAX} blocks");
             let why = format!("{blocks} blocks; {limit}, which are {most} in blocks of {block}");
+            return Err(Error::option("cluster size", Size(longest.into()), why));
+        }
+        let compressed = self.ways().into_iter().filter(|(choice, _)| choice.codec().erofs_id().is_some());
+        let longest = compressed.map(|(_, cluster_size)| longest_cluster(self, cluster_size)).max().unwrap_or(0);
+        let blocks = longest / self.block_size.max(1);
+        if blocks > CLUSTER_BLOCKS_MAX && !self.features.contains(Features::BITS_48) {
+            let limit = format!("the index of a file counts up to {CLUSTER_BLOCKS_MAX} blocks of a cluster");
+            let why = format!("{blocks} blocks; {limit}: choose larger blocks, or the feature 48bit");
             return Err(Error::option("cluster size", Size(longest.into()), why));
         }
         Ok(())

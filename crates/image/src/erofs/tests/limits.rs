@@ -22,7 +22,7 @@ fn refused(spec: &Spec, options: &Options) -> String {
 #[test]
 fn limits_of_options_are_named() {
     type Change = fn(&mut Options);
-    let cases: [(Change, &str); 21] = [
+    let cases: [(Change, &str); 22] = [
         (|o| o.block_size = 0, "a power of two from 512 to 4K"),
         (|o| o.block_size = 256, "a power of two from 512 to 4K"),
         (|o| o.block_size = 1000, "a power of two from 512 to 4K"),
@@ -59,6 +59,13 @@ fn limits_of_options_are_named() {
         ),
         (|o| o.build.codec = "xz".parse().unwrap(), "xz"),
         (|o| (o.block_size, o.cluster_size) = (512, 257 * 512), "up to 256 blocks, which are 128 KiB"),
+        (
+            |o| {
+                o.build.codec = "lzma:0".parse().unwrap();
+                (o.block_size, o.cluster_size, o.target_kernel) = (512, 1 << 20, "6.8".parse().unwrap());
+            },
+            "2048 blocks; the index of a file counts up to 2047 blocks",
+        ),
         (|o| o.target_kernel = "5.3".parse().unwrap(), "5.4 is the first"),
     ];
     for (change, want) in cases {
