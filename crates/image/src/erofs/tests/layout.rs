@@ -128,6 +128,45 @@ fn uncompressed_clusters_within_a_file_are_whole_blocks() {
     }
 }
 
+/// Encoders do not always fit the beginning of a cluster's data into as many bytes as all of it.
+#[test]
+fn clusters_that_save_much_stay_compressed_at_the_end_of_a_piece() {
+    let mut state = 1u64;
+    let mut random = |most: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 33) % most
+    };
+    // Files are packed in pieces of 1 MiB, which end shortly behind the texts.
+    let files: Vec<(u64, Vec<Piece>)> = (0..60)
+        .map(|_| {
+            let texts: Vec<(u64, u64)> = (0..random(300)).map(|_| (50 + random(3000), random(1 << 30))).collect();
+            let (end, seed) = (random(9000), random(1 << 30));
+            let noise = (1 << 20) - end - texts.iter().map(|(len, _)| len).sum::<u64>();
+            let mut pieces = vec![Piece::Noise { seed: random(1 << 30), len: noise }];
+            pieces.extend(texts.into_iter().map(|(len, seed)| Piece::Text { seed, len }));
+            pieces.push(Piece::Noise { seed, len: end + 10_000 });
+            (noise + end + 10_000, pieces)
+        })
+        .collect();
+    let node = |(n, (_, pieces)): (usize, &(u64, Vec<Piece>))| (format!("{n:02}").into(), Node::file(pieces.clone()));
+    let (spec, dir) = (Spec::of(files.iter().enumerate().map(node)), tempfile::tempdir().unwrap());
+    for cluster_size in [4096, 8192] {
+        let image = dir.path().join("image");
+        write(spec.tree().unwrap(), &image, &Options { cluster_size, ..options("lz4", 4096) }).unwrap();
+        let built = pieces(&image);
+        let raw = |file: &Vec<Placed>| {
+            let raw = file.iter().filter(|piece| piece.stored.is_some_and(|stored| stored.codec.is_none()));
+            raw.map(|piece| piece.len).sum::<u64>()
+        };
+        let stored: Vec<u64> = built.iter().filter(|file| !file.is_empty()).map(raw).collect();
+        assert_eq!(stored.len(), files.len());
+        for ((noise, _), stored) in files.iter().zip(stored) {
+            assert!(stored < noise + (32 << 10), "clusters of {cluster_size} bytes: {stored} bytes of {noise}");
+        }
+        std::fs::remove_file(&image).unwrap();
+    }
+}
+
 #[test]
 fn files_begin_at_multiples_of_the_alignment() {
     for (features, block, align) in [

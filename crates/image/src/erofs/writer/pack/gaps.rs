@@ -8,6 +8,10 @@ use super::{Cut, Ending, Lane, Out, Rest, Reuse};
 use crate::Result;
 use crate::erofs::writer::index::Cluster;
 
+/// Number of ends, a block apart, at which a cluster is shortened by trial: encoders do not always fit the beginning of
+/// its data into as many bytes as all of it.
+const SHORTER: usize = 4;
+
 impl Lane {
     /// Packs the gaps between the parts of a piece that are already stored.
     pub(super) fn parts(&mut self, src: &[u8], ending: Ending, reuse: &[Reuse], out: &mut Out) -> Result<Rest> {
@@ -91,16 +95,23 @@ impl Lane {
             let wanted = start / block * block;
             match out.cuts[first..].last().copied() {
                 Some(last) if last.raw => start = pop(out, start),
-                Some(_) if start != wanted => {
-                    start = self.shorten(src, start, wanted..=wanted, first, out)?;
-                    if start != wanted && !given_up {
-                        (start, given_up) = (pop(out, start), true);
-                    } else if start != wanted {
+                Some(last) if start != wanted => {
+                    let least = start - last.logical as usize + last.physical as usize;
+                    for shorter in (0..SHORTER).filter_map(|n| wanted.checked_sub(n * block)) {
+                        if !start.is_multiple_of(block) {
+                            start = self.shorten(src, start, shorter..=shorter, first, out)?;
+                        }
+                    }
+                    if start.is_multiple_of(block) {
+                        break;
+                    }
+                    if given_up || wanted > least {
                         out.cuts.truncate(first);
                         out.cuts.extend(cuts);
                         out.len = end;
                         return Ok(at);
                     }
+                    (start, given_up) = (pop(out, start), true);
                 }
                 _ => break,
             }
