@@ -180,9 +180,10 @@ fn redirections_are_followed_without_the_credentials() {
     let address = first.url("/image").replace("http://", "http://me:secret@");
     let remote = Remote::open(&address, &options()).unwrap();
     assert_eq!(all(&remote).unwrap(), bytes);
-    // The target is remembered: both ends asked at the first server, the rest at the second alone.
+    // The target is remembered: both ends are asked for at the first server, unless one is late and knows the target, the
+    // rest at the second alone.
     let asked = first.requests();
-    assert_eq!(asked.len(), 2);
+    assert!((1..=2).contains(&asked.len()), "{}", asked.len());
     assert!(asked.iter().all(|one| one.header("authorization") == Some("Basic bWU6c2VjcmV0")));
     let asked = second.requests();
     assert!(asked.len() > 2 && asked.iter().all(|one| one.header("authorization").is_none()));
