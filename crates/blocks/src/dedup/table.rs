@@ -39,16 +39,8 @@ impl Table {
         is_it: impl Fn(u32) -> bool,
         bits_of: impl Fn(u32) -> u64,
     ) -> Option<u32> {
-        if self.used * 2 >= self.slots.len() {
-            self.grow(bits_of);
-        }
-        let slot = self.slot(bits, is_it);
-        let before = std::mem::replace(&mut self.slots[slot], number);
-        if before == Self::EMPTY {
-            self.used += 1;
-            return None;
-        }
-        Some(before)
+        let before = std::mem::replace(self.entry(bits, is_it, bits_of), number);
+        Some(before).filter(|before| *before != Self::EMPTY)
     }
 
     /// Returns the index for which `is_it` is true; if there is none, adds `number` with these bits.
@@ -58,17 +50,23 @@ impl Table {
         is_it: impl Fn(u32) -> bool,
         bits_of: impl Fn(u32) -> u64,
     ) -> Option<u32> {
+        let entry = self.entry(bits, is_it, bits_of);
+        if *entry != Self::EMPTY {
+            return Some(*entry);
+        }
+        *entry = number;
+        None
+    }
+
+    /// Returns the slot of an index, or an empty one, which counts as used: the caller fills it.
+    fn entry(&mut self, bits: u64, is_it: impl Fn(u32) -> bool, bits_of: impl Fn(u32) -> u64) -> &mut u32 {
         if self.used * 2 >= self.slots.len() {
             self.grow(bits_of);
         }
         let slot = self.slot(bits, is_it);
-        let found = self.slots[slot];
-        if found == Self::EMPTY {
-            self.slots[slot] = number;
-            self.used += 1;
-            return None;
-        }
-        Some(found)
+        let entry = &mut self.slots[slot];
+        self.used += usize::from(*entry == Self::EMPTY);
+        entry
     }
 
     /// Returns what is in the first slot for these bits, which may be of others.
