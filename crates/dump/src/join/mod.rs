@@ -1,7 +1,7 @@
 //! Joins a set of parts into the dump: a file with holes, a block device in place, or a stream.
 //!
 //! The dump is cut where its segments end. Workers read, decode and verify the pieces. They write a
-//! file's pieces themselves, each at its offset, one worker at a time ([`gather`]); the pieces of a stream go
+//! file's pieces themselves, each at its offset, one worker at a time (`gather`); the pieces of a stream go
 //! back to the conductor, which writes them in order.
 
 use std::io::Write;
