@@ -4,7 +4,7 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use packfs_image::source::{Source, Store, archive};
+use packfs_image::source::{Contents, Source, Store, archive};
 use packfs_image::tree::{Data, Kind};
 use packfs_image::{Error, Result, Tree};
 
@@ -51,7 +51,7 @@ fn scan(mut source: Box<dyn Source>) -> Option<Vec<String>> {
 }
 
 /// Bytes of a file without its holes; `None` where they are many or cannot be read.
-fn bytes(data: &Data, size: u64, store: &Keep) -> Option<Vec<u8>> {
+fn bytes(data: &Data<&Arc<dyn Contents>>, size: u64, store: &Keep) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     match data {
         Data::Empty => {}
