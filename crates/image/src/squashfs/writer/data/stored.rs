@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use packfs_blocks::dedup::Seq;
 
-use crate::squashfs::format::DATA_RAW;
+use crate::squashfs::format::{BLOCK_SIZES, DATA_RAW};
 
 /// Position of a block in the image, and its size word.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,7 @@ pub(crate) struct TailPlace {
 impl TailPlace {
     /// Returns the place at an offset of a fragment; `None` if no block is that long.
     pub(crate) fn new(fragment: u32, offset: u32) -> Option<Self> {
+        let offset = Some(offset).filter(|offset| offset < BLOCK_SIZES.end())?;
         let next = NonZeroU32::MIN.checked_add(offset)?;
         Some(TailPlace { fragment, next })
     }
@@ -84,5 +85,18 @@ impl Stored {
         let holes: u32 = self.holes().iter().map(|hole| hole.end - hole.start).sum();
         let first = self.first as usize;
         first..first + (self.blocks - holes) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails_are_within_the_longest_block() {
+        for (offset, is_place) in [(0, true), ((1 << 20) - 1, true), (1 << 20, false), (u32::MAX, false)] {
+            let place = TailPlace::new(7, offset).map(|place| (place.fragment, place.offset()));
+            assert_eq!(place, is_place.then_some((7, offset)), "{offset}");
+        }
     }
 }
