@@ -98,8 +98,9 @@ impl Lane {
                 Some(last) if start != wanted => {
                     let least = start - last.logical as usize + last.physical as usize;
                     for shorter in (0..SHORTER).filter_map(|n| wanted.checked_sub(n * block)) {
-                        if !start.is_multiple_of(block) {
-                            start = self.shorten(src, start, shorter..=shorter, first, out)?;
+                        start = self.shorten(src, start, shorter..=shorter, first, out)?;
+                        if start == shorter {
+                            break;
                         }
                     }
                     if start.is_multiple_of(block) {
