@@ -5,7 +5,7 @@ use std::ops::Range;
 use packfs_blocks::progress::Progress;
 
 use crate::finding::Finding;
-use crate::tree::{Device, Time, XattrSet};
+use crate::tree::{Device, Time, XattrSet, acl};
 use crate::{Part, Result};
 
 /// Address of an inode in its image, in the format's own numbering (SquashFS: the inode reference).
@@ -109,6 +109,15 @@ impl Extent {
     }
 }
 
+/// Returns the mode of an inode for those who leave out its ACL, if it has one: its group gets no more than the ACL
+/// gives to it.
+pub(crate) fn mode_without_acl(image: &dyn Image, nid: Nid, stat: &Stat) -> Result<u16> {
+    if !stat.has_xattrs || stat.mode & acl::GROUP_BITS == 0 || !image.may_have_acls() {
+        return Ok(stat.mode);
+    }
+    Ok(stat.mode & acl::kept_mode_bits(&image.xattrs(nid)?, &XattrSet::new()))
+}
+
 /// An open image. Any number of threads may read at once; bad images never cause a panic.
 ///
 /// Contract: inodes come from [`Image::root`], [`Image::read_dir`] or [`Image::lookup`] of the same
@@ -173,6 +182,11 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// Returns false if it is known that no inode has extended attributes.
     fn may_have_xattrs(&self) -> bool {
         true
+    }
+
+    /// Returns false if it is known that no inode has a POSIX ACL.
+    fn may_have_acls(&self) -> bool {
+        self.may_have_xattrs()
     }
 
     /// Returns the number of inodes that the image declares; for progress only.

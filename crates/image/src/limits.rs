@@ -9,9 +9,7 @@ use std::ops::RangeInclusive;
 
 use packfs_blocks::units::beyond;
 
-use crate::tree::{
-    Device, ExcludeXattrs, Ino, Inode, Kind, KindRef, Tree, XattrId, XattrSet, acl, capability, path_of,
-};
+use crate::tree::{Device, Ino, Inode, Kind, KindRef, Tree, XattrId, XattrSet, acl, capability, path_of};
 use crate::{Error, Excess, Result, Warning, WarningKind};
 
 /// Longest name of a directory entry in bytes.
@@ -93,7 +91,7 @@ fn leave_out_acls(tree: &mut Tree) -> Result<()> {
     });
     tree.warnings = warnings;
     walked?;
-    tree.exclude_xattrs(&ExcludeXattrs::new([acl::PATTERN])?);
+    tree.exclude_xattrs(acl::is_name);
     Ok(())
 }
 
@@ -107,7 +105,7 @@ fn check_names(tree: &Tree, limits: &Limits, dir: Ino, path: &[u8]) -> Result<()
 
 /// Returns true if POSIX ACLs are among attributes.
 pub(crate) fn has_acl(set: &XattrSet) -> bool {
-    set.iter().any(|(name, _)| **name == *acl::ACCESS || **name == *acl::DEFAULT)
+    set.iter().any(|(name, _)| acl::is_name(name))
 }
 
 /// Kinds of attributes in a set that are not allowed on every file.

@@ -48,6 +48,8 @@ pub(crate) struct ImageFs {
     pub(crate) image: Arc<dyn Image>,
     pub(crate) nodes: Nodes,
     pub(crate) owner: Owner,
+    /// True if the kernel decides by permissions who may read what.
+    pub(crate) checks_permissions: bool,
     pub(crate) bytes: u64,
     pub(crate) listings: Listings,
     pub(crate) trace: Option<Trace>,
@@ -160,6 +162,10 @@ impl Filesystem for ImageFs {
             InitFlags::FUSE_NO_OPEN_SUPPORT,
             InitFlags::FUSE_NO_OPENDIR_SUPPORT,
         ];
+        if self.checks_permissions && self.image.may_have_acls() {
+            // Without it, the kernel takes the mask of an ACL for the permissions of the group.
+            let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
+        }
         for flag in wanted {
             // What this kernel lacks is slower without.
             let _ = config.add_capabilities(flag);

@@ -58,6 +58,7 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mo
     let filesystem = ImageFs {
         nodes,
         owner: Owner { uid: options.uid, gid: options.gid },
+        checks_permissions: options.check_permissions,
         bytes: options.bytes,
         listings: Listings::default(),
         trace: options.trace.clone(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::select::Combinations;
 use super::{Effects, Matches, Rules, XattrChange};
 use crate::build::Rank;
-use crate::tree::{Ino, Inode, Kind, Meta, Recipe, Tree, XattrId};
+use crate::tree::{Ino, Inode, Kind, Meta, Recipe, ReducedSet, Tree, XattrId, acl};
 use crate::{Error, Result};
 
 /// Entries of a tree with the rules that they match.
@@ -36,18 +36,20 @@ impl Selected<'_> {
     pub fn apply(&self, tree: &mut Tree) -> Result<Vec<Rank>> {
         let (mut ranks, mut sets) = (Vec::new(), HashMap::new());
         for &(ino, combination) in &self.entries {
-            let (mut priority, mut changes_xattrs) = (None, false);
-            for rule in self.combinations.get(combination) {
-                let effects = &self.rules.rules[*rule].effects;
-                changes_xattrs |= !effects.xattrs.is_empty();
+            let mut priority = None;
+            let rules = self.combinations.get(combination);
+            let effects = || rules.iter().map(|rule| &self.rules.rules[*rule].effects);
+            // Before the mode: without its ACL an inode keeps fewer permissions, unless a rule sets them.
+            if effects().any(|effects| !effects.xattrs.is_empty()) {
+                let meta = tree.meta(ino);
+                let reduced = *sets
+                    .entry((meta.xattrs, combination))
+                    .or_insert_with(|| self.xattrs(tree, meta.xattrs, combination));
+                tree.set_meta(ino, Meta { xattrs: reduced.id, mode: meta.mode & reduced.mode_bits, ..meta });
+            }
+            for effects in effects() {
                 priority = effects.priority.or(priority);
                 effects.change(tree, ino)?;
-            }
-            if changes_xattrs {
-                let before = tree.meta(ino).xattrs;
-                let after =
-                    *sets.entry((before, combination)).or_insert_with(|| self.xattrs(tree, before, combination));
-                tree.set_xattrs(ino, after);
             }
             if let (Some(priority), Kind::File { .. }) = (priority, tree.inode(ino).kind) {
                 ranks.push(Rank { ino, rank: -priority });
@@ -57,8 +59,9 @@ impl Selected<'_> {
     }
 
     /// Returns the set that rules make of another one.
-    fn xattrs(&self, tree: &mut Tree, before: XattrId, combination: u32) -> XattrId {
-        let mut set = tree.xattrs.get(before).clone();
+    fn xattrs(&self, tree: &mut Tree, before: XattrId, combination: u32) -> ReducedSet {
+        let before = tree.xattrs.get(before).clone();
+        let mut set = before.clone();
         let rules = self.combinations.get(combination);
         for change in rules.iter().flat_map(|rule| &self.rules.rules[*rule].effects.xattrs) {
             match change {
@@ -66,7 +69,8 @@ impl Selected<'_> {
                 XattrChange::Drop(names) => set.retain(|(name, _)| !names.matches(name)),
             }
         }
-        tree.xattrs.intern(set)
+        let mode_bits = acl::kept_mode_bits(&before, &set);
+        ReducedSet { id: tree.xattrs.intern(set), mode_bits }
     }
 }
 

@@ -6,8 +6,8 @@ use std::ops::Range;
 use packfs_blocks::progress::Progress;
 
 use crate::finding::Finding;
-use crate::image::{Entry, Extent, Image, Nid, Stat};
-use crate::tree::{Transform, XattrSet};
+use crate::image::{Entry, Extent, Image, Nid, Stat, mode_without_acl};
+use crate::tree::{Transform, XattrSet, acl};
 use crate::{Part, Result};
 
 /// An image as a [`Transform`] changes it.
@@ -31,6 +31,9 @@ impl Image for Altered<'_> {
 
     fn stat(&self, nid: Nid) -> Result<Stat> {
         let mut stat = self.image.stat(nid)?;
+        if self.change.leaves_out(acl::ACCESS) {
+            stat.mode = mode_without_acl(self.image, nid, &stat)?;
+        }
         self.change.change_stat(&mut stat)?;
         Ok(stat)
     }
@@ -48,7 +51,7 @@ impl Image for Altered<'_> {
             return Ok(XattrSet::new());
         }
         let mut xattrs = self.image.xattrs(nid)?;
-        xattrs.retain(|(name, _)| !self.change.exclude_xattrs.matches(name));
+        xattrs.retain(|(name, _)| !self.change.leaves_out(name));
         Ok(xattrs)
     }
 
@@ -74,6 +77,10 @@ impl Image for Altered<'_> {
 
     fn may_have_xattrs(&self) -> bool {
         !self.change.drop_xattrs && self.image.may_have_xattrs()
+    }
+
+    fn may_have_acls(&self) -> bool {
+        !self.change.leaves_out(acl::ACCESS) && self.image.may_have_acls()
     }
 
     fn inode_count(&self) -> u64 {

@@ -13,7 +13,7 @@ use packfs_blocks::progress::{Phase, Progress};
 use super::Walk;
 use super::batch::{Batches, Output, Target, WAITING};
 use super::tar::{Options, Summary, extents, placed};
-use crate::image::{FileType, Image, Nid, Stat};
+use crate::image::{FileType, Image, Nid, Stat, mode_without_acl};
 use crate::source::packlist::DATA_MARK;
 use crate::tree::{Device, path_of};
 use crate::{Error, Part, Result, Warnings};
@@ -161,7 +161,8 @@ impl Lines<'_> {
             FileType::Block(_) => 'B',
             FileType::Fifo | FileType::Socket => 'I',
         };
-        self.add(format_args!(" {letter} {time} {:o} {} {}", stat.mode, stat.uid, stat.gid));
+        let mode = if self.options.xattrs { stat.mode } else { mode_without_acl(self.image, nid, stat)? };
+        self.add(format_args!(" {letter} {time} {mode:o} {} {}", stat.uid, stat.gid));
         match &stat.kind {
             FileType::Dir => {}
             FileType::File { size } => {

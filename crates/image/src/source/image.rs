@@ -8,7 +8,7 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 
 use super::{Contents, Device, Exclude, FileReader, Run, Source, Store, unchanged};
-use crate::image::{Extent, FileType, Image, Nid, Stat};
+use crate::image::{Extent, FileType, Image, Nid, Stat, mode_without_acl};
 use crate::name::display;
 use crate::placement::{Area, Stored};
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, XattrSet};
@@ -59,8 +59,13 @@ impl FromImage {
     }
 
     fn meta(&self, tree: &mut Tree, nid: Nid, stat: &Stat) -> Result<Meta> {
-        let set = if self.xattrs && stat.has_xattrs { self.files.image.xattrs(nid)? } else { XattrSet::new() };
-        let Stat { mode, uid, gid, mtime, .. } = *stat;
+        let Stat { mut mode, uid, gid, mtime, .. } = *stat;
+        let mut set = XattrSet::new();
+        if !self.xattrs {
+            mode = mode_without_acl(&*self.files.image, nid, stat)?;
+        } else if stat.has_xattrs {
+            set = self.files.image.xattrs(nid)?;
+        }
         Ok(Meta { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(set) })
     }
 

@@ -36,6 +36,7 @@ pub(crate) use transform::shifted;
 pub use transform::{ModeChange, TimeChange, Transform};
 pub use view::TreeImage;
 pub use whiteout::Whiteouts;
+pub(crate) use xattr::ReducedSet;
 pub use xattr::{ExcludeXattrs, XattrId, XattrSet, Xattrs};
 
 /// Index of an inode in its [`Tree`].

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{ExcludeXattrs, Inode, Kind, Meta, Time, Tree, XattrId};
+use super::{ExcludeXattrs, Inode, Kind, Meta, Time, Tree};
 use crate::image::{FileType, Stat};
 use crate::{Error, Result};
 
@@ -42,8 +42,8 @@ pub enum TimeChange {
 impl Transform {
     /// Changes every inode of the tree. Fails if an offset leads to an owner or group outside 32 bits.
     pub fn apply(&self, tree: &mut Tree) -> Result<()> {
-        if !self.exclude_xattrs.is_empty() {
-            tree.exclude_xattrs(&self.exclude_xattrs);
+        if self.leaves_out_xattrs() {
+            tree.exclude_xattrs(|name| self.leaves_out(name));
         }
         for ino in tree.inos() {
             // Inodes without a name were replaced by later sources.
@@ -56,15 +56,24 @@ impl Transform {
         Ok(())
     }
 
-    /// Returns the attributes that an inode gets.
+    /// Returns true if extended attributes of some names are left out.
+    pub(crate) fn leaves_out_xattrs(&self) -> bool {
+        self.drop_xattrs || !self.exclude_xattrs.is_empty()
+    }
+
+    /// Returns true if the extended attribute of this name is left out.
+    pub(crate) fn leaves_out(&self, name: &[u8]) -> bool {
+        self.drop_xattrs || self.exclude_xattrs.matches(name)
+    }
+
+    /// Returns the attributes that an inode gets, except those that were [left out](Self::leaves_out) before.
     pub(crate) fn change(&self, inode: &Inode<'_>) -> std::result::Result<Meta, String> {
         let (uid, gid) = self.owner(inode.uid, inode.gid)?;
         let mode = match inode.kind {
             Kind::Symlink(_) => inode.mode,
             _ => self.mode.apply(inode.mode, matches!(inode.kind, Kind::Dir)),
         };
-        let xattrs = if self.drop_xattrs { XattrId::NONE } else { inode.xattrs };
-        Ok(Meta { mode, uid, gid, mtime: self.time.apply(inode.mtime), xattrs })
+        Ok(Meta { mode, uid, gid, mtime: self.time.apply(inode.mtime), xattrs: inode.xattrs })
     }
 
     /// Returns the owner and group that `uid` and `gid` become.
@@ -106,11 +115,14 @@ impl TimeChange {
 }
 
 impl Tree {
-    /// Removes the attributes that `exclude` matches from every inode.
-    pub(crate) fn exclude_xattrs(&mut self, exclude: &ExcludeXattrs) {
-        let becomes = self.xattrs.exclude(exclude);
+    /// Removes the attributes that `is_excluded` tells by their names from every inode. Without its ACL, an inode
+    /// gives its group no more permissions than the ACL did.
+    pub(crate) fn exclude_xattrs(&mut self, is_excluded: impl Fn(&[u8]) -> bool) {
+        let becomes = self.xattrs.exclude(is_excluded);
         for ino in self.inos() {
-            self.set_xattrs(ino, becomes[self.meta(ino).xattrs.0 as usize]);
+            let meta = self.meta(ino);
+            let reduced = becomes[meta.xattrs.0 as usize];
+            self.set_meta(ino, Meta { xattrs: reduced.id, mode: meta.mode & reduced.mode_bits, ..meta });
         }
     }
 }
@@ -264,7 +276,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{Attrs, Node, Spec, What as Is};
-    use crate::tree::ROOT;
+    use crate::tree::{ROOT, XattrId};
 
     #[test]
     fn modes_change_as_chmod_does() {

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::acl;
 use crate::{Error, Result};
 
 /// One set: full name (`user.mime_type`) and value, sorted by name, names unique.
@@ -19,6 +20,14 @@ pub struct XattrId(pub u32);
 impl XattrId {
     /// No extended attributes.
     pub const NONE: XattrId = XattrId(0);
+}
+
+/// A set from which attributes were left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReducedSet {
+    pub(crate) id: XattrId,
+    /// Mode bits that inodes with the set may keep: not all of them if it lost an ACL.
+    pub(crate) mode_bits: u16,
 }
 
 /// All sets of a tree.
@@ -72,11 +81,15 @@ impl Xattrs {
         self.sets.len() == 1
     }
 
-    /// Removes the attributes that `exclude` matches. The result maps each old id to its new one.
-    pub(crate) fn exclude(&mut self, exclude: &ExcludeXattrs) -> Vec<XattrId> {
+    /// Removes the attributes that `is_excluded` tells by their names. Returns what becomes of each old set.
+    pub(crate) fn exclude(&mut self, is_excluded: impl Fn(&[u8]) -> bool) -> Vec<ReducedSet> {
         let before = std::mem::take(self);
-        let kept = |set: XattrSet| set.into_iter().filter(|(name, _)| !exclude.matches(name)).collect();
-        before.sets.into_iter().map(|set| self.intern(kept(set))).collect()
+        let reduce = |set: XattrSet| {
+            let kept: XattrSet = set.iter().filter(|(name, _)| !is_excluded(name)).cloned().collect();
+            let mode_bits = acl::kept_mode_bits(&set, &kept);
+            ReducedSet { id: self.intern(kept), mode_bits }
+        };
+        before.sets.into_iter().map(reduce).collect()
     }
 }
 
@@ -143,8 +156,8 @@ mod tests {
         let mut xattrs = Xattrs::default();
         let sets = [&["user.a"][..], &["user.a", "security.x"], &["security.x"]];
         let ids = sets.map(|names| xattrs.intern(set(names)));
-        let becomes = xattrs.exclude(&ExcludeXattrs::new(["security.*"]).unwrap());
-        let now = ids.map(|id| becomes[id.0 as usize]);
+        let becomes = xattrs.exclude(|name| name.starts_with(b"security."));
+        let now = ids.map(|id| becomes[id.0 as usize].id);
         assert_eq!((now[0] == now[1], now[2]), (true, XattrId::NONE));
         assert_eq!((xattrs.get(now[0]), xattrs.len()), (&set(&["user.a"]), 2));
     }

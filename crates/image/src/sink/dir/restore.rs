@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use super::place::{Dir, Place};
 use super::{NotRestored, Summary};
 use crate::Result;
-use crate::image::{FileType, Image, Nid, Stat};
-use crate::tree::{Time, XattrSet, path_of};
+use crate::image::{FileType, Image, Nid, Stat, mode_without_acl};
+use crate::tree::{Time, XattrSet, acl, path_of};
 
 /// Mode bits, and an attribute, that give the user of a program more rights than its own. A program
 /// without the owner that the image names gets none of them.
@@ -59,6 +59,7 @@ impl Restore<'_> {
         }
         // Before the mode, which may take away the right to set them.
         let set = if self.xattrs && stat.has_xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
+        let mut mode = if self.xattrs { stat.mode } else { mode_without_acl(self.image, nid, stat)? };
         if self.place.shared && self.image.may_have_xattrs() {
             made.remove_inherited(&set, stat);
         }
@@ -71,11 +72,13 @@ impl Restore<'_> {
                     continue;
                 }
                 if let Err(errno) = made.set_xattr(&name, &value) {
+                    if *name == *acl::ACCESS {
+                        mode &= acl::group_limit(&value);
+                    }
                     note(format!("xattr {}", name.escape_ascii()), errno);
                 }
             }
         }
-        let mut mode = stat.mode;
         if !owned && mode & SET_IDS != 0 && stat.kind != FileType::Dir {
             // A set-user-ID program must not run as the user who extracts it.
             mode &= !SET_IDS;

@@ -6,7 +6,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::image::{FileType, Stat};
 use crate::source::tar::format::{BLOCK, Header, USTAR, checksum, flag};
-use crate::tree::{Device, Time, XattrSet};
+use crate::tree::{Device, Time, XattrSet, acl};
 
 /// The largest numbers that fit in fields of 8 and 12 bytes.
 const MAX_8: u64 = 0o777_7777;
@@ -18,6 +18,8 @@ pub(super) struct Member<'m> {
     /// Path, with a trailing slash for a directory.
     pub(super) path: &'m [u8],
     pub(super) stat: &'m Stat,
+    /// Permissions, which are fewer than those in `stat` if there is an ACL.
+    pub(super) mode: u16,
     pub(super) xattrs: &'m XattrSet,
     /// The earlier name of the same file.
     pub(super) hard_link: Option<&'m [u8]>,
@@ -44,6 +46,15 @@ pub(super) fn add(out: &mut Vec<u8>, member: &Member<'_>) {
     }
     for (name, value) in member.xattrs {
         record(&mut pax, &xattr_key(name), value);
+        // GNU tar, bsdtar and star restore ACLs from text only.
+        let key = match &**name {
+            acl::ACCESS => &b"SCHILY.acl.access"[..],
+            acl::DEFAULT => b"SCHILY.acl.default",
+            _ => continue,
+        };
+        if let Some(text) = acl::to_text(value) {
+            record(&mut pax, key, text.as_bytes());
+        }
     }
     if !pax.is_empty() {
         let link = member.hard_link.or(symlink_target(member.stat)).unwrap_or_default();
@@ -64,9 +75,9 @@ pub(super) fn add(out: &mut Vec<u8>, member: &Member<'_>) {
 /// Fills in the header except the name; values that do not fit go to `pax`.
 fn describe(member: &Member<'_>, map: Option<&[u8]>, pax: &mut Vec<u8>) -> Header {
     let mut header = Header::new_zeroed();
-    let Stat { kind, mode, uid, gid, mtime, .. } = member.stat;
+    let Stat { kind, uid, gid, mtime, .. } = member.stat;
     (header.magic, header.version) = USTAR;
-    number(&mut header.mode, (*mode).into());
+    number(&mut header.mode, member.mode.into());
     let small = |field: &mut [u8; 8], value: u32, key: &str, pax: &mut Vec<u8>| {
         if u64::from(value) > MAX_8 {
             record(pax, key.as_bytes(), value.to_string().as_bytes());

@@ -17,9 +17,9 @@ use packfs_blocks::progress::{Phase, Progress};
 use self::header::Member;
 use super::batch::{self, Batches, Output, Target};
 use super::{Deal, Selection, Walk};
-use crate::image::{Extent, FileType, Image, Nid, Stat};
+use crate::image::{Extent, FileType, Image, Nid, Stat, mode_without_acl};
 use crate::source::tar::format::BLOCK;
-use crate::tree::{XattrSet, path_of};
+use crate::tree::{XattrSet, acl, path_of};
 use crate::{Error, Part, Result, Warning, WarningKind, Warnings};
 
 mod header;
@@ -178,7 +178,8 @@ impl Tar<'_, '_, '_> {
     fn entry(&mut self, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
         if stat.nlink > 1 && stat.kind != FileType::Dir && self.options.hard_links {
             if let Some(first) = self.names.get(&nid) {
-                let member = Member { path, stat, xattrs: &XattrSet::new(), hard_link: Some(first), regions: None };
+                let (mode, xattrs) = (stat.mode, &XattrSet::new());
+                let member = Member { path, stat, mode, xattrs, hard_link: Some(first), regions: None };
                 return add_header(&mut self.batches, &mut self.header, &member);
             }
             self.names.insert(nid, path.into());
@@ -200,7 +201,12 @@ impl Tar<'_, '_, '_> {
         };
         let regions = regions(&extents);
         let regions = regions.as_deref();
-        let member = Member { path: name, stat, xattrs: &xattrs, hard_link: None, regions };
+        // The mask of an ACL would give too much where the archive is unpacked without ACLs.
+        let mode = match self.options.xattrs {
+            true => stat.mode & acl::kept_mode_bits(&xattrs, &XattrSet::new()),
+            false => mode_without_acl(self.image, nid, stat)?,
+        };
+        let member = Member { path: name, stat, mode, xattrs: &xattrs, hard_link: None, regions };
         add_header(&mut self.batches, &mut self.header, &member)?;
         self.data(path, nid, &extents, regions)
     }

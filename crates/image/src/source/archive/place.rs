@@ -3,7 +3,7 @@
 use packfs_blocks::units::beyond;
 
 use super::{MAX_PATH, Member, MemberKind, Options};
-use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components, path_of};
+use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, XattrSet, acl, components, path_of};
 use crate::{Error, Result, Warning, WarningKind};
 
 /// Maximum number of components of a path.
@@ -44,7 +44,10 @@ pub(in crate::source) fn place(
     data: Data,
     options: &Options,
 ) -> Result<()> {
-    let Member { kind, mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
+    let Member { kind, mut mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
+    if !options.xattrs {
+        mode &= acl::kept_mode_bits(&xattrs, &XattrSet::new());
+    }
     let xattrs = if options.xattrs { tree.xattrs.intern(xattrs) } else { XattrId::NONE };
     for why in lost.into_iter().filter(|_| options.xattrs) {
         tree.warnings.add(Warning::new(WarningKind::AclNotKept, path_of(path)).with_detail(why))?;

@@ -15,12 +15,14 @@ use super::attrs::Attrs;
 use super::root::Root;
 use super::share::Share;
 use super::{Options, changed};
-use crate::tree::XattrSet;
+use crate::tree::{XattrSet, acl};
 use crate::{Error, Result};
 
 /// Largest list of names and largest value that Linux supports.
 const XATTR_MAX: usize = 1 << 16;
 const GETDENTS_LEN: usize = 1 << 15;
+/// Directory of the files that this process has open.
+const PROC_FDS: &str = "/proc/self/fd";
 
 /// Buffers of one worker.
 #[derive(Debug)]
@@ -228,7 +230,7 @@ fn look(
 ) -> Result<Option<Found>> {
     let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|errno| gone_or("cannot read the attributes", &root.name(path), errno))?;
-    let attrs = Attrs::of(&stat);
+    let mut attrs = Attrs::of(&stat);
     let kind = attrs.kind();
     let excluded = !options.exclude.is_empty() && options.exclude.matches(path, kind == FileType::Directory);
     if excluded || options.leave_out.contains(&attrs.id) {
@@ -241,26 +243,52 @@ fn look(
             .into_boxed_slice(),
         _ => Box::default(),
     };
-    let xattrs = match options.xattrs {
-        true => xattrs(dir, name, &root.name(path), scratch)?,
-        false => XattrSet::new(),
-    };
+    let xattrs = take_xattrs(options.xattrs, &mut attrs, dir, name, &root.name(path), scratch)?;
     Ok(Some(Found { name: name.into(), attrs, target, xattrs }))
 }
 
-/// Reads the extended attributes of `name` in the open directory `dir`, all that the system shows.
-///
-/// Not all kernels have such a call relative to a directory, and an absolute path is limited in
-/// length and may have changed. So the path goes through the directory's entry in /proc.
-pub(super) fn xattrs(dir: BorrowedFd<'_>, name: &[u8], shown: &Path, scratch: &mut Scratch) -> Result<XattrSet> {
+/// Reads the extended attributes of `name` in the open directory `dir` if they are wanted. Otherwise, takes from the
+/// mode in `attrs` what an ACL denies to the group.
+pub(super) fn take_xattrs(
+    wanted: bool,
+    attrs: &mut Attrs,
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    shown: &Path,
+    scratch: &mut Scratch,
+) -> Result<XattrSet> {
+    // Not all kernels have calls relative to a directory, and an absolute path is limited in length and may have
+    // changed. So the path goes through the directory's entry in /proc.
+    scratch.path.clear();
+    scratch.path.extend_from_slice(format!("{PROC_FDS}/{}/", dir.as_raw_fd()).as_bytes());
+    scratch.path.extend_from_slice(name);
+    if wanted {
+        return xattrs(shown, scratch);
+    }
+    if attrs.kind() != FileType::Symlink && attrs.mode & u32::from(acl::GROUP_BITS) != 0 {
+        attrs.mode &= !u32::from(!group_limit(shown, scratch)? & acl::GROUP_BITS);
+    }
+    Ok(XattrSet::new())
+}
+
+/// Returns the mode bits that the ACL of the file at the path in `scratch` does not deny to the group.
+fn group_limit(shown: &Path, scratch: &mut Scratch) -> Result<u16> {
+    match fs::lgetxattr(scratch.path.as_slice(), acl::ACCESS, scratch.value.as_mut_slice()) {
+        Ok(len) => Ok(acl::group_limit(&scratch.value[..len])),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(u16::MAX),
+        // Whoever leaves out attributes because /proc is not mounted gets the mode as it is.
+        Err(Errno::NOENT) if !Path::new(PROC_FDS).exists() => Ok(u16::MAX),
+        Err(errno) => Err(gone_or("cannot read the access control list", shown, errno)),
+    }
+}
+
+/// Reads all extended attributes that the system shows of the file at the path in `scratch`.
+fn xattrs(shown: &Path, scratch: &mut Scratch) -> Result<XattrSet> {
     let Scratch { names, value, path, .. } = scratch;
-    path.clear();
-    path.extend_from_slice(format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes());
-    path.extend_from_slice(name);
     let len = match fs::llistxattr(path.as_slice(), names.as_mut_slice()) {
         Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(XattrSet::new()),
         Ok(len) => len,
-        Err(Errno::NOENT) if !Path::new("/proc/self/fd").exists() => {
+        Err(Errno::NOENT) if !Path::new(PROC_FDS).exists() => {
             let why = "they are read through /proc, which is not mounted: mount it, or leave attributes out";
             let source = std::io::Error::new(std::io::ErrorKind::NotFound, why);
             return Err(Error::io("cannot list the extended attributes", shown)(source));

@@ -105,11 +105,10 @@ pub fn scan_part(
 /// Returns the attributes of a root directory.
 pub(super) fn attributes(root: &Root, options: &Options) -> Result<(Attrs, XattrSet)> {
     let stat = fs::fstat(root.fd()).map_err(|errno| Error::sys("cannot read the attributes", root.name(b""), errno))?;
-    let xattrs = match options.xattrs {
-        true => listing::xattrs(root.fd(), b".", &root.name(b""), &mut Scratch::new())?,
-        false => XattrSet::new(),
-    };
-    Ok((Attrs::of(&stat), xattrs))
+    let mut attrs = Attrs::of(&stat);
+    let name = root.name(b"");
+    let xattrs = listing::take_xattrs(options.xattrs, &mut attrs, root.fd(), b".", &name, &mut Scratch::new())?;
+    Ok((attrs, xattrs))
 }
 
 /// A running scan of one source.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::files::{Files, Records};
 use super::listing::{self, Scratch};
 use super::root::Root;
 use super::{device, file_kind, meta};
-use crate::tree::{Data, Kind, Meta, XattrSet};
+use crate::tree::{Data, Kind, Meta};
 use crate::{Error, Result, Tree};
 
 /// Treatment of a symbolic link as the last component of a path.
@@ -77,11 +78,8 @@ impl Singles {
         let found = self.files.root.open_dir(dir).map_err(|errno| Error::sys("cannot open", path, errno))?;
         let stat = fs::statat(&found, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| Error::sys("cannot read the attributes", path, errno))?;
-        let attrs = Attrs::of(&stat);
-        let xattrs = match self.xattrs {
-            true => listing::xattrs(std::os::fd::AsFd::as_fd(&found), name, path, &mut self.scratch)?,
-            false => XattrSet::new(),
-        };
+        let mut attrs = Attrs::of(&stat);
+        let xattrs = listing::take_xattrs(self.xattrs, &mut attrs, found.as_fd(), name, path, &mut self.scratch)?;
         let kind = match attrs.kind() {
             FileType::RegularFile => self.note(dir, name, &attrs)?,
             FileType::Symlink => {

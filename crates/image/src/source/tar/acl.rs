@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use crate::tree::acl::{NO_ID, VERSION, tag};
+use crate::tree::acl::{GROUP_BITS, NO_ID, VERSION, tag};
 
 /// Maximum number of accounts remembered from one archive.
 const MAX_ACCOUNTS: usize = 65_536;
@@ -72,16 +72,20 @@ fn accounts(text: &[u8]) -> HashMap<Box<[u8]>, u32> {
     accounts
 }
 
+/// Returns the entries in the text of an ACL, without comments.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = text.split(|byte| matches!(byte, b',' | b'\n'));
+    let entries = lines.map(|line| line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii());
+    entries.filter(|entry| !entry.is_empty())
+}
+
 /// Converts an ACL to its value; `None` if it says no more than the mode does. `default` is for
 /// lists that new entries of a directory inherit, which are always kept. The error is for a
 /// warning.
 pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Result<Option<Vec<u8>>, String> {
     let mut entries = Vec::new();
-    for line in text.split(|byte| matches!(byte, b',' | b'\n')) {
-        let line = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
-        if !line.is_empty() {
-            entries.push(entry(line, accounts)?);
-        }
+    for line in lines(text) {
+        entries.push(entry(line, accounts)?);
     }
     entries.sort_unstable();
     if entries.windows(2).any(|pair| pair[0][..2] == pair[1][..2]) {
@@ -101,6 +105,14 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Resul
         return Ok(None);
     }
     Ok(Some(encode(&entries)))
+}
+
+/// Returns the mode bits that a list which cannot be kept does not deny to the group, as far as its entries can be read.
+pub(super) fn readable_group_limit(text: &[u8], accounts: &Accounts) -> u16 {
+    let entries = lines(text).filter_map(|line| entry(line, accounts).ok());
+    let limits = entries.filter(|[tag, ..]| [tag::GROUP_OBJ, tag::MASK].map(u32::from).contains(tag));
+    limits
+        .fold(u16::MAX, |kept, [_, _, permissions]| kept & (!GROUP_BITS | u16::try_from(permissions).unwrap_or(0) << 3))
 }
 
 /// Returns the permission bits of a file with this list: Linux shows the mask as the group's bits.

@@ -11,6 +11,7 @@ use super::pax::Pax;
 use super::sparse;
 use crate::source::archive::input::{Input, Stored, truncated};
 use crate::source::archive::{MAX_SIZE, Member, MemberKind};
+use crate::tree::acl::{access_list, defect, group_limit};
 use crate::tree::{Device, Time, XattrSet};
 use crate::{Error, Result, WarningKind};
 
@@ -200,23 +201,21 @@ impl<I: Input> Members<I> {
         let gid = pax.gid.map_or_else(|| field(&header.gid, "group id", at), Ok)?;
         self.note_accounts(header, &pax, uid, gid);
         let (acls, lost) = self.acls(&pax, matches!(kind, MemberKind::Dir));
-        let mode = field::<i64>(&header.mode, "mode", at).map(|mode| u16::try_from(mode & 0o7777).unwrap_or(0))?;
-        let access = acls.iter().find(|(name, _)| **name == *b"system.posix_acl_access");
-        Ok(Member {
-            path,
-            kind,
-            mode: access.map_or(mode, |(_, list)| mode & 0o7000 | acl::permissions(list)),
-            uid,
-            gid,
-            mtime: match pax.mtime {
-                Some(time) => time,
-                None => Time { secs: field(&header.mtime, "time", at)?, nanos: 0 },
-            },
-            xattrs: acls.into_iter().chain(pax.xattrs()).collect(),
-            lost,
-            of: STRUCTURE,
-            at: first,
-        })
+        let mut mode = field::<i64>(&header.mode, "mode", at).map(|mode| u16::try_from(mode & 0o7777).unwrap_or(0))?;
+        if !lost.is_empty() {
+            mode &= acl::readable_group_limit(pax.acl.as_deref().unwrap_or_default(), &self.accounts);
+        }
+        let mtime = match pax.mtime {
+            Some(time) => time,
+            None => Time { secs: field(&header.mtime, "time", at)?, nanos: 0 },
+        };
+        let xattrs: XattrSet = acls.into_iter().chain(pax.xattrs()).collect();
+        mode = match access_list(&xattrs) {
+            Some(list) if defect(list).is_none() => mode & 0o7000 | acl::permissions(list),
+            Some(list) => mode & group_limit(list),
+            None => mode,
+        };
+        Ok(Member { path, kind, mode, uid, gid, mtime, xattrs, lost, of: STRUCTURE, at: first })
     }
 
     /// Remembers the numbers of the owner and the group.

@@ -249,6 +249,11 @@ impl Image for Reader {
         }
     }
 
+    /// The format has no class of attributes for them.
+    fn may_have_acls(&self) -> bool {
+        false
+    }
+
     fn may_have_xattrs(&self) -> bool {
         self.xattrs.is_some()
     }

@@ -7,7 +7,7 @@ use super::names::{Entry, Number};
 use crate::build::Format;
 use crate::limits::{Limits, has_acl};
 use crate::tree::{
-    Conflict, Data, ExcludeXattrs, Handling, Inode, Kind, Meta, ROOT, Recipe, Tree, XattrId, Xattrs, acl, path_of,
+    Conflict, Data, Handling, Inode, Kind, Meta, ROOT, Recipe, ReducedSet, Tree, XattrId, Xattrs, acl, path_of,
 };
 use crate::{Error, Result, Warning, WarningKind, Warnings};
 
@@ -20,25 +20,21 @@ pub(super) struct Attributes<'m> {
     merged: &'m Merged,
     /// All sets after the changes.
     pub(super) xattrs: Xattrs,
-    /// New number of each set after the changes, and whether that set has ACLs that the format cannot store.
-    becomes: Vec<(XattrId, bool)>,
-    /// New number of each set without these ACLs.
-    without_acls: Option<Vec<XattrId>>,
+    /// New number of each set after the changes; `None` if they leave out no attributes.
+    becomes: Option<Vec<ReducedSet>>,
+    /// New number of each of these sets without the ACLs that the format cannot store; `None` if there are none.
+    without_acls: Option<Vec<ReducedSet>>,
+    /// True for each set after the changes that has such ACLs.
+    has_acls: Vec<bool>,
 }
 
 impl<'m> Attributes<'m> {
-    pub(super) fn new(merged: &'m Merged, limits: &Limits, mut xattrs: Xattrs) -> Result<Self> {
-        let exclude = &merged.transform.exclude_xattrs;
-        let all = || (0..).map(XattrId);
-        let changed: Vec<XattrId> =
-            if exclude.is_empty() { all().take(xattrs.len()).collect() } else { xattrs.exclude(exclude) };
-        let acls: Vec<bool> = xattrs.sets().map(|set| !limits.acls && has_acl(set)).collect();
-        let becomes = changed.into_iter().map(|id| (id, acls[id.0 as usize])).collect();
-        let without_acls = match acls.contains(&true) {
-            true => Some(xattrs.exclude(&ExcludeXattrs::new([acl::PATTERN])?)),
-            false => None,
-        };
-        Ok(Attributes { merged, xattrs, becomes, without_acls })
+    pub(super) fn new(merged: &'m Merged, limits: &Limits, mut xattrs: Xattrs) -> Self {
+        let transform = &merged.transform;
+        let becomes = transform.leaves_out_xattrs().then(|| xattrs.exclude(|name| transform.leaves_out(name)));
+        let has_acls: Vec<bool> = xattrs.sets().map(|set| !limits.acls && has_acl(set)).collect();
+        let without_acls = has_acls.contains(&true).then(|| xattrs.exclude(acl::is_name));
+        Attributes { merged, xattrs, becomes, without_acls, has_acls }
     }
 
     /// Returns the inode of an entry, whose data, if it has any, is stored under the given number; also whether ACLs are
@@ -58,15 +54,21 @@ impl<'m> Attributes<'m> {
             Kind::Fifo => Kind::Fifo,
             Kind::Socket => Kind::Socket,
         };
-        let Meta { mode, uid, gid, mtime, xattrs } = entry.meta;
-        let (xattrs, _) = self.becomes[xattrs.0 as usize];
+        let Meta { mut mode, uid, gid, mtime, mut xattrs } = entry.meta;
+        if let Some(becomes) = &self.becomes {
+            let reduced = becomes[xattrs.0 as usize];
+            mode &= reduced.mode_bits;
+            xattrs = reduced.id;
+        }
         let (handling, recipe) = (Handling::empty(), Recipe::default());
         let mut inode = Inode { kind, mode, uid, gid, mtime, xattrs, links: number.links, handling, recipe };
-        let Meta { mode, uid, gid, mtime, mut xattrs } = self.merged.transform.change(&inode)?;
+        let Meta { mut mode, uid, gid, mtime, mut xattrs } = self.merged.transform.change(&inode)?;
         let mtime = if self.merged.clip_times { mtime.clipped() } else { mtime };
-        let has_acl = xattrs != XattrId::NONE && self.becomes[entry.meta.xattrs.0 as usize].1;
+        let has_acl = self.has_acls[xattrs.0 as usize];
         if let Some(without) = &self.without_acls {
-            xattrs = without[xattrs.0 as usize];
+            let reduced = without[xattrs.0 as usize];
+            mode &= reduced.mode_bits;
+            xattrs = reduced.id;
         }
         (inode.mode, inode.uid, inode.gid, inode.mtime, inode.xattrs) = (mode, uid, gid, mtime, xattrs);
         Ok((inode, has_acl))

@@ -130,7 +130,7 @@ pub(crate) fn merge<F: Format>(
             dir::stream(&merged.source, &merged.scan, &mut collector)?;
             let mut names = collector.finish()?;
             let limits = format.limits();
-            let attributes = Attributes::new(merged, &limits, std::mem::take(&mut names.xattrs))?;
+            let attributes = Attributes::new(merged, &limits, std::mem::take(&mut names.xattrs));
             let mut checks = Checks::new(&attributes, limits, merged.warnings.clone());
             let small_max = format.small_max().unwrap_or(u64::MAX);
             let orderer = Orderer { order: order_of(format), small_max, shards: Some(shards), pool, progress };

@@ -341,3 +341,31 @@ fn security_contexts_and_access_control_lists_are_attributes() {
     let lost: Vec<_> = tree.warnings.kinds().flat_map(|(_, all)| all.first.iter().map(crate::Warning::place)).collect();
     assert_eq!(lost, ["n (of NFSv4)", "u (unknown user `nobody here`)"]);
 }
+
+/// Writers differ: GNU tar stores the mask as the permissions of the group in the header, bsdtar its own entry.
+#[test]
+fn without_its_access_control_list_no_member_gives_the_group_more() {
+    let text = b"user::rw-,user:7:rw-,group::---,mask::r--,other::---";
+    let unknown = b"user::rw-,user:nobody here:rw-,group::--x,mask::rw-,other::---";
+    let value = [&2u32.to_le_bytes()[..], &[1, 0, 6, 0], &[0xff; 4], &[2, 0, 6, 0], &7u32.to_le_bytes()].concat();
+    let group = [&[4, 0, 0, 0][..], &[0xff; 4], &[16, 0, 4, 0], &[0xff; 4], &[32, 0, 0, 0], &[0xff; 4]].concat();
+    let value = [value, group].concat();
+    let key = ["SCHILY.acl.access", "SCHILY.xattr.system.posix_acl_access"];
+    for (records, mode, with, without) in [
+        ([(key[0], &text[..])], b"0000600\0", 0o640, 0o600),
+        ([(key[0], &text[..])], b"0000640\0", 0o640, 0o600),
+        ([(key[1], &value[..])], b"0000600\0", 0o640, 0o600),
+        ([(key[1], &value[..])], b"0004640\0", 0o4640, 0o4600),
+        ([(key[0], &unknown[..])], b"0000660\0", 0o600, 0o600),
+        ([(key[0], &unknown[..])], b"0000600\0", 0o600, 0o600),
+        ([("SCHILY.acl.ace", &b"owner@:rw::allow"[..])], b"0000640\0", 0o640, 0o640),
+    ] {
+        let file = header("f", b'0', 0, |header| header.mode.copy_from_slice(mode));
+        let bytes = archive(&[[pax(b'x', &records), file].concat()]);
+        let mode = |tree: &Tree| tree.meta(tree.lookup(b"f").unwrap()).mode;
+        assert_eq!(mode(&read(&bytes).unwrap()), with, "{records:?}");
+        let options = Options { xattrs: false, ..Options::default() };
+        let tree = from_bytes(Arc::new(bytes), Path::new("a.tar"), options).and_then(scan).unwrap();
+        assert_eq!((mode(&tree), tree.xattrs.is_empty()), (without, true), "{records:?}");
+    }
+}
