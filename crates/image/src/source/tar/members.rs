@@ -40,7 +40,8 @@ pub(super) struct Members<I> {
 /// Extended headers before a member's own header.
 #[derive(Default)]
 struct Extended {
-    pax: Vec<(Vec<u8>, u64)>,
+    /// Records of the last pax header, and its place. Of several, GNU tar, bsdtar and Go take the last, too.
+    pax: Option<(Vec<u8>, u64)>,
     name: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     bytes: u64,
@@ -69,7 +70,7 @@ impl<I: Input> Members<I> {
             match header.typeflag {
                 flag::PAX | flag::SOLARIS_PAX => {
                     let records = self.body(&header, at, &mut extended)?;
-                    extended.pax.push((records, at));
+                    extended.pax = Some((records, at));
                 }
                 flag::GNU_LONG_NAME => extended.name = Some(text(&self.body(&header, at, &mut extended)?).to_vec()),
                 flag::GNU_LONG_LINK => extended.link = Some(text(&self.body(&header, at, &mut extended)?).to_vec()),
@@ -158,7 +159,7 @@ impl<I: Input> Members<I> {
     fn member(&mut self, header: &Header, at: u64, extended: Extended) -> Result<Member> {
         self.begun = true;
         let mut pax = Pax::after(&self.globals);
-        for (records, at) in &extended.pax {
+        if let Some((records, at)) = &extended.pax {
             pax.add(records, *at)?;
         }
         let first = extended.first.unwrap_or(at);

@@ -342,6 +342,42 @@ fn security_contexts_and_access_control_lists_are_attributes() {
     assert_eq!(lost, ["n (of NFSv4)", "u (unknown user `nobody here`)"]);
 }
 
+#[test]
+fn of_several_extended_headers_before_a_member_the_last_of_each_kind_counts() {
+    let name: [&[(&str, &[u8])]; 2] = [&[("path", b"first"), ("mtime", b"5")], &[("path", b"second"), ("uid", b"7")]];
+    let long = |typeflag, text: &[u8]| member("././@LongLink", typeflag, &[text, b"\0"].concat());
+    let file = member("header", b'0', b"1");
+    let link = header("link", b'2', 0, |header| header.linkname[..2].copy_from_slice(b"to"));
+    for (what, members, path) in [
+        ("the second replaces the first", vec![pax(b'x', name[0]), pax(b'x', name[1]), file.clone()], "second"),
+        ("a name is not kept", vec![pax(b'x', name[0]), pax(b'x', &[("uid", b"7")]), file.clone()], "header"),
+        ("Solaris", vec![pax(b'x', name[0]), pax(b'X', name[1]), file.clone()], "second"),
+        ("long names", vec![long(b'L', b"first"), long(b'L', b"second"), file.clone()], "second"),
+        ("a pax header after a long name", vec![long(b'L', b"long"), pax(b'x', name[1]), file.clone()], "second"),
+        ("a pax header before a long name", vec![pax(b'x', name[1]), long(b'L', b"long"), file.clone()], "second"),
+        ("long targets", vec![long(b'K', b"first"), long(b'K', b"second"), link.clone()], "link"),
+    ] {
+        let tree = read(&archive(&[members.concat(), member("next", b'0', b"2")])).unwrap();
+        let ino = tree.lookup(path.as_bytes()).unwrap_or_else(|| panic!("{what}"));
+        let inode = tree.inode(ino);
+        assert_eq!((tree.len(), inode.mtime.secs), (3, 0), "{what}");
+        assert_eq!(
+            inode.uid,
+            if path == "second" && what != "long names" || path == "header" { 7 } else { 0 },
+            "{what}"
+        );
+        if let Kind::Symlink(target) = inode.kind {
+            assert_eq!(target, b"second", "{what}");
+        }
+        assert_eq!(tree.meta(tree.lookup(b"next").unwrap()).uid, 0, "{what}");
+    }
+    // Global headers add up: each changes only what it names.
+    let global = [pax(b'g', &[("uid", b"5"), ("gid", b"6")]), pax(b'g', &[("uid", b"7")]), file].concat();
+    let tree = read(&archive(&[global])).unwrap();
+    let meta = tree.meta(tree.lookup(b"header").unwrap());
+    assert_eq!((meta.uid, meta.gid), (7, 6));
+}
+
 /// Writers differ: GNU tar stores the mask as the permissions of the group in the header, bsdtar its own entry.
 #[test]
 fn without_its_access_control_list_no_member_gives_the_group_more() {
