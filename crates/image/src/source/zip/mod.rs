@@ -3,6 +3,7 @@
 //! Data is decompressed once, on a thread of its own, in the order of the directory, and its length and checksum are
 //! verified. Entries whose data overlaps are refused: small archives with huge contents are made of them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
 use std::ops::Range;
@@ -32,6 +33,11 @@ const TYPE: u32 = 0o170_000;
 const PERMISSIONS: u32 = 0o7777;
 /// Attribute of DOS for files that may not be written.
 const READ_ONLY: u32 = 1;
+/// Tag of the times among the attributes of NTFS.
+const NTFS_TIMES: u16 = 1;
+const TICKS_PER_SECOND: u64 = 10_000_000;
+/// Seconds from 1601, when the time of Windows begins, to 1970.
+const SECONDS_FROM_1601: i64 = 11_644_473_600;
 
 /// An archive.
 pub(super) struct ZipSource {
@@ -95,14 +101,14 @@ impl ZipSource {
         let mut entries = archive.entries(&mut buffer);
         while let Some(record) = entries.next_entry().map_err(|error| self.failed(error))? {
             let at = record.local_header_offset();
-            let raw = record.file_path();
-            if raw.as_bytes().is_empty() {
+            let name = name(&record);
+            if name.is_empty() {
                 let warning = Warning::new(WarningKind::MemberWithoutName, self.path.clone());
                 tree.warnings.add(warning.with_detail(format!("at byte {at}")))?;
                 continue;
             }
-            let path = clean(raw.as_bytes(), STRUCTURE, at)?;
-            let member = member(&record, at)?;
+            let path = clean(&name, STRUCTURE, at)?;
+            let member = member(&record, name.ends_with(b"/"), at)?;
             if self.options.exclude.covers(&path, matches!(member.kind, MemberKind::Dir)) {
                 continue;
             }
@@ -202,20 +208,47 @@ impl ZipSource {
     }
 }
 
+/// Returns the path of a member, in UTF-8 if the archive has it so.
+fn name<'r>(record: &'r ZipFileHeaderRecord<'_>) -> Cow<'r, [u8]> {
+    let raw = record.file_path();
+    let name = match record.flags().is_utf8() {
+        true => raw.as_bytes(),
+        false => unicode_path(record).unwrap_or(raw.as_bytes()),
+    };
+    // Old .NET programs and others write the separators of DOS, against the specification.
+    let system = record.version_made_by().creator_system();
+    let is_dos = [CreatorSystem::FAT, CreatorSystem::NTFS, CreatorSystem::MVS, CreatorSystem::VFAT].contains(&system);
+    if is_dos && name.contains(&b'\\') && !name.contains(&b'/') {
+        return name.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect::<Vec<u8>>().into();
+    }
+    name.into()
+}
+
+/// Returns the name in Info-ZIP's extra field beside one in a code page: a version, the checksum of the other name, and
+/// UTF-8. If that name was changed later, the checksum differs and the field counts no more.
+fn unicode_path<'r>(record: &'r ZipFileHeaderRecord<'_>) -> Option<&'r [u8]> {
+    let field = extra(record, ExtraFieldId::INFO_ZIP_UNICODE_PATH)?;
+    let (crc, name) = field.strip_prefix(&[1])?.split_first_chunk()?;
+    let mut checksum = Crc32::new();
+    checksum.update(record.file_path().as_bytes());
+    let is_valid = u32::from_le_bytes(*crc) == checksum.checksum() && std::str::from_utf8(name).is_ok();
+    (is_valid && !name.is_empty()).then_some(name)
+}
+
 /// Describes a member; a link has no target yet.
-fn member(record: &ZipFileHeaderRecord<'_>, at: u64) -> Result<Member> {
-    let (mode, is_dir) = (mode(record), record.is_dir());
+fn member(record: &ZipFileHeaderRecord<'_>, is_dir: bool, at: u64) -> Result<Member> {
+    let mode = mode(record, is_dir);
     let size = record.uncompressed_size_hint();
     let kind = match mode & TYPE {
         _ if is_dir => MemberKind::Dir,
         0o040_000 => MemberKind::Dir,
-        0 | 0o100_000 => MemberKind::File(Stored { size, len: size, map: None, header: at, sum: None }),
+        // Info-ZIP calls a member that it read from a pipe one.
+        0 | 0o100_000 | 0o010_000 => MemberKind::File(Stored { size, len: size, map: None, header: at, sum: None }),
         0o120_000 if size > MAX_PATH as u64 => {
             let why = format!("a symbolic link of {size} bytes: more than {MAX_PATH}");
             return Err(Error::corrupt(STRUCTURE, at, why));
         }
         0o120_000 => MemberKind::Symlink(Vec::new()),
-        0o010_000 => MemberKind::Fifo,
         0o140_000 => MemberKind::Socket,
         _ => {
             return Err(Error::Unsupported(format!(
@@ -239,13 +272,13 @@ fn member(record: &ZipFileHeaderRecord<'_>, at: u64) -> Result<Member> {
 }
 
 /// Returns type and permissions. Archives from systems without them get those that most files have.
-fn mode(record: &ZipFileHeaderRecord<'_>) -> u32 {
+fn mode(record: &ZipFileHeaderRecord<'_>, is_dir: bool) -> u32 {
     let system = record.version_made_by().creator_system();
     let (unix, dos) = (record.external_attributes() >> 16, record.external_attributes());
     let has_modes = matches!(system, CreatorSystem::UNIX | CreatorSystem::MACOS) && unix != 0;
     match has_modes {
         true => unix,
-        false if record.is_dir() || record.mode().value() & TYPE == 0o040_000 => 0o040_755,
+        false if is_dir || record.mode().value() & TYPE == 0o040_000 => 0o040_755,
         false if dos & READ_ONLY != 0 && system != CreatorSystem::UNIX => 0o100_444,
         false => 0o100_644,
     }
@@ -270,15 +303,46 @@ fn extra<'r>(record: &'r ZipFileHeaderRecord<'_>, wanted: ExtraFieldId) -> Optio
     record.extra_fields().find(|(id, _)| *id == wanted).map(|(_, field)| field)
 }
 
-/// Returns the time of modification: seconds since 1970 if the archive has them, else the local time of its writer, which
-/// counts as UTC since nobody knows where that was.
+/// Returns the time of modification: seconds since 1970 or the time of NTFS if the archive has them, else the local time
+/// of its writer, which counts as UTC since nobody knows where that was.
 fn time(record: &ZipFileHeaderRecord<'_>) -> Time {
-    let seconds = extra(record, ExtraFieldId::EXTENDED_TIMESTAMP).and_then(|field| match field {
-        [flags, seconds @ ..] if flags & 1 != 0 => seconds.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)),
+    let local = seconds_of(record.last_modified_dos());
+    let extended = extra(record, ExtraFieldId::EXTENDED_TIMESTAMP).and_then(|field| match field {
+        [flags, seconds @ ..] if flags & 1 != 0 => seconds.first_chunk(),
         _ => None,
     });
-    let secs = seconds.map_or_else(|| seconds_of(record.last_modified_dos()), i64::from);
-    Time { secs, nanos: 0 }
+    // The older field of Info-ZIP, which macOS still writes, begins with the time of the last access.
+    let original =
+        || extra(record, ExtraFieldId::INFO_ZIP_UNIX_ORIGINAL).and_then(|field| field.get(4..)?.first_chunk());
+    if let Some(seconds) = extended.or_else(original) {
+        return Time { secs: nearer_to(local, *seconds), nanos: 0 };
+    }
+    ntfs_time(record).unwrap_or(Time { secs: local, nanos: 0 })
+}
+
+/// Reads seconds since 1970 that some programs store signed, for times before 1970, and some unsigned, for those after
+/// 2038: the one that is nearer to the local time counts.
+fn nearer_to(local: i64, seconds: [u8; 4]) -> i64 {
+    let (signed, unsigned) = (i32::from_le_bytes(seconds).into(), u32::from_le_bytes(seconds).into());
+    let distance = |seconds: i64| seconds.abs_diff(local);
+    if distance(unsigned) < distance(signed) { unsigned } else { signed }
+}
+
+/// Returns the time in the field of NTFS, which counts tenths of microseconds since 1601: after four reserved bytes,
+/// attributes follow each other, of which the first has the times.
+fn ntfs_time(record: &ZipFileHeaderRecord<'_>) -> Option<Time> {
+    let mut rest = extra(record, ExtraFieldId::NTFS)?.get(4..)?;
+    loop {
+        let ([tag_low, tag_high, len_low, len_high], after) = rest.split_first_chunk()?;
+        let len = u16::from_le_bytes([*len_low, *len_high]);
+        let (value, after) = after.split_at_checked(len.into())?;
+        if u16::from_le_bytes([*tag_low, *tag_high]) == NTFS_TIMES {
+            let ticks = u64::from_le_bytes(*value.first_chunk()?);
+            let nanos = u32::try_from(ticks % TICKS_PER_SECOND * 100).ok()?;
+            return Some(Time { secs: i64::try_from(ticks / TICKS_PER_SECOND).ok()? - SECONDS_FROM_1601, nanos });
+        }
+        rest = after;
+    }
 }
 
 /// Converts a date since 1980; one that does not exist is taken for the nearest that does.

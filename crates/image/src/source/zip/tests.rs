@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rawzip::path::EntryPath;
 use rawzip::{CompressionMethod, ZipArchiveWriter};
 
+use super::nearer_to;
 use crate::Result;
 use crate::source::Exclude;
 use crate::source::archive::{Options, from_bytes, from_stream, open};
@@ -196,4 +197,107 @@ fn hostile_archives_are_refused_and_none_panics() {
         }
         let _ = read(&bytes[..at]);
     }
+}
+
+/// An archive of one empty member, whose entry in the directory has an extra field.
+fn with_extra(name: &[u8], system: u8, flags: u16, extra: &[u8]) -> Vec<u8> {
+    let len = |bytes: &[u8]| u16::try_from(bytes.len()).unwrap().to_le_bytes();
+    let common = [&flags.to_le_bytes()[..], &[0; 4], &[0x21, 0], &[0; 12], &len(name)].concat();
+    let local = [b"PK\x03\x04\x14\0", &common[..], &[0; 2], name].concat();
+    let entry = [b"PK\x01\x02\x14", &[system, 20, 0][..], &common, &len(extra), &[0; 14], name, extra].concat();
+    let size = u32::try_from(entry.len()).unwrap().to_le_bytes();
+    let start = u32::try_from(local.len()).unwrap().to_le_bytes();
+    let end = [b"PK\x05\x06\0\0\0\0\x01\0\x01\0", &size[..], &start, &[0; 2]].concat();
+    [local, entry, end].concat()
+}
+
+fn extra_field(id: u16, value: &[u8]) -> Vec<u8> {
+    [&id.to_le_bytes()[..], &u16::try_from(value.len()).unwrap().to_le_bytes(), value].concat()
+}
+
+/// The field of Info-ZIP with a name in UTF-8, for a member called `name` in a code page.
+fn unicode_path(name: &[u8], unicode: &[u8]) -> Vec<u8> {
+    let mut crc = rawzip::Crc32::new();
+    crc.update(name);
+    extra_field(0x7075, &[&[1][..], &crc.checksum().to_le_bytes(), unicode].concat())
+}
+
+#[test]
+fn names_of_windows_become_paths_in_utf8() {
+    const DOS: u8 = 0;
+    const UNIX: u8 = 3;
+    const NTFS_OF_INFO_ZIP: u8 = 11;
+    const UTF8: u16 = 1 << 11;
+    let field = |name: &[u8]| unicode_path(name, "caf\u{e9}/\u{65e5}".as_bytes());
+    let version_2 = extra_field(0x7075, b"\x02\0\0\0\0x");
+    for (name, system, flags, extra, expected) in [
+        (&b"caf\x82/?"[..], DOS, 0, field(b"caf\x82/?"), "caf\u{e9}/\u{65e5}".as_bytes()),
+        (b"caf\x82/?", UNIX, 0, field(b"caf\x82/?"), "caf\u{e9}/\u{65e5}".as_bytes()),
+        // The name was changed by a program that knows no such field.
+        (b"new", DOS, 0, field(b"old"), b"new"),
+        (b"a", DOS, 0, unicode_path(b"a", b"\xff"), b"a"),
+        (b"a", DOS, 0, unicode_path(b"a", b""), b"a"),
+        (b"a", DOS, 0, version_2, b"a"),
+        (b"a", DOS, 0, extra_field(0x7075, b"\x01\0"), b"a"),
+        ("\u{e9}".as_bytes(), DOS, UTF8, unicode_path("\u{e9}".as_bytes(), b"other"), "\u{e9}".as_bytes()),
+        (b"a\\b\\c", DOS, 0, Vec::new(), b"a/b/c"),
+        (b"a\\b\\c", NTFS_OF_INFO_ZIP, UTF8, Vec::new(), b"a/b/c"),
+        (b"?", DOS, 0, unicode_path(b"?", b"a\\b"), b"a/b"),
+        // Not a separator: there are others, or the name comes from a system where a backslash is a letter.
+        (b"a/b\\c", DOS, 0, Vec::new(), b"a/b\\c"),
+        (b"a\\b", UNIX, 0, Vec::new(), b"a\\b"),
+    ] {
+        let tree = read(&with_extra(name, system, flags, &extra)).unwrap();
+        let found = tree.lookup(expected).unwrap_or_else(|| panic!("{}", name.escape_ascii()));
+        assert!(matches!(tree.inode(found).kind, Kind::File { size: 0, .. }), "{}", name.escape_ascii());
+    }
+    let tree = read(&with_extra(b"d\\e\\", DOS, 0, &[])).unwrap();
+    let directory = tree.inode(tree.lookup(b"d/e").unwrap());
+    assert!(matches!(directory.kind, Kind::Dir) && directory.mode == 0o755);
+    for hostile in [&b"..\\x"[..], b"a\\..\\..\\x"] {
+        assert!(read(&with_extra(hostile, DOS, 0, &[])).unwrap_err().to_string().contains("leads out of the archive"));
+    }
+    let hostile = read(&with_extra(b"x", DOS, 0, &unicode_path(b"x", b"../x")));
+    assert!(hostile.unwrap_err().to_string().contains("leads out of the archive"));
+}
+
+/// `zip - -` stores the type of its standard input.
+#[test]
+fn a_member_that_was_read_from_a_pipe_is_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    if made(dir.path(), "zip", "echo data | zip -q - - > a.zip") {
+        let tree = open(Some(&dir.path().join("a.zip")), Options::default()).and_then(scan).unwrap();
+        let read = snapshot_tree(&tree).unwrap();
+        assert_eq!((read["-"].kind, &read["-"].hash), ('-', &blake3::hash(b"data\n").to_hex().to_string()));
+    }
+}
+
+#[test]
+fn times_of_ntfs_count_where_there_are_none_of_unix() {
+    // 2023-11-14 22:13:20.1234567 UTC.
+    let ticks = 10_000_000 * (1_700_000_000 + 11_644_473_600_u64) + 1_234_567;
+    let times = [ticks, 1, 2].map(u64::to_le_bytes).concat();
+    let attribute = |tag: u16, value: &[u8]| extra_field(tag, value);
+    let ntfs = |attributes: &[u8]| extra_field(0x000a, &[&[0; 4], attributes].concat());
+    let unix = extra_field(0x5455, &[&[1][..], &5i32.to_le_bytes()].concat());
+    let dos = Time { secs: 315_532_800, nanos: 0 };
+    let time = |extra: &[u8]| {
+        let tree = read(&with_extra(b"f", 0, 0, extra)).unwrap();
+        tree.meta(tree.lookup(b"f").unwrap()).mtime
+    };
+    let expected = Time { secs: 1_700_000_000, nanos: 123_456_700 };
+    assert_eq!(time(&ntfs(&attribute(1, &times))), expected);
+    assert_eq!(time(&ntfs(&[attribute(9, b"other"), attribute(1, &times)].concat())), expected);
+    let original = |seconds: u32| extra_field(0x5855, &[[1; 4], seconds.to_le_bytes()].concat());
+    assert_eq!(time(&original(1_700_000_000)), Time { secs: 1_700_000_000, nanos: 0 });
+    // The local time of the member is of 1980.
+    assert_eq!(time(&original(u32::MAX - 9)), Time { secs: -10, nanos: 0 });
+    assert_eq!(time(&extra_field(0x5855, &[1; 7])), dos);
+    assert_eq!(nearer_to(2_208_988_800, 2_208_988_900_u32.to_le_bytes()), 2_208_988_900);
+    assert_eq!(nearer_to(2_208_988_800, 1_700_000_000_u32.to_le_bytes()), 1_700_000_000);
+    assert_eq!(time(&[ntfs(&attribute(1, &times)), unix].concat()), Time { secs: 5, nanos: 0 });
+    for damaged in [ntfs(&attribute(1, &times[..7])), ntfs(&attribute(2, &times)), ntfs(b"\x01\0\xff\0"), ntfs(b"")] {
+        assert_eq!(time(&damaged), dos, "{damaged:?}");
+    }
+    assert_eq!(time(&extra_field(0x000a, b"\0")), dos);
 }
