@@ -11,6 +11,7 @@ mod sequential;
 mod storage;
 mod temporary;
 mod turns;
+mod unchanged;
 
 pub use file_system::{FileSystem, System};
 pub use output::{Appender, Output};
@@ -19,3 +20,4 @@ pub use sequential::Sequential;
 pub use storage::{Device, Memory, Storage};
 pub use temporary::Scratch;
 pub use turns::{Piece, Turns};
+pub use unchanged::SourceChanged;

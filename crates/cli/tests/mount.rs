@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 
@@ -130,6 +130,56 @@ fn an_image_that_is_cut_short_is_an_error_and_a_line_in_the_log() {
         std::fs::remove_file(place.at("log")).unwrap();
         succeed(place.path(), &["umount", "m"]);
     }
+}
+
+#[test]
+fn an_image_that_is_overwritten_in_place_is_an_error_and_one_line_in_the_log() {
+    let Some(place) = Place::new("an_image_that_is_overwritten_in_place_is_an_error_and_one_line_in_the_log") else {
+        return;
+    };
+    let files: Vec<String> = (0..20).map(|number| format!("large{number}")).collect();
+    for name in &files {
+        std::fs::write(place.at("root").join(name), name.repeat(50_000)).unwrap();
+    }
+    for format in FORMATS {
+        succeed(place.path(), &["build", "-q", "--force", "root", "-o", format, "--format", format]);
+        let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+        File::options().write(true).open(place.at(format)).unwrap().set_modified(hour_ago).unwrap();
+        succeed(place.path(), &["mount", format, "m", "--log", "log", "--cache", "1M"]);
+        assert!(std::fs::read(place.at("m/large0")).unwrap() == "large0".repeat(50_000).as_bytes());
+        // The same bytes: even that may be another image by the time of the next read.
+        let image = std::fs::read(place.at(format)).unwrap();
+        File::options().write(true).open(place.at(format)).unwrap().write_all(&image[..4096]).unwrap();
+        for name in &files[10..] {
+            let error = std::fs::read(place.at("m").join(name)).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(5), "{format}: {error}");
+        }
+        let log = std::fs::read_to_string(place.at("log")).unwrap();
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(log.contains(format) && log.contains("was written to after it was opened"), "{log}");
+        assert!(log.contains("until the image is mounted again"), "{log}");
+        std::fs::remove_file(place.at("log")).unwrap();
+        succeed(place.path(), &["umount", "m"]);
+    }
+}
+
+#[test]
+fn a_damaged_file_is_named_in_the_log() {
+    let Some(place) = Place::new("a_damaged_file_is_named_in_the_log") else { return };
+    std::fs::create_dir(place.at("root/deep")).unwrap();
+    std::fs::write(place.at("root/deep/text"), "All work and no play.\n".repeat(50_000)).unwrap();
+    let build = ["build", "-q", "root", "-o", "damaged", "-c", "gzip", "-b", "128K", "--fragments", "none"];
+    succeed(place.path(), &build);
+    // The first block of data follows the superblock.
+    let mut image = std::fs::read(place.at("damaged")).unwrap();
+    image[96..4000].fill(0xff);
+    std::fs::write(place.at("damaged"), image).unwrap();
+    succeed(place.path(), &["mount", "damaged", "m", "--log", "log"]);
+    let mut read = Command::new("find");
+    read.args(["m", "-type", "f", "-exec", "cat", "{}", "+"]).current_dir(place.path());
+    assert!(stderr(&read.output().unwrap()).contains("Input/output error"));
+    let log = std::fs::read_to_string(place.at("log")).unwrap();
+    assert!(!log.is_empty() && log.lines().all(|line| line.contains("/damaged: /")), "{log}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use packfs_blocks::io::SourceChanged;
 use packfs_blocks::{Progress, encode};
 
 use crate::Warning;
@@ -261,10 +262,15 @@ impl Error {
         if progress.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Shorthand for [`Error::Io`], for `map_err`.
+    /// Shorthand for [`Error::Io`], for `map_err`; makes an [`Error::Changed`] of a [`SourceChanged`].
     pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         let path = path.as_ref().to_owned();
-        move |source| Error::Io { what, path, source }
+        move |source| {
+            if SourceChanged::is_cause_of(&source) {
+                return Error::Changed { path, why: source.to_string() };
+            }
+            Error::Io { what, path, source }
+        }
     }
 
     /// Shorthand for [`Error::Io`], for calls that return a bare error number.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fuser::{
@@ -25,6 +25,7 @@ use crate::ahead::Ahead;
 use crate::attr::{Owner, attr, none};
 use crate::dirs::Listings;
 use crate::nodes::Nodes;
+use crate::paths::PathFinder;
 use crate::trace::Trace;
 
 /// Time for which the kernel may keep names and attributes, which is for ever.
@@ -56,6 +57,9 @@ pub(crate) struct ImageFs {
     /// Not while a trace is taken, which lists what programs read.
     pub(crate) ahead: Option<Ahead>,
     pub(crate) trouble: Trouble,
+    /// True once it was told that the image has changed: every later error has the same reason.
+    pub(crate) told_change: AtomicBool,
+    pub(crate) paths: PathFinder,
     /// Counts the requests; whoever waits for a time without any looks at it.
     pub(crate) requests: Arc<AtomicU64>,
 }
@@ -80,7 +84,19 @@ impl ImageFs {
 
     /// Reports an error and returns what to tell the kernel.
     fn failed(&self, number: INodeNo, error: &Error) -> Errno {
-        self.trouble.tell(format_args!("inode {}: {error}", number.0));
+        match error {
+            Error::Changed { .. } => {
+                if !self.told_change.swap(true, Ordering::Relaxed) {
+                    self.trouble.tell(format_args!("{error}; reads fail until the image is mounted again"));
+                }
+            }
+            // What cannot be read now, as over a network, would make a search for the path wait as well.
+            Error::Io { .. } => self.trouble.tell(format_args!("inode {}: {error}", number.0)),
+            _ => match self.paths.find(&*self.image, self.nodes.root, self.nodes.nid(number)) {
+                Some(path) => self.trouble.tell(format_args!("{path}: {error}")),
+                None => self.trouble.tell(format_args!("inode {}: {error}", number.0)),
+            },
+        }
         Errno::EIO
     }
 

@@ -26,6 +26,7 @@ mod filesystem;
 mod nodes;
 mod offset;
 mod options;
+mod paths;
 mod session;
 mod trace;
 mod unmount;

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,8 @@ use crate::dirs::Listings;
 use crate::filesystem::ImageFs;
 use crate::nodes::Nodes;
 use crate::options::Options;
-use crate::unmount::{How, absolute, no_helper, unmount, without_commas};
+use crate::paths::PathFinder;
+use crate::unmount::{How, absolute, has_helper, no_helper, unmount, without_commas};
 use crate::{Error, Result};
 
 const DEVICE: &str = "/dev/fuse";
@@ -68,6 +69,8 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mo
         image,
     };
     let mut config = config(&options);
+        told_change: AtomicBool::new(false),
+        paths: PathFinder::default(),
     if let Some(number) = device::number(place) {
         let device = device::inherited(number).map_err(Error::io("cannot take over the FUSE device", place))?;
         config.clone_fd = false;

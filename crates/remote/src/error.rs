@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 
 use packfs_blocks::units::Size;
+use packfs_blocks::io::SourceChanged;
 
 /// A failure to read a remote object.
 #[derive(Debug, Clone)]
@@ -92,7 +93,8 @@ impl From<Error> for io::Error {
             Why::Address(_) | Why::Artifact(_) => io::ErrorKind::InvalidInput,
             Why::Status { status: 404 | 410, .. } => io::ErrorKind::NotFound,
             Why::Status { status: 401 | 403, .. } | Why::Credentials(_) => io::ErrorKind::PermissionDenied,
-            Why::Contradiction(_) => io::ErrorKind::InvalidData,
+            Why::Contradiction(_) | Why::Unproven => io::ErrorKind::InvalidData,
+            Why::Changed => return SourceChanged::new(Unnamed(error).to_string()).into(),
             _ => io::ErrorKind::Other,
         };
         io::Error::new(kind, Unnamed(error))

@@ -4,13 +4,15 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use super::unchanged::FileWatch;
 
 /// Bytes of known length that any thread may read at any offset.
 ///
-/// Contract: the bytes and the length never change. Any number of threads may read at once, in any
-/// order, any range repeatedly. A read that begins at or after the end returns 0 bytes and is no
+/// Contract: the bytes and the length never change; a source that others can change fails instead, see
+/// [`ReadAt::check_unchanged`]. Any number of threads may read at once, in any order, any range repeatedly. A read that begins at or after the end returns 0 bytes and is no
 /// error. After an error `buf` may hold anything; the same read may be retried. Interrupted and
 /// short reads of the underlying source are continued here.
 pub trait ReadAt: Send + Sync + fmt::Debug {
@@ -20,7 +22,8 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     /// Returns the length in bytes.
     fn len(&self) -> u64;
 
-    /// Fails if the bytes may have changed since this was opened. Sources that cannot change always succeed.
+    /// Fails with [`SourceChanged`](super::SourceChanged) if the bytes are others than when this was opened, as all reads
+    /// then do. Sources that cannot change always succeed.
     fn check_unchanged(&self) -> io::Result<()> {
         Ok(())
     }
@@ -47,39 +50,25 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
 }
 
 /// A regular file or block device, from `start` on.
+///
+/// A read of a regular file that was written to since it was opened fails with [`SourceChanged`](super::SourceChanged).
+/// Block devices are not watched.
 #[derive(Debug)]
 pub struct FileAt {
     file: File,
     start: u64,
     len: u64,
-    opened: Stamp,
-}
-
-/// Attributes that change with the bytes of a file: its length and times, and for safety its inode number.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp {
-    ino: u64,
-    len: u64,
-    mtime: (i64, i64),
-    ctime: (i64, i64),
-}
-
-impl Stamp {
-    fn of(file: &File) -> io::Result<Self> {
-        let stat = file.metadata()?;
-        let (mtime, ctime) = ((stat.mtime(), stat.mtime_nsec()), (stat.ctime(), stat.ctime_nsec()));
-        Ok(Stamp { ino: stat.ino(), len: stat.len(), mtime, ctime })
-    }
+    watch: Option<FileWatch>,
 }
 
 impl FileAt {
     /// Opens a file or block device; offsets count from `start` (an image inside a larger file).
     pub fn open(path: &Path, start: u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
-        let opened = Stamp::of(&file)?;
+        let watch = FileWatch::start(&file)?;
         // Seeking gives the size of block devices too; their metadata says 0.
         let end = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
-        Ok(FileAt { file, start, len: end.saturating_sub(start), opened })
+        Ok(FileAt { file, start, len: end.saturating_sub(start), watch })
     }
 }
 
@@ -95,20 +84,13 @@ impl ReadAt for FileAt {
                 Err(e) => return Err(e),
             }
         }
+        // After the bytes: a check before them would miss a write in between.
+        self.check_unchanged()?;
         Ok(got)
     }
 
     fn check_unchanged(&self) -> io::Result<()> {
-        let now = Stamp::of(&self.file)?;
-        let was = &self.opened;
-        if now == *was {
-            return Ok(());
-        }
-        Err(io::Error::other(match (now.len == was.len, now.mtime == was.mtime) {
-            (false, _) => format!("was {} bytes long when it was opened and has {} now", was.len, now.len),
-            (true, false) => "was written to after it was opened".into(),
-            (true, true) => "its attributes changed after it was opened".into(),
-        }))
+        self.watch.as_ref().map_or(Ok(()), |watch| watch.check(&self.file))
     }
 
     fn len(&self) -> u64 {

@@ -121,6 +121,10 @@ impl ReadAt for Flat {
     fn len(&self) -> u64 {
         self.len
     }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        self.file.check_unchanged()
+    }
 }
 
 impl Source for Flat {

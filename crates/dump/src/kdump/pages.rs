@@ -57,6 +57,11 @@ impl fmt::Debug for Worker {
 }
 
 impl Pages {
+    /// Fails if a file of the dump has changed since it was opened.
+    pub(super) fn check_unchanged(&self) -> std::io::Result<()> {
+        self.parts.iter().try_for_each(|part| part.headers.file.check_unchanged())
+    }
+
     /// Assembles the files of a dump, in any order.
     pub(crate) fn new(mut files: Vec<Headers>) -> Result<Pages> {
         files.sort_by_key(|headers| (headers.own.start, headers.own.end));

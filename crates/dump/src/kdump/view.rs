@@ -212,6 +212,10 @@ impl ReadAt for View {
     fn len(&self) -> u64 {
         self.len
     }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        self.pages.check_unchanged()
+    }
 }
 
 impl Source for View {

@@ -466,4 +466,8 @@ impl ReadAt for Set {
     fn len(&self) -> u64 {
         self.size
     }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        self.parts.iter().try_for_each(|part| part.source.check_unchanged())
+    }
 }

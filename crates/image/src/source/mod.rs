@@ -123,10 +123,7 @@ impl fmt::Debug for dyn Contents {
 
 /// Fails if the archive or image at `path` has changed since `bytes` was opened.
 fn unchanged(bytes: &dyn ReadAt, path: &Path) -> Result<()> {
-    bytes.check_unchanged().map_err(|error| match error.raw_os_error() {
-        Some(_) => Error::io("cannot read the attributes", path)(error),
-        None => Error::Changed { path: path.to_owned(), why: error.to_string() },
-    })
+    bytes.check_unchanged().map_err(Error::io("cannot read the attributes", path))
 }
 
 /// One open file, read by one thread.

@@ -110,8 +110,6 @@ impl<W: Write> Answers<'_, W> {
         buffer.resize(ROOM + usize::try_from(until - at).unwrap_or(usize::MAX), 0);
         let export = self.agreed.export;
         let read = export.bytes.read_exact_at(&mut buffer[ROOM..], at);
-        // That the bytes were changed says more than that they cannot be read.
-        let read = export.bytes.check_unchanged().and(read);
         read.inspect_err(|error| self.trouble.tell(format_args!("{}: byte {at}: {error}", export.name)))
     }
 

@@ -61,7 +61,7 @@ pub(crate) fn run_then(args: &Mount, tell: impl FnOnce() -> Result<()>) -> Resul
 fn mount(args: &Mount, served: &Served, log: log::Log) -> Result<Mounted> {
     let MountOptions { allow_other, default_permissions, uid, gid, subdir, timeout, suid, dev, exec, .. } =
         args.all_options();
-    let (name, source) = (served.name.clone(), Arc::clone(&served.source));
+    let name = served.name.clone();
     let trace = args.trace.as_deref().map(trace).transpose()?;
     let options = Options::default().set(|all| {
         (all.name, all.bytes) = (name.clone(), served.source.len());
@@ -71,10 +71,7 @@ fn mount(args: &Mount, served: &Served, log: log::Log) -> Result<Mounted> {
         all.check_permissions = default_permissions.unwrap_or(allow_other);
         all.subdir = subdir.unwrap_or_default();
         (all.suid, all.dev, all.exec) = (suid.unwrap_or(false), dev.unwrap_or(false), exec.unwrap_or(true));
-        all.report = Some(Arc::new(move |line: &str| {
-            let changed = source.check_unchanged().err().map(|error| format!("; the image {error}"));
-            log.write(&format!("{name}: {line}{}", changed.unwrap_or_default()));
-        }));
+        all.report = Some(Arc::new(move |line: &str| log.write(&format!("{name}: {line}"))));
     });
     packfs_mount::mount(Arc::clone(&served.image), &args.dir, options).map_err(hint)
 }
