@@ -173,3 +173,54 @@ fn a_remote_image_is_mounted() {
     assert_eq!(read.unwrap(), b"Welcome.\n");
     assert!(table.contains(&address), "{table}");
 }
+
+/// Returns the arguments of all processes that have `word` in them.
+#[cfg(feature = "mount")]
+fn arguments_with(word: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(word)).collect()
+}
+
+#[cfg(feature = "mount")]
+#[test]
+fn a_mount_in_the_background_shows_no_password() {
+    let test = "a_mount_in_the_background_shows_no_password";
+    let Some(place) = common::mounts::Place::new(test) else { return };
+    let server = Server::start();
+    let address = server.give("/squashfs", std::fs::read(place.at("squashfs")).unwrap());
+    let secret = address.replace("http://", "http://me:hunter2@") + "?X-Amz-Signature=hunter2";
+    server.requests();
+    let mount = place.at("m").to_str().unwrap().to_owned();
+    let mut command = packfs(["mount", &secret, &mount, "--remote-cache", "0"]);
+    let mounted = command.env("http_proxy", "").env("no_proxy", "*").output().unwrap();
+    assert!(mounted.status.success(), "{}", stderr(&mounted));
+    assert_eq!(std::fs::read(place.at("m/etc/motd")).unwrap(), b"Welcome.\n");
+    // The whole address arrived.
+    let requests = server.requests();
+    let arrived = |request: &server::Request| {
+        request.header("authorization").is_some() && request.path.ends_with("?X-Amz-Signature=hunter2")
+    };
+    assert!(!requests.is_empty() && requests.iter().all(arrived), "{requests:?}");
+    let shown = arguments_with(&mount);
+    assert!(shown.iter().any(|line| line.contains(&address)), "{shown:?}");
+    assert!(!shown.iter().any(|line| line.contains("hunter2")), "{shown:?}");
+    assert!(!std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains("hunter2"));
+    succeed(place.path(), &["umount", "m"]);
+}
+
+#[test]
+fn a_server_that_tells_no_versions_apart_is_refused_unless_the_risk_is_taken() {
+    let site = Site::new();
+    let text = server::noise(300_000);
+    std::fs::write(site.path().join("root/large"), &text).unwrap();
+    succeed(site.path(), &["build", "root", "-o", "large", "-q"]);
+    let image = std::fs::read(site.path().join("large")).unwrap();
+    let unmarked = server::Object { etag: None, modified: None, ..server::Object::new(image) };
+    site.server.put("/image", unmarked);
+    let address = site.server.url("/image");
+    let told = site.fail(&["cat", &address, "large"]);
+    assert!(told.contains("neither an entity tag nor") && told.contains("--remote-unversioned"), "{told}");
+    assert!(site.succeed(&["cat", &address, "large", "--remote-unversioned"]) == text);
+}

@@ -7,6 +7,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,9 +89,24 @@ impl CachedVersion {
         }
     }
 
-    /// Returns true if a unit has been written.
-    pub(crate) fn has(&self, unit: u64) -> bool {
-        self.checksum(unit) != 0
+    /// Returns for each of some units whether it has been written.
+    pub(crate) fn held(&self, units: Range<u64>) -> Vec<bool> {
+        let count = usize::try_from(units.end.saturating_sub(units.start)).unwrap_or(0);
+        // The map ends after the last unit that was written.
+        let mut checksums = vec![0; count * 8];
+        let mut read = 0;
+        while let Some(rest) = checksums.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            match self.map.read_at(rest, HEADER as u64 + units.start * 8 + read as u64) {
+                Ok(0) | Err(_) => break,
+                Ok(got) => read += got,
+            }
+        }
+        checksums.chunks_exact(8).map(|checksum| checksum != [0; 8]).collect()
+    }
+
+    #[cfg(test)]
+    fn has(&self, unit: u64) -> bool {
+        self.held(unit..unit + 1) == [true]
     }
 
     /// Fills `bytes` with a unit; false if it is not there or damaged.

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
-use packfs_blocks::units::Size;
 use packfs_blocks::io::SourceChanged;
+use packfs_blocks::units::Size;
 
 /// A failure to read a remote object.
 #[derive(Debug, Clone)]
@@ -34,12 +35,23 @@ pub enum Why {
         last: String,
     },
     /// A status that no repetition changes, or that did not go away.
-    #[error("the server answered {status}{} ({})", name(*status), advice(*status, *tries))]
+    #[error("the server answered {status}{} ({})", status_name(*status), advice(*status, *tries))]
     Status {
         /// Status code of HTTP.
         status: u16,
         /// Number of attempts.
         tries: u32,
+    },
+    /// The server asks to wait for longer than is waited here.
+    #[error(
+        "the server answered {status}{} and asks to wait {}; run the command again after that",
+        status_name(*status), duration(*wait)
+    )]
+    Busy {
+        /// Status code of HTTP.
+        status: u16,
+        /// Time that it asks to wait.
+        wait: Duration,
     },
     /// The whole object came where a part was requested.
     #[error(
@@ -53,6 +65,21 @@ pub enum Why {
     /// The object is not the one that was opened.
     #[error("the object was replaced after it was opened; start again to read the new one")]
     Changed,
+    /// The server sends nothing that tells versions of the object apart.
+    #[error(
+        "the server sends neither an entity tag nor a time of modification, so a replacement while it is read would mix \
+         two versions unnoticed: download it first, or take that risk with --remote-unversioned"
+    )]
+    Unversioned,
+    /// An answer does not say which version it is of, though earlier ones did.
+    #[error(
+        "an answer lacks the entity tag or time of modification that the object had when it was opened, so it may be of \
+         another version; several servers with different settings may answer under this address"
+    )]
+    Unproven,
+    /// The object was modified whenever it was opened.
+    #[error("the object is modified again and again; read it once it is complete")]
+    Unsettled,
     /// The answer contradicts the request or itself.
     #[error("the server's answer is not to be trusted: {0}; a proxy in between may be at fault")]
     Contradiction(String),
@@ -133,7 +160,18 @@ fn tried(tries: u32) -> String {
     if tries == 1 { "tried once".into() } else { format!("tried {tries} times") }
 }
 
-fn name(status: u16) -> &'static str {
+/// Returns a time in the largest unit that it has at least two of, rounded up.
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds >= 2 * 86_400 => format!("{} days", seconds.div_ceil(86_400)),
+        seconds if seconds >= 2 * 3600 => format!("{} hours", seconds.div_ceil(3600)),
+        seconds if seconds >= 2 * 60 => format!("{} minutes", seconds.div_ceil(60)),
+        seconds => format!("{seconds} seconds"),
+    }
+}
+
+/// Returns the name of a status, after a blank; empty if it is not a usual one.
+pub(crate) fn status_name(status: u16) -> &'static str {
     match status {
         400 => " Bad Request",
         401 => " Unauthorized",
@@ -157,5 +195,19 @@ fn advice(status: u16, tries: u32) -> String {
         407 => "check the proxy's credentials".into(),
         408 | 429 | 500.. => format!("{}; try again later", tried(tries)),
         _ => "check the address".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_units_that_fit() {
+        let cases =
+            [(1, "1 seconds"), (90, "90 seconds"), (301, "6 minutes"), (86_400, "24 hours"), (259_200, "3 days")];
+        for (seconds, text) in cases {
+            assert_eq!(duration(Duration::from_secs(seconds)), text);
+        }
     }
 }

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ureq::http::{HeaderMap, Response};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, Proxy};
 
 use crate::Options;
-use crate::error::Why;
+use crate::error::{Why, status_name};
 use crate::proxy;
 use crate::url::Url;
 
@@ -59,6 +59,15 @@ impl Passing {
     }
 }
 
+impl fmt::Display for Passing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Passing::Network(last) => f.write_str(last),
+            Passing::Status(status) => write!(f, "the server answered {status}{}", status_name(*status)),
+        }
+    }
+}
+
 impl From<Why> for Failure {
     fn from(why: Why) -> Self {
         Failure::Final(why)
@@ -80,12 +89,23 @@ impl Failure {
         if !matches!(status, 408 | 429 | 500 | 502 | 503 | 504) {
             return Failure::Final(Why::Status { status, tries: 1 });
         }
-        let after = text(headers, "retry-after").and_then(|after| after.trim().parse().ok()).map(Duration::from_secs);
-        match after {
-            Some(after) if after > LONGEST_WAIT => Failure::Final(Why::Status { status, tries: 1 }),
+        match retry_after(headers) {
+            Some(wait) if wait > LONGEST_WAIT => Failure::Final(Why::Busy { status, wait }),
             after => Failure::Passing { why: Passing::Status(status), after },
         }
     }
+}
+
+/// Returns the time that a server asks to wait: a number of seconds, or until a date by the server's clock.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = text(headers, "retry-after")?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = httpdate::parse_http_date(value).ok()?;
+    let now = text(headers, "date").and_then(|date| httpdate::parse_http_date(date).ok());
+    // A date that has passed asks for no wait.
+    Some(until.duration_since(now.unwrap_or_else(SystemTime::now)).unwrap_or_default())
 }
 
 impl From<ureq::Error> for Failure {
@@ -187,4 +207,27 @@ fn tls() -> Result<TlsConfig, Failure> {
 /// Returns a header as text.
 pub(crate) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_asks_to_wait_for_seconds_or_until_a_date() {
+        let date = "Mon, 23 Nov 2026 10:00:00 GMT";
+        let cases = [
+            ("120", Some(120)),
+            (" 0 ", Some(0)),
+            ("Mon, 23 Nov 2026 10:30:00 GMT", Some(1800)),
+            ("Mon, 23 Nov 2026 09:00:00 GMT", Some(0)),
+            ("soon", None),
+            ("-5", None),
+        ];
+        for (value, expected) in cases {
+            let headers = [("retry-after", value), ("date", date)];
+            let headers = headers.into_iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            assert_eq!(retry_after(&headers.collect()), expected.map(Duration::from_secs), "{value}");
+        }
+    }
 }

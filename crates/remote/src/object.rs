@@ -4,16 +4,18 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ureq::Body;
 use ureq::http::{HeaderMap, Response};
 
-use crate::Options;
 use crate::error::{Error, Result, Why};
 use crate::http::{CUT, Client, Failure, text};
 use crate::origin::Origin;
+use crate::progress::ProgressRule;
 use crate::url::Url;
+use crate::version::{Comparison, Version};
+use crate::{Options, Report};
 
 /// Largest object that is read whole where the server does not answer ranges.
 pub(crate) const WHOLE_MAX: u64 = 4 << 20;
@@ -23,6 +25,8 @@ const RENEWALS_MAX: u32 = 3;
 const REDIRECTIONS: usize = 10;
 /// Longest wait between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// Pause before an object is opened again that was modified in this second: a little longer than the granularity of dates.
+const FRESH_PAUSE: Duration = Duration::from_millis(1100);
 /// Progress that makes an attempt count as a success though the connection was cut.
 const PROGRESS: u64 = 16 << 10;
 /// Length of reads from a connection.
@@ -40,15 +44,27 @@ pub(crate) struct Object {
     target: Mutex<Option<Url>>,
     tries: u32,
     pause: Duration,
+    allow_unversioned: bool,
+    progress: ProgressRule,
+    quiet: Duration,
+    report: Option<Report>,
 }
 
-/// Marks by which a server tells versions of the object apart.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Version {
-    /// A strong entity tag.
-    etag: Option<String>,
-    /// Time of the last modification, as the server writes it.
-    modified: Option<String>,
+/// The first bytes of an object, and what came with them.
+struct FirstAnswer {
+    version: Version,
+    total: u64,
+    bytes: Vec<u8>,
+    /// The object may still be modified without another mark.
+    may_change_unseen: bool,
+}
+
+/// The last bytes of an object.
+struct LastAnswer {
+    version: Version,
+    start: u64,
+    bytes: Vec<u8>,
+    may_change_unseen: bool,
 }
 
 /// An opened object with the bytes that came with it, each with its offset.
@@ -62,7 +78,6 @@ struct Answer {
     start: u64,
     len: u64,
     total: u64,
-    version: Version,
     body: Body,
 }
 
@@ -71,31 +86,6 @@ struct Answer {
 enum Ask {
     Bytes(Range<u64>),
     Last(u64),
-}
-
-impl Version {
-    fn of(headers: &HeaderMap) -> Self {
-        let etag = text(headers, "etag").filter(|etag| etag.starts_with('"') && etag.len() > 2);
-        Version { etag: etag.map(Into::into), modified: text(headers, "last-modified").map(Into::into) }
-    }
-
-    /// Returns false if `other` certainly belongs to another version. Not every answer has every header.
-    fn may_be(&self, other: &Version) -> bool {
-        let differs = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
-        match (&self.etag, &other.etag) {
-            (Some(a), Some(b)) => a == b,
-            _ => !differs(&self.modified, &other.modified),
-        }
-    }
-
-    /// Returns the header that makes a server refuse to answer with another version.
-    fn condition(&self) -> Option<(&'static str, String)> {
-        match (&self.etag, &self.modified) {
-            (Some(etag), _) => Some(("If-Match", etag.clone())),
-            (None, Some(time)) => Some(("If-Unmodified-Since", time.clone())),
-            (None, None) => None,
-        }
-    }
 }
 
 impl Object {
@@ -110,6 +100,10 @@ impl Object {
             target: Mutex::default(),
             tries: options.tries.max(1),
             pause: options.pause,
+            allow_unversioned: options.allow_unversioned,
+            progress: ProgressRule { window: options.idle_timeout, least: options.idle_bytes },
+            quiet: options.quiet,
+            report: options.report.clone(),
         };
         let prepared = object.again(|_| object.origin.prepare(&object.client));
         prepared.map_err(|why| Error::new(&object.name, why))?;
@@ -118,21 +112,30 @@ impl Object {
             let first = object.first(head);
             (first, last.ok().and_then(|last| last.join().ok()).flatten())
         });
-        let (version, total, first) = first.map_err(|why| Error::new(&object.name, why))?;
+        let FirstAnswer { version, total, bytes, .. } = first.map_err(|why| Error::new(&object.name, why))?;
         if let Some(len) = object.origin.len().filter(|len| *len != total) {
             let why = format!("an object of {total} bytes, where its manifest has {len}");
             return Err(Error::new(&object.name, Why::Contradiction(why)));
         }
-        let mut bytes = vec![(0, first)];
+        let is_complete = bytes.len() as u64 == total;
+        if !is_complete && !version.is_marked() && !object.accepts_unproven() {
+            return Err(Error::new(&object.name, Why::Unversioned));
+        }
+        let mut parts = vec![(0, bytes)];
         // Speculative: whatever is odd about it, the range will be read again when it is needed.
-        if let Some((of, offset, last)) = last
-            && version.may_be(&of)
-            && offset + last.len() as u64 == total
+        if let Some(last) = last
+            && !last.may_change_unseen
+            && match version.compare(&last.version) {
+                Comparison::Same => true,
+                Comparison::Other => false,
+                Comparison::Unproven => object.accepts_unproven(),
+            }
+            && last.start + last.bytes.len() as u64 == total
         {
-            bytes.push((offset, last));
+            parts.push((last.start, last.bytes));
         }
         (object.version, object.len) = (version, total);
-        Ok(Opened { object, bytes })
+        Ok(Opened { object, bytes: parts })
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -146,39 +149,66 @@ impl Object {
 
     /// Returns a text that no other bytes have; `None` if the server does not tell versions apart reliably.
     pub(crate) fn identity(&self) -> Option<String> {
-        let what = self.origin.digest().or_else(|| self.version.etag.clone())?;
+        let what = self.origin.digest().or_else(|| self.version.strong_tag())?;
         Some(format!("{}\n{what}\n{}", self.origin.identity(), self.len))
     }
 
-    /// Reads the first bytes; `head` of them, or all if the server does not know ranges.
-    fn first(&self, head: u64) -> std::result::Result<(Version, u64, Vec<u8>), Why> {
-        self.again(|_| {
-            let response = self.send(&Ask::Bytes(0..head), &Version::default())?;
-            match response.status().as_u16() {
-                206 => {
-                    let answer = Answer::of(response, &Ask::Bytes(0..head), None)?;
-                    let (version, total) = (answer.version.clone(), answer.total);
-                    Ok((version, total, answer.all()?))
-                }
-                200 => {
-                    let version = Version::of(response.headers());
-                    let bytes = whole(response)?;
-                    Ok((version, bytes.len() as u64, bytes))
-                }
-                416 if text(response.headers(), "content-range") == Some("bytes */0") => {
-                    Ok((Version::of(response.headers()), 0, Vec::new()))
-                }
-                status => Err(Failure::of_status(status, response.headers())),
-            }
-        })
+    /// Returns true if answers need not prove their version: the digest in the address names the bytes, or the options
+    /// take the risk.
+    fn accepts_unproven(&self) -> bool {
+        self.allow_unversioned || self.origin.digest().is_some()
     }
 
-    /// Reads the last bytes if that succeeds at once; returns their offset too.
-    fn last(&self, tail: u64) -> Option<(Version, u64, Vec<u8>)> {
-        let response = self.send(&Ask::Last(tail), &Version::default()).ok()?;
-        let answer = (response.status() == 206).then(|| Answer::of(response, &Ask::Last(tail), None).ok()).flatten()?;
-        let (version, start) = (answer.version.clone(), answer.start);
-        Some((version, start, answer.all().ok()?))
+    /// Reads the first bytes once the object can no longer change without another mark.
+    fn first(&self, head: u64) -> std::result::Result<FirstAnswer, Why> {
+        let mut first = self.again(|_| self.first_once(head))?;
+        for _ in 0..self.tries {
+            let is_complete = first.bytes.len() as u64 == first.total;
+            if is_complete || !first.may_change_unseen || self.accepts_unproven() {
+                return Ok(first);
+            }
+            thread::sleep(FRESH_PAUSE);
+            let next = self.again(|_| self.first_once(head))?;
+            let is_same = next.total == first.total && first.version.compare(&next.version) == Comparison::Same;
+            // The clocks of the server may differ; but by each of them, the second of the modification is over now.
+            first = FirstAnswer { may_change_unseen: next.may_change_unseen && !is_same, ..next };
+        }
+        if first.may_change_unseen { Err(Why::Unsettled) } else { Ok(first) }
+    }
+
+    /// Reads the first bytes; `head` of them, or all if the server does not know ranges.
+    fn first_once(&self, head: u64) -> std::result::Result<FirstAnswer, Failure> {
+        let ask = Ask::Bytes(0..head);
+        let response = self.send(&ask, &Version::default())?;
+        let headers = response.headers();
+        let version = Version::of(headers);
+        let may_change_unseen = version.may_change_unseen(headers);
+        match response.status().as_u16() {
+            206 => {
+                let answer = Answer::of(response, &ask, None)?;
+                let total = answer.total;
+                Ok(FirstAnswer { version, total, bytes: answer.all(&self.progress)?, may_change_unseen })
+            }
+            200 => {
+                let bytes = whole(response, &self.progress)?;
+                Ok(FirstAnswer { version, total: bytes.len() as u64, bytes, may_change_unseen })
+            }
+            416 if text(headers, "content-range") == Some("bytes */0") => {
+                Ok(FirstAnswer { version, total: 0, bytes: Vec::new(), may_change_unseen })
+            }
+            status => Err(Failure::of_status(status, headers)),
+        }
+    }
+
+    /// Reads the last bytes if that succeeds at once.
+    fn last(&self, tail: u64) -> Option<LastAnswer> {
+        let ask = Ask::Last(tail);
+        let response = self.send(&ask, &Version::default()).ok()?;
+        let version = Version::of(response.headers());
+        let may_change_unseen = version.may_change_unseen(response.headers());
+        let answer = (response.status() == 206).then(|| Answer::of(response, &ask, None).ok()).flatten()?;
+        let start = answer.start;
+        Some(LastAnswer { version, start, bytes: answer.all(&self.progress).ok()?, may_change_unseen })
     }
 
     /// Reads a range and passes its bytes on in order. After a cut connection it goes on where that ended.
@@ -201,9 +231,16 @@ impl Object {
     fn fetch_once(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), Failure> {
         let ask = Ask::Bytes(range);
         let response = self.send(&ask, &self.version)?;
+        let compared = self.version.compare(&Version::of(response.headers()));
         match response.status().as_u16() {
-            206 => Answer::of(response, &ask, Some((self.len, &self.version)))?.pass_on(take),
-            200 if !self.version.may_be(&Version::of(response.headers())) => Err(Why::Changed.into()),
+            200 | 206 if compared == Comparison::Other => Err(Why::Changed.into()),
+            206 => {
+                let answer = Answer::of(response, &ask, Some(self.len))?;
+                if compared == Comparison::Unproven && !self.accepts_unproven() {
+                    return Err(Why::Unproven.into());
+                }
+                answer.pass_on(&self.progress, take)
+            }
             200 => Err(Why::Contradiction("the whole object, though it has answered ranges before".into()).into()),
             412 | 416 => Err(Why::Changed.into()),
             status => Err(Failure::of_status(status, response.headers())),
@@ -268,6 +305,7 @@ impl Object {
         mut attempt: impl FnMut(&mut u32) -> std::result::Result<T, Failure>,
     ) -> std::result::Result<T, Why> {
         let mut tries = 0;
+        let mut quiet_since = Instant::now();
         loop {
             let failed = attempt(&mut tries);
             tries += 1;
@@ -275,7 +313,22 @@ impl Object {
                 Ok(done) => return Ok(done),
                 Err(Failure::Final(why)) => return Err(why),
                 Err(Failure::Passing { why, .. }) if tries >= self.tries => return Err(why.after(tries)),
-                Err(Failure::Passing { after, .. }) => thread::sleep(after.unwrap_or_else(|| self.pause(tries))),
+                Err(Failure::Passing { why, after }) => {
+                    let pause = after.unwrap_or_else(|| self.pause(tries));
+                    if let Some(report) = &self.report
+                        && quiet_since.elapsed() + pause >= self.quiet
+                    {
+                        let next = tries + 1;
+                        report.line(&format!(
+                            "{}: {why}; attempt {next} of {} follows in {:.1} s",
+                            self.name,
+                            self.tries,
+                            pause.as_secs_f64()
+                        ));
+                        quiet_since = Instant::now();
+                    }
+                    thread::sleep(pause);
+                }
             }
         }
     }
@@ -301,15 +354,15 @@ fn headers(ask: &Ask, version: &Version, auth: Option<String>) -> Vec<(&'static 
 }
 
 /// Reads an object that came whole.
-fn whole(response: Response<Body>) -> std::result::Result<Vec<u8>, Failure> {
+fn whole(response: Response<Body>, progress: &ProgressRule) -> std::result::Result<Vec<u8>, Failure> {
     let told = response.body().content_length();
     if told.is_some_and(|len| len > WHOLE_MAX) {
         return Err(Why::NoRanges { max: WHOLE_MAX }.into());
     }
     check_encoding(response.headers())?;
     let mut bytes = Vec::new();
-    let read = response.into_body().into_reader().take(WHOLE_MAX + 1).read_to_end(&mut bytes);
-    read?;
+    let mut body = progress.watch(response.into_body().into_reader()).take(WHOLE_MAX + 1);
+    body.read_to_end(&mut bytes)?;
     match bytes.len() as u64 {
         len if len > WHOLE_MAX => Err(Why::NoRanges { max: WHOLE_MAX }.into()),
         len if told.is_some_and(|told| told != len) => Err(Failure::network(CUT)),
@@ -325,16 +378,13 @@ fn check_encoding(headers: &HeaderMap) -> std::result::Result<(), Failure> {
 }
 
 impl Answer {
-    /// Checks the headers of a partial answer against the request and what is known of the object.
-    fn of(response: Response<Body>, ask: &Ask, known: Option<(u64, &Version)>) -> std::result::Result<Self, Failure> {
+    /// Checks the headers of a partial answer against the request, and the length of the object if that is known.
+    fn of(response: Response<Body>, ask: &Ask, len: Option<u64>) -> std::result::Result<Self, Failure> {
         check_encoding(response.headers())?;
-        let version = Version::of(response.headers());
         let Some((start, end, total)) = text(response.headers(), "content-range").and_then(content_range) else {
             return Err(Why::Contradiction("a part of the object without saying which".into()).into());
         };
-        if let Some((len, opened)) = known
-            && (total != len || !opened.may_be(&version))
-        {
+        if len.is_some_and(|len| len != total) {
             return Err(Why::Changed.into());
         }
         let (from, to) = match ask {
@@ -347,19 +397,20 @@ impl Answer {
             let why = format!("bytes {start} to {end} of {total}{told}, where {from} to {to} were requested");
             return Err(Why::Contradiction(why).into());
         }
-        Ok(Answer { start, len: end - start, total, version, body: response.into_body() })
+        Ok(Answer { start, len: end - start, total, body: response.into_body() })
     }
 
-    fn all(self) -> std::result::Result<Vec<u8>, Failure> {
+    fn all(self, progress: &ProgressRule) -> std::result::Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
-        self.pass_on(&mut |piece| bytes.extend_from_slice(piece))?;
+        self.pass_on(progress, &mut |piece| bytes.extend_from_slice(piece))?;
         Ok(bytes)
     }
 
     /// Reads the body to its end, which lets the connection be used again, and passes it on.
-    fn pass_on(self, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), Failure> {
-        let (mut left, mut piece) = (self.len, vec![0; PIECE]);
-        let mut body = self.body.into_reader();
+    fn pass_on(self, progress: &ProgressRule, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), Failure> {
+        let mut left = self.len;
+        let mut piece = vec![0; PIECE];
+        let mut body = progress.watch(self.body.into_reader());
         loop {
             match body.read(&mut piece)? {
                 0 if left > 0 => return Err(Failure::network(CUT)),
@@ -395,19 +446,5 @@ mod tests {
             assert_eq!(content_range(wrong), None, "{wrong}");
         }
         assert_eq!(content_range(&format!("bytes 0-{}/{}", u64::MAX - 1, u64::MAX)), Some((0, u64::MAX, u64::MAX)));
-    }
-
-    #[test]
-    fn versions_are_told_apart_by_what_both_have() {
-        let version = |etag: Option<&str>, modified: Option<&str>| Version {
-            etag: etag.map(Into::into),
-            modified: modified.map(Into::into),
-        };
-        let opened = version(Some("\"a\""), Some("monday"));
-        assert!(opened.may_be(&version(Some("\"a\""), Some("tuesday"))));
-        assert!(opened.may_be(&version(None, Some("monday"))));
-        assert!(opened.may_be(&version(None, None)));
-        assert!(!opened.may_be(&version(Some("\"b\""), Some("monday"))));
-        assert!(!opened.may_be(&version(None, Some("tuesday"))));
     }
 }

@@ -234,6 +234,8 @@ impl Shared {
             }
             let bytes;
             (state, bytes) = self.wait(state, unit)?;
+            // Copying takes longer than all that the lock protects.
+            drop(state);
             let Range { start, .. } = self.bytes_of(unit);
             let (from, to) = (range.start.max(start), range.end.min(start + bytes.len() as u64));
             if let (Ok(at), Ok(skip), Ok(len)) =
@@ -241,6 +243,7 @@ impl Shared {
             {
                 buf[at..at + len].copy_from_slice(&bytes[skip..skip + len]);
             }
+            state = self.lock();
         }
         Ok(())
     }
@@ -252,31 +255,43 @@ impl Shared {
         units: Range<u64>,
         ahead: bool,
     ) -> MutexGuard<'s, State> {
-        let mut wanted = false;
-        for unit in units {
+        let mut missing: Vec<u64> = Vec::new();
+        for unit in units.clone() {
             state.forgive(unit);
-            if state.units.contains_key(&unit) {
-                continue;
+            if !state.units.contains_key(&unit) {
+                missing.push(unit);
             }
-            if let Some(cache) = &self.cache
-                && cache.has(unit)
-            {
-                // Whoever reads it takes it from there.
-                if ahead {
-                    continue;
-                }
-                drop(state);
+        }
+        if let Some(cache) = &self.cache
+            && !missing.is_empty()
+        {
+            // Nothing is read from the disk under the lock.
+            drop(state);
+            let held = cache.held(units.clone());
+            let is_held = |unit: u64| usize::try_from(unit - units.start).is_ok_and(|at| held[at]);
+            let (cached, others): (Vec<u64>, Vec<u64>) = missing.into_iter().partition(|unit| is_held(*unit));
+            missing = others;
+            // What is read ahead of a reader stays on the disk until then.
+            let now = if ahead { Vec::new() } else { cached };
+            let mut read = Vec::new();
+            for unit in now {
                 let range = self.bytes_of(unit);
                 let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
-                let got = cache.get(unit, &mut bytes);
-                state = self.lock();
-                if got {
-                    state.insert(unit, bytes.into(), self.capacity);
-                    continue;
+                match cache.get(unit, &mut bytes) {
+                    true => read.push((unit, bytes)),
+                    false => missing.push(unit),
                 }
-                if state.units.contains_key(&unit) {
-                    continue;
-                }
+            }
+            state = self.lock();
+            for (unit, bytes) in read {
+                state.insert(unit, bytes.into(), self.capacity);
+            }
+        }
+        let mut wanted = false;
+        for unit in missing {
+            // Another reader may have been faster.
+            if state.units.contains_key(&unit) {
+                continue;
             }
             state.clock += 1;
             let want = Want { ahead, since: state.clock };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{Act, Object, Server, noise};
 use packfs_blocks::ReadAt;
-use packfs_remote::{Options, Remote, Why};
+use packfs_remote::{Options, Remote, Report, Why};
 
 const UNIT: usize = 64 << 10;
 
@@ -77,7 +77,12 @@ fn what_does_not_pass_is_an_error_after_a_bounded_number_of_attempts() {
         (Act::Stall(Duration::from_millis(900)), "in time (tried 4 times"),
         (Act::Status(404, vec![], String::new()), "404 Not Found (check the address)"),
         (Act::Status(403, vec![], String::new()), "403 Forbidden (check the credentials; a signed address may"),
-        (Act::Status(503, vec![("Retry-After", "9999".into())], String::new()), "503 Service Unavailable (tried once"),
+        (Act::Drip(Duration::from_millis(50)), " bytes came in 1 s (tried 4 times"),
+        (Act::DripHead(Duration::from_millis(50)), "in time (tried 4 times"),
+        (
+            Act::Status(503, vec![("Retry-After", "86400".into())], String::new()),
+            "503 Service Unavailable and asks to wait 24 hours; run the command again",
+        ),
     ] {
         server.requests();
         let error = fails_to_open(&server, &address, act.clone());
@@ -94,38 +99,6 @@ fn a_connection_that_delivers_a_little_each_time_goes_on() {
     let remote = Remote::open(&address, &options()).unwrap();
     server.misbehave(|_, _| Act::Cut(20_000));
     assert_eq!(all(&remote).unwrap(), bytes);
-}
-
-#[test]
-fn a_replaced_object_is_an_error_and_never_a_mixture() {
-    let server = Server::start();
-    let (old, new) = (noise(60 * UNIT), vec![7; 60 * UNIT]);
-    let without = |bytes: &[u8], modified: Option<&str>| Object {
-        etag: None,
-        modified: modified.map(Into::into),
-        ..Object::new(bytes.to_vec())
-    };
-    let versions = [
-        (Object::new(old.clone()), Object::new(new.clone())),
-        (without(&old, Some("Mon, 1")), without(&new, Some("Tue, 2"))),
-        (without(&old, None), without(&new[1..], None)),
-    ];
-    for (before, after) in versions {
-        for careless in [false, true] {
-            server.put("/image", before.clone());
-            let remote = Remote::open(&server.url("/image"), &options()).unwrap();
-            let mut some = vec![0; 2 * UNIT];
-            remote.read_exact_at(&mut some, 5 * UNIT as u64).unwrap();
-            server.put("/image", after.clone());
-            server.misbehave(move |_, _| if careless { Act::Careless } else { Act::Right });
-            let error = all(&remote).unwrap_err().to_string();
-            assert!(error.contains("replaced after it was opened"), "{error}");
-            // From then on nothing is read, not even what is in memory.
-            assert!(remote.read_exact_at(&mut some, 5 * UNIT as u64).is_err());
-            assert!(remote.check_unchanged().is_err());
-            server.misbehave(|_, _| Act::Right);
-        }
-    }
 }
 
 #[test]
@@ -243,4 +216,22 @@ fn one_failure_reaches_all_who_wait() {
     std::thread::sleep(Duration::from_millis(1100));
     server.misbehave(|_, _| Act::Right);
     remote.read_exact_at(&mut [0; 100], 10 * UNIT as u64).unwrap();
+}
+
+#[test]
+fn attempts_that_take_long_are_reported() {
+    let server = Server::start();
+    let address = server.give("/image", noise(5 * UNIT));
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&lines);
+    let options = options().set(|all| {
+        all.quiet = Duration::from_millis(500);
+        all.report = Some(Report::new(move |line| kept.lock().unwrap().push(line.to_owned())));
+    });
+    server.misbehave(|_, _| Act::Stall(Duration::from_millis(900)));
+    assert!(Remote::open(&address, &options).is_err());
+    let told = lines.lock().unwrap().clone();
+    assert!((1..=2).contains(&told.len()), "{told:?}");
+    assert!(told[0].starts_with(&format!("{address}: no answer in time; attempt ")), "{told:?}");
+    assert!(told[0].contains(" of 4 follows in "), "{told:?}");
 }

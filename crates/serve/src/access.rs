@@ -46,8 +46,8 @@ impl Access {
         if request.parameter(TOKEN).is_some_and(|sent| equal(&sent, token)) {
             return Err(self.remember(request, token));
         }
-        let bearer = request.header("authorization").and_then(|value| value.strip_prefix(b"Bearer "));
-        if bearer.or_else(|| self.cookie(request)).is_some_and(|sent| equal(sent, token)) {
+        let sent = request.header("authorization").and_then(bearer_token);
+        if sent.or_else(|| self.cookie(request)).is_some_and(|sent| equal(sent, token)) {
             return Ok(());
         }
         let refused: Response =
@@ -70,6 +70,13 @@ impl Access {
         let mut cookies = request.header("cookie")?.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         cookies.find_map(|one| one.strip_prefix(self.cookie.as_bytes())?.strip_prefix(b"="))
     }
+}
+
+/// Returns the token in a header `Authorization`. Names of schemes have no case (RFC 9110, section 11.1).
+fn bearer_token(header: &[u8]) -> Option<&[u8]> {
+    let header = header.trim_ascii();
+    let (scheme, token) = header.split_at(header.iter().position(|byte| *byte == b' ')?);
+    scheme.eq_ignore_ascii_case(b"bearer").then(|| token.trim_ascii())
 }
 
 fn without_port(host: &str) -> &str {
@@ -115,6 +122,10 @@ mod tests {
         let access = Access::new("0.0.0.0:80".parse().unwrap(), None, Some("secret".into()));
         let cases = [
             ("/", "Authorization: Bearer secret", 200),
+            ("/", "Authorization: bearer secret", 200),
+            ("/", "Authorization: BEARER  secret ", 200),
+            ("/", "Authorization: Bearersecret", 401),
+            ("/", "Authorization: Bearer", 401),
             ("/", "Cookie: a=b; packfs-token-80=secret", 200),
             ("/?token=secret", "A: b", 303),
             ("/?token=secre%74", "A: b", 303),

@@ -102,8 +102,8 @@ impl Args for Planned {
         });
         // Options that shards exclude, and those of archives, images and addresses.
         let excluded = ["dry_run", "percentage", "reuse", "reuse_index", "index", "on_error", "spool"];
-        let remote = cfg!(feature = "remote").then_some("remote_cache");
-        let excluded = excluded.into_iter().chain(remote);
+        let remote = if cfg!(feature = "remote") { &["remote_cache", "remote_unversioned"][..] } else { &[] };
+        let excluded = excluded.into_iter().chain(remote.iter().copied());
         excluded.fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
     }
 

@@ -1,4 +1,4 @@
-//! The option of commands that read images behind addresses.
+//! Options of commands that read images behind addresses.
 
 use clap::Args;
 
@@ -15,4 +15,12 @@ pub(crate) struct RemoteArgs {
     #[cfg(feature = "remote")]
     #[arg(help_heading = "Remote images", long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) remote_cache: Option<u64>,
+
+    /// Read from servers that send neither entity tag nor date
+    ///
+    /// Nothing then tells versions of an image apart: if it is replaced while it is read, the result is a mixture of two
+    /// images, and no error.
+    #[cfg(feature = "remote")]
+    #[arg(help_heading = "Remote images", long)]
+    pub(crate) remote_unversioned: bool,
 }

@@ -79,6 +79,7 @@ mod inner {
             return Err(Usage("--remote-cache needs a directory".into()))
                 .context("neither XDG_CACHE_HOME nor HOME is set");
         }
+        options.allow_unversioned = args.remote_unversioned;
         options.report = Some(Report::new(|line| say(format_args!("packfs: warning: {line}"))));
         Ok(options)
     }

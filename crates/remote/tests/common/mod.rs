@@ -29,6 +29,8 @@ pub struct Object {
     pub bytes: Arc<Vec<u8>>,
     pub etag: Option<String>,
     pub modified: Option<String>,
+    /// The server's clock.
+    pub date: Option<String>,
 }
 
 /// A request as it came.
@@ -51,6 +53,10 @@ pub enum Act {
     Cut(usize),
     /// The right headers, and then nothing for so long.
     Stall(Duration),
+    /// The right headers, and then a byte each time.
+    Drip(Duration),
+    /// The right answer, of whose head a byte comes each time.
+    DripHead(Duration),
     /// The right answer after so long.
     Late(Duration),
     /// The whole object, whatever was requested.
@@ -63,6 +69,8 @@ pub enum Act {
     Length(usize),
     /// The right answer with a further header.
     Header(&'static str, &'static str),
+    /// The right answer with this as its date and as that of the modification.
+    Dated(String),
     /// The right answer although the condition is not met.
     Careless,
 }
@@ -84,7 +92,8 @@ impl Request {
 impl Object {
     pub fn new(bytes: Vec<u8>) -> Self {
         let etag = format!("\"{:x}-{}\"", bytes.len(), bytes.iter().map(|&b| u64::from(b)).sum::<u64>());
-        Object { bytes: Arc::new(bytes), etag: Some(etag), modified: Some("Mon, 23 Nov 2026 10:00:00 GMT".into()) }
+        let modified = Some("Mon, 23 Nov 2026 10:00:00 GMT".into());
+        Object { bytes: Arc::new(bytes), etag: Some(etag), modified, date: None }
     }
 }
 
@@ -231,21 +240,28 @@ impl Shared {
                 format!("HTTP/1.1 206 Partial Content\r\nContent-Range: {said}\r\n")
             }
         };
-        for (name, value) in [("ETag", &object.etag), ("Last-Modified", &object.modified)] {
+        for (name, value) in [("ETag", &object.etag), ("Last-Modified", &object.modified), ("Date", &object.date)] {
             value.iter().for_each(|value| head.push_str(&format!("{name}: {value}\r\n")));
         }
         let mut close = false;
         match act {
             Act::Length(len) => body.resize(*len, 0),
             Act::Header(name, value) => head.push_str(&format!("{name}: {value}\r\n")),
+            Act::Dated(date) => head.push_str(&format!("Date: {date}\r\nLast-Modified: {date}\r\n")),
             Act::WholeUntold => close = true,
             _ => {}
         }
         if !close {
             head.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
-        out.write_all(format!("{head}\r\n").as_bytes())?;
+        head.push_str("\r\n");
+        if let Act::DripHead(pause) = act {
+            drip(out, head.as_bytes(), *pause)?;
+        } else {
+            out.write_all(head.as_bytes())?;
+        }
         match act {
+            Act::Drip(pause) => drip(out, &body, *pause)?,
             Act::Cut(len) => {
                 out.write_all(&body[..(*len).min(body.len())])?;
                 return Ok(false);
@@ -256,6 +272,16 @@ impl Shared {
         out.flush()?;
         Ok(!close && !matches!(act, Act::Stall(_)))
     }
+}
+
+/// Sends a byte each time.
+fn drip(out: &mut impl Write, bytes: &[u8], pause: Duration) -> std::io::Result<()> {
+    for byte in bytes {
+        out.write_all(&[*byte])?;
+        out.flush()?;
+        thread::sleep(pause);
+    }
+    Ok(())
 }
 
 fn read(from: &mut impl BufRead) -> std::io::Result<Option<Request>> {

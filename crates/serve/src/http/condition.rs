@@ -1,5 +1,6 @@
 //! Conditions of requests (RFC 9110, section 13): what a client has already, and what it insists on.
 
+use super::date;
 use super::request::Request;
 
 /// Identity of what is to be sent.
@@ -25,7 +26,12 @@ pub(crate) enum Verdict {
 impl Version {
     /// Evaluates all conditions except `If-Range`.
     pub(crate) fn judge(&self, request: &Request) -> Verdict {
-        if request.header("if-match").is_some_and(|list| !self.is_in(list, false)) {
+        let is_wanted = match (request.header("if-match"), request.header("if-unmodified-since")) {
+            (Some(list), _) => self.is_in(list, false),
+            (None, Some(date)) => !self.is_modified_since(date),
+            (None, None) => true,
+        };
+        if !is_wanted {
             return Verdict::Failed;
         }
         match (request.header("if-none-match"), request.header("if-modified-since")) {
@@ -40,6 +46,12 @@ impl Version {
     pub(crate) fn allows_range(&self, request: &Request) -> bool {
         let named = |text: &[u8]| text.trim_ascii() == self.etag.as_bytes() || self.is_date(text);
         request.header("if-range").is_none_or(named)
+    }
+
+    /// Returns true if it was certainly modified after a date. What is no date does not count (section 13.1.4).
+    fn is_modified_since(&self, text: &[u8]) -> bool {
+        let modified = self.modified.as_ref().and_then(|modified| date::parse(modified.as_bytes()));
+        modified.zip(date::parse(text)).is_some_and(|(modified, date)| modified > date)
     }
 
     fn is_date(&self, text: &[u8]) -> bool {
@@ -75,6 +87,13 @@ mod tests {
             ("If-Match: \"b\"", Verdict::Failed, true),
             (&since, Verdict::NotModified, true),
             ("If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT", Verdict::Send, true),
+            ("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT", Verdict::Send, true),
+            ("If-Unmodified-Since: Sunday, 06-Nov-94 08:49:38 GMT", Verdict::Send, true),
+            ("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT", Verdict::Failed, true),
+            ("If-Unmodified-Since: yesterday", Verdict::Send, true),
+            // The tag counts where both are sent.
+            ("If-Match: \"a\"\r\nIf-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT", Verdict::Send, true),
+            ("If-Match: \"b\"\r\nIf-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT", Verdict::Failed, true),
             ("If-Range: \"a\"", Verdict::Send, true),
             (&range, Verdict::Send, true),
             ("If-Range: W/\"a\"", Verdict::Send, false),
