@@ -167,6 +167,10 @@ fn the_page_can_be_read_and_used_at_every_width() {
         assert_eq!(seen["paper"], if dark { "rgb(15, 19, 24)" } else { "rgb(255, 255, 255)" }, "{how}");
         // The folder of the largest files is entered by the keyboard, and left.
         assert_eq!(seen["entered"], json!(["image", "image/usr", "image"]), "{how}");
+        // So it is after a click.
+        assert_eq!(seen["clicked"], seen["entered"], "{how}");
+        assert_eq!(seen["heads"], json!(["Name", "Share", "Stored", "Of data"]), "{how}");
+        assert!(seen["marked"].as_u64().unwrap() > 0, "{how}: what was found is not marked");
         assert_eq!(seen["hits"], json!(["usr/share/doc", "usr/share/doc/copy", "usr/share/doc/text"]), "{how}");
         assert_eq!(seen["text"], json!(["Welcome.\n", "1 piece"]), "{how}");
         assert_eq!(seen["picture"], json!([1, 1]), "{how}");
@@ -247,6 +251,39 @@ fn hostile_names_are_shown_and_nothing_else() {
 }
 
 #[test]
+fn globs_have_sets_and_names_have_brackets() {
+    let test = "globs_have_sets_and_names_have_brackets";
+    if !have(test, "chromium") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    std::fs::create_dir_all(root.join("s")).unwrap();
+    for name in ["a1", "a2", "b1", "a-", "s/a1", "x[1]", "lib.so.1"] {
+        std::fs::write(root.join(name), name).unwrap();
+    }
+    let page = page(dir.path(), "squashfs", &[]);
+    for (glob, hits) in [
+        ("a[12]", json!(["a1", "a2", "s/a1"])),
+        ("[!a]1", json!(["b1"])),
+        ("[a-b][^2]", json!(["a-", "a1", "b1", "s/a1"])),
+        ("/[ab]1", json!(["a1", "b1"])),
+        ("[s]/*", json!(["s/a1"])),
+        ("x[1]", json!(["x[1]"])),
+        ("[1]", json!(["x[1]"])),
+        ("[z-a]", json!([])),
+        ("*.so.[0-9]", json!(["lib.so.1"])),
+        ("[", json!(["x[1]"])),
+    ] {
+        let seen = look(
+            dir.path(),
+            &View { page: &page, width: 768, dark: false, task: json!({ "search": glob }), axe: None },
+        );
+        assert_eq!((&seen["hits"], &seen["problems"]), (&hits, &json!([])), "{glob}");
+    }
+}
+
+#[test]
 fn the_numbers_are_those_of_info() {
     let test = "the_numbers_are_those_of_info";
     if !have(test, "chromium") {
@@ -316,6 +353,9 @@ fn changes_are_coloured_listed_and_counted() {
     std::fs::write(root.join("new/folder/file"), noise).unwrap();
     std::fs::write(root.join("etc/motd"), "Good bye.\n").unwrap();
     std::fs::remove_file(root.join("usr/share/doc/copy")).unwrap();
+    // Its share of the data doubles without the copy, but nothing grows.
+    let text = root.join("usr/share/doc/text");
+    std::fs::set_permissions(&text, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     for format in FORMATS {
         let page = page(dir.path(), format, &["--against", "old.sqfs"]);
         let seen = look(dir.path(), &View { page: &page, width: 1400, dark: false, task: json!({}), axe: None });
@@ -331,6 +371,8 @@ fn changes_are_coloured_listed_and_counted() {
         }
         assert!(!changes.iter().any(|(path, _)| path.starts_with("new/")), "{format}: {changes:?}");
         assert_eq!(seen["legend"], json!(["unchanged", "added", "changed"]), "{format}");
+        let growth = seen["growth"].as_array().unwrap();
+        assert!(growth.contains(&json!(["usr/share/doc/text", 0])), "{format}: {growth:?}");
     }
 }
 

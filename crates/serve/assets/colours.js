@@ -12,11 +12,13 @@ const CHANGE_HUES = [GREY, [145, 55], [40, 85], [0, 70]];
 const COLOURS = {
   type: {
     title: "type",
+    // The types with most bytes in the whole image have colours, which stay theirs in every folder.
     of(entries, folder) {
+      entries.hues ??= new Map(entries.types(0).slice(0, HUES.length).map((group, n) => [group.name, HUES[n]]));
       const types = entries.types(folder);
-      const named = types.slice(0, HUES.length);
+      const named = types.filter(group => entries.hues.has(group.name));
       const place = new Map(named.map((group, n) => [group.name, n]));
-      const legend = named.map((group, n) => [typeName(entries, group.name), HUES[n]]);
+      const legend = named.map(group => [typeName(entries, group.name), entries.hues.get(group.name)]);
       if (types.length > named.length) legend.push(["others", GREY]);
       return { legend, class: n => place.get(entries.type[n]) ?? named.length };
     },

@@ -6,6 +6,8 @@ const SUMS = ["files", "size", "data", "stored", "duplicate", "fragment"];
 // Entries against an older image.
 const CHANGES = ["unchanged", "added", "changed", "removed"];
 const [SAME, ADDED, CHANGED, REMOVED] = [0, 1, 2, 3];
+// Differences of an entry that change what is stored for it.
+const DATA_ASPECTS = ["type", "size", "content", "contents", "data"];
 
 class Entries {
   constructor(raw) {
@@ -149,6 +151,16 @@ class Entries {
       for (const one of ["size", "data", "stored", "duplicate"]) group[one] += this[one][n];
     }
     return [...groups.values()];
+  }
+
+  // Bytes by which an entry made the image larger; negative if smaller. The share of a file with the same data changes with
+  // the other files that share it, which is no growth.
+  growth(n) {
+    const { sum, old, differences, change, kind } = this;
+    if (change[n] !== CHANGED) return sum.stored[n] - (old.get(n)?.stored ?? 0);
+    const [, before, aspects] = differences.get(n);
+    const differs = kind[n] !== FOLDER && aspects.some(([aspect]) => DATA_ASPECTS.includes(aspect));
+    return differs ? sum.stored[n] - before : 0;
   }
 
   types(folder) {

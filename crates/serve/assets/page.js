@@ -22,9 +22,10 @@ function explore(entries, contents, files) {
   const tree = new Tree(entries, place("tree"), n => show(n));
   const map = new Treemap(entries, place("treemap"), {
     tell: n => { place("under").textContent = `${entries.shown(n)}: ${bytes(entries.sum.stored[n])} stored, ${percent(entries.sum.stored[n], entries.sum.data[n])} of its data`; },
-    open: (n, keyboard) => {
+    // The arrows go on from there, also after a click.
+    open: (n, focused = n) => {
       open(n);
-      if (keyboard && entries.kind[n] === FOLDER) map.focus();
+      map.focus(focused);
     },
   });
 
@@ -62,7 +63,7 @@ function explore(entries, contents, files) {
     colour = name;
     drawMap();
   }));
-  searching(entries, open);
+  searching(entries, open, found => map.find(found));
   const at = () => entries.find(decodeHash()) ?? 0;
   addEventListener("hashchange", () => { if (at() !== tree.current) open(at()); });
   tree.expanded.add(0);
@@ -132,12 +133,14 @@ function crumbs(entries, folder, open) {
   place("crumbs").replaceChildren(...list);
 }
 
-function searching(entries, open) {
+// Lists what is found, and passes it on to be marked elsewhere.
+function searching(entries, open, mark) {
   const search = new Search(entries);
   const field = place("search");
   const draw = () => {
     const text = field.value.trim();
     const found = text ? search.find(text) : [];
+    mark(found);
     const { stored } = entries.sum;
     const row = n => make("li", {}, make("button", { type: "button", class: "hit", on: { click: () => open(n) } },
       make("span", { class: "path" }, entries.shown(n)), make("span", { class: "number" }, bytes(stored[n]))));

@@ -1,4 +1,5 @@
-// The search over all paths: a part of them in any case, or a glob.
+// The search over all paths: a part of them in any case, or a glob. Brackets are both: a set of characters in a glob, and
+// characters of many names.
 
 const HITS = 100;
 
@@ -29,12 +30,33 @@ class Search {
   }
 }
 
-// A test of paths: `*` and `?` do not match `/`, `**` does. A glob without `/` is for names, in any folder.
+// A set of a glob: `]` may come first, and `!` or `^` before it means all others.
+const SET = /\[[!^]?\]?[^\]/]*\]/;
+const GLOB_PARTS = new RegExp(`(\\*\\*+/?|\\*|\\?|${SET.source})`);
+
+// A test of paths: `*`, `?` and sets do not match `/`, `**` does. A glob without `/` is for names, in any folder.
 function matcher(text) {
-  if (!/[*?]/.test(text)) return path => path.includes(text);
+  const includes = path => path.includes(text);
+  if (!/[*?]/.test(text) && !SET.test(text)) return includes;
   const escaped = part => part.replace(/[\\^$.|+()[\]{}]/g, "\\$&");
-  const translated = text.replace(/^\//, "").split(/(\*\*+\/?|\*|\?)/).map(part =>
-    part.startsWith("**") ? ".*" : part === "*" ? "[^/]*" : part === "?" ? "[^/]" : escaped(part)).join("");
-  const expression = new RegExp(`^${text.includes("/") ? "" : "(?:.*/)?"}${translated}$`, "s");
-  return path => expression.test(path);
+  const translated = text.replace(/^\//, "").split(GLOB_PARTS).map((part, at) =>
+    at % 2 === 0 ? escaped(part) : part.startsWith("**") ? ".*" : part === "*" ? "[^/]*" : part === "?" ? "[^/]" : set(part)).join("");
+  const expression = expressionOf(`^${text.includes("/") ? "" : "(?:.*/)?"}${translated}$`);
+  return path => expression?.test(path) || includes(path);
+}
+
+// A set as regular expressions write it; `/` is in none.
+function set(part) {
+  const negated = /^\[[!^]/.test(part);
+  const inside = part.slice(negated ? 2 : 1, -1).replace(/[\\\]^[]/g, "\\$&");
+  return `(?!/)[${negated ? "^" : ""}${inside}]`;
+}
+
+// Undefined for a range that ends before it begins.
+function expressionOf(source) {
+  try {
+    return new RegExp(source, "s");
+  } catch {
+    return undefined;
+  }
 }

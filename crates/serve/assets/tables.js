@@ -76,8 +76,7 @@ class Tables {
       if (change === SAME || !inside || (change === ADDED && entries.change[entries.parent[n]] === ADDED)) continue;
       rows.push(n);
     }
-    const grown = n => entries.sum.stored[n] - (entries.old.get(n)?.stored ?? entries.differences.get(n)?.[1] ?? 0);
-    const growth = new Map(rows.map(n => [n, entries.kind[n] === FOLDER && entries.change[n] === CHANGED ? 0 : grown(n)]));
+    const growth = new Map(rows.map(n => [n, entries.growth(n)]));
     rows.sort((a, b) => Math.abs(growth.get(b)) - Math.abs(growth.get(a)));
     if (!rows.length) return make("p", {}, "Nothing here differs.");
     const shown = rows.slice(0, CHANGES_MOST).map(n => {

@@ -13,6 +13,11 @@ class Tree {
   constructor(entries, frame, open) {
     Object.assign(this, { entries, frame, open, expanded: new Set([0]), current: 0, order: "stored" });
     this.body = make("div", { class: "rows", role: "presentation" });
+    const heads = ["Stored", "Of data"].map(text => make("span", { class: "number" }, text));
+    heads[1].classList.add("ratio");
+    this.heads = make("div", { class: "heads", "aria-hidden": "true" }, make("span", { class: "entry-name" }, "Name"),
+      make("span", { class: "part-head" }, "Share"), ...heads);
+    frame.before(this.heads);
     frame.append(this.body);
     frame.addEventListener("scroll", () => this.draw());
     frame.addEventListener("keydown", event => this.key(event));

@@ -9,6 +9,9 @@ const INNER_MOST = 250;
 // Square pixels of the smallest area that is drawn by itself.
 const SMALLEST = 16;
 const LABEL = { width: 44, height: 17 };
+// The least boxes in which a size is written beside a name, and below one.
+const SIZE_BESIDE = { width: 110 };
+const SIZE_BELOW = { width: 62, height: 2 * LABEL.height };
 // A strip for a name takes place from what is in a folder, so only folders of this height have one.
 const STRIP_FROM = 3 * LABEL.height;
 
@@ -47,7 +50,7 @@ function squarify(sizes, box) {
 const canBeSeen = box => box.width >= 2 && box.height >= 2;
 
 class Treemap {
-  // `tell` gets the entry below the pointer or the focus; `open` gets the chosen one.
+  // `tell` gets the entry below the pointer or the focus; `open` gets the chosen one, and the one that has the focus then.
   constructor(entries, frame, { tell, open }) {
     Object.assign(this, { entries, frame, tell, open });
     const found = event => event.target.closest("[data-entry]");
@@ -57,7 +60,7 @@ class Treemap {
     frame.addEventListener("click", event => {
       if (!found(event)) return;
       // The keyboard opens what has the focus, the pointer what is below it.
-      open(event.detail === 0 ? Number(event.target.closest("button").dataset.entry) : entry(event), event.detail === 0);
+      open(event.detail === 0 ? Number(event.target.closest("button").dataset.entry) : entry(event));
     });
     frame.addEventListener("keydown", event => this.key(event));
     const changed = () => frame.clientWidth !== this.width || frame.clientHeight !== this.height;
@@ -111,6 +114,31 @@ class Treemap {
     const first = this.frame.querySelector("button:not(:disabled)");
     if (first) first.tabIndex = 0;
     this.mark(this.current);
+    this.markFound();
+  }
+
+  // Marks the areas of what a search has found, and of folders that have something of it.
+  find(found) {
+    this.found = Uint32Array.from(found).sort();
+    this.markFound();
+  }
+
+  markFound() {
+    for (const cell of this.frame.querySelectorAll("[data-entry]")) {
+      cell.classList.toggle("found", this.hasFound(Number(cell.dataset.entry)));
+    }
+  }
+
+  // Whether an entry, or anything below it, was found.
+  hasFound(n) {
+    const { found, entries } = this;
+    let [from, to] = [0, found?.length ?? 0];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if (found[middle] < n) from = middle + 1;
+      else to = middle;
+    }
+    return found !== undefined && from < found.length && found[from] < entries.end[n];
   }
 
   // The areas of a folder in a box. Folders among them whose content can be drawn are added to `level`.
@@ -136,11 +164,19 @@ class Treemap {
     const strip = box.height >= STRIP_FROM && box.width >= LABEL.width ? LABEL.height : 0;
     const inner = { left: 0, top: strip, width: box.width - 2, height: box.height - 2 - strip };
     const opens = isFolder && inner.width * inner.height > 3 * SMALLEST && inner.width > 4 && inner.height > 4;
-    if (opens ? strip > 0 : box.width >= LABEL.width && box.height >= LABEL.height) cell.append(make("span", { class: "label" }, label));
+    if (opens ? strip > 0 : box.width >= LABEL.width && box.height >= LABEL.height) cell.append(...this.label(label, size, box, opens));
     if (isFolder) cell.classList.add("folder");
     if (opens) level.push({ cell, n, box: inner });
     else this.paint(cell, of);
     return cell;
+  }
+
+  // The name of an area, and its bytes where there is room: beside the name of a folder, below that of a file.
+  label(text, size, box, isStrip) {
+    const name = make("span", { class: "label" }, text);
+    if (isStrip && box.width >= SIZE_BESIDE.width) name.append(make("span", { class: "size" }, bytes(size)));
+    if (isStrip || box.width < SIZE_BELOW.width || box.height < SIZE_BELOW.height) return [name];
+    return [name, make("span", { class: "label below" }, bytes(size))];
   }
 
   // Draws what is in a folder, as long as areas are left; then it is one.
@@ -166,8 +202,13 @@ class Treemap {
     return `${this.entries.label(n)}, ${this.entries.describe(n)}, ${bytes(stored[n])} stored, ${percent(stored[n], whole)}`;
   }
 
-  focus() {
-    this.frame.querySelector("button[tabindex='0']")?.focus();
+  // Gives the focus to the area of an entry, or to the first one: what had it was drawn anew. The page stays where it is.
+  focus(n) {
+    const buttons = [...this.frame.querySelectorAll("button:not(:disabled)")];
+    const chosen = buttons.find(one => Number(one.dataset.entry) === n) ?? buttons[0];
+    if (!chosen) return;
+    for (const one of buttons) one.tabIndex = one === chosen ? 0 : -1;
+    chosen.focus({ preventScroll: true });
   }
 
   // Arrows go to the nearest area in their direction.
@@ -175,7 +216,7 @@ class Treemap {
     const toward = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
     if (event.key === "Escape" || event.key === "Backspace") {
       event.preventDefault();
-      this.open(this.entries.parent[this.folder], true);
+      this.open(this.entries.parent[this.folder], this.folder);
     }
     if (!toward) return;
     event.preventDefault();

@@ -26,6 +26,7 @@ mod connection;
 mod error;
 pub mod explorer;
 mod http;
+mod list;
 mod metrics;
 pub mod nbd;
 mod routes;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use packfs_blocks::{Digest, name};
+use packfs_blocks::Digest;
 use packfs_image::image::FileType;
 use packfs_image::sink::tar;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::http::response::Response;
 use crate::http::{date, url};
 use crate::metrics::Metrics;
 use crate::served::{Below, Content, Found, Served};
-use crate::{Error, Result, explorer, types};
+use crate::{Error, Result, explorer, list, types};
 
 /// Number of archives to write at once: each has threads and memory of its own.
 const ARCHIVES: usize = 4;
@@ -102,13 +102,9 @@ impl Routes {
 
     /// Lists the images.
     fn index(&self) -> Result<Response> {
-        let places: Vec<_> = self
-            .images
-            .iter()
-            .map(|placed| (&*placed.served.name, format!("{}/", url::encode(placed.served.name.as_bytes()))))
-            .collect();
-        let places: Vec<_> = places.iter().map(|(name, place)| (*name, place.as_str())).collect();
-        index(&places)
+        let nonce = nonce()?;
+        let page = list::page(self.images.iter().map(|placed| &placed.served), &nonce);
+        Ok(html(page.into_bytes(), list::policy(&nonce)))
     }
 
     /// Writes a directory, or a single file, as a tar archive.
@@ -220,25 +216,20 @@ fn attachment(name: &[u8]) -> String {
 
 /// Makes the page that explores an image.
 fn page() -> Result<Response> {
-    let mut random = [0; 16];
-    rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty()).map_err(std::io::Error::from)?;
-    let nonce = format!("{:032x}", u128::from_ne_bytes(random));
+    let nonce = nonce()?;
     let mut text = Vec::new();
     explorer::page(&mut text, &explorer::Content::Served { nonce: &nonce })?;
-    let policy = format!("{}; frame-ancestors 'none'", explorer::policy(&nonce));
-    let page = Response::new(200, "text/html; charset=utf-8", text);
-    // The nonce is for this answer only.
-    Ok(page.with("Content-Security-Policy", policy).with("Cache-Control", "no-store"))
+    Ok(html(text, format!("{}; frame-ancestors 'none'", explorer::policy(&nonce))))
 }
 
-/// Makes a page of links.
-fn index(links: &[(&str, &str)]) -> Result<Response> {
-    let mut page = String::from("<!DOCTYPE html><html lang=en><meta charset=utf-8><title>packfs</title><ul>\n");
-    for (text, place) in links {
-        let text = name::encode(text.as_bytes()).replace('&', "&amp;").replace('<', "&lt;");
-        page.push_str(&format!("<li><a href=\"{place}\">{text}</a>\n"));
-    }
-    page.push_str("</ul>\n");
+/// Makes an answer of a page whose policy has a nonce, which is for this answer only.
+fn html(page: Vec<u8>, policy: String) -> Response {
     let page = Response::new(200, "text/html; charset=utf-8", page);
-    Ok(page.with("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"))
+    page.with("Content-Security-Policy", policy).with("Cache-Control", "no-store")
+}
+
+fn nonce() -> Result<String> {
+    let mut random = [0; 16];
+    rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty()).map_err(std::io::Error::from)?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(random)))
 }

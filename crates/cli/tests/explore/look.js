@@ -27,10 +27,14 @@ async function everything() {
   const first = layout();
   seen.areas = await areas();
   seen.entered = await drill();
+  seen.clicked = await click();
+  seen.heads = texts(".heads span");
   seen.types = await table("by type");
   seen.ratios = await table("by ratio");
   seen.largest = (await table("largest files")).map(row => row[1]);
-  seen.changes = (await table("changes")).map(row => row.slice(0, 2));
+  const changes = await table("changes");
+  seen.changes = changes.map(row => row.slice(0, 2));
+  seen.growth = changes.map(row => [row[0], row[2]]);
   if (task.search) Object.assign(seen, search(task.search));
   if (task.picture) seen.picture = await picture(task.picture);
   if (task.list) seen.listed = await list(task.list);
@@ -67,6 +71,29 @@ async function drill() {
   return places;
 }
 
+// Colours of the legend by their names.
+const colours = () => Object.fromEntries([...document.querySelectorAll("#legend li")].map(item =>
+  [item.querySelector(".term").textContent, item.querySelector(".key").style.getPropertyValue("--hue")]));
+
+// Clicks the largest area: arrows go on from there, and names keep their colours. Returns the folders.
+async function click() {
+  const map = document.getElementById("treemap");
+  const places = [here()];
+  const before = colours();
+  map.querySelector("button:not(:disabled)").dispatchEvent(new MouseEvent("click", { bubbles: true, detail: 1 }));
+  await pause(20);
+  places.push(here());
+  if (!map.contains(document.activeElement)) problems.push("a click took the focus from the treemap");
+  for (const [name, hue] of Object.entries(colours())) {
+    if (name !== "others" && name in before && before[name] !== hue) problems.push(`${name} has another colour in a folder`);
+  }
+  type(document.activeElement, "Escape");
+  await pause(20);
+  if (!map.contains(document.activeElement)) problems.push("Escape took the focus from the treemap");
+  places.push(here());
+  return places;
+}
+
 // The rows of a table: names, and exact values.
 async function table(title) {
   const button = [...document.querySelectorAll("#tables .toggles button")].find(one => one.textContent === title);
@@ -82,7 +109,7 @@ function search(text) {
   const field = document.getElementById("search");
   field.value = text;
   field.dispatchEvent(new Event("input"));
-  return { hits: texts("#hits .path").sort() };
+  return { hits: texts("#hits .path").sort(), marked: document.querySelectorAll("#treemap .found").length };
 }
 
 async function go(path) {

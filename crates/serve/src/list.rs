@@ -1,0 +1,113 @@
+//! The page that lists the images of a server, each with its format, its length and what can be done with it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use packfs_blocks::name::display;
+use packfs_blocks::page::LOOK;
+use packfs_blocks::units::Size;
+use packfs_image::AnyImage;
+
+use crate::http::url;
+use crate::served::Served;
+
+const STYLE: &str = include_str!("../assets/list.css");
+
+/// Returns the content security policy of the page: nothing but its own looks.
+pub(crate) fn policy(nonce: &str) -> String {
+    format!(
+        "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+}
+
+/// Writes the page.
+pub(crate) fn page<'s>(images: impl Iterator<Item = &'s Served> + Clone, nonce: &str) -> String {
+    let total: u64 = images.clone().map(|served| served.bytes.len()).sum();
+    let count = images.clone().count();
+    let items: String = images.map(item).collect();
+    format!(
+        "<!DOCTYPE html>\n\
+         <html lang=\"en\">\n\
+         <head>\n\
+         <meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{count} images – packfs</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <style nonce=\"{nonce}\">\n{LOOK}{STYLE}</style>\n\
+         </head>\n\
+         <body>\n\
+         <main>\n\
+         <header>\n\
+         <h1>Images on this server</h1>\n\
+         <p class=\"about\">{count} images, {} in all. Open one to see what takes its space.</p>\n\
+         </header>\n\
+         <ul class=\"images\">\n{items}</ul>\n\
+         </main>\n\
+         </body>\n\
+         </html>\n",
+        Size(total)
+    )
+}
+
+fn item(served: &Served) -> String {
+    let name = escape(&display(Path::new(&served.name)).to_string());
+    let place = url::encode(served.name.as_bytes());
+    let (format, codecs) = match &*served.image {
+        AnyImage::Squashfs(reader) => ("SquashFS", vec![reader.superblock().codec.name()]),
+        AnyImage::Erofs(reader) => ("EROFS", reader.superblock().compression.iter().map(|one| one.name()).collect()),
+    };
+    let codecs = if codecs.is_empty() { "not compressed".to_owned() } else { codecs.join(", ") };
+    let mut facts = format!("{format}, {codecs}, {} inodes", served.image.image().inode_count());
+    if let Some((older, _)) = &served.older {
+        let _ = write!(facts, ", compared with {}", escape(older));
+    }
+    let size = Size(served.bytes.len());
+    format!(
+        "<li>\n\
+         <h2><a href=\"{place}/\">{name}</a></h2>\n\
+         <p class=\"about\"><span class=\"size\">{size}</span><br>{facts}</p>\n\
+         <div class=\"links\"><a href=\"{place}/image\" download>Download image</a> \
+         <a href=\"{place}/tar/\">Download as tar</a></div>\n\
+         </li>\n"
+    )
+}
+
+/// Replaces the characters that have a meaning in HTML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::sync::Arc;
+
+    use packfs_image::source::Entry;
+    use packfs_image::{Builder, OpenOptions};
+
+    use super::*;
+
+    fn served(name: &str) -> Served {
+        let bytes = Builder::squashfs()
+            .options(|all| all.codec = "gzip".parse().unwrap())
+            .entries([Entry::file("a", "text")])
+            .write_to(Cursor::new(Vec::new()))
+            .unwrap()
+            .into_inner();
+        let bytes = Arc::new(bytes);
+        let image = Arc::new(AnyImage::open(bytes.clone(), OpenOptions::default()).unwrap());
+        Served { name: name.to_owned(), image, bytes, version: "1".into(), remote: false, older: None }
+    }
+
+    #[test]
+    fn names_are_text_and_links_lead_to_their_images() {
+        let images = [served("plain.sqfs"), served("</a><script>x</script>&\" ü.sqfs")];
+        let page = page(images.iter(), "mine");
+        assert!(page.contains("<a href=\"plain.sqfs/\">plain.sqfs</a>"), "{page}");
+        assert!(page.contains("&lt;/a&gt;&lt;script&gt;x&lt;/script&gt;&amp;&quot; ü.sqfs</a>"), "{page}");
+        assert!(!page.contains("<script"), "{page}");
+        assert!(page.contains("href=\"%3C%2Fa%3E%3Cscript%3E"), "{page}");
+        assert_eq!(page.matches("SquashFS, gzip, 2 inodes").count(), 2, "{page}");
+        assert!(page.contains("<style nonce=\"mine\">") && policy("mine").contains("'nonce-mine'"));
+    }
+}
