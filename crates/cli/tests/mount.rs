@@ -217,6 +217,18 @@ fn parts_of_a_dump_are_one_file() {
     succeed(place.path(), &["split", "-q", "core", "-o", "a", "-o", "b"]);
     succeed(place.path(), &["mount", "b", "a", "m"]);
     assert!(std::fs::read_to_string(place.at("m/dump")).unwrap() == text);
+    succeed(place.path(), &["umount", "m"]);
+    let mounted = run_in(place.path(), &["mount", "b", "m"]);
+    let told = stderr(&mounted);
+    assert!(mounted.status.success(), "{told}");
+    assert!(told.contains("warning: part 1 of 2 is missing; ") && told.contains("cannot be read"), "{told}");
+    succeed(place.path(), &["umount", "m"]);
+    succeed(place.path(), &["split", "-q", "core", "--parity", "1", "-o", "c", "-o", "d", "-o", "e"]);
+    let told = stderr(&run_in(place.path(), &["mount", "c", "e", "m"]));
+    assert!(told.contains("part 2 of 3 is missing; its bytes are restored"), "{told}");
+    assert!(std::fs::read_to_string(place.at("m/dump")).unwrap() == text);
+    succeed(place.path(), &["umount", "m"]);
+    assert!(fail(place.path(), 2, &["mount", "-o", "offset=4K", "a", "b", "m"]).contains("-o offset"));
 }
 
 #[test]
@@ -232,7 +244,9 @@ fn wrong_use_is_told() {
     told(1, &["mount", "squashfs", "none"], "none");
     told(1, &["mount", "squashfs", "erofs"], "not a directory");
     told(1, &["mount", "squashfs", "m", "-o", "subdir=nowhere"], "nowhere");
-    told(1, &["mount", "root/etc/motd", "m"], "neither");
+    told(1, &["mount", "root/etc/motd", "m"], "neither a SquashFS nor an EROFS image (use -o offset=auto if");
+    told(2, &["mount", "squashfs", "m", "-o", "subdir=../.."], "subdir=../..");
+    told(2, &["mount", "squashfs", "m", "-o", "uid=4294967295"], "no user");
     told(1, &["mount", "squashfs", "/dev/fd/99"], "/dev/fd/99");
     let without = run_in(place.path(), &["mount", "squashfs", "m", "--trace", "squashfs"]);
     assert!(stderr(&without).contains("exists"), "{}", stderr(&without));

@@ -125,11 +125,24 @@ fn users_without_privilege_can_mount() {
         $nobody ./packfs umount m
         $nobody ls m
         FUSERMOUNT_PATH=/nonexistent $nobody ./packfs mount squashfs m 2>&1 || echo failed
+        $nobody ./packfs mount squashfs m
+        mount --bind /dev/null "$(readlink -f "$(command -v fusermount3)")"
+        mkdir locked odd; echo nothing > odd/fusermount3; chmod 000 locked
+        $nobody ./packfs umount m 2>&1 || echo failed
+        umount m
+        for path in "" /nonexistent "$PWD/locked" "$PWD/odd" "$PWD/locked:$PWD/odd:/usr/bin:/bin"; do
+            PATH="$path" $nobody ./packfs mount squashfs m 2>&1 || echo failed
+        done
     "#;
     let done =
         shell(&place, &format!("exec unshare --mount --propagation private bash -ec '{script}'")).output().unwrap();
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     let told: Vec<_> = text.lines().collect();
     assert_eq!(told[..2], ["Welcome.", "not even root"], "{text}{}", stderr(&done));
-    assert!(told[2].contains("fusermount3") && told[3] == "failed" && told.len() == 4, "{text}{}", stderr(&done));
+    // Missing, not executable, or in a directory that may not be entered: without it nothing works.
+    assert_eq!(told.len(), 2 + 2 * 7, "{text}{}", stderr(&done));
+    for pair in told[2..].chunks(2) {
+        let named = pair[0].contains("fusermount3, which mounts and unmounts for users without privilege");
+        assert!(named && pair[1] == "failed", "{text}{}", stderr(&done));
+    }
 }

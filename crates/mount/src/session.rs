@@ -1,5 +1,6 @@
 //! A mount from its making to its end.
 
+use std::env::VarError;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use packfs_blocks::trouble::{Report, Trouble};
 use packfs_image::image::{FileType, Nid};
+use packfs_image::name::display;
 use packfs_image::{Image, sink};
 use rustix::io::DupFlags;
 
@@ -31,6 +33,8 @@ use crate::unmount::{How, absolute, has_helper, no_helper, unmount, without_comm
 use crate::{Error, Result};
 
 const DEVICE: &str = "/dev/fuse";
+/// Environment variable with the path of fusermount3, which fuser heeds.
+const HELPER_VARIABLE: &str = "FUSERMOUNT_PATH";
 /// Name of this file system in the system's tables.
 const SUBTYPE: &str = "packfs";
 
@@ -65,12 +69,12 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mo
         trace: options.trace.clone(),
         ahead,
         trouble: Trouble::new(options.report.clone()),
+        told_change: AtomicBool::new(false),
+        paths: PathFinder::default(),
         requests: Arc::clone(&requests),
         image,
     };
     let mut config = config(&options);
-        told_change: AtomicBool::new(false),
-        paths: PathFinder::default(),
     if let Some(number) = device::number(place) {
         let device = device::inherited(number).map_err(Error::io("cannot take over the FUSE device", place))?;
         config.clone_fd = false;
@@ -79,6 +83,7 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mo
         return Ok(Mounted { session, storing, idle: None, place: None });
     }
     check_device()?;
+    check_helper_variable()?;
     let place = check_place(place)?;
     let session = Session::new(filesystem, &place, &config).map_err(|error| explain(error, &place))?;
     let idle = options.timeout.map(|timeout| Idle { timeout, requests, place: place.clone(), report: options.report });
@@ -186,6 +191,16 @@ fn check_device() -> Result<()> {
     Err(Error::NoFuse { why })
 }
 
+/// Refuses a value on which fuser would panic.
+fn check_helper_variable() -> Result<()> {
+    match std::env::var(HELPER_VARIABLE) {
+        Err(VarError::NotUnicode(path)) => {
+            Err(Error::NoFuse { why: format!("{HELPER_VARIABLE}={}: not UTF-8", display(Path::new(&path))) })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_place(place: &Path) -> Result<PathBuf> {
     let path = absolute(place)?;
     match path.metadata() {
@@ -206,6 +221,9 @@ fn explain(error: io::Error, place: &Path) -> Error {
         io::ErrorKind::PermissionDenied if text.contains("user_allow_other") => {
             Error::place(place, "allow_other is for root only here: /etc/fuse.conf lacks a line `user_allow_other`")
         }
+        // A number is the system's: the program could not be started. By what it says for one of several places in PATH,
+        // it need not look as if it were missing.
+        _ if error.raw_os_error().is_some() && !has_helper() => Error::NoFuse { why: no_helper() },
         _ => Error::io("cannot mount", place)(io::Error::new(error.kind(), text.trim().to_owned())),
     }
 }

@@ -43,6 +43,7 @@ pub fn unmount(place: &Path, how: How) -> Result<()> {
     }
 }
 
+/// Unmounts by one of the helpers, whichever can be started.
 fn by_helper(place: &Path, how: How) -> Result<()> {
     for helper in HELPERS {
         let mut command = Command::new(helper);
@@ -56,11 +57,19 @@ fn by_helper(place: &Path, how: How) -> Result<()> {
                 }
                 return Err(Error::place(place, format!("cannot unmount: {why}")));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io("cannot run fusermount3 for", place)(error)),
+            // Not there, not executable, or below a directory that may not be entered: the next one may be better.
+            Err(_) => {}
         }
     }
     Err(Error::NoFuse { why: no_helper() })
+}
+
+/// Returns true if one of the programs can be started that mount for users without privilege.
+pub(crate) fn has_helper() -> bool {
+    HELPERS.iter().any(|helper| {
+        let mut command = Command::new(helper);
+        command.arg("-V").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    })
 }
 
 /// Says that users without privilege need a program that is not there.

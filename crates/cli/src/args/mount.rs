@@ -1,18 +1,21 @@
 //! Options of `mount` and `umount`.
 
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
 use super::{RemoteArgs, value};
 
+/// The number that stands for no user or group in system calls.
+const NO_ID: u32 = u32::MAX;
+
 /// Mount an image by FUSE, without privilege or kernel support.
 ///
 /// The parts of a dump are shown as one file, `dump`. The command returns when the mount is ready. A background process
 /// serves it until `packfs umount`, a signal or `-o timeout` ends it. Later errors, such as a damaged image, go to the
 /// system's log.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   packfs mount root.sqfs /mnt
@@ -136,7 +139,7 @@ impl MountOptions {
             ("offset", Some(value)) => {
                 self.offset = Some(Offset::At(value::size(value).map_err(|why| format!("{word}: {why}, or auto"))?));
             }
-            ("subdir", Some(value)) => self.subdir = Some(value.into()),
+            ("subdir", Some(value)) => self.subdir = Some(subdir(word, value)?),
             ("timeout", Some(value)) => {
                 let secs = value.parse::<u32>().ok().filter(|secs| *secs > 0);
                 let secs = secs.ok_or_else(|| format!("{word}: expected a number of seconds"))?;
@@ -181,8 +184,21 @@ fn parse(list: &str) -> Result<MountOptions, String> {
     Ok(options)
 }
 
+/// Reads a path below the root of an image.
+fn subdir(word: &str, value: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(value);
+    if path.components().any(|component| component == Component::ParentDir) {
+        return Err(format!("{word}: the path of a directory in the image has no `..`"));
+    }
+    Ok(path)
+}
+
 fn id(word: &str, value: &str) -> Result<u32, String> {
-    value.parse().map_err(|_| format!("{word}: expected a number of a user or group"))
+    match value.parse() {
+        Ok(NO_ID) => Err(format!("{word}: Linux takes {NO_ID} for no user or group")),
+        Ok(id) => Ok(id),
+        Err(_) => Err(format!("{word}: expected a number of a user or group")),
+    }
 }
 
 fn threads(text: &str) -> Result<usize, String> {
@@ -194,6 +210,8 @@ fn threads(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -204,8 +222,67 @@ mod tests {
         assert_eq!(all, expected);
         let auto = parse("offset=auto,subdir=a b,timeout=60,default_permissions,noexec").unwrap();
         assert_eq!((auto.offset, auto.timeout), (Some(Offset::Auto), Some(Duration::from_secs(60))));
-        for wrong in ["rw", "uid=root", "uid", "offset=x", "timeout=0", "nonsense", "ro=1", "subdir"] {
+        for wrong in [
+            "rw",
+            "uid=root",
+            "uid",
+            "offset=x",
+            "timeout=0",
+            "nonsense",
+            "ro=1",
+            "subdir",
+            "uid=4294967295",
+            "gid=4294967295",
+            "subdir=../..",
+            "subdir=a/../../b",
+        ] {
             assert!(parse(wrong).unwrap_err().contains(wrong.split('=').next().unwrap()), "{wrong}");
         }
+    }
+
+    /// Returns the string literals of the Rust files in a directory of this workspace, comments left out.
+    fn literals(dir: &str) -> Vec<String> {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(dir);
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(path).unwrap();
+                let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+                found.extend(code.flat_map(|line| line.split('"').skip(1).step_by(2)).map(str::to_owned));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn hints_name_options_that_exist() {
+        let command = Mount::augment_args(clap::Command::new("mount"));
+        let umount = Umount::augment_args(clap::Command::new("umount"));
+        let longs: Vec<&str> =
+            command.get_arguments().chain(umount.get_arguments()).filter_map(clap::Arg::get_long).collect();
+        let mut hints = 0;
+        for text in ["../mount/src", "src/commands/mount"].into_iter().flat_map(literals) {
+            for (at, _) in text.match_indices("--") {
+                let name: String = text[at + 2..].chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
+                if !name.is_empty() {
+                    hints += 1;
+                    assert!(longs.contains(&name.as_str()), "--{name} in {text:?}");
+                }
+            }
+            for (at, _) in text.match_indices("-o ") {
+                let name: String = text[at + 3..].chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
+                hints += 1;
+                let known = [name.clone(), format!("{name}=1")]
+                    .iter()
+                    .any(|word| MountOptions::default().take(word) == Ok(true));
+                assert!(known, "-o {name} in {text:?}");
+            }
+            for (at, _) in text.match_indices("packfs ") {
+                let name: String = text[at + 7..].chars().take_while(char::is_ascii_lowercase).collect();
+                assert!(name.is_empty() || ["mount", "umount"].contains(&name.as_str()), "packfs {name} in {text:?}");
+            }
+        }
+        assert!(hints >= 2, "the hints are elsewhere now");
     }
 }

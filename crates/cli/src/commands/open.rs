@@ -16,6 +16,8 @@ use super::{remote, sources};
 use crate::args::{ImageArg, RemoteArgs};
 use crate::resources;
 
+/// The option of most commands for an image that begins further on in its file.
+pub(super) const OFFSET_OPTION: &str = "--offset";
 /// Cache size for reading an image from its start to its end, in bytes.
 const IN_ORDER_CACHE: u64 = 8 << 20;
 
@@ -26,17 +28,23 @@ pub(crate) fn image(arg: &ImageArg) -> Result<AnyImage> {
 
 /// As [`image`], with a cache of at most `cache_bytes` of decoded blocks.
 pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<AnyImage> {
-    from_bytes(arg, bytes(&arg.path, arg.offset, &arg.remote)?, cache_bytes)
+    from_bytes(arg, bytes(&arg.path, arg.offset, &arg.remote)?, cache_bytes, Some(OFFSET_OPTION))
 }
 
-/// As [`with_cache`], with the bytes of the image opened already.
-pub(super) fn from_bytes(arg: &ImageArg, source: Arc<dyn ReadAt>, cache_bytes: u64) -> Result<AnyImage> {
+/// As [`with_cache`], with the bytes of the image opened already. `offset_option` is the option of the command for an image
+/// that begins further on, for a hint.
+pub(super) fn from_bytes(
+    arg: &ImageArg,
+    source: Arc<dyn ReadAt>,
+    cache_bytes: u64,
+    offset_option: Option<&str>,
+) -> Result<AnyImage> {
     let devices = arg.device.iter().map(|path| bytes(path, 0, &arg.remote)).collect::<Result<_>>()?;
     let options = OpenOptions::default().set(|all| {
         (all.cache_bytes, all.name, all.devices) = (cache_bytes, remote::shown(&arg.path), devices);
     });
     let opened = AnyImage::open(source, options);
-    opened.map_err(|error| instead(error, &arg.path, arg.offset)).with_context(|| name(&arg.path))
+    opened.map_err(|error| instead(error, &arg.path, arg.offset, offset_option)).with_context(|| name(&arg.path))
 }
 
 /// As [`image`], for a command that reads everything once and in order: a larger cache would only
@@ -57,12 +65,12 @@ pub(super) fn over(path: &Path, devices: &[PathBuf], cache_bytes: u64, remote: &
         (all.cache_bytes, all.name, all.devices) = (cache_bytes, remote::shown(path), devices);
     });
     AnyImage::open(bytes(path, 0, remote)?, options)
-        .map_err(|error| instead(error, path, 0))
+        .map_err(|error| instead(error, path, 0, None))
         .with_context(|| name(path))
 }
 
 /// Names the right command for a file that is not an image.
-fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
+fn instead(error: Error, path: &Path, offset: u64, offset_option: Option<&str>) -> anyhow::Error {
     if path.is_dir() {
         return anyhow!("a directory, not an image: packfs build makes an image of it");
     }
@@ -89,7 +97,10 @@ fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
         FileFormat::Foreign(what) if offset == 0 => {
             anyhow!("{what}, not an image: unpack it, and packfs build makes an image of the files")
         }
-        _ if offset == 0 => anyhow!("neither a SquashFS nor an EROFS image (use --offset if one begins further on)"),
+        _ if offset == 0 => {
+            let hint = offset_option.map(|option| format!(" (use {option} if one begins further on)"));
+            anyhow!("neither a SquashFS nor an EROFS image{}", hint.unwrap_or_default())
+        }
         _ => anyhow!("neither a SquashFS nor an EROFS image begins at byte {offset}"),
     }
 }

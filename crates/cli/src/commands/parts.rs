@@ -65,6 +65,13 @@ pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set>
     })
 }
 
+/// Warns of what is missing of a dump, to a reader that may find out much later.
+pub(super) fn warn(set: &Set) {
+    if let Some(missing) = set.warning() {
+        say(format_args!("packfs: warning: {missing}"));
+    }
+}
+
 /// Returns a path as JSON stores it.
 pub(super) fn text(path: &Path) -> String {
     encode(path.as_os_str().as_bytes()).into_owned()

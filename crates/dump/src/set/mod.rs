@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex};
 use packfs_blocks::ReadAt;
 use packfs_blocks::cache::BlockCache;
 use packfs_blocks::io::FileAt;
+use packfs_blocks::units::Size;
 
 use self::counted::Counted;
 use self::map::{Map, Number};
@@ -181,6 +182,21 @@ impl Set {
     /// Returns the maximum decoded length of a chunk.
     pub(crate) fn chunk_len(&self) -> usize {
         self.superblock.chunk as usize
+    }
+
+    /// Describes what a reader of the dump has to know before it reads: the missing parts and the bytes that are lost with
+    /// them, or the end that may be missing. `None` if every byte is there or can be restored from all parts.
+    pub fn warning(&self) -> Option<String> {
+        let lost: u64 = self.lost().iter().map(|lost| lost.end - lost.start).sum();
+        if lost > 0 {
+            let share = Size(lost);
+            return Some(format!("{}; {share} of the dump cannot be read", self.why_missing()));
+        }
+        if let Some(why) = self.open_end {
+            return Some(format!("the end of the dump may be missing: {why}"));
+        }
+        let restored = "; its bytes are restored from the others";
+        (!self.missing().is_empty()).then(|| format!("{}{restored}", self.why_missing()))
     }
 
     fn why_missing(&self) -> String {

@@ -21,6 +21,8 @@ use crate::args::{ImageArg, Mount, MountOptions, Offset, Umount};
 use crate::output::failure::{Outcome, Usage};
 use crate::resources;
 
+/// The option for an image that begins further on in its file.
+const OFFSET_OPTION: &str = "-o offset=auto";
 /// Name of the file that shows a dump.
 const DUMP: &str = "dump";
 /// Cache for decoded data unless told otherwise.
@@ -41,9 +43,14 @@ pub(super) fn run(args: &Mount) -> Result<Outcome> {
 /// Mounts an image and serves it, in the background unless told otherwise; calls `tell` once it is mounted, in the
 /// process that was started.
 pub(crate) fn run_then(args: &Mount, tell: impl FnOnce() -> Result<()>) -> Result<Outcome> {
-    if !args.foreground && !background::is_background() {
-        return background::start(tell);
+    if background::is_background() {
+        return serve(&background::with_secrets(args)?, tell);
     }
+    if args.foreground { serve(args, tell) } else { background::start(args, tell) }
+}
+
+/// Mounts an image and answers requests until it is unmounted.
+fn serve(args: &Mount, tell: impl FnOnce() -> Result<()>) -> Result<Outcome> {
     let served = Served::open(args)?;
     let log = log::Log::open(args.log.as_deref())?;
     let signals = signals::keep();
@@ -99,7 +106,11 @@ impl Served {
         let mut arg =
             ImageArg { path: first.clone(), offset: 0, device: args.device.clone(), remote: args.remote.clone() };
         if let Some(paths) = parts::named(&arg, rest)? {
+            if args.all_options().offset.is_some() {
+                return Err(Usage("-o offset is for images, not for the parts of a dump".into()).into());
+            }
             let set = Arc::new(parts::open(&paths, cache)?);
+            parts::warn(&set);
             let image = DumpImage::new(Arc::clone(&set), DUMP.as_bytes(), modified(first));
             return Ok(Served { image: Arc::new(image), source: set, name });
         }
@@ -113,7 +124,7 @@ impl Served {
             }
         };
         let source = open::bytes(first, arg.offset, &args.remote)?;
-        let image = open::from_bytes(&arg, Arc::clone(&source), cache)?.into_image();
+        let image = open::from_bytes(&arg, Arc::clone(&source), cache, Some(OFFSET_OPTION))?.into_image();
         Ok(Served { image, source, name })
     }
 }

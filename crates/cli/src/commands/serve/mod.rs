@@ -82,7 +82,7 @@ fn served(args: &Serve, path: &Path) -> Result<Served> {
     let (offset, device, remote) = (args.offset, args.device.clone(), args.remote.clone());
     let arg = ImageArg { path: path.to_owned(), offset, device, remote };
     let bytes = open::bytes(path, offset, &args.remote)?;
-    let image = open::from_bytes(&arg, Arc::clone(&bytes), cache)?;
+    let image = open::from_bytes(&arg, Arc::clone(&bytes), cache, Some(open::OFFSET_OPTION))?;
     let name = file_name(path);
     let remote = remote::is_address(path);
     let version = if remote { since_1970() } else { stamp(path)? };

@@ -66,7 +66,9 @@ fn exports(args: &Serve) -> Result<Vec<Export>> {
     let arg = image_arg(args, first);
     if let Some(paths) = parts::of_dump(&arg, rest)? {
         let cache = args.cache.unwrap_or_else(|| CACHE.min(resources::memory_limit() / 4));
-        return Ok(vec![dump(Arc::new(parts::open(&paths, cache)?))]);
+        let set = parts::open(&paths, cache)?;
+        parts::warn(&set);
+        return Ok(vec![dump(Arc::new(set))]);
     }
     if !rest.is_empty() && (args.offset != 0 || !args.device.is_empty()) {
         return Err(Usage("--offset and --device are for one image".into()).into());
@@ -95,7 +97,7 @@ fn image_arg(args: &Serve, path: &Path) -> ImageArg {
 fn image(args: &Serve, path: &Path) -> Result<Export> {
     let bytes = open::bytes(path, args.offset, &args.remote)?;
     // Its bytes are offered as they are; opening it says whether it is an image.
-    let opened = open::from_bytes(&image_arg(args, path), Arc::clone(&bytes), 0)?;
+    let opened = open::from_bytes(&image_arg(args, path), Arc::clone(&bytes), 0, Some(open::OFFSET_OPTION))?;
     let format = if matches!(opened, AnyImage::Squashfs(_)) { "SquashFS" } else { "EROFS" };
     let description = format!("{format} image");
     Ok(Export { name: file_name(path), description, bytes, holes: None })
