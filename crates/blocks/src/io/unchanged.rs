@@ -56,8 +56,8 @@ pub(super) struct FileWatch {
     opened: FileVersion,
     /// Time of the last change of attributes that was found to be harmless, in nanoseconds.
     status_time: AtomicI64,
-    /// Digest of both ends of the file.
-    ends: blake3::Hash,
+    /// Digest of both ends of the file; `None` if the disk cannot read them, which the rest of the image may survive.
+    ends: Option<blake3::Hash>,
     /// The first change that was noticed. It counts for ever, as a time of modification can be set back.
     change: OnceLock<SourceChanged>,
 }
@@ -92,7 +92,7 @@ impl FileWatch {
         Ok(Some(FileWatch {
             opened: FileVersion::of(&stat),
             status_time: AtomicI64::new(nanoseconds(stat.ctime(), stat.ctime_nsec())),
-            ends: digest_ends(file, stat.len())?,
+            ends: digest_ends(file, stat.len()).ok(),
             change: OnceLock::new(),
         }))
     }
@@ -113,7 +113,7 @@ impl FileWatch {
             format!("was {} bytes long when it was opened and has {} now", self.opened.len, now.len)
         } else if now != self.opened {
             "was written to after it was opened".to_owned()
-        } else if digest_ends(file, now.len)? != self.ends {
+        } else if self.ends.is_some() && self.ends != Some(digest_ends(file, now.len)?) {
             "was written to after it was opened, and its time of modification was set back".to_owned()
         } else {
             // Links, owner, permissions: an image may be renamed or removed while it is read.
