@@ -13,6 +13,7 @@ mod random;
 mod refer;
 mod replaced;
 mod round_trip;
+mod shared_clusters;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

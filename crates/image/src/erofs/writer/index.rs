@@ -7,11 +7,48 @@
 use std::ops::Range;
 
 use super::keep::{Keep, Kept};
-use crate::erofs::format::Layout;
+use crate::erofs::format::{CLUSTER_MAX, Layout};
 
 mod compact;
 mod encoded;
 mod full;
+
+/// Number of stored bytes of a physical cluster. It is at most [`CLUSTER_MAX`]: Linux refuses to read a longer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StoredLen(u32);
+
+impl StoredLen {
+    /// The length of a hole.
+    pub(crate) const HOLE: StoredLen = StoredLen(0);
+
+    /// Returns the length, or `None` if it exceeds the limit.
+    pub(crate) fn new(len: u64) -> Option<StoredLen> {
+        if len > CLUSTER_MAX { None } else { u32::try_from(len).ok().map(StoredLen) }
+    }
+
+    /// Returns the length of a cluster that a packer cut.
+    ///
+    /// # Panics
+    ///
+    /// If it exceeds the limit, because no image may contain such a cluster.
+    pub(crate) fn of_cut(len: usize) -> StoredLen {
+        StoredLen::new(len as u64).expect("packers cut clusters at the limit")
+    }
+
+    pub(crate) fn get(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl From<StoredLen> for u64 {
+    fn from(len: StoredLen) -> u64 {
+        len.0.into()
+    }
+}
 
 /// A physical cluster and the data it decodes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +56,7 @@ pub(crate) struct Cluster {
     /// Offset in the image.
     pub(crate) start: u64,
     /// Number of stored bytes.
-    pub(crate) physical: u32,
+    pub(crate) physical: StoredLen,
     /// Number of bytes in the file.
     pub(crate) logical: u32,
     /// True if it is uncompressed.
@@ -164,7 +201,7 @@ impl<'d> Index<'d> {
     /// Returns true if some cluster has several blocks.
     fn is_big(&self) -> bool {
         let block = 1u32 << self.form.block_bits;
-        self.parts.iter().any(|part| self.part(part).iter().any(|cluster| cluster.physical > block))
+        self.parts.iter().any(|part| self.part(part).iter().any(|cluster| cluster.physical.get() > block))
     }
 
     fn part(&self, part: &Part) -> &'d [Cluster] {

@@ -2,7 +2,7 @@
 
 use super::Counts;
 use super::data::{Body, DataDone, Stored, View};
-use super::index::{Cluster, End, Form, Part};
+use super::index::{Cluster, End, Form, Part, StoredLen};
 use super::keep::{Keep, Kept};
 use crate::build::{Get, Joined, Ledger, Put, Sum};
 use crate::{Error, Result};
@@ -25,7 +25,10 @@ impl Joined for DataDone {
         let blocks = by / self.block_len();
         self.end += blocks;
         // Holes are clusters without bytes.
-        self.clusters.iter_mut().filter(|cluster| cluster.physical > 0).for_each(|cluster| cluster.start += by);
+        self.clusters
+            .iter_mut()
+            .filter(|cluster| cluster.physical > StoredLen::HOLE)
+            .for_each(|cluster| cluster.start += by);
         for file in &mut self.files {
             file.change(|body| match body {
                 Body::Plain { start, .. } => *start = start.map(|start| start + blocks),
@@ -82,7 +85,7 @@ impl Joined for DataDone {
         // An image in shards has one algorithm.
         for Cluster { start, physical, logical, raw, algorithm: _, partial } in &self.clusters {
             to.u64(*start);
-            to.u32(*physical);
+            to.u32(physical.get());
             to.u32(*logical);
             to.u8(u8::from(*raw) | u8::from(*partial) << 1);
         }
@@ -122,6 +125,7 @@ impl DataDone {
         let clusters = from.list(17, |from| {
             let (start, physical, logical, flags) = (from.u64()?, from.u32()?, from.u32()?, from.u8()?);
             let (raw, partial, algorithm) = (flags & 1 != 0, flags & 2 != 0, form.algorithm);
+            let physical = StoredLen::new(physical.into()).ok_or_else(|| from.wrong("a cluster is too long"))?;
             Ok(Cluster { start, physical, logical, raw, algorithm, partial })
         })?;
         let files = from.list(10, |from| Stored::decode(from, clusters.len(), form))?;

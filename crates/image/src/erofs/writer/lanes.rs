@@ -199,7 +199,7 @@ fn units(options: &Options, packing: &Packing) -> Result<Units> {
     let Packing { choice, window, cluster, block, raw, unaligned, piece, .. } = packing;
     let extent = options.extent_max.map_or(String::new(), |max| format!(", extents of {max}"));
     let how = format!(
-        "clusters of {cluster} in blocks of {block}, raw {raw}, window {window}, unaligned {unaligned}{extent}"
+        "clusters of {cluster} in blocks of {block}, raw at most {raw}, window {window}, unaligned {unaligned}{extent}"
     );
     Units::open(&options.build, "erofs", &how, *piece, || choice.cluster_encoder(*window))
 }

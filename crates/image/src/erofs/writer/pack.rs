@@ -11,7 +11,7 @@ use packfs_codec::{Choice, Encoder, Prefix};
 
 use super::Options;
 use super::fit::Fit;
-use super::index::Cluster;
+use super::index::{Cluster, StoredLen};
 use crate::Result;
 use crate::build::{Noted, Units};
 use crate::erofs::kernel::Feature;
@@ -122,7 +122,7 @@ pub(crate) struct Reuse {
 /// A cluster of a packed piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut {
-    pub(crate) physical: u32,
+    pub(crate) physical: StoredLen,
     pub(crate) logical: u32,
     pub(crate) raw: bool,
     /// Digest of its stored bytes, if an equal cluster may replace it.
@@ -134,7 +134,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    fn new(physical: u32, logical: u32, raw: bool) -> Self {
+    fn new(physical: StoredLen, logical: u32, raw: bool) -> Self {
         Cut { physical, logical, raw, digest: None, reused: None, older: None }
     }
 }
@@ -346,7 +346,7 @@ impl Out {
     fn digest(&mut self, before: (usize, usize)) {
         let mut at = before.1;
         for cut in self.cuts[before.0..].iter_mut().filter(|cut| cut.reused.is_none()) {
-            let bytes = &self.bytes[at..at + cut.physical as usize];
+            let bytes = &self.bytes[at..at + cut.physical.bytes()];
             at += bytes.len();
             cut.digest = Some(Digest::of(bytes).half());
         }
@@ -360,7 +360,7 @@ impl Out {
             self.bytes[self.len..self.len + padding].fill(0);
         }
         self.len += physical;
-        self.cuts.push(Cut::new(count(physical), count(taken), false));
+        self.cuts.push(Cut::new(StoredLen::of_cut(physical), count(taken), false));
     }
 }
 

@@ -180,7 +180,7 @@ impl Repacker<'_> {
         let packed = worker.pack(&Arc::new(bytes), vec![job])?;
         let mut from = 0;
         for cut in &packed.cuts {
-            let stored = &packed.bytes[from..from + cut.physical as usize];
+            let stored = &packed.bytes[from..from + cut.physical.bytes()];
             from += stored.len();
             if !cut.raw {
                 *end += page_end::moved(self.algorithm, *end, stored.len() as u64) as u64;
@@ -198,7 +198,7 @@ impl Repacker<'_> {
 impl Place<'_> {
     /// Decodes the beginning of a cluster.
     fn read(&self, cluster: &Cluster, decoder: &mut dyn Decoder, bytes: &mut [u8]) -> Result<()> {
-        let mut stored = vec![0; cluster.physical as usize];
+        let mut stored = vec![0; cluster.physical.bytes()];
         let failed = Error::io("cannot read back", self.output.target());
         self.output.read_exact_at(&mut stored, self.base + cluster.start).map_err(failed)?;
         if cluster.raw {

@@ -5,7 +5,7 @@ use super::open::{File, Other, Part as FilePart, Stretch, What};
 use super::stored::{Body, Stored};
 use crate::build::{Ledger, Sum};
 use crate::erofs::writer::Counts;
-use crate::erofs::writer::index::{Cluster, End, Form, Index, Part};
+use crate::erofs::writer::index::{Cluster, End, Form, Index, Part, StoredLen};
 use crate::erofs::writer::keep::{Keep, Kept};
 use crate::erofs::writer::refer::Chunks;
 use crate::tree::{Ino, Tree};
@@ -201,7 +201,14 @@ impl Bodies<'_> {
         let first = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters");
         while len > 0 {
             let logical = u32::try_from(len).unwrap_or(MOST).min(MOST);
-            self.clusters.push(Cluster { start: 0, physical: 0, logical, raw: true, algorithm: 0, partial: false });
+            self.clusters.push(Cluster {
+                start: 0,
+                physical: StoredLen::HOLE,
+                logical,
+                raw: true,
+                algorithm: 0,
+                partial: false,
+            });
             len -= u64::from(logical);
         }
         let count = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters") - first;

@@ -167,10 +167,11 @@ impl Stretches {
             }
             let equal = self.equal(zone, cluster, &piece[end.min(piece.len())..])?;
             // A cluster of several blocks needs a second logical cluster after the head to store their number.
-            if equal < if cluster.physical as usize > self.block { 2 * self.block } else { self.block } {
+            let stored = cluster.physical.bytes();
+            if equal < if stored > self.block { 2 * self.block } else { self.block } {
                 break;
             }
-            saved += cluster.physical as usize * equal / len;
+            saved += stored * equal / len;
             end += equal;
             found.push(Cluster { logical: count(equal), partial: cluster.partial || equal < len, ..*cluster });
             if equal < len {
@@ -209,6 +210,7 @@ mod tests {
 
     use super::*;
     use crate::build::{Ledger, Tools};
+    use crate::erofs::writer::index::StoredLen;
     use crate::erofs::writer::pack::{Cut, Worker};
 
     const BLOCK: usize = 4096;
@@ -238,7 +240,8 @@ mod tests {
     fn find_stretches(zone: &mut Zone<'_, '_>) {
         let old = noise(4 * 2 * BLOCK, 7);
         let len = count(2 * BLOCK);
-        let cut = Cut { physical: len, logical: len, raw: true, digest: None, reused: None, older: None };
+        let physical = StoredLen::of_cut(2 * BLOCK);
+        let cut = Cut { physical, logical: len, raw: true, digest: None, reused: None, older: None };
         let mut bytes = Buffers::new(old.len()).take(old.len());
         bytes.copy_from_slice(&old);
         let part = zone.write(bytes, &[cut; 4], [(4, 0)].into_iter()).unwrap()[0];

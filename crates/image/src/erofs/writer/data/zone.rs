@@ -138,7 +138,7 @@ impl<'p, 'env> Zone<'p, 'env> {
     fn push_shared(&mut self, cut: &Cut, cluster: Cluster, bytes: &Arc<Buffer>, run: &mut Range<usize>) -> Result<()> {
         if cut.reused.is_none() {
             self.append(Run::Clusters(Arc::clone(bytes), run.clone()))?;
-            let end = run.end + cut.physical as usize;
+            let end = run.end + cut.physical.bytes();
             *run = end..end;
         }
         self.clusters.push(cluster);
@@ -165,7 +165,7 @@ impl<'p, 'env> Zone<'p, 'env> {
         self.clusters.push(Cluster { start, physical, logical, raw, algorithm, partial: false });
         self.counts.written += 1;
         self.counts.raw += u64::from(raw);
-        run.end += physical as usize;
+        run.end += physical.bytes();
         Ok(())
     }
 
@@ -207,7 +207,7 @@ impl<'p, 'env> Zone<'p, 'env> {
         let clusters = &self.clusters[part.first as usize..][..part.count as usize];
         let stretches = clusters.iter().map(|cluster| Stretch {
             start: cluster.start,
-            stored: cluster.physical,
+            stored: cluster.physical.get(),
             content: cluster.logical,
             raw: cluster.raw,
         });
@@ -216,7 +216,7 @@ impl<'p, 'env> Zone<'p, 'env> {
 
     /// Reads back the bytes of a cluster that [settled](Self::settle).
     pub(super) fn read(&self, cluster: &Cluster, bytes: &mut Vec<u8>) -> Result<()> {
-        bytes.resize(cluster.physical as usize, 0);
+        bytes.resize(cluster.physical.bytes(), 0);
         let read = self.output.read_exact_at(bytes, self.base + cluster.start);
         read.map_err(Error::io("cannot read back", self.output.target()))
     }
@@ -247,11 +247,12 @@ mod tests {
 
     use super::*;
     use crate::erofs::format::algorithm::{DEFLATE, ZSTD};
+    use crate::erofs::writer::index::StoredLen;
 
     const BLOCK: usize = 4096;
 
     fn cut(bytes: &[u8], logical: u32) -> Cut {
-        let (physical, digest) = (u32::try_from(bytes.len()).unwrap(), Some(Digest::of(bytes).half()));
+        let (physical, digest) = (StoredLen::of_cut(bytes.len()), Some(Digest::of(bytes).half()));
         Cut { physical, logical, raw: false, digest, reused: None, older: None }
     }
 

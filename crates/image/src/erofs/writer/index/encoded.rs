@@ -2,7 +2,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::{End, Extent, Index, Target, high, low};
+use super::{End, Extent, Index, StoredLen, Target, high, low};
 use crate::erofs::format::{Advise, EncodedExtent, MapHeader, encoded_extent};
 
 /// Position of the record size in [`Advise`], as log2 minus 2.
@@ -47,8 +47,9 @@ fn record(extent: &Extent) -> EncodedExtent {
             let format = if cluster.raw { 0 } else { u32::from(cluster.algorithm) + 1 };
             let partial = if partial { encoded_extent::PARTIAL } else { 0 };
             // A hole is an extent without length.
-            let word = if cluster.physical == 0 { 0 } else { format << encoded_extent::FORMAT_SHIFT | partial };
-            (cluster.physical | word, cluster.start)
+            let word =
+                if cluster.physical == StoredLen::HOLE { 0 } else { format << encoded_extent::FORMAT_SHIFT | partial };
+            (cluster.physical.get() | word, cluster.start)
         }
         Target::Fragment(offset) => (low(offset), offset >> 32),
         Target::Inline(_) => unreachable!("there is no inline form of encoded extents"),

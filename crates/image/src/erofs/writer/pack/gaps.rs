@@ -46,7 +46,7 @@ impl Lane {
         if out.cuts.last().is_some_and(|last| (end - last.logical as usize) / block == end / block) {
             for cut in out.cuts.split_off(first.max(out.cuts.len().saturating_sub(2))) {
                 end -= cut.logical as usize;
-                out.len -= cut.physical as usize;
+                out.len -= cut.physical.bytes();
             }
         }
         Ok(end)
@@ -63,7 +63,7 @@ impl Lane {
         out: &mut Out,
     ) -> Result<usize> {
         let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw) else { return Ok(at) };
-        let (logical, physical) = (last.logical as usize, last.physical as usize);
+        let (logical, physical) = (last.logical as usize, last.physical.bytes());
         let (start, place) = (at - logical, out.len - physical);
         let (early, late) = wanted.into_inner();
         let wanted = early.max(start + physical + 1);
@@ -96,7 +96,7 @@ impl Lane {
             match out.cuts[first..].last().copied() {
                 Some(last) if last.raw => start = pop(out, start),
                 Some(last) if start != wanted => {
-                    let least = start - last.logical as usize + last.physical as usize;
+                    let least = start - last.logical as usize + last.physical.bytes();
                     for shorter in (0..SHORTER).filter_map(|n| wanted.checked_sub(n * block)) {
                         start = self.shorten(src, start, shorter..=shorter, first, out)?;
                         if start == shorter {
@@ -127,6 +127,6 @@ impl Lane {
 /// Takes back the last cluster; returns where it began.
 fn pop(out: &mut Out, at: usize) -> usize {
     let Some(last) = out.cuts.pop() else { return at };
-    out.len -= last.physical as usize;
+    out.len -= last.physical.bytes();
     at - last.logical as usize
 }

@@ -5,6 +5,7 @@ use packfs_blocks::Digest;
 use super::{Cut, Ending, Lane, Out, Piece, Rest, count};
 use crate::Result;
 use crate::build::{Fate, Key, Noted, Stretch, Unit};
+use crate::erofs::writer::index::StoredLen;
 
 /// Numbers by which an index says where the bytes of a piece behind its clusters are.
 mod rest {
@@ -80,7 +81,8 @@ impl Lane {
         let dst = out.bytes.get_mut(out.len..)?.get_mut(..stored)?;
         if stretch.raw {
             // Its bytes are here already.
-            if stored != self.packing.physical(content.len()) || !plain && stored > self.packing.raw {
+            let longest = if plain { self.longest_plain() } else { self.packing.raw };
+            if stored != self.packing.physical(content.len()) || stored > longest {
                 return None;
             }
             dst[..content.len()].copy_from_slice(content);
@@ -95,7 +97,7 @@ impl Lane {
             self.prover.prove_stored(content, &dst[padding..]).ok()?;
         }
         out.len += stored;
-        let cut = Cut::new(stretch.stored, count(content.len()), stretch.raw);
+        let cut = Cut::new(StoredLen::new(stretch.stored.into())?, count(content.len()), stretch.raw);
         out.cuts.push(Cut { older: Some(stretch.start), ..cut });
         Some(())
     }

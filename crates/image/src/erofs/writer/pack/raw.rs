@@ -4,9 +4,12 @@ use packfs_blocks::encode::is_worth_a_try;
 
 use super::super::placing::tail_max;
 use super::{Cut, Lane, Out, Packing, Rest, count};
+use crate::erofs::writer::index::StoredLen;
 
 /// Number of bytes that are probed at a time to tell whether compressing is worth a try.
 const PROBE_LEN: usize = 32 << 10;
+/// Number of bytes of an uncompressed file that are one cluster if no other file can share it.
+const LONGEST_UNSHARED: usize = 1 << 20;
 
 impl Lane {
     /// Returns how many bytes at the beginning of `rest`, up to a cluster, are not worth a try. In a large cluster, what
@@ -44,6 +47,12 @@ impl Lane {
         if tail > tail_max(self.packing.block) { len } else { len - tail }
     }
 
+    /// Returns the number of bytes of an uncompressed file that are one cluster. Compressed files may share these clusters,
+    /// so they are like their own; without sharing, fewer take less memory.
+    pub(super) fn longest_plain(&self) -> usize {
+        if self.packing.share { self.packing.raw } else { LONGEST_UNSHARED }
+    }
+
     /// Removes a file's clusters, from `before` on, and adds its blocks instead; the data after them is the rest.
     pub(super) fn plain(&self, src: &[u8], before: (usize, usize), out: &mut Out) -> Rest {
         out.cuts.truncate(before.0);
@@ -54,8 +63,10 @@ impl Lane {
             let padding = len.next_multiple_of(self.packing.block) - len;
             out.bytes[out.len + len..out.len + len + padding].fill(0);
             out.len += len + padding;
-            let physical = count(len + padding);
-            out.cuts.push(Cut::new(physical, count(len), true));
+            for part in src[..len].chunks(self.longest_plain()) {
+                let physical = StoredLen::of_cut(part.len().next_multiple_of(self.packing.block));
+                out.cuts.push(Cut::new(physical, count(part.len()), true));
+            }
         }
         Rest::Plain(src[len..].to_vec())
     }
@@ -74,9 +85,9 @@ impl Lane {
         match out.cuts[first..].last_mut() {
             Some(last) if last.raw && whole(last.logical) && last.logical as usize + len <= longest && len >= block => {
                 last.logical += count(len);
-                last.physical += count(physical);
+                last.physical = StoredLen::of_cut(last.physical.bytes() + physical);
             }
-            _ => out.cuts.push(Cut::new(count(physical), count(len), true)),
+            _ => out.cuts.push(Cut::new(StoredLen::of_cut(physical), count(len), true)),
         }
         len
     }

@@ -9,7 +9,7 @@ use packfs_codec::{Decoder, Encoder};
 
 use super::Place;
 use crate::erofs::writer::data::DataDone;
-use crate::erofs::writer::index::Cluster;
+use crate::erofs::writer::index::{Cluster, StoredLen};
 use crate::erofs::writer::pack::Packing;
 use crate::{Error, Result};
 
@@ -35,7 +35,7 @@ pub(super) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> 
         let Coder { decoder, encoder, prover } = coder;
         let mut bytes = vec![0; cluster.logical as usize];
         place.read(&cluster, &mut **decoder, &mut bytes)?;
-        let mut stored = vec![0; cluster.physical as usize];
+        let mut stored = vec![0; cluster.physical.bytes()];
         let len = if packing.choice.fills() {
             let prefix = encoder.encode_prefix(&bytes, &mut stored)?;
             prefix.filter(|prefix| prefix.taken == bytes.len()).map(|prefix| prefix.len)
@@ -52,7 +52,7 @@ pub(super) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> 
         stored[..padding].fill(0);
         let failed = Error::io("cannot write", place.output.target());
         place.output.write_all_at(&stored, place.base + cluster.start).map_err(failed)?;
-        let physical = u32::try_from(physical).expect("at most as long as before");
+        let physical = StoredLen::of_cut(physical);
         moved.insert(cluster.start, Cluster { start: end - u64::from(physical), physical, ..cluster });
     }
     for cluster in &mut data.clusters {

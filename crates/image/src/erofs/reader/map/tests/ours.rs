@@ -1,7 +1,7 @@
 //! Indexes of our own writer, in every form, read by this reader.
 
 use super::*;
-use crate::erofs::writer::index::{self, Cluster, End, Index, Part};
+use crate::erofs::writer::index::{self, Cluster, End, Index, Part, StoredLen};
 use crate::erofs::writer::keep::Keep;
 
 const ALGORITHM: u8 = 3;
@@ -43,7 +43,9 @@ fn clusters(form: index::Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
         let start = (next + gap) << form.block_bits;
         next += gap + u64::from(physical / block);
         let logical = if raw { physical } else { physical + more };
-        Cluster { start, physical, logical, raw, algorithm: ALGORITHM, partial: partial && !raw }
+        let stored = StoredLen::new(physical.into()).expect("at most 20 blocks");
+        let partial = partial && !raw;
+        Cluster { start, physical: stored, logical, raw, algorithm: ALGORITHM, partial }
     };
     wishes.iter().map(cluster).collect()
 }
