@@ -6,6 +6,7 @@ mod hash;
 mod kernel;
 mod limits;
 mod page_end;
+mod raw_sharing;
 mod reader;
 mod writer;
 

@@ -35,6 +35,7 @@ use super::lanes::Lanes;
 use super::pack::{Ending, Worker};
 use super::refer;
 use crate::build::{Cut, Failed, Fed, Ledger, Part as Read, Place, Tools, Writer};
+use crate::erofs::raw_sharing::PAGE_LEN;
 use crate::source::Run;
 use crate::tree::{Handling, Recipe};
 use crate::{OnError, Result};
@@ -256,12 +257,12 @@ impl<'p, 'env> Data<'p, 'env> {
     /// Sends the rest of both streams of the packed inode, and takes all results. The stream of
     /// tails is complete only when everything else is written.
     fn settle_streams(&mut self) -> Result<()> {
-        let block = self.rules.block() as u64;
+        // Each piece has to begin with a page of the packed inode.
         let padding =
-            |len: u64| vec![0; usize::try_from(len.next_multiple_of(block) - len).expect("less than a block")];
+            |len: u64| vec![0; usize::try_from(len.next_multiple_of(PAGE_LEN) - len).expect("less than a page")];
         let has_tails = self.rules.ending == Ending::Fragment && !self.rules.all_fragments;
         if has_tails || self.is_cut {
-            // The stream of tails or that of the next shard follows, and begins with a block.
+            // The stream of tails or that of the next shard follows.
             self.put_small(&padding(self.packed.small.len()))?;
         }
         if let Some(piece) = self.packed.small.take() {

@@ -65,6 +65,9 @@ pub(crate) struct Cluster {
     pub(crate) algorithm: u8,
     /// True if it decodes to more than that.
     pub(crate) partial: bool,
+    /// Offset in a page of the file at which its data begins, wherever the cluster is used, if it is uncompressed: Linux
+    /// fails on uncompressed clusters that are used at different offsets ([`raw_sharing`](crate::erofs::raw_sharing)).
+    pub(crate) page_offset: u16,
 }
 
 /// Consecutive clusters in the list of all clusters.

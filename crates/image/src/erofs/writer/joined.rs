@@ -83,7 +83,8 @@ impl Joined for DataDone {
         to.u64(self.end);
         to.count(self.clusters.len());
         // An image in shards has one algorithm.
-        for Cluster { start, physical, logical, raw, algorithm: _, partial } in &self.clusters {
+        // Files of different shards share no clusters, so nothing depends on page offsets any more.
+        for Cluster { start, physical, logical, raw, algorithm: _, partial, page_offset: _ } in &self.clusters {
             to.u64(*start);
             to.u32(physical.get());
             to.u32(*logical);
@@ -126,7 +127,7 @@ impl DataDone {
             let (start, physical, logical, flags) = (from.u64()?, from.u32()?, from.u32()?, from.u8()?);
             let (raw, partial, algorithm) = (flags & 1 != 0, flags & 2 != 0, form.algorithm);
             let physical = StoredLen::new(physical.into()).ok_or_else(|| from.wrong("a cluster is too long"))?;
-            Ok(Cluster { start, physical, logical, raw, algorithm, partial })
+            Ok(Cluster { start, physical, logical, raw, algorithm, partial, page_offset: 0 })
         })?;
         let files = from.list(10, |from| Stored::decode(from, clusters.len(), form))?;
         let packed = from.bool()?.then(|| Stored::decode(from, clusters.len(), form)).transpose()?;

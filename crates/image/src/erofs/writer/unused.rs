@@ -188,7 +188,7 @@ impl Repacker<'_> {
             output.write_all_at(stored, base + *end).map_err(Error::io("cannot write", output.target()))?;
             let (physical, logical, raw) = (cut.physical, cut.logical, cut.raw);
             let algorithm = self.algorithm;
-            clusters.push(Cluster { start: *end, physical, logical, raw, algorithm, partial: false });
+            clusters.push(Cluster { start: *end, physical, logical, raw, algorithm, partial: false, page_offset: 0 });
             *end += stored.len() as u64;
         }
         Ok(())

@@ -4,8 +4,9 @@
 use super::clusters::{Cluster, Clusters, Coding, Head};
 use super::header::Header;
 use super::window::{Bytes, Window};
-use super::{Data, Form, Map, MappedExtent};
+use super::{Data, Form, Map, MappedExtent, Stored, Where};
 use crate::erofs::format::{Advise, Incompat};
+use crate::erofs::raw_sharing::{RawExtent, RawExtents};
 use crate::{Error, Result};
 
 /// Distances from here on may be shorter than the real ones.
@@ -52,8 +53,12 @@ impl Map {
             _ => {}
         }
         let mut walk = self.walk(source, 0);
+        let mut raw_extents = RawExtents::default();
         while let Some(extent) = walk.next()? {
-            if let Some(why) = self.check_extent(&extent, announced) {
+            let unreadable = self.raw_extent(&extent).and_then(|raw| raw_extents.add(raw)).map(|earlier| {
+                format!("Linux may fail to read it with the one at offset {}, of the same raw cluster", earlier.begin)
+            });
+            if let Some(why) = unreadable.or_else(|| self.check_extent(&extent, announced)) {
                 wrong(source.error("map header", at, format!("extent at offset {}: {why}", extent.logical)));
             }
         }
@@ -107,6 +112,14 @@ impl Map {
         if unknown != 0 {
             say(format!("unknown advice bits {unknown:#x}"));
         }
+    }
+
+    /// Returns an extent if Linux reads it as an uncompressed cluster.
+    fn raw_extent(&self, extent: &MappedExtent) -> Option<RawExtent> {
+        let MappedExtent { logical: begin, len, data } = *extent;
+        let Data::Plain { stored: Stored { place: Where::Image(cluster), .. }, .. } = data else { return None };
+        let has_clusters = matches!(self.form, Form::Clusters(..) | Form::Encoded(..));
+        has_clusters.then_some(RawExtent { begin, len, cluster })
     }
 
     fn check_extent(&self, extent: &MappedExtent, announced: Announced) -> Option<String> {

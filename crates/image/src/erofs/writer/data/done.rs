@@ -208,6 +208,7 @@ impl Bodies<'_> {
                 raw: true,
                 algorithm: 0,
                 partial: false,
+                page_offset: 0,
             });
             len -= u64::from(logical);
         }

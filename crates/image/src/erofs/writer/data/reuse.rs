@@ -14,6 +14,7 @@ use super::Data;
 use super::jobs::Chunked;
 use super::zone::Zone;
 use crate::Result;
+use crate::erofs::raw_sharing::SharedCluster;
 use crate::erofs::writer::chunk::Chunk;
 use crate::erofs::writer::index::Cluster;
 use crate::erofs::writer::pack::{Reuse, count};
@@ -166,6 +167,13 @@ impl Stretches {
                 break;
             }
             let equal = self.equal(zone, cluster, &piece[end.min(piece.len())..])?;
+            let equal = if cluster.raw {
+                let shared = SharedCluster { len, page_offset: cluster.page_offset };
+                // Pieces begin with a page of the file.
+                shared.usable_len(end as u64, equal)
+            } else {
+                equal
+            };
             // A cluster of several blocks needs a second logical cluster after the head to store their number.
             let stored = cluster.physical.bytes();
             if equal < if stored > self.block { 2 * self.block } else { self.block } {
@@ -248,21 +256,22 @@ mod tests {
         zone.settle(part).unwrap();
         let mut stretches = Stretches::new(BLOCK);
         // The second and third cluster of the old piece and half of the fourth, after other bytes.
-        let before = noise(1000, 9);
+        let before = noise(BLOCK, 9);
         let piece = [&before[..], &old[2 * BLOCK..7 * BLOCK + 5], &noise(5000, 11)].concat();
         // The hint is in the middle of the second cluster.
         let mut find = |from: usize, here, offset| {
             stretches.compare(zone, (zone.clusters(part), offset), (&piece, 0), from..here).unwrap()
         };
-        let reuse = find(0, 1000 + 100, 2 * BLOCK + 100).expect("a stretch");
+        let reuse = find(0, BLOCK + 100, 2 * BLOCK + 100).expect("a stretch");
         let lens: Vec<_> = reuse.clusters.iter().map(|cluster| (cluster.logical as usize, cluster.partial)).collect();
         assert_eq!(
             (reuse.start, &lens[..]),
-            (1000, &[(2 * BLOCK, false), (2 * BLOCK, false)][..]),
+            (BLOCK, &[(2 * BLOCK, false), (2 * BLOCK, false)][..]),
             "a block is too little"
         );
-        assert!(find(1001, 1100, 2 * BLOCK + 100).is_none(), "what is before is taken");
-        assert!(find(0, 1000 + 100, 100).is_none(), "other bytes lie there");
+        assert!(find(BLOCK + 1, BLOCK + 100, 2 * BLOCK + 100).is_none(), "what is before is taken");
+        assert!(find(0, BLOCK + 100, 100).is_none(), "other bytes lie there");
+        assert!(find(0, 99, 2 * BLOCK + 100).is_none(), "the chunk would begin before the piece");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use packfs_blocks::{Buffer, Output};
 
 use crate::build::{Ledger, Noted, Stretch, Tools, UnreadRange, Writes};
 use crate::erofs::page_end;
+use crate::erofs::raw_sharing::page_offset;
 use crate::erofs::writer::index::{Cluster, Part};
 use crate::erofs::writer::pack::{Cut, Worker};
 use crate::{Error, Result};
@@ -122,10 +123,10 @@ impl<'p, 'env> Zone<'p, 'env> {
             let (mine, others) = cuts.split_at(count as usize);
             cuts = others;
             let share = self.is_sharing_worth_it(mine, algorithm);
-            for cut in mine {
-                match cut.reused.or_else(|| self.equal(cut, algorithm).filter(|_| share)) {
+            for (cut, page_offset) in with_page_offsets(mine) {
+                match cut.reused.or_else(|| self.equal(cut, page_offset, algorithm).filter(|_| share)) {
                     Some(cluster) => self.push_shared(cut, cluster, &bytes, &mut run)?,
-                    None => self.push_new(cut, algorithm, &bytes, &mut run)?,
+                    None => self.push_new(cut, page_offset, algorithm, &bytes, &mut run)?,
                 }
             }
             parts.push(Part { first, count });
@@ -147,7 +148,14 @@ impl<'p, 'env> Zone<'p, 'env> {
     }
 
     /// Adds the cluster whose bytes follow the run.
-    fn push_new(&mut self, cut: &Cut, algorithm: u8, bytes: &Arc<Buffer>, run: &mut Range<usize>) -> Result<()> {
+    fn push_new(
+        &mut self,
+        cut: &Cut,
+        page_offset: u16,
+        algorithm: u8,
+        bytes: &Arc<Buffer>,
+        run: &mut Range<usize>,
+    ) -> Result<()> {
         let Cut { physical, logical, raw, digest, older, .. } = *cut;
         let mut start = self.pos + run.len() as u64;
         // Linux cannot read every cluster at every position.
@@ -162,25 +170,27 @@ impl<'p, 'env> Zone<'p, 'env> {
             self.known.insert(digest, number(self.clusters.len())?);
         }
         self.ledger.wrote(start, physical.into(), older);
-        self.clusters.push(Cluster { start, physical, logical, raw, algorithm, partial: false });
+        self.clusters.push(Cluster { start, physical, logical, raw, algorithm, partial: false, page_offset });
         self.counts.written += 1;
         self.counts.raw += u64::from(raw);
         run.end += physical.bytes();
         Ok(())
     }
 
-    /// Returns an existing equal cluster.
-    fn equal(&self, cut: &Cut, algorithm: u8) -> Option<Cluster> {
+    /// Returns an existing equal cluster that can be used at an offset in a page of the file.
+    fn equal(&self, cut: &Cut, page_offset: u16, algorithm: u8) -> Option<Cluster> {
         let found = self.clusters[self.known.find(&cut.digest?)? as usize];
         let same = (found.physical, found.logical, found.raw) == (cut.physical, cut.logical, cut.raw);
-        (same && (cut.raw || found.algorithm == algorithm)).then_some(found)
+        let readable = if cut.raw { found.page_offset == page_offset } else { found.algorithm == algorithm };
+        (same && readable).then_some(found)
     }
 
     /// Returns true if sharing pays off: clusters elsewhere need a larger index, which for a few of
     /// many outweighs their size.
     fn is_sharing_worth_it(&self, cuts: &[Cut], algorithm: u8) -> bool {
-        let shared = cuts.iter().filter(|cut| self.equal(cut, algorithm).is_some());
-        let saved: u64 = shared.map(|cut| u64::from(cut.physical)).sum();
+        let cuts_with_offsets = with_page_offsets(cuts);
+        let shared = cuts_with_offsets.filter(|(cut, page_offset)| self.equal(cut, *page_offset, algorithm).is_some());
+        let saved: u64 = shared.map(|(cut, _)| u64::from(cut.physical)).sum();
         let all: u64 = cuts.iter().map(|cut| u64::from(cut.logical)).sum();
         saved * SHARED_PART >= all
     }
@@ -231,6 +241,15 @@ impl<'p, 'env> Zone<'p, 'env> {
         self.writes.finish()?;
         Ok((self.clusters, self.pos, self.ledger))
     }
+}
+
+/// Returns the clusters of a piece with the offsets in a page at which they begin. Pieces begin with a page of the file.
+fn with_page_offsets(cuts: &[Cut]) -> impl Iterator<Item = (&Cut, u16)> {
+    cuts.iter().scan(0, |at, cut| {
+        let offset = page_offset(*at);
+        *at += u64::from(cut.logical);
+        Some((cut, offset))
+    })
 }
 
 /// Returns the number of the next cluster.

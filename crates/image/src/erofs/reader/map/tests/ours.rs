@@ -45,7 +45,7 @@ fn clusters(form: index::Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
         let logical = if raw { physical } else { physical + more };
         let stored = StoredLen::new(physical.into()).expect("at most 20 blocks");
         let partial = partial && !raw;
-        Cluster { start, physical: stored, logical, raw, algorithm: ALGORITHM, partial }
+        Cluster { start, physical: stored, logical, raw, algorithm: ALGORITHM, partial, page_offset: 0 }
     };
     wishes.iter().map(cluster).collect()
 }
