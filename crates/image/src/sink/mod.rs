@@ -9,6 +9,7 @@ pub mod dir;
 #[cfg(test)]
 pub(crate) mod fake;
 mod lookup;
+pub(crate) mod names;
 pub mod pseudo;
 mod select;
 pub mod tar;

@@ -12,6 +12,7 @@ use packfs_blocks::progress::{Phase, Progress};
 
 use super::Walk;
 use super::batch::{Batches, Output, Target, WAITING};
+use super::names::NameCounts;
 use super::tar::{Options, Summary, extents, placed};
 use crate::image::{FileType, Image, Nid, Stat, mode_without_acl};
 use crate::source::packlist::DATA_MARK;
@@ -94,9 +95,11 @@ fn each(
     mut take: impl FnMut(&[u8], Nid, &Stat) -> Result<()>,
 ) -> Result<()> {
     let mut walk = Walk::over(image, &options.select)?;
+    let mut names = NameCounts::default();
     let mut is_first = true;
     while let Some(visit) = walk.step()? {
         Error::unless_cancelled(progress)?;
+        names.add(visit.path, &visit.stat)?;
         let Some(visit) = visit.strip(options.strip) else { continue };
         // Several directories can become the root; its attributes are those of the first.
         if visit.depth > 0 || options.prefix.is_some() || std::mem::take(&mut is_first) {

@@ -11,6 +11,7 @@ use super::{Contents, Device, Exclude, FileReader, Run, Source, Store, unchanged
 use crate::image::{Extent, FileType, Image, Nid, Stat, mode_without_acl};
 use crate::name::display;
 use crate::placement::{Area, Stored};
+use crate::sink::names::NameCounts;
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, XattrSet};
 use crate::{AnyImage, Error, Result, Tree, erofs};
 
@@ -132,6 +133,7 @@ impl FromImage {
         let image = &*self.files.image;
         let root = image.root();
         let mut links: HashMap<Nid, Ino> = HashMap::new();
+        let mut names = NameCounts::default();
         // A directory under two names, or within itself, would never end.
         let mut dirs = HashSet::from([root]);
         let mut path = Vec::new();
@@ -147,13 +149,14 @@ impl FromImage {
                 path.push(b'/');
             }
             path.extend_from_slice(&entry.name);
+            let stat = image.stat(entry.nid)?;
+            names.add(&path, &stat)?;
             if let Some(first) = links.get(&entry.nid) {
                 if !self.exclude.matches(&path, false) {
                     tree.link(dir, &entry.name, *first, Conflict::Replace)?;
                 }
                 continue;
             }
-            let stat = image.stat(entry.nid)?;
             let is_dir = stat.kind == FileType::Dir;
             if self.exclude.matches(&path, is_dir) {
                 continue;

@@ -16,6 +16,7 @@ use super::restore::Made;
 use super::work::{Context, Item, Large, Outcome, PIECE, Worker};
 use crate::image::{FileType, Nid, Stat};
 use crate::name;
+use crate::sink::names::NameCounts;
 use crate::sink::{Deal, Visit, Walk};
 use crate::tree::path_of;
 use crate::{Error, Result};
@@ -50,6 +51,7 @@ pub(super) struct Conductor<'c, 'p> {
     made: Vec<MadeDir>,
     /// The first name of each inode that has several; `None` if it, and so all of them, belong to another part.
     first_names: HashMap<u64, Option<Name>>,
+    names: NameCounts,
     /// First name and additional name of files to be hard-linked.
     links: Vec<(Name, Name)>,
     summary: Summary,
@@ -116,6 +118,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
             batch: Batch::default(),
             made: Vec::new(),
             first_names: HashMap::new(),
+            names: NameCounts::default(),
             links: Vec::new(),
             summary: Summary::default(),
         }
@@ -129,7 +132,9 @@ impl<'c, 'p> Conductor<'c, 'p> {
                 Ok(None) => break,
                 Ok(Some(visit)) => {
                     let is_ours = self.deal.next(&visit.stat);
-                    visit.strip(self.strip).map_or(Ok(()), |visit| self.visit(visit, is_ours))
+                    self.names
+                        .add(visit.path, &visit.stat)
+                        .and_then(|()| visit.strip(self.strip).map_or(Ok(()), |visit| self.visit(visit, is_ours)))
                 }
                 Err(error) => Err(error),
             };

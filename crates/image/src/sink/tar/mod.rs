@@ -16,6 +16,7 @@ use packfs_blocks::progress::{Phase, Progress};
 
 use self::header::Member;
 use super::batch::{self, Batches, Output, Target};
+use super::names::NameCounts;
 use super::{Deal, Selection, Walk};
 use crate::image::{Extent, FileType, Image, Nid, Stat, mode_without_acl};
 use crate::source::tar::format::BLOCK;
@@ -125,7 +126,9 @@ fn write<'env>(
             let batches = Batches::new(image, pool, output, options.memory);
             let mut tar = Tar { image, batches, names: HashMap::new(), options, header: Vec::new() };
             let mut summary = Summary { warnings: Warnings::new(options.strict), ..Summary::default() };
+            let mut names = NameCounts::default();
             while let Some(visit) = walk.step()? {
+                names.add(visit.path, &visit.stat)?;
                 let is_ours = deal.next(&visit.stat);
                 let Some(visit) = visit.strip(options.strip) else { continue };
                 let has_place = visit.depth > 0 || options.prefix.is_some() || (visit.selected && options.strip == 0);

@@ -2,6 +2,8 @@
 
 use super::hostile::without_checksum;
 use super::*;
+use crate::sink::{dir, pseudo, tar};
+use crate::source::{Exclude, FromImage, Source as _, Spool};
 use crate::testing::Source;
 use crate::testing::erofs_utils;
 use crate::testing::verdict::Verdict::{Check, Fine, List, Noted, Open, Read, Stat, Xattrs};
@@ -214,4 +216,31 @@ fn xattrs() {
             ("filter", Check("denies names"), |b| b.put(b.inode("named") + inode::XATTRS, 4, 0xffff_ffff)),
         ],
     );
+}
+
+/// The kernel takes it for a hard link, and shows the attributes of another file.
+#[test]
+fn an_entry_with_the_inode_of_another_file_is_taken_by_nothing() {
+    if !erofs_utils("an_entry_with_the_inode_of_another_file_is_taken_by_nothing") {
+        return;
+    }
+    let mut base = Base::new();
+    let (entry, other) = (base.entry("dir", 2), base.get(base.entry("dir", 3), 8));
+    base.put(entry, 8, other);
+    let reader = open(&base.image).unwrap();
+    let progress = Progress::default();
+    let out = tempfile::tempdir().unwrap();
+    let extracted = dir::extract(&reader, &out.path().join("out"), &dir::Options::default(), &progress).map(drop);
+    let archived = tar::write_tar(&reader, &mut Vec::new(), &tar::Options::default(), &progress).map(drop);
+    let described = pseudo::write_pseudo(&reader, &mut Vec::new(), &tar::Options::default(), &progress).map(drop);
+    let mut source = FromImage::new(Arc::new(reader), "image", Exclude::default(), true);
+    let packed = source.scan(&mut crate::Tree::default(), &mut Spool::new(out.path()).unwrap());
+    for (taken, how) in [(extracted, "extract"), (archived, "tar"), (described, "pseudo"), (packed, "build")] {
+        let error = taken.expect_err(how).to_string();
+        assert!(error.contains("dir/ab: inode") && error.contains("a link count of 1"), "{how}: {error}");
+    }
+    let options = dir::Options { on_error: crate::OnError::Skip, ..dir::Options::default() };
+    let reader = open(&base.image).unwrap();
+    let summary = dir::extract(&reader, &out.path().join("again"), &options, &progress).unwrap();
+    assert_eq!((summary.skipped.len(), summary.is_complete()), (1, false));
 }
