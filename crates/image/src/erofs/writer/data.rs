@@ -152,7 +152,7 @@ impl<'p, 'env> Data<'p, 'env> {
             is_cut: place.is_cut || rules.more_packed,
             files: Files::new(rules.on_error),
             sharing: Sharing::new(rules.dedup),
-            stretches: Stretches::new(rules.block()),
+            stretches: Stretches::new(rules.block(), rules.form.encoded),
             packed: PackedInode::new(&buffers, rules.piece),
             jobs: Jobs::new(tools, budget),
             zone: Zone::new(tools, (place.base, place.pos), budget / 4, ledger),

@@ -201,10 +201,10 @@ impl<'d> Index<'d> {
         usize::try_from(self.size.div_ceil(1 << self.form.block_bits)).unwrap_or(usize::MAX)
     }
 
-    /// Returns true if some cluster has several blocks.
+    /// Returns true if some cluster has several blocks, in the forms with entries: uncompressed ones have one each.
     fn is_big(&self) -> bool {
         let block = 1u32 << self.form.block_bits;
-        self.parts.iter().any(|part| self.part(part).iter().any(|cluster| cluster.physical.get() > block))
+        self.used_clusters().any(|cluster| !cluster.raw && cluster.physical.get() > block)
     }
 
     fn part(&self, part: &Part) -> &'d [Cluster] {
@@ -233,11 +233,33 @@ impl<'d> Index<'d> {
         Some(offset..offset + (self.size - before))
     }
 
+    /// Returns a cluster as the index tells of it: in the forms with entries, an uncompressed one as one cluster a block,
+    /// because Linux before 6.15 takes it for that and fails on the rest.
+    fn as_told(self, cluster: Cluster) -> impl Iterator<Item = Cluster> {
+        let block = 1u32 << self.form.block_bits;
+        let is_divided = cluster.raw && !self.form.encoded;
+        let count = if is_divided { cluster.logical.div_ceil(block) } else { 1 };
+        (0..count).map(move |n| {
+            if !is_divided {
+                return cluster;
+            }
+            let logical = (cluster.logical - n * block).min(block);
+            Cluster {
+                start: cluster.start + u64::from(n * block),
+                physical: StoredLen::of_cut(block as usize),
+                logical,
+                partial: cluster.partial && logical < block,
+                ..cluster
+            }
+        })
+    }
+
     /// Returns the file's extents in order.
     fn extents(self) -> impl Iterator<Item = Extent> {
         let parts = self
             .used_clusters()
-            .map(|cluster| (Some(cluster.logical), Target::Cluster { cluster: *cluster, partial: cluster.partial }));
+            .flat_map(move |cluster| self.as_told(*cluster))
+            .map(|cluster| (Some(cluster.logical), Target::Cluster { cluster, partial: cluster.partial }));
         let end = self.end.map(|end| match end {
             End::Fragment(offset) => (None, Target::Fragment(offset)),
             End::Inline { raw, .. } => (None, Target::Inline(raw)),

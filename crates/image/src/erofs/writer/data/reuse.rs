@@ -14,7 +14,7 @@ use super::Data;
 use super::jobs::Chunked;
 use super::zone::Zone;
 use crate::Result;
-use crate::erofs::raw_sharing::SharedCluster;
+use crate::erofs::raw_sharing::{SharedCluster, page_offset};
 use crate::erofs::writer::chunk::Chunk;
 use crate::erofs::writer::index::Cluster;
 use crate::erofs::writer::pack::{Reuse, count};
@@ -38,6 +38,8 @@ pub(super) struct Stretches {
     chunks: Recent<Seen, Half>,
     /// Block size in bytes.
     block: usize,
+    /// True for encoded extents. Other maps tell of each block of an uncompressed cluster.
+    encoded: bool,
     /// Decoders by number of the algorithm.
     decoders: [Option<Box<dyn Decoder>>; ALGORITHMS],
     stored: Vec<u8>,
@@ -115,9 +117,9 @@ fn seen_until(chunks: &[Chunk], seen: &[Option<Seen>]) -> usize {
 }
 
 impl Stretches {
-    pub(super) fn new(block: usize) -> Self {
+    pub(super) fn new(block: usize, encoded: bool) -> Self {
         let (chunks, stored, decoded) = (Recent::with_most(MOST), Vec::new(), Vec::new());
-        Stretches { chunks, block, decoders: [const { None }; ALGORITHMS], stored, decoded }
+        Stretches { chunks, block, encoded, decoders: [const { None }; ALGORITHMS], stored, decoded }
     }
 
     /// Returns where each chunk was first seen.
@@ -167,13 +169,7 @@ impl Stretches {
                 break;
             }
             let equal = self.equal(zone, cluster, &piece[end.min(piece.len())..])?;
-            let equal = if cluster.raw {
-                let shared = SharedCluster { len, page_offset: cluster.page_offset };
-                // Pieces begin with a page of the file.
-                shared.usable_len(end as u64, equal)
-            } else {
-                equal
-            };
+            let equal = if cluster.raw { self.usable_raw(cluster, end, equal) } else { equal };
             // A cluster of several blocks needs a second logical cluster after the head to store their number.
             let stored = cluster.physical.bytes();
             if equal < if stored > self.block { 2 * self.block } else { self.block } {
@@ -187,6 +183,19 @@ impl Stretches {
             }
         }
         Ok((saved >= self.worthwhile()).then_some(Reuse { start, clusters: found }))
+    }
+
+    /// Returns how many of the first `equal` bytes of an uncompressed cluster an extent may use that begins `at` bytes after
+    /// the start of a piece, which begins with a page of the file.
+    fn usable_raw(&self, cluster: &Cluster, at: usize, equal: usize) -> usize {
+        let len = cluster.logical as usize;
+        let shared = SharedCluster { len, page_offset: cluster.page_offset };
+        let usable = shared.usable_len(at as u64, equal);
+        if self.encoded || usable < len || len.is_multiple_of(self.block) {
+            return usable;
+        }
+        // Its last block is shorter: the next extent could begin in the same block of the file.
+        usable.saturating_sub(page_offset((at + usable) as u64).into())
     }
 
     /// Returns how many bytes `piece` and the cluster have in common at their beginnings.
@@ -254,7 +263,7 @@ mod tests {
         bytes.copy_from_slice(&old);
         let part = zone.write(bytes, &[cut; 4], [(4, 0)].into_iter()).unwrap()[0];
         zone.settle(part).unwrap();
-        let mut stretches = Stretches::new(BLOCK);
+        let mut stretches = Stretches::new(BLOCK, false);
         // The second and third cluster of the old piece and half of the fourth, after other bytes.
         let before = noise(BLOCK, 9);
         let piece = [&before[..], &old[2 * BLOCK..7 * BLOCK + 5], &noise(5000, 11)].concat();
@@ -280,7 +289,7 @@ mod tests {
             .into_iter()
             .map(|end| Chunk { end, digest: packfs_blocks::Digest::of(&end.to_le_bytes()).half() })
             .collect();
-        let mut stretches = Stretches::new(BLOCK);
+        let mut stretches = Stretches::new(BLOCK, false);
         stretches.add(5, &chunks[..2]);
         stretches.add(6, &chunks[1..2]);
         let seen = stretches.find(&chunks);
