@@ -4,6 +4,8 @@
 #
 #   scripts/mutate.sh [PART]    PART: only images with this in their names, such as lz4
 #
+# With PACKFS_MUTATIONS_REJECTED=DIR, images that check rejects are left in DIR for scripts/guest-kernels.py --rejected.
+#
 # Mounts in a namespace of its own, and ends after LIMIT seconds (7200). Images that kernel and packfs read differently are
 # kept in target/mutations.
 set -euo pipefail

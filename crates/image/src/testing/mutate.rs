@@ -1,10 +1,15 @@
 //! Structure-aware mutations: sets every field of an image to wrong values, one at a time.
 //!
 //! A format's test lists the [`Field`]s of an image; [`judge`] changes each, and does everything
-//! that can be done with the result. With `PACKFS_MUTATIONS` in the environment every value is
-//! tried, and every image that a check still calls sound is mounted: the kernel must show the same
-//! tree as the reader. Otherwise only a few values are tried. If `PACKFS_MUTATIONS_KEEP` names a
-//! directory, images on which the two differ are kept there.
+//! that can be done with the result. Images that a check still calls sound are mounted, where that
+//! is possible: the kernel must show the same tree as the reader. Ordinary tests try a few values
+//! and mount some images; with `PACKFS_MUTATIONS` in the environment, every value is tried and
+//! every image mounted. If `PACKFS_MUTATIONS_KEEP` names a directory, images on which the two differ
+//! are kept there.
+//!
+//! Images that a check rejects are never mounted here: some hang a kernel. If
+//! `PACKFS_MUTATIONS_REJECTED` names a directory, some are left there for a kernel in a virtual
+//! machine, each with what the check said.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +18,10 @@ use super::{Mount, can_mount, differences, findings, snapshot, snapshot_image};
 use crate::image::{FileType, Image};
 use crate::{Result, Severity};
 
+/// Ordinary tests mount one in this many sound images: more would take minutes.
+const MOUNTED_SHARE: usize = 16;
+/// One in this many rejected images is left for a virtual machine, which takes a second for twenty.
+const REJECTED_SHARE: usize = 8;
 /// Maximum processor time for an image.
 const TIME_MAX: Duration = Duration::from_secs(5);
 /// Maximum memory use of the process.
@@ -90,10 +99,13 @@ pub fn judge(subject: &Subject<'_>, fields: &[Field]) -> Vec<String> {
     let reader = (subject.open)(&image).expect("the image can be opened");
     assert_eq!(findings(&*reader, 0), Vec::<String>::new(), "{}", subject.name);
     keep(&image, subject.name);
-    let mounts = thorough() && can_mount("mutations");
+    let mounts = can_mount(subject.name);
     let dir = tempfile::tempdir().expect("there is room for an image");
     let mut wrong = Vec::new();
-    let (mut tried, mut unfit) = (0, 0);
+    let mut tried = 0;
+    let mut unfit = 0;
+    let mut sound_images = 0usize;
+    let mut rejected_images = 0usize;
     reset_peak();
     for (n, field) in fields.iter().enumerate() {
         for value in values(field, subject.image, n as u64) {
@@ -105,7 +117,8 @@ pub fn judge(subject: &Subject<'_>, fields: &[Field]) -> Vec<String> {
                 continue;
             };
             let begun = processor_time();
-            let sound = (subject.open)(&image).ok().filter(|reader| is_sound(&**reader));
+            let checked = (subject.open)(&image).map_err(|error| error.to_string());
+            let checked = checked.and_then(|reader| check(&*reader).map(|()| reader));
             let spent = processor_time().saturating_sub(begun);
             let mut say = |why: String| {
                 wrong.push(format!("{}: {} at {} = {value:#x}: {why}", subject.name, field.name, field.at));
@@ -113,7 +126,20 @@ pub fn judge(subject: &Subject<'_>, fields: &[Field]) -> Vec<String> {
             if spent > TIME_MAX {
                 say(format!("took {spent:?}"));
             }
-            let Some(reader) = sound.filter(|_| mounts) else { continue };
+            let reader = match checked {
+                Ok(reader) => reader,
+                Err(finding) => {
+                    rejected_images += 1;
+                    if rejected_images.is_multiple_of(REJECTED_SHARE) {
+                        leave_rejected(subject, &image, rejected_images, &field.name, &finding);
+                    }
+                    continue;
+                }
+            };
+            sound_images += 1;
+            if !mounts || !(thorough() || sound_images.is_multiple_of(MOUNTED_SHARE)) {
+                continue;
+            }
             if !subject.known.iter().any(|known| field.name.contains(known)) {
                 let found = compare(&*reader, &image, &dir.path().join("image"), subject.kind);
                 if !found.is_empty() {
@@ -157,14 +183,27 @@ fn values(field: &Field, image: &[u8], seed: u64) -> Vec<u64> {
     values
 }
 
-/// Exercises an image in every way; returns true if a check then calls it sound.
-fn is_sound(image: &dyn Image) -> bool {
+/// Exercises an image in every way; returns the first damage that a check finds.
+fn check(image: &dyn Image) -> std::result::Result<(), String> {
     super::exercise(image, 60, 20);
-    let mut sound = true;
+    let mut damage = None;
     let checked = image.check(0, &packfs_blocks::Progress::default(), &mut |finding| {
-        sound &= finding.severity != Severity::Damage;
+        if finding.severity == Severity::Damage {
+            damage.get_or_insert_with(|| finding.to_string());
+        }
     });
-    checked.is_ok() && sound
+    checked.map_err(|error| error.to_string())?;
+    damage.map_or(Ok(()), Err)
+}
+
+/// Leaves a rejected image, and what was changed and found, for a kernel in a virtual machine.
+fn leave_rejected(subject: &Subject<'_>, image: &[u8], number: usize, field: &str, finding: &str) {
+    let Some(dir) = std::env::var_os("PACKFS_MUTATIONS_REJECTED") else { return };
+    let name = subject.name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+    let path = Path::new(&dir).join(format!("{name}-{number}.{}", subject.kind));
+    let text = format!("{field}\n{finding}\n");
+    let written = std::fs::write(&path, image).and_then(|()| std::fs::write(path.with_extension("txt"), text));
+    written.expect("there is room for an image");
 }
 
 /// Keeps an image for later inspection.
