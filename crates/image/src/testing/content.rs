@@ -26,6 +26,24 @@ pub enum Piece {
     Zeros(u64),
     /// Zeros that are not stored.
     Hole(u64),
+    /// A cut of an endless stream. Cuts of one stream share the bytes of positions that both contain.
+    Cut {
+        /// The stream.
+        of: Stream,
+        /// Position of the first byte in the stream.
+        from: u64,
+        /// Length.
+        len: u64,
+    },
+}
+
+/// An endless stream of bytes that repeats nothing from another one of more than a few bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Bytes that no codec can shrink, by seed.
+    Noise(u64),
+    /// Words with a little noise between them, by seed: every codec halves them, also in clusters of 4 KiB.
+    Words(u64),
 }
 
 const TEXT: [u8; 91] = *b"The quick brown fox jumps over the lazy dog, and packs my box with five dozen liquor jugs. ";
@@ -34,7 +52,8 @@ impl Piece {
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         match *self {
-            Piece::Noise { len, .. } | Piece::Text { len, .. } | Piece::Zeros(len) | Piece::Hole(len) => len,
+            Piece::Noise { len, .. } | Piece::Text { len, .. } | Piece::Cut { len, .. } => len,
+            Piece::Zeros(len) | Piece::Hole(len) => len,
         }
     }
 
@@ -47,13 +66,37 @@ impl Piece {
     pub fn fill(&self, buf: &mut [u8], offset: u64) {
         match *self {
             Piece::Zeros(_) | Piece::Hole(_) => buf.fill(0),
-            Piece::Noise { seed, .. } => {
-                let seed = seed.wrapping_mul(0x1234_5678_9abc_def1);
-                units(buf, offset, |n| mix(seed.wrapping_add(n)).to_le_bytes());
-            }
+            Piece::Noise { seed, .. } => Stream::Noise(seed).fill(buf, offset),
+            Piece::Cut { of, from, .. } => of.fill(buf, from + offset),
             Piece::Text { seed, .. } => units(buf, offset + seed, |_| TEXT),
         }
     }
+}
+
+impl Stream {
+    /// Writes the bytes from `position` on into `buf`.
+    fn fill(&self, buf: &mut [u8], position: u64) {
+        match *self {
+            Stream::Noise(seed) => {
+                let seed = seed.wrapping_mul(0x1234_5678_9abc_def1);
+                units(buf, position, |n| mix(seed.wrapping_add(n)).to_le_bytes());
+            }
+            Stream::Words(seed) => {
+                let seed = seed.wrapping_mul(0xfedc_ba98_7654_3211);
+                units(buf, position, |n| word(mix(seed.wrapping_add(n))));
+            }
+        }
+    }
+}
+
+/// Returns one of 64 words of 12 bytes, followed by 4 bytes of noise.
+fn word(noise: u64) -> [u8; 16] {
+    let [first, second] = [0, 1].map(|half| mix(2 * (noise % 64) + half).to_le_bytes());
+    let mut unit = [0; 16];
+    unit[..8].copy_from_slice(&first);
+    unit[8..].copy_from_slice(&second);
+    unit[12..].copy_from_slice(&noise.to_be_bytes()[..4]);
+    unit
 }
 
 /// Fills `buf` from `offset` on with units; `unit` makes the n-th unit.
@@ -72,7 +115,7 @@ fn index(n: u64) -> usize {
 }
 
 /// splitmix64: maps every number to a well-mixed one.
-fn mix(n: u64) -> u64 {
+pub(super) fn mix(n: u64) -> u64 {
     let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -170,5 +213,22 @@ mod tests {
         assert_eq!(file.next_data(36).unwrap(), Some((40, 49)));
         assert_eq!(file.next_data(49).unwrap(), None);
         assert!(memory.open(1).is_err());
+    }
+
+    #[test]
+    fn cuts_of_one_stream_share_bytes_and_those_of_others_do_not() {
+        let bytes = |of: Stream, from: u64| {
+            let mut bytes = vec![0; 100];
+            Piece::Cut { of, from, len: 100 }.fill(&mut bytes, 0);
+            bytes
+        };
+        for of in [Stream::Noise, Stream::Words] {
+            assert_eq!(bytes(of(1), 70)[..30], bytes(of(1), 0)[70..]);
+            assert_eq!(bytes(of(1), 3)[..97], bytes(of(1), 0)[3..]);
+            assert_ne!(bytes(of(1), 0)[..20], bytes(of(2), 0)[..20]);
+        }
+        let mut noise = [0; 100];
+        Piece::Noise { seed: 7, len: 100 }.fill(&mut noise, 0);
+        assert_eq!(bytes(Stream::Noise(7), 0), noise);
     }
 }

@@ -8,12 +8,18 @@
 mod content;
 mod create;
 mod everything;
+#[cfg(test)]
+mod fuse;
 mod mount;
 #[cfg(test)]
 pub mod mutate;
 #[cfg(test)]
 pub mod probe;
 mod random;
+#[cfg(test)]
+mod readings;
+#[cfg(test)]
+mod sharing;
 mod snapshot;
 mod spec;
 mod strategy;
@@ -23,12 +29,18 @@ mod tools;
 #[cfg(test)]
 pub mod verdict;
 
-pub use content::{Memory, Piece};
+pub use content::{Memory, Piece, Stream};
 pub use everything::{everything, one_of_each, owned};
 #[cfg(test)]
+pub use fuse::{FuseMount, can_mount_by_fuse};
+#[cfg(test)]
 pub use mount::kernel_reads;
-pub use mount::{LoopDevice, Mount, can_mount, disagreements};
+pub use mount::{LoopDevice, Mount, can_mount, disagreements, kernel_disagreements, reader_disagreements, said_by};
 pub use random::random_images;
+#[cfg(test)]
+pub use readings::misreadings;
+#[cfg(test)]
+pub use sharing::sharing_files;
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};

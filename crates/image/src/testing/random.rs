@@ -1,5 +1,5 @@
-//! Random trees built with random options: fifty in an ordinary run, always the same ones;
-//! scripts/random-trees.sh runs any number of others.
+//! Random trees built with random options: a hundred in an ordinary run, always the same ones; scripts/random-trees.sh
+//! runs any number of others.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{Snapshot, Spec, snapshot_tree};
 use crate::{Error, Result, Tree};
 
 /// Number of trees in an ordinary run.
-const CASES: u32 = 50;
+const CASES: u32 = 100;
 
 /// Makes a runner for as many cases as `PACKFS_RANDOM_TREES` says, with the seed in `PACKFS_RANDOM_SEED`.
 ///
@@ -45,7 +45,7 @@ pub fn random_images<O: Debug + Clone>(
     cases: impl Strategy<Value = (Spec, O)>,
     build: impl Fn(Tree, &Path, &O) -> Result<()>,
     other_threads: impl Fn(O) -> O,
-    wrong: impl Fn(Snapshot, &Path) -> Vec<String>,
+    wrong: impl Fn(&Tree, Snapshot, &Path) -> Vec<String>,
 ) {
     let ran = random_trees().run(&cases, |(spec, options)| {
         let dir = tempfile::tempdir().expect("there is room for an image");
@@ -57,7 +57,8 @@ pub fn random_images<O: Debug + Clone>(
             Err(error @ Error::InvalidOption { .. }) => return Err(TestCaseError::reject(error.to_string())),
             Err(error) => return Err(fail(error)),
         }
-        let found = wrong(snapshot_tree(&tree()?).map_err(fail)?, &image);
+        let original = tree()?;
+        let found = wrong(&original, snapshot_tree(&original).map_err(fail)?, &image);
         if !found.is_empty() {
             return Err(TestCaseError::fail(found.join("\n")));
         }

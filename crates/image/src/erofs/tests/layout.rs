@@ -9,7 +9,7 @@ use crate::erofs::INODE_DIGEST;
 use crate::image::Nid;
 use crate::placement::Placed;
 use crate::sink::Walk;
-use crate::testing::{Node, Piece, can_mount, disagreements, snapshot_tree};
+use crate::testing::{Node, Piece, Stream, can_mount, damage, disagreements, kernel_disagreements, snapshot_tree};
 
 fn tree() -> Spec {
     let name = |name: &str| name.as_bytes().to_vec();
@@ -125,6 +125,45 @@ fn uncompressed_clusters_within_a_file_are_whole_blocks() {
             assert_eq!(disagreements(&want, &image, open(&image), "erofs"), Vec::<String>::new(), "{options:?}");
         }
         std::fs::remove_file(&image).unwrap();
+    }
+}
+
+/// Linux before 6.15 takes the uncompressed clusters of an index for single blocks.
+#[test]
+fn uncompressed_clusters_have_one_block_unless_extents_are_encoded() {
+    let noise = |from, len| Piece::Cut { of: Stream::Noise(1), from, len };
+    let text = |len| Piece::Text { seed: 1, len };
+    let spec = Spec::of([
+        (b"a".to_vec(), Node::file(vec![noise(0, 1_200_000)])),
+        (b"b".to_vec(), Node::file(vec![noise(0, 1_100_000), text(100_000)])),
+        (b"c".to_vec(), Node::file(vec![text(70_000), noise(5, 299_008), noise(5, 100_001), text(5000)])),
+        (b"d".to_vec(), Node::file(vec![text(7), noise(0, 9000)])),
+    ]);
+    let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for (codec, block_size) in [("lz4", 4096), ("zstd:1", 4096), ("lz4hc:1", 1024)] {
+        for features in
+            [Features::empty(), Features::FRAGMENTS, Features::DEDUPE, Features::ZTAILPACKING | Features::DEDUPE]
+        {
+            for features in [features, features | Features::BITS_48] {
+                let options = Options { features, cluster_size: 64 << 10, ..options(codec, block_size) };
+                let image = dir.path().join("image");
+                write(spec.tree().unwrap(), &image, &options).unwrap();
+                let all = pieces(&image);
+                // A file that is not compressed at all has no index.
+                let indexed =
+                    all.iter().filter(|file| file.iter().any(|piece| piece.stored.is_some_and(|s| s.codec.is_some())));
+                let raw = indexed.flatten().filter(|piece| piece.stored.is_some_and(|stored| stored.codec.is_none()));
+                let longest = raw.map(|piece| piece.len).max().unwrap();
+                let is_one_block = longest <= u64::from(block_size);
+                assert_eq!(is_one_block, !features.contains(Features::BITS_48), "{longest}, {options:?}");
+                assert_eq!(damage(&*open(&image).unwrap(), 2), Vec::<String>::new(), "{options:?}");
+                if can_mount("uncompressed_clusters_have_one_block_unless_extents_are_encoded") {
+                    assert_eq!(kernel_disagreements(&want, &image, "erofs"), Vec::<String>::new(), "{options:?}");
+                }
+                std::fs::remove_file(&image).unwrap();
+            }
+        }
     }
 }
 

@@ -4,32 +4,21 @@
 use std::os::unix::fs::FileExt;
 
 use super::matrix::{self, CLUSTERS, all, edges, say};
-use super::peers::Fsck;
+use super::peers::Judges;
 use super::*;
 use crate::erofs::Kernel;
 use crate::source::Contents;
-use crate::testing::{Memory, Mount, Node, Piece, Snapshot, can_mount, disagreements, findings, snapshot_tree};
-
-/// Runs every available reader on an image. Returns the discrepancies.
-pub(super) fn wrong(want: &Snapshot, image: &Path, fsck: Option<&Fsck>) -> Vec<String> {
-    let mut wrong = disagreements(want, image, open(image), "erofs");
-    if let Some(fsck) = fsck {
-        wrong.extend(fsck.wrong(want, image).iter().map(|line| format!("fsck.erofs: {line}")));
-    }
-    wrong
-}
+use crate::testing::{Memory, Mount, Node, Piece, can_mount, findings, snapshot_tree};
 
 fn agree(test: &str, spec: &Spec, cases: impl IntoIterator<Item = Options>) {
-    if !can_mount(test) {
-        return;
-    }
-    let (want, fsck) = (snapshot_tree(&spec.tree().unwrap()).unwrap(), Fsck::find(test));
+    let Some(judges) = Judges::few(test) else { return };
+    let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
     let mut failed = Vec::new();
     for options in cases {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");
         let found = match write(spec.tree().unwrap(), &image, &options) {
-            Ok(_) => wrong(&want, &image, fsck.as_ref()),
+            Ok(_) => judges.wrong(&want, &image),
             Err(error) => vec![format!("build: {error}")],
         };
         failed.extend(found.iter().take(5).map(|line| format!("{}: {line}", say(&options))));

@@ -1,44 +1,106 @@
-//! Random trees with random options: the kernel, fsck.erofs, our reader and the check agree on them, and so does a
-//! build with another number of threads.
+//! Random trees with random options: the kernel in all its ways of reading, fsck.erofs, our reader and the check agree on
+//! them, and so does a build with another number of threads.
+
+use std::num::{NonZeroU32, NonZeroU64};
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::matrix::mixed;
-use super::mount::wrong;
-use super::peers::Fsck;
+use super::peers::Judges;
 use super::*;
-use crate::testing::{Node, Piece, Shape, What, can_mount, random_images, specs};
+use crate::build::{Order, Shards};
+use crate::erofs::Kernel;
+use crate::testing::{Node, Piece, Shape, What, random_images, sharing_files, specs};
+use crate::tree::Handling;
 
-/// Larger clusters are used only with fast codecs and levels.
+/// Larger clusters, and trees with large files, are used only with fast codecs and levels.
 const DEAR: u32 = 128 << 10;
+/// Bytes of the large files of a tree: more would only take time.
+const LARGE_TOTAL: u64 = 12 << 20;
 
-fn any_codec(cluster: u32) -> BoxedStrategy<String> {
+/// Options, and what they do not contain: wishes for the data of single files.
+#[derive(Debug, Clone)]
+struct Case {
+    options: Options,
+    /// Of the n-th, (n + length)-th ... inode.
+    wishes: Vec<Handling>,
+}
+
+/// Size of the files of a tree.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Scale {
+    /// Near block and cluster boundaries.
+    Small,
+    /// Large ones that share long stretches, besides.
+    Large,
+}
+
+fn any_codec(scale: Scale, cluster: u32) -> BoxedStrategy<String> {
     let level = |codec: &'static str, min: u32, max: u32| (min..=max).prop_map(move |level| format!("{codec}:{level}"));
-    let dear = u32::from(cluster <= DEAR);
+    let dear = u32::from(cluster <= DEAR && scale == Scale::Small);
     prop_oneof![
         2 => Just("none".to_owned()),
         2 => (1u32..=20).prop_map(|n| format!("lz4:acceleration={n}")),
-        2 => level("lz4hc", 1, 12),
+        2 => level("lz4hc", 1, 4 + 8 * dear),
         2 => level("deflate", 1, 1 + 8 * dear),
-        dear => level("lzma", 0, 6),
+        1 => level("lzma", 0, 6 * dear),
         2 => level("zstd", 1, 3 + 19 * dear),
     ]
     .boxed()
 }
 
-fn any_features() -> impl Strategy<Value = Features> {
+/// Few features, those of the matrix, or any number of them without contradictions. Large files are there to be shared in
+/// part, so most images with them do that.
+fn any_features(scale: Scale) -> impl Strategy<Value = Features> {
     // Not every tree has only compact inodes.
     let all: Vec<Features> = Features::all().difference(Features::COMPACT_INODES).iter().collect();
-    prop_oneof![1 => subsequence(all, 0..=3).prop_map(|some| some.into_iter().collect()), 1 => select(&matrix::PACKED[..])]
+    let of = |some: Vec<Features>| some.into_iter().collect::<Features>();
+    let needs_wide = Features::UNALIGNED | Features::METABOX | Features::DOT_OMITTED;
+    let dedupe = match scale {
+        Scale::Small => Just(Features::empty()).boxed(),
+        Scale::Large => select(vec![Features::empty(), Features::DEDUPE, Features::DEDUPE]).boxed(),
+    };
+    let features = prop_oneof![
+        1 => subsequence(all.clone(), 0..=3).prop_map(of),
+        1 => select(&matrix::PACKED[..]),
+        2 => subsequence(all.clone(), 0..=all.len()).prop_map(move |some| {
+            let some = of(some);
+            if some.contains(Features::BITS_48) { some } else { some.difference(needs_wide) }
+        }),
+    ];
+    (features, dedupe).prop_map(|(features, dedupe)| features | dedupe)
 }
 
-fn any_options() -> impl Strategy<Value = Options> {
+/// Wishes that an image with these options can fulfil.
+fn any_wishes(options: &Options) -> BoxedStrategy<Vec<Handling>> {
+    let compressed = options.build.codec.codec() != packfs_codec::Codec::None;
+    let chunks: Kernel = "5.15".parse().expect("a kernel");
+    let stores = !compressed || (!options.features.contains(Features::BITS_48) && options.target_kernel >= chunks);
+    let mut some = vec![Handling::empty(), Handling::NO_FRAGMENT];
+    if stores {
+        some.push(Handling::STORE);
+    }
+    prop_oneof![2 => Just(vec![Handling::empty()]), 1 => prop::collection::vec(select(some), 1..5)].boxed()
+}
+
+fn any_shards() -> impl Strategy<Value = Option<Shards>> {
+    prop_oneof![
+        4 => Just(None),
+        1 => (1u32..5).prop_map(|count| NonZeroU32::new(count).map(Shards::Count)),
+        1 => (1u64..5 << 20).prop_map(|size| NonZeroU64::new(size).map(Shards::Size)),
+    ]
+}
+
+fn any_case(scale: Scale) -> impl Strategy<Value = Case> {
     let block_log = prop_oneof![2 => Just(12u32), 1 => 9u32..=11];
-    let sizes =
-        (block_log, prop_oneof![3 => 1u32..=20, 1 => 1u32..=256]).prop_map(|(log, blocks)| (1 << log, blocks << log));
+    let clusters = match scale {
+        Scale::Small => prop_oneof![3 => 1u32..=20, 1 => 1u32..=256].boxed(),
+        Scale::Large => prop_oneof![2 => 1u32..=20, 1 => 1u32..=256, 2 => Just(256)].boxed(),
+    };
+    let sizes = (block_log, clusters).prop_map(|(log, blocks)| (1 << log, blocks << log));
     let targets = select(vec!["6.18", "6.18", "6.18", "6.1", "5.4", "5.13", "5.17", "6.6", "6.8", "6.10"]);
-    let codec = sizes.prop_flat_map(|(block, cluster)| (Just((block, cluster)), any_codec(cluster)));
+    let codec = sizes.prop_flat_map(move |(block, cluster)| (Just((block, cluster)), any_codec(scale, cluster)));
     let numbers = (0usize..=3, select(vec![1u64, 1 << 20, 64 << 20]), prop::option::of(0..=i64::from(u32::MAX)));
     let recipes =
         (subsequence(vec!["lz4", "zstd:1", "lzma:0", "deflate:1"], 0..=3), subsequence(vec![1u32, 3, 16], 0..=2));
@@ -46,7 +108,18 @@ fn any_options() -> impl Strategy<Value = Options> {
     let metabox = select(vec![(1u32, None), (1, Some("lz4")), (4, Some("zstd:3"))]);
     let sizes = (0u32..=5, select(vec![None, Some(0u32), Some(1), Some(u32::MAX)]), prop::option::of(1u32..=8));
     let prefixes = select(vec![vec![], vec!["user.long."], vec!["trusted.overlay.", "user."]]);
-    (codec, any_features(), targets, any::<(bool, bool, bool)>(), numbers, prefixes, (recipes, metabox, sizes))
+    let order = prop::option::of(select(vec![Order::Path, Order::Type, Order::Similar]));
+    let extent = prop_oneof![3 => Just(None), 1 => (0u32..=10).prop_map(Some)];
+    let placing = (order, any_shards(), extent);
+    (
+        codec,
+        any_features(scale),
+        targets,
+        any::<(bool, bool, bool)>(),
+        numbers,
+        prefixes,
+        (recipes, metabox, sizes, placing),
+    )
         .prop_map(
             |(
                 ((block_size, cluster_size), codec),
@@ -55,7 +128,7 @@ fn any_options() -> impl Strategy<Value = Options> {
                 (dedup, sparse, verify),
                 numbers,
                 prefixes,
-                (recipes, metabox, sizes),
+                (recipes, metabox, sizes, (order, shards, extent)),
             )| {
                 let (threads, memory, time) = numbers;
                 let options = Options {
@@ -71,17 +144,21 @@ fn any_options() -> impl Strategy<Value = Options> {
                 (options.xattr_share, options.fragment_cluster) = (sizes.1, sizes.2.map(|blocks| blocks * block_size));
                 options.metabox.cluster_size = metabox.0 * block_size;
                 options.metabox.codec = metabox.1.map(|codec| codec.parse().expect("a codec"));
+                options.extent_max = extent.map(|log| block_size << log).filter(|_| shards.is_none());
                 options.with(|build| {
                     (build.dedup, build.sparse, build.verify) = (dedup, sparse, verify);
                     (build.threads, build.memory, build.time) = (threads, memory, time);
+                    (build.order, build.shards) = (order, shards);
                 })
             },
         )
+        .prop_flat_map(|options| (any_wishes(&options), Just(options)))
+        .prop_map(|(wishes, options)| Case { options, wishes })
 }
 
 /// A tree with files of sizes around multiples of the block, and some around those of the cluster,
 /// with parts that repeat.
-fn any_tree(block: u32, cluster: u32) -> impl Strategy<Value = Spec> {
+fn any_tree(scale: Scale, block: u32, cluster: u32) -> impl Strategy<Value = Spec> {
     let (block, cluster) = (u64::from(block), u64::from(cluster));
     let lens = vec![1, 700, block - 1, block, block + 1, cluster - 1, cluster, cluster + 1, 2 * cluster + block + 3];
     let pieces = (0u64..3, select(lens), 0u64..6).prop_map(|(seed, len, kind)| match kind {
@@ -92,27 +169,40 @@ fn any_tree(block: u32, cluster: u32) -> impl Strategy<Value = Spec> {
         _ => mixed(seed, len),
     });
     let file = prop::collection::vec(pieces, 0..4).prop_map(|pieces| Node::file(pieces.concat()));
+    let large = if scale == Scale::Large { sharing_files(5, LARGE_TOTAL) } else { Just(Vec::new()).boxed() };
+    let edges = if scale == Scale::Large { 0..2 } else { 0..5 };
     let shape = Shape { block, odd_times: true, ..Shape::default() };
-    (specs(shape), prop::collection::vec(file, 0..5)).prop_map(|(mut spec, files)| {
+    (specs(shape), prop::collection::vec(file, edges), large).prop_map(|(mut spec, files, large)| {
         if let What::Dir(entries) = &mut spec.root.what {
             entries.extend(files.into_iter().enumerate().map(|(n, file)| (format!("edge {n}").into_bytes(), file)));
+            entries.extend(large.into_iter().enumerate().map(|(n, file)| (format!("large {n}").into_bytes(), file)));
         }
         spec
     })
 }
 
+fn write_case(mut tree: Tree, image: &Path, case: &Case) -> Result<()> {
+    for ino in tree.inos() {
+        let wish = case.wishes[ino.0 as usize % case.wishes.len()];
+        tree.set_storing(ino, wish, tree.inode(ino).recipe);
+    }
+    write(tree, image, &case.options).map(drop)
+}
+
 #[test]
 fn random_trees_with_random_options_on_the_kernel() {
-    if !can_mount("random_trees_with_random_options_on_the_kernel") {
-        return;
-    }
-    let fsck = Fsck::find("random_trees_with_random_options_on_the_kernel");
+    let Some(judges) = Judges::all("random_trees_with_random_options_on_the_kernel") else { return };
     let cases =
-        any_options().prop_flat_map(|options| (any_tree(options.block_size, options.cluster_size), Just(options)));
+        select(vec![Scale::Small, Scale::Large]).prop_flat_map(|scale| (Just(scale), any_case(scale))).prop_flat_map(
+            |(scale, case)| (any_tree(scale, case.options.block_size, case.options.cluster_size), Just(case)),
+        );
     random_images(
         cases,
-        |tree, image, options| write(tree, image, options).map(drop),
-        |options| options.with(|build| build.threads = (build.threads + 1) % 3),
-        |want, image| wrong(&want, image, fsck.as_ref()),
+        write_case,
+        |mut case| {
+            case.options.build.threads = (case.options.build.threads + 1) % 3;
+            case
+        },
+        |tree, want, image| judges.wrong_in_any_way(tree, &want, image),
     );
 }

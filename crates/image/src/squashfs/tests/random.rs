@@ -1,11 +1,48 @@
-//! Random trees with random options: the kernel, our reader and the check agree on them, and so
+//! Random trees with random options: the kernel in all its ways of reading, our reader and the check agree on them, and so
 //! does a build with another number of threads.
 
-use proptest::prelude::*;
-use proptest::sample::select;
+use std::num::{NonZeroU32, NonZeroU64};
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use super::peers::Judges;
 use super::*;
-use crate::testing::{Node, Piece, Shape, What, can_mount, disagreements, random_images, specs};
+use crate::build::{Order, Shards};
+use crate::testing::{Node, Piece, Shape, What, random_images, sharing_files, specs};
+use crate::tree::{Handling, Recipe};
+
+/// Bytes of the large files of a tree: more would only take time.
+const LARGE_TOTAL: u64 = 12 << 20;
+
+/// Options, and what they do not contain: wishes for the data of single files.
+#[derive(Debug, Clone)]
+struct Case {
+    options: Options,
+    /// Of the n-th, (n + length)-th ... inode.
+    wishes: Vec<Handling>,
+}
+
+/// Fast settings, for trees with large files.
+fn fast_codec() -> BoxedStrategy<String> {
+    let names = vec![
+        "none",
+        "gzip:1",
+        "gzip:4",
+        "gzip:2:window=9",
+        "xz:0",
+        "xz:0:bcj=x86",
+        "lzo",
+        "lzo:algorithm=lzo1x_1_15",
+        "lz4",
+        "lz4hc:3",
+        "zstd:-5",
+        "zstd:1",
+        "zstd:3",
+    ];
+    select(names).prop_map(str::to_owned).boxed()
+}
 
 /// Codecs with all their options, slow ones only in small blocks.
 fn any_codec(block_log: u32) -> BoxedStrategy<String> {
@@ -30,27 +67,50 @@ fn any_codec(block_log: u32) -> BoxedStrategy<String> {
     .boxed()
 }
 
-fn any_options() -> impl Strategy<Value = Options> {
+/// Wishes for single files, which SquashFS can all fulfil.
+fn any_wishes() -> impl Strategy<Value = Vec<Handling>> {
+    let packing = vec![Handling::empty(), Handling::NO_FRAGMENT, Handling::SMALL, Handling::TAILS];
+    let others = Handling::STORE | Handling::NO_DEDUP | Handling::NO_SPARSE | Handling::ALIGN;
+    let others: Vec<Handling> = others.iter().collect();
+    let wish = (select(packing), subsequence(others, 0..=2))
+        .prop_map(|(packing, others)| packing | others.into_iter().collect());
+    prop_oneof![2 => Just(vec![Handling::empty()]), 1 => vec(wish, 1..5)]
+}
+
+fn any_shards() -> impl Strategy<Value = Option<Shards>> {
+    prop_oneof![
+        4 => Just(None),
+        1 => (1u32..5).prop_map(|count| NonZeroU32::new(count).map(Shards::Count)),
+        1 => (1u64..5 << 20).prop_map(|size| NonZeroU64::new(size).map(Shards::Size)),
+    ]
+}
+
+fn any_case(has_large_files: bool) -> impl Strategy<Value = Case> {
     let block_log = prop_oneof![3 => 12u32..=15, 2 => 16u32..=17, 1 => 18u32..=20];
     let fragments = select(vec![Fragments::None, Fragments::Small, Fragments::Tails]);
     let numbers = (0usize..=3, select(vec![1u64, 1 << 20, 64 << 20]), prop::option::of(0..=i64::from(u32::MAX)));
-    let codec = block_log.prop_flat_map(|log| (Just(log), any_codec(log)));
-    (codec, fragments, any::<[bool; 7]>(), numbers).prop_map(
-        |((block_log, codec), fragments, [dedup, sparse, export, verify, plain @ ..], numbers)| {
+    let order = prop::option::of(select(vec![Order::Path, Order::Type, Order::Similar]));
+    let codec =
+        block_log.prop_flat_map(move |log| (Just(log), if has_large_files { fast_codec() } else { any_codec(log) }));
+    (codec, fragments, any::<[bool; 7]>(), numbers, (order, any_shards()), any_wishes()).prop_map(
+        |((block_log, codec), fragments, [dedup, sparse, export, verify, plain @ ..], numbers, placing, wishes)| {
             let (threads, memory, time) = numbers;
             let [plain_metadata, plain_data, plain_fragments] = plain;
             let plain = Options { plain_metadata, plain_data, plain_fragments, ..options(&codec, 1 << block_log) };
             let options = Options { fragments, export, ..plain };
-            options.with(|build| {
+            let options = options.with(|build| {
                 (build.dedup, build.sparse, build.verify) = (dedup, sparse, verify);
                 (build.threads, build.memory, build.time) = (threads, memory, time);
-            })
+                (build.order, build.shards) = placing;
+            });
+            Case { options, wishes }
         },
     )
 }
 
-/// A tree with files of sizes around multiples of small blocks, and one around those of this image's blocks.
-fn any_tree(block: u32) -> impl Strategy<Value = Spec> {
+/// A tree with files of sizes around multiples of small blocks, and one around those of this image's blocks; if
+/// `has_large_files`, also some that share long stretches.
+fn any_tree(has_large_files: bool, block: u32) -> impl Strategy<Value = Spec> {
     let block = u64::from(block);
     let piece =
         (0u64..3, select(vec![1, block - 1, block, block + 1]), 0u64..4).prop_map(|(seed, len, kind)| match kind {
@@ -60,24 +120,37 @@ fn any_tree(block: u32) -> impl Strategy<Value = Spec> {
             _ => Piece::Hole(len),
         });
     let shape = Shape { block: block.min(32 << 10), ..Shape::default() };
-    (specs(shape), prop::collection::vec(piece, 0..3)).prop_map(|(mut spec, pieces)| {
+    let large = if has_large_files { sharing_files(5, LARGE_TOTAL) } else { Just(Vec::new()).boxed() };
+    (specs(shape), vec(piece, 0..3), large).prop_map(|(mut spec, pieces, large)| {
         if let What::Dir(entries) = &mut spec.root.what {
             entries.insert(b"around the edge".to_vec(), Node::file(pieces));
+            entries.extend(large.into_iter().enumerate().map(|(n, file)| (format!("large {n}").into_bytes(), file)));
         }
         spec
     })
 }
 
+fn write_case(mut tree: Tree, image: &Path, case: &Case) -> Result<()> {
+    for ino in tree.inos() {
+        let wish = case.wishes[ino.0 as usize % case.wishes.len()];
+        tree.set_storing(ino, wish, Recipe::default());
+    }
+    write(tree, image, &case.options).map(drop)
+}
+
 #[test]
 fn random_trees_with_random_options_on_the_kernel() {
-    if !can_mount("random_trees_with_random_options_on_the_kernel") {
-        return;
-    }
-    let cases = any_options().prop_flat_map(|options| (any_tree(options.block_size), Just(options)));
+    let Some(judges) = Judges::all("random_trees_with_random_options_on_the_kernel") else { return };
+    let cases = any::<bool>()
+        .prop_flat_map(|has_large_files| (Just(has_large_files), any_case(has_large_files)))
+        .prop_flat_map(|(has_large_files, case)| (any_tree(has_large_files, case.options.block_size), Just(case)));
     random_images(
         cases,
-        |tree, image, options| write(tree, image, options).map(drop),
-        |options| options.with(|build| build.threads = (build.threads + 1) % 3),
-        |want, image| disagreements(&held(want), image, open(image), "squashfs"),
+        write_case,
+        |mut case| {
+            case.options.build.threads = (case.options.build.threads + 1) % 3;
+            case
+        },
+        |tree, want, image| judges.wrong(tree, &held(want), image),
     );
 }
