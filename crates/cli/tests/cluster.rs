@@ -227,6 +227,9 @@ fn the_scripts_for_engines_run() {
         assert!(done.status.success(), "{engine}: {}\n{script}", stderr(&done));
         assert!(same(dir, "local", &format!("a job of {engine}.sqfs")), "{engine}");
     }
+    // Of a job whose tasks failed, no assembly is left waiting for ever.
+    let script = succeed(dir, &["plan", "root", "-o", "s.plan", "--shards", "3", "-q", "--for", "slurm"]);
+    assert!(script.contains("--dependency=\"afterok:$job\" --kill-on-invalid-dep=yes"), "{script}");
     let script = succeed(dir, &["plan", "root", "-o", "k.plan", "--shards", "3", "-q", "--for", "k8s"]);
     assert!(script.contains("completions: 3") && script.contains("Never tried on a cluster"), "{script}");
 }
@@ -282,7 +285,45 @@ fn steps_killed_at_a_hundred_moments_and_run_twice_give_one_result() {
     let mut names: Vec<_> =
         std::fs::read_dir(dir.join("shards")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["0000000.shard", "0000001.shard"]);
+    assert_eq!(names, ["0000000.packed", "0000000.shard", "0000001.packed", "0000001.shard"]);
+}
+
+#[test]
+fn a_damaged_shard_is_named_with_its_command_and_packed_again() {
+    let workplace = workplace();
+    let dir = workplace.path();
+    let options = ["root", "--shards", "3", "--order", "similar", "-q"];
+    succeed(dir, &[&["build", "-o", "local"], &options[..]].concat());
+    succeed(dir, &[&["plan", "-o", "a job.plan"], &options[..]].concat());
+    (0..3).for_each(|n| drop(succeed(dir, &["shard", "a job.plan", &n.to_string(), "-o", "shards", "-q"])));
+    let shard = dir.join("shards/0000001.shard");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[5000] ^= 1;
+    std::fs::write(&shard, &bytes).unwrap();
+    let state = run_in(dir, &["status", "a job.plan", "shards"]);
+    let told = String::from_utf8(state.stdout).unwrap();
+    assert!(state.status.code() == Some(1) && told.contains("damaged     1: changed since it was packed"), "{told}");
+    assert!(told.contains("2 of 3 shards"), "{told}");
+    let failed = fail(dir, 1, &["assemble", "a job.plan", "shards", "-o", "image"]);
+    assert!(failed.contains("0000001.shard: shard 1 is damaged in the "), "{failed}");
+    assert!(failed.contains("pack it, then assemble again: packfs shard 'a job.plan' 1 -o shards"), "{failed}");
+    assert!(succeed(dir, &["shard", "a job.plan", "1", "-o", "shards", "--json"]).contains("\"packed\": true"));
+    succeed(dir, &["status", "a job.plan", "shards", "--json"]);
+    let made = succeed(dir, &["assemble", "a job.plan", "shards", "-o", "image", "--json"]);
+    let made: Value = serde_json::from_str(&made).unwrap();
+    assert_eq!(made["order"], "similar");
+    assert!(same(dir, "image", "local"));
+    std::fs::remove_file(shard).unwrap();
+    let missing = fail(dir, 1, &["assemble", "a job.plan", "shards", "-o", "image", "-f"]);
+    assert!(
+        missing.contains("0000001.shard: ") && missing.contains("packfs shard 'a job.plan' 1 -o shards"),
+        "{missing}"
+    );
+    // Of many images, the number of the task is not that of the shard.
+    std::fs::write(dir.join("list"), "root/etc -o small.sqfs\nroot -o large.sqfs --shards 2\n").unwrap();
+    succeed(dir, &["plan", "--each", "list", "-o", "many.plan", "-q"]);
+    let missing = fail(dir, 1, &["assemble", "many.plan", "many"]);
+    assert!(missing.contains("0000000.shard: ") && missing.contains("packfs shard many.plan "), "{missing}");
 }
 
 #[test]

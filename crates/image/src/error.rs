@@ -60,6 +60,14 @@ pub enum Error {
         /// Description of the damage.
         why: String,
     },
+    /// A shard of a build is missing or damaged, and has to be packed again.
+    #[error("{source}")]
+    Shard {
+        /// Number of the shard in its image.
+        shard: u32,
+        /// Description of what is wrong with its file.
+        source: Box<Error>,
+    },
     /// An entry of the source does not fit in the format.
     #[error("{}: {why}", crate::name::display(path))]
     Limit {
@@ -312,6 +320,7 @@ impl Error {
             | Error::WrongType { path, .. }
             | Error::LinkLoop { path }
             | Error::Syntax { path, .. } => Some(path),
+            Error::Shard { source, .. } => source.path(),
             _ => None,
         }
     }

@@ -149,7 +149,7 @@ impl FromArgMatches for Planned {
 /// Pack one shard of a plan, or make one image of a plan of many.
 ///
 /// The shard appears in DIR when it is complete, so this command can be killed and repeated at any time. A shard that is
-/// already there is left alone; a damaged one is packed again.
+/// already there is read and compared with its checksums: a sound one is left alone, a damaged one is packed again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -238,7 +238,7 @@ pub(crate) struct Assemble {
 /// Show which shards of a plan are packed, running or failed.
 ///
 /// Running tasks report their progress every five seconds; failed ones leave their error in DIR. The exit status is 1 if
-/// any shard is not packed. The data of shards is not read; `packfs assemble` does that.
+/// any shard is not packed, or was changed after that. The data of shards is not read; `packfs assemble` does that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

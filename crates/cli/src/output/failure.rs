@@ -170,7 +170,7 @@ fn hung_up(error: &anyhow::Error) -> bool {
 /// Formats the error with its causes. Nothing is repeated: neither a cause that the text before
 /// ends with, nor the file name if the cause begins with it. An interruption comes first. An option
 /// with a file (`--sort FILE`) keeps its name.
-fn whole(error: &anyhow::Error) -> String {
+pub(crate) fn whole(error: &anyhow::Error) -> String {
     if matches!(Cause::of(error), Cause::Interrupted) && error.chain().len() > 1 {
         return format!("interrupted: {error}");
     }

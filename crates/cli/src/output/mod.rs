@@ -10,6 +10,7 @@ pub(crate) mod target;
 pub(crate) mod units;
 pub(crate) mod warnings;
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -62,6 +63,16 @@ pub(crate) fn say(line: impl Display) {
     let mut text = printable(&without_numbers(&line.to_string()));
     text.push('\n');
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Formats words so that a shell reads them as they are.
+pub(crate) fn quoted(words: &[OsString]) -> String {
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./=:,+%".contains(&byte));
+    let word = |word: &OsString| match word.to_string_lossy() {
+        text if !text.is_empty() && plain(&text) => text.into_owned(),
+        text => format!("'{}'", text.replace('\'', "'\\''")),
+    };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// The text without the numbers that the standard library puts behind the system's words, as in `(os error 2)`.

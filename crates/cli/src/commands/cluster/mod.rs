@@ -5,6 +5,7 @@ mod runner;
 mod scan;
 mod status;
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,9 +19,9 @@ use serde::Serialize;
 pub(super) use self::status::status;
 use super::build::{Lists, Notes, fill, merged};
 use crate::args::{self, Effort};
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::{self, Outcome, Usage};
 use crate::output::meter::Meter;
-use crate::output::{json, say, units, warnings};
+use crate::output::{json, quoted, say, units, warnings};
 
 /// Variables from which a task knows its number, in the order in which they are tried.
 const NUMBERS: [&str; 4] = ["SLURM_ARRAY_TASK_ID", "HQ_TASK_ID", "JOB_COMPLETION_INDEX", "PACKFS_SHARD"];
@@ -164,11 +165,14 @@ pub(super) fn assemble(args: &args::Assemble) -> Result<Outcome> {
         }
         None => assemble_all(args, &jobs),
         Some(_) if args.shard.is_some() => Err(Usage("only many images can be assembled in parts".into()).into()),
-        Some(output) => assemble_one(args, output, open_to_join(args, &jobs, 0, args.force)?),
+        Some(output) => {
+            let job = open_to_join(args, &jobs, 0, args.force)?;
+            assemble_one(args, output, &job).map_err(|error| with_command(error, args, &jobs, 0))
+        }
     }
 }
 
-fn assemble_one(args: &args::Assemble, output: &Path, job: Job) -> Result<Outcome> {
+fn assemble_one(args: &args::Assemble, output: &Path, job: &Job) -> Result<Outcome> {
     let meter = Meter::start(args.talk.quiet);
     let progress = Arc::clone(meter.progress());
     let built = job.assemble(&args.dir, output, &progress);
@@ -192,7 +196,8 @@ fn assemble_all(args: &args::Assemble, jobs: &Jobs) -> Result<Outcome> {
         let assembled = open_to_join(args, jobs, image, true)
             .and_then(|mut job| Ok(jobs.assemble(image, &mut job, &args.dir, &progress)?));
         let name = || jobs.path(image).map_or_else(String::new, |path| display(path).to_string());
-        match assembled.with_context(|| format!("assembling {}", name())) {
+        let assembled = assembled.with_context(|| format!("assembling {}", name()));
+        match assembled.map_err(|error| with_command(error, args, jobs, image)) {
             Ok(true) => figures.assembled += 1,
             Ok(false) => figures.earlier += 1,
             Err(error) if progress.is_cancelled() => return Err(error),
@@ -209,6 +214,16 @@ fn assemble_all(args: &args::Assemble, jobs: &Jobs) -> Result<Outcome> {
     let done = Done { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
     tell("assemble", args.json, args.talk.quiet, &done, &text)?;
     failed.map_or(Ok(Outcome::Done), Err)
+}
+
+/// Adds the command that packs a missing or damaged shard.
+fn with_command(error: anyhow::Error, args: &args::Assemble, jobs: &Jobs, image: u32) -> anyhow::Error {
+    let Some(packfs_image::Error::Shard { shard, .. }) = error.downcast_ref() else { return error };
+    let Some(task) = jobs.number_of(image, *shard) else { return error };
+    let task = task.to_string();
+    let words = ["shard".as_ref(), args.plan.as_os_str(), task.as_ref(), "-o".as_ref(), args.dir.as_os_str()];
+    let command = quoted(&words.map(OsStr::to_owned));
+    anyhow::anyhow!("{}; pack it, then assemble again: packfs {command}", failure::whole(&error))
 }
 
 /// Opens the plan of an image, for work with the resources of this machine.

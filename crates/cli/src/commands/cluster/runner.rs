@@ -48,7 +48,7 @@ pub(super) fn script(engine: Engine, plan: &Path, format: &str, tasks: &Tasks) -
                  )\n"
             );
             let assemble = format!(
-                "sbatch --dependency=\"{after}:$job\"{array} --cpus-per-task=4 <<'END'\n\
+                "sbatch --dependency=\"{after}:$job\" --kill-on-invalid-dep=yes{array} --cpus-per-task=4 <<'END'\n\
                  #!/bin/sh\n\
                  exec {assemble}{part} -j \"$SLURM_CPUS_PER_TASK\" -q\n\
                  END\n"

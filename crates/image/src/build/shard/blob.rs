@@ -2,6 +2,7 @@
 //! needs to know of it, then a trailer. It is complete if it has its name, so nothing else tells what is done.
 
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,6 +37,14 @@ pub(super) struct Blob {
     index: Located,
 }
 
+/// The index of a shard.
+struct Index {
+    /// Checksums of the chunks of the data.
+    sums: Vec<u128>,
+    /// Numbers of files and blocks, for the assembly.
+    content: Vec<u8>,
+}
+
 /// Returns the name of a shard in `dir`.
 pub(super) fn path(dir: &Path, shard: u32) -> PathBuf {
     dir.join(format!("{shard:07}.shard"))
@@ -63,6 +72,48 @@ impl Blob {
         Ok(Blob { input, shard, data_len, index })
     }
 
+    /// Reads the index.
+    fn index(&self) -> Result<Index> {
+        let index = self.input.section(&self.index, "the index")?;
+        let mut from = Get::new("index of a shard", &index);
+        let sums = from.list(SUM, |from| Ok(u128::from_le_bytes(from.array()?)))?;
+        from.check(sums.len() as u64 == self.data_len.div_ceil(CHUNK), "a checksum is missing")?;
+        let content = from.bytes()?.to_vec();
+        from.end()?;
+        Ok(Index { sums, content })
+    }
+
+    /// Returns the bytes of chunk `number` that data is in; `start` is the first byte of all data.
+    fn chunk(&self, number: u64, start: u64) -> Range<u64> {
+        (number * CHUNK).max(start)..((number + 1) * CHUNK).min(self.data_len)
+    }
+
+    /// Reads all data, from byte `start` on, and compares it with its checksums.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] names the first chunk that is not as it was packed.
+    pub(super) fn verify<'env, S>(&self, pool: &Pool<'env, S>, start: u64, progress: &Progress) -> Result<()> {
+        let file = Arc::new(self.input.again()?.file);
+        let mut window = Window::new((pool.threads() + 1) * AHEAD);
+        for (number, sum) in (0..).zip(self.index()?.sums) {
+            Error::unless_cancelled(progress)?;
+            let (file, chunk) = (Arc::clone(&file), self.chunk(number, start));
+            let job = move |_: &mut S| {
+                let at = chunk.start;
+                let found = sum_of(&|piece, at| file.read_exact_at(piece, at), chunk)?;
+                Ok::<_, std::io::Error>((at, found == sum))
+            };
+            window.push(pool.submit(job), 1);
+            while window.is_full() {
+                self.proven(window.pop(), "cannot read")?;
+            }
+        }
+        while let Some(read) = window.pop() {
+            self.proven(Some(read), "cannot read")?;
+        }
+        Ok(())
+    }
+
     /// Copies the data to byte `to` of `output`, from byte `start` on, and proves what was copied if `verify`. Returns what was
     /// packed with it.
     pub(super) fn copy<'env, S>(
@@ -73,25 +124,20 @@ impl Blob {
         verify: bool,
         progress: &'env Progress,
     ) -> Result<Vec<u8>> {
-        let index = self.input.section(&self.index, "the index")?;
-        let mut from = Get::new("index of a shard", &index);
-        let sums = from.list(SUM, |from| Ok(u128::from_le_bytes(from.array()?)))?;
-        from.check(sums.len() as u64 == self.data_len.div_ceil(CHUNK), "a checksum is missing")?;
-        let content = from.bytes()?.to_vec();
-        from.end()?;
-        let file = Arc::new(self.input.file.try_clone().map_err(Error::io("cannot open", &self.input.path))?);
+        let Index { sums, content } = self.index()?;
+        let file = Arc::new(self.input.again()?.file);
         let by_itself = output.copies_by_itself();
         let mut window = Window::new((pool.threads() + 1) * AHEAD);
         for (number, sum) in (0..).zip(sums) {
             Error::unless_cancelled(progress)?;
-            let chunk = (number * CHUNK).max(start)..((number + 1) * CHUNK).min(self.data_len);
+            let chunk = self.chunk(number, start);
             let (file, len) = (Arc::clone(&file), chunk.end.saturating_sub(chunk.start));
             let job = move |_: &mut S| {
                 let copy = to + chunk.start - start;
                 let copied = if by_itself || !verify {
                     output.copy_from(&file, chunk.start, len, copy)?;
                     // What is not read counts as sound.
-                    if verify { sum_of(output, copy..copy + len)? } else { sum }
+                    if verify { sum_of(&|piece, at| output.read_exact_at(piece, at), copy..copy + len)? } else { sum }
                 } else {
                     let mut hasher = Xxh3::new();
                     output.copy_seen(&file, chunk.start, len, copy, &mut |piece| hasher.update(piece))?;
@@ -103,17 +149,18 @@ impl Blob {
             };
             window.push(pool.submit(job), 1);
             while window.is_full() {
-                self.proven(window.pop())?;
+                self.proven(window.pop(), "cannot copy")?;
             }
         }
         while let Some(copied) = window.pop() {
-            self.proven(Some(copied))?;
+            self.proven(Some(copied), "cannot copy")?;
         }
         Ok(content)
     }
 
-    fn proven(&self, copied: Option<std::io::Result<(u64, bool)>>) -> Result<()> {
-        match copied {
+    /// Fails if a chunk is not as it was packed: `chunk` is its first byte, and true if it is. `what` is the operation.
+    fn proven(&self, chunk: Option<std::io::Result<(u64, bool)>>, what: &'static str) -> Result<()> {
+        match chunk {
             Some(Ok((at, false))) => {
                 let shard = self.shard;
                 Err(self.input.damaged(format!(
@@ -121,22 +168,22 @@ impl Blob {
                     CHUNK.min(self.data_len - at)
                 )))
             }
-            Some(Err(error)) => Err(Error::io("cannot copy", &self.input.path)(error)),
+            Some(Err(error)) => Err(Error::io(what, &self.input.path)(error)),
             Some(Ok((_, true))) | None => Ok(()),
         }
     }
 }
 
-/// Returns the checksum of what was written to a range of the output. Pieces that stay in the processor's cache cost much
-/// less than a whole chunk.
-fn sum_of(output: &Output, range: Range<u64>) -> std::io::Result<u128> {
+/// Returns the checksum of a range of bytes, which `read` puts into a buffer. Pieces that stay in the processor's cache cost
+/// much less than a whole chunk.
+fn sum_of(read: &dyn Fn(&mut [u8], u64) -> std::io::Result<()>, range: Range<u64>) -> std::io::Result<u128> {
     let mut hasher = Xxh3::new();
     // The kernel copies to a page boundary in less time than to any other address.
     let mut buffer = Buffers::new(PIECE).take(PIECE);
     let mut at = range.start;
     while at < range.end {
         let len = usize::try_from(range.end - at).map_or(PIECE, |left| left.min(PIECE));
-        output.read_exact_at(&mut buffer[..len], at)?;
+        read(&mut buffer[..len], at)?;
         hasher.update(&buffer[..len]);
         at += len as u64;
     }
@@ -161,7 +208,8 @@ pub(super) fn finish<'env, S>(
     };
     for number in 0..data_len.div_ceil(CHUNK) {
         let chunk = (number * CHUNK).max(start)..((number + 1) * CHUNK).min(data_len);
-        window.push(pool.submit(move |_: &mut S| sum_of(output, chunk)), 1);
+        let job = move |_: &mut S| sum_of(&|piece, at| output.read_exact_at(piece, at), chunk);
+        window.push(pool.submit(job), 1);
         while window.is_full() {
             window.pop().map_or(Ok(()), &mut take)?;
         }

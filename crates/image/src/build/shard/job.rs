@@ -26,7 +26,7 @@ use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"packfsPL";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const HEADER: usize = 8 + 4 * 4 + 3 * Located::LEN + 32;
 /// Number of bytes of an entry of the table.
 const ENTRY: usize = Located::LEN + 16;

@@ -8,10 +8,10 @@
 
 mod blob;
 mod cuts;
-mod done;
 mod equal;
 mod file;
 mod job;
+mod mark;
 mod merge;
 mod options;
 mod set;

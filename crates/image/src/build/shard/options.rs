@@ -4,6 +4,7 @@ use packfs_codec::Choice;
 
 use super::wire::{Get, Put};
 use super::{AnyOptions, Shards};
+use crate::build::Order;
 use crate::{Result, erofs, squashfs};
 
 /// Appends options.
@@ -20,6 +21,13 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
     to.u64(common.offset);
     to.u8(u8::from(common.time.is_some()));
     to.u64(common.time.unwrap_or(0).cast_unsigned());
+    // The lists of the shards are in this order already: the assembly only reports it.
+    to.u8(match common.order {
+        None => 0,
+        Some(Order::Path) => 1,
+        Some(Order::Type) => 2,
+        Some(Order::Similar) => 3,
+    });
     match options {
         AnyOptions::Squashfs(options) => {
             to.u32(options.block_size);
@@ -74,6 +82,13 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
     let flags = from.u8()?;
     let offset = from.u64()?;
     let (has_time, time) = (from.bool()?, from.u64()?.cast_signed());
+    let order = match from.u8()? {
+        0 => None,
+        1 => Some(Order::Path),
+        2 => Some(Order::Type),
+        3 => Some(Order::Similar),
+        _ => return Err(from.wrong("the order is unknown")),
+    };
     let mut options = match format {
         0 => {
             let (block_size, fragments, flags) = (from.u32()?, from.u8()?, from.u8()?);
@@ -126,6 +141,7 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
     (common.codec, common.offset, common.shards) = (codec, offset, Some(shards));
     (common.dedup, common.sparse, common.verify) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
     common.time = has_time.then_some(time);
+    common.order = order;
     Ok(options)
 }
 

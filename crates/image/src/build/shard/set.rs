@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use packfs_blocks::{Digest, Output, Progress};
 use serde::Serialize;
 
+use super::AnyOptions;
 use super::file::{Input, Located, Section};
 use super::job::{self, Job, Laid, Planned};
+use super::mark::{self, Evidence};
 use super::state;
 use super::steps::{self, PRIVATE};
 use super::wire::{Get, Put};
-use super::{AnyOptions, done};
 use crate::build::{Plan, output_error};
 use crate::source::Store;
 use crate::{Error, Result, Warnings};
@@ -108,6 +109,11 @@ impl Jobs {
         }
     }
 
+    /// Returns the number of the task that packs a shard of an image.
+    pub fn number_of(&self, image: u32, shard: u32) -> Option<usize> {
+        self.tasks.iter().position(|task| (task.image, task.shard) == (image, shard))
+    }
+
     /// Opens the plan of an image.
     pub fn job(&self, image: u32) -> Result<Job> {
         let start = match &self.images {
@@ -124,7 +130,8 @@ impl Jobs {
     }
 
     /// Does a task, of which `job` is the plan of the image: packs a shard into a file below `dir`, which has to exist, or
-    /// makes a whole image. Returns false if that was done before.
+    /// makes a whole image. Returns false if that was done before; of a shard, all data is read then, and a damaged one is
+    /// packed again.
     ///
     /// # Errors
     /// As [`Job::pack`].
@@ -135,12 +142,13 @@ impl Jobs {
         if job.shards() > 1 {
             return job.pack(&dir, task.shard, progress);
         }
-        if done::is(&dir, job.id(), path) {
+        let mark = mark::of_image(&dir);
+        if mark::evidence(&mark, job.id(), path) == Evidence::Unchanged {
             return Ok(false);
         }
         state::told(&dir, job, 0, progress, || {
             job.whole(path, progress)?;
-            done::tell(&dir, job.id(), path).map(|()| true)
+            mark::write(&mark, job.id(), path).map(|()| true)
         })
     }
 
@@ -151,12 +159,13 @@ impl Jobs {
     pub fn assemble(&self, image: u32, job: &mut Job, dir: &Path, progress: &Progress) -> Result<bool> {
         let path = self.path(image).ok_or_else(|| Error::Misuse("the plan of one image has no path".into()))?;
         let dir = self.dir(dir, image);
-        if done::is(&dir, job.id(), path) {
+        let mark = mark::of_image(&dir);
+        if mark::evidence(&mark, job.id(), path) == Evidence::Unchanged {
             return Ok(false);
         }
         job.options_mut().common_mut().force = true;
         job.assemble(&dir, path, progress)?;
-        done::tell(&dir, job.id(), path).map(|()| true)
+        mark::write(&mark, job.id(), path).map(|()| true)
     }
 }
 

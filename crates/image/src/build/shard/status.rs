@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::blob::Blob;
-use super::done;
+use super::blob::{self, Blob};
 use super::job::Job;
+use super::mark::{self, Evidence};
 use super::set::Jobs;
 use super::state::{self, FailedShard, RunningShard, State};
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ pub struct Status {
     pub failed: Vec<FailedShard>,
     /// Shards that are not there, and of which no task is known.
     pub missing: Vec<u32>,
-    /// Shards whose file cannot be used, with the reasons.
+    /// Shards whose file cannot be used, or was changed since it was packed, with the reasons.
     pub damaged: Vec<(u32, String)>,
 }
 
@@ -46,6 +46,16 @@ pub struct Images {
     pub done: u32,
 }
 
+/// Description of a shard that its mark speaks against. Its bytes may still be right, if it was copied or touched.
+const DOUBTFUL: &str = "changed since it was packed, or found damaged: pack the shard again, which verifies it and \
+                        keeps it if it is sound";
+
+/// Returns true if the file of a shard is not known to be the one that was packed.
+fn is_doubtful(job: &Job, dir: &Path, shard: u32) -> bool {
+    let file = blob::path(dir, shard);
+    mark::evidence(&mark::of_shard(dir, shard), job.id(), &file) == Evidence::Changed
+}
+
 impl Status {
     /// Returns true if nothing is left to do, except the assembly of the only image.
     pub fn is_complete(&self) -> bool {
@@ -55,6 +65,7 @@ impl Status {
     /// Adds shard `shard` of a job, which counts as number `number`.
     fn look(&mut self, job: &Job, dir: &Path, shard: u32, number: u32) {
         match Blob::open(dir, job, shard) {
+            Ok(_) if is_doubtful(job, dir, shard) => self.damaged.push((number, DOUBTFUL.to_owned())),
             Ok(blob) => self.packed(job.bytes(shard), blob.data_len),
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 self.on_its_way(job, dir, shard, number);
@@ -79,7 +90,7 @@ impl Status {
 
     /// Counts the image at `path` if it is complete; returns whether it is.
     fn image(&mut self, job: &Job, dir: &Path, path: &Path) -> bool {
-        let is_done = done::is(dir, job.id(), path);
+        let is_done = mark::evidence(&mark::of_image(dir), job.id(), path) == Evidence::Unchanged;
         if let Some(images) = &mut self.images {
             images.all += 1;
             images.done += u32::from(is_done);
@@ -89,7 +100,8 @@ impl Status {
 }
 
 impl Job {
-    /// Tells which shards are in `dir`, and which are on their way. The ends of their files are read, not their data.
+    /// Tells which shards are in `dir`, and which are on their way. The ends of their files are read and their attributes
+    /// compared, but not their data.
     pub fn status(&self, dir: &Path) -> Status {
         let mut status = Status { shards: self.shards(), ..Status::default() };
         for shard in 0..self.shards() {

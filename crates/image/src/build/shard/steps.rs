@@ -7,6 +7,7 @@ use packfs_blocks::{Output, Progress, pipeline};
 
 use super::blob::{self, Blob};
 use super::job::{self, Job, Laid, NoStream};
+use super::mark;
 use super::wire::Get;
 use super::{ALIGN, AnyOptions, Joining, Layout, Merged, Place, Planned, check, first_place, only_readable, state};
 use crate::build::order::Orderer;
@@ -49,14 +50,20 @@ pub(crate) fn plan<F: Format>(
     )
 }
 
-/// Packs a shard into a file in `dir`, unless that is done already; returns whether it was packed now.
+/// Packs a shard into a file in `dir`, unless a sound one is there already; returns whether it was packed now.
 pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, progress: &Progress) -> Result<bool> {
     job.check_made_by(&format.made_by()?)?;
     let files = job.files(shard)?;
-    if Blob::open(dir, job, shard).is_ok() {
+    let place = match shard {
+        0 => Place { base: 0, ..first_place(format, job.shards() > 1).0 },
+        _ => Place { base: 0, pos: 0, is_cut: true },
+    };
+    let (target, mark) = (blob::path(dir, shard), mark::of_shard(dir, shard));
+    if is_sound(dir, format, (job, shard), place.pos, progress)? {
+        // What the mark says may be out of date: the shard may have been copied or touched.
+        let _ = mark::write(&mark, job.id(), &target);
         return Ok(false);
     }
-    let target = blob::path(dir, shard);
     let output = Output::create(&target, PRIVATE, true).map_err(output_error("cannot create", &target))?;
     let out = &output;
     pipeline::scope(
@@ -65,10 +72,6 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
         |pool| {
             progress.enter(Phase::Data);
             job::expect(progress, job.bytes(shard));
-            let place = match shard {
-                0 => Place { base: 0, ..first_place(format, job.shards() > 1).0 },
-                _ => Place { base: 0, pos: 0, is_cut: true },
-            };
             let done = put(format, Tools { pool, output: out, blob: None, progress }, place, &files)?;
             let mut content = Vec::new();
             super::Joined::encode(&done, &mut content)?;
@@ -76,8 +79,30 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
             blob::finish(pool, out, (job, shard), (place.pos, end), &content)
         },
     )?;
+    // A shard without a mark is finished, too. One with the mark of another is not.
+    let _ = std::fs::remove_file(&mark);
     end(output, progress)?;
+    let _ = mark::write(&mark, job.id(), &target);
     Ok(true)
+}
+
+/// Returns true if a shard is packed and its data is as it was; false if there is none, or a damaged one. Reading a shard
+/// takes a small part of the time to pack it, and only a task that is repeated does it.
+fn is_sound<F: Format>(
+    dir: &Path,
+    format: &F,
+    (job, shard): (&Job, u32),
+    start: u64,
+    progress: &Progress,
+) -> Result<bool> {
+    let Ok(blob) = Blob::open(dir, job, shard) else { return Ok(false) };
+    progress.enter(Phase::Read);
+    let read = pipeline::scope(format.options().threads, || format.worker(), |pool| blob.verify(pool, start, progress));
+    match read {
+        Ok(()) => Ok(true),
+        Err(Error::Cancelled) => Err(Error::Cancelled),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Packs the files of a shard.
@@ -152,6 +177,17 @@ fn joined_len(shift: u64, lens: impl Iterator<Item = u64>) -> u64 {
     u64::try_from(all).unwrap_or(u64::MAX)
 }
 
+/// Names the shard that cannot be joined because it is missing or damaged, and notes that for [`Job::status`].
+fn unusable(error: Error, dir: &Path, shard: u32) -> Error {
+    match &error {
+        // The directory may be one that assembly cannot write to.
+        Error::Damaged { .. } => drop(mark::write_doubt(&mark::of_shard(dir, shard))),
+        Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {}
+        _ => return error,
+    }
+    Error::Shard { shard, source: Box::new(error) }
+}
+
 /// Makes the image of which all shards are in `dir`.
 pub(crate) fn assemble<F: Format>(
     target: &Path,
@@ -162,7 +198,8 @@ pub(crate) fn assemble<F: Format>(
 ) -> Result<Summary> {
     let options = format.options();
     job.check_made_by(&format.made_by()?)?;
-    let blobs = (0..job.shards()).map(|shard| Blob::open(dir, job, shard)).collect::<Result<Vec<_>>>()?;
+    let open = |shard| Blob::open(dir, job, shard).map_err(|error| unusable(error, dir, shard));
+    let blobs = (0..job.shards()).map(open).collect::<Result<Vec<_>>>()?;
     let (place, shift) = first_place(format, blobs.len() > 1);
     // Before anything is copied.
     format.check_len(joined_len(shift, blobs.iter().map(|blob| blob.data_len)))?;
@@ -177,10 +214,11 @@ pub(crate) fn assemble<F: Format>(
             progress.enter(Phase::Data);
             job::expect(progress, blobs.iter().map(|blob| blob.data_len).sum());
             let mut joining = Joining { all: None, shift };
-            for (shard, blob) in blobs.iter().enumerate() {
+            for (shard, blob) in (0..).zip(&blobs) {
                 let start = if shard == 0 { place.pos } else { 0 };
                 let to = options.offset + joining.shift + start;
-                let content = blob.copy(pool, out, (start, to), !job.trusting, progress)?;
+                let copied = blob.copy(pool, out, (start, to), !job.trusting, progress);
+                let content = copied.map_err(|error| unusable(error, dir, shard))?;
                 let mut from = Get::new("index of a shard", &content);
                 let done = format.decode(&mut from, out.scratch())?;
                 from.end()?;
@@ -196,8 +234,9 @@ pub(crate) fn assemble<F: Format>(
 }
 
 impl Job {
-    /// Packs a shard into a file in `dir`. Returns false if that was done before. A task that takes longer than a second
-    /// leaves its state there while it works, for [`Job::status`].
+    /// Packs a shard into a file in `dir`. Returns false if that was done before: then all its data is read and compared with
+    /// its checksums, and a damaged shard is packed again. A task that takes longer than a second leaves its state there
+    /// while it works, for [`Job::status`].
     ///
     /// # Errors
     /// [`Error::Changed`] names a file that is no longer as the plan has it.
@@ -219,7 +258,8 @@ impl Job {
     /// Makes the image at `target` from all shards in `dir`. It has the bytes of a build with the same options.
     ///
     /// # Errors
-    /// [`Error::Damaged`] names a shard whose bytes are not those that were packed. Nothing gets the name of the image then.
+    /// [`Error::Shard`] names a shard that is missing, or whose bytes are not those that were packed. Nothing gets the name of
+    /// the image then, and [`Job::status`] counts a damaged shard as such.
     pub fn assemble(&self, dir: &Path, target: &Path, progress: &Progress) -> Result<Summary> {
         match self.options() {
             AnyOptions::Squashfs(options) => crate::squashfs::assemble(target, dir, options, self, progress),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use packfs_blocks::{Digest, Progress};
 
+use super::blob::Blob;
 use super::tests::{assert_reads, cases, count, spec, with};
 use super::*;
 use crate::Plan;
@@ -99,6 +100,63 @@ fn every_flipped_byte_of_a_shard_is_found_before_the_image_has_its_name() {
     assert!(work.pack(1).unwrap(), "a torn shard is packed again");
     assert_eq!(std::fs::read(&path).unwrap(), good);
     work.assemble("image").unwrap();
+}
+
+#[test]
+fn a_damaged_shard_is_seen_packed_again_and_named_by_the_assembly() {
+    for options in [&cases()[0], &cases()[3]] {
+        let work = Work::new(options, 3);
+        let dir = work.place.path();
+        (0..3).for_each(|shard| assert!(work.pack(shard).unwrap()));
+        let damaged = || work.job().status(dir).damaged.into_iter().map(|(shard, _)| shard).collect::<Vec<_>>();
+        assert!(damaged().is_empty());
+        // The first shard of a SquashFS image begins with room for the superblock.
+        for shard in 0..3 {
+            let path = blob::path(dir, shard);
+            let good = std::fs::read(&path).unwrap();
+            // Older kernels count the times of files in ticks.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let written = path.metadata().unwrap().modified().unwrap();
+            let data_len = Blob::open(dir, &work.job(), shard).unwrap().data_len;
+            let last = usize::try_from(data_len).unwrap() - 1;
+            for at in [last / 2, last, good.len() - blob::TRAILER - 1] {
+                let mut bad = good.clone();
+                bad[at] ^= 1;
+                std::fs::write(&path, &bad).unwrap();
+                assert_eq!(damaged(), [shard], "byte {at}");
+                let error = work.assemble("image").unwrap_err();
+                assert!(matches!(error, Error::Shard { shard: named, .. } if named == shard), "byte {at}: {error}");
+                assert!(work.pack(shard).unwrap(), "byte {at} of shard {shard}");
+                assert!(std::fs::read(&path).unwrap() == good);
+                assert!(damaged().is_empty());
+            }
+            // A disk may change bytes without the attributes: the assembly finds out, and says so to others.
+            let mut bad = good.clone();
+            bad[last / 2] ^= 1;
+            std::fs::write(&path, &bad).unwrap();
+            std::fs::File::options().write(true).open(&path).unwrap().set_modified(written).unwrap();
+            mark::write(&mark::of_shard(dir, shard), work.job().id(), &path).unwrap();
+            assert!(damaged().is_empty());
+            work.assemble("image").unwrap_err();
+            assert_eq!(damaged(), [shard]);
+            assert!(work.pack(shard).unwrap() && damaged().is_empty());
+            // Sound bytes with other attributes are verified, not packed.
+            std::fs::write(&path, &good).unwrap();
+            assert_eq!(damaged(), [shard]);
+            assert!(!work.pack(shard).unwrap() && damaged().is_empty());
+        }
+        assert!(work.assemble("image").unwrap() == work.local());
+    }
+}
+
+#[test]
+fn a_plan_keeps_the_order_of_its_files() {
+    for order in
+        [None, Some(crate::build::Order::Path), Some(crate::build::Order::Type), Some(crate::build::Order::Similar)]
+    {
+        let work = Work::new(&with(&cases()[0], |all| all.order = order), 2);
+        assert_eq!(work.job().options().common().order, order);
+    }
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! Marks of finished work: a small file that names the plan, and the finished file as its attributes were. A file that is
+//! changed, replaced or removed later is no longer the one of its mark, which is seen without reading it. Damage that leaves
+//! the attributes alone, as that of a disk, is not.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use packfs_blocks::{Digest, Output};
+
+use super::steps::PRIVATE;
+use super::wire::Put;
+use crate::build::output_error;
+use crate::{Error, Result};
+
+const MAGIC: [u8; 8] = *b"packfsIM";
+/// Times that a mark is written if its file is replaced meanwhile, by a second run of the same task. Each run writes after it
+/// replaced the file, so the last one finds the last file.
+const ATTEMPTS: u32 = 3;
+
+/// What a mark says about its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// There is no mark.
+    None,
+    /// The file is the one that was finished.
+    Unchanged,
+    /// The file is another, or was written to.
+    Changed,
+}
+
+/// Returns the path of the mark of an image, in the directory of its shards.
+pub(super) fn of_image(dir: &Path) -> PathBuf {
+    dir.join("image")
+}
+
+/// Returns the path of the mark of a shard.
+pub(super) fn of_shard(dir: &Path, shard: u32) -> PathBuf {
+    dir.join(format!("{shard:07}.packed"))
+}
+
+/// Marks `file`, made by the plan `id`, as finished.
+pub(super) fn write(mark: &Path, id: Digest, file: &Path) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let content = content(id, file).map_err(Error::io("cannot read the attributes", file))?;
+        put(mark, &content)?;
+        if evidence(mark, id, file) == Evidence::Unchanged {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Notes that the file of a mark is known to be damaged.
+pub(super) fn write_doubt(mark: &Path) -> Result<()> {
+    put(mark, &MAGIC)
+}
+
+/// Returns what the mark says about `file`.
+pub(super) fn evidence(mark: &Path, id: Digest, file: &Path) -> Evidence {
+    match (std::fs::read(mark), content(id, file)) {
+        (Err(_), _) => Evidence::None,
+        (Ok(found), Ok(expected)) if found == expected => Evidence::Unchanged,
+        (Ok(_), _) => Evidence::Changed,
+    }
+}
+
+fn put(mark: &Path, content: &[u8]) -> Result<()> {
+    let write = || {
+        let output = Output::create(mark, PRIVATE, true)?;
+        output.write_all_at(content, 0)?;
+        output.commit()
+    };
+    write().map_err(output_error("cannot write", mark))
+}
+
+fn content(id: Digest, file: &Path) -> std::io::Result<Vec<u8>> {
+    let found = file.metadata()?;
+    let mut content = MAGIC.to_vec();
+    content.put(id.as_bytes());
+    content.u64(found.len());
+    content.u64(found.mtime().cast_unsigned());
+    content.u64(found.mtime_nsec().cast_unsigned());
+    Ok(content)
+}
