@@ -87,10 +87,15 @@ fn test(word: &str) -> Result<Test> {
     const KNOWN: &str = "path, glob, regex, type, size, owner, group, depth, magic, all";
     let (not, word) = word.strip_prefix('!').map_or((false, word), |word| (true, word));
     let (name, value) = word.split_once('=').ok_or_else(|| format!("there is no test `{word}`; tests: {KNOWN}"))?;
+    // The path as it is where the image is mounted.
+    if let Some(mount_point) = name.strip_prefix("regex:") {
+        let expression = Expression::new(value, mount_point).map_err(|error| error.to_string())?;
+        return Ok(Test { not, what: What::Regex(expression) });
+    }
     let what = match name {
         "path" => What::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
         "glob" => What::Glob(Exclude::new([value]).map_err(|error| error.to_string())?),
-        "regex" => What::Regex(Expression::new(value).map_err(|error| error.to_string())?),
+        "regex" => What::Regex(Expression::new(value, "").map_err(|error| error.to_string())?),
         "type" => What::Type(value.split(',').map(kind).collect::<Result<_>>()?),
         "size" => What::Size(range(name, value, size)?),
         "owner" => What::Owner(range(name, value, number)?),

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use crate::Error;
 use crate::regex::{Regexes, prefix};
 use crate::source::Exclude;
-use crate::tree::{Data, Inode, Kind, KindRef};
+use crate::tree::{Data, Inode, Kind, KindRef, components};
 
 /// Number of bytes at the beginning of a file that tell what it holds.
 const HEAD_LEN: u64 = 512;
@@ -40,21 +40,38 @@ pub(super) enum What {
 #[derive(Debug)]
 pub(super) struct Expression {
     text: Box<str>,
+    /// Bytes with which every path begins that matches.
     prefix: Vec<u8>,
+    /// Path that the root of the image has for this expression; empty, or with a slash at its end.
+    mount_point: Vec<u8>,
     compiled: OnceCell<Option<Regexes>>,
 }
 
 impl Expression {
     /// Checks an expression; a malformed one fails with [`Error::BadPattern`](crate::Error::BadPattern).
-    pub(super) fn new(text: &str) -> Result<Self, Error> {
+    pub(super) fn new(text: &str, mount_point: &str) -> Result<Self, Error> {
         Regexes::new(&[text])?;
-        Ok(Expression { text: text.into(), prefix: prefix(text), compiled: OnceCell::new() })
+        let mut front = components(mount_point.as_bytes()).collect::<Vec<_>>().join(&b'/');
+        if !front.is_empty() {
+            front.push(b'/');
+        }
+        Ok(Expression { text: text.into(), prefix: prefix(text), mount_point: front, compiled: OnceCell::new() })
     }
 
     fn is_match(&self, path: &[u8]) -> bool {
         // What compiled once compiles again.
-        let compiled = || self.compiled.get_or_init(|| Regexes::new(&[&*self.text]).ok());
-        path.starts_with(&self.prefix) && compiled().as_ref().is_some_and(|regexes| regexes.is_match(path))
+        let compiled = || self.compiled.get_or_init(|| Regexes::new(&[&*self.text]).ok()).as_ref();
+        let begins = self.mount_point.iter().chain(path).take(self.prefix.len()).eq(&self.prefix);
+        if !begins {
+            return false;
+        }
+        if self.mount_point.is_empty() {
+            return compiled().is_some_and(|regexes| regexes.is_match(path));
+        }
+        let whole = [&self.mount_point, path].concat();
+        // The root has no slash at its end.
+        let whole = if path.is_empty() { &whole[..whole.len() - 1] } else { &whole[..] };
+        compiled().is_some_and(|regexes| regexes.is_match(whole))
     }
 }
 

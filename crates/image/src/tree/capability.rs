@@ -11,6 +11,15 @@ const EFFECTIVE: u32 = 1;
 /// An id that is not valid as the root user of a user namespace.
 const NO_ID: u32 = u32::MAX;
 
+/// Returns the value for capabilities that a program has at once: 32 permitted and inheritable bits at a time, low ones
+/// first.
+pub(crate) fn effective(capabilities: u64) -> Vec<u8> {
+    let header = REVISIONS[0].0 | EFFECTIVE;
+    let bits = capabilities.to_le_bytes();
+    let (low, high) = bits.split_at(4);
+    [&header.to_le_bytes()[..], low, &[0; 4], high, &[0; 4]].concat()
+}
+
 /// Returns the reason why the kernel refuses a value, if it does.
 pub(crate) fn defect(value: &[u8]) -> Option<String> {
     let Some(header) = value.first_chunk().map(|header| u32::from_le_bytes(*header)) else {

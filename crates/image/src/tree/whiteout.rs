@@ -10,8 +10,11 @@ pub enum Whiteouts {
     /// As files of their names.
     #[default]
     Keep,
-    /// As overlayfs has them: character devices 0:0, and attributes of directories.
+    /// As overlayfs has them: character devices 0:0, and attributes of directories. Directories that have such devices already
+    /// get the attribute, too.
     Overlay,
+    /// As files of their names; directories with whiteouts of overlayfs get the attribute that overlayfs looks for.
+    MarkOverlay,
     /// Not at all.
     Strip,
     /// As files of their names, but without those of overlayfs itself: character devices 0:0, and its attributes.
@@ -20,6 +23,9 @@ pub enum Whiteouts {
 
 const MARK: &[u8] = b".wh.";
 const OPAQUE_XATTR: &[u8] = b"trusted.overlay.opaque";
+/// Attribute of a directory that may have whiteouts. Without it, overlayfs lists a directory that only one layer has as it
+/// is, with the names that its whiteouts delete. Any value will do: an empty one means that the origin is unknown.
+const ORIGIN_XATTR: &[u8] = b"trusted.overlay.origin";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
 impl Whiteouts {
@@ -28,6 +34,10 @@ impl Whiteouts {
         match self {
             Whiteouts::Keep => return Ok(()),
             Whiteouts::StripOverlay => return strip_overlay(tree),
+            Whiteouts::MarkOverlay => {
+                mark_directories(tree);
+                return Ok(());
+            }
             Whiteouts::Overlay | Whiteouts::Strip => {}
         }
         let mut found: Vec<(Ino, Vec<u8>)> = Vec::new();
@@ -35,7 +45,11 @@ impl Whiteouts {
             let marks = tree.entries(dir).filter(|(name, _)| name.len() > MARK.len() && name.starts_with(MARK));
             found.extend(marks.map(|(name, _)| (dir, name.to_vec())));
         }
-        found.into_iter().try_for_each(|(dir, name)| self.change(tree, dir, &name))
+        found.into_iter().try_for_each(|(dir, name)| self.change(tree, dir, &name))?;
+        if self == Whiteouts::Overlay {
+            mark_directories(tree);
+        }
+        Ok(())
     }
 
     fn change(self, tree: &mut Tree, dir: Ino, name: &[u8]) -> Result<()> {
@@ -49,8 +63,6 @@ impl Whiteouts {
             // Others, as `.wh..wh.plnk`, are AUFS's own; a file beside its mark is newer than the mark.
             let nothing = Kind::Char(Device { major: 0, minor: 0 });
             tree.add(dir, hidden, Meta { mode: 0, ..mark }, nothing, Conflict::Refuse)?;
-            // Without it overlayfs shows the device if no other layer has the directory.
-            set_xattr(tree, dir, b"trusted.overlay.origin", b"");
         }
         Ok(())
     }
@@ -63,11 +75,29 @@ impl Tree {
     }
 }
 
+/// Returns true for the device by which overlayfs knows that a name is deleted.
+fn is_whiteout(tree: &Tree, ino: Ino) -> bool {
+    matches!(tree.inode(ino).kind, Kind::Char(Device { major: 0, minor: 0 }))
+}
+
+/// Marks directories that have whiteouts of overlayfs. An attribute that is there already stays.
+fn mark_directories(tree: &mut Tree) {
+    let has_whiteouts = |tree: &Tree, dir| tree.entries(dir).any(|(_, entry)| is_whiteout(tree, entry));
+    let is_marked = |tree: &Tree, dir| {
+        let attributes = tree.xattrs.get(tree.meta(dir).xattrs);
+        attributes.iter().any(|(name, _)| **name == *ORIGIN_XATTR)
+    };
+    for dir in tree.inos() {
+        if has_whiteouts(tree, dir) && !is_marked(tree, dir) {
+            set_xattr(tree, dir, ORIGIN_XATTR, b"");
+        }
+    }
+}
+
 /// Takes out what only overlayfs understands.
 fn strip_overlay(tree: &mut Tree) -> Result<()> {
-    let is_mark = |tree: &Tree, ino| matches!(tree.inode(ino).kind, Kind::Char(Device { major: 0, minor: 0 }));
     for ino in tree.inos() {
-        let marks = tree.entries(ino).filter(|(_, entry)| is_mark(tree, *entry));
+        let marks = tree.entries(ino).filter(|(_, entry)| is_whiteout(tree, *entry));
         let names: Vec<Box<[u8]>> = marks.map(|(name, _)| name.into()).collect();
         names.iter().try_for_each(|name| tree.remove(ino, name).map(drop))?;
         let mut set = tree.xattrs.get(tree.meta(ino).xattrs).clone();
@@ -121,6 +151,31 @@ mod tests {
         let set = changed.xattrs.get(changed.inode(changed.lookup(b"d").unwrap()).xattrs);
         let of = |name: &[u8]| set.iter().find(|(other, _)| **other == *name).map(|(_, value)| value.to_vec());
         assert_eq!((of(b"trusted.overlay.opaque"), of(b"trusted.overlay.origin")), (Some(b"y".to_vec()), Some(vec![])));
+    }
+
+    #[test]
+    fn directories_with_whiteouts_of_overlayfs_are_marked() {
+        let origin = |tree: &Tree, path: &[u8]| {
+            let set = tree.xattrs.get(tree.meta(tree.lookup(path).unwrap()).xattrs);
+            set.iter().filter(|(name, _)| **name == *ORIGIN_XATTR).map(|(_, value)| value.to_vec()).collect::<Vec<_>>()
+        };
+        for (whiteouts, marked) in
+            [(Whiteouts::Keep, 0), (Whiteouts::Strip, 0), (Whiteouts::MarkOverlay, 1), (Whiteouts::Overlay, 1)]
+        {
+            let mut changed = tree();
+            let plain = Meta::IMPLICIT_DIR;
+            let known = changed.xattrs.intern(vec![(ORIGIN_XATTR.into(), b"known"[..].into())]);
+            for (name, meta) in [("unmarked", plain), ("marked", Meta { xattrs: known, ..plain }), ("other", plain)] {
+                let dir = changed.add(ROOT, name.as_bytes(), meta, Kind::Dir, Conflict::Refuse).unwrap();
+                let number = Device { major: u32::from(name == "other"), minor: 0 };
+                changed.add(dir, b"gone", plain, Kind::Char(number), Conflict::Refuse).unwrap();
+            }
+            whiteouts.apply(&mut changed).unwrap();
+            assert_eq!(origin(&changed, b"unmarked"), vec![Vec::<u8>::new(); marked], "{whiteouts:?}");
+            assert_eq!(origin(&changed, b"marked"), [b"known"], "{whiteouts:?}");
+            assert!(origin(&changed, b"other").is_empty(), "{whiteouts:?}");
+            assert_eq!(origin(&changed, b"d").len(), usize::from(whiteouts == Whiteouts::Overlay), "{whiteouts:?}");
+        }
     }
 
     #[test]

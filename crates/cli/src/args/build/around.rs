@@ -20,6 +20,17 @@ pub(super) struct AroundArgs {
     #[arg(help_heading = "Contents", long, value_name = "MODE,OWNER[,T]", value_parser = implied)]
     implied_dirs: Option<(u16, u32, u32, Option<Time>)>,
 
+    /// Take owners, modes and capabilities from FILE, Android's fs_config
+    ///
+    /// Each entry must have a line in it: PATH UID GID MODE and perhaps capabilities=NUMBER. Options for all entries, such
+    /// as --owner, and rules change what FILE says.
+    #[arg(help_heading = "Contents", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) fs_config: Option<PathBuf>,
+
+    /// With --fs-config, mount point of the image, with which the paths begin
+    #[arg(help_heading = "Contents", long, value_name = "DIR", requires = "fs_config")]
+    pub(super) fs_config_below: Option<PathBuf>,
+
     /// Pack only what lies below DIR, which becomes the root
     ///
     /// DIR is a path in the sources, also in archives and images; symbolic links on the way are not followed. Patterns of

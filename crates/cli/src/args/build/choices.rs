@@ -43,6 +43,8 @@ pub(super) enum Marks {
     Overlay,
     /// Leave them out
     Strip,
+    /// Keep them; mark directories that have those of overlayfs
+    MarkOverlay,
     /// Leave those of overlayfs out
     StripOverlay,
 }
@@ -53,6 +55,7 @@ impl From<Marks> for Whiteouts {
             Marks::Keep => Whiteouts::Keep,
             Marks::Overlay => Whiteouts::Overlay,
             Marks::Strip => Whiteouts::Strip,
+            Marks::MarkOverlay => Whiteouts::MarkOverlay,
             Marks::StripOverlay => Whiteouts::StripOverlay,
         }
     }

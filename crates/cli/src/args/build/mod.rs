@@ -183,8 +183,9 @@ pub(crate) struct Build {
     /// Convert whiteouts of OCI layers, which mark deleted files (.wh.NAME)
     ///
     /// With `overlay`, `.wh.NAME` becomes a character device NAME with numbers 0 and 0, and `.wh..wh..opq` the
-    /// attribute trusted.overlay.opaque of its directory. With `strip-overlay` these are left out, with all other
-    /// attributes of overlayfs.
+    /// attribute trusted.overlay.opaque of its directory. Every directory with such devices gets the attribute
+    /// trusted.overlay.origin, without which overlayfs may list them. With `mark-overlay` this is all that changes. With
+    /// `strip-overlay` devices and attributes of overlayfs are left out.
     #[arg(help_heading = "Contents", long, value_enum, value_name = "WAY", default_value_t = Marks::Keep)]
     whiteouts: Marks,
 

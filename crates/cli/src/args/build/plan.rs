@@ -109,6 +109,8 @@ pub(crate) struct BuildPlan {
     /// True if an opaque directory hides entries of earlier sources.
     pub(crate) layers: bool,
     pub(crate) hard_links: bool,
+    /// File with owners, modes and capabilities, and the mount point with which its paths begin.
+    pub(crate) fs_config: Option<(PathBuf, PathBuf)>,
     pub(crate) rules: RulesFrom,
     pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
@@ -211,6 +213,7 @@ impl Build {
             retarget: self.around.retarget,
             list: self.around.list,
             whiteouts: self.whiteouts.into(),
+            fs_config: self.around.fs_config.map(|file| (file, self.around.fs_config_below.unwrap_or_default())),
             layers: self.layers,
             hard_links: !self.no_hard_links,
             rules: RulesFrom { files: self.rules, lines: self.rule },

@@ -31,6 +31,7 @@ pub(in crate::commands) fn merged(
 /// Returns true if the options change nothing but attributes.
 fn is_plain(plan: &BuildPlan) -> bool {
     let no_entries = plan.files.is_none() && plan.add.is_empty() && plan.append.is_none() && plan.list.is_none();
-    let same_place = plan.subdir.is_none() && !plan.layers && matches!(plan.whiteouts, Whiteouts::Keep);
+    let same_place =
+        plan.subdir.is_none() && !plan.layers && matches!(plan.whiteouts, Whiteouts::Keep) && plan.fs_config.is_none();
     no_entries && same_place && plan.hard_links && !refers(plan) && plan.target.merges()
 }

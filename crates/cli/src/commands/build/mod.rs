@@ -18,7 +18,7 @@ use packfs_image::erofs::{Feature, Kernel};
 use packfs_image::name::display;
 use packfs_image::rules::{Matches, Rules};
 use packfs_image::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
-use packfs_image::tree::{Meta, ROOT, TimeChange};
+use packfs_image::tree::{FsConfig, Meta, ROOT, TimeChange, XattrId};
 use packfs_image::{AnyImage, Error, OpenOptions, Plan, Tree, Warning, WarningKind, Warnings};
 
 pub(super) use self::merged::merged;
@@ -248,13 +248,23 @@ pub(super) fn fill<'p>(
         notes.left_out.extend(list.left_out().iter().map(|error| (place(error), error.to_string())));
     }
     copies.serve(&mut tree)?;
+    let mut transform = plan.transform.clone();
+    if std::mem::take(&mut transform.drop_xattrs) {
+        // Before whiteouts get theirs, which are asked for.
+        tree.inos().for_each(|ino| tree.set_xattrs(ino, XattrId::NONE));
+    }
     plan.whiteouts.apply(&mut tree)?;
+    if let Some((file, mount_point)) = &plan.fs_config {
+        let text = std::fs::read(file).map_err(Error::io("cannot read", file))?;
+        let config = FsConfig::parse(file, &text, mount_point.as_os_str().as_bytes())?;
+        config.apply(&mut tree, !plan.transform.drop_xattrs)?;
+    }
     if !plan.hard_links {
         tree.separate_hard_links()?;
     }
     // Rules see what the sources have, and win over options for all entries.
     let selected = rules.select(&mut tree)?;
-    plan.transform.apply(&mut tree)?;
+    transform.apply(&mut tree)?;
     if plan.clips_times() {
         clip_times(&mut tree);
     }
