@@ -1,15 +1,132 @@
-//! The options of a build in full: what defaults come to, as words of a command line.
+//! The complete command line of a build, defaults included. What `resolve` decides (codec, features, sizes) is spelled out;
+//! every other option is repeated as it was given, so that no option can be forgotten here.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use packfs_image::build::{AnyOptions, Shards};
 use packfs_image::erofs::{Features, Metabox};
+use packfs_image::name::encode;
 use packfs_image::squashfs::Fragments;
+use packfs_image::tree::{Time, TimeChange};
 
-use super::{BuildPlan, features};
+use super::{Build, BuildPlan, features};
 use crate::args::value;
+use crate::commands::info::erofs::uuid;
+
+/// Options that [`BuildPlan::in_full`] spells out, whether they were given or not.
+const SPELLED_OUT: [&str; 25] = [
+    "format",
+    "codec",
+    "block_size",
+    "fragments",
+    "fs_block",
+    "target_kernel",
+    "features",
+    "metabox",
+    "chunk_size",
+    "fragment_cluster",
+    "max_extent",
+    "data_align",
+    "xattr_share",
+    "uuid",
+    "order",
+    "shards",
+    "shard_size",
+    "time",
+    "image_time",
+    "jobs",
+    "memory",
+    "no_dedup",
+    "no_sparse",
+    "no_verify",
+    // It only takes back an earlier --no-verify.
+    "verify",
+];
+
+/// What a build reads and writes, and what it tells. A preset stands for options that are spelled out.
+const NO_PART_OF_THE_BUILD: [&str; 8] =
+    ["sources", "output", "preset", "dry_run", "json", "quiet", "percentage", "list"];
+
+/// The options that were given and are repeated as they are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Given {
+    /// Words of the command line.
+    words: Vec<OsString>,
+    /// True if the image has a time of its own.
+    has_image_time: bool,
+}
+
+/// As a part of [`Build`] it has no options of its own. It has to be the first part: the others take their values out of the
+/// matches.
+impl Args for Given {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let command = Build::augment_args(Command::new("build"));
+        let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let is_repeated = |id: &str| !SPELLED_OUT.contains(&id) && !NO_PART_OF_THE_BUILD.contains(&id);
+        let mut words = Vec::new();
+        for arg in command.get_arguments() {
+            let id = arg.get_id().as_str();
+            if is_repeated(id) && is_given(id) {
+                repeat(arg, matches, &mut words);
+            }
+        }
+        Ok(Given { words, has_image_time: is_given("image_time") })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Given::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Appends an option as often as it was given, with its values.
+fn repeat(arg: &Arg, matches: &ArgMatches, words: &mut Vec<OsString>) {
+    let Some(name) = arg.get_long() else { return };
+    let name = format!("--{name}");
+    if !arg.get_action().takes_values() {
+        words.push(name.into());
+        return;
+    }
+    for value in matches.get_raw(arg.get_id().as_str()).into_iter().flatten() {
+        let is_attached = arg.is_require_equals_set() || value.as_bytes().starts_with(b"-");
+        if value.is_empty() && arg.is_require_equals_set() {
+            words.push(name.clone().into());
+        } else if is_attached {
+            let mut word = OsString::from(format!("{name}="));
+            word.push(value);
+            words.push(word);
+        } else {
+            words.extend([name.clone().into(), value.to_owned()]);
+        }
+    }
+}
+
+/// Formats a time as `--time` takes it.
+fn in_seconds(time: Time) -> String {
+    match (time.secs, time.nanos) {
+        (secs, 0) => secs.to_string(),
+        // Fractions count away from zero there, and up here.
+        (..0, nanos) => format!("-{}.{:09}", (time.secs + 1).unsigned_abs(), 1_000_000_000 - nanos),
+        (secs, nanos) => format!("{secs}.{nanos:09}"),
+    }
+}
 
 impl BuildPlan {
-    /// Options that come to the same build, those included that were not given. Without `--uuid random`, which comes to
-    /// another build each time.
+    /// Returns options that make the same build, defaults included; only sources and output are left out. Bytes that are not
+    /// UTF-8 are encoded as in other names.
     pub(crate) fn in_full(&self) -> Vec<String> {
         let common = self.target.common();
         let mut words: Vec<String> = Vec::new();
@@ -50,6 +167,9 @@ impl BuildPlan {
                 if let Some(above) = options.xattr_share {
                     add("--xattr-share", above.to_string());
                 }
+                if let Some(bytes) = &options.uuid {
+                    add("--uuid", uuid(*bytes));
+                }
             }
         }
         if let Some(order) = common.order {
@@ -60,11 +180,18 @@ impl BuildPlan {
             Some(Shards::Size(size)) => add("--shard-size", value::as_size(size.get())),
             None => {}
         }
-        add("-j", self.threads.to_string());
+        if let TimeChange::Set(time) = self.transform.time {
+            add("--time", in_seconds(time));
+        }
+        if let Some(secs) = self.image_time.filter(|_| self.given.has_image_time) {
+            add("--image-time", secs.to_string());
+        }
+        add("--jobs", self.threads.to_string());
         add("--memory", value::as_size(common.memory));
         let switches =
             [(!common.dedup, "--no-dedup"), (!common.sparse, "--no-sparse"), (!common.verify, "--no-verify")];
         words.extend(switches.into_iter().filter(|(on, _)| *on).map(|(_, option)| option.to_owned()));
+        words.extend(self.given.words.iter().map(|word| encode(word.as_bytes()).into_owned()));
         words
     }
 }

@@ -9,6 +9,7 @@ use packfs_image::name::display;
 use packfs_image::source::Exclude;
 use packfs_image::tree::{ExcludeXattrs, Meta, Time, TimeChange, Transform, Whiteouts};
 
+use super::full::Given;
 use super::{Build, CodecArg, Format, Fragments, Order};
 use crate::args::RemoteArgs;
 use crate::output::failure::Usage;
@@ -79,6 +80,8 @@ pub(crate) struct RulesFrom {
 /// A build, decided in every point.
 #[derive(Debug)]
 pub(crate) struct BuildPlan {
+    /// Options that are repeated in the complete command line.
+    pub(crate) given: Given,
     pub(crate) sources: Vec<PathBuf>,
     /// A list of files, packed after the sources.
     pub(crate) files: Option<FilesFrom>,
@@ -106,11 +109,11 @@ pub(crate) struct BuildPlan {
     pub(crate) hot: Option<PathBuf>,
     pub(crate) spool: bool,
     pub(crate) whiteouts: Whiteouts,
+    /// File with owners, modes and capabilities, and the mount point with which its paths begin.
+    pub(crate) fs_config: Option<(PathBuf, PathBuf)>,
     /// True if an opaque directory hides entries of earlier sources.
     pub(crate) layers: bool,
     pub(crate) hard_links: bool,
-    /// File with owners, modes and capabilities, and the mount point with which its paths begin.
-    pub(crate) fs_config: Option<(PathBuf, PathBuf)>,
     pub(crate) rules: RulesFrom,
     pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
@@ -190,6 +193,7 @@ impl Build {
         };
         Ok(BuildPlan {
             exclude: self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth)),
+            given: self.given,
             transform,
             image_time,
             threads: shared.threads,
@@ -209,11 +213,11 @@ impl Build {
             keep_existing: self.around.keep_existing,
             clip_times: self.around.clip_times,
             implied: self.around.implied(image_time.unwrap_or(0)),
+            fs_config: self.around.fs_config.map(|file| (file, self.around.fs_config_below.unwrap_or_default())),
             subdir: self.around.subdir,
             retarget: self.around.retarget,
             list: self.around.list,
             whiteouts: self.whiteouts.into(),
-            fs_config: self.around.fs_config.map(|file| (file, self.around.fs_config_below.unwrap_or_default())),
             layers: self.layers,
             hard_links: !self.no_hard_links,
             rules: RulesFrom { files: self.rules, lines: self.rule },

@@ -227,6 +227,125 @@ fn options_in_full_come_to_the_same_build() {
     }
 }
 
+/// Returns a command line for each option of a build, by its identifier; none for those that are no part of it.
+fn samples() -> Vec<(&'static str, Vec<&'static str>)> {
+    let rows = [
+        ("append", "x.sqfs --append=old.sqfs"),
+        ("append_below", "x.sqfs --append=old.sqfs --append-below=old"),
+        ("add", "x.sqfs --add=dir_/a_0755_0_0 --add=mode_/_0711"),
+        ("blob", "x.erofs --blob=data"),
+        ("block_size", "x.sqfs -b 64K"),
+        ("chunk_size", "x.erofs -c none --chunk-size=8K"),
+        ("clip_times", "x.sqfs --clip-times"),
+        ("codec", "x.sqfs -c xz:9:bcj=auto"),
+        ("data_align", "x.erofs -c none --data-align=64K"),
+        ("dry_run", ""),
+        ("exclude", "x.sqfs --exclude=*.o --exclude=-a"),
+        ("exclude_from", "x.sqfs --exclude-from=/dev/null"),
+        ("exclude_regex", "x.sqfs --exclude-regex=^a/(b|c)$"),
+        ("exclude_xattr", "x.sqfs --exclude-xattr=user.*"),
+        ("features", "x.erofs --features=dedupe --features=^fragments"),
+        ("files_from", "x.sqfs --files-from=list"),
+        ("force", "x.sqfs --force"),
+        ("format", "x --format=erofs"),
+        ("fragment_cluster", "x.erofs --fragment-cluster=16K"),
+        ("fragments", "x.sqfs --fragments=small"),
+        ("fs_config", "x.sqfs --fs-config=/dev/null"),
+        ("fs_config_below", "x.sqfs --fs-config=/dev/null --fs-config-below=/system"),
+        ("fs_block", "x.erofs --fs-block=1K --target-kernel=6.8"),
+        ("gid_offset", "x.sqfs --gid-offset=-5"),
+        ("hot", "x.sqfs --hot=list"),
+        ("image_time", "x.sqfs --image-time=2001-09-09"),
+        ("implied_dirs", "x.sqfs --implied-dirs=0711,7:8,5"),
+        ("index", "x.sqfs --index"),
+        ("inode_digest", "x.erofs --inode-digest --target-kernel=6.17"),
+        ("jobs", "x.sqfs -j 3"),
+        ("json", ""),
+        ("keep_existing", "x.sqfs --keep-existing"),
+        ("label", "x.erofs --label=a_label"),
+        ("layers", "x.sqfs --layers"),
+        ("list", ""),
+        ("max_depth", "x.sqfs --max-depth=3"),
+        ("max_extent", "x.erofs --max-extent=64K"),
+        ("memory", "x.sqfs --memory=99M"),
+        ("metabox", "x.erofs --metabox=8K,zstd:19 --target-kernel=6.18"),
+        ("mode", "x.sqfs --mode=go-w,D0755"),
+        ("no_dedup", "x.sqfs --no-dedup"),
+        ("no_export", "x.sqfs --no-export"),
+        ("no_hard_links", "x.sqfs --no-hard-links"),
+        ("no_mount_points", "x.sqfs -x --no-mount-points"),
+        ("no_pad", "x.sqfs --no-pad"),
+        ("no_sparse", "x.sqfs --no-sparse"),
+        ("no_verify", "x.sqfs --no-verify"),
+        ("no_xattrs", "x.sqfs --no-xattrs"),
+        ("null", "x.sqfs --files-from=list --null"),
+        ("offset", "x.sqfs --offset=8K"),
+        ("on_error", "x.sqfs --on-error=skip"),
+        ("one_file_system", "x.sqfs --one-file-system"),
+        ("order", "x.sqfs --order=similar"),
+        ("output", ""),
+        ("owner", "x.sqfs --owner=7:8"),
+        ("percentage", ""),
+        ("plain_data", "x.sqfs --plain-data"),
+        ("plain_fragments", "x.sqfs --plain-fragments"),
+        ("plain_metadata", "x.sqfs --plain-metadata"),
+        ("prefix", "x.sqfs --prefix=/dev/null --offset=4K"),
+        ("preset", "x.sqfs --preset=smallest"),
+        ("quiet", ""),
+        ("refer", "x.erofs --refer"),
+        ("reflink", "x.erofs --reflink"),
+        ("remote_cache", "x.sqfs --remote-cache=2G"),
+        ("remote_unversioned", "x.sqfs --remote-unversioned"),
+        ("retarget", "x.sqfs --subdir=usr --retarget"),
+        ("reuse", "x.sqfs --reuse=old.sqfs"),
+        ("reuse_index", "x.sqfs --reuse=old.sqfs --reuse-index=old"),
+        ("rule", "x.sqfs --rule=glob=*.o_->_exclude --rule=size=1M.._->_store"),
+        ("rules", "x.sqfs --rules=some --rules=more"),
+        ("shard_size", "x.sqfs --shard-size=1G"),
+        ("shards", "x.sqfs --shards=3"),
+        ("sort", "x.sqfs --sort=list"),
+        ("sources", ""),
+        ("spool", "x.sqfs --spool"),
+        ("stream", "x.sqfs --stream"),
+        ("strict", "x.sqfs --strict"),
+        ("subdir", "x.sqfs --subdir=usr"),
+        ("target_kernel", "x.erofs --target-kernel=6.12"),
+        ("time", "x.sqfs --time=1000000000.5"),
+        ("uid_offset", "x.sqfs --uid-offset=100000"),
+        ("uuid", "x.erofs --uuid=random"),
+        ("verify", "x.sqfs --no-verify --verify"),
+        ("whiteouts", "x.sqfs --whiteouts=overlay"),
+        ("xattr_prefix", "x.erofs --xattr-prefix=user.mime. --target-kernel=6.17"),
+        ("xattr_share", "x.erofs --xattr-share=9"),
+    ];
+    rows.into_iter().map(|(id, line)| (id, line.split(' ').filter(|word| !word.is_empty()).collect())).collect()
+}
+
+#[test]
+fn every_option_is_in_the_complete_command_line() {
+    let without_given = |plan: BuildPlan| format!("{:?}", BuildPlan { given: Given::default(), ..plan });
+    let samples = samples();
+    let command = Build::augment_args(clap::Command::new("build"));
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        let (_, line) = samples.iter().find(|(known, _)| *known == id).unwrap_or_else(|| panic!("{id} has no sample"));
+        if line.is_empty() {
+            continue;
+        }
+        let line: Vec<String> = line.iter().map(|word| word.replace('_', " ")).collect();
+        let made = plan(&line.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+        let full = made.in_full();
+        let name = format!("--{}", arg.get_long().unwrap_or_default());
+        let is_named = full.iter().any(|word| word == &name || word.starts_with(&format!("{name}=")));
+        let is_other = ["preset", "verify"].contains(&id);
+        assert!(is_named || is_other, "{id}: {full:?}");
+        let words: Vec<&str> = [line[0].as_str()].into_iter().chain(full.iter().map(String::as_str)).collect();
+        let again = plan(&words).unwrap();
+        assert_eq!(without_given(again), without_given(made), "{id}: {full:?}");
+    }
+    assert!(plan(&["x.sqfs", "--time=-0.25"]).unwrap().in_full().iter().any(|word| word == "-0.250000000"));
+}
+
 #[test]
 fn an_erofs_image_has_the_name_it_is_given() {
     let options = erofs(&["x.erofs", "--label", "fifteen-bytes..", "--uuid", "01234567-89ab-cdef-0123-456789abcdef"]);

@@ -1,6 +1,7 @@
 //! `build --dry-run`: scans, checks, and estimates the image from a sample. The estimate is that of `packfs tune`, for one
 //! way to build.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -286,7 +287,8 @@ impl Report<'_> {
         }
         let mut out = output::stdout()?;
         writeln!(out, "image       {} ({})", self.image, plan.target.format())?;
-        writeln!(out, "options     {}", self.options.join(" "))?;
+        let options: Vec<OsString> = self.options.iter().map(OsString::from).collect();
+        writeln!(out, "options     {}", output::quoted(&options))?;
         writeln!(out, "entries     {}", self.counts.in_words())?;
         let holes = self.counts.file_bytes.saturating_sub(self.data_bytes);
         writeln!(out, "data        {}, and {} of holes", units::bytes(self.data_bytes), units::bytes(holes))?;
