@@ -8,6 +8,8 @@ mod common;
 
 #[path = "differential/lines.rs"]
 mod lines;
+#[path = "differential/manuals.rs"]
+mod manuals;
 #[path = "differential/readers.rs"]
 mod readers;
 #[path = "differential/site.rs"]
@@ -63,6 +65,50 @@ fn gensquashfs() {
 #[test]
 fn mkfs_erofs() {
     writer("mkfs_erofs", &writers::MKFS_EROFS, EROFS_UTILS);
+}
+
+/// Judges lines of a manual, and panics with those for which two programs differ.
+fn judge_manual(lines: &[(&'static str, &'static str)], judge: impl Fn(&lines::Line) -> lines::Judged) {
+    let differences = lines.iter().filter_map(|line| {
+        let told = judge(&manuals::line(*line)).err()?;
+        Some(format!("{} {}\n{told}\n", line.0, line.1))
+    });
+    let differences: Vec<String> = differences.collect();
+    assert!(differences.is_empty(), "{} differences:\n\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn lines_of_the_manual_of_mkfs_erofs() {
+    if !site::ready("lines_of_the_manual_of_mkfs_erofs", &[("mkfs.erofs", EROFS_UTILS)]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    writers::make(dir.path(), "mkfs.erofs");
+    judge_manual(manuals::MKFS_EROFS, |line| writers::judge(dir.path(), "mkfs.erofs", line));
+    std::fs::write(dir.path().join("compress-hints"), manuals::HINTS).unwrap();
+    writers::judge_instead(dir.path(), &manuals::line(manuals::COMPRESS_HINTS), "-zlz4hc,12 IMAGE t").unwrap();
+}
+
+#[test]
+fn lines_of_the_manual_of_fsck_erofs() {
+    let needed = [("mkfs.erofs", EROFS_UTILS), ("fsck.erofs", EROFS_UTILS)];
+    if !site::ready("lines_of_the_manual_of_fsck_erofs", &needed) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    readers::make(dir.path(), "fsck.erofs");
+    judge_manual(manuals::FSCK_EROFS, |line| readers::judge(dir.path(), "fsck.erofs", line));
+}
+
+#[test]
+fn lines_of_the_manual_of_dump_erofs() {
+    let needed = [("mkfs.erofs", EROFS_UTILS), ("dump.erofs", EROFS_UTILS)];
+    if !site::ready("lines_of_the_manual_of_dump_erofs", &needed) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    readers::make(dir.path(), "dump.erofs");
+    judge_manual(manuals::DUMP_EROFS, |line| readers::judge(dir.path(), "dump.erofs", line));
 }
 
 #[test]

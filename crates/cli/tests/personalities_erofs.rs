@@ -3,7 +3,7 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::program::{is_current, link, make, sh, text};
@@ -210,13 +210,134 @@ fn images_refer_to_archives_and_images_as_those_of_mkfs_erofs_do() {
     for (line, why) in [
         ("IMAGE root.tar", "not an EROFS image"),
         ("IMAGE root upper", "several sources have to be EROFS images"),
-        ("--clean=rvsp IMAGE a.erofs", "expected data"),
+        ("--clean=rvsp IMAGE a.erofs", "--clean=rvsp: packfs leaves no room for data"),
         ("--tar=headerball IMAGE root.tar", "expected f or i"),
     ] {
         let failed = make(dir, &mine, line, "failed");
         assert_eq!(failed.status.code(), Some(1), "{line}");
         assert!(stderr(&failed).contains(why), "{line}: {}", stderr(&failed));
     }
+}
+
+/// A mount, ended however the test ends.
+struct Mount<'d>(&'d Path);
+
+impl<'d> Mount<'d> {
+    fn new(place: &'d Path, kind: &str, options: &str, device: &str) -> Mount<'d> {
+        std::fs::create_dir_all(place).unwrap();
+        let mounted = Command::new("mount").args(["-t", kind, "-o", options, device]).arg(place).output().unwrap();
+        assert!(mounted.status.success(), "{kind} {options} {device}: {}", stderr(&mounted));
+        Mount(place)
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
+
+#[test]
+fn overlayfs_lists_no_names_that_an_image_of_a_layer_deletes() {
+    let test = "overlayfs_lists_no_names_that_an_image_of_a_layer_deletes";
+    if !is_current(test, "mkfs.erofs") {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skip(test, "only root makes whiteouts and mounts");
+    }
+    let workplace = tempfile::tempdir().unwrap();
+    let dir = workplace.path();
+    // A directory that no other layer has shows its whiteouts, unless it is marked.
+    sh(
+        dir,
+        "mkdir -p layer/new/sub layer/old layer/marked lower/old oci/new && echo kept > layer/new/kept
+         mknod layer/new/gone c 0 0 && mknod layer/old/gone c 0 0 && mknod layer/marked/gone c 0 0
+         mknod layer/new/sub/null c 1 3 && echo gone > lower/old/gone && echo low > lower/old/low
+         setfattr -n trusted.overlay.origin -v 0x00fb layer/marked
+         echo kept > oci/new/kept && touch oci/new/.wh.gone
+         find layer lower oci -exec touch -h -d @1600000000 {} +
+         tar --xattrs --xattrs-include='*' -cf layer.tar -C layer . && tar -cf oci.tar -C oci .
+         mkfs.erofs --quiet base.erofs layer",
+    );
+    let mine = link(dir, "mkfs.erofs");
+    let (upper, merged) = (dir.join("upper"), dir.join("merged"));
+    let listed = |image: &str, names: &str| {
+        let format = if image.ends_with("sqfs") { "squashfs" } else { "erofs" };
+        let _lower = Mount::new(&upper, format, "loop,ro", dir.join(image).to_str().unwrap());
+        let layers = format!("lowerdir={}:{}", upper.display(), dir.join("lower").display());
+        let _merged = Mount::new(&merged, "overlay", &layers, "overlay");
+        assert_eq!(sh(&merged, "ls -A new").split_whitespace().collect::<Vec<_>>().join(" "), names, "{image}");
+        if image != "aufs.erofs" {
+            assert_eq!(sh(&merged, "ls -A old").trim(), "low", "{image}");
+        }
+    };
+    for (line, names) in [
+        ("IMAGE layer", "kept sub"),
+        ("-x -1 IMAGE layer", "kept sub"),
+        ("-zlz4 IMAGE layer", "kept sub"),
+        ("--clean=data IMAGE base.erofs", "kept sub"),
+        // mkfs.erofs marks no directories of archives, except those of whiteouts that it converts.
+        ("--tar=f IMAGE layer.tar", "gone kept sub"),
+    ] {
+        for (program, image) in [(PathBuf::from("mkfs.erofs"), "theirs"), (mine.clone(), "ours")] {
+            let made = make(dir, &program, line, image);
+            assert!(made.status.success(), "{image}: {line}: {}", stderr(&made));
+            listed(image, names);
+        }
+        // Where a source is marked already, mkfs.erofs stores the attribute twice.
+        let different = run_in(dir, &["diff", "theirs", "ours"]);
+        let told = text(&different.stdout);
+        assert!(told.lines().all(|line| line.contains("marked")), "{line}: {told}");
+    }
+    let made = make(dir, &mine, "--tar=f --aufs IMAGE oci.tar", "aufs.erofs");
+    assert!(made.status.success(), "{}", stderr(&made));
+    listed("aufs.erofs", "kept");
+    for format in ["sqfs", "erofs"] {
+        for (source, way, names) in [
+            ("layer", "keep", "gone kept sub"),
+            ("layer", "mark-overlay", "kept sub"),
+            ("layer.tar", "overlay", "kept sub"),
+        ] {
+            let image = format!("{way}.{format}");
+            succeed(dir, &["build", source, "-o", &image, "--whiteouts", way, "--no-xattrs", "-q", "-f"]);
+            listed(&image, names);
+        }
+    }
+}
+
+#[test]
+fn owners_modes_and_capabilities_come_from_androids_lists() {
+    let workplace = tempfile::tempdir().unwrap();
+    let dir = workplace.path();
+    std::fs::create_dir_all(dir.join("root/bin")).unwrap();
+    std::fs::write(dir.join("root/bin/ping"), "ping").unwrap();
+    let list = " 0 0 755 selabel=u:object_r:rootfs:s0 capabilities=0x0\nsystem/bin 0 2000 751\n\
+                system/bin/ping 0 2000 755 capabilities=0x3000\nsystem/other 5 5 644\n";
+    std::fs::write(dir.join("fs_config"), list).unwrap();
+    std::fs::write(dir.join("contexts"), "/.* u:object_r:rootfs:s0\n/system/bin(/.*)? u:object_r:system_file:s0\n")
+        .unwrap();
+    let mine = link(dir, "mkfs.erofs");
+    let line = "-zlz4hc,9 --mount-point /system --product-out out --fs-config-file fs_config --file-contexts contexts \
+                -T 1230768000 IMAGE root";
+    let made = make(dir, &mine, &line.split_whitespace().collect::<Vec<_>>().join(" "), "image");
+    assert!(made.status.success(), "{}", stderr(&made));
+    let listed = succeed(dir, &["list", "--pack-list", "image"]);
+    for expected in [
+        "dir / 0755 0 0",
+        "dir bin 0751 0 2000",
+        "file bin/ping 0755 0 2000",
+        "xattr bin/ping security.capability=0x0100000200300000000000000000000000000000",
+        "xattr bin/ping security.selinux=u:object_r:system_file:s0",
+        "xattr / security.selinux=u:object_r:rootfs:s0",
+    ] {
+        assert!(listed.contains(expected), "{expected}: {listed}");
+    }
+    std::fs::write(dir.join("root/bin/unlisted"), "").unwrap();
+    let failed = make(dir, &mine, "--mount-point=/system --fs-config-file=fs_config IMAGE root", "failed");
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(stderr(&failed).contains("there is no line for `system/bin/unlisted`"), "{}", stderr(&failed));
+    assert!(!dir.join("failed").exists());
 }
 
 #[test]

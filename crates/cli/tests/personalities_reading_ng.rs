@@ -241,6 +241,9 @@ fn images_are_checked_and_extracted_as_fsck_erofs_does() {
     {
         assert_eq!(run(dir, dir.join("fsck.erofs"), line).status.code(), Some(status), "{line}");
     }
+    let refused = run(dir, dir.join("fsck.erofs"), "--path=/etc t.erofs");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("--path, --nid: packfs checks whole images"), "{}", stderr(&refused));
     // To fsck.erofs a wrong checksum is no error.
     assert_eq!(run(dir, dir.join("fsck.erofs"), "damaged").status.code(), Some(1));
     let version = run(dir, dir.join("fsck.erofs"), "-V");

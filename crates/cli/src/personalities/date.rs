@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use super::refusals;
 use crate::args::value;
 
 /// Returns the seconds since 1970 that a text means.
@@ -10,7 +11,7 @@ pub(super) fn seconds(text: &str) -> Result<i64, String> {
         return Ok(secs);
     }
     if text == "inode" {
-        return Err("packfs does not look for the newest time before it packs".into());
+        return Err(refusals::NEWEST_TIME.error(text));
     }
     let ran = Command::new("date").args(["-d", text, "+%s"]).stdin(Stdio::null()).output();
     let told = ran.ok().filter(|ran| ran.status.success()).and_then(|ran| String::from_utf8(ran.stdout).ok());

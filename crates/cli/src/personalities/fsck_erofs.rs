@@ -16,7 +16,7 @@ use packfs_image::tree::components;
 
 use super::options::Does::{Becomes, Ignored, Same};
 use super::options::{Opt, Takes, Word, flag, getopt, value};
-use super::{Todo, version};
+use super::{Todo, refusals, version};
 use crate::args::value::size;
 use crate::output::failure::Manner;
 
@@ -40,102 +40,141 @@ pub(super) static TABLE: &[Opt] = &[
     flag(&["--xattrs"], Same("no --no-xattrs")),
     flag(&["--no-xattrs"], Same("--no-xattrs")),
     flag(&["-a", "-A", "-y"], Ignored("it means nothing to fsck.erofs, either")),
-    flag(&["--force"], Same("packfs extracts into the root if it is told to")),
+    flag(&["--force"], Same("for --extract=/")),
     flag(&["--overwrite"], Same("--force")),
-    flag(&["--preserve", "--preserve-owner"], Same("no --no-owner")),
-    flag(&["--no-preserve-owner"], Same("--no-owner")),
-    flag(&["--preserve-perms"], Same("the default")),
-    flag(&["--no-preserve"], Same("--no-owner, and as --no-preserve-perms")),
-    flag(&["--no-preserve-perms"], Same("--mode, without what the umask takes away")),
+    flag(&["--preserve"], Same("as --preserve-owner and --preserve-perms")),
+    flag(&["--preserve-owner"], Same("no --no-owner; the default for root")),
+    flag(&["--no-preserve-owner"], Same("--no-owner; the default for others")),
+    flag(&["--preserve-perms"], Same("no --mode; the default for root")),
+    flag(&["--no-preserve"], Same("as --no-preserve-owner and --no-preserve-perms")),
+    flag(&["--no-preserve-perms"], Same("--mode, without what the umask takes away; the default for others")),
 ];
+
+/// A command line, read: of options that contradict each other the last one counts.
+#[derive(Debug)]
+struct Asked {
+    plain: Vec<OsString>,
+    /// Options of packfs.
+    out: Vec<OsString>,
+    /// Directory to extract into.
+    extract: Option<OsString>,
+    path: Option<OsString>,
+    nid: Option<Nid>,
+    offset: u64,
+    with_xattrs: bool,
+    keeps_owners: bool,
+    keeps_permissions: bool,
+    force: bool,
+    overwrite: bool,
+    /// An option that only means something for an extraction.
+    of_extraction: Option<&'static str>,
+    print: Option<&'static str>,
+}
 
 /// Translates a command line.
 pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
-    let (mut plain, mut out, mut extract, mut path) = (Vec::new(), Vec::new(), None, None);
-    let mut nid = None;
-    let (mut xattrs, mut offset, mut options) = (false, 0, Vec::<OsString>::new());
-    // An option that is for extraction.
-    let mut extraction = None;
+    let is_root = rustix::process::geteuid().is_root();
+    let mut asked = Asked {
+        plain: Vec::new(),
+        out: Vec::new(),
+        extract: None,
+        path: None,
+        nid: None,
+        offset: 0,
+        with_xattrs: false,
+        keeps_owners: is_root,
+        keeps_permissions: is_root,
+        force: false,
+        overwrite: false,
+        of_extraction: None,
+        print: None,
+    };
     for word in getopt(TABLE, args)? {
-        let (name, value) = match word {
-            Word::Plain(word) => {
-                plain.push(word);
-                continue;
-            }
-            Word::Becomes(words) => {
-                out.extend(words);
-                continue;
-            }
-            Word::Option(name, values) => (name, values.into_iter().next().unwrap_or_default()),
-        };
+        match word {
+            Word::Plain(word) => asked.plain.push(word),
+            Word::Becomes(words) => asked.out.extend(words),
+            Word::Option(name, values) => asked.take(name, values.into_iter().next())?,
+        }
+    }
+    match asked.print {
+        Some("-V") => Ok(version("fsck.erofs (erofs-utils)", VERSION)),
+        Some(_) => Ok(Todo::Help(TABLE)),
+        None => asked.translate(),
+    }
+}
+
+impl Asked {
+    fn take(&mut self, name: &'static str, value: Option<OsString>) -> Result<(), String> {
+        let text = value.as_ref().and_then(|value| value.to_str()).unwrap_or_default();
         match name {
-            "-V" => return Ok(version("fsck.erofs (erofs-utils)", VERSION)),
-            "-h" => return Ok(Todo::Help(TABLE)),
-            "--extract" => extract = (!value.is_empty()).then_some(value),
-            "--offset" => {
-                let text = value.to_str().unwrap_or_default();
-                offset = size(text).map_err(|why| format!("{name}: {why}"))?;
-                out.push(format!("--offset={offset}").into());
+            "-V" | "-h" => self.print = self.print.or(Some(name)),
+            "--extract" if value.as_ref().is_some_and(|dir| dir.is_empty()) => {
+                return Err("--extract=: the directory is empty".into());
             }
-            "--path" => (path, nid) = (Some(value), None),
-            "--nid" => {
-                let text = value.to_str().unwrap_or_default();
-                (path, nid) = (None, Some(Nid(text.parse().map_err(|_| format!("invalid NID {text}"))?)));
+            // Without a value it takes no earlier one back.
+            "--extract" => self.extract = value.or(self.extract.take()),
+            "--offset" => self.offset = size(text).map_err(|why| format!("{name}: {why}"))?,
+            "--path" => self.path = value,
+            "--nid" => self.nid = Some(Nid(text.parse().map_err(|_| format!("invalid NID {text}"))?)),
+            "--xattrs" | "--no-xattrs" => self.with_xattrs = name == "--xattrs",
+            "--force" => self.force = true,
+            "--overwrite" => self.overwrite = true,
+            "--preserve" | "--no-preserve" => {
+                self.keeps_owners = name == "--preserve";
+                self.keeps_permissions = self.keeps_owners;
             }
-            "--xattrs" => xattrs = true,
-            "--no-xattrs" => xattrs = false,
-            "--force" => extraction = Some("--force"),
-            "--overwrite" => {
-                options.push("--force".into());
-                extraction = Some("--overwrite");
-            }
-            "--preserve" | "--preserve-perms" => {
-                if name == "--preserve" {
-                    options.retain(|option| option != "--no-owner");
-                } else {
-                    options.retain(|option| !option.as_encoded_bytes().starts_with(b"--mode="));
+            "--preserve-owner" | "--no-preserve-owner" => self.keeps_owners = name == "--preserve-owner",
+            _ => self.keeps_permissions = name == "--preserve-perms",
+        }
+        self.of_extraction = match name {
+            "--force" | "--overwrite" => Some(name),
+            _ if name.contains("preserve") => Some("--[no-]preserve[-owner/-perms]"),
+            _ => self.of_extraction,
+        };
+        Ok(())
+    }
+
+    fn translate(mut self) -> Result<Todo, String> {
+        let [image] = &self.plain[..] else { return Err("expected: fsck.erofs [OPTIONS] IMAGE".into()) };
+        let image = image.clone();
+        is_erofs(Path::new(&image), self.offset)?;
+        // A path counts more than a number, wherever they stand.
+        let nid = self.nid.filter(|nid| self.path.is_none() && nid.0 > 0);
+        let target = target(Path::new(&image), self.offset, nid, self.path.take());
+        let target = target.map_err(|error| format!("{}: {error}", display(Path::new(&image))))?;
+        let target = target.filter(|target| components(target.path.as_bytes()).next().is_some());
+        let mut line: Vec<OsString> = Vec::new();
+        match self.extract.take() {
+            None if target.is_some() => return Err(refusals::PART_OF_AN_IMAGE.error("--path, --nid")),
+            None => {
+                if let Some(option) = self.of_extraction {
+                    return Err(format!("{option} must be used together with --extract=DIR"));
                 }
-                extraction = Some("--[no-]preserve[-owner/-perms]");
+                line.push("check".into());
             }
-            _ => {
-                options.extend((name != "--no-preserve-perms").then(|| "--no-owner".into()));
-                options.extend((name != "--no-preserve-owner").then(without_umask).flatten());
-                extraction = Some("--[no-]preserve[-owner/-perms]");
+            Some(dir) => {
+                if components(dir.as_bytes()).next().is_none() && dir.as_bytes().starts_with(b"/") && !self.force {
+                    return Err("--extract=/ must be used together with --force".into());
+                }
+                line.extend(["extract".into(), "--directory".into(), dir]);
+                line.extend(self.overwrite.then(|| "--force".into()));
+                line.extend((!self.keeps_owners).then(|| "--no-owner".into()));
+                line.extend((!self.keeps_permissions).then(without_umask).flatten());
+                line.extend((!self.with_xattrs).then(|| "--no-xattrs".into()));
+                if let Some(Target { path, is_dir }) = &target {
+                    // What is below a directory, or the file itself.
+                    let depth = components(path.as_bytes()).count() - usize::from(!is_dir);
+                    line.push(format!("--strip-components={depth}").into());
+                }
             }
         }
+        line.push("--quiet".into());
+        line.extend((self.offset > 0).then(|| format!("--offset={}", self.offset).into()));
+        line.append(&mut self.out);
+        line.extend(["--".into(), image]);
+        line.extend(target.map(|target| target.path));
+        Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
     }
-    let [image] = &plain[..] else { return Err("expected: fsck.erofs [OPTIONS] IMAGE".into()) };
-    is_erofs(Path::new(image), offset)?;
-    let target = target(Path::new(image), offset, nid, path);
-    let target = target.map_err(|error| format!("{}: {error}", display(Path::new(image))))?;
-    let target = target.filter(|target| components(target.path.as_bytes()).next().is_some());
-    let mut line: Vec<OsString> = Vec::new();
-    match extract {
-        None if target.is_some() => {
-            return Err("--path, --nid: packfs checks whole images; with --extract=DIR it takes a path".into());
-        }
-        None if extraction.is_some() => {
-            return Err(format!("{} must be used together with --extract=DIR", extraction.unwrap_or_default()));
-        }
-        None => line.push("check".into()),
-        Some(dir) => {
-            line.extend(["extract".into(), "--directory".into(), dir]);
-            line.append(&mut options);
-            if !xattrs {
-                line.push("--no-xattrs".into());
-            }
-            if let Some(Target { path, is_dir }) = &target {
-                // What is below a directory, or the file itself.
-                let depth = components(path.as_bytes()).count() - usize::from(!is_dir);
-                line.push(format!("--strip-components={depth}").into());
-            }
-        }
-    }
-    line.push("--quiet".into());
-    line.append(&mut out);
-    line.extend(["--".into(), image.clone()]);
-    line.extend(target.map(|target| target.path));
-    Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
 }
 
 /// The entry that an option selects, by its path.

@@ -13,6 +13,7 @@ mod ng_writers;
 mod options;
 mod paths;
 mod rdsquashfs;
+mod refusals;
 mod regex;
 mod rules;
 mod sqfs2tar;
@@ -28,10 +29,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use packfs_image::name::display;
 
-use self::options::{Opt, listed};
+use self::options::{Opt, listed, listed_refusals};
+use self::refusals::Refusal;
 use crate::args::{AsProgram, Command};
 use crate::output::failure::{self, Manner, Outcome, Usage};
-use crate::output::say;
+use crate::output::{quoted, say};
 use crate::{commands, parse, run_build};
 
 /// Version of squashfs-tools-ng whose options packfs takes.
@@ -40,6 +42,8 @@ const NG_VERSION: &str = "1.3.2";
 /// A program whose command lines packfs takes.
 struct Personality {
     name: &'static str,
+    /// Values and combinations of its options that are refused.
+    refusals: &'static [&'static Refusal],
     run: Run,
 }
 
@@ -74,24 +78,56 @@ trait Show: std::fmt::Debug {
 }
 
 const PERSONALITIES: &[Personality] = &[
-    Personality { name: "mksquashfs", run: Run::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE) },
-    Personality { name: "sqfstar", run: Run::Translate(mksquashfs::sqfstar, mksquashfs::TABLE) },
-    Personality { name: "tar2sqfs", run: Run::Translate(ng_writers::tar2sqfs, ng_writers::TAR_TABLE) },
-    Personality { name: "gensquashfs", run: Run::Translate(ng_writers::gensquashfs, ng_writers::GEN_TABLE) },
-    Personality { name: "mkfs.erofs", run: Run::Translate(mkfs_erofs::mkfs_erofs, mkfs_erofs::TABLE) },
-    Personality { name: "unsquashfs", run: Run::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE) },
-    Personality { name: "sqfscat", run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE) },
-    Personality { name: "fsck.erofs", run: Run::Translate(fsck_erofs::fsck_erofs, fsck_erofs::TABLE) },
-    Personality { name: "dump.erofs", run: Run::Translate(dump_erofs::dump_erofs, dump_erofs::TABLE) },
-    Personality { name: "rdsquashfs", run: Run::Translate(rdsquashfs::rdsquashfs, rdsquashfs::TABLE) },
-    Personality { name: "sqfs2tar", run: Run::Translate(sqfs2tar::sqfs2tar, sqfs2tar::TABLE) },
-    Personality { name: "sqfsdiff", run: Run::Translate(sqfsdiff::sqfsdiff, sqfsdiff::TABLE) },
+    Personality {
+        name: "mksquashfs",
+        refusals: refusals::OF_MKSQUASHFS,
+        run: Run::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE),
+    },
+    Personality {
+        name: "sqfstar",
+        refusals: refusals::OF_MKSQUASHFS,
+        run: Run::Translate(mksquashfs::sqfstar, mksquashfs::TABLE),
+    },
+    Personality {
+        name: "tar2sqfs",
+        refusals: refusals::OF_TAR2SQFS,
+        run: Run::Translate(ng_writers::tar2sqfs, ng_writers::TAR_TABLE),
+    },
+    Personality {
+        name: "gensquashfs",
+        refusals: refusals::OF_GENSQUASHFS,
+        run: Run::Translate(ng_writers::gensquashfs, ng_writers::GEN_TABLE),
+    },
+    Personality {
+        name: "mkfs.erofs",
+        refusals: refusals::OF_MKFS_EROFS,
+        run: Run::Translate(mkfs_erofs::mkfs_erofs, mkfs_erofs::TABLE),
+    },
+    Personality {
+        name: "unsquashfs",
+        refusals: refusals::OF_UNSQUASHFS,
+        run: Run::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE),
+    },
+    Personality {
+        name: "sqfscat",
+        refusals: refusals::OF_SQFSCAT,
+        run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE),
+    },
+    Personality {
+        name: "fsck.erofs",
+        refusals: refusals::OF_FSCK_EROFS,
+        run: Run::Translate(fsck_erofs::fsck_erofs, fsck_erofs::TABLE),
+    },
+    Personality { name: "dump.erofs", refusals: &[], run: Run::Translate(dump_erofs::dump_erofs, dump_erofs::TABLE) },
+    Personality { name: "rdsquashfs", refusals: &[], run: Run::Translate(rdsquashfs::rdsquashfs, rdsquashfs::TABLE) },
+    Personality { name: "sqfs2tar", refusals: &[], run: Run::Translate(sqfs2tar::sqfs2tar, sqfs2tar::TABLE) },
+    Personality { name: "sqfsdiff", refusals: &[], run: Run::Translate(sqfsdiff::sqfsdiff, sqfsdiff::TABLE) },
     #[cfg(feature = "mount")]
-    Personality { name: "squashfuse", run: Run::Own(fuse::run) },
+    Personality { name: "squashfuse", refusals: &[], run: Run::Own(fuse::run) },
     #[cfg(feature = "mount")]
-    Personality { name: "squashfuse_ll", run: Run::Own(fuse::run) },
+    Personality { name: "squashfuse_ll", refusals: &[], run: Run::Own(fuse::run) },
     #[cfg(feature = "mount")]
-    Personality { name: "erofsfuse", run: Run::Own(fuse::run) },
+    Personality { name: "erofsfuse", refusals: &[], run: Run::Own(fuse::run) },
 ];
 
 /// Runs the personality that the program was started as, if it was.
@@ -137,7 +173,7 @@ impl Personality {
     /// Returns the table of options, or one line if the program has none.
     fn table(&self) -> String {
         match &self.run {
-            Run::Translate(_, table) => listed(self.name, table),
+            Run::Translate(_, table) => listed(self.name, table) + &listed_refusals(self.name, self.refusals),
             #[cfg(feature = "mount")]
             Run::Own(_) => format!("{} all options; {0} --help lists them\n", self.name),
         }
@@ -227,14 +263,4 @@ impl Personality {
             Todo::Run(line, _) | Todo::Show(line, _) => commands::print(&format!("packfs {}\n", quoted(&line))),
         }
     }
-}
-
-/// Formats words so that a shell reads them as they are.
-fn quoted(words: &[OsString]) -> String {
-    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./=:,+%".contains(&byte));
-    let word = |word: &OsString| match word.to_string_lossy() {
-        text if !text.is_empty() && plain(&text) => text.into_owned(),
-        text => format!("'{}'", text.replace('\'', "'\\''")),
-    };
-    words.iter().map(word).collect::<Vec<_>>().join(" ")
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use packfs_image::name::display;
 
+use super::refusals::Refusal;
+
 /// An option of another program.
 #[derive(Debug)]
 pub(super) struct Opt {
@@ -205,6 +207,13 @@ pub(super) fn listed(program: &str, table: &[Opt]) -> String {
         format!("{:<48} {does}\n", format!("{program} {}{value}", option.names.join(", ")))
     });
     lines.collect()
+}
+
+/// Formats what else is refused: a value or a combination a line, and the reason.
+pub(super) fn listed_refusals(program: &str, refusals: &[&Refusal]) -> String {
+    let line =
+        |refusal: &&Refusal| format!("{:<48} refused   {}\n", format!("{program} {}", refusal.what), refusal.why);
+    refusals.iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use packfs_image::source::xattr_value;
 
+use super::refusals;
+
 /// Returns a word of a rule, with its value quoted where that is needed; an error for a value that no line can hold.
 pub(super) fn word(name: &str, value: &str) -> Result<String, String> {
     let mut word = format!("{name}=");
@@ -37,8 +39,18 @@ const LABEL: &str = "security.selinux";
 
 /// Returns the rules of a file of SELinux contexts. Of the lines that match an entry the last one counts, and one without
 /// special characters counts more than any with them. `missing` is the label of entries that no line matches or that
-/// shall have none.
-pub(super) fn contexts(option: &str, file: &str, missing: Option<&str>) -> Result<Vec<String>, String> {
+/// shall have none. Patterns are about paths on a device where the image is mounted at `mount_point`.
+pub(super) fn contexts(
+    option: &str,
+    file: &str,
+    missing: Option<&str>,
+    mount_point: &str,
+) -> Result<Vec<String>, String> {
+    let mount_point = mount_point.trim_matches('/');
+    if mount_point.contains(|letter: char| letter.is_ascii_whitespace() || "\"=".contains(letter)) {
+        return Err(format!("--mount-point {mount_point}: packfs takes no blanks, quotes and `=` in it"));
+    }
+    let test = if mount_point.is_empty() { "regex".to_owned() } else { format!("regex:{mount_point}") };
     let label = |label: Option<&str>| match label {
         Some(label) => word("xattr", &format!("{LABEL}={label}")),
         None => Ok(format!("drop-xattr={LABEL}")),
@@ -59,17 +71,32 @@ pub(super) fn contexts(option: &str, file: &str, missing: Option<&str>) -> Resul
         };
         let effect = label(if context == "<<none>>" { missing } else { Some(context) })?;
         match plain(pattern) {
-            Some(path) => exact.push(format!("{}{kind} -> {effect}", word("path", &path)?)),
+            Some(path) => {
+                // What lies elsewhere on the device is none of the image.
+                if let Some(path) = below(&path, mount_point) {
+                    exact.push(format!("{}{kind} -> {effect}", word("path", path)?));
+                }
+            }
             None => {
                 let inside = pattern.strip_prefix('/').filter(|rest| !rest.starts_with(['?', '*', '+', '{']));
-                let inside = inside.ok_or("packfs takes patterns that begin with a slash")?;
-                rules.push(format!("{}{kind} -> {effect}", word("regex", &format!("^(?:{inside})$"))?));
+                let inside = inside.ok_or_else(|| refusals::LABEL_PATTERNS.error(pattern))?;
+                rules.push(format!("{}{kind} -> {effect}", word(&test, &format!("^(?:{inside})$"))?));
             }
         }
         Ok(())
     })?;
     rules.append(&mut exact);
     Ok(rules)
+}
+
+/// Returns what a path on a device is in the image that is mounted at `mount_point`; `None` if it is not in it.
+fn below<'p>(path: &'p str, mount_point: &str) -> Option<&'p str> {
+    let rest = path.trim_start_matches('/').strip_prefix(mount_point)?;
+    match rest {
+        _ if mount_point.is_empty() => Some(path),
+        "" => Some("/"),
+        _ => rest.starts_with('/').then_some(rest),
+    }
 }
 
 /// Returns the path that a pattern without special characters means.
@@ -140,7 +167,7 @@ mod tests {
     #[test]
     fn contexts_become_rules_with_exact_paths_last() {
         let text = file("# all\n/.*\tu:r:t:s0\n/bin/x -- u:r:x:s0\n/bin/.* -d <<none>>\n/a\\.b -l u:r:y:s0\n");
-        let made = contexts("-s", text.path().to_str().unwrap(), Some("none")).unwrap();
+        let made = contexts("-s", text.path().to_str().unwrap(), Some("none"), "").unwrap();
         assert_eq!(
             made,
             [
@@ -154,9 +181,26 @@ mod tests {
         for (line, why) in
             [("/a", "expected: PATTERN"), ("/a -x u", "unknown type -x"), ("(/.*)? u", "begin with a slash")]
         {
-            let told = contexts("-s", file(line).path().to_str().unwrap(), None).unwrap_err();
+            let told = contexts("-s", file(line).path().to_str().unwrap(), None, "").unwrap_err();
             assert!(told.contains(&format!(":1: {why}")) || told.contains(why), "{told}");
         }
+    }
+
+    #[test]
+    fn contexts_of_a_device_become_rules_of_an_image() {
+        let text = file("/system(/.*)? u:r:s:s0\n/system/bin/x u:r:x:s0\n/system u:r:d:s0\n/systemx u:r:o:s0\n");
+        for mount_point in ["/system/", "system"] {
+            assert_eq!(
+                contexts("-s", text.path().to_str().unwrap(), None, mount_point).unwrap(),
+                [
+                    "all -> drop-xattr=security.selinux",
+                    "regex:system=^(?:system(/.*)?)$ -> xattr=security.selinux=u:r:s:s0",
+                    "path=/bin/x -> xattr=security.selinux=u:r:x:s0",
+                    "path=/ -> xattr=security.selinux=u:r:d:s0",
+                ]
+            );
+        }
+        assert!(contexts("-s", text.path().to_str().unwrap(), None, "a b").is_err());
     }
 
     #[test]

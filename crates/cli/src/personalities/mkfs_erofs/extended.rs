@@ -6,6 +6,10 @@ const OFF: [&str; 5] = ["fragments", "all-fragments", "dedupe", "ztailpacking", 
 /// Features of compressed files; mkfs.erofs accepts them without a compressor, too, and does nothing.
 const COMPRESSED: [&str; 5] = ["fragments", "all-fragments", "ztailpacking", "legacy-compress", "compressed-dirs"];
 
+/// Features in the order of the bits of `--zfeature-bits`.
+const BITS: [&str; 8] =
+    ["legacy-compress", "ztailpacking", "fragments", "all-fragments", "dedupe", "fragdedupe", "48bit", "dot-omitted"];
+
 /// The features asked for.
 #[derive(Debug, Default)]
 pub(super) struct Extended {
@@ -30,6 +34,11 @@ impl Extended {
         };
         let (name, value) = plain.split_once('=').map_or((plain, None), |(name, value)| (name, Some(value)));
         match (name, value) {
+            // Without fragments for whole files there are none for tails, either.
+            ("all-fragments", None) if !on => {
+                self.set("all-fragments", false);
+                self.set("fragments", false);
+            }
             (
                 "fragments" | "all-fragments" | "dedupe" | "ztailpacking" | "48bit" | "legacy-compress" | "dot-omitted",
                 None,
@@ -38,10 +47,15 @@ impl Extended {
             }
             ("inline_data", None) => self.set("inline-data", on),
             ("noinline_data", None) => self.set("inline-data", !on),
-            ("force-inode-extended", None) => self.set("extended-inodes", on),
+            // Of these two the last one counts.
+            ("force-inode-extended", None) => {
+                self.set("extended-inodes", true);
+                self.forget("compact-inodes");
+            }
             ("force-inode-compact", None) => {
-                self.set("compact-inodes", on);
-                self.ignore_mtime |= on;
+                self.set("compact-inodes", true);
+                self.forget("extended-inodes");
+                self.ignore_mtime = true;
             }
             ("force-chunk-indexes", None) => self.set("chunk-indexes", on),
             ("force-inode-blockmap", None) => self.set("chunk-indexes", !on),
@@ -52,14 +66,31 @@ impl Extended {
             }
             // Fragments are found by their content in any case. The others change how names are stored, not what a reader
             // sees.
-            ("fragdedupe", Some("off" | "inode" | "full")) | ("xattr-name-filter" | "plain-xattr-prefixes", None) => {}
+            ("fragdedupe", _) | ("xattr-name-filter" | "plain-xattr-prefixes", None) => {}
             _ => return Err(format!("-E {word}: there is no such option")),
         }
         Ok(())
     }
 
-    pub(super) fn set(&mut self, feature: &str, on: bool) {
+    /// Takes the value of `--zfeature-bits`: the features up to the highest bit that is set are turned on or off.
+    pub(super) fn take_bits(&mut self, text: &str) -> Result<(), String> {
+        let bits = super::number(text).filter(|bits| *bits < 1 << BITS.len());
+        let bits =
+            bits.ok_or_else(|| format!("--zfeature-bits {text}: expected a number below {}", 1 << BITS.len()))?;
+        for (bit, feature) in BITS.iter().enumerate().take_while(|(bit, _)| bits >> bit > 0) {
+            let is_on = bits >> bit & 1 == 1;
+            self.take_word(&if is_on { (*feature).to_owned() } else { format!("^{feature}") })?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what was said about a feature.
+    fn forget(&mut self, feature: &str) {
         self.words.retain(|word| word.trim_start_matches('^') != feature);
+    }
+
+    pub(super) fn set(&mut self, feature: &str, on: bool) {
+        self.forget(feature);
         self.words.push(if on { feature.into() } else { format!("^{feature}") });
     }
 
@@ -68,8 +99,12 @@ impl Extended {
         self.words.iter().any(|word| word == feature)
     }
 
-    /// Returns the value of `--features`; what mkfs.erofs has off is off, unless `fast`.
-    pub(super) fn features(mut self, fast: bool, compressed: bool) -> Option<String> {
+    /// Returns the value of `--features`; what mkfs.erofs has off is off, unless `fast`. A metabox has addresses of 48 bits.
+    pub(super) fn features(mut self, fast: bool, compressed: bool, has_metabox: bool) -> Option<String> {
+        // Indexes for kernels before 5.3 serve nothing in an image that needs 6.15.
+        if has_metabox || self.has("48bit") || self.has("dot-omitted") {
+            self.forget("legacy-compress");
+        }
         for feature in OFF.into_iter().filter(|_| !fast) {
             let known = self.words.iter().any(|word| word.trim_start_matches('^') == feature);
             let implied = feature == "fragments" && self.has("all-fragments");
@@ -98,18 +133,32 @@ mod tests {
         ] {
             let mut extended = Extended::default();
             texts.iter().for_each(|text| extended.take(text).unwrap());
-            assert_eq!(extended.features(false, true).as_deref(), Some(features));
+            assert_eq!(extended.features(false, true, false).as_deref(), Some(features));
         }
         let mut small = Extended::default();
         small.take("all-fragments=16384,nosbcrc,force-inode-compact").unwrap();
         assert_eq!((small.fragment_cluster.as_deref(), small.ignore_mtime), (Some("16384"), true));
-        let words = small.features(true, true);
+        let words = small.features(true, true, false);
         assert_eq!(words.as_deref(), Some("all-fragments,^checksum,compact-inodes"));
-        assert_eq!(Extended::default().features(true, true), None);
+        assert_eq!(Extended::default().features(true, true, false), None);
         let mut extended = Extended::default();
         extended.take("fragments,dedupe").unwrap();
-        assert_eq!(extended.features(false, false).as_deref(), Some("dedupe,^chunks"));
-        for wrong in ["nosuch", "^fragments=4096", "dedupe=1", "fragdedupe=x"] {
+        assert_eq!(extended.features(false, false, false).as_deref(), Some("dedupe,^chunks"));
+        for (bits, features) in [
+            ("6", "^legacy-compress,ztailpacking,fragments"),
+            ("0x10", "^legacy-compress,^ztailpacking,^all-fragments,^fragments,dedupe"),
+            ("0", ""),
+            ("128", "^legacy-compress,^ztailpacking,^all-fragments,^fragments,^dedupe,^48bit,dot-omitted"),
+        ] {
+            let mut extended = Extended::default();
+            extended.take_bits(bits).unwrap();
+            assert_eq!(extended.words.join(","), features, "{bits}");
+        }
+        let mut last = Extended::default();
+        last.take("force-inode-compact,force-inode-extended,^fragdedupe,fragdedupe").unwrap();
+        assert_eq!(last.words, ["extended-inodes"]);
+        assert!(["256", "-1", "x"].iter().all(|wrong| Extended::default().take_bits(wrong).is_err()));
+        for wrong in ["nosuch", "^fragments=4096", "dedupe=1"] {
             assert!(Extended::default().take(wrong).is_err(), "{wrong}");
         }
     }

@@ -9,7 +9,7 @@ use packfs_image::erofs::{ReadOptions, Reader};
 use packfs_image::name::display;
 
 /// Largest block that packfs writes, in bytes.
-const BLOCK_MAX: u32 = 4096;
+pub(super) const BLOCK_MAX: u32 = 4096;
 
 /// Returns the smallest block size of images in bytes; all sources have to be EROFS images.
 pub(super) fn block_size(sources: &[OsString]) -> Result<u32, String> {

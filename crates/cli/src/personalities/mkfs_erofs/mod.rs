@@ -23,6 +23,7 @@ pub(super) use self::table::TABLE;
 use super::Todo;
 use super::options::{Word, getopt};
 use super::paths::{glob_of, safe};
+use super::refusals;
 use super::regex::{Subject, translated};
 use super::rules;
 use crate::args::value;
@@ -36,6 +37,18 @@ const CLUSTER: &str = "4K";
 const INDEX_BLOCK: &str = "512";
 /// Block size without `-b`.
 const BLOCK: &str = "4K";
+
+/// What the time of `-T`, or else that of the run, is for.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Timed {
+    /// The image, and with `-T` all entries.
+    #[default]
+    Unspecified,
+    /// The image alone.
+    Image,
+    /// The image and all entries.
+    All,
+}
 
 /// A command line, read.
 #[derive(Debug, Default)]
@@ -53,8 +66,9 @@ struct Asked {
     chunk_size: Option<String>,
     /// Cluster size and codec of the metabox.
     metabox: Option<(String, Option<Codec>)>,
-    time: Option<String>,
-    image_time_only: bool,
+    /// Seconds of `-T`.
+    time: Option<u64>,
+    timed: Timed,
     ignore_mtime: bool,
     owner: (Option<u32>, Option<u32>),
     tar: bool,
@@ -65,13 +79,22 @@ struct Asked {
     stripe: u32,
     /// File for the data of files.
     blob: Option<String>,
-    /// True if marks of overlayfs are left out.
+    /// True if whiteouts of archives become those of overlayfs.
+    aufs: bool,
+    /// True if whiteouts and attributes of overlayfs are left out.
     strip: bool,
-    /// True if data of images is copied.
-    full_data: bool,
+    /// Way to take the data of sources that are not directories.
+    clean: Option<String>,
     hints: Hints,
     /// True if files have digests.
     digest: bool,
+    /// File of SELinux contexts.
+    contexts: Option<String>,
+    /// File with owners, modes and capabilities, and the directory where the device will have the image.
+    fs_config: Option<String>,
+    mount_point: String,
+    /// True if a directory of Android's build is given, from which owners come without `fs_config`.
+    product_out: bool,
     labels: Vec<String>,
     print: Option<&'static str>,
 }
@@ -102,6 +125,15 @@ pub(super) fn mkfs_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     }
 }
 
+/// Parses a number as C does: decimal, hexadecimal after `0x`, octal after `0`.
+fn number(text: &str) -> Option<u64> {
+    match (text.strip_prefix("0x"), text.strip_prefix('0')) {
+        (Some(digits), _) => u64::from_str_radix(digits, 16).ok(),
+        (None, Some(digits)) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
+        (None, _) => text.parse().ok(),
+    }
+}
+
 fn not_utf8(name: &str, value: &OsString) -> String {
     format!("{name} {}: not UTF-8", display(Path::new(value)))
 }
@@ -123,15 +155,25 @@ impl Asked {
                 Err(_) => return refused("expected a number"),
             },
             ("-b", _) => {
+                if text.parse::<u64>().is_ok_and(|bytes| bytes > u64::from(images::BLOCK_MAX)) {
+                    return Err(refusals::LARGE_BLOCKS.error(format_args!("{name} {text}")));
+                }
                 self.add("--fs-block", &text);
                 self.block = Some(text);
             }
             ("-z", _) => self.codecs = compressor::codecs(&text)?,
             ("-C", _) => self.cluster = Some(text),
-            ("-E", _) => self.extended.take(&text)?,
-            ("-T", _) => self.time = Some(text),
-            ("--all-time", _) => self.image_time_only = false,
-            ("--mkfs-time", _) => self.image_time_only = true,
+            ("-E", _) => {
+                self.extended.take(&text)?;
+                self.ignore_mtime |= std::mem::take(&mut self.extended.ignore_mtime);
+            }
+            ("-T", _) => match number(&text) {
+                Some(secs) => self.time = Some(secs),
+                None => return refused("expected seconds since 1970"),
+            },
+            ("--all-time", _) => self.timed = Timed::All,
+            ("--mkfs-time", _) => self.timed = Timed::Image,
+            ("--preserve-mtime", _) => self.ignore_mtime = false,
             ("-U", "clear") => self.add("--uuid", "00000000-0000-0000-0000-000000000000"),
             ("-U", _) => self.add("--uuid", &text),
             ("--all-root", _) => self.owner = (Some(0), Some(0)),
@@ -139,7 +181,9 @@ impl Asked {
             ("--force-gid", _) => self.owner.1 = Some(value::group(&text)?),
             ("--ignore-mtime", _) => self.ignore_mtime = true,
             ("--compress-hints", _) => self.hints = Hints::read(&text)?,
-            ("--file-contexts", _) => self.labels = rules::contexts(name, &text, None)?,
+            ("--file-contexts", _) => self.contexts = Some(text),
+            ("--mount-point", _) => self.mount_point = text,
+            ("--fs-config-file", _) => self.fs_config = Some(text),
             ("--exclude-path", _) => {
                 let glob = glob_of(Path::new(&text)).map_err(|why| format!("{name} {text}: {why}"))?;
                 self.add("--exclude", &glob);
@@ -151,9 +195,11 @@ impl Asked {
             ("--tar", "" | "f") => self.tar = true,
             // Blocks are those of archives, whatever -b says, and nothing is compressed.
             ("--tar", "i") => (self.tar, self.refer) = (true, Some(INDEX_BLOCK.into())),
-            ("--tar", _) => return refused("an archive without its data does not say where that is; expected f or i"),
-            ("--clean", "data") => self.full_data = true,
-            ("--clean", _) => return refused("packfs does not reserve room for data; expected data"),
+            ("--tar", "headerball") => return Err(refusals::ARCHIVE_WITHOUT_DATA.error("--tar=headerball")),
+            ("--tar", _) => return refused("expected f or i"),
+            ("--clean", "" | "data" | "rvsp" | "0") => self.clean = value.or_else(|| Some("data".into())),
+            ("--clean", _) => return refused("expected data, rvsp or 0"),
+            ("--aufs", _) => self.aufs = true,
             ("--ovlfs-strip", "" | "0" | "1") => self.strip = text != "0",
             ("--ovlfs-strip", _) => return refused("expected 0 or 1"),
             ("--blobdev", _) => self.blob = value,
@@ -171,7 +217,9 @@ impl Asked {
                 Err(_) => return refused("expected a number of blocks"),
             },
             ("--ungzip" | "--unxz", "") => {}
-            ("--ungzip" | "--unxz", _) => return refused("the archive is not written, too"),
+            ("--ungzip" | "--unxz", _) => return Err(refusals::WRITTEN_ARCHIVE.error(format_args!("{name}={text}"))),
+            ("--zfeature-bits", _) => self.extended.take_bits(&text)?,
+            ("--product-out", _) => self.product_out = true,
             _ => self.print = Some(name),
         }
         Ok(())
@@ -193,26 +241,42 @@ impl Asked {
             [first, ..] if Path::new(first).is_file() => {
                 let block = images::block_size(&sources)?;
                 self.out.push("--layers".into());
-                if !self.full_data {
+                if self.clean.is_none() {
                     self.refer = Some(block.to_string());
                 }
             }
             [_] => {}
             [..] => return Err("several sources have to be EROFS images: the first is none".into()),
         }
+        if let Some(way @ ("rvsp" | "0")) = self.clean.as_deref() {
+            // Directories and, for 0, archives are packed with their data in any case.
+            let is_dir = !self.tar && sources.first().is_some_and(|source| Path::new(source).is_dir());
+            if !is_dir && !(self.tar && way == "0") {
+                return Err(refusals::RESERVED_DATA.error(format_args!("--clean={way}")));
+            }
+        }
         if let Some(block) = self.refer.take() {
             self.refer_in(block);
         }
         self.use_blob()?;
-        if self.strip {
-            // Marks of both kinds, if those of archives became those of overlayfs.
-            let aufs = self.out.iter().position(|word| word == "overlay");
-            match aufs {
-                Some(at) => self.out[at] = "strip".into(),
-                None => self.add("--whiteouts", "strip-overlay"),
-            }
-        }
         let hints = self.hints.rules(&self.codecs)?;
+        if let Some(file) = &self.contexts {
+            self.labels = rules::contexts("--file-contexts", file, None, &self.mount_point)?;
+        }
+        match self.fs_config.take() {
+            Some(file) => {
+                self.add("--fs-config", &file);
+                if !self.mount_point.is_empty() {
+                    self.add("--fs-config-below", &self.mount_point.clone());
+                }
+            }
+            None if self.product_out => return Err(refusals::ANDROIDS_OWNERS.error("--product-out")),
+            None => {}
+        }
+        if self.codecs.is_empty() && self.metabox.as_ref().is_some_and(|(_, codec)| codec.is_none()) {
+            // Inodes that are not compressed need no metabox, and the image no Linux 6.17.
+            self.metabox = None;
+        }
         let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image, "--format=erofs".into()];
         line.push("--force".into());
         line.extend(self.compression(fast));
@@ -232,7 +296,7 @@ impl Asked {
         }
         line.extend(
             std::mem::take(&mut self.extended)
-                .features(fast, compressed)
+                .features(fast, compressed, self.metabox.is_some())
                 .map(|list| format!("--features={list}").into()),
         );
         if let (Some(size), true) = (&self.max_extent, compressed) {
@@ -240,7 +304,7 @@ impl Asked {
         }
         if self.stripe > 1 {
             if compressed {
-                return Err("--dsunit: packfs aligns only uncompressed data: leave out -z".into());
+                return Err(refusals::COMPRESSED_ALIGNMENT.error("--dsunit with -z"));
             }
             let block = self.block.as_ref().map_or(Ok(4096), |block| block.parse::<u32>());
             let bytes = block.ok().and_then(|block| block.checked_mul(self.stripe));
@@ -260,6 +324,7 @@ impl Asked {
             self.labels.clear();
             line.push("--implied-dirs=0777,0:0".into());
         }
+        line.extend(self.whiteouts().map(|way| format!("--whiteouts={way}").into()));
         line.append(&mut self.out);
         let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
         if self.owner != (None, None) {
@@ -271,6 +336,18 @@ impl Asked {
         Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
     }
 
+    /// Returns the value of `--whiteouts`. mkfs.erofs marks directories that have whiteouts of overlayfs, except in archives,
+    /// and looks for other whiteouts only there.
+    fn whiteouts(&self) -> Option<&'static str> {
+        match (self.tar && self.aufs, self.strip) {
+            // What becomes a whiteout of overlayfs is left out as such.
+            (true, true) => Some("strip"),
+            (true, false) => Some("overlay"),
+            (false, true) => Some("strip-overlay"),
+            (false, false) => (!self.tar).then_some("mark-overlay"),
+        }
+    }
+
     /// Checks and adds the file for the data of files.
     fn use_blob(&mut self) -> Result<(), String> {
         let Some(blob) = self.blob.take() else { return Ok(()) };
@@ -278,7 +355,7 @@ impl Asked {
             return Err("--blobdev must be used together with --chunksize".into());
         }
         if !self.codecs.is_empty() {
-            return Err("--blobdev: packfs does not compress some files and put others there: leave out -z".into());
+            return Err(refusals::COMPRESSED_BLOB.error("--blobdev with -z"));
         }
         self.add("--blob", &blob);
         Ok(())
@@ -324,11 +401,11 @@ impl Asked {
 
     fn times(&self, fast: bool) -> Option<OsString> {
         let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
-        let image_only = self.image_time_only && !self.extended.ignore_mtime;
-        let option = if image_only { "--image-time" } else { "--time" };
-        match &self.time {
-            Some(time) => Some(format!("{option}={time}").into()),
-            None if self.ignore_mtime || self.extended.ignore_mtime => Some("--time=now".into()),
+        let of_entries = self.ignore_mtime || self.timed == Timed::All;
+        match self.time {
+            Some(time) if self.timed == Timed::Image && !of_entries => Some(format!("--image-time={time}").into()),
+            Some(time) => Some(format!("--time={time}").into()),
+            None if of_entries => Some("--time=now".into()),
             None => (!fast && !epoch).then(|| "--image-time=now".into()),
         }
     }

@@ -24,16 +24,16 @@ fn command_lines_of_callers_are_translated() {
     let plain = format!("--features=^fragments,{OFF}");
     let none = "--features=^dedupe,^chunks";
     for (args, made) in [
-        ("IMG root", format!("--codec=none --image-time=now {none} root")),
+        ("IMG root", format!("--codec=none --image-time=now {none} --whiteouts=mark-overlay root")),
         (
             "-zlz4hc,12 -C65536 -Efragments IMG root",
-            format!("--codec=lz4hc:12 --block-size=65536 --image-time=now --features=fragments,{OFF} root"),
+            format!("--codec=lz4hc:12 --block-size=65536 --image-time=now --features=fragments,{OFF} --whiteouts=mark-overlay root"),
         ),
         // dracut
         (
             "--exclude-path=a/[b] -C 65536 -E fragments -x -1 -U 00000000-0000-0000-0000-000000000000 -T 0 IMG root",
             format!(
-                "--codec=none --time=0 {none} --exclude=/a/\\[b\\] --no-xattrs \
+                "--codec=none --time=0 {none} --whiteouts=mark-overlay --exclude=/a/\\[b\\] --no-xattrs \
                   --uuid=00000000-0000-0000-0000-000000000000 root"
             ),
         ),
@@ -41,7 +41,7 @@ fn command_lines_of_callers_are_translated() {
         (
             "-zlzma,6 -Eall-fragments,fragdedupe=inode -C1048576 --quiet IMG root",
             "--codec=lzma:6 --block-size=1048576 --image-time=now \
-          --features=all-fragments,^dedupe,^ztailpacking,^chunks --quiet root"
+          --features=all-fragments,^dedupe,^ztailpacking,^chunks --whiteouts=mark-overlay --quiet root"
                 .into(),
         ),
         // containerd, from standard input
@@ -56,60 +56,86 @@ fn command_lines_of_callers_are_translated() {
             "-m4096:zstd,level=9 --zD -zlz4 -x 5 IMG root",
             format!(
                 "--codec=lz4 --block-size=4K --target-kernel=6.17 --image-time=now \
-                 --features=compressed-dirs,^fragments,{OFF} --metabox=4096,zstd:9 --xattr-share=5 root"
+                 --features=compressed-dirs,^fragments,{OFF} --metabox=4096,zstd:9 --whiteouts=mark-overlay --xattr-share=5 root"
             ),
         ),
         (
             "--chunksize=16384 -Enosbcrc,force-inode-compact -T7 --mkfs-time IMG root",
-            "--codec=none --time=7 --chunk-size=16384 --features=^checksum,compact-inodes,chunks,^dedupe root".into(),
+            "--codec=none --time=7 --chunk-size=16384 --features=^checksum,compact-inodes,chunks,^dedupe --whiteouts=mark-overlay root".into(),
         ),
         (
             "-Ededupe --chunksize=65536 IMG root",
-            "--codec=none --image-time=now --chunk-size=4K --features=^dedupe,chunks root".into(),
+            "--codec=none --image-time=now --chunk-size=4K --features=^dedupe,chunks --whiteouts=mark-overlay root".into(),
         ),
         (
             "-b1024 -Efragments,dedupe IMG root",
             "--codec=none --target-kernel=6.4 --image-time=now --chunk-size=1024 --features=^dedupe,chunks \
-             --fs-block=1024 root"
+             --whiteouts=mark-overlay --fs-block=1024 root"
                 .into(),
         ),
         (
             "-zlz4 -Efragments=65536,dot-omitted --zD=0 IMG root",
             format!(
                 "--codec=lz4 --block-size=4K --target-kernel=6.15 --image-time=now --fragment-cluster=65536 \
-                 --features=fragments,dot-omitted,^compressed-dirs,{OFF} root"
+                 --features=fragments,dot-omitted,^compressed-dirs,{OFF} --whiteouts=mark-overlay root"
             ),
         ),
-        ("-b1024 IMG root", format!("--codec=none --target-kernel=6.4 --image-time=now {none} --fs-block=1024 root")),
+        ("-b1024 IMG root", format!("--codec=none --target-kernel=6.4 --image-time=now {none} --whiteouts=mark-overlay --fs-block=1024 root")),
         (
             "-zlz4 -Eall-fragments --xattr-prefix=user.lo IMG root",
             "--codec=lz4 --block-size=4K --target-kernel=6.17 --image-time=now \
-             --features=all-fragments,^dedupe,^ztailpacking,^chunks --xattr-prefix user.lo root"
+             --features=all-fragments,^dedupe,^ztailpacking,^chunks --whiteouts=mark-overlay --xattr-prefix user.lo root"
                 .into(),
         ),
         // containerd, for an index over an archive
         (
             "--tar=i --aufs --quiet -U 11111111-1111-1111-1111-111111111111 -b4096 -zlz4 IMG",
             format!(
-                "--codec=none --target-kernel=6.4 --image-time=now {none} --implied-dirs=0777,0:0 --whiteouts overlay \
+                "--codec=none --target-kernel=6.4 --image-time=now {none} --implied-dirs=0777,0:0 --whiteouts=overlay \
                  --quiet --uuid=11111111-1111-1111-1111-111111111111 --refer --fs-block=512 -"
             ),
         ),
         (
             "--dsunit=16 --max-extent-bytes=8192 IMG root",
-            format!("--codec=none --image-time=now {none} --data-align=65536 root"),
+            format!("--codec=none --image-time=now {none} --data-align=65536 --whiteouts=mark-overlay root"),
         ),
         (
             "--dsunit=1 --max-extent-bytes=8192 -zlz4 IMG root",
-            format!("--codec=lz4 --block-size=4K --image-time=now {plain} --max-extent=8192 root"),
+            format!("--codec=lz4 --block-size=4K --image-time=now {plain} --max-extent=8192 --whiteouts=mark-overlay root"),
         ),
         (
             "--blobdev=data --chunksize=65536 --ovlfs-strip=1 IMG root",
-            "--codec=none --image-time=now --chunk-size=65536 --features=chunks,^dedupe --blob=data \
-             --whiteouts=strip-overlay root"
+            "--codec=none --image-time=now --chunk-size=65536 --features=chunks,^dedupe \
+             --whiteouts=strip-overlay --blob=data root"
                 .into(),
         ),
-        ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --owner=0:5 root")),
+        (
+            "-T7 --mkfs-time -E48bit,legacy-compress -zlz4 --aufs IMG root",
+            format!(
+                "--codec=lz4 --block-size=4K --target-kernel=6.15 --image-time=7 --features=48bit,^fragments,{OFF} \
+                 --whiteouts=mark-overlay root"
+            ),
+        ),
+        (
+            "-m4096 -Eztailpacking --clean IMG root",
+            format!("--codec=none --image-time=now {none} --whiteouts=mark-overlay root"),
+        ),
+        (
+            "--zfeature-bits=6 -zlz4 --mount-point /system/ --fs-config-file=f --product-out out IMG root",
+            "--codec=lz4 --block-size=4K --image-time=now --features=ztailpacking,fragments,^all-fragments,^dedupe,^chunks \
+             --whiteouts=mark-overlay --fs-config=f --fs-config-below=/system/ root"
+                .into(),
+        ),
+        (
+            "-T0x10 --mkfs-time --ignore-mtime IMG root",
+            format!("--codec=none --time=16 {none} --whiteouts=mark-overlay root"),
+        ),
+        (
+            "--mkfs-time -T 010 --ignore-mtime --preserve-mtime IMG root",
+            format!("--codec=none --image-time=8 {none} --whiteouts=mark-overlay root"),
+        ),
+        ("--all-time IMG root", format!("--codec=none --time=now {none} --whiteouts=mark-overlay root")),
+        ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --whiteouts=mark-overlay --owner=0:5 root")),
     ] {
         if made.is_empty() {
             assert!(line(args).is_err(), "{args}");
@@ -121,7 +147,8 @@ fn command_lines_of_callers_are_translated() {
         ("IMG", "the source is missing"),
         ("IMG a b", "several sources have to be EROFS images"),
         ("-x y IMG a", "expected a number"),
-        ("--tar=headerball IMG a", "expected f or i"),
+        ("-T now IMG a", "expected seconds"),
+        ("--tar=x IMG a", "expected f or i"),
         ("--blobdev=x IMG a", "together with --chunksize"),
         ("--blobdev=x --chunksize=4096 -zlz4 IMG a", "leave out -z"),
         ("--ovlfs-strip=2 IMG a", "expected 0 or 1"),

@@ -3,6 +3,7 @@
 
 use super::exclude::xattr;
 use crate::args::value;
+use crate::personalities::refusals;
 use crate::personalities::rules::word;
 
 /// Largest number of rules for one action.
@@ -84,15 +85,15 @@ fn effects(name: &str, arguments: &[String], packing: Packing) -> Result<(Option
         "no-tailend" => none("fragments=small"),
         "align" => Ok((None, aligned(one()?)?.to_owned())),
         "compressed" => none(COMPRESS),
-        "fragment" => Err("fragment: packfs has one sequence of fragment blocks for all files".into()),
+        "fragment" => Err(refusals::NAMED_FRAGMENTS.error(name)),
         "empty" => match arguments {
             [] => Ok((None, "exclude-empty".into())),
             [reason] if reason == "all" => Ok((None, "exclude-empty".into())),
             [reason] if reason == "source" || reason == "excluded" => Ok((None, format!("exclude-empty={reason}"))),
             _ => Err("empty: expected no argument, or all, source or excluded".into()),
         },
-        "move" | "dereference" => Err(format!("{name}: packfs packs entries where they are; a pack list moves them")),
-        _ => Err(format!("packfs has no action {name}")),
+        "move" | "dereference" => Err(refusals::MOVED_ENTRIES.error(name)),
+        _ => Err(refusals::OTHER_ACTIONS.error(name)),
     }
 }
 
@@ -102,7 +103,7 @@ fn aligned(text: &str) -> Result<&'static str, String> {
     match bytes.ok_or_else(|| format!("align({text}): expected a power of two, perhaps with K or M"))? {
         1 => Ok(""),
         2..=4096 => Ok("align"),
-        _ => Err(format!("align({text}): packfs aligns to 4K, and so to all smaller powers of two")),
+        _ => Err(refusals::LARGE_ALIGNMENT.error(format_args!("align({text})"))),
     }
 }
 
@@ -138,7 +139,7 @@ fn test(name: &str, arguments: &[String], not: bool) -> Result<Alternatives, Str
     let glob = |place: &str| {
         let pattern = one()?.trim_start_matches('/').replace('{', "\\{").replace('}', "\\}");
         if ["!(", "@(", "+(", "*(", "?("].iter().any(|extended| pattern.contains(extended)) {
-            return Err(format!("{name}({pattern}): packfs has no extended patterns such as !(...)"));
+            return Err(refusals::EXTENDED_PATTERNS.error(format_args!("{name}({pattern})")));
         }
         word("glob", &place.replace("{}", &pattern))
     };
@@ -166,7 +167,7 @@ fn test(name: &str, arguments: &[String], not: bool) -> Result<Alternatives, Str
         "gid_range" => between("group"),
         "user" => Ok(any(vec![format!("owner={}", value::user(one()?)?)])),
         "group" => Ok(any(vec![format!("group={}", value::group(one()?)?)])),
-        _ => Err(format!("packfs has no test {name}()")),
+        _ => Err(refusals::OTHER_TESTS.error(format_args!("{name}()"))),
     }
 }
 
@@ -324,8 +325,8 @@ mod tests {
             ("empty(nosuch)@true", "empty: expected no argument"),
             ("exclude@depth_range(1)", "a minimum and a maximum"),
             ("exclude@uid(<=)", "uid(): expected a number"),
-            ("frob@true", "no action frob"),
-            ("exclude@dircount(2)", "no test dircount()"),
+            ("frob@true", "frob: packfs has no such action"),
+            ("exclude@dircount(2)", "dircount(): packfs has no such test"),
             ("exclude@type(x)", "expected one of f d"),
             ("exclude@depth(x)", "depth(x): expected a number"),
             ("exclude@user(nosuch)", "no user `nosuch`"),

@@ -1,6 +1,7 @@
 //! `-e` and `-ef`: names, globs or regular expressions of entries to leave out, as patterns of packfs.
 
 use crate::personalities::paths::glob_of;
+use crate::personalities::refusals;
 use crate::personalities::regex::path;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -60,7 +61,7 @@ pub(super) struct Source {
 /// Translates a glob: relative to the root, or after `... ` to any directory.
 fn glob(text: &str) -> Result<String, String> {
     if ["!(", "@(", "+(", "*(", "?("].iter().any(|extended| text.contains(extended)) {
-        return Err(format!("-e {text}: packfs has no extended patterns such as !(...)"));
+        return Err(refusals::EXTENDED_PATTERNS.error(format_args!("-e {text}")));
     }
     // Braces mean nothing in these globs.
     let plain = text.replace('{', "\\{").replace('}', "\\}");
@@ -104,7 +105,7 @@ pub(in crate::personalities) fn other_xattrs(expression: &str) -> Result<Vec<Str
     let wanted = expression.strip_prefix('^').map(|name| name.replace("\\.", "."));
     match wanted.filter(|wanted| NAMESPACES.contains(&wanted.as_str())) {
         Some(wanted) => Ok(NAMESPACES.iter().filter(|name| **name != wanted).map(|name| format!("{name}*")).collect()),
-        None => Err("packfs takes only ^user. ^trusted. and ^security.".into()),
+        None => Err(refusals::XATTR_NAMESPACES.error(expression)),
     }
 }
 
@@ -113,6 +114,6 @@ pub(in crate::personalities) fn xattr(expression: &str) -> Result<String, String
     let plain = |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
     match expression.strip_prefix('^').map(|prefix| prefix.replace("\\.", ".")) {
         Some(prefix) if plain(&prefix) => Ok(format!("{prefix}*")),
-        _ => Err(format!("-xattrs-exclude {expression}: packfs takes only `^` and the beginning of a name")),
+        _ => Err(refusals::XATTR_PREFIXES.error(format_args!("-xattrs-exclude {expression}"))),
     }
 }

@@ -28,6 +28,7 @@ pub(super) use self::table::TABLE;
 use super::Todo;
 use super::date;
 use super::options::{Word, words};
+use super::refusals;
 use super::rules;
 use crate::args::value;
 use crate::output::failure::Manner;
@@ -291,8 +292,7 @@ impl Asked {
             );
         }
         if self.compressor.is_plain() && self.actions.iter().any(|rule| rule.ends_with(actions::COMPRESS)) {
-            let why = "both compressed and -noD or -noF: packfs compresses all files then, or none; use uncompressed";
-            return Err(why.into());
+            return Err(refusals::COMPRESSED_IN_PLAIN.error("both compressed and -noD or -noF"));
         }
         let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
         let target = match (self.stream, image == "-") {

@@ -16,7 +16,7 @@ use packfs_image::name::display;
 pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
 use super::options::{Opt, Word, getopt};
 use super::paths::{glob_of, safe};
-use super::{NG_VERSION, Todo, rules};
+use super::{NG_VERSION, Todo, refusals, rules};
 use crate::args::value;
 use crate::output::failure::Manner;
 
@@ -101,10 +101,10 @@ impl Asked {
             "-X" => self.extra = text()?.to_owned(),
             "-B" => match text()?.parse::<u64>() {
                 Ok(size) if size > 0 && PADDED.is_multiple_of(size) => {}
-                _ => return Err(format!("{name} {}: images are padded to {PADDED} bytes", text()?)),
+                _ => return Err(refusals::LARGE_PADDING.error(format_args!("{name} {}", text()?))),
             },
             "-d" => self.defaults = Some(Defaults::read(text()?).map_err(|why| format!("{name} {why}"))?),
-            "--selinux" => self.rules[0] = rules::contexts(name, text()?, Some(UNLABELLED))?,
+            "--selinux" => self.rules[0] = rules::contexts(name, text()?, Some(UNLABELLED), "")?,
             "--xattr-file" => self.rules[1] = rules::attributes(name, text()?)?,
             "--sort-file" => self.rules[2] = sort_file::rules(name, text()?)?,
             "-u" => self.owner.0 = Some(value::user(text()?)?),
@@ -138,7 +138,7 @@ impl Asked {
                 let same =
                     |dir: &PathBuf| dir.canonicalize().ok().is_some_and(|dir| of_list.canonicalize().ok() == Some(dir));
                 if dir.as_ref().is_some_and(|dir| !same(dir)) {
-                    return Err("-D with -F: paths in a list are relative to its directory; move the list there".into());
+                    return Err(refusals::LIST_ELSEWHERE.error("-D with -F"));
                 }
                 // Entries of lists have the time of the image.
                 let time = self.defaults.as_ref().map(|defaults| format!("--image-time={}", defaults.time).into());

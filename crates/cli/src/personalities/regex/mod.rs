@@ -2,6 +2,8 @@
 //! leave, in the syntax that packfs takes. An expression that regcomp refuses is refused here, too; back-references are
 //! the only thing that is missing.
 
+use super::refusals;
+
 /// Deepest nesting of groups; the expressions of packfs have a limit, too.
 const DEPTH_MAX: usize = 200;
 /// Largest number of repetitions that POSIX requires and regcomp accepts.
@@ -150,7 +152,7 @@ impl Parser<'_> {
             b'B' => Escaped::Anchor("\\B"),
             b'w' | b'W' => Escaped::Letter(self.class(is_word, byte == b'W')),
             b's' | b'S' => Escaped::Letter(self.class(is_space, byte == b'S')),
-            b'1'..=b'9' => return Err(format!("packfs has no back-references such as \\{}", char::from(byte))),
+            b'1'..=b'9' => return Err(refusals::BACK_REFERENCES.error(format_args!("\\{}", char::from(byte)))),
             byte => Escaped::Letter(literal(byte)),
         })
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use packfs_image::name::display;
 
-use crate::personalities::regex;
+use crate::personalities::{refusals, regex};
 
 /// Reads the lines of a file of names, without blanks in front; `#` begins a comment.
 pub(super) fn lines(path: &Path) -> Result<Vec<OsString>, String> {
@@ -32,7 +32,7 @@ pub(super) fn regexes(option: &str, paths: &[OsString]) -> Result<Vec<OsString>,
 pub(super) fn pattern(name: &OsStr, plain: bool) -> Result<OsString, String> {
     let bytes = name.as_bytes();
     if !plain && bytes.windows(2).any(|pair| pair[1] == b'(' && b"!@+*?".contains(&pair[0])) {
-        return Err(format!("{}: packfs has no extended patterns such as !(...)", display(Path::new(name))));
+        return Err(refusals::EXTENDED_PATTERNS.error(display(Path::new(name))));
     }
     let special: &[u8] = if plain { b"*?[]{}\\" } else { b"{}" };
     let mut out = Vec::with_capacity(bytes.len());
