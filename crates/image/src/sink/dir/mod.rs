@@ -4,6 +4,7 @@
 //! small files, each file from open to close, and large files in pieces. Hard links follow once all
 //! files exist, and directories get their attributes last, the deepest first.
 
+mod attributes;
 mod conduct;
 mod content;
 mod place;

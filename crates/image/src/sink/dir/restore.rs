@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{self, AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
+use super::attributes::{Attributes, set_all};
 use super::place::{Dir, Place};
 use super::{NotRestored, Summary};
 use crate::Result;
@@ -64,19 +65,19 @@ impl Restore<'_> {
             made.remove_inherited(&set, stat);
         }
         if self.xattrs && stat.has_xattrs {
-            for (name, value) in set {
-                if !owned && *name == *CAPABILITY {
-                    if self.owner {
-                        note("xattr security.capability, without the owner".into(), Errno::PERM);
-                    }
-                    continue;
+            let mut wanted = set;
+            if !owned && wanted.iter().any(|(name, _)| **name == *CAPABILITY) {
+                wanted.retain(|(name, _)| **name != *CAPABILITY);
+                if self.owner {
+                    note("xattr security.capability, without the owner".into(), Errno::PERM);
                 }
-                if let Err(errno) = made.set_xattr(&name, &value) {
-                    if *name == *acl::ACCESS {
-                        mode &= acl::group_limit(&value);
-                    }
-                    note(format!("xattr {}", name.escape_ascii()), errno);
+            }
+            for (at, errno) in set_all(&made, &wanted) {
+                let (name, value) = &wanted[at];
+                if **name == *acl::ACCESS {
+                    mode &= acl::group_limit(value);
                 }
+                note(format!("xattr {}", name.escape_ascii()), errno);
             }
         }
         if !owned && mode & SET_IDS != 0 && stat.kind != FileType::Dir {
@@ -136,16 +137,6 @@ impl Made<'_> {
         }
     }
 
-    fn set_xattr(&self, name: &[u8], value: &[u8]) -> rustix::io::Result<()> {
-        match self.fd {
-            Some(fd) => fs::fsetxattr(fd, name, value, XattrFlags::empty()),
-            None => {
-                let path = through_proc(self.dir.fd(), self.name);
-                fs::lsetxattr(path.as_slice(), name, value, XattrFlags::empty())
-            }
-        }
-    }
-
     /// Removes the access control lists that the entry inherited because another part has finished its directory.
     fn remove_inherited(&self, set: &XattrSet, stat: &Stat) {
         let lists: &[&str] = match stat.kind {
@@ -155,10 +146,7 @@ impl Made<'_> {
         };
         for list in lists.iter().filter(|list| set.iter().all(|(name, _)| **name != *list.as_bytes())) {
             // Usually there is none.
-            let _ = match self.fd {
-                Some(fd) => fs::fremovexattr(fd, *list),
-                None => fs::lremovexattr(through_proc(self.dir.fd(), self.name).as_slice(), *list),
-            };
+            self.remove(list.as_bytes());
         }
     }
 
@@ -169,6 +157,25 @@ impl Made<'_> {
             Some(fd) => fs::futimens(fd, &times),
             None => fs::utimensat(self.dir.fd(), self.name, &times, AtFlags::SYMLINK_NOFOLLOW),
         }
+    }
+}
+
+impl Attributes for Made<'_> {
+    fn set(&self, name: &[u8], value: &[u8]) -> rustix::io::Result<()> {
+        match self.fd {
+            Some(fd) => fs::fsetxattr(fd, name, value, XattrFlags::empty()),
+            None => {
+                let path = through_proc(self.dir.fd(), self.name);
+                fs::lsetxattr(path.as_slice(), name, value, XattrFlags::empty())
+            }
+        }
+    }
+
+    fn remove(&self, name: &[u8]) {
+        let _ = match self.fd {
+            Some(fd) => fs::fremovexattr(fd, name),
+            None => fs::lremovexattr(through_proc(self.dir.fd(), self.name).as_slice(), name),
+        };
     }
 }
 
