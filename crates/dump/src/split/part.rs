@@ -1,5 +1,6 @@
 //! A part being written: appended to, flushed now and then, cut back when it fails, and finished.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,8 +16,10 @@ use super::segment::Sealed;
 use crate::format::{ALIGN, IndexEntry, SegmentKind};
 use crate::part::{Foot, Head, SegmentEntry, Super, seal_payload, sealed_len};
 
-/// Number of bytes that a pipe may still hold when its reader goes away; more than users can configure.
-const PIPE: u64 = 1 << 20;
+/// File with the number of bytes to which a process without privileges can enlarge a pipe.
+const PIPE_MAX_SIZE: &str = "/proc/sys/fs/pipe-max-size";
+/// The same unless someone changed it.
+const USUAL_PIPE_MAX: u64 = 1 << 20;
 /// Number of entries in an index segment: a little more than a megabyte of payload.
 const INDEX_ENTRIES: usize = 1 << 15;
 
@@ -178,7 +181,8 @@ impl Part {
         let (mut at, mut entries) = self.safe;
         if self.sink == Sink::Pipe {
             // The reader may have received everything except the contents of the pipe.
-            entries = self.index.partition_point(|entry| entry.position + u64::from(entry.len) + PIPE <= self.position);
+            let received = self.position.saturating_sub(self.storage.file().map_or(USUAL_PIPE_MAX, pipe_len));
+            entries = self.index.partition_point(|entry| entry.position + u64::from(entry.len) <= received);
             at = self.index.get(entries).map_or(self.position, |entry| entry.position);
         }
         let loss = loss(&self.index[entries..]);
@@ -304,6 +308,16 @@ impl Part {
     }
 }
 
+/// Returns the number of bytes that a pipe may still hold when its reader goes away. Of a device that has no such number, the
+/// most that users can configure is assumed.
+fn pipe_len(pipe: &File) -> u64 {
+    let configured = || std::fs::read_to_string(PIPE_MAX_SIZE).ok()?.trim().parse().ok();
+    match rustix::pipe::fcntl_getpipe_size(pipe) {
+        Ok(len) => len as u64,
+        Err(_) => configured().unwrap_or(USUAL_PIPE_MAX),
+    }
+}
+
 fn loss(entries: &[SegmentEntry]) -> Loss {
     let mut loss = Loss::default();
     for SegmentEntry { head, .. } in entries {
@@ -314,4 +328,22 @@ fn loss(entries: &[SegmentEntry]) -> Loss {
         }
     }
     loss
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_holds_what_it_was_enlarged_to() {
+        let (_reader, writer) = std::io::pipe().unwrap();
+        let writer = File::from(std::os::fd::OwnedFd::from(writer));
+        let usual = pipe_len(&writer);
+        // Twice the usual size is within the limit for users, unless someone lowered that.
+        if rustix::pipe::fcntl_setpipe_size(&writer, usize::try_from(2 * usual).unwrap()).is_ok() {
+            assert_eq!(pipe_len(&writer), 2 * usual);
+        }
+        let configured: u64 = std::fs::read_to_string(PIPE_MAX_SIZE).unwrap().trim().parse().unwrap();
+        assert_eq!(pipe_len(&File::open("/dev/null").unwrap()), configured);
+    }
 }
