@@ -178,9 +178,10 @@ fn a_damaged_file_is_named_in_the_log() {
     std::fs::write(place.at("root/deep/text"), "All work and no play.\n".repeat(50_000)).unwrap();
     let build = ["build", "-q", "root", "-o", "damaged", "-c", "gzip", "-b", "128K", "--fragments", "none"];
     succeed(place.path(), &build);
-    // The first block of data follows the superblock.
+    // The data of files lies between the superblock and the table of inodes, whose place the superblock has.
     let mut image = std::fs::read(place.at("damaged")).unwrap();
-    image[96..4000].fill(0xff);
+    let table = u64::from_le_bytes(image[64..72].try_into().unwrap());
+    image[96..usize::try_from(table).unwrap()].fill(0xff);
     std::fs::write(place.at("damaged"), image).unwrap();
     succeed(place.path(), &["mount", "damaged", "m", "--log", "log"]);
     let mut read = Command::new("find");
