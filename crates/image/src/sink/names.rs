@@ -8,13 +8,14 @@ use crate::{Error, Result};
 
 /// Inode numbers that one bitmap covers. Numbers of an image lie close together, so that a file takes less than a byte;
 /// larger bitmaps would make those of hostile images take more.
-const BITMAP_NUMBERS: u64 = 4096;
+const BITMAP_NUMBERS: u64 = 64 * BITMAP_WORDS as u64;
+const BITMAP_WORDS: usize = 64;
 
 /// Names of files met so far.
 #[derive(Debug, Default)]
 pub(crate) struct NameCounts {
     /// Files with one link, as bitmaps by the number of their first inode divided by [`BITMAP_NUMBERS`].
-    single: HashMap<u64, Box<[u64; BITMAP_NUMBERS as usize / 64]>>,
+    single: HashMap<u64, Box<[u64; BITMAP_WORDS]>>,
     /// Number of names of each file with several links.
     linked: HashMap<u64, u32>,
 }
@@ -36,7 +37,7 @@ impl NameCounts {
 
     /// Returns the number of names so far: 1 or 2.
     fn add_single(&mut self, ino: u64) -> u32 {
-        let bitmap = self.single.entry(ino / BITMAP_NUMBERS).or_insert_with(|| Box::new([0; 64]));
+        let bitmap = self.single.entry(ino / BITMAP_NUMBERS).or_insert_with(|| Box::new([0; BITMAP_WORDS]));
         let number = ino % BITMAP_NUMBERS;
         let word = &mut bitmap[usize::try_from(number / 64).expect("less than 64")];
         let bit = 1 << (number % 64);
