@@ -74,14 +74,29 @@ pub(crate) fn foreign(start: &[u8]) -> Option<&'static str> {
 
 /// Returns the contents of `from`, decompressed if they are compressed; `name` is for messages.
 pub(crate) fn reader(from: Box<dyn Read + Send>, name: &Path) -> Result<Box<dyn Read + Send>> {
+    decompressed(from, name).map(|contents| contents.bytes)
+}
+
+/// Contents of a stream that may have been compressed.
+pub(crate) struct Decompressed {
+    pub(crate) bytes: Box<dyn Read + Send>,
+    /// True if reading takes time, because the stream is compressed. Otherwise, `bytes` are not buffered.
+    pub(crate) was_compressed: bool,
+}
+
+/// As [`reader`], with the information whether `from` is compressed.
+pub(crate) fn decompressed(from: Box<dyn Read + Send>, name: &Path) -> Result<Decompressed> {
     let mut from = from;
     let mut start = Vec::new();
     from.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut start).map_err(Error::io("cannot read", name))?;
     let compression = Compression::of(&start, name)?;
-    let from = Buffered::with_capacity(256 << 10, io::Cursor::new(start).chain(from));
-    let Some(compression) = compression else { return Ok(Box::new(from)) };
-    let decoder = compression.decoder(from, name)?;
-    Ok(Box::new(Decompress { from: decoder, compression, given: 0 }))
+    let from = io::Cursor::new(start).chain(from);
+    let Some(compression) = compression else {
+        return Ok(Decompressed { bytes: Box::new(from), was_compressed: false });
+    };
+    let from = compression.decoder(Buffered::with_capacity(256 << 10, from), name)?;
+    let bytes = Box::new(Decompress { from, compression, given: 0 });
+    Ok(Decompressed { bytes, was_compressed: true })
 }
 
 /// Input whose first bytes were inspected.
