@@ -159,3 +159,76 @@ fn cpio_and_zip_archives_hold_what_the_directory_holds() {
     let told = fail(dir, 1, &["build", "cut.cpio", "-o", "none", "-q"]);
     assert!(told.contains("cut.cpio") && told.contains("truncated") && !dir.join("none").exists(), "{told}");
 }
+
+/// An image of an archive holds what the programs for such archives unpack from it.
+#[test]
+fn archives_of_other_programs_hold_what_their_programs_unpack() {
+    let test = "archives_of_other_programs_hold_what_their_programs_unpack";
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let deep = format!("{}/{}", "x".repeat(60), "y".repeat(80));
+    let script = format!(
+        "mkdir -p t/d/empty 't/sp ace' t/{deep} && cd t && echo hello > d/file && : > d/none && seq 50000 > d/long &&
+        ln d/file d/hard && ln -s file d/link && ln -s /nowhere dangling && echo name > {deep}/{} && echo > umläut &&
+        echo > 'back\\slash' && truncate -s 2M hole && printf middle | dd of=hole bs=1 seek=900000 conv=notrunc \
+        status=none && chmod 4755 d/long && chmod 1777 'sp ace' && chmod 640 d/file &&
+        find . -exec touch -h -d @1700000000.25 {{}} + && touch -d @3000000000 d/long",
+        "n".repeat(110)
+    );
+    sh(dir, &script);
+    let python_tar = |format: &str| {
+        format!(
+            "cd t && python3 -c 'import tarfile, os\nwith tarfile.open(\"../a\", \"w\", format=tarfile.{format}) as t:\n \
+             for name in sorted(os.listdir(\".\")): t.add(name)'"
+        )
+    };
+    let python_zip =
+        "cd t && python3 -c 'import shutil; shutil.make_archive(\"../a\", \"zip\", \".\", \"d\")' && mv ../a.zip ../a";
+    let (tar, unzip) = ("tar --numeric-owner -xpf", "unzip -qq -o -K -X");
+    let cases = [
+        ("tar", "tar --format=v7 -cf a -C t d hole dangling umläut".to_owned(), tar),
+        ("tar", "tar --format=oldgnu -cf a -C t .".to_owned(), tar),
+        ("tar", "tar --format=ustar -cf a -C t d hole dangling umläut".to_owned(), tar),
+        ("tar", "tar --format=gnu -S -cf a -C t . && tar --format=gnu -rf a -C t d/file".to_owned(), tar),
+        ("tar", "tar --format=posix -S --sparse-version=0.0 -cf a -C t .".to_owned(), tar),
+        ("tar", "tar --format=posix --pax-option=delete=mtime,globexthdr.name=g,comment=c -cf a -C t .".to_owned(), tar),
+        ("bsdtar", "bsdtar --format=pax -cf a -C t .".to_owned(), tar),
+        ("bsdtar", "bsdtar --format=gnutar -cf a -C t .".to_owned(), tar),
+        ("cpio", "cd t && find . | cpio --quiet -o -H ustar > ../a 2>/dev/null".to_owned(), tar),
+        ("cpio", "cd t && find . -depth | cpio --quiet -o -H odc > ../a".to_owned(), "bsdtar -xpf"),
+        ("python3", python_tar("GNU_FORMAT"), tar),
+        ("python3", python_tar("PAX_FORMAT"), tar),
+        ("git", "cd t && git init -q . && git add umläut && git -c user.name=a -c user.email=a@b commit -qm a && git archive HEAD > ../a && rm -rf .git".to_owned(), tar),
+        ("python3", python_zip.to_owned(), unzip),
+        ("zip", "cd t && zip -qryX ../a.zip d dangling umläut && mv ../a.zip ../a".to_owned(), unzip),
+        ("jar", "jar cf made.jar -C t d && mv made.jar a".to_owned(), unzip),
+        ("npm", "mkdir p && cd p && echo '{\"name\":\"p\",\"version\":\"1.0.0\"}' > package.json && npm pack --silent --offline >&2 && mv *.tgz ../a && cd .. && rm -r p".to_owned(), tar),
+        (
+            "dpkg-deb",
+            "mkdir -p p/DEBIAN p/usr && cp t/d/file p/usr && printf 'Package: p\\nVersion: 1\\nArchitecture: all\\nMaintainer: a <a@b>\\nDescription: d\\n' > p/DEBIAN/control && \
+             dpkg-deb -Zxz -b p p.deb >&2 && ar p p.deb data.tar.xz > a && rm -r p p.deb".to_owned(),
+            tar,
+        ),
+    ];
+    // Only files with their times: some programs do not restore those of directories and links.
+    let shown = "find . -mindepth 1 -type d -printf '%P %m %U:%G\\n' -o -type f -printf '%P %m %U:%G %T@ %s %n\\n' \
+        -o -printf '%P %y %U:%G %l\\n' | sort && find . -type f | sort | xargs -d '\\n' sha256sum";
+    for (program, make, unpack) in cases {
+        let unpacker = unpack.split(' ').next().unwrap();
+        if !have(test, program) || !have(test, unpacker) {
+            continue;
+        }
+        sh(dir, &format!("export LC_ALL=C.UTF-8; {make}"));
+        let path = dir.join("a").display().to_string();
+        let theirs = sh(
+            dir,
+            &format!("mkdir theirs && cd theirs && export TZ=UTC LC_ALL=C.UTF-8 && {unpack} {path} >&2 && {shown}"),
+        );
+        succeed(dir, &["build", "a", "-o", "image.erofs", "-q", "-f"]);
+        succeed(dir, &["extract", "image.erofs", "-C", "ours", "-q"]);
+        let ours = sh(dir, &format!("cd ours && {shown}"));
+        sh(dir, "rm -rf theirs ours a");
+        let differing: Vec<_> = theirs.lines().zip(ours.lines()).filter(|(theirs, ours)| theirs != ours).collect();
+        assert!(theirs == ours, "{make}: theirs, ours: {differing:?}");
+    }
+}
