@@ -265,7 +265,7 @@ fn overlayfs_lists_no_names_that_an_image_of_a_layer_deletes() {
     let listed = |image: &str, names: &str| {
         let format = if image.ends_with("sqfs") { "squashfs" } else { "erofs" };
         let _lower = Mount::new(&upper, format, "loop,ro", dir.join(image).to_str().unwrap());
-        let layers = format!("lowerdir={}:{}", upper.display(), dir.join("lower").display());
+        let layers = format!("lowerdir={}:{}", upper.to_str().unwrap(), dir.join("lower").to_str().unwrap());
         let _merged = Mount::new(&merged, "overlay", &layers, "overlay");
         assert_eq!(sh(&merged, "ls -A new").split_whitespace().collect::<Vec<_>>().join(" "), names, "{image}");
         if image != "aufs.erofs" {

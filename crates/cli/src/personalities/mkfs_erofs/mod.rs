@@ -251,7 +251,8 @@ impl Asked {
         if let Some(way @ ("rvsp" | "0")) = self.clean.as_deref() {
             // Directories and, for 0, archives are packed with their data in any case.
             let is_dir = !self.tar && sources.first().is_some_and(|source| Path::new(source).is_dir());
-            if !is_dir && !(self.tar && way == "0") {
+            let is_whole_archive = self.tar && way == "0";
+            if !is_dir && !is_whole_archive {
                 return Err(refusals::RESERVED_DATA.error(format_args!("--clean={way}")));
             }
         }
