@@ -2,6 +2,8 @@
 //! accept some images that the kernel refuses, and vice versa.
 
 use crate::name::display;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::process::{Command, Stdio};
 
 use proptest::strategy::{Strategy, ValueTree};
@@ -129,13 +131,34 @@ fn compared(want: &Snapshot, got: &Snapshot, image: &Path) -> Vec<String> {
 /// entries of 8 bytes, also in images of mkfs.erofs. Their bytes are compared nevertheless, and the times are kept.
 fn lengthen(want: &Snapshot, out: &Path) {
     for (path, entry) in want.iter().filter(|(_, entry)| entry.kind == '-') {
-        let Ok(file) = std::fs::File::options().write(true).open(out.join(path)) else { continue };
+        let Ok(file) = std::fs::File::options().write(true).open(out.join(unescaped(path))) else { continue };
         let meta = file.metadata().unwrap();
         if meta.len() < entry.size {
             file.set_len(entry.size).unwrap();
             file.set_modified(meta.modified().unwrap()).unwrap();
         }
     }
+}
+
+/// Returns the bytes of a path of a snapshot.
+fn unescaped(path: &str) -> PathBuf {
+    let mut bytes = Vec::new();
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        let escaped = if byte == b'\\' { rest.next() } else { None };
+        bytes.push(match escaped {
+            None => byte,
+            Some(b'x') => {
+                let digits: String = rest.by_ref().take(2).map(char::from).collect();
+                u8::from_str_radix(&digits, 16).expect("two digits follow")
+            }
+            Some(b't') => b'\t',
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(other) => other,
+        });
+    }
+    PathBuf::from(OsString::from_vec(bytes))
 }
 
 #[test]
