@@ -343,7 +343,7 @@ fn every_option_is_in_the_complete_command_line() {
         let again = plan(&words).unwrap();
         assert_eq!(without_given(again), without_given(made), "{id}: {full:?}");
     }
-    assert!(plan(&["x.sqfs", "--time=-0.25"]).unwrap().in_full().iter().any(|word| word == "-0.250000000"));
+    assert!(plan(&["x.erofs", "--time=-0.25"]).unwrap().in_full().iter().any(|word| word == "-0.250000000"));
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn command_lines_of_callers_are_translated() {
         ),
         (
             "--zfeature-bits=6 -zlz4 --mount-point /system/ --fs-config-file=f --product-out out IMG root",
-            "--codec=lz4 --block-size=4K --image-time=now --features=ztailpacking,fragments,^all-fragments,^dedupe,^chunks \
+            "--codec=lz4 --block-size=4K --image-time=now --features=^legacy-compress,ztailpacking,fragments,^all-fragments,^dedupe,^chunks \
              --whiteouts=mark-overlay --fs-config=f --fs-config-below=/system/ root"
                 .into(),
         ),
