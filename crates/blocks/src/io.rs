@@ -7,6 +7,7 @@ mod file_system;
 pub mod loop_device;
 mod output;
 mod read_at;
+mod replaced;
 mod sequential;
 mod storage;
 mod temporary;

@@ -20,14 +20,20 @@ pub enum Fault {
     Io,
     /// Half of the bytes are written before `EIO`; operations other than writes just fail.
     Torn,
+    /// The user may not do it: this operation fails with `EACCES`.
+    Forbidden,
 }
 
 impl Fault {
-    /// All kinds.
+    /// All kinds of which no operation can recover.
     pub const ALL: [Fault; 3] = [Fault::Full, Fault::Io, Fault::Torn];
 
     fn error(self) -> io::Error {
-        io::Error::from_raw_os_error(if self == Fault::Full { libc::ENOSPC } else { libc::EIO })
+        io::Error::from_raw_os_error(match self {
+            Fault::Full => libc::ENOSPC,
+            Fault::Io | Fault::Torn => libc::EIO,
+            Fault::Forbidden => libc::EACCES,
+        })
     }
 }
 

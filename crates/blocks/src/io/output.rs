@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::OFlags;
 
 use super::file_system::{FileSystem, System};
+use super::replaced::{is_forbidden, keep_access, overwrite};
 use super::storage::{Device, Storage};
 use super::temporary::{Scratch, TemporaryName, directory};
 use crate::Buffers;
@@ -30,14 +31,28 @@ const COPYING: [u64; 9] =
 /// digits beside the target is used instead. It is removed on drop; after a kill, the next output
 /// for the same target removes it. A block device is written in place, and so is a [`Storage`]
 /// passed by the caller.
+///
+/// A file that replaces another one gets its permissions and, where the system allows it, its owner. If no file can
+/// be created in the directory, or the existing one cannot be replaced, its contents are overwritten on commit.
 #[derive(Debug)]
 pub struct Output {
     storage: Box<dyn Storage>,
     target: PathBuf,
-    naming: Option<Naming>,
+    arrival: Arrival,
     own_files: Vec<(u64, u64)>,
     /// Offset and length of the bytes to clear before the first write.
     stale: Mutex<Option<(u64, u64)>>,
+}
+
+/// Way in which the bytes of an output reach its target.
+#[derive(Debug)]
+enum Arrival {
+    /// They are written to the target itself.
+    InPlace,
+    /// The file that has them gets the name of the target on commit.
+    Named(Naming),
+    /// They replace the contents of this file, the target, on commit.
+    Copied(File),
 }
 
 /// Naming of an output on commit.
@@ -49,7 +64,8 @@ struct Naming {
 }
 
 impl Output {
-    /// Begins an output at `target` with permissions `mode` (minus the umask).
+    /// Begins an output at `target` with permissions `mode` (minus the umask), or with those of the file that it
+    /// replaces. A private file, one for its owner only, stays private whatever it replaces.
     ///
     /// Without `replace`, an existing target is an error of kind [`io::ErrorKind::AlreadyExists`]:
     /// here if it exists already, in [`commit`](Output::commit) if it appears in the meantime.
@@ -78,25 +94,25 @@ impl Output {
                 return Err(io::Error::other("it is neither a regular file nor a block device"));
             }
         }
+        let replaced = found.ok();
+        let is_private = mode & 0o077 == 0;
         // Renaming over a symlink would replace the link, so write to the file it points to.
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-        let (storage, temporary) = match files.create_unnamed(directory(&target), mode) {
-            Ok(storage) => (storage, None),
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                let (storage, name) = TemporaryName::create(&files, &target, mode)?;
-                (storage, Some(name))
+        let (storage, arrival) = match begin_file(&files, &target, mode, replace) {
+            Ok((storage, naming)) => (storage, Arrival::Named(naming)),
+            Err(error) if replaced.is_some() && !is_private && is_forbidden(&error) => {
+                let existing = OpenOptions::new().write(true).open(&target).map_err(|_| error)?;
+                let storage = Scratch::on(files, vec![std::env::temp_dir()]).file()?;
+                (storage, Arrival::Copied(existing))
             }
             Err(error) => return Err(error),
         };
+        if let (Some(old), Some(new), Arrival::Named(_), false) = (&replaced, storage.file(), &arrival, is_private) {
+            keep_access(&target, old, new);
+        }
         let new = storage.file().and_then(|file| file.metadata().ok());
-        let own_files = [new, found.ok()].iter().flatten().map(identity).collect();
-        Ok(Output {
-            storage,
-            target,
-            naming: Some(Naming { files, temporary, replace }),
-            own_files,
-            stale: Mutex::default(),
-        })
+        let own_files = [new, replaced].iter().flatten().map(identity).collect();
+        Ok(Output { storage, target, arrival, own_files, stale: Mutex::default() })
     }
 
     fn on_device(files: &dyn FileSystem, target: &Path) -> io::Result<Self> {
@@ -104,18 +120,16 @@ impl Output {
         let options = OFlags::EXCL.bits().cast_signed();
         let file = OpenOptions::new().read(true).write(true).custom_flags(options).open(target)?;
         let storage = files.adopt(Box::new(Device(file)));
-        Ok(Output { storage, target: target.into(), naming: None, own_files: Vec::new(), stale: Mutex::default() })
+        Ok(Output::in_place(storage, target.into()))
     }
 
     /// Makes an output that is written in place: to memory or to a writer of the caller's. `name` is for messages.
     pub fn over(storage: impl Storage + 'static, name: impl Into<PathBuf>) -> Self {
-        Output {
-            storage: Box::new(storage),
-            target: name.into(),
-            naming: None,
-            own_files: Vec::new(),
-            stale: Mutex::default(),
-        }
+        Output::in_place(Box::new(storage), name.into())
+    }
+
+    fn in_place(storage: Box<dyn Storage>, target: PathBuf) -> Self {
+        Output { storage, target, arrival: Arrival::InPlace, own_files: Vec::new(), stale: Mutex::default() }
     }
 
     /// Returns the path of the target; in messages it names the output.
@@ -244,11 +258,11 @@ impl Output {
     /// temporary directory.
     pub fn scratch(&self) -> Scratch {
         let elsewhere = std::env::temp_dir();
-        match &self.naming {
-            Some(Naming { files, .. }) => {
+        match &self.arrival {
+            Arrival::Named(Naming { files, .. }) => {
                 Scratch::on(Arc::clone(files), vec![directory(&self.target).to_owned(), elsewhere])
             }
-            None => Scratch::new(elsewhere),
+            Arrival::InPlace | Arrival::Copied(_) => Scratch::new(elsewhere),
         }
     }
 
@@ -273,17 +287,49 @@ impl Output {
 
     /// Flushes the data to disk, gives the file its name, then flushes the directory.
     pub fn commit(self) -> io::Result<()> {
-        let Output { storage, target, naming, .. } = self;
+        let Output { storage, target, arrival, .. } = self;
+        let naming = match arrival {
+            Arrival::InPlace => return storage.sync_all(),
+            Arrival::Copied(existing) => return overwrite(&existing, &*storage),
+            Arrival::Named(naming) => naming,
+        };
         storage.sync_all()?;
-        let Some(Naming { files, temporary, replace }) = naming else { return Ok(()) };
-        match temporary {
+        let Naming { files, temporary, replace } = naming;
+        let named = match temporary {
             // Only a rename can replace.
-            None if replace => TemporaryName::link(&files, &*storage, &target)?.rename(&target, true)?,
-            None => files.link(&*storage, &target)?,
-            Some(name) => name.rename(&target, replace)?,
+            None if replace => {
+                TemporaryName::link(&files, &*storage, &target).and_then(|name| name.rename(&target, true))
+            }
+            None => files.link(&*storage, &target),
+            Some(name) => name.rename(&target, replace),
+        };
+        match named {
+            // A file in a directory with the sticky bit, or one that is a mount point, can only be overwritten.
+            Err(error) if replace && is_forbidden(&error) => {
+                let existing = OpenOptions::new().write(true).open(&target).map_err(|_| error)?;
+                overwrite(&existing, &*storage)
+            }
+            named => named.and_then(|()| files.sync_dir(directory(&target))),
         }
-        files.sync_dir(directory(&target))
     }
+}
+
+/// Creates the file that becomes `target`.
+fn begin_file(
+    files: &Arc<dyn FileSystem>,
+    target: &Path,
+    mode: u32,
+    replace: bool,
+) -> io::Result<(Box<dyn Storage>, Naming)> {
+    let (storage, temporary) = match files.create_unnamed(directory(target), mode) {
+        Ok(storage) => (storage, None),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            let (storage, name) = TemporaryName::create(files, target, mode)?;
+            (storage, Some(name))
+        }
+        Err(error) => return Err(error),
+    };
+    Ok((storage, Naming { files: Arc::clone(files), temporary, replace }))
 }
 
 fn identity(file: &Metadata) -> (u64, u64) {
@@ -385,6 +431,95 @@ mod tests {
             output.commit().unwrap();
             assert_eq!((names(dir.path()), std::fs::read(&target).unwrap()), (vec!["image".into()], b"new".to_vec()));
         }
+    }
+
+    #[test]
+    fn a_file_keeps_the_access_of_the_file_that_it_replaces() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let is_root = rustix::process::geteuid().is_root();
+        for files in both() {
+            for (old_mode, asked_mode, kept_mode) in [
+                (0o600, 0o666, 0o600),
+                (0o664, 0o666, 0o664),
+                (0o755, 0o666, 0o755),
+                (0o444, 0o666, 0o444),
+                // A private file has secrets of this run, not of the one before.
+                (0o644, 0o600, 0o600),
+            ] {
+                let dir = tempfile::tempdir().unwrap();
+                let target = dir.path().join("image");
+                std::fs::write(&target, b"old").unwrap();
+                std::fs::set_permissions(&target, std::fs::Permissions::from_mode(old_mode)).unwrap();
+                if is_root {
+                    chown(&target, Some(7), Some(8)).unwrap();
+                }
+                let owner = std::fs::metadata(&target).map(|old| (old.uid(), old.gid())).unwrap();
+                let output = Output::create_on(Arc::clone(&files), &target, asked_mode, true).unwrap();
+                output.write_all_at(b"new", 0).unwrap();
+                output.commit().unwrap();
+                let new = std::fs::metadata(&target).unwrap();
+                assert_eq!(new.mode() & 0o7777, kept_mode, "{old_mode:o} replaced as {asked_mode:o}");
+                if asked_mode != 0o600 {
+                    assert_eq!((new.uid(), new.gid()), owner, "{old_mode:o}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn access_control_lists_are_kept_and_never_replaced_by_those_of_the_directory() {
+        // Version 2: the owner, user 7, the group, the mask and others, each with its permissions.
+        let list = |user: u8, mask: u8| -> Vec<u8> {
+            let entry = |tag: u8, bits: u8, id: u32| [&[tag, 0, bits, 0][..], &id.to_le_bytes()].concat();
+            let (nobody, rest) = (u32::MAX, [entry(0x04, 0, u32::MAX), entry(0x10, mask, u32::MAX)].concat());
+            [vec![2, 0, 0, 0], entry(0x01, 6, nobody), entry(0x02, user, 7), rest, entry(0x20, 0, nobody)].concat()
+        };
+        let attribute = |path: &Path| {
+            let mut value = [0; 256];
+            rustix::fs::getxattr(path, "system.posix_acl_access", &mut value[..]).ok().map(|len| value[..len].to_vec())
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let (target, flags) = (dir.path().join("image"), rustix::fs::XattrFlags::empty());
+        std::fs::write(&target, b"old").unwrap();
+        if rustix::fs::setxattr(&target, "system.posix_acl_access", &list(6, 4), flags).is_err() {
+            return; // This file system has no such lists.
+        }
+        rustix::fs::setxattr(dir.path(), "system.posix_acl_default", &list(7, 7), flags).unwrap();
+        let old = attribute(&target);
+        assert!(old.is_some());
+        Output::create(&target, 0o666, true).unwrap().commit().unwrap();
+        assert_eq!(attribute(&target), old);
+        rustix::fs::removexattr(&target, "system.posix_acl_access").unwrap();
+        Output::create(&target, 0o666, true).unwrap().commit().unwrap();
+        assert_eq!(attribute(&target), None, "the list of the directory is not that of the replaced file");
+    }
+
+    #[test]
+    fn a_writable_file_that_cannot_be_replaced_is_overwritten() {
+        let mut overwritten = Vec::new();
+        for unnamed in [true, false] {
+            for number in 0.. {
+                let dir = tempfile::tempdir().unwrap();
+                let target = dir.path().join("image");
+                std::fs::write(&target, b"old contents").unwrap();
+                let old = identity(&std::fs::metadata(&target).unwrap());
+                let faults = Faults::failing(number, Fault::Forbidden);
+                let faults = if unnamed { faults } else { faults.without_unnamed() };
+                let finished = Output::create_on(Arc::new(faults.clone()), &target, 0o666, true).and_then(|output| {
+                    output.write_all_at(b"new", 0)?;
+                    output.commit()
+                });
+                assert_eq!(names(dir.path()), ["image"], "{number}");
+                let Some(failed) = faults.failed() else { break };
+                let new = std::fs::metadata(&target).unwrap();
+                match std::fs::read(&target).unwrap().as_slice() {
+                    b"new" if identity(&new) == old && finished.is_ok() => overwritten.push(failed),
+                    b"new" => assert_eq!(failed, "flush the directory"),
+                    contents => assert!(finished.is_err() && contents == b"old contents", "{number}: {failed}"),
+                }
+            }
+        }
+        assert_eq!(overwritten, ["create a file without a name", "link", "rename", "create a file", "rename"]);
     }
 
     #[test]

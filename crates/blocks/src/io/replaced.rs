@@ -1,0 +1,104 @@
+//! Files that an output replaces: who may access them is also true of the new file, and one that cannot be replaced is
+//! overwritten.
+
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Gid, Mode, Uid, XattrFlags};
+
+use super::storage::Storage;
+
+/// Attribute with the access control list of a file.
+const ACL: &str = "system.posix_acl_access";
+/// Largest value of an attribute in Linux.
+const XATTR_LEN_MAX: usize = 64 << 10;
+/// Permissions of the group of a file; with an access control list, those that are allowed to anyone in it.
+const GROUP_BITS: u32 = 0o070;
+/// Bytes copied at once.
+const COPY_LEN: usize = 1 << 20;
+/// Bytes at the beginning of an image that are written last. Without them it is not taken for one.
+const HEAD_LEN: u64 = 4096;
+
+/// Gives a file the owner, the access control list and the permissions of the file at `path` that it will replace.
+///
+/// Attributes that the system does not let this user set are left out, and nobody gets more rights by that: without the
+/// group or the list, the permissions of the group are none.
+pub(super) fn keep_access(path: &Path, old: &Metadata, new: &File) {
+    let mut mode = old.mode() & 0o777;
+    let Ok(made) = new.metadata() else { return };
+    if made.uid() != old.uid() {
+        // Only root may give a file away. The permissions of the owner are then those of the user who replaces the file.
+        let _ = rustix::fs::fchown(new, Some(Uid::from_raw(old.uid())), None);
+    }
+    if made.gid() != old.gid() && rustix::fs::fchown(new, None, Some(Gid::from_raw(old.gid()))).is_err() {
+        mode &= !GROUP_BITS;
+    }
+    let mut list = vec![0; XATTR_LEN_MAX];
+    match rustix::fs::getxattr(path, ACL, &mut list[..]) {
+        Ok(len) => {
+            if rustix::fs::fsetxattr(new, ACL, &list[..len], XattrFlags::empty()).is_err() {
+                mode &= !GROUP_BITS;
+            }
+        }
+        // The new file may have a list by default of its directory. Where there are no lists, this fails.
+        Err(_) => drop(rustix::fs::fremovexattr(new, ACL)),
+    }
+    // If it fails, as on file systems without permissions, the new file has the same as every other there.
+    let _ = rustix::fs::fchmod(new, Mode::from_raw_mode(mode));
+}
+
+/// Returns true if the error means that files in a directory may not be created or replaced, though they may be writable.
+pub(super) fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::ResourceBusy)
+}
+
+/// Replaces the contents of a file and flushes them. If that is interrupted, the file has no beginning, so that a mixture
+/// of old and new contents is never taken for an image.
+pub(super) fn overwrite(existing: &File, contents: &dyn Storage) -> io::Result<()> {
+    let len = contents.len()?;
+    let head_len = HEAD_LEN.min(len);
+    existing.set_len(0)?;
+    existing.set_len(len)?;
+    copy_range(existing, contents, head_len, len)?;
+    existing.sync_data()?;
+    copy_range(existing, contents, 0, head_len)?;
+    existing.sync_all()
+}
+
+/// Copies the bytes from `start` to `end` to the same places of a file that has zeros there.
+fn copy_range(existing: &File, contents: &dyn Storage, start: u64, end: u64) -> io::Result<()> {
+    let mut piece = vec![0; COPY_LEN];
+    let mut at = start;
+    while at < end {
+        let piece_len = usize::try_from(end - at).unwrap_or(COPY_LEN).min(COPY_LEN);
+        let piece = &mut piece[..piece_len];
+        contents.read_exact_at(piece, at)?;
+        // Zeros stay a hole.
+        if piece.iter().any(|byte| *byte != 0) {
+            Storage::write_all_at(existing, piece, at)?;
+        }
+        at += piece_len as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::Memory;
+
+    #[test]
+    fn contents_are_replaced_whole() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for len in [0, 1, 4096, 4097, 3 << 20] {
+            std::fs::write(file.path(), [0xee; 5000]).unwrap();
+            let bytes: Vec<u8> = (0..len).map(|n: usize| u8::try_from(n % 251).unwrap()).collect();
+            let contents = Memory::default();
+            contents.write_all_at(&bytes, 0).unwrap();
+            overwrite(file.as_file(), &contents).unwrap();
+            assert!(std::fs::read(file.path()).unwrap() == bytes, "{len} bytes");
+        }
+    }
+}
