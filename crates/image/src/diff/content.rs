@@ -1,5 +1,7 @@
 //! Compares the bytes of two files, on workers.
 
+use std::sync::Arc;
+
 use packfs_blocks::Progress;
 
 use super::{Aspect, Difference};
@@ -18,6 +20,23 @@ const CHUNK: usize = 256 << 10;
 pub(super) enum Step {
     Found(Difference),
     Compare(Task),
+    Again(OtherName),
+}
+
+/// Another name of a file whose contents are compared under its first name.
+pub(super) struct OtherName {
+    pub(super) path: Box<[u8]>,
+    /// The first name that both images have.
+    pub(super) first_path: Arc<[u8]>,
+}
+
+/// The result of a step.
+pub(super) enum Outcome {
+    Differs(Difference),
+    /// The contents of a file with several names differ; the others follow.
+    DiffersUnderAllNames(Difference),
+    /// The contents differ if they do under the first name.
+    AsFirst(OtherName),
 }
 
 /// A range of a file to compare.
@@ -27,6 +46,8 @@ pub(super) struct Task {
     pub(super) second: Nid,
     pub(super) from: u64,
     pub(super) to: u64,
+    /// True if the file has other names, which are told as well if it differs.
+    pub(super) has_other_names: bool,
 }
 
 /// Buffers of a worker, one per image.
@@ -40,13 +61,15 @@ pub(super) fn run(
     second: &dyn Image,
     buffers: &mut Buffers,
     progress: &Progress,
-) -> Result<Vec<Difference>> {
+) -> Result<Vec<Outcome>> {
     let mut out = Vec::new();
     for step in steps {
         match step {
-            Step::Found(difference) => out.push(difference),
+            Step::Found(difference) => out.push(Outcome::Differs(difference)),
+            Step::Again(other) => out.push(Outcome::AsFirst(other)),
             Step::Compare(task) => {
-                out.extend(compare(&task, first, second, buffers)?);
+                let outcome = if task.has_other_names { Outcome::DiffersUnderAllNames } else { Outcome::Differs };
+                out.extend(compare(&task, first, second, buffers)?.map(outcome));
                 Progress::add(&progress.done, task.to - task.from);
             }
         }

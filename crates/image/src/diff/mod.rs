@@ -12,17 +12,17 @@ mod tests;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Pool, Window};
 use packfs_blocks::progress::Phase;
 
-use self::content::{Buffers, Step, Task};
+use self::content::{Buffers, OtherName, Outcome, Step, Task};
 pub use self::difference::{Aspect, Difference};
 pub use self::superblock::superblocks;
 use crate::Result;
-use crate::image::{FileType, Image, Nid, Stat};
+use crate::image::{FileType, Image, Stat};
 use crate::sink::{Visit, Walk};
 use crate::tree::{Device, Time, XattrSet};
 
@@ -47,7 +47,8 @@ impl Default for Options {
 /// Compares `first` with `second` and calls `found` for every difference in name order, with the same calls for
 /// any number of threads.
 ///
-/// If only one image has a directory, only the directory itself is reported. Fractions of seconds
+/// If only one image has a directory, only the directory itself is reported. A file with several names is reported
+/// under each of them. Fractions of seconds
 /// count if both images store them; modes of symbolic links never count. Fails if something cannot
 /// be read.
 pub fn diff(
@@ -73,6 +74,7 @@ pub fn diff(
             links: [HashMap::new(), HashMap::new()],
             nanoseconds: first.holds_nanoseconds() && second.holds_nanoseconds(),
             last_content: None,
+            differing_links: HashMap::new(),
             found,
         };
         comparer.walk()
@@ -93,14 +95,16 @@ struct Comparer<'c, 'p> {
     inodes: bool,
     progress: &'c Progress,
     pool: &'p Pool<'c, Buffers>,
-    window: Window<Result<Vec<Difference>>>,
+    window: Window<Result<Vec<Outcome>>>,
     batch: Vec<Step>,
     batch_bytes: u64,
     /// For each image, the first common path of each inode with several names.
-    links: [HashMap<u64, Rc<[u8]>>; 2],
+    links: [HashMap<u64, Arc<[u8]>>; 2],
     nanoseconds: bool,
     /// The file whose contents were last reported as different: differences in later pieces are not reported again.
     last_content: Option<Box<[u8]>>,
+    /// First names of files with several names whose contents differ: they are compared once, and told for each name.
+    differing_links: HashMap<Box<[u8]>, Difference>,
     found: &'p mut dyn FnMut(Difference),
 }
 
@@ -165,18 +169,32 @@ impl Comparer<'_, '_> {
             let [in_one, in_two] = &mut self.links;
             let (linked_one, linked_two) = (link(in_one, one.ino, path), link(in_two, two.ino, path));
             if linked_one != linked_two {
-                let text = |to: Option<Rc<[u8]>>| {
+                let text = |to: Option<Arc<[u8]>>| {
                     Some(to.map_or("no link".into(), |to| format!("link to {}", difference::shown(&to))))
                 };
                 self.tell(&a, Aspect::Links, text(linked_one), text(linked_two))?;
-            } else if linked_one.is_some() {
-                return Ok(());
+            } else if let Some(first_path) = linked_one {
+                self.attributes(&a, &b)?;
+                return match (&one.kind, &two.kind) {
+                    (FileType::File { size }, FileType::File { size: other }) if size == other => {
+                        self.step(Step::Again(OtherName { path: path.into(), first_path }))
+                    }
+                    _ => Ok(()),
+                };
             }
         }
         self.attributes(&a, &b)?;
         match (&one.kind, &two.kind) {
             (FileType::File { size }, FileType::File { size: other }) if size == other => {
-                self.contents(path, a.nid, b.nid, *size)
+                let has_other_names = one.nlink > 1 && two.nlink > 1;
+                self.contents(Task {
+                    path: path.into(),
+                    first: a.nid,
+                    second: b.nid,
+                    from: 0,
+                    to: *size,
+                    has_other_names,
+                })
             }
             _ => Ok(()),
         }
@@ -244,17 +262,19 @@ impl Comparer<'_, '_> {
         Ok(())
     }
 
-    fn contents(&mut self, path: &[u8], first: Nid, second: Nid, size: u64) -> Result<()> {
+    /// Has all bytes of a file compared.
+    fn contents(&mut self, whole: Task) -> Result<()> {
+        let size = whole.to;
         if size == 0 || self.ignore.contains(&Aspect::Content.word()) {
             return Ok(());
         }
         if size <= content::PIECE {
             self.batch_bytes += size;
-            return self.step(Step::Compare(Task { path: path.into(), first, second, from: 0, to: size }));
+            return self.step(Step::Compare(whole));
         }
-        for (from, to) in content::pieces(self.first, first, self.second, second, size)? {
+        for (from, to) in content::pieces(self.first, whole.first, self.second, whole.second, size)? {
             self.batch_bytes += to - from;
-            self.step(Step::Compare(Task { path: path.into(), first, second, from, to }))?;
+            self.step(Step::Compare(Task { path: whole.path.clone(), from, to, ..whole }))?;
         }
         Ok(())
     }
@@ -286,8 +306,19 @@ impl Comparer<'_, '_> {
         Ok(())
     }
 
-    fn deliver(&mut self, differences: Vec<Difference>) {
-        for difference in differences {
+    fn deliver(&mut self, outcomes: Vec<Outcome>) {
+        for outcome in outcomes {
+            let difference = match outcome {
+                Outcome::Differs(difference) => difference,
+                Outcome::DiffersUnderAllNames(difference) => {
+                    self.differing_links.entry(difference.path.clone()).or_insert_with(|| difference.clone());
+                    difference
+                }
+                Outcome::AsFirst(OtherName { path, first_path }) => match self.differing_links.get(&*first_path) {
+                    Some(first) => Difference { path, ..first.clone() },
+                    None => continue,
+                },
+            };
             if matches!(difference.aspect, Aspect::Content) {
                 if self.last_content.as_ref() == Some(&difference.path) {
                     continue;
@@ -300,7 +331,7 @@ impl Comparer<'_, '_> {
 }
 
 /// Returns the first common path of the inode if it was met before; otherwise remembers it.
-fn link(known: &mut HashMap<u64, Rc<[u8]>>, ino: u64, path: &[u8]) -> Option<Rc<[u8]>> {
+fn link(known: &mut HashMap<u64, Arc<[u8]>>, ino: u64, path: &[u8]) -> Option<Arc<[u8]>> {
     match known.entry(ino) {
         std::collections::hash_map::Entry::Occupied(first) => Some(first.get().clone()),
         std::collections::hash_map::Entry::Vacant(slot) => {

@@ -127,6 +127,34 @@ fn every_change_is_reported_once_with_both_values() {
 }
 
 #[test]
+fn every_name_of_a_file_is_reported() {
+    type Change = fn(&mut Spec);
+    let changes: &[(Change, &str)] = &[
+        (|s| find(s, "sub.txt").what = What::File(vec![Piece::Zeros(100)]), "content"),
+        (|s| find(s, "sub.txt").what = What::File(vec![Piece::Zeros(3 << 20)]), "size"),
+        (|s| find(s, "sub.txt").attrs.mode = 0o600, "mode"),
+        (|s| drop(find(s, "sub.txt").attrs.xattrs.insert("user.x".into(), b"y".to_vec())), "xattr"),
+    ];
+    for (change, aspect) in changes {
+        let (one, mut two) = (base(), base());
+        change(&mut two);
+        let found = specs_differ(&one, &two);
+        assert_eq!(found.len(), 2, "{aspect}: {found:?}");
+        assert!(found[0].contains(aspect), "{found:?}");
+        assert_eq!(found[1], found[0].replace("sub.txt", "zlink"));
+    }
+    // Large files are compared in pieces, and both names are told once.
+    let large = |seed: u64| {
+        let mut spec = Spec::of([(b"a".to_vec(), node(What::File(vec![text(seed, 5 << 20)])))]);
+        spec.links.push((b"a".to_vec(), b"b".to_vec()));
+        spec
+    };
+    let found = specs_differ(&large(1), &large(2));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found[1], found[0].replacen('a', "b", 1));
+}
+
+#[test]
 fn long_lists_of_differences_stay_in_order() {
     let files = |seed: u64| {
         Spec::of((0..500).map(|n| (format!("f{n:03}").into_bytes(), node(What::File(vec![text(seed, 50)])))))
