@@ -132,7 +132,11 @@ impl File {
     ) -> Result<Vec<(PathBuf, File)>> {
         let (mut files, mut walk) = (Vec::new(), Walk::over(image, select)?);
         while let Some(visit) = walk.step()? {
-            let Some(nid) = sink::resolve(image, visit.path)?.filter(|_| visit.selected) else { continue };
+            // A link that leads nowhere ends the command only if it is selected.
+            if !visit.selected {
+                continue;
+            }
+            let Some(nid) = sink::resolve(image, visit.path)? else { continue };
             let path = Path::new(OsStr::from_bytes(visit.path));
             let file = File::at(image, nid, asked).with_context(|| display(path).to_string())?;
             files.extend(file.map(|file| (path.to_owned(), file)));

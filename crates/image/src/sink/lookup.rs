@@ -64,12 +64,13 @@ impl<'i> Way<'i> {
         let mut rest: VecDeque<Box<[u8]>> = components(path).map(Box::from).collect();
         let mut links = 0;
         while let Some(name) = rest.pop_front() {
+            // Also `..` leads on from a directory only.
+            if self.image.stat(self.here)?.kind != FileType::Dir {
+                return Ok(false);
+            }
             if &*name == b".." {
                 self.here = self.parents.pop().map_or(self.here, |(parent, _)| parent);
                 continue;
-            }
-            if self.image.stat(self.here)?.kind != FileType::Dir {
-                return Ok(false);
             }
             let Some(found) = self.image.lookup(self.here, &name)? else { return Ok(false) };
             let from = std::mem::replace(&mut self.here, found);
@@ -121,6 +122,8 @@ mod tests {
             ("usr/up", Some(8), None),
             ("usr/bin/sh/x", None, None),
             ("usr/none", None, None),
+            ("usr/bin/sh/..", None, None),
+            ("bin/abs/../sh", None, None),
         ];
         for (path, plain, followed) in cases {
             assert_eq!(lookup(&image(), path.as_bytes()).unwrap(), plain.map(Nid), "{path}");
