@@ -1,11 +1,13 @@
-//! Random command lines of the programs that packfs answers to, given to both: trees, listings, exit statuses and the
-//! output that callers parse are the same.
+//! The examples of the manuals, and random command lines, of the programs that packfs answers to, given to both: trees,
+//! listings, exit statuses and the output that callers parse are the same.
 //!
 //! `PACKFS_DIFFERENTIAL=500 cargo test --test differential` tries 500 lines a program; `PACKFS_DIFFERENTIAL_SEED` draws
 //! others. What is known to differ (docs/guide/drop-in.md) is left out of the lines or of the comparison, with the reason.
 
 mod common;
 
+#[path = "differential/examples.rs"]
+mod examples;
 #[path = "differential/lines.rs"]
 mod lines;
 #[path = "differential/manuals.rs"]
@@ -19,52 +21,57 @@ mod tree;
 #[path = "differential/writers.rs"]
 mod writers;
 
-use self::lines::{Grammar, judge_lines};
+use self::examples::Example;
+use self::lines::{Grammar, Line, judge_examples, judge_lines};
 use common::program::{EROFS_UTILS, SQUASHFS_TOOLS};
 
 /// Compares a program that writes images.
-fn writer(test: &str, grammar: &Grammar, version: &str) {
+fn writer(test: &str, grammar: &Grammar, examples: &[Example], version: &str) {
     if !site::ready(test, &[(grammar.program, version)]) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     writers::make(dir.path(), grammar.program);
-    judge_lines(grammar, |line| writers::judge(dir.path(), grammar.program, line));
+    let judge = |line: &Line| writers::judge(dir.path(), grammar.program, line);
+    judge_examples(grammar.program, examples, judge, |line| writers::ours(dir.path(), grammar.program, line));
+    judge_lines(grammar, judge);
 }
 
 /// Compares a program that reads images, which `needed` make.
-fn reader(test: &str, grammar: &Grammar, needed: &[(&str, &str)]) {
+fn reader(test: &str, grammar: &Grammar, examples: &[Example], needed: &[(&str, &str)]) {
     if !site::ready(test, needed) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     readers::make(dir.path(), grammar.program);
-    judge_lines(grammar, |line| readers::judge(dir.path(), grammar.program, line));
+    let judge = |line: &Line| readers::judge(dir.path(), grammar.program, line);
+    judge_examples(grammar.program, examples, judge, |line| readers::ours(dir.path(), grammar.program, line));
+    judge_lines(grammar, judge);
 }
 
 #[test]
 fn mksquashfs() {
-    writer("mksquashfs", &writers::MKSQUASHFS, SQUASHFS_TOOLS);
+    writer("mksquashfs", &writers::MKSQUASHFS, examples::MKSQUASHFS, SQUASHFS_TOOLS);
 }
 
 #[test]
 fn sqfstar() {
-    writer("sqfstar", &writers::SQFSTAR, SQUASHFS_TOOLS);
+    writer("sqfstar", &writers::SQFSTAR, examples::SQFSTAR, SQUASHFS_TOOLS);
 }
 
 #[test]
 fn tar2sqfs() {
-    writer("tar2sqfs", &writers::TAR2SQFS, "");
+    writer("tar2sqfs", &writers::TAR2SQFS, examples::TAR2SQFS, "");
 }
 
 #[test]
 fn gensquashfs() {
-    writer("gensquashfs", &writers::GENSQUASHFS, "");
+    writer("gensquashfs", &writers::GENSQUASHFS, &[], "");
 }
 
 #[test]
 fn mkfs_erofs() {
-    writer("mkfs_erofs", &writers::MKFS_EROFS, EROFS_UTILS);
+    writer("mkfs_erofs", &writers::MKFS_EROFS, &[], EROFS_UTILS);
 }
 
 /// Judges lines of a manual, and panics with those for which two programs differ.
@@ -113,35 +120,40 @@ fn lines_of_the_manual_of_dump_erofs() {
 
 #[test]
 fn unsquashfs() {
-    reader("unsquashfs", &readers::UNSQUASHFS, &[("mksquashfs", ""), ("unsquashfs", SQUASHFS_TOOLS)]);
+    reader(
+        "unsquashfs",
+        &readers::UNSQUASHFS,
+        examples::UNSQUASHFS,
+        &[("mksquashfs", ""), ("unsquashfs", SQUASHFS_TOOLS)],
+    );
 }
 
 #[test]
 fn sqfscat() {
-    reader("sqfscat", &readers::SQFSCAT, &[("mksquashfs", ""), ("sqfscat", SQUASHFS_TOOLS)]);
+    reader("sqfscat", &readers::SQFSCAT, examples::SQFSCAT, &[("mksquashfs", ""), ("sqfscat", SQUASHFS_TOOLS)]);
 }
 
 #[test]
 fn rdsquashfs() {
-    reader("rdsquashfs", &readers::RDSQUASHFS, &[("mksquashfs", ""), ("rdsquashfs", "")]);
+    reader("rdsquashfs", &readers::RDSQUASHFS, &[], &[("mksquashfs", ""), ("rdsquashfs", "")]);
 }
 
 #[test]
 fn sqfs2tar() {
-    reader("sqfs2tar", &readers::SQFS2TAR, &[("mksquashfs", ""), ("sqfs2tar", "")]);
+    reader("sqfs2tar", &readers::SQFS2TAR, examples::SQFS2TAR, &[("mksquashfs", ""), ("sqfs2tar", "")]);
 }
 
 #[test]
 fn sqfsdiff() {
-    reader("sqfsdiff", &readers::SQFSDIFF, &[("mksquashfs", ""), ("sqfsdiff", "")]);
+    reader("sqfsdiff", &readers::SQFSDIFF, &[], &[("mksquashfs", ""), ("sqfsdiff", "")]);
 }
 
 #[test]
 fn fsck_erofs() {
-    reader("fsck_erofs", &readers::FSCK_EROFS, &[("mkfs.erofs", EROFS_UTILS), ("fsck.erofs", EROFS_UTILS)]);
+    reader("fsck_erofs", &readers::FSCK_EROFS, &[], &[("mkfs.erofs", EROFS_UTILS), ("fsck.erofs", EROFS_UTILS)]);
 }
 
 #[test]
 fn dump_erofs() {
-    reader("dump_erofs", &readers::DUMP_EROFS, &[("mkfs.erofs", EROFS_UTILS), ("dump.erofs", EROFS_UTILS)]);
+    reader("dump_erofs", &readers::DUMP_EROFS, &[], &[("mkfs.erofs", EROFS_UTILS), ("dump.erofs", EROFS_UTILS)]);
 }

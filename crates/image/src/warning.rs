@@ -38,6 +38,10 @@ pub enum WarningKind {
     SortPathMissing,
     /// A rule matches no entry.
     RuleMatchesNothing,
+    /// Patterns of entries to leave out match none.
+    ExcludeMatchesNothing,
+    /// A list of files to pack names none.
+    ListNamesNothing,
     /// A line of a hot list names a path that is not in the tree.
     HotPathMissing,
     /// Times are truncated to whole seconds because the new format has no fractions.
@@ -68,6 +72,8 @@ impl fmt::Display for WarningKind {
                  (excluded, or in another archive)"
             }
             WarningKind::RuleMatchesNothing => "the rule matches no entry",
+            WarningKind::ExcludeMatchesNothing => "no entry matches the names and patterns to leave out",
+            WarningKind::ListNamesNothing => "the list of files names none, so the image has none of it",
             WarningKind::HotPathMissing => "the hot list names a path that is not in the image",
             WarningKind::SortPathMissing => "the sort file names a path that is not in the image",
             WarningKind::FractionsOfSeconds => "SquashFS stores whole seconds: fractions of timestamps are dropped",

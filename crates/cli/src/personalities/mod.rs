@@ -1,6 +1,7 @@
 //! Other programs' names that packfs answers to: started by one of them, it takes that program's options and keeps the
 //! contracts of its callers. A personality turns them into a command of packfs and runs that.
 
+mod compressors;
 mod date;
 mod dump_erofs;
 mod dump_stats;
@@ -184,7 +185,8 @@ fn help(name: &str, table: &[Opt]) -> String {
     let version = env!("CARGO_PKG_VERSION");
     // The tests of erofs-utils look for this one.
     let table = listed(name, table).replace("mkfs.erofs -b VALUE", "mkfs.erofs -b#     ");
-    format!("{name}, by packfs {version}: its options, and what becomes of each\n\n{table}")
+    let compressors = compressors::listed(name);
+    format!("{name}, by packfs {version}: its options, and what becomes of each\n\n{table}{compressors}")
 }
 
 /// Returns what a program says about its version, in the form that callers read.

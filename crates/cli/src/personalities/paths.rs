@@ -15,15 +15,15 @@ pub(super) fn safe(path: &OsStr) -> OsString {
 /// Returns the glob that matches one path of an image only; an error if that is all of it.
 pub(super) fn glob_of(path: &Path) -> Result<String, &'static str> {
     let path = path.to_string_lossy();
-    if path.trim_matches('/').is_empty() {
-        return Err("this would leave out everything");
-    }
-    let mut pattern = String::from("/");
-    for letter in path.trim_matches('/').chars() {
-        if "*?[]{}\\!".contains(letter) {
-            pattern.push('\\');
+    let mut pattern = String::new();
+    for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {
+        pattern.push('/');
+        for letter in name.chars() {
+            if "*?[]{}\\!".contains(letter) {
+                pattern.push('\\');
+            }
+            pattern.push(letter);
         }
-        pattern.push(letter);
     }
-    Ok(pattern)
+    if pattern.is_empty() { Err("this would leave out everything") } else { Ok(pattern) }
 }

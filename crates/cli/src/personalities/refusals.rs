@@ -83,6 +83,8 @@ pub(super) static XATTR_PREFIXES: Refusal = Refusal {
 
 pub(super) static LARGE_PADDING: Refusal =
     Refusal { what: "-B above 4096, and other sizes that do not divide it", why: "images are padded to 4096 bytes" };
+pub(super) static PATTERN_CLASSES: Refusal =
+    Refusal { what: "patterns with classes such as [:alpha:]", why: "packfs has no such classes" };
 pub(super) static LIST_ELSEWHERE: Refusal = Refusal {
     what: "-D with -F in another directory",
     why: "paths in a list are relative to its directory; move the list there",
@@ -115,8 +117,8 @@ pub(super) static OF_MKSQUASHFS: &[&Refusal] = &[
 pub(super) static OF_UNSQUASHFS: &[&Refusal] =
     &[&BACK_REFERENCES, &EXTENDED_PATTERNS, &XATTR_NAMESPACES, &XATTR_PREFIXES];
 pub(super) static OF_SQFSCAT: &[&Refusal] = &[&BACK_REFERENCES, &EXTENDED_PATTERNS];
-pub(super) static OF_TAR2SQFS: &[&Refusal] = &[&LARGE_PADDING];
-pub(super) static OF_GENSQUASHFS: &[&Refusal] = &[&LARGE_PADDING, &LIST_ELSEWHERE, &LABEL_PATTERNS];
+pub(super) static OF_TAR2SQFS: &[&Refusal] = &[&LARGE_PADDING, &PATTERN_CLASSES];
+pub(super) static OF_GENSQUASHFS: &[&Refusal] = &[&LARGE_PADDING, &PATTERN_CLASSES, &LIST_ELSEWHERE, &LABEL_PATTERNS];
 
 #[cfg(test)]
 mod tests {
@@ -127,7 +129,7 @@ mod tests {
     use crate::personalities::options::{Does, Takes};
 
     /// Command lines that are refused, with the reason; blanks separate words.
-    const EXAMPLES: [(&str, &str, &Refusal); 27] = [
+    const EXAMPLES: [(&str, &str, &Refusal); 28] = [
         ("mkfs.erofs", "--tar=headerball IMAGE x", &ARCHIVE_WITHOUT_DATA),
         ("mkfs.erofs", "--tar=f --clean=rvsp IMAGE x", &RESERVED_DATA),
         ("mkfs.erofs", "--blobdev=x --chunksize=4096 -zlz4 IMAGE x", &COMPRESSED_BLOB),
@@ -146,6 +148,7 @@ mod tests {
         ("mksquashfs", "/ IMAGE -action exclude@dircount(2)", &OTHER_TESTS),
         ("mksquashfs", "/ IMAGE -action align(8K)@true", &LARGE_ALIGNMENT),
         ("mksquashfs", "/ IMAGE -noD -action compressed@true", &COMPRESSED_IN_PLAIN),
+        ("tar2sqfs", "-E [[:alpha:]] IMAGE", &PATTERN_CLASSES),
         ("mksquashfs", "/ IMAGE -xattrs-include x", &XATTR_NAMESPACES),
         ("mksquashfs", "/ IMAGE -xattrs-exclude x", &XATTR_PREFIXES),
         ("unsquashfs", "-regex x (a)\\1", &BACK_REFERENCES),

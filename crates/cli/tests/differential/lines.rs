@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::program::text;
+use crate::examples::Example;
 
 /// Lines for each program unless `PACKFS_DIFFERENTIAL` has another number.
 const LINES: u64 = 12;
@@ -41,13 +42,41 @@ impl Line {
     pub(crate) fn operands_first(&self) -> String {
         let last = |option: &&&str| option.starts_with("-e ") || option.contains(" -e ");
         let (lists, others): (Vec<&str>, Vec<&str>) = self.options.iter().partition(|option| last(option));
-        [&[self.operands][..], &others, &lists].concat().join(" ")
+        [&[self.operands][..], &others, &lists].concat().join(" ").trim().to_owned()
     }
 
     /// Returns the line with the options in front.
     pub(crate) fn options_first(&self) -> String {
         [&self.options[..], &[self.operands]].concat().join(" ").trim().to_owned()
     }
+}
+
+/// Judges the examples of a manual, and panics with those for which two programs differ. Where packfs refuses a line, `ours`
+/// runs packfs alone.
+pub(crate) fn judge_examples(
+    program: &str,
+    examples: &[Example],
+    mut judge: impl FnMut(&Line) -> Judged,
+    ours: impl Fn(&Line) -> Output,
+) {
+    let mut told: Vec<String> = Vec::new();
+    for (words, refused) in examples {
+        let line = Line { options: vec![*words], operands: "" };
+        let judged = if refused.is_empty() {
+            judge(&line)
+        } else {
+            let ran = ours(&line);
+            let said = text(&ran.stderr);
+            match !ran.status.success() && said.contains(*refused) {
+                true => Ok(()),
+                false => Err(format!("  not refused because {refused}: {said}\n")),
+            }
+        };
+        if let Err(difference) = judged {
+            told.push(format!("{program} {words}\n{difference}\n"));
+        }
+    }
+    assert!(told.is_empty(), "{} examples differ:\n\n{}", told.len(), told.join("\n"));
 }
 
 /// Judges random lines of a program and panics with those for which two programs differ.

@@ -232,6 +232,7 @@ pub(crate) fn make(dir: &Path, program: &str) {
         mksquashfs u u.sqfs -quiet -no-progress -comp xz >&2; { head -c 4096 /dev/zero; cat a.sqfs; } > late
         cp -a t changed; echo more > changed/etc/motd; rm changed/etc/ssl/a.pem; chmod 700 changed/usr; chown 9 changed/var/small
         ln -sfn other changed/etc/link; rm changed/var/fifo; mkdir changed/var/fifo; touch changed/usr/bin/x changed/extra
+        echo more >> changed/etc/hostname
         mksquashfs changed changed.sqfs -quiet -no-progress >&2
     ";
     let erofs = "
@@ -282,6 +283,12 @@ pub(crate) fn judge(dir: &Path, program: &str, line: &Line) -> Judged {
         lines.map(|line| line.split(apart).next().unwrap_or(line)).fold(String::new(), |all, line| all + line + "\n")
     };
     same("extracted", &root(&theirs.0), &root(&ours.0))
+}
+
+/// Runs packfs under the name of a program.
+pub(crate) fn ours(dir: &Path, program: &str, line: &Line) -> Output {
+    site::clear(dir, &["to", "squashfs-root"]);
+    run(dir, dir.join(program), &line.options_first(), None)
 }
 
 /// Returns true if entries to extract are named.

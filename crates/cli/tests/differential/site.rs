@@ -18,7 +18,7 @@ const TREES: &str = "
     echo y > t/deep/a/b/c/d/y; echo b > 't/var/a{b}'; echo b > 't/var/[a]'; echo q > 't/var/q\"uote'; echo s > 't/var/a b'
     mkfifo t/var/fifo; mknod t/dev/null c 1 3; mknod t/dev/disk b 8 17; chmod 666 t/dev/null; chmod 1777 t/var/log
     python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"t/var/socket\")'
-    chown 5:6 t/etc/motd t/usr/share; chown 100000:100000 t/var/log/a.log; chown -h 7:8 t/etc/link; chmod 4755 t/usr/bin/x
+    chown 5:6 t/etc/motd t/usr/share; chown 10:1000 t/usr/bin/big t/usr/bin/x; chown 100000:100000 t/var/log/a.log; chown -h 7:8 t/etc/link; chmod 4755 t/usr/bin/x
     setfattr -n user.a -v 1 t/usr/bin/big; setfattr -n user.long -v $(seq -s, 300) t/usr; setfattr -n trusted.t -v 2 t/etc/motd
     setfattr -n security.s -v 3 t/etc/link -h; setfattr -n user.a -v 1 t/etc/ssl/a.pem; setfattr -n user.a -v 9 t/empty
     echo hi > u/etc/hostname; echo 2 > u/new/two; ln -s two u/new/l; echo one > single; chmod 640 single; ln u/new/two u/hard

@@ -2,6 +2,7 @@
 //! their superblocks say of the options.
 
 use std::path::Path;
+use std::process::Output;
 
 use crate::common::program::text;
 use crate::lines::{Grammar, Judged, Line, run, same, same_status};
@@ -17,6 +18,10 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
         "t u IMAGE",
         "t single IMAGE",
         "single IMAGE",
+        "t/etc/link IMAGE",
+        "t/usr/dangling t/var/fifo t/dev/null t/var/socket IMAGE",
+        "t t/etc u/hard u/new IMAGE",
+        "- IMAGE -cpiostyle",
         "./t/usr u/new t/etc IMAGE",
         "u/new/two t/usr/bin u/etc/hostname IMAGE",
     ],
@@ -75,6 +80,11 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
             "-p /pipe~i~600~1~1~f",
             "-p /sock~i~600~1~1~s",
             "-p /dated~D~1000000000~755~0~0",
+            "-p /dated~D~\"1~jan~1980\"~755~0~0 -p /late~S~2001-09-09~777~0~0~x",
+            "-p etc/motd~M~\"9~sep~2001\"~640~9~9",
+            "-p /~m~700~9~9",
+            "-p /~d~700~9~9",
+            "-p /~x~user.root=1",
             "-p /etc/x~x~user.p=q",
             "-p /disk~b~660~0~6~8~300",
             "-p /hard~d~711~5~6",
@@ -90,6 +100,7 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
             "-xattrs-exclude ^user.",
             "-xattrs-include ^user.",
             "-xattrs-exclude ^trusted\\.",
+            "-xattrs-exclude ^user. -xattrs-exclude ^trusted.",
             "-xattrs-add user.z=1",
             "-xattrs-add trusted.z=0x0102",
         ],
@@ -121,6 +132,8 @@ pub(crate) static MKSQUASHFS: Grammar = Grammar {
             "-e usr/share",
             "-e var/log usr/bin/x nosuch",
             "-e ./t/usr/bin",
+            "-e usr//share/doc ./t/etc/../var",
+            "-e etc/link nosuch",
             "-wildcards -e usr/*/x",
             "-wildcards -e ...~*.log",
             "-wildcards -e var/[az]* usr/b?n",
@@ -311,6 +324,7 @@ const LISTS: &str = "
     printf -- '-50 [glob] usr/bin/*\\n-10 [glob_no_path,dont_compress] usr/*.o\\n7 [dont_fragment] etc/motd\\n' > sorted
     printf '# file: etc/\\nuser.x=\"y\"\\n\\n# file: etc/motd\\nuser.z=0x4142\\n' > attributes
     printf '/.*\\tu:r:t:s0\\n/etc/.* -- u:r:e:s0\\n/etc/motd\\tu:r:m:s0\\n/usr -d u:r:d:s0\\n' > contexts
+    find u ./t/etc ../$(basename $PWD)/t/var/small single > names; find ./u single t/dev -print0 > names0
     sed 's,^/,/,' contexts > labels; printf '4096 \\.o$\\n65536 ^usr/share\\n' > hints
 ";
 
@@ -350,6 +364,8 @@ fn left_out(program: &str, line: &Line) -> bool {
                 // Directories of definitions that no source has are made here.
                 || (line.has("-p etc/motd~s") || line.has("-p etc~d")) && !line.operands.starts_with("t IMAGE")
                 || pseudo && others.iter().any(|option| line.has(option))
+                // There, names to leave out are those of sources, and the source is standard input.
+                || line.operands.contains("-cpiostyle") && ["-e ", "-ef "].iter().any(|option| line.has(option))
         }
         _ => false,
     }
@@ -360,14 +376,9 @@ pub(crate) fn judge(dir: &Path, program: &str, line: &Line) -> Judged {
     if left_out(program, line) {
         return Ok(());
     }
-    let words = match program {
-        "mksquashfs" => line.operands_first(),
-        _ => line.options_first(),
-    };
-    let stdin = matches!(program, "sqfstar" | "tar2sqfs").then_some("t.tar");
     site::clear(dir, &["theirs", "ours"]);
-    let theirs = run(dir, program, &words.replace("IMAGE", "theirs"), stdin);
-    let ours = run(dir, dir.join(program), &words.replace("IMAGE", "ours"), stdin);
+    let theirs = run_line(dir, Path::new(program), program, line, "theirs");
+    let ours = ours(dir, program, line);
     same_status(&theirs, &ours)?;
     if !theirs.status.success() {
         return Ok(());
@@ -391,6 +402,27 @@ pub(crate) fn judge_instead(dir: &Path, line: &Line, other: &str) -> Judged {
     let ours = run(dir, dir.join("mkfs.erofs"), &line.options_first().replace("IMAGE", "ours"), None);
     same_status(&theirs, &ours)?;
     compare_images(dir, "mkfs.erofs", line)
+}
+
+/// Runs packfs under the name of a program.
+pub(crate) fn ours(dir: &Path, program: &str, line: &Line) -> Output {
+    run_line(dir, &dir.join(program), program, line, "ours")
+}
+
+fn run_line(dir: &Path, started: &Path, program: &str, line: &Line, image: &str) -> Output {
+    let words = match program {
+        "mksquashfs" => line.operands_first(),
+        _ => line.options_first(),
+    };
+    let site = dir.file_name().unwrap().to_str().unwrap();
+    let words = words.replace("IMAGE", image).replace("SITE", site);
+    let stdin = match program {
+        "sqfstar" | "tar2sqfs" => Some("t.tar"),
+        "mksquashfs" if words.contains("-cpiostyle0") => Some("names0"),
+        "mksquashfs" if words.contains("-cpiostyle") => Some("names"),
+        _ => None,
+    };
+    run(dir, started, &words, stdin)
 }
 
 fn compare_images(dir: &Path, program: &str, line: &Line) -> Judged {

@@ -1,6 +1,8 @@
 //! Globs, regular expressions and a depth of entries that a source leaves out; every kind of source uses them the same way.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -28,6 +30,8 @@ pub struct Exclude {
     below: Option<Below>,
     /// The patterns and expressions as they were given.
     text: String,
+    /// True once a pattern or expression has matched; copies share it.
+    has_matched: Arc<AtomicBool>,
 }
 
 /// A directory that becomes the root.
@@ -149,10 +153,18 @@ impl Exclude {
             Err(left_out) => return left_out,
         };
         let too_deep = |levels| !path.is_empty() && path.split(|byte| *byte == b'/').count() > levels;
-        self.any.matches(path)
+        let matches = self.any.matches(path)
             || (is_dir && self.dirs.matches(path))
-            || self.regexes.as_ref().is_some_and(|regexes| !path.is_empty() && regexes.is_match(path))
-            || self.max_depth.is_some_and(too_deep)
+            || self.regexes.as_ref().is_some_and(|regexes| !path.is_empty() && regexes.is_match(path));
+        if matches {
+            self.has_matched.store(true, Relaxed);
+        }
+        matches || self.max_depth.is_some_and(too_deep)
+    }
+
+    /// Returns the patterns and expressions, one a line, if there are any and none has matched an entry so far.
+    pub fn without_match(&self) -> Option<&str> {
+        (!self.text.is_empty() && !self.has_matched.load(Relaxed)).then_some(&*self.text)
     }
 
     /// Returns true if the entry at `path` or one of its parent directories is left out.
@@ -181,6 +193,24 @@ fn build(builder: &GlobSetBuilder) -> Option<GlobSet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_without_a_match_are_known() {
+        for (globs, regexes, path, matches) in [
+            (&["/a/b"][..], &[][..], "a/b", true),
+            (&["/a/b"], &[], "a/c", false),
+            (&[], &["^x"], "xy", true),
+            (&[], &["^x"], "yx", false),
+            (&["a", "b"], &[], "b", true),
+        ] {
+            let exclude = Exclude::new(globs).unwrap().with_regexes(regexes).unwrap().with_max_depth(Some(1));
+            let copy = exclude.clone().without_root();
+            assert!(exclude.without_match().is_some());
+            copy.matches(path.as_bytes(), false);
+            assert_eq!(exclude.without_match().is_none(), matches, "{globs:?} {regexes:?} {path}");
+        }
+        assert_eq!(Exclude::default().with_max_depth(Some(0)).without_match(), None);
+    }
 
     #[test]
     fn patterns_match_names_paths_and_directories() {

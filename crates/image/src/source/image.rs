@@ -105,14 +105,13 @@ impl FromImage {
     }
 
     /// Adds everything to a tree that is filled already, whose entries stay. In the root, those that have a name of the
-    /// image get another: NAME_1, NAME_2, ... With `below` all of it goes into a directory of that name, which must be new.
+    /// image get another: NAME_1, NAME_2, ... With `below` all of it goes into a directory of that name, and an entry that has
+    /// the name already gets another.
     pub fn append_to(&self, tree: &mut Tree, below: Option<&[u8]>) -> Result<()> {
-        if let Some(name) = below {
-            let meta = self.root_meta(tree)?;
-            let dir = tree.add(ROOT, name, meta, Kind::Dir, Conflict::Refuse)?;
-            return self.add_to(tree, dir);
-        }
-        let names: HashSet<Box<[u8]>> = self.root_names()?.into_iter().collect();
+        let names: HashSet<Box<[u8]>> = match below {
+            Some(name) => HashSet::from([name.into()]),
+            None => self.root_names()?.into_iter().collect(),
+        };
         let twice: Vec<Box<[u8]>> =
             tree.entries(ROOT).map(|(name, _)| name.into()).filter(|name| names.contains(name)).collect();
         for name in twice {
@@ -120,7 +119,10 @@ impl FromImage {
             let free = others.find(|other| !names.contains(&other[..]) && tree.lookup(other).is_none());
             tree.rename(ROOT, &name, &free.unwrap_or_default())?;
         }
-        self.add_to(tree, ROOT)
+        let Some(name) = below else { return self.add_to(tree, ROOT) };
+        let meta = self.root_meta(tree)?;
+        let dir = tree.add(ROOT, name, meta, Kind::Dir, Conflict::Refuse)?;
+        self.add_to(tree, dir)
     }
 
     fn root_meta(&self, tree: &mut Tree) -> Result<Meta> {

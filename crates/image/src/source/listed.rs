@@ -9,11 +9,13 @@ use packfs_blocks::Progress;
 
 use super::dir::{Links, Options, Single, Singles};
 use super::{Source, Store};
-use crate::tree::{Conflict, Ino, Kind, ROOT, components, path_of};
-use crate::{Error, OnError, Result, Tree};
+use crate::tree::{Conflict, Ino, Kind, Meta, ROOT, components, path_of};
+use crate::{Error, OnError, Result, Tree, Warning, WarningKind};
 
 /// A list of paths, relative to the working directory or absolute. Each file gets in the image the path that it has in
-/// the list, without a slash in front.
+/// the list, without slashes, `.` and `..` in front.
+///
+/// The root of the image gets the attributes of the directory that all paths begin in, if it is the same for all.
 ///
 /// A directory stands for itself, not for its entries, as in cpio. Directories on the way to a file are packed with it.
 /// The last component of a path may be a symbolic link, which is packed as one. Empty paths are skipped.
@@ -36,10 +38,10 @@ impl Source for PathList {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         self.options.leave_out.extend(store.own_files());
         let (singles, links) = (Singles::new(self.options.xattrs)?, HashMap::new());
-        let mut scan = Scan { tree, options: &self.options, singles, links };
+        let has_root = tree.len() > 1;
+        let mut scan = Scan { tree, options: &self.options, singles, links, top: Top::default(), has_root };
         for path in self.paths.split(|byte| *byte == self.separator).filter(|path| !path.is_empty()) {
-            let place: Vec<&[u8]> = components(path).collect();
-            match scan.add(path, &place) {
+            match scan.add(&Listed::new(path)) {
                 Err(error @ (Error::Cancelled | Error::TooMany { .. })) => return Err(error),
                 Err(error) if self.options.on_error == OnError::Stop => return Err(error),
                 Err(error) => self.left_out.push(error),
@@ -50,13 +52,52 @@ impl Source for PathList {
                 Error::unless_cancelled(progress)?;
             }
         }
-        scan.singles.finish();
-        Ok(())
+        scan.finish()
     }
 
     fn left_out(&self) -> &[Error] {
         &self.left_out
     }
+}
+
+/// A path of the list.
+struct Listed<'p> {
+    whole: &'p [u8],
+    /// The directory that it begins in, `.` or with a slash at the end: it is not part of the path in the image.
+    top: &'p [u8],
+    /// The components of its path in the image.
+    place: Vec<&'p [u8]>,
+}
+
+impl<'p> Listed<'p> {
+    fn new(whole: &'p [u8]) -> Self {
+        let mut rest = whole;
+        loop {
+            let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+            match &rest[..end] {
+                b"" | b"." | b".." if !rest.is_empty() => rest = &rest[(end + 1).min(rest.len())..],
+                _ => break,
+            }
+        }
+        let top = &whole[..whole.len() - rest.len()];
+        Listed { whole, top: if top.is_empty() { b"." } else { top }, place: components(rest).collect() }
+    }
+}
+
+/// The directory that paths begin in.
+#[derive(Default)]
+enum Top {
+    /// There was no path so far.
+    #[default]
+    Unknown,
+    Same {
+        /// As it was written last.
+        path: Vec<u8>,
+        /// Device and inode number.
+        id: (u64, u64),
+        meta: Meta,
+    },
+    Different,
 }
 
 struct Scan<'s> {
@@ -65,14 +106,53 @@ struct Scan<'s> {
     singles: Singles,
     /// Files with several names, by device and inode number.
     links: HashMap<(u64, u64), Ino>,
+    top: Top,
+    /// True if earlier sources have given the root its attributes.
+    has_root: bool,
 }
 
 impl Scan<'_> {
-    /// Adds the file at `path` and the directories that lead there.
-    fn add(&mut self, path: &[u8], place: &[&[u8]]) -> Result<()> {
-        if place.contains(&&b".."[..]) {
-            return Err(Error::limit(path_of(path), "a path with `..` has no place in the image"));
+    /// Gives the root its attributes, and makes the files readable.
+    fn finish(self) -> Result<()> {
+        match self.top {
+            Top::Same { meta, .. } if !self.has_root => self.tree.set_meta(ROOT, meta),
+            Top::Same { .. } | Top::Different => {}
+            Top::Unknown => {
+                let warning = Warning::new(WarningKind::ListNamesNothing, "the list");
+                self.tree.warnings.add(warning)?;
+            }
         }
+        self.singles.finish();
+        Ok(())
+    }
+
+    /// Notes the directory that a path begins in.
+    fn begin_in(&mut self, top: &[u8]) -> Result<()> {
+        let before = match &self.top {
+            Top::Different => return Ok(()),
+            Top::Same { path, .. } if path == top => return Ok(()),
+            Top::Same { id, .. } => Some(*id),
+            Top::Unknown => None,
+        };
+        let dir = Path::new(OsStr::from_bytes(top));
+        let Single { meta, id, .. } = self.singles.find_any(self.tree, dir, Links::Follow)?;
+        self.top = match before {
+            Some(before) if before != id => Top::Different,
+            _ => Top::Same { path: top.to_owned(), id, meta },
+        };
+        Ok(())
+    }
+
+    /// Adds a file and the directories that lead there.
+    fn add(&mut self, listed: &Listed<'_>) -> Result<()> {
+        let (path, place) = (listed.whole, &listed.place[..]);
+        if place.is_empty() {
+            return Ok(()); // `find` prints the directory that it begins in.
+        }
+        if place.contains(&&b".."[..]) {
+            return Err(Error::limit(path_of(path), "`..` within a path has no place in the image"));
+        }
+        self.begin_in(listed.top)?;
         let mut dir = ROOT;
         for depth in 1..=place.len() {
             let (way, name) = (place[..depth].join(&b'/'), place[depth - 1]);
@@ -81,8 +161,7 @@ impl Scan<'_> {
                 dir = known;
                 continue;
             }
-            // From the working directory, or from the root for a list of absolute paths.
-            let host = if path.starts_with(b"/") { [b"/", &way[..]].concat() } else { way.clone() };
+            let host = if listed.top == b"." { way.clone() } else { [listed.top, &way[..]].concat() };
             let found = self.singles.find_any(self.tree, Path::new(OsStr::from_bytes(&host)), Links::Keep)?;
             if !is_last && !matches!(found.kind, Kind::Dir) {
                 let why = format!("`{}` on the way is not a directory", way.escape_ascii());
@@ -167,7 +246,7 @@ mod tests {
         scanned.unwrap();
         assert_eq!(inside(paths), [" 1", "a 1", "a/c 1", "a/c/x 1"]);
         for (path, why) in [
-            ("a/../l", "a path with `..` has no place"),
+            ("a/../l", "`..` within a path has no place"),
             ("l/b/f", "on the way is not a directory"),
             ("gone", "No such file"),
         ] {
@@ -179,6 +258,41 @@ mod tests {
             scanned.unwrap();
             assert!(left_out.len() == 1 && left_out[0].contains(why), "{left_out:?}");
             assert!(inside(paths).contains(&"a/c/x 1".to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_root_is_the_directory_in_which_all_paths_begin() {
+        let meta = |dir: &str| {
+            let mut tree = Tree::default();
+            let mut singles = Singles::new(false).unwrap();
+            singles.find_any(&mut tree, Path::new(dir), Links::Follow).unwrap().meta
+        };
+        let none = Tree::default().meta(ROOT);
+        // The tests run in the folder of this crate.
+        for (list, paths, root) in [
+            ("src/lib.rs\n", &["", "src", "src/lib.rs"][..], meta(".")),
+            (".\n./src\n", &["", "src"], meta(".")),
+            ("../image/Cargo.toml\n", &["", "image", "image/Cargo.toml"], meta("..")),
+            (".././image/../cli\n", &[""], none),
+            ("../image/Cargo.toml\nsrc\n", &["", "image", "image/Cargo.toml", "src"], none),
+            ("../image/src\n./../cli/src\n", &["", "cli", "cli/src", "image", "image/src"], meta("..")),
+            ("/etc/passwd\n", &["", "etc", "etc/passwd"], meta("/")),
+            ("..\n/\n.\n", &[""], none),
+        ] {
+            let options = Options { xattrs: false, on_error: OnError::Skip, ..Options::default() };
+            let mut tree = Tree::default();
+            PathList::new(list.as_bytes().to_vec(), b'\n', options).scan(&mut tree, &mut Sink).unwrap();
+            let mut found = Vec::new();
+            tree.walk(|_, path| {
+                found.push(String::from_utf8_lossy(path).into_owned());
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(found, paths, "{list}");
+            assert_eq!(tree.meta(ROOT), root, "{list}");
+            let is_empty = paths.len() == 1;
+            assert_eq!(tree.warnings.count(WarningKind::ListNamesNothing), u64::from(is_empty), "{list}");
         }
     }
 }

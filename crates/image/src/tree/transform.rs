@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{ExcludeXattrs, Inode, Kind, Meta, Time, Tree};
+use super::{ExcludeXattrs, Ino, Inode, Kind, Meta, Time, Tree};
 use crate::image::{FileType, Stat};
 use crate::{Error, Result};
 
@@ -45,7 +45,19 @@ impl Transform {
         if self.leaves_out_xattrs() {
             tree.exclude_xattrs(|name| self.leaves_out(name));
         }
-        for ino in tree.inos() {
+        let all = tree.inos();
+        self.apply_to(tree, all)
+    }
+
+    /// Adds the offsets to the owners and groups of the inodes from number `first` on.
+    pub fn shift_owners_from(&self, tree: &mut Tree, first: usize) -> Result<()> {
+        let shift = Transform { uid_offset: self.uid_offset, gid_offset: self.gid_offset, ..Transform::default() };
+        let later = tree.inos().skip(first);
+        shift.apply_to(tree, later)
+    }
+
+    fn apply_to(&self, tree: &mut Tree, inos: impl Iterator<Item = Ino>) -> Result<()> {
+        for ino in inos {
             // Inodes without a name were replaced by later sources.
             let inode = tree.inode(ino);
             if inode.links > 0 {

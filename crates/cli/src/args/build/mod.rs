@@ -133,8 +133,8 @@ pub(crate) struct Build {
     /// OLD_IMAGE may be the output, with --force.
     ///
     /// An entry of a source gets another name, as in NAME_1, if the root of OLD_IMAGE has one of its name. Options such as
-    /// --owner, --exclude and --rules change what the sources have, not OLD_IMAGE. Format, and for SquashFS codec, block
-    /// size and layout, are those of OLD_IMAGE unless given.
+    /// --owner, --exclude and --rules change what the sources have, not OLD_IMAGE; --uid-offset and --gid-offset change
+    /// both. Format, and for SquashFS codec, block size and layout, are those of OLD_IMAGE unless given.
     #[arg(help_heading = "Contents", long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
     append: Option<PathBuf>,
 
@@ -151,8 +151,9 @@ pub(crate) struct Build {
 
     /// Pack the files that FILE names, one path per line; `-` reads stdin
     ///
-    /// A file has the path in the image that it has in the list. A directory stands for itself, without its entries;
-    /// directories that lead to a file are packed with it.
+    /// A file has the path in the image that it has in the list, without `/`, `.` and `..` in front. A directory stands
+    /// for itself, without its entries; directories that lead to a file are packed with it, and the one that all paths
+    /// begin in becomes the root.
     #[arg(help_heading = "Contents", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files_from: Option<PathBuf>,
 

@@ -201,6 +201,7 @@ pub(super) fn fill<'p>(
     notes: &mut Notes<'p>,
 ) -> packfs_image::Result<Plan> {
     let Lists { sort, hot, paths, rules, parts } = lists;
+    let is_scanned_elsewhere = parts.is_some();
     let options = source::open::Options::default().set(|all| {
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
         all.scan.parts = parts;
@@ -272,10 +273,16 @@ pub(super) fn fill<'p>(
     notes.matches = selected.matches().to_vec();
     if let Some((old, below)) = &plan.append {
         notes.reading = Some(old);
+        let first_old = tree.len();
         source::open::whole_image(old)?.append_to(&mut tree, below.as_ref().map(|name| name.as_bytes()))?;
+        plan.transform.shift_owners_from(&mut tree, first_old)?;
         notes.reading = None;
     }
     warn_of_output(plan, &mut tree.warnings)?;
+    if let Some(patterns) = plan.exclude.without_match().filter(|_| !is_scanned_elsewhere) {
+        let first = patterns.lines().next().unwrap_or_default();
+        tree.warnings.add(Warning::new(WarningKind::ExcludeMatchesNothing, "--exclude").with_detail(first))?;
+    }
     if let Some(image) = loses_fractions(plan, &tree) {
         tree.warnings.add(Warning::new(WarningKind::FractionsOfSeconds, image))?;
     }

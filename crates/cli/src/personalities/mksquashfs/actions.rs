@@ -1,6 +1,7 @@
 //! `-action`: what to do with entries that pass an expression of tests, as rules. An expression becomes one rule for each
 //! alternative, as a rule has tests that all have to hold.
 
+use super::attributes::OwnerShift;
 use super::exclude::xattr;
 use crate::args::value;
 use crate::personalities::refusals;
@@ -26,8 +27,15 @@ pub(super) enum Packing {
     Tails,
 }
 
+/// Options that change what actions do, wherever they are on the command line.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Surroundings {
+    pub(super) packing: Packing,
+    pub(super) shift: OwnerShift,
+}
+
 /// Returns the rules of an action, `NAME(ARGUMENTS)@EXPRESSION`.
-pub(super) fn rules(text: &str, packing: Packing) -> Result<Vec<String>, String> {
+pub(super) fn rules(text: &str, surroundings: Surroundings) -> Result<Vec<String>, String> {
     let mut rest = Rest(text.trim());
     let (name, arguments) = rest.call()?;
     if !rest.takes("@") {
@@ -37,7 +45,7 @@ pub(super) fn rules(text: &str, packing: Packing) -> Result<Vec<String>, String>
     if !rest.0.is_empty() {
         return Err(format!("unexpected `{}` at the end", rest.0));
     }
-    let (restriction, effects) = effects(&name, &arguments, packing)?;
+    let (restriction, effects) = effects(&name, &arguments, surroundings)?;
     if effects.is_empty() {
         return Ok(Vec::new());
     }
@@ -49,7 +57,12 @@ pub(super) fn rules(text: &str, packing: Packing) -> Result<Vec<String>, String>
 }
 
 /// Returns a test that an action brings with it, and its effects; none if files are stored so anyway.
-fn effects(name: &str, arguments: &[String], packing: Packing) -> Result<(Option<&'static str>, String), String> {
+fn effects(
+    name: &str,
+    arguments: &[String],
+    surroundings: Surroundings,
+) -> Result<(Option<&'static str>, String), String> {
+    let Surroundings { packing, shift } = surroundings;
     let one = || match arguments {
         [one] => Ok(one.as_str()),
         _ => Err(format!("{name}: expected one argument")),
@@ -63,10 +76,13 @@ fn effects(name: &str, arguments: &[String], packing: Packing) -> Result<(Option
         "exclude" | "prune" => none("exclude"),
         "uncompressed" => none("store"),
         "no-fragments" => none("no-fragment"),
-        "uid" => Ok((None, format!("owner={}", value::user(one()?)?))),
-        "gid" => Ok((None, format!("group={}", value::group(one()?)?))),
+        "uid" => Ok((None, format!("owner={}", shift.apply(value::user(one()?)?)?))),
+        "gid" => Ok((None, format!("group={}", shift.apply(value::group(one()?)?)?))),
         "guid" => match arguments {
-            [user, group] => Ok((None, format!("owner={} group={}", value::user(user)?, value::group(group)?))),
+            [user, group] => {
+                let (user, group) = (shift.apply(value::user(user)?)?, shift.apply(value::group(group)?)?);
+                Ok((None, format!("owner={user} group={group}")))
+            }
             _ => Err("guid: expected a user and a group".into()),
         },
         "chmod" if !arguments.is_empty() => Ok((None, word("mode", &arguments.join(","))?)),
@@ -301,7 +317,7 @@ mod tests {
             ("exclude@filesize_range(1K, 2M)||gid_range(5,4)", &["size=1024..2097152 -> exclude"]),
             ("exclude@!depth_range(2,3)&&user(root)&&group(7)", &["!depth=2..3 owner=0 group=7 -> exclude"]),
         ] {
-            let got = rules(action, Packing::Small).unwrap();
+            let got = rules(action, Surroundings::default()).unwrap();
             assert_eq!(got, made, "{action}");
             let text = got.join("\n");
             assert!(packfs_image::rules::Rules::parse([("r".as_ref(), text.as_bytes())]).is_ok(), "{text}");
@@ -332,7 +348,7 @@ mod tests {
             ("exclude@user(nosuch)", "no user `nosuch`"),
             ("exclude@name(!(a))", "extended patterns"),
         ] {
-            let told = rules(action, Packing::Small).unwrap_err();
+            let told = rules(action, Surroundings::default()).unwrap_err();
             assert!(told.contains(why), "{action}: {told}");
         }
         for (packing, of_fragments, of_tailend, of_no_tailend) in [
@@ -340,13 +356,18 @@ mod tests {
             (Packing::Small, &["all -> fragments=small"], &["all -> fragments=tails"], &["all -> fragments=small"]),
             (Packing::Tails, &["all -> fragments=tails"], &["all -> fragments=tails"], &["all -> fragments=small"]),
         ] {
-            assert_eq!(rules("fragments@true", packing).unwrap(), of_fragments);
-            assert_eq!(rules("tailend@true", packing).unwrap(), of_tailend);
-            assert_eq!(rules("no-tailend@true", packing).unwrap(), of_no_tailend);
+            let surroundings = Surroundings { packing, ..Surroundings::default() };
+            assert_eq!(rules("fragments@true", surroundings).unwrap(), of_fragments);
+            assert_eq!(rules("tailend@true", surroundings).unwrap(), of_tailend);
+            assert_eq!(rules("no-tailend@true", surroundings).unwrap(), of_no_tailend);
         }
+        let shift = OwnerShift::parse("-uid-gid-offset", "1000").unwrap();
+        let surroundings = Surroundings { shift, ..Surroundings::default() };
+        assert_eq!(rules("guid(1,2)@uid(3)", surroundings).unwrap(), ["owner=3 -> owner=1001 group=1002"]);
+        assert!(rules("uid(4294967000)@true", surroundings).unwrap_err().contains("larger than"));
         let deep = format!("exclude@{}true", "!(".repeat(1000));
-        assert!(rules(&deep, Packing::Small).unwrap_err().contains("too deeply"));
+        assert!(rules(&deep, Surroundings::default()).unwrap_err().contains("too deeply"));
         let wide = format!("exclude@{}", ["(name(a)||name(b))"; 20].join("&&"));
-        assert!(rules(&wide, Packing::Small).unwrap_err().contains("more than 256"));
+        assert!(rules(&wide, Surroundings::default()).unwrap_err().contains("more than 256"));
     }
 }

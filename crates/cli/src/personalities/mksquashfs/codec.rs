@@ -57,6 +57,7 @@ impl Compressor {
         let mut options = Vec::new();
         let mut codec = name.to_owned();
         let mut level = (name == "gzip").then(|| "9".to_owned());
+        let has_hc = self.own.iter().any(|(option, _)| *option == "-Xhc");
         for (option, value) in &self.own {
             match (name, *option) {
                 ("gzip" | "lzo" | "zstd", "-Xcompression-level") => level = Some(value.clone()),
@@ -67,6 +68,10 @@ impl Compressor {
                 }
                 ("lzo", "-Xalgorithm") => options.push(format!("algorithm={value}")),
                 ("lz4", "-Xhc") => codec = "lz4hc".to_owned(),
+                ("lz4", "-Xacceleration") if !has_hc => options.push(format!("acceleration={value}")),
+                ("lz4", "-Xcompression-level") if has_hc => level = Some(value.clone()),
+                ("lz4", "-Xacceleration") => return Err("both -Xacceleration and -Xhc".into()),
+                ("lz4", "-Xcompression-level") => return Err("-Xcompression-level of lz4 needs -Xhc".into()),
                 ("xz", "-Xbcj") => options.push(format!("bcj={}", value.replace(',', "+"))),
                 ("xz", "-Xdict-size") => options.push(format!("dict={value}")),
                 _ => return Err(format!("{option}: {name} has no such option")),

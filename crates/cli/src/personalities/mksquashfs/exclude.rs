@@ -35,6 +35,11 @@ impl Excluded {
         Ok(())
     }
 
+    /// Returns true if there are names, and none of them selects anything: [`Excluded::words`] returns nothing then.
+    pub(super) fn select_nothing(&self, words: &[OsString]) -> bool {
+        !self.names.is_empty() && words.is_empty()
+    }
+
     /// Returns options of `packfs build`.
     pub(super) fn words(&self, sources: &[Source]) -> Result<Vec<OsString>, String> {
         let mut words = Vec::new();
@@ -51,10 +56,10 @@ impl Excluded {
     }
 }
 
-/// A directory to pack, and its path in the image.
+/// A file or directory to pack, and its path in the image.
 #[derive(Debug)]
 pub(super) struct Source {
-    pub(super) dir: PathBuf,
+    pub(super) path: PathBuf,
     pub(super) place: PathBuf,
 }
 
@@ -63,37 +68,56 @@ fn glob(text: &str) -> Result<String, String> {
     if ["!(", "@(", "+(", "*(", "?("].iter().any(|extended| text.contains(extended)) {
         return Err(refusals::EXTENDED_PATTERNS.error(format_args!("-e {text}")));
     }
-    // Braces mean nothing in these globs.
-    let plain = text.replace('{', "\\{").replace('}', "\\}");
+    // Braces mean nothing in these globs, and neither do needless slashes.
+    let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
+    let plain = names.join("/").replace('{', "\\{").replace('}', "\\}");
     Ok(match plain.strip_prefix("... ").map(|anywhere| anywhere.trim_start_matches('/')) {
         Some(anywhere) if anywhere.contains('/') => format!("/**/{anywhere}"),
         Some(anywhere) => anywhere.to_owned(),
-        None => format!("/{}", plain.trim_start_matches('/')),
+        None => format!("/{plain}"),
     })
 }
 
-/// Translates a path: below the sources, or on this system if it begins with `/`, `./` or `../`. Without directories as
-/// sources it is a path in the image.
+/// Translates a path: below the sources, or on this system if it begins with `/`, `./` or `../`. Without sources of this
+/// system it is a path in the image.
 fn literal(text: &str, sources: &[Source]) -> Result<Vec<String>, String> {
     let path = Path::new(text);
-    let paths: Vec<PathBuf> = if sources.is_empty() {
+    let places = if sources.is_empty() {
         vec![path.to_owned()]
     } else if ["/", "./", "../"].iter().any(|prefix| text.starts_with(prefix)) {
-        below(path, sources).into_iter().collect()
+        places(path, sources)
     } else {
-        let there = sources.iter().filter(|source| source.dir.join(path).symlink_metadata().is_ok());
-        there.map(|source| source.place.join(path)).collect()
+        sources.iter().flat_map(|source| places(&source.path.join(path), sources)).collect()
     };
-    paths.iter().map(|path| glob_of(path).map_err(|why| format!("-e {text}: {why}"))).collect()
+    places.iter().map(|place| glob_of(place).map_err(|why| format!("-e {text}: {why}"))).collect()
 }
 
-/// Returns the path in the image of a path of this system.
-fn below(path: &Path, sources: &[Source]) -> Option<PathBuf> {
-    let whole = path.parent()?.canonicalize().ok()?.join(path.file_name()?);
-    sources.iter().find_map(|source| {
-        let inside = whole.strip_prefix(source.dir.canonicalize().ok()?).ok()?.to_owned();
-        Some(source.place.join(inside))
-    })
+/// Returns the paths in the image of a file of this system, if it exists. Paths are compared without symbolic links,
+/// `..` and needless slashes, as mksquashfs compares files by their inodes.
+fn places(path: &Path, sources: &[Source]) -> Vec<PathBuf> {
+    let Some(real) = real_path(path) else { return Vec::new() };
+    let inside = |source: &Source| {
+        let top = if source.path.symlink_metadata().ok()?.is_dir() {
+            source.path.canonicalize().ok()?
+        } else {
+            real_path(&source.path)?
+        };
+        Some(source.place.join(real.strip_prefix(top).ok()?))
+    };
+    // The root of the image is never left out.
+    sources.iter().filter_map(inside).filter(|place| !place.as_os_str().is_empty()).collect()
+}
+
+/// Returns the path of a file that exists without symbolic links on the way to it.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    path.symlink_metadata().ok()?;
+    match (path.parent(), path.file_name()) {
+        (Some(dir), Some(name)) => {
+            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+            Some(dir.canonicalize().ok()?.join(name))
+        }
+        _ => path.canonicalize().ok(),
+    }
 }
 
 /// Namespaces of extended attributes that an image can hold.

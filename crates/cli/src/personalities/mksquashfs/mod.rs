@@ -19,11 +19,12 @@ use std::path::Path;
 use packfs_image::name::display;
 use packfs_image::tree::ModeChange;
 
-use self::actions::Packing;
+use self::actions::{Packing, Surroundings};
 use self::append::LAYOUT;
-use self::attributes::Implied;
+use self::attributes::{Implied, OwnerShift};
 use self::codec::Compressor;
 use self::exclude::{Excluded, Patterns};
+use self::sources::Sources;
 pub(super) use self::table::TABLE;
 use super::Todo;
 use super::date;
@@ -32,6 +33,7 @@ use super::refusals;
 use super::rules;
 use crate::args::value;
 use crate::output::failure::Manner;
+use crate::output::say;
 use crate::resources;
 
 /// Version whose options these are: callers decide by it what they may ask for.
@@ -60,8 +62,7 @@ struct Asked {
     /// Attributes of directories that an archive lacks.
     implied: Implied,
     root_mode: Option<String>,
-    /// Added to all owners and groups, after everything else.
-    offset: Option<u32>,
+    shift: OwnerShift,
     /// The same for pseudo definitions, as the value of `--implied-dirs`.
     pseudo_dir: Option<String>,
     /// Directory for what the old image has.
@@ -85,9 +86,26 @@ struct Asked {
     dirs_forced: bool,
     /// Packing of the ends of files.
     packing: Packing,
+    /// Extended attributes to leave out, as globs.
+    xattrs: ExcludedXattrs,
     /// Rules of actions.
     actions: Vec<String>,
     print: Option<&'static str>,
+}
+
+/// Globs of extended attributes to leave out, by the options that ask for it: the last of each counts.
+#[derive(Debug, Default)]
+pub(super) struct ExcludedXattrs {
+    /// `-xattrs-exclude`.
+    pub(super) named: Option<String>,
+    /// `-xattrs-include`: all that it does not name.
+    pub(super) others: Vec<String>,
+}
+
+impl ExcludedXattrs {
+    pub(super) fn globs(self) -> impl Iterator<Item = String> {
+        self.named.into_iter().chain(self.others)
+    }
 }
 
 /// Translates a command line of mksquashfs.
@@ -135,6 +153,10 @@ impl Asked {
                 Word::Becomes(words) if words[0] == "--fragments=none" => asked.packing = Packing::None,
                 Word::Becomes(words) if words[0] == "--fragments=small" => asked.packing = Packing::Small,
                 Word::Becomes(words) if words[0] == "--fragments=tails" => asked.packing = Packing::Tails,
+                Word::Option(name @ "-uid-gid-offset", values) => {
+                    let text = values.first().and_then(|value| value.to_str()).unwrap_or_default();
+                    asked.shift = OwnerShift::parse(name, text)?;
+                }
                 _ => {}
             }
         }
@@ -205,20 +227,15 @@ impl Asked {
                 mode(name, &text()?)?;
                 self.root_mode = Some(text()?);
             }
-            "-uid-gid-offset" => {
-                let number = text()?;
-                let offset = number.parse().map_err(|_| format!("{name} {number}: expected a number"))?;
-                self.offset = Some(offset);
-            }
+            "-uid-gid-offset" => {} // It was read before all others.
             "-xattrs-add" => {
                 // Others have no attributes of users.
                 let test = if text()?.starts_with("user.") { "type=file,dir" } else { "all" };
                 self.actions.push(format!("{test} -> {}", rules::word("xattr", &text()?)?));
             }
             "-xattrs-include" => {
-                let others = exclude::other_xattrs(&text()?)
+                self.xattrs.others = exclude::other_xattrs(&text()?)
                     .map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
-                others.iter().for_each(|glob| self.add("--exclude-xattr", glob));
             }
             "-force" => self.replaces = true,
             "-root-uid" => self.add("--add", &format!("owner / {} *", value::user(&text()?)?)),
@@ -242,19 +259,19 @@ impl Asked {
             }
             "-ef" => self.excluded.read(Path::new(&value))?,
             "-action" | "-log-action" | "-true-action" | "-false-action" => {
-                let rules = actions::rules(&text()?, self.packing)
+                let rules = actions::rules(&text()?, self.surroundings())
                     .map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
                 self.actions.extend(rules);
             }
             "-action-file" | "-log-action-file" | "-true-action-file" | "-false-action-file" => {
                 rules::lines(name, &text()?, |line| {
-                    self.actions.extend(actions::rules(line, self.packing)?);
+                    self.actions.extend(actions::rules(line, self.surroundings())?);
                     Ok(())
                 })?;
             }
             "-wildcards" => self.excluded.patterns = Patterns::Globs,
             "-regex" => self.excluded.patterns = Patterns::Regexes,
-            "-xattrs-exclude" => self.add("--exclude-xattr", &exclude::xattr(&text()?)?),
+            "-xattrs-exclude" => self.xattrs.named = Some(exclude::xattr(&text()?)?),
             "-exit-on-error" => self.stop = true,
             "-noappend" => self.no_append = true,
             "-pseudo-override" => self.pseudo_override = true,
@@ -267,6 +284,10 @@ impl Asked {
             _ => self.compressor.take(name, text()?)?,
         }
         Ok(())
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        Surroundings { packing: self.packing, shift: self.shift }
     }
 
     fn add(&mut self, option: &str, value: &str) {
@@ -322,7 +343,8 @@ impl Asked {
         if !fast && !self.repeatable && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
             line.push("--image-time=now".into());
         }
-        if !self.stop {
+        // A path of a list that does not exist is an error.
+        if !self.stop && self.listed.is_none() {
             line.push("--on-error=skip".into());
         }
         line.push("--force".into());
@@ -334,16 +356,20 @@ impl Asked {
             // A definition of what a source has is ignored.
             line.push("--keep-existing".into());
         }
-        let (words, dirs) = self.sources(sources, taken)?;
-        let bare = if appended.is_some() || self.only_defined(sources) { None } else { self.bare_root(&dirs) };
-        if bare.is_some() {
-            // The root is there already.
+        let Sources { words, entries, root } = self.sources(sources, taken)?;
+        if !self.only_defined(sources) {
             self.drop_root_definitions();
         }
-        line.extend(self.implied_dirs());
+        line.extend(self.implied_dirs(&root));
         line.extend(words);
-        line.extend(bare.into_iter().flatten());
-        line.extend(self.excluded.words(&dirs)?);
+        line.extend(self.root_lines(&root)?);
+        let excluded = self.excluded.words(&entries)?;
+        if self.excluded.select_nothing(&excluded) {
+            say("mksquashfs: no source has any of the names to leave out");
+        }
+        line.extend(excluded);
+        let xattrs = std::mem::take(&mut self.xattrs);
+        line.extend(xattrs.globs().map(|glob| format!("--exclude-xattr={glob}").into()));
         let no_xattrs = self.out.iter().any(|word| word == "--no-xattrs");
         if let Some(mode) = self.root_mode.take().filter(|_| !self.dirs_forced) {
             match mode.bytes().all(|digit| digit.is_ascii_digit()) {
@@ -353,10 +379,11 @@ impl Asked {
         }
         let owners = self.definitions_owners()?;
         line.append(&mut self.out);
+        line.extend(self.offsets());
         if self.actions.is_empty() && owners.is_empty() {
             line.extend(self.for_all());
         } else {
-            let last = self.last_actions(no_xattrs, owners);
+            let last = self.last_actions(no_xattrs, owners)?;
             let rules = self.actions.iter().chain(&last);
             line.extend(rules.map(|rule| format!("--rule={rule}").into()));
         }
@@ -386,7 +413,7 @@ impl IntoString for Vec<u8> {
 }
 
 /// Restricts each change of a mode to files (`F`) or directories (`D`).
-fn of_each(mode: &str, kind: char) -> String {
+pub(super) fn of_each(mode: &str, kind: char) -> String {
     mode.split(',').map(|change| format!("{kind}{change}")).collect::<Vec<_>>().join(",")
 }
 

@@ -10,47 +10,76 @@ use std::path::PathBuf;
 
 use packfs_image::source::packlist::read_lines;
 
+use super::attributes::OwnerShift;
 use crate::args::value;
 use crate::commands::sources::temporary_file;
 use crate::personalities::date;
 use crate::personalities::rules::word;
 
-/// Returns a definition with numbers for the names of owners: `/PATH TYPE [TIME] MODE USER GROUP ...`. The rest of those of
-/// other forms stays as it is.
-pub(super) fn definition(text: &[u8]) -> Result<Vec<u8>, String> {
-    let (path, rest) = path(text);
-    // Without the slash, some paths are keywords of pack lists.
-    let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
-    let fields: Vec<&[u8]> = fields(rest).collect();
-    let first = match fields.first() {
-        Some(&(b"d" | b"m" | b"b" | b"c" | b"s" | b"i")) => 2,
-        Some(&(b"D" | b"M" | b"B" | b"C" | b"S" | b"I" | b"R")) => 3,
-        _ => return Ok([slash, path, rest].concat()),
-    };
-    let (Some(user), Some(group)) = (fields.get(first), fields.get(first + 1)) else {
-        return Ok([slash, path, rest].concat());
-    };
-    let (user, group) = (value::user(&text_of(user))?.to_string(), value::group(&text_of(group))?.to_string());
-    // The target of a link may have blanks.
-    let tail = fields[..first + 2]
-        .iter()
-        .fold(rest, |rest, field| rest.trim_ascii_start().strip_prefix(*field).unwrap_or(rest));
-    let head = fields[..first].join(&b' ');
-    Ok([slash, path, b" ", &head, b" ", user.as_bytes(), b" ", group.as_bytes(), tail].concat())
+/// A definition that gives an entry attributes: `PATH TYPE [TIME] MODE USER GROUP ...`.
+#[derive(Debug)]
+struct Attributed<'d> {
+    path: &'d [u8],
+    kind: &'d [u8],
+    /// Seconds since 1970, if the definition has a time.
+    time: Option<i64>,
+    mode: &'d [u8],
+    user: u32,
+    group: u32,
+    /// All that follows the group: the target of a link may have blanks.
+    rest: &'d [u8],
 }
 
-/// Returns the rule that gives the entry of a definition its owner, and with `modes` its mode; `None` if the definition has
-/// none.
-pub(super) fn own_rule(line: &[u8], modes: bool) -> Result<Option<String>, String> {
-    let (path, rest) = path(line);
-    let fields: Vec<&[u8]> = fields(rest).collect();
-    let (mode, user, group) = match fields[..] {
-        [b"d" | b"m" | b"b" | b"c" | b"s" | b"i", mode, user, group, ..] => (mode, user, group),
-        [b"D" | b"M" | b"B" | b"C" | b"S" | b"I" | b"R", _, mode, user, group, ..] => (mode, user, group),
-        _ => return Ok(None),
+impl<'d> Attributed<'d> {
+    /// Reads a definition; `None` if it is of another form.
+    fn read(text: &'d [u8]) -> Result<Option<Self>, String> {
+        let (path, rest) = first_word(text);
+        let (kind, rest) = first_word(rest);
+        let has_time = match kind {
+            b"d" | b"m" | b"b" | b"c" | b"s" | b"i" => false,
+            b"D" | b"M" | b"B" | b"C" | b"S" | b"I" | b"R" => true,
+            _ => return Ok(None),
+        };
+        let (time, rest) = if has_time { first_word(rest) } else { (&[][..], rest) };
+        let (mode, rest) = first_word(rest);
+        let (user, rest) = first_word(rest);
+        let (group, rest) = first_word(rest);
+        if group.is_empty() {
+            return Ok(None); // The pack list tells what is missing.
+        }
+        let time = has_time.then(|| {
+            let date = text_of(&plain(time));
+            date::seconds(&date).map_err(|why| format!("{date}: {why}"))
+        });
+        let (user, group) = (value::user(&text_of(user))?, value::group(&text_of(group))?);
+        Ok(Some(Attributed { path, kind, time: time.transpose()?, mode, user, group, rest }))
+    }
+}
+
+/// Returns a definition with numbers for dates and the names of owners. The rest of those of other forms stays as it is.
+pub(super) fn definition(text: &[u8]) -> Result<Vec<u8>, String> {
+    let text = text.trim_ascii_start();
+    // Without the slash, some paths are keywords of pack lists.
+    let slash: &[u8] = if text.starts_with(b"/") { b"" } else { b"/" };
+    let Some(Attributed { path, kind, time, mode, user, group, rest }) = Attributed::read(text)? else {
+        return Ok([slash, text].concat());
     };
+    let mut made = [slash, path, b" ", kind].concat();
+    if let Some(time) = time {
+        made.extend(format!(" {time}").into_bytes());
+    }
+    made.extend([&b" "[..], mode].concat());
+    made.extend(format!(" {user} {group}").into_bytes());
+    made.extend(rest);
+    Ok(made)
+}
+
+/// Returns the rule that gives the entry of a definition its owner, shifted, and with `modes` its mode; `None` if the
+/// definition has none.
+pub(super) fn own_rule(line: &[u8], modes: bool, shift: OwnerShift) -> Result<Option<String>, String> {
+    let Some(Attributed { path, mode, user, group, .. }) = Attributed::read(line)? else { return Ok(None) };
     let path = String::from_utf8(plain(path)).map_err(|_| format!("{}: not UTF-8", text_of(path)))?;
-    let (test, user, group) = (word("path", &path)?, text_of(user), text_of(group));
+    let (test, user, group) = (word("path", &path)?, shift.apply(user)?, shift.apply(group)?);
     let mode = if modes { format!(" mode={}", text_of(mode)) } else { String::new() };
     Ok(Some(format!("{test} -> owner={user} group={group}{mode}")))
 }
@@ -68,11 +97,16 @@ fn plain(path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns true if a definition describes the root.
+/// Returns true if a definition makes or changes the root.
 pub(super) fn is_root(line: &[u8]) -> bool {
-    let (path, rest) = path(line);
-    let is_dir = matches!(fields(rest).next(), Some(b"d" | b"D"));
-    is_dir && path.iter().all(|byte| b"/\"".contains(byte))
+    let (path, rest) = first_word(line);
+    let has_attributes = matches!(first_word(rest).0, b"d" | b"D" | b"m" | b"M");
+    has_attributes && path.iter().all(|byte| b"/\"".contains(byte))
+}
+
+/// Returns true if a definition makes the root.
+pub(super) fn is_root_dir(line: &[u8]) -> bool {
+    is_root(line) && matches!(first_word(first_word(line).1).0, b"d" | b"D")
 }
 
 fn fields(text: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -141,7 +175,7 @@ fn kept(from: &mut impl BufRead) -> io::Result<PathBuf> {
 
 /// Adds to a definition of a file with data where the data is.
 fn placed(line: Vec<u8>, data: Option<&Data>) -> Result<Vec<u8>, String> {
-    let (name, rest) = path(&line);
+    let (name, rest) = first_word(&line);
     let fields: Vec<&[u8]> = fields(rest).collect();
     let [b"R", time, mode, user, group, len, offset, sparse] = fields[..] else { return Ok(line) };
     let data = data.ok_or("no data follows the definitions")?;
@@ -152,8 +186,8 @@ fn placed(line: Vec<u8>, data: Option<&Data>) -> Result<Vec<u8>, String> {
     Ok([&fields[..], b" \"", &quoted, b"\""].concat())
 }
 
-/// Splits a definition behind its path, which may be in quotes.
-fn path(text: &[u8]) -> (&[u8], &[u8]) {
+/// Splits a definition after its first word, of which parts may be in quotes or follow a backslash.
+fn first_word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
     let mut quoted = false;
     let mut escaped = false;
@@ -170,14 +204,17 @@ fn path(text: &[u8]) -> (&[u8], &[u8]) {
 
 /// Returns the value of `--implied-dirs` for `d MODE USER GROUP` or `D TIME MODE USER GROUP`.
 pub(super) fn directory(text: &str) -> Result<String, String> {
-    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
-    let (time, mode, user, group) = match fields[..] {
-        ["d", mode, user, group] => ("now", mode, user, group),
-        ["D", time, mode, user, group] => (time, mode, user, group),
-        _ => return Err(format!("{text}: expected d MODE USER GROUP or D TIME MODE USER GROUP")),
-    };
-    let mode = u32::from_str_radix(mode, 8).map_err(|_| format!("{mode}: packfs takes an octal mode"))?;
-    Ok(format!("{mode:04o},{}:{},{}", value::user(user)?, value::group(group)?, date::seconds(time)?))
+    let line = format!("/ {text}");
+    let expected = || format!("{text}: expected d MODE USER GROUP or D TIME MODE USER GROUP");
+    let read = Attributed::read(line.as_bytes())?.filter(|read| matches!(read.kind, b"d" | b"D"));
+    let Attributed { time, mode, user, group, rest, .. } = read.ok_or_else(expected)?;
+    if !rest.trim_ascii().is_empty() {
+        return Err(expected());
+    }
+    let mode = text_of(mode);
+    let mode = u32::from_str_radix(&mode, 8).map_err(|_| format!("{mode}: packfs takes an octal mode"))?;
+    let time = time.map_or_else(|| date::seconds("now"), Ok)?;
+    Ok(format!("{mode:04o},{user}:{group},{time}"))
 }
 
 #[cfg(test)]
@@ -194,9 +231,14 @@ mod tests {
             ("/n c 666 0 0 1 3", "/n c 666 0 0 1 3"),
             ("a\\ b x user.a=root", "/a\\ b x user.a=root"),
             ("/a d 755", "/a d 755"),
+            ("/a D \"1 jan 1980 UTC\" 755 0 0", "/a D 315532800 755 0 0"),
+            ("/a D 1\\ jan\\ 1980\\ UTC 755 0 0", "/a D 315532800 755 0 0"),
+            ("b S 2001-09-09T01:46:40Z 777 root root a  b", "/b S 1000000000 777 0 0 a  b"),
+            ("  /c\tM  @5\t0644 1 2", "/c M 5 0644 1 2"),
         ] {
             assert_eq!(definition(text.as_bytes()).as_deref(), Ok(made.as_bytes()), "{text}");
         }
+        assert!(definition(b"/a D \"no such day\" 755 0 0").unwrap_err().contains("no such day: expected seconds"));
         assert!(definition(b"/a d 755 nosuch 0").unwrap_err().contains("no user `nosuch`"));
         let list = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(list.path(), "# all\n\n  /a d 755 root 5\n/b s 777 0 0 \\\n  c\n/c d 755 nosuch 0").unwrap();
@@ -225,21 +267,28 @@ mod tests {
             ("/\"a b\"\\\\ R 5 644 3 4 1 0 0", Some("path=\"/a b\\\" -> owner=3 group=4")),
             ("/a x user.a=b", None),
         ] {
-            let made = own_rule(line.as_bytes(), false).unwrap();
+            let made = own_rule(line.as_bytes(), false, OwnerShift::default()).unwrap();
             assert_eq!(made.is_some(), rule.is_some(), "{line}");
             if let Some(made) = made {
                 assert!(packfs_image::rules::Rules::parse([("r".as_ref(), made.as_bytes())]).is_ok(), "{made}");
                 assert!(made.ends_with(rule.unwrap().split_once(" -> ").unwrap().1), "{made}");
             }
         }
-        let made = own_rule(b"/a d 755 1 2", true).unwrap();
+        let made = own_rule(b"/a d 755 1 2", true, OwnerShift::default()).unwrap();
         assert_eq!(made.as_deref(), Some("path=/a -> owner=1 group=2 mode=755"));
-        for (line, is) in [("/ d 755 0 0", true), ("\"/\" D 1 755 0 0", true), ("/ m 711 0 0", false), ("/d d", false)]
-        {
-            assert_eq!(is_root(line.as_bytes()), is, "{line}");
+        for (line, changes, makes) in [
+            ("/ d 755 0 0", true, true),
+            ("\"/\" D 1 755 0 0", true, true),
+            ("/ m 711 0 0", true, false),
+            ("/ M 1 711 0 0", true, false),
+            ("/ x user.a=b", false, false),
+            ("/d d", false, false),
+        ] {
+            assert_eq!((is_root(line.as_bytes()), is_root_dir(line.as_bytes())), (changes, makes), "{line}");
         }
         assert_eq!(directory("D 7 711 root 5").as_deref(), Ok("0711,0:5,7"));
-        for wrong in ["", "d 755 0", "d u=rwx 0 0", "d 755 nosuch 0"] {
+        assert_eq!(directory("D \"1 jan 1980 UTC\" 711 root 5").as_deref(), Ok("0711,0:5,315532800"));
+        for wrong in ["", "d 755 0", "d u=rwx 0 0", "d 755 nosuch 0", "m 755 0 0", "d 755 0 0 x"] {
             assert!(directory(wrong).is_err(), "{wrong}");
         }
     }

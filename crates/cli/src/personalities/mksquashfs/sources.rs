@@ -1,16 +1,42 @@
-//! Sources of mksquashfs as packfs takes them: one directory is the root, several entries have their names.
+//! Sources of mksquashfs as packfs takes them: one directory is the root, several entries have their names, and with
+//! `-no-strip` their whole paths.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use packfs_image::name::display;
 
 use super::exclude::Source;
 use super::{Asked, IntoString, pseudo};
 use crate::personalities::paths::safe;
+
+/// The sources of a command line.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    /// Words of `packfs build`.
+    pub(super) words: Vec<OsString>,
+    /// Files and directories of this system among them.
+    pub(super) entries: Vec<Source>,
+    pub(super) root: Root,
+}
+
+/// Attributes of the root.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) enum Root {
+    /// Those that packfs finds or that a definition has.
+    #[default]
+    Found,
+    /// Those of no directory: everyone may do everything, the owner is the user, the time that of the run.
+    Bare,
+    /// The same, unless all paths of a list begin in one directory, whose attributes it has then.
+    Listed,
+    /// Those of this directory.
+    Like(PathBuf),
+}
 
 impl Asked {
     /// Returns true if all entries come from pseudo definitions: the source is `-`, and nothing reads standard input.
@@ -19,100 +45,193 @@ impl Asked {
         !reads && matches!(sources, [one] if one == "-")
     }
 
-    /// Returns the sources as packfs takes them (the contents of one directory, or each directory and file under its name)
-    /// and the directories among them.
-    pub(super) fn sources(
-        &self,
-        sources: &[OsString],
-        mut names: Vec<Vec<u8>>,
-    ) -> Result<(Vec<OsString>, Vec<Source>), String> {
-        let (mut words, mut dirs, mut led) = (Vec::new(), Vec::new(), HashSet::new());
+    /// Returns the sources as packfs takes them. `names` are taken in the root already.
+    pub(super) fn sources(&self, sources: &[OsString], names: Vec<Vec<u8>>) -> Result<Sources, String> {
         if self.tar {
             return match sources {
-                [one] => Ok((vec![safe(one)], dirs)),
+                [one] => Ok(Sources { words: vec![safe(one)], root: Root::Bare, ..Sources::default() }),
                 _ => Err("-tar takes one archive".into()),
             };
         }
         if self.zip {
-            return Ok((sources.iter().map(|source| safe(source)).collect(), dirs));
+            let words = sources.iter().map(|source| safe(source)).collect();
+            return Ok(Sources { words, ..Sources::default() });
         }
         if let Some(options) = self.listed {
+            let words = options.iter().map(Into::into).collect();
             return match sources {
-                [one] if one == "-" => Ok((options.iter().map(Into::into).collect(), dirs)),
+                [one] if one == "-" => Ok(Sources { words, root: Root::Listed, ..Sources::default() }),
                 _ => Err("-cpiostyle reads the paths from standard input: the source is -".into()),
             };
         }
         if self.only_defined(sources) {
-            return match self.out.iter().any(|word| pseudo::is_root(word.as_bytes())) {
-                true => Ok((words, dirs)),
+            return match self.out.iter().any(|word| pseudo::is_root_dir(word.as_bytes())) {
+                true => Ok(Sources::default()),
                 false => Err("the source is -, and no pseudo definition describes /; \
                               to read standard input, give -tar or -cpiostyle"
                     .into()),
             };
         }
-        for source in sources {
-            let path = Path::new(source);
-            let kind = path.metadata().map_err(|error| format!("{}: cannot open: {error}", display(path)))?;
-            if kind.is_dir() && sources.len() == 1 && !self.keep_as_directory && !self.no_strip {
-                words.push(safe(source));
-                dirs.push(Source { dir: path.to_owned(), place: PathBuf::new() });
-                continue;
-            }
-            let own = self.name(path)?;
-            if self.no_strip {
-                words.extend(parents(path, &mut led)?);
-            }
-            // As mksquashfs names what has the name of another.
-            let others = (1u32..).map(|n| [&own[..], format!("_{n}").as_bytes()].concat());
-            let name = [own.clone()].into_iter().chain(others).find(|name| !names.contains(name)).unwrap_or_default();
-            match kind.is_dir() {
-                true => {
-                    words.extend(["--add".into(), tree_line(&name, source)]);
-                    dirs.push(Source { dir: path.to_owned(), place: OsString::from_vec(name.clone()).into() });
-                }
-                false if name == own && !self.no_strip => {
-                    words.push([b"file:", source.as_bytes()].concat().into_string())
-                }
-                false => words.extend(["--add".into(), file_line(&name, source)]),
-            }
-            names.push(name);
-        }
-        Ok((words, dirs))
-    }
-
-    /// Returns the name, or with `-no-strip` the path, of a source in the image.
-    fn name(&self, source: &Path) -> Result<Vec<u8>, String> {
-        let whole = || source.canonicalize().map_err(|error| format!("{}: cannot open: {error}", display(source)));
         if self.no_strip {
-            return Ok(source.as_os_str().as_bytes().to_vec());
+            return with_whole_paths(sources);
         }
-        let path = if source.file_name().is_some() { source.to_path_buf() } else { whole()? };
-        let name = path.file_name().ok_or_else(|| format!("{}: has no name", display(source)))?;
-        Ok(name.as_bytes().to_vec())
+        if let [one] = sources
+            && !self.keep_as_directory
+            && found(Path::new(one))?.is_dir()
+        {
+            let entries = vec![Source { path: one.into(), place: PathBuf::new() }];
+            return Ok(Sources { words: vec![safe(one)], entries, root: Root::Found });
+        }
+        with_own_names(sources, names)
     }
 }
 
-/// Returns lines that add the directories on the way to a source, each once, with their attributes.
-fn parents(source: &Path, known: &mut HashSet<PathBuf>) -> Result<Vec<OsString>, String> {
-    let mut parents: Vec<&Path> = source.ancestors().skip(1).filter(|dir| dir.file_name().is_some()).collect();
-    parents.reverse();
-    let mut words = Vec::new();
-    let plain = |dir: &Path| dir.components().filter(|part| *part != Component::CurDir).collect();
-    for dir in parents.into_iter().filter(|dir| known.insert(plain(dir))) {
-        let found = dir.metadata().map_err(|error| format!("{}: cannot open: {error}", display(dir)))?;
-        let name = quoted(dir.as_os_str().as_bytes());
-        let line = |before: &str, after: String| {
-            [format!("{before} \"").as_bytes(), &name, format!("\" {after}").as_bytes()].concat().into_string()
-        };
-        let attributes = format!("{:04o} {} {}", found.mode() & 0o7777, found.uid(), found.gid());
-        words.extend([
-            "--add".into(),
-            line("dir", attributes),
-            "--add".into(),
-            line("time", found.mtime().to_string()),
-        ]);
+/// Returns sources under their names in the root.
+fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<Sources, String> {
+    let mut made = Sources { root: Root::Bare, ..Sources::default() };
+    for source in sources {
+        let path = Path::new(source);
+        let is_dir = found(path)?.is_dir();
+        let own = own_name(path)?;
+        // As mksquashfs names what has the name of another.
+        let others = (1u32..).map(|n| [&own[..], format!("_{n}").as_bytes()].concat());
+        let name = [own.clone()].into_iter().chain(others).find(|name| !names.contains(name)).unwrap_or_default();
+        made.add(&name, path, is_dir);
+        names.push(name);
     }
-    Ok(words)
+    Ok(made)
+}
+
+/// Returns sources under their whole paths, without what leads up. The directories on the way have their attributes.
+fn with_whole_paths(sources: &[OsString]) -> Result<Sources, String> {
+    let mut made = Sources::default();
+    let mut tops: Vec<PathBuf> = Vec::new();
+    let mut known = Known::default();
+    for source in sources {
+        let kept = KeptPath::new(Path::new(source))?;
+        let mut way: Vec<&Path> = kept.place.ancestors().filter(|dir| !dir.as_os_str().is_empty()).collect();
+        way.reverse();
+        for place in way {
+            let path = kept.top.join(place);
+            let attributes = found(&path)?;
+            let is_new = known.is_new(place, &attributes)?;
+            let is_packed = made.entries.iter().any(|entry| entry.place == place);
+            if is_packed && (attributes.is_dir() || place == kept.place) {
+                break; // With all that it has.
+            } else if place == kept.place {
+                made.add(place.as_os_str().as_bytes(), &path, attributes.is_dir());
+            } else if !attributes.is_dir() {
+                return Err(format!("{}: on the way to another source, and not a directory", display(&path)));
+            } else if is_new {
+                made.words.extend(directory_lines(place.as_os_str(), &attributes));
+            }
+        }
+        tops.push(kept.top);
+    }
+    let is_same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    let mut attributes = Vec::new();
+    for top in &tops {
+        attributes.push(top.metadata().map_err(|error| cannot_open(top, &error))?);
+    }
+    made.root = match tops.first() {
+        Some(top) if attributes.iter().all(|other| is_same(other, &attributes[0])) => Root::Like(top.clone()),
+        _ => Root::Bare,
+    };
+    Ok(made)
+}
+
+/// Paths in the image and the files that they are for, by device and inode number.
+#[derive(Debug, Default)]
+struct Known(HashMap<PathBuf, (u64, u64)>);
+
+impl Known {
+    /// Returns false if the path is known; an error if it is known for another file.
+    fn is_new(&mut self, place: &Path, attributes: &Metadata) -> Result<bool, String> {
+        let id = (attributes.dev(), attributes.ino());
+        match self.0.insert(place.to_owned(), id) {
+            Some(before) if before != id => Err(format!("{}: two different sources have this path", display(place))),
+            Some(_) => Ok(false),
+            None => Ok(true),
+        }
+    }
+}
+
+/// A source of which the path is kept.
+#[derive(Debug)]
+struct KeptPath {
+    /// The directory in which it begins: slashes, `.` and `..` in front are no part of a path in the image.
+    top: PathBuf,
+    /// Its path in the image.
+    place: PathBuf,
+}
+
+impl KeptPath {
+    fn new(source: &Path) -> Result<Self, String> {
+        let whole = source.as_os_str().as_bytes();
+        let leads_up = |name: &[u8]| matches!(name, b"" | b"." | b"..");
+        let mut rest = whole;
+        while let Some((name, after)) = rest.iter().position(|byte| *byte == b'/').map(|at| rest.split_at(at)) {
+            if !leads_up(name) {
+                break;
+            }
+            rest = &after[1..];
+        }
+        if leads_up(rest) {
+            return Err(format!("{}: nothing is left of this path with -no-strip; leave it out", display(source)));
+        }
+        let names: Vec<&[u8]> = rest.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
+        if names.iter().any(|name| leads_up(name)) {
+            return Err(format!("{}: `.` or `..` within a path cannot be kept with -no-strip", display(source)));
+        }
+        let top = match &whole[..whole.len() - rest.len()] {
+            b"" => &b"."[..],
+            top => top,
+        };
+        Ok(KeptPath { top: OsStr::from_bytes(top).into(), place: OsString::from_vec(names.join(&b'/')).into() })
+    }
+}
+
+impl Sources {
+    /// Adds a file or directory at a path in the image.
+    fn add(&mut self, place: &[u8], path: &Path, is_dir: bool) {
+        let line = if is_dir { tree_line(place, path.as_os_str()) } else { file_line(place, path.as_os_str()) };
+        self.words.extend(["--add".into(), line]);
+        self.entries.push(Source { path: path.to_owned(), place: OsStr::from_bytes(place).into() });
+    }
+}
+
+/// Returns the attributes of a source, of a symbolic link its own.
+fn found(path: &Path) -> Result<Metadata, String> {
+    path.symlink_metadata().map_err(|error| cannot_open(path, &error))
+}
+
+fn cannot_open(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: cannot open: {error}", display(path))
+}
+
+/// Returns the name of a source in the image.
+fn own_name(source: &Path) -> Result<Vec<u8>, String> {
+    let path = match source.file_name() {
+        Some(_) => source.to_path_buf(),
+        None => source.canonicalize().map_err(|error| cannot_open(source, &error))?,
+    };
+    let name = path.file_name().ok_or_else(|| format!("{}: has no name", display(source)))?;
+    Ok(name.as_bytes().to_vec())
+}
+
+/// Returns lines that give a directory of the image attributes; it is made if it does not exist.
+pub(super) fn directory_lines(place: &OsStr, attributes: &Metadata) -> Vec<OsString> {
+    let name = quoted(place.as_bytes());
+    let line = |before: &str, after: String| {
+        [format!("{before} \"/").as_bytes(), &name, format!("\" {after}").as_bytes()].concat().into_string()
+    };
+    let (uid, gid) = (attributes.uid(), attributes.gid());
+    vec![
+        "--add".into(),
+        line("dir", format!("{:04o} {uid} {gid}", attributes.mode() & 0o7777)),
+        "--add".into(),
+        line("time", attributes.mtime().to_string()),
+    ]
 }
 
 /// Returns the line of a pack list that adds a directory under a name.
@@ -120,7 +239,7 @@ fn tree_line(name: &[u8], dir: &OsStr) -> OsString {
     [b"tree \"/", &quoted(name)[..], b"\" ", dir.as_bytes()].concat().into_string()
 }
 
-/// Returns the line of a pack list that adds a file with its attributes under another name.
+/// Returns the line of a pack list that adds a file with its attributes under a name.
 fn file_line(name: &[u8], file: &OsStr) -> OsString {
     [b"\"/", &quoted(name)[..], b"\" l \"", &quoted(file.as_bytes())[..], b"\""].concat().into_string()
 }
@@ -133,4 +252,38 @@ pub(super) fn quoted(name: &[u8]) -> Vec<u8> {
         byte => vec![*byte],
     });
     escaped.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_paths_begin_after_what_leads_up() {
+        for (source, top, place) in [
+            ("a", ".", "a"),
+            ("a/b//c/", ".", "a/b/c"),
+            ("./a", "./", "a"),
+            ("../../a/b", "../../", "a/b"),
+            ("/usr/bin", "/", "usr/bin"),
+            ("/.././a", "/.././", "a"),
+            ("..a/.b", ".", "..a/.b"),
+        ] {
+            let kept = KeptPath::new(Path::new(source)).unwrap();
+            assert_eq!(
+                (kept.top.as_os_str(), kept.place.as_os_str()),
+                (OsStr::new(top), OsStr::new(place)),
+                "{source}"
+            );
+        }
+        for (source, why) in [
+            (".", "nothing is left"),
+            ("/", "nothing is left"),
+            ("../..", "nothing is left"),
+            ("a/./b", "within a path"),
+        ] {
+            assert!(KeptPath::new(Path::new(source)).unwrap_err().contains(why), "{source}");
+        }
+        assert!(KeptPath::new(Path::new("a/../b")).unwrap_err().contains("within a path"));
+    }
 }

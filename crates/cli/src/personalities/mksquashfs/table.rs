@@ -1,4 +1,4 @@
-//! The options of mksquashfs and sqfstar 4.7.5.
+//! The options of mksquashfs and sqfstar 4.7.6, which is not released yet, and so those of 4.7.5.
 
 use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
 use crate::personalities::options::{Opt, Takes, flag, value};
@@ -7,6 +7,7 @@ const ACTION: &str = "--rule; not move, dereference, empty, compressed, fragment
 const LOGGED: &str = "as -action; nothing is logged";
 const AUTOMATIC: &str = "packfs decides by the data and the number of threads";
 const PARTS: &str = "--plain-metadata: inodes, the owner table and extended attributes together";
+const LINKS: &str = "packfs packs symbolic links as links; `h` in a pack list packs the file that one leads to (4.7.6)";
 const NO_PAGER: &str = "help is printed as it is";
 
 pub(in crate::personalities) static TABLE: &[Opt] = &[
@@ -23,6 +24,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-Xstrategy"], Same("--codec gzip:strategies=A+B")),
     value(&["-Xalgorithm"], Same("--codec lzo:algorithm=NAME")),
     flag(&["-Xhc"], Same("--codec lz4hc")),
+    value(&["-Xacceleration"], Same("--codec lz4:acceleration=N (4.7.6)")),
     value(&["-Xbcj"], Same("--codec xz:bcj=A+B")),
     value(&["-Xdict-size"], Same("--codec xz:dict=SIZE")),
     flag(&["-tar"], Same("the source -; compressed archives, too")),
@@ -54,7 +56,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-force-dir-mode"], Same("--mode DMODE")),
     value(&["-force-uid"], Same("--owner USER:")),
     value(&["-force-gid"], Same("--owner :GROUP")),
-    value(&["-uid-gid-offset"], Same("--uid-offset and --gid-offset; with actions --rule 'all -> owner=+N group=+N'")),
+    value(&["-uid-gid-offset"], Same("--uid-offset and --gid-offset")),
     value(&["-p"], Same("--add")),
     value(&["-pd", "-pseudo-dir"], Same("--implied-dirs")),
     value(&["-pf"], Same("--add, for each line")),
@@ -69,6 +71,9 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     flag(&["-one-file-system-x"], Becomes(&["--one-file-system", "--no-mount-points"])),
     flag(&["-no-xattrs"], Becomes(&["--no-xattrs"])),
     flag(&["-xattrs"], Same("the default")),
+    flag(&["-dereference"], Refused(LINKS)),
+    value(&["-deref"], Refused(LINKS)),
+    value(&["-deref-path"], Refused(LINKS)),
     value(&["-xattrs-exclude"], Same("--exclude-xattr, if the expression is `^` and a prefix")),
     value(&["-xattrs-include"], Same("--exclude-xattr of the others, if the expression is `^` and a namespace")),
     value(&["-xattrs-add"], Same("--rule 'all -> xattr=NAME=VALUE'; those of users for files and directories")),

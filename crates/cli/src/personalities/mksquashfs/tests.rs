@@ -51,7 +51,7 @@ fn command_lines_of_callers_become_builds() {
         (
             "src/lib.rs new.sqfs -no-compression",
             "--codec=gzip:9 --plain-metadata --plain-data --plain-fragments --fragments=small --on-error=skip \
-          --force file:src/lib.rs",
+          --force --add \"/lib.rs\" l \"src/lib.rs\"",
         ),
         (
             "src new.sqfs -comp xz -Xbcj x86,arm -Xdict-size 50% -b 1M -tailends -root-uid root",
@@ -62,7 +62,7 @@ fn command_lines_of_callers_become_builds() {
     // The tests run in the folder of the crate; src and src/main.rs exist.
     for (text, expected) in table {
         let text = text.replace("src/lib.rs", "src/main.rs");
-        let expected = format!("{start} {}", expected.replace("src/lib.rs", "src/main.rs"));
+        let expected = format!("{start} {}", expected.replace("lib.rs", "main.rs"));
         assert_eq!(translated(&text).unwrap(), expected, "{text}");
     }
 }
@@ -71,9 +71,10 @@ fn command_lines_of_callers_become_builds() {
 fn paths_are_kept_with_the_attributes_of_their_directories() {
     let got = translated("./src/main.rs src/args new.sqfs -no-strip").unwrap();
     let at = |what: &str| got.find(what).unwrap_or_else(|| panic!("{what} is not in {got}"));
-    assert!(at("--add dir \"./src\" 0") < at("--add \"/./src/main.rs\" l \"./src/main.rs\""), "{got}");
-    at("--add tree \"/src/args\" src/args");
+    assert!(at("--add dir \"/src\" 0") < at("--add \"/src/main.rs\" l \"./src/main.rs\""), "{got}");
+    at("--add tree \"/src/args\" ./src/args");
     assert_eq!(got.matches("--add dir ").count(), 2, "the root and src: {got}");
+    at("--add dir \"/\" 0");
 }
 
 #[test]
@@ -85,11 +86,11 @@ fn attributes_of_the_root_are_those_of_mksquashfs() {
         ("-root-mode 0711 -force-dir-mode 0700", "src --mode=D0700"),
         // Defaults count for the root; the last option wins.
         ("-root-mode 0711 -default-mode go= -default-uid 5", "src --add=owner / 5 * --rule=path=/ -> mode=go="),
-        ("-all-root -uid-gid-offset 7", "src --owner=0:0 --uid-offset=7 --gid-offset=7"),
+        ("-all-root -uid-gid-offset 7", "src --uid-offset=7 --gid-offset=7 --owner=0:0"),
         // Owners are shifted after everything else.
         (
             "-uid-gid-offset 7 -action uid(3)@true -force-gid 4",
-            "src --rule=all -> owner=3 --rule=all -> group=4 --rule=all -> owner=+7 group=+7",
+            "src --uid-offset=7 --gid-offset=7 --rule=all -> owner=10 --rule=all -> group=11",
         ),
     ] {
         let got = translated(&format!("src new.sqfs {text}")).unwrap();
@@ -107,10 +108,10 @@ fn attributes_of_the_root_are_those_of_mksquashfs() {
 #[test]
 fn several_sources_lie_under_their_names() {
     let got = translated("src src/main.rs new.sqfs -force-file-mode u=rw,go=r").unwrap();
-    assert!(got.contains("--add tree \"/src\" src file:src/main.rs --mode=Fu=rw,Fgo=r"), "{got}");
+    assert!(got.contains("--add tree \"/src\" src --add \"/main.rs\" l \"src/main.rs\" --mode=Fu=rw,Fgo=r"), "{got}");
     let got = translated("src ../cli/src Cargo.toml ../image/Cargo.toml new.sqfs").unwrap();
-    let twice = "--add tree \"/src\" src --add tree \"/src_1\" ../cli/src file:Cargo.toml --add \"/Cargo.toml_1\" l \
-                 \"../image/Cargo.toml\"";
+    let twice = "--add tree \"/src\" src --add tree \"/src_1\" ../cli/src --add \"/Cargo.toml\" l \"Cargo.toml\" \
+                 --add \"/Cargo.toml_1\" l \"../image/Cargo.toml\"";
     assert!(got.contains(twice), "{got}");
 }
 

@@ -4,6 +4,7 @@
 //! environment asks for those of packfs.
 
 mod compressor;
+mod pattern;
 mod sort_file;
 mod table;
 
@@ -13,6 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use packfs_image::name::display;
 
+use self::pattern::Pattern;
 pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
 use super::options::{Opt, Word, getopt};
 use super::paths::{glob_of, safe};
@@ -164,7 +166,7 @@ impl Asked {
         last.unwrap_or(compressor::BLOCK)
     }
 
-    /// Returns options for another root and for directories of the archive that are left out, whose paths have the old one.
+    /// Returns options for another root and for entries of the archive that are left out, whose paths have the old one.
     fn places(&self) -> Result<Vec<OsString>, String> {
         let names = |path: &Path| -> PathBuf {
             path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
@@ -178,12 +180,21 @@ impl Asked {
         for dir in &self.excluded {
             let wrong = |why: &str| format!("-E {}: {why}", display(Path::new(dir)));
             let path = names(Path::new(dir));
-            if !root.as_os_str().is_empty() && root.starts_with(&path) {
+            let text = path.to_str().ok_or_else(|| wrong("not UTF-8"))?;
+            let pattern = Pattern::parse(text).map_err(|why| wrong(&why))?;
+            let is_matched = |above: &Path| pattern.matches(&above.to_string_lossy());
+            if root.ancestors().any(|above| !above.as_os_str().is_empty() && is_matched(above)) {
                 return Err(wrong("the directory that becomes the root lies in it"));
             }
-            if let Ok(inside) = path.strip_prefix(&root) {
-                words.push(format!("--exclude={}", glob_of(inside).map_err(wrong)?).into());
+            if pattern.is_plain() {
+                if let Ok(inside) = path.strip_prefix(&root) {
+                    words.push(format!("--exclude={}", glob_of(inside).map_err(wrong)?).into());
+                }
+                continue;
             }
+            let begin =
+                if root.as_os_str().is_empty() { String::new() } else { format!("{}/", root.to_string_lossy()) };
+            words.extend(pattern.regex_after(&begin).map(|regex| format!("--exclude-regex={regex}").into()));
         }
         Ok(words)
     }
@@ -302,6 +313,14 @@ mod tests {
             ("-s -e -T -cgzip -E etc/ -S -r usr IMG", "--codec=gzip:9 --fragments=small --clip-times --subdir=usr -"),
             ("-s -e -T -cgzip -E ./etc/ IMG", "--codec=gzip:9 --fragments=small --clip-times --exclude=/etc -"),
             (
+                "-s -e -T -cgzip -E boot/* -E *.o IMG",
+                "--codec=gzip:9 --fragments=small --clip-times --exclude-regex=^boot/.*$ --exclude-regex=^.*\\.o$ -",
+            ),
+            (
+                "-s -e -T -cgzip -r usr -E usr/share/* -E boot/* IMG",
+                "--codec=gzip:9 --fragments=small --clip-times --subdir=usr --retarget --exclude-regex=^share/.*$ -",
+            ),
+            (
                 "--quiet --no-skip --force --exportable -cgzip -Xlevel=6 IMG",
                 "--codec=gzip:6 --fragments=tails --clip-times --quiet --force -",
             ),
@@ -329,6 +348,7 @@ mod tests {
         }
         for (args, why) in [
             ("-r usr/share -E usr IMG", "lies in it"),
+            ("-r usr/share -E u* IMG", "lies in it"),
             ("-d uid=x IMG", "expected uid, gid"),
             ("-B 8192 IMG", "padded"),
             ("a b", "expected: tar2sqfs"),

@@ -1,5 +1,6 @@
 //! `--sort-file`: lines of a priority, flags and a path, as rules. The first line that matches a file counts.
 
+use super::pattern::Pattern;
 use crate::personalities::rules::{lines, word};
 
 /// Returns the rules of a sort file.
@@ -15,7 +16,8 @@ pub(super) fn rules(option: &str, file: &str) -> Result<Vec<String>, String> {
 fn rule(line: &str) -> Result<String, String> {
     let (priority, rest) = line.split_once(|letter: char| letter.is_ascii_whitespace()).ok_or("the path is missing")?;
     let priority: i64 = priority.parse().map_err(|_| "the line must start with a priority")?;
-    let priority = i32::try_from(-priority).ok().filter(|priority| *priority > i32::MIN);
+    let priority = priority.checked_neg().and_then(|priority| i32::try_from(priority).ok());
+    let priority = priority.filter(|priority| *priority > i32::MIN);
     let priority = priority.ok_or("packfs has priorities from -2147483647 to 2147483647")?;
     let rest = rest.trim_start();
     let (flags, path) = match rest.strip_prefix('[') {
@@ -27,7 +29,10 @@ fn rule(line: &str) -> Result<String, String> {
     for flag in flags.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
         match flag {
             "glob" => test = Some(word("glob", &format!("/{}", glob(&path)))?),
-            "glob_no_path" => test = Some(word("regex", &format!("^{}$", regex(&path)))?),
+            "glob_no_path" => {
+                let expression = Pattern::parse(&path)?.regex_after("").unwrap_or_default();
+                test = Some(word("regex", &expression)?);
+            }
             "dont_compress" => effects.push_str(" store"),
             "dont_fragment" => effects.push_str(" no-fragment"),
             "dont_deduplicate" => effects.push_str(" no-dedup"),
@@ -52,29 +57,6 @@ fn glob(pattern: &str) -> String {
     pattern.replace('{', "\\{").replace('}', "\\}")
 }
 
-/// Returns the expression for a glob whose stars match slashes.
-fn regex(pattern: &str) -> String {
-    let (mut out, mut letters) = (String::new(), pattern.chars());
-    while let Some(letter) = letters.next() {
-        match letter {
-            '*' => out.push_str(".*"),
-            '?' => out.push('.'),
-            '[' => {
-                let class: String = letters.by_ref().take_while(|letter| *letter != ']').collect();
-                let class = class.strip_prefix('!').map_or(class.clone(), |rest| format!("^{rest}"));
-                out.push_str(&format!("[{class}]"));
-            }
-            '\\' => out.extend(letters.next().map(escaped).into_iter().flatten()),
-            letter => out.extend(escaped(letter)),
-        }
-    }
-    out
-}
-
-fn escaped(letter: char) -> Vec<char> {
-    if ".+()|{}^$*?[]\\".contains(letter) { vec!['\\', letter] } else { vec![letter] }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +65,7 @@ mod tests {
     fn lines_become_rules() {
         for (line, made) in [
             ("-8000  [glob]  bin/*", "glob=/bin/* type=file -> priority=8000 stop"),
-            ("-1 [glob_no_path] share/*.d[!x]", "regex=^share/.*\\.d[^x]$ type=file -> priority=1 stop"),
+            ("-1 [glob_no_path] share/*.d[!x]", "regex=^share/.*\\.d[^x-x]$ type=file -> priority=1 stop"),
             (
                 "5 [dont_compress, dont_fragment,dont_deduplicate] /boot/vmlinuz",
                 "path=boot/vmlinuz type=file -> priority=-5 store no-fragment no-dedup stop",
@@ -100,6 +82,9 @@ mod tests {
             ("5 [glob a", "not closed"),
             ("5 [foo] a", "unknown flag `foo`"),
             ("9999999999 a", "priorities from"),
+            ("-9223372036854775808 a", "priorities from"),
+            ("9223372036854775808 a", "must start with a priority"),
+            ("2147483648 a", "priorities from"),
         ] {
             assert!(rule(line).unwrap_err().contains(why), "{line}");
         }

@@ -6,7 +6,7 @@ use crate::personalities::options::{Opt, flag, value};
 pub(in crate::personalities) static TAR_TABLE: &[Opt] = &[
     value(&["-r", "--root-becomes"], Same("--subdir DIR --retarget")),
     flag(&["-S", "--no-symlink-retarget"], Same("no --retarget")),
-    value(&["-E", "--exclude-dir"], Same("--exclude /DIR")),
+    value(&["-E", "--exclude-dir"], Same("--exclude /PATH, or --exclude-regex for a pattern")),
     value(&["-c", "--compressor"], Same("--codec; xz without it")),
     value(&["-X", "--comp-extra"], Same("level and options of --codec")),
     value(&["-j", "--num-jobs"], Becomes(&["--jobs", "{}"])),

@@ -37,9 +37,8 @@ pub(super) fn list(image: &Reader, nid: Nid, name: &[u8], out: &mut impl Write) 
         _ => vec![(stat, nid, name.into())],
     };
     let sizes = rows.iter().map(|(stat, nid, _)| size(image, *nid, stat)).collect::<Result<Vec<_>>>()?;
-    let digits = |id: u32| id.to_string().len();
-    let uid_width = rows.iter().map(|(stat, ..)| digits(stat.uid)).max().unwrap_or_default();
-    let gid_width = rows.iter().map(|(stat, ..)| digits(stat.gid)).max().unwrap_or_default();
+    let uid_width = rows.iter().map(|(stat, ..)| id_width(stat.uid)).max().unwrap_or_default();
+    let gid_width = rows.iter().map(|(stat, ..)| id_width(stat.gid)).max().unwrap_or_default();
     let width = sizes.iter().map(String::len).max().unwrap_or_default();
     for ((stat, _, name), size) in rows.iter().zip(&sizes) {
         let shown = mode(&stat.kind, stat.mode);
@@ -53,6 +52,16 @@ pub(super) fn list(image: &Reader, nid: Nid, name: &[u8], out: &mut impl Write) 
     }
     out.flush()?;
     Ok(())
+}
+
+/// Returns the width of the column that rdsquashfs makes for an owner: one less than its digits for 10, 100, and so on.
+fn id_width(mut id: u32) -> usize {
+    let mut width = 1;
+    while id > 10 {
+        id /= 10;
+        width += 1;
+    }
+    width
 }
 
 /// Formats the size of an entry, or its device number.

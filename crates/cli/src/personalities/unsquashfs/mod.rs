@@ -21,13 +21,14 @@ use self::names::pattern;
 use self::rows::Style;
 pub(super) use self::table::{CAT_TABLE, TABLE};
 use super::date;
-use super::mksquashfs::exclude;
+use super::mksquashfs::{ExcludedXattrs, exclude, of_each};
 use super::options::{Opt, Word, leading};
 use super::{Show, Todo};
-use crate::args::{Cat, Command, ImageArg};
+use crate::args::{Cat, Command, ImageArg, value};
 use crate::commands::{self, cat, open, tar};
 use crate::output::failure::Usage;
 use crate::output::say;
+use crate::resources;
 
 /// Version whose options these are: callers decide by it what they may ask for.
 const VERSION: &str = "4.7.5";
@@ -72,6 +73,10 @@ struct Asked {
     follows: bool,
     /// True if every error ends the program.
     strict: bool,
+    /// Extended attributes to leave out.
+    xattrs: ExcludedXattrs,
+    owner: (Option<u32>, Option<u32>),
+    modes: Vec<String>,
     dest: Option<OsString>,
     /// The pseudo file to write; `-` is standard output.
     pseudo_file: Option<OsString>,
@@ -178,14 +183,15 @@ impl Asked {
             "-UTC" => self.how.style.utc = true,
             "-no" => self.extract.push("--no-xattrs".into()),
             "-u" => self.only("user."),
-            "-xattrs-exclude" => {
-                let glob = exclude::xattr(&text()?)?;
-                self.add("--exclude-xattr", &glob);
-            }
+            "-xattrs-exclude" => self.xattrs.named = Some(exclude::xattr(&text()?)?),
             "-xattrs-include" => {
-                let others = exclude::other_xattrs(&text()?).map_err(|why| format!("{name}: {why}"))?;
-                others.iter().for_each(|glob| self.add("--exclude-xattr", glob));
+                self.xattrs.others = exclude::other_xattrs(&text()?).map_err(|why| format!("{name}: {why}"))?;
             }
+            "-force-uid" => self.owner.0 = Some(value::user(&text()?)?),
+            "-force-gid" => self.owner.1 = Some(value::group(&text()?)?),
+            "-force-file-mode" => self.modes.push(of_each(&text()?, 'F')),
+            "-force-dir-mode" => self.modes.push(of_each(&text()?, 'D')),
+            "-mem-default" => self.print = Some("memory"),
             "-p" => self.add("--jobs", &text()?),
             "-q" => self.how.quiet = true,
             "-percentage" => self.extract.push("--percentage".into()),
@@ -220,6 +226,7 @@ impl Asked {
                 "{program} version {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
                 env!("CARGO_PKG_VERSION")
             ))),
+            "memory" => Some(Todo::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
             _ => Some(Todo::Help(table)),
         }
     }
@@ -269,8 +276,19 @@ impl Asked {
             Job::Superblock | Job::Time => vec!["info".into()],
         };
         line.extend(std::mem::take(&mut self.out));
+        for glob in std::mem::take(&mut self.xattrs).globs() {
+            self.add("--exclude-xattr", &glob);
+        }
         match self.job {
             Job::Extract => {
+                let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
+                if self.owner != (None, None) {
+                    self.add("--owner", &format!("{}:{}", id(self.owner.0), id(self.owner.1)));
+                }
+                if !self.modes.is_empty() {
+                    let modes = self.modes.join(",");
+                    self.add("--mode", &modes);
+                }
                 if self.how.force {
                     line.push("--force".into());
                 }

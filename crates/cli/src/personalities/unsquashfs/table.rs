@@ -1,9 +1,10 @@
-//! The options of unsquashfs and sqfscat 4.7.5.
+//! The options of unsquashfs and sqfscat 4.7.6, which is not released yet, and so those of 4.7.5.
 
 use crate::personalities::options::Does::{Becomes, Ignored, Same};
 use crate::personalities::options::{Opt, Takes, flag, value};
 
 const NO_PAGER: &str = "help is printed as it is";
+const MEM_DEFAULT: &str = "prints a quarter of the memory in MiB, which packfs does not exceed (4.7.6)";
 const SHARE: &str = "packfs takes what it needs, and no more than a quarter";
 
 pub(in crate::personalities) static TABLE: &[Opt] = &[
@@ -42,6 +43,12 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-p", "-processors"], Same("--jobs")),
     value(&["-mem"], Becomes(&["--memory", "{}"])),
     value(&["-mem-percent"], Ignored(SHARE)),
+    flag(&["-mem-default"], Same(MEM_DEFAULT)),
+    value(&["-max-files"], Ignored("packfs has few files open at a time (4.7.6)")),
+    value(&["-force-uid"], Same("--owner USER: (4.7.6)")),
+    value(&["-force-gid"], Same("--owner :GROUP (4.7.6)")),
+    value(&["-force-file-mode"], Same("--mode FMODE (4.7.6)")),
+    value(&["-force-dir-mode"], Same("--mode DMODE (4.7.6)")),
     value(&["-da", "-data-queue"], Ignored(SHARE)),
     value(&["-fr", "-frag-queue"], Ignored(SHARE)),
     flag(&["-q", "-quiet"], Same("--quiet")),
@@ -63,6 +70,7 @@ pub(in crate::personalities) static CAT_TABLE: &[Opt] = &[
     value(&["-p", "-processors"], Ignored("packfs decides by the data")),
     value(&["-mem"], Ignored(SHARE)),
     value(&["-mem-percent"], Ignored(SHARE)),
+    flag(&["-mem-default"], Same(MEM_DEFAULT)),
     value(&["-o", "-offset"], Becomes(&["--offset", "{}"])),
     flag(&["-ig", "-ignore-errors"], Same("status 2 if standard output cannot be written")),
     flag(&["-st", "-strict-errors"], Same("it goes on after a missing file; not together with the two around it")),

@@ -104,13 +104,27 @@ pub struct Dir {
     path: PathBuf,
     options: Options,
     left_out: Vec<Error>,
+    /// Files found, by device and inode number.
+    found: HashMap<(u64, u64), Ino>,
+    /// True to note all files found, not only those with several names.
+    notes_all: bool,
 }
 
 impl Dir {
     /// Makes a source that scans `path`; nothing is opened yet. Symbolic links on the way to `path`
     /// are followed, those below it are not.
     pub fn new(path: impl Into<PathBuf>, options: Options) -> Self {
-        Dir { path: path.into(), options, left_out: Vec::new() }
+        Dir { path: path.into(), options, left_out: Vec::new(), found: HashMap::new(), notes_all: false }
+    }
+
+    /// Notes the device and inode number of each file, also of those with one name.
+    pub(super) fn noting_all(self) -> Self {
+        Dir { notes_all: true, ..self }
+    }
+
+    /// Returns the files that the last scan found, by device and inode number: those with several names, or all.
+    pub(super) fn take_found(&mut self) -> HashMap<(u64, u64), Ino> {
+        std::mem::take(&mut self.found)
     }
 
     /// Adds everything below the scanned directory to the directory `at` of the tree, which takes its attributes.
@@ -127,6 +141,7 @@ impl Dir {
             root: &files.root,
             records: Records::default(),
             links: HashMap::new(),
+            notes_all: self.notes_all,
             device: 0,
             errors: Vec::new(),
             ahead: Ahead::new([(at, Records::ROOT)]),
@@ -136,6 +151,7 @@ impl Dir {
             None => pipeline::scope(options.threads, Scratch::new, |pool| scan.run(pool, at))?,
         }
         self.left_out = std::mem::take(&mut scan.errors);
+        self.found = std::mem::take(&mut scan.links);
         let records = scan.records;
         files.fill(records);
         Ok(())
@@ -180,6 +196,7 @@ struct Scan<'s> {
     root: &'s Root,
     records: Records,
     links: HashMap<(u64, u64), Ino>,
+    notes_all: bool,
     device: u64,
     errors: Vec<Error>,
     /// Directories, each by its inode and its record.
@@ -259,7 +276,7 @@ impl<'s> Scan<'s> {
         };
         let meta = meta(self.tree, &attrs, xattrs);
         let ino = self.tree.add(dir, &name, meta, kind, Conflict::Replace)?;
-        if attrs.linked {
+        if attrs.linked || self.notes_all {
             self.links.insert(attrs.id, ino);
         }
         Ok(())

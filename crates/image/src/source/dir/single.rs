@@ -73,7 +73,8 @@ impl Singles {
                 dir.join(OsStr::from_bytes(name))
             }
         };
-        let (dir, name) = split(&real)?;
+        let is_root = real.parent().is_none();
+        let (dir, name) = if is_root { (&b"/"[..], &b"."[..]) } else { split(&real)? };
         let dir = dir.strip_prefix(b"/").unwrap_or(dir);
         let found = self.files.root.open_dir(dir).map_err(|errno| Error::sys("cannot open", path, errno))?;
         let stat = fs::statat(&found, name, AtFlags::SYMLINK_NOFOLLOW)

@@ -83,8 +83,7 @@ impl<'a> Apply<'a> {
         match item {
             Item::Node { path, attrs, node } => self.node(&path, &attrs, node, line),
             Item::Link { path, target } => {
-                let path = self.describe(&path, line)?;
-                if !self.keeps(&path)? {
+                if let Some(path) = self.begin(&path, line)? {
                     self.links.insert(path, (target, line));
                 }
                 Ok(())
@@ -119,7 +118,8 @@ impl<'a> Apply<'a> {
                 }
                 let at = self.directory(&path)?;
                 let from = host_path(&self.dir, &include.from);
-                let place = Place { tree: self.tree, at, path: &path, attrs: &attrs, time: self.time };
+                let hosted = &mut self.hosted;
+                let place = Place { tree: self.tree, at, path: &path, attrs: &attrs, time: self.time, hosted };
                 let left_out = include.apply(from, self.options, place)?;
                 self.left_out.extend(left_out);
                 Ok(())
@@ -195,7 +195,7 @@ impl<'a> Apply<'a> {
         }
     }
 
-    /// Returns true if the entry at `path`, which earlier sources have, is to stay as it is.
+    /// Returns true if the entry at `path`, which earlier sources or lines have, is to stay as it is.
     fn keeps(&mut self, path: &[u8]) -> Result<bool> {
         if !self.options.keep_existing {
             return Ok(false);
@@ -209,7 +209,7 @@ impl<'a> Apply<'a> {
         if path.is_empty() || self.led_to.contains(path) || self.tree.lookup(path).is_none() {
             return Ok(false);
         }
-        let error = Error::limit(path_of(path), "an earlier source has this entry, which is kept");
+        let error = Error::limit(path_of(path), "an earlier source or line has this entry, which is kept");
         match self.options.on_error {
             OnError::Stop => return Err(error),
             OnError::Skip => self.left_out.push(error),
@@ -217,11 +217,13 @@ impl<'a> Apply<'a> {
         Ok(true)
     }
 
+    /// Begins with an entry that a line describes; `None` if the tree keeps the one that it has.
+    fn begin(&mut self, path: &[u8], line: u32) -> Result<Option<Vec<u8>>> {
+        if self.keeps(&normal(path))? { Ok(None) } else { self.describe(path, line).map(Some) }
+    }
+
     fn node(&mut self, path: &[u8], attrs: &Attrs, node: Node, line: u32) -> Result<()> {
-        let path = self.describe(path, line)?;
-        if self.keeps(&path)? {
-            return Ok(());
-        }
+        let Some(path) = self.begin(path, line)? else { return Ok(()) };
         let mut base = self.implicit();
         let kind = match node {
             Node::Dir => Kind::Dir,
@@ -265,10 +267,7 @@ impl<'a> Apply<'a> {
     }
 
     fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::Links, line: u32) -> Result<()> {
-        let path = self.describe(path, line)?;
-        if self.keeps(&path)? {
-            return Ok(());
-        }
+        let Some(path) = self.begin(path, line)? else { return Ok(()) };
         let Single { meta, kind, id, .. } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
         // A later line may have replaced all names so far.
         if let Some(first) = self.hosted.get(&id).copied().filter(|first| !self.tree.is_gone(*first)) {

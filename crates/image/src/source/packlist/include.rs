@@ -86,6 +86,9 @@ impl Include {
         let one_file_system = self.one_file_system || options.one_file_system;
         // Exclude patterns match paths in the image, not in this directory.
         let mut dir = Dir::new(from, Options { one_file_system, exclude: Exclude::default(), ..options.clone() });
+        if self.whole {
+            dir = dir.noting_all();
+        }
         let mut found = Tree::default();
         found.warnings = std::mem::take(&mut place.tree.warnings);
         dir.scan_into(&mut found, ROOT)?;
@@ -93,7 +96,8 @@ impl Include {
         let patterns = Patterns { names: Exclude::new(&self.names)?, paths: Exclude::new(&self.paths)? };
         let (at, mut path) = (place.at, place.path.to_vec());
         let exclude = &options.exclude;
-        let mut graft = Graft { include: self, patterns, exclude, from: &found, place, links: HashMap::new() };
+        let ids = dir.take_found().into_iter().map(|(id, ino)| (ino, id)).collect();
+        let mut graft = Graft { include: self, patterns, exclude, from: &found, place, ids, links: HashMap::new() };
         if self.whole {
             let meta = graft.meta(ROOT);
             graft.place.tree.set_meta(at, meta);
@@ -115,6 +119,8 @@ pub(super) struct Place<'p> {
     pub(super) attrs: &'p Attrs,
     /// Time for all of them, unless theirs is kept.
     pub(super) time: Time,
+    /// Files of the running system that are in the tree with their own attributes: other names of one become links to it.
+    pub(super) hosted: &'p mut HashMap<(u64, u64), Ino>,
 }
 
 struct Patterns {
@@ -129,6 +135,9 @@ struct Graft<'g> {
     exclude: &'g Exclude,
     from: &'g Tree,
     place: Place<'g>,
+    /// Device and inode numbers of files in `from`.
+    ids: HashMap<Ino, (u64, u64)>,
+    /// Files with several names that have got attributes of the line.
     links: HashMap<Ino, Ino>,
 }
 
@@ -173,15 +182,23 @@ impl Graft<'_> {
     }
 
     fn copy(&mut self, ino: Ino, to: Ino, name: &[u8]) -> Result<Ino> {
-        if let Some(known) = self.links.get(&ino) {
-            self.place.tree.link(to, name, *known, Conflict::Replace)?;
-            return Ok(*known);
+        // What a line gives other attributes is another file.
+        let shared_id = self.ids.get(&ino).copied().filter(|_| self.include.whole);
+        let known = match shared_id {
+            Some(id) => self.place.hosted.get(&id).copied().filter(|first| !self.place.tree.is_gone(*first)),
+            None => self.links.get(&ino).copied(),
+        };
+        if let Some(known) = known {
+            self.place.tree.link(to, name, known, Conflict::Replace)?;
+            return Ok(known);
         }
         let inode = self.from.inode(ino);
         let (kind, links) = (inode.kind.into_owned(), inode.links);
         let meta = self.meta(ino);
         let placed = self.place.tree.add(to, name, meta, kind, Conflict::Replace)?;
-        if links > 1 {
+        if let Some(id) = shared_id {
+            self.place.hosted.insert(id, placed);
+        } else if links > 1 {
             self.links.insert(ino, placed);
         }
         Ok(placed)

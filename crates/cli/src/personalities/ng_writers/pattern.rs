@@ -1,0 +1,209 @@
+//! Globs as fnmatch reads them without flags, as regular expressions: `*`, `?` and brackets also match slashes.
+
+use std::collections::BTreeSet;
+
+use crate::personalities::refusals::PATTERN_CLASSES;
+
+/// A glob.
+#[derive(Debug)]
+pub(super) struct Pattern(Vec<Token>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Token {
+    /// `*`: any letters.
+    Star,
+    /// `?`: any letter.
+    Any,
+    /// One of the ranges, or with `not` none of them.
+    Class {
+        not: bool,
+        ranges: Vec<(char, char)>,
+    },
+    Letter(char),
+}
+
+impl Token {
+    /// Returns true if one letter is matched; a star matches all letters one by one.
+    fn matches(&self, letter: char) -> bool {
+        match self {
+            Token::Star | Token::Any => true,
+            Token::Class { not, ranges } => {
+                ranges.iter().any(|(first, last)| (*first..=*last).contains(&letter)) != *not
+            }
+            Token::Letter(own) => *own == letter,
+        }
+    }
+
+    fn regex(&self) -> String {
+        match self {
+            Token::Star => ".*".into(),
+            Token::Any => ".".into(),
+            Token::Letter(letter) => escaped(*letter),
+            Token::Class { not, ranges } => {
+                let range = |(first, last): &(char, char)| format!("{}-{}", escaped(*first), escaped(*last));
+                let ranges: String = ranges.iter().map(range).collect();
+                format!("[{}{ranges}]", if *not { "^" } else { "" })
+            }
+        }
+    }
+}
+
+impl Pattern {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut tokens = Vec::new();
+        let letters: Vec<char> = text.chars().collect();
+        let mut rest = &letters[..];
+        while let [letter, after @ ..] = rest {
+            rest = after;
+            tokens.push(match letter {
+                '*' => Token::Star,
+                '?' => Token::Any,
+                '[' => match class(rest)? {
+                    Some((token, after)) => {
+                        rest = after;
+                        token
+                    }
+                    // A bracket that is not closed means itself.
+                    None => Token::Letter('['),
+                },
+                '\\' => {
+                    let (own, after) = rest.split_first().ok_or("a backslash at the end")?;
+                    rest = after;
+                    Token::Letter(*own)
+                }
+                letter => Token::Letter(*letter),
+            });
+        }
+        Ok(Pattern(tokens))
+    }
+
+    /// Returns true if the pattern matches only the text that it is.
+    pub(super) fn is_plain(&self) -> bool {
+        self.0.iter().all(|token| matches!(token, Token::Letter(_)))
+    }
+
+    /// Returns true if the pattern matches the whole text.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        self.after(text).contains(&self.0.len())
+    }
+
+    /// Returns the regular expression for the rest of all texts that begin with `begin` and match; `None` if there are none.
+    pub(super) fn regex_after(&self, begin: &str) -> Option<String> {
+        let places = self.after(begin);
+        // What follows a star is also matched from the star on.
+        let is_first = |place: &usize| {
+            let before = place.checked_sub(1);
+            before.is_none_or(|before| !places.contains(&before) || self.0[before] != Token::Star)
+        };
+        let rest = |place: &usize| self.0[*place..].iter().map(Token::regex).collect::<String>();
+        let all: Vec<String> = places.iter().filter(|place| is_first(place)).map(rest).collect();
+        match &all[..] {
+            [] => None,
+            [one] => Some(format!("^{one}$")),
+            all => Some(format!("^(?:{})$", all.join("|"))),
+        }
+    }
+
+    /// Returns the tokens, by number, that may come next once a text is matched.
+    fn after(&self, text: &str) -> BTreeSet<usize> {
+        let mut places = BTreeSet::new();
+        self.enter(0, &mut places);
+        for letter in text.chars() {
+            let mut next = BTreeSet::new();
+            for place in places {
+                match self.0.get(place) {
+                    Some(Token::Star) => self.enter(place, &mut next),
+                    Some(token) if token.matches(letter) => self.enter(place + 1, &mut next),
+                    _ => {}
+                }
+            }
+            places = next;
+        }
+        places
+    }
+
+    /// Adds a place, and those after it that stars lead to without any letter.
+    fn enter(&self, place: usize, places: &mut BTreeSet<usize>) {
+        places.insert(place);
+        if self.0.get(place) == Some(&Token::Star) {
+            self.enter(place + 1, places);
+        }
+    }
+}
+
+/// Reads what follows an opening bracket; `None` if it is not closed.
+fn class(letters: &[char]) -> Result<Option<(Token, &[char])>, String> {
+    let (not, mut rest) = match letters {
+        ['!' | '^', rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    let mut ranges = Vec::new();
+    loop {
+        match rest {
+            [] => return Ok(None),
+            [']', after @ ..] if !ranges.is_empty() => return Ok(Some((Token::Class { not, ranges }, after))),
+            ['[', ':' | '.' | '=', ..] => return Err(PATTERN_CLASSES.why.into()),
+            [first, '-', last, after @ ..] if *last != ']' => {
+                ranges.push((*first, *last));
+                rest = after;
+            }
+            [letter, after @ ..] => {
+                ranges.push((*letter, *letter));
+                rest = after;
+            }
+        }
+    }
+}
+
+fn escaped(letter: char) -> String {
+    if "\\.+*?()|[]{}^$#&-~".contains(letter) { format!("\\{letter}") } else { letter.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use packfs_image::source::Exclude;
+
+    use super::*;
+
+    #[test]
+    fn globs_match_as_fnmatch_does_without_flags() {
+        for (pattern, matching, others) in [
+            ("a", &["a"][..], &["", "b", "aa"][..]),
+            ("dir/*", &["dir/", "dir/a", "dir/a/b"], &["dir", "x/dir/a"]),
+            ("*.o", &["a.o", "a/b.o", ".o"], &["a.ob"]),
+            ("a?c", &["abc", "a/c"], &["ac"]),
+            ("[!a-c]x", &["dx", "/x"], &["ax", "x"]),
+            ("[]a]", &["]", "a"], &["b"]),
+            ("[a", &["[a"], &["a"]),
+            ("\\*", &["*"], &["a"]),
+            ("a+(b)", &["a+(b)"], &["ab"]),
+        ] {
+            let parsed = Pattern::parse(pattern).unwrap();
+            let regex = parsed.regex_after("").unwrap();
+            let exclude = Exclude::default().with_regexes(&[&regex]).unwrap();
+            for (text, expected) in
+                matching.iter().map(|text| (text, true)).chain(others.iter().map(|text| (text, false)))
+            {
+                assert_eq!(parsed.matches(text), expected, "{pattern} {text}");
+                // Nothing ever leaves out the root, which has no name.
+                assert_eq!(exclude.matches(text.as_bytes(), false), expected && !text.is_empty(), "{regex} {text}");
+            }
+        }
+        assert!(Pattern::parse("[[:alpha:]]").is_err());
+        assert!(Pattern::parse("a\\").is_err());
+    }
+
+    #[test]
+    fn the_rest_of_a_path_is_matched_after_its_beginning() {
+        for (pattern, begin, regex) in [
+            ("usr/share/*", "usr/", Some("^share/.*$")),
+            ("usr/*", "usr/", Some("^.*$")),
+            ("*/doc", "usr/", Some("^(?:.*/doc|doc)$")),
+            ("etc/*", "usr/", None),
+            ("usr", "usr/", None),
+            ("u?[a-r]/x", "usr/", Some("^x$")),
+        ] {
+            assert_eq!(Pattern::parse(pattern).unwrap().regex_after(begin).as_deref(), regex, "{pattern}");
+        }
+    }
+}
