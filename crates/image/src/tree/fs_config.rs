@@ -104,7 +104,7 @@ impl FsConfig {
         let more = missing.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and for {more} more") } else { String::new() };
         let why = format!("there is no line for {}{more}", names.join(", "));
-        Error::option("--fs-config", crate::name::display(&self.file), why)
+        Error::option("fs_config", crate::name::display(&self.file), why)
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
     fn entries_without_a_line_and_lines_that_are_none_are_errors() {
         let config = FsConfig::parse(Path::new("f"), b"/ 0 0 755\nbin 0 0 755\nbin 0 0 0755\n", b"").unwrap();
         let error = config.apply(&mut tree(), true).unwrap_err().to_string();
-        assert!(error.contains("--fs-config f: there is no line for `bin/ping`"), "{error}");
+        assert!(error.contains("fs_config f: there is no line for `bin/ping`"), "{error}");
         for (text, line) in [
             ("a 0 0", 1),
             ("a 0 0 9", 1),

@@ -108,21 +108,24 @@ fn a_damaged_shard_is_seen_packed_again_and_named_by_the_assembly() {
         let work = Work::new(options, 3);
         let dir = work.place.path();
         (0..3).for_each(|shard| assert!(work.pack(shard).unwrap()));
+        // Older kernels count the times of files in ticks.
+        let write_later = |path: &Path, bytes: &[u8]| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::fs::write(path, bytes).unwrap();
+        };
         let damaged = || work.job().status(dir).damaged.into_iter().map(|(shard, _)| shard).collect::<Vec<_>>();
         assert!(damaged().is_empty());
         // The first shard of a SquashFS image begins with room for the superblock.
         for shard in 0..3 {
             let path = blob::path(dir, shard);
             let good = std::fs::read(&path).unwrap();
-            // Older kernels count the times of files in ticks.
-            std::thread::sleep(std::time::Duration::from_millis(20));
             let written = path.metadata().unwrap().modified().unwrap();
             let data_len = Blob::open(dir, &work.job(), shard).unwrap().data_len;
             let last = usize::try_from(data_len).unwrap() - 1;
             for at in [last / 2, last, good.len() - blob::TRAILER - 1] {
                 let mut bad = good.clone();
                 bad[at] ^= 1;
-                std::fs::write(&path, &bad).unwrap();
+                write_later(&path, &bad);
                 assert_eq!(damaged(), [shard], "byte {at}");
                 let error = work.assemble("image").unwrap_err();
                 assert!(matches!(error, Error::Shard { shard: named, .. } if named == shard), "byte {at}: {error}");
@@ -141,7 +144,7 @@ fn a_damaged_shard_is_seen_packed_again_and_named_by_the_assembly() {
             assert_eq!(damaged(), [shard]);
             assert!(work.pack(shard).unwrap() && damaged().is_empty());
             // Sound bytes with other attributes are verified, not packed.
-            std::fs::write(&path, &good).unwrap();
+            write_later(&path, &good);
             assert_eq!(damaged(), [shard]);
             assert!(!work.pack(shard).unwrap() && damaged().is_empty());
         }
