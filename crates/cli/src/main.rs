@@ -1,18 +1,19 @@
 //! The `packfs` program: parses arguments, runs one command, prints its output and sets the exit
 //! status. This is the only crate of packfs that prints.
 
-// It panics if standard output is closed or full: `commands::print` returns an error.
+// It panics if standard output is closed or full: `output::write_result` returns an error.
 #![deny(clippy::print_stdout)]
 
 mod args;
 mod commands;
+mod input;
 mod names;
 mod output;
 mod personalities;
 mod resources;
+mod startup;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -50,9 +51,8 @@ fn parse(line: Vec<OsString>) -> Result<args::Cli, clap::Error> {
 fn run(parsed: Result<args::Cli, clap::Error>, manner: Manner) -> ExitCode {
     match parsed {
         Ok(cli) => {
-            let all_or_nothing = cli.command.writes_an_archive();
             let may_leave_out = cli.command.may_leave_out();
-            output::failure::exit(commands::run(cli.command), &Manner { all_or_nothing, may_leave_out, ..manner })
+            output::failure::exit(commands::run(cli.command), &Manner { may_leave_out, ..manner })
         }
         // `--codec help` requests a table that clap cannot format.
         Err(error) => match error.get(ContextKind::Custom) {
@@ -65,11 +65,19 @@ fn run(parsed: Result<args::Cli, clap::Error>, manner: Manner) -> ExitCode {
                     let _ = args::refused::advised(error).print();
                     return ExitCode::from(manner.usage.unwrap_or(output::failure::WRONG_USE));
                 }
-                // Help and version are requested data.
-                let printed = error.print().and_then(|()| std::io::stdout().flush());
-                let printed = printed.with_context(|| format!("{}: cannot write", output::STDOUT));
-                output::failure::exit(printed.map(|()| Outcome::Done), &manner)
+                // Help and version are results.
+                output::failure::exit(print_requested(&error), &manner)
             }
         },
     }
+}
+
+/// Prints the help or version that clap reports as an error.
+fn print_requested(text: &clap::Error) -> anyhow::Result<Outcome> {
+    if output::is_terminal() {
+        // In colours, unless the environment asks for none.
+        text.print().with_context(|| format!("{}: cannot write", output::STDOUT))?;
+        return Ok(Outcome::Done);
+    }
+    commands::print(&text.render().to_string())
 }

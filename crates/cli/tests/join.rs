@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{fail, packfs, run_in, shorter, skip, stderr, succeed};
+use common::{fail, run_in, shorter, skip, stderr, succeed};
 use packfs_blocks::units::Span;
 
 /// Makes a dump of noise, text and zeros, of an odd length.
@@ -241,16 +241,6 @@ fn a_block_device_is_written_in_place() {
     let Some(device) = Loop::attach(TEST, &dir.path().join("small")) else { return };
     let error = fail(dir.path(), 2, &["join", "p0", "p2", "-o", &device.0, "--force"]);
     assert!(error.contains("it does not fit"), "{error}");
-}
-
-#[test]
-fn a_reader_that_hangs_up_is_no_success() {
-    let dir = tempfile::tempdir().unwrap();
-    split(dir.path(), 2, &[]);
-    let mut join = packfs(["join", "p0", "p1", "-o", "-"]);
-    let mut child = join.current_dir(dir.path()).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
 /// A small file system, unmounted when dropped.

@@ -123,17 +123,6 @@ impl Command {
             _ => None,
         }
     }
-
-    /// Returns true if standard output is worthless unless it is complete.
-    pub(crate) fn writes_an_archive(&self) -> bool {
-        match self {
-            Command::Tar(_) | Command::Split(_) | Command::Join(_) => true,
-            Command::Build(build) => build.output.as_os_str() == "-",
-            #[cfg(feature = "serve")]
-            Command::Explore(_) => true,
-            _ => false,
-        }
-    }
 }
 
 /// Resources of the machine to use.

@@ -1,6 +1,8 @@
 //! Selection of entries: paths and globs in an image, and exclusions.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,7 @@ use packfs_image::sink::Selection;
 use packfs_image::source::Exclude;
 
 use super::value;
+use crate::input;
 use crate::output::failure::Usage;
 
 /// Entries of an image.
@@ -85,8 +88,11 @@ impl Select {
 
 /// Reads a file that an option names; `-` is standard input.
 pub(crate) fn read(option: &str, file: &Path) -> Result<Vec<u8>, Usage> {
-    let from = if file == Path::new("-") { Path::new("/dev/stdin") } else { file };
-    std::fs::read(from).map_err(|error| Usage(format!("{option} {}: cannot read: {error}", display(file))))
+    let opened = if file == Path::new("-") { input::open() } else { File::open(file) };
+    let mut bytes = Vec::new();
+    let read = opened.and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(|error| Usage(format!("{option} {}: cannot read: {error}", display(file))))?;
+    Ok(bytes)
 }
 
 /// Reads a file of paths.

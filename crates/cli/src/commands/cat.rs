@@ -39,7 +39,6 @@ pub(crate) fn run(args: &Cat) -> Result<Outcome> {
         return Err(Usage("no file named: give its path in the image, as in packfs cat IMAGE etc/motd".into()).into());
     }
     let opened = open::image(&args.image)?;
-    let mut out = output::stdout()?;
     let mut files = Vec::new();
     for path in &args.paths {
         files.extend(File::find(opened.image(), path, &args.range)?);
@@ -48,13 +47,14 @@ pub(crate) fn run(args: &Cat) -> Result<Outcome> {
         let select = Selection { regexes: vec![regex.clone()], ..Selection::default() };
         files.extend(File::selected(opened.image(), &select, Path::new(regex), &args.range)?);
     }
-    let mut announced = 0;
-    for (at, (path, file)) in files.iter().enumerate() {
-        announced = announce(opened.image(), &files, at, announced);
-        file.write(opened.image(), &mut out).with_context(|| display(path).to_string())?;
-    }
-    out.flush()?;
-    Ok(Outcome::Done)
+    output::write_result(|out| {
+        let mut announced = 0;
+        for (at, (path, file)) in files.iter().enumerate() {
+            announced = announce(opened.image(), &files, at, announced);
+            file.write(opened.image(), out).with_context(|| display(path).to_string())?;
+        }
+        Ok(Outcome::Done)
+    })
 }
 
 /// Announces the files from number `at` on, without the first `announced`: enough that a network is not idle between
@@ -89,11 +89,12 @@ fn dump(args: &Cat, parts: &[PathBuf]) -> Result<Outcome> {
     let ranges = ranges(&args.range, set.len()).context("the dump")?;
     let options = join::Options::default().set(|all| all.memory = memory);
     let options = options.set(|all| all.name = output::STDOUT.into());
-    let mut out = output::unnamed_stdout()?;
-    for range in ranges {
-        join::range_to_stream(&set, range, &mut out, &options, &Progress::default())?;
-    }
-    Ok(Outcome::Done)
+    output::write_raw_result(packfs_dump::Error::io("cannot write", output::STDOUT), |out| {
+        for range in ranges {
+            join::range_to_stream(&set, range, out, &options, &Progress::default())?;
+        }
+        Ok(Outcome::Done)
+    })
 }
 
 /// Returns the ranges to write of something `len` bytes long: the requested ones, or all of it.

@@ -1,6 +1,6 @@
 //! `packfs explore`.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -15,14 +15,14 @@ use packfs_serve::explorer::{Content, Contents, Model, Pieces, page};
 use super::{open, remote};
 use crate::args::Explore;
 use crate::output;
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
 use crate::output::target;
 
 pub(super) fn run(args: &Explore) -> Result<Outcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
-    if target.is_none() && io::stdout().is_terminal() {
-        return Err(Usage("refusing to write a page to a terminal; use -o FILE or a pipe".into()).into());
+    if target.is_none() {
+        output::require_pipe_or_file("a page")?;
     }
     // An output that cannot be made fails before the work.
     let file = target.map(|path| target::create(path, target::READABLE, args.force)).transpose()?;
@@ -47,11 +47,7 @@ pub(super) fn run(args: &Explore) -> Result<Outcome> {
             drop(out);
             target::commit(file)?;
         }
-        None => {
-            let mut out = output::stdout()?;
-            page(&mut out, &content)?;
-            out.flush()?;
-        }
+        None => output::write_result(|out| Ok(page(out, &content)?))?,
     }
     Ok(Outcome::Done)
 }

@@ -69,10 +69,8 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
     }
 }
 
-/// Prints a requested text.
+/// Prints a text that is the result of a command.
 pub(crate) fn print(text: &str) -> Result<Outcome> {
-    let mut out = output::stdout()?;
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    output::write_result(|out| Ok(out.write_all(text.as_bytes())?))?;
     Ok(Outcome::Done)
 }

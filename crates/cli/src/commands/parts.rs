@@ -143,9 +143,7 @@ pub(super) fn info(paths: &[PathBuf], as_json: bool) -> Result<Outcome> {
     if as_json {
         json::print("info", &about)?;
     } else {
-        let mut out = output::stdout()?;
-        about.print(&mut out)?;
-        out.flush()?;
+        output::write_result(|out| Ok(about.print(out)?))?;
     }
     Ok(Outcome::Done)
 }

@@ -18,10 +18,14 @@ use packfs_image::{Error, Tree, Warnings};
 
 use super::remote;
 use crate::args::RemoteArgs;
+use crate::input;
 
-/// Refuses sources that are hardly meant as they would be read: a part of a dump as a plain file, and an entry whose
-/// name begins with `@` as a pack list.
+/// Refuses sources that are hardly meant as they would be read: a part of a dump as a plain file, an entry whose name
+/// begins with `@` as a pack list, and a closed standard input as an empty archive.
 pub(super) fn refuse_mistaken(source: &Path) -> Result<()> {
+    if source == Path::new("-") {
+        return input::require_stdin();
+    }
     let name = display(source);
     if is_part(source) {
         bail!("{name}: a part of a dump: packfs join puts the dump together (`file:{name}` takes the part as it is)");
@@ -81,7 +85,7 @@ impl Store for Copies {
 /// Returns the name of a SOURCE argument for messages.
 pub(super) fn name(argument: &Path) -> String {
     if argument == Path::new("-") {
-        return "standard input".into();
+        return input::STDIN.into();
     }
     let name = display(&remote::shown(argument)).to_string();
     name.strip_prefix('@').map_or(name.clone(), |list| format!("the pack list {list}"))

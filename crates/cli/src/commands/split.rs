@@ -13,6 +13,7 @@ use packfs_image::name::encode;
 use serde::Serialize;
 
 use crate::args::Split;
+use crate::input;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::{Meter, Spent};
 use crate::output::{interrupt, json, say, units};
@@ -21,6 +22,9 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
     if args.parts.iter().any(|part| part == Path::new("-")) {
         let why = "-: a part needs a name, also for `--resume`: give a file, a block device or a FIFO (`./-` for a file of this name)";
         return Err(Usage(why.into()).into());
+    }
+    if args.input == Path::new("-") {
+        input::require_stdin()?;
     }
     let options = args.options();
     let note = |note: &String| say(format_args!("packfs: note: {note}"));

@@ -1,6 +1,6 @@
 //! `packfs tar`: archives and pseudo files.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -33,8 +33,8 @@ pub(crate) fn run(args: &Tar) -> Result<Outcome> {
         return Err(Usage("--shard: a pseudo file cannot be written in parts".into()).into());
     }
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
-    if target.is_none() && io::stdout().is_terminal() {
-        return Err(Usage("refusing to write an archive to a terminal; use -o FILE or a pipe".into()).into());
+    if target.is_none() {
+        output::require_pipe_or_file("an archive")?;
     }
     let how = args.compress.unwrap_or_else(|| target.and_then(Compression::of_name));
     let (threads, memory) = effort(args, how)?;
@@ -107,10 +107,13 @@ fn write(
         Some(how) => compressed(how, out, &options.name, options.threads, |out| plain(image, out, options, progress)),
     };
     let Some(path) = path else {
-        let mut out = BufWriter::new(output::unnamed_stdout()?);
-        let summary = write(&mut out)?;
-        out.flush().map_err(packfs_image::Error::io("cannot write", output::STDOUT))?;
-        return Ok(summary);
+        let cannot_write = packfs_image::Error::io("cannot write", output::STDOUT);
+        return output::write_raw_result(cannot_write, |stdout| {
+            let mut out = BufWriter::new(stdout);
+            let summary = write(&mut out)?;
+            out.flush().map_err(packfs_image::Error::io("cannot write", output::STDOUT))?;
+            Ok(summary)
+        });
     };
     let file = target::create(path, 0o666, args.force)?;
     let summary = match (how, args.format) {

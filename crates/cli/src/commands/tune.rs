@@ -25,11 +25,12 @@ use crate::output::display::Steps;
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
 use crate::output::target;
-use crate::output::{json, say, units, warnings};
+use crate::output::{self, json, say, units, warnings};
 use crate::resources;
 
 pub(super) fn run(args: &Tune) -> Result<Outcome> {
     sources::refuse_mistaken(&args.source)?;
+    output::require_stdout()?;
     let Ways { all: ways, refused } = args.ways()?;
     let chart = args.chart.as_deref().map(|path| target::create(path, target::READABLE, args.force)).transpose()?;
     let candidates = ways.iter().map(|way| way.candidate.clone()).collect();
@@ -51,11 +52,12 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
         choice,
         predictions,
     };
-    show(args, &tuning, &left_out)?;
+    // The file first: it is complete whoever reads the rest.
     if let Some(file) = chart {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         target::fill(file, &html(&Report::of_tuning(&tuning).made_on(&record::Machine::this(), now)))?;
     }
+    show(args, &tuning, &left_out)?;
     let as_asked = matches!(choice, Choice::Best(_)) && left_out.is_empty();
     Ok(if as_asked { Outcome::Done } else { Outcome::Findings })
 }

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use packfs_image::{Error, Excess};
+use signal_hook::consts::SIGPIPE;
+use signal_hook::low_level::emulate_default_handler;
 
-use super::{say, target};
+use super::{say, stdout, target};
+use crate::startup;
 
 /// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,32 +36,38 @@ impl std::error::Error for Usage {}
 /// Properties of a command that decide about its errors.
 #[derive(Debug, Default)]
 pub(crate) struct Manner {
-    /// True if standard output is worthless unless it is complete.
-    pub(crate) all_or_nothing: bool,
     /// Sources whose entries `--on-error skip` leaves out, if the command has that option.
     pub(crate) may_leave_out: Option<Vec<PathBuf>>,
     /// True if findings are told, but count as success.
     pub(crate) lenient: bool,
     /// Exit status of wrong usage, if it is another.
     pub(crate) usage: Option<u8>,
+    /// Exit status of failures, if it is another.
+    pub(crate) failure: Option<u8>,
 }
 
 /// Prints the final messages of a command and returns its exit status.
 ///
-/// If the reader of standard output hangs up (`packfs list | head`), that is its choice: nothing is
-/// printed, and it counts as success unless the output is all or nothing.
+/// If the reader of standard output leaves before it has the whole result (`packfs list | head`), the program ends as others
+/// do: without a message by SIGPIPE, or with a message if the caller ignores that signal. It is never a success, since
+/// findings may be among what is lost.
 pub(crate) fn exit(result: anyhow::Result<Outcome>, manner: &Manner) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(u8::from(!manner.lenient)),
-        Err(error) if hung_up(&error) => ExitCode::from(u8::from(manner.all_or_nothing)),
+        Err(error) if hung_up(&error) && !startup::ignores_broken_pipes() => end_by_broken_pipe(),
         Err(error) => {
             let (status, mut text) = (status(&error), whole(&error));
             if let Some(hint) = hint(&error, manner.may_leave_out.as_deref()) {
                 text = format!("{text}; {hint}");
             }
             say(format_args!("packfs: {text}"));
-            ExitCode::from(manner.usage.filter(|_| status == WRONG_USE).unwrap_or(status))
+            let own = match status {
+                WRONG_USE => manner.usage,
+                FAILED => manner.failure,
+                _ => None,
+            };
+            ExitCode::from(own.unwrap_or(status))
         }
     }
 }
@@ -163,8 +172,21 @@ impl<'e> Cause<'e> {
     }
 }
 
+/// Returns true if the reader of standard output is gone and that is the error. Another pipe, such as a FIFO named with -o,
+/// may be broken as well; its error is told.
 fn hung_up(error: &anyhow::Error) -> bool {
+    (is_of_broken_pipe(error) || stdout::met_broken_pipe()) && stdout::has_no_reader()
+}
+
+fn is_of_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|e| e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}
+
+/// Ends the program by SIGPIPE, as it would have ended without the runtime, which ignores the signal.
+fn end_by_broken_pipe() -> ExitCode {
+    // It returns only if the signal cannot be sent.
+    let _ = emulate_default_handler(SIGPIPE);
+    ExitCode::from(FAILED)
 }
 
 /// Formats the error with its causes. Nothing is repeated: neither a cause that the text before
@@ -248,10 +270,10 @@ mod tests {
     }
 
     #[test]
-    fn a_hung_up_reader_is_recognised_below_any_context() {
+    fn a_broken_pipe_is_recognised_below_any_context() {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        assert!(hung_up(&anyhow::Error::from(gone()).context("writing")));
-        assert!(hung_up(&packfs_image::Error::io("cannot write", "-")(gone()).into()));
-        assert!(!hung_up(&anyhow!("broken pipe")));
+        assert!(is_of_broken_pipe(&anyhow::Error::from(gone()).context("writing")));
+        assert!(is_of_broken_pipe(&packfs_image::Error::io("cannot write", "-")(gone()).into()));
+        assert!(!is_of_broken_pipe(&anyhow!("broken pipe")));
     }
 }

@@ -1,7 +1,8 @@
 //! Findings of a check or comparison: all are counted, but only as many are kept as anybody would read.
 
-use std::io::{self, Write};
+use std::io::Write;
 
+use anyhow::Result;
 use serde::Serialize;
 
 use super::units;
@@ -31,16 +32,20 @@ impl<T> Findings<T> {
     }
 
     /// Prints one finding per line, formatted by `line`.
-    pub(crate) fn print(&self, line: impl Fn(&T) -> String) -> io::Result<()> {
-        let mut out = super::stdout()?;
-        for finding in &self.shown {
-            writeln!(out, "{}", line(finding))?;
+    pub(crate) fn print(&self, line: impl Fn(&T) -> String) -> Result<()> {
+        if self.count == 0 {
+            return Ok(());
         }
-        let more = self.count - self.shown.len() as u64;
-        if more > 0 {
-            writeln!(out, "and {} more", units::count(more))?;
-        }
-        out.flush()
+        super::write_result(|out| {
+            for finding in &self.shown {
+                writeln!(out, "{}", line(finding))?;
+            }
+            let more = self.count - self.shown.len() as u64;
+            if more > 0 {
+                writeln!(out, "and {} more", units::count(more))?;
+            }
+            Ok(())
+        })
     }
 }
 

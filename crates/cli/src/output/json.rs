@@ -16,11 +16,11 @@ struct Document<'a, T> {
     content: &'a T,
 }
 
-/// Prints one document on several lines.
+/// Prints one document on several lines. It was asked for, so it is a result of every command.
 pub(crate) fn print(kind: &str, content: &impl Serialize) -> Result<()> {
-    let mut out = super::stdout()?;
-    serde_json::to_writer_pretty(&mut out, &Document { schema: SCHEMA, kind, content }).map_err(io::Error::from)?;
-    out.write_all(b"\n")?;
-    out.flush()?;
-    Ok(())
+    super::write_result(|out| {
+        serde_json::to_writer_pretty(&mut *out, &Document { schema: SCHEMA, kind, content })
+            .map_err(io::Error::from)?;
+        Ok(out.write_all(b"\n")?)
+    })
 }

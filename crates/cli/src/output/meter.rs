@@ -4,7 +4,7 @@
 //! ten seconds and then every minute, so short operations print nothing. The operation itself never
 //! waits for it.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use packfs_blocks::Progress;
 use packfs_blocks::progress::Phase;
 
-use super::{say, units};
+use super::{RemarkWriter, remarks, say, units};
 use crate::resources;
 
 const REDRAW: Duration = Duration::from_millis(100);
@@ -45,7 +45,7 @@ impl Meter {
 
     /// Starts printing percentages on standard output.
     pub(crate) fn percentage() -> Self {
-        Meter::showing(Some(|| Display::Percentage(None)), REDRAW, REDRAW)
+        Meter::showing(Some(|| Display::Percentage { out: remarks(), last: None }), REDRAW, REDRAW)
     }
 
     /// Starts a display, made on its thread, that is drawn after `first` and then each `interval`.
@@ -103,8 +103,12 @@ impl Drop for Meter {
 enum Display {
     Live(ProgressBar),
     Plain,
-    /// Numbers on standard output; the last one printed.
-    Percentage(Option<u64>),
+    /// Numbers on standard output.
+    Percentage {
+        out: RemarkWriter,
+        /// The number printed last.
+        last: Option<u64>,
+    },
 }
 
 impl Display {
@@ -131,13 +135,12 @@ impl Display {
                 }
                 bar.tick();
             }
-            Display::Percentage(last) => {
+            Display::Percentage { out, last } => {
                 let Some((done, total)) = now.share() else { return };
                 let percent = done.min(total).saturating_mul(100) / total.max(1);
                 if last.is_none_or(|last| percent > last) {
                     *last = Some(percent);
-                    // Whoever reads it may have gone; the operation goes on.
-                    let _ = writeln!(stdout(), "{percent}");
+                    print_line(out, percent);
                 }
             }
             Display::Plain => say(format_args!("packfs: {}: {}", now.phase(), now.describe(usize::MAX))),
@@ -147,16 +150,24 @@ impl Display {
     fn end(&mut self, now: &Snapshot) {
         match self {
             Display::Live(bar) => bar.finish_and_clear(),
-            Display::Percentage(_) => {
+            Display::Percentage { .. } => {
                 self.show(now);
                 // Without any data there is no share.
-                if matches!(self, Display::Percentage(None)) && !matches!(now.phase, Phase::Scan) {
-                    let _ = writeln!(stdout(), "100");
+                if let Display::Percentage { out, last: None } = self
+                    && !matches!(now.phase, Phase::Scan)
+                {
+                    print_line(out, 100);
                 }
             }
             Display::Plain => {}
         }
     }
+}
+
+/// Prints a number at once. Remarks have no errors.
+fn print_line(out: &mut RemarkWriter, percent: u64) {
+    let _ = writeln!(out, "{percent}");
+    let _ = out.flush();
 }
 
 /// Number of columns of the bar with its brackets and a space: none on a narrow terminal, which has room for figures only.

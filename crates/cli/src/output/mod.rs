@@ -1,4 +1,4 @@
-//! All output of packfs: data on standard output, the rest on standard error.
+//! All output of packfs: results and remarks on standard output ([`stdout`]), messages on standard error.
 
 pub(crate) mod display;
 pub(crate) mod failure;
@@ -6,63 +6,33 @@ pub(crate) mod findings;
 pub(crate) mod interrupt;
 pub(crate) mod json;
 pub(crate) mod meter;
+mod stdout;
 pub(crate) mod target;
 pub(crate) mod units;
 pub(crate) mod warnings;
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::os::fd::AsFd;
-use std::sync::OnceLock;
+use std::io::{self, Write};
 
-use packfs_image::name::show;
-
-/// Standard output for data: buffered in large pieces, without the line buffering of
-/// [`io::stdout`]. Flush it: data still in the buffer when it is dropped may be lost without an
-/// error.
-pub(crate) fn stdout() -> io::Result<BufWriter<Stdout>> {
-    Ok(BufWriter::with_capacity(1 << 16, Stdout(unnamed_stdout()?)))
-}
-
-/// Returns standard output without a buffer, for writers that know its name.
-pub(crate) fn unnamed_stdout() -> io::Result<File> {
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
-}
-
-/// Standard output with errors that name it.
-#[derive(Debug)]
-pub(crate) struct Stdout(File);
-
-/// Name of standard output in messages.
-pub(crate) const STDOUT: &str = "standard output";
-
-impl Write for Stdout {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(|error| io::Error::new(error.kind(), format!("{STDOUT}: cannot write: {error}")))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-/// Writes a name to standard output unchanged, except on a terminal, where control characters are escaped.
-pub(crate) fn name(out: &mut impl Write, name: &[u8]) -> io::Result<()> {
-    static TERMINAL: OnceLock<bool> = OnceLock::new();
-    let is_terminal = *TERMINAL.get_or_init(|| io::stdout().is_terminal());
-    if is_terminal { out.write_all(&show(name)) } else { out.write_all(name) }
-}
+pub(crate) use self::stdout::{
+    RemarkWriter, STDOUT, is_lost, is_terminal, name, remarks, require_pipe_or_file, require_stdout, write_raw_result,
+    write_result,
+};
 
 /// Prints a line on standard error. Errors are ignored: nobody may be listening.
 ///
 /// Messages contain file names from images and archives, which may be anything: control characters
 /// are escaped, so that they cannot change the terminal.
 pub(crate) fn say(line: impl Display) {
+    let _ = try_to_say(line);
+}
+
+/// As [`say`], for a line that is all the command was asked for.
+pub(crate) fn try_to_say(line: impl Display) -> io::Result<()> {
     let mut text = printable(&without_numbers(&line.to_string()));
     text.push('\n');
-    let _ = io::stderr().write_all(text.as_bytes());
+    io::stderr().write_all(text.as_bytes())
 }
 
 /// Formats words so that a shell reads them as they are.

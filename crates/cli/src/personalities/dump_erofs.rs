@@ -16,7 +16,7 @@ use super::options::Does::{Becomes, Refused, Same};
 use super::options::{Opt, Word, flag, getopt, value};
 use super::unsquashfs::rows::{at, zone};
 use super::{Show, Todo, dump_stats, version};
-use crate::args::{Command, value};
+use crate::args::{Command, Info, value};
 use crate::commands::info::erofs::uuid;
 use crate::commands::list::mode::mode;
 use crate::commands::open;
@@ -131,32 +131,32 @@ impl Show for Facts {
         let Command::Info(args) = command else { return Err(Usage("another command".into()).into()) };
         let opened = open::image(&args.image)?;
         let AnyImage::Erofs(image) = &opened else { bail!("cannot find valid erofs superblock") };
-        let mut out = output::stdout()?;
-        if self.superblock {
-            superblock(image, &mut out)?;
-        }
-        if self.statistics {
-            dump_stats::print(image, &mut out)?;
-        }
-        let inode = match (self.nid, &args.inode) {
-            (Some(nid), _) => Some((nid, path_of(image, nid)?)),
-            (None, Some(path)) => {
-                let path = path.as_os_str().as_bytes();
-                let nid = sink::lookup(&**image, path)?;
-                let missing = || Error::NotFound { path: args.inode.clone().unwrap_or_default() };
-                Some((nid.ok_or_else(missing)?, normal(path)))
-            }
-            (None, None) => None,
-        };
-        if let Some((nid, path)) = inode {
-            self.inode(&opened, image, nid, &path, &mut out)?;
-        }
-        out.flush()?;
+        output::write_result(|out| self.print(&args, &opened, image, out))?;
         Ok(0)
     }
 }
 
 impl Facts {
+    fn print(&self, args: &Info, opened: &AnyImage, image: &Reader, out: &mut impl Write) -> Result<()> {
+        if self.superblock {
+            superblock(image, out)?;
+        }
+        if self.statistics {
+            dump_stats::print(image, out)?;
+        }
+        let inode = match (self.nid, &args.inode) {
+            (Some(nid), _) => Some((nid, path_of(image, nid)?)),
+            (None, Some(path)) => {
+                let path = path.as_os_str().as_bytes();
+                let nid = sink::lookup(image, path)?;
+                let missing = || Error::NotFound { path: args.inode.clone().unwrap_or_default() };
+                Some((nid.ok_or_else(missing)?, normal(path)))
+            }
+            (None, None) => None,
+        };
+        inode.map_or(Ok(()), |(nid, path)| self.inode(opened, image, nid, &path, out))
+    }
+
     /// Prints the facts of an inode.
     fn inode(&self, opened: &AnyImage, image: &Reader, nid: Nid, path: &[u8], out: &mut impl Write) -> Result<()> {
         let (stat, facts) = (image.stat(nid)?, image.facts(nid)?);

@@ -11,7 +11,8 @@ use packfs_image::name::display;
 
 use crate::args::{Mount, MountOptions, RemoteArgs};
 use crate::commands::mount;
-use crate::output::{failure, say};
+use crate::output::failure::{self, Outcome};
+use crate::output::{say, try_to_say};
 
 /// Exit status of wrong usage, which callers know.
 const USAGE: u8 = 254;
@@ -67,9 +68,9 @@ pub(super) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
         return usage(name);
     }
     if asked.version {
-        // Callers look for the program's own name.
-        say(format_args!("{name}, by packfs {}", env!("CARGO_PKG_VERSION")));
-        return ExitCode::SUCCESS;
+        // Callers look for the program's own name, where these programs print it.
+        let told = try_to_say(format_args!("{name}, by packfs {}", env!("CARGO_PKG_VERSION")));
+        return failure::exit(told.map(|()| Outcome::Done).map_err(Into::into), &failure::Manner::default());
     }
     let [image, dir] = asked.paths.as_slice() else { return usage(name) };
     let args = Mount {

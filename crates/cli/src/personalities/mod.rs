@@ -22,7 +22,7 @@ mod sqfsdiff;
 mod unsquashfs;
 
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write;
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ use self::options::{Opt, listed, listed_refusals};
 use self::refusals::Refusal;
 use crate::args::{AsProgram, Command};
 use crate::output::failure::{self, Manner, Outcome, Usage};
-use crate::output::{quoted, say};
+use crate::output::{self, quoted, say};
 use crate::{commands, parse, run_build};
 
 /// Version of squashfs-tools-ng whose options packfs takes.
@@ -46,6 +46,8 @@ struct Personality {
     /// Values and combinations of its options that are refused.
     refusals: &'static [&'static Refusal],
     run: Run,
+    /// Exit status of errors.
+    failure: u8,
 }
 
 /// Ways to take a command line.
@@ -83,52 +85,80 @@ const PERSONALITIES: &[Personality] = &[
         name: "mksquashfs",
         refusals: refusals::OF_MKSQUASHFS,
         run: Run::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE),
+        failure: 1,
     },
     Personality {
         name: "sqfstar",
         refusals: refusals::OF_MKSQUASHFS,
         run: Run::Translate(mksquashfs::sqfstar, mksquashfs::TABLE),
+        failure: 1,
     },
     Personality {
         name: "tar2sqfs",
         refusals: refusals::OF_TAR2SQFS,
         run: Run::Translate(ng_writers::tar2sqfs, ng_writers::TAR_TABLE),
+        failure: 1,
     },
     Personality {
         name: "gensquashfs",
         refusals: refusals::OF_GENSQUASHFS,
         run: Run::Translate(ng_writers::gensquashfs, ng_writers::GEN_TABLE),
+        failure: 1,
     },
     Personality {
         name: "mkfs.erofs",
         refusals: refusals::OF_MKFS_EROFS,
         run: Run::Translate(mkfs_erofs::mkfs_erofs, mkfs_erofs::TABLE),
+        failure: 1,
     },
     Personality {
         name: "unsquashfs",
         refusals: refusals::OF_UNSQUASHFS,
         run: Run::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE),
+        failure: 1,
     },
     Personality {
         name: "sqfscat",
         refusals: refusals::OF_SQFSCAT,
         run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE),
+        failure: 1,
     },
     Personality {
         name: "fsck.erofs",
         refusals: refusals::OF_FSCK_EROFS,
         run: Run::Translate(fsck_erofs::fsck_erofs, fsck_erofs::TABLE),
+        failure: 1,
     },
-    Personality { name: "dump.erofs", refusals: &[], run: Run::Translate(dump_erofs::dump_erofs, dump_erofs::TABLE) },
-    Personality { name: "rdsquashfs", refusals: &[], run: Run::Translate(rdsquashfs::rdsquashfs, rdsquashfs::TABLE) },
-    Personality { name: "sqfs2tar", refusals: &[], run: Run::Translate(sqfs2tar::sqfs2tar, sqfs2tar::TABLE) },
-    Personality { name: "sqfsdiff", refusals: &[], run: Run::Translate(sqfsdiff::sqfsdiff, sqfsdiff::TABLE) },
+    Personality {
+        name: "dump.erofs",
+        refusals: &[],
+        run: Run::Translate(dump_erofs::dump_erofs, dump_erofs::TABLE),
+        failure: 1,
+    },
+    Personality {
+        name: "rdsquashfs",
+        refusals: &[],
+        run: Run::Translate(rdsquashfs::rdsquashfs, rdsquashfs::TABLE),
+        failure: 1,
+    },
+    Personality {
+        name: "sqfs2tar",
+        refusals: &[],
+        run: Run::Translate(sqfs2tar::sqfs2tar, sqfs2tar::TABLE),
+        failure: 1,
+    },
+    Personality {
+        name: "sqfsdiff",
+        refusals: &[],
+        run: Run::Translate(sqfsdiff::sqfsdiff, sqfsdiff::TABLE),
+        failure: sqfsdiff::PROBLEM,
+    },
     #[cfg(feature = "mount")]
-    Personality { name: "squashfuse", refusals: &[], run: Run::Own(fuse::run) },
+    Personality { name: "squashfuse", refusals: &[], run: Run::Own(fuse::run), failure: 1 },
     #[cfg(feature = "mount")]
-    Personality { name: "squashfuse_ll", refusals: &[], run: Run::Own(fuse::run) },
+    Personality { name: "squashfuse_ll", refusals: &[], run: Run::Own(fuse::run), failure: 1 },
     #[cfg(feature = "mount")]
-    Personality { name: "erofsfuse", refusals: &[], run: Run::Own(fuse::run) },
+    Personality { name: "erofsfuse", refusals: &[], run: Run::Own(fuse::run), failure: 1 },
 ];
 
 /// Runs the personality that the program was started as, if it was.
@@ -158,17 +188,34 @@ impl Personality {
         match translate(args) {
             Err(why) => {
                 say(format_args!("{name}: {why}"));
-                if name == "sqfsdiff" { ExitCode::from(sqfsdiff::PROBLEM) } else { ExitCode::FAILURE }
+                ExitCode::from(self.failure)
             }
             Ok(Todo::Problem(why, status)) => {
                 say(format_args!("{name}: {why}"));
                 ExitCode::from(status)
             }
-            Ok(Todo::Print(text)) => failure::exit(commands::print(&text), &Manner::default()),
-            Ok(Todo::Help(table)) => failure::exit(commands::print(&help(name, table)), &Manner::default()),
+            Ok(Todo::Print(text)) => failure::exit(commands::print(&text), &self.manner()),
+            Ok(Todo::Help(table)) => failure::exit(commands::print(&help(name, table)), &self.manner()),
             Ok(Todo::Run(line, manner)) => run_build(line, manner),
-            Ok(Todo::Show(line, show)) => run_shown(name, line, &*show),
+            Ok(Todo::Show(line, show)) => self.run_shown(line, &*show),
         }
+    }
+
+    /// Runs a command of packfs and prints its results in the program's way.
+    fn run_shown(&self, line: Vec<OsString>, show: &dyn Show) -> ExitCode {
+        let shown = match parse(line) {
+            Ok(cli) => show.show(cli.command),
+            Err(error) => Err(Usage(error.to_string()).into()),
+        };
+        match shown {
+            Ok(status) => ExitCode::from(status),
+            Err(error) => failure::exit(Err(error.context(self.name.to_owned())), &self.manner()),
+        }
+    }
+
+    /// Returns the statuses of errors: the program has one for all.
+    fn manner(&self) -> Manner {
+        Manner { usage: Some(self.failure), failure: Some(self.failure), ..Manner::default() }
     }
 
     /// Returns the table of options, or one line if the program has none.
@@ -192,20 +239,6 @@ fn help(name: &str, table: &[Opt]) -> String {
 /// Returns what a program says about its version, in the form that callers read.
 fn version(program: &str, version: &str) -> Todo {
     Todo::Print(format!("{program} {version} (packfs {})\n", env!("CARGO_PKG_VERSION")))
-}
-
-/// Runs a command of packfs and prints its results in another program's way. Its errors have status 1.
-fn run_shown(name: &str, line: Vec<OsString>, show: &dyn Show) -> ExitCode {
-    let shown = match parse(line) {
-        Ok(cli) => show.show(cli.command),
-        Err(error) => Err(Usage(error.to_string()).into()),
-    };
-    match shown {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            failure::exit(Err(error.context(name.to_owned())), &Manner { usage: Some(1), ..Manner::default() })
-        }
-    }
 }
 
 /// `packfs as`.
@@ -239,7 +272,7 @@ fn table_of(program: Option<&str>) -> Result<Outcome> {
 /// Makes a link to this program for each name; those that are there already stay.
 fn install(dir: &Path) -> Result<Outcome> {
     let program = std::env::current_exe().context("cannot find this program")?;
-    let mut said = String::new();
+    let mut said = Vec::new();
     for personality in PERSONALITIES {
         let link = dir.join(personality.name);
         if std::fs::read_link(&link).ok().as_ref() != Some(&program) {
@@ -247,7 +280,9 @@ fn install(dir: &Path) -> Result<Outcome> {
         }
         let _ = writeln!(said, "{}", display(&link));
     }
-    commands::print(&said)
+    // Remarks: the links are there.
+    output::remarks().write_all(&said)?;
+    Ok(Outcome::Done)
 }
 
 impl Personality {

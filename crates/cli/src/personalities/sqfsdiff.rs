@@ -18,14 +18,14 @@ use super::options::{Opt, Word, flag, getopt, value};
 use super::{NG_VERSION, Show, Todo, version};
 use crate::args::{Command, Diff};
 use crate::commands::{diff, open};
+use crate::output;
 use crate::output::failure::Usage;
-use crate::output::{self, say};
 
 /// Bytes of directories kept decoded.
 const CACHE: u64 = 4 << 20;
 /// Exit status if there are differences.
 const DIFFERENT: u8 = 1;
-/// Exit status if the images cannot be compared.
+/// Exit status if the images cannot be compared, or the differences not be printed.
 pub(super) const PROBLEM: u8 = 2;
 
 pub(super) static TABLE: &[Opt] = &[
@@ -87,40 +87,54 @@ struct Lines;
 impl Show for Lines {
     fn show(&self, command: Command) -> Result<u8> {
         let Command::Diff(args) = command else { return Err(Usage("another command".into()).into()) };
-        let mut out = output::stdout()?;
-        let (mut status, mut last) = (0, Vec::new());
-        let (mut first, mut second) = (Side::new(&args.a, &args), Side::new(&args.b, &args));
-        let (mut below, mut fields) = (Ok(()), Vec::new());
-        let compared = diff::each(&args, &mut |difference| {
-            if let Aspect::Superblock(_) = difference.aspect {
-                return fields.push(difference);
-            }
-            let line = line(&difference);
-            // A size and the content are one difference to it.
-            if line != last {
-                status = DIFFERENT;
-                let _ = out.write_all(&line);
-            }
-            last = line;
-            if difference.aspect == Aspect::Entry && below.is_ok() {
-                let (side, mark) = if difference.second.is_none() { (&mut first, b"< ") } else { (&mut second, b"> ") };
-                below = side.below(&difference.path, mark, &mut out);
-            }
-        });
-        // It compares superblocks only if nothing else differs.
-        if status == 0 && !fields.is_empty() {
-            status = DIFFERENT;
-            superblock::print(&fields, &mut out)?;
-        }
-        out.flush()?;
-        Ok(match compared.and(below) {
-            Ok(()) => status,
-            Err(error) => {
-                say(format_args!("sqfsdiff: {error:#}"));
-                PROBLEM
-            }
-        })
+        output::write_result(|out| compare(&args, out))
     }
+}
+
+/// Prints the differences and returns the exit status.
+fn compare(args: &Diff, out: &mut impl Write) -> Result<u8> {
+    let mut sides = Sides { first: Side::new(&args.a, args), second: Side::new(&args.b, args) };
+    let mut status = 0;
+    let mut last_line = Vec::new();
+    let mut superblock_fields = Vec::new();
+    let mut printed = Ok(());
+    diff::each(args, &mut |difference| {
+        if let Aspect::Superblock(_) = difference.aspect {
+            return superblock_fields.push(difference);
+        }
+        status = DIFFERENT;
+        if printed.is_ok() {
+            printed = print(&difference, &mut last_line, &mut sides, out);
+        }
+    })?;
+    printed?;
+    // It compares superblocks only if nothing else differs.
+    if status == 0 && !superblock_fields.is_empty() {
+        status = DIFFERENT;
+        superblock::print(&superblock_fields, out)?;
+    }
+    Ok(status)
+}
+
+/// Prints a difference, and everything below a directory that only one image has. A size and the content are one difference
+/// to sqfsdiff, so a line that equals `last_line` is left out.
+fn print(difference: &Difference, last_line: &mut Vec<u8>, sides: &mut Sides<'_>, out: &mut impl Write) -> Result<()> {
+    let line = line(difference);
+    if line != *last_line {
+        out.write_all(&line)?;
+    }
+    *last_line = line;
+    match (&difference.aspect, &difference.second) {
+        (Aspect::Entry, None) => sides.first.below(&difference.path, b"< ", out),
+        (Aspect::Entry, Some(_)) => sides.second.below(&difference.path, b"> ", out),
+        _ => Ok(()),
+    }
+}
+
+/// Both images.
+struct Sides<'a> {
+    first: Side<'a>,
+    second: Side<'a>,
 }
 
 /// One of the two images, opened when entries of it that the other lacks are to be listed.

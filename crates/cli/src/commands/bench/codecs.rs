@@ -24,6 +24,7 @@ use super::estimate::Expected;
 use super::session::{self, usage};
 
 pub(super) fn run(args: &Codecs) -> Result<Outcome> {
+    session::reach(&args.measuring)?;
     let methods = args.codecs.clone().map_or_else(Method::defaults, |methods| Ok(methods.0))?;
     let matrix = Matrix {
         data: data(args)?,

@@ -1,6 +1,6 @@
 //! `packfs bench memory`.
 
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -9,7 +9,7 @@ use packfs_image::name::display;
 
 use crate::args::Memory;
 use crate::output;
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::Outcome;
 use crate::output::target;
 
 /// Number of bytes generated and written at once.
@@ -18,14 +18,9 @@ const PIECE: usize = 1 << 20;
 pub(super) fn run(args: &Memory) -> Result<Outcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     match target {
-        None if io::stdout().is_terminal() => {
-            let text = "refusing to write memory contents to a terminal; use -o FILE or a pipe";
-            return Err(Usage(text.into()).into());
-        }
         None => {
-            let mut out = output::stdout()?;
-            make(args, |piece, _| out.write_all(piece))?;
-            out.flush()?;
+            output::require_pipe_or_file("memory contents")?;
+            output::write_result(|out| Ok(make(args, |piece, _| out.write_all(piece))?))?;
         }
         Some(path) => {
             let file = target::create(path, target::READABLE, args.force)?;

@@ -21,8 +21,8 @@ use super::estimate::Expected;
 use super::session::{self, usage};
 use crate::args::{Cli, Command, Measuring, Quick, Talk, Way};
 use crate::commands::tune::{self, Effort};
-use crate::output::failure::Outcome;
-use crate::output::{say, target, units};
+use crate::output::failure::{Outcome, Usage};
+use crate::output::{self, say, target, units};
 
 /// Codecs that show the range of choices, each on blocks of both sizes.
 const CODECS: &str = "memcpy,lz4,gzip:6,zstd:3,zstd:15,xz:6";
@@ -44,6 +44,12 @@ const TRIED_BEFOREHAND: &str = "zstd:3";
 const LITTLE: u64 = 512 << 10;
 
 pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
+    let samples = args.output.with_extension("jsonl");
+    if samples == args.output {
+        let why = "samples go to this file; name a page that ends in .html, and they go to a file beside it";
+        return Err(Usage(format!("-o {}: {why}", display(&args.output))).into());
+    }
+    output::require_stdout()?;
     let page = target::create(&args.output, target::READABLE, args.force)?;
     let sample = affordable(dir)?;
     let cells = cells(dir, sample)?;
@@ -64,7 +70,7 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
     let how = Measuring {
         runs: RUNS,
         seed: 1,
-        output: args.output.with_extension("jsonl"),
+        output: samples,
         resume: false,
         resumable: false,
         json: false,

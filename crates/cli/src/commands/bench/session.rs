@@ -30,7 +30,7 @@ use crate::args::Measuring;
 use crate::output::display::Steps;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::interrupt;
-use crate::output::{json, say, units};
+use crate::output::{self, json, say, units};
 
 /// Result of measuring.
 pub(super) struct Measured {
@@ -154,8 +154,9 @@ fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails if samples cannot be written to their file, before long preparations.
+/// Fails if samples cannot be written to their file, or results not be printed, before long preparations.
 pub(super) fn reach(how: &Measuring) -> Result<()> {
+    output::require_stdout()?;
     let output = &how.output;
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let reached = match OpenOptions::new().append(true).open(output) {

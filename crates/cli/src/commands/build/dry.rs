@@ -285,7 +285,10 @@ impl Report<'_> {
         for why in &self.obstacles {
             output::say(format_args!("packfs: the build would fail: {why}"));
         }
-        let mut out = output::stdout()?;
+        output::write_result(|out| self.write(plan, out))
+    }
+
+    fn write(&self, plan: &BuildPlan, out: &mut impl Write) -> Result<()> {
         writeln!(out, "image       {} ({})", self.image, plan.target.format())?;
         let options: Vec<OsString> = self.options.iter().map(OsString::from).collect();
         writeln!(out, "options     {}", output::quoted(&options))?;
@@ -298,7 +301,6 @@ impl Report<'_> {
         if let Some(estimate) = &self.estimate {
             writeln!(out, "estimate    {}", estimate.in_words(plan.threads))?;
         }
-        writeln!(out, "nothing was written")?;
-        Ok(out.flush()?)
+        Ok(writeln!(out, "nothing was written")?)
     }
 }

@@ -1,7 +1,8 @@
 //! `--list`: the paths of all that is packed.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use packfs_image::sink::Walk;
@@ -10,25 +11,33 @@ use packfs_image::{Error, Result, Tree};
 
 use crate::output;
 
-/// Writes a line for each entry but the root to a file, or to standard output if that is `-`.
+/// Writes a line for each entry but the root to a file, or to standard output if that is `-`. There it is a remark: the
+/// image is made whether or not anybody reads the list to its end.
 pub(super) fn write(tree: &Tree, file: &Path) -> Result<()> {
     if file == Path::new("-") {
-        let name = Path::new(output::STDOUT);
-        let mut out = BufWriter::new(output::unnamed_stdout().map_err(Error::io("cannot write", name))?);
-        return paths(tree, name, &mut out, output::name);
+        let mut out = output::remarks();
+        return each_path(tree, |path| {
+            let _ = output::name(&mut out, path).and_then(|()| out.write_all(b"\n"));
+            Ok(if out.has_reader() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        });
     }
     let mut out = BufWriter::new(File::create(file).map_err(Error::io("cannot create", file))?);
-    paths(tree, file, &mut out, |out, path| out.write_all(path))
+    each_path(tree, |path| {
+        let written = out.write_all(path).and_then(|()| out.write_all(b"\n"));
+        written.map_err(Error::io("cannot write", file))?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    out.flush().map_err(Error::io("cannot write", file))
 }
 
-/// Writes the paths to a file of a name, and flushes it.
-fn paths<W: Write>(tree: &Tree, name: &Path, out: &mut W, one: fn(&mut W, &[u8]) -> io::Result<()>) -> Result<()> {
+/// Calls `visit` with the path of each entry but the root, until it breaks.
+fn each_path(tree: &Tree, mut visit: impl FnMut(&[u8]) -> Result<ControlFlow<()>>) -> Result<()> {
     let image = TreeImage::new(tree);
     let mut walk = Walk::new(&image, &[])?;
-    while let Some(visit) = walk.step()? {
-        if visit.depth > 0 {
-            one(out, visit.path).and_then(|()| out.write_all(b"\n")).map_err(Error::io("cannot write", name))?;
+    while let Some(entry) = walk.step()? {
+        if entry.depth > 0 && visit(entry.path)?.is_break() {
+            break;
         }
     }
-    out.flush().map_err(Error::io("cannot write", name))
+    Ok(())
 }

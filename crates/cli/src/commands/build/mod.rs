@@ -28,7 +28,7 @@ use super::sources::{self, Copies};
 use crate::args::{Build, BuildPlan, RulesFrom, read};
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
-use crate::output::{json, say, warnings};
+use crate::output::{self, json, say, warnings};
 
 pub(super) fn run(mut args: Build) -> Result<Outcome> {
     if let Some(old) = args.appended() {
@@ -44,7 +44,7 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
         return dry::run(plan, lists);
     }
     if stdout::is_meant(&plan) {
-        stdout::refuse_terminal()?;
+        output::require_pipe_or_file("an image")?;
     }
     let meter = if plan.percentage { Meter::percentage() } else { Meter::start(plan.quiet) };
     let progress = Arc::clone(meter.progress());

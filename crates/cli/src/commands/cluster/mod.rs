@@ -212,8 +212,8 @@ fn assemble_all(args: &args::Assemble, jobs: &Jobs) -> Result<Outcome> {
     let time = units::span(spent.time);
     let text = format!("assembled   {} in {time}, {earlier} by an earlier run", units::of(assembled.into(), "image"));
     let done = Done { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
-    tell("assemble", args.json, args.talk.quiet, &done, &text)?;
-    failed.map_or(Ok(Outcome::Done), Err)
+    let told = tell("assemble", args.json, args.talk.quiet, &done, &text);
+    failed.map_or(told, Err)
 }
 
 /// Adds the command that packs a missing or damaged shard.

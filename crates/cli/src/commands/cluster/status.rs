@@ -1,7 +1,7 @@
 //! `packfs status`: which shards are packed, which are on their way, and how long the rest takes.
 
 use std::fmt;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
@@ -38,13 +38,14 @@ pub(in crate::commands) fn status(args: &args::Status) -> Result<Outcome> {
 
 /// Prints the state; one that is watched takes the place of the one before on a terminal, and follows it elsewhere.
 fn print(state: &State<'_>, watched: bool) -> Result<()> {
-    let mut out = output::stdout()?;
-    match watched {
-        true if std::io::stdout().is_terminal() => write!(out, "{CLEAR}{state}")?,
-        true => writeln!(out, "{state}")?,
-        false => write!(out, "{state}")?,
-    }
-    Ok(out.flush()?)
+    output::write_result(|out| {
+        match watched {
+            true if output::is_terminal() => write!(out, "{CLEAR}{state}")?,
+            true => writeln!(out, "{state}")?,
+            false => write!(out, "{state}")?,
+        }
+        Ok(())
+    })
 }
 
 /// The state of a job as text.

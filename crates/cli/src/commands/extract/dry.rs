@@ -18,9 +18,27 @@ use crate::output::{self, say, units};
 
 /// Lists what [`extract`](packfs_image::sink::dir::extract) would make in `dir`; [`Outcome::Findings`] if it would fail.
 pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool) -> Result<Outcome> {
+    let Listed { entries, bytes, in_the_way } = output::write_result(|out| list(image, dir, options, out))?;
+    if !quiet {
+        let (entries, bytes) = (units::of(entries, "entry"), units::bytes(bytes));
+        say(format_args!("{}: {entries}, {bytes} of files; nothing was written", display(dir)));
+    }
+    Ok(if in_the_way == 0 { Outcome::Done } else { Outcome::Findings })
+}
+
+/// Figures about what was listed.
+#[derive(Default)]
+struct Listed {
+    entries: u64,
+    /// Lengths of all files, each hard-linked file once.
+    bytes: u64,
+    /// Number of entries that could not be created.
+    in_the_way: u64,
+}
+
+fn list(image: &dyn Image, dir: &Path, options: &Options, out: &mut impl Write) -> Result<Listed> {
     let mut walk = Walk::over(image, &options.select)?;
-    let mut out = output::stdout()?;
-    let (mut entries, mut bytes, mut in_the_way) = (0, 0, 0);
+    let mut listed = Listed::default();
     // Files with several names, and names seen before.
     let (mut counted, mut made) = (HashSet::new(), HashSet::new());
     while let Some(visit) = walk.step()? {
@@ -33,23 +51,18 @@ pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool)
         }
         if let Some(why) = obstacle(&path, is_dir, again, options.replace) {
             say(format_args!("packfs: {}: {why}", display(&path)));
-            in_the_way += 1;
+            listed.in_the_way += 1;
         }
-        output::name(&mut out, path.as_os_str().as_bytes())?;
+        output::name(out, path.as_os_str().as_bytes())?;
         out.write_all(b"\n")?;
-        entries += 1;
+        listed.entries += 1;
         if let FileType::File { size } = visit.stat.kind
             && (visit.stat.nlink < 2 || counted.insert(visit.nid))
         {
-            bytes += size;
+            listed.bytes += size;
         }
     }
-    out.flush()?;
-    if !quiet {
-        let (entries, bytes) = (units::of(entries, "entry"), units::bytes(bytes));
-        say(format_args!("{}: {entries}, {bytes} of files; nothing was written", display(dir)));
-    }
-    Ok(if in_the_way == 0 { Outcome::Done } else { Outcome::Findings })
+    Ok(listed)
 }
 
 /// Returns the reason why an entry could not be created at `path`.

@@ -38,12 +38,10 @@ pub(super) fn run(args: &Info) -> Result<Outcome> {
     if args.json {
         json::print("info", &Document { about, stats: stats.as_ref().map(stats::About::new) })?;
     } else {
-        let mut out = output::stdout()?;
-        about.print(&mut out)?;
-        if let Some(stats) = &stats {
-            stats::print(stats, &mut out)?;
-        }
-        out.flush()?;
+        output::write_result(|out| {
+            about.print(out)?;
+            stats.as_ref().map_or(Ok(()), |stats| Ok(stats::print(stats, out)?))
+        })?;
     }
     Ok(Outcome::Done)
 }
@@ -53,9 +51,7 @@ fn inode(args: &Info, image: &AnyImage, path: &Path) -> Result<Outcome> {
     if args.json {
         json::print("info", &OfInode { inode: about })?;
     } else {
-        let mut out = output::stdout()?;
-        about.print(&mut out, path)?;
-        out.flush()?;
+        output::write_result(|out| about.print(out, path))?;
     }
     Ok(Outcome::Done)
 }

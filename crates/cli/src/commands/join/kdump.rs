@@ -52,7 +52,10 @@ pub(super) fn write(
             Ok(report)
         }
         _ if !flat => Err(Usage("--as kdump cannot be written to a pipe; use --as kdump-flat".into()).into()),
-        Target::Stdout => flattened(&mut output::unnamed_stdout()?, Path::new(output::STDOUT)),
+        Target::Stdout => {
+            let wrap = |error| anyhow::Error::new(error).context(format!("{}: cannot write", output::STDOUT));
+            output::write_raw_result(wrap, |stdout| flattened(stdout, Path::new(output::STDOUT)))
+        }
         Target::Stream(path) => {
             let mut file = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;
             flattened(&mut file, &path)

@@ -63,15 +63,18 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
 }
 
 fn raw(set: &Set, target: Target, options: &Options, progress: &Progress) -> Result<Report> {
-    let stream = |mut out: File, name: &Path| -> Result<Report> {
+    let stream = |out: &mut File, name: &Path| {
         let options = options.clone().set(|all| all.name = name.to_owned());
-        Ok(to_stream(set, &mut out, &options, progress)?)
+        to_stream(set, out, &options, progress)
     };
     match target {
-        Target::Stdout => stream(output::unnamed_stdout()?, Path::new(output::STDOUT)),
+        Target::Stdout => {
+            let name = Path::new(output::STDOUT);
+            output::write_raw_result(Error::io("cannot write", name), |stdout| Ok(stream(stdout, name)?))
+        }
         Target::Stream(path) => {
-            let file: File = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;
-            stream(file, &path)
+            let mut file = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;
+            Ok(stream(&mut file, &path)?)
         }
         Target::File(file) => {
             let report = to_output(set, &file, options, progress)?;

@@ -1,7 +1,6 @@
 //! The target of a join: standard output, a stream, or a file.
 
 use std::fs::Metadata;
-use std::io::{self, IsTerminal};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,7 @@ use packfs_image::name::display;
 
 use crate::args::Join;
 use crate::output::failure::Usage;
-use crate::output::target;
+use crate::output::{self, target};
 
 /// A dump may contain memory contents: only its owner may read it.
 const MODE: u32 = 0o600;
@@ -33,9 +32,7 @@ impl Target {
             if args.json {
                 return Err(Usage("--json and the dump cannot both go to standard output".into()).into());
             }
-            if io::stdout().is_terminal() {
-                return Err(Usage("refusing to write a dump to a terminal; use -o FILE or a pipe".into()).into());
-            }
+            output::require_pipe_or_file("a dump")?;
             return Ok(Target::Stdout);
         }
         let output = display(&args.output);

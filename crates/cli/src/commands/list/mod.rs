@@ -57,29 +57,31 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
     let opened = open::image(&args.image)?;
     let image = opened.image();
     let mut walk = Walk::over(image, &args.select.resolve()?)?;
-    let mut out = output::stdout()?;
+    output::write_result(|out| print(args, image, &mut walk, out))?;
+    Ok(Outcome::Done)
+}
+
+fn print(args: &List, image: &dyn Image, walk: &mut Walk<'_>, out: &mut impl Write) -> Result<()> {
     let mut listing = match &args.pack_list {
         Some(dir) => Listing::PackList(PackLines::new(dir)),
         None if args.json => Listing::Json { first: true },
         None => Listing::Text(Lines::new(args)),
     };
-    listing.begin(&mut out)?;
+    listing.begin(out)?;
     if args.du || args.tree || args.sort.is_some() {
-        for entry in gather(args, &mut walk)? {
-            listing.entry(&mut out, image, &entry)?;
+        for entry in gather(args, walk)? {
+            listing.entry(out, image, &entry)?;
         }
     } else {
         // Printed during the walk: listing a large image needs no memory.
         while let Some(visit) = walk.step()? {
             // Directories on the way belong to a pack list: it would give missing ones other attributes.
             if visit.selected || args.pack_list.is_some() {
-                listing.entry(&mut out, image, &ListEntry::new(&visit))?;
+                listing.entry(out, image, &ListEntry::new(&visit))?;
             }
         }
     }
-    listing.end(&mut out)?;
-    out.flush()?;
-    Ok(Outcome::Done)
+    Ok(listing.end(out)?)
 }
 
 /// Collects all entries in the order of output.

@@ -106,6 +106,7 @@ pub(super) fn ready(log: &Log) -> Result<()> {
     let _ = rustix::process::setsid();
     std::env::set_current_dir("/").context("cannot leave the directory")?;
     log.leave_terminal();
+    #[allow(clippy::disallowed_methods, reason = "in this process it is the pipe to the first one")]
     let mut out = std::io::stdout().lock();
     out.write_all(b"r").and_then(|()| out.flush()).context("cannot report that the mount is ready")?;
     rustix::stdio::dup2_stdin(&null)?;

@@ -49,10 +49,8 @@ pub(super) fn run(args: &Serve) -> Result<Outcome> {
     stop_on(signals, move || stopper.stop())?;
     let host = name.map_or(server.address().to_string(), |name| format!("{name}:{}", server.address().port()));
     let query = made.map(|token| format!("?token={token}")).unwrap_or_default();
-    let mut out = output::stdout()?;
-    writeln!(out, "http://{host}/{query}")?;
-    out.flush()?;
-    drop(out);
+    // A remark: the server works without anybody who reads its address.
+    writeln!(output::remarks(), "http://{host}/{query}")?;
     server.serve();
     Ok(Outcome::Done)
 }

@@ -37,11 +37,10 @@ pub(super) fn run(args: &Serve, place: &Path) -> Result<Outcome> {
     let server = Server::bind(exports, &address, options)?;
     let stopper = server.stopper();
     stop_on(signals, move || stopper.stop())?;
-    let mut out = output::stdout()?;
+    let mut out = output::remarks();
     for name in server.names() {
         writeln!(out, "{}", uri(server.address(), name)?)?;
     }
-    out.flush()?;
     drop(out);
     server.serve();
     Ok(Outcome::Done)

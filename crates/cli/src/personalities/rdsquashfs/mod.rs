@@ -189,22 +189,21 @@ impl Show for Work {
         match command {
             Command::List(args) if self.job == Job::Describe => {
                 let image = squashfs(&args.image)?;
-                let mut out = output::stdout()?;
-                print::describe(&image, &args.select.resolve()?, self.prefix.as_deref(), &mut out)?;
+                let select = args.select.resolve()?;
+                output::write_result(|out| print::describe(&image, &select, self.prefix.as_deref(), out))?;
             }
             Command::List(args) => {
                 let image = squashfs(&args.image)?;
                 let nid = self.find(&*image)?;
-                print::list(&image, nid, self.name(), &mut output::stdout()?)?;
+                output::write_result(|out| print::list(&image, nid, self.name(), out))?;
             }
             Command::Info(args) => {
                 let image = squashfs(&args.image)?;
                 let nid = self.find(&*image)?;
-                let mut out = output::stdout()?;
-                match self.job {
-                    Job::Xattrs => print::xattrs(&image, nid, &mut out)?,
-                    _ => print::stat(&image, nid, self.name(), &mut out)?,
-                }
+                output::write_result(|out| match self.job {
+                    Job::Xattrs => print::xattrs(&image, nid, out),
+                    _ => print::stat(&image, nid, self.name(), out),
+                })?;
             }
             Command::Cat(args) => self.cat(&args)?,
             Command::Extract(args) => return self.unpack(args),

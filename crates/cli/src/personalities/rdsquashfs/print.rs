@@ -50,7 +50,6 @@ pub(super) fn list(image: &Reader, nid: Nid, name: &[u8], out: &mut impl Write) 
         }
         out.write_all(b"\n")?;
     }
-    out.flush()?;
     Ok(())
 }
 
@@ -104,7 +103,6 @@ pub(super) fn xattrs(image: &Reader, nid: Nid, out: &mut impl Write) -> Result<(
         }
         out.write_all(b"\n")?;
     }
-    out.flush()?;
     Ok(())
 }
 
@@ -175,7 +173,6 @@ pub(super) fn stat(image: &Reader, nid: Nid, name: &[u8], out: &mut impl Write) 
         }
         _ => {}
     }
-    out.flush()?;
     Ok(())
 }
 
@@ -249,7 +246,6 @@ pub(super) fn describe(image: &Reader, select: &Selection, root: Option<&OsStr>,
         }
         out.write_all(b"\n")?;
     }
-    out.flush()?;
     Ok(())
 }
 

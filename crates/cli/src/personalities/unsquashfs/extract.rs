@@ -36,7 +36,8 @@ pub(super) fn run(args: &Extract, how: &How) -> Result<u8> {
     let extraction = Extraction::new(args)?;
     let AnyImage::Squashfs(image) = extraction.opened() else { bail!("not a SquashFS image") };
     let mut walk = Walk::over(&**image, &extraction.options().select)?;
-    let mut out = output::stdout()?;
+    // Its lines are remarks: what is asked for is to unpack.
+    let mut out = output::remarks();
     let block_size = image.superblock().block_size.into();
     let mut listed = Vec::new();
     let mut rows = Rows::new(image, &how.style);

@@ -27,7 +27,7 @@ use super::{Show, Todo};
 use crate::args::{Cat, Command, ImageArg, value};
 use crate::commands::{self, cat, open, tar};
 use crate::output::failure::Usage;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::resources;
 
 /// Version whose options these are: callers decide by it what they may ask for.
@@ -391,7 +391,7 @@ impl Show for Work {
                 let AnyImage::Squashfs(image) = open::image(&args.image)? else { bail!("not a SquashFS image") };
                 match self.job {
                     Job::Time => drop(commands::print(&format!("{}\n", image.superblock().mkfs_time))?),
-                    _ => superblock::print(&image, &self.image, self.how.style.utc)?,
+                    _ => output::write_result(|out| superblock::print(&image, &self.image, self.how.style.utc, out))?,
                 }
                 Ok(OK)
             }
@@ -424,6 +424,9 @@ impl Work {
         for (paths, regexes) in paths.chain(regexes) {
             (args.paths, args.regex) = (paths, regexes);
             if let Err(error) = cat::run(&args) {
+                if output::is_lost(&error) {
+                    return Err(error);
+                }
                 let path = args.paths.first().map_or_else(|| args.regex[0].clone(), |path| display(path).to_string());
                 let path = path.trim_start_matches('/');
                 match error.downcast_ref() {

@@ -42,7 +42,6 @@ pub(super) struct Style {
 /// Lists what the arguments select.
 pub(super) fn list(args: &List, style: &Style) -> Result<()> {
     let AnyImage::Squashfs(image) = open::image(&args.image)? else { anyhow::bail!("not a SquashFS image") };
-    let mut out = output::stdout()?;
     let mut rows = Rows::new(&image, style);
     let select = args.select.resolve()?;
     if !select.may_miss {
@@ -50,15 +49,16 @@ pub(super) fn list(args: &List, style: &Style) -> Result<()> {
         let mut walk = Walk::over(&*image, &select)?;
         while walk.step()?.is_some() {}
     }
-    rows.root(&mut out)?;
-    let mut walk = Walk::over(&*image, &select)?;
-    while let Some(visit) = walk.step()? {
-        if visit.depth > 0 {
-            rows.entry(&mut out, visit.path, visit.nid, &visit.stat)?;
+    output::write_result(|out| {
+        rows.root(out)?;
+        let mut walk = Walk::over(&*image, &select)?;
+        while let Some(visit) = walk.step()? {
+            if visit.depth > 0 {
+                rows.entry(out, visit.path, visit.nid, &visit.stat)?;
+            }
         }
-    }
-    out.flush()?;
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Prints entries, a line each.

@@ -8,7 +8,6 @@ use packfs_image::name::display;
 use packfs_image::squashfs::{CompressorOptions, Reader, flags};
 
 use super::rows::{at, zone};
-use crate::output;
 
 const STRATEGIES: [&str; 5] = ["default", "filtered", "huffman_only", "run_length_encoded", "fixed"];
 const FILTERS: [&str; 8] = ["x86", "powerpc", "ia64", "arm", "armthumb", "sparc", "arm64", "riscv"];
@@ -17,9 +16,8 @@ const LZO: [&str; 5] = ["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lz
 const LZ4_HC: u32 = 1;
 
 /// Prints the lines that callers look for.
-pub(super) fn print(image: &Reader, name: &Path, utc: bool) -> Result<()> {
+pub(super) fn print(image: &Reader, name: &Path, utc: bool, out: &mut impl Write) -> Result<()> {
     let superblock = image.superblock();
-    let mut out = output::stdout()?;
     let has = |bit: u16| superblock.flags & bit != 0;
     let not = |word: &'static str, absent: bool| if absent { word } else { "" };
     let packed = |raw: u16| not("un", has(raw));
@@ -56,7 +54,6 @@ pub(super) fn print(image: &Reader, name: &Path, utc: bool) -> Result<()> {
     if !has(flags::NO_XATTRS) {
         writeln!(out, "Number of xattr ids {}", image.xattr_sets())?;
     }
-    out.flush()?;
     Ok(())
 }
 

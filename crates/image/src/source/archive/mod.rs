@@ -9,6 +9,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +84,10 @@ pub(in crate::source) const MAX_SIZE: u64 = i64::MAX.unsigned_abs();
 /// detected from the first bytes; what is no other archive is read as tar.
 pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
     let Some(path) = path else {
-        return from_stream(Box::new(io::stdin()), Path::new("standard input"), options);
+        let name = Path::new("standard input");
+        // Not io::stdin() itself, to which a descriptor that cannot be read looks like an empty archive.
+        let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(Error::io("cannot read", name))?;
+        return from_stream(Box::new(File::from(stdin)), name, options);
     };
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
     let kind = file.metadata().map_err(Error::io("cannot read", path))?.file_type();

@@ -1,0 +1,226 @@
+//! Standard output, in one of two roles.
+//!
+//! What a command is asked to print is its *result*: an error while writing it is an error of the command. Everything else
+//! that goes to standard output is a *remark* beside the work, such as the name of each entry that is packed: the work goes
+//! on without a reader. There is no third way to standard output, so every command decides what its lines are.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{error, fmt};
+
+use anyhow::Result;
+use nix::errno::Errno;
+use packfs_image::name::show;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::failure::Usage;
+use super::say;
+use crate::startup::{self, Stream};
+
+/// Name of standard output in messages.
+pub(crate) const STDOUT: &str = "standard output";
+/// Number of bytes written at once: what a pipe holds by default.
+const BUFFER_LEN: usize = 1 << 16;
+
+/// Buffered writer for the result of a command. Its errors name standard output.
+#[derive(Debug)]
+pub(crate) struct ResultWriter(BufWriter<Named>);
+
+/// Writes the result of a command, or a part of it, by `write`, and makes sure that all of it has arrived.
+pub(crate) fn write_result<T>(write: impl FnOnce(&mut ResultWriter) -> Result<T>) -> Result<T> {
+    let stdout = Named(open().map_err(named)?);
+    let mut out = ResultWriter(BufWriter::with_capacity(BUFFER_LEN, stdout));
+    let written = write(&mut out);
+    // The lines before an error are printed, too.
+    let flushed = out.flush();
+    let value = written?;
+    flushed?;
+    let (stdout, _) = out.0.into_parts();
+    close(stdout.0).map_err(named)?;
+    Ok(value)
+}
+
+/// As [`write_result`], without a buffer and for libraries whose errors name what they write; `wrap` makes such an error.
+pub(crate) fn write_raw_result<T, E: From<W>, W>(
+    wrap: impl FnOnce(io::Error) -> W,
+    write: impl FnOnce(&mut File) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut stdout = match open() {
+        Ok(stdout) => stdout,
+        Err(error) => return Err(wrap(error).into()),
+    };
+    let value = write(&mut stdout)?;
+    close(stdout).map_err(wrap)?;
+    Ok(value)
+}
+
+/// Fails if standard output is closed: for commands that would notice it only after long work.
+pub(crate) fn require_stdout() -> Result<()> {
+    open().map_err(named)?;
+    Ok(())
+}
+
+/// Fails if standard output cannot take binary data, described by `what`, because it is closed or a terminal.
+pub(crate) fn require_pipe_or_file(what: &str) -> Result<()> {
+    require_stdout()?;
+    if is_terminal() {
+        return Err(Usage(format!("refusing to write {what} to a terminal; use -o FILE or a pipe")).into());
+    }
+    Ok(())
+}
+
+/// Returns true if standard output is a terminal.
+pub(crate) fn is_terminal() -> bool {
+    static TERMINAL: OnceLock<bool> = OnceLock::new();
+    *TERMINAL.get_or_init(|| rustix::stdio::stdout().is_terminal())
+}
+
+/// Writes a name unchanged, except on a terminal, where control characters are escaped.
+pub(crate) fn name(out: &mut impl Write, name: &[u8]) -> io::Result<()> {
+    if is_terminal() { out.write_all(&show(name)) } else { out.write_all(name) }
+}
+
+/// Returns true if standard output is a pipe or socket that nobody reads any more.
+pub(super) fn has_no_reader() -> bool {
+    let stdout = rustix::stdio::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::OUT)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+}
+
+/// Returns true if an error is one of writing a result.
+pub(crate) fn is_lost(error: &anyhow::Error) -> bool {
+    let inner = |cause: &(dyn error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<Unwritable>())
+    };
+    error.chain().any(inner)
+}
+
+impl Write for ResultWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Standard output with errors that name it.
+#[derive(Debug)]
+struct Named(File);
+
+impl Write for Named {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An error of writing a result, told apart from errors of images, after which some programs go on.
+#[derive(Debug)]
+struct Unwritable(io::Error);
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{STDOUT}: cannot write: {}", self.0)
+    }
+}
+
+impl error::Error for Unwritable {}
+
+/// True once a result met a broken pipe: not every library keeps the error as a source of its own.
+static IS_BROKEN: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if a result could not be written because its reader is gone.
+pub(super) fn met_broken_pipe() -> bool {
+    IS_BROKEN.load(Relaxed)
+}
+
+fn named(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::BrokenPipe {
+        IS_BROKEN.store(true, Relaxed);
+    }
+    io::Error::new(error.kind(), Unwritable(error))
+}
+
+/// Opens standard output once more, without the line buffer of [`io::stdout`].
+fn open() -> io::Result<File> {
+    if startup::was_closed(Stream::Output) {
+        return Err(io::Error::new(ErrorKind::NotConnected, "it is closed"));
+    }
+    Ok(File::from(rustix::stdio::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Closes a descriptor of [`open`]. Network file systems report only now that data could not be stored.
+fn close(stdout: File) -> io::Result<()> {
+    match nix::unistd::close(stdout) {
+        // It is closed all the same.
+        Ok(()) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Buffered writer for remarks. It never fails: after an error it does nothing.
+#[derive(Debug)]
+pub(crate) struct RemarkWriter(Option<BufWriter<File>>);
+
+/// Returns a writer for remarks.
+pub(crate) fn remarks() -> RemarkWriter {
+    let mut remarks = RemarkWriter(None);
+    match open() {
+        Ok(stdout) => remarks.0 = Some(BufWriter::with_capacity(BUFFER_LEN, stdout)),
+        Err(error) => remarks.give_up(&error),
+    }
+    remarks
+}
+
+impl RemarkWriter {
+    /// Returns false once remarks cannot be written any more.
+    pub(crate) fn has_reader(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn give_up(&mut self, error: &io::Error) {
+        if let Some(out) = self.0.take() {
+            // Dropped as it is, it would try to write what it holds.
+            let _ = out.into_parts();
+        }
+        // A reader that leaves, as `head` does, has seen enough.
+        if error.kind() != ErrorKind::BrokenPipe {
+            say(format_args!("packfs: warning: {STDOUT}: cannot write: {error}; going on without it"));
+        }
+    }
+}
+
+impl Write for RemarkWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(out) = &mut self.0
+            && let Err(error) = out.write_all(bytes)
+        {
+            self.give_up(&error);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(out) = &mut self.0
+            && let Err(error) = out.flush()
+        {
+            self.give_up(&error);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RemarkWriter {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}
