@@ -1,6 +1,6 @@
 //! Sentences about builds. All numbers come from the results.
 
-use super::super::leaders::{is, leaders};
+use super::super::leaders::leaders;
 use super::super::shape::{distinct, listed_features};
 use super::lines::{Base, FAR, Row, error, fastest, is_own, label, lines, model, tar_bytes};
 use super::tables::same_work;
@@ -150,8 +150,8 @@ fn fastest_and_scaling(lines: &[Vec<&Row>]) -> Option<String> {
         1 => format!("{} on 1 thread", label(&row.key)),
         n => format!("{} on {n} threads", label(&row.key)),
     };
-    let names: Vec<String> = best.iter().map(|(row, _)| how(row)).collect();
-    Some(format!("The fastest {}.{scaling}", is(&names, &format!("{} s{speed}", three(first.time.median)))))
+    let names = best.named(|row| how(row));
+    Some(format!("The fastest {}.{scaling}", names.is(&format!("{} s{speed}", three(first.time.median)))))
 }
 
 /// Describes the prediction of one line for many threads.

@@ -1,6 +1,6 @@
 //! Sentences about codecs. All numbers come from the results.
 
-use super::super::leaders::{is, leaders, trailers, with};
+use super::super::leaders::{Leaders, Named, leaders, trailers};
 use super::super::shape::distinct;
 use super::USUAL;
 use super::charts::by_data;
@@ -34,13 +34,13 @@ pub(super) fn heading(group: &[&Row]) -> String {
 }
 
 /// Returns the rows with the least cost, including those within the noise of the first. Copying does not compete.
-fn best<'r>(group: &[&'r Row], cost: fn(&Row) -> Option<Summary>) -> Vec<(&'r Row, Summary)> {
+fn best<'r>(group: &[&'r Row], cost: fn(&Row) -> Option<Summary>) -> Leaders<&'r Row> {
     let rows = group.iter().copied().filter(|row| row.key.codec != "memcpy");
     leaders(rows.filter_map(|row| Some((row, cost(row)?))))
 }
 
-fn names(rows: &[(&Row, Summary)]) -> Vec<String> {
-    rows.iter().map(|(row, _)| codec(&row.key.codec).to_owned()).collect()
+fn names(rows: &Leaders<&Row>) -> Named {
+    rows.named(|row| codec(&row.key.codec).to_owned())
 }
 
 /// Seconds to compress a MB.
@@ -75,12 +75,12 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
         let value = format!("{}, {} %", speed(cost), three(100.0 * fast.sizes.ratio()));
         let fastest = match fast_out.first() {
             Some((_, out)) if ins == outs => {
-                format!("compress and decompress {}", is(&ins, &format!("{value}; {}", speed(out))))
+                format!("compress and decompress {}", ins.is(&format!("{value}; {}", speed(out))))
             }
             Some((_, out)) => {
-                format!("compress {}; the fastest to decompress {}", is(&ins, &value), is(&outs, &speed(out)))
+                format!("compress {}; the fastest to decompress {}", ins.is(&value), outs.is(&speed(out)))
             }
-            None => format!("compress {}", is(&ins, &value)),
+            None => format!("compress {}", ins.is(&value)),
         };
         sentences.push(format!(
             "The smallest is {} ({} % of the data); the fastest to {fastest}.",
@@ -92,13 +92,13 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
     if let Some((_, cost)) = saving_in.first() {
         let saved = |cost: &Summary| three(1.0 / cost.median);
         let out = saving_out.first().map_or(String::new(), |(_, cost)| {
-            let best = with(&names(&saving_out), &format!("{} MB", saved(cost)));
+            let best = names(&saving_out).with(&format!("{} MB", saved(cost)));
             format!(" Decompression saves most with {best}.")
         });
         sentences.push(format!(
             "Compression saves most per second with {}: on a device that writes less than {} MB/s, that pays even if \
              compressing and writing do not overlap.{out}",
-            with(&names(&saving_in), &format!("{} MB", saved(cost))),
+            names(&saving_in).with(&format!("{} MB", saved(cost))),
             saved(cost)
         ));
     }
@@ -177,8 +177,8 @@ pub(super) fn noise(results: &Results) -> Option<String> {
     Some(format!(
         "On incompressible data in blocks of {}, the fastest {}; the slowest {}.",
         size(block),
-        is(&names(&best), &speed(least)),
-        is(&names(&slow), &speed(most))
+        names(&best).is(&speed(least)),
+        names(&slow).is(&speed(most))
     ))
 }
 

@@ -1,6 +1,6 @@
 //! Sentences about reads. All numbers come from the results.
 
-use super::super::leaders::{is, leaders, trailers};
+use super::super::leaders::{leaders, trailers};
 use super::super::shape::distinct;
 use super::group::{Group, Image, Row};
 use crate::read::{FIO, KERNEL};
@@ -80,17 +80,13 @@ fn extremes(
     }
     let work = capital(work);
     if best.len() == count {
-        return Some(format!(
-            "{work}: all {count} images are too close to tell apart ({} to {}).",
-            show(least),
-            show(most)
-        ));
+        let why = if best.are_noisy() { "too noisy to rank" } else { "too close to tell apart" };
+        return Some(format!("{work}: all {count} images are {why} ({} to {}).", show(least), show(most)));
     }
-    let names = |images: &[(&Image<'_>, Summary)]| images.iter().map(|(image, _)| image.name()).collect::<Vec<_>>();
     Some(format!(
         "{work}: the fastest {}; the slowest {}.",
-        is(&names(&best), &show(least)),
-        is(&names(&worst), &format!("{}, {} times as long", show(most), three(most / least)))
+        best.named(|image| image.name()).is(&show(least)),
+        worst.named(|image| image.name()).is(&format!("{}, {} times as long", show(most), three(most / least)))
     ))
 }
 
@@ -143,12 +139,10 @@ pub(super) fn programs<'g, 'r>(group: &'g Group<'r>) -> Vec<String> {
         }
         let best = leaders(all);
         let Some((_, cost)) = best.first() else { continue };
-        let name =
-            |((image, row), _): &((&Image<'r>, &Row), Summary)| format!("{} with {}", row.key.reader, image.name());
         let task = if work == "tar" { "Writing an archive" } else { "Extracting" };
-        let names: Vec<String> = best.iter().map(name).collect();
+        let names = best.named(|(image, row)| format!("{} with {}", row.key.reader, image.name()));
         let value = format!("{} MB/s", three(1.0 / cost.median));
-        sentences.push(format!("{task}: the fastest {}.", is(&names, &value)));
+        sentences.push(format!("{task}: the fastest {}.", names.is(&value)));
     }
     sentences
 }

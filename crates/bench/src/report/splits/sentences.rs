@@ -1,6 +1,6 @@
 //! Sentences about splits. All numbers come from the results.
 
-use super::super::leaders::{is, leaders, trailers};
+use super::super::leaders::{Leaders, leaders, trailers};
 use super::super::shape::distinct;
 use super::group::{Group, Row, sound, terabyte, use_of_disks, way_of};
 use crate::metrics::speedup;
@@ -40,12 +40,12 @@ fn fastest(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
     let (row, _) = best.first()?;
     let used = use_of_disks(row, &group.profile)
         .map_or(String::new(), |share| format!(", {} % of the disks' speed", three(100.0 * share)));
-    let names: Vec<String> = best.iter().map(|(row, _)| way_of(row)).collect();
+    let names = best.named(|row| way_of(row));
     let value = format!("{} s, {} MB/s{used}", three(row.time.median), three(row.speed()?));
     Some(format!(
         "Over {outputs} {} the fastest {}; 1 TB would take {} min.",
         if outputs == 1 { "output" } else { "outputs" },
-        is(&names, &value),
+        names.is(&value),
         three(terabyte(row)?)
     ))
 }
@@ -143,15 +143,14 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
         if best.len() == of().count() {
             continue;
         }
-        let names = |rows: &[(&&Row, Summary)]| {
-            rows.iter().map(|(row, _)| format!("that of {} with {}", row.key.data, row.key.codec)).collect::<Vec<_>>()
-        };
+        let named =
+            |rows: &Leaders<&&Row>| rows.named(|row| format!("that of {} with {}", row.key.data, row.key.codec));
         let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
         sentences.push(format!(
             "The fastest {} {}; the slowest {}.",
             work.name(),
-            is(&names(&best), &speed(least)),
-            is(&names(&worst), &speed(most))
+            named(&best).is(&speed(least)),
+            named(&worst).is(&speed(most))
         ));
     }
     sentences
