@@ -35,7 +35,7 @@ function draw(chart, width = holder(chart).clientWidth) {
   drawn.setAttribute("tabindex", "0");
   drawn.setAttribute("aria-label", `${chart.title}: ${chart.y.title} by ${chart.x.title}, ${what}. Arrow keys show the values.`);
   if (state.query) drawn.setAttribute("class", "searching");
-  div.replaceChildren(...legend(chart), toggles(chart), drawn);
+  div.replaceChildren(...(isRows(chart) ? rowLegend : pointLegend)(chart), toggles(chart), drawn);
   div.dataset.width = width;
   marksOf.set(chart.id, marks);
   listen(chart, drawn, marks);
@@ -135,6 +135,22 @@ function key() {
     list(codecs.map(name => item(name, "circle", paint(name)))), list(programs.map(name => item(name, SHAPES[name]))));
 }
 key();
+
+// Commands get a button that copies them, or selects them where the browser allows no more.
+for (const code of document.querySelectorAll("code.command")) {
+  const button = html("button", { type: "button", class: "copy" }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  code.after(" ", button);
+}
 
 const search = document.getElementById("search");
 search?.addEventListener("input", () => {

@@ -119,6 +119,7 @@ function panelGroup(chart, part, area, axes, marks, state) {
       series.points.forEach((point, n) => {
         const [x, y] = places[n];
         whiskers(one, point, at, x, y);
+        if (series.recommended) one.append(svg("circle", { class: "ring", cx: x.toFixed(1), cy: y.toFixed(1), r: 8 }));
         one.append(mark(shape(series.name), x, y, chart.kind === "points" ? 4.5 : 4, series.hollow || series.role === "published"));
         marks.push({ x, y, series, point });
         taken.push({ x: x - 5, y: y - 5, w: 10, h: 10 });
@@ -160,12 +161,30 @@ function name(group, chart, part, area, at, taken, state) {
     const middles = places.slice(1).map(([x, y], n) => [(x + places[n][0]) / 2, (y + places[n][1]) / 2]);
     put(series.name, [...middles, ...places].slice(0, 12), { class: "name guide" });
   }
-  const rank = series => state.query && series.name.toLowerCase().includes(state.query) ? 0 : 1;
+  const rank = series => series.recommended || state.query && series.name.toLowerCase().includes(state.query) ? 0 : 1;
   for (const series of own({ series: panel.series }).filter(one => !ended.has(one.name) && one.points.length).sort((a, b) => rank(a) - rank(b))) {
     const where = chart.kind === "lines" ? [series.points.at(-1)] : series.points.filter(point => rank(series) === 0 || stands(chart, point));
     const style = paint(series.name, own(chart).indexOf(series));
     for (const point of where) put(short(series.name), [at(point)], { class: "name", style });
   }
+}
+
+// The legend of a chart of points: colours of codecs, marks of formats, and the recommended one.
+function pointLegend(chart) {
+  const series = own(chart);
+  const formats = ["squashfs", "erofs"].filter(format => series.some(one => one.name.split(" ").includes(format)));
+  const recommended = series.find(one => one.recommended);
+  if (formats.length < 2 && !recommended) return [];
+  const item = (name, style, ...marks) => {
+    const icon = svg("svg", { width: 18, height: 18, viewBox: "-9 -9 18 18", "aria-hidden": "true" });
+    icon.append(svg("g", { class: "series", style }, ...marks));
+    return html("li", {}, icon, name);
+  };
+  const codecs = [...new Set(series.map(one => family(one.name)).filter(Boolean))];
+  const items = codecs.map(codec => item(codec, paint(codec), mark("circle", 0, 0, 4.5)));
+  if (formats.length > 1) items.push(item("SquashFS", undefined, mark("circle", 0, 0, 4.5)), item("EROFS", undefined, mark("circle", 0, 0, 4.5, true)));
+  if (recommended) items.push(item("recommended", undefined, svg("circle", { class: "ring", cx: 0, cy: 0, r: 8 })));
+  return [html("ul", { class: "legend" }, ...items)];
 }
 
 // Points on a front get a name if not all can have one.

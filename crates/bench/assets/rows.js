@@ -98,8 +98,8 @@ function rowGrid(axis, area, at, bottom) {
 }
 
 // The legend of shapes above a chart of rows.
-function legend(chart) {
-  if (!isRows(chart) || chart.series.length < 2 && !chart.band) return [];
+function rowLegend(chart) {
+  if (chart.series.length < 2 && !chart.band) return [];
   const items = chart.series.map(series => {
     const { kind, hollow } = rowLook(chart, series);
     const icon = svg("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" });

@@ -11,7 +11,7 @@ pub fn csv(table: &Table) -> String {
 
 fn value(value: &Value) -> String {
     match value {
-        Value::Text(text) => field(text),
+        Value::Text(text) | Value::Command(text) => field(text),
         Value::Number(number) => number.to_string(),
         Value::Whole(number) => number.to_string(),
         Value::None => String::new(),

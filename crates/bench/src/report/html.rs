@@ -217,8 +217,16 @@ fn put_table(out: &mut String, table: &Table) {
     for row in &table.rows {
         out.push_str("<tr>");
         for at in &columns {
-            let value = row.get(*at).map(Value::show).unwrap_or_default();
-            let _ = write!(out, "<td{}>{}</td>", class(*at), escape(codec(&value)));
+            let _ = match row.get(*at) {
+                // The script adds a button, which would do nothing without it.
+                Some(Value::Command(command)) => {
+                    write!(out, "<td><code class=\"command\">{}</code></td>", escape(command))
+                }
+                value => {
+                    let shown = value.map(Value::show).unwrap_or_default();
+                    write!(out, "<td{}>{}</td>", class(*at), escape(codec(&shown)))
+                }
+            };
         }
         out.push_str("</tr>\n");
     }

@@ -132,6 +132,8 @@ impl From<&str> for Column {
 pub enum Value {
     /// Text.
     Text(String),
+    /// A command for a shell, which the page offers to copy.
+    Command(String),
     /// A number, shown with three digits.
     Number(f64),
     /// A whole number, shown with all digits.
@@ -193,6 +195,9 @@ pub struct Series {
     /// True if its marks are hollow, to distinguish a second kind by the same program.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hollow: bool,
+    /// True if it is what the report recommends.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub recommended: bool,
     /// Values.
     pub points: Vec<Point>,
 }
@@ -357,7 +362,7 @@ impl Table {
 
     /// Returns which columns contain numbers.
     pub(super) fn numeric(&self) -> Vec<bool> {
-        let is_number = |value: &Value| !matches!(value, Value::Text(_));
+        let is_number = |value: &Value| !matches!(value, Value::Text(_) | Value::Command(_));
         (0..self.columns.len()).map(|at| self.rows.iter().all(|row| row.get(at).is_none_or(is_number))).collect()
     }
 }
@@ -378,7 +383,7 @@ impl Value {
     /// Formats the value for people.
     pub(super) fn show(&self) -> String {
         match self {
-            Value::Text(text) => text.clone(),
+            Value::Text(text) | Value::Command(text) => text.clone(),
             Value::Number(number) => three(*number),
             Value::Whole(number) => whole(*number),
             Value::None => String::new(),

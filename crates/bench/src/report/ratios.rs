@@ -1,8 +1,8 @@
 //! Charts of a comparison: a row for each cell with the new value divided by the old, sorted. A shaded band marks the
 //! noise.
 
-use super::model::{Chart, ChartForm, Point, Role, Series, X};
-use super::shape::{axis, distinct};
+use super::model::{Chart, ChartForm, Point, Series, X};
+use super::shape::{axis, distinct, series};
 use crate::compare::{Change, Comparison, Metric, Verdict};
 use crate::units::three;
 
@@ -32,11 +32,9 @@ fn chart(comparison: &Comparison, metric: Metric) -> Option<Chart> {
     };
     let names = names(&changes);
     let noise = three(100.0 * (band[1] - 1.0));
-    let of = |name: &str, hollow: bool, counts: bool| Series {
-        name: name.into(),
-        role: Role::Measured,
-        hollow,
-        points: changes.iter().zip(&names).filter(|(one, _)| (rank(one) == 0) == counts).map(point).collect(),
+    let of = |name: &str, hollow: bool, counts: bool| {
+        let points = changes.iter().zip(&names).filter(|(one, _)| (rank(one) == 0) == counts).map(point);
+        Series { hollow, ..series(name, points) }
     };
     let both = [of("a difference", false, true), of("may be chance", true, false)];
     Some(Chart {

@@ -67,7 +67,7 @@ pub(super) fn axis(title: &str, log: bool) -> Axis {
 
 pub(super) fn series<P: Into<Point>>(name: &str, points: impl IntoIterator<Item = P>) -> Series {
     let points = points.into_iter().map(Into::into).collect();
-    Series { name: name.into(), role: Role::Measured, hollow: false, points }
+    Series { name: name.into(), role: Role::Measured, hollow: false, recommended: false, points }
 }
 
 /// Creates a reference line: an ideal or a front.

@@ -7,7 +7,7 @@ use super::shape::{axis, guide, series, table};
 use crate::metrics;
 use crate::record::Machine;
 use crate::results::Results;
-use crate::tune::choose::{Goal, front};
+use crate::tune::choose::{Goal, front, most_different};
 use crate::tune::predict::Prediction;
 use crate::tune::{Settings, Tuning};
 use crate::units::{size, three};
@@ -16,7 +16,7 @@ impl Report {
     /// Creates the report of a tuning run.
     pub fn of_tuning(tuning: &Tuning) -> Self {
         let mut sections = vec![chosen(tuning)];
-        sections.extend(tried(&tuning.predictions));
+        sections.extend(tried(&tuning.predictions, tuning.choice.index()));
         Report { title: format!("packfs tune {}", tuning.source), sections, ..Report::default() }
     }
 
@@ -34,7 +34,7 @@ impl Report {
     /// Creates the report of `bench --quick`: codecs, and ways to build an image.
     pub fn of_quick(results: &Results, predictions: &[Prediction]) -> Self {
         let mut report = Report::of(results);
-        report.sections.extend(tried(predictions));
+        report.sections.extend(tried(predictions, None));
         report.in_order()
     }
 }
@@ -78,7 +78,7 @@ fn chosen(tuning: &Tuning) -> Section {
         ));
     }
     // A table, because a sentence would be wrapped.
-    let command = vec![vec![Value::Text(shell(tuning))]];
+    let command = vec![vec![Value::Command(shell(tuning))]];
     let tables = vec![table("tune-command", "The command that builds it", ["command"], command)];
     let title = format!("Packing {}", tuning.source);
     Section { chapter: Chapter::Settings, title, sentences, tables, ..Section::default() }
@@ -105,44 +105,71 @@ fn shell(tuning: &Tuning) -> String {
     tuning.command.iter().map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the section of all candidates: the front as table and charts, then everything on the page.
-pub(super) fn tried(predictions: &[Prediction]) -> Option<Section> {
+/// Maximum number of settings in the table of those worth considering: more are no help to choose.
+const CONSIDERED: usize = 10;
+
+/// Returns the section of all candidates: those worth considering as a table and charts, then everything on the page. The
+/// recommended one is marked.
+pub(super) fn tried(predictions: &[Prediction], recommended: Option<usize>) -> Option<Section> {
     let on = front(predictions);
-    let mut best: Vec<&Prediction> = predictions.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| one).collect();
-    best.sort_by_key(|one| one.size);
-    let (least, most) = (best.first()?, best.iter().max_by(|a, b| a.read_speed.total_cmp(&b.read_speed))?);
-    let fastest = best.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
-    let summary = format!(
-        "{} of {} settings are worth considering: no other is smaller, faster to build and faster to read at the same \
-         time. The smallest is {} ({} MB), the fastest to build {} ({} s), the fastest to read {} ({} MB/s).",
-        best.len(),
-        predictions.len(),
-        least.settings,
-        three(least.size as f64 / 1e6),
-        fastest.settings,
-        three(fastest.seconds),
-        most.settings,
-        three(most.read_speed)
-    );
-    let mut tables =
-        vec![table("tune-front", "Settings worth considering", columns(), best.iter().map(|one| row(one)).collect())];
-    let mut sentences = vec![summary];
+    let best: Vec<usize> = (0..predictions.len()).filter(|at| on[*at]).collect();
+    let first_by = |cost: &dyn Fn(&Prediction) -> f64| {
+        best.iter().copied().min_by(|a, b| cost(&predictions[*a]).total_cmp(&cost(&predictions[*b])))
+    };
+    let smallest = first_by(&|one| one.size as f64)?;
+    let fastest_built = first_by(&|one| one.seconds)?;
+    let fastest_read = first_by(&|one| -one.read_speed)?;
+    let kept: Vec<usize> = [smallest, fastest_built, fastest_read].into_iter().chain(recommended).collect();
+    let mut considered = most_different(predictions, &best, &kept, CONSIDERED);
+    // Limits, or sizes that count as equal, may lead to one that others beat.
+    considered.extend(recommended.filter(|at| !on[*at]));
+    let mut rest: Vec<usize> = (0..predictions.len()).filter(|at| !considered.contains(at)).collect();
+    considered.sort_by_key(|at| predictions[*at].size);
+    rest.sort_by_key(|at| predictions[*at].size);
+
+    let mut sentences = vec![summary(predictions, best.len(), [smallest, fastest_built, fastest_read])];
     if predictions.iter().any(|one| !one.measured) {
         sentences.push(method());
     }
-    let mut all: Vec<&Prediction> = predictions.iter().zip(&on).filter(|(_, on)| !**on).map(|(one, _)| one).collect();
-    all.sort_by_key(|one| one.size);
-    let rest = table("tune-rest", "The other settings", columns(), all.iter().map(|one| row(one)).collect());
-    tables.extend((!all.is_empty()).then_some(rest));
+    let rows = |of: &[usize]| of.iter().map(|at| row(&predictions[*at])).collect();
+    let mut worthwhile = table("tune-front", "Settings worth considering", columns(), rows(&considered));
+    if let Some(recommended) = recommended {
+        let marks = considered.iter().map(|at| if *at == recommended { "recommended".into() } else { Value::None });
+        worthwhile.columns.push(Column::of("choice"));
+        worthwhile.rows.iter_mut().zip(marks).for_each(|(row, mark)| row.push(mark));
+    }
+    let mut tables = vec![worthwhile];
+    if !rest.is_empty() {
+        tables.push(table("tune-rest", "The other settings", columns(), rows(&rest)));
+    }
+    let shown = Shown { predictions, recommended };
     let charts = vec![
-        against("tune-time", "Size and build time", predictions, "seconds to build", |one| (one.seconds, false)),
-        against("tune-read", "Size and read speed", predictions, "MB/s of one thread", |one| (one.read_speed, true)),
-        against("tune-random", "Size and time of a small read", predictions, "milliseconds for 4 KiB", |one| {
+        shown.against("tune-time", "Size and build time", "seconds to build", |one| (one.seconds, false)),
+        shown.against("tune-read", "Size and read speed", "MB/s of one thread", |one| (one.read_speed, true)),
+        shown.against("tune-random", "Size and time of a small read", "milliseconds for 4 KiB", |one| {
             (one.random_read, false)
         }),
     ];
     let title = "Which settings are worth considering?".into();
     Some(Section { chapter: Chapter::Settings, title, sentences, charts, tables, ..Section::default() })
+}
+
+/// Describes the settings that no other beats, and the extremes among them: the smallest, the fastest to build and the
+/// fastest to read.
+fn summary(predictions: &[Prediction], unbeaten: usize, extremes: [usize; 3]) -> String {
+    let [smallest, fastest_built, fastest_read] = extremes.map(|at| &predictions[at]);
+    let shown = if unbeaten > CONSIDERED { format!("; the {CONSIDERED} shown differ most") } else { String::new() };
+    format!(
+        "{unbeaten} of {} settings are worth considering: no other is smaller, faster to build and faster to read at the \
+         same time{shown}. The smallest is {} ({} MB), the fastest to build {} ({} s), the fastest to read {} ({} MB/s).",
+        predictions.len(),
+        smallest.settings,
+        three(smallest.size as f64 / 1e6),
+        fastest_built.settings,
+        three(fastest_built.seconds),
+        fastest_read.settings,
+        three(fastest_read.read_speed)
+    )
 }
 
 fn method() -> String {
@@ -180,28 +207,38 @@ fn row(one: &Prediction) -> Vec<Value> {
     ]
 }
 
-/// Chart with a named point for each candidate, and a line along the front.
-fn against(id: &str, title: &str, all: &[Prediction], x: &str, value: fn(&Prediction) -> (f64, bool)) -> Chart {
-    let point = |one: &Prediction| (value(one).0, one.size as f64 / 1e6);
-    // The front takes a cost, where less is better, and a gain, where more is better.
-    let cost = |one: &Prediction| (one.size as f64, if value(one).1 { value(one).0 } else { -value(one).0 });
-    let on = metrics::front(&all.iter().map(cost).collect::<Vec<_>>());
-    let mut line: Vec<(f64, f64)> = all.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| point(one)).collect();
-    line.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut drawn = vec![guide("Pareto front", line.into_iter().map(|(x, y)| (X::Number(x), y)))];
-    for one in all {
-        let (x, y) = point(one);
-        // packfs makes both formats, so EROFS has hollow marks, as in other charts.
-        let hollow = one.settings.format == "erofs";
-        drawn.push(Series { hollow, ..series(&one.settings.to_string(), [(X::Number(x), y)]) });
-    }
-    Chart {
-        band: None,
-        id: id.into(),
-        title: title.into(),
-        x: axis(x, true),
-        y: axis("MB", false),
-        kind: ChartForm::Points,
-        series: drawn,
+/// The points of the charts.
+struct Shown<'p> {
+    predictions: &'p [Prediction],
+    recommended: Option<usize>,
+}
+
+impl Shown<'_> {
+    /// Makes a chart with a named point for each candidate, and a line along the front.
+    fn against(&self, id: &str, title: &str, x: &str, value: fn(&Prediction) -> (f64, bool)) -> Chart {
+        let all = self.predictions;
+        let point = |one: &Prediction| (value(one).0, one.size as f64 / 1e6);
+        // The front takes a cost, where less is better, and a gain, where more is better.
+        let cost = |one: &Prediction| (one.size as f64, if value(one).1 { value(one).0 } else { -value(one).0 });
+        let on = metrics::front(&all.iter().map(cost).collect::<Vec<_>>());
+        let mut line: Vec<(f64, f64)> = all.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| point(one)).collect();
+        line.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut drawn = vec![guide("Pareto front", line.into_iter().map(|(x, y)| (X::Number(x), y)))];
+        for (at, one) in all.iter().enumerate() {
+            let (x, y) = point(one);
+            // packfs makes both formats, so EROFS has hollow marks, as in other charts.
+            let hollow = one.settings.format == "erofs";
+            let recommended = self.recommended == Some(at);
+            drawn.push(Series { hollow, recommended, ..series(&one.settings.to_string(), [(X::Number(x), y)]) });
+        }
+        Chart {
+            band: None,
+            id: id.into(),
+            title: title.into(),
+            x: axis(x, true),
+            y: axis("MB", false),
+            kind: ChartForm::Points,
+            series: drawn,
+        }
     }
 }

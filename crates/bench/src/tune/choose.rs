@@ -80,6 +80,21 @@ pub fn front(predictions: &[Prediction]) -> Vec<bool> {
     (0..all.len()).map(on).collect()
 }
 
+/// Chooses at most `most` of the predictions `among`, in their order: those `kept`, then each time the one that differs most
+/// from all chosen before, by the factors between sizes, build times and read speeds.
+pub(crate) fn most_different(predictions: &[Prediction], among: &[usize], kept: &[usize], most: usize) -> Vec<usize> {
+    let logs = |at: usize| costs(&predictions[at]).map(|cost| cost.max(1e-9).ln());
+    let apart = |a: usize, b: usize| -> f64 { logs(a).iter().zip(logs(b)).map(|(a, b)| (a - b).powi(2)).sum() };
+    let mut chosen: Vec<usize> = among.iter().copied().filter(|at| kept.contains(at)).collect();
+    while chosen.len() < most.min(among.len()) {
+        let nearest = |at: usize| chosen.iter().map(|other| apart(at, *other)).fold(f64::INFINITY, f64::min);
+        let left = among.iter().copied().filter(|at| !chosen.contains(at));
+        let Some(next) = left.max_by(|a, b| nearest(*a).total_cmp(&nearest(*b))) else { break };
+        chosen.push(next);
+    }
+    among.iter().copied().filter(|at| chosen.contains(at)).collect()
+}
+
 /// Result of a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
@@ -89,6 +104,16 @@ pub enum Choice {
     Nearest(usize),
     /// There are no predictions.
     Nothing,
+}
+
+impl Choice {
+    /// Returns the index of the chosen prediction.
+    pub(crate) fn index(self) -> Option<usize> {
+        match self {
+            Choice::Best(at) | Choice::Nearest(at) => Some(at),
+            Choice::Nothing => None,
+        }
+    }
 }
 
 /// Chooses a prediction. Those within the precision of the best count as equal, and the most balanced of them is taken,
@@ -164,6 +189,20 @@ mod tests {
             Choice::Nearest(at) => format!("nearest {}", of[at].settings.codec),
             Choice::Nothing => "nothing".into(),
         }
+    }
+
+    #[test]
+    fn of_many_those_remain_that_differ_most() {
+        // Two groups of three that hardly differ, and one between them.
+        let all: Vec<Prediction> = [(1000, 1.0), (1001, 1.01), (1002, 1.02), (3000, 0.5), (9000, 0.1), (9001, 0.1)]
+            .map(|(size, seconds)| made_up("lz4", size, seconds, 100.0))
+            .into();
+        let among: Vec<usize> = (0..all.len()).collect();
+        assert_eq!(most_different(&all, &among, &[1], 3), [1, 3, 5]);
+        assert_eq!(most_different(&all, &among, &[], 1).len(), 1);
+        assert_eq!(most_different(&all, &among, &[0], 10), among);
+        assert_eq!(most_different(&all, &[0, 4], &[], 1), [4]);
+        assert!(most_different(&all, &[], &[], 3).is_empty());
     }
 
     #[test]

@@ -73,11 +73,8 @@ pub struct Tuning {
 impl Tuning {
     /// Returns the chosen prediction, or the one nearest to the limits, and whether it is within them.
     pub fn chosen(&self) -> Option<(&Prediction, bool)> {
-        match self.choice {
-            choose::Choice::Best(at) => Some((self.predictions.get(at)?, true)),
-            choose::Choice::Nearest(at) => Some((self.predictions.get(at)?, false)),
-            choose::Choice::Nothing => None,
-        }
+        let is_within = matches!(self.choice, choose::Choice::Best(_));
+        Some((self.predictions.get(self.choice.index()?)?, is_within))
     }
 }
 
