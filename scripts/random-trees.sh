@@ -4,8 +4,7 @@
 # Builds COUNT trees (2,000) as SquashFS and as many as EROFS, from a new seed unless one is given. Has each image read by
 # the kernel in all its ways, fsck.erofs, erofsfuse, unsquashfs, squashfuse, our reader and check, compares it with its
 # source, and builds it again with another number of threads. The first failing case is shrunk and printed. ONLY=erofs
-# and ONLY=squashfs choose a format. The tests are optimised; without other work on two cores, 2,000 EROFS trees take
-# about 40 minutes.
+# and ONLY=squashfs choose a format.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -57,9 +57,14 @@ fn any_features(scale: Scale) -> impl Strategy<Value = Features> {
     let all: Vec<Features> = Features::all().difference(Features::COMPACT_INODES).iter().collect();
     let of = |some: Vec<Features>| some.into_iter().collect::<Features>();
     let needs_wide = Features::UNALIGNED | Features::METABOX | Features::DOT_OMITTED;
-    let dedupe = match scale {
-        Scale::Small => Just(Features::empty()).boxed(),
-        Scale::Large => select(vec![Features::empty(), Features::DEDUPE, Features::DEDUPE]).boxed(),
+    // Fragments would take what does not fill clusters, which is what partly shared clusters border on.
+    let (added, removed) = match scale {
+        Scale::Small => (Just(Features::empty()).boxed(), Just(Features::empty()).boxed()),
+        Scale::Large => {
+            let fragments = Features::FRAGMENTS | Features::ALL_FRAGMENTS;
+            let added = vec![Features::empty(), Features::DEDUPE, Features::DEDUPE, Features::DEDUPE];
+            (select(added).boxed(), select(vec![Features::empty(), fragments]).boxed())
+        }
     };
     let features = prop_oneof![
         1 => subsequence(all.clone(), 0..=3).prop_map(of),
@@ -69,7 +74,7 @@ fn any_features(scale: Scale) -> impl Strategy<Value = Features> {
             if some.contains(Features::BITS_48) { some } else { some.difference(needs_wide) }
         }),
     ];
-    (features, dedupe).prop_map(|(features, dedupe)| features | dedupe)
+    (features, added, removed).prop_map(|(features, added, removed)| (features | added) - removed)
 }
 
 /// Wishes that an image with these options can fulfil.
@@ -99,6 +104,8 @@ fn any_case(scale: Scale) -> impl Strategy<Value = Case> {
         Scale::Large => prop_oneof![2 => 1u32..=20, 1 => 1u32..=256, 2 => Just(256)].boxed(),
     };
     let sizes = (block_log, clusters).prop_map(|(log, blocks)| (1 << log, blocks << log));
+    let dedup = proptest::bool::weighted(if scale == Scale::Large { 0.8 } else { 0.5 });
+    let switches = (dedup, any::<bool>(), any::<bool>());
     let targets = select(vec!["6.18", "6.18", "6.18", "6.1", "5.4", "5.13", "5.17", "6.6", "6.8", "6.10"]);
     let codec = sizes.prop_flat_map(move |(block, cluster)| (Just((block, cluster)), any_codec(scale, cluster)));
     let numbers = (0usize..=3, select(vec![1u64, 1 << 20, 64 << 20]), prop::option::of(0..=i64::from(u32::MAX)));
