@@ -61,14 +61,15 @@ impl Inputs {
     }
 }
 
-/// Copies an image with bytes at the beginning of its data overwritten.
+/// Copies an image with some of its bytes overwritten: of its data in SquashFS, of its inodes in EROFS.
 fn damage(image: &Path, copy: &Path) {
     let mut bytes = fs::read(image).unwrap();
     if &bytes[..4] == b"hsqs" {
         bytes[100..156].fill(0xff);
     } else {
-        // The checksum of an EROFS superblock covers its volume name.
-        bytes[1024 + 64] ^= 0xff;
+        // Inodes and directories follow the data, which fills few blocks.
+        let middle = bytes.len() / 2;
+        bytes[middle..middle + 2000].fill(0xff);
     }
     fs::write(copy, bytes).unwrap();
 }
@@ -238,9 +239,7 @@ fn a_stream_that_is_open_the_wrong_way_round_is_an_error() {
     sample(dir.path());
     succeed(dir.path(), &["build", "-q", "root", "-o", "image"]);
     let unreadable = || File::create(dir.path().join("unreadable")).unwrap();
-    let cases: [&[&str]; 3] =
-        [&["build", "-", "-o", "new"], &["build", "--files-from", "-", "-o", "new"], &["split", "-", "-o", "new"]];
-    for args in cases {
+    for args in [&["build", "-", "-o", "new"][..], &["build", "--files-from", "-", "-o", "new"]] {
         let ran = packfs(args).current_dir(dir.path()).stdin(unreadable()).output().unwrap();
         assert!(!ran.status.success() && !stderr(&ran).is_empty(), "{args:?}: {}", stderr(&ran));
         assert!(!dir.path().join("new").exists(), "{args:?}");
