@@ -71,6 +71,8 @@ impl Prover {
         let back = &mut self.back[..raw.len()];
         match decoder.decode(packed, back) {
             Ok(len) if len == raw.len() && back == raw => Ok(()),
+            // Nothing is known of the block then.
+            Err(error @ packfs_codec::Error::NoMemory { .. }) => Err(error.into()),
             _ => Err(Error::Unproven { codec: self.codec.name() }),
         }
     }

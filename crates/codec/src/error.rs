@@ -41,7 +41,13 @@ pub enum Error {
         /// Reason given by the decoder.
         why: String,
     },
-    /// The library behind the codec failed for a reason other than its input, most often lack of memory.
+    /// There is no memory for an encoder or decoder.
+    #[error("{codec}: not enough memory")]
+    NoMemory {
+        /// Name of the codec.
+        codec: &'static str,
+    },
+    /// The library behind the codec failed for a reason other than its input.
     #[error("{codec}: {why}")]
     Library {
         /// Name of the codec.

@@ -1,10 +1,9 @@
 //! zlib streams. libdeflate makes the ordinary ones: it is several times faster than zlib at the
 //! same size. zlib itself makes those with a smaller window or another strategy.
 
-use libdeflater::{CompressionLvl, Compressor};
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
 
-use crate::deflate::Dense;
+use crate::deflate::{Compressor, Dense};
 use crate::inflate::{Frame, Inflate};
 use crate::settings::Strategies;
 use crate::smallest::Smallest;
@@ -30,8 +29,7 @@ fn engine(level: u8, window: u8, strategy: u16) -> Result<Box<dyn Encoder>> {
         if level >= DENSE {
             return Ok(Box::new(Densest(Dense::new())));
         }
-        let level = CompressionLvl::new(i32::from(level)).map_err(|_| library("no such level"))?;
-        return Ok(Box::new(Plain(Compressor::new(level))));
+        return Ok(Box::new(Plain(Compressor::new(NAME, level)?)));
     }
     let strategy = match strategy {
         Strategies::FILTERED => Strategy::Filtered,
@@ -63,8 +61,7 @@ struct Plain(Compressor);
 
 impl Encoder for Plain {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
-        // Its only error is that the result does not fit.
-        Ok(self.0.zlib_compress(src, dst).ok())
+        Ok(self.0.zlib(src, dst))
     }
 }
 

@@ -37,7 +37,7 @@ impl Inflate {
         // SAFETY: no arguments; null is returned when memory runs out.
         let raw = unsafe { sys::libdeflate_alloc_decompressor() };
         if raw.is_null() {
-            return Err(Error::Library { codec, why: "out of memory".to_owned() });
+            return Err(Error::NoMemory { codec });
         }
         Ok(Inflate { raw, frame, codec })
     }

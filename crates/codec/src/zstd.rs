@@ -35,6 +35,8 @@ use crate::{Decoded, Decoder, Encoder, Error, Result};
 const NAME: &str = "zstd";
 /// `ZSTD_error_dstSize_tooSmall`, as the library returns it.
 const DOES_NOT_FIT: ErrorCode = 70_usize.wrapping_neg();
+/// `ZSTD_error_memory_allocation`, as the library returns it.
+const MEMORY_ALLOCATION: ErrorCode = 64_usize.wrapping_neg();
 
 struct Zstd {
     context: CCtx<'static>,
@@ -171,16 +173,23 @@ fn first_frame(src: &[u8]) -> Result<&[u8]> {
     Ok(&src[..zstd_safe::find_frame_compressed_size(src).map_err(corrupt)?])
 }
 
+/// Makes the error of a decoder, which may also have run out of memory for its window.
 fn corrupt(code: ErrorCode) -> Error {
+    if code == MEMORY_ALLOCATION {
+        return no_memory();
+    }
     Error::corrupt(NAME, zstd_safe::get_error_name(code))
 }
 
 fn library(code: ErrorCode) -> Error {
+    if code == MEMORY_ALLOCATION {
+        return no_memory();
+    }
     Error::Library { codec: NAME, why: zstd_safe::get_error_name(code).to_owned() }
 }
 
 fn no_memory() -> Error {
-    Error::Library { codec: NAME, why: "out of memory".to_owned() }
+    Error::NoMemory { codec: NAME }
 }
 
 #[cfg(test)]

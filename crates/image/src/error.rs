@@ -232,6 +232,7 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {
             Error::Io { source, .. } => source.kind(),
+            Error::Codec(packfs_codec::Error::NoMemory { .. }) => io::ErrorKind::OutOfMemory,
             Error::Corrupt { .. } | Error::Damaged { .. } | Error::Codec(_) => io::ErrorKind::InvalidData,
             Error::NotFound { .. } => io::ErrorKind::NotFound,
             Error::Exists { .. } => io::ErrorKind::AlreadyExists,

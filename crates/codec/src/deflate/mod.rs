@@ -4,11 +4,9 @@
 // Lengths, distances and counts of a stretch of input fit 16 and 32 bits.
 #![allow(clippy::cast_possible_truncation)]
 
-use libdeflater::{CompressionLvl, Compressor};
-
 use crate::inflate::{Frame, Inflate};
 use crate::rust::inflate::Inflate as Beginning;
-use crate::{Decoded, Decoder, Encoder, Error, Result};
+use crate::{Decoded, Decoder, Encoder, Result};
 
 const NAME: &str = "deflate";
 
@@ -18,25 +16,24 @@ mod cache;
 mod codes;
 mod dense;
 mod header;
+mod library;
 mod parser;
 mod split;
 mod symbols;
 
 pub(crate) use dense::{Dense, memory as dense_memory};
+pub(crate) use library::Compressor;
 
 struct Deflate(Compressor);
 
 /// Makes an encoder.
 pub(crate) fn encoder(level: u8) -> Result<Box<dyn Encoder>> {
-    let level = CompressionLvl::new(i32::from(level))
-        .map_err(|_| Error::Library { codec: NAME, why: format!("no level {level}") })?;
-    Ok(Box::new(Deflate(Compressor::new(level))))
+    Ok(Box::new(Deflate(Compressor::new(NAME, level)?)))
 }
 
 impl Encoder for Deflate {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
-        // Its only error is that the result does not fit.
-        let Ok(len) = self.0.deflate_compress(src, dst) else { return Ok(None) };
+        let Some(len) = self.0.deflate(src, dst) else { return Ok(None) };
         if let Some(first @ 0) = dst[..len].first_mut() {
             // EROFS skips zeros before a stream, so its first byte must not be zero. It is zero
             // only for a stored block that is not the last one, and the upper five bits of that

@@ -38,7 +38,7 @@ impl State {
         // SAFETY: no arguments; null is returned when memory runs out.
         let state = unsafe { LZ4_createStreamHC() };
         if state.is_null() {
-            return Err(Error::Library { codec: "lz4hc", why: "out of memory".to_owned() });
+            return Err(Error::NoMemory { codec: "lz4hc" });
         }
         Ok(State(state))
     }

@@ -242,7 +242,7 @@ impl Stream {
 
     fn library(&self, ret: sys::lzma_ret) -> Error {
         let why = match ret {
-            sys::LZMA_MEM_ERROR => "out of memory".to_owned(),
+            sys::LZMA_MEM_ERROR => return Error::NoMemory { codec: self.codec },
             sys::LZMA_OPTIONS_ERROR => "unsupported options".to_owned(),
             ret => format!("liblzma returned {ret}"),
         };

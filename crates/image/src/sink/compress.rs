@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use packfs_blocks::pipeline::{self, Pool, Window};
 
+use crate::source::decompress::{is_out_of_memory, out_of_memory};
 use crate::{Error, Result};
 
 /// A format of compressed streams, and a level.
@@ -123,6 +124,13 @@ impl Compression {
 
     /// Compresses a piece.
     fn encode(self, piece: &[u8]) -> io::Result<Vec<u8>> {
+        self.encode_by_library(piece).map_err(|error| match is_out_of_memory(&error) {
+            true => out_of_memory(&self.to_string()),
+            false => error,
+        })
+    }
+
+    fn encode_by_library(self, piece: &[u8]) -> io::Result<Vec<u8>> {
         let level = u32::from(self.level);
         let _ = (level, piece);
         match self.format {

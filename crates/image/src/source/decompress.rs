@@ -137,6 +137,29 @@ impl Compression {
     }
 }
 
+/// Returns true if a library had no memory for what it does: liblzma and libzstd report it like damage.
+#[cfg_attr(not(any(feature = "tar-xz", feature = "tar-zstd")), allow(unused_variables))]
+pub(crate) fn is_out_of_memory(error: &io::Error) -> bool {
+    #[cfg(feature = "tar-xz")]
+    if let Some(liblzma::stream::Error::Mem) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        return true;
+    }
+    #[cfg(feature = "tar-zstd")]
+    {
+        /// `ZSTD_error_memory_allocation`, as libzstd returns it. The wrapper keeps its text only.
+        const MEMORY_ALLOCATION: usize = 64_usize.wrapping_neg();
+        if error.to_string() == zstd::zstd_safe::get_error_name(MEMORY_ALLOCATION) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Makes the error for [`is_out_of_memory`].
+pub(crate) fn out_of_memory(codec: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::OutOfMemory, format!("{codec}: not enough memory"))
+}
+
 /// Adds the name of the compression to a decoder's errors.
 struct Decompress {
     from: Box<dyn Read + Send>,
@@ -153,6 +176,7 @@ impl Read for Decompress {
             }
             // The system's own errors do not concern the data.
             Err(error) if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::Interrupted => Err(error),
+            Err(error) if is_out_of_memory(&error) => Err(out_of_memory(self.compression.name())),
             Err(error) => {
                 let (name, given) = (self.compression.name(), self.given);
                 let what = match error.kind() {
