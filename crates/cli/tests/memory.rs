@@ -172,3 +172,29 @@ fn extractions_of_many_files_are_bounded() {
         assert!(growth < EXTRACT_GROWTH, "{format}: {growth} bytes an inode, {small} to {large} in all");
     }
 }
+
+/// As with signatures (IMA), where every file has a set of attributes of its own.
+#[test]
+fn each_set_of_attributes_is_in_memory_once() {
+    const FILES: u64 = 20_000;
+    const VALUE: usize = 2000;
+    let dir = tempfile::tempdir().unwrap();
+    let archive = |name: &str, value: &dyn Fn(u64) -> Vec<u8>| {
+        let mut archive = tar::Builder::new(std::fs::File::create(dir.path().join(name)).unwrap());
+        for n in 0..FILES {
+            archive.append_pax_extensions([("SCHILY.xattr.user.signature", &*value(n))]).unwrap();
+            let mut header = tar::Header::new_gnu();
+            header.set_size(0);
+            header.set_mode(0o644);
+            archive.append_data(&mut header, format!("file-{n}"), std::io::empty()).unwrap();
+        }
+        archive.finish().unwrap();
+    };
+    archive("alike.tar", &|_| vec![b'a'; VALUE]);
+    archive("distinct.tar", &|n| format!("{n:020}").into_bytes().repeat(VALUE / 20));
+    // In SquashFS, whose table is compressed while it is made: the sets are all that is kept.
+    let build = |tar| peak(dir.path(), &["build", tar, "-o", "image", "-f", "-q", "-j", "0", "--memory", "8M"]);
+    let bytes = FILES * VALUE as u64;
+    let growth = build("distinct.tar").saturating_sub(build("alike.tar"));
+    assert!(growth > bytes && growth < bytes * 8 / 5, "{growth} bytes for {bytes} bytes of attributes");
+}

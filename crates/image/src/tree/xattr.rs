@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -30,16 +31,17 @@ pub(crate) struct ReducedSet {
     pub(crate) mode_bits: u16,
 }
 
-/// All sets of a tree.
+/// All sets of a tree. The list and the map share each set, so that it is in memory once: with signatures (IMA), every file
+/// has a set of its own.
 #[derive(Debug)]
 pub struct Xattrs {
-    sets: Vec<XattrSet>,
-    ids: HashMap<XattrSet, XattrId>,
+    sets: Vec<Arc<XattrSet>>,
+    ids: HashMap<Arc<XattrSet>, XattrId>,
 }
 
 impl Default for Xattrs {
     fn default() -> Self {
-        Xattrs { sets: vec![XattrSet::new()], ids: HashMap::new() }
+        Xattrs { sets: vec![Arc::default()], ids: HashMap::new() }
     }
 }
 
@@ -56,7 +58,8 @@ impl Xattrs {
             return *id;
         }
         let id = XattrId(u32::try_from(self.sets.len()).expect("fewer sets than inodes"));
-        self.sets.push(set.clone());
+        let set = Arc::new(set);
+        self.sets.push(Arc::clone(&set));
         self.ids.insert(set, id);
         id
     }
@@ -68,7 +71,7 @@ impl Xattrs {
 
     /// Returns all sets in the order of their ids, the empty one first.
     pub(crate) fn sets(&self) -> impl Iterator<Item = &XattrSet> {
-        self.sets.iter()
+        self.sets.iter().map(|set| &**set)
     }
 
     /// Returns the number of different sets, including the empty one.
@@ -84,7 +87,9 @@ impl Xattrs {
     /// Removes the attributes that `is_excluded` tells by their names. Returns what becomes of each old set.
     pub(crate) fn exclude(&mut self, is_excluded: impl Fn(&[u8]) -> bool) -> Vec<ReducedSet> {
         let before = std::mem::take(self);
-        let reduce = |set: XattrSet| {
+        // The list is then the only owner of the sets, and each is freed once it is reduced.
+        drop(before.ids);
+        let reduce = |set: Arc<XattrSet>| {
             let kept: XattrSet = set.iter().filter(|(name, _)| !is_excluded(name)).cloned().collect();
             let mode_bits = acl::kept_mode_bits(&set, &kept);
             ReducedSet { id: self.intern(kept), mode_bits }
@@ -127,6 +132,18 @@ mod tests {
 
     fn set(names: &[&str]) -> XattrSet {
         names.iter().map(|name| (name.as_bytes().into(), b"v"[..].into())).collect()
+    }
+
+    #[test]
+    fn a_set_is_in_memory_once() {
+        let mut xattrs = Xattrs::default();
+        let ids = [xattrs.intern(set(&["user.a"])), xattrs.intern(set(&["user.b"])), xattrs.intern(set(&["user.a"]))];
+        assert_eq!(ids, [XattrId(1), XattrId(2), XattrId(1)]);
+        let known = xattrs.ids.keys().find(|known| ***known == set(&["user.b"])).unwrap();
+        assert!(Arc::ptr_eq(known, &xattrs.sets[2]));
+        let becomes = xattrs.exclude(|name| name == b"user.a").into_iter().map(|reduced| reduced.id);
+        assert_eq!(becomes.collect::<Vec<_>>(), [XattrId::NONE, XattrId::NONE, XattrId(1)]);
+        assert_eq!(*xattrs.get(XattrId(1)), set(&["user.b"]));
     }
 
     #[test]
