@@ -3,9 +3,10 @@
 //! Threads take batches of blocks. The time runs from the first start to the last end; buffers, encoders and decoders
 //! are allocated before. After each pass the result is compared with the source.
 
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use packfs_blocks::threads;
 use packfs_codec::{Decoder, Encoder};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -204,12 +205,25 @@ impl Machine {
             return Ok((end - start, cpu));
         }
         let spans = std::thread::scope(|scope| {
-            let numbered = workers.iter_mut().enumerate();
-            let handles: Vec<_> = numbered.map(|(n, worker)| scope.spawn(move || work(n, worker))).collect();
+            // They meet at the barrier only once all have started: if one is refused, the others must not wait for it.
+            let mut starts = Vec::new();
+            let mut handles = Vec::new();
+            for (n, worker) in workers.iter_mut().enumerate() {
+                let (start, started) = mpsc::channel::<()>();
+                let work = &work;
+                let begin = move || started.recv().ok().map(|()| work(n, worker));
+                let handle = threads::named("packfs-bench").start_in(scope, begin);
+                handles.push(handle.map_err(|error| Error::Usage(format!("{threads} threads: {error}")))?);
+                starts.push(start);
+            }
+            for start in starts {
+                // It fails only if the thread has ended, which its result tells.
+                let _ = start.send(());
+            }
             let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
                 handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
-            handles.into_iter().map(join).collect::<Result<Vec<_>>>()
+            handles.into_iter().filter_map(join).collect::<Result<Vec<_>>>()
         })?;
         let start = spans.iter().map(|span| span.0).min();
         let end = spans.iter().map(|span| span.1).max();

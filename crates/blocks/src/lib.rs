@@ -7,6 +7,8 @@
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
 //! - [`name`]: file names, which are arbitrary bytes, as text; [`options!`]: the way to change options.
+//! - [`threads`]: start of all threads, within the limits of the process.
+//! - [`descriptors`]: the number of files that may still be opened.
 //! - [`progress`]: counters that a user interface may poll; [`stages`]: time spent per stage; [`trouble`]: errors while serving.
 //! - [`page`]: the looks that all HTML pages share.
 //!
@@ -23,6 +25,7 @@ pub mod block;
 pub mod buffer;
 pub mod cache;
 pub mod dedup;
+pub mod descriptors;
 pub mod encode;
 pub mod hash;
 pub mod io;
@@ -34,6 +37,7 @@ pub mod probe;
 pub mod progress;
 mod slot;
 pub mod stages;
+pub mod threads;
 pub mod trouble;
 pub mod units;
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::slot::{self, Slot};
+use crate::threads::{self, Shortage};
 
 type Job<'env, S> = Box<dyn FnOnce(&mut S) + Send + 'env>;
 
@@ -47,6 +48,9 @@ pub fn cores() -> usize {
 
 /// Runs `body` with a pool of `threads` workers; with 0, jobs run on the caller when they are submitted.
 ///
+/// If the system allows fewer threads, the pool has those, down to none: the results are the same, and
+/// [`threads::shortage`] tells of it.
+///
 /// When `body` returns, with a result or an error, jobs not yet begun are dropped: the first error
 /// stops everything as soon as the running jobs end.
 pub fn scope<'env, S, R>(
@@ -54,23 +58,26 @@ pub fn scope<'env, S, R>(
     state: impl Fn() -> S + Sync + 'env,
     body: impl FnOnce(&Pool<'env, S>) -> R,
 ) -> R {
-    if threads == 0 {
-        let pool = Pool { threads, queues: None, inline: Some(RefCell::new(state())) };
-        return body(&pool);
-    }
     let stop = AtomicBool::new(false);
-    let ((first, firsts), (sender, receiver)) = (unbounded(), unbounded());
+    let (first, firsts) = unbounded();
+    let (sender, receiver) = unbounded();
     let receivers = Queues { first: firsts, jobs: receiver };
     std::thread::scope(|scope| {
-        for n in 0..threads {
+        let mut started = 0;
+        while started < threads {
             let (receivers, state, stop) = (receivers.clone(), &state, &stop);
-            std::thread::Builder::new()
-                .name(format!("packfs-worker-{n}"))
-                .spawn_scoped(scope, move || work(&receivers, state, stop))
-                .expect("the system could not start a thread; use a smaller -j");
+            let starter = threads::named(format!("packfs-worker-{started}"));
+            if let Err(error) = starter.start_in(scope, move || work(&receivers, state, stop)) {
+                threads::tell_shortage(Shortage { wanted: threads, started, why: error.to_string() });
+                break;
+            }
+            started += 1;
         }
         // Dropped on unwinding too, so that a panic in `body` does not leave workers waiting.
-        let pool = Pool { threads, queues: Some(Queues { first, jobs: sender }), inline: None };
+        let pool = match started {
+            0 => Pool { threads: 0, queues: None, inline: Some(RefCell::new(state())) },
+            _ => Pool { threads: started, queues: Some(Queues { first, jobs: sender }), inline: None },
+        };
         let guard = StopOnDrop(&stop);
         let result = body(&pool);
         drop(guard);

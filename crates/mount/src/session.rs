@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use packfs_blocks::threads;
 use packfs_blocks::trouble::{Report, Trouble};
 use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
@@ -74,7 +75,13 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mo
         requests: Arc::clone(&requests),
         image,
     };
+    // fuser starts its threads itself, once it is mounted, and gives up if one of them is refused.
+    let answering = threads::available(options.threads.max(1) + OTHER_THREADS).saturating_sub(OTHER_THREADS);
+    if answering == 0 {
+        return Err(Error::io("cannot mount", place)(no_thread()));
+    }
     let mut config = config(&options);
+    config.n_threads = Some(answering);
     if let Some(number) = device::number(place) {
         let device = device::inherited(number).map_err(Error::io("cannot take over the FUSE device", place))?;
         config.clone_fd = false;
@@ -102,11 +109,10 @@ impl Mounted {
         let place = place.unwrap_or_else(|| DEVICE.into());
         // Ends with this function.
         let (_end, ended) = channel::<()>();
-        let named = |name: &str| thread::Builder::new().name(name.into());
-        let watch = idle.map(|idle| named("packfs-idle").spawn(move || idle.watch(&ended)));
+        let watch = idle.map(|idle| threads::named("packfs-idle").start(move || idle.watch(&ended)));
         watch.transpose().map_err(Error::io("cannot start a thread for", &place))?;
         let kernel = session.notifier();
-        let storing = storing.map(|storing| named("packfs-ahead").spawn(move || storing.run(&kernel)));
+        let storing = storing.map(|storing| threads::named("packfs-ahead").start(move || storing.run(&kernel)));
         let storing = storing.transpose().map_err(Error::io("cannot start a thread for", &place))?;
         let device = session.as_fd().as_raw_fd();
         let cannot = Error::io("cannot serve", &place);
@@ -122,7 +128,7 @@ impl Mounted {
 
 /// Answers requests until somebody unmounts; returns how that ended, and fuser's handle.
 fn run(session: Session<ImageFs>) -> io::Result<(io::Result<()>, BackgroundSession)> {
-    let nothing = thread::Builder::new().spawn(|| Ok(()))?;
+    let nothing = threads::named("packfs-fuse").start(|| Ok(()))?;
     let mut handle = session.spawn()?;
     let serving = std::mem::replace(&mut handle.guard, nothing);
     let served = serving.join().unwrap_or_else(|_| Err(io::Error::other("a thread that serves panicked")));
@@ -170,9 +176,18 @@ fn config(options: &Options) -> Config {
         config.mount_options.push(MountOption::DefaultPermissions);
     }
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(options.threads.max(1));
     config.clone_fd = true;
     config
+}
+
+/// Threads beside those that answer: fuser's own, one that ends at once, the one that watches for idleness, the one that
+/// stores ahead, and the caller's for signals.
+const OTHER_THREADS: usize = 5;
+
+/// Returns the reason why another thread cannot be started.
+fn no_thread() -> io::Error {
+    let probe = threads::named("packfs-probe").start(|| ());
+    probe.err().unwrap_or_else(|| io::Error::other("fewer threads can be started than a mount needs"))
 }
 
 /// Refuses to go on where there is no FUSE, and says what is missing.

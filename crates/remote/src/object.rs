@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use packfs_blocks::threads;
 use ureq::Body;
 use ureq::http::{HeaderMap, Response};
 
@@ -108,7 +109,7 @@ impl Object {
         let prepared = object.again(|_| object.origin.prepare(&object.client));
         prepared.map_err(|why| Error::new(&object.name, why))?;
         let (first, last) = thread::scope(|scope| {
-            let last = thread::Builder::new().spawn_scoped(scope, || object.last(tail));
+            let last = threads::named("packfs-remote").start_in(scope, || object.last(tail));
             let first = object.first(head);
             (first, last.ok().and_then(|last| last.join().ok()).flatten())
         });

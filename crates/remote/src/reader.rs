@@ -5,10 +5,9 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use packfs_blocks::ReadAt;
+use packfs_blocks::{ReadAt, threads};
 
 use crate::cache::{CachedVersion, UNIT};
 use crate::error::{Error, Result, Why};
@@ -311,8 +310,7 @@ impl Shared {
         let runs = state.runs();
         while state.workers < CONNECTIONS && state.idle < runs {
             let shared = Arc::clone(self);
-            let started = thread::Builder::new().name("packfs-remote".into()).spawn(move || shared.work());
-            if started.is_err() {
+            if threads::named("packfs-remote").start(move || shared.work()).is_err() {
                 // Readers fetch themselves if there is no thread at all.
                 return;
             }

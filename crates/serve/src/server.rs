@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use packfs_blocks::name::display;
+use packfs_blocks::threads;
 use packfs_blocks::trouble::{Report, Trouble};
 
 use crate::access::Access;
@@ -148,10 +149,12 @@ impl Server {
         let Some(slot) = self.shared.slots.enter(stream) else { return };
         self.shared.metrics.connections.fetch_add(1, Relaxed);
         let shared = Arc::clone(&self.shared);
-        let thread = thread::Builder::new().name("packfs-serve".into()).stack_size(STACK);
-        // Without a thread the connection is closed, and the client asks again.
-        if thread.spawn(move || connection::serve(&shared, &slot)).is_err() {
-            thread::sleep(PAUSE);
+        let thread = threads::named("packfs-serve").stack(STACK);
+        // Without a thread the others wait until this connection ends.
+        if let Err(((shared, slot), _)) =
+            thread.start_with((shared, slot), |(shared, slot)| connection::serve(&shared, &slot))
+        {
+            connection::serve(&shared, &slot);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use packfs_blocks::threads;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat, open};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
@@ -71,7 +72,7 @@ impl Sink {
         let _ = fcntl_setpipe_size(&pipe, CACHE);
         let hurry = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&hurry);
-        let reader = std::thread::Builder::new().spawn(move || drain(&pipe, disk, &told))?;
+        let reader = threads::named("packfs-disk").start(move || drain(&pipe, disk, &told))?;
         Ok(Sink { path: path.into(), keeper: Some(keeper), hurry, reader: Some(reader) })
     }
 

@@ -1,8 +1,8 @@
 //! Prints a message before a signal ends the program, for operations that leave something behind.
 
 use std::process;
-use std::thread;
 
+use packfs_blocks::threads;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -30,5 +30,5 @@ pub(crate) fn explain(word: String) {
             process::abort();
         }
     };
-    let _ = thread::Builder::new().name("packfs-signals".into()).spawn(wait);
+    let _ = threads::named("packfs-signals").start(wait);
 }

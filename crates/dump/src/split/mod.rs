@@ -33,7 +33,7 @@ use std::time::Instant;
 use packfs_blocks::io::{FileSystem, System};
 use packfs_blocks::name::display;
 use packfs_blocks::progress::Phase;
-use packfs_blocks::{Progress, pipeline};
+use packfs_blocks::{Progress, pipeline, threads};
 
 use self::chunk::Worker;
 use self::conduct::{Conductor, Stop};
@@ -153,15 +153,16 @@ fn run(
     let mut stop = None;
     let counters: Vec<_> = parts.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
     progress.files.set(counters.clone());
-    std::thread::scope(|scope| {
-        // Also on a panic, so that the part threads being joined do not wait for work.
+    std::thread::scope(|scope| -> Result<()> {
+        // Also on a panic and an error, so that the part threads being joined do not wait for work.
         let _home = SendHome(&queue);
         for (n, (part, bytes)) in parts.iter_mut().zip(counters).enumerate() {
             let queue = &queue;
-            std::thread::Builder::new()
-                .name(format!("packfs-part-{n}"))
-                .spawn_scoped(scope, move || serve(n, part, queue, &[&progress.written, &bytes]))
-                .expect("the system could not start a thread; use fewer parts");
+            let path = part.path.clone();
+            // A slow disk must not hold up the others, so each part needs a thread of its own.
+            threads::named(format!("packfs-part-{n}"))
+                .start_in(scope, move || serve(n, part, queue, &[&progress.written, &bytes]))
+                .map_err(Error::io("cannot write", path))?;
         }
         pipeline::scope(options.threads, Worker::new, |pool| {
             let mut conductor = Conductor::new(pool, work, options, &queue, progress, begun);
@@ -176,7 +177,8 @@ fn run(
         report.complete = stop.is_none() && report.input_error.is_none() && report.suspect.is_empty();
         progress.enter(Phase::Flush);
         queue.finish(Arc::new(foot(&report, work, &queue)));
-    });
+        Ok(())
+    })?;
     sync_directories(&parts);
     report.times.to_disk = begun.elapsed().as_secs_f64();
     // By number, as they may have been given in another order.

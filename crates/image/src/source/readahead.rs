@@ -4,16 +4,26 @@ use std::fmt;
 use std::io::{self, Read};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use packfs_blocks::threads;
 
 /// Size and number of the buffers in circulation.
 const BUFFER: usize = 256 << 10;
 const BUFFERS: usize = 8;
 
-/// A reader whose bytes are read ahead into a bounded number of buffers.
+/// A reader whose bytes are read ahead into a bounded number of buffers, or read when they are asked for if there is no
+/// thread to read ahead.
 ///
 /// Dropping it early does not wait for the thread, which may be blocked in a read from a pipe: the
 /// thread ends when that read returns.
-pub(crate) struct ReadAhead {
+pub(crate) enum ReadAhead {
+    /// A thread fills the buffers.
+    Threaded(FilledBuffers),
+    /// No thread could be started.
+    Unbuffered(Box<dyn Read + Send>),
+}
+
+/// The receiving end of the buffers in circulation.
+pub(crate) struct FilledBuffers {
     full: Receiver<io::Result<Filled>>,
     empty: Sender<Vec<u8>>,
     chunk: Filled,
@@ -31,14 +41,17 @@ impl fmt::Debug for ReadAhead {
 
 impl ReadAhead {
     /// Starts reading `from`.
-    pub(crate) fn new(from: Box<dyn Read + Send>) -> io::Result<Self> {
+    pub(crate) fn new(from: Box<dyn Read + Send>) -> Self {
         let (filled, full) = bounded(BUFFERS);
         let (empty, emptied) = bounded(BUFFERS);
         for _ in 0..BUFFERS {
             empty.try_send(vec![0; BUFFER]).expect("there is room for all buffers");
         }
-        std::thread::Builder::new().name("packfs-readahead".into()).spawn(move || read_all(from, &filled, &emptied))?;
-        Ok(ReadAhead { full, empty, chunk: (Vec::new(), 0), taken: 0 })
+        let work = move |from| read_all(from, &filled, &emptied);
+        match threads::named("packfs-readahead").start_with(from, work) {
+            Ok(_) => ReadAhead::Threaded(FilledBuffers { full, empty, chunk: (Vec::new(), 0), taken: 0 }),
+            Err((from, _)) => ReadAhead::Unbuffered(from),
+        }
     }
 }
 
@@ -67,6 +80,15 @@ fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<Filled>>,
 }
 
 impl Read for ReadAhead {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            ReadAhead::Threaded(buffers) => buffers.read(buf),
+            ReadAhead::Unbuffered(from) => from.read(buf),
+        }
+    }
+}
+
+impl Read for FilledBuffers {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         // A chunk is empty if an error or the end came right after the previous one.
         while self.taken == self.chunk.1 {
@@ -110,7 +132,7 @@ mod tests {
     fn every_byte_comes_through_and_then_the_end_or_the_error() {
         for left in [0, 1, BUFFER - 1, BUFFER, BUFFER + 1, 3 * BUFFER, 21 * BUFFER + 5] {
             for fails in [false, true] {
-                let mut ahead = ReadAhead::new(Box::new(Odd { left, fails })).unwrap();
+                let mut ahead = ReadAhead::new(Box::new(Odd { left, fails }));
                 let mut bytes = Vec::new();
                 let end = ahead.read_to_end(&mut bytes);
                 assert_eq!((bytes.len(), end.is_err()), (left, fails));
@@ -120,7 +142,7 @@ mod tests {
 
     #[test]
     fn dropping_it_early_stops_an_endless_reader() {
-        let mut ahead = ReadAhead::new(Box::new(io::repeat(1))).unwrap();
+        let ReadAhead::Threaded(mut ahead) = ReadAhead::new(Box::new(io::repeat(1))) else { panic!("no thread") };
         ahead.read_exact(&mut [0; 1000]).unwrap();
         let full = ahead.full.clone();
         drop(ahead);

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use packfs_blocks::name::display;
+use packfs_blocks::threads;
 use packfs_blocks::trouble::{Report, Trouble};
 use rustix::net::{Shutdown, shutdown};
 
@@ -144,16 +145,16 @@ impl Server {
     fn give_thread(&self, stream: Stream) {
         let Some((number, stream)) = self.shared.enter(stream, self.connections) else { return };
         let (shared, threads) = (Arc::clone(&self.shared), self.threads);
-        let thread = thread::Builder::new().name("packfs-nbd".into()).stack_size(STACK);
-        let serve = move || {
+        let thread = threads::named("packfs-nbd").stack(STACK);
+        let serve = move |stream: Arc<Stream>| {
             // What a client does wrong ends its connection, and is nobody else's business.
             let _ = session::serve(&shared.exports, &stream, threads, &shared.trouble);
             stream.hang_up();
             shared.open().streams.remove(&number);
         };
-        if thread.spawn(serve).is_err() {
-            self.shared.open().streams.remove(&number);
-            thread::sleep(PAUSE);
+        // Without a thread the others wait until this connection ends.
+        if let Err((stream, _)) = thread.start_with(stream, serve.clone()) {
+            serve(stream);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use packfs_blocks::threads;
 use packfs_blocks::trouble::Trouble;
 
 use super::answer::Answers;
@@ -33,6 +34,7 @@ pub(super) fn transmit<W: Write + Send>(
     let (queue, mut buffer) = (Queue::default(), Vec::new());
     thread::scope(|scope| {
         let mut started = 0;
+        let mut threads = threads;
         let mut take = || -> io::Result<()> {
             while let Some(request) = next(requests)? {
                 if threads == 0 {
@@ -41,12 +43,14 @@ pub(super) fn transmit<W: Write + Send>(
                     return Ok(());
                 } else if started < threads && queue.is_waiting() {
                     let work = || work(&queue, &answers, hang_up);
-                    let builder = thread::Builder::new().name("packfs-nbd".into()).stack_size(STACK);
-                    match builder.spawn_scoped(scope, work) {
+                    match threads::named("packfs-nbd").stack(STACK).start_in(scope, work) {
                         Ok(_) => started += 1,
-                        // Those that run do the work.
+                        // Those that run do the work, this one if there are none.
                         Err(_) if started > 0 => {}
-                        Err(error) => return Err(error),
+                        Err(_) => {
+                            threads = 0;
+                            queue.pop().map_or(Ok(()), |request| answers.answer(&request, &mut buffer))?;
+                        }
                     }
                 }
                 if request.command == command::WRITE {

@@ -6,7 +6,6 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -18,6 +17,7 @@ use packfs_bench::report::{Report, text};
 use packfs_bench::results::Results;
 use packfs_bench::run::{self, Event, Plan};
 use packfs_bench::scratch::{self, Scratch};
+use packfs_blocks::threads;
 use packfs_image::Part;
 use packfs_image::name::display;
 use rustix::fs::{Access, access};
@@ -150,7 +150,7 @@ fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
             std::process::exit(128 + second);
         }
     };
-    thread::Builder::new().name("signals".into()).spawn(end)?;
+    threads::named("packfs-signals").start(end)?;
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::process;
-use std::thread;
 
+use packfs_blocks::threads;
 use packfs_mount::{Error, How, unmount};
 use signal_hook::iterator::Signals;
 
@@ -33,5 +33,5 @@ pub(super) fn unmount_on(signals: Option<Signals>, place: Option<&Path>) {
             }
         }
     };
-    let _ = thread::Builder::new().name("packfs-signals".into()).spawn(wait);
+    let _ = threads::named("packfs-signals").start(wait);
 }

@@ -8,10 +8,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use packfs_blocks::threads;
 use packfs_image::AnyImage;
 use packfs_image::name::display;
 use packfs_serve::{Options, Served, Server};
@@ -143,6 +143,6 @@ fn stop_on(mut signals: Signals, stop: impl FnOnce() + Send + 'static) -> Result
             stop();
         }
     };
-    thread::Builder::new().name("packfs-signals".into()).spawn(wait).context("cannot wait for signals")?;
+    threads::named("packfs-signals").start(wait).context("cannot wait for signals")?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use packfs_blocks::{Digest, Output, Progress};
+use packfs_blocks::{Digest, Output, Progress, threads};
 use serde::Serialize;
 
 use super::file::Input;
@@ -73,14 +73,16 @@ pub(super) fn told<T>(
     let teller = Teller { path: path(dir, shard), job, shard, begun: Instant::now() };
     let done = std::thread::scope(|scope| {
         let (end, ended) = mpsc::channel::<()>();
-        scope.spawn(|| {
+        let speak = || {
             let ended = ended;
             let mut wait = FIRST;
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 teller.tell(progress.done.load(Relaxed), "");
                 wait = EVERY;
             }
-        });
+        };
+        // Without a thread for it, nobody hears of the task until it ends. Its result is the same.
+        let _ = threads::named("packfs-state").start_in(scope, speak);
         let done = work();
         drop(end);
         done

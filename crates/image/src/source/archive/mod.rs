@@ -156,8 +156,7 @@ fn stream(
     let from = io::Cursor::new(head).chain(from);
     // Decompressing needs a thread of its own. Bytes that need no work are copied once less without one.
     let bytes: Box<dyn Read + Send> = if was_compressed {
-        let ahead = ReadAhead::new(Box::new(from));
-        Box::new(ahead.map_err(Error::io("cannot start a thread for", name))?)
+        Box::new(ReadAhead::new(Box::new(from)))
     } else {
         Box::new(io::BufReader::with_capacity(PIPE_LEN, from))
     };

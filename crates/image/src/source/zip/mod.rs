@@ -175,8 +175,7 @@ impl Source for ZipSource {
         let plan = self.plan(&bytes, tree)?;
         let queue = plan.iter().filter_map(|planned| planned.body.clone()).collect();
         let bodies = Bodies { bytes: bytes.clone(), queue, current: None };
-        let ahead = ReadAhead::new(Box::new(bodies)).map_err(Error::io("cannot start a thread for", &self.path))?;
-        let mut data = MembersData { from: ahead, left: 0, failed: None };
+        let mut data = MembersData { from: ReadAhead::new(Box::new(bodies)), left: 0, failed: None };
         for Planned { path, mut member, body } in plan {
             data.left = body.map_or(0, |body| body.size);
             let kept = match &mut member.kind {

@@ -1,0 +1,210 @@
+//! Start of threads. All threads of packfs are started here, so that what a system allows is met in one place.
+//!
+//! A thread that cannot be had is an error that says which limit was reached, never a panic. Whoever can do its work with
+//! fewer threads, or with none, goes on; [`shortage`] tells how many were lacking.
+//!
+//! Threads must not take the last addresses. A new thread of the standard library panics if its signal stack cannot be
+//! mapped, so a thread is refused while there is still room for that.
+
+use std::fmt;
+use std::io;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
+
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+/// Number of bytes of stack of a thread that does not say otherwise. The standard library has the same default; it is
+/// named here because room for it is looked for.
+pub const STACK: usize = 2 << 20;
+
+/// Number of bytes that have to remain addressable after a thread has started, for its signal stack and the work of the
+/// threads there are. Less would let threads fail that have been started; much more would leave none under a limit of
+/// 64 MiB.
+const RESERVE: u64 = 4 << 20;
+
+/// A thread to start.
+#[derive(Debug, Clone)]
+pub struct Starter {
+    name: String,
+    stack: usize,
+}
+
+/// Makes a thread to start; `name` is what system tools show, of which Linux keeps 15 bytes.
+pub fn named(name: impl Into<String>) -> Starter {
+    Starter { name: name.into(), stack: STACK }
+}
+
+impl Starter {
+    /// Sets the number of bytes of its stack.
+    pub fn stack(self, stack: usize) -> Self {
+        Starter { stack, ..self }
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system or a limit of the process does not allow another thread: the error names the limit.
+    pub fn start<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+        self.builder()?.spawn(work).map_err(refused)
+    }
+
+    /// Starts the thread with a value, which is returned if there is no thread for it.
+    pub fn start_with<V: Send + 'static, T: Send + 'static>(
+        self,
+        value: V,
+        work: impl FnOnce(V) -> T + Send + 'static,
+    ) -> Result<JoinHandle<Option<T>>, (V, io::Error)> {
+        let (give, given) = mpsc::sync_channel::<V>(1);
+        // The value follows once the thread exists: a thread that cannot start drops what it was to own.
+        let work = move || given.recv().ok().map(work);
+        let thread = match self.builder().and_then(|builder| builder.spawn(work).map_err(refused)) {
+            Ok(thread) => thread,
+            Err(error) => return Err((value, error)),
+        };
+        let _ = give.send(value);
+        Ok(thread)
+    }
+
+    /// Starts the thread in a scope, whose end waits for it. Errors as of [`Starter::start`].
+    pub fn start_in<'scope, T: Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        self.builder()?.spawn_scoped(scope, work).map_err(refused)
+    }
+
+    fn builder(&self) -> io::Result<thread::Builder> {
+        match address_room() {
+            Some(room) if room < self.stack as u64 + RESERVE => Err(refused(Errno::NOMEM.into())),
+            _ => Ok(thread::Builder::new().name(self.name.clone()).stack_size(self.stack)),
+        }
+    }
+}
+
+/// Names the limits that may be the reason. Systems report any of them as "try again".
+fn refused(error: io::Error) -> io::Error {
+    let limit = match (error.kind(), address_room()) {
+        (io::ErrorKind::OutOfMemory, _) => "too little memory may be addressed: ulimit -v, ulimit -d",
+        (_, Some(room)) if room < STACK as u64 + RESERVE => "too little memory may be addressed: ulimit -v, ulimit -d",
+        _ => "limit of processes and threads: ulimit -u, or pids.max of a control group",
+    };
+    io::Error::new(error.kind(), format!("cannot start a thread: {error} ({limit})"))
+}
+
+/// Returns the number of threads, of `wanted`, that could run now in addition to those there are. Others that start
+/// meanwhile may take them; it is for libraries that start threads by themselves and do not survive to be refused one.
+pub fn available(wanted: usize) -> usize {
+    thread::scope(|scope| {
+        let ends: Vec<_> = (0..wanted)
+            .map_while(|_| {
+                let (end, ended) = mpsc::channel::<()>();
+                let wait = move || {
+                    // It ends when the sender is dropped.
+                    let _ = ended.recv();
+                };
+                named("packfs-probe").start_in(scope, wait).ok().map(|_| end)
+            })
+            .collect();
+        ends.len()
+    })
+}
+
+/// An operation that had fewer worker threads than it was to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortage {
+    /// Number of threads that were to be started.
+    pub wanted: usize,
+    /// Number of threads that were started; with none, the work was done on the calling thread.
+    pub started: usize,
+    /// The reason.
+    pub why: String,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} threads: {}", self.started, self.wanted, self.why)
+    }
+}
+
+/// The worst shortage so far.
+static SHORTAGE: Mutex<Option<Shortage>> = Mutex::new(None);
+
+/// Returns the worst shortage of worker threads of the process so far; `None` if all could be had.
+pub fn shortage() -> Option<Shortage> {
+    SHORTAGE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Keeps a shortage if it is the worst so far, for [`shortage`].
+pub fn tell_shortage(new: Shortage) {
+    let mut worst = SHORTAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    if worst.as_ref().is_none_or(|worst| new.started < worst.started) {
+        *worst = Some(new);
+    }
+}
+
+/// Returns the number of bytes that the process may still map, by the limits of its addresses (`RLIMIT_AS`) and of its data
+/// (`RLIMIT_DATA`); `None` if neither is set. What the process has is counted as nothing if the system does not tell.
+pub fn address_room() -> Option<u64> {
+    let addresses = getrlimit(Resource::As).current;
+    let data = getrlimit(Resource::Data).current;
+    if addresses.is_none() && data.is_none() {
+        return None;
+    }
+    let in_use = InUse::now();
+    let rooms = [
+        addresses.map(|limit| limit.saturating_sub(in_use.addresses)),
+        data.map(|limit| limit.saturating_sub(in_use.data)),
+    ];
+    rooms.into_iter().flatten().min()
+}
+
+/// Numbers of bytes that a process has mapped.
+#[derive(Debug, Default)]
+struct InUse {
+    /// All addresses.
+    addresses: u64,
+    /// Private writable ones, and stacks.
+    data: u64,
+}
+
+impl InUse {
+    fn now() -> Self {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages: Vec<u64> = pages.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let bytes = |field: usize| pages.get(field).copied().unwrap_or(0) * rustix::param::page_size() as u64;
+        // Fields as in proc(5): size, resident, shared, text, lib, data.
+        InUse { addresses: bytes(0), data: bytes(5) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_return_their_results() {
+        assert_eq!(named("a").start(|| 7).unwrap().join().unwrap(), 7);
+        assert_eq!(named("a").stack(256 << 10).start_with(3, |n| n + 1).unwrap().join().unwrap(), Some(4));
+        let word = String::from("borrowed");
+        thread::scope(|scope| assert_eq!(named("a").start_in(scope, || word.len()).unwrap().join().unwrap(), 8));
+        assert_eq!(available(3), 3);
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_had_is_an_error_that_names_the_limit_and_returns_the_value() {
+        // No machine has that many addresses.
+        let huge = || named("a").stack(1 << 60);
+        let error = huge().start(|| ()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot start a thread: ") && error.contains("ulimit -"), "{error}");
+        let (value, _) = huge().start_with(5, |n| n).unwrap_err();
+        assert_eq!(value, 5);
+    }
+
+    #[test]
+    fn the_use_of_addresses_is_known() {
+        let before = InUse::now();
+        assert!(before.addresses > before.data && before.data > 0, "{before:?}");
+    }
+}
