@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{Pool, Window};
+use packfs_blocks::{Progress, descriptors};
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
 
 use super::Summary;
 use super::place::Dir;
@@ -21,16 +20,33 @@ use crate::sink::{Deal, Visit, Walk};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
-/// A batch of small files is submitted when it holds this many entries, bytes or directories.
+/// A batch of small files is submitted when it holds this many entries or bytes, or as many directories as [`OpenFiles`]
+/// allows.
 const BATCH_ENTRIES: usize = 64;
 const BATCH_BYTES: u64 = 512 << 10;
-const BATCH_DIRS: usize = 16;
 
 /// Weight of a job in addition to the directories it keeps open: limits the number of waiting jobs.
 const JOB_COST: usize = 8;
 
-/// Number of directories on the way down that are kept open; those above are reopened when needed.
-const OPEN_LEVELS: usize = 16;
+/// Numbers of directories that are kept open, and of jobs that keep some open.
+#[derive(Debug, Clone, Copy)]
+struct OpenFiles {
+    /// Directories on the way down; those above are reopened when needed. Most trees have fewer than 16 levels.
+    levels: usize,
+    /// Directories of one batch. 16 keep files of small directories together.
+    batch_dirs: usize,
+    /// Directories of all jobs in flight, with [`JOB_COST`] for each job.
+    jobs: usize,
+}
+
+impl OpenFiles {
+    /// Divides the `free` descriptors of the process. With ten it can still extract: two levels, a batch that is filled, a
+    /// job with one directory and the file that it writes, and two on the way to a directory that is reopened.
+    fn within(free: usize, threads: usize) -> Self {
+        let few = (free / 6).clamp(1, 16);
+        OpenFiles { levels: few, batch_dirs: few, jobs: (64 * threads + 64).min(free / 2) }
+    }
+}
 
 pub(super) struct Conductor<'c, 'p> {
     context: &'c Context<'c>,
@@ -47,6 +63,7 @@ pub(super) struct Conductor<'c, 'p> {
     /// Directories of other parts below those, down to the current one: made as soon as something in them is ours.
     pending: Vec<(Nid, Stat, bool)>,
     batch: Batch,
+    open_files: OpenFiles,
     /// All directories made, in the order of the walk.
     made: Vec<MadeDir>,
     /// The first name of each inode that has several; `None` if it, and so all of them, belong to another part.
@@ -103,13 +120,12 @@ impl<'c, 'p> Conductor<'c, 'p> {
         restore_top: bool,
         (strip, deal): (usize, Deal),
     ) -> Self {
-        // Half of the process's limit on open files is left for other uses.
-        let limit = getrlimit(Resource::Nofile).current.and_then(|n| usize::try_from(n).ok());
-        let budget = (64 * pool.threads() + 64).min(limit.unwrap_or(usize::MAX) / 2);
+        let open_files = OpenFiles::within(descriptors::free(), pool.threads());
         Conductor {
             context,
             pool,
-            window: Window::new(budget),
+            window: Window::new(open_files.jobs),
+            open_files,
             restore_top,
             strip,
             deal,
@@ -227,7 +243,8 @@ impl<'c, 'p> Conductor<'c, 'p> {
         // If components are removed, several directories may map to the destination.
         let is_known = visit.depth == 0 && !self.made.is_empty();
         self.levels.push(Level { state, made: if is_known { 0 } else { self.made.len() } });
-        if let Some(far) = self.levels.len().checked_sub(OPEN_LEVELS + 1).and_then(|at| self.levels.get_mut(at))
+        if let Some(far) =
+            self.levels.len().checked_sub(self.open_files.levels + 1).and_then(|at| self.levels.get_mut(at))
             && matches!(far.state, State::Open(_))
         {
             far.state = State::Closed;
@@ -280,7 +297,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         }
         *bytes += size;
         items.push(item);
-        if items.len() >= BATCH_ENTRIES || *bytes >= BATCH_BYTES || *dirs >= BATCH_DIRS {
+        if items.len() >= BATCH_ENTRIES || *bytes >= BATCH_BYTES || *dirs >= self.open_files.batch_dirs {
             self.submit_batch()?;
         }
         Ok(())
