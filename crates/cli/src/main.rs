@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod input;
+mod limits;
 mod names;
 mod output;
 mod personalities;
@@ -23,6 +24,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use crate::output::failure::{Manner, Outcome, Usage};
 
 fn main() -> ExitCode {
+    limits::prepare();
     names::keep_to_files_and_dns();
     if let Some(status) = personalities::run() {
         return status;

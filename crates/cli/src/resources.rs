@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::process::{Resource, getrlimit};
+use packfs_blocks::descriptors;
+use packfs_blocks::threads::{self, Shortage};
+use packfs_blocks::units::Size;
 
 /// Returns the number of cores the process may use: the machine's, limited by affinity and cgroup quota.
 pub(crate) fn cores() -> usize {
@@ -19,15 +21,35 @@ pub(crate) fn default_budget(threads: usize) -> u64 {
     wanted.min(memory_limit() / 4)
 }
 
-/// Returns the number of bytes of memory the process may use: the smallest of physical memory,
-/// address-space limit and the limits of its control groups. If all are unknown, assumes a small
+/// Returns the number of worker threads, of `wanted`, for which the process has memory and descriptors, if each takes
+/// `memory` bytes besides its stack. Half of the memory is left for everything else.
+pub(crate) fn threads_within_limits(wanted: usize, memory: u64) -> usize {
+    /// Descriptors of a worker that opens a file in a directory and reads or writes another one.
+    const PER_THREAD: usize = 3;
+    /// Descriptors of everything else: image, output, temporary files, the directories on the way to an entry.
+    const SHARED: usize = 8;
+    let bytes_each = threads::STACK as u64 + memory;
+    let by_memory = usize::try_from(memory_limit() / 2 / bytes_each).unwrap_or(usize::MAX);
+    let by_descriptors = descriptors::free().saturating_sub(SHARED) / PER_THREAD;
+    let started = wanted.min(by_memory).min(by_descriptors);
+    if started < wanted {
+        let why = match started == by_memory {
+            true => format!("each takes up to {}, and the process may use {}", Size(bytes_each), Size(memory_limit())),
+            false => "too few files may be open (ulimit -n)".to_owned(),
+        };
+        threads::tell_shortage(Shortage { wanted, started, why });
+    }
+    started
+}
+
+/// Returns the number of bytes of memory the process may use: the smallest of physical memory, the limits of its control
+/// groups, and what is left of its addresses and data (`RLIMIT_AS`, `RLIMIT_DATA`). If all are unknown, assumes a small
 /// machine.
 pub(crate) fn memory_limit() -> u64 {
     let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field_kib(&text, "MemTotal:"));
-    let address_space = getrlimit(Resource::As).current;
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = cgroup_limit(&groups, Path::new("/sys/fs/cgroup"));
-    [physical, address_space, group].into_iter().flatten().min().unwrap_or(1 << 30)
+    [physical, threads::address_room(), group].into_iter().flatten().min().unwrap_or(1 << 30)
 }
 
 /// Returns current and peak memory use in bytes; zeros if the system does not report it.

@@ -130,7 +130,8 @@ impl Command {
 pub(crate) struct Effort {
     /// Number of worker threads; 0 does all work on one thread [default: all cores]
     ///
-    /// The result does not depend on N. The default is all cores that the process may use.
+    /// The result does not depend on N. The default is all cores that the process may use. Fewer threads work where limits
+    /// of the process (ulimit) leave no room for more.
     #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = value::jobs, allow_negative_numbers = true)]
     jobs: Option<usize>,
 
@@ -143,9 +144,11 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// Returns the number of worker threads.
+    /// Returns the number of worker threads for an operation that reads.
     pub(crate) fn threads(&self) -> usize {
-        self.jobs.unwrap_or_else(resources::cores)
+        /// Memory of a worker that decodes: the window of EROFS's LZMA, 8 MiB, and a few blocks.
+        const READER: u64 = 12 << 20;
+        resources::threads_within_limits(self.jobs.unwrap_or_else(resources::cores), READER)
     }
 
     /// Returns the number of bytes of file data that may be held in memory.

@@ -10,7 +10,7 @@ use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::{say, stdout, target};
-use crate::startup;
+use crate::{limits, startup};
 
 /// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,9 @@ pub(crate) fn exit(result: anyhow::Result<Outcome>, manner: &Manner) -> ExitCode
         Err(error) if hung_up(&error) && !startup::ignores_broken_pipes() => end_by_broken_pipe(),
         Err(error) => {
             let (status, mut text) = (status(&error), whole(&error));
-            if let Some(hint) = hint(&error, manner.may_leave_out.as_deref()) {
+            let limit = limits::advice(&error);
+            let option = hint(&error, manner.may_leave_out.as_deref()).map(str::to_owned);
+            if let Some(hint) = limit.or(option) {
                 text = format!("{text}; {hint}");
             }
             say(format_args!("packfs: {text}"));

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use packfs_blocks::Progress;
 use packfs_blocks::progress::Phase;
+use packfs_blocks::threads;
 
 use super::{RemarkWriter, remarks, say, units};
 use crate::resources;
@@ -32,6 +33,8 @@ pub(crate) struct Meter {
     progress: Arc<Progress>,
     begun: Instant,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
+    /// True unless nothing but errors is to be printed.
+    talks: bool,
 }
 
 impl Meter {
@@ -52,6 +55,7 @@ impl Meter {
     fn showing(display: Option<impl FnOnce() -> Display + Send + 'static>, first: Duration, then: Duration) -> Self {
         let progress = Arc::new(Progress::default());
         let begun = Instant::now();
+        let talks = display.is_some();
         let thread = display.and_then(|display| {
             let (stop, stopped) = channel();
             let watched = Arc::clone(&progress);
@@ -65,9 +69,9 @@ impl Meter {
                 display.end(&Snapshot::take(&watched, begun));
             };
             // If no thread can be started, the operation continues without a display.
-            std::thread::Builder::new().name("packfs-meter".into()).spawn(work).ok().map(|thread| (stop, thread))
+            threads::named("packfs-meter").start(work).ok().map(|thread| (stop, thread))
         });
-        Meter { progress, begun, thread }
+        Meter { progress, begun, thread, talks }
     }
 
     /// Returns the counters for the operation to update.
@@ -96,6 +100,9 @@ impl Drop for Meter {
             drop(stop);
             // If the display panicked, that was printed; only the operation counts.
             let _ = thread.join();
+        }
+        if let Some(shortage) = threads::shortage().filter(|_| self.talks) {
+            say(format_args!("packfs: note: worked with {shortage}"));
         }
     }
 }

@@ -77,6 +77,25 @@ impl AnyOptions {
         }
     }
 
+    /// Returns about the number of bytes that each worker needs for encoders, decoders and the data that it works on. Rules
+    /// that choose other codecs for some files may add to it.
+    pub fn worker_memory(&self) -> u64 {
+        let choice = &self.common().codec;
+        let bytes = match self {
+            AnyOptions::Squashfs(options) => {
+                let block = options.block_size as usize;
+                // The block, its compressed form, what that decodes to, and one that waits to be written.
+                choice.encoder_memory(block) + 4 * block
+            }
+            AnyOptions::Erofs(options) => {
+                // A piece and the clusters made of it, which are much longer than one cluster.
+                choice.cluster_memory(options.cluster_size)
+                    + 2 * erofs::piece_len(choice, options.cluster_size as usize)
+            }
+        };
+        bytes as u64
+    }
+
     /// Returns the size in bytes of a SquashFS block, or of the largest physical cluster of EROFS.
     pub fn block_size(&self) -> u32 {
         match self {

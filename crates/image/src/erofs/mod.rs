@@ -15,7 +15,7 @@ pub use kernel::{Feature, Kernel};
 pub(crate) use limits::check;
 pub use reader::{Compression, Device, InodeFacts, ReadOptions, Reader, Superblock};
 pub use writer::{ALIGN_MAX, CHUNK_MAX, Counts, Details, Features, INODE_DIGEST, Metabox, Options, build, build_to};
-pub(crate) use writer::{assemble, merge, merges, pack_shard, plan, whole};
+pub(crate) use writer::{assemble, merge, merges, pack_shard, piece_len, plan, whole};
 
 #[cfg(test)]
 mod tests;

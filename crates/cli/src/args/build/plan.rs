@@ -13,6 +13,7 @@ use super::full::Given;
 use super::{Build, CodecArg, Format, Fragments, Order};
 use crate::args::RemoteArgs;
 use crate::output::failure::Usage;
+use crate::resources;
 
 /// Input for each format's options besides its own arguments. Values whose default depends on the format are as
 /// typed.
@@ -191,17 +192,20 @@ impl Build {
             threads: self.effort.threads(),
             memory: self.effort.memory(),
         };
+        let mut target = match format {
+            Format::Squashfs => AnyOptions::Squashfs(self.squashfs.resolve(shared)?),
+            Format::Erofs => AnyOptions::Erofs(self.erofs.resolve(shared)?),
+        };
+        let threads = resources::threads_within_limits(target.common().threads, target.worker_memory());
+        target.common_mut().threads = threads;
         Ok(BuildPlan {
             exclude: self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth)),
             given: self.given,
             transform,
             image_time,
-            threads: shared.threads,
-            on_error: shared.on_error,
-            target: match format {
-                Format::Squashfs => AnyOptions::Squashfs(self.squashfs.resolve(shared)?),
-                Format::Erofs => AnyOptions::Erofs(self.erofs.resolve(shared)?),
-            },
+            threads,
+            on_error: self.on_error.into(),
+            target,
             sources: self.sources,
             files: self.files_from.map(|file| FilesFrom { file, separator: if self.null { 0 } else { b'\n' } }),
             add: self.add,

@@ -207,7 +207,7 @@ fn units(options: &Options, packing: &Packing) -> Result<Units> {
 /// Long enough that the loss at the ends of pieces does not matter, short enough for all workers to
 /// have one. Fast codecs become limited by memory sooner than others; LZMA loses most where a cluster is cut short,
 /// because each has to learn its models again.
-fn piece_len(choice: &Choice, cluster: usize) -> usize {
+pub(crate) fn piece_len(choice: &Choice, cluster: usize) -> usize {
     let least = if choice.gives_up_early() { 1 << 20 } else { 2 << 20 };
     let clusters = if choice.codec() == Codec::Lzma { 16 } else { 8 };
     (cluster * clusters).next_power_of_two().max(least)

@@ -35,6 +35,7 @@ use self::data::{Data, DataDone, Rules};
 use self::index::Form;
 use self::keep::Keep;
 use self::lanes::Lanes;
+pub(crate) use self::lanes::piece_len;
 pub use self::options::{ALIGN_MAX, CHUNK_MAX, Features, INODE_DIGEST, Metabox, Options};
 pub(super) use self::pack::longest_cluster;
 use self::pack::{Ending, Packing, Worker};

@@ -1,0 +1,388 @@
+//! Every command under limits of the process: memory, threads, open files, file sizes. It ends with the right result, or with
+//! status 1 and a message that names the limit; never by a signal, with a panic, or not at all.
+//!
+//! `PACKFS_LIMITS=full` runs every command under every limit; otherwise each command meets some of them.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use common::{have, packfs, skip, stderr, succeed};
+
+/// Seconds after which a command counts as hanging. The slowest takes three.
+const DEADLINE: &str = "100";
+/// An owner without any other process, because the limit of processes counts them all.
+const USER: &str = "64123";
+
+/// A limit, as an argument of `prlimit`.
+struct Limit {
+    argument: &'static str,
+    /// Part of the message of a command that fails because of it.
+    names: &'static str,
+}
+
+const fn limit(argument: &'static str, names: &'static str) -> Limit {
+    Limit { argument, names }
+}
+
+/// In an order in which neighbours differ: commands that meet only some limits take consecutive ones.
+const LIMITS: &[Limit] = &[
+    limit("--nproc=1", "ulimit -u"),
+    limit("--as=64M", "ulimit -v"),
+    limit("--nofile=8", "ulimit -n"),
+    limit("--fsize=0", "ulimit -f"),
+    limit("--data=24M", "ulimit -d"),
+    limit("--nproc=3", "ulimit -u"),
+    limit("--as=128M", "ulimit -v"),
+    limit("--nofile=16", "ulimit -n"),
+    limit("--fsize=65536", "ulimit -f"),
+    limit("--data=48M", "ulimit -d"),
+    limit("--nproc=2", "ulimit -u"),
+    limit("--as=96M", "ulimit -v"),
+    limit("--nofile=12", "ulimit -n"),
+    limit("--as=200M", "ulimit -v"),
+    limit("--data=96M", "ulimit -d"),
+    limit("--nproc=5", "ulimit -u"),
+    limit("--as=300M", "ulimit -v"),
+    limit("--nofile=9", "ulimit -n"),
+    limit("--data=200M", "ulimit -d"),
+    limit("--nproc=8", "ulimit -u"),
+    limit("--as=600M", "ulimit -v"),
+    limit("--nofile=32", "ulimit -n"),
+    limit("--fsize=1500000", "ulimit -f"),
+    limit("--as=1G", "ulimit -v"),
+    limit("--nofile=10", "ulimit -n"),
+];
+
+/// A command line, whose inputs lie in `../in`.
+struct Case {
+    line: &'static str,
+    /// File for standard input.
+    input: Option<&'static str>,
+    /// True if its output is the same each time.
+    repeats: bool,
+}
+
+const fn case(line: &'static str) -> Case {
+    Case { line, input: None, repeats: true }
+}
+
+const CASES: &[Case] = &[
+    case("build ../in/src -o o.sqfs -q -j 8"),
+    case("build ../in/src -o o.sqfs -q -j 8 -c xz -b 1M"),
+    case("build ../in/src -o o.sqfs -q -j 8 -c gzip:12"),
+    case("build ../in/src -o o.sqfs -q -j 8 -c gzip:9"),
+    case("build ../in/src -o o.sqfs -q -j 8 -c zstd:22 -b 1M"),
+    case("build ../in/src -o o.sqfs -q -j 8 -c lzo -b 64K"),
+    case("build ../in/src -o o.sqfs -q -j 8 --preset small"),
+    case("build ../in/src -o o.sqfs -q -j 8 --order similar --index i"),
+    case("build ../in/src -o o.erofs --format erofs -q -j 8"),
+    case("build ../in/src -o o.erofs --format erofs -q -j 8 -c lzma -b 1M --target-kernel 6.12"),
+    case("build ../in/src -o o.erofs --format erofs -q -j 8 -c zstd --features dedupe,fragments --target-kernel 6.12"),
+    case("build ../in/src -o o.erofs --format erofs -q -j 8 -c deflate --target-kernel 6.12"),
+    case("build ../in/src -o o.erofs --format erofs -q -j 8 --preset small"),
+    case("build ../in/a.tar -o o.sqfs -q -j 8"),
+    case("build ../in/a.tar.xz -o o.sqfs -q -j 8"),
+    case("build ../in/a.tar.zst -o o.erofs --format erofs -q -j 8 --spool"),
+    Case { input: Some("a.tar.gz"), ..case("build - -o o.sqfs -q -j 8") },
+    case("build ../in/a.sqfs -o o.erofs --format erofs -q -j 8"),
+    case("build ../in/src --dry-run -o o.sqfs -j 8"),
+    case("extract ../in/a.sqfs -C o -q -j 8"),
+    case("extract ../in/a.erofs -C o -q -j 8"),
+    case("extract ../in/xz.sqfs -C o -q -j 8"),
+    case("tar ../in/a.sqfs -o o.tar -q -j 8"),
+    case("tar ../in/a.sqfs -o o.tar.xz -q -j 8"),
+    case("tar ../in/a.erofs -o o.tar.zst -q -j 8 --compress zstd:19"),
+    case("tar ../in/a.erofs -o o.tar.gz -q -j 8"),
+    case("tar ../in/a.erofs -o o.tar.bz2 -q -j 8"),
+    case("tar ../in/a.erofs -o - -q -j 8"),
+    case("list --long ../in/a.sqfs"),
+    case("cat ../in/a.erofs text noise"),
+    case("info ../in/a.sqfs"),
+    case("info --stats ../in/a.erofs"),
+    case("check ../in/a.sqfs -q -j 8"),
+    case("check ../in/a.erofs -q -j 8"),
+    case("check ../in/xz.sqfs -q -j 8 --against ../in/src"),
+    case("diff ../in/a.sqfs ../in/a.erofs -j 8"),
+    case("diff ../in/src ../in/xz.sqfs -j 8"),
+    Case { repeats: false, ..case("split ../in/a.tar -o x -o y -q -j 8") },
+    case("join ../in/x.part ../in/y.part -o o -q -j 8"),
+    case("check ../in/x.part ../in/y.part -q -j 8"),
+    Case { repeats: false, ..case("plan ../in/src -o o.plan --shards 2 -q -j 8") },
+    Case { repeats: false, ..case("shard ../in/a.plan 0 -o o -q -j 8") },
+    case("explore ../in/a.sqfs -o o.html -q -j 8"),
+    case("completions bash"),
+    case("man --dir o"),
+    Case { repeats: false, ..case("bench memory -o o --size 4M --seed 1") },
+    Case { repeats: false, ..case("as mksquashfs ../in/src o.sqfs -processors 8 -no-progress") },
+    Case { repeats: false, input: Some("a.tar"), ..case("as sqfstar o.sqfs -processors 8 -no-progress") },
+    Case { repeats: false, ..case("as unsquashfs -processors 8 -no-progress -d o ../in/a.sqfs") },
+    case("as sqfscat ../in/a.sqfs text"),
+    Case { repeats: false, ..case("as mkfs.erofs -zlz4hc o.erofs ../in/src") },
+    Case { repeats: false, ..case("as fsck.erofs --extract=o ../in/a.erofs") },
+    case("as dump.erofs -s ../in/a.erofs"),
+    Case { repeats: false, input: Some("a.tar"), ..case("as tar2sqfs -q -j 8 o.sqfs") },
+    Case { repeats: false, ..case("as gensquashfs -q -j 8 -D ../in/src o.sqfs") },
+    case("as rdsquashfs -l / ../in/a.sqfs"),
+    case("as rdsquashfs -q -u / -p o ../in/a.sqfs"),
+    case("as sqfs2tar ../in/a.sqfs"),
+    case("as sqfsdiff -a ../in/a.sqfs -b ../in/a.sqfs"),
+];
+
+/// Makes the inputs: a tree with a file that needs several blocks, one that does not shrink, and twelve levels; images and
+/// archives of it; parts and a plan.
+fn make_inputs(dir: &Path) {
+    let src = dir.join("src");
+    let deep = src.join("1/2/3/4/5/6/7/8/9/10/11/12");
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("deep"), "the deepest file\n").unwrap();
+    let text: String = (0..60_000).map(|n| format!("line {n} of many, {}\n", n * 7919 % 1009)).collect();
+    fs::write(src.join("text"), &text).unwrap();
+    let mut state = 1_u64;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state.to_be_bytes()[0]
+    });
+    fs::write(src.join("noise"), noise.take(700_000).collect::<Vec<u8>>()).unwrap();
+    for n in 0..40 {
+        let sub = src.join(format!("dir{n}"));
+        fs::create_dir(&sub).unwrap();
+        fs::write(sub.join("small"), format!("small file {n}\n").repeat(n * 13)).unwrap();
+        fs::hard_link(sub.join("small"), sub.join("again")).unwrap();
+    }
+    let made: &[&[&str]] = &[
+        &["build", "src", "-o", "a.sqfs"],
+        &["build", "src", "-o", "xz.sqfs", "-c", "xz", "-b", "1M"],
+        &["build", "src", "-o", "a.erofs", "--format", "erofs"],
+        &["tar", "a.sqfs", "-o", "a.tar"],
+        &["tar", "a.sqfs", "-o", "a.tar.gz"],
+        &["tar", "a.sqfs", "-o", "a.tar.xz"],
+        &["tar", "a.sqfs", "-o", "a.tar.zst"],
+        &["split", "a.tar", "-o", "x.part", "-o", "y.part"],
+        &["plan", "src", "-o", "a.plan", "--shards", "2"],
+    ];
+    for line in made {
+        succeed(dir, &[line, &["-q"][..]].concat());
+    }
+    for path in walk(dir) {
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+}
+
+/// Returns everything below a directory.
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                left.push(entry.path());
+            }
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+/// Contents of the files that a command left, by their paths.
+fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = walk(dir).into_iter().filter(|path| path.is_file());
+    files.map(|path| (path.strip_prefix(dir).unwrap().to_owned(), fs::read(&path).unwrap())).collect()
+}
+
+/// Runs a command in `dir` under a limit, as another user if this is root.
+fn run(case: &Case, limit: Option<&Limit>, dir: &Path) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", DEADLINE]);
+    if rustix::process::geteuid().is_root() {
+        command.args(["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"]);
+    }
+    if let Some(limit) = limit {
+        command.args(["prlimit", limit.argument]);
+    }
+    let program = packfs(case.line.split(' '));
+    command.arg(program.get_program()).args(program.get_args());
+    let input = case.input.map_or(Stdio::null(), |name| File::open(dir.join("../in").join(name)).unwrap().into());
+    command.stdin(input).env_remove("SOURCE_DATE_EPOCH").env("LC_ALL", "C").current_dir(dir).output().unwrap()
+}
+
+/// Returns what is wrong with the end of a command; `None` if nothing is.
+fn fault(
+    case: &Case,
+    limit: &Limit,
+    output: &Output,
+    dir: &Path,
+    usual: &(Vec<u8>, BTreeMap<PathBuf, Vec<u8>>),
+) -> Option<String> {
+    let messages = stderr(output);
+    let told = |what: &str| Some(format!("{} {}: {what}: {}", limit.argument, case.line, messages.trim_end()));
+    for word in ["panicked", "memory allocation of", "overflowed"] {
+        if messages.contains(word) {
+            return told(word);
+        }
+    }
+    match output.status.code() {
+        Some(0) if !case.repeats => None,
+        Some(0) if output.stdout != usual.0 => told("other output"),
+        Some(0) if contents(dir) != usual.1 => told("other files"),
+        Some(0) => None,
+        Some(1) if messages.contains(limit.names) => None,
+        Some(1) => told("status 1, and the message does not name the limit"),
+        // The kernel maps the program before it runs: some limits do not leave room even for that.
+        Some(127) if messages.contains("error while loading shared libraries") => None,
+        status => told(&format!("status {status:?}")),
+    }
+}
+
+#[test]
+fn every_command_keeps_within_limits_or_names_them() {
+    let test = "every_command_keeps_within_limits_or_names_them";
+    if !["prlimit", "timeout"].iter().all(|tool| have(test, tool)) {
+        return;
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        skip(test, "limits of processes: the processes of a user with others are not known");
+    } else if !have(test, "setpriv") {
+        return;
+    }
+    let full = std::env::var_os("PACKFS_LIMITS").is_some_and(|value| value == "full");
+    let only = std::env::var("PACKFS_LIMITS_ONLY").unwrap_or_default();
+    let work = tempfile::tempdir().unwrap();
+    fs::set_permissions(work.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let inputs = work.path().join("in");
+    fs::create_dir(&inputs).unwrap();
+    make_inputs(&inputs);
+    fs::set_permissions(&inputs, PermissionsExt::from_mode(0o755)).unwrap();
+
+    let next = AtomicUsize::new(0);
+    let faults = Mutex::new(Vec::new());
+    let try_cases = || {
+        while let Some((index, case)) = {
+            let index = next.fetch_add(1, Relaxed);
+            CASES.get(index).map(|case| (index, case))
+        } {
+            let fresh = |name: String| {
+                let dir = work.path().join(name);
+                fs::create_dir(&dir).unwrap();
+                fs::set_permissions(&dir, PermissionsExt::from_mode(0o777)).unwrap();
+                dir
+            };
+            let dir = fresh(format!("{index}"));
+            let output = run(case, None, &dir);
+            if !output.status.success() {
+                faults.lock().unwrap().push(format!("{}: {:?}: {}", case.line, output.status, stderr(&output)));
+                continue;
+            }
+            let usual = (output.stdout, contents(&dir));
+            let chosen = LIMITS.iter().enumerate().filter(|(at, limit)| {
+                let is_possible = is_root || !limit.argument.starts_with("--nproc");
+                // Every fourth limit, beginning with another one for each command.
+                is_possible && (full || (at + index) % 4 == 0) && limit.argument.contains(&only)
+            });
+            for (at, limit) in chosen {
+                let dir = fresh(format!("{index}-{at}"));
+                let output = run(case, Some(limit), &dir);
+                faults.lock().unwrap().extend(fault(case, limit, &output, &dir, &usual));
+                fs::remove_dir_all(dir).unwrap();
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(try_cases);
+        try_cases();
+    });
+    let faults = faults.into_inner().unwrap();
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Starts `packfs serve` under a limit, asks for a file twice, ends it.
+#[cfg(feature = "serve")]
+#[test]
+fn a_server_under_limits_answers_or_says_why_not() {
+    let test = "a_server_under_limits_answers_or_says_why_not";
+    if !["prlimit", "timeout", "curl", "setpriv"].iter().all(|tool| have(test, tool)) {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skip(test, "limits of processes: the processes of a user with others are not known");
+    }
+    let work = tempfile::tempdir().unwrap();
+    make_inputs(work.path());
+    fs::set_permissions(work.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    for limit in LIMITS.iter().filter(|limit| !limit.argument.starts_with("--fsize")) {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", DEADLINE, "setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"]);
+        command.args([
+            "prlimit",
+            limit.argument,
+            env!("CARGO_BIN_EXE_packfs"),
+            "serve",
+            "a.sqfs",
+            "--listen",
+            "127.0.0.1:0",
+        ]);
+        let command = command.current_dir(work.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
+        let mut answers = Vec::new();
+        if !address.is_empty() {
+            for _ in 0..2 {
+                let url = format!("{}files/text", address.trim_end());
+                let got = Command::new("curl").args(["-sSf", "--noproxy", "*", "-m", "30", &url]).output().unwrap();
+                answers.push(got);
+            }
+            // To the server itself: `timeout` has only this child.
+            let server = Command::new("pkill").args(["-TERM", "-P", &child.id().to_string()]).status().unwrap();
+            assert!(server.success() || limit.argument.starts_with("--as"), "{}", limit.argument);
+        }
+        let output = child.wait_with_output().unwrap();
+        let messages = stderr(&output);
+        assert!(!messages.contains("panicked"), "{}: {messages}", limit.argument);
+        match output.status.code() {
+            Some(0) => {
+                let text = fs::read(work.path().join("src/text")).unwrap();
+                let wrong = answers.iter().find(|got| !got.status.success() || got.stdout != text);
+                assert!(wrong.is_none(), "{}: {}: {messages}", limit.argument, stderr(wrong.unwrap()));
+            }
+            Some(1) => assert!(messages.contains(limit.names), "{}: {messages}", limit.argument),
+            status => panic!("{}: {status:?}: {messages}", limit.argument),
+        }
+    }
+}
+
+/// Whatever starts a thread elsewhere would panic, or forget to fall back, where no thread can be had.
+#[test]
+fn threads_are_started_in_one_place() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let starts = ["thread::spawn(", "thread::Builder", "scope.spawn("];
+    let mut elsewhere = Vec::new();
+    for path in walk(&crates) {
+        let text = path.to_string_lossy();
+        let is_source = text.contains("/src/") && text.ends_with(".rs");
+        let is_test = text.ends_with("tests.rs")
+            || text.contains("/tests/")
+            || text.contains("/testing/")
+            || text.ends_with("lzo/oracle.rs");
+        if !is_source || is_test || text.ends_with("blocks/src/threads.rs") {
+            continue;
+        }
+        let source = fs::read_to_string(&path).unwrap();
+        let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        elsewhere.extend(
+            lines.filter(|line| starts.iter().any(|start| line.contains(start))).map(|line| format!("{text}: {line}")),
+        );
+    }
+    assert!(elsewhere.is_empty(), "{}", elsewhere.join("\n"));
+}
