@@ -219,7 +219,7 @@ fn archives_of_other_programs_hold_what_their_programs_unpack() {
             continue;
         }
         sh(dir, &format!("export LC_ALL=C.UTF-8; {make}"));
-        let path = dir.join("a").display().to_string();
+        let path = dir.join("a").to_str().unwrap().to_owned();
         let theirs = sh(
             dir,
             &format!("mkdir theirs && cd theirs && export TZ=UTC LC_ALL=C.UTF-8 && {unpack} {path} >&2 && {shown}"),

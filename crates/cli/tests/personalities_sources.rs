@@ -137,7 +137,7 @@ fn names_that_select_nothing_are_told() {
         let script = format!("{script} 2> told");
         sh(dir, &script);
         let said = std::fs::read_to_string(dir.join("told")).unwrap();
-        assert_eq!(said.contains(told), true, "{script}: {said}");
+        assert!(said.contains(told), "{script}: {said}");
         assert_eq!(said.contains("leave out") || said.contains("names none"), !told.is_empty(), "{script}: {said}");
     }
     assert_eq!(succeed(dir, &["list", "i"]), "a\na/f\n");

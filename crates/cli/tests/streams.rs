@@ -44,7 +44,7 @@ impl Inputs {
         }
         succeed(at, &["build", "-q", "other", "-o", "other.squashfs"]);
         succeed(at, &["tar", "-q", "squashfs", "-o", "root.tar"]);
-        fs::write(at.join("list"), format!("{0}/root/etc/motd\n{0}/root/hole\n", at.display())).unwrap();
+        fs::write(at.join("list"), format!("{0}/root/etc/motd\n{0}/root/hole\n", at.to_str().unwrap())).unwrap();
         fs::write(at.join("dump"), "All work and no play.\n".repeat(20_000)).unwrap();
         succeed(at, &["split", "-q", "dump", "-o", "p0", "-o", "p1"]);
         succeed(at, &["plan", "-q", "root", "-o", "job.plan", "--shards", "2"]);

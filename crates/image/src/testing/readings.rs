@@ -105,7 +105,7 @@ fn read(files: &[Expected], mount: &Mount, way: &Way) -> io::Result<Vec<String>>
         }
         // One is enough: the others of a file have the same cause.
         let found = way.passes.iter().find_map(|pass| misread(&file, &expected.bytes, pass));
-        wrong.extend(found.map(|what| format!("/{}: {what}", expected.path.display())));
+        wrong.extend(found.map(|what| format!("/{}: {what}", packfs_blocks::name::display(&expected.path))));
     }
     Ok(wrong)
 }

@@ -118,15 +118,7 @@ fn any_case(scale: Scale) -> impl Strategy<Value = Case> {
     let order = prop::option::of(select(vec![Order::Path, Order::Type, Order::Similar]));
     let extent = prop_oneof![3 => Just(None), 1 => (0u32..=10).prop_map(Some)];
     let placing = (order, any_shards(), extent);
-    (
-        codec,
-        any_features(scale),
-        targets,
-        any::<(bool, bool, bool)>(),
-        numbers,
-        prefixes,
-        (recipes, metabox, sizes, placing),
-    )
+    (codec, any_features(scale), targets, switches, numbers, prefixes, (recipes, metabox, sizes, placing))
         .prop_map(
             |(
                 ((block_size, cluster_size), codec),

@@ -92,7 +92,7 @@ fn data_at_the_same_offset_in_a_page_is_shared() {
     let (cut, moved) = (noise(1, 300 * PAGE), [text(2, 3 * PAGE), noise(1, 300 * PAGE - 7)]);
     let [apart, together] = [Features::empty(), Features::DEDUPE].map(|features| {
         let options = Options { features, cluster_size: 64 << 10, ..options("lz4", 4096) };
-        built(&files(&[&[cut.clone()], &moved]), &options).summary.image_bytes
+        built(&files(&[std::slice::from_ref(&cut), &moved]), &options).summary.image_bytes
     });
     assert!(together < apart - 250 * PAGE, "{together} bytes with dedupe, {apart} without");
 }
@@ -109,21 +109,22 @@ fn unreadable(path: &Path, want: &[u8]) -> Vec<String> {
             Err(error) => wrong.push(format!("{how}: {error} at {from}")),
         }
     };
-    let pages = want.len().div_ceil(PAGE as usize);
+    let page_len = usize::try_from(PAGE).unwrap();
+    let pages = want.len().div_ceil(page_len);
     for (advice, how) in [(Advice::Normal, "with readahead"), (Advice::Random, "without readahead")] {
         for stride in [1, 7, 16, pages / 2 + 1] {
             let file = std::fs::File::open(path).unwrap();
             fadvise(&file, 0, None, Advice::DontNeed).unwrap();
             fadvise(&file, 0, None, advice).unwrap();
             for page in (0..stride).flat_map(|first| (first..pages).step_by(stride)) {
-                compare(&file, page * PAGE as usize, PAGE as usize, how);
+                compare(&file, page * page_len, page_len, how);
             }
         }
         for first in [1, 9, 30, 47] {
             let file = std::fs::File::open(path).unwrap();
             fadvise(&file, 0, None, Advice::DontNeed).unwrap();
             fadvise(&file, 0, None, Advice::Random).unwrap();
-            compare(&file, (first * PAGE as usize).min(want.len() - 1), 1, "a page");
+            compare(&file, (first * page_len).min(want.len() - 1), 1, "a page");
             fadvise(&file, 0, None, advice).unwrap();
             compare(&file, 0, want.len(), how);
         }
