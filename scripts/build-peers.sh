@@ -7,11 +7,13 @@
 #
 #   DEST     where to install            (default /opt/peers)
 #   SUITE    Debian suite of the sources (default sid)
-#   PACKAGE  squashfs-tools, erofs-utils or squashfuse (default the first two)
+#   PACKAGE  squashfs-tools, squashfs-tools-ng, erofs-utils or squashfuse (default the first and third)
 #
 # Programs go to DEST/bin, the source packages to DEST/src, the versions to
 # DEST/VERSIONS. Run as root: missing -dev packages are installed with apt-get.
 # JOBS sets the make jobs (default 2), MIRROR overrides the Debian mirror.
+# STATIC=1 links the programs statically, to carry them to a machine without these libraries; without erofsfuse, because
+# Debian has no static libfuse3.
 # Exits 1 if any package could not be fetched or built; the others still are.
 set -euo pipefail
 
@@ -20,6 +22,7 @@ suite=${2:-sid}
 packages=("${@:3}")
 ((${#packages[@]})) || packages=(squashfs-tools erofs-utils)
 jobs=${JOBS:-2}
+static=${STATIC:-}
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 build_deps=(
@@ -33,7 +36,7 @@ die() { printf 'build-peers: %s\n' "$*" >&2; exit 1; }
 
 for p in "${packages[@]}"; do
     case $p in
-    squashfs-tools | erofs-utils | squashfuse) ;;
+    squashfs-tools | squashfs-tools-ng | erofs-utils | squashfuse) ;;
     *) die "unknown package: $p" ;;
     esac
 done
@@ -97,24 +100,36 @@ build_squashfs-tools() {
     # CFLAGS goes in the environment: the Makefile appends to it.
     CFLAGS="-O2 -fgnu89-inline" make -C squashfs-tools -j"$jobs" \
         GZIP_SUPPORT=1 XZ_SUPPORT=1 LZO_SUPPORT=1 LZ4_SUPPORT=1 ZSTD_SUPPORT=1 \
-        LZMA_XZ_SUPPORT=1 XATTR_SUPPORT=1 mksquashfs unsquashfs
+        LZMA_XZ_SUPPORT=1 XATTR_SUPPORT=1 ${static:+LDFLAGS=-static} mksquashfs unsquashfs
     install -m755 squashfs-tools/{mksquashfs,unsquashfs} "$dest/bin/"
     # The other two are the same programs under another name.
     ln -sf mksquashfs "$dest/bin/sqfstar"
     ln -sf unsquashfs "$dest/bin/sqfscat"
 }
 
+build_squashfs-tools-ng() {
+    [[ -e configure ]] || autoreconf -fi
+    ./configure --prefix="$dest" --disable-shared --enable-static --without-selinux CFLAGS=-O2
+    # libtool alone understands -all-static, which leaves no library to be found at run time.
+    make -j"$jobs" ${static:+LDFLAGS=-all-static}
+    install -m755 bin/{tar2sqfs,sqfs2tar,gensquashfs,rdsquashfs,sqfsdiff} "$dest/bin/" 2>/dev/null ||
+        install -m755 tar2sqfs sqfs2tar gensquashfs rdsquashfs sqfsdiff "$dest/bin/"
+}
+
 build_erofs-utils() {
-    # Compressors, threads and FUSE only: no network inputs, no ublk.
+    # Compressors, threads and FUSE only: no network inputs, no ublk. SELinux and FUSE have no static libraries.
+    local optional=(--with-selinux --enable-fuse)
+    [[ ! $static ]] || optional=(--without-selinux --disable-fuse)
     autoreconf -fi
     ./configure --prefix="$dest" --disable-shared --enable-static \
         --enable-lz4 --enable-lzma --enable-multithreading \
-        --with-zlib --with-libdeflate --with-libzstd --with-uuid --with-selinux \
+        --with-zlib --with-libdeflate --with-libzstd --with-uuid \
         --without-xxhash --without-libcurl --without-openssl --without-libxml2 \
-        --without-json-c --without-libnl3 --without-qpl --enable-fuse \
+        --without-json-c --without-libnl3 --without-qpl "${optional[@]}" \
         CFLAGS=-O2
-    make -j"$jobs"
-    install -m755 mkfs/mkfs.erofs fsck/fsck.erofs dump/dump.erofs fuse/erofsfuse "$dest/bin/"
+    make -j"$jobs" ${static:+LDFLAGS=-all-static}
+    install -m755 mkfs/mkfs.erofs fsck/fsck.erofs dump/dump.erofs "$dest/bin/"
+    [[ $static ]] || install -m755 fuse/erofsfuse "$dest/bin/"
 }
 
 build_squashfuse() {
@@ -127,6 +142,7 @@ build_squashfuse() {
 
 declare -A programs=(
     [squashfs-tools]="mksquashfs unsquashfs sqfstar sqfscat"
+    [squashfs-tools-ng]="tar2sqfs sqfs2tar gensquashfs rdsquashfs sqfsdiff"
     [erofs-utils]="mkfs.erofs fsck.erofs dump.erofs erofsfuse"
     [squashfuse]="squashfuse squashfuse_ll"
 )
@@ -146,7 +162,7 @@ record() {
 }
 
 # A child shell per build, so that its errors stop it and not the others.
-export dest jobs
+export dest jobs static
 failed=()
 for p in "${packages[@]}"; do
     version=$(newest "$p")
