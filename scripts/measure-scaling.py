@@ -170,35 +170,37 @@ def read_line(cell, programs, source, image, target):
 
 
 def cells(jobs):
-    """All cells. `serial` (0 threads) is packfs without a pool: the reference that one thread is compared with."""
-    every = []
+    """All cells. `serial` (0 threads) is packfs without a pool: the reference that one thread is compared with. `processes`
+    are as many processes of one thread each, which share nothing: what the machine itself loses with more threads."""
+    every = [Cell("processes", "packfs", "squashfs", "zstd:15", TAILS, "small", n) for n in jobs]
+    some = [n for n in jobs if n in (1, 4, 8, 16)]
+    few = [n for n in jobs if n in (1, 8, 16)]
+    most = [max(jobs)]
     squashfs = [("none", "huge"), ("lz4", "huge"), ("lz4hc", "medium"), ("gzip:6", "medium"), ("zstd:3", "large"),
                 ("zstd:15", "small"), ("xz", "small"), ("lzo", "small")]
+    quick = ("none", "lz4", "gzip:6", "zstd:3")
     for codec, subset in squashfs:
-        for features in (TAILS, ""):
-            every += [Cell("build", "packfs", "squashfs", codec, features, subset, n) for n in jobs]
-        every.append(Cell("build", "packfs", "squashfs", codec, TAILS, subset, 0))
-    few = [n for n in jobs if n in (1, 4, 8, 16)]
-    for codec, subset in squashfs:
-        # mksquashfs finds duplicates with one thread; without them it does the same work as with -no-duplicates here.
-        every += [Cell("build", "mksquashfs", "squashfs", codec, "", subset, n) for n in few]
+        every += [Cell("build", "packfs", "squashfs", codec, TAILS, subset, n) for n in [0, *jobs]]
+        # mksquashfs packs fragments with one thread; without them it does the same work as packfs.
+        plain = few if codec in quick else most
+        every += [Cell("build", tool, "squashfs", codec, "", subset, n) for n in plain for tool in ("packfs", "mksquashfs")]
         if codec != "none":
-            every += [Cell("build", "tar2sqfs", "squashfs", codec, TAILS, subset, n) for n in few]
-    erofs = [("none", "", "huge"), ("lz4", "", "huge"), ("lz4", TAILS, "huge"), ("lz4hc:9", TAILS, "medium"),
-             ("lz4hc:9", "", "medium"), ("zstd:3", "", "large"), ("zstd:3", TAILS, "large")]
-    for codec, features, subset in erofs:
+            every += [Cell("build", "tar2sqfs", "squashfs", codec, TAILS, subset, n) for n in plain]
+    for codec, features, subset in [("lz4", "", "huge"), ("lz4", TAILS, "huge"), ("lz4hc:9", TAILS, "medium"),
+                                    ("zstd:3", TAILS, "large")]:
         every += [Cell("build", "packfs", "erofs", codec, features, subset, n) for n in jobs]
-        if features == "":
-            every += [Cell("build", "mkfs.erofs", "erofs", codec, features, subset, n) for n in few]
+    for codec, subset in [("none", "huge"), ("zstd:3", "large")]:
+        every += [Cell("build", "packfs", "erofs", codec, "", subset, n) for n in few]
+    for codec, subset, counts in [("none", "huge", few), ("lz4", "huge", few), ("zstd:3", "large", most)]:
+        every += [Cell("build", "mkfs.erofs", "erofs", codec, "", subset, n) for n in counts]
     for form, codec in [("squashfs", "lz4"), ("squashfs", "zstd:3"), ("erofs", "lz4")]:
         for work in ("extract", "tar", "check"):
-            every += [Cell(work, "packfs", form, codec, TAILS, "large", n) for n in jobs]
+            every += [Cell(work, "packfs", form, codec, TAILS, "large", n) for n in some]
     for codec in ("lz4", "zstd:3"):
         every += [Cell("extract", "unsquashfs", "squashfs", codec, TAILS, "large", n) for n in few]
         every.append(Cell("tar", "sqfs2tar", "squashfs", codec, TAILS, "large", 1))
-    for codec in ("lz4", "zstd:3"):
         for work in ("split", "join"):
-            every += [Cell(work, "packfs", "stream", codec, "4 outputs", "huge", n) for n in jobs]
+            every += [Cell(work, "packfs", "stream", codec, "4 outputs", "huge", n) for n in some]
     return every
 
 
@@ -242,7 +244,9 @@ class Bench:
         image = os.path.join(self.scratch, "image")
         target = os.path.join(self.scratch, "target")
         try:
-            if cell.work == "build":
+            if cell.work == "processes":
+                self.record_read(cell, source, self.run_processes(cell, source, image))
+            elif cell.work == "build":
                 line, stdin = build_line(cell, self.programs, source, image)
                 self.record_build(cell, source, run(line, stdin), os.path.getsize(image))
             else:
@@ -253,9 +257,25 @@ class Bench:
             print(f"FAILED {cell}: {error}", flush=True)
         finally:
             for name in os.listdir(self.scratch):
-                if name == "image" or name.startswith("target"):
+                if name.startswith(("image", "target")):
                     path = os.path.join(self.scratch, name)
                     shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+    def run_processes(self, cell, source, image):
+        """Runs as many serial builds at once as the cell has threads; returns the time until the last one ends."""
+        serial = dataclasses.replace(cell, work="build", threads=0)
+        begin = time.perf_counter()
+        builds = [subprocess.Popen(build_line(serial, self.programs, source, f"{image}.{n}")[0], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL) for n in range(cell.threads)]
+        user, system = 0.0, 0.0
+        for build in builds:
+            _, status, usage = os.wait4(build.pid, 0)
+            build.returncode = os.waitstatus_to_exitcode(status)
+            user += usage.ru_utime
+            system += usage.ru_stime
+        if any(build.returncode for build in builds):
+            raise RuntimeError("a serial build failed")
+        return Run(time.perf_counter() - begin, user, system, 0, 0, 0, 0, b"")
 
     def prepared(self, cell, source):
         """The image, or the parts, that a cell reads; made once."""

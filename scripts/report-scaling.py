@@ -49,18 +49,20 @@ def table(heads, rows):
         yield "| " + " | ".join(row) + " |"
 
 
-def scaling_rows(samples, work, chosen):
+def scaling_rows(samples, work, columns):
     """A row for each series of packfs: seconds on one thread, speed-up for each number of threads, efficiency, system
     time of the last as a share of its processor time, and the widest spread."""
-    for key, series in samples.items():
-        if key[0] != work or key[1] != "packfs" or not chosen(key) or 1 not in series:
+    for key, series in sorted(samples.items()):
+        if key[0] != work or key[1] != "packfs" or series.keys() <= {0, 1} or 1 not in series:
             continue
         single = wall(series[1])
         row = [f"{key[2]} {key[3]}", {"": "plain", "fragments,dedupe": "fragments, dedupe"}.get(key[4], key[4])]
         row.append(f"{single:.2f}")
         threads = sorted(count for count in series if count > 1)
-        row += [f"{single / wall(series[count]):.1f}" for count in threads]
-        row += [f"{single / wall(series[count]) / count * 100:.0f} %" for count in threads if count in (8, 16)]
+        # Each of several processes does all of the work.
+        speed_ups = {count: single / wall(series[count]) * (count if work == "processes" else 1) for count in threads}
+        row += [f"{speed_ups[count]:.1f}" if count in speed_ups else "" for count in columns]
+        row += [f"{speed_ups[count] / count * 100:.0f} %" if count in speed_ups else "" for count in columns if count in (8, 16)]
         most = series[threads[-1]]
         processor = [line["time"]["cpu"] / 1e9 for line in most]
         row.append(f"{statistics.median(line['system'] for line in most) / statistics.median(processor) * 100:.0f} %")
@@ -71,7 +73,7 @@ def scaling_rows(samples, work, chosen):
 
 def peer_rows(samples, work):
     """A row for each series of a peer: its best time, packfs's at the same work and threads, and their ratio."""
-    for key, series in samples.items():
+    for key, series in sorted(samples.items()):
         if key[0] != work or key[1] == "packfs":
             continue
         own = samples.get((work, "packfs", *key[2:]), {})
@@ -99,18 +101,18 @@ def section():
     yield ""
     yield "Building: speed-up over one thread, for each number of threads."
     yield ""
-    yield from table(heads, scaling_rows(builds, "build", lambda key: True))
+    yield from table(heads, scaling_rows(builds, "build", threads))
     yield ""
     yield "Beside peers, with the same number of threads; packfs verifies what it writes. `time` and `CPU` are packfs's "
     yield "share of the peer's."
     yield ""
     yield from table(peers, peer_rows(builds, "build"))
-    for work, what in [("extract", "Extracting"), ("tar", "Archives, to a pipe that drops them"), ("check", "Checking"),
+    for work, what in [("processes", "The machine itself: as many processes of one thread each as there would be threads"), ("extract", "Extracting"), ("tar", "Archives, to a pipe that drops them"), ("check", "Checking"),
                        ("split", "Splitting a stream into four parts"), ("join", "Joining four parts")]:
         yield ""
         yield f"{what}:"
         yield ""
-        yield from table(heads, scaling_rows(reads, work, lambda key: True))
+        yield from table(heads, scaling_rows(reads, work, threads))
         rows = list(peer_rows(reads, work))
         if rows:
             yield ""

@@ -212,6 +212,16 @@ impl<T> Window<T> {
         self.queue.is_empty()
     }
 
+    /// Returns the number of tickets.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Returns the number of bytes that the tickets hold.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Waits for the oldest result; `None` if nothing is in flight.
     pub fn pop(&mut self) -> Option<T> {
         let (ticket, bytes) = self.queue.pop_front()?;

@@ -75,7 +75,8 @@ impl<'p, 'env> Jobs<'p, 'env> {
     pub(super) fn chunk(&mut self, bytes: Arc<Buffer>, pieces: Vec<Piece>, average: usize) {
         let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
         let stages = &self.tools.progress.stages;
-        let ticket = self.tools.pool.submit(move |_: &mut Worker| {
+        // First: few pieces are cut at a time. Queued after everything that waits to be packed, they would starve the workers.
+        let ticket = self.tools.pool.submit_first(move |_: &mut Worker| {
             let chunks = || ranges.into_iter().map(|range| chunk::chunks(&shared[range], average)).collect();
             stages.time(Stage::Hash, chunks)
         });
@@ -130,7 +131,8 @@ impl<'p, 'env> Jobs<'p, 'env> {
         let stages = &self.tools.progress.stages;
         let bytes = Arc::new(bytes);
         let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, vec![piece]));
-        self.late.push_back((self.taken + LATE, self.tools.pool.submit(pack)));
+        // First: it is due after a fixed number of jobs, of which more are in flight with many threads.
+        self.late.push_back((self.taken + LATE, self.tools.pool.submit_first(pack)));
     }
 
     /// Has data that follows inodes written to its file. The image does not depend on when that is done.
