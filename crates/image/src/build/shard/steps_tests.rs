@@ -227,6 +227,8 @@ fn more_data_than_addresses_reach_is_refused_before_it_is_copied() {
         let digest = Digest::of(&trailer[..blob::TRAILER - 32]);
         trailer[blob::TRAILER - 32..].copy_from_slice(digest.as_bytes());
         file.write_all_at(&trailer, len + index_len).unwrap();
+        let packed = blob::path(work.place.path(), shard);
+        mark::write(&mark::of_shard(work.place.path(), shard), work.job().id(), &packed).unwrap();
     }
     assert_eq!(work.job().status(work.place.path()).packed_bytes, 2 * len);
     let (progress, image) = (Progress::default(), work.path("image"));
