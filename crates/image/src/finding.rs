@@ -79,6 +79,20 @@ impl<'f> Report<'f> {
         Report { finding, notes: 0, damage: 0, muted: false, shared: BTreeMap::new() }
     }
 
+    /// Returns the first damage that a step reports.
+    pub(crate) fn first_damage(step: impl FnOnce(&mut Report<'_>) -> Result<()>) -> Result<Option<Finding>> {
+        let mut first = None;
+        let mut keep = |finding: Finding| {
+            if finding.severity == Severity::Damage {
+                first.get_or_insert(finding);
+            }
+        };
+        let mut report = Report::new(&mut keep);
+        step(&mut report)?;
+        report.finish();
+        Ok(first)
+    }
+
     /// Has the following findings left out, or not; returns whether they were until now.
     pub(crate) fn set_muted(&mut self, muted: bool) -> bool {
         std::mem::replace(&mut self.muted, muted)

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::OFlags;
 
+use super::ReadAt;
 use super::file_system::{FileSystem, System};
 use super::replaced::{is_forbidden, keep_access, overwrite};
 use super::storage::{Device, Storage};
@@ -36,7 +37,7 @@ const COPYING: [u64; 9] =
 /// be created in the directory, or the existing one cannot be replaced, its contents are overwritten on commit.
 #[derive(Debug)]
 pub struct Output {
-    storage: Box<dyn Storage>,
+    storage: Arc<dyn Storage>,
     target: PathBuf,
     arrival: Arrival,
     own_files: Vec<(u64, u64)>,
@@ -112,7 +113,7 @@ impl Output {
         }
         let new = storage.file().and_then(|file| file.metadata().ok());
         let own_files = [new, replaced].iter().flatten().map(identity).collect();
-        Ok(Output { storage, target, arrival, own_files, stale: Mutex::default() })
+        Ok(Output { storage: storage.into(), target, arrival, own_files, stale: Mutex::default() })
     }
 
     fn on_device(files: &dyn FileSystem, target: &Path) -> io::Result<Self> {
@@ -129,7 +130,13 @@ impl Output {
     }
 
     fn in_place(storage: Box<dyn Storage>, target: PathBuf) -> Self {
-        Output { storage, target, arrival: Arrival::InPlace, own_files: Vec::new(), stale: Mutex::default() }
+        Output {
+            storage: storage.into(),
+            target,
+            arrival: Arrival::InPlace,
+            own_files: Vec::new(),
+            stale: Mutex::default(),
+        }
     }
 
     /// Returns the path of the target; in messages it names the output.
@@ -234,6 +241,12 @@ impl Output {
     /// Reads back bytes that were written.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.storage.read_exact_at(buf, offset)
+    }
+
+    /// Returns a reader of what was written from `start` on. What is written later may be missing.
+    pub fn reader(&self, start: u64) -> io::Result<Arc<dyn ReadAt>> {
+        let len = self.storage.len()?.saturating_sub(start);
+        Ok(Arc::new(WrittenBytes { storage: Arc::clone(&self.storage), start, len }))
     }
 
     /// Sets the length; does nothing on a block device.

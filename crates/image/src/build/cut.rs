@@ -126,7 +126,9 @@ impl Cutter<'_> {
                 (start.max(at) / block * block, end.div_ceil(block).saturating_mul(block).min(size))
             });
             if start > at {
-                segments.push(Segment { offset: at, len: start.min(size) - at, hole: true });
+                // Sources that do not report holes have a block there, unless it follows a hole: see `behind_hole`.
+                let is_short_tail = start == size && size - at < HOLE_MIN as u64;
+                segments.push(Segment { offset: at, len: start.min(size) - at, hole: !is_short_tail });
                 at = start.min(size);
             }
             while at < end {

@@ -25,7 +25,7 @@ mod writes;
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -59,6 +59,7 @@ use self::sums::Sums;
 pub(crate) use self::sums::{Sum, Summed};
 pub(crate) use self::unread::{Unread, UnreadRange};
 pub(crate) use self::writes::Writes;
+use crate::finding::Finding;
 use crate::source::{Contents, Store};
 use crate::tree::{Data, Handling, Ino, Inode, Kind, Recipe, Tree};
 use crate::{Error, Result};
@@ -174,6 +175,12 @@ pub(crate) fn made_by(
     }
     let trial = older::trial(&mut *encoder()?, len)?;
     Ok(format!("packfs {version} with {}, trial {trial}", codec.codec().library()))
+}
+
+/// Makes the error of a new image that breaks a rule of a check. `path` is the file whose data cannot be read, or the image.
+pub(crate) fn unreadable(path: PathBuf, finding: &Finding) -> Error {
+    let why = format!("the new image cannot be read there ({finding}): a defect of packfs; please report it");
+    Error::Damaged { path, why }
 }
 
 /// Puts an output under its name.

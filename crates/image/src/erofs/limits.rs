@@ -1,22 +1,22 @@
 //! Limits of EROFS: of its fields, and of the kernel's reader.
 
 use super::Options;
-use super::writer::check;
+use super::writer::{check, longest_file};
 use crate::limits::{self, Limits};
 use crate::{Result, Tree};
 
 /// Checks a tree before its data is packed.
 pub(crate) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
-    limits::check(tree, &limits())?;
+    limits::check(tree, &limits(options))?;
     // Whether the attributes of an inode fit after it depends on how many of them are shared.
     check::xattrs(options, tree)
 }
 
-/// Returns the limits of all images.
-pub(crate) fn limits() -> Limits {
+/// Returns the limits of an image.
+pub(crate) fn limits(options: &Options) -> Limits {
     Limits {
         format: "EROFS",
-        file: u64::MAX,
+        file: longest_file(options),
         times: None,
         owners: None,
         acls: true,

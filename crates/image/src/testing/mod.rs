@@ -9,6 +9,8 @@ mod content;
 mod create;
 mod everything;
 #[cfg(test)]
+mod flipped;
+#[cfg(test)]
 mod fuse;
 mod mount;
 #[cfg(test)]
@@ -31,6 +33,8 @@ pub mod verdict;
 
 pub use content::{Memory, Piece, Stream};
 pub use everything::{everything, one_of_each, owned};
+#[cfg(test)]
+pub use flipped::Flipped;
 #[cfg(test)]
 pub use fuse::{FuseMount, can_mount_by_fuse};
 #[cfg(test)]

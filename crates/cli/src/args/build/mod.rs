@@ -311,12 +311,15 @@ pub(crate) struct Build {
     #[arg(help_heading = "Layout of the image", long)]
     spool: bool,
 
-    /// Decode each block after encoding and compare (the default)
+    /// Check the image while it is made: data and metadata (the default)
+    ///
+    /// Each block is decoded after encoding and compared, and the metadata is read back: the extents of each file have to
+    /// keep the rules of `packfs check`.
     #[arg(help_heading = "Verification", long, overrides_with = "no_verify")]
     #[allow(dead_code, reason = "it only takes back an earlier --no-verify")]
     verify: bool,
 
-    /// Trust the encoders: do not decode and compare each block
+    /// Trust packfs: do not decode each block, nor read the metadata back
     #[arg(help_heading = "Verification", long, overrides_with = "verify")]
     no_verify: bool,
 

@@ -152,9 +152,26 @@ fn every_file_is_returned_whole_and_in_order() {
 #[test]
 fn segments_follow_the_block_grid() {
     let stages = Stages::default();
-    let cutter = Cutter { block_len: 4096, sparse: true, buffers: Buffers::new(4096), stages: &stages, sums: None };
-    let file = (vec![0; 20_000], vec![(5000, 5001), (16_384, 16_400)]);
-    let seen: Vec<_> =
-        cutter.segments(&mut MemoryFile(&file), 20_000).unwrap().iter().map(|s| (s.offset, s.len, s.hole)).collect();
-    assert_eq!(seen, [(0, 4096, true), (4096, 4096, false), (8192, 8192, true), (16_384, 3616, false)]);
+    type Ranges = &'static [(u64, u64)];
+    type Segments = &'static [(u64, u64, bool)];
+    let table: [(usize, usize, Ranges, Segments); 4] = [
+        (
+            4096,
+            20_000,
+            &[(5000, 5001), (16_384, 16_400)],
+            &[(0, 4096, true), (4096, 4096, false), (8192, 8192, true), (16_384, 3616, false)],
+        ),
+        // A short tail is data, as in a stream, unless it continues a hole.
+        (8192, 8193, &[(0, 1)], &[(0, 8192, false), (8192, 1, false)]),
+        (8192, 12_288, &[(0, 1)], &[(0, 8192, false), (8192, 4096, true)]),
+        (8192, 16_385, &[(0, 1)], &[(0, 8192, false), (8192, 8193, true)]),
+    ];
+    for (block_len, len, data, want) in table {
+        let buffers = Buffers::new(block_len);
+        let cutter = Cutter { block_len, sparse: true, buffers, stages: &stages, sums: None };
+        let file = (vec![0; len], data.to_vec());
+        let segments = cutter.segments(&mut MemoryFile(&file), len as u64).unwrap();
+        let seen: Vec<_> = segments.iter().map(|s| (s.offset, s.len, s.hole)).collect();
+        assert_eq!(seen, want, "blocks of {block_len}, {data:?}");
+    }
 }

@@ -38,6 +38,7 @@ use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::XattrSet;
 use crate::{Part, Result};
 
+pub(super) use self::check::MapCheck;
 pub use self::compression::Compression;
 pub use self::placement::InodeFacts;
 pub use self::superblock::{Device, Superblock};

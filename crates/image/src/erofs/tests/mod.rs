@@ -9,6 +9,7 @@ mod metadata;
 mod mount;
 mod page_ends;
 mod peers;
+mod proved;
 mod random;
 mod refer;
 mod replaced;

@@ -18,6 +18,7 @@
 //! collected in a separate stream and written a fixed number of jobs later, so that the image does
 //! not depend on the speed of any worker.
 
+use packfs_blocks::units::Size;
 use packfs_blocks::{Buffer, Buffers, Progress};
 
 use self::done::{Bodies, Pieces};
@@ -38,7 +39,7 @@ use crate::build::{Cut, Failed, Fed, Ledger, Part as Read, Place, Tools, Writer}
 use crate::erofs::raw_sharing::PAGE_LEN;
 use crate::source::Run;
 use crate::tree::{Handling, Recipe};
-use crate::{OnError, Result};
+use crate::{Error, OnError, Result};
 
 mod done;
 mod files;
@@ -63,6 +64,8 @@ pub(crate) use self::stored::{Body, Stored, View};
 /// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
+    /// Length of the longest file in bytes.
+    pub(crate) longest_file: u64,
     /// Uncompressed files begin at multiples of this many bytes.
     pub(crate) align: u64,
     /// Number of the device for the data of files; 0 is the image.
@@ -285,6 +288,14 @@ impl Writer for Data<'_, '_> {
 
     fn add_file(&mut self, size: u64, how: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32> {
         let (handling, recipe) = how;
+        // Trees are checked before their data arrives, streams are not.
+        if size > self.rules.longest_file {
+            let (size, longest) = (Size(size), Size(self.rules.longest_file));
+            let why = format!(
+                "a file of {size}: without compression and holes, a file of an EROFS image has up to {longest}"
+            );
+            return Err(Error::Unsupported(why));
+        }
         let lane = self.lanes.of(recipe);
         // What is in the packed inode is packed as the image is.
         let alone = !self.rules.raw && (lane > 0 || handling.contains(Handling::NO_FRAGMENT));

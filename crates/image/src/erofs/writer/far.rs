@@ -3,8 +3,9 @@
 //! address has 32 bits.
 
 use packfs_blocks::units::Size;
+use packfs_codec::Codec;
 
-use super::{Features, Options};
+use super::{Features, Options, keeps_holes};
 use crate::{Error, Result};
 
 /// Number of data blocks from which addresses are long: half of what 32 bits reach, so that metadata, which is far shorter,
@@ -18,6 +19,17 @@ const LONG_MAX: u64 = 1 << 47;
 /// Returns true if addresses behind `blocks` blocks of data may need more than 32 bits, and can have them.
 pub(super) fn is_far(options: &Options, blocks: u64) -> bool {
     blocks >= FAR && has_long_addresses(options)
+}
+
+/// Returns the length in bytes of the longest file. It has to fit in the image if all of it takes blocks: nothing is
+/// compressed, and no layout has holes.
+pub(in crate::erofs) fn longest_file(options: &Options) -> u64 {
+    let takes_blocks = options.build.codec.codec() == Codec::None && !keeps_holes(options) && options.refer == 0;
+    if !takes_blocks {
+        return u64::MAX;
+    }
+    let max = if has_long_addresses(options) { LONG_MAX } else { SHORT_MAX };
+    (max - 1) * u64::from(options.block_size)
 }
 
 /// Refuses `len` bytes of data that no address reaches.
@@ -57,8 +69,9 @@ mod tests {
     use super::super::Builder;
     use super::*;
     use crate::Fs;
+    use crate::build::Format;
     use crate::build::shard::far_tests::build_at;
-    use crate::testing::{can_mount, disagreements, everything, snapshot_tree};
+    use crate::testing::{Node, Piece, Spec, can_mount, disagreements, everything, snapshot_tree};
 
     fn refused(features: Features, block_size: u32, len: u64) -> String {
         let options = Options { features, block_size, ..Options::default() };
@@ -78,6 +91,28 @@ mod tests {
         assert_eq!(refused(wide | Features::COMPRESSED_DIRS | Features::METABOX, 4096, 17 << 40), "");
         assert!(refused(wide | Features::COMPACT_INODES, 4096, 17 << 40).contains("compact-inodes"));
         assert!(refused(wide, 512, u64::MAX).contains("larger blocks"));
+    }
+
+    #[test]
+    fn a_file_whose_holes_take_blocks_has_to_fit() {
+        let kernel = |kernel: &str| kernel.parse().unwrap();
+        let table = [
+            ("none", "5.4", true, (u64::from(u32::MAX) - 1) * 4096),
+            ("none", "6.1", false, (u64::from(u32::MAX) - 1) * 4096),
+            ("none", "6.1", true, u64::MAX),
+            ("lz4", "5.4", true, u64::MAX),
+        ];
+        for (codec, target, sparse, longest) in table {
+            let mut options = Options { target_kernel: kernel(target), ..Options::default() };
+            (options.build.codec, options.build.sparse) = (codec.parse().unwrap(), sparse);
+            assert_eq!(longest_file(&options), longest, "{codec}, {target}, sparse: {sparse}");
+        }
+        // A member of a sparse archive: the tree is refused before anything is written.
+        let spec = Spec::of([(b"disk".to_vec(), Node::file(vec![Piece::Hole(20 << 40)]))]);
+        let mut options = Options { target_kernel: kernel("5.4"), features: Features::empty(), ..Options::default() };
+        options.build.codec = "none".parse().unwrap();
+        let refused = Builder::new(&options).unwrap().check(&mut spec.tree().unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("disk") && refused.contains("20"), "{refused}");
     }
 
     #[test]

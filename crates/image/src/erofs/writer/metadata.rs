@@ -15,6 +15,7 @@ use super::inode::{Entries, Inodes, Size, Uses};
 use super::lanes::Lanes;
 use super::pack::Worker;
 use super::placing::{Dir, Placing, Space, What, nid};
+use super::prove::{self, Special};
 use super::stream::Stream;
 use super::superblock::{Facts, Head};
 use super::xattr::Xattrs;
@@ -88,6 +89,10 @@ pub(super) fn write(
     let output = tools.output;
     let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));
     output.write_all_at(&first, options.build.offset).map_err(Error::io("cannot write", output.target()))?;
+    if options.build.verify {
+        let special = Special { packed: packed_nid, metabox: metabox_nid };
+        prove::maps(output, options, tree, &placing, special)?;
+    }
     let after_data = (blocks - data_end) * u64::from(options.block_size);
     Ok(Written { blocks, metadata_bytes: first.len() as u64 + after_data, uuid, kernel: head.kernel(&facts) })
 }

@@ -17,6 +17,7 @@ mod metadata;
 mod options;
 mod pack;
 mod placing;
+mod prove;
 mod refer;
 pub(super) mod stamp;
 mod stream;
@@ -32,6 +33,7 @@ use packfs_codec::Codec;
 use serde::Serialize;
 
 use self::data::{Data, DataDone, Rules};
+pub(super) use self::far::longest_file;
 use self::index::Form;
 use self::keep::Keep;
 use self::lanes::Lanes;
@@ -159,7 +161,7 @@ impl Format for Builder<'_> {
     }
 
     fn limits(&self) -> Limits {
-        limits::limits()
+        limits::limits(self.options)
     }
 
     fn checks_alone(&self, sample: u32) -> bool {
@@ -289,6 +291,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
     let block_bits = u8::try_from(options.block_size.ilog2()).expect("at most 12");
     let algorithm = options.build.codec.codec().erofs_id().unwrap_or(0);
     Rules {
+        longest_file: longest_file(options),
         align: options.data_align.unwrap_or(options.block_size).into(),
         device: u16::from(options.blob.is_some()),
         form: Form { block_bits, algorithm, encoded, compact: !asked(Features::FULL_INDEX) },

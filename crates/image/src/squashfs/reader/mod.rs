@@ -43,6 +43,7 @@ use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Part, Result};
 
+pub(super) use self::check::{BrokenRule, first_broken};
 pub use self::compression::CompressorOptions;
 pub use self::placement::{BodyFacts, IndexEntry, InodeFacts};
 pub use self::superblock::Superblock;

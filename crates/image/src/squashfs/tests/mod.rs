@@ -4,6 +4,7 @@ mod determinism;
 mod limits;
 mod mount;
 mod peers;
+mod proved;
 mod random;
 mod round_trip;
 mod stream;

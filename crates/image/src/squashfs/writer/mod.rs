@@ -7,6 +7,7 @@ mod joined;
 mod metadata;
 mod numbering;
 mod pack;
+mod prove;
 mod table;
 mod unused;
 mod xattr;
@@ -273,6 +274,10 @@ impl Format for Builder<'_> {
         match self.options.stream {
             true => self.write_at(tools, &head[..size_of::<Superblock>()], padded_bytes)?,
             false => self.write_at(tools, &head, 0)?,
+        }
+        // What went to a stream cannot be read back.
+        if self.options.build.verify && !self.options.stream {
+            prove::maps(tools.output, self.options, tree, &numbering)?;
         }
         let padded_bytes = padded_bytes + if self.options.stream { size_of::<Superblock>() as u64 } else { 0 };
         let fragments = u32::try_from(data.fragments.len()).unwrap_or(u32::MAX);

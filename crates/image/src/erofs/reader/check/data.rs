@@ -1,6 +1,8 @@
 //! Checks every byte of data: it is read or decoded once, however many files share it, and
 //! exclusive areas do not overlap.
 
+use std::ops::Range;
+
 use packfs_blocks::Progress;
 
 use super::inodes::{Found, Inodes};
@@ -38,7 +40,7 @@ struct ExtentPart {
 
 /// Bytes of a device in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Area {
+pub(super) struct Area {
     device: u16,
     start: u64,
     end: u64,
@@ -183,14 +185,7 @@ impl Plan {
             return Ok(());
         }
         let file = File::open(reader, inode)?;
-        let mut passed = Ok(());
-        file.check_map(&mut |wrong| {
-            if passed.is_ok() {
-                passed = report.error(wrong);
-            }
-        })?;
-        passed?;
-        check_announced(reader, inode, &file, report);
+        check_map(reader, inode, &file, report)?;
         file.each(&mut |extent| {
             let Some(left) = self.left.checked_sub(1) else {
                 return Err(inode.error("with it, the files have more extents than the image has room for"));
@@ -199,13 +194,8 @@ impl Plan {
             match extent.data {
                 Data::Hole => {}
                 // Its bytes are read with the packed inode.
-                Data::Fragment(offset) if reader.packed.is_some() => {
-                    file.packed_inode(offset, extent.len)?;
-                }
-                Data::Fragment(_) => {
-                    let text = "parts of files are in the packed inode, which the image does not have";
-                    let who = || format!("inode {}", inode.nid.0);
-                    report.shared(Severity::Damage, "superblock", SUPERBLOCK_OFFSET, text, who);
+                Data::Fragment(offset) => {
+                    check_fragment(reader, inode, &file, offset..offset.saturating_add(extent.len), report)?
                 }
                 Data::Plain { stored, .. } => {
                     file.check_stored(stored, extent.len)?;
@@ -228,12 +218,54 @@ impl Plan {
     }
 
     fn area(&mut self, stored: Stored, plain: bool) {
-        let (device, start) = place(stored.place);
-        if device != BEHIND_INODES && self.areas.len() < AREAS_MAX {
-            let end = start.saturating_add(stored.len);
-            self.areas.push(Area { device, start, end, plain, structure: "cluster" });
+        if self.areas.len() < AREAS_MAX {
+            self.areas.extend(Area::of_data(stored, plain));
         }
     }
+}
+
+impl Area {
+    /// Returns the area of stored data; `None` for data after an inode.
+    pub(super) fn of_data(stored: Stored, plain: bool) -> Option<Area> {
+        let (device, start) = place(stored.place);
+        let end = start.saturating_add(stored.len);
+        (device != BEHIND_INODES).then_some(Area { device, start, end, plain, structure: "cluster" })
+    }
+
+    /// Returns the offset after its last byte.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+}
+
+/// Checks the map of an inode by itself, and that the superblock announces what it uses.
+pub(super) fn check_map(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut Report<'_>) -> Result<()> {
+    let mut passed = Ok(());
+    file.check_map(&mut |wrong| {
+        if passed.is_ok() {
+            passed = report.error(wrong);
+        }
+    })?;
+    passed?;
+    check_announced(reader, inode, file, report);
+    Ok(())
+}
+
+/// Checks that the packed inode has a range of bytes that a file uses.
+pub(super) fn check_fragment(
+    reader: &Reader,
+    inode: &Inode,
+    file: &File<'_>,
+    range: Range<u64>,
+    report: &mut Report<'_>,
+) -> Result<()> {
+    if reader.packed.is_some() {
+        return file.packed_inode(range.start, range.end - range.start).map(drop);
+    }
+    let text = "parts of files are in the packed inode, which the image does not have";
+    let who = || format!("inode {}", inode.nid.0);
+    report.shared(Severity::Damage, "superblock", SUPERBLOCK_OFFSET, text, who);
+    Ok(())
 }
 
 /// Checks that the superblock announces every feature that a file uses. The kernel checks only the
@@ -254,7 +286,7 @@ fn check_announced(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut
 
 /// Checks overlaps: clusters may be shared as a whole and plain data in any way, but other areas
 /// are exclusive. `areas` are sorted and distinct.
-fn check_overlap(areas: &[Area], report: &mut Report<'_>) {
+pub(super) fn check_overlap(areas: &[Area], report: &mut Report<'_>) {
     let (mut device, mut packed_end, mut any_end) = (0, 0, 0);
     for area in areas {
         if area.device != device {

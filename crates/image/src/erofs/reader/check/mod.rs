@@ -4,6 +4,7 @@
 mod data;
 mod digests;
 mod inodes;
+mod maps;
 mod superblock;
 mod tree;
 mod xattrs;
@@ -13,6 +14,8 @@ use packfs_blocks::Progress;
 use super::Reader;
 use crate::finding::Finding;
 use crate::{Part, Result, check};
+
+pub(in crate::erofs) use self::maps::MapCheck;
 
 /// See [`Image::check_part`](crate::Image::check_part).
 pub(super) fn run(

@@ -20,6 +20,7 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
     }
     let (mut digest, mut odd) = (None, None);
     let (mut wrong, mut names, mut bits, mut shared) = (Vec::new(), HashSet::new(), 0, false);
+    let mut has_user = false;
     let filter = xattr::each(reader, inode, &mut |pair| {
         let is_digest = reader.is_digest(&pair);
         if is_digest && inode.kind == InodeType::File {
@@ -40,6 +41,7 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
         bits |= pair.filter_bit();
         wrong.extend(value_defect(&pair, inode.kind));
         shared |= pair.shared.is_some();
+        has_user |= pair.base == xattr_prefix::USER;
     });
     if let Some(filter) = report.take(filter)?
         && reader.superblock.xattr_filter
@@ -53,6 +55,10 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
         report.shared(Severity::Note, STRUCTURE, reader.superblock.xattr_start, text, || {
             format!("inode {}", inode.nid.0)
         });
+    }
+    if has_user && !matches!(inode.kind, InodeType::File | InodeType::Dir) {
+        let text = "`user.` attributes on an inode that is neither a file nor a directory: Linux does not show them";
+        report.note(STRUCTURE, inode.place.byte, format!("inode {}: {text}", inode.nid.0));
     }
     if let Some(len) = odd {
         let text = format!("inode {}: its digest of {len} bytes is of an unknown kind", inode.nid.0);

@@ -101,7 +101,8 @@ fn superblocks() {
                 b.add(sb::COMPAT, 4, 1);
                 b.add(sb::LABEL, 1, 1);
             }),
-            ("inodes", Check("inodes announced"), |b| b.add(sb::INODES, 8, 1)),
+            ("more inodes", Noted("inodes announced"), |b| b.add(sb::INODES, 8, 1)),
+            ("fewer inodes", Check("inodes announced"), |b| b.put(sb::INODES, 8, 3)),
             ("inodes not counted", Noted("count of inodes is 0"), |b| b.put(sb::INODES, 8, 0)),
             ("nanoseconds", Open("a second or more"), |b| b.put(sb::EPOCH_NANOS, 4, 1_000_000_000)),
             ("root is a file", Open("the root is not a directory"), |b| b.put(sb::ROOT, 2, find(&b.reader, "big").0)),

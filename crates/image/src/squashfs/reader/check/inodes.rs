@@ -15,6 +15,8 @@ use crate::squashfs::reader::metadata::{Cursor, Position};
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "inode table";
+/// Number of data blocks that are compared with each other by a scan that [forgets](Scan::forget): 10 MiB of memory.
+const BLOCKS_KEPT: usize = 1 << 18;
 
 /// Contents of the inode table.
 #[derive(Debug, Default)]
@@ -60,7 +62,7 @@ impl Inodes {
 
 /// Scans the inode table.
 pub(super) fn scan(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
-    let mut scan = Scan { reader, inodes: Inodes::default(), ids: vec![false; reader.ids.len()], sets: HashSet::new() };
+    let mut scan = Scan::new(reader);
     if let Err(error) = scan.run(progress, report) {
         report.error(error)?;
         report.add(STRUCTURE, reader.inodes.start, "the inodes after the damaged one cannot be checked");
@@ -71,7 +73,7 @@ pub(super) fn scan(reader: &Reader, progress: &Progress, report: &mut Report<'_>
     Ok(scan.inodes)
 }
 
-struct Scan<'r> {
+pub(super) struct Scan<'r> {
     reader: &'r Reader,
     inodes: Inodes,
     /// Entries of the id table in use.
@@ -80,27 +82,45 @@ struct Scan<'r> {
     sets: HashSet<u32>,
 }
 
-impl Scan<'_> {
+impl<'r> Scan<'r> {
+    pub(super) fn new(reader: &'r Reader) -> Self {
+        Scan { reader, inodes: Inodes::default(), ids: vec![false; reader.ids.len()], sets: HashSet::new() }
+    }
+
     fn run(&mut self, progress: &Progress, report: &mut Report<'_>) -> Result<()> {
         let area = self.reader.inodes;
         let mut cursor = self.reader.metadata.cursor(area, Position { block: area.start, offset: 0 })?;
-        while let Some(at) = cursor.settle()? {
-            let inode = Inode::parse(&mut cursor)?;
-            self.check(&inode, at, report)?;
-            match &inode.body {
-                Body::File(file) => self.file(&inode, file, &mut cursor, report)?,
-                Body::Dir(dir) => {
-                    for _ in 0..dir.index_count {
-                        dir::index_entry(&mut cursor)?;
-                    }
-                }
-                _ => {}
-            }
+        while self.step(&mut cursor, report)?.is_some() {
             Progress::add(&progress.entries, 1);
             Error::unless_cancelled(progress)?;
         }
         self.inodes.complete = true;
         Ok(())
+    }
+
+    /// Checks the next inode; returns its number, or `None` at the end of the table.
+    pub(super) fn step(&mut self, cursor: &mut Cursor<'_>, report: &mut Report<'_>) -> Result<Option<u32>> {
+        let Some(at) = cursor.settle()? else { return Ok(None) };
+        let inode = Inode::parse(cursor)?;
+        self.check(&inode, at, report)?;
+        match &inode.body {
+            Body::File(file) => self.file(&inode, file, cursor, report)?,
+            Body::Dir(dir) => {
+                for _ in 0..dir.index_count {
+                    dir::index_entry(cursor)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(Some(inode.number))
+    }
+
+    /// Forgets the inodes so far, and their data if there is much of it: memory stays the same for any number.
+    pub(super) fn forget(&mut self) {
+        self.inodes.found.clear();
+        if self.inodes.blocks.len() > BLOCKS_KEPT {
+            self.inodes.blocks.clear();
+        }
     }
 
     /// Checks everything about an inode that does not depend on others.

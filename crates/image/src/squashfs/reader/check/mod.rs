@@ -4,6 +4,7 @@
 
 mod data;
 mod inodes;
+mod maps;
 mod superblock;
 mod tables;
 mod tree;
@@ -14,6 +15,8 @@ use packfs_blocks::Progress;
 use super::Reader;
 use crate::finding::Finding;
 use crate::{Part, Result, check};
+
+pub(in crate::squashfs) use self::maps::{BrokenRule, first_broken};
 
 /// See [`Image::check_part`](crate::Image::check_part).
 pub(super) fn run(

@@ -7,6 +7,7 @@ use crate::erofs::writer::pack::Ending;
 
 fn rules() -> Rules {
     Rules {
+        longest_file: u64::MAX,
         align: 4096,
         device: 0,
         form: Form { block_bits: 12, algorithm: 0, encoded: false, compact: true },

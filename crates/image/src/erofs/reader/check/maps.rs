@@ -1,0 +1,78 @@
+//! Checks the maps of inodes by the rules of a check, but reads no data: for a build, which has verified that already.
+
+use super::data::{Area, check_fragment, check_map, check_overlap};
+use crate::Result;
+use crate::erofs::reader::Reader;
+use crate::erofs::reader::data::File;
+use crate::erofs::reader::inode::InodeType;
+use crate::erofs::reader::map::{Data, Stored};
+use crate::finding::{Finding, Report};
+use crate::image::Nid;
+
+/// Number of areas compared with each other at a time: 12 MiB of memory, and all of a usual image.
+const AREAS_MAX: usize = 1 << 18;
+
+/// A check of maps, one inode at a time.
+pub(in crate::erofs) struct MapCheck<'r> {
+    reader: &'r Reader,
+    /// Areas of the image that data uses.
+    areas: Vec<Area>,
+}
+
+impl<'r> MapCheck<'r> {
+    /// Makes a check of an image whose additional devices, if it has any, need not be there.
+    pub(in crate::erofs) fn new(reader: &'r Reader) -> Self {
+        MapCheck { reader, areas: Vec::new() }
+    }
+
+    /// Checks an inode; returns the first rule that it breaks.
+    pub(in crate::erofs) fn inode(&mut self, nid: Nid) -> Result<Option<Finding>> {
+        Report::first_damage(|report| {
+            let checked = self.check(nid, report);
+            report.take(checked).map(drop)
+        })
+    }
+
+    /// Compares the areas of all inodes so far; returns the first overlap.
+    pub(in crate::erofs) fn overlap(&mut self) -> Result<Option<Finding>> {
+        let mut areas = std::mem::take(&mut self.areas);
+        areas.sort_unstable();
+        areas.dedup();
+        Report::first_damage(|report| {
+            check_overlap(&areas, report);
+            Ok(())
+        })
+    }
+
+    fn check(&mut self, nid: Nid, report: &mut Report<'_>) -> Result<()> {
+        let reader = self.reader;
+        let inode = reader.inode(nid)?;
+        if inode.size == 0 || !matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) {
+            return Ok(());
+        }
+        let file = File::open(reader, &inode)?;
+        check_map(reader, &inode, &file, report)?;
+        file.each(&mut |extent| match extent.data {
+            Data::Hole => Ok(()),
+            Data::Fragment(offset) => {
+                check_fragment(reader, &inode, &file, offset..offset.saturating_add(extent.len), report)
+            }
+            Data::Plain { stored, .. } => self.area(stored, true, report),
+            Data::Packed { stored, .. } => self.area(stored, false, report),
+        })
+    }
+
+    /// Notes an area that data uses, which has to be in the image.
+    fn area(&mut self, stored: Stored, plain: bool, report: &mut Report<'_>) -> Result<()> {
+        let Some(area) = Area::of_data(stored, plain) else { return Ok(()) };
+        let len = self.reader.disk.len();
+        if self.reader.superblock.devices.is_empty() && area.end() > len {
+            let text = format!("it ends at byte {}, but the image has {len}", area.end());
+            report.add("cluster", stored.place.byte(), text);
+        }
+        if self.areas.len() < AREAS_MAX {
+            self.areas.push(area);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! Checks the inode and fragment tables by the rules of a check, but reads no data: for a build, which has verified that
+//! already.
+
+use super::inodes::Scan;
+use crate::Result;
+use crate::finding::{Finding, Report};
+use crate::squashfs::reader::Reader;
+use crate::squashfs::reader::metadata::Position;
+
+/// A rule that a new image breaks.
+#[derive(Debug)]
+pub(in crate::squashfs) struct BrokenRule {
+    /// Number of the inode that breaks it, if it is known.
+    pub(in crate::squashfs) inode: Option<u32>,
+    pub(in crate::squashfs) finding: Finding,
+}
+
+/// Returns the first rule that an inode or a fragment breaks.
+pub(in crate::squashfs) fn first_broken(reader: &Reader) -> Result<Option<BrokenRule>> {
+    let area = reader.inodes;
+    let mut cursor = reader.metadata.cursor(area, Position { block: area.start, offset: 0 })?;
+    let mut scan = Scan::new(reader);
+    loop {
+        let mut inode = None;
+        let finding = Report::first_damage(|report| {
+            let step = scan.step(&mut cursor, report);
+            inode = report.take(step)?.flatten();
+            Ok(())
+        })?;
+        if let Some(finding) = finding {
+            return Ok(Some(BrokenRule { inode, finding }));
+        }
+        if inode.is_none() {
+            break;
+        }
+        scan.forget();
+    }
+    let finding = Report::first_damage(|report| {
+        for n in 0..reader.superblock.fragments {
+            report.take(reader.fragment(n))?;
+        }
+        Ok(())
+    })?;
+    Ok(finding.map(|finding| BrokenRule { inode: None, finding }))
+}
