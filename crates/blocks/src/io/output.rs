@@ -345,6 +345,27 @@ fn begin_file(
     Ok((storage, Naming { files: Arc::clone(files), temporary, replace }))
 }
 
+/// Bytes of an output that were written, from `start` on.
+#[derive(Debug)]
+struct WrittenBytes {
+    storage: Arc<dyn Storage>,
+    start: u64,
+    len: u64,
+}
+
+impl ReadAt for WrittenBytes {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let left = self.len.saturating_sub(offset);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        self.storage.read_exact_at(&mut buf[..len], self.start + offset)?;
+        Ok(len)
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
 fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
