@@ -229,7 +229,6 @@ class Bench:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         settings = {name: f"{one['files']} files, {one['bytes']} bytes" for name, one in self.subsets.items()}
         settings["images"] = "in memory (tmpfs)"
-        settings["threads per core"] = thread_siblings()
         machine = {"cpu": model, "processors": os.cpu_count(), "governor": None, "memory": memory,
                    "kernel": f"Linux {os.uname().release} {os.uname().machine}"}
         session = {"packfs_bench": 1, "kind": "session", "session": self.session, "time": int(time.time()),
@@ -306,15 +305,6 @@ class Bench:
                 "involuntary_switches": taken.involuntary_switches, "minor_faults": taken.minor_faults}
         print(json.dumps(line), file=file, flush=True)
         self.walls.setdefault(cell, []).append(taken.wall)
-
-
-def thread_siblings():
-    """How the processors share cores, as the kernel says it."""
-    try:
-        with open("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError:
-        return "unknown"
 
 
 def summary(bench):

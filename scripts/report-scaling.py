@@ -92,12 +92,14 @@ def section():
     heads = ["work", "features", "1 thread, s:", *(f"x {count}:" for count in threads),
              *(f"efficiency {count}:" for count in threads if count in (8, 16)), "system time:", "CPU of 1 thread's:", "spread:"]
     peers = ["program", "work", "features", "threads:", "its s:", "packfs s:", "time:", "CPU:"]
-    yield f"{machine['processors']} processors ({machine['cpu']}; processor 0 shares its core with "
-    yield f"{session['settings']['threads per core']}), {machine['kernel']}, {machine['memory'] / 2**30:.0f} GiB, "
-    yield f"everything in memory. Programs: {'; '.join(session['libraries'].values())}."
+    yield f"{machine['processors']} processors ({machine['cpu']}), {machine['memory'] / 2**30:.0f} GiB, {machine['kernel']},"
+    yield "everything in memory. Programs:"
     yield ""
-    yield "Data, files of that machine: " + "; ".join(
-        f"{name} {text}" for name, text in session["settings"].items() if "bytes" in text) + "."
+    yield from (f"- {version}" for version in session["libraries"].values())
+    yield ""
+    yield "Data, files of that machine:"
+    yield ""
+    yield from (f"- {name}: {text}" for name, text in session["settings"].items() if "bytes" in text)
     yield ""
     yield "Building: speed-up over one thread, for each number of threads."
     yield ""
