@@ -45,6 +45,8 @@ pub use random::random_images;
 pub use readings::misreadings;
 #[cfg(test)]
 pub use sharing::sharing_files;
+#[cfg(test)]
+pub use snapshot::snapshot_without_xattrs;
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};
