@@ -6,7 +6,7 @@
 /// A command line, and why packfs refuses it; empty if it does the same. `~` is a blank within a word.
 pub(crate) type Example = (&'static str, &'static str);
 
-const COMMANDS: &str = "-p: a pack list never runs commands";
+const COMMANDS: &str = "a pack list never runs commands";
 const EXTENDED: &str = "packfs has no extended patterns";
 
 pub(crate) static MKSQUASHFS: &[Example] = &[
@@ -14,7 +14,6 @@ pub(crate) static MKSQUASHFS: &[Example] = &[
     ("t IMAGE -b 1M -comp zstd", ""),
     ("t u single IMAGE", ""),
     ("u single t/etc/hostname t/etc/link IMAGE", ""),
-    ("t u IMAGE -e usr/bin ./t/var new/two", ""),
     ("t IMAGE -e etc/motd usr/bin/x", ""),
     ("t IMAGE -wildcards -e *.log", ""),
     ("t IMAGE -wildcards -e ...~*.log", ""),
@@ -93,7 +92,7 @@ pub(crate) static SQFSTAR: &[Example] = &[
     ("-p /dir1~d~0777~0~0 -p /dir1/dir2~d~0777~0~0 IMAGE", ""),
     ("-p file~D~\"1~jan~1980\"~0777~daemon~daemon IMAGE", ""),
     ("-p version.txt~l~single IMAGE", ""),
-    ("-p date.txt~f~0644~0~0~date IMAGE", COMMANDS),
+    ("-force -p date.txt~f~0644~0~0~date IMAGE", COMMANDS),
 ];
 
 pub(crate) static TAR2SQFS: &[Example] = &[("IMAGE", "")];
@@ -105,13 +104,9 @@ pub(crate) static UNSQUASHFS: &[Example] = &[
     ("-lls a.sqfs", ""),
     ("-d  -lls a.sqfs", ""),
     ("-max 2 a.sqfs", ""),
-    ("a.sqfs etc/*.pem", ""),
-    ("a.sqfs [Uu]sr/share*", ""),
     ("a.sqfs etc/!(*motd*)", EXTENDED),
-    ("a.sqfs etc/motd usr/bin/x var/small", ""),
     ("-excludes a.sqfs etc usr/bin/x", ""),
     ("-exclude-list etc/motd usr/bin/x ; a.sqfs", ""),
-    ("-exclude-list etc/ssl/a.pem usr/bin/x ; a.sqfs etc usr", ""),
     ("-xattrs-exclude ^user. -xattrs-exclude ^trusted. a.sqfs", ""),
 ];
 

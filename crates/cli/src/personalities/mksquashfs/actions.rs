@@ -69,6 +69,8 @@ fn effects(
     };
     let none = |effect: &str| match arguments {
         [] => Ok((None, effect.to_owned())),
+        // Empty parentheses, as the manual of mksquashfs has them.
+        [empty] if empty.is_empty() => Ok((None, effect.to_owned())),
         _ => Err(format!("{name} takes no argument")),
     };
     match name {
