@@ -160,7 +160,9 @@ fn parts_of_a_dump_are_the_disk_that_was_split() {
         // By default, all of it is the export without a name.
         let nameless = uri.replace("///dump?", "///?");
         assert_eq!(said(dir, &["nbdinfo", "--size", &nameless]).trim(), disk.len().to_string());
-        assert_eq!(server.end("-TERM"), (0, String::new()));
+        let (status, told) = server.end("-TERM");
+        assert_eq!(status, 0, "{told}");
+        assert!(told.lines().all(|line| line.contains("is missing; its bytes are restored")), "{told}");
     }
 }
 
