@@ -77,8 +77,8 @@ fn damage(image: &Path, copy: &Path) {
 /// What a run left behind: the names below its directory, and the bytes of files that are always the same.
 type Traces = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-/// Files whose bytes depend on the clock or on the threads.
-const VARYING: [&str; 4] = [".html", ".jsonl", "p0", "shards"];
+/// Files whose bytes depend on the clock, on the threads, or on what else opens files.
+const VARYING: [&str; 5] = [".html", ".jsonl", "p0", "shards", "traced"];
 
 fn traces(dir: &Path) -> Traces {
     let mut found = Traces::new();

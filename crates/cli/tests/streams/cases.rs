@@ -140,7 +140,11 @@ pub(crate) static CASES: &[Case] = &[
     result("join", "join IN/p0 IN/p1 -o back --json"),
     result("join", "join IN/p0 IN/p1 -o -"),
     mount("mount", "mount IN/squashfs m"),
-    Case { prepare: "mkdir m && PACKFS mount IN/erofs m", inspect: "rmdir m", ..mount("umount", "umount m") },
+    Case {
+        prepare: "mkdir m && PACKFS mount IN/erofs m && ls m > /dev/null",
+        inspect: "rmdir m",
+        ..mount("umount", "umount m")
+    },
     remarks("serve", "serve IN/squashfs --listen 127.0.0.1:PORT"),
     remarks("serve", "serve IN/squashfs --nbd socket"),
     result("explore", "explore IN/squashfs"),
@@ -159,7 +163,7 @@ pub(crate) static CASES: &[Case] = &[
     result("tune", "tune IN/root --codecs lz4 --blocks 64K --format squashfs --chart page.html --json").slow(),
     Case {
         needs_root: true,
-        ..silent("trace", "trace -o list --mount IN/root -- cmp IN/root/etc/motd IN/root/etc/issue")
+        ..silent("trace", "trace -o traced --mount IN/root -- cmp IN/root/etc/motd IN/root/etc/issue")
     },
     result("as", "as --list"),
     result("as", "as --show mksquashfs IN/root b"),
