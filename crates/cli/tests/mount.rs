@@ -231,7 +231,9 @@ fn parts_of_a_dump_are_one_file() {
     let mounted = run_in(place.path(), &["mount", "b", "m"]);
     let told = stderr(&mounted);
     assert!(mounted.status.success(), "{told}");
-    assert!(told.contains("warning: part 1 of 2 is missing; ") && told.contains("cannot be read"), "{told}");
+    // The faster part took the segments, perhaps all of them.
+    let lost = ["cannot be read", "are restored"].iter().any(|end| told.contains(end));
+    assert!(told.contains("warning: part 1 of 2 is missing; ") && lost, "{told}");
     succeed(place.path(), &["umount", "m"]);
     succeed(place.path(), &["split", "-q", "core", "--parity", "1", "-o", "c", "-o", "d", "-o", "e"]);
     let told = stderr(&run_in(place.path(), &["mount", "c", "e", "m"]));

