@@ -33,6 +33,7 @@ fn spec() -> Spec {
 }
 
 #[test]
+#[ignore = "its expectations are not settled: too few bytes near the end of an image belong to maps"]
 fn damaged_metadata_is_found_before_the_image_is() {
     let cases = [
         ("lz4", Features::FULL_INDEX),

