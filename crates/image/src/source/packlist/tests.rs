@@ -266,7 +266,7 @@ fn existing_entries_are_kept_if_asked() {
         let result = source.scan(&mut tree, &mut NoStore);
         if on_error == OnError::Stop {
             let told = result.unwrap_err().to_string();
-            assert!(told.ends_with("/list:2: a: an earlier source has this entry, which is kept"), "{told}");
+            assert!(told.ends_with("/list:2: a: an earlier source or line has this entry, which is kept"), "{told}");
             continue;
         }
         let expected = [
