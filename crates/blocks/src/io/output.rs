@@ -62,6 +62,8 @@ struct Naming {
     files: Arc<dyn FileSystem>,
     temporary: Option<TemporaryName>,
     replace: bool,
+    /// True if only the owner may read the file: it never goes into a file of someone else's.
+    is_private: bool,
 }
 
 impl Output {
@@ -99,8 +101,11 @@ impl Output {
         let is_private = mode & 0o077 == 0;
         // Renaming over a symlink would replace the link, so write to the file it points to.
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-        let (storage, arrival) = match begin_file(&files, &target, mode, replace) {
-            Ok((storage, naming)) => (storage, Arrival::Named(naming)),
+        let (storage, arrival) = match begin_file(&files, &target, mode) {
+            Ok((storage, temporary)) => {
+                let files = Arc::clone(&files);
+                (storage, Arrival::Named(Naming { files, temporary, replace, is_private }))
+            }
             Err(error) if replaced.is_some() && !is_private && is_forbidden(&error) => {
                 let existing = OpenOptions::new().write(true).open(&target).map_err(|_| error)?;
                 let storage = Scratch::on(files, vec![std::env::temp_dir()]).file()?;
@@ -307,7 +312,7 @@ impl Output {
             Arrival::Named(naming) => naming,
         };
         storage.sync_all()?;
-        let Naming { files, temporary, replace } = naming;
+        let Naming { files, temporary, replace, is_private } = naming;
         let named = match temporary {
             // Only a rename can replace.
             None if replace => {
@@ -318,7 +323,7 @@ impl Output {
         };
         match named {
             // A file in a directory with the sticky bit, or one that is a mount point, can only be overwritten.
-            Err(error) if replace && is_forbidden(&error) => {
+            Err(error) if replace && !is_private && is_forbidden(&error) => {
                 let existing = OpenOptions::new().write(true).open(&target).map_err(|_| error)?;
                 overwrite(&existing, &*storage)
             }
@@ -327,22 +332,20 @@ impl Output {
     }
 }
 
-/// Creates the file that becomes `target`.
+/// Creates the file that becomes `target`, with its temporary name if it has to have one.
 fn begin_file(
     files: &Arc<dyn FileSystem>,
     target: &Path,
     mode: u32,
-    replace: bool,
-) -> io::Result<(Box<dyn Storage>, Naming)> {
-    let (storage, temporary) = match files.create_unnamed(directory(target), mode) {
-        Ok(storage) => (storage, None),
+) -> io::Result<(Box<dyn Storage>, Option<TemporaryName>)> {
+    match files.create_unnamed(directory(target), mode) {
+        Ok(storage) => Ok((storage, None)),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
             let (storage, name) = TemporaryName::create(files, target, mode)?;
-            (storage, Some(name))
+            Ok((storage, Some(name)))
         }
-        Err(error) => return Err(error),
-    };
-    Ok((storage, Naming { files: Arc::clone(files), temporary, replace }))
+        Err(error) => Err(error),
+    }
 }
 
 /// Bytes of an output that were written, from `start` on.
@@ -529,9 +532,16 @@ mod tests {
     }
 
     #[test]
-    fn a_writable_file_that_cannot_be_replaced_is_overwritten() {
-        let mut overwritten = Vec::new();
-        for unnamed in [true, false] {
+    fn a_writable_file_that_cannot_be_replaced_is_overwritten_unless_the_new_one_is_private() {
+        // Public and private files, with and without unnamed ones, and the operations after whose failure they are copied.
+        let cases: [(u32, bool, &[&str]); 4] = [
+            (0o666, true, &["create a file without a name", "link", "rename"]),
+            (0o666, false, &["create a file", "rename"]),
+            (0o600, true, &[]),
+            (0o600, false, &[]),
+        ];
+        for (mode, unnamed, expected) in cases {
+            let mut overwritten = Vec::new();
             for number in 0.. {
                 let dir = tempfile::tempdir().unwrap();
                 let target = dir.path().join("image");
@@ -539,21 +549,21 @@ mod tests {
                 let old = identity(&std::fs::metadata(&target).unwrap());
                 let faults = Faults::failing(number, Fault::Forbidden);
                 let faults = if unnamed { faults } else { faults.without_unnamed() };
-                let finished = Output::create_on(Arc::new(faults.clone()), &target, 0o666, true).and_then(|output| {
+                let finished = Output::create_on(Arc::new(faults.clone()), &target, mode, true).and_then(|output| {
                     output.write_all_at(b"new", 0)?;
                     output.commit()
                 });
-                assert_eq!(names(dir.path()), ["image"], "{number}");
+                assert_eq!(names(dir.path()), ["image"], "{mode:o}, {number}");
                 let Some(failed) = faults.failed() else { break };
                 let new = std::fs::metadata(&target).unwrap();
                 match std::fs::read(&target).unwrap().as_slice() {
                     b"new" if identity(&new) == old && finished.is_ok() => overwritten.push(failed),
                     b"new" => assert_eq!(failed, "flush the directory"),
-                    contents => assert!(finished.is_err() && contents == b"old contents", "{number}: {failed}"),
+                    contents => assert!(finished.is_err() && contents == b"old contents", "{mode:o}, {failed}"),
                 }
             }
+            assert_eq!(overwritten, expected, "{mode:o}, unnamed: {unnamed}");
         }
-        assert_eq!(overwritten, ["create a file without a name", "link", "rename", "create a file", "rename"]);
     }
 
     #[test]
