@@ -101,7 +101,9 @@ impl Output {
         let is_private = mode & 0o077 == 0;
         // Renaming over a symlink would replace the link, so write to the file it points to.
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-        let (storage, arrival) = match begin_file(&files, &target, mode) {
+        // Nobody who could not read the old file may open the new one before it has the same access.
+        let first_mode = replaced.as_ref().filter(|_| !is_private).map_or(mode, |old| mode & old.mode());
+        let (storage, arrival) = match begin_file(&files, &target, first_mode) {
             Ok((storage, temporary)) => {
                 let files = Arc::clone(&files);
                 (storage, Arrival::Named(Naming { files, temporary, replace, is_private }))
