@@ -34,7 +34,8 @@ const COPYING: [u64; 9] =
 /// passed by the caller.
 ///
 /// A file that replaces another one gets its permissions and, where the system allows it, its owner. If no file can
-/// be created in the directory, or the existing one cannot be replaced, its contents are overwritten on commit.
+/// be created in the directory, or the existing one cannot be replaced, its contents are overwritten on commit. Only then
+/// can a failure lose them; a full disk does not, where the file system can set aside room.
 #[derive(Debug)]
 pub struct Output {
     storage: Arc<dyn Storage>,
@@ -53,7 +54,7 @@ enum Arrival {
     /// The file that has them gets the name of the target on commit.
     Named(Naming),
     /// They replace the contents of this file, the target, on commit.
-    Copied(File),
+    Copied(Box<dyn Storage>),
 }
 
 /// Naming of an output on commit.
@@ -109,7 +110,7 @@ impl Output {
                 (storage, Arrival::Named(Naming { files, temporary, replace, is_private }))
             }
             Err(error) if replaced.is_some() && !is_private && is_forbidden(&error) => {
-                let existing = OpenOptions::new().write(true).open(&target).map_err(|_| error)?;
+                let existing = open_existing(&*files, &target, error)?;
                 let storage = Scratch::on(files, vec![std::env::temp_dir()]).file()?;
                 (storage, Arrival::Copied(existing))
             }
@@ -310,7 +311,7 @@ impl Output {
         let Output { storage, target, arrival, .. } = self;
         let naming = match arrival {
             Arrival::InPlace => return storage.sync_all(),
-            Arrival::Copied(existing) => return overwrite(&existing, &*storage),
+            Arrival::Copied(existing) => return overwrite(&*existing, &*storage),
             Arrival::Named(naming) => naming,
         };
         storage.sync_all()?;
@@ -326,8 +327,7 @@ impl Output {
         match named {
             // A file in a directory with the sticky bit, or one that is a mount point, can only be overwritten.
             Err(error) if replace && !is_private && is_forbidden(&error) => {
-                let existing = OpenOptions::new().write(true).open(&target).map_err(|_| error)?;
-                overwrite(&existing, &*storage)
+                overwrite(&*open_existing(&*files, &target, error)?, &*storage)
             }
             named => named.and_then(|()| files.sync_dir(directory(&target))),
         }
@@ -347,6 +347,14 @@ fn begin_file(
             Ok((storage, Some(name)))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Opens a file to overwrite it; fails with `forbidden`, the reason why it cannot be replaced, if it is not writable either.
+fn open_existing(files: &dyn FileSystem, target: &Path, forbidden: io::Error) -> io::Result<Box<dyn Storage>> {
+    match OpenOptions::new().write(true).open(target) {
+        Ok(file) => Ok(files.adopt(Box::new(file))),
+        Err(_) => Err(forbidden),
     }
 }
 

@@ -6,7 +6,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{Gid, Mode, Uid, XattrFlags};
+use rustix::fs::{FallocateFlags, Gid, Mode, Uid, XattrFlags};
+use rustix::io::Errno;
 
 use super::storage::Storage;
 
@@ -20,6 +21,8 @@ const GROUP_BITS: u32 = 0o070;
 const COPY_LEN: usize = 1 << 20;
 /// Bytes at the beginning of an image that are written last. Without them it is not taken for one.
 const HEAD_LEN: u64 = 4096;
+/// Unit in which the system counts the room of a file, in bytes.
+const SECTOR_LEN: u64 = 512;
 
 /// Gives a file the owner, the access control list and the permissions of the file at `path` that it will replace.
 ///
@@ -56,10 +59,44 @@ pub(super) fn is_forbidden(error: &io::Error) -> bool {
 
 /// Replaces the contents of a file and flushes them. If that is interrupted, the file has no beginning, so that a mixture
 /// of old and new contents is never taken for an image.
-pub(super) fn overwrite(existing: &File, contents: &dyn Storage) -> io::Result<()> {
+///
+/// # Errors
+/// If there is no room, the file is unchanged. After any later error its old contents are gone, as the error says.
+pub(super) fn overwrite(existing: &dyn Storage, contents: &dyn Storage) -> io::Result<()> {
+    reserve_room(existing, contents)?;
+    existing.set_len(0)?;
+    fill(existing, contents).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("{error}; it could only be overwritten in place: its old contents are lost"),
+        )
+    })
+}
+
+/// Sets aside the room of the new contents in the existing file, without changing its bytes or its length.
+fn reserve_room(existing: &dyn Storage, contents: &dyn Storage) -> io::Result<()> {
+    let (Some(old), Some(new)) = (existing.file(), contents.file()) else { return Ok(()) };
+    let wanted = new.metadata()?;
+    // Holes need no room. Whatever is set aside at the beginning serves the bytes after it just as well.
+    let len = wanted.len().min(wanted.blocks().saturating_mul(SECTOR_LEN));
+    if len == 0 {
+        return Ok(());
+    }
+    match rustix::fs::fallocate(old, FallocateFlags::KEEP_SIZE, 0, len) {
+        Err(full @ (Errno::NOSPC | Errno::DQUOT)) => {
+            // The file system may have set aside a part.
+            let _ = existing.set_len(existing.len()?);
+            Err(full.into())
+        }
+        // Not every file system can do it.
+        _ => Ok(()),
+    }
+}
+
+/// Writes the contents to an empty file, the beginning last.
+fn fill(existing: &dyn Storage, contents: &dyn Storage) -> io::Result<()> {
     let len = contents.len()?;
     let head_len = HEAD_LEN.min(len);
-    existing.set_len(0)?;
     existing.set_len(len)?;
     copy_range(existing, contents, head_len, len)?;
     existing.sync_data()?;
@@ -68,7 +105,7 @@ pub(super) fn overwrite(existing: &File, contents: &dyn Storage) -> io::Result<(
 }
 
 /// Copies the bytes from `start` to `end` to the same places of a file that has zeros there.
-fn copy_range(existing: &File, contents: &dyn Storage, start: u64, end: u64) -> io::Result<()> {
+fn copy_range(existing: &dyn Storage, contents: &dyn Storage, start: u64, end: u64) -> io::Result<()> {
     let mut piece = vec![0; COPY_LEN];
     let mut at = start;
     while at < end {
@@ -77,7 +114,7 @@ fn copy_range(existing: &File, contents: &dyn Storage, start: u64, end: u64) -> 
         contents.read_exact_at(piece, at)?;
         // Zeros stay a hole.
         if piece.iter().any(|byte| *byte != 0) {
-            Storage::write_all_at(existing, piece, at)?;
+            existing.write_all_at(piece, at)?;
         }
         at += piece_len as u64;
     }
@@ -87,7 +124,8 @@ fn copy_range(existing: &File, contents: &dyn Storage, start: u64, end: u64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::Memory;
+    use crate::io::faults::{Fault, Faults};
+    use crate::io::{FileSystem, Memory};
 
     #[test]
     fn contents_are_replaced_whole() {
@@ -99,6 +137,32 @@ mod tests {
             contents.write_all_at(&bytes, 0).unwrap();
             overwrite(file.as_file(), &contents).unwrap();
             assert!(std::fs::read(file.path()).unwrap() == bytes, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn after_a_failure_there_is_no_beginning_and_the_error_says_so() {
+        let contents = tempfile::tempfile().unwrap();
+        Storage::write_all_at(&contents, &[7; 10_000], 0).unwrap();
+        for fault in [Fault::Full, Fault::Io] {
+            for number in 0.. {
+                let file = tempfile::NamedTempFile::new().unwrap();
+                std::fs::write(file.path(), [0xee; 5000]).unwrap();
+                let faults = Faults::failing(number, fault);
+                let existing = faults.adopt(Box::new(file.reopen().unwrap()));
+                let result = overwrite(&*existing, &contents);
+                let found = std::fs::read(file.path()).unwrap();
+                let Some(failed) = faults.failed() else {
+                    assert!(result.is_ok() && found == [7; 10_000]);
+                    break;
+                };
+                let told = result.unwrap_err().to_string();
+                // The first operation gives up the old contents, and the last one flushes the new ones.
+                let is_old = found == [0xee; 5000];
+                assert_eq!((is_old, told.contains("its old contents are lost")), (number == 0, number > 0), "{told}");
+                let has_beginning = found.iter().take(4096).any(|byte| *byte != 0);
+                assert!(is_old || found == [7; 10_000] || !has_beginning, "{fault:?} of {failed}, number {number}");
+            }
         }
     }
 }
