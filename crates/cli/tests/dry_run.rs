@@ -100,6 +100,8 @@ fn what_is_in_the_way_is_told_all_at_once() {
     assert_eq!(whys(&dry(dir.path(), 1, &["-o", "x.sqfs"])), ["x.sqfs exists; --force replaces it"]);
     assert!(whys(&dry(dir.path(), 0, &["-o", "x.sqfs", "--force"])).is_empty());
     assert_eq!(std::fs::read(dir.path().join("x.sqfs")).unwrap(), b"old");
+    let stream = whys(&dry(dir.path(), 1, &["-o", "/dev/null"]));
+    assert!(stream[0].ends_with("; use -o - and redirect standard output"), "{stream:?}");
     assert!(whys(&dry(dir.path(), 1, &["-o", "no/x.sqfs"]))[0].starts_with("no/x.sqfs: cannot create: No such file"));
     let told =
         dry(dir.path(), 1, &["-o", "x.sqfs", "--time", "keep"].map(|word| if word == "keep" { "@5" } else { word }));

@@ -4,7 +4,9 @@ mod common;
 
 use std::fs;
 use std::fs::OpenOptions;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Command;
 
 use common::{fail, packfs, stderr, succeed};
 
@@ -67,6 +69,38 @@ fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
     }
     succeed(dir.path(), &["build", "./@home", "-o", "home.sqfs", "-q"]);
     succeed(dir.path(), &["build", "file:part", "-o", "part.sqfs", "-q"]);
+}
+
+#[test]
+fn an_output_that_is_a_stream_is_refused_at_once_with_a_way_out() {
+    let dir = things();
+    assert!(Command::new("mkfifo").arg(dir.path().join("fifo")).status().unwrap().success());
+    let _listener = UnixListener::bind(dir.path().join("socket")).unwrap();
+    let streams = [("/dev/null", "a character device"), ("fifo", "a FIFO"), ("socket", "a socket")];
+    let redirect = "use -o - and redirect standard output";
+    let another = "name another file";
+    let commands: [(&[&str], &str); 7] = [
+        (&["build", "root", "-o"], redirect),
+        (&["tar", "i.sqfs", "-o"], redirect),
+        (&["explore", "i.sqfs", "-o"], redirect),
+        (&["bench", "memory", "1M", "-o"], redirect),
+        (&["plan", "root", "--shards", "2", "-o"], another),
+        (&["plan", "root", "--scan", "1/2", "-o"], another),
+        (&["tune", "root", "--chart"], another),
+    ];
+    for (command, advice) in commands {
+        for (target, kind) in streams {
+            for force in [&[][..], &["--force"]] {
+                let args = [command, &[target], force].concat();
+                let error = line(dir.path(), 1, &args);
+                let told =
+                    format!("{target}: cannot create: it is {kind}, not a regular file or a block device; {advice}");
+                assert!(error.ends_with(&told), "{args:?}: {error}");
+            }
+        }
+    }
+    // A dump may go to a pipe or a device, but not to a socket.
+    assert!(line(dir.path(), 1, &["join", "part", "-o", "socket"]).ends_with(another));
 }
 
 #[test]

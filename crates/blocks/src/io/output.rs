@@ -79,24 +79,15 @@ impl Output {
 
     /// As [`Output::create`], on a file system passed by the caller, such as one that fails.
     pub fn create_on(files: Arc<dyn FileSystem>, target: &Path, mode: u32, replace: bool) -> io::Result<Self> {
+        // Before `replace` counts: it does not help against other kinds of files.
+        Output::check_target(target)?;
         let found = std::fs::metadata(target);
         // A dangling symbolic link counts as existing.
         if !replace && (found.is_ok() || target.is_symlink()) {
-            return Err(match &found {
-                Ok(found) if found.is_dir() => io::ErrorKind::IsADirectory.into(),
-                _ => io::ErrorKind::AlreadyExists.into(),
-            });
+            return Err(io::ErrorKind::AlreadyExists.into());
         }
-        if let Ok(found) = &found {
-            if found.is_dir() {
-                return Err(io::ErrorKind::IsADirectory.into());
-            }
-            if found.file_type().is_block_device() {
-                return Output::on_device(&*files, target);
-            }
-            if !found.is_file() {
-                return Err(io::Error::other("it is neither a regular file nor a block device"));
-            }
+        if found.as_ref().is_ok_and(|found| found.file_type().is_block_device()) {
+            return Output::on_device(&*files, target);
         }
         let replaced = found.ok();
         let is_private = mode & 0o077 == 0;
@@ -122,6 +113,30 @@ impl Output {
         let new = storage.file().and_then(|file| file.metadata().ok());
         let own_files = [new, replaced].iter().flatten().map(identity).collect();
         Ok(Output { storage: storage.into(), target, arrival, own_files, stale: Mutex::default() })
+    }
+
+    /// Fails if `target` exists and is neither a regular file nor a block device, so that no output can be written there.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::IsADirectory`] for a directory. [`io::ErrorKind::NotSeekable`] for a FIFO, a socket or a character
+    /// device, whose message names which of them it is.
+    pub fn check_target(target: &Path) -> io::Result<()> {
+        let Ok(found) = std::fs::metadata(target) else { return Ok(()) };
+        let kind = found.file_type();
+        if kind.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let name = if kind.is_char_device() {
+            "a character device"
+        } else if kind.is_fifo() {
+            "a FIFO"
+        } else if kind.is_socket() {
+            "a socket"
+        } else {
+            return Ok(());
+        };
+        let why = format!("it is {name}, not a regular file or a block device");
+        Err(io::Error::new(io::ErrorKind::NotSeekable, why))
     }
 
     fn on_device(files: &dyn FileSystem, target: &Path) -> io::Result<Self> {
@@ -582,6 +597,31 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
         assert_eq!(Output::create(&link, 0o644, false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn other_kinds_of_files_are_refused_by_name_with_and_without_replacing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::create_dir(path("dir")).unwrap();
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mknodat(rustix::fs::CWD, path("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+        std::os::unix::fs::symlink("fifo", path("link")).unwrap();
+        let cases = [
+            (path("dir"), io::ErrorKind::IsADirectory, "directory"),
+            (path("fifo"), io::ErrorKind::NotSeekable, "it is a FIFO, not a regular file or a block device"),
+            (path("link"), io::ErrorKind::NotSeekable, "it is a FIFO"),
+            (path("socket"), io::ErrorKind::NotSeekable, "it is a socket"),
+            ("/dev/null".into(), io::ErrorKind::NotSeekable, "it is a character device"),
+        ];
+        for (target, kind, text) in cases {
+            for replace in [false, true] {
+                let error = Output::create(&target, 0o644, replace).unwrap_err();
+                assert_eq!(error.kind(), kind, "{target:?}, {replace}");
+                assert!(error.to_string().contains(text), "{target:?}, {replace}: {error}");
+            }
+        }
     }
 
     #[test]

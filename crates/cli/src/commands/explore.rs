@@ -25,7 +25,7 @@ pub(super) fn run(args: &Explore) -> Result<Outcome> {
         output::require_pipe_or_file("a page")?;
     }
     // An output that cannot be made fails before the work.
-    let file = target.map(|path| target::create(path, target::READABLE, args.force)).transpose()?;
+    let file = target.map(|path| target::create_or_redirect(path, target::READABLE, args.force)).transpose()?;
     let image = open::with_cache(&args.image, args.effort.memory() / 2)?;
     let stats = Stats::measure(&image).with_context(|| open::name(&args.image.path))?;
     let mut model = Model::new(&name(&args.image.path), &image, &stats)?;

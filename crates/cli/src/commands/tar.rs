@@ -115,7 +115,7 @@ fn write(
             Ok(summary)
         });
     };
-    let file = target::create(path, 0o666, args.force)?;
+    let file = target::create_or_redirect(path, 0o666, args.force)?;
     let summary = match (how, args.format) {
         (None, Archive::Tar) => write_tar_to(image, &file, options, progress)?,
         (None, Archive::Pseudo) => write_pseudo_to(image, &file, options, progress)?,

@@ -138,6 +138,9 @@ const OF_SOURCES: [&str; 6] = [
 fn image_hint(error: &Error) -> Option<&'static str> {
     Some(match error {
         Error::Io { source, .. } if source.kind() == io::ErrorKind::IsADirectory => target::NAME_A_FILE,
+        Error::Io { what: "cannot create", source, .. } if source.kind() == io::ErrorKind::NotSeekable => {
+            target::NAME_ANOTHER
+        }
         Error::NotFound { .. } => "packfs list shows the paths in the image",
         Error::Exists { .. } => "--force replaces it",
         Error::NoIndex { .. } => "--index writes one, --reuse-index names it",

@@ -9,12 +9,32 @@ use packfs_image::name::display;
 /// Advice where a directory is named as an output.
 pub(crate) const NAME_A_FILE: &str = "name a file in it";
 
+/// Advice where a FIFO, a socket or a character device is named as an output.
+pub(crate) const NAME_ANOTHER: &str = "name another file";
+
 /// Mode of files that everyone may read, before the umask.
 pub(crate) const READABLE: u32 = 0o666;
 
 /// Begins an output at `path`, which appears once it is complete.
 pub(crate) fn create(path: &Path, mode: u32, force: bool) -> anyhow::Result<Output> {
     Output::create(path, mode, force).map_err(|error| failed(path, "cannot create", error))
+}
+
+/// As [`create`], for commands that can also write to standard output.
+pub(crate) fn create_or_redirect(path: &Path, mode: u32, force: bool) -> anyhow::Result<Output> {
+    refuse_stream(path)?;
+    create(path, mode, force)
+}
+
+/// Fails for a FIFO, a socket or a character device, with the advice to write to standard output.
+pub(crate) fn refuse_stream(path: &Path) -> anyhow::Result<()> {
+    match Output::check_target(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotSeekable => {
+            anyhow::bail!("{}: cannot create: {error}; use -o - and redirect standard output", display(path))
+        }
+        // `create` reports all other errors.
+        _ => Ok(()),
+    }
 }
 
 /// Writes a whole text and commits the output.
@@ -40,6 +60,7 @@ fn failed(path: &Path, what: &'static str, error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => packfs_image::Error::Exists { path: path.to_owned() }.into(),
         io::ErrorKind::IsADirectory => anyhow::anyhow!("{}: is a directory; {NAME_A_FILE}", display(path)),
+        io::ErrorKind::NotSeekable => anyhow::anyhow!("{}: {what}: {error}; {NAME_ANOTHER}", display(path)),
         _ => anyhow::Error::new(error).context(format!("{}: {what}", display(path))),
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn run(args: &Memory) -> Result<Outcome> {
             output::write_result(|out| Ok(make(args, |piece, _| out.write_all(piece))?))?;
         }
         Some(path) => {
-            let file = target::create(path, target::READABLE, args.force)?;
+            let file = target::create_or_redirect(path, target::READABLE, args.force)?;
             make(args, |piece, at| file.write_all_at(piece, at)).with_context(|| display(path).to_string())?;
             target::commit(file)?;
         }

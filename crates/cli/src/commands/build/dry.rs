@@ -27,7 +27,7 @@ use crate::commands::tune::{Effort, attempt};
 use crate::commands::{bench, sources};
 use crate::output::failure::{Outcome, hint};
 use crate::output::meter::Meter;
-use crate::output::{self, json, units, warnings};
+use crate::output::{self, json, target, units, warnings};
 
 /// Bytes that slow codecs are tried on; see `packfs tune --sample`.
 const SAMPLE: u64 = 16 << 20;
@@ -126,7 +126,11 @@ fn estimate(
 
 /// Returns the reason why the image could not be written to its place.
 fn obstacle(plan: &BuildPlan) -> Option<String> {
-    let (path, image) = (&plan.output, display(&plan.output));
+    let path = &plan.output;
+    let image = display(path);
+    if let Err(error) = target::refuse_stream(path) {
+        return Some(error.to_string());
+    }
     if let Ok(found) = path.symlink_metadata()
         && !plan.target.common().force
     {

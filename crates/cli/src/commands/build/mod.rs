@@ -28,7 +28,7 @@ use super::sources::{self, Copies};
 use crate::args::{Build, BuildPlan, RulesFrom, read};
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
-use crate::output::{self, json, say, warnings};
+use crate::output::{self, json, say, target, warnings};
 
 pub(super) fn run(mut args: Build) -> Result<Outcome> {
     if let Some(old) = args.appended() {
@@ -45,6 +45,8 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
     }
     if stdout::is_meant(&plan) {
         output::require_pipe_or_file("an image")?;
+    } else {
+        target::refuse_stream(&plan.output)?;
     }
     let meter = if plan.percentage { Meter::percentage() } else { Meter::start(plan.quiet) };
     let progress = Arc::clone(meter.progress());
