@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::slot::{self, Slot};
-use crate::threads::{self, Shortage};
+use crate::threads::{self, ThreadShortage};
 
 type Job<'env, S> = Box<dyn FnOnce(&mut S) + Send + 'env>;
 
@@ -68,7 +68,7 @@ pub fn scope<'env, S, R>(
             let (receivers, state, stop) = (receivers.clone(), &state, &stop);
             let starter = threads::named(format!("packfs-worker-{started}"));
             if let Err(error) = starter.start_in(scope, move || work(&receivers, state, stop)) {
-                threads::tell_shortage(Shortage { wanted: threads, started, why: error.to_string() });
+                threads::tell_shortage(ThreadShortage { wanted: threads, started, why: error.to_string() });
                 break;
             }
             started += 1;

@@ -25,20 +25,20 @@ const RESERVE: u64 = 4 << 20;
 
 /// A thread to start.
 #[derive(Debug, Clone)]
-pub struct Starter {
+pub struct ThreadStarter {
     name: String,
     stack: usize,
 }
 
 /// Makes a thread to start; `name` is what system tools show, of which Linux keeps 15 bytes.
-pub fn named(name: impl Into<String>) -> Starter {
-    Starter { name: name.into(), stack: STACK }
+pub fn named(name: impl Into<String>) -> ThreadStarter {
+    ThreadStarter { name: name.into(), stack: STACK }
 }
 
-impl Starter {
+impl ThreadStarter {
     /// Sets the number of bytes of its stack.
     pub fn stack(self, stack: usize) -> Self {
-        Starter { stack, ..self }
+        ThreadStarter { stack, ..self }
     }
 
     /// Starts the thread.
@@ -66,7 +66,7 @@ impl Starter {
         Ok(thread)
     }
 
-    /// Starts the thread in a scope, whose end waits for it. Errors as of [`Starter::start`].
+    /// Starts the thread in a scope, whose end waits for it. Errors as of [`ThreadStarter::start`].
     pub fn start_in<'scope, T: Send + 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -113,7 +113,7 @@ pub fn available(wanted: usize) -> usize {
 
 /// An operation that had fewer worker threads than it was to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shortage {
+pub struct ThreadShortage {
     /// Number of threads that were to be started.
     pub wanted: usize,
     /// Number of threads that were started; with none, the work was done on the calling thread.
@@ -122,22 +122,22 @@ pub struct Shortage {
     pub why: String,
 }
 
-impl fmt::Display for Shortage {
+impl fmt::Display for ThreadShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} threads: {}", self.started, self.wanted, self.why)
     }
 }
 
 /// The worst shortage so far.
-static SHORTAGE: Mutex<Option<Shortage>> = Mutex::new(None);
+static SHORTAGE: Mutex<Option<ThreadShortage>> = Mutex::new(None);
 
 /// Returns the worst shortage of worker threads of the process so far; `None` if all could be had.
-pub fn shortage() -> Option<Shortage> {
+pub fn shortage() -> Option<ThreadShortage> {
     SHORTAGE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Keeps a shortage if it is the worst so far, for [`shortage`].
-pub fn tell_shortage(new: Shortage) {
+pub fn tell_shortage(new: ThreadShortage) {
     let mut worst = SHORTAGE.lock().unwrap_or_else(PoisonError::into_inner);
     if worst.as_ref().is_none_or(|worst| new.started < worst.started) {
         *worst = Some(new);

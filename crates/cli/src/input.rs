@@ -5,14 +5,14 @@ use std::io::{self, ErrorKind};
 
 use anyhow::{Context, Result};
 
-use crate::startup::{self, Stream};
+use crate::startup::{self, StandardStream};
 
 /// Name of standard input in messages.
 pub(crate) const STDIN: &str = "standard input";
 
 /// Opens standard input once more. A closed one would look empty, and is an error.
 pub(crate) fn open() -> io::Result<File> {
-    if startup::was_closed(Stream::Input) {
+    if startup::was_closed(StandardStream::Input) {
         return Err(io::Error::new(ErrorKind::NotConnected, "it is closed"));
     }
     Ok(File::from(rustix::io::dup(rustix::stdio::stdin())?))

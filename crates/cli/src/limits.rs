@@ -42,14 +42,14 @@ fn limit_arenas() {
 
 /// The allocator of the program: that of the system, but for its end. A failed allocation ends the program with a message
 /// and status 1, where the standard library would abort it.
-pub(crate) struct Heap;
+pub(crate) struct ProgramAllocator;
 
 #[global_allocator]
-static HEAP: Heap = Heap;
+static HEAP: ProgramAllocator = ProgramAllocator;
 
 // SAFETY: everything is left to the system's allocator, whose contract this is.
 #[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Heap {
+unsafe impl GlobalAlloc for ProgramAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promises.
         unless_null(unsafe { System.alloc(layout) }, layout.size())
@@ -85,31 +85,31 @@ fn end(size: usize) -> ! {
         std::thread::sleep(Duration::from_secs(1));
         signal_hook::low_level::exit(1);
     }
-    let mut line = Line::default();
-    let _ = writeln!(line, "packfs: out of memory: {} more cannot be had; {MemoryAdvice}", Rough(size as u64));
+    let mut line = StackLine::default();
+    let _ = writeln!(line, "packfs: out of memory: {} more cannot be had; {MemoryAdvice}", RoundedBytes(size as u64));
     let _ = rustix::io::write(rustix::stdio::stderr(), line.text());
     signal_hook::low_level::exit(1)
 }
 
 /// A line of text that needs no allocation. What does not fit is cut off.
-struct Line {
+struct StackLine {
     bytes: [u8; 512],
     len: usize,
 }
 
-impl Default for Line {
+impl Default for StackLine {
     fn default() -> Self {
-        Line { bytes: [0; 512], len: 0 }
+        StackLine { bytes: [0; 512], len: 0 }
     }
 }
 
-impl Line {
+impl StackLine {
     fn text(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-impl fmt::Write for Line {
+impl fmt::Write for StackLine {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = &mut self.bytes[self.len..];
         let taken = text.len().min(room.len());
@@ -120,9 +120,9 @@ impl fmt::Write for Line {
 }
 
 /// A number of bytes in KiB or MiB, rounded up.
-struct Rough(u64);
+struct RoundedBytes(u64);
 
-impl fmt::Display for Rough {
+impl fmt::Display for RoundedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kibibytes = self.0.div_ceil(1 << 10);
         if kibibytes < 1 << 10 {
@@ -142,9 +142,9 @@ impl fmt::Display for MemoryAdvice {
         let data = getrlimit(Resource::Data).current;
         match (addresses, data) {
             (Some(limit), data) if data.is_none_or(|data| data > limit) => {
-                write!(f, "the address space is limited to {} (ulimit -v): raise that, or ", Rough(limit))?;
+                write!(f, "the address space is limited to {} (ulimit -v): raise that, or ", RoundedBytes(limit))?;
             }
-            (_, Some(limit)) => write!(f, "data is limited to {} (ulimit -d): raise that, or ", Rough(limit))?,
+            (_, Some(limit)) => write!(f, "data is limited to {} (ulimit -d): raise that, or ", RoundedBytes(limit))?,
             _ => {}
         }
         f.write_str("use fewer threads (-j), less --memory or smaller blocks")
@@ -172,9 +172,8 @@ fn advice_of_system(error: &io::Error) -> Option<String> {
     let limit = |of| getrlimit(of).current;
     match (Errno::from_io_error(error), error.kind()) {
         (_, io::ErrorKind::OutOfMemory) => Some(MemoryAdvice.to_string()),
-        (_, io::ErrorKind::FileTooLarge) => {
-            limit(Resource::Fsize).map(|most| format!("files are limited to {} (ulimit -f): raise that", Rough(most)))
-        }
+        (_, io::ErrorKind::FileTooLarge) => limit(Resource::Fsize)
+            .map(|most| format!("files are limited to {} (ulimit -f): raise that", RoundedBytes(most))),
         (Some(Errno::MFILE), _) => limit(Resource::Nofile)
             .map(|most| format!("open files are limited to {most} (ulimit -n): raise that, or use fewer threads (-j)")),
         _ => None,
@@ -187,8 +186,8 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_off_where_it_ends() {
-        let mut line = Line::default();
-        write!(line, "{} {} {MemoryAdvice}", Rough(100), Rough((2 << 20) + 1)).unwrap();
+        let mut line = StackLine::default();
+        write!(line, "{} {} {MemoryAdvice}", RoundedBytes(100), RoundedBytes((2 << 20) + 1)).unwrap();
         assert!(line.text().starts_with(b"1 KiB 3 MiB use fewer threads"), "{:?}", str::from_utf8(line.text()));
         write!(line, "{:600}", 1).unwrap();
         assert_eq!(line.text().len(), 512);

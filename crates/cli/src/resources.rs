@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use packfs_blocks::descriptors;
-use packfs_blocks::threads::{self, Shortage};
+use packfs_blocks::threads::{self, ThreadShortage};
 use packfs_blocks::units::Size;
 
 /// Returns the number of cores the process may use: the machine's, limited by affinity and cgroup quota.
@@ -37,7 +37,7 @@ pub(crate) fn threads_within_limits(wanted: usize, memory: u64) -> usize {
             true => format!("each takes up to {}, and the process may use {}", Size(bytes_each), Size(memory_limit())),
             false => "too few files may be open (ulimit -n)".to_owned(),
         };
-        threads::tell_shortage(Shortage { wanted, started, why });
+        threads::tell_shortage(ThreadShortage { wanted, started, why });
     }
     started
 }

@@ -17,14 +17,14 @@ use rustix::process::Signal;
 
 /// A standard stream that the caller may have closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum StandardStream {
     Input,
     Output,
     Errors,
 }
 
 /// Streams in the order of their descriptors, which is that in which new descriptors take free numbers.
-const STREAMS: [Stream; 3] = [Stream::Input, Stream::Output, Stream::Errors];
+const STREAMS: [StandardStream; 3] = [StandardStream::Input, StandardStream::Output, StandardStream::Errors];
 
 static CLOSED: [AtomicBool; STREAMS.len()] = [const { AtomicBool::new(false) }; STREAMS.len()];
 static IGNORES_BROKEN_PIPES: AtomicBool = AtomicBool::new(false);
@@ -42,7 +42,7 @@ const FIELDS_BEFORE_IGNORED: usize = 30;
 static BEFORE_MAIN: extern "C" fn() = record;
 
 /// Returns true if the caller closed a stream.
-pub(crate) fn was_closed(stream: Stream) -> bool {
+pub(crate) fn was_closed(stream: StandardStream) -> bool {
     CLOSED[stream as usize].load(Relaxed)
 }
 
@@ -61,16 +61,16 @@ extern "C" fn record() {
     IGNORES_BROKEN_PIPES.store(has_ignored_signal(), Relaxed);
 }
 
-fn descriptor(stream: Stream) -> BorrowedFd<'static> {
+fn descriptor(stream: StandardStream) -> BorrowedFd<'static> {
     match stream {
-        Stream::Input => rustix::stdio::stdin(),
-        Stream::Output => rustix::stdio::stdout(),
-        Stream::Errors => rustix::stdio::stderr(),
+        StandardStream::Input => rustix::stdio::stdin(),
+        StandardStream::Output => rustix::stdio::stdout(),
+        StandardStream::Errors => rustix::stdio::stderr(),
     }
 }
 
 /// Fills the place of a closed stream. Where that fails, the runtime fills it with `/dev/null`.
-fn occupy(stream: Stream) {
+fn occupy(stream: StandardStream) {
     let Ok(unusable) = epoll::create(epoll::CreateFlags::empty()) else { return };
     if unusable.as_raw_fd() == descriptor(stream).as_raw_fd() {
         // It stays open for the life of the process.

@@ -21,12 +21,12 @@ mod tree;
 #[path = "differential/writers.rs"]
 mod writers;
 
-use self::examples::Example;
+use self::examples::ManualExample;
 use self::lines::{Grammar, Line, judge_examples, judge_lines};
 use common::program::{EROFS_UTILS, SQUASHFS_TOOLS};
 
 /// Compares a program that writes images.
-fn writer(test: &str, grammar: &Grammar, examples: &[Example], version: &str) {
+fn writer(test: &str, grammar: &Grammar, examples: &[ManualExample], version: &str) {
     if !site::ready(test, &[(grammar.program, version)]) {
         return;
     }
@@ -38,7 +38,7 @@ fn writer(test: &str, grammar: &Grammar, examples: &[Example], version: &str) {
 }
 
 /// Compares a program that reads images, which `needed` make.
-fn reader(test: &str, grammar: &Grammar, examples: &[Example], needed: &[(&str, &str)]) {
+fn reader(test: &str, grammar: &Grammar, examples: &[ManualExample], needed: &[(&str, &str)]) {
     if !site::ready(test, needed) {
         return;
     }

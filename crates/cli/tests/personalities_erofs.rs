@@ -220,18 +220,18 @@ fn images_refer_to_archives_and_images_as_those_of_mkfs_erofs_do() {
 }
 
 /// A mount, ended however the test ends.
-struct Mount<'d>(&'d Path);
+struct TestMount<'d>(&'d Path);
 
-impl<'d> Mount<'d> {
-    fn new(place: &'d Path, kind: &str, options: &str, device: &str) -> Mount<'d> {
+impl<'d> TestMount<'d> {
+    fn new(place: &'d Path, kind: &str, options: &str, device: &str) -> TestMount<'d> {
         std::fs::create_dir_all(place).unwrap();
         let mounted = Command::new("mount").args(["-t", kind, "-o", options, device]).arg(place).output().unwrap();
         assert!(mounted.status.success(), "{kind} {options} {device}: {}", stderr(&mounted));
-        Mount(place)
+        TestMount(place)
     }
 }
 
-impl Drop for Mount<'_> {
+impl Drop for TestMount<'_> {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0).status();
     }
@@ -264,9 +264,9 @@ fn overlayfs_lists_no_names_that_an_image_of_a_layer_deletes() {
     let (upper, merged) = (dir.join("upper"), dir.join("merged"));
     let listed = |image: &str, names: &str| {
         let format = if image.ends_with("sqfs") { "squashfs" } else { "erofs" };
-        let _lower = Mount::new(&upper, format, "loop,ro", dir.join(image).to_str().unwrap());
+        let _lower = TestMount::new(&upper, format, "loop,ro", dir.join(image).to_str().unwrap());
         let layers = format!("lowerdir={}:{}", upper.to_str().unwrap(), dir.join("lower").to_str().unwrap());
-        let _merged = Mount::new(&merged, "overlay", &layers, "overlay");
+        let _merged = TestMount::new(&merged, "overlay", &layers, "overlay");
         assert_eq!(sh(&merged, "ls -A new").split_whitespace().collect::<Vec<_>>().join(" "), names, "{image}");
         if image != "aufs.erofs" {
             assert_eq!(sh(&merged, "ls -A old").trim(), "low", "{image}");

@@ -12,21 +12,23 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/drop-i
 const HEADING: &str = "## What is refused\n";
 
 /// A row: what is refused, why, and the programs.
-struct Row {
+struct TableRow {
     what: String,
     why: String,
     programs: Vec<String>,
 }
 
 /// Reads the rows from `packfs as --list`; programs that refuse the same share one.
-fn rows() -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rows() -> Vec<TableRow> {
+    let mut rows: Vec<TableRow> = Vec::new();
     for line in succeed(Path::new("."), &["as", "--list"]).lines() {
         let Some((left, why)) = line.split_once(" refused   ") else { continue };
         let (program, what) = left.trim_end().split_once(' ').unwrap();
         match rows.iter_mut().find(|row| row.what == what && row.why == why) {
             Some(row) => row.programs.push(program.to_owned()),
-            None => rows.push(Row { what: what.to_owned(), why: why.to_owned(), programs: vec![program.to_owned()] }),
+            None => {
+                rows.push(TableRow { what: what.to_owned(), why: why.to_owned(), programs: vec![program.to_owned()] })
+            }
         }
     }
     rows
@@ -37,7 +39,7 @@ fn the_guide_has_every_refusal_with_its_reason() {
     let rows = rows();
     assert!(rows.len() > 25, "{} rows", rows.len());
     let mut table = String::from("| program | refused | reason |\n|---|---|---|\n");
-    for Row { what, why, programs } in &rows {
+    for TableRow { what, why, programs } in &rows {
         let (programs, what) = (programs.join(", "), what.replace('|', "\\|"));
         let what = if what.starts_with('-') { format!("`{what}`") } else { what };
         let _ = writeln!(table, "| {programs} | {what} | {} |", why.replace('|', "\\|"));

@@ -17,18 +17,18 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use cases::{CASES, Case, Printed};
+use cases::{CASES, PrintedOutput, StreamCase};
 use common::{FORMATS, have, packfs, run_in, sample, skip, stderr, succeed};
-use fault::{Fault, Ran};
+use fault::{CaseRun, StreamFault};
 
 const SIGPIPE: i32 = 13;
 const TEST: &str = "no_result_is_lost_and_no_work_is_left_undone";
 
 /// Files that all cases read.
-struct Inputs(tempfile::TempDir);
+struct CaseInputs(tempfile::TempDir);
 
-impl Inputs {
-    fn new() -> Inputs {
+impl CaseInputs {
+    fn new() -> CaseInputs {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path();
         sample(at);
@@ -53,7 +53,7 @@ impl Inputs {
         }
         let quick = ["--codecs", "lz4", "--blocks", "16K", "--sample", "20K", "--runs", "1", "--least", "0", "-q"];
         succeed(at, &[&["bench", "codecs", "--data", "root", "-o", "results.jsonl"], &quick[..]].concat());
-        Inputs(dir)
+        CaseInputs(dir)
     }
 
     fn path(&self) -> &Path {
@@ -75,13 +75,13 @@ fn damage(image: &Path, copy: &Path) {
 }
 
 /// What a run left behind: the names below its directory, and the bytes of files that are always the same.
-type Traces = BTreeMap<PathBuf, Option<Vec<u8>>>;
+type RunTraces = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 /// Files whose bytes depend on the clock, on the threads, or on what else opens files.
 const VARYING: [&str; 5] = [".html", ".jsonl", "p0", "shards", "traced"];
 
-fn traces(dir: &Path) -> Traces {
-    let mut found = Traces::new();
+fn traces(dir: &Path) -> RunTraces {
+    let mut found = RunTraces::new();
     let mut dirs = vec![dir.to_owned()];
     while let Some(next) = dirs.pop() {
         for entry in fs::read_dir(next).unwrap() {
@@ -100,9 +100,9 @@ fn traces(dir: &Path) -> Traces {
 }
 
 /// The result of a case with a fault, in words if it is wrong.
-fn verdict(case: &Case, fault: Fault, ran: &Ran, usual: &Ran) -> Result<(), String> {
+fn verdict(case: &StreamCase, fault: StreamFault, ran: &CaseRun, usual: &CaseRun) -> Result<(), String> {
     let fails = |wrong: &str| Err(format!("{wrong}: {:?}, {}", ran.status, ran.stderr));
-    if fault == Fault::ClosedInput && case.stdin.is_some() {
+    if fault == StreamFault::ClosedInput && case.stdin.is_some() {
         return match ran.status.code() {
             Some(0) | None => fails("an unreadable standard input is a success"),
             Some(_) if ran.traces != usual.before => fails("a file is made of nothing"),
@@ -110,9 +110,10 @@ fn verdict(case: &Case, fault: Fault, ran: &Ran, usual: &Ran) -> Result<(), Stri
         };
     }
     // Some commands refuse a closed standard output before long work.
-    let is_refused = fault == Fault::ClosedOutput && case.stdout == Printed::Result && ran.traces == usual.before;
+    let is_refused =
+        fault == StreamFault::ClosedOutput && case.stdout == PrintedOutput::Result && ran.traces == usual.before;
     if ran.traces != usual.traces && !is_refused {
-        let names = |traces: &Traces| traces.keys().cloned().collect::<BTreeSet<_>>();
+        let names = |traces: &RunTraces| traces.keys().cloned().collect::<BTreeSet<_>>();
         let missing: Vec<_> = names(&usual.traces).difference(&names(&ran.traces)).cloned().collect();
         return fails(&format!("the work is not that of an undisturbed run, without {missing:?}"));
     }
@@ -126,22 +127,22 @@ fn verdict(case: &Case, fault: Fault, ran: &Ran, usual: &Ran) -> Result<(), Stri
         return fails("a result is lost and the status is 0");
     }
     match fault {
-        Fault::LeftOutput { ignored: false } | Fault::OneLineOutput { ignored: false } => {
+        StreamFault::LeftOutput { ignored: false } | StreamFault::OneLineOutput { ignored: false } => {
             let quiet = !ran.stderr.contains("standard output");
             if ran.status.signal() == Some(SIGPIPE) && quiet { Ok(()) } else { fails("not ended by SIGPIPE") }
         }
         // Nobody could read an explanation.
-        Fault::ClosedErrors | Fault::FullErrors | Fault::LeftErrors { .. } => Ok(()),
+        StreamFault::ClosedErrors | StreamFault::FullErrors | StreamFault::LeftErrors { .. } => Ok(()),
         _ if ran.status.code().is_some() && ran.stderr.contains("standard output: cannot write") => Ok(()),
         _ => fails("the error does not say what could not be written"),
     }
 }
 
 /// Runs a case undisturbed and with every fault; returns what went wrong.
-fn try_case(case: &Case, inputs: &Path) -> Vec<String> {
+fn try_case(case: &StreamCase, inputs: &Path) -> Vec<String> {
     let usual = fault::run(case, None, inputs);
     let mut wrong = Vec::new();
-    let expected = (case.status, case.stdout != Printed::Nothing);
+    let expected = (case.status, case.stdout != PrintedOutput::Nothing);
     if (usual.status.code(), !usual.stdout.is_empty()) != (Some(expected.0), expected.1) {
         wrong.push(format!(
             "{}: the table is wrong: {:?}, {} bytes printed, {}",
@@ -152,7 +153,7 @@ fn try_case(case: &Case, inputs: &Path) -> Vec<String> {
         ));
         return wrong;
     }
-    for fault in Fault::all().filter(|fault| !case.slow || fault.is_for_slow_cases()) {
+    for fault in StreamFault::all().filter(|fault| !case.slow || fault.is_for_slow_cases()) {
         let ran = fault::run(case, Some(fault), inputs);
         if let Err(why) = verdict(case, fault, &ran, &usual) {
             wrong.push(format!("{} with {fault:?}: {why}", case.line));
@@ -162,7 +163,7 @@ fn try_case(case: &Case, inputs: &Path) -> Vec<String> {
 }
 
 /// Returns true if this machine can run a case; reports it otherwise.
-fn can_run(case: &Case) -> bool {
+fn can_run(case: &StreamCase) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     let mounts = case.mounts && OpenOptions::new().read(true).write(true).open("/dev/fuse").is_err();
     if mounts {
@@ -176,8 +177,8 @@ fn can_run(case: &Case) -> bool {
 
 #[test]
 fn no_result_is_lost_and_no_work_is_left_undone() {
-    let inputs = Inputs::new();
-    let cases: Vec<&Case> = CASES.iter().filter(|case| can_run(case)).collect();
+    let inputs = CaseInputs::new();
+    let cases: Vec<&StreamCase> = CASES.iter().filter(|case| can_run(case)).collect();
     let next = AtomicUsize::new(0);
     let work = || {
         let mut wrong = Vec::new();
@@ -289,7 +290,7 @@ fn traces_here(test: &str) -> bool {
 /// Sound images have nothing to print, whatever standard output is.
 #[test]
 fn a_lost_finding_is_told_from_none() {
-    let inputs = Inputs::new();
+    let inputs = CaseInputs::new();
     let closed = |args: &[&str]| {
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$0\" \"$@\" >&-", env!("CARGO_BIN_EXE_packfs")]).args(args);

@@ -10,12 +10,12 @@ use common::{FORMATS, have, run_in, skip, stderr, succeed};
 use rustix::fs::{XattrFlags, lsetxattr};
 
 /// A small ext4 in a file, mounted at `place`.
-struct Ext4<'d> {
+struct Ext4Mount<'d> {
     place: &'d Path,
 }
 
-impl<'d> Ext4<'d> {
-    fn mount(test: &str, image: &Path, place: &'d Path) -> Option<Ext4<'d>> {
+impl<'d> Ext4Mount<'d> {
+    fn mount(test: &str, image: &Path, place: &'d Path) -> Option<Ext4Mount<'d>> {
         if !have(test, "mkfs.ext4") {
             return None;
         }
@@ -29,11 +29,11 @@ impl<'d> Ext4<'d> {
             skip(test, "ext4 cannot be mounted here");
             return None;
         }
-        Some(Ext4 { place })
+        Some(Ext4Mount { place })
     }
 }
 
-impl Drop for Ext4<'_> {
+impl Drop for Ext4Mount<'_> {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.place).status();
     }
@@ -45,7 +45,7 @@ fn attributes_that_fit_in_one_order_only_are_restored() {
     let workplace = tempfile::tempdir().unwrap();
     let dir = workplace.path();
     let place = dir.join("ext4");
-    let Some(_mounted) = Ext4::mount(test, &dir.join("disk"), &place) else { return };
+    let Some(_mounted) = Ext4Mount::mount(test, &dir.join("disk"), &place) else { return };
     // By name, the first one takes the room in the inode, and the others do not fit into the block together.
     std::fs::create_dir_all(place.join("root/dir")).unwrap();
     std::fs::write(place.join("root/file"), "content").unwrap();

@@ -3,7 +3,7 @@
 
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
 
-use crate::deflate::{Compressor, Dense};
+use crate::deflate::{Dense, LibdeflateCompressor};
 use crate::inflate::{Frame, Inflate};
 use crate::settings::Strategies;
 use crate::smallest::Smallest;
@@ -29,7 +29,7 @@ fn engine(level: u8, window: u8, strategy: u16) -> Result<Box<dyn Encoder>> {
         if level >= DENSE {
             return Ok(Box::new(Densest(Dense::new())));
         }
-        return Ok(Box::new(Plain(Compressor::new(NAME, level)?)));
+        return Ok(Box::new(Plain(LibdeflateCompressor::new(NAME, level)?)));
     }
     let strategy = match strategy {
         Strategies::FILTERED => Strategy::Filtered,
@@ -57,7 +57,7 @@ impl Encoder for Densest {
     }
 }
 
-struct Plain(Compressor);
+struct Plain(LibdeflateCompressor);
 
 impl Encoder for Plain {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {

@@ -19,7 +19,7 @@ const FILES: u32 = 40;
 
 /// An image file that somebody overwrites before its `left`th read from now on.
 #[derive(Debug)]
-struct Overwritten {
+struct OverwrittenFile {
     file: FileAt,
     path: PathBuf,
     /// The other image, of the same length.
@@ -27,7 +27,7 @@ struct Overwritten {
     left: AtomicUsize,
 }
 
-impl ReadAt for Overwritten {
+impl ReadAt for OverwrittenFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
             File::options().write(true).open(&self.path)?.write_all_at(&self.other, 0)?;
@@ -106,7 +106,7 @@ fn at_every_read(work: impl Fn(&Arc<dyn Image>) -> Result<()>) {
             File::options().write(true).open(&path).unwrap().set_modified(hour_ago).unwrap();
             let file = FileAt::open(&path, 0).unwrap();
             let left = AtomicUsize::new(usize::MAX);
-            let source = Arc::new(Overwritten { file, path: path.clone(), other: other.clone(), left });
+            let source = Arc::new(OverwrittenFile { file, path: path.clone(), other: other.clone(), left });
             let options = OpenOptions::default().set(|all| all.cache_bytes = 1 << 16);
             let opened = AnyImage::open(Arc::clone(&source) as Arc<dyn ReadAt>, options).unwrap();
             source.left.store(reads, Ordering::Relaxed);

@@ -88,15 +88,15 @@ mod tests {
 
     /// Directories by number; what is no directory is an empty file. Number 9 cannot be read.
     #[derive(Debug)]
-    struct Dirs(Vec<(u64, Vec<(&'static str, u64)>)>);
+    struct NumberedDirs(Vec<(u64, Vec<(&'static str, u64)>)>);
 
-    impl Dirs {
+    impl NumberedDirs {
         fn get(&self, nid: Nid) -> Option<&[(&'static str, u64)]> {
             self.0.iter().find(|(number, _)| *number == nid.0).map(|(_, entries)| &entries[..])
         }
     }
 
-    impl Image for Dirs {
+    impl Image for NumberedDirs {
         fn root(&self) -> Nid {
             Nid(1)
         }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_path_is_found_in_a_damaged_image_too() {
-        let image = Arc::new(Dirs(vec![
+        let image = Arc::new(NumberedDirs(vec![
             (1, vec![("a", 2), ("bad", 9), ("f", 3)]),
             (2, vec![("loop", 1), ("line\nfeed", 4), ("again", 2)]),
             (9, vec![("hidden", 8)]),

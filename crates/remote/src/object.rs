@@ -15,7 +15,7 @@ use crate::http::{CUT, Client, Failure, text};
 use crate::origin::Origin;
 use crate::progress::ProgressRule;
 use crate::url::Url;
-use crate::version::{Comparison, Version};
+use crate::version::{ObjectVersion, VersionComparison};
 use crate::{Options, Report};
 
 /// Largest object that is read whole where the server does not answer ranges.
@@ -40,7 +40,7 @@ pub(crate) struct Object {
     origin: Box<dyn Origin>,
     name: String,
     len: u64,
-    version: Version,
+    version: ObjectVersion,
     /// The last redirection's target, which saves a round trip for each range until it expires.
     target: Mutex<Option<Url>>,
     tries: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Object {
 
 /// The first bytes of an object, and what came with them.
 struct FirstAnswer {
-    version: Version,
+    version: ObjectVersion,
     total: u64,
     bytes: Vec<u8>,
     /// The object may still be modified without another mark.
@@ -62,7 +62,7 @@ struct FirstAnswer {
 
 /// The last bytes of an object.
 struct LastAnswer {
-    version: Version,
+    version: ObjectVersion,
     start: u64,
     bytes: Vec<u8>,
     may_change_unseen: bool,
@@ -97,7 +97,7 @@ impl Object {
             name: origin.name(),
             origin,
             len: 0,
-            version: Version::default(),
+            version: ObjectVersion::default(),
             target: Mutex::default(),
             tries: options.tries.max(1),
             pause: options.pause,
@@ -127,9 +127,9 @@ impl Object {
         if let Some(last) = last
             && !last.may_change_unseen
             && match version.compare(&last.version) {
-                Comparison::Same => true,
-                Comparison::Other => false,
-                Comparison::Unproven => object.accepts_unproven(),
+                VersionComparison::Same => true,
+                VersionComparison::Other => false,
+                VersionComparison::Unproven => object.accepts_unproven(),
             }
             && last.start + last.bytes.len() as u64 == total
         {
@@ -170,7 +170,7 @@ impl Object {
             }
             thread::sleep(FRESH_PAUSE);
             let next = self.again(|_| self.first_once(head))?;
-            let is_same = next.total == first.total && first.version.compare(&next.version) == Comparison::Same;
+            let is_same = next.total == first.total && first.version.compare(&next.version) == VersionComparison::Same;
             // The clocks of the server may differ; but by each of them, the second of the modification is over now.
             first = FirstAnswer { may_change_unseen: next.may_change_unseen && !is_same, ..next };
         }
@@ -180,9 +180,9 @@ impl Object {
     /// Reads the first bytes; `head` of them, or all if the server does not know ranges.
     fn first_once(&self, head: u64) -> std::result::Result<FirstAnswer, Failure> {
         let ask = Ask::Bytes(0..head);
-        let response = self.send(&ask, &Version::default())?;
+        let response = self.send(&ask, &ObjectVersion::default())?;
         let headers = response.headers();
-        let version = Version::of(headers);
+        let version = ObjectVersion::of(headers);
         let may_change_unseen = version.may_change_unseen(headers);
         match response.status().as_u16() {
             206 => {
@@ -204,8 +204,8 @@ impl Object {
     /// Reads the last bytes if that succeeds at once.
     fn last(&self, tail: u64) -> Option<LastAnswer> {
         let ask = Ask::Last(tail);
-        let response = self.send(&ask, &Version::default()).ok()?;
-        let version = Version::of(response.headers());
+        let response = self.send(&ask, &ObjectVersion::default()).ok()?;
+        let version = ObjectVersion::of(response.headers());
         let may_change_unseen = version.may_change_unseen(response.headers());
         let answer = (response.status() == 206).then(|| Answer::of(response, &ask, None).ok()).flatten()?;
         let start = answer.start;
@@ -232,12 +232,12 @@ impl Object {
     fn fetch_once(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), Failure> {
         let ask = Ask::Bytes(range);
         let response = self.send(&ask, &self.version)?;
-        let compared = self.version.compare(&Version::of(response.headers()));
+        let compared = self.version.compare(&ObjectVersion::of(response.headers()));
         match response.status().as_u16() {
-            200 | 206 if compared == Comparison::Other => Err(Why::Changed.into()),
+            200 | 206 if compared == VersionComparison::Other => Err(Why::Changed.into()),
             206 => {
                 let answer = Answer::of(response, &ask, Some(self.len))?;
-                if compared == Comparison::Unproven && !self.accepts_unproven() {
+                if compared == VersionComparison::Unproven && !self.accepts_unproven() {
                     return Err(Why::Unproven.into());
                 }
                 answer.pass_on(&self.progress, take)
@@ -249,7 +249,7 @@ impl Object {
     }
 
     /// Sends a request, follows redirections and renews credentials where the origin can.
-    fn send(&self, ask: &Ask, version: &Version) -> std::result::Result<Response<Body>, Failure> {
+    fn send(&self, ask: &Ask, version: &ObjectVersion) -> std::result::Result<Response<Body>, Failure> {
         let known = self.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(target) = known {
             let response = self.client.get(&target, &headers(ask, version, target.auth().map(Into::into)))?;
@@ -281,7 +281,7 @@ impl Object {
         mut url: Url,
         mut response: Response<Body>,
         ask: &Ask,
-        version: &Version,
+        version: &ObjectVersion,
     ) -> std::result::Result<Response<Body>, Failure> {
         for _ in 0..REDIRECTIONS {
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
@@ -345,7 +345,7 @@ impl Object {
 }
 
 /// Returns the headers of a request for a range.
-fn headers(ask: &Ask, version: &Version, auth: Option<String>) -> Vec<(&'static str, String)> {
+fn headers(ask: &Ask, version: &ObjectVersion, auth: Option<String>) -> Vec<(&'static str, String)> {
     let range = match ask {
         Ask::Bytes(range) => format!("bytes={}-{}", range.start, range.end - 1),
         Ask::Last(len) => format!("bytes=-{len}"),

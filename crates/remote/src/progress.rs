@@ -51,13 +51,13 @@ mod tests {
     use super::*;
 
     /// Delivers pieces of one length, each after a pause.
-    struct Pieces {
+    struct SlowPieces {
         len: usize,
         pause: Duration,
         left: usize,
     }
 
-    impl Read for Pieces {
+    impl Read for SlowPieces {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             if self.left == 0 {
                 return Ok(0);
@@ -73,7 +73,7 @@ mod tests {
     fn a_body_that_drips_is_given_up_and_a_slow_one_is_not() {
         let rule = ProgressRule { window: Duration::from_millis(50), least: 100 };
         let read = |len, pause| -> io::Result<usize> {
-            let body = Pieces { len, pause: Duration::from_millis(pause), left: 30 };
+            let body = SlowPieces { len, pause: Duration::from_millis(pause), left: 30 };
             let mut watched = rule.watch(body);
             let mut came = 0;
             loop {

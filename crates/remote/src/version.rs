@@ -1,4 +1,4 @@
-//! `Version`: the marks by which a server tells versions of an object apart, and what an answer's marks prove.
+//! `ObjectVersion`: the marks by which a server tells versions of an object apart, and what an answer's marks prove.
 //!
 //! | opened with | an answer proves its version by |
 //! |---|---|
@@ -18,7 +18,7 @@ use crate::http::text;
 
 /// Marks of one version of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Version {
+pub(crate) struct ObjectVersion {
     tag: Option<EntityTag>,
     /// Time of the last modification, as the server writes it.
     modified: Option<String>,
@@ -36,7 +36,7 @@ struct EntityTag {
 
 /// What the marks of an answer say about its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Comparison {
+pub(crate) enum VersionComparison {
     Same,
     Other,
     /// The answer lacks the mark by which the object was opened.
@@ -57,11 +57,11 @@ impl EntityTag {
     }
 }
 
-impl Version {
+impl ObjectVersion {
     /// Reads the marks in the headers of an answer.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let modified = text(headers, "last-modified").map(|date| date.trim().to_owned());
-        Version {
+        ObjectVersion {
             tag: text(headers, "etag").and_then(EntityTag::parse),
             modified: modified.filter(|date| !date.is_empty()),
         }
@@ -78,21 +78,21 @@ impl Version {
     }
 
     /// Compares with the marks of a later answer.
-    pub(crate) fn compare(&self, answer: &Version) -> Comparison {
+    pub(crate) fn compare(&self, answer: &ObjectVersion) -> VersionComparison {
         let same_date = match (&self.modified, &answer.modified) {
             (Some(opened), Some(answered)) => Some(opened == answered),
             _ => None,
         };
         match (&self.tag, &answer.tag) {
-            (Some(opened), Some(answered)) if opened.opaque != answered.opaque => Comparison::Other,
+            (Some(opened), Some(answered)) if opened.opaque != answered.opaque => VersionComparison::Other,
             // Servers with the same bytes may have received them at other times.
-            (Some(opened), Some(answered)) if opened.strong && answered.strong => Comparison::Same,
-            (Some(_), Some(_)) if same_date == Some(false) => Comparison::Other,
-            (Some(_), Some(_)) => Comparison::Same,
-            (None, None) if same_date == Some(true) => Comparison::Same,
-            _ if same_date == Some(false) => Comparison::Other,
+            (Some(opened), Some(answered)) if opened.strong && answered.strong => VersionComparison::Same,
+            (Some(_), Some(_)) if same_date == Some(false) => VersionComparison::Other,
+            (Some(_), Some(_)) => VersionComparison::Same,
+            (None, None) if same_date == Some(true) => VersionComparison::Same,
+            _ if same_date == Some(false) => VersionComparison::Other,
             // One of them has no tag, or one has no date.
-            _ => Comparison::Unproven,
+            _ => VersionComparison::Unproven,
         }
     }
 
@@ -129,14 +129,14 @@ mod tests {
     }
 
     /// Marks as in `"a" Monday`: a tag or `-`, and a date or `-`.
-    fn version(tag: &str, date: &str) -> Version {
+    fn version(tag: &str, date: &str) -> ObjectVersion {
         let named = [("etag", tag), ("last-modified", date)];
-        Version::of(&headers(&named.into_iter().filter(|(_, value)| *value != "-").collect::<Vec<_>>()))
+        ObjectVersion::of(&headers(&named.into_iter().filter(|(_, value)| *value != "-").collect::<Vec<_>>()))
     }
 
     #[test]
     fn each_combination_of_marks_has_a_verdict() {
-        use Comparison::{Other, Same, Unproven};
+        use VersionComparison::{Other, Same, Unproven};
         let cases = [
             // Opened with a strong tag.
             (("\"a\"", MONDAY), ("\"a\"", MONDAY), Same),

@@ -45,7 +45,7 @@ fn all(remote: &Remote) -> std::io::Result<Vec<u8>> {
 
 /// The result that a combination must have.
 #[derive(Debug, Clone, Copy)]
-enum Expected {
+enum ExpectedResult {
     /// Both objects are the same, and it is read.
     Read,
     Changed,
@@ -54,7 +54,7 @@ enum Expected {
 
 #[test]
 fn a_replaced_object_is_an_error_in_every_combination_of_marks() {
-    use Expected::{Changed, Read, Unproven};
+    use ExpectedResult::{Changed, Read, Unproven};
     let cases = [
         (("\"1\"", MONDAY), ("\"1\"", TUESDAY), Read),
         (("\"1\"", MONDAY), ("\"2\"", MONDAY), Changed),

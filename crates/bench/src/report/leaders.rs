@@ -12,23 +12,23 @@ const NOISY: f64 = 1.25;
 
 /// The items at one end of a ranking: the first, and those after it until its spread separates one.
 #[derive(Debug)]
-pub(super) struct Leaders<T>(Vec<(T, Summary)>);
+pub(super) struct RankingLeaders<T>(Vec<(T, Summary)>);
 
 /// Returns the items with the least cost.
-pub(super) fn leaders<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Leaders<T> {
+pub(super) fn leaders<T>(items: impl IntoIterator<Item = (T, Summary)>) -> RankingLeaders<T> {
     let mut items: Vec<(T, Summary)> = items.into_iter().collect();
     items.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
-    Leaders::of_ranking(items)
+    RankingLeaders::of_ranking(items)
 }
 
 /// Returns the items with the greatest cost.
-pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Leaders<T> {
+pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, Summary)>) -> RankingLeaders<T> {
     let mut items: Vec<(T, Summary)> = items.into_iter().collect();
     items.sort_by(|a, b| b.1.median.total_cmp(&a.1.median));
-    Leaders::of_ranking(items)
+    RankingLeaders::of_ranking(items)
 }
 
-impl<T> Leaders<T> {
+impl<T> RankingLeaders<T> {
     /// Keeps the beginning of a ranking. An item of great spread further on is not tied with the first: those between them
     /// are apart from it.
     fn of_ranking(mut items: Vec<(T, Summary)>) -> Self {
@@ -37,7 +37,7 @@ impl<T> Leaders<T> {
             let tied = items.iter().position(|(_, cost)| first.is_apart_from(cost)).unwrap_or(items.len());
             items.truncate(tied);
         }
-        Leaders(items)
+        RankingLeaders(items)
     }
 
     pub(super) fn first(&self) -> Option<&(T, Summary)> {
@@ -55,24 +55,24 @@ impl<T> Leaders<T> {
     }
 
     /// Names the items for a sentence.
-    pub(super) fn named(&self, name: impl Fn(&T) -> String) -> Named {
+    pub(super) fn named(&self, name: impl Fn(&T) -> String) -> LeaderNames {
         let doubt = match self.len() {
             0 | 1 => None,
             _ if self.are_noisy() => Some("too noisy to rank"),
             _ => Some("too close to tell apart"),
         };
-        Named { names: self.0.iter().map(|(item, _)| name(item)).collect(), doubt }
+        LeaderNames { names: self.0.iter().map(|(item, _)| name(item)).collect(), doubt }
     }
 }
 
 /// Names of leaders, and why there are several.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct LeaderNames {
     names: Vec<String>,
     doubt: Option<&'static str>,
 }
 
-impl Named {
+impl LeaderNames {
     /// Returns `is a (1 s)`, or `are a and b (1 s; too close to tell apart)`: names, and the value of the first.
     pub(super) fn is(&self, value: &str) -> String {
         format!("{} {}", if self.names.len() == 1 { "is" } else { "are" }, self.with(value))
@@ -107,7 +107,7 @@ mod tests {
         Summary::of(samples).unwrap()
     }
 
-    fn names(found: &Leaders<&str>) -> Vec<String> {
+    fn names(found: &RankingLeaders<&str>) -> Vec<String> {
         found.named(|name| (*name).to_owned()).names
     }
 

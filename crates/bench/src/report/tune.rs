@@ -142,7 +142,7 @@ pub(super) fn tried(predictions: &[Prediction], recommended: Option<usize>) -> O
     if !rest.is_empty() {
         tables.push(table("tune-rest", "The other settings", columns(), rows(&rest)));
     }
-    let shown = Shown { predictions, recommended };
+    let shown = ChartPoints { predictions, recommended };
     let charts = vec![
         shown.against("tune-time", "Size and build time", "seconds to build", |one| (one.seconds, false)),
         shown.against("tune-read", "Size and read speed", "MB/s of one thread", |one| (one.read_speed, true)),
@@ -208,12 +208,12 @@ fn row(one: &Prediction) -> Vec<Value> {
 }
 
 /// The points of the charts.
-struct Shown<'p> {
+struct ChartPoints<'p> {
     predictions: &'p [Prediction],
     recommended: Option<usize>,
 }
 
-impl Shown<'_> {
+impl ChartPoints<'_> {
     /// Makes a chart with a named point for each candidate, and a line along the front.
     fn against(&self, id: &str, title: &str, x: &str, value: fn(&Prediction) -> (f64, bool)) -> Chart {
         let all = self.predictions;

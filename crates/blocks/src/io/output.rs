@@ -40,7 +40,7 @@ const COPYING: [u64; 9] =
 pub struct Output {
     storage: Arc<dyn Storage>,
     target: PathBuf,
-    arrival: Arrival,
+    arrival: CommitMethod,
     own_files: Vec<(u64, u64)>,
     /// Offset and length of the bytes to clear before the first write.
     stale: Mutex<Option<(u64, u64)>>,
@@ -48,7 +48,7 @@ pub struct Output {
 
 /// Way in which the bytes of an output reach its target.
 #[derive(Debug)]
-enum Arrival {
+enum CommitMethod {
     /// They are written to the target itself.
     InPlace,
     /// The file that has them gets the name of the target on commit.
@@ -98,16 +98,17 @@ impl Output {
         let (storage, arrival) = match begin_file(&files, &target, first_mode) {
             Ok((storage, temporary)) => {
                 let files = Arc::clone(&files);
-                (storage, Arrival::Named(Naming { files, temporary, replace, is_private }))
+                (storage, CommitMethod::Named(Naming { files, temporary, replace, is_private }))
             }
             Err(error) if replaced.is_some() && !is_private && is_forbidden(&error) => {
                 let existing = open_existing(&*files, &target, error)?;
                 let storage = Scratch::on(files, vec![std::env::temp_dir()]).file()?;
-                (storage, Arrival::Copied(existing))
+                (storage, CommitMethod::Copied(existing))
             }
             Err(error) => return Err(error),
         };
-        if let (Some(old), Some(new), Arrival::Named(_), false) = (&replaced, storage.file(), &arrival, is_private) {
+        if let (Some(old), Some(new), CommitMethod::Named(_), false) = (&replaced, storage.file(), &arrival, is_private)
+        {
             keep_access(&target, old, new);
         }
         let new = storage.file().and_then(|file| file.metadata().ok());
@@ -156,7 +157,7 @@ impl Output {
         Output {
             storage: storage.into(),
             target,
-            arrival: Arrival::InPlace,
+            arrival: CommitMethod::InPlace,
             own_files: Vec::new(),
             stale: Mutex::default(),
         }
@@ -295,10 +296,10 @@ impl Output {
     pub fn scratch(&self) -> Scratch {
         let elsewhere = std::env::temp_dir();
         match &self.arrival {
-            Arrival::Named(Naming { files, .. }) => {
+            CommitMethod::Named(Naming { files, .. }) => {
                 Scratch::on(Arc::clone(files), vec![directory(&self.target).to_owned(), elsewhere])
             }
-            Arrival::InPlace | Arrival::Copied(_) => Scratch::new(elsewhere),
+            CommitMethod::InPlace | CommitMethod::Copied(_) => Scratch::new(elsewhere),
         }
     }
 
@@ -325,9 +326,9 @@ impl Output {
     pub fn commit(self) -> io::Result<()> {
         let Output { storage, target, arrival, .. } = self;
         let naming = match arrival {
-            Arrival::InPlace => return storage.sync_all(),
-            Arrival::Copied(existing) => return overwrite(&*existing, &*storage),
-            Arrival::Named(naming) => naming,
+            CommitMethod::InPlace => return storage.sync_all(),
+            CommitMethod::Copied(existing) => return overwrite(&*existing, &*storage),
+            CommitMethod::Named(naming) => naming,
         };
         storage.sync_all()?;
         let Naming { files, temporary, replace, is_private } = naming;

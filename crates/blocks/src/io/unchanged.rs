@@ -170,8 +170,8 @@ mod tests {
     fn a_file_that_is_written_to_is_not_read_any_more() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
-        type Change = fn(&Path, SystemTime);
-        let cases: [(&str, Change, Option<&str>); 9] = [
+        type FileChange = fn(&Path, SystemTime);
+        let cases: [(&str, FileChange, Option<&str>); 9] = [
             ("nothing", |_, _| (), None),
             ("written in place", |path, _| write_byte(path, LEN / 2), Some("was written to")),
             ("touched", |path, _| set_time(path, SystemTime::now()), Some("was written to")),
@@ -239,13 +239,13 @@ mod tests {
     fn a_changed_source_is_found_below_other_errors() {
         #[derive(Debug, thiserror::Error)]
         #[error("cannot read the chunk")]
-        struct Outer {
+        struct WrappingError {
             source: io::Error,
         }
         let inner = || io::Error::from(SourceChanged::new("was written to"));
-        assert!(SourceChanged::is_cause_of(&io::Error::other(Outer { source: inner() })));
-        assert!(SourceChanged::is_cause_of(&Outer { source: io::Error::other(inner()) }));
-        assert!(!SourceChanged::is_cause_of(&Outer { source: io::Error::other("was written to") }));
+        assert!(SourceChanged::is_cause_of(&io::Error::other(WrappingError { source: inner() })));
+        assert!(SourceChanged::is_cause_of(&WrappingError { source: io::Error::other(inner()) }));
+        assert!(!SourceChanged::is_cause_of(&WrappingError { source: io::Error::other("was written to") }));
         assert!(!SourceChanged::is_cause_of(&io::Error::from(io::ErrorKind::NotFound)));
     }
 }

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::failure::Usage;
 use super::say;
-use crate::startup::{self, Stream};
+use crate::startup::{self, StandardStream};
 
 /// Name of standard output in messages.
 pub(crate) const STDOUT: &str = "standard output";
@@ -27,11 +27,11 @@ const BUFFER_LEN: usize = 1 << 16;
 
 /// Buffered writer for the result of a command. Its errors name standard output.
 #[derive(Debug)]
-pub(crate) struct ResultWriter(BufWriter<Named>);
+pub(crate) struct ResultWriter(BufWriter<NamedStdout>);
 
 /// Writes the result of a command, or a part of it, by `write`, and makes sure that all of it has arrived.
 pub(crate) fn write_result<T>(write: impl FnOnce(&mut ResultWriter) -> Result<T>) -> Result<T> {
-    let stdout = Named(open().map_err(named)?);
+    let stdout = NamedStdout(open().map_err(named)?);
     let mut out = ResultWriter(BufWriter::with_capacity(BUFFER_LEN, stdout));
     let written = write(&mut out);
     // The lines before an error are printed, too.
@@ -94,7 +94,10 @@ pub(super) fn has_no_reader() -> bool {
 /// Returns true if an error is one of writing a result.
 pub(crate) fn is_lost(error: &anyhow::Error) -> bool {
     let inner = |cause: &(dyn error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<Unwritable>())
+        cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+            .is_some_and(|inner| inner.is::<ResultWriteError>())
     };
     error.chain().any(inner)
 }
@@ -111,9 +114,9 @@ impl Write for ResultWriter {
 
 /// Standard output with errors that name it.
 #[derive(Debug)]
-struct Named(File);
+struct NamedStdout(File);
 
-impl Write for Named {
+impl Write for NamedStdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes).map_err(named)
     }
@@ -125,15 +128,15 @@ impl Write for Named {
 
 /// An error of writing a result, told apart from errors of images, after which some programs go on.
 #[derive(Debug)]
-struct Unwritable(io::Error);
+struct ResultWriteError(io::Error);
 
-impl fmt::Display for Unwritable {
+impl fmt::Display for ResultWriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{STDOUT}: cannot write: {}", self.0)
     }
 }
 
-impl error::Error for Unwritable {}
+impl error::Error for ResultWriteError {}
 
 /// True once a result met a broken pipe: not every library keeps the error as a source of its own.
 static IS_BROKEN: AtomicBool = AtomicBool::new(false);
@@ -147,12 +150,12 @@ fn named(error: io::Error) -> io::Error {
     if error.kind() == ErrorKind::BrokenPipe {
         IS_BROKEN.store(true, Relaxed);
     }
-    io::Error::new(error.kind(), Unwritable(error))
+    io::Error::new(error.kind(), ResultWriteError(error))
 }
 
 /// Opens standard output once more, without the line buffer of [`io::stdout`].
 fn open() -> io::Result<File> {
-    if startup::was_closed(Stream::Output) {
+    if startup::was_closed(StandardStream::Output) {
         return Err(io::Error::new(ErrorKind::NotConnected, "it is closed"));
     }
     Ok(File::from(rustix::stdio::stdout().as_fd().try_clone_to_owned()?))

@@ -52,7 +52,7 @@ pub(super) static TABLE: &[Opt] = &[
 
 /// A command line, read: of options that contradict each other the last one counts.
 #[derive(Debug)]
-struct Asked {
+struct FsckOptions {
     plain: Vec<OsString>,
     /// Options of packfs.
     out: Vec<OsString>,
@@ -74,7 +74,7 @@ struct Asked {
 /// Translates a command line.
 pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     let is_root = rustix::process::geteuid().is_root();
-    let mut asked = Asked {
+    let mut asked = FsckOptions {
         plain: Vec::new(),
         out: Vec::new(),
         extract: None,
@@ -103,7 +103,7 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     }
 }
 
-impl Asked {
+impl FsckOptions {
     fn take(&mut self, name: &'static str, value: Option<OsString>) -> Result<(), String> {
         let text = value.as_ref().and_then(|value| value.to_str()).unwrap_or_default();
         match name {

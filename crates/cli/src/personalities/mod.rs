@@ -31,7 +31,7 @@ use anyhow::{Context, Result};
 use packfs_image::name::display;
 
 use self::options::{Opt, listed, listed_refusals};
-use self::refusals::Refusal;
+use self::refusals::RefusedOption;
 use crate::args::{AsProgram, Command};
 use crate::output::failure::{self, Manner, Outcome, Usage};
 use crate::output::{self, quoted, say};
@@ -44,7 +44,7 @@ const NG_VERSION: &str = "1.3.2";
 struct Personality {
     name: &'static str,
     /// Values and combinations of its options that are refused.
-    refusals: &'static [&'static Refusal],
+    refusals: &'static [&'static RefusedOption],
     run: Run,
     /// Exit status of errors.
     failure: u8,

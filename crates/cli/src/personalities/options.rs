@@ -6,7 +6,7 @@ use std::path::Path;
 
 use packfs_image::name::display;
 
-use super::refusals::Refusal;
+use super::refusals::RefusedOption;
 
 /// An option of another program.
 #[derive(Debug)]
@@ -210,9 +210,9 @@ pub(super) fn listed(program: &str, table: &[Opt]) -> String {
 }
 
 /// Formats what else is refused: a value or a combination a line, and the reason.
-pub(super) fn listed_refusals(program: &str, refusals: &[&Refusal]) -> String {
+pub(super) fn listed_refusals(program: &str, refusals: &[&RefusedOption]) -> String {
     let line =
-        |refusal: &&Refusal| format!("{:<48} refused   {}\n", format!("{program} {}", refusal.what), refusal.why);
+        |refusal: &&RefusedOption| format!("{:<48} refused   {}\n", format!("{program} {}", refusal.what), refusal.why);
     refusals.iter().map(line).collect()
 }
 

@@ -6,91 +6,96 @@ use std::fmt::Display;
 
 /// Something in a command line that is refused.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct RefusedOption {
     /// The option, and what of it is refused.
     pub(super) what: &'static str,
     pub(super) why: &'static str,
 }
 
-impl Refusal {
+impl RefusedOption {
     /// Returns the error for a command line that has `given`.
     pub(super) fn error(&self, given: impl Display) -> String {
         format!("{given}: {}", self.why)
     }
 }
 
-pub(super) static ARCHIVE_WITHOUT_DATA: Refusal =
-    Refusal { what: "--tar=headerball", why: "such an archive does not say where the data is; expected f or i" };
-pub(super) static RESERVED_DATA: Refusal = Refusal {
+pub(super) static ARCHIVE_WITHOUT_DATA: RefusedOption =
+    RefusedOption { what: "--tar=headerball", why: "such an archive does not say where the data is; expected f or i" };
+pub(super) static RESERVED_DATA: RefusedOption = RefusedOption {
     what: "--clean=rvsp with archives and images, --clean=0 with images",
     why: "packfs leaves no room for data that others write",
 };
-pub(super) static COMPRESSED_BLOB: Refusal = Refusal {
+pub(super) static COMPRESSED_BLOB: RefusedOption = RefusedOption {
     what: "--blobdev with -z",
     why: "packfs does not compress some files and put others there; leave out -z",
 };
-pub(super) static COMPRESSED_ALIGNMENT: Refusal =
-    Refusal { what: "--dsunit with -z", why: "packfs aligns only uncompressed data; leave out -z" };
-pub(super) static WRITTEN_ARCHIVE: Refusal = Refusal {
+pub(super) static COMPRESSED_ALIGNMENT: RefusedOption =
+    RefusedOption { what: "--dsunit with -z", why: "packfs aligns only uncompressed data; leave out -z" };
+pub(super) static WRITTEN_ARCHIVE: RefusedOption = RefusedOption {
     what: "--ungzip=FILE, --unxz=FILE",
     why: "packfs does not write the archive, too; gzip -dc ARCHIVE | tee FILE does",
 };
-pub(super) static LARGE_BLOCKS: Refusal =
-    Refusal { what: "-b above 4096", why: "packfs writes blocks of at most 4096 bytes" };
-pub(super) static LABEL_PATTERNS: Refusal = Refusal {
+pub(super) static LARGE_BLOCKS: RefusedOption =
+    RefusedOption { what: "-b above 4096", why: "packfs writes blocks of at most 4096 bytes" };
+pub(super) static LABEL_PATTERNS: RefusedOption = RefusedOption {
     what: "file contexts with patterns that do not begin with a slash",
     why: "packfs takes patterns that begin with a slash",
 };
-pub(super) static ANDROIDS_OWNERS: Refusal = Refusal {
+pub(super) static ANDROIDS_OWNERS: RefusedOption = RefusedOption {
     what: "--product-out without --fs-config-file",
     why: "owners come from a table in Android's programs, which packfs does not have; give --fs-config-file",
 };
 
-pub(super) static PART_OF_AN_IMAGE: Refusal =
-    Refusal { what: "--path, --nid without --extract=DIR", why: "packfs checks whole images" };
+pub(super) static PART_OF_AN_IMAGE: RefusedOption =
+    RefusedOption { what: "--path, --nid without --extract=DIR", why: "packfs checks whole images" };
 
-pub(super) static BACK_REFERENCES: Refusal =
-    Refusal { what: "regular expressions with back-references such as \\1", why: "packfs has no back-references" };
-pub(super) static EXTENDED_PATTERNS: Refusal =
-    Refusal { what: "patterns such as !(...)", why: "packfs has no extended patterns" };
-pub(super) static NEWEST_TIME: Refusal = Refusal {
+pub(super) static BACK_REFERENCES: RefusedOption = RefusedOption {
+    what: "regular expressions with back-references such as \\1",
+    why: "packfs has no back-references",
+};
+pub(super) static EXTENDED_PATTERNS: RefusedOption =
+    RefusedOption { what: "patterns such as !(...)", why: "packfs has no extended patterns" };
+pub(super) static NEWEST_TIME: RefusedOption = RefusedOption {
     what: "-inode-time inode, -root-time inode",
     why: "packfs does not look for the newest time before it packs",
 };
-pub(super) static NAMED_FRAGMENTS: Refusal =
-    Refusal { what: "-action fragment", why: "packfs has one sequence of fragment blocks for all files" };
-pub(super) static MOVED_ENTRIES: Refusal = Refusal {
+pub(super) static NAMED_FRAGMENTS: RefusedOption =
+    RefusedOption { what: "-action fragment", why: "packfs has one sequence of fragment blocks for all files" };
+pub(super) static MOVED_ENTRIES: RefusedOption = RefusedOption {
     what: "-action move, -action dereference",
     why: "packfs packs entries where they are; a pack list moves them",
 };
-pub(super) static OTHER_ACTIONS: Refusal =
-    Refusal { what: "-action with other actions", why: "packfs has no such action" };
-pub(super) static OTHER_TESTS: Refusal = Refusal { what: "-action with other tests", why: "packfs has no such test" };
-pub(super) static LARGE_ALIGNMENT: Refusal =
-    Refusal { what: "-action align above 4K", why: "packfs aligns to 4K, and so to all smaller powers of two" };
-pub(super) static COMPRESSED_IN_PLAIN: Refusal = Refusal {
+pub(super) static OTHER_ACTIONS: RefusedOption =
+    RefusedOption { what: "-action with other actions", why: "packfs has no such action" };
+pub(super) static OTHER_TESTS: RefusedOption =
+    RefusedOption { what: "-action with other tests", why: "packfs has no such test" };
+pub(super) static LARGE_ALIGNMENT: RefusedOption =
+    RefusedOption { what: "-action align above 4K", why: "packfs aligns to 4K, and so to all smaller powers of two" };
+pub(super) static COMPRESSED_IN_PLAIN: RefusedOption = RefusedOption {
     what: "-action compressed with -noD or -noF",
     why: "packfs compresses all files then, or none; use uncompressed",
 };
-pub(super) static XATTR_NAMESPACES: Refusal = Refusal {
+pub(super) static XATTR_NAMESPACES: RefusedOption = RefusedOption {
     what: "-xattrs-include with other expressions",
     why: "packfs takes only ^user. ^trusted. and ^security.",
 };
-pub(super) static XATTR_PREFIXES: Refusal = Refusal {
+pub(super) static XATTR_PREFIXES: RefusedOption = RefusedOption {
     what: "-xattrs-exclude with other expressions",
     why: "packfs takes only `^` and the beginning of a name",
 };
 
-pub(super) static LARGE_PADDING: Refusal =
-    Refusal { what: "-B above 4096, and other sizes that do not divide it", why: "images are padded to 4096 bytes" };
-pub(super) static PATTERN_CLASSES: Refusal =
-    Refusal { what: "patterns with classes such as [:alpha:]", why: "packfs has no such classes" };
-pub(super) static LIST_ELSEWHERE: Refusal = Refusal {
+pub(super) static LARGE_PADDING: RefusedOption = RefusedOption {
+    what: "-B above 4096, and other sizes that do not divide it",
+    why: "images are padded to 4096 bytes",
+};
+pub(super) static PATTERN_CLASSES: RefusedOption =
+    RefusedOption { what: "patterns with classes such as [:alpha:]", why: "packfs has no such classes" };
+pub(super) static LIST_ELSEWHERE: RefusedOption = RefusedOption {
     what: "-D with -F in another directory",
     why: "paths in a list are relative to its directory; move the list there",
 };
 
-pub(super) static OF_MKFS_EROFS: &[&Refusal] = &[
+pub(super) static OF_MKFS_EROFS: &[&RefusedOption] = &[
     &ARCHIVE_WITHOUT_DATA,
     &RESERVED_DATA,
     &COMPRESSED_BLOB,
@@ -100,8 +105,8 @@ pub(super) static OF_MKFS_EROFS: &[&Refusal] = &[
     &LABEL_PATTERNS,
     &ANDROIDS_OWNERS,
 ];
-pub(super) static OF_FSCK_EROFS: &[&Refusal] = &[&PART_OF_AN_IMAGE];
-pub(super) static OF_MKSQUASHFS: &[&Refusal] = &[
+pub(super) static OF_FSCK_EROFS: &[&RefusedOption] = &[&PART_OF_AN_IMAGE];
+pub(super) static OF_MKSQUASHFS: &[&RefusedOption] = &[
     &BACK_REFERENCES,
     &EXTENDED_PATTERNS,
     &NEWEST_TIME,
@@ -114,11 +119,12 @@ pub(super) static OF_MKSQUASHFS: &[&Refusal] = &[
     &XATTR_NAMESPACES,
     &XATTR_PREFIXES,
 ];
-pub(super) static OF_UNSQUASHFS: &[&Refusal] =
+pub(super) static OF_UNSQUASHFS: &[&RefusedOption] =
     &[&BACK_REFERENCES, &EXTENDED_PATTERNS, &XATTR_NAMESPACES, &XATTR_PREFIXES];
-pub(super) static OF_SQFSCAT: &[&Refusal] = &[&BACK_REFERENCES, &EXTENDED_PATTERNS];
-pub(super) static OF_TAR2SQFS: &[&Refusal] = &[&LARGE_PADDING, &PATTERN_CLASSES];
-pub(super) static OF_GENSQUASHFS: &[&Refusal] = &[&LARGE_PADDING, &PATTERN_CLASSES, &LIST_ELSEWHERE, &LABEL_PATTERNS];
+pub(super) static OF_SQFSCAT: &[&RefusedOption] = &[&BACK_REFERENCES, &EXTENDED_PATTERNS];
+pub(super) static OF_TAR2SQFS: &[&RefusedOption] = &[&LARGE_PADDING, &PATTERN_CLASSES];
+pub(super) static OF_GENSQUASHFS: &[&RefusedOption] =
+    &[&LARGE_PADDING, &PATTERN_CLASSES, &LIST_ELSEWHERE, &LABEL_PATTERNS];
 
 #[cfg(test)]
 mod tests {
@@ -129,7 +135,7 @@ mod tests {
     use crate::personalities::options::{Does, Takes};
 
     /// Command lines that are refused, with the reason; blanks separate words.
-    const EXAMPLES: [(&str, &str, &Refusal); 28] = [
+    const EXAMPLES: [(&str, &str, &RefusedOption); 28] = [
         ("mkfs.erofs", "--tar=headerball IMAGE x", &ARCHIVE_WITHOUT_DATA),
         ("mkfs.erofs", "--tar=f --clean=rvsp IMAGE x", &RESERVED_DATA),
         ("mkfs.erofs", "--blobdev=x --chunksize=4096 -zlz4 IMAGE x", &COMPRESSED_BLOB),
@@ -193,7 +199,7 @@ mod tests {
         for personality in PERSONALITIES {
             for refusal in personality.refusals {
                 // sqfstar and sqfscat share the code of their neighbours.
-                let is_tried = |(_, _, tried): &(&str, &str, &Refusal)| std::ptr::eq(*tried, *refusal);
+                let is_tried = |(_, _, tried): &(&str, &str, &RefusedOption)| std::ptr::eq(*tried, *refusal);
                 assert!(EXAMPLES.iter().any(is_tried), "{} {}: no example", personality.name, refusal.what);
             }
         }

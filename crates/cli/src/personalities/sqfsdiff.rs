@@ -93,7 +93,7 @@ impl Show for Lines {
 
 /// Prints the differences and returns the exit status.
 fn compare(args: &Diff, out: &mut impl Write) -> Result<u8> {
-    let mut sides = Sides { first: Side::new(&args.a, args), second: Side::new(&args.b, args) };
+    let mut sides = ImagePair { first: Side::new(&args.a, args), second: Side::new(&args.b, args) };
     let mut status = 0;
     let mut last_line = Vec::new();
     let mut superblock_fields = Vec::new();
@@ -118,7 +118,12 @@ fn compare(args: &Diff, out: &mut impl Write) -> Result<u8> {
 
 /// Prints a difference, and everything below a directory that only one image has. A size and the content are one difference
 /// to sqfsdiff, so a line that equals `last_line` is left out.
-fn print(difference: &Difference, last_line: &mut Vec<u8>, sides: &mut Sides<'_>, out: &mut impl Write) -> Result<()> {
+fn print(
+    difference: &Difference,
+    last_line: &mut Vec<u8>,
+    sides: &mut ImagePair<'_>,
+    out: &mut impl Write,
+) -> Result<()> {
     let line = line(difference);
     if line != *last_line {
         out.write_all(&line)?;
@@ -132,7 +137,7 @@ fn print(difference: &Difference, last_line: &mut Vec<u8>, sides: &mut Sides<'_>
 }
 
 /// Both images.
-struct Sides<'a> {
+struct ImagePair<'a> {
     first: Side<'a>,
     second: Side<'a>,
 }

@@ -4,12 +4,12 @@
 //! docs/guide/drop-in.md.
 
 /// A command line, and why packfs refuses it; empty if it does the same. `~` is a blank within a word.
-pub(crate) type Example = (&'static str, &'static str);
+pub(crate) type ManualExample = (&'static str, &'static str);
 
 const COMMANDS: &str = "a pack list never runs commands";
 const EXTENDED: &str = "packfs has no extended patterns";
 
-pub(crate) static MKSQUASHFS: &[Example] = &[
+pub(crate) static MKSQUASHFS: &[ManualExample] = &[
     ("t IMAGE", ""),
     ("t IMAGE -b 1M -comp zstd", ""),
     ("t u single IMAGE", ""),
@@ -73,7 +73,7 @@ pub(crate) static MKSQUASHFS: &[Example] = &[
     ("t IMAGE -recover squashfs_recovery_image.sqsh_1234", "there is nothing to recover"),
 ];
 
-pub(crate) static SQFSTAR: &[Example] = &[
+pub(crate) static SQFSTAR: &[ManualExample] = &[
     ("IMAGE", ""),
     ("-b 1M -comp zstd IMAGE", ""),
     ("-comp xz -b 1M IMAGE", ""),
@@ -95,9 +95,9 @@ pub(crate) static SQFSTAR: &[Example] = &[
     ("-force -p date.txt~f~0644~0~0~date IMAGE", COMMANDS),
 ];
 
-pub(crate) static TAR2SQFS: &[Example] = &[("IMAGE", "")];
+pub(crate) static TAR2SQFS: &[ManualExample] = &[("IMAGE", "")];
 
-pub(crate) static UNSQUASHFS: &[Example] = &[
+pub(crate) static UNSQUASHFS: &[ManualExample] = &[
     ("a.sqfs", ""),
     ("-d to a.sqfs", ""),
     ("-d to -f a.sqfs", ""),
@@ -110,7 +110,7 @@ pub(crate) static UNSQUASHFS: &[Example] = &[
     ("-xattrs-exclude ^user. -xattrs-exclude ^trusted. a.sqfs", ""),
 ];
 
-pub(crate) static SQFSCAT: &[Example] =
+pub(crate) static SQFSCAT: &[ManualExample] =
     &[("a.sqfs etc/motd", ""), ("a.sqfs etc/motd etc/hostname", ""), ("a.sqfs etc/h*", ""), ("a.sqfs etc usr", "")];
 
-pub(crate) static SQFS2TAR: &[Example] = &[("a.sqfs", ""), ("--compressor gzip a.sqfs", "")];
+pub(crate) static SQFS2TAR: &[ManualExample] = &[("a.sqfs", ""), ("--compressor gzip a.sqfs", "")];

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::program::text;
-use crate::examples::Example;
+use crate::examples::ManualExample;
 
 /// Lines for each program unless `PACKFS_DIFFERENTIAL` has another number.
 const LINES: u64 = 12;
@@ -55,7 +55,7 @@ impl Line {
 /// runs packfs alone.
 pub(crate) fn judge_examples(
     program: &str,
-    examples: &[Example],
+    examples: &[ManualExample],
     mut judge: impl FnMut(&Line) -> Judged,
     ours: impl Fn(&Line) -> Output,
 ) {

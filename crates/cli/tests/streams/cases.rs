@@ -2,7 +2,7 @@
 
 /// What a command prints on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Printed {
+pub(crate) enum PrintedOutput {
     /// What it was asked for.
     Result,
     /// Lines beside its work.
@@ -13,12 +13,12 @@ pub(crate) enum Printed {
 /// A command line, and how it behaves with usual streams. `IN/` stands for the directory of inputs, PORT for a free port
 /// and PACKFS for the program. It runs in a directory of its own.
 #[derive(Debug)]
-pub(crate) struct Case {
+pub(crate) struct StreamCase {
     /// Command of packfs, joined by `-`, or drop-in name.
     pub(crate) name: &'static str,
     /// Words separated by blanks.
     pub(crate) line: &'static str,
-    pub(crate) stdout: Printed,
+    pub(crate) stdout: PrintedOutput,
     pub(crate) status: i32,
     /// Input that it reads from standard input.
     pub(crate) stdin: Option<&'static str>,
@@ -34,8 +34,8 @@ pub(crate) struct Case {
     pub(crate) needs_root: bool,
 }
 
-const fn case(name: &'static str, line: &'static str, stdout: Printed) -> Case {
-    Case {
+const fn case(name: &'static str, line: &'static str, stdout: PrintedOutput) -> StreamCase {
+    StreamCase {
         name,
         line,
         stdout,
@@ -50,44 +50,44 @@ const fn case(name: &'static str, line: &'static str, stdout: Printed) -> Case {
     }
 }
 
-const fn result(name: &'static str, line: &'static str) -> Case {
-    case(name, line, Printed::Result)
+const fn result(name: &'static str, line: &'static str) -> StreamCase {
+    case(name, line, PrintedOutput::Result)
 }
 
-const fn remarks(name: &'static str, line: &'static str) -> Case {
-    case(name, line, Printed::Remarks)
+const fn remarks(name: &'static str, line: &'static str) -> StreamCase {
+    case(name, line, PrintedOutput::Remarks)
 }
 
-const fn silent(name: &'static str, line: &'static str) -> Case {
-    case(name, line, Printed::Nothing)
+const fn silent(name: &'static str, line: &'static str) -> StreamCase {
+    case(name, line, PrintedOutput::Nothing)
 }
 
-impl Case {
+impl StreamCase {
     /// The same with status 1, as there are findings.
-    const fn with_findings(self) -> Case {
-        Case { status: 1, ..self }
+    const fn with_findings(self) -> StreamCase {
+        StreamCase { status: 1, ..self }
     }
 
-    const fn reads(self, input: &'static str) -> Case {
-        Case { stdin: Some(input), ..self }
+    const fn reads(self, input: &'static str) -> StreamCase {
+        StreamCase { stdin: Some(input), ..self }
     }
 
-    const fn slow(self) -> Case {
-        Case { slow: true, ..self }
+    const fn slow(self) -> StreamCase {
+        StreamCase { slow: true, ..self }
     }
 }
 
-const fn mount(name: &'static str, line: &'static str) -> Case {
+const fn mount(name: &'static str, line: &'static str) -> StreamCase {
     let inspect = "ls m/etc > seen && PACKFS umount m";
-    Case { prepare: "mkdir m", inspect, mounts: true, ..silent(name, line) }
+    StreamCase { prepare: "mkdir m", inspect, mounts: true, ..silent(name, line) }
 }
 
 /// Programs that mount print help and version on standard error.
-const fn version_on_stderr(name: &'static str, line: &'static str) -> Case {
-    Case { result_on_stderr: true, ..silent(name, line) }
+const fn version_on_stderr(name: &'static str, line: &'static str) -> StreamCase {
+    StreamCase { result_on_stderr: true, ..silent(name, line) }
 }
 
-pub(crate) static CASES: &[Case] = &[
+pub(crate) static CASES: &[StreamCase] = &[
     result("packfs", "--help"),
     result("packfs", "--version"),
     silent("build", "build IN/root -o image"),
@@ -140,7 +140,7 @@ pub(crate) static CASES: &[Case] = &[
     result("join", "join IN/p0 IN/p1 -o back --json"),
     result("join", "join IN/p0 IN/p1 -o -"),
     mount("mount", "mount IN/squashfs m"),
-    Case {
+    StreamCase {
         prepare: "mkdir m && PACKFS mount IN/erofs m && ls m > /dev/null",
         inspect: "rmdir m",
         ..mount("umount", "umount m")
@@ -153,7 +153,7 @@ pub(crate) static CASES: &[Case] = &[
     result("bench-codecs", "bench codecs --data IN/root --codecs lz4 --blocks 16K --sample 20K --runs 1 --least 0"),
     result("bench-codecs", "bench codecs --data IN/root --codecs lz4 --blocks 16K --sample 20K --runs 1 --json"),
     result("bench-build", "bench build IN/root --codecs lz4 --jobs 0 --runs 1 --scratch .").slow(),
-    Case { needs_root: true, ..result("bench-read", "bench read IN/squashfs --runs 1 --scratch .").slow() },
+    StreamCase { needs_root: true, ..result("bench-read", "bench read IN/squashfs --runs 1 --scratch .").slow() },
     result("bench-split", "bench split --size 1M --runs 1 --codecs lz4 --outputs 1 --scratch .").slow(),
     result("bench-report", "bench report IN/results.jsonl"),
     silent("bench-report", "bench report IN/results.jsonl -o report.html"),
@@ -161,7 +161,7 @@ pub(crate) static CASES: &[Case] = &[
     silent("bench-memory", "bench memory 64K -o memory"),
     result("tune", "tune IN/root --codecs lz4 --blocks 64K --format squashfs").slow(),
     result("tune", "tune IN/root --codecs lz4 --blocks 64K --format squashfs --chart page.html --json").slow(),
-    Case {
+    StreamCase {
         needs_root: true,
         ..silent("trace", "trace -o traced --mount IN/root -- cmp IN/root/etc/motd IN/root/etc/issue")
     },

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::cases::{Case, Printed};
-use super::{Traces, traces};
+use super::cases::{PrintedOutput, StreamCase};
+use super::{RunTraces, traces};
 
 const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
 /// Number of bytes that a pipe holds: the least that Linux allows, so that short outputs fill it.
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Something that is wrong with a standard stream. `ignored` is true if the caller ignores SIGPIPE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum StreamFault {
     ClosedInput,
     ClosedOutput,
     FullOutput,
@@ -41,12 +41,12 @@ pub(crate) enum Fault {
     },
 }
 
-impl Fault {
-    pub(crate) fn all() -> impl Iterator<Item = Fault> {
-        use Fault::{
+impl StreamFault {
+    pub(crate) fn all() -> impl Iterator<Item = StreamFault> {
+        use StreamFault::{
             ClosedErrors, ClosedInput, ClosedOutput, FullErrors, FullOutput, LeftErrors, LeftOutput, OneLineOutput,
         };
-        let either = |fault: fn(bool) -> Fault| [false, true].map(fault);
+        let either = |fault: fn(bool) -> StreamFault| [false, true].map(fault);
         let plain = [ClosedInput, ClosedOutput, FullOutput, ClosedErrors, FullErrors];
         let left = [
             either(|ignored| LeftOutput { ignored }),
@@ -58,48 +58,50 @@ impl Fault {
 
     /// Returns true for the few faults that cases which take seconds are tried with.
     pub(crate) fn is_for_slow_cases(self) -> bool {
-        matches!(self, Fault::FullOutput | Fault::LeftOutput { ignored: false } | Fault::ClosedErrors)
+        matches!(self, StreamFault::FullOutput | StreamFault::LeftOutput { ignored: false } | StreamFault::ClosedErrors)
     }
 
     /// Returns true if some of the case's result cannot arrive, as an undisturbed run shows.
-    pub(crate) fn loses_a_result_of(self, case: &Case, usual: &Ran) -> bool {
+    pub(crate) fn loses_a_result_of(self, case: &StreamCase, usual: &CaseRun) -> bool {
         match self {
-            Fault::ClosedErrors | Fault::FullErrors | Fault::LeftErrors { .. } => case.result_on_stderr,
-            _ if case.stdout != Printed::Result => false,
-            Fault::ClosedOutput | Fault::FullOutput | Fault::LeftOutput { .. } => true,
-            Fault::OneLineOutput { .. } => {
+            StreamFault::ClosedErrors | StreamFault::FullErrors | StreamFault::LeftErrors { .. } => {
+                case.result_on_stderr
+            }
+            _ if case.stdout != PrintedOutput::Result => false,
+            StreamFault::ClosedOutput | StreamFault::FullOutput | StreamFault::LeftOutput { .. } => true,
+            StreamFault::OneLineOutput { .. } => {
                 let line = usual.stdout.iter().position(|byte| *byte == b'\n').unwrap_or(usual.stdout.len());
                 // The length of some results varies a little.
                 usual.stdout.len() > line + 2 * PIPE_LEN
             }
-            Fault::ClosedInput => false,
+            StreamFault::ClosedInput => false,
         }
     }
 
     /// Returns true if it depends on the moment at which the reader leaves whether something is lost.
-    pub(crate) fn may_lose_a_result_of(self, case: &Case) -> bool {
-        matches!(self, Fault::OneLineOutput { .. }) && case.stdout == Printed::Result
+    pub(crate) fn may_lose_a_result_of(self, case: &StreamCase) -> bool {
+        matches!(self, StreamFault::OneLineOutput { .. }) && case.stdout == PrintedOutput::Result
     }
 
     fn ignores_broken_pipes(self) -> bool {
-        use Fault::{LeftErrors, LeftOutput, OneLineOutput};
+        use StreamFault::{LeftErrors, LeftOutput, OneLineOutput};
         matches!(self, LeftOutput { ignored: true } | OneLineOutput { ignored: true } | LeftErrors { ignored: true })
     }
 }
 
 /// A run of a case.
-pub(crate) struct Ran {
+pub(crate) struct CaseRun {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
     /// What was in the directory of the run before it.
-    pub(crate) before: Traces,
+    pub(crate) before: RunTraces,
     /// What is there after it.
-    pub(crate) traces: Traces,
+    pub(crate) traces: RunTraces,
 }
 
 /// Runs a case in a directory of its own.
-pub(crate) fn run(case: &Case, fault: Option<Fault>, inputs: &Path) -> Ran {
+pub(crate) fn run(case: &StreamCase, fault: Option<StreamFault>, inputs: &Path) -> CaseRun {
     let work = tempfile::tempdir().unwrap();
     let dir = work.path().join("dir");
     fs::create_dir(&dir).unwrap();
@@ -109,16 +111,17 @@ pub(crate) fn run(case: &Case, fault: Option<Fault>, inputs: &Path) -> Ran {
     let line = filled(case.line, inputs, port);
     let stdin = case.stdin.map_or_else(Stdio::null, |name| File::open(inputs.join(name)).unwrap().into());
     let (out, err) = (work.path().join("out"), work.path().join("err"));
-    let mut streams = Streams { out: File::create(&out).unwrap().into(), err: File::create(&err).unwrap().into() };
+    let mut streams =
+        OutputStreams { out: File::create(&out).unwrap().into(), err: File::create(&err).unwrap().into() };
     let reader = fault.and_then(|fault| streams.disturb(fault));
 
     let redirection = match fault {
-        Some(Fault::ClosedInput) => "<&-",
-        Some(Fault::ClosedOutput) => ">&-",
-        Some(Fault::ClosedErrors) => "2>&-",
+        Some(StreamFault::ClosedInput) => "<&-",
+        Some(StreamFault::ClosedOutput) => ">&-",
+        Some(StreamFault::ClosedErrors) => "2>&-",
         _ => "",
     };
-    let trap = if fault.is_some_and(Fault::ignores_broken_pipes) { "trap '' PIPE;" } else { "" };
+    let trap = if fault.is_some_and(StreamFault::ignores_broken_pipes) { "trap '' PIPE;" } else { "" };
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{trap} exec \"$0\" \"$@\" {redirection}"), PACKFS]).args(line.split(' '));
     command.stdin(stdin).stdout(streams.out).stderr(streams.err).current_dir(&dir);
@@ -133,7 +136,7 @@ pub(crate) fn run(case: &Case, fault: Option<Fault>, inputs: &Path) -> Ran {
     }
     sh(&filled(case.inspect, inputs, port), &dir);
     let stderr = String::from_utf8_lossy(&fs::read(err).unwrap()).into_owned();
-    Ran { status, stdout: fs::read(out).unwrap(), stderr, before, traces: traces(&dir) }
+    CaseRun { status, stdout: fs::read(out).unwrap(), stderr, before, traces: traces(&dir) }
 }
 
 /// Replaces the words of a line that stand for something.
@@ -149,25 +152,25 @@ fn sh(script: &str, dir: &Path) {
 }
 
 /// Output streams of a program.
-struct Streams {
+struct OutputStreams {
     out: Stdio,
     err: Stdio,
 }
 
-impl Streams {
+impl OutputStreams {
     /// Puts a full device or a pipe in the place of a stream. Returns the reader of the pipe, if it reads at all.
-    fn disturb(&mut self, fault: Fault) -> Option<JoinHandle<()>> {
+    fn disturb(&mut self, fault: StreamFault) -> Option<JoinHandle<()>> {
         match fault {
-            Fault::FullOutput => self.out = full(),
-            Fault::FullErrors => self.err = full(),
-            Fault::LeftOutput { .. } => self.out = left(),
-            Fault::LeftErrors { .. } => self.err = left(),
-            Fault::OneLineOutput { .. } => {
+            StreamFault::FullOutput => self.out = full(),
+            StreamFault::FullErrors => self.err = full(),
+            StreamFault::LeftOutput { .. } => self.out = left(),
+            StreamFault::LeftErrors { .. } => self.err = left(),
+            StreamFault::OneLineOutput { .. } => {
                 let (reader, writer) = pipe();
                 self.out = writer.into();
                 return Some(thread::spawn(|| read_line(reader)));
             }
-            Fault::ClosedInput | Fault::ClosedOutput | Fault::ClosedErrors => {}
+            StreamFault::ClosedInput | StreamFault::ClosedOutput | StreamFault::ClosedErrors => {}
         }
         None
     }

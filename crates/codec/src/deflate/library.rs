@@ -8,12 +8,12 @@ use libdeflate_sys as sys;
 use crate::{Error, Result};
 
 /// libdeflate's compressor.
-pub(crate) struct Compressor(NonNull<sys::libdeflate_compressor>);
+pub(crate) struct LibdeflateCompressor(NonNull<sys::libdeflate_compressor>);
 
 // SAFETY: the pointer is owned, and libdeflate's compressor is not bound to a thread.
-unsafe impl Send for Compressor {}
+unsafe impl Send for LibdeflateCompressor {}
 
-impl Drop for Compressor {
+impl Drop for LibdeflateCompressor {
     fn drop(&mut self) {
         // SAFETY: made by libdeflate_alloc_compressor and freed once.
         unsafe { sys::libdeflate_free_compressor(self.0.as_ptr()) }
@@ -21,7 +21,7 @@ impl Drop for Compressor {
 }
 
 /// A function of libdeflate that compresses: `libdeflate_zlib_compress` or `libdeflate_deflate_compress`.
-type Compress = unsafe extern "C" fn(
+type CompressFn = unsafe extern "C" fn(
     *mut sys::libdeflate_compressor,
     *const std::ffi::c_void,
     usize,
@@ -29,7 +29,7 @@ type Compress = unsafe extern "C" fn(
     usize,
 ) -> usize;
 
-impl Compressor {
+impl LibdeflateCompressor {
     /// Makes a compressor of a level from 0 to 12.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Compressor {
         }
         // SAFETY: the function takes a number and returns a compressor, or null if there is no memory.
         let compressor = unsafe { sys::libdeflate_alloc_compressor(level.into()) };
-        NonNull::new(compressor).map(Compressor).ok_or(Error::NoMemory { codec })
+        NonNull::new(compressor).map(LibdeflateCompressor).ok_or(Error::NoMemory { codec })
     }
 
     /// Compresses to a zlib stream; returns its length, or `None` if it does not fit.
@@ -53,7 +53,7 @@ impl Compressor {
         self.run(sys::libdeflate_deflate_compress, src, dst)
     }
 
-    fn run(&mut self, compress: Compress, src: &[u8], dst: &mut [u8]) -> Option<usize> {
+    fn run(&mut self, compress: CompressFn, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         // SAFETY: the pointers and lengths are those of live slices, and `self` is borrowed mutably.
         let len =
             unsafe { compress(self.0.as_ptr(), src.as_ptr().cast(), src.len(), dst.as_mut_ptr().cast(), dst.len()) };

@@ -22,13 +22,13 @@ mod split;
 mod symbols;
 
 pub(crate) use dense::{Dense, memory as dense_memory};
-pub(crate) use library::Compressor;
+pub(crate) use library::LibdeflateCompressor;
 
-struct Deflate(Compressor);
+struct Deflate(LibdeflateCompressor);
 
 /// Makes an encoder.
 pub(crate) fn encoder(level: u8) -> Result<Box<dyn Encoder>> {
-    Ok(Box::new(Deflate(Compressor::new(NAME, level)?)))
+    Ok(Box::new(Deflate(LibdeflateCompressor::new(NAME, level)?)))
 }
 
 impl Encoder for Deflate {

@@ -31,7 +31,7 @@ pub(super) struct OtherName {
 }
 
 /// The result of a step.
-pub(super) enum Outcome {
+pub(super) enum StepOutcome {
     Differs(Difference),
     /// The contents of a file with several names differ; the others follow.
     DiffersUnderAllNames(Difference),
@@ -61,14 +61,15 @@ pub(super) fn run(
     second: &dyn Image,
     buffers: &mut Buffers,
     progress: &Progress,
-) -> Result<Vec<Outcome>> {
+) -> Result<Vec<StepOutcome>> {
     let mut out = Vec::new();
     for step in steps {
         match step {
-            Step::Found(difference) => out.push(Outcome::Differs(difference)),
-            Step::Again(other) => out.push(Outcome::AsFirst(other)),
+            Step::Found(difference) => out.push(StepOutcome::Differs(difference)),
+            Step::Again(other) => out.push(StepOutcome::AsFirst(other)),
             Step::Compare(task) => {
-                let outcome = if task.has_other_names { Outcome::DiffersUnderAllNames } else { Outcome::Differs };
+                let outcome =
+                    if task.has_other_names { StepOutcome::DiffersUnderAllNames } else { StepOutcome::Differs };
                 out.extend(compare(&task, first, second, buffers)?.map(outcome));
                 Progress::add(&progress.done, task.to - task.from);
             }

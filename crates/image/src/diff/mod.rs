@@ -18,7 +18,7 @@ use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Pool, Window};
 use packfs_blocks::progress::Phase;
 
-use self::content::{Buffers, OtherName, Outcome, Step, Task};
+use self::content::{Buffers, OtherName, Step, StepOutcome, Task};
 pub use self::difference::{Aspect, Difference};
 pub use self::superblock::superblocks;
 use crate::Result;
@@ -95,7 +95,7 @@ struct Comparer<'c, 'p> {
     inodes: bool,
     progress: &'c Progress,
     pool: &'p Pool<'c, Buffers>,
-    window: Window<Result<Vec<Outcome>>>,
+    window: Window<Result<Vec<StepOutcome>>>,
     batch: Vec<Step>,
     batch_bytes: u64,
     /// For each image, the first common path of each inode with several names.
@@ -306,15 +306,15 @@ impl Comparer<'_, '_> {
         Ok(())
     }
 
-    fn deliver(&mut self, outcomes: Vec<Outcome>) {
+    fn deliver(&mut self, outcomes: Vec<StepOutcome>) {
         for outcome in outcomes {
             let difference = match outcome {
-                Outcome::Differs(difference) => difference,
-                Outcome::DiffersUnderAllNames(difference) => {
+                StepOutcome::Differs(difference) => difference,
+                StepOutcome::DiffersUnderAllNames(difference) => {
                     self.differing_links.entry(difference.path.clone()).or_insert_with(|| difference.clone());
                     difference
                 }
-                Outcome::AsFirst(OtherName { path, first_path }) => match self.differing_links.get(&*first_path) {
+                StepOutcome::AsFirst(OtherName { path, first_path }) => match self.differing_links.get(&*first_path) {
                     Some(first) => Difference { path, ..first.clone() },
                     None => continue,
                 },

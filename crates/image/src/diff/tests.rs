@@ -65,8 +65,8 @@ fn specs_differ(one: &Spec, two: &Spec) -> Vec<String> {
 
 #[test]
 fn every_change_is_reported_once_with_both_values() {
-    type Change = fn(&mut Spec);
-    let cases: &[(Change, &[&str])] = &[
+    type SpecChange = fn(&mut Spec);
+    let cases: &[(SpecChange, &[&str])] = &[
         (|_| {}, &[]),
         (|s| drop(entries(s, "").remove(&b"dev"[..])), &["dev: only in the first (block device)"]),
         (
@@ -128,8 +128,8 @@ fn every_change_is_reported_once_with_both_values() {
 
 #[test]
 fn every_name_of_a_file_is_reported() {
-    type Change = fn(&mut Spec);
-    let changes: &[(Change, &str)] = &[
+    type SpecChange = fn(&mut Spec);
+    let changes: &[(SpecChange, &str)] = &[
         (|s| find(s, "sub.txt").what = What::File(vec![Piece::Zeros(100)]), "content"),
         (|s| find(s, "sub.txt").what = What::File(vec![Piece::Zeros(3 << 20)]), "size"),
         (|s| find(s, "sub.txt").attrs.mode = 0o600, "mode"),

@@ -78,25 +78,25 @@ pub(crate) fn reader(from: Box<dyn Read + Send>, name: &Path) -> Result<Box<dyn 
 }
 
 /// Contents of a stream that may have been compressed.
-pub(crate) struct Decompressed {
+pub(crate) struct DecompressedStream {
     pub(crate) bytes: Box<dyn Read + Send>,
     /// True if reading takes time, because the stream is compressed. Otherwise, `bytes` are not buffered.
     pub(crate) was_compressed: bool,
 }
 
 /// As [`reader`], with the information whether `from` is compressed.
-pub(crate) fn decompressed(from: Box<dyn Read + Send>, name: &Path) -> Result<Decompressed> {
+pub(crate) fn decompressed(from: Box<dyn Read + Send>, name: &Path) -> Result<DecompressedStream> {
     let mut from = from;
     let mut start = Vec::new();
     from.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut start).map_err(Error::io("cannot read", name))?;
     let compression = Compression::of(&start, name)?;
     let from = io::Cursor::new(start).chain(from);
     let Some(compression) = compression else {
-        return Ok(Decompressed { bytes: Box::new(from), was_compressed: false });
+        return Ok(DecompressedStream { bytes: Box::new(from), was_compressed: false });
     };
     let from = compression.decoder(Buffered::with_capacity(256 << 10, from), name)?;
     let bytes = Box::new(Decompress { from, compression, given: 0 });
-    Ok(Decompressed { bytes, was_compressed: true })
+    Ok(DecompressedStream { bytes, was_compressed: true })
 }
 
 /// Input whose first bytes were inspected.

@@ -39,9 +39,9 @@ impl Source for PathList {
         self.options.leave_out.extend(store.own_files());
         let (singles, links) = (Singles::new(self.options.xattrs)?, HashMap::new());
         let has_root = tree.len() > 1;
-        let mut scan = Scan { tree, options: &self.options, singles, links, top: Top::default(), has_root };
+        let mut scan = Scan { tree, options: &self.options, singles, links, top: CommonDirectory::default(), has_root };
         for path in self.paths.split(|byte| *byte == self.separator).filter(|path| !path.is_empty()) {
-            match scan.add(&Listed::new(path)) {
+            match scan.add(&ListedPath::new(path)) {
                 Err(error @ (Error::Cancelled | Error::TooMany { .. })) => return Err(error),
                 Err(error) if self.options.on_error == OnError::Stop => return Err(error),
                 Err(error) => self.left_out.push(error),
@@ -61,7 +61,7 @@ impl Source for PathList {
 }
 
 /// A path of the list.
-struct Listed<'p> {
+struct ListedPath<'p> {
     whole: &'p [u8],
     /// The directory that it begins in, `.` or with a slash at the end: it is not part of the path in the image.
     top: &'p [u8],
@@ -69,7 +69,7 @@ struct Listed<'p> {
     place: Vec<&'p [u8]>,
 }
 
-impl<'p> Listed<'p> {
+impl<'p> ListedPath<'p> {
     fn new(whole: &'p [u8]) -> Self {
         let mut rest = whole;
         loop {
@@ -80,13 +80,13 @@ impl<'p> Listed<'p> {
             }
         }
         let top = &whole[..whole.len() - rest.len()];
-        Listed { whole, top: if top.is_empty() { b"." } else { top }, place: components(rest).collect() }
+        ListedPath { whole, top: if top.is_empty() { b"." } else { top }, place: components(rest).collect() }
     }
 }
 
 /// The directory that paths begin in.
 #[derive(Default)]
-enum Top {
+enum CommonDirectory {
     /// There was no path so far.
     #[default]
     Unknown,
@@ -106,7 +106,7 @@ struct Scan<'s> {
     singles: Singles,
     /// Files with several names, by device and inode number.
     links: HashMap<(u64, u64), Ino>,
-    top: Top,
+    top: CommonDirectory,
     /// True if earlier sources have given the root its attributes.
     has_root: bool,
 }
@@ -115,9 +115,9 @@ impl Scan<'_> {
     /// Gives the root its attributes, and makes the files readable.
     fn finish(self) -> Result<()> {
         match self.top {
-            Top::Same { meta, .. } if !self.has_root => self.tree.set_meta(ROOT, meta),
-            Top::Same { .. } | Top::Different => {}
-            Top::Unknown => {
+            CommonDirectory::Same { meta, .. } if !self.has_root => self.tree.set_meta(ROOT, meta),
+            CommonDirectory::Same { .. } | CommonDirectory::Different => {}
+            CommonDirectory::Unknown => {
                 let warning = Warning::new(WarningKind::ListNamesNothing, "the list");
                 self.tree.warnings.add(warning)?;
             }
@@ -129,22 +129,22 @@ impl Scan<'_> {
     /// Notes the directory that a path begins in.
     fn begin_in(&mut self, top: &[u8]) -> Result<()> {
         let before = match &self.top {
-            Top::Different => return Ok(()),
-            Top::Same { path, .. } if path == top => return Ok(()),
-            Top::Same { id, .. } => Some(*id),
-            Top::Unknown => None,
+            CommonDirectory::Different => return Ok(()),
+            CommonDirectory::Same { path, .. } if path == top => return Ok(()),
+            CommonDirectory::Same { id, .. } => Some(*id),
+            CommonDirectory::Unknown => None,
         };
         let dir = Path::new(OsStr::from_bytes(top));
         let Single { meta, id, .. } = self.singles.find_any(self.tree, dir, Links::Follow)?;
         self.top = match before {
-            Some(before) if before != id => Top::Different,
-            _ => Top::Same { path: top.to_owned(), id, meta },
+            Some(before) if before != id => CommonDirectory::Different,
+            _ => CommonDirectory::Same { path: top.to_owned(), id, meta },
         };
         Ok(())
     }
 
     /// Adds a file and the directories that lead there.
-    fn add(&mut self, listed: &Listed<'_>) -> Result<()> {
+    fn add(&mut self, listed: &ListedPath<'_>) -> Result<()> {
         let (path, place) = (listed.whole, &listed.place[..]);
         if place.is_empty() {
             return Ok(()); // `find` prints the directory that it begins in.

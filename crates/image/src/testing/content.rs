@@ -29,7 +29,7 @@ pub enum Piece {
     /// A cut of an endless stream. Cuts of one stream share the bytes of positions that both contain.
     Cut {
         /// The stream.
-        of: Stream,
+        of: ByteStream,
         /// Position of the first byte in the stream.
         from: u64,
         /// Length.
@@ -39,7 +39,7 @@ pub enum Piece {
 
 /// An endless stream of bytes that repeats nothing from another one of more than a few bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
+pub enum ByteStream {
     /// Bytes that no codec can shrink, by seed.
     Noise(u64),
     /// Words with a little noise between them, by seed: every codec halves them, also in clusters of 4 KiB.
@@ -66,22 +66,22 @@ impl Piece {
     pub fn fill(&self, buf: &mut [u8], offset: u64) {
         match *self {
             Piece::Zeros(_) | Piece::Hole(_) => buf.fill(0),
-            Piece::Noise { seed, .. } => Stream::Noise(seed).fill(buf, offset),
+            Piece::Noise { seed, .. } => ByteStream::Noise(seed).fill(buf, offset),
             Piece::Cut { of, from, .. } => of.fill(buf, from + offset),
             Piece::Text { seed, .. } => units(buf, offset + seed, |_| TEXT),
         }
     }
 }
 
-impl Stream {
+impl ByteStream {
     /// Writes the bytes from `position` on into `buf`.
     fn fill(&self, buf: &mut [u8], position: u64) {
         match *self {
-            Stream::Noise(seed) => {
+            ByteStream::Noise(seed) => {
                 let seed = seed.wrapping_mul(0x1234_5678_9abc_def1);
                 units(buf, position, |n| mix(seed.wrapping_add(n)).to_le_bytes());
             }
-            Stream::Words(seed) => {
+            ByteStream::Words(seed) => {
                 let seed = seed.wrapping_mul(0xfedc_ba98_7654_3211);
                 units(buf, position, |n| word(mix(seed.wrapping_add(n))));
             }
@@ -217,18 +217,18 @@ mod tests {
 
     #[test]
     fn cuts_of_one_stream_share_bytes_and_those_of_others_do_not() {
-        let bytes = |of: Stream, from: u64| {
+        let bytes = |of: ByteStream, from: u64| {
             let mut bytes = vec![0; 100];
             Piece::Cut { of, from, len: 100 }.fill(&mut bytes, 0);
             bytes
         };
-        for of in [Stream::Noise, Stream::Words] {
+        for of in [ByteStream::Noise, ByteStream::Words] {
             assert_eq!(bytes(of(1), 70)[..30], bytes(of(1), 0)[70..]);
             assert_eq!(bytes(of(1), 3)[..97], bytes(of(1), 0)[3..]);
             assert_ne!(bytes(of(1), 0)[..20], bytes(of(2), 0)[..20]);
         }
         let mut noise = [0; 100];
         Piece::Noise { seed: 7, len: 100 }.fill(&mut noise, 0);
-        assert_eq!(bytes(Stream::Noise(7), 0), noise);
+        assert_eq!(bytes(ByteStream::Noise(7), 0), noise);
     }
 }

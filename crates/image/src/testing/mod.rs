@@ -31,7 +31,7 @@ mod tools;
 #[cfg(test)]
 pub mod verdict;
 
-pub use content::{Memory, Piece, Stream};
+pub use content::{ByteStream, Memory, Piece};
 pub use everything::{everything, one_of_each, owned};
 #[cfg(test)]
 pub use flipped::Flipped;

@@ -22,38 +22,43 @@ const READS: u64 = 40;
 const STEP: usize = 50_001;
 
 /// A way to read the files of a mounted image.
-struct Way {
+struct ReadMethod {
     name: &'static str,
     /// Read from a block device; otherwise the kernel reads the image's file itself, which only EROFS does.
     device: bool,
     /// Have the kernel read ahead.
     ahead: bool,
     /// The order of reads, one after the other.
-    passes: &'static [Pass],
+    passes: &'static [ReadOrder],
 }
 
 /// Order of reads of a file.
-enum Pass {
+enum ReadOrder {
     InOrder,
     /// At random, in another order for each seed.
     AtRandom(u64),
 }
 
-const WAYS: [Way; 5] = [
-    Way { name: "in order, page by page", device: true, ahead: false, passes: &[Pass::InOrder] },
-    Way { name: "at random, page by page", device: true, ahead: false, passes: &[Pass::AtRandom(1)] },
-    Way { name: "at random, then in order", device: true, ahead: true, passes: &[Pass::AtRandom(2), Pass::InOrder] },
-    Way { name: "in order, from a file", device: false, ahead: true, passes: &[Pass::InOrder] },
-    Way {
+const WAYS: [ReadMethod; 5] = [
+    ReadMethod { name: "in order, page by page", device: true, ahead: false, passes: &[ReadOrder::InOrder] },
+    ReadMethod { name: "at random, page by page", device: true, ahead: false, passes: &[ReadOrder::AtRandom(1)] },
+    ReadMethod {
+        name: "at random, then in order",
+        device: true,
+        ahead: true,
+        passes: &[ReadOrder::AtRandom(2), ReadOrder::InOrder],
+    },
+    ReadMethod { name: "in order, from a file", device: false, ahead: true, passes: &[ReadOrder::InOrder] },
+    ReadMethod {
         name: "at random, from a file, then in order",
         device: false,
         ahead: false,
-        passes: &[Pass::AtRandom(3), Pass::InOrder],
+        passes: &[ReadOrder::AtRandom(3), ReadOrder::InOrder],
     },
 ];
 
 /// A file and its bytes.
-struct Expected {
+struct ExpectedFile {
     path: PathBuf,
     bytes: Vec<u8>,
 }
@@ -77,14 +82,14 @@ pub fn misreadings(tree: &Tree, image: &Path, kind: &str) -> Vec<String> {
 }
 
 /// Returns the contents of the files of a tree.
-fn expected(tree: &Tree) -> Result<Vec<Expected>> {
-    fn visit(tree: &Tree, ino: Ino, path: &Path, out: &mut Vec<Expected>) -> Result<()> {
+fn expected(tree: &Tree) -> Result<Vec<ExpectedFile>> {
+    fn visit(tree: &Tree, ino: Ino, path: &Path, out: &mut Vec<ExpectedFile>) -> Result<()> {
         if let Kind::File { size, data: Data::Source { from, key } } = tree.inode(ino).kind
             && size <= FILE_MAX
         {
             let mut bytes = vec![0; usize::try_from(size).expect("64 MiB at most")];
             from.open(key)?.read_exact_at(&mut bytes, 0)?;
-            out.push(Expected { path: path.to_owned(), bytes });
+            out.push(ExpectedFile { path: path.to_owned(), bytes });
         }
         let inside = |name| path.join(std::ffi::OsStr::from_bytes(name));
         tree.entries(ino).try_for_each(|(name, child)| visit(tree, child, &inside(name), out))
@@ -94,9 +99,9 @@ fn expected(tree: &Tree) -> Result<Vec<Expected>> {
     Ok(out)
 }
 
-fn read(files: &[Expected], mount: &Mount, way: &Way) -> io::Result<Vec<String>> {
+fn read(files: &[ExpectedFile], mount: &Mount, way: &ReadMethod) -> io::Result<Vec<String>> {
     // Without a device, the advice of each file has to do.
-    let _readahead = if way.device && !way.ahead { Some(Readahead::off(&mount.path())?) } else { None };
+    let _readahead = if way.device && !way.ahead { Some(DisabledReadahead::off(&mount.path())?) } else { None };
     let mut wrong = Vec::new();
     for expected in files {
         let file = File::open(mount.path().join(&expected.path))?;
@@ -111,13 +116,13 @@ fn read(files: &[Expected], mount: &Mount, way: &Way) -> io::Result<Vec<String>>
 }
 
 /// Reads a file that must contain `expected`; returns the first failure.
-fn misread(file: &File, expected: &[u8], pass: &Pass) -> Option<String> {
+fn misread(file: &File, expected: &[u8], pass: &ReadOrder) -> Option<String> {
     match pass {
-        Pass::InOrder => (0..expected.len()).step_by(STEP).find_map(|at| {
+        ReadOrder::InOrder => (0..expected.len()).step_by(STEP).find_map(|at| {
             let len = STEP.min(expected.len() - at);
             differs(file, expected, at, len)
         }),
-        Pass::AtRandom(seed) => (0..READS).find_map(|n| {
+        ReadOrder::AtRandom(seed) => (0..READS).find_map(|n| {
             let random = mix(mix(*seed).wrapping_add(n));
             let at = below(random, expected.len());
             // Lengths of which each power of two up to 256 KiB is as frequent.
@@ -142,22 +147,22 @@ fn differs(file: &File, expected: &[u8], at: usize, len: usize) -> Option<String
 }
 
 /// Keeps the kernel from reading ahead in a mounted file system, until it is dropped: devices keep the setting.
-struct Readahead {
+struct DisabledReadahead {
     setting: PathBuf,
     before: String,
 }
 
-impl Readahead {
-    fn off(mount: &Path) -> io::Result<Readahead> {
+impl DisabledReadahead {
+    fn off(mount: &Path) -> io::Result<DisabledReadahead> {
         let device = stat(mount)?.st_dev;
         let setting = format!("/sys/class/bdi/{}:{}/read_ahead_kb", major(device), minor(device)).into();
         let before = std::fs::read_to_string(&setting)?;
         std::fs::write(&setting, "0")?;
-        Ok(Readahead { setting, before })
+        Ok(DisabledReadahead { setting, before })
     }
 }
 
-impl Drop for Readahead {
+impl Drop for DisabledReadahead {
     fn drop(&mut self) {
         let _ = std::fs::write(&self.setting, &self.before);
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Node, Piece, Stream};
+use super::{ByteStream, Node, Piece};
 
 /// Length of the shortest and of the longest file.
 const FILE_MIN: u64 = 64 << 10;
@@ -21,21 +21,21 @@ const OWN_LOG: Range<u32> = 0..17;
 
 /// Bytes that several files have, cut out of a stream at any position.
 #[derive(Debug, Clone)]
-struct Stretch {
-    of: Stream,
+struct StreamStretch {
+    of: ByteStream,
     from: u64,
     len: u64,
 }
 
 /// Part of a file.
 #[derive(Debug, Clone)]
-enum Part {
+enum FilePart {
     /// A cut of the stretch with this number, from and to these thousandths of its length.
     Shared { number: usize, from: u64, to: u64 },
     /// The beginning of the stretch, up to these thousandths of its length, and then all of it.
     Twice { number: usize, to: u64 },
     /// Bytes of its own.
-    Own(Stretch),
+    Own(StreamStretch),
     /// Zeros, stored or not.
     Empty { len: u64, stored: bool },
 }
@@ -65,7 +65,7 @@ fn is_empty(node: &Node) -> bool {
 }
 
 /// Makes the pieces of a file of at most `limit` bytes; none if the shortest file is longer than that.
-fn file(stretches: &[Stretch], parts: &[Part], limit: u64) -> Vec<Piece> {
+fn file(stretches: &[StreamStretch], parts: &[FilePart], limit: u64) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut len = 0;
     // Repeated until the file is long enough, which also repeats stretches within it.
@@ -83,18 +83,18 @@ fn file(stretches: &[Stretch], parts: &[Part], limit: u64) -> Vec<Piece> {
 }
 
 /// Makes the pieces of a part, none of them empty.
-fn pieces_of(stretches: &[Stretch], part: &Part) -> Vec<Piece> {
+fn pieces_of(stretches: &[StreamStretch], part: &FilePart) -> Vec<Piece> {
     let stretch = |number: usize| &stretches[number % stretches.len()];
     match *part {
-        Part::Shared { number, from, to } => vec![stretch(number).cut(from..to)],
-        Part::Twice { number, to } => vec![stretch(number).cut(0..to), stretch(number).cut(0..1000)],
-        Part::Own(ref own) => vec![own.cut(0..1000)],
-        Part::Empty { len, stored: true } => vec![Piece::Zeros(len)],
-        Part::Empty { len, stored: false } => vec![Piece::Hole(len)],
+        FilePart::Shared { number, from, to } => vec![stretch(number).cut(from..to)],
+        FilePart::Twice { number, to } => vec![stretch(number).cut(0..to), stretch(number).cut(0..1000)],
+        FilePart::Own(ref own) => vec![own.cut(0..1000)],
+        FilePart::Empty { len, stored: true } => vec![Piece::Zeros(len)],
+        FilePart::Empty { len, stored: false } => vec![Piece::Hole(len)],
     }
 }
 
-impl Stretch {
+impl StreamStretch {
     /// Returns the bytes in these thousandths of its length, but at least one.
     fn cut(&self, thousandths: Range<u64>) -> Piece {
         let skipped = self.len * thousandths.start / 1000;
@@ -113,7 +113,7 @@ fn shortened(piece: Piece, limit: u64) -> Piece {
     }
 }
 
-fn part() -> impl Strategy<Value = Part> {
+fn part() -> impl Strategy<Value = FilePart> {
     // Whole stretches, beginnings, ends and middles.
     let range = prop_oneof![
         2 => Just((0, 1000)),
@@ -121,19 +121,19 @@ fn part() -> impl Strategy<Value = Part> {
         1 => (1u64..1000).prop_map(|from| (from, 1000)),
         1 => (0u64..1000, 0u64..=1000).prop_map(|(one, other)| (one.min(other), one.max(other))),
     ];
-    let shared = (0usize..3, range).prop_map(|(number, (from, to))| Part::Shared { number, from, to });
-    let twice = (0usize..3, 1u64..1000).prop_map(|(number, to)| Part::Twice { number, to });
-    let empty = (length(OWN_LOG), any::<bool>()).prop_map(|(len, stored)| Part::Empty { len, stored });
-    prop_oneof![6 => shared, 1 => twice, 2 => stretch(OWN_LOG).prop_map(Part::Own), 1 => empty]
+    let shared = (0usize..3, range).prop_map(|(number, (from, to))| FilePart::Shared { number, from, to });
+    let twice = (0usize..3, 1u64..1000).prop_map(|(number, to)| FilePart::Twice { number, to });
+    let empty = (length(OWN_LOG), any::<bool>()).prop_map(|(len, stored)| FilePart::Empty { len, stored });
+    prop_oneof![6 => shared, 1 => twice, 2 => stretch(OWN_LOG).prop_map(FilePart::Own), 1 => empty]
 }
 
-fn stretch(log: Range<u32>) -> impl Strategy<Value = Stretch> {
+fn stretch(log: Range<u32>) -> impl Strategy<Value = StreamStretch> {
     // What is not shared comes from streams far away from each other.
     let stream = (any::<u32>(), proptest::bool::weighted(0.4)).prop_map(|(seed, shrinks)| {
         let seed = u64::from(seed);
-        if shrinks { Stream::Words(seed) } else { Stream::Noise(seed) }
+        if shrinks { ByteStream::Words(seed) } else { ByteStream::Noise(seed) }
     });
-    (stream, 0u64..5000, length(log)).prop_map(|(of, from, len)| Stretch { of, from, len })
+    (stream, 0u64..5000, length(log)).prop_map(|(of, from, len)| StreamStretch { of, from, len })
 }
 
 /// Lengths of which each power of two has as many; half of them are multiples of 4 KiB where they can be.

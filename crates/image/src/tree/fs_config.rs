@@ -18,7 +18,7 @@ const NAMED: usize = 3;
 
 /// Attributes of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Attributes {
+struct PathAttributes {
     uid: u32,
     gid: u32,
     mode: u16,
@@ -33,7 +33,7 @@ pub struct FsConfig {
     /// Path of the root of the image in `attributes`, without slashes around it.
     mount_point: Vec<u8>,
     /// By path, without slashes around it.
-    attributes: HashMap<Vec<u8>, Attributes>,
+    attributes: HashMap<Vec<u8>, PathAttributes>,
 }
 
 impl FsConfig {
@@ -64,7 +64,7 @@ impl FsConfig {
     /// # Errors
     /// [`Error::InvalidOption`] names entries without a line.
     pub fn apply(&self, tree: &mut Tree, with_capabilities: bool) -> Result<()> {
-        let mut found: Vec<(Ino, Attributes)> = Vec::with_capacity(tree.len());
+        let mut found: Vec<(Ino, PathAttributes)> = Vec::with_capacity(tree.len());
         let mut missing: Vec<Vec<u8>> = Vec::new();
         tree.walk(|ino, path| {
             let path = self.path_on_device(path);
@@ -77,7 +77,7 @@ impl FsConfig {
         if !missing.is_empty() {
             return Err(self.without_lines(&missing));
         }
-        for (ino, Attributes { uid, gid, mode, capabilities }) in found {
+        for (ino, PathAttributes { uid, gid, mode, capabilities }) in found {
             let before = tree.meta(ino);
             tree.set_meta(ino, Meta { uid, gid, mode, ..before });
             if with_capabilities && capabilities != 0 {
@@ -120,7 +120,7 @@ fn joined(path: &[u8]) -> Vec<u8> {
     components(path).collect::<Vec<_>>().join(&b'/')
 }
 
-fn parse_attributes(text: &[u8]) -> Option<Attributes> {
+fn parse_attributes(text: &[u8]) -> Option<PathAttributes> {
     let text = std::str::from_utf8(text).ok()?;
     let mut words = text.split_ascii_whitespace();
     let uid = words.next()?.parse().ok()?;
@@ -128,7 +128,7 @@ fn parse_attributes(text: &[u8]) -> Option<Attributes> {
     let mode = u16::from_str_radix(words.next()?, 8).ok().filter(|mode| *mode <= 0o7777)?;
     let capabilities = words.find_map(|word| word.strip_prefix("capabilities="));
     let capabilities = capabilities.map_or(Some(0), parse_number)?;
-    Some(Attributes { uid, gid, mode, capabilities })
+    Some(PathAttributes { uid, gid, mode, capabilities })
 }
 
 /// Parses a number as C does: decimal, hexadecimal after `0x`, octal after `0`.

@@ -1,6 +1,6 @@
 //! Sentences about codecs. All numbers come from the results.
 
-use super::super::leaders::{Leaders, Named, leaders, trailers};
+use super::super::leaders::{LeaderNames, RankingLeaders, leaders, trailers};
 use super::super::shape::distinct;
 use super::USUAL;
 use super::charts::by_data;
@@ -34,12 +34,12 @@ pub(super) fn heading(group: &[&Row]) -> String {
 }
 
 /// Returns the rows with the least cost, including those within the noise of the first. Copying does not compete.
-fn best<'r>(group: &[&'r Row], cost: fn(&Row) -> Option<Summary>) -> Leaders<&'r Row> {
+fn best<'r>(group: &[&'r Row], cost: fn(&Row) -> Option<Summary>) -> RankingLeaders<&'r Row> {
     let rows = group.iter().copied().filter(|row| row.key.codec != "memcpy");
     leaders(rows.filter_map(|row| Some((row, cost(row)?))))
 }
 
-fn names(rows: &Leaders<&Row>) -> Named {
+fn names(rows: &RankingLeaders<&Row>) -> LeaderNames {
     rows.named(|row| codec(&row.key.codec).to_owned())
 }
 

@@ -1,6 +1,6 @@
 //! Sentences about splits. All numbers come from the results.
 
-use super::super::leaders::{Leaders, leaders, trailers};
+use super::super::leaders::{RankingLeaders, leaders, trailers};
 use super::super::shape::distinct;
 use super::group::{Group, Row, sound, terabyte, use_of_disks, way_of};
 use crate::metrics::speedup;
@@ -144,7 +144,7 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
             continue;
         }
         let named =
-            |rows: &Leaders<&&Row>| rows.named(|row| format!("that of {} with {}", row.key.data, row.key.codec));
+            |rows: &RankingLeaders<&&Row>| rows.named(|row| format!("that of {} with {}", row.key.data, row.key.codec));
         let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
         sentences.push(format!(
             "The fastest {} {}; the slowest {}.",

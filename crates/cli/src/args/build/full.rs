@@ -52,7 +52,7 @@ const NO_PART_OF_THE_BUILD: [&str; 8] =
 
 /// The options that were given and are repeated as they are.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Given {
+pub(crate) struct GivenOptions {
     /// Words of the command line.
     words: Vec<OsString>,
     /// True if the image has a time of its own.
@@ -61,7 +61,7 @@ pub(crate) struct Given {
 
 /// As a part of [`Build`] it has no options of its own. It has to be the first part: the others take their values out of the
 /// matches.
-impl Args for Given {
+impl Args for GivenOptions {
     fn augment_args(command: Command) -> Command {
         command
     }
@@ -71,7 +71,7 @@ impl Args for Given {
     }
 }
 
-impl FromArgMatches for Given {
+impl FromArgMatches for GivenOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let command = Build::augment_args(Command::new("build"));
         let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -83,11 +83,11 @@ impl FromArgMatches for Given {
                 repeat(arg, matches, &mut words);
             }
         }
-        Ok(Given { words, has_image_time: is_given("image_time") })
+        Ok(GivenOptions { words, has_image_time: is_given("image_time") })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Given::from_arg_matches(matches)?;
+        *self = GivenOptions::from_arg_matches(matches)?;
         Ok(())
     }
 }

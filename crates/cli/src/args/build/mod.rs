@@ -29,7 +29,7 @@ use self::choices::{Fragments, Marks, Order};
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 use self::erofs::ErofsArgs;
-pub(crate) use self::full::Given;
+pub(crate) use self::full::GivenOptions;
 use self::plan::Shared;
 pub(crate) use self::plan::{BuildPlan, RulesFrom};
 pub(crate) use self::preset::Preset;
@@ -58,7 +58,7 @@ Examples:
   packfs build /srv/root -o root.erofs --hot boot.list")]
 pub(crate) struct Build {
     #[command(flatten)]
-    given: Given,
+    given: GivenOptions,
 
     /// Directory, file, archive, `-`, image, @packlist or file:FILE
     #[arg(value_name = "SOURCE", required_unless_present_any = ["add", "files_from"], value_hint = ValueHint::AnyPath)]

@@ -9,7 +9,7 @@ use packfs_image::name::display;
 use packfs_image::source::Exclude;
 use packfs_image::tree::{ExcludeXattrs, Meta, Time, TimeChange, Transform, Whiteouts};
 
-use super::full::Given;
+use super::full::GivenOptions;
 use super::{Build, CodecArg, Format, Fragments, Order};
 use crate::args::RemoteArgs;
 use crate::output::failure::Usage;
@@ -82,7 +82,7 @@ pub(crate) struct RulesFrom {
 #[derive(Debug)]
 pub(crate) struct BuildPlan {
     /// Options that are repeated in the complete command line.
-    pub(crate) given: Given,
+    pub(crate) given: GivenOptions,
     pub(crate) sources: Vec<PathBuf>,
     /// A list of files, packed after the sources.
     pub(crate) files: Option<FilesFrom>,

@@ -323,7 +323,7 @@ fn samples() -> Vec<(&'static str, Vec<&'static str>)> {
 
 #[test]
 fn every_option_is_in_the_complete_command_line() {
-    let without_given = |plan: BuildPlan| format!("{:?}", BuildPlan { given: Given::default(), ..plan });
+    let without_given = |plan: BuildPlan| format!("{:?}", BuildPlan { given: GivenOptions::default(), ..plan });
     let samples = samples();
     let command = Build::augment_args(clap::Command::new("build"));
     for arg in command.get_arguments() {

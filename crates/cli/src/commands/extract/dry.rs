@@ -18,7 +18,7 @@ use crate::output::{self, say, units};
 
 /// Lists what [`extract`](packfs_image::sink::dir::extract) would make in `dir`; [`Outcome::Findings`] if it would fail.
 pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool) -> Result<Outcome> {
-    let Listed { entries, bytes, in_the_way } = output::write_result(|out| list(image, dir, options, out))?;
+    let EntryTotals { entries, bytes, in_the_way } = output::write_result(|out| list(image, dir, options, out))?;
     if !quiet {
         let (entries, bytes) = (units::of(entries, "entry"), units::bytes(bytes));
         say(format_args!("{}: {entries}, {bytes} of files; nothing was written", display(dir)));
@@ -28,7 +28,7 @@ pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool)
 
 /// Figures about what was listed.
 #[derive(Default)]
-struct Listed {
+struct EntryTotals {
     entries: u64,
     /// Lengths of all files, each hard-linked file once.
     bytes: u64,
@@ -36,9 +36,9 @@ struct Listed {
     in_the_way: u64,
 }
 
-fn list(image: &dyn Image, dir: &Path, options: &Options, out: &mut impl Write) -> Result<Listed> {
+fn list(image: &dyn Image, dir: &Path, options: &Options, out: &mut impl Write) -> Result<EntryTotals> {
     let mut walk = Walk::over(image, &options.select)?;
-    let mut listed = Listed::default();
+    let mut listed = EntryTotals::default();
     // Files with several names, and names seen before.
     let (mut counted, mut made) = (HashSet::new(), HashSet::new());
     while let Some(visit) = walk.step()? {

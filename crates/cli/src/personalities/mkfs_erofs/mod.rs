@@ -40,7 +40,7 @@ const BLOCK: &str = "4K";
 
 /// What the time of `-T`, or else that of the run, is for.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Timed {
+enum TimeScope {
     /// The image, and with `-T` all entries.
     #[default]
     Unspecified,
@@ -68,7 +68,7 @@ struct Asked {
     metabox: Option<(String, Option<Codec>)>,
     /// Seconds of `-T`.
     time: Option<u64>,
-    timed: Timed,
+    timed: TimeScope,
     ignore_mtime: bool,
     owner: (Option<u32>, Option<u32>),
     tar: bool,
@@ -171,8 +171,8 @@ impl Asked {
                 Some(secs) => self.time = Some(secs),
                 None => return refused("expected seconds since 1970"),
             },
-            ("--all-time", _) => self.timed = Timed::All,
-            ("--mkfs-time", _) => self.timed = Timed::Image,
+            ("--all-time", _) => self.timed = TimeScope::All,
+            ("--mkfs-time", _) => self.timed = TimeScope::Image,
             ("--preserve-mtime", _) => self.ignore_mtime = false,
             ("-U", "clear") => self.add("--uuid", "00000000-0000-0000-0000-000000000000"),
             ("-U", _) => self.add("--uuid", &text),
@@ -402,9 +402,9 @@ impl Asked {
 
     fn times(&self, fast: bool) -> Option<OsString> {
         let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
-        let of_entries = self.ignore_mtime || self.timed == Timed::All;
+        let of_entries = self.ignore_mtime || self.timed == TimeScope::All;
         match self.time {
-            Some(time) if self.timed == Timed::Image && !of_entries => Some(format!("--image-time={time}").into()),
+            Some(time) if self.timed == TimeScope::Image && !of_entries => Some(format!("--image-time={time}").into()),
             Some(time) => Some(format!("--time={time}").into()),
             None if of_entries => Some("--time=now".into()),
             None => (!fast && !epoch).then(|| "--image-time=now".into()),

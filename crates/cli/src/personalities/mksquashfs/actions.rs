@@ -29,13 +29,13 @@ pub(super) enum Packing {
 
 /// Options that change what actions do, wherever they are on the command line.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Surroundings {
+pub(super) struct ActionContext {
     pub(super) packing: Packing,
     pub(super) shift: OwnerShift,
 }
 
 /// Returns the rules of an action, `NAME(ARGUMENTS)@EXPRESSION`.
-pub(super) fn rules(text: &str, surroundings: Surroundings) -> Result<Vec<String>, String> {
+pub(super) fn rules(text: &str, surroundings: ActionContext) -> Result<Vec<String>, String> {
     let mut rest = Rest(text.trim());
     let (name, arguments) = rest.call()?;
     if !rest.takes("@") {
@@ -60,9 +60,9 @@ pub(super) fn rules(text: &str, surroundings: Surroundings) -> Result<Vec<String
 fn effects(
     name: &str,
     arguments: &[String],
-    surroundings: Surroundings,
+    surroundings: ActionContext,
 ) -> Result<(Option<&'static str>, String), String> {
-    let Surroundings { packing, shift } = surroundings;
+    let ActionContext { packing, shift } = surroundings;
     let one = || match arguments {
         [one] => Ok(one.as_str()),
         _ => Err(format!("{name}: expected one argument")),
@@ -319,7 +319,7 @@ mod tests {
             ("exclude@filesize_range(1K, 2M)||gid_range(5,4)", &["size=1024..2097152 -> exclude"]),
             ("exclude@!depth_range(2,3)&&user(root)&&group(7)", &["!depth=2..3 owner=0 group=7 -> exclude"]),
         ] {
-            let got = rules(action, Surroundings::default()).unwrap();
+            let got = rules(action, ActionContext::default()).unwrap();
             assert_eq!(got, made, "{action}");
             let text = got.join("\n");
             assert!(packfs_image::rules::Rules::parse([("r".as_ref(), text.as_bytes())]).is_ok(), "{text}");
@@ -350,7 +350,7 @@ mod tests {
             ("exclude@user(nosuch)", "no user `nosuch`"),
             ("exclude@name(!(a))", "extended patterns"),
         ] {
-            let told = rules(action, Surroundings::default()).unwrap_err();
+            let told = rules(action, ActionContext::default()).unwrap_err();
             assert!(told.contains(why), "{action}: {told}");
         }
         for (packing, of_fragments, of_tailend, of_no_tailend) in [
@@ -358,18 +358,18 @@ mod tests {
             (Packing::Small, &["all -> fragments=small"], &["all -> fragments=tails"], &["all -> fragments=small"]),
             (Packing::Tails, &["all -> fragments=tails"], &["all -> fragments=tails"], &["all -> fragments=small"]),
         ] {
-            let surroundings = Surroundings { packing, ..Surroundings::default() };
+            let surroundings = ActionContext { packing, ..ActionContext::default() };
             assert_eq!(rules("fragments@true", surroundings).unwrap(), of_fragments);
             assert_eq!(rules("tailend@true", surroundings).unwrap(), of_tailend);
             assert_eq!(rules("no-tailend@true", surroundings).unwrap(), of_no_tailend);
         }
         let shift = OwnerShift::parse("-uid-gid-offset", "1000").unwrap();
-        let surroundings = Surroundings { shift, ..Surroundings::default() };
+        let surroundings = ActionContext { shift, ..ActionContext::default() };
         assert_eq!(rules("guid(1,2)@uid(3)", surroundings).unwrap(), ["owner=3 -> owner=1001 group=1002"]);
         assert!(rules("uid(4294967000)@true", surroundings).unwrap_err().contains("larger than"));
         let deep = format!("exclude@{}true", "!(".repeat(1000));
-        assert!(rules(&deep, Surroundings::default()).unwrap_err().contains("too deeply"));
+        assert!(rules(&deep, ActionContext::default()).unwrap_err().contains("too deeply"));
         let wide = format!("exclude@{}", ["(name(a)||name(b))"; 20].join("&&"));
-        assert!(rules(&wide, Surroundings::default()).unwrap_err().contains("more than 256"));
+        assert!(rules(&wide, ActionContext::default()).unwrap_err().contains("more than 256"));
     }
 }

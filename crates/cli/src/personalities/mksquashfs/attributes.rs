@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use packfs_image::name::display;
 
-use super::sources::{Root, directory_lines};
+use super::sources::{RootAttributes, directory_lines};
 use super::{Asked, pseudo};
 use crate::args::value;
 
@@ -30,14 +30,14 @@ impl Asked {
     }
 
     /// Returns lines that give the root its attributes.
-    pub(super) fn root_lines(&self, root: &Root) -> Result<Vec<OsString>, String> {
+    pub(super) fn root_lines(&self, root: &RootAttributes) -> Result<Vec<OsString>, String> {
         match root {
-            Root::Found | Root::Listed => Ok(Vec::new()),
-            Root::Like(dir) => {
+            RootAttributes::Found | RootAttributes::Listed => Ok(Vec::new()),
+            RootAttributes::Like(dir) => {
                 let attributes = dir.metadata().map_err(|error| format!("{}: cannot open: {error}", display(dir)))?;
                 Ok(directory_lines(OsStr::new(""), &attributes))
             }
-            Root::Bare => {
+            RootAttributes::Bare => {
                 let (uid, gid) = user_and_group();
                 // With the time of the run no two images are the same.
                 let time = now().filter(|_| !self.newest).map(|now| format!("time / {now}"));
@@ -48,7 +48,7 @@ impl Asked {
     }
 
     /// Returns the option for directories that nothing describes: those that an archive lacks, and the root of a list.
-    pub(super) fn implied_dirs(&self, root: &Root) -> Option<OsString> {
+    pub(super) fn implied_dirs(&self, root: &RootAttributes) -> Option<OsString> {
         if let Some(pseudo) = &self.pseudo_dir {
             return Some(format!("--implied-dirs={pseudo}").into());
         }
@@ -56,7 +56,7 @@ impl Asked {
         let Implied { mode, uid: user, gid: group } = self.implied;
         let mode = match (self.tar, root) {
             (true, _) => mode.unwrap_or(0o755),
-            (false, Root::Listed) => BARE_MODE,
+            (false, RootAttributes::Listed) => BARE_MODE,
             _ => return None,
         };
         let (uid, gid) = (user.unwrap_or(uid), group.unwrap_or(gid));

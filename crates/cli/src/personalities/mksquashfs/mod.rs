@@ -19,12 +19,12 @@ use std::path::Path;
 use packfs_image::name::display;
 use packfs_image::tree::ModeChange;
 
-use self::actions::{Packing, Surroundings};
+use self::actions::{ActionContext, Packing};
 use self::append::LAYOUT;
 use self::attributes::{Implied, OwnerShift};
 use self::codec::Compressor;
 use self::exclude::{Excluded, Patterns};
-use self::sources::Sources;
+use self::sources::SourceWords;
 pub(super) use self::table::TABLE;
 use super::Todo;
 use super::date;
@@ -286,8 +286,8 @@ impl Asked {
         Ok(())
     }
 
-    fn surroundings(&self) -> Surroundings {
-        Surroundings { packing: self.packing, shift: self.shift }
+    fn surroundings(&self) -> ActionContext {
+        ActionContext { packing: self.packing, shift: self.shift }
     }
 
     fn add(&mut self, option: &str, value: &str) {
@@ -356,7 +356,7 @@ impl Asked {
             // A definition of what a source has is ignored.
             line.push("--keep-existing".into());
         }
-        let Sources { words, entries, root } = self.sources(sources, taken)?;
+        let SourceWords { words, entries, root } = self.sources(sources, taken)?;
         if !self.only_defined(sources) {
             self.drop_root_definitions();
         }

@@ -18,7 +18,7 @@ use crate::personalities::rules::word;
 
 /// A definition that gives an entry attributes: `PATH TYPE [TIME] MODE USER GROUP ...`.
 #[derive(Debug)]
-struct Attributed<'d> {
+struct AttributeDefinition<'d> {
     path: &'d [u8],
     kind: &'d [u8],
     /// Seconds since 1970, if the definition has a time.
@@ -30,7 +30,7 @@ struct Attributed<'d> {
     rest: &'d [u8],
 }
 
-impl<'d> Attributed<'d> {
+impl<'d> AttributeDefinition<'d> {
     /// Reads a definition; `None` if it is of another form.
     fn read(text: &'d [u8]) -> Result<Option<Self>, String> {
         let (path, rest) = first_word(text);
@@ -52,7 +52,7 @@ impl<'d> Attributed<'d> {
             date::seconds(&date).map_err(|why| format!("{date}: {why}"))
         });
         let (user, group) = (value::user(&text_of(user))?, value::group(&text_of(group))?);
-        Ok(Some(Attributed { path, kind, time: time.transpose()?, mode, user, group, rest }))
+        Ok(Some(AttributeDefinition { path, kind, time: time.transpose()?, mode, user, group, rest }))
     }
 }
 
@@ -61,7 +61,8 @@ pub(super) fn definition(text: &[u8]) -> Result<Vec<u8>, String> {
     let text = text.trim_ascii_start();
     // Without the slash, some paths are keywords of pack lists.
     let slash: &[u8] = if text.starts_with(b"/") { b"" } else { b"/" };
-    let Some(Attributed { path, kind, time, mode, user, group, rest }) = Attributed::read(text)? else {
+    let Some(AttributeDefinition { path, kind, time, mode, user, group, rest }) = AttributeDefinition::read(text)?
+    else {
         return Ok([slash, text].concat());
     };
     let mut made = [slash, path, b" ", kind].concat();
@@ -77,7 +78,9 @@ pub(super) fn definition(text: &[u8]) -> Result<Vec<u8>, String> {
 /// Returns the rule that gives the entry of a definition its owner, shifted, and with `modes` its mode; `None` if the
 /// definition has none.
 pub(super) fn own_rule(line: &[u8], modes: bool, shift: OwnerShift) -> Result<Option<String>, String> {
-    let Some(Attributed { path, mode, user, group, .. }) = Attributed::read(line)? else { return Ok(None) };
+    let Some(AttributeDefinition { path, mode, user, group, .. }) = AttributeDefinition::read(line)? else {
+        return Ok(None);
+    };
     let path = String::from_utf8(plain(path)).map_err(|_| format!("{}: not UTF-8", text_of(path)))?;
     let (test, user, group) = (word("path", &path)?, shift.apply(user)?, shift.apply(group)?);
     let mode = if modes { format!(" mode={}", text_of(mode)) } else { String::new() };
@@ -206,8 +209,8 @@ fn first_word(text: &[u8]) -> (&[u8], &[u8]) {
 pub(super) fn directory(text: &str) -> Result<String, String> {
     let line = format!("/ {text}");
     let expected = || format!("{text}: expected d MODE USER GROUP or D TIME MODE USER GROUP");
-    let read = Attributed::read(line.as_bytes())?.filter(|read| matches!(read.kind, b"d" | b"D"));
-    let Attributed { time, mode, user, group, rest, .. } = read.ok_or_else(expected)?;
+    let read = AttributeDefinition::read(line.as_bytes())?.filter(|read| matches!(read.kind, b"d" | b"D"));
+    let AttributeDefinition { time, mode, user, group, rest, .. } = read.ok_or_else(expected)?;
     if !rest.trim_ascii().is_empty() {
         return Err(expected());
     }

@@ -16,17 +16,17 @@ use crate::personalities::paths::safe;
 
 /// The sources of a command line.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
+pub(super) struct SourceWords {
     /// Words of `packfs build`.
     pub(super) words: Vec<OsString>,
     /// Files and directories of this system among them.
     pub(super) entries: Vec<Source>,
-    pub(super) root: Root,
+    pub(super) root: RootAttributes,
 }
 
 /// Attributes of the root.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) enum Root {
+pub(super) enum RootAttributes {
     /// Those that packfs finds or that a definition has.
     #[default]
     Found,
@@ -46,27 +46,31 @@ impl Asked {
     }
 
     /// Returns the sources as packfs takes them. `names` are taken in the root already.
-    pub(super) fn sources(&self, sources: &[OsString], names: Vec<Vec<u8>>) -> Result<Sources, String> {
+    pub(super) fn sources(&self, sources: &[OsString], names: Vec<Vec<u8>>) -> Result<SourceWords, String> {
         if self.tar {
             return match sources {
-                [one] => Ok(Sources { words: vec![safe(one)], root: Root::Bare, ..Sources::default() }),
+                [one] => {
+                    Ok(SourceWords { words: vec![safe(one)], root: RootAttributes::Bare, ..SourceWords::default() })
+                }
                 _ => Err("-tar takes one archive".into()),
             };
         }
         if self.zip {
             let words = sources.iter().map(|source| safe(source)).collect();
-            return Ok(Sources { words, ..Sources::default() });
+            return Ok(SourceWords { words, ..SourceWords::default() });
         }
         if let Some(options) = self.listed {
             let words = options.iter().map(Into::into).collect();
             return match sources {
-                [one] if one == "-" => Ok(Sources { words, root: Root::Listed, ..Sources::default() }),
+                [one] if one == "-" => {
+                    Ok(SourceWords { words, root: RootAttributes::Listed, ..SourceWords::default() })
+                }
                 _ => Err("-cpiostyle reads the paths from standard input: the source is -".into()),
             };
         }
         if self.only_defined(sources) {
             return match self.out.iter().any(|word| pseudo::is_root_dir(word.as_bytes())) {
-                true => Ok(Sources::default()),
+                true => Ok(SourceWords::default()),
                 false => Err("the source is -, and no pseudo definition describes /; \
                               to read standard input, give -tar or -cpiostyle"
                     .into()),
@@ -80,15 +84,15 @@ impl Asked {
             && found(Path::new(one))?.is_dir()
         {
             let entries = vec![Source { path: one.into(), place: PathBuf::new() }];
-            return Ok(Sources { words: vec![safe(one)], entries, root: Root::Found });
+            return Ok(SourceWords { words: vec![safe(one)], entries, root: RootAttributes::Found });
         }
         with_own_names(sources, names)
     }
 }
 
 /// Returns sources under their names in the root.
-fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<Sources, String> {
-    let mut made = Sources { root: Root::Bare, ..Sources::default() };
+fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<SourceWords, String> {
+    let mut made = SourceWords { root: RootAttributes::Bare, ..SourceWords::default() };
     for source in sources {
         let path = Path::new(source);
         let is_dir = found(path)?.is_dir();
@@ -103,10 +107,10 @@ fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<Sourc
 }
 
 /// Returns sources under their whole paths, without what leads up. The directories on the way have their attributes.
-fn with_whole_paths(sources: &[OsString]) -> Result<Sources, String> {
-    let mut made = Sources::default();
+fn with_whole_paths(sources: &[OsString]) -> Result<SourceWords, String> {
+    let mut made = SourceWords::default();
     let mut tops: Vec<PathBuf> = Vec::new();
-    let mut known = Known::default();
+    let mut known = KnownPaths::default();
     for source in sources {
         let kept = KeptPath::new(Path::new(source))?;
         let mut way: Vec<&Path> = kept.place.ancestors().filter(|dir| !dir.as_os_str().is_empty()).collect();
@@ -134,17 +138,17 @@ fn with_whole_paths(sources: &[OsString]) -> Result<Sources, String> {
         attributes.push(top.metadata().map_err(|error| cannot_open(top, &error))?);
     }
     made.root = match tops.first() {
-        Some(top) if attributes.iter().all(|other| is_same(other, &attributes[0])) => Root::Like(top.clone()),
-        _ => Root::Bare,
+        Some(top) if attributes.iter().all(|other| is_same(other, &attributes[0])) => RootAttributes::Like(top.clone()),
+        _ => RootAttributes::Bare,
     };
     Ok(made)
 }
 
 /// Paths in the image and the files that they are for, by device and inode number.
 #[derive(Debug, Default)]
-struct Known(HashMap<PathBuf, (u64, u64)>);
+struct KnownPaths(HashMap<PathBuf, (u64, u64)>);
 
-impl Known {
+impl KnownPaths {
     /// Returns false if the path is known; an error if it is known for another file.
     fn is_new(&mut self, place: &Path, attributes: &Metadata) -> Result<bool, String> {
         let id = (attributes.dev(), attributes.ino());
@@ -191,7 +195,7 @@ impl KeptPath {
     }
 }
 
-impl Sources {
+impl SourceWords {
     /// Adds a file or directory at a path in the image.
     fn add(&mut self, place: &[u8], path: &Path, is_dir: bool) {
         let line = if is_dir { tree_line(place, path.as_os_str()) } else { file_line(place, path.as_os_str()) };

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use packfs_image::name::display;
 
-use self::pattern::Pattern;
+use self::pattern::GlobPattern;
 pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
 use super::options::{Opt, Word, getopt};
 use super::paths::{glob_of, safe};
@@ -181,7 +181,7 @@ impl Asked {
             let wrong = |why: &str| format!("-E {}: {why}", display(Path::new(dir)));
             let path = names(Path::new(dir));
             let text = path.to_str().ok_or_else(|| wrong("not UTF-8"))?;
-            let pattern = Pattern::parse(text).map_err(|why| wrong(&why))?;
+            let pattern = GlobPattern::parse(text).map_err(|why| wrong(&why))?;
             let is_matched = |above: &Path| pattern.matches(&above.to_string_lossy());
             if root.ancestors().any(|above| !above.as_os_str().is_empty() && is_matched(above)) {
                 return Err(wrong("the directory that becomes the root lies in it"));

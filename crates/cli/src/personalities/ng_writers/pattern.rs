@@ -6,10 +6,10 @@ use crate::personalities::refusals::PATTERN_CLASSES;
 
 /// A glob.
 #[derive(Debug)]
-pub(super) struct Pattern(Vec<Token>);
+pub(super) struct GlobPattern(Vec<GlobToken>);
 
 #[derive(Debug, PartialEq, Eq)]
-enum Token {
+enum GlobToken {
     /// `*`: any letters.
     Star,
     /// `?`: any letter.
@@ -22,24 +22,24 @@ enum Token {
     Letter(char),
 }
 
-impl Token {
+impl GlobToken {
     /// Returns true if one letter is matched; a star matches all letters one by one.
     fn matches(&self, letter: char) -> bool {
         match self {
-            Token::Star | Token::Any => true,
-            Token::Class { not, ranges } => {
+            GlobToken::Star | GlobToken::Any => true,
+            GlobToken::Class { not, ranges } => {
                 ranges.iter().any(|(first, last)| (*first..=*last).contains(&letter)) != *not
             }
-            Token::Letter(own) => *own == letter,
+            GlobToken::Letter(own) => *own == letter,
         }
     }
 
     fn regex(&self) -> String {
         match self {
-            Token::Star => ".*".into(),
-            Token::Any => ".".into(),
-            Token::Letter(letter) => escaped(*letter),
-            Token::Class { not, ranges } => {
+            GlobToken::Star => ".*".into(),
+            GlobToken::Any => ".".into(),
+            GlobToken::Letter(letter) => escaped(*letter),
+            GlobToken::Class { not, ranges } => {
                 let range = |(first, last): &(char, char)| format!("{}-{}", escaped(*first), escaped(*last));
                 let ranges: String = ranges.iter().map(range).collect();
                 format!("[{}{ranges}]", if *not { "^" } else { "" })
@@ -48,7 +48,7 @@ impl Token {
     }
 }
 
-impl Pattern {
+impl GlobPattern {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut tokens = Vec::new();
         let letters: Vec<char> = text.chars().collect();
@@ -56,30 +56,30 @@ impl Pattern {
         while let [letter, after @ ..] = rest {
             rest = after;
             tokens.push(match letter {
-                '*' => Token::Star,
-                '?' => Token::Any,
+                '*' => GlobToken::Star,
+                '?' => GlobToken::Any,
                 '[' => match class(rest)? {
                     Some((token, after)) => {
                         rest = after;
                         token
                     }
                     // A bracket that is not closed means itself.
-                    None => Token::Letter('['),
+                    None => GlobToken::Letter('['),
                 },
                 '\\' => {
                     let (own, after) = rest.split_first().ok_or("a backslash at the end")?;
                     rest = after;
-                    Token::Letter(*own)
+                    GlobToken::Letter(*own)
                 }
-                letter => Token::Letter(*letter),
+                letter => GlobToken::Letter(*letter),
             });
         }
-        Ok(Pattern(tokens))
+        Ok(GlobPattern(tokens))
     }
 
     /// Returns true if the pattern matches only the text that it is.
     pub(super) fn is_plain(&self) -> bool {
-        self.0.iter().all(|token| matches!(token, Token::Letter(_)))
+        self.0.iter().all(|token| matches!(token, GlobToken::Letter(_)))
     }
 
     /// Returns true if the pattern matches the whole text.
@@ -93,9 +93,9 @@ impl Pattern {
         // What follows a star is also matched from the star on.
         let is_first = |place: &usize| {
             let before = place.checked_sub(1);
-            before.is_none_or(|before| !places.contains(&before) || self.0[before] != Token::Star)
+            before.is_none_or(|before| !places.contains(&before) || self.0[before] != GlobToken::Star)
         };
-        let rest = |place: &usize| self.0[*place..].iter().map(Token::regex).collect::<String>();
+        let rest = |place: &usize| self.0[*place..].iter().map(GlobToken::regex).collect::<String>();
         let all: Vec<String> = places.iter().filter(|place| is_first(place)).map(rest).collect();
         match &all[..] {
             [] => None,
@@ -112,7 +112,7 @@ impl Pattern {
             let mut next = BTreeSet::new();
             for place in places {
                 match self.0.get(place) {
-                    Some(Token::Star) => self.enter(place, &mut next),
+                    Some(GlobToken::Star) => self.enter(place, &mut next),
                     Some(token) if token.matches(letter) => self.enter(place + 1, &mut next),
                     _ => {}
                 }
@@ -125,14 +125,14 @@ impl Pattern {
     /// Adds a place, and those after it that stars lead to without any letter.
     fn enter(&self, place: usize, places: &mut BTreeSet<usize>) {
         places.insert(place);
-        if self.0.get(place) == Some(&Token::Star) {
+        if self.0.get(place) == Some(&GlobToken::Star) {
             self.enter(place + 1, places);
         }
     }
 }
 
 /// Reads what follows an opening bracket; `None` if it is not closed.
-fn class(letters: &[char]) -> Result<Option<(Token, &[char])>, String> {
+fn class(letters: &[char]) -> Result<Option<(GlobToken, &[char])>, String> {
     let (not, mut rest) = match letters {
         ['!' | '^', rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -141,7 +141,7 @@ fn class(letters: &[char]) -> Result<Option<(Token, &[char])>, String> {
     loop {
         match rest {
             [] => return Ok(None),
-            [']', after @ ..] if !ranges.is_empty() => return Ok(Some((Token::Class { not, ranges }, after))),
+            [']', after @ ..] if !ranges.is_empty() => return Ok(Some((GlobToken::Class { not, ranges }, after))),
             ['[', ':' | '.' | '=', ..] => return Err(PATTERN_CLASSES.why.into()),
             [first, '-', last, after @ ..] if *last != ']' => {
                 ranges.push((*first, *last));
@@ -178,7 +178,7 @@ mod tests {
             ("\\*", &["*"], &["a"]),
             ("a+(b)", &["a+(b)"], &["ab"]),
         ] {
-            let parsed = Pattern::parse(pattern).unwrap();
+            let parsed = GlobPattern::parse(pattern).unwrap();
             let regex = parsed.regex_after("").unwrap();
             let exclude = Exclude::default().with_regexes(&[&regex]).unwrap();
             for (text, expected) in
@@ -189,8 +189,8 @@ mod tests {
                 assert_eq!(exclude.matches(text.as_bytes(), false), expected && !text.is_empty(), "{regex} {text}");
             }
         }
-        assert!(Pattern::parse("[[:alpha:]]").is_err());
-        assert!(Pattern::parse("a\\").is_err());
+        assert!(GlobPattern::parse("[[:alpha:]]").is_err());
+        assert!(GlobPattern::parse("a\\").is_err());
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
             ("usr", "usr/", None),
             ("u?[a-r]/x", "usr/", Some("^x$")),
         ] {
-            assert_eq!(Pattern::parse(pattern).unwrap().regex_after(begin).as_deref(), regex, "{pattern}");
+            assert_eq!(GlobPattern::parse(pattern).unwrap().regex_after(begin).as_deref(), regex, "{pattern}");
         }
     }
 }

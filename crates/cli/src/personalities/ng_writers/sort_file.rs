@@ -1,6 +1,6 @@
 //! `--sort-file`: lines of a priority, flags and a path, as rules. The first line that matches a file counts.
 
-use super::pattern::Pattern;
+use super::pattern::GlobPattern;
 use crate::personalities::rules::{lines, word};
 
 /// Returns the rules of a sort file.
@@ -30,7 +30,7 @@ fn rule(line: &str) -> Result<String, String> {
         match flag {
             "glob" => test = Some(word("glob", &format!("/{}", glob(&path)))?),
             "glob_no_path" => {
-                let expression = Pattern::parse(&path)?.regex_after("").unwrap_or_default();
+                let expression = GlobPattern::parse(&path)?.regex_after("").unwrap_or_default();
                 test = Some(word("regex", &expression)?);
             }
             "dont_compress" => effects.push_str(" store"),

@@ -152,9 +152,9 @@ fn every_file_is_returned_whole_and_in_order() {
 #[test]
 fn segments_follow_the_block_grid() {
     let stages = Stages::default();
-    type Ranges = &'static [(u64, u64)];
-    type Segments = &'static [(u64, u64, bool)];
-    let table: [(usize, usize, Ranges, Segments); 4] = [
+    type DataRanges = &'static [(u64, u64)];
+    type FileSegments = &'static [(u64, u64, bool)];
+    let table: [(usize, usize, DataRanges, FileSegments); 4] = [
         (
             4096,
             20_000,

@@ -38,7 +38,7 @@ pub(super) struct Blob {
 }
 
 /// The index of a shard.
-struct Index {
+struct ShardIndex {
     /// Checksums of the chunks of the data.
     sums: Vec<u128>,
     /// Numbers of files and blocks, for the assembly.
@@ -73,14 +73,14 @@ impl Blob {
     }
 
     /// Reads the index.
-    fn index(&self) -> Result<Index> {
+    fn index(&self) -> Result<ShardIndex> {
         let index = self.input.section(&self.index, "the index")?;
         let mut from = Get::new("index of a shard", &index);
         let sums = from.list(SUM, |from| Ok(u128::from_le_bytes(from.array()?)))?;
         from.check(sums.len() as u64 == self.data_len.div_ceil(CHUNK), "a checksum is missing")?;
         let content = from.bytes()?.to_vec();
         from.end()?;
-        Ok(Index { sums, content })
+        Ok(ShardIndex { sums, content })
     }
 
     /// Returns the bytes of chunk `number` that data is in; `start` is the first byte of all data.
@@ -124,7 +124,7 @@ impl Blob {
         verify: bool,
         progress: &'env Progress,
     ) -> Result<Vec<u8>> {
-        let Index { sums, content } = self.index()?;
+        let ShardIndex { sums, content } = self.index()?;
         let file = Arc::new(self.input.again()?.file);
         let by_itself = output.copies_by_itself();
         let mut window = Window::new((pool.threads() + 1) * AHEAD);

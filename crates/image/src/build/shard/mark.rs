@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 3;
 
 /// What a mark says about its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Evidence {
+pub(super) enum MarkEvidence {
     /// There is no mark.
     None,
     /// The file is the one that was finished.
@@ -43,7 +43,7 @@ pub(super) fn write(mark: &Path, id: Digest, file: &Path) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let content = content(id, file).map_err(Error::io("cannot read the attributes", file))?;
         put(mark, &content)?;
-        if evidence(mark, id, file) == Evidence::Unchanged {
+        if evidence(mark, id, file) == MarkEvidence::Unchanged {
             break;
         }
     }
@@ -56,11 +56,11 @@ pub(super) fn write_doubt(mark: &Path) -> Result<()> {
 }
 
 /// Returns what the mark says about `file`.
-pub(super) fn evidence(mark: &Path, id: Digest, file: &Path) -> Evidence {
+pub(super) fn evidence(mark: &Path, id: Digest, file: &Path) -> MarkEvidence {
     match (std::fs::read(mark), content(id, file)) {
-        (Err(_), _) => Evidence::None,
-        (Ok(found), Ok(expected)) if found == expected => Evidence::Unchanged,
-        (Ok(_), _) => Evidence::Changed,
+        (Err(_), _) => MarkEvidence::None,
+        (Ok(found), Ok(expected)) if found == expected => MarkEvidence::Unchanged,
+        (Ok(_), _) => MarkEvidence::Changed,
     }
 }
 

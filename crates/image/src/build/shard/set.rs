@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::AnyOptions;
 use super::file::{Input, Located, Section};
 use super::job::{self, Job, Laid, Planned};
-use super::mark::{self, Evidence};
+use super::mark::{self, MarkEvidence};
 use super::state;
 use super::steps::{self, PRIVATE};
 use super::wire::{Get, Put};
@@ -143,7 +143,7 @@ impl Jobs {
             return job.pack(&dir, task.shard, progress);
         }
         let mark = mark::of_image(&dir);
-        if mark::evidence(&mark, job.id(), path) == Evidence::Unchanged {
+        if mark::evidence(&mark, job.id(), path) == MarkEvidence::Unchanged {
             return Ok(false);
         }
         state::told(&dir, job, 0, progress, || {
@@ -160,7 +160,7 @@ impl Jobs {
         let path = self.path(image).ok_or_else(|| Error::Misuse("the plan of one image has no path".into()))?;
         let dir = self.dir(dir, image);
         let mark = mark::of_image(&dir);
-        if mark::evidence(&mark, job.id(), path) == Evidence::Unchanged {
+        if mark::evidence(&mark, job.id(), path) == MarkEvidence::Unchanged {
             return Ok(false);
         }
         job.options_mut().common_mut().force = true;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::blob::{self, Blob};
 use super::job::Job;
-use super::mark::{self, Evidence};
+use super::mark::{self, MarkEvidence};
 use super::set::Jobs;
 use super::state::{self, FailedShard, RunningShard, State};
 use crate::{Error, Result};
@@ -53,7 +53,7 @@ const DOUBTFUL: &str = "changed since it was packed, or found damaged: pack the 
 /// Returns true if the file of a shard is not known to be the one that was packed.
 fn is_doubtful(job: &Job, dir: &Path, shard: u32) -> bool {
     let file = blob::path(dir, shard);
-    mark::evidence(&mark::of_shard(dir, shard), job.id(), &file) == Evidence::Changed
+    mark::evidence(&mark::of_shard(dir, shard), job.id(), &file) == MarkEvidence::Changed
 }
 
 impl Status {
@@ -90,7 +90,7 @@ impl Status {
 
     /// Counts the image at `path` if it is complete; returns whether it is.
     fn image(&mut self, job: &Job, dir: &Path, path: &Path) -> bool {
-        let is_done = mark::evidence(&mark::of_image(dir), job.id(), path) == Evidence::Unchanged;
+        let is_done = mark::evidence(&mark::of_image(dir), job.id(), path) == MarkEvidence::Unchanged;
         if let Some(images) = &mut self.images {
             images.all += 1;
             images.done += u32::from(is_done);

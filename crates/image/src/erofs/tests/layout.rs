@@ -9,7 +9,7 @@ use crate::erofs::INODE_DIGEST;
 use crate::image::Nid;
 use crate::placement::Placed;
 use crate::sink::Walk;
-use crate::testing::{Node, Piece, Stream, can_mount, damage, disagreements, kernel_disagreements, snapshot_tree};
+use crate::testing::{ByteStream, Node, Piece, can_mount, damage, disagreements, kernel_disagreements, snapshot_tree};
 
 fn tree() -> Spec {
     let name = |name: &str| name.as_bytes().to_vec();
@@ -131,7 +131,7 @@ fn uncompressed_clusters_within_a_file_are_whole_blocks() {
 /// Linux before 6.15 takes the uncompressed clusters of an index for single blocks.
 #[test]
 fn uncompressed_clusters_have_one_block_unless_extents_are_encoded() {
-    let noise = |from, len| Piece::Cut { of: Stream::Noise(1), from, len };
+    let noise = |from, len| Piece::Cut { of: ByteStream::Noise(1), from, len };
     let text = |len| Piece::Text { seed: 1, len };
     let spec = Spec::of([
         (b"a".to_vec(), Node::file(vec![noise(0, 1_200_000)])),

@@ -4,14 +4,14 @@
 use std::os::unix::fs::FileExt;
 
 use super::matrix::{self, CLUSTERS, all, edges, say};
-use super::peers::Judges;
+use super::peers::PeerReaders;
 use super::*;
 use crate::erofs::Kernel;
 use crate::source::Contents;
 use crate::testing::{Memory, Mount, Node, Piece, can_mount, findings, snapshot_tree};
 
 fn agree(test: &str, spec: &Spec, cases: impl IntoIterator<Item = Options>) {
-    let Some(judges) = Judges::few(test) else { return };
+    let Some(judges) = PeerReaders::few(test) else { return };
     let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
     let mut failed = Vec::new();
     for options in cases {

@@ -17,26 +17,26 @@ use crate::testing::{
 };
 
 /// Who reads images here, besides our reader.
-pub(super) struct Judges {
+pub(super) struct PeerReaders {
     kernel: bool,
     fsck: bool,
     fuse: bool,
 }
 
-impl Judges {
+impl PeerReaders {
     /// Finds the kernel, or else erofsfuse, and fsck.erofs: enough where there are hundreds of images. `None` if `test` has
     /// to be skipped because there is none.
-    pub(super) fn few(test: &str) -> Option<Judges> {
+    pub(super) fn few(test: &str) -> Option<PeerReaders> {
         let fsck = has_utils(test, "fsck.erofs");
         let kernel = can_mount(test);
         let fuse = !kernel && has_fuse(test);
-        (kernel || fsck || fuse).then_some(Judges { kernel, fsck, fuse })
+        (kernel || fsck || fuse).then_some(PeerReaders { kernel, fsck, fuse })
     }
 
     /// Finds all of them.
-    pub(super) fn all(test: &str) -> Option<Judges> {
-        let judges = Judges::few(test)?;
-        Some(Judges { fuse: judges.fuse || (judges.kernel && has_fuse(test)), ..judges })
+    pub(super) fn all(test: &str) -> Option<PeerReaders> {
+        let judges = PeerReaders::few(test)?;
+        Some(PeerReaders { fuse: judges.fuse || (judges.kernel && has_fuse(test)), ..judges })
     }
 
     /// Has an image read by all of them, and our reader and check; returns the discrepancies.
@@ -54,7 +54,7 @@ impl Judges {
         wrong
     }
 
-    /// As [`Judges::wrong`], and the kernel reads the files in all its ways.
+    /// As [`PeerReaders::wrong`], and the kernel reads the files in all its ways.
     pub(super) fn wrong_in_any_way(&self, tree: &Tree, want: &Snapshot, image: &Path) -> Vec<String> {
         let mut wrong = self.wrong(want, image);
         if self.kernel {
@@ -164,7 +164,7 @@ fn unescaped(path: &str) -> PathBuf {
 #[test]
 fn random_trees_are_read_by_programs() {
     const TEST: &str = "random_trees_are_read_by_programs";
-    let judges = Judges { kernel: false, fsck: has_utils(TEST, "fsck.erofs"), fuse: has_fuse(TEST) };
+    let judges = PeerReaders { kernel: false, fsck: has_utils(TEST, "fsck.erofs"), fuse: has_fuse(TEST) };
     let mut runner = TestRunner::deterministic();
     let mut specs: Vec<_> = (0..9).map(|_| specs(Shape::default()).new_tree(&mut runner).unwrap().current()).collect();
     specs.extend([wide(300), wide(3000), deep(20, 50)]);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::matrix::mixed;
-use super::peers::Judges;
+use super::peers::PeerReaders;
 use super::*;
 use crate::build::{Order, Shards};
 use crate::erofs::Kernel;
@@ -21,7 +21,7 @@ const LARGE_TOTAL: u64 = 12 << 20;
 
 /// Options, and what they do not contain: wishes for the data of single files.
 #[derive(Debug, Clone)]
-struct Case {
+struct RandomCase {
     options: Options,
     /// Of the n-th, (n + length)-th ... inode.
     wishes: Vec<Handling>,
@@ -29,16 +29,16 @@ struct Case {
 
 /// Size of the files of a tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Scale {
+enum FileScale {
     /// Near block and cluster boundaries.
     Small,
     /// Large ones that share long stretches, besides.
     Large,
 }
 
-fn any_codec(scale: Scale, cluster: u32) -> BoxedStrategy<String> {
+fn any_codec(scale: FileScale, cluster: u32) -> BoxedStrategy<String> {
     let level = |codec: &'static str, min: u32, max: u32| (min..=max).prop_map(move |level| format!("{codec}:{level}"));
-    let dear = u32::from(cluster <= DEAR && scale == Scale::Small);
+    let dear = u32::from(cluster <= DEAR && scale == FileScale::Small);
     prop_oneof![
         2 => Just("none".to_owned()),
         2 => (1u32..=20).prop_map(|n| format!("lz4:acceleration={n}")),
@@ -52,15 +52,15 @@ fn any_codec(scale: Scale, cluster: u32) -> BoxedStrategy<String> {
 
 /// Few features, those of the matrix, or any number of them without contradictions. Large files are there to be shared in
 /// part, so most images with them do that.
-fn any_features(scale: Scale) -> impl Strategy<Value = Features> {
+fn any_features(scale: FileScale) -> impl Strategy<Value = Features> {
     // Not every tree has only compact inodes.
     let all: Vec<Features> = Features::all().difference(Features::COMPACT_INODES).iter().collect();
     let of = |some: Vec<Features>| some.into_iter().collect::<Features>();
     let needs_wide = Features::UNALIGNED | Features::METABOX | Features::DOT_OMITTED;
     // Fragments would take what does not fill clusters, which is what partly shared clusters border on.
     let (added, removed) = match scale {
-        Scale::Small => (Just(Features::empty()).boxed(), Just(Features::empty()).boxed()),
-        Scale::Large => {
+        FileScale::Small => (Just(Features::empty()).boxed(), Just(Features::empty()).boxed()),
+        FileScale::Large => {
             let fragments = Features::FRAGMENTS | Features::ALL_FRAGMENTS;
             let added = vec![Features::empty(), Features::DEDUPE, Features::DEDUPE, Features::DEDUPE];
             (select(added).boxed(), select(vec![Features::empty(), fragments]).boxed())
@@ -97,14 +97,14 @@ fn any_shards() -> impl Strategy<Value = Option<Shards>> {
     ]
 }
 
-fn any_case(scale: Scale) -> impl Strategy<Value = Case> {
+fn any_case(scale: FileScale) -> impl Strategy<Value = RandomCase> {
     let block_log = prop_oneof![2 => Just(12u32), 1 => 9u32..=11];
     let clusters = match scale {
-        Scale::Small => prop_oneof![3 => 1u32..=20, 1 => 1u32..=256].boxed(),
-        Scale::Large => prop_oneof![2 => 1u32..=20, 1 => 1u32..=256, 2 => Just(256)].boxed(),
+        FileScale::Small => prop_oneof![3 => 1u32..=20, 1 => 1u32..=256].boxed(),
+        FileScale::Large => prop_oneof![2 => 1u32..=20, 1 => 1u32..=256, 2 => Just(256)].boxed(),
     };
     let sizes = (block_log, clusters).prop_map(|(log, blocks)| (1 << log, blocks << log));
-    let dedup = proptest::bool::weighted(if scale == Scale::Large { 0.8 } else { 0.5 });
+    let dedup = proptest::bool::weighted(if scale == FileScale::Large { 0.8 } else { 0.5 });
     let switches = (dedup, any::<bool>(), any::<bool>());
     let targets = select(vec!["6.18", "6.18", "6.18", "6.1", "5.4", "5.13", "5.17", "6.6", "6.8", "6.10"]);
     let codec = sizes.prop_flat_map(move |(block, cluster)| (Just((block, cluster)), any_codec(scale, cluster)));
@@ -152,12 +152,12 @@ fn any_case(scale: Scale) -> impl Strategy<Value = Case> {
             },
         )
         .prop_flat_map(|options| (any_wishes(&options), Just(options)))
-        .prop_map(|(wishes, options)| Case { options, wishes })
+        .prop_map(|(wishes, options)| RandomCase { options, wishes })
 }
 
 /// A tree with files of sizes around multiples of the block, and some around those of the cluster,
 /// with parts that repeat.
-fn any_tree(scale: Scale, block: u32, cluster: u32) -> impl Strategy<Value = Spec> {
+fn any_tree(scale: FileScale, block: u32, cluster: u32) -> impl Strategy<Value = Spec> {
     let (block, cluster) = (u64::from(block), u64::from(cluster));
     let lens = vec![1, 700, block - 1, block, block + 1, cluster - 1, cluster, cluster + 1, 2 * cluster + block + 3];
     let pieces = (0u64..3, select(lens), 0u64..6).prop_map(|(seed, len, kind)| match kind {
@@ -168,8 +168,8 @@ fn any_tree(scale: Scale, block: u32, cluster: u32) -> impl Strategy<Value = Spe
         _ => mixed(seed, len),
     });
     let file = prop::collection::vec(pieces, 0..4).prop_map(|pieces| Node::file(pieces.concat()));
-    let large = if scale == Scale::Large { sharing_files(5, LARGE_TOTAL) } else { Just(Vec::new()).boxed() };
-    let edges = if scale == Scale::Large { 0..2 } else { 0..5 };
+    let large = if scale == FileScale::Large { sharing_files(5, LARGE_TOTAL) } else { Just(Vec::new()).boxed() };
+    let edges = if scale == FileScale::Large { 0..2 } else { 0..5 };
     let shape = Shape { block, odd_times: true, ..Shape::default() };
     (specs(shape), prop::collection::vec(file, edges), large).prop_map(|(mut spec, files, large)| {
         if let What::Dir(entries) = &mut spec.root.what {
@@ -180,7 +180,7 @@ fn any_tree(scale: Scale, block: u32, cluster: u32) -> impl Strategy<Value = Spe
     })
 }
 
-fn write_case(mut tree: Tree, image: &Path, case: &Case) -> Result<()> {
+fn write_case(mut tree: Tree, image: &Path, case: &RandomCase) -> Result<()> {
     for ino in tree.inos() {
         let wish = case.wishes[ino.0 as usize % case.wishes.len()];
         tree.set_storing(ino, wish, tree.inode(ino).recipe);
@@ -190,11 +190,12 @@ fn write_case(mut tree: Tree, image: &Path, case: &Case) -> Result<()> {
 
 #[test]
 fn random_trees_with_random_options_on_the_kernel() {
-    let Some(judges) = Judges::all("random_trees_with_random_options_on_the_kernel") else { return };
-    let cases =
-        select(vec![Scale::Small, Scale::Large]).prop_flat_map(|scale| (Just(scale), any_case(scale))).prop_flat_map(
-            |(scale, case)| (any_tree(scale, case.options.block_size, case.options.cluster_size), Just(case)),
-        );
+    let Some(judges) = PeerReaders::all("random_trees_with_random_options_on_the_kernel") else { return };
+    let cases = select(vec![FileScale::Small, FileScale::Large])
+        .prop_flat_map(|scale| (Just(scale), any_case(scale)))
+        .prop_flat_map(|(scale, case)| {
+            (any_tree(scale, case.options.block_size, case.options.cluster_size), Just(case))
+        });
     random_images(
         cases,
         write_case,

@@ -10,7 +10,7 @@ use rustix::io::{Errno, Result};
 const ORDERS_MAX: usize = 64;
 
 /// Extended attributes of one entry.
-pub(super) trait Attributes {
+pub(super) trait AttributeStore {
     /// Sets an attribute.
     fn set(&self, name: &[u8], value: &[u8]) -> Result<()>;
 
@@ -19,10 +19,10 @@ pub(super) trait Attributes {
 }
 
 /// A name and a value.
-pub(super) type Attribute = (Box<[u8]>, Box<[u8]>);
+pub(super) type NamedValue = (Box<[u8]>, Box<[u8]>);
 
 /// Sets all attributes of an entry. Returns the indices of those that could not be set, with the errors.
-pub(super) fn set_all(entry: &impl Attributes, wanted: &[Attribute]) -> Vec<(usize, Errno)> {
+pub(super) fn set_all(entry: &impl AttributeStore, wanted: &[NamedValue]) -> Vec<(usize, Errno)> {
     let given: Vec<usize> = (0..wanted.len()).collect();
     let failed = set_in_order(entry, wanted, &given);
     if wanted.len() < 2 || !has_no_room(&failed) {
@@ -39,7 +39,7 @@ pub(super) fn set_all(entry: &impl Attributes, wanted: &[Attribute]) -> Vec<(usi
     set_in_order(entry, wanted, &given)
 }
 
-fn set_in_order(entry: &impl Attributes, wanted: &[Attribute], order: &[usize]) -> Vec<(usize, Errno)> {
+fn set_in_order(entry: &impl AttributeStore, wanted: &[NamedValue], order: &[usize]) -> Vec<(usize, Errno)> {
     let set = |at: &usize| {
         let (name, value) = &wanted[*at];
         entry.set(name, value).err().map(|errno| (*at, errno))
@@ -52,7 +52,7 @@ fn has_no_room(failed: &[(usize, Errno)]) -> bool {
 }
 
 /// Returns other orders, the likely ones first: those that come first get the room in the inode.
-fn other_orders(wanted: &[Attribute]) -> Vec<Vec<usize>> {
+fn other_orders(wanted: &[NamedValue]) -> Vec<Vec<usize>> {
     let mut largest_first: Vec<usize> = (0..wanted.len()).collect();
     largest_first.sort_by_key(|at| std::cmp::Reverse(wanted[*at].0.len() + wanted[*at].1.len()));
     let beginning_with = |first: &[usize]| {
@@ -76,12 +76,12 @@ mod tests {
     use super::*;
 
     /// Room in the inode and in the block, and the attributes in both.
-    struct Ext4 {
+    struct Ext4Inode {
         room: [usize; 2],
-        set: RefCell<[Vec<Attribute>; 2]>,
+        set: RefCell<[Vec<NamedValue>; 2]>,
     }
 
-    impl Attributes for Ext4 {
+    impl AttributeStore for Ext4Inode {
         fn set(&self, name: &[u8], value: &[u8]) -> Result<()> {
             let places = &mut *self.set.borrow_mut();
             for (place, room) in places.iter_mut().zip(self.room) {
@@ -112,8 +112,8 @@ mod tests {
             (&[90, 90, 990], false),
             (&[1001], false),
         ] {
-            let entry = Ext4 { room: [100, 1000], set: RefCell::default() };
-            let wanted: Vec<Attribute> = (0..lens.len())
+            let entry = Ext4Inode { room: [100, 1000], set: RefCell::default() };
+            let wanted: Vec<NamedValue> = (0..lens.len())
                 .map(|n| (vec![b'a' + u8::try_from(n).unwrap()].into(), vec![0; lens[n] - 1].into()))
                 .collect();
             let failed = set_all(&entry, &wanted);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn orders_are_few_and_whole() {
-        let wanted: Vec<Attribute> = (0..40).map(|n| (vec![n].into(), vec![0; n.into()].into())).collect();
+        let wanted: Vec<NamedValue> = (0..40).map(|n| (vec![n].into(), vec![0; n.into()].into())).collect();
         let orders = other_orders(&wanted);
         assert_eq!(orders.len(), ORDERS_MAX);
         for mut order in orders {

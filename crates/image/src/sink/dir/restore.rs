@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{self, AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
-use super::attributes::{Attributes, set_all};
+use super::attributes::{AttributeStore, set_all};
 use super::place::{Dir, Place};
 use super::{NotRestored, Summary};
 use crate::Result;
@@ -160,7 +160,7 @@ impl Made<'_> {
     }
 }
 
-impl Attributes for Made<'_> {
+impl AttributeStore for Made<'_> {
     fn set(&self, name: &[u8], value: &[u8]) -> rustix::io::Result<()> {
         match self.fd {
             Some(fd) => fs::fsetxattr(fd, name, value, XattrFlags::empty()),

@@ -22,7 +22,7 @@ use self::input::Stored;
 use self::seekable::Seekable;
 use self::stream::Stream;
 use super::cpio::{self, CpioSource};
-use super::decompress::{self, Compression, Decompressed};
+use super::decompress::{self, Compression, DecompressedStream};
 use super::readahead::ReadAhead;
 use super::sniff::is_zip;
 use super::tar::{self, TarSource};
@@ -144,7 +144,7 @@ fn stream(
         options.check(&head, name)?;
         from = Box::new(io::Cursor::new(head).chain(from));
     }
-    let Decompressed { bytes: mut from, was_compressed } = decompress::decompressed(from, name)?;
+    let DecompressedStream { bytes: mut from, was_compressed } = decompress::decompressed(from, name)?;
     let mut head = Vec::new();
     let read = from.by_ref().take(decompress::MAGIC_LEN as u64).read_to_end(&mut head);
     read.map_err(Error::io("cannot read", name))?;

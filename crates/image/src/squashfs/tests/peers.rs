@@ -12,17 +12,17 @@ use crate::testing::{
 };
 
 /// Who reads images here, besides our reader.
-pub(super) struct Judges {
+pub(super) struct PeerReaders {
     kernel: bool,
     unsquashfs: bool,
     fuse: bool,
 }
 
-impl Judges {
+impl PeerReaders {
     /// Finds the kernel, unsquashfs and squashfuse. `None` if `test` has to be skipped because there is none.
-    pub(super) fn all(test: &str) -> Option<Judges> {
+    pub(super) fn all(test: &str) -> Option<PeerReaders> {
         let unsquashfs = is_installed(test, "unsquashfs");
-        let judges = Judges { kernel: can_mount(test), unsquashfs, fuse: can_mount_by_fuse(test, "squashfuse") };
+        let judges = PeerReaders { kernel: can_mount(test), unsquashfs, fuse: can_mount_by_fuse(test, "squashfuse") };
         (judges.kernel || judges.unsquashfs || judges.fuse).then_some(judges)
     }
 

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use super::peers::Judges;
+use super::peers::PeerReaders;
 use super::*;
 use crate::build::{Order, Shards};
 use crate::testing::{Node, Piece, Shape, What, random_images, sharing_files, specs};
@@ -18,7 +18,7 @@ const LARGE_TOTAL: u64 = 12 << 20;
 
 /// Options, and what they do not contain: wishes for the data of single files.
 #[derive(Debug, Clone)]
-struct Case {
+struct RandomCase {
     options: Options,
     /// Of the n-th, (n + length)-th ... inode.
     wishes: Vec<Handling>,
@@ -85,7 +85,7 @@ fn any_shards() -> impl Strategy<Value = Option<Shards>> {
     ]
 }
 
-fn any_case(has_large_files: bool) -> impl Strategy<Value = Case> {
+fn any_case(has_large_files: bool) -> impl Strategy<Value = RandomCase> {
     let block_log = prop_oneof![3 => 12u32..=15, 2 => 16u32..=17, 1 => 18u32..=20];
     let fragments = select(vec![Fragments::None, Fragments::Small, Fragments::Tails]);
     let numbers = (0usize..=3, select(vec![1u64, 1 << 20, 64 << 20]), prop::option::of(0..=i64::from(u32::MAX)));
@@ -103,7 +103,7 @@ fn any_case(has_large_files: bool) -> impl Strategy<Value = Case> {
                 (build.threads, build.memory, build.time) = (threads, memory, time);
                 (build.order, build.shards) = placing;
             });
-            Case { options, wishes }
+            RandomCase { options, wishes }
         },
     )
 }
@@ -130,7 +130,7 @@ fn any_tree(has_large_files: bool, block: u32) -> impl Strategy<Value = Spec> {
     })
 }
 
-fn write_case(mut tree: Tree, image: &Path, case: &Case) -> Result<()> {
+fn write_case(mut tree: Tree, image: &Path, case: &RandomCase) -> Result<()> {
     for ino in tree.inos() {
         let wish = case.wishes[ino.0 as usize % case.wishes.len()];
         tree.set_storing(ino, wish, Recipe::default());
@@ -140,7 +140,7 @@ fn write_case(mut tree: Tree, image: &Path, case: &Case) -> Result<()> {
 
 #[test]
 fn random_trees_with_random_options_on_the_kernel() {
-    let Some(judges) = Judges::all("random_trees_with_random_options_on_the_kernel") else { return };
+    let Some(judges) = PeerReaders::all("random_trees_with_random_options_on_the_kernel") else { return };
     let cases = any::<bool>()
         .prop_flat_map(|has_large_files| (Just(has_large_files), any_case(has_large_files)))
         .prop_flat_map(|(has_large_files, case)| (any_tree(has_large_files, case.options.block_size), Just(case)));
