@@ -184,7 +184,8 @@ fn archives_of_other_programs_hold_what_their_programs_unpack() {
     };
     let python_zip =
         "cd t && python3 -c 'import shutil; shutil.make_archive(\"../a\", \"zip\", \".\", \"d\")' && mv ../a.zip ../a";
-    let (tar, unzip) = ("tar --numeric-owner -xpf", "unzip -qq -o -K -X");
+    let tar = "tar --numeric-owner -xpf";
+    let unzip = "unzip -qq -o -K -X";
     let cases = [
         ("tar", "tar --format=v7 -cf a -C t d hole dangling umläut".to_owned(), tar),
         ("tar", "tar --format=oldgnu -cf a -C t .".to_owned(), tar),

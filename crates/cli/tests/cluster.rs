@@ -298,7 +298,8 @@ fn a_damaged_shard_is_named_with_its_command_and_packed_again() {
     (0..3).for_each(|n| drop(succeed(dir, &["shard", "a job.plan", &n.to_string(), "-o", "shards", "-q"])));
     let path = |n: u32| dir.join(format!("shards/{n:07}.shard"));
     let largest = (0..3).max_by_key(|n| path(*n).metadata().unwrap().len()).unwrap();
-    let (shard, number) = (path(largest), largest.to_string());
+    let shard = path(largest);
+    let number = largest.to_string();
     let mut bytes = std::fs::read(&shard).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

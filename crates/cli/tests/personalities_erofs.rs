@@ -261,7 +261,8 @@ fn overlayfs_lists_no_names_that_an_image_of_a_layer_deletes() {
          cp -a layer base && rm -r base/marked && mkfs.erofs --quiet base.erofs base",
     );
     let mine = link(dir, "mkfs.erofs");
-    let (upper, merged) = (dir.join("upper"), dir.join("merged"));
+    let upper = dir.join("upper");
+    let merged = dir.join("merged");
     let listed = |image: &str, names: &str| {
         let format = if image.ends_with("sqfs") { "squashfs" } else { "erofs" };
         let _lower = TestMount::new(&upper, format, "loop,ro", dir.join(image).to_str().unwrap());

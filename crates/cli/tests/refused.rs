@@ -40,7 +40,8 @@ fn the_guide_has_every_refusal_with_its_reason() {
     assert!(rows.len() > 25, "{} rows", rows.len());
     let mut table = String::from("| program | refused | reason |\n|---|---|---|\n");
     for TableRow { what, why, programs } in &rows {
-        let (programs, what) = (programs.join(", "), what.replace('|', "\\|"));
+        let programs = programs.join(", ");
+        let what = what.replace('|', "\\|");
         let what = if what.starts_with('-') { format!("`{what}`") } else { what };
         let _ = writeln!(table, "| {programs} | {what} | {} |", why.replace('|', "\\|"));
     }

@@ -150,7 +150,8 @@ fn an_object_that_was_just_modified_is_opened_when_its_second_is_over() {
         server.put("/image", dated(old(), MONDAY));
         // Both ends are requested at once; then the object is written again in the same second.
         let content = if replaced { new() } else { old() };
-        let (next, asked) = (Mutex::new(Some(dated(content.clone(), TUESDAY))), AtomicUsize::new(0));
+        let next = Mutex::new(Some(dated(content.clone(), TUESDAY)));
+        let asked = AtomicUsize::new(0);
         let address = server.url("/image");
         std::thread::scope(|scope| {
             let server = &server;
@@ -204,7 +205,8 @@ fn servers_that_take_turns_must_agree() {
 
 #[test]
 fn a_redirection_to_another_object_is_noticed() {
-    let (first, second) = (Server::start(), Server::start());
+    let first = Server::start();
+    let second = Server::start();
     for marks in [["\"1\"", "\"2\""], ["W/\"1\"", "W/\"2\""]] {
         second.misbehave(|_, _| Act::Right);
         second.put("/v1", object(old(), (marks[0], MONDAY)));

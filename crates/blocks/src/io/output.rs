@@ -534,7 +534,8 @@ mod tests {
         // Version 2: the owner, user 7, the group, the mask and others, each with its permissions.
         let list = |user: u8, mask: u8| -> Vec<u8> {
             let entry = |tag: u8, bits: u8, id: u32| [&[tag, 0, bits, 0][..], &id.to_le_bytes()].concat();
-            let (nobody, rest) = (u32::MAX, [entry(0x04, 0, u32::MAX), entry(0x10, mask, u32::MAX)].concat());
+            let nobody = u32::MAX;
+            let rest = [entry(0x04, 0, nobody), entry(0x10, mask, nobody)].concat();
             [vec![2, 0, 0, 0], entry(0x01, 6, nobody), entry(0x02, user, 7), rest, entry(0x20, 0, nobody)].concat()
         };
         let attribute = |path: &Path| {
@@ -542,7 +543,8 @@ mod tests {
             rustix::fs::getxattr(path, "system.posix_acl_access", &mut value[..]).ok().map(|len| value[..len].to_vec())
         };
         let dir = tempfile::tempdir().unwrap();
-        let (target, flags) = (dir.path().join("image"), rustix::fs::XattrFlags::empty());
+        let target = dir.path().join("image");
+        let flags = rustix::fs::XattrFlags::empty();
         std::fs::write(&target, b"old").unwrap();
         if rustix::fs::setxattr(&target, "system.posix_acl_access", &list(6, 4), flags).is_err() {
             return; // This file system has no such lists.

@@ -110,7 +110,8 @@ pub(crate) fn run(case: &StreamCase, fault: Option<StreamFault>, inputs: &Path) 
     let port = if case.line.contains("PORT") { free_port() } else { 0 };
     let line = filled(case.line, inputs, port);
     let stdin = case.stdin.map_or_else(Stdio::null, |name| File::open(inputs.join(name)).unwrap().into());
-    let (out, err) = (work.path().join("out"), work.path().join("err"));
+    let out = work.path().join("out");
+    let err = work.path().join("err");
     let mut streams =
         OutputStreams { out: File::create(&out).unwrap().into(), err: File::create(&err).unwrap().into() };
     let reader = fault.and_then(|fault| streams.disturb(fault));

@@ -136,7 +136,8 @@ fn every_name_of_a_file_is_reported() {
         (|s| drop(find(s, "sub.txt").attrs.xattrs.insert("user.x".into(), b"y".to_vec())), "xattr"),
     ];
     for (change, aspect) in changes {
-        let (one, mut two) = (base(), base());
+        let one = base();
+        let mut two = base();
         change(&mut two);
         let found = specs_differ(&one, &two);
         assert_eq!(found.len(), 2, "{aspect}: {found:?}");

@@ -145,7 +145,8 @@ impl Scan<'_> {
 
     /// Adds a file and the directories that lead there.
     fn add(&mut self, listed: &ListedPath<'_>) -> Result<()> {
-        let (path, place) = (listed.whole, &listed.place[..]);
+        let path = listed.whole;
+        let place = &listed.place[..];
         if place.is_empty() {
             return Ok(()); // `find` prints the directory that it begins in.
         }

@@ -20,7 +20,8 @@ use crate::output::{self, say, units};
 pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool) -> Result<Outcome> {
     let EntryTotals { entries, bytes, in_the_way } = output::write_result(|out| list(image, dir, options, out))?;
     if !quiet {
-        let (entries, bytes) = (units::of(entries, "entry"), units::bytes(bytes));
+        let entries = units::of(entries, "entry");
+        let bytes = units::bytes(bytes);
         say(format_args!("{}: {entries}, {bytes} of files; nothing was written", display(dir)));
     }
     Ok(if in_the_way == 0 { Outcome::Done } else { Outcome::Findings })

@@ -82,7 +82,8 @@ fn effects(
         "gid" => Ok((None, format!("group={}", shift.apply(value::group(one()?)?)?))),
         "guid" => match arguments {
             [user, group] => {
-                let (user, group) = (shift.apply(value::user(user)?)?, shift.apply(value::group(group)?)?);
+                let user = shift.apply(value::user(user)?)?;
+                let group = shift.apply(value::group(group)?)?;
                 Ok((None, format!("owner={user} group={group}")))
             }
             _ => Err("guid: expected a user and a group".into()),

@@ -59,7 +59,8 @@ impl Asked {
             (false, RootAttributes::Listed) => BARE_MODE,
             _ => return None,
         };
-        let (uid, gid) = (user.unwrap_or(uid), group.unwrap_or(gid));
+        let uid = user.unwrap_or(uid);
+        let gid = group.unwrap_or(gid);
         let time = now().filter(|_| self.tar || !self.newest).map_or(String::new(), |now| format!(",{now}"));
         Some(format!("--implied-dirs={mode:04o},{uid}:{gid}{time}").into())
     }

@@ -51,7 +51,8 @@ impl<'d> AttributeDefinition<'d> {
             let date = text_of(&plain(time));
             date::seconds(&date).map_err(|why| format!("{date}: {why}"))
         });
-        let (user, group) = (value::user(&text_of(user))?, value::group(&text_of(group))?);
+        let user = value::user(&text_of(user))?;
+        let group = value::group(&text_of(group))?;
         Ok(Some(AttributeDefinition { path, kind, time: time.transpose()?, mode, user, group, rest }))
     }
 }
@@ -82,7 +83,9 @@ pub(super) fn own_rule(line: &[u8], modes: bool, shift: OwnerShift) -> Result<Op
         return Ok(None);
     };
     let path = String::from_utf8(plain(path)).map_err(|_| format!("{}: not UTF-8", text_of(path)))?;
-    let (test, user, group) = (word("path", &path)?, shift.apply(user)?, shift.apply(group)?);
+    let test = word("path", &path)?;
+    let user = shift.apply(user)?;
+    let group = shift.apply(group)?;
     let mode = if modes { format!(" mode={}", text_of(mode)) } else { String::new() };
     Ok(Some(format!("{test} -> owner={user} group={group}{mode}")))
 }

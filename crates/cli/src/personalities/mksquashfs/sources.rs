@@ -229,7 +229,8 @@ pub(super) fn directory_lines(place: &OsStr, attributes: &Metadata) -> Vec<OsStr
     let line = |before: &str, after: String| {
         [format!("{before} \"/").as_bytes(), &name, format!("\" {after}").as_bytes()].concat().into_string()
     };
-    let (uid, gid) = (attributes.uid(), attributes.gid());
+    let uid = attributes.uid();
+    let gid = attributes.gid();
     vec![
         "--add".into(),
         line("dir", format!("{:04o} {uid} {gid}", attributes.mode() & 0o7777)),

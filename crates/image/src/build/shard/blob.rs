@@ -97,7 +97,8 @@ impl Blob {
         let mut window = Window::new((pool.threads() + 1) * AHEAD);
         for (number, sum) in (0..).zip(self.index()?.sums) {
             Error::unless_cancelled(progress)?;
-            let (file, chunk) = (Arc::clone(&file), self.chunk(number, start));
+            let file = Arc::clone(&file);
+            let chunk = self.chunk(number, start);
             let job = move |_: &mut S| {
                 let at = chunk.start;
                 let found = sum_of(&|piece, at| file.read_exact_at(piece, at), chunk)?;

@@ -58,7 +58,8 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
         0 => Place { base: 0, ..first_place(format, job.shards() > 1).0 },
         _ => Place { base: 0, pos: 0, is_cut: true },
     };
-    let (target, mark) = (blob::path(dir, shard), mark::of_shard(dir, shard));
+    let target = blob::path(dir, shard);
+    let mark = mark::of_shard(dir, shard);
     if is_sound(dir, format, (job, shard), place.pos, progress)? {
         // What the mark says may be out of date: the shard may have been copied or touched.
         let _ = mark::write(&mark, job.id(), &target);

@@ -89,7 +89,8 @@ fn shared_data_reads_back_and_check_finds_nothing() {
 
 #[test]
 fn data_at_the_same_offset_in_a_page_is_shared() {
-    let (cut, moved) = (noise(1, 300 * PAGE), [text(2, 3 * PAGE), noise(1, 300 * PAGE - 7)]);
+    let cut = noise(1, 300 * PAGE);
+    let moved = [text(2, 3 * PAGE), noise(1, 300 * PAGE - 7)];
     let [apart, together] = [Features::empty(), Features::DEDUPE].map(|features| {
         let options = Options { features, cluster_size: 64 << 10, ..options("lz4", 4096) };
         built(&files(&[std::slice::from_ref(&cut), &moved]), &options).summary.image_bytes

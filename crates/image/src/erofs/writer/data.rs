@@ -290,7 +290,8 @@ impl Writer for Data<'_, '_> {
         let (handling, recipe) = how;
         // Trees are checked before their data arrives, streams are not.
         if size > self.rules.longest_file {
-            let (size, longest) = (Size(size), Size(self.rules.longest_file));
+            let size = Size(size);
+            let longest = Size(self.rules.longest_file);
             let why = format!(
                 "a file of {size}: without compression and holes, a file of an EROFS image has up to {longest}"
             );

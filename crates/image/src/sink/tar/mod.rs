@@ -181,7 +181,8 @@ impl Tar<'_, '_, '_> {
     fn entry(&mut self, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
         if stat.nlink > 1 && stat.kind != FileType::Dir && self.options.hard_links {
             if let Some(first) = self.names.get(&nid) {
-                let (mode, xattrs) = (stat.mode, &XattrSet::new());
+                let mode = stat.mode;
+                let xattrs = &XattrSet::new();
                 let member = Member { path, stat, mode, xattrs, hard_link: Some(first), regions: None };
                 return add_header(&mut self.batches, &mut self.header, &member);
             }

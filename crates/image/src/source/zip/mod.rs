@@ -322,7 +322,8 @@ fn time(record: &ZipFileHeaderRecord<'_>) -> Time {
 /// Reads seconds since 1970 that some programs store signed, for times before 1970, and some unsigned, for those after
 /// 2038: the one that is nearer to the local time counts.
 fn nearer_to(local: i64, seconds: [u8; 4]) -> i64 {
-    let (signed, unsigned) = (i32::from_le_bytes(seconds).into(), u32::from_le_bytes(seconds).into());
+    let signed = i64::from(i32::from_le_bytes(seconds));
+    let unsigned = i64::from(u32::from_le_bytes(seconds));
     let distance = |seconds: i64| seconds.abs_diff(local);
     if distance(unsigned) < distance(signed) { unsigned } else { signed }
 }

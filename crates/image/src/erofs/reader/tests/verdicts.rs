@@ -226,7 +226,8 @@ fn an_entry_with_the_inode_of_another_file_is_taken_by_nothing() {
         return;
     }
     let mut base = Base::new();
-    let (entry, other) = (base.entry("dir", 2), base.get(base.entry("dir", 3), 8));
+    let entry = base.entry("dir", 2);
+    let other = base.get(base.entry("dir", 3), 8);
     base.put(entry, 8, other);
     let reader = open(&base.image).unwrap();
     let progress = Progress::default();

@@ -271,7 +271,8 @@ mod tests {
     const BLOCK: usize = 4096;
 
     fn cut(bytes: &[u8], logical: u32) -> Cut {
-        let (physical, digest) = (StoredLen::of_cut(bytes.len()), Some(Digest::of(bytes).half()));
+        let physical = StoredLen::of_cut(bytes.len());
+        let digest = Some(Digest::of(bytes).half());
         Cut { physical, logical, raw: false, digest, reused: None, older: None }
     }
 

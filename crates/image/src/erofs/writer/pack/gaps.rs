@@ -63,7 +63,8 @@ impl Lane {
         out: &mut Out,
     ) -> Result<usize> {
         let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw) else { return Ok(at) };
-        let (logical, physical) = (last.logical as usize, last.physical.bytes());
+        let logical = last.logical as usize;
+        let physical = last.physical.bytes();
         let (start, place) = (at - logical, out.len - physical);
         let (early, late) = wanted.into_inner();
         let wanted = early.max(start + physical + 1);
