@@ -12,9 +12,10 @@ use crate::{Error, Result};
 
 /// Number of bytes that make a job of their own. To wake a worker takes as long as writing a few KiB.
 const BATCH: usize = 256 << 10;
-/// Number of jobs that write at a time. The kernel lets one thread at a time write to a file through the page cache, and
-/// the others spin for its lock: with 16 threads they took 63 % of all processor time of an uncompressed build, and 39 %
-/// with lz4. Two keep the lock busy: while one writes, the next is ready. Pieces gather in the meantime.
+/// Number of jobs that write at a time. The kernel lets one thread at a time write to a file through the page cache,
+/// and the others spin for its lock: in a profile with 16 threads, spinning took 63 % of all processor time of an
+/// uncompressed build, and 39 % with lz4. Two keep the lock busy: while one writes, the next is ready. Pieces gather in
+/// the meantime.
 const MAX_WRITERS: usize = 2;
 
 /// Pieces of an image of type `B` on their way to the output, in the order of their positions.
