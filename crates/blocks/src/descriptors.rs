@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, getrlimit};
 
-/// Number of descriptors that are taken to be open if the system does not tell.
+/// Assumed number of open descriptors if the system does not tell.
 const OPEN: usize = 16;
 
 /// Returns the number of descriptors that the process can still open; a very large one if there is no limit.

@@ -71,7 +71,7 @@ impl Prover {
         let back = &mut self.back[..raw.len()];
         match decoder.decode(packed, back) {
             Ok(len) if len == raw.len() && back == raw => Ok(()),
-            // Nothing is known of the block then.
+            // The state of the block is unknown then.
             Err(error @ packfs_codec::Error::NoMemory { .. }) => Err(error.into()),
             _ => Err(Error::Unproven { codec: self.codec.name() }),
         }

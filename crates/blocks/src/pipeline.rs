@@ -48,8 +48,8 @@ pub fn cores() -> usize {
 
 /// Runs `body` with a pool of `threads` workers; with 0, jobs run on the caller when they are submitted.
 ///
-/// If the system allows fewer threads, the pool has those, down to none: the results are the same, and
-/// [`threads::shortage`] tells of it.
+/// If the system allows fewer threads, even none, the pool works with those. The results are the same, and
+/// [`threads::shortage`] reports it.
 ///
 /// When `body` returns, with a result or an error, jobs not yet begun are dropped: the first error
 /// stops everything as soon as the running jobs end.

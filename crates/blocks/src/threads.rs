@@ -1,10 +1,10 @@
-//! Start of threads. All threads of packfs are started here, so that what a system allows is met in one place.
+//! Start of threads. All threads of packfs are started here, so that limits of the system are handled in one place.
 //!
-//! A thread that cannot be had is an error that says which limit was reached, never a panic. Whoever can do its work with
-//! fewer threads, or with none, goes on; [`shortage`] tells how many were lacking.
+//! A thread that cannot be started is an error that names the limit, never a panic. Callers that can work with fewer
+//! threads, or with none, go on; [`shortage`] tells how many were missing.
 //!
 //! Threads must not take the last addresses. A new thread of the standard library panics if its signal stack cannot be
-//! mapped, so a thread is refused while there is still room for that.
+//! mapped, so no thread is started without room for that.
 
 use std::fmt;
 use std::io;
@@ -14,13 +14,11 @@ use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// Number of bytes of stack of a thread that does not say otherwise. The standard library has the same default; it is
-/// named here because room for it is looked for.
+/// Default stack size in bytes, that of the standard library. It is repeated here because the room for it is checked.
 pub const STACK: usize = 2 << 20;
 
-/// Number of bytes that have to remain addressable after a thread has started, for its signal stack and the work of the
-/// threads there are. Less would let threads fail that have been started; much more would leave none under a limit of
-/// 64 MiB.
+/// Number of bytes that have to remain addressable after a thread has started, for its signal stack and for the work of
+/// all threads. With less, started threads would fail; with much more, none would start under a limit of 64 MiB.
 const RESERVE: u64 = 4 << 20;
 
 /// A thread to start.
@@ -30,7 +28,7 @@ pub struct ThreadStarter {
     stack: usize,
 }
 
-/// Makes a thread to start; `name` is what system tools show, of which Linux keeps 15 bytes.
+/// Describes a thread to start. System tools show the first 15 bytes of `name`.
 pub fn named(name: impl Into<String>) -> ThreadStarter {
     ThreadStarter { name: name.into(), stack: STACK }
 }
@@ -56,7 +54,7 @@ impl ThreadStarter {
         work: impl FnOnce(V) -> T + Send + 'static,
     ) -> Result<JoinHandle<Option<T>>, (V, io::Error)> {
         let (give, given) = mpsc::sync_channel::<V>(1);
-        // The value follows once the thread exists: a thread that cannot start drops what it was to own.
+        // The value is sent once the thread exists: a thread that cannot start would drop it.
         let work = move || given.recv().ok().map(work);
         let thread = match self.builder().and_then(|builder| builder.spawn(work).map_err(refused)) {
             Ok(thread) => thread,
@@ -93,8 +91,8 @@ fn refused(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot start a thread: {error} ({limit})"))
 }
 
-/// Returns the number of threads, of `wanted`, that could run now in addition to those there are. Others that start
-/// meanwhile may take them; it is for libraries that start threads by themselves and do not survive to be refused one.
+/// Returns how many of `wanted` more threads could be started now. Threads that start meanwhile reduce the number. It
+/// is for libraries that start threads themselves and panic if one is refused.
 pub fn available(wanted: usize) -> usize {
     thread::scope(|scope| {
         let ends: Vec<_> = (0..wanted)
@@ -111,12 +109,12 @@ pub fn available(wanted: usize) -> usize {
     })
 }
 
-/// An operation that had fewer worker threads than it was to have.
+/// Description of an operation with fewer worker threads than wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadShortage {
-    /// Number of threads that were to be started.
+    /// Number of wanted threads.
     pub wanted: usize,
-    /// Number of threads that were started; with none, the work was done on the calling thread.
+    /// Number of started threads; with 0, the calling thread did the work.
     pub started: usize,
     /// The reason.
     pub why: String,
@@ -131,7 +129,7 @@ impl fmt::Display for ThreadShortage {
 /// The worst shortage so far.
 static SHORTAGE: Mutex<Option<ThreadShortage>> = Mutex::new(None);
 
-/// Returns the worst shortage of worker threads of the process so far; `None` if all could be had.
+/// Returns the worst shortage of worker threads of the process so far; `None` if all could be started.
 pub fn shortage() -> Option<ThreadShortage> {
     SHORTAGE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
@@ -144,8 +142,9 @@ pub fn tell_shortage(new: ThreadShortage) {
     }
 }
 
-/// Returns the number of bytes that the process may still map, by the limits of its addresses (`RLIMIT_AS`) and of its data
-/// (`RLIMIT_DATA`); `None` if neither is set. What the process has is counted as nothing if the system does not tell.
+/// Returns the number of bytes that the process may still map, by the limits of its addresses (`RLIMIT_AS`) and of its
+/// data (`RLIMIT_DATA`); `None` if neither is set. If the system does not tell what the process has mapped, that counts
+/// as nothing.
 pub fn address_room() -> Option<u64> {
     let addresses = getrlimit(Resource::As).current;
     let data = getrlimit(Resource::Data).current;
@@ -194,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_cannot_be_had_is_an_error_that_names_the_limit_and_returns_the_value() {
-        // No machine has that many addresses.
+        // More than any machine can address.
         let huge = || named("a").stack(1 << 60);
         let error = huge().start(|| ()).unwrap_err().to_string();
         assert!(error.starts_with("cannot start a thread: ") && error.contains("ulimit -"), "{error}");

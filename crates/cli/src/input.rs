@@ -10,7 +10,7 @@ use crate::startup::{self, StandardStream};
 /// Name of standard input in messages.
 pub(crate) const STDIN: &str = "standard input";
 
-/// Opens standard input once more. A closed one would look empty, and is an error.
+/// Opens standard input once more. A closed one is an error, because it would look empty.
 pub(crate) fn open() -> io::Result<File> {
     if startup::was_closed(StandardStream::Input) {
         return Err(io::Error::new(ErrorKind::NotConnected, "it is closed"));

@@ -1,5 +1,5 @@
-//! Limits of the process (`ulimit`, `prlimit`): the program keeps within them, and where it cannot, ends with an error that
-//! names the limit instead of a signal.
+//! Limits of the process (`ulimit`, `prlimit`): the program keeps within them, and where it cannot, ends with an error
+//! that names the limit instead of a signal.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::{self, Write as _};
@@ -14,14 +14,14 @@ use signal_hook::consts::SIGXFSZ;
 
 /// Prepares the process for its limits. Must be called before any thread is started.
 pub(crate) fn prepare() {
-    // A handler that does nothing lets a write beyond the limit of file sizes fail with an error. Unlike an ignored signal,
-    // it is not inherited by the programs that packfs runs.
+    // A handler that does nothing lets a write beyond the limit of file sizes fail with an error. Unlike an ignored
+    // signal, it is not inherited by the programs that packfs runs.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     limit_arenas();
 }
 
-/// Number of bytes of addresses for each arena of glibc. An arena reserves 64 MiB, and 128 MiB for a moment; threads share
-/// arenas if there are fewer of them, which costs waiting for locks.
+/// Number of bytes of addresses for each arena of glibc. An arena reserves 64 MiB, and 128 MiB for a moment; threads
+/// share arenas if there are fewer of them, which costs waiting for locks.
 const ADDRESSES_PER_ARENA: u64 = 1 << 30;
 
 /// Has glibc use fewer arenas if addresses are limited: one arena a thread would take most of them for nothing.
@@ -40,8 +40,8 @@ fn limit_arenas() {
     }
 }
 
-/// The allocator of the program: that of the system, but for its end. A failed allocation ends the program with a message
-/// and status 1, where the standard library would abort it.
+/// Allocator of the program: the system's. A failed allocation ends the program with a message and status 1, where the
+/// standard library would abort.
 pub(crate) struct ProgramAllocator;
 
 #[global_allocator]
@@ -75,12 +75,12 @@ fn unless_null(memory: *mut u8, size: usize) -> *mut u8 {
     if memory.is_null() { end(size) } else { memory }
 }
 
-/// Ends the program because `size` bytes cannot be had. Nothing here allocates, and nothing is cleaned up, as after a kill:
-/// that might allocate, too.
+/// Ends the program because `size` bytes cannot be allocated. Nothing here allocates, and nothing is cleaned up,
+/// because that might allocate.
 #[cold]
 fn end(size: usize) -> ! {
     static ENDS: AtomicBool = AtomicBool::new(false);
-    // Others that fail meanwhile have nothing to add: they only leave time for the message.
+    // Other threads that fail meanwhile only wait until the message is printed.
     if ENDS.swap(true, Relaxed) {
         std::thread::sleep(Duration::from_secs(1));
         signal_hook::low_level::exit(1);
@@ -91,7 +91,7 @@ fn end(size: usize) -> ! {
     signal_hook::low_level::exit(1)
 }
 
-/// A line of text that needs no allocation. What does not fit is cut off.
+/// A line of text without an allocation. Text that does not fit is cut off.
 struct StackLine {
     bytes: [u8; 512],
     len: usize,
@@ -133,7 +133,7 @@ impl fmt::Display for RoundedBytes {
     }
 }
 
-/// The limit of memory, and what to do about it. Formatting it does not allocate.
+/// Names the limit of memory and a way out. Formatting it does not allocate.
 pub(crate) struct MemoryAdvice;
 
 impl fmt::Display for MemoryAdvice {
@@ -151,7 +151,7 @@ impl fmt::Display for MemoryAdvice {
     }
 }
 
-/// Returns the limit of the process that caused an error, and what to do about it; `None` if none did.
+/// Returns the limit of the process that caused an error, and a way out; `None` if no limit caused it.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         let of_codec = match (cause.downcast_ref(), cause.downcast_ref(), cause.downcast_ref()) {
@@ -167,7 +167,7 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
     })
 }
 
-/// As [`advice`], for an error of the operating system. Some have been given a text that names a file, which leaves the kind.
+/// As [`advice`], for an error of the operating system. Errors with a text that names a file have only their kind left.
 fn advice_of_system(error: &io::Error) -> Option<String> {
     let limit = |of| getrlimit(of).current;
     match (Errno::from_io_error(error), error.kind()) {

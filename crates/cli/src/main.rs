@@ -77,7 +77,7 @@ fn run(parsed: Result<args::Cli, clap::Error>, manner: Manner) -> ExitCode {
 /// Prints the help or version that clap reports as an error.
 fn print_requested(text: &clap::Error) -> anyhow::Result<Outcome> {
     if output::is_terminal() {
-        // In colours, unless the environment asks for none.
+        // In colours, unless the environment turns them off.
         text.print().with_context(|| format!("{}: cannot write", output::STDOUT))?;
         return Ok(Outcome::Done);
     }

@@ -26,7 +26,7 @@ pub(crate) fn default_budget(threads: usize) -> u64 {
 pub(crate) fn threads_within_limits(wanted: usize, memory: u64) -> usize {
     /// Descriptors of a worker that opens a file in a directory and reads or writes another one.
     const PER_THREAD: usize = 3;
-    /// Descriptors of everything else: image, output, temporary files, the directories on the way to an entry.
+    /// Descriptors for everything else: image, output, temporary files, and the directories on the way to an entry.
     const SHARED: usize = 8;
     let bytes_each = threads::STACK as u64 + memory;
     let by_memory = usize::try_from(memory_limit() / 2 / bytes_each).unwrap_or(usize::MAX);
@@ -42,9 +42,9 @@ pub(crate) fn threads_within_limits(wanted: usize, memory: u64) -> usize {
     started
 }
 
-/// Returns the number of bytes of memory the process may use: the smallest of physical memory, the limits of its control
-/// groups, and what is left of its addresses and data (`RLIMIT_AS`, `RLIMIT_DATA`). If all are unknown, assumes a small
-/// machine.
+/// Returns the number of bytes of memory the process may use: the smallest of physical memory, the limits of its
+/// control groups, and what is left of its addresses and data (`RLIMIT_AS`, `RLIMIT_DATA`). If all are unknown, assumes
+/// a small machine.
 pub(crate) fn memory_limit() -> u64 {
     let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field_kib(&text, "MemTotal:"));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

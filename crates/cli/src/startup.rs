@@ -1,11 +1,11 @@
-//! State in which the caller started this process, and which Rust's runtime hides from `main`: it opens `/dev/null` in the
-//! place of closed standard streams, and ignores SIGPIPE.
+//! State in which the caller started this process, and which Rust's runtime hides from `main`: it opens `/dev/null` in
+//! the place of closed standard streams, and ignores SIGPIPE.
 //!
-//! With `/dev/null`, a result that is written to a closed standard output is lost without an error, and a closed standard
-//! input looks like an empty file. Looking for `/dev/null` later would not do, as many callers open it on purpose. So the
-//! C library runs a function before the runtime, as it does with the constructors of C++. An epoll instance then takes the
-//! place of a closed stream: it can be neither read nor written, nor opened by its name in `/proc`, so every use of it
-//! fails, in libraries and child programs, too.
+//! With `/dev/null`, a result that is written to a closed standard output is lost without an error, and a closed
+//! standard input looks like an empty file. Looking for `/dev/null` later does not help, because many callers open it
+//! on purpose. So the C library runs a function before the runtime, as it does with the constructors of C++. An epoll
+//! instance then takes the place of a closed stream: it can be neither read nor written, nor opened by its name in
+//! `/proc`, so every use of it fails, in libraries and child programs, too.
 
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,8 +34,8 @@ const STAT_LEN: usize = 2048;
 /// Number of fields between the name of the program and the set of ignored signals in `/proc/self/stat`.
 const FIELDS_BEFORE_IGNORED: usize = 30;
 
-// SAFETY: The C library calls each function in this section once, with arguments that `record` does not take, before `main`
-// and before other threads exist. `record` makes system calls and stores their results; it needs no runtime.
+// SAFETY: The C library calls each function in this section once, with arguments that `record` does not take, before
+// `main` and before other threads exist. `record` makes system calls and stores their results; it needs no runtime.
 #[allow(unsafe_code, reason = "the only place where closed streams can still be seen")]
 #[used]
 #[unsafe(link_section = ".init_array")]

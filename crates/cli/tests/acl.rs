@@ -164,7 +164,7 @@ fn other_programs_restore_the_acls_of_written_archives_and_ours_those_of_theirs(
     }
 }
 
-/// Who is only in the group of a file may not read it where the ACL gives the group nothing.
+/// A user who is only in the group of a file cannot read it if the ACL gives the group nothing.
 #[test]
 fn mounts_deny_what_the_acl_denies() {
     let test = "mounts_deny_what_the_acl_denies";

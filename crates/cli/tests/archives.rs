@@ -160,7 +160,7 @@ fn cpio_and_zip_archives_hold_what_the_directory_holds() {
     assert!(told.contains("cut.cpio") && told.contains("truncated") && !dir.join("none").exists(), "{told}");
 }
 
-/// An image of an archive holds what the programs for such archives unpack from it.
+/// An image of an archive contains the tree that the programs for such archives unpack.
 #[test]
 fn archives_of_other_programs_hold_what_their_programs_unpack() {
     let test = "archives_of_other_programs_hold_what_their_programs_unpack";

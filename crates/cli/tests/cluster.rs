@@ -227,7 +227,7 @@ fn the_scripts_for_engines_run() {
         assert!(done.status.success(), "{engine}: {}\n{script}", stderr(&done));
         assert!(same(dir, "local", &format!("a job of {engine}.sqfs")), "{engine}");
     }
-    // Of a job whose tasks failed, no assembly is left waiting for ever.
+    // If tasks of a job fail, its assembly does not wait for ever.
     let script = succeed(dir, &["plan", "root", "-o", "s.plan", "--shards", "3", "-q", "--for", "slurm"]);
     assert!(script.contains("--dependency=\"afterok:$job\" --kill-on-invalid-dep=yes"), "{script}");
     let script = succeed(dir, &["plan", "root", "-o", "k.plan", "--shards", "3", "-q", "--for", "k8s"]);
@@ -326,7 +326,7 @@ fn a_damaged_shard_is_named_with_its_command_and_packed_again() {
     std::fs::remove_file(shard).unwrap();
     let missing = fail(dir, 1, &["assemble", "a job.plan", "shards", "-o", "image", "-f"]);
     assert!(missing.contains(&format!("packfs shard 'a job.plan' {number} -o shards")), "{missing}");
-    // Of many images, the number of the task is not that of the shard.
+    // With many images, the number of a task differs from that of its shard.
     std::fs::write(dir.join("list"), "root/etc -o small.sqfs\nroot -o large.sqfs --shards 2\n").unwrap();
     succeed(dir, &["plan", "--each", "list", "-o", "many.plan", "-q"]);
     let missing = fail(dir, 1, &["assemble", "many.plan", "many"]);

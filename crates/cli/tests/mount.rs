@@ -178,8 +178,8 @@ fn a_damaged_file_is_named_in_the_log() {
     std::fs::write(place.at("root/deep/text"), "All work and no play.\n".repeat(50_000)).unwrap();
     let build = ["build", "-q", "root", "-o", "damaged", "-c", "gzip", "-b", "128K", "--fragments", "none"];
     succeed(place.path(), &build);
-    // The data of files lies between the superblock with the options of gzip, which take 10 bytes, and the table of inodes,
-    // whose place the superblock has.
+    // The data of files lies between the superblock with the options of gzip, which take 10 bytes, and the table of
+    // inodes, whose place the superblock has.
     let mut image = std::fs::read(place.at("damaged")).unwrap();
     let table = u64::from_le_bytes(image[64..72].try_into().unwrap());
     image[106..usize::try_from(table).unwrap()].fill(0xff);

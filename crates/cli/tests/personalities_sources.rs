@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 use common::program::{is_current, link, sh, text};
 use common::{fail, run_in, skip, stderr, succeed};
 
-/// A tree with hard links, symbolic links and special files, and a directory to run in, both with attributes of their own.
+/// A tree with hard links, symbolic links and special files, and a directory to run in, both with attributes of their
+/// own.
 const TREE: &str = "
     mkdir -p src/b src/c w; echo f > src/b/f; echo k > src/b/k; ln src/b/f src/c/h; echo g > src/g; ln -s b src/lnk; ln -s nowhere src/dangling
     ln -s src link; mkfifo fifo; mknod device c 1 3; echo single > single; ln single other; echo a > w/a; mkdir w/d
@@ -20,8 +21,8 @@ const TREE: &str = "
     printf '/etc/passwd\\n/etc/group\\n' > whole; printf 'w/a\\n../single\\n' > mixed; printf 'w/../single\\n' > within
 ";
 
-/// Runs a command line in the directory `w` of the site, with the list on standard input that it names after `<`. `~` is a
-/// blank within a word.
+/// Runs a command line in the directory `w` of the site, with the list on standard input that it names after `<`. `~`
+/// is a blank within a word.
 fn run(dir: &Path, program: impl AsRef<Path>, line: &str, image: &str) -> Output {
     let (words, list) = line.split_once(" < ").map_or((line, None), |(words, list)| (words, Some(list)));
     let words = words.split(' ').map(|word| word.replace('~', " ").replace("IMAGE", image));
@@ -45,7 +46,7 @@ fn sources_are_those_of_mksquashfs() {
     sh(dir, TREE);
     let ours = link(dir, "mksquashfs");
     for line in [
-        // Symbolic links are what they are, unless a slash follows.
+        // Symbolic links are packed as such, unless a slash follows.
         "../link ../IMAGE",
         "../link/ ../IMAGE",
         "../src ../link ../IMAGE",

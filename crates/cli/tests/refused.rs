@@ -1,4 +1,4 @@
-//! The table of what packfs refuses under the names of other programs: docs/guide/drop-in.md has what the program says.
+//! The table of refused options of other programs in docs/guide/drop-in.md is the one that the program prints.
 
 mod common;
 
@@ -11,7 +11,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/drop-i
 /// Heading of the section with the table.
 const HEADING: &str = "## What is refused\n";
 
-/// A row: what is refused, why, and the programs.
+/// A row of the table: the refused options, the reason, and the programs.
 struct TableRow {
     what: String,
     why: String,
@@ -54,7 +54,7 @@ fn the_guide_has_every_refusal_with_its_reason() {
 
 #[test]
 fn a_refused_option_is_told_with_its_reason() {
-    // Whatever the rest of the command line is.
+    // The rest of the command line does not matter.
     let told = fail(Path::new("."), 1, &["as", "mkfs.erofs", "--vmdk-desc=x", "image", "nosuch"]);
     assert!(told.contains("mkfs.erofs: --vmdk-desc: packfs describes no disks"), "{told}");
     let told = fail(Path::new("."), 1, &["as", "mksquashfs", ".", "image", "-recover", "x"]);

@@ -1,4 +1,4 @@
-//! Files that programs replace keep their owners and permissions, whoever makes the new ones.
+//! Replaced files keep their owners and permissions, whoever runs the program.
 
 mod common;
 

@@ -1,7 +1,8 @@
 //! Every command and every drop-in name with standard streams that are closed, full, or left by their reader.
 //!
-//! The rule is in docs/architecture.md: a command whose result is not what it prints goes on and returns its own status; a
-//! command whose result is what it prints fails, or is ended by SIGPIPE; findings that are lost are never status 0.
+//! The rule is in docs/architecture.md: a command whose result is not what it prints goes on and returns its own
+//! status; a command whose result is what it prints fails, or is ended by SIGPIPE; findings that are lost are never
+//! status 0.
 
 #[path = "streams/cases.rs"]
 mod cases;
@@ -74,7 +75,7 @@ fn damage(image: &Path, copy: &Path) {
     fs::write(copy, bytes).unwrap();
 }
 
-/// What a run left behind: the names below its directory, and the bytes of files that are always the same.
+/// Files that a run left: their names, and the contents of those that are always the same.
 type RunTraces = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 /// Files whose bytes depend on the clock, on the threads, or on what else opens files.
@@ -99,7 +100,7 @@ fn traces(dir: &Path) -> RunTraces {
     found
 }
 
-/// The result of a case with a fault, in words if it is wrong.
+/// Checks the run of a case with a fault; the error says what is wrong.
 fn verdict(case: &StreamCase, fault: StreamFault, ran: &CaseRun, usual: &CaseRun) -> Result<(), String> {
     let fails = |wrong: &str| Err(format!("{wrong}: {:?}, {}", ran.status, ran.stderr));
     if fault == StreamFault::ClosedInput && case.stdin.is_some() {
@@ -233,7 +234,7 @@ fn a_watch_ends_with_its_reader() {
     assert_eq!(ran.unwrap().status.signal(), Some(SIGPIPE));
 }
 
-/// A descriptor may be open the wrong way round, as after a slip of the pen in a script.
+/// A descriptor may be open in the wrong direction, as after a typing error in a script.
 #[test]
 fn a_stream_that_is_open_the_wrong_way_round_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

@@ -41,7 +41,7 @@ pub enum Error {
         /// Reason given by the decoder.
         why: String,
     },
-    /// There is no memory for an encoder or decoder.
+    /// Memory for an encoder or decoder cannot be allocated.
     #[error("{codec}: not enough memory")]
     NoMemory {
         /// Name of the codec.

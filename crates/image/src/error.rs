@@ -65,7 +65,7 @@ pub enum Error {
     Shard {
         /// Number of the shard in its image.
         shard: u32,
-        /// Description of what is wrong with its file.
+        /// Description of the damage.
         source: Box<Error>,
     },
     /// An entry of the source does not fit in the format.

@@ -79,7 +79,7 @@ impl<'f> Report<'f> {
         Report { finding, notes: 0, damage: 0, muted: false, shared: BTreeMap::new() }
     }
 
-    /// Returns the first damage that a step reports.
+    /// Returns the first damage that a step of a check reports.
     pub(crate) fn first_damage(step: impl FnOnce(&mut Report<'_>) -> Result<()>) -> Result<Option<Finding>> {
         let mut first = None;
         let mut keep = |finding: Finding| {

@@ -109,8 +109,7 @@ impl Extent {
     }
 }
 
-/// Returns the mode of an inode for those who leave out its ACL, if it has one: its group gets no more than the ACL
-/// gives to it.
+/// Returns the mode of an inode without its ACL, if it has one: its group gets no more than the ACL grants.
 pub(crate) fn mode_without_acl(image: &dyn Image, nid: Nid, stat: &Stat) -> Result<u16> {
     if !stat.has_xattrs || stat.mode & acl::GROUP_BITS == 0 || !image.may_have_acls() {
         return Ok(stat.mode);

@@ -92,8 +92,8 @@ fn two_images() -> Vec<[Vec<u8>; 2]> {
     of_tree(0).into_iter().zip(of_tree(0x55)).map(|(one, other)| [one, other]).collect()
 }
 
-/// Runs `work` on images that are overwritten at later and later reads. `work` returns an error, or has checked that it saw
-/// the first tree alone.
+/// Runs `work` on images that are overwritten at later and later reads. `work` returns an error, or has checked that it
+/// saw the first tree alone.
 fn at_every_read(work: impl Fn(&Arc<dyn Image>) -> Result<()>) {
     let dir = tempfile::tempdir().unwrap();
     for [image, other] in two_images() {

@@ -49,7 +49,7 @@ pub(crate) struct ImageFs {
     pub(crate) image: Arc<dyn Image>,
     pub(crate) nodes: Nodes,
     pub(crate) owner: Owner,
-    /// True if the kernel decides by permissions who may read what.
+    /// True if the kernel checks permissions.
     pub(crate) checks_permissions: bool,
     pub(crate) bytes: u64,
     pub(crate) listings: Listings,
@@ -57,7 +57,7 @@ pub(crate) struct ImageFs {
     /// Not while a trace is taken, which lists what programs read.
     pub(crate) ahead: Option<Ahead>,
     pub(crate) trouble: Trouble,
-    /// True once it was told that the image has changed: every later error has the same reason.
+    /// True once a changed image was reported: every later error has the same reason.
     pub(crate) told_change: AtomicBool,
     pub(crate) paths: PathFinder,
     /// Counts the requests; whoever waits for a time without any looks at it.
@@ -90,7 +90,7 @@ impl ImageFs {
                     self.trouble.tell(format_args!("{error}; reads fail until the image is mounted again"));
                 }
             }
-            // What cannot be read now, as over a network, would make a search for the path wait as well.
+            // If the image cannot be read now, as over a network, a search for the path would wait as well.
             Error::Io { .. } => self.trouble.tell(format_args!("inode {}: {error}", number.0)),
             _ => match self.paths.find(&*self.image, self.nodes.root, self.nodes.nid(number)) {
                 Some(path) => self.trouble.tell(format_args!("{path}: {error}")),

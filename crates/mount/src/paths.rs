@@ -49,7 +49,7 @@ impl PathFinder {
     }
 }
 
-/// Walks the tree until it meets an inode. What cannot be read is passed over.
+/// Walks the tree until it finds an inode. Directories that cannot be read are skipped.
 fn search(image: &dyn Image, root: Nid, wanted: Nid, deadline: Instant) -> Option<Vec<u8>> {
     if wanted == root {
         return Some(b"/".to_vec());
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Directories by number; what is no directory is an empty file. Number 9 cannot be read.
+    /// Directories by number; all other numbers are empty files. Number 9 cannot be read.
     #[derive(Debug)]
     struct NumberedDirs(Vec<(u64, Vec<(&'static str, u64)>)>);
 

@@ -34,7 +34,7 @@ use crate::unmount::{How, absolute, has_helper, no_helper, unmount, without_comm
 use crate::{Error, Result};
 
 const DEVICE: &str = "/dev/fuse";
-/// Environment variable with the path of fusermount3, which fuser heeds.
+/// Environment variable with the path of fusermount3, which fuser reads.
 const HELPER_VARIABLE: &str = "FUSERMOUNT_PATH";
 /// Name of this file system in the system's tables.
 const SUBTYPE: &str = "packfs";
@@ -180,8 +180,8 @@ fn config(options: &Options) -> Config {
     config
 }
 
-/// Threads beside those that answer: fuser's own, one that ends at once, the one that watches for idleness, the one that
-/// stores ahead, and the caller's for signals.
+/// Threads beside those that answer: fuser's own, one that ends at once, the one that watches for idleness, the one
+/// that stores ahead, and the caller's for signals.
 const OTHER_THREADS: usize = 5;
 
 /// Returns the reason why another thread cannot be started.
@@ -236,8 +236,8 @@ fn explain(error: io::Error, place: &Path) -> Error {
         io::ErrorKind::PermissionDenied if text.contains("user_allow_other") => {
             Error::place(place, "allow_other is for root only here: /etc/fuse.conf lacks a line `user_allow_other`")
         }
-        // A number is the system's: the program could not be started. By what it says for one of several places in PATH,
-        // it need not look as if it were missing.
+        // A system error means that the program could not be started. One of several directories in PATH may give
+        // another error than that it is missing.
         _ if error.raw_os_error().is_some() && !has_helper() => Error::NoFuse { why: no_helper() },
         _ => Error::io("cannot mount", place)(io::Error::new(error.kind(), text.trim().to_owned())),
     }

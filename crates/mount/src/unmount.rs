@@ -64,7 +64,7 @@ fn by_helper(place: &Path, how: How) -> Result<()> {
     Err(Error::NoFuse { why: no_helper() })
 }
 
-/// Returns true if one of the programs can be started that mount for users without privilege.
+/// Returns true if one of the programs that mount for unprivileged users can be started.
 pub(crate) fn has_helper() -> bool {
     HELPERS.iter().any(|helper| {
         let mut command = Command::new(helper);

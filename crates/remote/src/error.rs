@@ -42,7 +42,7 @@ pub enum Why {
         /// Number of attempts.
         tries: u32,
     },
-    /// The server asks to wait for longer than is waited here.
+    /// The server asks to wait longer than packfs waits.
     #[error(
         "the server answered {status}{} and asks to wait {}; run the command again after that",
         status_name(*status), duration(*wait)
@@ -77,7 +77,7 @@ pub enum Why {
          another version; several servers with different settings may answer under this address"
     )]
     Unproven,
-    /// The object was modified whenever it was opened.
+    /// The object was modified each time it was opened.
     #[error("the object is modified again and again; read it once it is complete")]
     Unsettled,
     /// The answer contradicts the request or itself.

@@ -55,8 +55,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// Time in which a connection must deliver something, and then at least `idle_bytes`.
     pub idle_timeout: Duration,
-    /// Bytes that a connection must deliver in each `idle_timeout`; a slower one is given up and made anew. 4 KiB in 30 s
-    /// let 16 connections share a line of 20 kbit/s.
+    /// Bytes that a connection must deliver in each `idle_timeout`; a slower one is given up and made anew. 4 KiB in 30
+    /// s let 16 connections share a line of 20 kbit/s.
     pub idle_bytes: u64,
     /// Reads objects of which the server sends neither an entity tag nor a time of modification. If such an object is
     /// replaced while it is read, two versions are mixed unnoticed.

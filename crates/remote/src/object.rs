@@ -26,7 +26,8 @@ const RENEWALS_MAX: u32 = 3;
 const REDIRECTIONS: usize = 10;
 /// Longest wait between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// Pause before an object is opened again that was modified in this second: a little longer than the granularity of dates.
+/// Pause before an object is opened again that was modified in this second: a little longer than the granularity of
+/// dates.
 const FRESH_PAUSE: Duration = Duration::from_millis(1100);
 /// Progress that makes an attempt count as a success though the connection was cut.
 const PROGRESS: u64 = 16 << 10;
@@ -51,12 +52,12 @@ pub(crate) struct Object {
     report: Option<Report>,
 }
 
-/// The first bytes of an object, and what came with them.
+/// First bytes of an object, with the marks and the length that the answer gives.
 struct FirstAnswer {
     version: ObjectVersion,
     total: u64,
     bytes: Vec<u8>,
-    /// The object may still be modified without another mark.
+    /// True if the object may still be modified without a new mark.
     may_change_unseen: bool,
 }
 
@@ -201,7 +202,7 @@ impl Object {
         }
     }
 
-    /// Reads the last bytes if that succeeds at once.
+    /// Reads the last bytes in one attempt; `None` if it fails.
     fn last(&self, tail: u64) -> Option<LastAnswer> {
         let ask = Ask::Last(tail);
         let response = self.send(&ask, &ObjectVersion::default()).ok()?;

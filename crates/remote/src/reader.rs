@@ -233,7 +233,7 @@ impl Shared {
             }
             let bytes;
             (state, bytes) = self.wait(state, unit)?;
-            // Copying takes longer than all that the lock protects.
+            // Copying takes longer than everything else under the lock.
             drop(state);
             let Range { start, .. } = self.bytes_of(unit);
             let (from, to) = (range.start.max(start), range.end.min(start + bytes.len() as u64));
@@ -270,7 +270,7 @@ impl Shared {
             let is_held = |unit: u64| usize::try_from(unit - units.start).is_ok_and(|at| held[at]);
             let (cached, others): (Vec<u64>, Vec<u64>) = missing.into_iter().partition(|unit| is_held(*unit));
             missing = others;
-            // What is read ahead of a reader stays on the disk until then.
+            // Data that is read ahead stays on the disk until it is needed.
             let now = if ahead { Vec::new() } else { cached };
             let mut read = Vec::new();
             for unit in now {

@@ -27,14 +27,14 @@ pub(crate) struct ObjectVersion {
 /// An entity tag (RFC 9110, section 8.8.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct EntityTag {
-    /// The text in quotes; all of it where a server sends none.
+    /// The text in quotes, or all of it if the server sends no quotes.
     opaque: String,
-    /// True if it changes with every byte. A weak tag changes with the meaning, which is never compared for less than a
-    /// difference here: another weak tag is another version.
+    /// True if it changes with every byte. A weak tag changes with the meaning of the object, so another weak tag is
+    /// another version.
     strong: bool,
 }
 
-/// What the marks of an answer say about its version.
+/// Result of a comparison of an answer's marks with those of the opened object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionComparison {
     Same,
@@ -52,7 +52,7 @@ impl EntityTag {
         };
         let quoted = rest.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let tag = EntityTag { opaque: quoted.unwrap_or(rest).to_owned(), strong: strong && quoted.is_some() };
-        // An empty tag is one that every version has.
+        // An empty tag proves nothing: every version has it.
         (!tag.opaque.is_empty()).then_some(tag)
     }
 }
@@ -91,7 +91,7 @@ impl ObjectVersion {
             (Some(_), Some(_)) => VersionComparison::Same,
             (None, None) if same_date == Some(true) => VersionComparison::Same,
             _ if same_date == Some(false) => VersionComparison::Other,
-            // One of them has no tag, or one has no date.
+            // One side lacks the tag or the date.
             _ => VersionComparison::Unproven,
         }
     }

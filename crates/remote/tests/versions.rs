@@ -89,11 +89,11 @@ fn a_replaced_object_is_an_error_in_every_combination_of_marks() {
             let told = format!("{opened:?} {later:?} careless={careless}: {:?}", read.as_ref().err());
             match (expected, read) {
                 (Read, Ok(bytes)) => assert!(bytes == old(), "{told}"),
-                // A server that heeds the condition refuses a tag that became weak.
+                // A server that supports the condition refuses a tag that became weak.
                 (Read, Err(why)) => assert!(!careless && why.contains("replaced after it was opened"), "{told}"),
                 (Changed, Err(why)) => {
                     assert!(why.contains("replaced after it was opened"), "{told}");
-                    // From then on nothing is read, not even what is in memory.
+                    // From then on nothing is read, not even from memory.
                     assert!(remote.read_exact_at(&mut some, 5 * UNIT as u64).is_err(), "{told}");
                     assert!(remote.check_unchanged().is_err(), "{told}");
                 }
@@ -133,7 +133,7 @@ fn an_object_without_marks_is_read_only_whole_or_at_ones_own_risk() {
     let remote = Remote::open(&address, &risky).unwrap();
     server.put("/image", object(new(), ("W/\"2\"", "-")));
     assert!(all(&remote).unwrap_err().to_string().contains("replaced after it was opened"));
-    // What comes in one answer is of one version.
+    // The bytes of one answer are of one version.
     server.put("/image", object(noise(1000), ("-", "-")));
     assert!(all(&Remote::open(&address, &options()).unwrap()).unwrap() == noise(1000));
     server.put("/image", object(old(), ("-", "-")));

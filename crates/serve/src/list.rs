@@ -13,7 +13,7 @@ use crate::served::Served;
 
 const STYLE: &str = include_str!("../assets/list.css");
 
-/// Returns the content security policy of the page: nothing but its own looks.
+/// Returns the content security policy of the page: only its own styles.
 pub(crate) fn policy(nonce: &str) -> String {
     format!(
         "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

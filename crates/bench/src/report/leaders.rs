@@ -5,9 +5,9 @@ use crate::stats::Summary;
 
 /// Maximum number of names in a sentence; further ones are counted.
 const LISTED: usize = 3;
-/// Ratio of medians from which results that their spread does not separate are called noisy instead of close. On an idle
-/// machine ties differ by a few percent; a lower ratio would blame the machine for them, a higher one call results close
-/// that nobody else would.
+/// Ratio of medians above which tied results are called noisy instead of close. On an idle machine, ties differ by a
+/// few percent: a lower ratio would blame the machine for them, and a higher one would call very different results
+/// close.
 const NOISY: f64 = 1.25;
 
 /// The items at one end of a ranking: the first, and those after it until its spread separates one.
@@ -29,8 +29,8 @@ pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Rank
 }
 
 impl<T> RankingLeaders<T> {
-    /// Keeps the beginning of a ranking. An item of great spread further on is not tied with the first: those between them
-    /// are apart from it.
+    /// Keeps the beginning of a ranking. An item of great spread further on is not tied with the first, because the
+    /// items between them are separate from it.
     fn of_ranking(mut items: Vec<(T, Summary)>) -> Self {
         if let Some((_, first)) = items.first() {
             let first = *first;
@@ -48,7 +48,7 @@ impl<T> RankingLeaders<T> {
         self.0.len()
     }
 
-    /// Returns true if items count as equal that differ by more than anybody would call equal.
+    /// Returns true if tied items differ too much to be called equal.
     pub(super) fn are_noisy(&self) -> bool {
         let (Some((_, first)), Some((_, last))) = (self.0.first(), self.0.last()) else { return false };
         first.median.max(last.median) > NOISY * first.median.min(last.median)
@@ -65,7 +65,7 @@ impl<T> RankingLeaders<T> {
     }
 }
 
-/// Names of leaders, and why there are several.
+/// Names of leaders, and the reason why there are several.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LeaderNames {
     names: Vec<String>,

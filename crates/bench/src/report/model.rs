@@ -132,7 +132,7 @@ impl From<&str> for Column {
 pub enum Value {
     /// Text.
     Text(String),
-    /// A command for a shell, which the page offers to copy.
+    /// A shell command with a button that copies it.
     Command(String),
     /// A number, shown with three digits.
     Number(f64),
@@ -195,7 +195,7 @@ pub struct Series {
     /// True if its marks are hollow, to distinguish a second kind by the same program.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hollow: bool,
-    /// True if it is what the report recommends.
+    /// True if the report recommends it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recommended: bool,
     /// Values.

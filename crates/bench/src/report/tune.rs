@@ -105,11 +105,11 @@ fn shell(tuning: &Tuning) -> String {
     tuning.command.iter().map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
-/// Maximum number of settings in the table of those worth considering: more are no help to choose.
+/// Maximum number of settings in the table of those worth considering: more would not help the choice.
 const CONSIDERED: usize = 10;
 
-/// Returns the section of all candidates: those worth considering as a table and charts, then everything on the page. The
-/// recommended one is marked.
+/// Returns the section of all candidates: those worth considering as a table and charts, then everything on the page.
+/// The recommended one is marked.
 pub(super) fn tried(predictions: &[Prediction], recommended: Option<usize>) -> Option<Section> {
     let on = front(predictions);
     let best: Vec<usize> = (0..predictions.len()).filter(|at| on[*at]).collect();
@@ -121,7 +121,7 @@ pub(super) fn tried(predictions: &[Prediction], recommended: Option<usize>) -> O
     let fastest_read = first_by(&|one| -one.read_speed)?;
     let kept: Vec<usize> = [smallest, fastest_built, fastest_read].into_iter().chain(recommended).collect();
     let mut considered = most_different(predictions, &best, &kept, CONSIDERED);
-    // Limits, or sizes that count as equal, may lead to one that others beat.
+    // Because of limits, or of sizes that count as equal, others may beat the recommended one.
     considered.extend(recommended.filter(|at| !on[*at]));
     let mut rest: Vec<usize> = (0..predictions.len()).filter(|at| !considered.contains(at)).collect();
     considered.sort_by_key(|at| predictions[*at].size);
@@ -207,7 +207,7 @@ fn row(one: &Prediction) -> Vec<Value> {
     ]
 }
 
-/// The points of the charts.
+/// Predictions that become points of the charts.
 struct ChartPoints<'p> {
     predictions: &'p [Prediction],
     recommended: Option<usize>,

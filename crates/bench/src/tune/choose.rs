@@ -80,8 +80,8 @@ pub fn front(predictions: &[Prediction]) -> Vec<bool> {
     (0..all.len()).map(on).collect()
 }
 
-/// Chooses at most `most` of the predictions `among`, in their order: those `kept`, then each time the one that differs most
-/// from all chosen before, by the factors between sizes, build times and read speeds.
+/// Chooses at most `most` of the predictions `among`, in their order: those `kept`, then each time the one that differs
+/// most from all chosen before, by the factors between sizes, build times and read speeds.
 pub(crate) fn most_different(predictions: &[Prediction], among: &[usize], kept: &[usize], most: usize) -> Vec<usize> {
     let logs = |at: usize| costs(&predictions[at]).map(|cost| cost.max(1e-9).ln());
     let apart = |a: usize, b: usize| -> f64 { logs(a).iter().zip(logs(b)).map(|(a, b)| (a - b).powi(2)).sum() };

@@ -33,8 +33,8 @@ const COPYING: [u64; 9] =
 /// for the same target removes it. A block device is written in place, and so is a [`Storage`]
 /// passed by the caller.
 ///
-/// A file that replaces another one gets its permissions and, where the system allows it, its owner. If no file can
-/// be created in the directory, or the existing one cannot be replaced, its contents are overwritten on commit. Only then
+/// A file that replaces another one gets its permissions and, where the system allows it, its owner. If no file can be
+/// created in the directory, or the existing one cannot be replaced, its contents are overwritten on commit. Only then
 /// can a failure lose them; a full disk does not, where the file system can set aside room.
 #[derive(Debug)]
 pub struct Output {
@@ -46,14 +46,14 @@ pub struct Output {
     stale: Mutex<Option<(u64, u64)>>,
 }
 
-/// Way in which the bytes of an output reach its target.
+/// Way in which an output reaches its target on commit.
 #[derive(Debug)]
 enum CommitMethod {
-    /// They are written to the target itself.
+    /// The bytes are written to the target itself.
     InPlace,
-    /// The file that has them gets the name of the target on commit.
+    /// The new file gets the name of the target.
     Named(Naming),
-    /// They replace the contents of this file, the target, on commit.
+    /// The bytes replace the contents of this file, the target.
     Copied(Box<dyn Storage>),
 }
 
@@ -63,7 +63,7 @@ struct Naming {
     files: Arc<dyn FileSystem>,
     temporary: Option<TemporaryName>,
     replace: bool,
-    /// True if only the owner may read the file: it never goes into a file of someone else's.
+    /// True if only the owner may read the file: it is never copied into an existing file.
     is_private: bool,
 }
 
@@ -116,11 +116,12 @@ impl Output {
         Ok(Output { storage: storage.into(), target, arrival, own_files, stale: Mutex::default() })
     }
 
-    /// Fails if `target` exists and is neither a regular file nor a block device, so that no output can be written there.
+    /// Fails if `target` exists and is neither a regular file nor a block device, so that no output can be written
+    /// there.
     ///
     /// # Errors
-    /// [`io::ErrorKind::IsADirectory`] for a directory. [`io::ErrorKind::NotSeekable`] for a FIFO, a socket or a character
-    /// device, whose message names which of them it is.
+    /// [`io::ErrorKind::IsADirectory`] for a directory. [`io::ErrorKind::NotSeekable`] for a FIFO, a socket or a
+    /// character device, whose message names which of them it is.
     pub fn check_target(target: &Path) -> io::Result<()> {
         let Ok(found) = std::fs::metadata(target) else { return Ok(()) };
         let kind = found.file_type();
@@ -267,7 +268,7 @@ impl Output {
         self.storage.read_exact_at(buf, offset)
     }
 
-    /// Returns a reader of what was written from `start` on. What is written later may be missing.
+    /// Returns a reader of the bytes written from `start` on. Bytes that are written later may be missing.
     pub fn reader(&self, start: u64) -> io::Result<Arc<dyn ReadAt>> {
         let len = self.storage.len()?.saturating_sub(start);
         Ok(Arc::new(WrittenBytes { storage: Arc::clone(&self.storage), start, len }))
@@ -366,7 +367,7 @@ fn begin_file(
     }
 }
 
-/// Opens a file to overwrite it; fails with `forbidden`, the reason why it cannot be replaced, if it is not writable either.
+/// Opens a file to overwrite it. If it is not writable, fails with `forbidden`, the reason why it cannot be replaced.
 fn open_existing(files: &dyn FileSystem, target: &Path, forbidden: io::Error) -> io::Result<Box<dyn Storage>> {
     match OpenOptions::new().write(true).open(target) {
         Ok(file) => Ok(files.adopt(Box::new(file))),
@@ -374,7 +375,7 @@ fn open_existing(files: &dyn FileSystem, target: &Path, forbidden: io::Error) ->
     }
 }
 
-/// Bytes of an output that were written, from `start` on.
+/// Written bytes of an output, from `start` on.
 #[derive(Debug)]
 struct WrittenBytes {
     storage: Arc<dyn Storage>,
@@ -561,7 +562,8 @@ mod tests {
 
     #[test]
     fn a_writable_file_that_cannot_be_replaced_is_overwritten_unless_the_new_one_is_private() {
-        // Public and private files, with and without unnamed ones, and the operations after whose failure they are copied.
+        // Public and private files, with and without unnamed ones, and the operations after whose failure they are
+        // copied.
         let cases: [(u32, bool, &[&str]); 4] = [
             (0o666, true, &["create a file without a name", "link", "rename"]),
             (0o666, false, &["create a file", "rename"]),

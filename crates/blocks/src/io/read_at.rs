@@ -12,9 +12,9 @@ use super::unchanged::FileWatch;
 /// Bytes of known length that any thread may read at any offset.
 ///
 /// Contract: the bytes and the length never change; a source that others can change fails instead, see
-/// [`ReadAt::check_unchanged`]. Any number of threads may read at once, in any order, any range repeatedly. A read that begins at or after the end returns 0 bytes and is no
-/// error. After an error `buf` may hold anything; the same read may be retried. Interrupted and
-/// short reads of the underlying source are continued here.
+/// [`ReadAt::check_unchanged`]. Any number of threads may read at once, in any order, any range repeatedly. A read that
+/// begins at or after the end returns 0 bytes and is no error. After an error `buf` may hold anything; the same read
+/// may be retried. Interrupted and short reads of the underlying source are continued here.
 pub trait ReadAt: Send + Sync + fmt::Debug {
     /// Reads at `offset`; returns fewer bytes than `buf` holds only at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
@@ -22,8 +22,8 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     /// Returns the length in bytes.
     fn len(&self) -> u64;
 
-    /// Fails with [`SourceChanged`](super::SourceChanged) if the bytes are others than when this was opened, as all reads
-    /// then do. Sources that cannot change always succeed.
+    /// Fails with [`SourceChanged`](super::SourceChanged) if the source has changed since it was opened. All reads then
+    /// fail in the same way. Sources that cannot change always succeed.
     fn check_unchanged(&self) -> io::Result<()> {
         Ok(())
     }
@@ -84,7 +84,7 @@ impl ReadAt for FileAt {
                 Err(e) => return Err(e),
             }
         }
-        // After the bytes: a check before them would miss a write in between.
+        // After the read: an earlier check would miss a write in between.
         self.check_unchanged()?;
         Ok(got)
     }

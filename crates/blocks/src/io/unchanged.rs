@@ -1,9 +1,9 @@
 //! `FileWatch`: notices that a file was written to after it was opened, so that two versions are never mixed.
 //!
-//! A write sets the time of modification before its bytes can be read, so attributes that are read after the bytes prove
-//! that these are of the version that was opened. What this cannot see: a change within the clock tick of opening on
-//! kernels before 6.13, writes through a mapping whose pages were dirty before, and block devices, which have no such
-//! attributes.
+//! A write sets the time of modification before its bytes can be read, so attributes that are read after the bytes
+//! prove that these are of the version that was opened. It cannot see a change within the clock tick of opening on
+//! kernels before 6.13, writes through a mapping whose pages were dirty before, and writes to block devices, which have
+//! no such attributes.
 
 use std::error::Error;
 use std::fs::{File, Metadata};
@@ -12,11 +12,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Bytes compared at each end of a file if its attributes changed but not its length and time of modification. The first
-/// ones hold the superblock of an image and the last ones its last table; both differ in practically every other image.
+/// Bytes compared at each end of a file if its attributes changed but not its length and time of modification. The
+/// first ones hold the superblock of an image and the last ones its last table; both differ in practically every other
+/// image.
 const COMPARED: usize = 4096;
 
-/// The bytes of a source are no longer those that were opened. It is wrapped in an [`io::Error`].
+/// Error of a source that changed after it was opened. It is wrapped in an [`io::Error`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceChanged(String);
@@ -27,7 +28,7 @@ impl SourceChanged {
         SourceChanged(why.into())
     }
 
-    /// Returns true if `error` is a changed source, or was caused by one.
+    /// Returns true if `error` is this error, or was caused by it.
     pub fn is_cause_of(error: &(dyn Error + 'static)) -> bool {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -54,15 +55,15 @@ impl From<SourceChanged> for io::Error {
 #[derive(Debug)]
 pub(super) struct FileWatch {
     opened: FileVersion,
-    /// Time of the last change of attributes that was found to be harmless, in nanoseconds.
+    /// Time of the last harmless change of attributes, in nanoseconds.
     status_time: AtomicI64,
-    /// Digest of both ends of the file; `None` if the disk cannot read them, which the rest of the image may survive.
+    /// Digest of both ends of the file; `None` if they cannot be read. The rest of the image may still be readable.
     ends: Option<blake3::Hash>,
-    /// The first change that was noticed. It counts for ever, as a time of modification can be set back.
+    /// The first change that was noticed. It is never forgotten, because a time of modification can be set back.
     change: OnceLock<SourceChanged>,
 }
 
-/// Attributes that are others once a file was written to.
+/// Attributes that change when a file is written to.
 #[derive(Debug, PartialEq, Eq)]
 struct FileVersion {
     device: u64,
@@ -97,8 +98,8 @@ impl FileWatch {
         }))
     }
 
-    /// Fails with [`SourceChanged`] if the file was written to since [`FileWatch::start`]. What was read before this call
-    /// is then of the version that was opened if it succeeds.
+    /// Fails with [`SourceChanged`] if the file was written to since [`FileWatch::start`]. If it succeeds, all bytes
+    /// read before the call are of the opened version.
     pub(super) fn check(&self, file: &File) -> io::Result<()> {
         if let Some(change) = self.change.get() {
             return Err(change.clone().into());

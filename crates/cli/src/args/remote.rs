@@ -18,8 +18,8 @@ pub(crate) struct RemoteArgs {
 
     /// Read from servers that send neither entity tag nor date
     ///
-    /// Nothing then tells versions of an image apart: if it is replaced while it is read, the result is a mixture of two
-    /// images, and no error.
+    /// Nothing then tells versions of an image apart: if it is replaced while it is read, the result is a mixture of
+    /// two images, and no error.
     #[cfg(feature = "remote")]
     #[arg(help_heading = "Remote images", long)]
     pub(crate) remote_unversioned: bool,

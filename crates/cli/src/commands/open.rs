@@ -31,8 +31,8 @@ pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<AnyImage> {
     from_bytes(arg, bytes(&arg.path, arg.offset, &arg.remote)?, cache_bytes, Some(OFFSET_OPTION))
 }
 
-/// As [`with_cache`], with the bytes of the image opened already. `offset_option` is the option of the command for an image
-/// that begins further on, for a hint.
+/// As [`with_cache`], with the bytes of the image opened already. `offset_option` is the option of the command for an
+/// image that begins further on, for a hint.
 pub(super) fn from_bytes(
     arg: &ImageArg,
     source: Arc<dyn ReadAt>,

@@ -65,7 +65,7 @@ pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set>
     })
 }
 
-/// Warns of what is missing of a dump, to a reader that may find out much later.
+/// Warns of missing parts of a dump. Without the warning, its reader may notice them much later.
 #[cfg(any(feature = "mount", feature = "serve"))]
 pub(super) fn warn(set: &Set) {
     if let Some(missing) = set.warning() {

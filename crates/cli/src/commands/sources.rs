@@ -20,8 +20,8 @@ use super::remote;
 use crate::args::RemoteArgs;
 use crate::input;
 
-/// Refuses sources that are hardly meant as they would be read: a part of a dump as a plain file, an entry whose name
-/// begins with `@` as a pack list, and a closed standard input as an empty archive.
+/// Refuses sources that are probably mistakes: a part of a dump as a plain file, an entry whose name begins with `@` as
+/// a pack list, and a closed standard input as an empty archive.
 pub(super) fn refuse_mistaken(source: &Path) -> Result<()> {
     if source == Path::new("-") {
         return input::require_stdin();

@@ -52,7 +52,7 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
         choice,
         predictions,
     };
-    // The file first: it is complete whoever reads the rest.
+    // The file first: it has to be complete even if standard output is not read to its end.
     if let Some(file) = chart {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         target::fill(file, &html(&Report::of_tuning(&tuning).made_on(&record::Machine::this(), now)))?;

@@ -42,15 +42,15 @@ pub(crate) struct Manner {
     pub(crate) lenient: bool,
     /// Exit status of wrong usage, if it is another.
     pub(crate) usage: Option<u8>,
-    /// Exit status of failures, if it is another.
+    /// Exit status of failures, if it is not 1.
     pub(crate) failure: Option<u8>,
 }
 
 /// Prints the final messages of a command and returns its exit status.
 ///
-/// If the reader of standard output leaves before it has the whole result (`packfs list | head`), the program ends as others
-/// do: without a message by SIGPIPE, or with a message if the caller ignores that signal. It is never a success, since
-/// findings may be among what is lost.
+/// If the reader of standard output leaves before it has the whole result (`packfs list | head`), the program ends as
+/// others do: without a message by SIGPIPE, or with a message if the caller ignores that signal. It is never a success,
+/// since findings may be among what is lost.
 pub(crate) fn exit(result: anyhow::Result<Outcome>, manner: &Manner) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
@@ -177,8 +177,8 @@ impl<'e> Cause<'e> {
     }
 }
 
-/// Returns true if the reader of standard output is gone and that is the error. Another pipe, such as a FIFO named with -o,
-/// may be broken as well; its error is told.
+/// Returns true if the reader of standard output is gone and that is the error. The error of another broken pipe, such
+/// as a FIFO named with -o, is printed.
 fn hung_up(error: &anyhow::Error) -> bool {
     (is_of_broken_pipe(error) || stdout::met_broken_pipe()) && stdout::has_no_reader()
 }

@@ -33,7 +33,7 @@ pub(crate) struct Meter {
     progress: Arc<Progress>,
     begun: Instant,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
-    /// True unless nothing but errors is to be printed.
+    /// True unless only errors are to be printed.
     talks: bool,
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn say(line: impl Display) {
     let _ = try_to_say(line);
 }
 
-/// As [`say`], for a line that is all the command was asked for.
+/// As [`say`], for a line that is the whole result of the command.
 pub(crate) fn try_to_say(line: impl Display) -> io::Result<()> {
     let mut text = printable(&without_numbers(&line.to_string()));
     text.push('\n');

@@ -1,8 +1,8 @@
 //! Standard output, in one of two roles.
 //!
-//! What a command is asked to print is its *result*: an error while writing it is an error of the command. Everything else
-//! that goes to standard output is a *remark* beside the work, such as the name of each entry that is packed: the work goes
-//! on without a reader. There is no third way to standard output, so every command decides what its lines are.
+//! The output that a command was asked for is its *result*: an error while writing it is an error of the command. All
+//! other lines on standard output are *remarks*, such as the name of each packed entry: the work goes on without a
+//! reader. Nothing else writes to standard output, so every command decides which of both its lines are.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
@@ -22,7 +22,7 @@ use crate::startup::{self, StandardStream};
 
 /// Name of standard output in messages.
 pub(crate) const STDOUT: &str = "standard output";
-/// Number of bytes written at once: what a pipe holds by default.
+/// Number of bytes written at once: the default capacity of a pipe.
 const BUFFER_LEN: usize = 1 << 16;
 
 /// Buffered writer for the result of a command. Its errors name standard output.
@@ -43,7 +43,8 @@ pub(crate) fn write_result<T>(write: impl FnOnce(&mut ResultWriter) -> Result<T>
     Ok(value)
 }
 
-/// As [`write_result`], without a buffer and for libraries whose errors name what they write; `wrap` makes such an error.
+/// As [`write_result`], without a buffer and for libraries whose errors name what they write; `wrap` makes such an
+/// error.
 pub(crate) fn write_raw_result<T, E: From<W>, W>(
     wrap: impl FnOnce(io::Error) -> W,
     write: impl FnOnce(&mut File) -> Result<T, E>,
@@ -91,7 +92,7 @@ pub(super) fn has_no_reader() -> bool {
     poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
-/// Returns true if an error is one of writing a result.
+/// Returns true if an error occurred while writing a result.
 pub(crate) fn is_lost(error: &anyhow::Error) -> bool {
     let inner = |cause: &(dyn error::Error + 'static)| {
         cause
@@ -126,7 +127,7 @@ impl Write for NamedStdout {
     }
 }
 
-/// An error of writing a result, told apart from errors of images, after which some programs go on.
+/// Error while writing a result. It is a type of its own because some programs go on after errors of images.
 #[derive(Debug)]
 struct ResultWriteError(io::Error);
 
@@ -192,7 +193,7 @@ impl RemarkWriter {
 
     fn give_up(&mut self, error: &io::Error) {
         if let Some(out) = self.0.take() {
-            // Dropped as it is, it would try to write what it holds.
+            // Dropping it would write its buffer.
             let _ = out.into_parts();
         }
         // A reader that leaves, as `head` does, has seen enough.

@@ -50,7 +50,7 @@ pub(super) static TABLE: &[Opt] = &[
     flag(&["--no-preserve-perms"], Same("--mode, without what the umask takes away; the default for others")),
 ];
 
-/// A command line, read: of options that contradict each other the last one counts.
+/// Parsed command line of fsck.erofs. The last of contradicting options counts.
 #[derive(Debug)]
 struct FsckOptions {
     plain: Vec<OsString>,
@@ -66,7 +66,7 @@ struct FsckOptions {
     keeps_permissions: bool,
     force: bool,
     overwrite: bool,
-    /// An option that only means something for an extraction.
+    /// An option that is valid only with an extraction.
     of_extraction: Option<&'static str>,
     print: Option<&'static str>,
 }
@@ -111,7 +111,7 @@ impl FsckOptions {
             "--extract" if value.as_ref().is_some_and(|dir| dir.is_empty()) => {
                 return Err("--extract=: the directory is empty".into());
             }
-            // Without a value it takes no earlier one back.
+            // Without a value, it does not cancel an earlier one.
             "--extract" => self.extract = value.or(self.extract.take()),
             "--offset" => self.offset = size(text).map_err(|why| format!("{name}: {why}"))?,
             "--path" => self.path = value,
@@ -138,7 +138,7 @@ impl FsckOptions {
         let [image] = &self.plain[..] else { return Err("expected: fsck.erofs [OPTIONS] IMAGE".into()) };
         let image = image.clone();
         is_erofs(Path::new(&image), self.offset)?;
-        // A path counts more than a number, wherever they stand.
+        // A path overrides a number, in any order.
         let nid = self.nid.filter(|nid| self.path.is_none() && nid.0 > 0);
         let target = target(Path::new(&image), self.offset, nid, self.path.take());
         let target = target.map_err(|error| format!("{}: {error}", display(Path::new(&image))))?;
@@ -162,7 +162,7 @@ impl FsckOptions {
                 line.extend((!self.keeps_permissions).then(without_umask).flatten());
                 line.extend((!self.with_xattrs).then(|| "--no-xattrs".into()));
                 if let Some(Target { path, is_dir }) = &target {
-                    // What is below a directory, or the file itself.
+                    // The entries below a directory, or the file itself.
                     let depth = components(path.as_bytes()).count() - usize::from(!is_dir);
                     line.push(format!("--strip-components={depth}").into());
                 }

@@ -209,7 +209,7 @@ pub(super) fn listed(program: &str, table: &[Opt]) -> String {
     lines.collect()
 }
 
-/// Formats what else is refused: a value or a combination a line, and the reason.
+/// Formats the refused values and combinations of options, one a line with its reason.
 pub(super) fn listed_refusals(program: &str, refusals: &[&RefusedOption]) -> String {
     let line =
         |refusal: &&RefusedOption| format!("{:<48} refused   {}\n", format!("{program} {}", refusal.what), refusal.why);

@@ -1,13 +1,13 @@
-//! All values and combinations of other programs' options that are refused, each with its reason. Options that are refused
-//! whatever their values stand in the tables of their programs, with their reasons. `packfs as --list` prints both, and a
-//! test compares the table of docs/guide/drop-in.md with that.
+//! All values and combinations of other programs' options that are refused, each with its reason. Options that are
+//! refused whatever their values stand in the tables of their programs, with their reasons. `packfs as --list` prints
+//! both, and a test compares the table of docs/guide/drop-in.md with that.
 
 use std::fmt::Display;
 
-/// Something in a command line that is refused.
+/// An option, a value or a combination that packfs refuses.
 #[derive(Debug)]
 pub(super) struct RefusedOption {
-    /// The option, and what of it is refused.
+    /// The option with the refused value or combination.
     pub(super) what: &'static str,
     pub(super) why: &'static str,
 }
@@ -198,7 +198,7 @@ mod tests {
         }
         for personality in PERSONALITIES {
             for refusal in personality.refusals {
-                // sqfstar and sqfscat share the code of their neighbours.
+                // sqfstar shares the code of mksquashfs, and sqfscat that of unsquashfs.
                 let is_tried = |(_, _, tried): &(&str, &str, &RefusedOption)| std::ptr::eq(*tried, *refusal);
                 assert!(EXAMPLES.iter().any(is_tried), "{} {}: no example", personality.name, refusal.what);
             }

@@ -72,7 +72,7 @@ pub(super) fn contexts(
         let effect = label(if context == "<<none>>" { missing } else { Some(context) })?;
         match plain(pattern) {
             Some(path) => {
-                // What lies elsewhere on the device is none of the image.
+                // Paths elsewhere on the device are not in the image.
                 if let Some(path) = below(&path, mount_point) {
                     exact.push(format!("{}{kind} -> {effect}", word("path", path)?));
                 }
@@ -89,7 +89,7 @@ pub(super) fn contexts(
     Ok(rules)
 }
 
-/// Returns what a path on a device is in the image that is mounted at `mount_point`; `None` if it is not in it.
+/// Converts a path on the device to the path in the image mounted at `mount_point`; `None` if it lies elsewhere.
 fn below<'p>(path: &'p str, mount_point: &str) -> Option<&'p str> {
     let rest = path.trim_start_matches('/').strip_prefix(mount_point)?;
     match rest {

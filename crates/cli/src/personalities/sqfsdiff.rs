@@ -116,8 +116,8 @@ fn compare(args: &Diff, out: &mut impl Write) -> Result<u8> {
     Ok(status)
 }
 
-/// Prints a difference, and everything below a directory that only one image has. A size and the content are one difference
-/// to sqfsdiff, so a line that equals `last_line` is left out.
+/// Prints a difference, and everything below a directory that only one image has. For sqfsdiff, size and content are
+/// one difference, so a line that equals `last_line` is left out.
 fn print(
     difference: &Difference,
     last_line: &mut Vec<u8>,
@@ -136,7 +136,7 @@ fn print(
     }
 }
 
-/// Both images.
+/// Both images of a comparison.
 struct ImagePair<'a> {
     first: Side<'a>,
     second: Side<'a>,

@@ -51,8 +51,8 @@ impl Line {
     }
 }
 
-/// Judges the examples of a manual, and panics with those for which two programs differ. Where packfs refuses a line, `ours`
-/// runs packfs alone.
+/// Judges the examples of a manual, and panics with those for which two programs differ. Where packfs refuses a line,
+/// `ours` runs packfs alone.
 pub(crate) fn judge_examples(
     program: &str,
     examples: &[ManualExample],

@@ -395,7 +395,7 @@ pub(crate) fn judge(dir: &Path, program: &str, line: &Line) -> Judged {
     compare_images(dir, program, line)
 }
 
-/// Compares what packfs makes of a line for which mkfs.erofs has a defect with what mkfs.erofs makes of another one.
+/// Compares packfs's image of a line for which mkfs.erofs has a defect with mkfs.erofs's image of another line.
 pub(crate) fn judge_instead(dir: &Path, line: &Line, other: &str) -> Judged {
     site::clear(dir, &["theirs", "ours"]);
     let theirs = run(dir, "mkfs.erofs", &other.replace("IMAGE", "theirs"), None);

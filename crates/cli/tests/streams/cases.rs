@@ -1,17 +1,17 @@
 //! The table of command lines.
 
-/// What a command prints on standard output.
+/// Kind of the lines that a command prints on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PrintedOutput {
-    /// What it was asked for.
+    /// The result of the command.
     Result,
-    /// Lines beside its work.
+    /// Remarks.
     Remarks,
     Nothing,
 }
 
-/// A command line, and how it behaves with usual streams. `IN/` stands for the directory of inputs, PORT for a free port
-/// and PACKFS for the program. It runs in a directory of its own.
+/// A command line, and how it behaves with usual streams. `IN/` stands for the directory of inputs, PORT for a free
+/// port and PACKFS for the program. It runs in a directory of its own.
 #[derive(Debug)]
 pub(crate) struct StreamCase {
     /// Command of packfs, joined by `-`, or drop-in name.
@@ -22,11 +22,11 @@ pub(crate) struct StreamCase {
     pub(crate) status: i32,
     /// Input that it reads from standard input.
     pub(crate) stdin: Option<&'static str>,
-    /// Script that makes what the run finds.
+    /// Script that makes the files that the run needs.
     pub(crate) prepare: &'static str,
-    /// Script that looks at what the run made, and leaves what it saw in files.
+    /// Script that examines the results of the run and writes its findings to files.
     pub(crate) inspect: &'static str,
-    /// True if what is asked for is printed on standard error.
+    /// True if the result is printed on standard error.
     pub(crate) result_on_stderr: bool,
     /// True if it takes seconds.
     pub(crate) slow: bool,

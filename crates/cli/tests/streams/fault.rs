@@ -20,7 +20,7 @@ const PIPE_LEN: usize = 4096;
 /// Time after which a program that should have ended hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Something that is wrong with a standard stream. `ignored` is true if the caller ignores SIGPIPE.
+/// Defect of a standard stream. `ignored` is true if the caller ignores SIGPIPE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamFault {
     ClosedInput,
@@ -94,9 +94,9 @@ pub(crate) struct CaseRun {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
-    /// What was in the directory of the run before it.
+    /// Files in the directory before the run.
     pub(crate) before: RunTraces,
-    /// What is there after it.
+    /// Files in the directory after the run.
     pub(crate) traces: RunTraces,
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn run(case: &StreamCase, fault: Option<StreamFault>, inputs: &Path) 
     CaseRun { status, stdout: fs::read(out).unwrap(), stderr, before, traces: traces(&dir) }
 }
 
-/// Replaces the words of a line that stand for something.
+/// Replaces the placeholders in a line.
 fn filled(line: &str, inputs: &Path, port: u16) -> String {
     let line = line.replace("IN/", &format!("{}/", inputs.to_str().unwrap()));
     line.replace("PORT", &port.to_string()).replace("PACKFS", PACKFS)

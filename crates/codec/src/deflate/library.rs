@@ -57,7 +57,7 @@ impl LibdeflateCompressor {
         // SAFETY: the pointers and lengths are those of live slices, and `self` is borrowed mutably.
         let len =
             unsafe { compress(self.0.as_ptr(), src.as_ptr().cast(), src.len(), dst.as_mut_ptr().cast(), dst.len()) };
-        // Its only error is that the result does not fit.
+        // It fails only if the result does not fit.
         (len > 0).then_some(len)
     }
 }

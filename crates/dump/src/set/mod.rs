@@ -184,8 +184,8 @@ impl Set {
         self.superblock.chunk as usize
     }
 
-    /// Describes what a reader of the dump has to know before it reads: the missing parts and the bytes that are lost with
-    /// them, or the end that may be missing. `None` if every byte is there or can be restored from all parts.
+    /// Returns a warning for readers of the dump: the missing parts and the bytes that are lost with them, or the end
+    /// that may be missing. `None` if every byte is there or can be restored from all parts.
     pub fn warning(&self) -> Option<String> {
         let lost: u64 = self.lost().iter().map(|lost| lost.end - lost.start).sum();
         if lost > 0 {

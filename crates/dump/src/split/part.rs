@@ -18,7 +18,7 @@ use crate::part::{Foot, Head, SegmentEntry, Super, seal_payload, sealed_len};
 
 /// File with the number of bytes to which a process without privileges can enlarge a pipe.
 const PIPE_MAX_SIZE: &str = "/proc/sys/fs/pipe-max-size";
-/// The same unless someone changed it.
+/// The default of that number.
 const USUAL_PIPE_MAX: u64 = 1 << 20;
 /// Number of entries in an index segment: a little more than a megabyte of payload.
 const INDEX_ENTRIES: usize = 1 << 15;
@@ -308,8 +308,8 @@ impl Part {
     }
 }
 
-/// Returns the number of bytes that a pipe may still hold when its reader goes away. Of a device that has no such number, the
-/// most that users can configure is assumed.
+/// Returns the number of bytes that a pipe may still hold when its reader goes away. For a device without such a
+/// number, the maximum that users can configure is assumed.
 fn pipe_len(pipe: &File) -> u64 {
     let configured = || std::fs::read_to_string(PIPE_MAX_SIZE).ok()?.trim().parse().ok();
     match rustix::pipe::fcntl_getpipe_size(pipe) {

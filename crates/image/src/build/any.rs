@@ -77,14 +77,14 @@ impl AnyOptions {
         }
     }
 
-    /// Returns about the number of bytes that each worker needs for encoders, decoders and the data that it works on. Rules
-    /// that choose other codecs for some files may add to it.
+    /// Returns about the number of bytes that each worker needs for encoders, decoders and the data that it works on.
+    /// Rules that choose other codecs for some files may add to it.
     pub fn worker_memory(&self) -> u64 {
         let choice = &self.common().codec;
         let bytes = match self {
             AnyOptions::Squashfs(options) => {
                 let block = options.block_size as usize;
-                // The block, its compressed form, what that decodes to, and one that waits to be written.
+                // The block, its compressed form, its decoded form, and one that waits to be written.
                 choice.encoder_memory(block) + 4 * block
             }
             AnyOptions::Erofs(options) => {

@@ -177,7 +177,8 @@ pub(crate) fn made_by(
     Ok(format!("packfs {version} with {}, trial {trial}", codec.codec().library()))
 }
 
-/// Makes the error of a new image that breaks a rule of a check. `path` is the file whose data cannot be read, or the image.
+/// Makes the error of a new image that breaks a rule of a check. `path` is the file whose data cannot be read, or the
+/// image.
 pub(crate) fn unreadable(path: PathBuf, finding: &Finding) -> Error {
     let why = format!("the new image cannot be read there ({finding}): a defect of packfs; please report it");
     Error::Damaged { path, why }

@@ -25,8 +25,8 @@ pub struct Options {
     pub shards: Option<Shards>,
     /// True to turn blocks of zeros into holes.
     pub sparse: bool,
-    /// True to decode and compare each block right after it is encoded, and to read the metadata back and check that it leads
-    /// to them.
+    /// True to decode and compare each block right after it is encoded, and to read the metadata back and check that it
+    /// leads to them.
     pub verify: bool,
     /// Bytes left free before the image, for a file whose start has another use.
     pub offset: u64,

@@ -46,7 +46,7 @@ pub(super) struct Task {
     pub(super) second: Nid,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// True if the file has other names, which are told as well if it differs.
+    /// True if the file has other names, which are reported as well if it differs.
     pub(super) has_other_names: bool,
 }
 

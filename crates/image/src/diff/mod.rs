@@ -103,7 +103,8 @@ struct Comparer<'c, 'p> {
     nanoseconds: bool,
     /// The file whose contents were last reported as different: differences in later pieces are not reported again.
     last_content: Option<Box<[u8]>>,
-    /// First names of files with several names whose contents differ: they are compared once, and told for each name.
+    /// First names of files with several names whose contents differ: they are compared once, and reported for each
+    /// name.
     differing_links: HashMap<Box<[u8]>, Difference>,
     found: &'p mut dyn FnMut(Difference),
 }

@@ -1,4 +1,4 @@
-//! Counts the names of files: an entry that carries the inode number of another file shows itself by one name too many.
+//! Counts the names of files: an entry with the inode number of another file gives that file one name too many.
 
 use std::collections::HashMap;
 

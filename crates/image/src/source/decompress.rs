@@ -137,7 +137,7 @@ impl Compression {
     }
 }
 
-/// Returns true if a library had no memory for what it does: liblzma and libzstd report it like damage.
+/// Returns true if a library ran out of memory, which liblzma and libzstd report like damage.
 #[cfg_attr(not(any(feature = "tar-xz", feature = "tar-zstd")), allow(unused_variables))]
 pub(crate) fn is_out_of_memory(error: &io::Error) -> bool {
     #[cfg(feature = "tar-xz")]

@@ -105,8 +105,8 @@ impl FromImage {
     }
 
     /// Adds everything to a tree that is filled already, whose entries stay. In the root, those that have a name of the
-    /// image get another: NAME_1, NAME_2, ... With `below` all of it goes into a directory of that name, and an entry that has
-    /// the name already gets another.
+    /// image get another: NAME_1, NAME_2, ... With `below` all of it goes into a directory of that name, and an entry
+    /// that has the name already gets another.
     pub fn append_to(&self, tree: &mut Tree, below: Option<&[u8]>) -> Result<()> {
         let names: HashSet<Box<[u8]>> = match below {
             Some(name) => HashSet::from([name.into()]),

@@ -60,10 +60,10 @@ impl Source for PathList {
     }
 }
 
-/// A path of the list.
+/// Parsed path of the list.
 struct ListedPath<'p> {
     whole: &'p [u8],
-    /// The directory that it begins in, `.` or with a slash at the end: it is not part of the path in the image.
+    /// The directory in which it begins: `.`, or with a slash at the end. It is not part of the path in the image.
     top: &'p [u8],
     /// The components of its path in the image.
     place: Vec<&'p [u8]>,
@@ -84,10 +84,10 @@ impl<'p> ListedPath<'p> {
     }
 }
 
-/// The directory that paths begin in.
+/// Directory in which the paths of the list begin.
 #[derive(Default)]
 enum CommonDirectory {
-    /// There was no path so far.
+    /// No path was read so far.
     #[default]
     Unknown,
     Same {

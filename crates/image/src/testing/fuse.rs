@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct FuseMount {
     program: Child,
-    /// What the program says. Not a pipe: it would wait for someone to read its complaints about a damaged image.
+    /// Messages of the program. Not a pipe, which would block the program after many errors of a damaged image.
     said: File,
     dir: tempfile::TempDir,
 }
@@ -49,7 +49,7 @@ impl FuseMount {
         self.dir.path().to_owned()
     }
 
-    /// Returns what the program, which has ended, said.
+    /// Returns the messages of the program, which has ended.
     fn said(&mut self) -> String {
         let mut said = Vec::new();
         let read = self.said.rewind().and_then(|()| self.said.read_to_end(&mut said));

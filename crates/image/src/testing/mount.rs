@@ -19,7 +19,8 @@ impl Mount {
         Mount::with(image, kind, "loop,ro")
     }
 
-    /// Mounts the file itself, without a loop device. The kernel reads it in its own way, which needs Linux 6.12 and EROFS.
+    /// Mounts the file itself, without a loop device. The kernel reads it in its own way, which needs Linux 6.12 and
+    /// EROFS.
     #[cfg(test)]
     pub fn of_file(image: &Path, kind: &str) -> std::result::Result<Mount, String> {
         use rustix::mount::{MountFlags, mount};

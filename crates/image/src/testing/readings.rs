@@ -1,5 +1,5 @@
-//! Reads files of a mounted image in every way in which the kernel takes another path through its decoder: page by page or
-//! far ahead, in order or not, from the beginning or in the middle of what is cached already.
+//! Reads files of a mounted image in every way in which the kernel takes another path through its decoder: page by page
+//! or far ahead, in order or not, from the beginning or in the middle of what is cached already.
 
 use std::fs::File;
 use std::io;
@@ -57,13 +57,14 @@ const WAYS: [ReadMethod; 5] = [
     },
 ];
 
-/// A file and its bytes.
+/// A file with the bytes that it must have.
 struct ExpectedFile {
     path: PathBuf,
     bytes: Vec<u8>,
 }
 
-/// Mounts an image of `tree` once for each way to read its files, which begins with empty caches. Returns what is wrong.
+/// Mounts an image of `tree` once for each way to read its files, which begins with empty caches. Returns what is
+/// wrong.
 pub fn misreadings(tree: &Tree, image: &Path, kind: &str) -> Vec<String> {
     let files = match expected(tree) {
         Ok(files) => files,

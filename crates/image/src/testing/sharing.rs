@@ -16,7 +16,7 @@ const FILE_MAX: u64 = 8 << 20;
 const STRETCH_LOG: Range<u32> = 12..22;
 /// The longer ones of them, of which most are: only they exceed clusters, pieces and folios of the page cache.
 const LONG_LOG: Range<u32> = 18..22;
-/// Lengths of what no other file has: 1 byte to 128 KiB. More of it would only take time.
+/// Lengths of unshared data: 1 byte to 128 KiB. More would only take time.
 const OWN_LOG: Range<u32> = 0..17;
 
 /// Bytes that several files have, cut out of a stream at any position.
@@ -40,8 +40,8 @@ enum FilePart {
     Empty { len: u64, stored: bool },
 }
 
-/// Makes 2 to `count` files of 64 KiB to 8 MiB, fewer if they would exceed `total` bytes together. The stretches they share
-/// have 4 KiB to 4 MiB.
+/// Makes 2 to `count` files of 64 KiB to 8 MiB, fewer if they would exceed `total` bytes together. The stretches they
+/// share have 4 KiB to 4 MiB.
 pub fn sharing_files(count: usize, total: u64) -> BoxedStrategy<Vec<Node>> {
     let stretches = vec(prop_oneof![1 => stretch(STRETCH_LOG), 2 => stretch(LONG_LOG)], 1..=2);
     // Half of the files are nothing but a stretch, or part of one.
@@ -128,7 +128,7 @@ fn part() -> impl Strategy<Value = FilePart> {
 }
 
 fn stretch(log: Range<u32>) -> impl Strategy<Value = StreamStretch> {
-    // What is not shared comes from streams far away from each other.
+    // Data that is not shared comes from distant streams.
     let stream = (any::<u32>(), proptest::bool::weighted(0.4)).prop_map(|(seed, shrinks)| {
         let seed = u64::from(seed);
         if shrinks { ByteStream::Words(seed) } else { ByteStream::Noise(seed) }

@@ -4,8 +4,8 @@
 //! PATH UID GID MODE [capabilities=NUMBER] [selabel=LABEL]
 //! ```
 //!
-//! Paths are those on the device, without the leading slash: below the mount point of the image. The root of the image is
-//! `/`, or the empty path in front of the first blank. Labels come from file contexts, and are ignored here.
+//! Paths are those on the device, without the leading slash: below the mount point of the image. The root of the image
+//! is `/`, or the empty path in front of the first blank. Labels come from file contexts, and are ignored here.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -58,8 +58,8 @@ impl FsConfig {
         Ok(FsConfig { file: file.to_owned(), mount_point: joined(mount_point), attributes })
     }
 
-    /// Changes the attributes of all entries; capabilities only `with_capabilities`. A hard-linked file has those of its
-    /// first name.
+    /// Changes the attributes of all entries; capabilities only `with_capabilities`. A hard-linked file has those of
+    /// its first name.
     ///
     /// # Errors
     /// [`Error::InvalidOption`] names entries without a line.

@@ -10,8 +10,8 @@ pub enum Whiteouts {
     /// As files of their names.
     #[default]
     Keep,
-    /// As overlayfs has them: character devices 0:0, and attributes of directories. Directories that have such devices already
-    /// get the attribute, too.
+    /// As overlayfs has them: character devices 0:0, and attributes of directories. Directories that have such devices
+    /// already get the attribute, too.
     Overlay,
     /// As files of their names; directories with whiteouts of overlayfs get the attribute that overlayfs looks for.
     MarkOverlay,
@@ -23,8 +23,8 @@ pub enum Whiteouts {
 
 const MARK: &[u8] = b".wh.";
 const OPAQUE_XATTR: &[u8] = b"trusted.overlay.opaque";
-/// Attribute of a directory that may have whiteouts. Without it, overlayfs lists a directory that only one layer has as it
-/// is, with the names that its whiteouts delete. Any value will do: an empty one means that the origin is unknown.
+/// Attribute of a directory that may have whiteouts. Without it, overlayfs lists a directory that only one layer has as
+/// it is, with the names that its whiteouts delete. Any value will do: an empty one means that the origin is unknown.
 const ORIGIN_XATTR: &[u8] = b"trusted.overlay.origin";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 

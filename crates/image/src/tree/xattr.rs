@@ -31,8 +31,8 @@ pub(crate) struct ReducedSet {
     pub(crate) mode_bits: u16,
 }
 
-/// All sets of a tree. The list and the map share each set, so that it is in memory once: with signatures (IMA), every file
-/// has a set of its own.
+/// All sets of a tree. The list and the map share each set, so that it is in memory once: with signatures (IMA), every
+/// file has a set of its own.
 #[derive(Debug)]
 pub struct Xattrs {
     sets: Vec<Arc<XattrSet>>,
@@ -84,7 +84,7 @@ impl Xattrs {
         self.sets.len() == 1
     }
 
-    /// Removes the attributes that `is_excluded` tells by their names. Returns what becomes of each old set.
+    /// Removes the attributes whose names `is_excluded` accepts. Returns the new set of each old one.
     pub(crate) fn exclude(&mut self, is_excluded: impl Fn(&[u8]) -> bool) -> Vec<ReducedSet> {
         let before = std::mem::take(self);
         // The list is then the only owner of the sets, and each is freed once it is reduced.

@@ -48,7 +48,7 @@ impl Version {
         request.header("if-range").is_none_or(named)
     }
 
-    /// Returns true if it was certainly modified after a date. What is no date does not count (section 13.1.4).
+    /// Returns true if it was certainly modified after a date. An invalid date does not count (section 13.1.4).
     fn is_modified_since(&self, text: &[u8]) -> bool {
         let modified = self.modified.as_ref().and_then(|modified| date::parse(modified.as_bytes()));
         modified.zip(date::parse(text)).is_some_and(|(modified, date)| modified > date)

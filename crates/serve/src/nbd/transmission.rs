@@ -45,7 +45,7 @@ pub(super) fn transmit<W: Write + Send>(
                     let work = || work(&queue, &answers, hang_up);
                     match threads::named("packfs-nbd").stack(STACK).start_in(scope, work) {
                         Ok(_) => started += 1,
-                        // Those that run do the work, this one if there are none.
+                        // The running threads do the work, or this one if there are none.
                         Err(_) if started > 0 => {}
                         Err(_) => {
                             threads = 0;

@@ -22,8 +22,8 @@ pub(super) struct AroundArgs {
 
     /// Take owners, modes and capabilities from FILE, Android's fs_config
     ///
-    /// Each entry must have a line in it: PATH UID GID MODE and perhaps capabilities=NUMBER. Options for all entries, such
-    /// as --owner, and rules change what FILE says.
+    /// Each entry must have a line in it: PATH UID GID MODE and perhaps capabilities=NUMBER. Options for all entries,
+    /// such as --owner, and rules change what FILE says.
     #[arg(help_heading = "Contents", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) fs_config: Option<PathBuf>,
 

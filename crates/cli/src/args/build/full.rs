@@ -1,5 +1,5 @@
-//! The complete command line of a build, defaults included. What `resolve` decides (codec, features, sizes) is spelled out;
-//! every other option is repeated as it was given, so that no option can be forgotten here.
+//! The complete command line of a build, defaults included. What `resolve` decides (codec, features, sizes) is spelled
+//! out; every other option is repeated as it was given, so that no option can be forgotten here.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -46,20 +46,21 @@ const SPELLED_OUT: [&str; 25] = [
     "verify",
 ];
 
-/// What a build reads and writes, and what it tells. A preset stands for options that are spelled out.
+/// Options that [`BuildPlan::in_full`] leaves out: sources, output and reports. A preset stands for options that are
+/// spelled out.
 const NO_PART_OF_THE_BUILD: [&str; 8] =
     ["sources", "output", "preset", "dry_run", "json", "quiet", "percentage", "list"];
 
-/// The options that were given and are repeated as they are.
+/// Options of the command line that are repeated unchanged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GivenOptions {
     /// Words of the command line.
     words: Vec<OsString>,
-    /// True if the image has a time of its own.
+    /// True if `--image-time` is given.
     has_image_time: bool,
 }
 
-/// As a part of [`Build`] it has no options of its own. It has to be the first part: the others take their values out of the
+/// It has no options of its own. In [`Build`] it comes first, because the other parts take their values out of the
 /// matches.
 impl Args for GivenOptions {
     fn augment_args(command: Command) -> Command {
@@ -118,15 +119,15 @@ fn repeat(arg: &Arg, matches: &ArgMatches, words: &mut Vec<OsString>) {
 fn in_seconds(time: Time) -> String {
     match (time.secs, time.nanos) {
         (secs, 0) => secs.to_string(),
-        // Fractions count away from zero there, and up here.
+        // `--time` counts fractions away from zero, the fields here count them upwards.
         (..0, nanos) => format!("-{}.{:09}", (time.secs + 1).unsigned_abs(), 1_000_000_000 - nanos),
         (secs, nanos) => format!("{secs}.{nanos:09}"),
     }
 }
 
 impl BuildPlan {
-    /// Returns options that make the same build, defaults included; only sources and output are left out. Bytes that are not
-    /// UTF-8 are encoded as in other names.
+    /// Returns options that make the same build, defaults included; only sources and output are left out. Bytes that
+    /// are not UTF-8 are encoded as in other names.
     pub(crate) fn in_full(&self) -> Vec<String> {
         let common = self.target.common();
         let mut words: Vec<String> = Vec::new();

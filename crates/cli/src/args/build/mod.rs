@@ -189,8 +189,8 @@ pub(crate) struct Build {
     ///
     /// With `overlay`, `.wh.NAME` becomes a character device NAME with numbers 0 and 0, and `.wh..wh..opq` the
     /// attribute trusted.overlay.opaque of its directory. Every directory with such devices gets the attribute
-    /// trusted.overlay.origin, without which overlayfs may list them. With `mark-overlay` this is all that changes. With
-    /// `strip-overlay` devices and attributes of overlayfs are left out.
+    /// trusted.overlay.origin, without which overlayfs may list them. With `mark-overlay` this is all that changes.
+    /// With `strip-overlay` devices and attributes of overlayfs are left out.
     #[arg(help_heading = "Contents", long, value_enum, value_name = "WAY", default_value_t = Marks::Keep)]
     whiteouts: Marks,
 
@@ -313,8 +313,8 @@ pub(crate) struct Build {
 
     /// Check the image while it is made: data and metadata (the default)
     ///
-    /// Each block is decoded after encoding and compared, and the metadata is read back: the extents of each file have to
-    /// keep the rules of `packfs check`.
+    /// Each block is decoded after encoding and compared, and the metadata is read back: the extents of each file have
+    /// to keep the rules of `packfs check`.
     #[arg(help_heading = "Verification", long, overrides_with = "no_verify")]
     #[allow(dead_code, reason = "it only takes back an earlier --no-verify")]
     verify: bool,

@@ -253,7 +253,7 @@ pub(super) fn fill<'p>(
     copies.serve(&mut tree)?;
     let mut transform = plan.transform.clone();
     if std::mem::take(&mut transform.drop_xattrs) {
-        // Before whiteouts get theirs, which are asked for.
+        // Before whiteouts: the attributes they get are wanted.
         tree.inos().for_each(|ino| tree.set_xattrs(ino, XattrId::NONE));
     }
     plan.whiteouts.apply(&mut tree)?;

@@ -27,7 +27,7 @@ pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool)
     Ok(if in_the_way == 0 { Outcome::Done } else { Outcome::Findings })
 }
 
-/// Figures about what was listed.
+/// Totals of the listed entries.
 #[derive(Default)]
 struct EntryTotals {
     entries: u64,

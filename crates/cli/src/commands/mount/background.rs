@@ -18,10 +18,10 @@ use crate::output::failure::{Outcome, Usage};
 
 /// Environment variable that tells the second process what it is.
 const MARK: &str = "PACKFS_MOUNT_IN_BACKGROUND";
-/// Its values: the command line is complete, or addresses come by standard input.
+/// Values of the variable: the command line is complete, or addresses come from standard input.
 const MARK_PLAIN: &str = "1";
 const MARK_SECRETS: &str = "addresses";
-/// Bytes of all addresses at most, as much as the kernel allows for arguments.
+/// Maximum length of all addresses in bytes: the limit of the kernel for arguments.
 const ADDRESSES_MAX: u64 = 6 << 20;
 
 /// Returns true in the process that is to serve in the background.

@@ -49,7 +49,7 @@ pub(super) fn run(args: &Serve) -> Result<Outcome> {
     stop_on(signals, move || stopper.stop())?;
     let host = name.map_or(server.address().to_string(), |name| format!("{name}:{}", server.address().port()));
     let query = made.map(|token| format!("?token={token}")).unwrap_or_default();
-    // A remark: the server works without anybody who reads its address.
+    // A remark: the server works even if nobody reads its address.
     writeln!(output::remarks(), "http://{host}/{query}")?;
     server.serve();
     Ok(Outcome::Done)

@@ -47,7 +47,7 @@ impl Extended {
             }
             ("inline_data", None) => self.set("inline-data", on),
             ("noinline_data", None) => self.set("inline-data", !on),
-            // Of these two the last one counts.
+            // The last of these two counts.
             ("force-inode-extended", None) => {
                 self.set("extended-inodes", true);
                 self.forget("compact-inodes");
@@ -84,7 +84,7 @@ impl Extended {
         Ok(())
     }
 
-    /// Takes back what was said about a feature.
+    /// Cancels earlier settings of a feature.
     fn forget(&mut self, feature: &str) {
         self.words.retain(|word| word.trim_start_matches('^') != feature);
     }
@@ -99,7 +99,8 @@ impl Extended {
         self.words.iter().any(|word| word == feature)
     }
 
-    /// Returns the value of `--features`; what mkfs.erofs has off is off, unless `fast`. A metabox has addresses of 48 bits.
+    /// Returns the value of `--features`. Features that mkfs.erofs leaves off are off, unless `fast`. A metabox needs
+    /// 48-bit addresses.
     pub(super) fn features(mut self, fast: bool, compressed: bool, has_metabox: bool) -> Option<String> {
         // Indexes for kernels before 5.3 serve nothing in an image that needs 6.15.
         if has_metabox || self.has("48bit") || self.has("dot-omitted") {

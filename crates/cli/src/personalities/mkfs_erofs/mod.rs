@@ -38,7 +38,7 @@ const INDEX_BLOCK: &str = "512";
 /// Block size without `-b`.
 const BLOCK: &str = "4K";
 
-/// What the time of `-T`, or else that of the run, is for.
+/// Scope of the time of `-T`, or of the time of the run without it.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum TimeScope {
     /// The image, and with `-T` all entries.
@@ -93,7 +93,7 @@ struct Asked {
     /// File with owners, modes and capabilities, and the directory where the device will have the image.
     fs_config: Option<String>,
     mount_point: String,
-    /// True if a directory of Android's build is given, from which owners come without `fs_config`.
+    /// True if `--product-out` is given: the directory of Android's build, from which owners come without `fs_config`.
     product_out: bool,
     labels: Vec<String>,
     print: Option<&'static str>,
@@ -337,11 +337,11 @@ impl Asked {
         Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
     }
 
-    /// Returns the value of `--whiteouts`. mkfs.erofs marks directories that have whiteouts of overlayfs, except in archives,
-    /// and looks for other whiteouts only there.
+    /// Returns the value of `--whiteouts`. mkfs.erofs marks directories that have whiteouts of overlayfs, except in
+    /// archives, and looks for other whiteouts only there.
     fn whiteouts(&self) -> Option<&'static str> {
         match (self.tar && self.aufs, self.strip) {
-            // What becomes a whiteout of overlayfs is left out as such.
+            // Whiteouts of archives would become whiteouts of overlayfs, which are left out.
             (true, true) => Some("strip"),
             (true, false) => Some("overlay"),
             (false, true) => Some("strip-overlay"),

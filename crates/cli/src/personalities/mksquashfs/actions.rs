@@ -27,7 +27,7 @@ pub(super) enum Packing {
     Tails,
 }
 
-/// Options that change what actions do, wherever they are on the command line.
+/// Options that change the effect of all actions, wherever they stand on the command line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ActionContext {
     pub(super) packing: Packing,

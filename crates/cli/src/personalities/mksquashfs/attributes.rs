@@ -39,7 +39,7 @@ impl Asked {
             }
             RootAttributes::Bare => {
                 let (uid, gid) = user_and_group();
-                // With the time of the run no two images are the same.
+                // The time of the run would make each image different.
                 let time = now().filter(|_| !self.newest).map(|now| format!("time / {now}"));
                 let lines = [Some(format!("dir / {BARE_MODE:04o} {uid} {gid}")), time];
                 Ok(lines.into_iter().flatten().flat_map(|line| ["--add".into(), line.into()]).collect())
@@ -103,8 +103,8 @@ impl Asked {
     }
 }
 
-/// `-uid-gid-offset`, which is added to every owner after everything else. Rules see the owners after it is added, so that
-/// those that they give have to contain it.
+/// `-uid-gid-offset`, which is added to every owner after everything else. Rules see the owners after it is added, so
+/// that those that they give have to contain it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OwnerShift(u32);
 

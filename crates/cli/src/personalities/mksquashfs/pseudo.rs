@@ -31,7 +31,7 @@ struct AttributeDefinition<'d> {
 }
 
 impl<'d> AttributeDefinition<'d> {
-    /// Reads a definition; `None` if it is of another form.
+    /// Reads a definition; `None` if it has another form.
     fn read(text: &'d [u8]) -> Result<Option<Self>, String> {
         let (path, rest) = first_word(text);
         let (kind, rest) = first_word(rest);
@@ -57,7 +57,7 @@ impl<'d> AttributeDefinition<'d> {
     }
 }
 
-/// Returns a definition with numbers for dates and the names of owners. The rest of those of other forms stays as it is.
+/// Replaces dates and names of owners in a definition by numbers. Definitions of other forms stay unchanged.
 pub(super) fn definition(text: &[u8]) -> Result<Vec<u8>, String> {
     let text = text.trim_ascii_start();
     // Without the slash, some paths are keywords of pack lists.

@@ -30,9 +30,10 @@ pub(super) enum RootAttributes {
     /// Those that packfs finds or that a definition has.
     #[default]
     Found,
-    /// Those of no directory: everyone may do everything, the owner is the user, the time that of the run.
+    /// Mode 0777, owned by the user, with the time of the run.
     Bare,
-    /// The same, unless all paths of a list begin in one directory, whose attributes it has then.
+    /// As [`Bare`](RootAttributes::Bare), unless all paths of a list begin in one directory: then the attributes of
+    /// that directory.
     Listed,
     /// Those of this directory.
     Like(PathBuf),
@@ -45,7 +46,7 @@ impl Asked {
         !reads && matches!(sources, [one] if one == "-")
     }
 
-    /// Returns the sources as packfs takes them. `names` are taken in the root already.
+    /// Returns the sources as packfs takes them. `names` are those that the root already has.
     pub(super) fn sources(&self, sources: &[OsString], names: Vec<Vec<u8>>) -> Result<SourceWords, String> {
         if self.tar {
             return match sources {
@@ -97,7 +98,7 @@ fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<Sourc
         let path = Path::new(source);
         let is_dir = found(path)?.is_dir();
         let own = own_name(path)?;
-        // As mksquashfs names what has the name of another.
+        // mksquashfs renames entries of the same name in this way.
         let others = (1u32..).map(|n| [&own[..], format!("_{n}").as_bytes()].concat());
         let name = [own.clone()].into_iter().chain(others).find(|name| !names.contains(name)).unwrap_or_default();
         made.add(&name, path, is_dir);
@@ -106,7 +107,7 @@ fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<Sourc
     Ok(made)
 }
 
-/// Returns sources under their whole paths, without what leads up. The directories on the way have their attributes.
+/// Returns sources under their whole paths, without leading `..`. The directories on the way keep their attributes.
 fn with_whole_paths(sources: &[OsString]) -> Result<SourceWords, String> {
     let mut made = SourceWords::default();
     let mut tops: Vec<PathBuf> = Vec::new();
@@ -149,7 +150,7 @@ fn with_whole_paths(sources: &[OsString]) -> Result<SourceWords, String> {
 struct KnownPaths(HashMap<PathBuf, (u64, u64)>);
 
 impl KnownPaths {
-    /// Returns false if the path is known; an error if it is known for another file.
+    /// Returns false if the path is known, or an error if it belongs to another file.
     fn is_new(&mut self, place: &Path, attributes: &Metadata) -> Result<bool, String> {
         let id = (attributes.dev(), attributes.ino());
         match self.0.insert(place.to_owned(), id) {
@@ -160,7 +161,7 @@ impl KnownPaths {
     }
 }
 
-/// A source of which the path is kept.
+/// A source whose path is kept.
 #[derive(Debug)]
 struct KeptPath {
     /// The directory in which it begins: slashes, `.` and `..` in front are no part of a path in the image.

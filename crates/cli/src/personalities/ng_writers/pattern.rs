@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::personalities::refusals::PATTERN_CLASSES;
 
-/// A glob.
+/// Parsed glob.
 #[derive(Debug)]
 pub(super) struct GlobPattern(Vec<GlobToken>);
 
@@ -63,7 +63,7 @@ impl GlobPattern {
                         rest = after;
                         token
                     }
-                    // A bracket that is not closed means itself.
+                    // An unclosed bracket stands for itself.
                     None => GlobToken::Letter('['),
                 },
                 '\\' => {
@@ -77,7 +77,7 @@ impl GlobPattern {
         Ok(GlobPattern(tokens))
     }
 
-    /// Returns true if the pattern matches only the text that it is.
+    /// Returns true if the pattern matches only one text: itself.
     pub(super) fn is_plain(&self) -> bool {
         self.0.iter().all(|token| matches!(token, GlobToken::Letter(_)))
     }
@@ -87,10 +87,11 @@ impl GlobPattern {
         self.after(text).contains(&self.0.len())
     }
 
-    /// Returns the regular expression for the rest of all texts that begin with `begin` and match; `None` if there are none.
+    /// Returns the regular expression for the rest of all texts that begin with `begin` and match; `None` if there are
+    /// none.
     pub(super) fn regex_after(&self, begin: &str) -> Option<String> {
         let places = self.after(begin);
-        // What follows a star is also matched from the star on.
+        // The tokens after a star also match from the star on.
         let is_first = |place: &usize| {
             let before = place.checked_sub(1);
             before.is_none_or(|before| !places.contains(&before) || self.0[before] != GlobToken::Star)

@@ -36,7 +36,7 @@ pub(super) fn run(args: &Extract, how: &How) -> Result<u8> {
     let extraction = Extraction::new(args)?;
     let AnyImage::Squashfs(image) = extraction.opened() else { bail!("not a SquashFS image") };
     let mut walk = Walk::over(&**image, &extraction.options().select)?;
-    // Its lines are remarks: what is asked for is to unpack.
+    // Its lines are remarks: the result is the unpacked tree.
     let mut out = output::remarks();
     let block_size = image.superblock().block_size.into();
     let mut listed = Vec::new();

@@ -159,7 +159,8 @@ impl Blob {
         Ok(content)
     }
 
-    /// Fails if a chunk is not as it was packed: `chunk` is its first byte, and true if it is. `what` is the operation.
+    /// Fails unless a chunk is as it was packed: `chunk` has its first byte, and true if it is. `what` names the
+    /// operation.
     fn proven(&self, chunk: Option<std::io::Result<(u64, bool)>>, what: &'static str) -> Result<()> {
         match chunk {
             Some(Ok((at, false))) => {
@@ -175,8 +176,8 @@ impl Blob {
     }
 }
 
-/// Returns the checksum of a range of bytes, which `read` puts into a buffer. Pieces that stay in the processor's cache cost
-/// much less than a whole chunk.
+/// Returns the checksum of a range of bytes, which `read` puts into a buffer. Pieces that stay in the processor's cache
+/// cost much less than a whole chunk.
 fn sum_of(read: &dyn Fn(&mut [u8], u64) -> std::io::Result<()>, range: Range<u64>) -> std::io::Result<u128> {
     let mut hasher = Xxh3::new();
     // The kernel copies to a page boundary in less time than to any other address.

@@ -1,6 +1,6 @@
-//! Marks of finished work: a small file that names the plan, and the finished file as its attributes were. A file that is
-//! changed, replaced or removed later is no longer the one of its mark, which is seen without reading it. Damage that leaves
-//! the attributes alone, as that of a disk, is not.
+//! Marks of finished work: a small file that names the plan, and the finished file as its attributes were. A file that
+//! is changed, replaced or removed later no longer matches its mark, so the change is noticed without reading the file.
+//! Damage that leaves the attributes unchanged, such as that of a disk, is not noticed.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use crate::build::output_error;
 use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"packfsIM";
-/// Times that a mark is written if its file is replaced meanwhile, by a second run of the same task. Each run writes after it
-/// replaced the file, so the last one finds the last file.
+/// Number of attempts to write a mark whose file a second run of the same task replaces meanwhile. Each run writes
+/// after it replaced the file, so the last one finds the last file.
 const ATTEMPTS: u32 = 3;
 
-/// What a mark says about its file.
+/// State of a file according to its mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkEvidence {
     /// There is no mark.
     None,
-    /// The file is the one that was finished.
+    /// The file is unchanged since it was finished.
     Unchanged,
-    /// The file is another, or was written to.
+    /// The file was replaced or written to.
     Changed,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn write_doubt(mark: &Path) -> Result<()> {
     put(mark, &MAGIC)
 }
 
-/// Returns what the mark says about `file`.
+/// Compares `file` with its mark.
 pub(super) fn evidence(mark: &Path, id: Digest, file: &Path) -> MarkEvidence {
     match (std::fs::read(mark), content(id, file)) {
         (Err(_), _) => MarkEvidence::None,

@@ -129,9 +129,9 @@ impl Jobs {
         if self.images.is_some() { dir.join(format!("{image:07}")) } else { dir.to_owned() }
     }
 
-    /// Does a task, of which `job` is the plan of the image: packs a shard into a file below `dir`, which has to exist, or
-    /// makes a whole image. Returns false if that was done before; of a shard, all data is read then, and a damaged one is
-    /// packed again.
+    /// Does a task, of which `job` is the plan of the image: packs a shard into a file below `dir`, which has to exist,
+    /// or makes a whole image. Returns false if that was done before; of a shard, all data is read then, and a damaged
+    /// one is packed again.
     ///
     /// # Errors
     /// As [`Job::pack`].

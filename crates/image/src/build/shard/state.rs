@@ -81,7 +81,7 @@ pub(super) fn told<T>(
                 wait = EVERY;
             }
         };
-        // Without a thread for it, nobody hears of the task until it ends. Its result is the same.
+        // Without a thread for it, the state is not updated until the task ends. The result is the same.
         let _ = threads::named("packfs-state").start_in(scope, speak);
         let done = work();
         drop(end);

@@ -46,7 +46,7 @@ pub struct Images {
     pub done: u32,
 }
 
-/// Description of a shard that its mark speaks against. Its bytes may still be right, if it was copied or touched.
+/// Description of a shard that differs from its mark. Its bytes may still be right, if it was copied or touched.
 const DOUBTFUL: &str = "changed since it was packed, or found damaged: pack the shard again, which verifies it and \
                         keeps it if it is sound";
 
@@ -100,8 +100,8 @@ impl Status {
 }
 
 impl Job {
-    /// Tells which shards are in `dir`, and which are on their way. The ends of their files are read and their attributes
-    /// compared, but not their data.
+    /// Tells which shards are in `dir`, and which are on their way. The ends of their files are read and their
+    /// attributes compared, but not their data.
     pub fn status(&self, dir: &Path) -> Status {
         let mut status = Status { shards: self.shards(), ..Status::default() };
         for shard in 0..self.shards() {

@@ -61,7 +61,7 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
     let target = blob::path(dir, shard);
     let mark = mark::of_shard(dir, shard);
     if is_sound(dir, format, (job, shard), place.pos, progress)? {
-        // What the mark says may be out of date: the shard may have been copied or touched.
+        // The mark may be out of date, because the shard was copied or touched.
         let _ = mark::write(&mark, job.id(), &target);
         return Ok(false);
     }
@@ -80,15 +80,15 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
             blob::finish(pool, out, (job, shard), (place.pos, end), &content)
         },
     )?;
-    // A shard without a mark is finished, too. One with the mark of another is not.
+    // A shard without a mark is finished, too. A shard with the mark of another file is not.
     let _ = std::fs::remove_file(&mark);
     end(output, progress)?;
     let _ = mark::write(&mark, job.id(), &target);
     Ok(true)
 }
 
-/// Returns true if a shard is packed and its data is as it was; false if there is none, or a damaged one. Reading a shard
-/// takes a small part of the time to pack it, and only a task that is repeated does it.
+/// Returns true if a shard is packed and its data is as it was; false if there is none, or a damaged one. Reading a
+/// shard takes a small part of the time to pack it, and only a task that is repeated does it.
 fn is_sound<F: Format>(
     dir: &Path,
     format: &F,
@@ -181,7 +181,7 @@ fn joined_len(shift: u64, lens: impl Iterator<Item = u64>) -> u64 {
 /// Names the shard that cannot be joined because it is missing or damaged, and notes that for [`Job::status`].
 fn unusable(error: Error, dir: &Path, shard: u32) -> Error {
     match &error {
-        // The directory may be one that assembly cannot write to.
+        // Assembly may have no permission to write to the directory.
         Error::Damaged { .. } => drop(mark::write_doubt(&mark::of_shard(dir, shard))),
         Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {}
         _ => return error,
@@ -235,9 +235,9 @@ pub(crate) fn assemble<F: Format>(
 }
 
 impl Job {
-    /// Packs a shard into a file in `dir`. Returns false if that was done before: then all its data is read and compared with
-    /// its checksums, and a damaged shard is packed again. A task that takes longer than a second leaves its state there
-    /// while it works, for [`Job::status`].
+    /// Packs a shard into a file in `dir`. Returns false if that was done before: then all its data is read and
+    /// compared with its checksums, and a damaged shard is packed again. A task that takes longer than a second leaves
+    /// its state there while it works, for [`Job::status`].
     ///
     /// # Errors
     /// [`Error::Changed`] names a file that is no longer as the plan has it.
@@ -259,8 +259,8 @@ impl Job {
     /// Makes the image at `target` from all shards in `dir`. It has the bytes of a build with the same options.
     ///
     /// # Errors
-    /// [`Error::Shard`] names a shard that is missing, or whose bytes are not those that were packed. Nothing gets the name of
-    /// the image then, and [`Job::status`] counts a damaged shard as such.
+    /// [`Error::Shard`] names a shard that is missing, or whose bytes are not those that were packed. Nothing gets the
+    /// name of the image then, and [`Job::status`] counts a damaged shard as such.
     pub fn assemble(&self, dir: &Path, target: &Path, progress: &Progress) -> Result<Summary> {
         match self.options() {
             AnyOptions::Squashfs(options) => crate::squashfs::assemble(target, dir, options, self, progress),

@@ -1,5 +1,5 @@
-//! The readers of erofs-utils, which are the kernel's code in a program: fsck.erofs and erofsfuse need no privilege. They
-//! accept some images that the kernel refuses, and vice versa.
+//! The readers of erofs-utils, which are the kernel's code in a program: fsck.erofs and erofsfuse need no privilege.
+//! They accept some images that the kernel refuses, and vice versa.
 
 use crate::name::display;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use crate::testing::{
     reader_disagreements, said_by, skipped, snapshot, snapshot_tree, specs, whole_seconds, wide,
 };
 
-/// Who reads images here, besides our reader.
+/// Available readers of images besides our own.
 pub(super) struct PeerReaders {
     kernel: bool,
     fsck: bool,
@@ -24,8 +24,8 @@ pub(super) struct PeerReaders {
 }
 
 impl PeerReaders {
-    /// Finds the kernel, or else erofsfuse, and fsck.erofs: enough where there are hundreds of images. `None` if `test` has
-    /// to be skipped because there is none.
+    /// Finds the kernel, or else erofsfuse, and fsck.erofs: enough where there are hundreds of images. `None` if `test`
+    /// has to be skipped because there is none.
     pub(super) fn few(test: &str) -> Option<PeerReaders> {
         let fsck = has_utils(test, "fsck.erofs");
         let kernel = can_mount(test);
@@ -113,8 +113,8 @@ fn fuse_wrong(want: &Snapshot, image: &Path) -> Vec<String> {
     }
 }
 
-/// Compares what erofs-utils read: version 1.9.4 takes the tails of files in a metabox from elsewhere, also in images of
-/// mkfs.erofs; the kernel and our reader are compared on them.
+/// Compares what erofs-utils read: version 1.9.4 takes the tails of files in a metabox from elsewhere, also in images
+/// of mkfs.erofs; the kernel and our reader are compared on them.
 fn compared(want: &Snapshot, got: &Snapshot, image: &Path) -> Vec<String> {
     if !open_reader(image).unwrap().superblock().incompat.contains(Incompat::METABOX) {
         return differences(want, got);

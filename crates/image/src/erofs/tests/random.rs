@@ -1,5 +1,5 @@
-//! Random trees with random options: the kernel in all its ways of reading, fsck.erofs, our reader and the check agree on
-//! them, and so does a build with another number of threads.
+//! Random trees with random options: the kernel in all its ways of reading, fsck.erofs, our reader and the check agree
+//! on them, and so does a build with another number of threads.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -14,12 +14,12 @@ use crate::erofs::Kernel;
 use crate::testing::{Node, Piece, Shape, What, random_images, sharing_files, specs};
 use crate::tree::Handling;
 
-/// Larger clusters, and trees with large files, are used only with fast codecs and levels.
+/// Largest cluster for slow codecs and levels, which also get no large files.
 const DEAR: u32 = 128 << 10;
 /// Bytes of the large files of a tree: more would only take time.
 const LARGE_TOTAL: u64 = 12 << 20;
 
-/// Options, and what they do not contain: wishes for the data of single files.
+/// Options of an image, and wishes for the data of single files.
 #[derive(Debug, Clone)]
 struct RandomCase {
     options: Options,
@@ -50,14 +50,14 @@ fn any_codec(scale: FileScale, cluster: u32) -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Few features, those of the matrix, or any number of them without contradictions. Large files are there to be shared in
-/// part, so most images with them do that.
+/// Few features, those of the matrix, or any number of them without contradictions. Large files are there to be shared
+/// in part, so most images with them do that.
 fn any_features(scale: FileScale) -> impl Strategy<Value = Features> {
     // Not every tree has only compact inodes.
     let all: Vec<Features> = Features::all().difference(Features::COMPACT_INODES).iter().collect();
     let of = |some: Vec<Features>| some.into_iter().collect::<Features>();
     let needs_wide = Features::UNALIGNED | Features::METABOX | Features::DOT_OMITTED;
-    // Fragments would take what does not fill clusters, which is what partly shared clusters border on.
+    // Fragments would take the data that does not fill a cluster, which lies beside partly shared clusters.
     let (added, removed) = match scale {
         FileScale::Small => (Just(Features::empty()).boxed(), Just(Features::empty()).boxed()),
         FileScale::Large => {

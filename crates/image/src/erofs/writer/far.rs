@@ -21,8 +21,8 @@ pub(super) fn is_far(options: &Options, blocks: u64) -> bool {
     blocks >= FAR && has_long_addresses(options)
 }
 
-/// Returns the length in bytes of the longest file. It has to fit in the image if all of it takes blocks: nothing is
-/// compressed, and no layout has holes.
+/// Returns the length in bytes of the longest file. It has to fit in the image if all of it takes blocks, because
+/// nothing is compressed and no layout has holes.
 pub(in crate::erofs) fn longest_file(options: &Options) -> u64 {
     let takes_blocks = options.build.codec.codec() == Codec::None && !keeps_holes(options) && options.refer == 0;
     if !takes_blocks {

@@ -65,8 +65,9 @@ pub(crate) struct Cluster {
     pub(crate) algorithm: u8,
     /// True if it decodes to more than that.
     pub(crate) partial: bool,
-    /// Offset in a page of the file at which its data begins, wherever the cluster is used, if it is uncompressed: Linux
-    /// fails on uncompressed clusters that are used at different offsets ([`raw_sharing`](crate::erofs::raw_sharing)).
+    /// Offset in a page of the file at which its data begins, wherever the cluster is used, if it is uncompressed:
+    /// Linux fails on uncompressed clusters that are used at different offsets
+    /// ([`raw_sharing`](crate::erofs::raw_sharing)).
     pub(crate) page_offset: u16,
 }
 
@@ -233,8 +234,8 @@ impl<'d> Index<'d> {
         Some(offset..offset + (self.size - before))
     }
 
-    /// Returns a cluster as the index tells of it: in the forms with entries, an uncompressed one as one cluster a block,
-    /// because Linux before 6.15 takes it for that and fails on the rest.
+    /// Returns a cluster as the index describes it. The forms with entries describe an uncompressed cluster as one
+    /// cluster per block, because Linux before 6.15 reads it so and fails on the rest.
     fn as_told(self, cluster: Cluster) -> impl Iterator<Item = Cluster> {
         let block = 1u32 << self.form.block_bits;
         let is_divided = cluster.raw && !self.form.encoded;

@@ -203,8 +203,8 @@ impl Format for Builder<'_> {
 
     fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>, place: Place) -> Result<impl Writer<Done = DataDone>> {
         let options = &self.options.build;
-        // Pieces in flight take their length once more when they are packed. Half of the memory is two to three pieces a
-        // thread: results are taken in order, so a piece that takes long holds up all after it. With a quarter, one a
+        // Pieces in flight take their length once more when they are packed. Half of the memory is two to three pieces
+        // a thread: results are taken in order, so a piece that takes long holds up all after it. With a quarter, one a
         // thread, half of the workers of 8 and of 16 were idle (lz4hc, fragments and dedupe).
         let in_flight = options.budget(2, 2 * self.least_in_flight(), 512 << 20);
         let ledger = Ledger::new(&self.lanes.usual().units, options.offset);

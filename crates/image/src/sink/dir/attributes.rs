@@ -1,12 +1,13 @@
 //! Extended attributes of an extracted entry, set in an order in which all of them fit.
 //!
-//! ext4 keeps an attribute in the inode if there is room for it when it is set, and otherwise in one block. So it depends on
-//! the order whether a set fits that fitted where it came from. If there is no room for one, others are tried first.
+//! ext4 keeps an attribute in the inode if there is room for it when it is set, and otherwise in one block. So the
+//! order decides whether a set fits that did fit at its source. If there is no room for an attribute, other orders are
+//! tried.
 
 use rustix::io::{Errno, Result};
 
-/// Orders that are tried after the first one. A file has few attributes: 64 are all orders of which one of up to ten, or two
-/// of them, come first. Each costs two system calls an attribute, and only entries without room pay for them.
+/// Maximum number of orders that are tried after the first one. 64 cover every choice of the first one or two of up to
+/// ten attributes. Each order costs two system calls per attribute, for entries without room only.
 const ORDERS_MAX: usize = 64;
 
 /// Extended attributes of one entry.
@@ -18,7 +19,7 @@ pub(super) trait AttributeStore {
     fn remove(&self, name: &[u8]);
 }
 
-/// A name and a value.
+/// Name and value of an attribute.
 pub(super) type NamedValue = (Box<[u8]>, Box<[u8]>);
 
 /// Sets all attributes of an entry. Returns the indices of those that could not be set, with the errors.
@@ -51,7 +52,7 @@ fn has_no_room(failed: &[(usize, Errno)]) -> bool {
     failed.iter().any(|(_, errno)| *errno == Errno::NOSPC)
 }
 
-/// Returns other orders, the likely ones first: those that come first get the room in the inode.
+/// Returns other orders, the promising ones first: the first attributes get the room in the inode.
 fn other_orders(wanted: &[NamedValue]) -> Vec<Vec<usize>> {
     let mut largest_first: Vec<usize> = (0..wanted.len()).collect();
     largest_first.sort_by_key(|at| std::cmp::Reverse(wanted[*at].0.len() + wanted[*at].1.len()));

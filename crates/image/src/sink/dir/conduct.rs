@@ -20,8 +20,8 @@ use crate::sink::{Deal, Visit, Walk};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
-/// A batch of small files is submitted when it holds this many entries or bytes, or as many directories as [`OpenFiles`]
-/// allows.
+/// A batch of small files is submitted when it holds this many entries or bytes, or as many directories as
+/// [`OpenFiles`] allows.
 const BATCH_ENTRIES: usize = 64;
 const BATCH_BYTES: u64 = 512 << 10;
 
@@ -40,8 +40,9 @@ struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Divides the `free` descriptors of the process. With ten it can still extract: two levels, a batch that is filled, a
-    /// job with one directory and the file that it writes, and two on the way to a directory that is reopened.
+    /// Divides the `free` descriptors of the process. With ten it can still extract: two levels, a batch that is
+    /// filled, a job with one directory and the file that it writes, and two on the way to a directory that is
+    /// reopened.
     fn within(free: usize, threads: usize) -> Self {
         let few = (free / 6).clamp(1, 16);
         OpenFiles { levels: few, batch_dirs: few, jobs: (64 * threads + 64).min(free / 2) }

@@ -85,7 +85,7 @@ pub(in crate::source) const MAX_SIZE: u64 = i64::MAX.unsigned_abs();
 pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
     let Some(path) = path else {
         let name = Path::new("standard input");
-        // Not io::stdin() itself, to which a descriptor that cannot be read looks like an empty archive.
+        // Not io::stdin(), which reads a descriptor that cannot be read as an empty archive.
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(Error::io("cannot read", name))?;
         return from_stream(Box::new(File::from(stdin)), name, options);
     };
@@ -154,7 +154,7 @@ fn stream(
     }
     let is_cpio = cpio::is_header(&head);
     let from = io::Cursor::new(head).chain(from);
-    // Decompressing needs a thread of its own. Bytes that need no work are copied once less without one.
+    // Decompressing deserves a thread of its own. Without one, uncompressed bytes are copied once less.
     let bytes: Box<dyn Read + Send> = if was_compressed {
         Box::new(ReadAhead::new(Box::new(from)))
     } else {

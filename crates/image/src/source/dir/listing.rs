@@ -276,7 +276,7 @@ fn group_limit(shown: &Path, scratch: &mut Scratch) -> Result<u16> {
     match fs::lgetxattr(scratch.path.as_slice(), acl::ACCESS, scratch.value.as_mut_slice()) {
         Ok(len) => Ok(acl::group_limit(&scratch.value[..len])),
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(u16::MAX),
-        // Whoever leaves out attributes because /proc is not mounted gets the mode as it is.
+        // If attributes are left out because /proc is not mounted, the mode stays unchanged.
         Err(Errno::NOENT) if !Path::new(PROC_FDS).exists() => Ok(u16::MAX),
         Err(errno) => Err(gone_or("cannot read the access control list", shown, errno)),
     }

@@ -119,7 +119,8 @@ pub(super) struct Place<'p> {
     pub(super) attrs: &'p Attrs,
     /// Time for all of them, unless theirs is kept.
     pub(super) time: Time,
-    /// Files of the running system that are in the tree with their own attributes: other names of one become links to it.
+    /// Files of the running system that are in the tree with their own attributes: other names of one become links to
+    /// it.
     pub(super) hosted: &'p mut HashMap<(u64, u64), Ino>,
 }
 
@@ -182,7 +183,7 @@ impl Graft<'_> {
     }
 
     fn copy(&mut self, ino: Ino, to: Ino, name: &[u8]) -> Result<Ino> {
-        // What a line gives other attributes is another file.
+        // A file to which a line gives other attributes becomes another file.
         let shared_id = self.ids.get(&ino).copied().filter(|_| self.include.whole);
         let known = match shared_id {
             Some(id) => self.place.hosted.get(&id).copied().filter(|first| !self.place.tree.is_gone(*first)),

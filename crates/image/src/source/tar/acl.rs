@@ -107,7 +107,8 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Resul
     Ok(Some(encode(&entries)))
 }
 
-/// Returns the mode bits that a list which cannot be kept does not deny to the group, as far as its entries can be read.
+/// Returns the mode bits that a list which cannot be kept does not deny to the group, as far as its entries can be
+/// read.
 pub(super) fn readable_group_limit(text: &[u8], accounts: &Accounts) -> u16 {
     let entries = lines(text).filter_map(|line| entry(line, accounts).ok());
     let limits = entries.filter(|[tag, ..]| [tag::GROUP_OBJ, tag::MASK].map(u32::from).contains(tag));

@@ -224,7 +224,7 @@ fn name<'r>(record: &'r ZipFileHeaderRecord<'_>) -> Cow<'r, [u8]> {
 }
 
 /// Returns the name in Info-ZIP's extra field beside one in a code page: a version, the checksum of the other name, and
-/// UTF-8. If that name was changed later, the checksum differs and the field counts no more.
+/// UTF-8. If that name was changed later, the checksum differs and the field is ignored.
 fn unicode_path<'r>(record: &'r ZipFileHeaderRecord<'_>) -> Option<&'r [u8]> {
     let field = extra(record, ExtraFieldId::INFO_ZIP_UNICODE_PATH)?;
     let (crc, name) = field.strip_prefix(&[1])?.split_first_chunk()?;
@@ -241,7 +241,7 @@ fn member(record: &ZipFileHeaderRecord<'_>, is_dir: bool, at: u64) -> Result<Mem
     let kind = match mode & TYPE {
         _ if is_dir => MemberKind::Dir,
         0o040_000 => MemberKind::Dir,
-        // Info-ZIP calls a member that it read from a pipe one.
+        // Info-ZIP marks a member that it read from a pipe as a pipe.
         0 | 0o100_000 | 0o010_000 => MemberKind::File(Stored { size, len: size, map: None, header: at, sum: None }),
         0o120_000 if size > MAX_PATH as u64 => {
             let why = format!("a symbolic link of {size} bytes: more than {MAX_PATH}");
@@ -302,8 +302,8 @@ fn extra<'r>(record: &'r ZipFileHeaderRecord<'_>, wanted: ExtraFieldId) -> Optio
     record.extra_fields().find(|(id, _)| *id == wanted).map(|(_, field)| field)
 }
 
-/// Returns the time of modification: seconds since 1970 or the time of NTFS if the archive has them, else the local time
-/// of its writer, which counts as UTC since nobody knows where that was.
+/// Returns the time of modification: seconds since 1970 or the time of NTFS if the archive has them. Otherwise, the
+/// local time of its writer counts as UTC, because the archive does not store its time zone.
 fn time(record: &ZipFileHeaderRecord<'_>) -> Time {
     let local = seconds_of(record.last_modified_dos());
     let extended = extra(record, ExtraFieldId::EXTENDED_TIMESTAMP).and_then(|field| match field {

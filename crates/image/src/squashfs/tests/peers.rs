@@ -1,4 +1,5 @@
-//! Other programs read our images. Each accepts some images that others refuse, so all are tested. They need no privilege.
+//! Other programs read our images. Each accepts some images that others refuse, so all are tested. They need no
+//! privilege.
 
 use std::process::{Command, Stdio};
 
@@ -11,7 +12,7 @@ use crate::testing::{
     reader_disagreements, said_by, skipped, snapshot, snapshot_tree, snapshot_without_xattrs, specs, wide,
 };
 
-/// Who reads images here, besides our reader.
+/// Available readers of images besides our own.
 pub(super) struct PeerReaders {
     kernel: bool,
     unsquashfs: bool,
@@ -26,8 +27,8 @@ impl PeerReaders {
         (judges.kernel || judges.unsquashfs || judges.fuse).then_some(judges)
     }
 
-    /// Has an image of `tree` read by all of them, by the kernel in all its ways, and by our reader and check; returns the
-    /// discrepancies.
+    /// Has an image of `tree` read by all of them, by the kernel in all its ways, and by our reader and check; returns
+    /// the discrepancies.
     pub(super) fn wrong(&self, tree: &Tree, want: &Snapshot, image: &Path) -> Vec<String> {
         let mut wrong = reader_disagreements(want, open(image));
         if self.kernel {
@@ -54,7 +55,8 @@ fn is_installed(test: &str, program: &str) -> bool {
 
 /// Mounts an image with squashfuse and returns the differences.
 fn fuse_wrong(want: &Snapshot, image: &Path) -> Vec<String> {
-    // Version 0.1.105 numbers each name, and shows some xattrs with the prefix or the value of others, or lists them only.
+    // Version 0.1.105 numbers each name, and shows some xattrs with the prefix or the value of others, or lists them
+    // only.
     let without = |mut snapshot: Snapshot| {
         for entry in snapshot.values_mut() {
             entry.same_as = None;

@@ -1,5 +1,5 @@
-//! Random trees with random options: the kernel in all its ways of reading, our reader and the check agree on them, and so
-//! does a build with another number of threads.
+//! Random trees with random options: the kernel in all its ways of reading, our reader and the check agree on them, and
+//! so does a build with another number of threads.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -16,7 +16,7 @@ use crate::tree::{Handling, Recipe};
 /// Bytes of the large files of a tree: more would only take time.
 const LARGE_TOTAL: u64 = 12 << 20;
 
-/// Options, and what they do not contain: wishes for the data of single files.
+/// Options of an image, and wishes for the data of single files.
 #[derive(Debug, Clone)]
 struct RandomCase {
     options: Options,

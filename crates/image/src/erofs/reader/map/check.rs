@@ -114,7 +114,7 @@ impl Map {
         }
     }
 
-    /// Returns an extent if Linux reads it as an uncompressed cluster.
+    /// Returns the extent if Linux reads it as an uncompressed cluster.
     fn raw_extent(&self, extent: &MappedExtent) -> Option<RawExtent> {
         let MappedExtent { logical: begin, len, data } = *extent;
         let Data::Plain { stored: Stored { place: Where::Image(cluster), .. }, .. } = data else { return None };

@@ -75,7 +75,8 @@ impl<'p, 'env> Jobs<'p, 'env> {
     pub(super) fn chunk(&mut self, bytes: Arc<Buffer>, pieces: Vec<Piece>, average: usize) {
         let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
         let stages = &self.tools.progress.stages;
-        // First: few pieces are cut at a time. Queued after everything that waits to be packed, they would starve the workers.
+        // First: few pieces are cut at a time. Queued after everything that waits to be packed, they would starve the
+        // workers.
         let ticket = self.tools.pool.submit_first(move |_: &mut Worker| {
             let chunks = || ranges.into_iter().map(|range| chunk::chunks(&shared[range], average)).collect();
             stages.time(Stage::Hash, chunks)

@@ -38,7 +38,7 @@ pub(super) struct Stretches {
     chunks: Recent<Seen, Half>,
     /// Block size in bytes.
     block: usize,
-    /// True for encoded extents. Other maps tell of each block of an uncompressed cluster.
+    /// True for encoded extents. Other maps list each block of an uncompressed cluster.
     encoded: bool,
     /// Decoders by number of the algorithm.
     decoders: [Option<Box<dyn Decoder>>; ALGORITHMS],
@@ -185,8 +185,8 @@ impl Stretches {
         Ok((saved >= self.worthwhile()).then_some(Reuse { start, clusters: found }))
     }
 
-    /// Returns how many of the first `equal` bytes of an uncompressed cluster an extent may use that begins `at` bytes after
-    /// the start of a piece, which begins with a page of the file.
+    /// Returns how many of the first `equal` bytes of an uncompressed cluster an extent may use that begins `at` bytes
+    /// after the start of a piece, which begins with a page of the file.
     fn usable_raw(&self, cluster: &Cluster, at: usize, equal: usize) -> usize {
         let len = cluster.logical as usize;
         let shared = SharedCluster { len, page_offset: cluster.page_offset };

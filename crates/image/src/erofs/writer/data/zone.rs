@@ -243,7 +243,8 @@ impl<'p, 'env> Zone<'p, 'env> {
     }
 }
 
-/// Returns the clusters of a piece with the offsets in a page at which they begin. Pieces begin with a page of the file.
+/// Returns the clusters of a piece with the offsets in a page at which they begin. Pieces begin with a page of the
+/// file.
 fn with_page_offsets(cuts: &[Cut]) -> impl Iterator<Item = (&Cut, u16)> {
     cuts.iter().scan(0, |at, cut| {
         let offset = page_offset(*at);

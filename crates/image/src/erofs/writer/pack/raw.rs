@@ -47,8 +47,8 @@ impl Lane {
         if tail > tail_max(self.packing.block) { len } else { len - tail }
     }
 
-    /// Returns the number of bytes of an uncompressed file that are one cluster. Compressed files may share these clusters,
-    /// so they are like their own; without sharing, fewer take less memory.
+    /// Returns the number of bytes of an uncompressed file that are one cluster. Compressed files may share these
+    /// clusters, so they are like their own; without sharing, fewer take less memory.
     pub(super) fn longest_plain(&self) -> usize {
         if self.packing.share { self.packing.raw } else { LONGEST_UNSHARED }
     }
