@@ -84,8 +84,10 @@ impl ThreadStarter {
 /// Names the limits that may be the reason. Systems report any of them as "try again".
 fn refused(error: io::Error) -> io::Error {
     let limit = match (error.kind(), address_room()) {
-        (io::ErrorKind::OutOfMemory, _) => "too little memory may be addressed: ulimit -v, ulimit -d",
-        (_, Some(room)) if room < STACK as u64 + RESERVE => "too little memory may be addressed: ulimit -v, ulimit -d",
+        (io::ErrorKind::OutOfMemory, _) => "the limit of addresses or data is too low: ulimit -v, ulimit -d",
+        (_, Some(room)) if room < STACK as u64 + RESERVE => {
+            "the limit of addresses or data is too low: ulimit -v, ulimit -d"
+        }
         _ => "limit of processes and threads: ulimit -u, or pids.max of a control group",
     };
     io::Error::new(error.kind(), format!("cannot start a thread: {error} ({limit})"))

@@ -86,7 +86,7 @@ fn end(size: usize) -> ! {
         signal_hook::low_level::exit(1);
     }
     let mut line = StackLine::default();
-    let _ = writeln!(line, "packfs: out of memory: {} more cannot be had; {MemoryAdvice}", RoundedBytes(size as u64));
+    let _ = writeln!(line, "packfs: out of memory: cannot allocate {}; {MemoryAdvice}", RoundedBytes(size as u64));
     let _ = rustix::io::write(rustix::stdio::stderr(), line.text());
     signal_hook::low_level::exit(1)
 }

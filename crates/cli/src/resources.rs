@@ -35,7 +35,7 @@ pub(crate) fn threads_within_limits(wanted: usize, memory: u64) -> usize {
     if started < wanted {
         let why = match started == by_memory {
             true => format!("each takes up to {}, and the process may use {}", Size(bytes_each), Size(memory_limit())),
-            false => "too few files may be open (ulimit -n)".to_owned(),
+            false => "the limit of open files is too low (ulimit -n)".to_owned(),
         };
         threads::tell_shortage(ThreadShortage { wanted, started, why });
     }

@@ -195,7 +195,7 @@ fn subdir(word: &str, value: &str) -> Result<PathBuf, String> {
 
 fn id(word: &str, value: &str) -> Result<u32, String> {
     match value.parse() {
-        Ok(NO_ID) => Err(format!("{word}: Linux takes {NO_ID} for no user or group")),
+        Ok(NO_ID) => Err(format!("{word}: for Linux, {NO_ID} means no user or group")),
         Ok(id) => Ok(id),
         Err(_) => Err(format!("{word}: expected a number of a user or group")),
     }

@@ -48,7 +48,7 @@ pub(super) fn contexts(
 ) -> Result<Vec<String>, String> {
     let mount_point = mount_point.trim_matches('/');
     if mount_point.contains(|letter: char| letter.is_ascii_whitespace() || "\"=".contains(letter)) {
-        return Err(format!("--mount-point {mount_point}: packfs takes no blanks, quotes and `=` in it"));
+        return Err(format!("--mount-point {mount_point}: packfs supports no blanks, quotes or `=` in it"));
     }
     let test = if mount_point.is_empty() { "regex".to_owned() } else { format!("regex:{mount_point}") };
     let label = |label: Option<&str>| match label {

@@ -180,7 +180,7 @@ pub(crate) fn made_by(
 /// Makes the error of a new image that breaks a rule of a check. `path` is the file whose data cannot be read, or the
 /// image.
 pub(crate) fn unreadable(path: PathBuf, finding: &Finding) -> Error {
-    let why = format!("the new image cannot be read there ({finding}): a defect of packfs; please report it");
+    let why = format!("this part of the new image cannot be read ({finding}): a defect of packfs; please report it");
     Error::Damaged { path, why }
 }
 

@@ -126,7 +126,7 @@ fn with_whole_paths(sources: &[OsString]) -> Result<SourceWords, String> {
             } else if place == kept.place {
                 made.add(place.as_os_str().as_bytes(), &path, attributes.is_dir());
             } else if !attributes.is_dir() {
-                return Err(format!("{}: on the way to another source, and not a directory", display(&path)));
+                return Err(format!("{}: it is on the path of another source, but not a directory", display(&path)));
             } else if is_new {
                 made.words.extend(directory_lines(place.as_os_str(), &attributes));
             }

@@ -293,7 +293,7 @@ impl Writer for Data<'_, '_> {
             let size = Size(size);
             let longest = Size(self.rules.longest_file);
             let why = format!(
-                "a file of {size}: without compression and holes, a file of an EROFS image has up to {longest}"
+                "a file of {size}: without compression and holes, a file of an EROFS image has at most {longest}"
             );
             return Err(Error::Unsupported(why));
         }
