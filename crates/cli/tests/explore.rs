@@ -167,7 +167,7 @@ fn the_page_can_be_read_and_used_at_every_width() {
         assert_eq!(seen["paper"], if dark { "rgb(15, 19, 24)" } else { "rgb(255, 255, 255)" }, "{how}");
         // The folder of the largest files is entered by the keyboard, and left.
         assert_eq!(seen["entered"], json!(["image", "image/usr", "image"]), "{how}");
-        // So it is after a click.
+        // The same is true after a click.
         assert_eq!(seen["clicked"], seen["entered"], "{how}");
         assert_eq!(seen["heads"], json!(["Name", "Share", "Stored", "Of data"]), "{how}");
         assert!(seen["marked"].as_u64().unwrap() > 0, "{how}: what was found is not marked");

@@ -286,8 +286,8 @@ fn overlayfs_lists_no_names_that_an_image_of_a_layer_deletes() {
             assert!(made.status.success(), "{image}: {line}: {}", stderr(&made));
             listed(image, names);
         }
-        // Where a source is marked already, mkfs.erofs stores the attribute twice. If its source is an image, it makes
-        // a root of its own.
+        // If a source is marked already, mkfs.erofs stores the attribute twice. If the source is an image, it makes a
+        // root of its own.
         let different = run_in(dir, &["diff", "theirs", "ours"]);
         let told = text(&different.stdout);
         assert!(told.lines().all(|line| line.contains("marked") || line.starts_with(".: m")), "{line}: {told}");

@@ -197,7 +197,7 @@ fn a_mount_in_the_background_shows_no_password() {
     let mounted = command.env("http_proxy", "").env("no_proxy", "*").output().unwrap();
     assert!(mounted.status.success(), "{}", stderr(&mounted));
     assert_eq!(std::fs::read(place.at("m/etc/motd")).unwrap(), b"Welcome.\n");
-    // The whole address arrived.
+    // The server got the whole address.
     let requests = server.requests();
     let arrived = |request: &server::Request| {
         request.header("authorization").is_some() && request.path.ends_with("?X-Amz-Signature=hunter2")

@@ -1,5 +1,5 @@
-//! A part of a dump that is overwritten in place after it was opened: an error, or its bytes from parity; never a
-//! mixture.
+//! A part of a dump that is overwritten in place after it was opened gives an error, or its bytes come from parity; two
+//! versions are never mixed.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -17,7 +17,7 @@ use packfs_image::{
 /// Number of files in the tree.
 const FILES: u32 = 40;
 
-/// An image file that somebody overwrites before its `left`th read from now on.
+/// An image file that is overwritten before its next `left`th read.
 #[derive(Debug)]
 struct OverwrittenFile {
     file: FileAt,
@@ -112,7 +112,7 @@ fn at_every_read(work: impl Fn(&Arc<dyn Image>) -> Result<()>) {
             source.left.store(reads, Ordering::Relaxed);
             match work(&opened.into_image()) {
                 Ok(()) if source.check_unchanged().is_ok() => break,
-                // All that is left was decoded before.
+                // All remaining data was decoded before.
                 Ok(()) => {}
                 Err(Error::Changed { why, .. }) => {
                     assert!(why.contains("was written to after it was opened"), "{why}");

@@ -133,7 +133,7 @@ function crumbs(entries, folder, open) {
   place("crumbs").replaceChildren(...list);
 }
 
-// Lists what is found, and passes it on to be marked elsewhere.
+// Lists the entries found, and passes them on to be marked elsewhere.
 function searching(entries, open, mark) {
   const search = new Search(entries);
   const field = place("search");

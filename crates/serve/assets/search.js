@@ -45,7 +45,7 @@ function matcher(text) {
   return path => expression?.test(path) || includes(path);
 }
 
-// A set as regular expressions write it; `/` is in none.
+// A set in the syntax of regular expressions; no set contains `/`.
 function set(part) {
   const negated = /^\[[!^]/.test(part);
   const inside = part.slice(negated ? 2 : 1, -1).replace(/[\\\]^[]/g, "\\$&");

@@ -117,7 +117,7 @@ class Treemap {
     this.markFound();
   }
 
-  // Marks the areas of what a search has found, and of folders that have something of it.
+  // Marks the areas of entries that a search found, and of folders that contain some.
   find(found) {
     this.found = Uint32Array.from(found).sort();
     this.markFound();
@@ -129,7 +129,7 @@ class Treemap {
     }
   }
 
-  // Whether an entry, or anything below it, was found.
+  // Returns true if an entry or anything below it was found.
   hasFound(n) {
     const { found, entries } = this;
     let [from, to] = [0, found?.length ?? 0];
@@ -202,7 +202,8 @@ class Treemap {
     return `${this.entries.label(n)}, ${this.entries.describe(n)}, ${bytes(stored[n])} stored, ${percent(stored[n], whole)}`;
   }
 
-  // Gives the focus to the area of an entry, or to the first one: what had it was drawn anew. The page stays where it is.
+  // Gives the focus to the area of an entry, or to the first one, after areas were drawn anew. The page does not
+  // scroll.
   focus(n) {
     const buttons = [...this.frame.querySelectorAll("button:not(:disabled)")];
     const chosen = buttons.find(one => Number(one.dataset.entry) === n) ?? buttons[0];

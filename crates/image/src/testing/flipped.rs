@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use packfs_blocks::io::{Memory, Storage};
 
-/// Bytes in memory, one of which changes on its way there.
+/// Storage in memory that changes one byte as it is written.
 #[derive(Debug)]
 pub struct Flipped {
-    /// The bytes as they arrived.
+    /// The stored bytes.
     pub memory: Arc<Memory>,
-    /// Offset of that byte.
+    /// Offset of the changed byte.
     pub at: u64,
 }
 

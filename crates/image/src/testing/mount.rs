@@ -132,7 +132,7 @@ pub fn kernel_disagreements(want: &Snapshot, image: &Path, kind: &str) -> Vec<St
     said_by("kernel", found)
 }
 
-/// Names who found something.
+/// Puts the name of a reader before each of its discrepancies.
 pub fn said_by(who: &str, found: Vec<String>) -> Vec<String> {
     found.into_iter().map(|line| format!("{who}: {line}")).collect()
 }

@@ -44,7 +44,7 @@ enum FilePart {
 /// share have 4 KiB to 4 MiB.
 pub fn sharing_files(count: usize, total: u64) -> BoxedStrategy<Vec<Node>> {
     let stretches = vec(prop_oneof![1 => stretch(STRETCH_LOG), 2 => stretch(LONG_LOG)], 1..=2);
-    // Half of the files are nothing but a stretch, or part of one.
+    // Half of the files consist of one stretch, or of a part of one.
     let parts = prop_oneof![vec(part(), 1), vec(part(), 2..=5)];
     (stretches, vec(parts, 2..=count))
         .prop_map(move |(stretches, files)| {

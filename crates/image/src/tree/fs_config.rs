@@ -40,7 +40,7 @@ impl FsConfig {
     /// Parses the contents of `file`. Paths begin with `mount_point`, except that of the root.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for a line that is not one, or says something else about a path than an earlier line.
+    /// [`Error::Syntax`] for an invalid line, or one that contradicts an earlier line.
     pub fn parse(file: &Path, text: &[u8], mount_point: &[u8]) -> Result<FsConfig> {
         let mut attributes = HashMap::new();
         for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {

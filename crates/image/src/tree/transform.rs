@@ -127,8 +127,8 @@ impl TimeChange {
 }
 
 impl Tree {
-    /// Removes the attributes that `is_excluded` tells by their names from every inode. Without its ACL, an inode
-    /// gives its group no more permissions than the ACL did.
+    /// Removes the attributes whose names `is_excluded` accepts from every inode. Without its ACL, an inode gives its
+    /// group no more permissions than the ACL did.
     pub(crate) fn exclude_xattrs(&mut self, is_excluded: impl Fn(&[u8]) -> bool) {
         let becomes = self.xattrs.exclude(is_excluded);
         for ino in self.inos() {
