@@ -8,14 +8,15 @@
 //! An extent copies nothing if its pages are divided as those of the other extent are: it begins at the same offset in a
 //! page, and ends at the end of a page or of the cluster.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 
 /// Length of a page in bytes. With larger pages, Linux reads fewer shared clusters; nearly all machines have these.
 pub(super) const PAGE_LEN: u64 = 4096;
-/// Length in bytes of the longest folio, the unit in which Linux reads and retries: that of a huge page.
-const FOLIO_MAX: u64 = 2 << 20;
-/// Number of clusters remembered before those that no folio reaches are dropped; a folio has at most 512 of a page each.
-const REMEMBERED_MAX: usize = 1024;
+/// Number of pages of the longest folio, the unit in which Linux reads and retries: a huge page. No more extents have to be
+/// remembered, because each contains the beginning of another page.
+const FOLIO_PAGES: usize = 512;
+/// Length in bytes of that folio.
+const FOLIO_MAX: u64 = FOLIO_PAGES as u64 * PAGE_LEN;
 
 /// Returns the offset in a page of a byte of a file.
 pub(super) fn page_offset(at: u64) -> u16 {
@@ -61,6 +62,11 @@ impl RawExtent {
         self.begin.saturating_add(self.len)
     }
 
+    /// Returns true if a page begins inside it. Only then can a folio contain its end but not all of it.
+    fn contains_page_start(self) -> bool {
+        self.begin / PAGE_LEN < self.end().saturating_sub(1) / PAGE_LEN
+    }
+
     /// Returns true if Linux fails to read a folio that contains the end of this extent and the beginning of a later one
     /// of the same cluster, because the pages of this extent before the folio are cached.
     fn blocks(self, later: RawExtent) -> bool {
@@ -91,24 +97,33 @@ impl RawExtent {
     }
 }
 
-/// The uncompressed extents of a file that a folio may still contain, by the offset of their cluster.
+/// The uncompressed extents of a file that may block later ones: those that the same folio may contain in part.
 #[derive(Debug, Default)]
 pub(super) struct RawExtents {
-    by_cluster: HashMap<u64, Vec<RawExtent>>,
+    /// In the order of the file.
+    recent: VecDeque<RawExtent>,
+    /// Offset in the image from which on no extent so far has its cluster. New data has higher ones than all data before.
+    unused_from: u64,
 }
 
 impl RawExtents {
     /// Adds the next extent. Returns an earlier one with which Linux may fail to read it.
     pub(super) fn add(&mut self, extent: RawExtent) -> Option<RawExtent> {
         let reach = extent.begin - extent.begin % FOLIO_MAX;
-        let is_in_reach = |earlier: &RawExtent| earlier.end() > reach;
-        if self.by_cluster.len() >= REMEMBERED_MAX {
-            self.by_cluster.retain(|_, earlier| earlier.iter().any(is_in_reach));
+        while self.recent.front().is_some_and(|earliest| earliest.end() <= reach) {
+            self.recent.pop_front();
         }
-        let earlier = self.by_cluster.entry(extent.cluster).or_default();
-        earlier.retain(is_in_reach);
-        let blocking = earlier.iter().copied().find(|earlier| earlier.blocks(extent));
-        earlier.push(extent);
+        let is_used = extent.cluster < self.unused_from;
+        let is_blocking = |earlier: &&RawExtent| earlier.cluster == extent.cluster && earlier.blocks(extent);
+        let blocking = if is_used { self.recent.iter().find(is_blocking).copied() } else { None };
+        self.unused_from = self.unused_from.max(extent.cluster.saturating_add(1));
+        if extent.contains_page_start() {
+            // Only extents of a damaged map overlap, so that there are more.
+            if self.recent.len() == FOLIO_PAGES {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(extent);
+        }
         blocking
     }
 }
@@ -161,12 +176,32 @@ mod tests {
     }
 
     #[test]
-    fn many_clusters_are_forgotten_once_they_are_out_of_reach() {
+    fn an_extent_at_the_beginning_of_a_folio_is_remembered_to_its_end() {
         let mut seen = RawExtents::default();
-        for n in 0..10 * REMEMBERED_MAX as u64 {
-            let extent = RawExtent { begin: n * PAGE_LEN, len: PAGE_LEN, cluster: (n + 1) * PAGE_LEN };
-            assert_eq!(seen.add(extent), None);
+        let first = RawExtent { begin: FOLIO_MAX - 4000, len: 100_000, cluster: 0 };
+        let last = RawExtent { begin: 2 * FOLIO_MAX - 50_001, len: 20_000, cluster: 0 };
+        assert_eq!(seen.add(first), None);
+        let mut begin = first.end();
+        while begin + PAGE_LEN <= last.begin {
+            assert_eq!(seen.add(RawExtent { begin, len: PAGE_LEN, cluster: begin }), None);
+            begin += PAGE_LEN;
         }
-        assert!(seen.by_cluster.len() <= REMEMBERED_MAX);
+        assert_eq!(seen.add(last), Some(first));
+    }
+
+    #[test]
+    fn few_extents_are_remembered() {
+        // A page each, as an index tells of new data, or of the same cluster again and again.
+        let clusters: [fn(u64) -> u64; 2] = [|n| (n + 1) * PAGE_LEN, |_| PAGE_LEN];
+        for (cluster, shift, most) in
+            clusters.into_iter().flat_map(|cluster| [(cluster, 0, 0), (cluster, 1, FOLIO_PAGES)])
+        {
+            let mut seen = RawExtents::default();
+            for n in 0..10 * FOLIO_PAGES as u64 {
+                let extent = RawExtent { begin: n * PAGE_LEN + shift, len: PAGE_LEN, cluster: cluster(n) };
+                assert_eq!(seen.add(extent), None);
+                assert!(seen.recent.len() <= most, "{} extents, {shift} bytes after a page", seen.recent.len());
+            }
+        }
     }
 }
