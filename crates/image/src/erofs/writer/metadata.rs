@@ -91,7 +91,7 @@ pub(super) fn write(
     output.write_all_at(&first, options.build.offset).map_err(Error::io("cannot write", output.target()))?;
     if options.build.verify {
         let special = Special { packed: packed_nid, metabox: metabox_nid };
-        prove::maps(output, options, tree, &placing, special)?;
+        prove::maps(tools, options, tree, &placing, special)?;
     }
     let after_data = (blocks - data_end) * u64::from(options.block_size);
     Ok(Written { blocks, metadata_bytes: first.len() as u64 + after_data, uuid, kernel: head.kernel(&facts) })

@@ -3,11 +3,10 @@
 
 use std::path::PathBuf;
 
-use packfs_blocks::Output;
-
 use super::Options;
+use super::pack::Worker;
 use super::placing::{Placing, What};
-use crate::build::unreadable;
+use crate::build::{Tools, unreadable};
 use crate::erofs::reader::{MapCheck, ReadOptions, Reader};
 use crate::image::Nid;
 use crate::tree::Tree;
@@ -24,7 +23,14 @@ pub(super) struct Special {
 }
 
 /// Fails if the map of an inode breaks a rule.
-pub(super) fn maps(output: &Output, options: &Options, tree: &Tree, placing: &Placing, special: Special) -> Result<()> {
+pub(super) fn maps(
+    tools: Tools<'_, '_, Worker>,
+    options: &Options,
+    tree: &Tree,
+    placing: &Placing,
+    special: Special,
+) -> Result<()> {
+    let Tools { output, progress, .. } = tools;
     let source = output.reader(options.build.offset).map_err(Error::io("cannot read back", output.target()))?;
     let read_options =
         ReadOptions { cache_bytes: CACHE_LEN, name: output.target().to_owned(), ..ReadOptions::default() };
@@ -36,6 +42,7 @@ pub(super) fn maps(output: &Output, options: &Options, tree: &Tree, placing: &Pl
         }
     }
     for (_, what) in placing.items(|_| {}) {
+        Error::unless_cancelled(progress)?;
         let ino = match what {
             What::Inode(ino) => ino,
             What::Dir(number) => placing.dirs[number as usize].ino,

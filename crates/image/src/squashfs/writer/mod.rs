@@ -277,7 +277,7 @@ impl Format for Builder<'_> {
         }
         // What went to a stream cannot be read back.
         if self.options.build.verify && !self.options.stream {
-            prove::maps(tools.output, self.options, tree, &numbering)?;
+            prove::maps(tools, self.options, tree, &numbering)?;
         }
         let padded_bytes = padded_bytes + if self.options.stream { size_of::<Superblock>() as u64 } else { 0 };
         let fragments = u32::try_from(data.fragments.len()).unwrap_or(u32::MAX);

@@ -46,7 +46,25 @@ pub(super) struct Area {
     end: u64,
     /// True if others may share parts of it.
     plain: bool,
-    structure: &'static str,
+    structure: AreaStructure,
+}
+
+/// Structure that an area is used by: one byte, because there may be millions of areas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum AreaStructure {
+    Superblock,
+    Inode,
+    Cluster,
+}
+
+impl AreaStructure {
+    fn name(self) -> &'static str {
+        match self {
+            AreaStructure::Superblock => "superblock",
+            AreaStructure::Inode => "inode",
+            AreaStructure::Cluster => "cluster",
+        }
+    }
 }
 
 /// The work to do, and the areas in use.
@@ -67,8 +85,7 @@ pub(super) fn check(
     report: &mut Report<'_>,
 ) -> Result<()> {
     let mut plan = Plan { left: reader.disk.len().saturating_mul(EXTENTS_PER_BYTE), ..Plan::default() };
-    let end = SUPERBLOCK_OFFSET + reader.superblock.len;
-    plan.areas.push(Area { device: 0, start: SUPERBLOCK_OFFSET, end, plain: false, structure: "superblock" });
+    plan.areas.push(Area::of_superblock(reader));
     for (n, Found { inode, .. }) in inodes.found.iter().enumerate() {
         if report.is_full() {
             return Ok(());
@@ -177,10 +194,7 @@ fn place(place: Where) -> (u16, u64) {
 impl Plan {
     /// Adds the data of one inode.
     fn inode(&mut self, reader: &Reader, n: usize, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
-        if inode.place.space == Space::Image {
-            let (start, end) = (inode.place.byte, inode.payload.byte);
-            self.areas.push(Area { device: 0, start, end, plain: false, structure: "inode" });
-        }
+        self.areas.extend(Area::of_inode(inode));
         if inode.size == 0 || !matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) {
             return Ok(());
         }
@@ -218,18 +232,44 @@ impl Plan {
     }
 
     fn area(&mut self, stored: Stored, plain: bool) {
-        if self.areas.len() < AREAS_MAX {
-            self.areas.extend(Area::of_data(stored, plain));
+        if let Some(area) = Area::of_data(stored, plain) {
+            area.add_to(&mut self.areas, AREAS_MAX);
         }
     }
 }
 
 impl Area {
+    /// Returns the area of the superblock.
+    pub(super) fn of_superblock(reader: &Reader) -> Area {
+        let end = SUPERBLOCK_OFFSET + reader.superblock.len;
+        Area { device: 0, start: SUPERBLOCK_OFFSET, end, plain: false, structure: AreaStructure::Superblock }
+    }
+
+    /// Returns the area of an inode and its xattrs; `None` if the inode is in a metabox.
+    pub(super) fn of_inode(inode: &Inode) -> Option<Area> {
+        let (start, end) = (inode.place.byte, inode.payload.byte);
+        let area = Area { device: 0, start, end, plain: false, structure: AreaStructure::Inode };
+        (inode.place.space == Space::Image).then_some(area)
+    }
+
     /// Returns the area of stored data; `None` for data after an inode.
     pub(super) fn of_data(stored: Stored, plain: bool) -> Option<Area> {
         let (device, start) = place(stored.place);
         let end = start.saturating_add(stored.len);
-        (device != BEHIND_INODES).then_some(Area { device, start, end, plain, structure: "cluster" })
+        let area = Area { device, start, end, plain, structure: AreaStructure::Cluster };
+        (device != BEHIND_INODES).then_some(area)
+    }
+
+    /// Adds it to a list of at most `max` areas. Plain data that continues the last area extends it: an index has an entry
+    /// for each of its blocks.
+    pub(super) fn add_to(self, areas: &mut Vec<Area>, max: usize) {
+        let continues =
+            |last: &&mut Area| last.plain && self.plain && (last.device, last.end) == (self.device, self.start);
+        if let Some(last) = areas.last_mut().filter(continues) {
+            last.end = self.end;
+        } else if areas.len() < max {
+            areas.push(self);
+        }
     }
 
     /// Returns the offset after its last byte.
@@ -294,7 +334,7 @@ pub(super) fn check_overlap(areas: &[Area], report: &mut Report<'_>) {
         }
         let end = if area.plain { packed_end } else { any_end };
         if area.start < end {
-            report.add(area.structure, area.start, format!("it overlaps the data that ends at byte {end}"));
+            report.add(area.structure.name(), area.start, format!("it overlaps the data that ends at byte {end}"));
         }
         any_end = any_end.max(area.end);
         if !area.plain {

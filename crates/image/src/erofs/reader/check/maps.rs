@@ -9,20 +9,20 @@ use crate::erofs::reader::map::{Data, Stored};
 use crate::finding::{Finding, Report};
 use crate::image::Nid;
 
-/// Number of areas compared with each other at a time: 12 MiB of memory, and all of a usual image.
-const AREAS_MAX: usize = 1 << 18;
+/// Number of areas compared with each other, the first ones: 12 MiB of memory, and all of most images.
+const AREAS_MAX: usize = 1 << 19;
 
 /// A check of maps, one inode at a time.
 pub(in crate::erofs) struct MapCheck<'r> {
     reader: &'r Reader,
-    /// Areas of the image that data uses.
+    /// Areas of the image in use.
     areas: Vec<Area>,
 }
 
 impl<'r> MapCheck<'r> {
     /// Makes a check of an image whose additional devices, if it has any, need not be there.
     pub(in crate::erofs) fn new(reader: &'r Reader) -> Self {
-        MapCheck { reader, areas: Vec::new() }
+        MapCheck { reader, areas: vec![Area::of_superblock(reader)] }
     }
 
     /// Checks an inode; returns the first rule that it breaks.
@@ -33,7 +33,7 @@ impl<'r> MapCheck<'r> {
         })
     }
 
-    /// Compares the areas of all inodes so far; returns the first overlap.
+    /// Compares the areas of the inodes so far; returns the first overlap.
     pub(in crate::erofs) fn overlap(&mut self) -> Result<Option<Finding>> {
         let mut areas = std::mem::take(&mut self.areas);
         areas.sort_unstable();
@@ -47,6 +47,9 @@ impl<'r> MapCheck<'r> {
     fn check(&mut self, nid: Nid, report: &mut Report<'_>) -> Result<()> {
         let reader = self.reader;
         let inode = reader.inode(nid)?;
+        if let Some(area) = Area::of_inode(&inode) {
+            area.add_to(&mut self.areas, AREAS_MAX);
+        }
         if inode.size == 0 || !matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) {
             return Ok(());
         }
@@ -70,9 +73,7 @@ impl<'r> MapCheck<'r> {
             let text = format!("it ends at byte {}, but the image has {len}", area.end());
             report.add("cluster", stored.place.byte(), text);
         }
-        if self.areas.len() < AREAS_MAX {
-            self.areas.push(area);
-        }
+        area.add_to(&mut self.areas, AREAS_MAX);
         Ok(())
     }
 }

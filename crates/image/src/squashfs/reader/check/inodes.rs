@@ -15,8 +15,6 @@ use crate::squashfs::reader::metadata::{Cursor, Position};
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "inode table";
-/// Number of data blocks that are compared with each other by a scan that [forgets](Scan::forget): 10 MiB of memory.
-const BLOCKS_KEPT: usize = 1 << 18;
 
 /// Contents of the inode table.
 #[derive(Debug, Default)]
@@ -62,7 +60,7 @@ impl Inodes {
 
 /// Scans the inode table.
 pub(super) fn scan(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
-    let mut scan = Scan::new(reader);
+    let mut scan = Scan::new(reader, usize::MAX);
     if let Err(error) = scan.run(progress, report) {
         report.error(error)?;
         report.add(STRUCTURE, reader.inodes.start, "the inodes after the damaged one cannot be checked");
@@ -80,11 +78,14 @@ pub(super) struct Scan<'r> {
     ids: Vec<bool>,
     /// Xattr sets in use.
     sets: HashSet<u32>,
+    /// Number of data blocks that are compared with each other at a time.
+    blocks_max: usize,
 }
 
 impl<'r> Scan<'r> {
-    pub(super) fn new(reader: &'r Reader) -> Self {
-        Scan { reader, inodes: Inodes::default(), ids: vec![false; reader.ids.len()], sets: HashSet::new() }
+    pub(super) fn new(reader: &'r Reader, blocks_max: usize) -> Self {
+        let (inodes, ids, sets) = (Inodes::default(), vec![false; reader.ids.len()], HashSet::new());
+        Scan { reader, inodes, ids, sets, blocks_max }
     }
 
     fn run(&mut self, progress: &Progress, report: &mut Report<'_>) -> Result<()> {
@@ -115,12 +116,9 @@ impl<'r> Scan<'r> {
         Ok(Some(inode.number))
     }
 
-    /// Forgets the inodes so far, and their data if there is much of it: memory stays the same for any number.
+    /// Forgets the inodes so far, so that any number of them takes the same memory.
     pub(super) fn forget(&mut self) {
         self.inodes.found.clear();
-        if self.inodes.blocks.len() > BLOCKS_KEPT {
-            self.inodes.blocks.clear();
-        }
     }
 
     /// Checks everything about an inode that does not depend on others.
@@ -198,6 +196,9 @@ impl<'r> Scan<'r> {
                 break;
             }
             let this = DataUse { word, len: block.len };
+            if self.inodes.blocks.len() >= self.blocks_max {
+                self.inodes.blocks.clear();
+            }
             match self.inodes.blocks.entry(start) {
                 hash_map::Entry::Vacant(entry) => {
                     entry.insert(this);

@@ -1,11 +1,17 @@
 //! Checks the inode and fragment tables by the rules of a check, but reads no data: for a build, which has verified that
 //! already.
 
+use packfs_blocks::Progress;
+
 use super::inodes::Scan;
-use crate::Result;
 use crate::finding::{Finding, Report};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::metadata::Position;
+use crate::{Error, Result};
+
+/// Number of data blocks that are compared with each other at a time: 7 MiB of memory, and 28 GiB of
+/// files in blocks of 128 KiB.
+const BLOCKS_MAX: usize = 7 << 15;
 
 /// A rule that a new image breaks.
 #[derive(Debug)]
@@ -16,11 +22,12 @@ pub(in crate::squashfs) struct BrokenRule {
 }
 
 /// Returns the first rule that an inode or a fragment breaks.
-pub(in crate::squashfs) fn first_broken(reader: &Reader) -> Result<Option<BrokenRule>> {
+pub(in crate::squashfs) fn first_broken(reader: &Reader, progress: &Progress) -> Result<Option<BrokenRule>> {
     let area = reader.inodes;
     let mut cursor = reader.metadata.cursor(area, Position { block: area.start, offset: 0 })?;
-    let mut scan = Scan::new(reader);
+    let mut scan = Scan::new(reader, BLOCKS_MAX);
     loop {
+        Error::unless_cancelled(progress)?;
         let mut inode = None;
         let finding = Report::first_damage(|report| {
             let step = scan.step(&mut cursor, report);
