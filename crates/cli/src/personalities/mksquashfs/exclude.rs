@@ -1,13 +1,16 @@
 //! `-e` and `-ef`: names, globs or regular expressions of entries to leave out, as patterns of packfs.
 
-use crate::personalities::paths::glob_of;
-use crate::personalities::refusals;
-use crate::personalities::regex::path;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use packfs_image::name::display;
+
+use crate::personalities::paths::glob_of;
+use crate::personalities::refusals;
+use crate::personalities::regex::path;
 
 /// Entries to leave out.
 #[derive(Debug, Default)]
@@ -43,14 +46,24 @@ impl Excluded {
     /// Returns options of `packfs build`.
     pub(super) fn words(&self, sources: &[Source]) -> Result<Vec<OsString>, String> {
         let mut words = Vec::new();
+        let mut linked = LinkedFiles::default();
+        let mut add = |option: &str, pattern: &str| words.push(OsString::from(format!("{option}={pattern}")));
         for name in &self.names {
-            let text = name.to_str().ok_or_else(|| format!("-e {}: not UTF-8", display(Path::new(name))))?;
-            let (option, patterns) = match self.patterns {
-                Patterns::Literal => ("--exclude", literal(text, sources)?),
-                Patterns::Globs => ("--exclude", vec![glob(text)?]),
-                Patterns::Regexes => ("--exclude-regex", vec![path(text).map_err(|why| format!("-e {text}: {why}"))?]),
-            };
-            words.extend(patterns.into_iter().map(|pattern| OsString::from(format!("{option}={pattern}"))));
+            let text = name.to_str().ok_or_else(|| not_utf8(Path::new(name)))?;
+            match self.patterns {
+                Patterns::Literal => {
+                    let patterns = literal(text, sources, &mut linked)?;
+                    patterns.iter().for_each(|pattern| add("--exclude", pattern));
+                }
+                Patterns::Globs => add("--exclude", &glob(text)?),
+                Patterns::Regexes => {
+                    add("--exclude-regex", &path(text).map_err(|why| format!("-e {text}: {why}"))?);
+                }
+            }
+        }
+        for place in linked.names_in(sources) {
+            let text = place.to_str().ok_or_else(|| not_utf8(&place))?;
+            add("--exclude", &glob_of(Path::new(text)).map_err(|why| format!("-e {text}: {why}"))?);
         }
         Ok(words)
     }
@@ -78,17 +91,27 @@ fn glob(text: &str) -> Result<String, String> {
     })
 }
 
+fn not_utf8(path: &Path) -> String {
+    format!("-e {}: not UTF-8", display(path))
+}
+
 /// Translates a path: below the sources, or on this system if it begins with `/`, `./` or `../`. Without sources of this
-/// system it is a path in the image.
-fn literal(text: &str, sources: &[Source]) -> Result<Vec<String>, String> {
+/// system it is a path in the image. A file with several names goes to `linked` instead.
+fn literal(text: &str, sources: &[Source], linked: &mut LinkedFiles) -> Result<Vec<String>, String> {
     let path = Path::new(text);
-    let places = if sources.is_empty() {
-        vec![path.to_owned()]
+    let files = if sources.is_empty() {
+        Vec::new()
     } else if ["/", "./", "../"].iter().any(|prefix| text.starts_with(prefix)) {
-        places(path, sources)
+        vec![path.to_owned()]
     } else {
-        sources.iter().flat_map(|source| places(&source.path.join(path), sources)).collect()
+        sources.iter().map(|source| source.path.join(path)).collect()
     };
+    let mut places = if sources.is_empty() { vec![path.to_owned()] } else { Vec::new() };
+    for file in files {
+        if !linked.take(&file) {
+            places.extend(self::places(&file, sources));
+        }
+    }
     places.iter().map(|place| glob_of(place).map_err(|why| format!("-e {text}: {why}"))).collect()
 }
 
@@ -106,6 +129,39 @@ fn places(path: &Path, sources: &[Source]) -> Vec<PathBuf> {
     };
     // The root of the image is never left out.
     sources.iter().filter_map(inside).filter(|place| !place.as_os_str().is_empty()).collect()
+}
+
+/// Files with several names to leave out, by device and inode number: like mksquashfs, under all of their names.
+#[derive(Debug, Default)]
+struct LinkedFiles(HashSet<(u64, u64)>);
+
+impl LinkedFiles {
+    /// Takes a file; returns false if it has one name, is a directory, or does not exist.
+    fn take(&mut self, file: &Path) -> bool {
+        let attributes = file.symlink_metadata().ok().filter(|found| !found.is_dir() && found.nlink() > 1);
+        attributes.map(|found| self.0.insert((found.dev(), found.ino()))).is_some()
+    }
+
+    /// Returns the paths in the image of all names that the files have in the sources. What cannot be read is passed over:
+    /// the build tells it.
+    fn names_in(&self, sources: &[Source]) -> Vec<PathBuf> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let mut names = Vec::new();
+        let mut waiting: Vec<_> = sources.iter().map(|source| (source.path.clone(), source.place.clone())).collect();
+        while let Some((path, place)) = waiting.pop() {
+            let Ok(attributes) = path.symlink_metadata() else { continue };
+            if attributes.is_dir() {
+                let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
+                waiting.extend(entries.map(|entry| (entry.path(), place.join(entry.file_name()))));
+            } else if self.0.contains(&(attributes.dev(), attributes.ino())) {
+                names.push(place);
+            }
+        }
+        names.sort();
+        names
+    }
 }
 
 /// Returns the path of a file that exists without symbolic links on the way to it.
@@ -139,5 +195,45 @@ pub(in crate::personalities) fn xattr(expression: &str) -> Result<String, String
     match expression.strip_prefix('^').map(|prefix| prefix.replace("\\.", ".")) {
         Some(prefix) if plain(&prefix) => Ok(format!("{prefix}*")),
         _ => Err(refusals::XATTR_PREFIXES.error(format_args!("-xattrs-exclude {expression}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_left_out_under_all_of_its_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for name in ["a/deep", "b"] {
+            std::fs::create_dir_all(path(name)).unwrap();
+        }
+        for name in ["a/one", "a/{two}", "outside"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        for (name, link) in [("a/{two}", "a/deep/2"), ("a/{two}", "b/two"), ("outside", "b/inside")] {
+            std::fs::hard_link(path(name), path(link)).unwrap();
+        }
+        let outside = path("outside").into_os_string();
+        let source = |name: &str, place: &str| Source { path: path(name), place: place.into() };
+        let root = || vec![source("a", "")];
+        let several = || vec![source("a", "a"), source("b", "b")];
+        let with_file = || vec![source("b", "b"), source("outside", "outside")];
+        for (sources, name, expected) in [
+            (root(), "one".into(), &["/one"][..]),
+            (root(), "{two}".into(), &["/deep/2", "/\\{two\\}"]),
+            (root(), "deep".into(), &["/deep"]),
+            (root(), outside.clone(), &[]),
+            (several(), "deep/2".into(), &["/a/deep/2", "/a/\\{two\\}", "/b/two"]),
+            (several(), "two".into(), &["/a/deep/2", "/a/\\{two\\}", "/b/two"]),
+            (with_file(), outside.clone(), &["/b/inside", "/outside"]),
+            (Vec::new(), "{two}".into(), &["/\\{two\\}"]),
+        ] {
+            let excluded = Excluded { names: vec![name], patterns: Patterns::Literal };
+            let words = excluded.words(&sources).unwrap();
+            let expected: Vec<OsString> = expected.iter().map(|path| format!("--exclude={path}").into()).collect();
+            assert_eq!(words, expected, "{excluded:?} {sources:?}");
+        }
     }
 }
