@@ -15,7 +15,7 @@ use super::inode::{Entries, Inodes, Size, Uses};
 use super::lanes::Lanes;
 use super::pack::Worker;
 use super::placing::{Dir, Placing, Space, What, nid};
-use super::prove::{self, Special};
+use super::prove::{self, NamelessInodes};
 use super::stream::Stream;
 use super::superblock::{Facts, Head};
 use super::xattr::Xattrs;
@@ -90,7 +90,7 @@ pub(super) fn write(
     let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));
     output.write_all_at(&first, options.build.offset).map_err(Error::io("cannot write", output.target()))?;
     if options.build.verify {
-        let special = Special { packed: packed_nid, metabox: metabox_nid };
+        let special = NamelessInodes { packed: packed_nid, metabox: metabox_nid };
         prove::maps(tools, options, tree, &placing, special)?;
     }
     let after_data = (blocks - data_end) * u64::from(options.block_size);

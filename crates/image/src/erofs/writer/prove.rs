@@ -15,9 +15,9 @@ use crate::{Error, Result};
 /// Number of bytes of metadata kept in memory: inodes are read in the order of the image.
 const CACHE_LEN: u64 = 4 << 20;
 
-/// Nids of the inodes that have no names.
+/// Inodes without names, by nid.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Special {
+pub(super) struct NamelessInodes {
     pub(super) packed: Option<u64>,
     pub(super) metabox: Option<u64>,
 }
@@ -28,7 +28,7 @@ pub(super) fn maps(
     options: &Options,
     tree: &Tree,
     placing: &Placing,
-    special: Special,
+    special: NamelessInodes,
 ) -> Result<()> {
     let Tools { output, progress, .. } = tools;
     let source = output.reader(options.build.offset).map_err(Error::io("cannot read back", output.target()))?;

@@ -275,7 +275,7 @@ impl Format for Builder<'_> {
             true => self.write_at(tools, &head[..size_of::<Superblock>()], padded_bytes)?,
             false => self.write_at(tools, &head, 0)?,
         }
-        // What went to a stream cannot be read back.
+        // A stream cannot be read back.
         if self.options.build.verify && !self.options.stream {
             prove::maps(tools, self.options, tree, &numbering)?;
         }
