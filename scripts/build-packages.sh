@@ -64,5 +64,5 @@ scripts/packaging/deb.sh "$root" "$version" "$place"
 python3 scripts/packaging/components.py sbom >"$place/packfs-$version.cdx.json"
 (cd "$place" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
 size=$(stat -c %s "$root/bin/packfs")
-((size < 13000000)) || { say "the program has $size bytes: 13 MB is the limit (docs/architecture.md, Code size)"; exit 1; }
+((size < 13000000)) || { say "the program has $size bytes: 13 MB is the limit (docs/decisions/0044-program-size.md)"; exit 1; }
 say "$place: the program has $size bytes"

@@ -1,8 +1,8 @@
 //! Every command and every drop-in name with standard streams that are closed, full, or left by their reader.
 //!
-//! The rule is in docs/architecture.md: a command whose result is not what it prints goes on and returns its own
-//! status; a command whose result is what it prints fails, or is ended by SIGPIPE; findings that are lost are never
-//! status 0.
+//! The rule is contract 10 of docs/architecture.md: a command whose result is not what it prints goes on and returns
+//! its own status; a command whose result is what it prints fails, or is ended by SIGPIPE; findings that are lost are
+//! never status 0.
 
 #[path = "streams/cases.rs"]
 mod cases;
