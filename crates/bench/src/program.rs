@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use packfs_blocks::threads::start_program;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use wait4::Wait4;
@@ -98,7 +99,7 @@ fn start(command: &mut Command, failed: impl Fn(String) -> Error) -> Result<(Chi
     if programs.ending {
         return Err(Error::Interrupted);
     }
-    let child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    let child = start_program(command).map_err(|error| failed(error.to_string()))?;
     // Linux before 5.3 has no pidfds; the program then ends by itself.
     if let Ok(handle) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         programs.running.push((child.id(), handle));

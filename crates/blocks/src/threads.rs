@@ -1,4 +1,4 @@
-//! Start of threads. All threads of packfs are started here, so that limits of the system are handled in one place.
+//! Start of threads, and of other programs. All are started here, so that limits of the system are handled in one place.
 //!
 //! A thread that cannot be started is an error that names the limit, never a panic. Callers that can work with fewer
 //! threads, or with none, go on; [`shortage`] tells how many were missing.
@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::io;
+use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 
@@ -81,14 +82,36 @@ impl ThreadStarter {
     }
 }
 
+/// Starts a program.
+///
+/// # Errors
+/// Those of [`Command::spawn`]; if a limit of the process may be the reason, the error names it.
+pub fn start_program(command: &mut Command) -> io::Result<Child> {
+    command.spawn().map_err(|error| program_limit(&error).unwrap_or(error))
+}
+
+/// Returns the error of starting a program with the limit of the process that may be the reason; `None` if it is none.
+pub fn program_limit(error: &io::Error) -> Option<io::Error> {
+    let limit = match Errno::from_io_error(error)? {
+        Errno::AGAIN => PROCESS_LIMIT,
+        Errno::MFILE => "limit of open files: ulimit -n",
+        Errno::NOMEM => MEMORY_LIMIT,
+        _ => return None,
+    };
+    Some(io::Error::new(error.kind(), format!("{error} ({limit})")))
+}
+
+/// The limits of threads and processes.
+const PROCESS_LIMIT: &str = "limit of processes and threads: ulimit -u, or pids.max of a control group";
+/// The limits of memory.
+const MEMORY_LIMIT: &str = "the limit of addresses or data is too low: ulimit -v, ulimit -d";
+
 /// Names the limits that may be the reason. Systems report any of them as "try again".
 fn refused(error: io::Error) -> io::Error {
     let limit = match (error.kind(), address_room()) {
-        (io::ErrorKind::OutOfMemory, _) => "the limit of addresses or data is too low: ulimit -v, ulimit -d",
-        (_, Some(room)) if room < STACK as u64 + RESERVE => {
-            "the limit of addresses or data is too low: ulimit -v, ulimit -d"
-        }
-        _ => "limit of processes and threads: ulimit -u, or pids.max of a control group",
+        (io::ErrorKind::OutOfMemory, _) => MEMORY_LIMIT,
+        (_, Some(room)) if room < STACK as u64 + RESERVE => MEMORY_LIMIT,
+        _ => PROCESS_LIMIT,
     };
     io::Error::new(error.kind(), format!("cannot start a thread: {error} ({limit})"))
 }

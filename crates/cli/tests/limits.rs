@@ -4,6 +4,8 @@
 //! `PACKFS_LIMITS=full` runs every command under every limit; otherwise each command meets some of them.
 
 mod common;
+#[path = "../../remote/tests/common/mod.rs"]
+mod server;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,11 +17,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use common::{have, packfs, skip, stderr, succeed};
+use server::Server;
 
 /// Seconds after which a command counts as hanging. The slowest takes three.
 const DEADLINE: &str = "100";
 /// An owner without any other process, because the limit of processes counts them all.
 const USER: &str = "64123";
+/// Another one, which has a name: fusermount3 asks for it.
+const NAMED_USER: &str = "65534";
 
 /// A limit, as an argument of `prlimit`, but with units.
 struct Limit {
@@ -72,6 +77,9 @@ const LIMITS: &[Limit] = &[
     limit("--as=1G", "ulimit -v"),
     limit("--nofile=10", "ulimit -n"),
 ];
+
+/// Stands for the address of a server that has the images.
+const SERVER: &str = "SERVER";
 
 /// A command line, whose inputs lie in `../in`.
 struct Case {
@@ -129,10 +137,27 @@ const CASES: &[Case] = &[
     case("check ../in/x.part ../in/y.part -q -j 8"),
     Case { repeats: false, ..case("plan ../in/src -o o.plan --shards 2 -q -j 8") },
     Case { repeats: false, ..case("shard ../in/a.plan 0 -o o -q -j 8") },
+    case("assemble ../in/a.plan ../in/shards -o o.sqfs -q -j 8"),
+    case("status ../in/a.plan ../in/shards"),
     case("explore ../in/a.sqfs -o o.html -q -j 8"),
+    case("list --long SERVER/a.sqfs"),
+    case("cat SERVER/a.erofs text noise"),
+    case("extract SERVER/a.sqfs -C o -q -j 8"),
     case("completions bash"),
     case("man --dir o"),
     Case { repeats: false, ..case("bench memory -o o 4M") },
+    Case {
+        repeats: false,
+        ..case(
+            "bench codecs --data ../in/src/text -c lz4,lz4hc -b 128K --sample 1M -j 8 --runs 1 --least 1 -o o.jsonl -q",
+        )
+    },
+    Case {
+        repeats: false,
+        ..case("bench build ../in/src -c lz4 -j 8 --runs 1 --features plain --scratch . -o o.jsonl -q")
+    },
+    Case { repeats: false, ..case("bench report ../in/runs.jsonl -o o.html") },
+    Case { repeats: false, ..case("tune ../in/src --format squashfs -c lz4,xz -b 128K -j 8 -q") },
     Case { repeats: false, ..case("as mksquashfs ../in/src o.sqfs -processors 8 -no-progress") },
     Case { repeats: false, input: Some("a.tar"), ..case("as sqfstar o.sqfs -processors 8 -no-progress") },
     Case { repeats: false, ..case("as unsquashfs -processors 8 -no-progress -d o ../in/a.sqfs") },
@@ -178,17 +203,39 @@ fn make_inputs(dir: &Path) {
         &["tar", "a.sqfs", "-o", "a.tar.xz"],
         &["tar", "a.sqfs", "-o", "a.tar.zst"],
         &["split", "a.tar", "-o", "x.part", "-o", "y.part"],
+        &[
+            "bench",
+            "codecs",
+            "--data",
+            "src/text",
+            "-c",
+            "lz4",
+            "--sample",
+            "1M",
+            "--runs",
+            "1",
+            "--least",
+            "1",
+            "-o",
+            "runs.jsonl",
+        ],
     ];
     for line in made {
         succeed(dir, &[line, &["-q"][..]].concat());
     }
-    for path in walk(dir) {
+    let open_for_all = |path: &Path| {
         let mode = if path.is_dir() { 0o755 } else { 0o644 };
         fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-    }
+    };
+    walk(dir).iter().for_each(|path| open_for_all(path));
     // Last: a file whose attributes change afterwards is not packed.
     succeed(dir, &["plan", "src", "-o", "a.plan", "--shards", "2", "-q"]);
-    fs::set_permissions(dir.join("a.plan"), PermissionsExt::from_mode(0o644)).unwrap();
+    for shard in ["0", "1"] {
+        succeed(dir, &["shard", "a.plan", shard, "-o", "shards", "-q"]);
+    }
+    open_for_all(&dir.join("a.plan"));
+    open_for_all(&dir.join("shards"));
+    walk(&dir.join("shards")).iter().for_each(|path| open_for_all(path));
 }
 
 /// Returns everything below a directory.
@@ -213,20 +260,30 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|path| (path.strip_prefix(dir).unwrap().to_owned(), fs::read(&path).unwrap())).collect()
 }
 
-/// Runs a command in `dir` under a limit, as another user if this is root.
-fn run(case: &Case, limit: Option<&Limit>, dir: &Path) -> Output {
+/// Returns a command that runs others until the deadline and under a limit, as `user` if this is root.
+fn limited(user: &str, limit: Option<&Limit>) -> Command {
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", DEADLINE]);
     if rustix::process::geteuid().is_root() {
-        command.args(["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"]);
+        command.args(["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]);
     }
     if let Some(limit) = limit {
         command.args(["prlimit", &limit.in_bytes()]);
     }
-    let program = packfs(case.line.split(' '));
+    command
+}
+
+/// Runs a command in `dir` under a limit.
+fn run(case: &Case, limit: Option<&Limit>, dir: &Path, server: &Server) -> Output {
+    let mut command = limited(USER, limit);
+    let line = case.line.replace(SERVER, server.url("").trim_end_matches('/'));
+    let program = packfs(line.split(' '));
     command.arg(program.get_program()).args(program.get_args());
     let input = case.input.map_or(Stdio::null(), |name| File::open(dir.join("../in").join(name)).unwrap().into());
-    command.stdin(input).env_remove("SOURCE_DATE_EPOCH").env("LC_ALL", "C").current_dir(dir).output().unwrap()
+    command.stdin(input).env_remove("SOURCE_DATE_EPOCH").env("LC_ALL", "C");
+    // A cache outside the directory whose files are compared, and no way through a proxy.
+    command.env("XDG_CACHE_HOME", dir.with_extension("cache")).env("http_proxy", "").env("no_proxy", "*");
+    command.current_dir(dir).output().unwrap()
 }
 
 /// Returns what is wrong with the end of a command; `None` if nothing is.
@@ -280,6 +337,10 @@ fn every_command_keeps_within_limits_or_names_them() {
     make_inputs(&inputs);
     fs::set_permissions(&inputs, PermissionsExt::from_mode(0o755)).unwrap();
 
+    let server = Server::start();
+    for image in ["a.sqfs", "a.erofs"] {
+        server.give(&format!("/{image}"), fs::read(inputs.join(image)).unwrap());
+    }
     let next = AtomicUsize::new(0);
     let faults = Mutex::new(Vec::new());
     let try_cases = || {
@@ -294,7 +355,7 @@ fn every_command_keeps_within_limits_or_names_them() {
                 dir
             };
             let dir = fresh(format!("{index}"));
-            let output = run(case, None, &dir);
+            let output = run(case, None, &dir, &server);
             if !output.status.success() {
                 faults.lock().unwrap().push(format!("{}: {:?}: {}", case.line, output.status, stderr(&output)));
                 continue;
@@ -307,7 +368,7 @@ fn every_command_keeps_within_limits_or_names_them() {
             });
             for (at, limit) in chosen {
                 let dir = fresh(format!("{index}-{at}"));
-                let output = run(case, Some(limit), &dir);
+                let output = run(case, Some(limit), &dir, &server);
                 faults.lock().unwrap().extend(fault(case, limit, &output, &dir, &usual));
                 fs::remove_dir_all(dir).unwrap();
             }
@@ -336,17 +397,8 @@ fn a_server_under_limits_answers_or_says_why_not() {
     make_inputs(work.path());
     fs::set_permissions(work.path(), PermissionsExt::from_mode(0o755)).unwrap();
     for limit in LIMITS.iter().filter(|limit| !limit.argument.starts_with("--fsize")) {
-        let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", DEADLINE, "setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"]);
-        command.args([
-            "prlimit",
-            &limit.in_bytes(),
-            env!("CARGO_BIN_EXE_packfs"),
-            "serve",
-            "a.sqfs",
-            "--listen",
-            "127.0.0.1:0",
-        ]);
+        let mut command = limited(USER, Some(limit));
+        command.args([env!("CARGO_BIN_EXE_packfs"), "serve", "a.sqfs", "--listen", "127.0.0.1:0"]);
         let command = command.current_dir(work.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut address = String::new();
@@ -374,6 +426,61 @@ fn a_server_under_limits_answers_or_says_why_not() {
             Some(1) => assert!(messages.contains(limit.names), "{}: {messages}", limit.argument),
             status => panic!("{}: {status:?}: {messages}", limit.argument),
         }
+    }
+}
+
+/// Mounts an image under a limit, reads a file twice, unmounts it under the same limit.
+#[cfg(feature = "mount")]
+#[test]
+fn a_mount_under_limits_is_read_or_says_why_not() {
+    let test = "a_mount_under_limits_is_read_or_says_why_not";
+    if !["prlimit", "timeout", "setpriv", "fusermount3", "mountpoint"].iter().all(|tool| have(test, tool)) {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skip(test, "limits of processes: the processes of a user with others are not known");
+    }
+    let work = tempfile::tempdir().unwrap();
+    make_inputs(work.path());
+    fs::set_permissions(work.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let text = fs::read(work.path().join("src/text")).unwrap();
+    let in_work = |mut command: Command, args: &[&str]| {
+        command.args(args).current_dir(work.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    for (number, limit) in LIMITS.iter().filter(|limit| !limit.argument.starts_with("--fsize")).enumerate() {
+        let what = limit.argument;
+        let point = format!("mount{number}");
+        let mut made = limited(NAMED_USER, None);
+        assert!(made.args(["mkdir", &point]).current_dir(work.path()).status().unwrap().success());
+        let mounted =
+            in_work(limited(NAMED_USER, Some(limit)), &[env!("CARGO_BIN_EXE_packfs"), "mount", "a.sqfs", &point]);
+        let is_mounted = in_work(limited(NAMED_USER, None), &["mountpoint", "-q", &point]).status.success();
+        let messages = stderr(&mounted);
+        assert!(!messages.contains("panicked"), "{what}: {messages}");
+        assert_eq!(is_mounted, mounted.status.success(), "{what}: {messages}");
+        match mounted.status.code() {
+            Some(0) => {}
+            Some(1) => {
+                assert!(messages.contains(limit.names), "{what}: {messages}");
+                continue;
+            }
+            status => panic!("{what}: {status:?}: {messages}"),
+        }
+        for _ in 0..2 {
+            let read = in_work(limited(NAMED_USER, None), &["cat", &format!("{point}/text")]);
+            assert!(read.stdout == text, "{what}: {}", stderr(&read));
+        }
+        let ended = in_work(limited(NAMED_USER, Some(limit)), &[env!("CARGO_BIN_EXE_packfs"), "umount", &point]);
+        let messages = stderr(&ended);
+        match ended.status.code() {
+            Some(0) => {}
+            Some(1) if messages.contains(limit.names) => {
+                let ended = in_work(limited(NAMED_USER, None), &[env!("CARGO_BIN_EXE_packfs"), "umount", &point]);
+                assert!(ended.status.success(), "{what}: {}", stderr(&ended));
+            }
+            status => panic!("{what}: umount: {status:?}: {messages}"),
+        }
+        assert!(!in_work(limited(NAMED_USER, None), &["mountpoint", "-q", &point]).status.success(), "{what}");
     }
 }
 

@@ -15,12 +15,12 @@ use std::thread;
 use std::time::Duration;
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
-use packfs_blocks::threads;
+use packfs_blocks::threads::{self, program_limit};
 use packfs_blocks::trouble::{Report, Trouble};
 use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
 use packfs_image::{Image, sink};
-use rustix::io::DupFlags;
+use rustix::io::{DupFlags, Errno};
 
 use crate::ahead::{Storing, ahead};
 use crate::attr::Owner;
@@ -75,13 +75,8 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mo
         requests: Arc::clone(&requests),
         image,
     };
-    // fuser starts its threads itself, once it is mounted, and gives up if one of them is refused.
-    let answering = threads::available(options.threads.max(1) + OTHER_THREADS).saturating_sub(OTHER_THREADS);
-    if answering == 0 {
-        return Err(Error::io("cannot mount", place)(no_thread()));
-    }
     let mut config = config(&options);
-    config.n_threads = Some(answering);
+    config.n_threads = Some(answering_threads(options.threads.max(1)).map_err(Error::io("cannot mount", place))?);
     if let Some(number) = device::number(place) {
         let device = device::inherited(number).map_err(Error::io("cannot take over the FUSE device", place))?;
         config.clone_fd = false;
@@ -183,6 +178,27 @@ fn config(options: &Options) -> Config {
 /// Threads beside those that answer: fuser's own, one that ends at once, the one that watches for idleness, the one
 /// that stores ahead, and the caller's for signals.
 const OTHER_THREADS: usize = 5;
+/// Number of bytes that fuser allocates for each thread that answers, for the longest request. Reads touch few of them,
+/// but limits count all.
+const REQUEST_BUFFER_LEN: u64 = (16 << 20) + 4096;
+/// Number of bytes that remain for decoding when threads are counted: with less, a block of 1 MiB could not be decoded.
+const DECODING_ROOM: u64 = 12 << 20;
+
+/// Returns how many of `wanted` threads can answer. fuser starts them itself, once it is mounted, and gives up if one is
+/// refused; without memory for its buffer, the whole program would end.
+fn answering_threads(wanted: usize) -> io::Result<usize> {
+    let startable = threads::available(wanted + OTHER_THREADS).saturating_sub(OTHER_THREADS);
+    if startable == 0 {
+        return Err(no_thread());
+    }
+    let Some(room) = threads::address_room() else { return Ok(startable) };
+    let room_of_others = DECODING_ROOM + (OTHER_THREADS * threads::STACK) as u64;
+    let fitting = room.saturating_sub(room_of_others) / (REQUEST_BUFFER_LEN + threads::STACK as u64);
+    match usize::try_from(fitting).unwrap_or(usize::MAX).min(startable) {
+        0 => Err(Errno::NOMEM.into()),
+        answering => Ok(answering),
+    }
+}
 
 /// Returns the reason why another thread cannot be started.
 fn no_thread() -> io::Error {
@@ -229,6 +245,9 @@ fn check_place(place: &Path) -> Result<PathBuf> {
 }
 
 fn explain(error: io::Error, place: &Path) -> Error {
+    if let Some(limited) = program_limit(&error) {
+        return Error::io("cannot mount", place)(limited);
+    }
     let text = error.to_string();
     match error.kind() {
         // The mount point is there, so it is the program that is not.

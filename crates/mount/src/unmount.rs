@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use packfs_blocks::threads::program_limit;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -57,8 +58,12 @@ fn by_helper(place: &Path, how: How) -> Result<()> {
                 }
                 return Err(Error::place(place, format!("cannot unmount: {why}")));
             }
-            // Not there, not executable, or below a directory that may not be entered: the next one may be better.
-            Err(_) => {}
+            Err(error) => {
+                if let Some(limited) = program_limit(&error) {
+                    return Err(Error::io("cannot unmount", place)(limited));
+                }
+                // Not there, not executable, or below a directory that may not be entered: the next one may be better.
+            }
         }
     }
     Err(Error::NoFuse { why: no_helper() })

@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use packfs_blocks::threads::start_program;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::format::Format;
@@ -41,7 +42,8 @@ impl Mount {
             |why: String| Error::Program { program: "mount".into(), why: format!("{}: {why}", display(image)) };
         // Any directory will do, because only the child sees the mount.
         let place = std::env::temp_dir();
-        let mut child = Command::new("unshare")
+        let mut command = Command::new("unshare");
+        command
             .args(["--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh", format.name()])
             .args([image, &place])
             .env("LC_ALL", "C")
@@ -49,9 +51,8 @@ impl Mount {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // Ctrl-C goes to this process only, which then ends the child.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| failed(format!("cannot run unshare: {error}")))?;
+            .process_group(0);
+        let mut child = start_program(&mut command).map_err(|error| failed(format!("cannot run unshare: {error}")))?;
         let ready = child.stdout.take().map(said).unwrap_or_default();
         let path = PathBuf::from(format!("/proc/{}/root", child.id())).join(place.strip_prefix("/").unwrap_or(&place));
         // From here on, dropping `mount` ends the child.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
+use packfs_blocks::threads::start_program;
 use packfs_image::name::display;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Trace) -> Result<Outcome> {
     let mut trace = Recording::of(&args.mount)?;
     let [program, arguments @ ..] = &args.command[..] else { bail!("no command was given") };
     let stop = stopped()?;
-    let child = Command::new(program).args(arguments).spawn();
+    let child = start_program(Command::new(program).args(arguments));
     let child = child.with_context(|| format!("cannot run {}", display(Path::new(program))))?;
     let status = trace.follow(child, &stop)?;
     let (lines, told) = trace.lines();

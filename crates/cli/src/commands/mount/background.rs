@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use packfs_blocks::threads::start_program;
 
 use super::log::Log;
 use crate::args::Mount;
@@ -37,14 +38,14 @@ pub(super) fn start(mount: &Mount, tell: impl FnOnce() -> Result<()>) -> Result<
     let secrets: Vec<&PathBuf> = addresses(mount).filter(|path| remote::shown(path) != **path).collect();
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
-    let mut child = Command::new("/proc/self/exe")
+    let mut command = Command::new("/proc/self/exe");
+    command
         .arg0(name)
         .args(args.map(|arg| without_secrets(arg, &secrets)))
         .env(MARK, if secrets.is_empty() { MARK_PLAIN } else { MARK_SECRETS })
         .stdin(if secrets.is_empty() { Stdio::null() } else { Stdio::piped() })
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start the process that serves the mount")?;
+        .stdout(Stdio::piped());
+    let mut child = start_program(&mut command).context("cannot start the process that serves the mount")?;
     if let Some(mut pipe) = child.stdin.take() {
         // If the process has ended already, its status says more than this error.
         let _ = pipe.write_all(&addresses(mount).flat_map(|path| terminated(path)).collect::<Vec<u8>>());
