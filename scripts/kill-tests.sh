@@ -4,7 +4,7 @@
 #
 # packfs builds, converts, extracts, writes tar archives, splits and joins meanwhile. After each kill the old file or the
 # complete new one must exist; a split and an extraction must be resumable. The ordinary tests make 65 such kills
-# (crates/cli/tests/kills.rs); this is the same test with more. It ends with a summary by command.
+# (crates/cli/tests/integration/kills.rs); this is the same test with more. It ends with a summary by command.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-PACKFS_KILLS=${1:-1000} PACKFS_KILLS_SEED=${2:-$$} cargo test --locked -p packfs --test kills -- --nocapture
+PACKFS_KILLS=${1:-1000} PACKFS_KILLS_SEED=${2:-$$} cargo test --locked -p packfs --test integration kills:: -- --nocapture

@@ -14,7 +14,7 @@ use packfs_image::testing::everything;
 use packfs_image::{erofs, squashfs};
 use packfs_mount::Options;
 
-#[path = "fuse/served.rs"]
+#[path = "integration/served.rs"]
 mod served;
 
 use served::{Served, build, can_mount, open};

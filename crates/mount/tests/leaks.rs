@@ -10,7 +10,7 @@ use packfs_image::erofs;
 use packfs_image::testing::{Node, Piece, Spec};
 use packfs_mount::Options;
 
-#[path = "fuse/served.rs"]
+#[path = "integration/served.rs"]
 mod served;
 
 use served::{Served, build, can_mount, open};

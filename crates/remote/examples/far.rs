@@ -6,7 +6,7 @@
 //! round trip to connect, another until an answer begins, and windows that begin with ten packets (of an Ethernet;
 //! `--window 640` is what loopback has) and double with each round trip. Loopback with a delay of the kernel's would be alike, but few machines offer it.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/integration/common/mod.rs"]
 mod server;
 
 use std::error::Error;

@@ -1,0 +1,180 @@
+//! Announced ranges: requested at once, bounded by memory and by their ends, and with the errors of other reads.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::common::{Act, Object, Server, noise};
+use packfs_blocks::ReadAt;
+use packfs_image::image::FileType;
+use packfs_image::{AnyImage, OpenOptions, erofs, sink, squashfs};
+use packfs_remote::{Options, Remote, Why};
+
+const UNIT: u64 = 64 << 10;
+
+fn options() -> Options {
+    Options::default().set(|all| {
+        (all.pause, all.tries) = (Duration::from_millis(1), 3);
+        all.idle_timeout = Duration::from_millis(400);
+    })
+}
+
+/// Returns the ranges requested since the last call, in order.
+fn asked(server: &Server) -> Vec<Range<u64>> {
+    let range = |text: &str| {
+        let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+        Some(first.parse().ok()?..last.parse::<u64>().ok()? + 1)
+    };
+    let mut all: Vec<_> = server.requests().iter().filter_map(|one| range(one.header("range")?)).collect();
+    all.sort_by_key(|range| range.start);
+    all
+}
+
+fn len(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+fn read(remote: &Remote, range: Range<u64>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap()];
+    for (piece, at) in bytes.chunks_mut(1 << 20).zip(range.step_by(1 << 20)) {
+        remote.read_exact_at(piece, at)?;
+    }
+    Ok(bytes)
+}
+
+#[test]
+fn all_of_a_range_and_nothing_beyond_is_requested() {
+    let (server, bytes) = (Server::start(), noise(1000 * 65536));
+    let remote = Remote::open(&server.give("/image", bytes.clone()), &options()).unwrap();
+    server.requests();
+    let range = 100 * UNIT + 5..800 * UNIT + 5;
+    remote.will_read(range.clone());
+    let got = read(&remote, range.clone()).unwrap();
+    assert!(got == bytes[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]);
+    std::thread::sleep(Duration::from_millis(50));
+    let asked = asked(&server);
+    assert_eq!((asked[0].start, asked.last().unwrap().end), (100 * UNIT, 801 * UNIT));
+    assert_eq!(len(&asked), 701 * UNIT, "each unit once");
+    assert!(asked.len() < 80, "{} requests", asked.len());
+}
+
+#[test]
+fn a_range_that_nobody_reads_costs_a_window_of_memory() {
+    let (server, bytes) = (Server::start(), noise(1600 * 65536));
+    let address = server.give("/image", bytes);
+    for (memory, most) in [(72 << 20, 24 << 20), (12 << 20, 6 << 20)] {
+        let remote = Remote::open(&address, &options().set(|all| all.memory = memory)).unwrap();
+        server.requests();
+        remote.will_read(0..u64::MAX);
+        remote.will_read(100 * UNIT..1500 * UNIT);
+        // On a busy machine the requests may come late.
+        let (begun, mut last, mut sum) = (Instant::now(), Instant::now(), 0);
+        while last.elapsed() < Duration::from_millis(300)
+            || (sum < 4 << 20 && begun.elapsed() < Duration::from_secs(20))
+        {
+            std::thread::sleep(Duration::from_millis(10));
+            let more = len(&asked(&server));
+            if more > 0 {
+                last = Instant::now();
+            }
+            sum += more;
+        }
+        assert!((4 << 20..=most).contains(&sum), "{sum} bytes with {memory}");
+    }
+}
+
+#[test]
+fn failures_amid_a_range_are_got_over_or_told() {
+    let (server, bytes) = (Server::start(), noise(300 * 65536));
+    let address = server.give("/image", bytes.clone());
+    for act in [Act::Cut(70_000), Act::Stall(Duration::from_millis(600)), Act::Status(503, vec![], String::new())] {
+        let remote = Remote::open(&address, &options()).unwrap();
+        let (fails, seen) = (act.clone(), Mutex::new(HashSet::new()));
+        // The first request for each range.
+        server.misbehave(move |request, _| {
+            let range = request.header("range").unwrap_or_default().to_owned();
+            if seen.lock().unwrap().insert(range) { fails.clone() } else { Act::Right }
+        });
+        remote.will_read(0..300 * UNIT);
+        assert!(read(&remote, 0..300 * UNIT).unwrap() == bytes, "{act:?}");
+        server.misbehave(|_, _| Act::Right);
+    }
+    // What never comes is an error of the read, not of the announcement.
+    let remote = Remote::open(&address, &options()).unwrap();
+    server.misbehave(|request, _| {
+        let first =
+            request.header("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-')?.0.parse().ok());
+        if first.is_some_and(|first: u64| first >= 100 * UNIT) { Act::Cut(0) } else { Act::Right }
+    });
+    remote.will_read(0..300 * UNIT);
+    assert!(read(&remote, 0..60 * UNIT).unwrap() == bytes[..60 * 65536]);
+    let error = read(&remote, 0..300 * UNIT).unwrap_err().to_string();
+    assert!(error.contains("was cut (tried 3 times"), "{error}");
+}
+
+#[test]
+fn an_object_that_changes_amid_a_range_ends_all_reading() {
+    let (server, bytes) = (Server::start(), noise(900 * 65536));
+    let address = server.give("/image", bytes.clone());
+    let remote = Remote::open(&address, &options()).unwrap();
+    remote.will_read(0..900 * UNIT);
+    assert!(read(&remote, 0..50 * UNIT).unwrap() == bytes[..50 * 65536]);
+    server.put("/image", Object::new(bytes.iter().map(|byte| byte ^ 1).collect()));
+    let error = read(&remote, 50 * UNIT..900 * UNIT).unwrap_err().to_string();
+    assert!(error.contains(&Why::Changed.to_string()), "{error}");
+    assert!(remote.check_unchanged().is_err());
+}
+
+#[test]
+fn a_file_of_an_image_is_fetched_to_its_end_and_no_further() {
+    let root = tempfile::tempdir().unwrap();
+    let noise = noise(40 << 20);
+    for (name, range) in [("a", 0..3 << 20), ("large", 3 << 20..23 << 20), ("z", 23 << 20..40 << 20)] {
+        std::fs::write(root.path().join(name), &noise[range]).unwrap();
+    }
+    let (server, place) = (Server::start(), tempfile::tempdir().unwrap());
+    for (name, announced) in [("s", true), ("s", false), ("e", true), ("e", false)] {
+        let file = place.path().join(name);
+        if !file.exists() {
+            build(name, root.path(), &file);
+        }
+        let remote = Remote::open(&server.give("/image", std::fs::read(&file).unwrap()), &options()).unwrap();
+        let opened = AnyImage::open(Arc::new(remote), OpenOptions::default()).unwrap();
+        let image = opened.image();
+        let nid = sink::resolve(image, b"large").unwrap().unwrap();
+        let FileType::File { size } = image.stat(nid).unwrap().kind else { panic!("not a file") };
+        // Besides metadata.
+        let mut first = vec![0; 4096];
+        image.read_at(nid, &mut first, 0).unwrap();
+        server.requests();
+        if announced {
+            image.will_read(nid, 0..size);
+        }
+        let mut buf = vec![0; 128 << 10];
+        for at in (0..size).step_by(buf.len()) {
+            image.read_at(nid, &mut buf, at).unwrap();
+            assert!(buf == noise[usize::try_from((3 << 20) + at).unwrap()..][..buf.len()], "{name} at {at}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let asked = asked(&server);
+        let sum = len(&asked);
+        assert!(sum <= size + 4 * UNIT, "{name}, {announced}: {sum} bytes for a file of {size}: {asked:?}");
+        assert!(asked.len() <= 40, "{name}, {announced}: {} requests", asked.len());
+    }
+}
+
+fn build(format: &str, root: &std::path::Path, file: &std::path::Path) {
+    use packfs_image::source::{Dir, Source, Store, dir};
+    let fill = |store: &mut dyn Store| {
+        let mut tree = packfs_image::Tree::default();
+        Dir::new(root, dir::Options::default()).scan(&mut tree, store)?;
+        Ok(packfs_image::Plan { tree, order: Vec::new() })
+    };
+    let set = |build: &mut packfs_image::build::Options| build.codec = "none".parse().unwrap();
+    let progress = packfs_image::Progress::default();
+    match format {
+        "s" => drop(squashfs::build(file, &squashfs::Options::default().with(set), &progress, fill).unwrap()),
+        _ => drop(erofs::build(file, &erofs::Options::default().with(set), &progress, fill).unwrap()),
+    }
+}
