@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::program::copy_packfs;
 use crate::common::{self, fail, packfs, stderr, succeed};
 
 /// Makes images, archives and dumps to confuse with one another.
@@ -272,7 +273,7 @@ fn a_file_of_another_user_says_how_to_read_it() {
     mode(".", 0o777);
     mode("root/etc/motd", 0o600);
     let program = dir.path().join("packfs");
-    fs::copy(env!("CARGO_BIN_EXE_packfs"), &program).unwrap();
+    copy_packfs(&program);
     let nobody = |args: &[&str]| {
         let mut command = std::process::Command::new("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program).args(args);

@@ -1,5 +1,6 @@
 //! Other programs, and packfs under their names: running command lines of theirs.
 
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -43,6 +44,21 @@ pub(crate) fn sh(dir: &Path, script: &str) -> String {
     let ran = Command::new("sh").args(["-ec", script]).current_dir(dir).output().unwrap();
     assert!(ran.status.success(), "{script}: {}", text(&ran.stderr));
     text(&ran.stdout)
+}
+
+/// Makes a script that can be run at once. The shell writes it: what is open for writing in this process is, for a moment,
+/// also open in a child that another test starts, and Linux runs no file that is open for writing.
+pub(crate) fn write_script(path: &Path, script: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", "cat > \"$0\"; chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+    let mut shell = shell.spawn().unwrap();
+    shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    assert!(shell.wait().unwrap().success(), "{}", path.display());
+}
+
+/// Copies packfs, so that it can be run at once, as with [`write_script`].
+pub(crate) fn copy_packfs(to: &Path) {
+    assert!(Command::new("cp").arg(PACKFS).arg(to).status().unwrap().success(), "{}", to.display());
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -4,6 +4,7 @@
 use std::process::{Command, Output, Stdio};
 
 use crate::common::mounts::{Place, ends, soon};
+use crate::common::program::copy_packfs;
 use crate::common::{have, stderr};
 
 /// Makes a place with links to the program under the names of others.
@@ -112,7 +113,7 @@ fn users_without_privilege_can_mount() {
         return;
     }
     // Nobody may enter the directory of the build.
-    std::fs::copy(env!("CARGO_BIN_EXE_packfs"), place.at("packfs")).unwrap();
+    copy_packfs(&place.at("packfs"));
     let script = r#"
         mknod device c 10 229; chmod 666 device; mount --bind device /dev/fuse
         chmod 755 .; chmod 644 squashfs; chown 65534:65534 m

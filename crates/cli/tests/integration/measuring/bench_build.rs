@@ -1,11 +1,11 @@
 //! Build measurements: the stages of one build, and `packfs bench build` as a user runs it.
 
 use std::fs::File;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::program::write_script;
 use crate::common::{FORMATS, fail, have, packfs, run_in, sample, skip, stderr, succeed};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
@@ -94,9 +94,7 @@ fn builds_are_json_where_a_program_asks() {
 /// Makes a script in place of mksquashfs.
 fn peer(dir: &Path, script: &str) {
     std::fs::create_dir(dir.join("peers")).unwrap();
-    let path = dir.join("peers/mksquashfs");
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&dir.join("peers/mksquashfs"), &format!("#!/bin/sh\n{script}\n"));
 }
 
 #[test]

@@ -4,12 +4,12 @@
 #![allow(clippy::cast_possible_truncation, reason = "the machines of these tests are small")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use crate::common::program::write_script;
 use crate::common::{fail, have, packfs, run_in, skip, stderr, succeed};
 use crate::machine::Machine;
 use rustix::process::{Pid, Signal};
@@ -92,11 +92,7 @@ fn parts_go_to_directories_and_are_removed() {
 #[test]
 fn peers_are_measured_and_their_failures_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let script = |name: &str, text: &str| {
-        let path = dir.path().join(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let script = |name: &str, text: &str| write_script(&dir.path().join(name), &format!("#!/bin/sh\n{text}\n"));
     script("good", "case $1 in -*) shift;; esac; from=$1; shift; for to; do cat $from > $to; done");
     script("bad", "echo 'out of luck' >&2; exit 7");
     let args = ["--size", "300K", "--runs", "1", "--codecs", "raw,lzo,lz4", "--outputs", "1,2", "--disks", "1000"];

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use crate::common::program::write_script;
 use crate::common::{self, FORMATS, fail, packfs, run_in, sample, stderr, succeed};
 use serde_json::Value;
 
@@ -184,9 +185,7 @@ fn wrong_numbers_and_missing_ones_are_wrong_usage() {
 /// Puts a program `name` into `dir/bin`.
 fn stand_in(dir: &Path, name: &str, script: &str) {
     std::fs::create_dir_all(dir.join("bin")).unwrap();
-    let path = dir.join("bin").join(name);
-    std::fs::write(&path, script).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&dir.join("bin").join(name), script);
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! One image packed by a real Slurm and a real HyperQueue, on a cluster of three nodes on this machine.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::common::program::{link, text};
+use crate::common::program::{link, text, write_script};
 use crate::common::{self, FORMATS, sample, skip, stderr, succeed};
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts");
@@ -173,8 +172,7 @@ fn stop_first_run(dir: &Path) {
          mv {0}/node.new {0}/node; wait\n    fi;;\nesac\nexec {program} \"$@\"\n",
         dir.to_str().unwrap()
     );
-    std::fs::write(&link, script).unwrap();
-    std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&link, &script);
 }
 
 #[test]
