@@ -6,8 +6,6 @@ const SUMS = ["files", "size", "data", "stored", "duplicate", "fragment"];
 // Entries against an older image.
 const CHANGES = ["unchanged", "added", "changed", "removed"];
 const [SAME, ADDED, CHANGED, REMOVED] = [0, 1, 2, 3];
-// Differences of an entry that change what is stored for it.
-const DATA_ASPECTS = ["type", "size", "content", "contents", "data"];
 
 class Entries {
   constructor(raw) {
@@ -75,7 +73,8 @@ class Entries {
     const at = path => known.get(path) ?? 0;
     this.differences = new Map(changed.map(one => [at(one[0]), one]));
     for (const n of this.differences.keys()) this.change[n] = CHANGED;
-    for (const path of added) this.change.fill(ADDED, at(path), this.end[at(path)]);
+    this.grown = new Map([...added, ...changed].map(one => [at(one[0]), one[1]]));
+    for (const [path] of added) this.change.fill(ADDED, at(path), this.end[at(path)]);
     for (let n = this.parent.length - 1; n > 0; n -= 1) {
       this.changes[this.parent[n]] += this.changes[n] + Number(this.change[n] !== SAME);
     }
@@ -153,14 +152,9 @@ class Entries {
     return [...groups.values()];
   }
 
-  // Bytes by which an entry made the image larger; negative if smaller. The share of a file with the same data changes with
-  // the other files that share it, which is no growth.
+  // Stored bytes of the entry that no file with the same data in both images has, less those in the older image.
   growth(n) {
-    const { sum, old, differences, change, kind } = this;
-    if (change[n] !== CHANGED) return sum.stored[n] - (old.get(n)?.stored ?? 0);
-    const [, before, aspects] = differences.get(n);
-    const differs = kind[n] !== FOLDER && aspects.some(([aspect]) => DATA_ASPECTS.includes(aspect));
-    return differs ? sum.stored[n] - before : 0;
+    return this.grown.get(n) ?? this.old.get(n)?.growth ?? 0;
   }
 
   types(folder) {

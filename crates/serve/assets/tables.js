@@ -90,7 +90,7 @@ class Tables {
     const counts = [ADDED, CHANGED, REMOVED].map(change => `${number(rows.filter(n => entries.change[n] === change).length)} ${CHANGES[change]}`);
     const cut = rows.length > shown.length ? `; the ${number(shown.length)} largest changes` : "";
     const title = `Since ${show(entries.facts.changes.against)}: ${counts.join(", ")}${cut}`;
-    return this.table(title, ["Change", "Stored", "Aspects"], shown);
+    return this.table(title, ["Change", "Growth", "Aspects"], shown);
   }
 
   contains(n) {

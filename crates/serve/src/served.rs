@@ -7,7 +7,7 @@ use std::sync::Arc;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_image::image::{Entry, Extent, FileType, Nid, Stat};
 use packfs_image::sink::resolve;
-use packfs_image::stats::Stats;
+use packfs_image::stats::{MeasuredImage, Stats};
 use packfs_image::tree::XattrSet;
 use packfs_image::{AnyImage, Finding, Image, Part, diff};
 
@@ -52,12 +52,16 @@ impl Served {
 
     /// Returns what the explorer shows, as JSON. All metadata is read for it; with an older image all data of both, too.
     pub(crate) fn model(&self) -> Result<Vec<u8>> {
-        let mut model = Model::new(self.name.as_bytes(), &self.image, &Stats::measure(&self.image)?)?;
+        let stats = Stats::measure(&self.image)?;
+        let mut model = Model::new(self.name.as_bytes(), &self.image, &stats)?;
         if let Some((name, older)) = &self.older {
             let (mut differences, options) = (Vec::new(), diff::Options::default());
             let found = &mut |difference| differences.push(difference);
             diff::diff(older.image(), self.image.image(), &options, &Progress::default(), found)?;
-            model.compare(name.as_bytes(), &Stats::measure(older)?, &differences);
+            let old_stats = Stats::measure(older)?;
+            let older = MeasuredImage { image: older, stats: &old_stats };
+            let newer = MeasuredImage { image: &self.image, stats: &stats };
+            model.compare(name.as_bytes(), older, newer, &differences)?;
         }
         Ok(serde_json::to_vec(&model)?)
     }

@@ -6,10 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::AnyImage;
 use packfs_image::diff::{Options, diff};
 use packfs_image::name::display;
-use packfs_image::stats::Stats;
+use packfs_image::stats::{MeasuredImage, Stats};
 use packfs_serve::explorer::{Content, Contents, Model, Pieces, page};
 
 use super::{open, remote};
@@ -31,7 +30,7 @@ pub(super) fn run(args: &Explore) -> Result<Outcome> {
     let mut model = Model::new(&name(&args.image.path), &image, &stats)?;
     if let Some(old) = &args.against {
         let meter = Meter::start(args.talk.quiet);
-        let compared = compare(&mut model, &image, old, args, meter.progress());
+        let compared = compare(&mut model, MeasuredImage { image: &image, stats: &stats }, old, args, meter.progress());
         meter.finish();
         compared?;
     }
@@ -53,14 +52,14 @@ pub(super) fn run(args: &Explore) -> Result<Outcome> {
 }
 
 /// Adds the differences from the older image to the model.
-fn compare(model: &mut Model, image: &AnyImage, old: &Path, args: &Explore, progress: &Progress) -> Result<()> {
+fn compare(model: &mut Model, newer: MeasuredImage<'_>, old: &Path, args: &Explore, progress: &Progress) -> Result<()> {
     let older = open::path(old, args.effort.memory() / 2, &args.image.remote)
         .with_context(|| format!("--against {}", open::name(old)))?;
     let options = Options::default().set(|all| all.threads = args.effort.threads());
     let mut differences = Vec::new();
-    diff(older.image(), image.image(), &options, progress, &mut |difference| differences.push(difference))?;
+    diff(older.image(), newer.image.image(), &options, progress, &mut |difference| differences.push(difference))?;
     let stats = Stats::measure(&older).with_context(|| open::name(old))?;
-    model.compare(&name(old), &stats, &differences);
+    model.compare(&name(old), MeasuredImage { image: &older, stats: &stats }, newer, &differences)?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 //! [`Stats::unused_bytes`]. So all shares, the metadata and the unused bytes add up to the length of the image.
 
 mod group;
+mod growth;
 mod share;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use crate::{AnyImage, Error, Result};
 use self::share::{Shares, Use};
 
 pub use self::group::{Group, RATIOS, extension};
+pub use self::growth::{MeasuredImage, growth};
 
 /// Statistics of an image. Besides names, they take about 100 bytes for each entry, and while they are measured 60
 /// bytes for each use of a stored block.

@@ -16,10 +16,10 @@ pub(super) struct Shares(Vec<Use>);
 /// Stored bytes that a user uses.
 #[derive(Debug, Clone)]
 pub(super) struct Use {
-    user: User,
+    pub(super) user: User,
     start: u64,
     end: u64,
-    plain: Range<u64>,
+    pub(super) plain: Range<u64>,
     fragment: bool,
 }
 
@@ -57,7 +57,13 @@ impl Shares {
     }
 
     /// Divides the bytes of an image of `len` bytes; calls `visit` for each share. No byte is given twice.
-    pub(super) fn divide(mut self, len: u64, visit: &mut dyn FnMut(Share)) {
+    pub(super) fn divide(self, len: u64, visit: &mut dyn FnMut(Share)) {
+        self.segments(len, &mut |stored, uses| one(stored, uses, visit));
+    }
+
+    /// Cuts the bytes of an image of `len` bytes into segments with the same users; calls `visit` for each, with its
+    /// length and its uses. No byte is in two segments.
+    pub(super) fn segments(mut self, len: u64, visit: &mut dyn FnMut(u64, &[Use])) {
         for used in &mut self.0 {
             used.end = used.end.min(len);
         }
@@ -78,7 +84,7 @@ impl Shares {
             rest = others;
             let range = first.start..end;
             if n > OVERLAPPING_MAX || together.iter().all(|used| (used.start..used.end) == range) {
-                one(end - first.start, together, visit);
+                visit(end - first.start, together);
             } else {
                 overlapping(together, visit);
             }
@@ -86,8 +92,8 @@ impl Shares {
     }
 }
 
-/// Divides bytes whose users do not use the same ranges: cut at every beginning and end.
-fn overlapping(uses: &[Use], visit: &mut dyn FnMut(Share)) {
+/// Cuts bytes whose users do not use the same ranges at every beginning and end.
+fn overlapping(uses: &[Use], visit: &mut dyn FnMut(u64, &[Use])) {
     let mut cuts: Vec<u64> = uses.iter().flat_map(|used| [used.start, used.end]).collect();
     cuts.sort_unstable();
     cuts.dedup();
@@ -102,7 +108,7 @@ fn overlapping(uses: &[Use], visit: &mut dyn FnMut(Share)) {
         let mut parts: Vec<Use> = active.iter().map(|used| used.within(&segment)).collect();
         parts.sort_by_key(|part| part.user);
         if !parts.is_empty() {
-            one(segment.end - segment.start, &parts, visit);
+            visit(segment.end - segment.start, &parts);
         }
     }
 }
@@ -126,17 +132,17 @@ fn one(stored: u64, uses: &[Use], visit: &mut dyn FnMut(Share)) {
 }
 
 /// Returns `whole * part / of`; `part` is at most `of`.
-fn prorate(whole: u64, part: u64, of: u64) -> u64 {
+pub(super) fn prorate(whole: u64, part: u64, of: u64) -> u64 {
     u64::try_from(u128::from(whole) * u128::from(part) / u128::from(of.max(1))).unwrap_or(whole)
 }
 
 /// Plain bytes seen so far: the beginning and end of ranges that do not touch.
-#[derive(Default)]
-struct Seen(BTreeMap<u64, u64>);
+#[derive(Debug, Default)]
+pub(super) struct Seen(BTreeMap<u64, u64>);
 
 impl Seen {
     /// Adds a range; returns how many bytes of it were there.
-    fn add(&mut self, new: Range<u64>) -> u64 {
+    pub(super) fn add(&mut self, new: Range<u64>) -> u64 {
         let (mut known, mut joined) = (0, new.clone());
         while let Some((start, end)) = self.0.range(..=joined.end).next_back().map(|(start, end)| (*start, *end)) {
             if end < joined.start {
@@ -148,6 +154,21 @@ impl Seen {
         }
         self.0.insert(joined.start, joined.end);
         known
+    }
+
+    /// Returns the number of bytes seen.
+    pub(super) fn len(&self) -> u64 {
+        self.0.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// Returns how many bytes were seen that `known` does not have.
+    pub(super) fn len_without(&self, known: &Seen) -> u64 {
+        let common = |(start, end): (&u64, &u64)| {
+            let from = known.0.range(..=start).next_back().map_or(*start, |(before, _)| *before);
+            let overlap = |(from, until): (&u64, &u64)| (*until.min(end)).saturating_sub(*from.max(start));
+            known.0.range(from..*end).map(overlap).sum::<u64>()
+        };
+        self.len() - self.0.iter().map(common).sum::<u64>()
     }
 }
 
@@ -207,5 +228,15 @@ mod tests {
         let mut seen = Seen::default();
         assert_eq!([0..10, 20..30, 5..25, 0..30, 40..50].map(|range| seen.add(range)), [0, 0, 10, 30, 0]);
         assert_eq!(seen.0, BTreeMap::from([(0, 30), (40, 50)]));
+        for (ranges, len) in [
+            (&[(0, 30)][..], 0),
+            (&[(5, 10), (20, 45)], 10),
+            (&[(25, 60)], 20),
+            (&[(30, 40), (50, 51), (60, 70)], 21),
+            (&[], 0),
+        ] {
+            let others = Seen(ranges.iter().copied().collect());
+            assert_eq!(others.len_without(&seen), len, "{ranges:?}");
+        }
     }
 }

@@ -1,11 +1,13 @@
-//! Differences between an image and an older one, with the sizes of what is gone.
+//! Differences between an image and an older one, with the growth of each entry and the sizes of what is gone.
 
 use std::collections::BTreeMap;
 
 use packfs_image::diff::{Aspect, Difference};
 use packfs_image::name::encode;
-use packfs_image::stats::Stats;
+use packfs_image::stats::{MeasuredImage, Stats, growth};
 use serde::Serialize;
+
+use crate::Result;
 
 /// Differences from an older image.
 #[derive(Debug, Serialize)]
@@ -14,11 +16,11 @@ pub(super) struct Changes {
     against: String,
     /// Its length.
     image_bytes: u64,
-    /// Paths that only the newer image has; a directory stands for everything below it.
-    added: Vec<String>,
+    /// Paths that only the newer image has, and their [`growth`]; a directory stands for everything below it.
+    added: Vec<(String, i64)>,
     removed: Vec<Removed>,
-    /// Entries that both have: the path, the bytes stored in the older image, and the differences.
-    changed: Vec<(String, u64, Vec<Aspects>)>,
+    /// Entries that both have: the path, its [`growth`], and the differences.
+    changed: Vec<(String, i64, Vec<Aspects>)>,
 }
 
 /// An entry of the older image that the newer one lacks; a directory with everything below it.
@@ -29,6 +31,7 @@ struct Removed {
     files: u64,
     size: u64,
     stored: u64,
+    growth: i64,
 }
 
 /// Aspect that differs, with the older value and the newer one.
@@ -43,7 +46,15 @@ struct Sum {
 }
 
 impl Changes {
-    pub(super) fn new(against: &[u8], old: &Stats, differences: &[Difference]) -> Changes {
+    /// Collects the differences of the newer image; `against` is the name of the older one.
+    pub(super) fn new(
+        against: &[u8],
+        older: MeasuredImage<'_>,
+        newer: MeasuredImage<'_>,
+        differences: &[Difference],
+    ) -> Result<Changes> {
+        let old = older.stats;
+        let grown = growth(older, newer, differences)?;
         let mut changes = Changes {
             against: encode(against).into_owned(),
             image_bytes: old.image_bytes,
@@ -55,24 +66,24 @@ impl Changes {
         let mut last: Option<&[u8]> = None;
         for Difference { path, aspect, first, second } in differences {
             let shown = || encode(path).into_owned();
-            let sum = sums.get(&**path).copied().unwrap_or_default();
+            let growth = grown.get(&**path).copied().unwrap_or_default();
             match (aspect, first) {
                 (Aspect::Entry, Some(kind)) => {
-                    let Sum { files, size, stored } = sum;
-                    changes.removed.push(Removed { path: shown(), kind: kind.clone(), files, size, stored });
+                    let Sum { files, size, stored } = sums.get(&**path).copied().unwrap_or_default();
+                    changes.removed.push(Removed { path: shown(), kind: kind.clone(), files, size, stored, growth });
                 }
-                (Aspect::Entry, None) => changes.added.push(shown()),
+                (Aspect::Entry, None) => changes.added.push((shown(), growth)),
                 _ => {
                     let found = (word(aspect), first.clone(), second.clone());
                     match changes.changed.last_mut().filter(|_| last == Some(path)) {
                         Some((_, _, aspects)) => aspects.push(found),
-                        None => changes.changed.push((shown(), sum.stored, vec![found])),
+                        None => changes.changed.push((shown(), growth, vec![found])),
                     }
                     last = Some(path);
                 }
             }
         }
-        changes
+        Ok(changes)
     }
 }
 
@@ -83,9 +94,10 @@ fn word(aspect: &Aspect) -> String {
     }
 }
 
-/// Sums what the older image has at the paths of the differences, and below.
+/// Sums what the older image has at the removed paths, and below.
 fn sums<'d>(old: &Stats, differences: &'d [Difference]) -> BTreeMap<&'d [u8], Sum> {
-    let mut sums: BTreeMap<&[u8], Sum> = differences.iter().map(|one| (&*one.path, Sum::default())).collect();
+    let removed = differences.iter().filter(|one| one.aspect == Aspect::Entry && one.first.is_some());
+    let mut sums: BTreeMap<&[u8], Sum> = removed.map(|one| (&*one.path, Sum::default())).collect();
     for (n, entry) in old.entries.iter().enumerate() {
         let path = old.path(n);
         let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use packfs_image::image::{FileType, Stat};
 use packfs_image::name::encode;
-use packfs_image::stats::{self, EntryType, RATIOS, Stats};
+use packfs_image::stats::{self, EntryType, MeasuredImage, RATIOS, Stats};
 use packfs_image::{AnyImage, diff::Difference};
 use serde::Serialize;
 
@@ -123,9 +123,19 @@ impl Model {
     }
 
     /// Adds the differences from an older image, as [`diff`](packfs_image::diff::diff) finds them with the older one
-    /// first. `name` is that of the older image, and `stats` are its statistics.
-    pub fn compare(&mut self, name: &[u8], stats: &Stats, differences: &[Difference]) {
-        self.changes = Some(Changes::new(name, stats, differences));
+    /// first. `name` is that of the older image.
+    ///
+    /// # Errors
+    /// Damaged metadata.
+    pub fn compare(
+        &mut self,
+        name: &[u8],
+        older: MeasuredImage<'_>,
+        newer: MeasuredImage<'_>,
+        differences: &[Difference],
+    ) -> Result<()> {
+        self.changes = Some(Changes::new(name, older, newer, differences)?);
+        Ok(())
     }
 }
 
