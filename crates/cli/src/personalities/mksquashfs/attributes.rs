@@ -1,11 +1,9 @@
 //! Attributes that a command line gives: of the root, of directories that nothing describes, of all entries.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use packfs_image::name::display;
-
-use super::sources::{RootAttributes, directory_lines};
+use super::sources::{RootAttributes, dir_like_line};
 use super::{Asked, pseudo};
 use crate::args::value;
 
@@ -30,19 +28,16 @@ impl Asked {
     }
 
     /// Returns lines that give the root its attributes.
-    pub(super) fn root_lines(&self, root: &RootAttributes) -> Result<Vec<OsString>, String> {
+    pub(super) fn root_lines(&self, root: &RootAttributes) -> Vec<OsString> {
         match root {
-            RootAttributes::Found | RootAttributes::Listed => Ok(Vec::new()),
-            RootAttributes::Like(dir) => {
-                let attributes = dir.metadata().map_err(|error| format!("{}: cannot open: {error}", display(dir)))?;
-                Ok(directory_lines(OsStr::new(""), &attributes))
-            }
+            RootAttributes::Found | RootAttributes::Listed => Vec::new(),
+            RootAttributes::Like(dir) => vec!["--add".into(), dir_like_line(b"", dir.as_os_str())],
             RootAttributes::Bare => {
                 let (uid, gid) = user_and_group();
                 // The time of the run would make each image different.
                 let time = now().filter(|_| !self.newest).map(|now| format!("time / {now}"));
                 let lines = [Some(format!("dir / {BARE_MODE:04o} {uid} {gid}")), time];
-                Ok(lines.into_iter().flatten().flat_map(|line| ["--add".into(), line.into()]).collect())
+                lines.into_iter().flatten().flat_map(|line| ["--add".into(), line.into()]).collect()
             }
         }
     }

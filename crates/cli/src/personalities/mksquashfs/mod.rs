@@ -362,7 +362,7 @@ impl Asked {
         }
         line.extend(self.implied_dirs(&root));
         line.extend(words);
-        line.extend(self.root_lines(&root)?);
+        line.extend(self.root_lines(&root));
         let excluded = self.excluded.words(&entries)?;
         if self.excluded.select_nothing(&excluded) {
             say("mksquashfs: no source has any of the names to leave out");

@@ -128,7 +128,7 @@ fn with_whole_paths(sources: &[OsString]) -> Result<SourceWords, String> {
             } else if !attributes.is_dir() {
                 return Err(format!("{}: it is on the path of another source, but not a directory", display(&path)));
             } else if is_new {
-                made.words.extend(directory_lines(place.as_os_str(), &attributes));
+                made.words.extend(["--add".into(), dir_like_line(place.as_os_str().as_bytes(), path.as_os_str())]);
             }
         }
         tops.push(kept.top);
@@ -224,20 +224,9 @@ fn own_name(source: &Path) -> Result<Vec<u8>, String> {
     Ok(name.as_bytes().to_vec())
 }
 
-/// Returns lines that give a directory of the image attributes; it is made if it does not exist.
-pub(super) fn directory_lines(place: &OsStr, attributes: &Metadata) -> Vec<OsString> {
-    let name = quoted(place.as_bytes());
-    let line = |before: &str, after: String| {
-        [format!("{before} \"/").as_bytes(), &name, format!("\" {after}").as_bytes()].concat().into_string()
-    };
-    let uid = attributes.uid();
-    let gid = attributes.gid();
-    vec![
-        "--add".into(),
-        line("dir", format!("{:04o} {uid} {gid}", attributes.mode() & 0o7777)),
-        "--add".into(),
-        line("time", attributes.mtime().to_string()),
-    ]
+/// Returns the line of a pack list that makes a directory with all attributes of one of this system, without its entries.
+pub(super) fn dir_like_line(name: &[u8], dir: &OsStr) -> OsString {
+    [b"dirlike \"/", &quoted(name)[..], b"\" ", dir.as_bytes()].concat().into_string()
 }
 
 /// Returns the line of a pack list that adds a directory under a name.

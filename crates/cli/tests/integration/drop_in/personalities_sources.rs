@@ -15,6 +15,7 @@ const TREE: &str = "
     python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'
     chmod 0750 src; chown 5:6 src; chmod 0711 w; chown 7:8 w; chmod 0604 single; chown -h 9:10 link
     find src w fifo device socket single link -exec touch -h -d @1500000000 {} +
+    for dir in src src/b w; do setfattr -n user.dir -v $dir $dir; setfattr -n trusted.dir -v $dir $dir; done
     (cd w && find ../w > ../up && find . -maxdepth 1 > ../here); printf '../w/a\\0../single\\0' > zeros; echo nosuch > missing; : > empty
     printf '/etc/passwd\\n/etc/group\\n' > whole; printf 'w/a\\n../single\\n' > mixed; printf 'w/../single\\n' > within
 ";
@@ -70,6 +71,10 @@ fn sources_are_those_of_mksquashfs() {
         ". ../IMAGE -no-strip",
         "../src/g ../src/g/x ../IMAGE -no-strip",
         "../single ../src/../single ../IMAGE -no-strip",
+        "../src/b/f ../IMAGE -no-strip -no-xattrs",
+        "../src/b/f ../IMAGE -no-strip -xattrs-exclude ^user.",
+        "../src/b/f ../IMAGE -no-strip -all-root -root-mode 0700 -p src~m~0600~3~3",
+        "../src/b/f ../src/c ../IMAGE -no-strip -e ../src/b",
         "- ../IMAGE -cpiostyle < up",
         "- ../IMAGE -cpiostyle < here",
         "- ../IMAGE -cpiostyle < whole",

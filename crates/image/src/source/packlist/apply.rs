@@ -89,6 +89,7 @@ impl<'a> Apply<'a> {
                 Ok(())
             }
             Item::HostLink { path, target, links } => self.host_link(&path, &target, links, line),
+            Item::DirLike { path, from } => self.dir_like(&path, &from, line),
             Item::Modify { path, attrs } => {
                 let ino = match self.existing(&path) {
                     Ok(ino) => ino,
@@ -277,6 +278,16 @@ impl<'a> Apply<'a> {
             self.hosted.insert(id, ino);
         }
         Ok(())
+    }
+
+    fn dir_like(&mut self, path: &[u8], from: &[u8], line: u32) -> Result<()> {
+        let Some(path) = self.begin(path, line)? else { return Ok(()) };
+        let from = host_path(&self.dir, from);
+        let Single { meta, kind, .. } = self.singles.find_any(self.tree, &from, dir::Links::Follow)?;
+        match kind {
+            Kind::Dir => self.add(&path, meta, Kind::Dir).map(|_| ()),
+            _ => Err(Error::WrongType { path: from, expected: "directory" }),
+        }
     }
 
     fn link_to(&mut self, path: &[u8], target: Ino) -> Result<()> {

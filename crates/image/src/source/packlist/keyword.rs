@@ -6,7 +6,7 @@ use crate::source::packlist::include::{Include, types};
 use crate::tree::Device;
 
 /// Keywords, each with the syntax of its arguments.
-const GRAMMAR: [(&str, &str); 14] = [
+const GRAMMAR: [(&str, &str); 15] = [
     ("dir", "PATH MODE UID GID"),
     ("file", "PATH MODE UID GID [FILE]"),
     ("content", "PATH MODE UID GID \"TEXT\""),
@@ -17,6 +17,7 @@ const GRAMMAR: [(&str, &str); 14] = [
     ("sock", "PATH MODE UID GID"),
     ("glob", "PATH MODE|* UID|* GID|* [OPTION...] DIR"),
     ("tree", "PATH DIR"),
+    ("dirlike", "PATH DIR"),
     ("mode", "PATH MODE"),
     ("owner", "PATH UID GID"),
     ("time", "PATH SECONDS"),
@@ -40,6 +41,7 @@ fn entry(keyword: &str, mut line: Line<'_>) -> Result<Item, String> {
     let line = &mut line;
     match keyword {
         "tree" => return Ok(Item::Include { path, attrs: Attrs::default(), include: Include::whole(from(line)?) }),
+        "dirlike" => return Ok(Item::DirLike { path, from: from(line)? }),
         "mode" => return done(line, |line| Ok(Attrs { mode: Some(mode(line)?), ..Attrs::default() }), path),
         "owner" => return done(line, owner, path),
         "time" => return done(line, time, path),

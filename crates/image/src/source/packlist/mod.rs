@@ -48,6 +48,11 @@ enum Item {
         target: Vec<u8>,
         links: Links,
     },
+    /// A directory with all attributes of one of the running system.
+    DirLike {
+        path: Vec<u8>,
+        from: Vec<u8>,
+    },
     Modify {
         path: Vec<u8>,
         attrs: Attrs,

@@ -18,8 +18,8 @@ pub(super) fn parse(line: &[u8]) -> Result<Item, String> {
     definition(path, kind, &mut line).map_err(|why| format!("{why}; expected: PATH {} {grammar}", char::from(kind)))
 }
 
-const EXPECTED: &str = "a keyword (dir, file, content, slink, link, nod, pipe, sock, glob, tree, mode, owner, \
-    time, xattr) or a path and one of the types d m b c s i x h l L D M B C S I R";
+const EXPECTED: &str = "a keyword (dir, file, content, slink, link, nod, pipe, sock, glob, tree, dirlike, mode, \
+    owner, time, xattr) or a path and one of the types d m b c s i x h l L D M B C S I R";
 
 fn grammar(kind: u8) -> &'static str {
     match kind {

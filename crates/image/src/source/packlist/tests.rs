@@ -239,6 +239,20 @@ fn directories_are_included_whole_or_in_part() {
 }
 
 #[test]
+fn a_directory_like_another_has_its_attributes_and_no_entries() {
+    let dir = place();
+    let list = "dirlike / inc\ndirlike /a/b inc/sub\nmode /a/b 0700\n";
+    let made = snapshot_tree(&scan(dir.path(), list).unwrap()).unwrap();
+    let disk = crate::testing::snapshot(&dir.path().join("inc")).unwrap();
+    assert_eq!(made.keys().collect::<Vec<_>>(), ["", "a", "a/b"]);
+    let facts = |all: &Snapshot, path: &str| (all[path].owner, all[path].mtime);
+    for (path, like) in [("", ""), ("a/b", "sub")] {
+        assert_eq!(facts(&made, path), facts(&disk, like), "{path}");
+    }
+    assert_eq!((made[""].mode, made["a/b"].mode), (disk[""].mode, 0o700));
+}
+
+#[test]
 fn excluded_directories_are_not_included() {
     let dir = place();
     let exclude = crate::source::Exclude::new(["/a", "/c/sub"]).unwrap();
@@ -312,6 +326,9 @@ fn mistakes_are_located_with_the_expected_syntax() {
         ("glob /x * * * -name [a inc", "malformed"),
         ("glob /x * * *", "the directory to take is missing"),
         ("tree /x nowhere", "nowhere: cannot open the directory"),
+        ("dirlike /x nowhere", "nowhere: cannot find"),
+        ("dirlike /x hi", "hi: not a directory"),
+        ("dirlike /x", "the directory to take is missing; expected: dirlike PATH DIR"),
         ("mode /x 0755", "/x: there is no such file to change"),
         ("time /x soon", "seconds since 1970"),
         ("xattr / user.a", "there is no `=`"),

@@ -356,8 +356,6 @@ fn left_out(program: &str, line: &Line) -> bool {
             let others = ["-action", "-max-depth", "-mkfs-time", "-fstime", "-repro"];
             // Sorted files that are not there end it if errors do, and are a warning here.
             line.has("-sort") && line.has("-exit-on-error")
-                // Directories on the way have no extended attributes here.
-                || line.has("-no-strip") && line.operands.contains("t/usr/bin")
                 // Directories of its own lead to entries that are not there.
                 || line.has("-pd") && (line.has("-pf") || line.has("-p /etc/x"))
                 || line.has("-pd") && line.has("-pseudo-override")
