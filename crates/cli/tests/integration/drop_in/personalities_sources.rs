@@ -95,6 +95,9 @@ fn sources_are_those_of_mksquashfs() {
         "../src ../single ../IMAGE -e ../w/../src/b b",
         "../src ../src/b ../IMAGE -e ../src/b",
         "../src ../single ../IMAGE -e single",
+        "../src ../IMAGE -e c/h",
+        "../src ../single ../IMAGE -e ../src/b/f",
+        "../src ../single ../IMAGE -e ../other",
         "../src ../IMAGE -wildcards -e b//k",
         // Nothing but sources and options of the root change it.
         "../src ../IMAGE -p /~m~0700~9~9",

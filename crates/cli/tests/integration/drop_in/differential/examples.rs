@@ -14,6 +14,7 @@ pub(crate) static MKSQUASHFS: &[ManualExample] = &[
     ("t IMAGE -b 1M -comp zstd", ""),
     ("t u single IMAGE", ""),
     ("u single t/etc/hostname t/etc/link IMAGE", ""),
+    ("t u IMAGE -e usr/bin ./t/var new/two", ""),
     ("t IMAGE -e etc/motd usr/bin/x", ""),
     ("t IMAGE -wildcards -e *.log", ""),
     ("t IMAGE -wildcards -e ...~*.log", ""),
