@@ -37,6 +37,7 @@ pub use time::{NotATime, Time};
 pub(crate) use transform::shifted;
 pub use transform::{ModeChange, TimeChange, Transform};
 pub use view::TreeImage;
+pub(crate) use whiteout::ORIGIN_XATTR;
 pub use whiteout::Whiteouts;
 pub(crate) use xattr::ReducedSet;
 pub use xattr::{ExcludeXattrs, XattrId, XattrSet, Xattrs};

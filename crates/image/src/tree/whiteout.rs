@@ -25,7 +25,7 @@ const MARK: &[u8] = b".wh.";
 const OPAQUE_XATTR: &[u8] = b"trusted.overlay.opaque";
 /// Attribute of a directory that may have whiteouts. Without it, overlayfs lists a directory that only one layer has as
 /// it is, with the names that its whiteouts delete. Any value will do: an empty one means that the origin is unknown.
-const ORIGIN_XATTR: &[u8] = b"trusted.overlay.origin";
+pub(crate) const ORIGIN_XATTR: &[u8] = b"trusted.overlay.origin";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
 impl Whiteouts {

@@ -10,7 +10,7 @@ use super::superblock::Superblock;
 use crate::Result;
 use crate::erofs::format::{self, Compat, Incompat, XATTR_FILTER_SEED, xattr_prefix};
 use crate::erofs::hash::xxh32;
-use crate::tree::XattrSet;
+use crate::tree::{ORIGIN_XATTR, XattrSet};
 
 const STRUCTURE: &str = "xattrs";
 const PREFIXES: &str = "xattr prefixes";
@@ -97,15 +97,23 @@ pub(super) fn read_prefixes(reader: &Reader, superblock: &Superblock) -> Result<
         .collect()
 }
 
-/// Returns the xattrs of an inode: full names with values, sorted. Attributes with unknown prefixes are left out.
+/// Name of the attribute that mkfs.erofs 1.9 adds to a directory with whiteouts, also to one that has it already.
+pub(super) const MAY_REPEAT: &[u8] = ORIGIN_XATTR;
+
+/// Returns the xattrs of an inode: full names with values, sorted. Attributes with unknown prefixes are left out. Of an
+/// attribute that may repeat, it is the one that Linux finds first: inline ones come before shared ones.
 pub(super) fn set(reader: &Reader, inode: &Inode) -> Result<XattrSet> {
-    let mut set = XattrSet::new();
-    each(reader, inode, &mut |pair| set.extend(pair.full_name().map(|name| (name, pair.value))))?;
-    set.sort();
-    if let Some(twice) = set.windows(2).find(|two| two[0].0 == two[1].0) {
+    let mut found = Vec::new();
+    each(reader, inode, &mut |pair| {
+        let is_shared = pair.shared.is_some();
+        found.extend(pair.full_name().map(|name| (name, is_shared, pair.value)));
+    })?;
+    found.sort_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
+    found.dedup_by(|later, first| later.0 == first.0 && *later.0 == *MAY_REPEAT);
+    if let Some(twice) = found.windows(2).find(|two| two[0].0 == two[1].0) {
         return Err(inode.error(format!("it has the xattr `{}` twice", twice[0].0.escape_ascii())));
     }
-    Ok(set)
+    Ok(found.into_iter().map(|(name, _, value)| (name, value)).collect())
 }
 
 /// Calls `visit` for each xattr of an inode, shared ones first; returns their name filter.

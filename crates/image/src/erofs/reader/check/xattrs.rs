@@ -21,6 +21,7 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
     let (mut digest, mut odd) = (None, None);
     let (mut wrong, mut names, mut bits, mut shared) = (Vec::new(), HashSet::new(), 0, false);
     let mut has_user = false;
+    let mut repeats = false;
     let filter = xattr::each(reader, inode, &mut |pair| {
         let is_digest = reader.is_digest(&pair);
         if is_digest && inode.kind == InodeType::File {
@@ -35,6 +36,7 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
                 wrong.push(format!("xattr `{}` has no name after its prefix", name.escape_ascii()));
             }
             Some(name) if name.contains(&0) => wrong.push("NUL in the name of an xattr".into()),
+            Some(name) if *name == *xattr::MAY_REPEAT && names.contains(&name) => repeats = true,
             Some(name) if names.contains(&name) => wrong.push(format!("xattr `{}` twice", name.escape_ascii())),
             Some(name) => drop(names.insert(name)),
         }
@@ -58,6 +60,11 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
     }
     if has_user && !matches!(inode.kind, InodeType::File | InodeType::Dir) {
         let text = "`user.` attributes on an inode that is neither a file nor a directory: Linux does not show them";
+        report.note(STRUCTURE, inode.place.byte, format!("inode {}: {text}", inode.nid.0));
+    }
+    if repeats {
+        let name = xattr::MAY_REPEAT.escape_ascii();
+        let text = format!("xattr `{name}` more than once, as mkfs.erofs writes it: Linux takes the first");
         report.note(STRUCTURE, inode.place.byte, format!("inode {}: {text}", inode.nid.0));
     }
     if let Some(len) = odd {

@@ -219,6 +219,35 @@ fn xattrs() {
     );
 }
 
+/// mkfs.erofs 1.9 writes such images; Linux 6.18 lists the attribute twice, with the value that comes first.
+#[test]
+fn the_origin_of_a_directory_may_be_there_twice() {
+    // The other name becomes the one of the origin. Entries are sorted, so it comes first.
+    let (other, origin) = (b"overlay.origim", b"overlay.origin");
+    let xattrs = |own: &[u8]| {
+        [("trusted.overlay.origim".to_owned(), b"common".to_vec()), ("trusted.overlay.origin".to_owned(), own.to_vec())]
+    };
+    for (xattr_share, expected) in [(Some(u32::MAX), "common"), (Some(1), "own a")] {
+        let dirs = ["a", "b", "c"].map(|name| {
+            let mut dir = Node::dir([]);
+            dir.attrs.xattrs.extend(xattrs(format!("own {name}").as_bytes()));
+            (name.into(), dir)
+        });
+        let options = Options { xattr_share, ..Options::default() };
+        let mut image = image_of(&Spec::of(dirs), &options);
+        while let Some(at) = image.windows(other.len()).position(|bytes| bytes == other) {
+            image[at..at + other.len()].copy_from_slice(origin);
+        }
+        let reader = open(&image).unwrap();
+        let found = reader.xattrs(find(&reader, "a")).unwrap();
+        assert_eq!(found, [(b"trusted.overlay.origin"[..].into(), expected.as_bytes().into())], "{xattr_share:?}");
+        let told = findings(&reader, 0);
+        assert!(told.iter().all(|one| one.starts_with("note: ") || one.contains("checksum")), "{told:?}");
+        let notes = told.iter().filter(|one| one.contains("`trusted.overlay.origin` more than once")).count();
+        assert_eq!(notes, 3, "{told:?}");
+    }
+}
+
 /// The kernel takes it for a hard link, and shows the attributes of another file.
 #[test]
 fn an_entry_with_the_inode_of_another_file_is_taken_by_nothing() {
