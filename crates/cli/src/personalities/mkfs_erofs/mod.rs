@@ -50,6 +50,14 @@ enum TimeScope {
     All,
 }
 
+/// What becomes of the options for times.
+#[derive(Debug)]
+struct TimeWords {
+    option: Option<OsString>,
+    /// Rule for the times of single entries.
+    rule: Option<String>,
+}
+
 /// A command line, read.
 #[derive(Debug, Default)]
 struct Asked {
@@ -281,7 +289,8 @@ impl Asked {
         let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image, "--format=erofs".into()];
         line.push("--force".into());
         line.extend(self.compression(fast));
-        line.extend(self.times(fast));
+        let times = self.times(fast);
+        line.extend(times.option);
         let compressed = fast || !self.codecs.is_empty();
         if let (Some(size), true) = (&self.extended.fragment_cluster, compressed) {
             line.push(format!("--fragment-cluster={size}").into());
@@ -332,7 +341,8 @@ impl Asked {
             line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());
         }
         // Hints stop at the first that matches.
-        line.extend(self.labels.iter().chain(&hints).map(|rule| format!("--rule={rule}").into()));
+        let rules = times.rule.iter().chain(&self.labels).chain(&hints);
+        line.extend(rules.map(|rule| format!("--rule={rule}").into()));
         line.append(&mut sources);
         Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
     }
@@ -400,14 +410,47 @@ impl Asked {
         words.into_iter().flatten().map(Into::into).collect()
     }
 
-    fn times(&self, fast: bool) -> Option<OsString> {
+    fn times(&self, fast: bool) -> TimeWords {
         let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
-        let of_entries = self.ignore_mtime || self.timed == TimeScope::All;
-        match self.time {
-            Some(time) if self.timed == TimeScope::Image && !of_entries => Some(format!("--image-time={time}").into()),
-            Some(time) => Some(format!("--time={time}").into()),
-            None if of_entries => Some("--time=now".into()),
-            None => (!fast && !epoch).then(|| "--image-time=now".into()),
+        let of_all = self.timed == TimeScope::All || self.time.is_some() && self.timed == TimeScope::Unspecified;
+        let time = self.time.map_or("now".to_owned(), |time| time.to_string());
+        // Where all inodes are compact, all have one time.
+        if of_all || self.ignore_mtime && self.extended.has("compact-inodes") {
+            return TimeWords { option: Some(format!("--time={time}").into()), rule: None };
         }
+        if self.ignore_mtime && !self.keeps_times() {
+            let now = || value::time("now").map_or(0, |now| now.secs);
+            let time = self.time.map_or_else(now, |time| i64::try_from(time).unwrap_or(i64::MAX));
+            let option = Some(format!("--image-time={time}").into());
+            return TimeWords { option, rule: self.compact_times(time) };
+        }
+        let of_run = !fast && !epoch;
+        let option = (self.time.is_some() || of_run).then(|| format!("--image-time={time}").into());
+        TimeWords { option, rule: None }
+    }
+
+    /// Returns true if no inode is longer for its time: all are extended, or compact ones have times of their own.
+    fn keeps_times(&self) -> bool {
+        ["48bit", "dot-omitted", "extended-inodes"].iter().any(|feature| self.extended.has(feature))
+    }
+
+    /// Returns the rule that gives a time to all entries that are extended for nothing but their time; `None` if there are
+    /// none. Tests of rules see the owners of the sources.
+    fn compact_times(&self, time: i64) -> Option<String> {
+        let mut tests = vec![format!("!size={}..", u64::from(u32::MAX) + 1)];
+        for (test, forced, option) in
+            [("owner", self.owner.0, "--uid-offset="), ("group", self.owner.1, "--gid-offset=")]
+        {
+            let mut offsets =
+                self.out.iter().filter_map(|word| word.to_str()?.strip_prefix(option)?.parse::<u32>().ok());
+            let offset = offsets.next_back().unwrap_or(0);
+            let most = u32::from(u16::MAX).checked_sub(offset)?;
+            match forced {
+                Some(id) if id > most => return None,
+                Some(_) => {}
+                None => tests.push(format!("{test}=..{most}")),
+            }
+        }
+        Some(format!("{} -> time={time}", tests.join(" ")))
     }
 }

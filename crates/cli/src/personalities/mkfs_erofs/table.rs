@@ -42,7 +42,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["--uid-offset"], Becomes(&["--uid-offset={}"])),
     value(&["--gid-offset"], Becomes(&["--gid-offset={}"])),
     flag(&["--hard-dereference"], Becomes(&["--no-hard-links"])),
-    flag(&["--ignore-mtime"], Same("--time, of -T or the run")),
+    flag(&["--ignore-mtime"], Same("--rule with time=SECONDS, of -T or the run, where the inode is then shorter")),
     flag(&["--preserve-mtime"], Same("no --time, unless -T or --all-time asks for it")),
     value(&["--max-extent-bytes"], Same("--max-extent; no effect without -z")),
     value(&["--mount-point"], Same("--fs-config-below, and the beginning of paths in --file-contexts")),

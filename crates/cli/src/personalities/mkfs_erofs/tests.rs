@@ -128,7 +128,28 @@ fn command_lines_of_callers_are_translated() {
         ),
         (
             "-T0x10 --mkfs-time --ignore-mtime IMG root",
-            format!("--codec=none --time=16 {none} --whiteouts=mark-overlay root"),
+            format!(
+                "--codec=none --image-time=16 {none} --whiteouts=mark-overlay \
+                 --rule=!size=4294967296.. owner=..65535 group=..65535 -> time=16 root"
+            ),
+        ),
+        (
+            "-T7 --mkfs-time --ignore-mtime --force-gid=5 --uid-offset=5535 IMG root",
+            format!(
+                "--codec=none --image-time=7 {none} --whiteouts=mark-overlay --uid-offset=5535 --owner=:5 \
+                 --rule=!size=4294967296.. owner=..60000 -> time=7 root"
+            ),
+        ),
+        (
+            "-T7 --mkfs-time --ignore-mtime --force-uid=100000 IMG root",
+            format!("--codec=none --image-time=7 {none} --whiteouts=mark-overlay --owner=100000: root"),
+        ),
+        ("-T7 --ignore-mtime IMG root", format!("--codec=none --time=7 {none} --whiteouts=mark-overlay root")),
+        (
+            "-T7 --mkfs-time --ignore-mtime -E48bit IMG root",
+            format!(
+                "--codec=none --target-kernel=6.15 --image-time=7 --features=48bit,^fragments,{OFF} --whiteouts=mark-overlay root"
+            ),
         ),
         (
             "--mkfs-time -T 010 --ignore-mtime --preserve-mtime IMG root",
