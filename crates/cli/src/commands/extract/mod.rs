@@ -71,6 +71,12 @@ impl<'a> Extraction<'a> {
         Ok(Extraction { args, opened, change, options })
     }
 
+    /// Gives the directory the attributes of the image's root also if only some entries are selected.
+    pub(crate) fn with_root_attributes(mut self) -> Self {
+        self.options.root_attributes = true;
+        self
+    }
+
     /// Returns the image, with the attributes that entries will get.
     pub(crate) fn image(&self) -> Altered<'_> {
         Altered::new(self.opened.image(), self.change.clone())

@@ -33,7 +33,7 @@ struct Count {
 
 /// Extracts, and returns the exit status.
 pub(super) fn run(args: &Extract, how: &How) -> Result<u8> {
-    let extraction = Extraction::new(args)?;
+    let extraction = Extraction::new(args)?.with_root_attributes();
     let AnyImage::Squashfs(image) = extraction.opened() else { bail!("not a SquashFS image") };
     let mut walk = Walk::over(&**image, &extraction.options().select)?;
     // Its lines are remarks: the result is the unpacked tree.

@@ -141,6 +141,13 @@ impl<'c, 'p> Conductor<'c, 'p> {
         }
     }
 
+    /// Takes the root as selected, whatever the walk visits.
+    pub(super) fn root(&mut self) -> Result<()> {
+        let nid = self.context.image().root();
+        let stat = self.context.image().stat(nid)?;
+        self.directory(Visit { path: b"", name: b"", depth: 0, nid, stat, selected: true })
+    }
+
     /// Extracts everything that `walk` visits.
     pub(super) fn run(mut self, walk: &mut Walk<'_>) -> Result<Summary> {
         loop {

@@ -63,6 +63,9 @@ pub struct Options {
     pub replace: bool,
     /// Owner of the entries.
     pub owner: Owner,
+    /// True to give the destination the attributes of the image's root also if only some entries are selected, under the
+    /// conditions of a whole image: it is empty, or [`replace`](Self::replace) is set.
+    pub root_attributes: bool,
     /// True to restore extended attributes.
     pub xattrs: bool,
     /// True to restore times.
@@ -82,6 +85,7 @@ impl Default for Options {
             part: Part::WHOLE,
             replace: false,
             owner: Owner::Auto,
+            root_attributes: false,
             xattrs: true,
             times: true,
             sparse: true,
@@ -184,7 +188,11 @@ fn extract_on(
     let context = Context::new(restore, options, progress);
     let summary = pipeline::scope(options.threads, Worker::default, |pool| {
         let restore_top = options.strip == 0 && (empty || options.replace || is_shared);
-        Conductor::new(&context, pool, restore_top, (options.strip, deal)).run(&mut walk)
+        let mut conductor = Conductor::new(&context, pool, restore_top, (options.strip, deal));
+        if options.root_attributes {
+            conductor.root()?;
+        }
+        conductor.run(&mut walk)
     })?;
     progress.enter(Phase::Done);
     Ok(summary)

@@ -277,6 +277,7 @@ fn only_selected_entries_are_extracted_with_their_parent_directories() {
     sub.attrs.mode = 0o700;
     let mut spec = Spec::of([(b"a".to_vec(), file()), (b"sub".to_vec(), sub), (b"z".to_vec(), Node::dir([]))]);
     spec.links.push((b"a".to_vec(), b"sub/link".to_vec()));
+    spec.root.attrs.mode = 0o710;
     let tree = spec.tree().unwrap();
     let place = tempfile::tempdir().unwrap();
     let some = Options { select: Selection::from(vec!["sub/[gl]*".into(), "./z/".into()]), ..options(1) };
@@ -285,6 +286,25 @@ fn only_selected_entries_are_extracted_with_their_parent_directories() {
     let found = snapshot(place.path()).unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["", "sub", "sub/g", "sub/link", "z"]);
     assert_eq!((found["sub"].mode, found["sub/link"].size, summary.hard_links), (0o700, 1, 0));
+    for (root_attributes, paths, mode) in [
+        (false, &["sub"][..], None),
+        (true, &["sub"], Some(0o710)),
+        (true, &["none"], Some(0o710)),
+        (true, &[], Some(0o710)),
+    ] {
+        let mut select = Selection::from(paths.iter().map(Into::into).collect::<Vec<_>>());
+        select.may_miss = true;
+        let place = tempfile::tempdir().unwrap();
+        let own = snapshot(place.path()).unwrap()[""].mode;
+        let some = Options { select, root_attributes, ..options(1) };
+        let summary = run(&TreeImage::new(&tree), place.path(), &some).unwrap();
+        assert_eq!(snapshot(place.path()).unwrap()[""].mode, mode.unwrap_or(own), "{paths:?}");
+        assert_eq!(
+            summary.directories,
+            if paths == ["none"] { 1 } else { 2 + u64::from(paths.is_empty()) },
+            "{paths:?}"
+        );
+    }
     for path in ["none", "sub/x*", "../a"] {
         let some = Options { select: Selection::from(vec![path.into()]), ..options(1) };
         let error = run(&TreeImage::new(&tree), &place.path().join("other"), &some).unwrap_err();

@@ -105,9 +105,12 @@ pub(crate) static UNSQUASHFS: &[ManualExample] = &[
     ("-lls a.sqfs", ""),
     ("-d  -lls a.sqfs", ""),
     ("-max 2 a.sqfs", ""),
+    ("a.sqfs [Uu]sr/share*", ""),
     ("a.sqfs etc/!(*motd*)", EXTENDED),
+    ("a.sqfs etc/motd usr/bin/x var/small", ""),
     ("-excludes a.sqfs etc usr/bin/x", ""),
     ("-exclude-list etc/motd usr/bin/x ; a.sqfs", ""),
+    ("-exclude-list etc/ssl/a.pem usr/bin/x ; a.sqfs etc usr", ""),
     ("-xattrs-exclude ^user. -xattrs-exclude ^trusted. a.sqfs", ""),
 ];
 

@@ -274,8 +274,8 @@ pub(crate) fn judge(dir: &Path, program: &str, line: &Line) -> Judged {
     }
     let [printed, printed_by_us] = [&theirs.1, &ours.1].map(|ran| printed(dir, program, ran));
     same("standard output", &printed, &printed_by_us)?;
-    // Where paths are named, the target gets the attributes of the image's root, or of the directory, there.
-    let named = program == "unsquashfs" && named(line) || program == "fsck.erofs" && line.has("--path");
+    // Where a directory is named, the target gets its attributes there.
+    let named = program == "fsck.erofs" && line.has("--path");
     let root = |tree: &str| {
         let lines = tree.lines().filter(|line| !named || !line.starts_with("/ "));
         // rdsquashfs makes a file of each name.
