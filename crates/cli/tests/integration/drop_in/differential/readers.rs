@@ -280,7 +280,11 @@ pub(crate) fn judge(dir: &Path, program: &str, line: &Line) -> Judged {
         let lines = tree.lines().filter(|line| !named || !line.starts_with("/ "));
         // rdsquashfs makes a file of each name.
         let apart = if program == "rdsquashfs" { " 2 links" } else { "\n" };
-        lines.map(|line| line.split(apart).next().unwrap_or(line)).fold(String::new(), |all, line| all + line + "\n")
+        let whole = lines.map(|line| line.split(apart).next().unwrap_or(line));
+        // A program that gets another owner would be run as that one.
+        let drops_set_id = program == "fsck.erofs" && !keeps_owners(line);
+        let shown = whole.map(|line| if drops_set_id { line.replace(" 104755 ", " 100755 ") } else { line.to_owned() });
+        shown.fold(String::new(), |all, line| all + &line + "\n")
     };
     same("extracted", &root(&theirs.0), &root(&ours.0))
 }
@@ -289,6 +293,16 @@ pub(crate) fn judge(dir: &Path, program: &str, line: &Line) -> Judged {
 pub(crate) fn ours(dir: &Path, program: &str, line: &Line) -> Output {
     site::clear(dir, &["to", "squashfs-root"]);
     run(dir, dir.join(program), &line.options_first(), None)
+}
+
+/// Returns true if files get their owners: the last option that says so counts, and the default is that of root.
+fn keeps_owners(line: &Line) -> bool {
+    let said = line.options.iter().rev().find_map(|option| match *option {
+        "--preserve" | "--preserve-owner" => Some(true),
+        "--no-preserve" | "--no-preserve-owner" => Some(false),
+        _ => None,
+    });
+    said.unwrap_or(true)
 }
 
 /// Returns true if entries to extract are named.
