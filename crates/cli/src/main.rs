@@ -5,6 +5,7 @@
 #![deny(clippy::print_stdout)]
 
 mod args;
+mod arguments;
 mod commands;
 mod input;
 mod limits;
@@ -24,12 +25,13 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use crate::output::failure::{Manner, Outcome, Usage};
 
 fn main() -> ExitCode {
+    arguments::take();
     limits::prepare();
     names::keep_to_files_and_dns();
     if let Some(status) = personalities::run() {
         return status;
     }
-    match args::Cli::try_parse() {
+    match args::Cli::try_parse_from(arguments::all()) {
         Ok(args::Cli { command: args::Command::As(asked) }) => personalities::run_as(asked),
         parsed => run(parsed, Manner::default()),
     }

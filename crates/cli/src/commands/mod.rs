@@ -18,7 +18,7 @@ mod man;
 pub(crate) mod mount;
 pub(crate) mod open;
 mod parts;
-mod remote;
+pub(crate) mod remote;
 #[cfg(feature = "serve")]
 mod serve;
 pub(crate) mod sources;

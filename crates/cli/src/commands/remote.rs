@@ -14,12 +14,12 @@ pub(super) fn bytes(path: &Path, args: &RemoteArgs) -> Option<Result<Arc<dyn Rea
 }
 
 /// Returns true if `path` is the address of an image.
-pub(super) fn is_address(path: &Path) -> bool {
+pub(crate) fn is_address(path: &Path) -> bool {
     inner::is_address(path)
 }
 
 /// Returns an address as it may be shown, without user, password and query; any other path as it is.
-pub(super) fn shown(path: &Path) -> PathBuf {
+pub(crate) fn shown(path: &Path) -> PathBuf {
     inner::shown(path)
 }
 

@@ -35,7 +35,7 @@ use self::refusals::RefusedOption;
 use crate::args::{AsProgram, Command};
 use crate::output::failure::{self, Manner, Outcome, Usage};
 use crate::output::{self, quoted, say};
-use crate::{commands, parse, run_build};
+use crate::{arguments, commands, parse, run_build};
 
 /// Version of squashfs-tools-ng whose options packfs takes.
 const NG_VERSION: &str = "1.3.2";
@@ -163,7 +163,7 @@ const PERSONALITIES: &[Personality] = &[
 
 /// Runs the personality that the program was started as, if it was.
 pub(crate) fn run() -> Option<ExitCode> {
-    let mut args = std::env::args_os();
+    let mut args = arguments::all().into_iter();
     let started = args.next()?;
     let name = Path::new(&started).file_name().and_then(OsStr::to_str)?;
     find(name).map(|personality| personality.run(args.collect()))

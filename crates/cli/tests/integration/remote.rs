@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
+#[cfg(all(feature = "mount", feature = "serve"))]
+use std::process::{Command, Stdio};
 
 use crate::common::{self, FORMATS, packfs, sample, stderr, succeed};
 use crate::server::{self, Act, Server};
@@ -177,6 +179,47 @@ fn arguments_with(word: &str) -> Vec<String> {
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
     lines.filter(|line| line.contains(word)).collect()
+}
+
+#[cfg(all(feature = "mount", feature = "serve"))]
+#[test]
+fn a_command_that_runs_shows_no_password() {
+    let site = Site::new();
+    let image = site.server.give("/image", std::fs::read(site.path().join("squashfs")).unwrap());
+    let secret = image.replace("http://", "http://me:hunter2@") + "?X-Amz-Signature=hunter2";
+    let against = format!("--against={secret}");
+    std::fs::create_dir(site.path().join("mnt")).unwrap();
+    let lines: [&[&str]; 3] = [
+        &["serve", &secret, "--listen", "127.0.0.1:0"],
+        &["serve", "squashfs", &against, "--listen", "127.0.0.1:0"],
+        &["mount", "--foreground", &secret, "mnt"],
+    ];
+    for line in lines {
+        if line[0] == "mount" && std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+            continue;
+        }
+        site.server.requests();
+        let mut command = packfs(line.iter().chain(&["--remote-cache", "0"]));
+        let quiet = command.stdout(Stdio::null()).env("http_proxy", "").env("no_proxy", "*");
+        let mut child = quiet.current_dir(site.path()).spawn().unwrap();
+        let mut requests = Vec::new();
+        for _ in 0..1000 {
+            requests.extend(site.server.requests());
+            if !requests.is_empty() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let shown = std::fs::read(format!("/proc/{}/cmdline", child.id())).unwrap();
+        // Lets go of the mount, too.
+        let _ = Command::new("kill").arg(child.id().to_string()).status();
+        child.wait().unwrap();
+        let shown = String::from_utf8_lossy(&shown).replace('\0', " ");
+        assert!(!requests.is_empty(), "{line:?}");
+        assert!(requests.iter().all(|request| request.header("authorization").is_some()), "{line:?}: {requests:?}");
+        assert!(shown.contains(&image) && shown.contains("--remote-cache 0"), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
 }
 
 #[cfg(feature = "mount")]

@@ -43,10 +43,7 @@ pub(super) fn run(args: &Mount) -> Result<Outcome> {
 /// Mounts an image and serves it, in the background unless told otherwise; calls `tell` once it is mounted, in the
 /// process that was started.
 pub(crate) fn run_then(args: &Mount, tell: impl FnOnce() -> Result<()>) -> Result<Outcome> {
-    if background::is_background() {
-        return serve(&background::with_secrets(args)?, tell);
-    }
-    if args.foreground { serve(args, tell) } else { background::start(args, tell) }
+    if args.foreground || background::is_background() { serve(args, tell) } else { background::start(tell) }
 }
 
 /// Mounts an image and answers requests until it is unmounted.
