@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use packfs_image::erofs::{Compat, LZ4_BLOCKS_MAX};
-use packfs_image::erofs::{Compression, Kernel, Superblock};
+use packfs_image::erofs::{Compression, Feature, Kernel, Reader};
 use packfs_image::name::encode;
 use packfs_image::tree::Time;
 use serde::Serialize;
@@ -31,7 +31,13 @@ pub(super) struct About {
     flags: Vec<&'static str>,
     layout: Layout,
     devices: Vec<Device>,
+    /// What else there is to know.
+    notes: Vec<&'static str>,
 }
+
+/// Note about an image that has long raw extents.
+const LONG_RAW_EXTENTS: &str = "uncompressed extents of several blocks, which Linux before 6.15 refuses to read (EUCLEAN); \
+                                build the image again for older versions";
 
 /// Compression of files, and the needs of its decoder.
 #[derive(Serialize)]
@@ -61,8 +67,11 @@ struct Device {
 }
 
 impl About {
-    pub(super) fn new(superblock: &Superblock) -> Self {
-        let used = superblock.features();
+    pub(super) fn new(image: &Reader) -> Self {
+        let superblock = image.superblock();
+        let has_long_raw_extents = image.has_long_raw_extents();
+        let of_indexes = if has_long_raw_extents { Feature::Bits48.since() } else { Kernel::OLDEST };
+        let needed = Kernel::needed(&superblock.features()).max(of_indexes);
         let no_linux = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX);
         let device = |device: &packfs_image::erofs::Device| Device {
             tag: encode(&device.tag).into_owned(),
@@ -78,7 +87,7 @@ impl About {
             inodes: superblock.inodes,
             uuid: uuid(superblock.uuid),
             label: encode(&superblock.label).into_owned(),
-            needs_linux: no_linux.is_none().then(|| Kernel::needed(&used).to_string()),
+            needs_linux: no_linux.is_none().then(|| needed.to_string()),
             no_linux,
             features: superblock.feature_names(),
             flags: flags(superblock.compat),
@@ -90,6 +99,7 @@ impl About {
                 metabox_nid: superblock.metabox.map(|nid| nid.0),
             },
             devices: superblock.devices.iter().map(device).collect(),
+            notes: has_long_raw_extents.then_some(LONG_RAW_EXTENTS).into_iter().collect(),
         }
     }
 
@@ -128,6 +138,9 @@ impl About {
         for Device { tag, blocks, start } in &self.devices {
             let (blocks, start) = (units::of(*blocks, "block"), units::count(*start));
             writeln!(out, "device       `{tag}`, {blocks} from block {start} on")?;
+        }
+        for note in &self.notes {
+            writeln!(out, "note         {note}")?;
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(super) fn run(args: &Info) -> Result<Outcome> {
     let stats = args.stats.then(|| Stats::measure(&image)).transpose()?;
     let about = match image {
         AnyImage::Squashfs(image) => About::Squashfs(squashfs::About::new(image.superblock())),
-        AnyImage::Erofs(image) => About::Erofs(erofs::About::new(image.superblock())),
+        AnyImage::Erofs(image) => About::Erofs(erofs::About::new(&image)),
     };
     if args.json {
         json::print("info", &Document { about, stats: stats.as_ref().map(stats::About::new) })?;

@@ -118,14 +118,19 @@ impl<'r> File<'r> {
         Ok(File { source, map, place: inode.place, fragments: !special, recent: None })
     }
 
-    /// Calls `wrong` for each defect in the inode's map. An error is damage that stopped the check.
-    /// The data itself is not read.
-    pub(super) fn check_map(&self, wrong: &mut dyn FnMut(Error)) -> Result<()> {
+    /// Calls `wrong` for each defect in the inode's map; returns true if it has uncompressed extents of several blocks. An
+    /// error is damage that stopped the check. The data itself is not read.
+    pub(super) fn check_map(&self, wrong: &mut dyn FnMut(Error)) -> Result<bool> {
         let superblock = &self.source.reader.superblock;
         // Without records, LZ4 is implied.
         let implied = u16::from(!superblock.incompat.contains(Incompat::BIG_CLUSTERS)) << algorithm::LZ4;
         let algorithms = superblock.compression.iter().fold(implied, |bits, one| bits | 1 << one.number());
         self.map.check(&self.source, Announced { incompat: superblock.incompat, algorithms }, wrong)
+    }
+
+    /// Returns true if the map has uncompressed extents of several blocks, other than encoded ones.
+    pub(super) fn has_long_raw(&self) -> Result<bool> {
+        self.map.has_long_raw(&self.source)
     }
 
     /// Returns the end of the inode's index, or of the inode if it has none.

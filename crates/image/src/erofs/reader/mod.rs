@@ -12,6 +12,7 @@ mod dir;
 mod disk;
 mod dump;
 mod inode;
+mod long_raw;
 mod map;
 mod metadata;
 mod occupied;

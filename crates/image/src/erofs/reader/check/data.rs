@@ -281,12 +281,17 @@ impl Area {
 /// Checks the map of an inode by itself, and that the superblock announces what it uses.
 pub(super) fn check_map(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut Report<'_>) -> Result<()> {
     let mut passed = Ok(());
-    file.check_map(&mut |wrong| {
+    let has_long_raw = file.check_map(&mut |wrong| {
         if passed.is_ok() {
             passed = report.error(wrong);
         }
     })?;
     passed?;
+    if has_long_raw && !reader.superblock.incompat.contains(Incompat::BITS_48) {
+        let text = "uncompressed extents of several blocks, as packfs 0.2 wrote them: Linux before 6.15 refuses to read \
+                    them (EUCLEAN); build the image again";
+        report.shared(Severity::Note, "superblock", SUPERBLOCK_OFFSET, text, || format!("inode {}", inode.nid.0));
+    }
     check_announced(reader, inode, file, report);
     Ok(())
 }

@@ -24,13 +24,14 @@ pub(in crate::erofs::reader) struct Announced {
 type Wrong<'w> = &'w mut dyn FnMut(Error);
 
 impl Map {
-    /// Calls `wrong` for each defect of the map. An error is damage that stopped the check.
+    /// Calls `wrong` for each defect of the map; returns true if an extent [is long and raw](Self::is_long_raw). An error is
+    /// damage that stopped the check.
     pub(in crate::erofs::reader) fn check(
         &self,
         source: &dyn Bytes,
         announced: Announced,
         wrong: Wrong<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let at = self.place;
         let mut say = |why: String| wrong(source.error("map header", at, why));
         match &self.form {
@@ -54,7 +55,9 @@ impl Map {
         }
         let mut walk = self.walk(source, 0);
         let mut raw_extents = RawExtents::default();
+        let mut has_long_raw = false;
         while let Some(extent) = walk.next()? {
+            has_long_raw |= self.is_long_raw(&extent);
             let unreadable = self.raw_extent(&extent).and_then(|raw| raw_extents.add(raw)).map(|earlier| {
                 format!("Linux may fail to read it with the one at offset {}, of the same raw cluster", earlier.begin)
             });
@@ -62,7 +65,29 @@ impl Map {
                 wrong(source.error("map header", at, format!("extent at offset {}: {why}", extent.logical)));
             }
         }
-        Ok(())
+        Ok(has_long_raw)
+    }
+
+    /// Returns true if an extent [is long and raw](Self::is_long_raw). Most maps tell it by their header.
+    pub(in crate::erofs::reader) fn has_long_raw(&self, source: &dyn Bytes) -> Result<bool> {
+        let Form::Clusters(header, _) = &self.form else { return Ok(false) };
+        if !header.advise.contains(Advise::BIG_CLUSTER_2) {
+            return Ok(false);
+        }
+        let mut walk = self.walk(source, 0);
+        while let Some(extent) = walk.next()? {
+            if self.is_long_raw(&extent) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns true for an uncompressed extent of more than a block, of which Linux before 6.15 reads one block and refuses
+    /// the rest. Encoded extents need 6.15 in any case.
+    fn is_long_raw(&self, extent: &MappedExtent) -> bool {
+        let is_cluster = matches!(extent.data, Data::Plain { stored, .. } if !matches!(stored.place, Where::Meta(_)));
+        is_cluster && matches!(self.form, Form::Clusters(..)) && extent.len > 1 << self.block_bits
     }
 
     /// Returns the features that the map uses, with their names.

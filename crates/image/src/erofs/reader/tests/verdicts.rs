@@ -219,6 +219,39 @@ fn xattrs() {
     );
 }
 
+/// packfs 0.2 wrote such indexes: one entry for all blocks of an uncompressed cluster.
+#[test]
+fn uncompressed_extents_of_several_blocks_are_noted() {
+    const BLOCKS: u16 = 3;
+    let spec = Spec::of([(b"f".to_vec(), Node::file(vec![noise(1, 4096 * u64::from(BLOCKS))]))]);
+    let features = Features::FULL_INDEX | Features::NO_CHECKSUM;
+    let mut options = Options { features, target_kernel: "6.10".parse().unwrap(), ..Options::default() };
+    options.build.codec = "zstd:3".parse().unwrap();
+    let mut image = image_of(&spec, &options);
+    let reader = open(&image).unwrap();
+    assert_eq!((findings(&reader, 0), reader.has_long_raw_extents()), (Vec::new(), false));
+    // Three entries of 8 bytes: type and offset are 0, and the address is that of the next block.
+    let address = |at: usize| u32::from_le_bytes(image[at + 4..at + 8].try_into().unwrap());
+    let is_head = |at: usize| image[at..at + 4] == [0; 4] && address(at) > 0;
+    let at = (0..image.len() - 24).step_by(8).find(|at| {
+        (0..3).all(|n| is_head(at + 8 * n))
+            && (1..3).all(|n| address(at + 8 * n) == address(*at) + u32::try_from(n).unwrap())
+    });
+    let at = at.unwrap();
+    let mut put =
+        |at: usize, words: [u16; 4]| image[at..at + 8].copy_from_slice(words.map(u16::to_le_bytes).as_flattened());
+    // Not a head: the number of blocks or the way back, and the way to the next head.
+    put(at + 8, [2, 0, 0x800 | BLOCKS, 2]);
+    put(at + 16, [2, 0, 2, 1]);
+    // The header allows clusters of several blocks.
+    image[at - 12] |= 6;
+    let reader = open(&image).unwrap();
+    let told = findings(&reader, 0);
+    assert!(told.len() == 1 && told[0].starts_with("note: ") && told[0].contains("build the image again"), "{told:?}");
+    assert!(reader.has_long_raw_extents());
+    assert_eq!(reader.superblock().features().iter().map(|one| one.since()).max(), Some("6.10".parse().unwrap()));
+}
+
 /// mkfs.erofs 1.9 writes such images; Linux 6.18 lists the attribute twice, with the value that comes first.
 #[test]
 fn the_origin_of_a_directory_may_be_there_twice() {
