@@ -2,23 +2,14 @@
 
 use std::path::Path;
 
-use crate::common::{FORMATS, fail, run_in, stderr, succeed};
+use crate::common::{FORMATS, fail, noise, run_in, stderr, succeed};
 
 const LEN: usize = 3_000_000;
 
 /// Makes incompressible bytes that differ from place to place.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let step = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state.to_be_bytes()[0]
-    };
-    std::iter::repeat_with(step).take(len).collect()
-}
-
 /// Makes images of both formats with a file of noise and a short one.
 fn images(dir: &Path) -> Vec<u8> {
-    let bytes = noise(LEN);
+    let bytes = noise(1, LEN);
     std::fs::create_dir(dir.join("root")).unwrap();
     std::fs::write(dir.join("root/large"), &bytes).unwrap();
     std::fs::write(dir.join("root/short"), "short").unwrap();

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::common::{have, packfs, skip, stderr, succeed};
+use crate::common::{have, noise, packfs, skip, stderr, succeed};
 use crate::server::Server;
 
 /// Seconds after which a command counts as hanging. The slowest takes three.
@@ -178,12 +178,7 @@ fn make_inputs(dir: &Path) {
     fs::write(deep.join("deep"), "the deepest file\n").unwrap();
     let text: String = (0..60_000).map(|n| format!("line {n} of many, {}\n", n * 7919 % 1009)).collect();
     fs::write(src.join("text"), &text).unwrap();
-    let mut state = 1_u64;
-    let noise = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        state.to_be_bytes()[0]
-    });
-    fs::write(src.join("noise"), noise.take(700_000).collect::<Vec<u8>>()).unwrap();
+    fs::write(src.join("noise"), noise(1, 700_000)).unwrap();
     for n in 0..40 {
         let sub = src.join(format!("dir{n}"));
         fs::create_dir(&sub).unwrap();

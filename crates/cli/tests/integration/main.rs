@@ -10,6 +10,7 @@ mod around;
 mod cat;
 mod common;
 mod convert;
+mod digests;
 mod docs;
 mod drop_in;
 mod dry_run;

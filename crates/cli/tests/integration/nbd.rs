@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::mounts::{ends, soon};
-use crate::common::{FORMATS, fail, have, packfs, sample, stderr, succeed};
+use crate::common::{FORMATS, fail, have, noise, packfs, sample, stderr, succeed};
 
 /// A server, ended with the test.
 struct Server {
@@ -71,7 +71,7 @@ fn same(dir: &Path, one: &str, other: &str) -> bool {
 fn images() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
-    std::fs::write(dir.path().join("root/noise"), noise(5 << 20)).unwrap();
+    std::fs::write(dir.path().join("root/noise"), noise(7, 5 << 20)).unwrap();
     for format in FORMATS {
         succeed(dir.path(), &["build", "-q", "root", "-o", format, "--format", format]);
     }
@@ -79,15 +79,6 @@ fn images() -> tempfile::TempDir {
 }
 
 /// Returns bytes that do not compress.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 7u64;
-    let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state.to_le_bytes()[6]
-    };
-    std::iter::repeat_with(next).take(len).collect()
-}
-
 #[test]
 fn images_are_exports_that_all_clients_read() {
     let test = "images_are_exports_that_all_clients_read";
@@ -136,7 +127,7 @@ fn parts_of_a_dump_are_the_disk_that_was_split() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let text = "All work and no play.\n".repeat(150_000).into_bytes();
-    let disk = [noise(3 << 20), vec![0; 12 << 20], text, vec![0; 5 << 20], noise(1000), b"end".to_vec()].concat();
+    let disk = [noise(7, 3 << 20), vec![0; 12 << 20], text, vec![0; 5 << 20], noise(7, 1000), b"end".to_vec()].concat();
     std::fs::write(dir.join("disk"), &disk).unwrap();
     succeed(dir, &["split", "-q", "disk", "-o", "a", "-o", "b", "-o", "c", "--parity", "1"]);
     // One part may be lost.

@@ -45,6 +45,16 @@ pub(crate) fn shorter<'p>(dir: &Path, parts: [&'p str; 2]) -> &'p str {
     if len(one) <= len(other) { one } else { other }
 }
 
+/// Returns `len` bytes that do not compress, others for each seed.
+pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
