@@ -101,8 +101,8 @@ pub fn program_limit(error: &io::Error) -> Option<io::Error> {
     Some(io::Error::new(error.kind(), format!("{error} ({limit})")))
 }
 
-/// The limits of threads and processes.
-const PROCESS_LIMIT: &str = "limit of processes and threads: ulimit -u, or pids.max of a control group";
+/// The limits of threads and processes, for messages.
+pub const PROCESS_LIMIT: &str = "limit of processes and threads: ulimit -u, or pids.max of a control group";
 /// The limits of memory.
 const MEMORY_LIMIT: &str = "the limit of addresses or data is too low: ulimit -v, ulimit -d";
 

@@ -200,10 +200,13 @@ fn answering_threads(wanted: usize) -> io::Result<usize> {
     }
 }
 
-/// Returns the reason why another thread cannot be started.
+/// Returns the reason why a mount cannot start its threads. One may be startable again, or still.
 fn no_thread() -> io::Error {
     let probe = threads::named("packfs-probe").start(|| ());
-    probe.err().unwrap_or_else(|| io::Error::other("fewer threads can be started than a mount needs"))
+    probe.err().unwrap_or_else(|| {
+        let limit = threads::PROCESS_LIMIT;
+        io::Error::other(format!("fewer threads can be started than a mount needs ({limit})"))
+    })
 }
 
 /// Refuses to go on where there is no FUSE, and says what is missing.
