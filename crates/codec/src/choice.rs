@@ -4,8 +4,14 @@ use crate::{Codec, Decoder, Encoder, Error, Result, Settings};
 
 /// A codec with its level and options, validated.
 ///
-/// Parsed from text (`zstd:19`, `xz:6:bcj=x86+arm64,lc=4`) or made by [`Choice::new`]. Its
+/// Made by [`Choice::new`] and [`Choice::with_level`], or parsed from text with options (`xz:6:bcj=x86+arm64,lc=4`). Its
 /// `Display` is the canonical text, which parses back to an equal choice.
+///
+/// ```
+/// use packfs_codec::{Choice, Codec};
+/// assert_eq!(Choice::new(Codec::Zstd).with_level(19)?, "zstd:19".parse()?);
+/// # Ok::<(), packfs_codec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     pub(crate) settings: Settings,
@@ -85,6 +91,12 @@ impl Choice {
             (*filters, *fixed, *pb) = (0, true, 0);
         }
         Choice { settings }.encoder(8192)
+    }
+}
+
+impl From<Codec> for Choice {
+    fn from(codec: Codec) -> Self {
+        Choice::new(codec)
     }
 }
 

@@ -42,6 +42,23 @@ impl FromStr for Choice {
     }
 }
 
+impl Choice {
+    /// Returns the choice with another level.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`], with the accepted values, if the codec does not have this level.
+    pub fn with_level(mut self, level: i32) -> Result<Choice> {
+        let info = self.codec().info();
+        let opt = info.options.iter().find(|opt| opt.name == "level");
+        let opt = opt.ok_or_else(|| unknown_option(info, "level"))?;
+        let text = level.to_string();
+        let value = parse_value(&opt.form, &text).ok_or_else(|| bad_value(info, opt, &text))?;
+        self.settings.set(opt.name, value);
+        self.settings.settle(|name| name == opt.name)?;
+        Ok(self)
+    }
+}
+
 /// Finds the option that a part sets: `key=value`, the key of a flag alone, or a level if it is the first part.
 fn split<'t>(info: &'static Info, part: &'t str, first: bool) -> Result<(&'static Opt, &'t str)> {
     let find = |name: &str| info.options.iter().find(|opt| opt.name == name);
@@ -335,6 +352,22 @@ mod tests {
             let result: Result<Choice> = text.parse();
             let understood = matches!(result, Ok(_) | Err(Error::UnknownCodec { .. } | Error::InvalidOption { .. }));
             prop_assert!(understood);
+        }
+    }
+    #[test]
+    fn a_level_as_a_number_is_that_of_the_text() {
+        for (codec, level, expected) in [
+            (Codec::Zstd, -5, "zstd:-5"),
+            (Codec::Xz, 9, "xz:9"),
+            (Codec::Lzo, 1, "lzo:1"),
+            (Codec::Lz4hc, 12, "lz4hc:12"),
+        ] {
+            assert_eq!(Choice::new(codec).with_level(level).unwrap(), parse(expected));
+        }
+        assert_eq!(parse("xz:bcj=x86").with_level(2).unwrap(), parse("xz:2:bcj=x86"));
+        for (codec, level) in [(Codec::Zstd, 23), (Codec::Xz, -1), (Codec::Lz4, 1), (Codec::None, 1)] {
+            let refused = Choice::new(codec).with_level(level).unwrap_err().to_string();
+            assert!(refused.contains("accepted"), "{refused}");
         }
     }
 }
