@@ -6,6 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::unchanged::FileWatch;
 
@@ -15,6 +16,9 @@ use super::unchanged::FileWatch;
 /// [`ReadAt::check_unchanged`]. Any number of threads may read at once, in any order, any range repeatedly. A read that
 /// begins at or after the end returns 0 bytes and is no error. After an error `buf` may hold anything; the same read
 /// may be retried. Interrupted and short reads of the underlying source are continued here.
+///
+/// Bytes in memory implement it (`Vec<u8>`, `Arc<[u8]>`), files do as [`FileAt`]. Other types that give access to bytes,
+/// such as slices and memory maps, do in a [`Cursor`](io::Cursor).
 pub trait ReadAt: Send + Sync + fmt::Debug {
     /// Reads at `offset`; returns fewer bytes than `buf` holds only at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
@@ -64,7 +68,12 @@ pub struct FileAt {
 impl FileAt {
     /// Opens a file or block device; offsets count from `start` (an image inside a larger file).
     pub fn open(path: &Path, start: u64) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        FileAt::new(File::open(path)?, start)
+    }
+
+    /// Reads an open file or block device; offsets count from `start`. The file must be open for reading; its position is
+    /// not used.
+    pub fn new(mut file: File, start: u64) -> io::Result<Self> {
         let watch = FileWatch::start(&file)?;
         // Seeking gives the size of block devices too; their metadata says 0.
         let end = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
@@ -98,15 +107,97 @@ impl ReadAt for FileAt {
     }
 }
 
-impl ReadAt for Vec<u8> {
+impl ReadAt for [u8] {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.as_slice().len());
-        let n = buf.len().min(self.as_slice().len() - from);
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
+        let n = buf.len().min(self.len() - from);
         buf[..n].copy_from_slice(&self[from..from + n]);
         Ok(n)
     }
 
     fn len(&self) -> u64 {
+        <[u8]>::len(self) as u64
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.as_slice().read_at(buf, offset)
+    }
+
+    fn len(&self) -> u64 {
         self.as_slice().len() as u64
+    }
+}
+
+/// The bytes of the cursor, whatever its position: of an image that was just written, a slice, a memory map.
+impl<T: AsRef<[u8]> + Send + Sync + fmt::Debug> ReadAt for io::Cursor<T> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.get_ref().as_ref().read_at(buf, offset)
+    }
+
+    fn len(&self) -> u64 {
+        self.get_ref().as_ref().len() as u64
+    }
+}
+
+// References have no such implementation: `len` of a `&&[u8]` would become that of this trait wherever it is imported.
+impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buf, offset)
+    }
+
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        (**self).check_unchanged()
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        (**self).will_read(range);
+    }
+
+    fn has_delay(&self) -> bool {
+        (**self).has_delay()
+    }
+
+    fn is_empty(&self) -> bool {
+        (**self).is_empty()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        (**self).read_exact_at(buf, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads past the end of `bytes`, from its second byte on.
+    fn rest(bytes: impl ReadAt) -> (u64, Vec<u8>) {
+        let mut buf = vec![0; 8];
+        let got = bytes.read_at(&mut buf, 1).unwrap();
+        buf.truncate(got);
+        assert!(!bytes.is_empty() && bytes.read_exact_at(&mut [0; 8], 0).is_err());
+        (bytes.len(), buf)
+    }
+
+    #[test]
+    fn bytes_and_files_read_alike_however_they_are_owned() {
+        const BYTES: &[u8] = b"bytes";
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), BYTES).unwrap();
+        let shared: Arc<[u8]> = BYTES.into();
+        let dynamic: Arc<dyn ReadAt> = Arc::new(BYTES.to_vec());
+        let expected = (5, b"ytes".to_vec());
+        assert_eq!(rest(io::Cursor::new(BYTES)), expected);
+        assert_eq!(rest(BYTES.to_vec()), expected);
+        assert_eq!(rest(shared), expected);
+        assert_eq!(rest(dynamic), expected);
+        assert_eq!(rest(FileAt::new(file.reopen().unwrap(), 0).unwrap()), expected);
+        assert_eq!(rest(FileAt::open(file.path(), 0).unwrap()), expected);
     }
 }

@@ -1,7 +1,6 @@
 //! Requests: round trips at opening, coalescing, reading ahead, the cache on disk.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -103,8 +102,8 @@ fn announced_places_are_fetched_at_the_same_time() {
 
 #[test]
 fn many_threads_read_the_right_bytes_in_bounded_memory() {
-    let (server, bytes) = (Server::start(), Arc::new(noise(700 * UNIT)));
-    let address = server.give("/image", bytes.to_vec());
+    let (server, bytes) = (Server::start(), noise(700 * UNIT));
+    let address = server.give("/image", bytes.clone());
     let remote = Remote::open(&address, &options().set(|all| all.memory = 1 << 20)).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8usize {
