@@ -1,7 +1,10 @@
 //! Progress counters of a long operation, which a user interface may poll, and the way to cancel it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use crate::stages::Stages;
 
@@ -96,8 +99,58 @@ impl Progress {
         self.cancelled.load(Relaxed)
     }
 
+    /// Runs `work`, which counts here, and calls `watcher` on a second thread every `interval` until it ends, then once
+    /// more. The watcher may [cancel](Progress::cancel). If the system starts no more threads, only the last call remains.
+    pub fn watch<T>(
+        &self,
+        interval: Duration,
+        mut watcher: impl FnMut(&Progress) + Send,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let watching = &mut watcher;
+        let result = thread::scope(|scope| {
+            let (running, ended) = mpsc::channel::<()>();
+            let poll = move || {
+                while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(interval) {
+                    watching(self);
+                }
+            };
+            let _ = thread::Builder::new().name("progress".into()).spawn_scoped(scope, poll);
+            let result = work();
+            // The thread ends at once, without waiting for the rest of the interval. A panic has the same effect.
+            drop(running);
+            result
+        });
+        watcher(self);
+        result
+    }
+
     /// Adds to a counter.
     pub fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watcher_is_called_while_work_runs_and_after_it() {
+        let progress = Progress::default();
+        let mut seen = Vec::new();
+        let see = |progress: &Progress| {
+            seen.push(progress.done.load(Relaxed));
+            progress.cancel();
+        };
+        let result = progress.watch(Duration::from_millis(1), see, || {
+            while !progress.is_cancelled() {
+                thread::yield_now();
+            }
+            Progress::add(&progress.done, 7);
+            "result"
+        });
+        assert_eq!(result, "result");
+        assert_eq!((seen.first(), seen.last()), (Some(&0), Some(&7)));
     }
 }
