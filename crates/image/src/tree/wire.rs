@@ -42,7 +42,9 @@ impl Tree {
             let id = xattrs.intern(set);
             from.check(id.0 as usize == number, "sets of attributes are out of order")?;
         }
-        let count = usize::try_from(from.u64()?).ok().filter(|count| *count <= 1 << 32);
+        // Compared as 64 bits: the limit itself does not fit in the usize of a 32-bit machine.
+        let count = Some(from.u64()?).filter(|count| *count <= 1 << 32);
+        let count = count.and_then(|count| usize::try_from(count).ok());
         let count = count.ok_or_else(|| from.wrong("there are too many inodes"))?;
         from.end()?;
         let mut tree = Tree { xattrs, ..Tree::without_root() };
