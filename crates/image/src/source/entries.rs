@@ -106,9 +106,10 @@ impl<'a> Entry<'a> {
         Entry::new(path, Node::Other(Kind::Socket), 0o600)
     }
 
-    /// Sets the permission bits (07777).
-    pub fn mode(self, mode: u16) -> Self {
-        Entry { mode, ..self }
+    /// Sets the permission bits (07777). Other bits, such as the file type that [`Permissions`](std::fs::Permissions) have
+    /// in their mode, are ignored.
+    pub fn mode(self, mode: u32) -> Self {
+        Entry { mode: u16::try_from(mode & 0o7777).expect("12 bits"), ..self }
     }
 
     /// Sets owner and group.
@@ -116,9 +117,9 @@ impl<'a> Entry<'a> {
         Entry { owner: (uid, gid), ..self }
     }
 
-    /// Sets the time of last modification.
-    pub fn mtime(self, mtime: Time) -> Self {
-        Entry { mtime, ..self }
+    /// Sets the time of last modification: a [`Time`] or a [`SystemTime`](std::time::SystemTime).
+    pub fn mtime(self, mtime: impl Into<Time>) -> Self {
+        Entry { mtime: mtime.into(), ..self }
     }
 
     /// Adds an extended attribute, by its full name (`user.mime_type`).

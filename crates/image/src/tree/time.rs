@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Seconds and nanoseconds since 1970, the seconds possibly negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -18,6 +19,24 @@ impl Time {
     pub fn clipped(self) -> Time {
         let secs = self.secs.clamp(0, u32::MAX.into());
         if secs == self.secs { self } else { Time { secs, nanos: 0 } }
+    }
+}
+
+/// Converts exactly, as Linux counts seconds in 64 bits, too.
+impl From<SystemTime> for Time {
+    fn from(time: SystemTime) -> Self {
+        let seconds = |duration: std::time::Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Time { secs: seconds(after), nanos: after.subsec_nanos() },
+            Err(error) => {
+                let before = error.duration();
+                match before.subsec_nanos() {
+                    0 => Time { secs: seconds(before).saturating_neg(), nanos: 0 },
+                    // Nanoseconds count forward from the second before.
+                    nanos => Time { secs: seconds(before).saturating_neg() - 1, nanos: 1_000_000_000 - nanos },
+                }
+            }
+        }
     }
 }
 
@@ -80,6 +99,21 @@ mod tests {
         for (text, expected) in table {
             let time: Option<Time> = text.parse().ok();
             assert_eq!(time, expected.map(|(secs, nanos)| Time { secs, nanos }), "{text}");
+        }
+    }
+    #[test]
+    fn times_of_the_system_are_kept() {
+        use std::time::Duration;
+        let second = Duration::from_secs(1);
+        let quarter = Duration::from_millis(250);
+        for (time, secs, nanos) in [
+            (UNIX_EPOCH, 0, 0),
+            (UNIX_EPOCH + second + quarter, 1, 250_000_000),
+            (UNIX_EPOCH - second, -1, 0),
+            (UNIX_EPOCH - second - quarter, -2, 750_000_000),
+            (UNIX_EPOCH - quarter, -1, 750_000_000),
+        ] {
+            assert_eq!(Time::from(time), Time { secs, nanos });
         }
     }
 }
