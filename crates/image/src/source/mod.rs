@@ -66,6 +66,23 @@ pub trait Source {
     }
 }
 
+/// Passes all calls on, including those with a default.
+macro_rules! pass_on {
+    ($($pointer:ty),*) => {$(
+        impl<S: Source + ?Sized> Source for $pointer {
+            fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
+                (**self).scan(tree, store)
+            }
+
+            fn left_out(&self) -> &[Error] {
+                (**self).left_out()
+            }
+        }
+    )*};
+}
+
+pass_on!(&mut S, Box<S>);
+
 /// Receives the data of files that can be read only once, in the order of the source.
 ///
 /// Contract: called by one thread at a time, during [`Source::scan`]. `put` reads from `from`
