@@ -116,6 +116,12 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
+    /// A regular expression that matches no path of the image.
+    #[error("the regular expression `{regex}` matches nothing in the image")]
+    NoMatch {
+        /// The expression.
+        regex: String,
+    },
     /// The file's type does not support the requested operation.
     #[error("{}: not a {expected}", crate::name::display(path))]
     WrongType {
@@ -230,16 +236,7 @@ pub enum Excess {
 /// Wraps an error for interfaces that use the system's errors, such as [`Read`](io::Read).
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
-        let kind = match &error {
-            Error::Io { source, .. } => source.kind(),
-            Error::Codec(packfs_codec::Error::NoMemory { .. }) => io::ErrorKind::OutOfMemory,
-            Error::Corrupt { .. } | Error::Damaged { .. } | Error::Codec(_) => io::ErrorKind::InvalidData,
-            Error::NotFound { .. } => io::ErrorKind::NotFound,
-            Error::Exists { .. } => io::ErrorKind::AlreadyExists,
-            Error::Unsupported(_) => io::ErrorKind::Unsupported,
-            Error::InvalidOption { .. } | Error::BadPattern { .. } | Error::Misuse(_) => io::ErrorKind::InvalidInput,
-            _ => io::ErrorKind::Other,
-        };
+        let kind = error.kind();
         io::Error::new(kind, error)
     }
 }
@@ -305,6 +302,30 @@ impl Error {
     /// Shorthand for [`Error::Limit`].
     pub fn limit(path: impl AsRef<Path>, why: impl Into<Excess>) -> Error {
         Error::Limit { path: path.as_ref().to_owned(), why: why.into() }
+    }
+
+    /// Returns the kind of the error, for programs that act on few kinds: damage is
+    /// [`InvalidData`](io::ErrorKind::InvalidData), a path or match that does not exist
+    /// [`NotFound`](io::ErrorKind::NotFound), a wrong argument [`InvalidInput`](io::ErrorKind::InvalidInput). Errors of
+    /// the system keep their kind. An error without a kind of its own is [`Other`](io::ErrorKind::Other): match on its variant.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::Io { source, .. } => source.kind(),
+            Error::Shard { source, .. } => source.kind(),
+            Error::Codec(packfs_codec::Error::NoMemory { .. }) => io::ErrorKind::OutOfMemory,
+            Error::Corrupt { .. } | Error::NoImage { .. } | Error::Damaged { .. } | Error::Codec(_) => {
+                io::ErrorKind::InvalidData
+            }
+            Error::NotFound { .. } | Error::NoMatch { .. } => io::ErrorKind::NotFound,
+            Error::Exists { .. } => io::ErrorKind::AlreadyExists,
+            Error::Unsupported(_) => io::ErrorKind::Unsupported,
+            Error::InvalidOption { .. }
+            | Error::BadPattern { .. }
+            | Error::BadName { .. }
+            | Error::Syntax { .. }
+            | Error::Misuse(_) => io::ErrorKind::InvalidInput,
+            _ => io::ErrorKind::Other,
+        }
     }
 
     /// Returns the file or entry that the error concerns, if there is one.

@@ -141,7 +141,7 @@ fn image_hint(error: &Error) -> Option<&'static str> {
         Error::Io { what: "cannot create", source, .. } if source.kind() == io::ErrorKind::NotSeekable => {
             target::NAME_ANOTHER
         }
-        Error::NotFound { .. } => "packfs list shows the paths in the image",
+        Error::NotFound { .. } | Error::NoMatch { .. } => "packfs list shows the paths in the image",
         Error::Exists { .. } => "--force replaces it",
         Error::NoIndex { .. } => "--index writes one, --reuse-index names it",
         Error::Limit { why: Excess::Owners { .. }, .. } => "--owner sets one for all",
@@ -260,6 +260,7 @@ mod tests {
             (Error::option("block size", 5, "too small").into(), 2, ""),
             (Error::from("zstd:99".parse::<packfs_codec::Choice>().unwrap_err()).into(), 2, ""),
             (Error::NotFound { path: path() }.into(), 1, "packfs list"),
+            (Error::NoMatch { regex: "x".into() }.into(), 1, "packfs list"),
             (packfs_dump::Error::Exists { path: path(), device: false }.into(), 1, "--resume"),
             (packfs_dump::Error::NotResumable("other".into()).into(), 2, ""),
             (packfs_bench::Error::Image(Error::option("label", "x", "y")).into(), 2, ""),

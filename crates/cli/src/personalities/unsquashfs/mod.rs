@@ -430,7 +430,9 @@ impl Work {
                 let path = args.paths.first().map_or_else(|| args.regex[0].clone(), |path| display(path).to_string());
                 let path = path.trim_start_matches('/');
                 match error.downcast_ref() {
-                    Some(Error::NotFound { .. }) => say(format_args!("cat: no matches for /{path}")),
+                    Some(Error::NotFound { .. } | Error::NoMatch { .. }) => {
+                        say(format_args!("cat: no matches for /{path}"))
+                    }
                     _ => say(format_args!("cat: /{path}: {error:#}")),
                 }
                 status = NOT_FATAL;
