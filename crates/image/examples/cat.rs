@@ -4,8 +4,8 @@
 
 use std::io::{self, Write};
 
-use packfs_image::Fs;
 use packfs_image::image::FileType;
+use packfs_image::{Fs, name};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args_os().skip(1);
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for path in args {
         if fs.metadata(&path)?.kind == FileType::Dir {
             for entry in fs.read_dir(&path)? {
-                writeln!(out, "{:04o} {}", entry.stat.mode, entry.name.escape_ascii())?;
+                writeln!(out, "{:04o} {}", entry.stat.mode, name::display(entry.name()))?;
             }
         } else {
             io::copy(&mut fs.open_file(&path)?, &mut out)?;

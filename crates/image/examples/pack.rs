@@ -2,10 +2,9 @@
 //! until Enter is pressed: `pack DIRECTORY IMAGE.sqfs|IMAGE.erofs [CODEC]`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use packfs_image::{Builder, Error, Progress};
+use packfs_image::{Builder, Choice, Error};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -14,27 +13,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mut builder = if image.ends_with(".erofs") { Builder::erofs() } else { Builder::squashfs() };
     if let [codec, ..] = codec {
-        let codec = codec.parse()?;
-        builder = builder.options(|all| all.codec = codec);
+        builder = builder.codec(codec.parse::<Choice>()?);
     }
-    let progress = Arc::new(Progress::default());
-    let (watched, stopped) = (progress.clone(), progress.clone());
-    std::thread::spawn(move || {
-        loop {
-            std::thread::sleep(Duration::from_millis(500));
-            let (done, total) = (watched.done.load(Relaxed), watched.total.load(Relaxed));
-            eprintln!("{:?}: {done} of {total} bytes", watched.phase());
-        }
-    });
+    let stopped = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&stopped);
     std::thread::spawn(move || {
         // At the end of input nobody can press a key.
         if std::io::stdin().read_line(&mut String::new()).is_ok_and(|len| len > 0) {
-            stopped.cancel();
+            stop.store(true, Relaxed);
         }
     });
-    match builder.progress(progress).dir(directory).build(image) {
-        Ok(summary) => println!("{} files, {} bytes", summary.files, summary.image_bytes),
-        Err(Error::Cancelled) => println!("stopped: {image} was not made"),
+    builder = builder.on_progress(move |progress| {
+        let (done, total) = (progress.done.load(Relaxed), progress.total.load(Relaxed));
+        eprint!("\r{:?}: {done} of {total} bytes ", progress.phase());
+        if stopped.load(Relaxed) {
+            progress.cancel();
+        }
+    });
+    match builder.dir(directory).build(image) {
+        Ok(summary) => println!("\n{} files, {} bytes", summary.files, summary.image_bytes),
+        Err(Error::Cancelled) => println!("\nstopped: {image} was not made"),
         Err(error) => return Err(error.into()),
     }
     Ok(())

@@ -6,24 +6,34 @@ use std::fmt;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use packfs_blocks::io::Storage;
 use packfs_blocks::{Output, Progress};
+use packfs_codec::Choice;
 
 use crate::build::{AnyOptions, Options, Plan, Summary};
-use crate::source::{Dir, Entries, Entry, Exclude, FromImage, Source, Store, dir};
-use crate::{Error, Fs, Result, Tree, erofs, squashfs};
+use crate::erofs::Kernel;
+use crate::source::{Dir, Entries, Entry, Exclude, FromImage, Source, Store, archive, dir};
+use crate::{Error, Fs, OnError, Result, Tree, erofs, squashfs};
+
+/// Interval of the calls of [`Builder::on_progress`]: what people see moves, and costs nothing.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Builder of an image.
 ///
+/// Its methods set the options that many programs need. All others are fields of [`squashfs::Options`] and
+/// [`erofs::Options`], which [`Builder::new`] takes.
+///
 /// ```
-/// use packfs_image::Builder;
 /// use packfs_image::source::Entry;
+/// use packfs_image::{Builder, Choice, Codec};
 /// # let place = tempfile::tempdir()?;
 /// # let target = place.path().join("root.erofs");
 ///
 /// let entries = [Entry::file("etc/motd", "Welcome.\n"), Entry::symlink("motd", "etc/motd")];
-/// let summary = Builder::erofs().options(|all| all.threads = 2).entries(entries).build(&target)?;
+/// let codec = Choice::new(Codec::Lz4hc).with_level(12)?;
+/// let summary = Builder::erofs().codec(codec).threads(2).entries(entries).build(&target)?;
 /// assert_eq!(summary.files, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -32,12 +42,32 @@ pub struct Builder<'a> {
     options: AnyOptions,
     sources: Vec<Added<'a>>,
     progress: Arc<Progress>,
+    watcher: Option<Box<Watcher<'a>>>,
 }
 
-/// A source, or a directory that becomes one once all options are known.
+type Watcher<'a> = dyn FnMut(&Progress) + Send + 'a;
+
+/// A source, or what becomes one once all options are known.
 enum Added<'a> {
     Dir(PathBuf),
+    Archive(PathBuf),
+    Stream(Box<dyn Read + Send>),
     Source(Box<dyn Source + 'a>),
+}
+
+impl<'a> Added<'a> {
+    fn open(self, options: &Options, progress: &Arc<Progress>) -> Result<Box<dyn Source + 'a>> {
+        match self {
+            Added::Dir(path) => {
+                let Options { threads, on_error, .. } = *options;
+                let progress = Some(Arc::clone(progress));
+                Ok(Box::new(Dir::new(path, dir::Options { threads, on_error, progress, ..dir::Options::default() })))
+            }
+            Added::Archive(path) => archive::open(Some(&path), archive::Options::default()),
+            Added::Stream(from) => archive::from_stream(from, Path::new("archive"), archive::Options::default()),
+            Added::Source(source) => Ok(source),
+        }
+    }
 }
 
 impl fmt::Debug for Builder<'_> {
@@ -49,7 +79,7 @@ impl fmt::Debug for Builder<'_> {
 impl<'a> Builder<'a> {
     /// Makes a builder with the options of a format.
     pub fn new(options: impl Into<AnyOptions>) -> Self {
-        Builder { options: options.into(), sources: Vec::new(), progress: Arc::default() }
+        Builder { options: options.into(), sources: Vec::new(), progress: Arc::default(), watcher: None }
     }
 
     /// Makes a builder of a SquashFS image with default options.
@@ -62,9 +92,46 @@ impl<'a> Builder<'a> {
         Builder::new(erofs::Options::default())
     }
 
-    /// Changes options that every format has.
-    pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
-        change(self.options.common_mut());
+    /// Sets the codec: a [`Codec`](crate::Codec) or a [`Choice`] of level and options.
+    pub fn codec(mut self, codec: impl Into<Choice>) -> Self {
+        self.options.common_mut().codec = codec.into();
+        self
+    }
+
+    /// Sets the size in bytes of a SquashFS block, or of the largest physical cluster of EROFS.
+    pub fn block_size(mut self, bytes: u32) -> Self {
+        match &mut self.options {
+            AnyOptions::Squashfs(options) => options.block_size = bytes,
+            AnyOptions::Erofs(options) => options.cluster_size = bytes,
+        }
+        self
+    }
+
+    /// Sets the oldest Linux that must be able to read the image, by default [`Kernel::DEFAULT`]. A codec or feature that
+    /// it lacks fails the build: zstd in EROFS needs Linux 6.10. All versions that EROFS images can be made for read every
+    /// SquashFS image, so there it changes nothing.
+    pub fn target_kernel(mut self, kernel: Kernel) -> Self {
+        if let AnyOptions::Erofs(options) = &mut self.options {
+            options.target_kernel = kernel;
+        }
+        self
+    }
+
+    /// Sets the number of compression threads; with 0, everything runs on the calling thread.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.options.common_mut().threads = threads;
+        self
+    }
+
+    /// Replaces an existing target.
+    pub fn force(mut self, force: bool) -> Self {
+        self.options.common_mut().force = force;
+        self
+    }
+
+    /// Sets the action for a file that cannot be read or changes meanwhile. [`Summary::left_out`] lists those left out.
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.options.common_mut().on_error = on_error;
         self
     }
 
@@ -73,15 +140,30 @@ impl<'a> Builder<'a> {
         Builder { progress, ..self }
     }
 
+    /// Calls `watcher` ten times a second during the build, on a thread of its own, and once at the end. It may
+    /// [cancel](Progress::cancel) the build.
+    pub fn on_progress(self, watcher: impl FnMut(&Progress) + Send + 'a) -> Self {
+        Builder { watcher: Some(Box::new(watcher)), ..self }
+    }
+
     /// Adds the entries of a directory, or one file.
-    pub fn dir(mut self, path: impl Into<PathBuf>) -> Self {
-        self.sources.push(Added::Dir(path.into()));
-        self
+    pub fn dir(self, path: impl Into<PathBuf>) -> Self {
+        self.add(Added::Dir(path.into()))
+    }
+
+    /// Adds the entries of an archive in a file, recognised by its first bytes: tar and cpio, also compressed, and zip.
+    pub fn archive(self, path: impl Into<PathBuf>) -> Self {
+        self.add(Added::Archive(path.into()))
+    }
+
+    /// Adds the entries of a tar or cpio archive, possibly compressed, which is read once, when its turn comes.
+    pub fn tar(self, from: impl Read + Send + 'static) -> Self {
+        self.add(Added::Stream(Box::new(from)))
     }
 
     /// Adds the entries of another image, which converts it.
     pub fn image(self, fs: &Fs) -> Self {
-        self.source(FromImage::new(fs.image().clone(), "image", Exclude::default(), true))
+        self.source(FromImage::new(fs.clone().into_image(), "image", Exclude::default(), true))
     }
 
     /// Adds entries defined by the caller; see [`Entries`].
@@ -93,64 +175,59 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds any source. If two sources have the same path the later one is kept; directories are merged.
-    pub fn source(mut self, source: impl Source + 'a) -> Self {
-        self.sources.push(Added::Source(Box::new(source)));
+    pub fn source(self, source: impl Source + 'a) -> Self {
+        self.add(Added::Source(Box::new(source)))
+    }
+
+    fn add(mut self, added: Added<'a>) -> Self {
+        self.sources.push(added);
         self
     }
 
     /// Builds the image at `target`, which appears whole or not at all.
     ///
     /// # Errors
-    /// [`Error::Exists`] if `target` already exists and [`Options::force`] is not set.
+    /// [`Error::Exists`] if `target` already exists and [`Builder::force`] is not set.
     pub fn build(self, target: impl AsRef<Path>) -> Result<Summary> {
-        let (options, sources, progress) = self.ready();
-        scanned(sources, |fill| options.build(target.as_ref(), &progress, fill))
+        self.run(|options, progress, fill| options.build(target.as_ref(), progress, fill))
     }
 
-    /// Builds the image into any reader, writer and seeker, from its first byte on, and returns it.
+    /// Builds the image into any reader, writer and seeker, from its first byte on, and returns it with the summary.
     /// It should be empty: bytes after the image stay.
-    pub fn write_to<W: Read + Write + Seek + Send + fmt::Debug + 'static>(self, writer: W) -> Result<W> {
+    pub fn write_to<W: Read + Write + Seek + Send + fmt::Debug + 'static>(self, writer: W) -> Result<(W, Summary)> {
         let shared = Arc::new(Mutex::new(writer));
-        self.store_in(shared.clone())?;
+        let summary = self.store_in(shared.clone())?;
         let writer = Arc::into_inner(shared).ok_or_else(|| Error::Misuse("the image is still being written".into()))?;
-        Ok(writer.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok((writer.into_inner().unwrap_or_else(PoisonError::into_inner), summary))
     }
 
     /// Builds the image into storage that several threads write at any offset.
     pub fn store_in(self, storage: impl Storage + 'static) -> Result<Summary> {
-        let (options, sources, progress) = self.ready();
-        scanned(sources, |fill| options.build_to(Output::over(storage, "image"), &progress, fill))
+        self.run(|options, progress, fill| options.build_to(Output::over(storage, "image"), progress, fill))
     }
 
-    /// Returns options, sources and progress, with directories turned into sources.
-    fn ready(self) -> (AnyOptions, Vec<Box<dyn Source + 'a>>, Arc<Progress>) {
-        let Builder { options, sources, progress } = self;
-        let Options { threads, on_error, .. } = *options.common();
-        let source = |added| match added {
-            Added::Source(source) => source,
-            Added::Dir(path) => {
-                let progress = Some(Arc::clone(&progress));
-                Box::new(Dir::new(path, dir::Options { threads, on_error, progress, ..dir::Options::default() }))
-            }
+    /// Calls `build` with a function that scans the sources, and adds the entries they left out to its summary.
+    fn run(self, build: impl FnOnce(&AnyOptions, &Progress, &mut Fill<'_>) -> Result<Summary>) -> Result<Summary> {
+        let Builder { options, sources, progress, watcher } = self;
+        let sources = sources.into_iter().map(|added| added.open(options.common(), &progress));
+        let mut sources = sources.collect::<Result<Vec<_>>>()?;
+        let mut fill = |store: &mut dyn Store| {
+            let mut tree = Tree::default();
+            sources.iter_mut().try_for_each(|source| source.scan(&mut tree, store))?;
+            Ok(Plan { tree, order: Vec::new() })
         };
-        let sources = sources.into_iter().map(source).collect();
-        (options, sources, progress)
+        let work = || build(&options, &progress, &mut fill);
+        let mut summary = match watcher {
+            Some(watcher) => progress.watch(PROGRESS_INTERVAL, watcher, work),
+            None => work(),
+        }?;
+        for error in sources.iter().flat_map(|source| source.left_out()) {
+            let path = error.path().map(|path| crate::name::display(path).to_string()).unwrap_or_default();
+            summary.left_out.push((path, error.to_string()));
+        }
+        Ok(summary)
     }
 }
 
-/// Calls `build` with a function that scans the sources, and adds the entries they left out to its summary.
-fn scanned<'a>(
-    mut sources: Vec<Box<dyn Source + 'a>>,
-    build: impl FnOnce(&mut dyn FnMut(&mut dyn Store) -> Result<Plan>) -> Result<Summary>,
-) -> Result<Summary> {
-    let mut summary = build(&mut |store| {
-        let mut tree = Tree::default();
-        sources.iter_mut().try_for_each(|source| source.scan(&mut tree, store))?;
-        Ok(Plan { tree, order: Vec::new() })
-    })?;
-    for error in sources.iter().flat_map(|source| source.left_out()) {
-        let path = error.path().map(|path| crate::name::display(path).to_string()).unwrap_or_default();
-        summary.left_out.push((path, error.to_string()));
-    }
-    Ok(summary)
-}
+/// Function that scans the sources of a build.
+type Fill<'f> = dyn FnMut(&mut dyn Store) -> Result<Plan> + 'f;

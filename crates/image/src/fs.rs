@@ -1,21 +1,24 @@
 //! An image as a file system: paths, files that implement [`Read`] and [`Seek`], directories with types, a walk.
 //!
 //! A thin layer over [`Image`] for programs that need files rather than inodes. Symbolic links are
-//! followed within the image: its root is `/`, and nothing outside it is ever accessed.
+//! followed within the image: its root is `/`, and nothing outside it is ever accessed. Names and paths are [`Path`]s,
+//! which hold any bytes.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::io::FileAt;
-use packfs_blocks::{Progress, ReadAt};
+use packfs_blocks::{Progress, ReadAt, pipeline};
 
+use crate::diff::{self, Difference};
 use crate::image::{FileType, Image, Nid, Stat};
-use crate::sink::{Visit, Walk, lookup, resolve};
-use crate::tree::path_of;
-use crate::{AnyImage, Error, OpenOptions, Result};
+use crate::sink::{Walk, dir, lookup, resolve, tar};
+use crate::tree::{XattrSet, path_of};
+use crate::{AnyImage, Error, Finding, OpenOptions, Result};
 
 /// Number of bytes that small sequential reads of a [`File`] fetch from the image at a time.
 const WINDOW: usize = 64 << 10;
@@ -41,35 +44,60 @@ impl Fs {
     pub fn open(path: impl AsRef<Path>) -> Result<Fs> {
         let path = path.as_ref();
         let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
-        Fs::with_options(Arc::new(bytes), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })
+        Fs::with_options(bytes, OpenOptions { name: path.to_owned(), ..OpenOptions::default() })
     }
 
-    /// Opens the image in `bytes`. For bytes in memory pass a `Vec<u8>`; for other sources
-    /// implement [`ReadAt`] and use [`Fs::with_options`].
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<Fs> {
-        Fs::with_options(Arc::new(bytes), OpenOptions::default())
+    /// Opens the image at the beginning of `reader`, with the default options: bytes in memory, a
+    /// [`FileAt`](crate::FileAt), or a type of the caller.
+    pub fn from_reader(reader: impl ReadAt + 'static) -> Result<Fs> {
+        Fs::with_options(reader, OpenOptions::default())
     }
 
-    /// Opens the image at the beginning of `bytes`.
+    /// Opens the image at the beginning of `reader`.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it is damaged or not an image; [`Error::Unsupported`] if it needs a
     /// feature that this build lacks.
-    pub fn with_options(bytes: Arc<dyn ReadAt>, options: OpenOptions) -> Result<Fs> {
-        Ok(Fs { image: AnyImage::open(bytes, options)?.into_image() })
+    pub fn with_options(reader: impl ReadAt + 'static, options: OpenOptions) -> Result<Fs> {
+        Ok(Fs { image: AnyImage::open(Arc::new(reader), options)?.into_image() })
     }
 
-    /// Returns the underlying image, for sinks and for converting.
-    pub fn image(&self) -> &Arc<dyn Image> {
-        &self.image
+    /// Returns the underlying image, for [sinks](crate::sink).
+    pub fn image(&self) -> &dyn Image {
+        &*self.image
     }
 
-    /// Extracts everything into the directory `dir`, which is created if it does not exist, with
-    /// the default options; see [`extract`](crate::sink::dir::extract) for other options, parts and
-    /// progress.
-    pub fn extract(&self, dir: impl AsRef<Path>) -> Result<crate::sink::dir::Summary> {
-        let (options, progress) = (crate::sink::dir::Options::default(), Progress::default());
-        crate::sink::dir::extract(&*self.image, dir.as_ref(), &options, &progress)
+    /// Returns the underlying image, for shared ownership.
+    pub fn into_image(self) -> Arc<dyn Image> {
+        self.image
+    }
+
+    /// Extracts everything into the directory `target`, which is created if it does not exist, with
+    /// the default options; see [`extract`](dir::extract) for other options, parts and progress.
+    pub fn extract(&self, target: impl AsRef<Path>) -> Result<dir::Summary> {
+        dir::extract(self.image(), target.as_ref(), &dir::Options::default(), &Progress::default())
+    }
+
+    /// Writes everything as a tar archive, with the default options; see [`write_tar`](tar::write_tar) for others.
+    pub fn write_tar(&self, mut out: impl Write) -> Result<tar::Summary> {
+        tar::write_tar(self.image(), &mut out, &tar::Options::default(), &Progress::default())
+    }
+
+    /// Calls `found` for every difference between this image, the first, and `other`, the second, in name order; see
+    /// [`diff`](diff::diff) for options.
+    pub fn diff(&self, other: &Fs, mut found: impl FnMut(Difference)) -> Result<()> {
+        diff::diff(self.image(), other.image(), &diff::Options::default(), &Progress::default(), &mut found)
+    }
+
+    /// Verifies everything in the image on all cores and calls `found` for everything that is wrong or unusual; see
+    /// [`Image::check`].
+    pub fn check(&self, mut found: impl FnMut(Finding)) -> Result<()> {
+        self.image.check(pipeline::cores(), &Progress::default(), &mut found)
+    }
+
+    /// Returns true if `path` leads to a file of any type, following symbolic links.
+    pub fn exists(&self, path: impl AsRef<Path>) -> Result<bool> {
+        Ok(resolve(self.image(), path.as_ref().as_os_str().as_bytes())?.is_some())
     }
 
     /// Returns the attributes of the file that `path` leads to, following symbolic links.
@@ -80,8 +108,36 @@ impl Fs {
     /// Returns the attributes of the entry at `path`, which may be a symbolic link; no link is followed on the way.
     pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Stat> {
         let path = path.as_ref();
-        let nid = lookup(&*self.image, path.as_os_str().as_bytes())?;
+        let nid = lookup(self.image(), path.as_os_str().as_bytes())?;
         self.image.stat(nid.ok_or_else(|| not_found(path))?)
+    }
+
+    /// Returns the target of the symbolic link at `path`; no link is followed on the way.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], and [`Error::WrongType`] for anything but a symbolic link.
+    pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
+        let path = path.as_ref();
+        match self.symlink_metadata(path)?.kind {
+            FileType::Symlink { target } => Ok(OsString::from_vec(target.into_vec()).into()),
+            _ => Err(Error::WrongType { path: path.to_owned(), expected: "symbolic link" }),
+        }
+    }
+
+    /// Returns the extended attributes of the file that `path` leads to, with their full names.
+    pub fn xattrs(&self, path: impl AsRef<Path>) -> Result<XattrSet> {
+        self.image.xattrs(self.nid(path.as_ref())?)
+    }
+
+    /// Returns the bytes of the regular file that `path` leads to. Memory grows with what is read, not with the length
+    /// that the image declares.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        let path = path.as_ref();
+        let mut bytes = Vec::new();
+        let read = self.open_file(path)?.read_to_end(&mut bytes);
+        // An error of the image says more than the one that wraps it.
+        read.map_err(|error| error.downcast().unwrap_or_else(Error::io("cannot read", path)))?;
+        Ok(bytes)
     }
 
     /// Opens the regular file that `path` leads to.
@@ -90,12 +146,23 @@ impl Fs {
     /// [`Error::NotFound`], and [`Error::WrongType`] for anything but a regular file.
     pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
-        let nid = self.nid(path)?;
+        self.open_regular(self.nid(path)?, || path.to_owned())
+    }
+
+    /// Opens the regular file with this inode, as [`Fs::read_dir`] and [`Fs::walk`] return it: without looking up its path.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] for anything but a regular file.
+    pub fn open_inode(&self, nid: Nid) -> Result<File> {
+        self.open_regular(nid, || format!("inode {}", nid.0).into())
+    }
+
+    fn open_regular(&self, nid: Nid, name: impl FnOnce() -> PathBuf) -> Result<File> {
         match self.image.stat(nid)?.kind {
             FileType::File { size } => {
                 Ok(File { image: self.image.clone(), nid, size, at: 0, window: Vec::new(), from: 0 })
             }
-            _ => Err(Error::WrongType { path: path.to_owned(), expected: "regular file" }),
+            _ => Err(Error::WrongType { path: name(), expected: "regular file" }),
         }
     }
 
@@ -110,20 +177,22 @@ impl Fs {
         if self.image.stat(nid)?.kind != FileType::Dir {
             return Err(Error::WrongType { path: path.to_owned(), expected: "directory" });
         }
-        let entries = self.image.read_dir(nid)?.into_iter();
-        entries
-            .map(|entry| Ok(DirEntry { stat: self.image.stat(entry.nid)?, name: entry.name, nid: entry.nid }))
-            .collect()
+        let entry = |entry: crate::image::Entry| {
+            let stat = self.image.stat(entry.nid)?;
+            Ok(DirEntry { path: path.join(OsStr::from_bytes(&entry.name)), stat, nid: entry.nid })
+        };
+        self.image.read_dir(nid)?.into_iter().map(entry).collect()
     }
 
     /// Calls `visit` for everything in the image, a directory before its entries and names
     /// ascending, until it breaks.
     ///
     /// # Errors
-    /// The first error ends the walk. To continue after errors, use [`Walk`].
-    pub fn walk<B>(&self, mut visit: impl FnMut(Visit<'_>) -> ControlFlow<B>) -> Result<ControlFlow<B>> {
-        let mut walk = Walk::new(&*self.image, &[])?;
-        while let Some(entry) = walk.step()? {
+    /// The first error ends the walk. To continue after errors, or to walk over a part, use [`Walk`].
+    pub fn walk<B>(&self, mut visit: impl FnMut(DirEntry) -> ControlFlow<B>) -> Result<ControlFlow<B>> {
+        let mut walk = Walk::new(self.image(), &[])?;
+        while let Some(found) = walk.step()? {
+            let entry = DirEntry { path: OsStr::from_bytes(found.path).into(), stat: found.stat, nid: found.nid };
             if let ControlFlow::Break(value) = visit(entry) {
                 return Ok(ControlFlow::Break(value));
             }
@@ -132,7 +201,7 @@ impl Fs {
     }
 
     fn nid(&self, path: &Path) -> Result<Nid> {
-        resolve(&*self.image, path.as_os_str().as_bytes())?.ok_or_else(|| not_found(path))
+        resolve(self.image(), path.as_os_str().as_bytes())?.ok_or_else(|| not_found(path))
     }
 }
 
@@ -150,12 +219,21 @@ fn not_found(path: &Path) -> Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirEntry {
-    /// Name, any bytes except `/` and NUL.
-    pub name: Box<[u8]>,
+    /// Path: in [`Fs::read_dir`] that of the directory with the name, in [`Fs::walk`] that from the root, which is empty
+    /// for the root itself.
+    pub path: PathBuf,
     /// Type and attributes of its inode. A symbolic link is not followed.
     pub stat: Stat,
     /// The inode.
     pub nid: Nid,
+}
+
+impl DirEntry {
+    /// Returns the name, the last component of the path; empty for the root.
+    pub fn name(&self) -> &OsStr {
+        let path = self.path.as_os_str().as_bytes();
+        OsStr::from_bytes(path.rsplit(|byte| *byte == b'/').next().unwrap_or_default())
+    }
 }
 
 /// An open regular file of an image. Errors of the image are returned as [`io::Error`] with the [`Error`] inside.
@@ -264,18 +342,19 @@ mod tests {
         assert!(matches!(fs.open_file("gone"), Err(Error::NotFound { .. })));
         assert!(matches!(fs.open_file("d"), Err(Error::WrongType { expected: "regular file", .. })));
         assert!(matches!(fs.read_dir("f"), Err(Error::WrongType { expected: "directory", .. })));
-        let names: Vec<_> = fs.read_dir("/").unwrap().into_iter().map(|entry| (entry.name, entry.stat.kind)).collect();
-        assert_eq!(names, [((*b"d").into(), FileType::Dir), ((*b"f").into(), FileType::File { size: 4 })]);
+        let names: Vec<_> = fs.read_dir("/").unwrap().into_iter().map(|entry| (entry.path, entry.stat.kind)).collect();
+        assert_eq!(names, [("/d".into(), FileType::Dir), ("/f".into(), FileType::File { size: 4 })]);
     }
 
     #[test]
     fn a_walk_ends_where_the_visitor_breaks() {
         let mut seen = Vec::new();
         let end = fs(b"").walk(|entry| {
-            seen.push(entry.path.to_owned());
-            if entry.path == b"d/x" { ControlFlow::Break(7) } else { ControlFlow::Continue(()) }
+            seen.push((entry.path.to_str().unwrap().to_owned(), entry.name().to_owned()));
+            if entry.path == Path::new("d/x") { ControlFlow::Break(7) } else { ControlFlow::Continue(()) }
         });
         assert_eq!(end.unwrap(), ControlFlow::Break(7));
-        assert_eq!(seen, [&b""[..], b"d", b"d/x"]);
+        let expected = [("", ""), ("d", "d"), ("d/x", "x")].map(|(path, name)| (path.to_owned(), name.into()));
+        assert_eq!(seen, expected);
     }
 }

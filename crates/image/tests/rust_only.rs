@@ -146,7 +146,7 @@ fn uncompressed_images_are_built_and_extracted() {
         compare(&image, root.path(), "built");
         let out = place.path().join(out);
         let fs = Fs::open(&image).unwrap();
-        sink::dir::extract(&**fs.image(), &out, &sink::dir::Options::default(), &progress).unwrap();
+        sink::dir::extract(fs.image(), &out, &sink::dir::Options::default(), &progress).unwrap();
         for name in files(root.path()) {
             assert!(std::fs::read(out.join(&name)).unwrap() == std::fs::read(root.path().join(&name)).unwrap());
         }

@@ -9,7 +9,7 @@
 //! ```no_run
 //! use packfs_mount::{Options, mount};
 //!
-//! let image = packfs_image::Fs::open("root.sqfs")?.image().clone();
+//! let image = packfs_image::Fs::open("root.sqfs")?.into_image();
 //! let mounted = mount(image, "/mnt".as_ref(), Options::default())?;
 //! // Until somebody unmounts it.
 //! mounted.serve()?;

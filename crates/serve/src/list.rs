@@ -83,16 +83,17 @@ mod tests {
     use std::sync::Arc;
 
     use packfs_image::source::Entry;
-    use packfs_image::{Builder, OpenOptions};
+    use packfs_image::{Builder, Codec, OpenOptions};
 
     use super::*;
 
     fn served(name: &str) -> Served {
         let bytes = Builder::squashfs()
-            .options(|all| all.codec = "gzip".parse().unwrap())
+            .codec(Codec::Gzip)
             .entries([Entry::file("a", "text")])
             .write_to(Cursor::new(Vec::new()))
             .unwrap()
+            .0
             .into_inner();
         let bytes = Arc::new(bytes);
         let image = Arc::new(AnyImage::open(bytes.clone(), OpenOptions::default()).unwrap());

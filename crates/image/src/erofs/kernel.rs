@@ -29,7 +29,8 @@ impl Kernel {
     /// The first version with EROFS in its present form: plain images, and LZ4 that ends where its cluster ends.
     pub const OLDEST: Kernel = Kernel::new(5, 4);
 
-    const fn new(major: u16, minor: u16) -> Self {
+    /// Makes the version `major.minor`.
+    pub const fn new(major: u16, minor: u16) -> Self {
         Kernel { major, minor }
     }
 

@@ -8,7 +8,7 @@ use crate::erofs::{self, Features};
 use crate::image::FileType;
 use crate::sink::Walk;
 use crate::testing::{Node, Piece, Source, Spec, erofs_utils, have, skipped};
-use crate::{Builder, Image, OpenOptions};
+use crate::{Builder, Choice, Codec, Image, OpenOptions};
 
 /// A tree with equal files, incompressible data, holes, small files and a large file.
 fn spec() -> Spec {
@@ -100,7 +100,7 @@ fn own_images_are_read_from_where_they_say() {
     let source = Source::new(&spec());
     let path = dir.path().join("image");
     for codec in ["zstd", "gzip", "none"] {
-        Builder::squashfs().options(|all| all.codec = codec.parse().unwrap()).dir(source.tree()).build(&path).unwrap();
+        Builder::squashfs().codec(codec.parse::<Choice>().unwrap()).dir(source.tree()).build(&path).unwrap();
         let [packed, _, holes, fragments] = check(&std::fs::read(&path).unwrap(), codec);
         assert_eq!((packed > 0, holes > 0, fragments > 0), (codec != "none", true, true), "{codec}");
         std::fs::remove_file(&path).unwrap();
@@ -153,7 +153,7 @@ fn damaged_images_give_errors_or_pieces_inside_the_file() {
     let source = Source::new(&spec());
     let path = dir.path().join("image");
     for builder in [Builder::squashfs(), Builder::erofs()] {
-        builder.options(|all| all.codec = "lz4".parse().unwrap()).dir(source.tree()).build(&path).unwrap();
+        builder.codec(Codec::Lz4).dir(source.tree()).build(&path).unwrap();
         let sound = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let (mut state, mut pieces) = (1_u64, 0_u64);

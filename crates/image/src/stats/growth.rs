@@ -147,7 +147,7 @@ mod tests {
 
     fn image(builder: Builder<'_>, files: Files<'_>) -> AnyImage {
         let entries: Vec<Entry> = files.iter().map(|(path, content)| Entry::file(*path, noise(*content))).collect();
-        let bytes = builder.entries(entries).write_to(Cursor::new(Vec::new())).unwrap().into_inner();
+        let bytes = builder.entries(entries).write_to(Cursor::new(Vec::new())).unwrap().0.into_inner();
         AnyImage::open(Arc::new(bytes), OpenOptions::default()).unwrap()
     }
 

@@ -8,7 +8,7 @@ use packfs_blocks::io::FileAt;
 use super::*;
 use crate::erofs::{self, Features};
 use crate::testing::{Attrs, Node, Piece as Content, Source, Spec, What, erofs_utils, have, skipped};
-use crate::{Builder, OpenOptions};
+use crate::{Builder, Choice, Codec, OpenOptions};
 
 /// A tree with equal files, a file that repeats itself, holes, small files, a hard link and a large file.
 fn spec() -> Spec {
@@ -165,7 +165,7 @@ fn own_images_are_counted() {
     let source = Source::new(&spec());
     let image = dir.path().join("image");
     for codec in ["zstd", "lzo:9", "none", "xz:1"] {
-        Builder::squashfs().options(|all| all.codec = codec.parse().unwrap()).dir(source.tree()).build(&image).unwrap();
+        Builder::squashfs().codec(codec.parse::<Choice>().unwrap()).dir(source.tree()).build(&image).unwrap();
         let stats = check(&image, codec);
         check_sharing(&stats, codec);
         assert!(stats.unused_bytes < 4096, "more than padding: {}", stats.unused_bytes);
@@ -202,7 +202,7 @@ fn damaged_images_give_errors_or_sums_that_fit() {
     let source = Source::new(&spec());
     let path = dir.path().join("image");
     for builder in [Builder::squashfs(), Builder::erofs()] {
-        builder.options(|all| all.codec = "lz4".parse().unwrap()).dir(source.tree()).build(&path).unwrap();
+        builder.codec(Codec::Lz4).dir(source.tree()).build(&path).unwrap();
         let sound = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let (mut state, mut measured) = (1_u64, 0);

@@ -4,12 +4,12 @@ use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
 use packfs_image::image::FileType;
-use packfs_image::source::{Entries, Entry, Source};
+use packfs_image::source::{Entries, Entry};
 use packfs_image::tree::{Device, Time};
-use packfs_image::{Builder, Error, Fs, Tree};
+use packfs_image::{Builder, Codec, Error, Fs};
 
 fn builders() -> [Builder<'static>; 2] {
-    [Builder::squashfs(), Builder::erofs()].map(|builder| builder.options(|all| all.codec = "lz4".parse().unwrap()))
+    [Builder::squashfs(), Builder::erofs()].map(|builder| builder.codec(Codec::Lz4))
 }
 
 fn read(fs: &Fs, path: &str) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn entries_of_all_kinds_arrive() {
             Entry::fifo("fifo"),
             Entry::socket("socket"),
         ];
-        let fs = Fs::from_bytes(builder.entries(entries).write_to(Cursor::new(Vec::new())).unwrap().into_inner());
+        let fs = Fs::from_reader(builder.entries(entries).write_to(Cursor::new(Vec::new())).unwrap().0.into_inner());
         let fs = fs.unwrap();
         assert_eq!(read(&fs, "link"), b"new");
         assert!(read(&fs, "streamed") == long && read(&fs, "stored") == long && read(&fs, "empty").is_empty());
@@ -65,11 +65,11 @@ fn later_sources_replace_earlier_ones() {
     for builder in builders() {
         let target = place.path().join("image");
         let over = [Entry::file("file", "of the program")];
-        builder.options(|all| all.force = true).dir(place.path().join("root")).entries(over).build(&target).unwrap();
+        builder.force(true).dir(place.path().join("root")).entries(over).build(&target).unwrap();
         let fs = Fs::open(&target).unwrap();
         for builder in builders() {
-            let image = builder.image(&fs).write_to(Cursor::new(Vec::new())).unwrap().into_inner();
-            let fs = Fs::from_bytes(image).unwrap();
+            let image = builder.image(&fs).write_to(Cursor::new(Vec::new())).unwrap().0.into_inner();
+            let fs = Fs::from_reader(image).unwrap();
             assert_eq!((&read(&fs, "file")[..], &read(&fs, "other")[..]), (&b"of the program"[..], &b"stays"[..]));
         }
     }
@@ -112,17 +112,9 @@ fn errors_name_the_entry() {
     assert_eq!(build(Entry::file("file/below", "")), "file/below: `file` on the way is not a directory");
     assert_eq!(build(Entry::file("a/..", "")), "`..` cannot be a file name");
     let mut used = Entries::new(Vec::new());
-    let scan = |source: &mut Entries<_>| Builder::squashfs().source(Once(source)).write_to(Cursor::new(Vec::new()));
+    let scan = |source: &mut Entries<_>| Builder::squashfs().source(source).write_to(Cursor::new(Vec::new()));
     scan(&mut used).unwrap();
     assert!(matches!(scan(&mut used), Err(Error::Misuse(_))));
-}
-
-struct Once<'s, S>(&'s mut S);
-
-impl<S: Source> Source for Once<'_, S> {
-    fn scan(&mut self, tree: &mut Tree, store: &mut dyn packfs_image::source::Store) -> packfs_image::Result<()> {
-        self.0.scan(tree, store)
-    }
 }
 
 #[test]

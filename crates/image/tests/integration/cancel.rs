@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use packfs_image::source::{Dir, Exclude, FromImage, Source, Store, dir};
-use packfs_image::{
-    Choice, Error, Fs, OnError, OpenOptions, Plan, Progress, ReadAt, Result, Tree, erofs, sink, squashfs,
-};
+use packfs_image::{Choice, Error, Fs, OnError, Plan, Progress, ReadAt, Result, Tree, erofs, sink, squashfs};
 
 /// An image that cancels the operation that reads it, at a given read.
 #[derive(Debug)]
@@ -38,7 +36,7 @@ fn alarmed(image: &Path, n: usize) -> (Fs, Arc<Progress>) {
     let progress = Arc::new(Progress::default());
     let bytes = std::fs::read(image).unwrap();
     let alarm = Arc::new(Alarm { bytes, left: AtomicUsize::new(usize::MAX), progress: progress.clone() });
-    let fs = Fs::with_options(alarm.clone(), OpenOptions::default()).unwrap();
+    let fs = Fs::from_reader(alarm.clone()).unwrap();
     alarm.left.store(n, Ordering::Relaxed);
     (fs, progress)
 }
@@ -123,7 +121,7 @@ fn a_conversion_leaves_nothing() {
     for image in &images {
         at_every_read(image, |fs, progress| {
             let convert = |store: &mut dyn Store| {
-                scan(FromImage::new(fs.image().clone(), "source", Exclude::default(), true), store)
+                scan(FromImage::new(fs.clone().into_image(), "source", Exclude::default(), true), store)
             };
             for result in build(out.path(), progress, convert) {
                 if let Err(error) = result {
@@ -152,7 +150,7 @@ fn an_extraction_leaves_whole_files_only() {
         at_every_read(image, |fs, progress| {
             let out = tempfile::tempdir().unwrap();
             let options = sink::dir::Options::default().set(|all| (all.on_error, all.threads) = (on_error, threads));
-            let done = sink::dir::extract(&**fs.image(), out.path(), &options, progress).map(|summary| {
+            let done = sink::dir::extract(fs.image(), out.path(), &options, progress).map(|summary| {
                 assert!(summary.skipped.is_empty());
             });
             for name in (0..30).map(|n| format!("d{}/{n}", n % 5)).chain(["long".to_owned()]) {
@@ -170,7 +168,7 @@ fn an_archive_ends() {
     let root = source();
     for image in images(root.path()).1 {
         at_every_read(&image, |fs, progress| {
-            sink::tar::write_tar(&**fs.image(), &mut io::sink(), &Default::default(), progress).map(|_| ())
+            sink::tar::write_tar(fs.image(), &mut io::sink(), &Default::default(), progress).map(|_| ())
         });
     }
 }

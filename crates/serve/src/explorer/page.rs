@@ -135,7 +135,7 @@ mod tests {
 
     use packfs_image::source::Entry;
     use packfs_image::stats::Stats;
-    use packfs_image::{AnyImage, Builder, OpenOptions};
+    use packfs_image::{AnyImage, Builder, Codec, OpenOptions};
 
     use super::*;
     use crate::explorer::Pieces;
@@ -146,10 +146,11 @@ mod tests {
         let names = [format!("a{}", hostile.replace('/', "\\")), hostile.to_owned()];
         let entries = names.map(|name| Entry::file(name, hostile));
         let bytes = Builder::squashfs()
-            .options(|all| all.codec = "gzip".parse().unwrap())
+            .codec(Codec::Gzip)
             .entries(entries)
             .write_to(io::Cursor::new(Vec::new()))
             .unwrap()
+            .0
             .into_inner();
         let image = AnyImage::open(Arc::new(bytes), OpenOptions::default()).unwrap();
         let stats = Stats::measure(&image).unwrap();

@@ -194,7 +194,7 @@ fn folders_are_listed_and_mapped() {
 #[test]
 fn several_images_have_a_place_each() {
     let other = || Builder::erofs().entries([packfs_image::source::Entry::file("x", "other")]);
-    let other = || other().write_to(io::Cursor::new(Vec::new())).unwrap().into_inner();
+    let other = || other().write_to(io::Cursor::new(Vec::new())).unwrap().0.into_inner();
     let images =
         vec![image("a b", Arc::new(bytes())), image("metrics", Arc::new(other())), image("metrics", Arc::new(other()))];
     let site = Site::new(images, Options::default());

@@ -203,8 +203,8 @@ fn directories_archives_images_and_spools_give_the_same_bytes() {
             // The same tree from an image of either format with another order of data.
             let [squashfs, erofs] = cases(Order::Path, 2).map(|other| image(&other, |store| scan(place(), store)));
             for bytes in [squashfs, erofs] {
-                let fs = Fs::from_bytes(bytes).unwrap();
-                let from = FromImage::new(fs.image().clone(), "image", Exclude::default(), true);
+                let fs = Fs::from_reader(bytes).unwrap();
+                let from = FromImage::new(fs.into_image(), "image", Exclude::default(), true);
                 assert!(image(options, |store| scan(Box::new(from), store)) == want, "{order}: image as format {n}");
             }
             let stream = Box::new(std::fs::File::open(&archive).unwrap());

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::*;
 use crate::build::AnyOptions;
@@ -93,7 +92,7 @@ pub(super) fn held(options: &AnyOptions) -> Snapshot {
 
 /// Lets the reader, its check and the kernel read an image.
 pub(super) fn assert_reads(options: &AnyOptions, image: &Path, what: &str) {
-    let opened = Fs::open(image).map(|fs| Arc::clone(fs.image()));
+    let opened = Fs::open(image).map(Fs::into_image);
     if is_root() {
         assert_eq!(disagreements(&held(options), image, opened, options.format()), Vec::<String>::new(), "{what}");
     }

@@ -64,7 +64,6 @@ fn has_long_addresses(options: &Options) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::super::Builder;
     use super::*;
@@ -139,7 +138,7 @@ mod tests {
             let build = |options: &Options, at| build_at(&Builder::new(options)?, spec.tree()?, at, &image);
             build(&options, at).unwrap();
             assert!(image.metadata().unwrap().len() > at);
-            let opened = Fs::open(&image).map(|fs| Arc::clone(fs.image()));
+            let opened = Fs::open(&image).map(Fs::into_image);
             let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
             if can_mount("images_of_more_than_16_tib_are_read") {
                 assert_eq!(disagreements(&want, &image, opened, "erofs"), Vec::<String>::new(), "{codec}");

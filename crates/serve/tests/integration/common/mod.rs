@@ -145,7 +145,7 @@ pub(crate) fn image(name: &str, bytes: Arc<dyn ReadAt>) -> Served {
 
 /// Returns the bytes of an image of [`entries`].
 pub(crate) fn bytes() -> Vec<u8> {
-    Builder::squashfs().entries(entries()).write_to(std::io::Cursor::new(Vec::new())).unwrap().into_inner()
+    Builder::squashfs().entries(entries()).write_to(std::io::Cursor::new(Vec::new())).unwrap().0.into_inner()
 }
 
 /// Starts a server of one image.
