@@ -82,6 +82,7 @@ impl Select {
             without_types: self.exclude_types.concat().into_bytes(),
             without_empty_dirs: self.no_empty_dirs,
             may_miss: self.ignore_missing,
+            ..Selection::default()
         })
     }
 }

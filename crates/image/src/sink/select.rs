@@ -1,8 +1,15 @@
 //! The entries of an image that a sink takes.
 
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::Result;
+use crate::image::Stat;
 use crate::source::Exclude;
+use crate::tree::check_name;
 
 /// Entries of an image. The default is all of them.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +32,59 @@ pub struct Selection {
     pub without_empty_dirs: bool,
     /// True if a path that selects nothing is no error.
     pub may_miss: bool,
+    /// A function that leaves out or renames entries of that.
+    pub decide: Decide,
+}
+
+/// A function of a program that decides about each entry except the root. Without a function, every entry is taken.
+///
+/// It gets the path of the entry in the image and its attributes, and has to return the same for the same entry. A
+/// directory that is left out is not entered. An entry that is renamed stays in its directory, and its new name must
+/// differ from all others there. Links keep their targets.
+///
+/// ```
+/// # use packfs_image::{Builder, Fs, source::Entry};
+/// # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?;
+/// # let entries = [Entry::file("bin/ls", ""), Entry::file("bin/ls.debug", "")];
+/// # let fs = Fs::from_reader(Builder::erofs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?.0)?;
+/// use packfs_image::sink::{Decide, dir};
+/// let mut options = dir::Options::default();
+/// options.select.decide = Decide::filter(|path, _| path.extension().is_none_or(|end| end != "debug"));
+/// dir::extract(fs.image(), "unpacked".as_ref(), &options, &Default::default())?;
+/// # assert_eq!(std::fs::read_dir("unpacked/bin")?.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Decide(Option<Arc<DecideName>>);
+
+/// Returns the name of an entry; `None` if it is left out.
+type DecideName = dyn Fn(&Path, &Stat) -> Option<OsString> + Send + Sync;
+
+impl Decide {
+    /// Takes the entries for which `keep` returns true.
+    pub fn filter(keep: impl Fn(&Path, &Stat) -> bool + Send + Sync + 'static) -> Self {
+        Decide::rename(move |path, stat| keep(path, stat).then(|| path.file_name().unwrap_or_default().to_owned()))
+    }
+
+    /// Takes the entries for which `name` returns a name, which replaces the last component of their path. A name that
+    /// is empty, `.` or `..`, or has a `/` or NUL, fails with [`Error::BadName`](crate::Error::BadName).
+    pub fn rename(name: impl Fn(&Path, &Stat) -> Option<OsString> + Send + Sync + 'static) -> Self {
+        Decide(Some(Arc::new(name)))
+    }
+
+    /// Returns the new name of an entry; `None` if it is left out.
+    pub(super) fn name(&self, path: &[u8], name: Box<[u8]>, stat: &Stat) -> Result<Option<Box<[u8]>>> {
+        let Some(decide) = &self.0 else { return Ok(Some(name)) };
+        let Some(name) = decide(Path::new(OsStr::from_bytes(path)), stat) else { return Ok(None) };
+        check_name(name.as_bytes())?;
+        Ok(Some(name.into_vec().into()))
+    }
+}
+
+impl fmt::Debug for Decide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Decide").field(&self.0.is_some()).finish()
+    }
 }
 
 impl Selection {
@@ -36,6 +96,7 @@ impl Selection {
             && self.max_depth.is_none()
             && self.without_types.is_empty()
             && !self.without_empty_dirs
+            && self.decide.0.is_none()
     }
 }
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
-use super::Selection;
 use super::lookup::{lookup, trace};
+use super::{Decide, Selection};
 use crate::image::{Entry, FileType, Image, Nid, Stat};
 use crate::name;
 use crate::regex::Regexes;
@@ -33,6 +33,7 @@ pub struct Walk<'i> {
     /// Letters of types that are left out.
     without: Vec<u8>,
     prune: bool,
+    decide: Decide,
     max_depth: usize,
     /// The directories from the root down to the current one.
     levels: Vec<Level>,
@@ -41,7 +42,10 @@ pub struct Walk<'i> {
     told: usize,
     /// The next entry to report, while its ancestors come first.
     found: Option<Found>,
+    /// Path in the image of the current entry.
     path: Vec<u8>,
+    /// The same path with the new names of renamed entries.
+    told_path: Vec<u8>,
     entered: HashSet<Nid>,
     started: bool,
 }
@@ -49,7 +53,7 @@ pub struct Walk<'i> {
 /// An entry visited on a [`Walk`].
 #[derive(Debug)]
 pub struct Visit<'w> {
-    /// Its path, without a leading slash; the root's is empty.
+    /// Its path with the names that [`Selection::decide`] gives, without a leading slash; the root's is empty.
     pub path: &'w [u8],
     /// The last component of `path`.
     pub name: &'w [u8],
@@ -67,6 +71,7 @@ pub struct Visit<'w> {
 struct Level {
     entries: std::vec::IntoIter<Entry>,
     path_len: usize,
+    told_len: usize,
     selected: bool,
     waiting: Option<(Nid, Stat)>,
 }
@@ -116,12 +121,14 @@ impl<'i> Walk<'i> {
             exclude: select.exclude.clone(),
             without: select.without_types.clone(),
             prune: select.without_empty_dirs,
+            decide: select.decide.clone(),
             max_depth: select.max_depth.unwrap_or(usize::MAX),
             image,
             levels: Vec::new(),
             told: 0,
             found: None,
             path: Vec::new(),
+            told_path: Vec::new(),
             entered: HashSet::new(),
             started: false,
         })
@@ -174,32 +181,35 @@ impl<'i> Walk<'i> {
     fn advance(&mut self) -> Result<bool> {
         let Some(level) = self.levels.last_mut() else { return Ok(false) };
         self.path.truncate(level.path_len);
+        self.told_path.truncate(level.told_len);
         let Some(entry) = level.entries.next() else {
             self.levels.pop();
             self.told = self.told.min(self.levels.len());
             return Ok(true);
         };
-        let selected = level.selected;
+        let below_selected = level.selected;
         check_name(&entry.name)?;
-        if !self.path.is_empty() {
-            self.path.push(b'/');
-        }
-        self.path.extend_from_slice(&entry.name);
+        push_name(&mut self.path, &entry.name);
         if self.path.len() > MAX_PATH {
             return Err(Error::Damaged { path: path_of(&self.path), why: "a path of more than 65,536 bytes".into() });
         }
-        if selected || self.paths.selects(&self.path) {
-            let stat = self.image.stat(entry.nid)?;
-            if !self.exclude.matches(&self.path, stat.kind == FileType::Dir)
-                && !self.without.contains(&stat.kind.letter())
-            {
-                self.found = Some(Found { nid: entry.nid, stat, name_len: entry.name.len() });
-            }
-        } else if self.paths.may_select_below(&self.path) {
-            let stat = self.image.stat(entry.nid)?;
-            if stat.kind == FileType::Dir && !self.exclude.matches(&self.path, true) {
-                self.enter(entry.nid, false, Some((entry.nid, stat)))?;
-            }
+        let selected = below_selected || self.paths.selects(&self.path);
+        if !selected && !self.paths.may_select_below(&self.path) {
+            return Ok(true);
+        }
+        let Entry { name, nid } = entry;
+        let stat = self.image.stat(nid)?;
+        let is_dir = stat.kind == FileType::Dir;
+        let wrong_type = if selected { self.without.contains(&stat.kind.letter()) } else { !is_dir };
+        if wrong_type || self.exclude.matches(&self.path, is_dir) {
+            return Ok(true);
+        }
+        let Some(name) = self.decide.name(&self.path, name, &stat)? else { return Ok(true) };
+        push_name(&mut self.told_path, &name);
+        if selected {
+            self.found = Some(Found { nid, stat, name_len: name.len() });
+        } else {
+            self.enter(nid, false, Some((nid, stat)))?;
         }
         Ok(true)
     }
@@ -209,7 +219,7 @@ impl<'i> Walk<'i> {
         if let Some(level) = self.levels.get_mut(self.told) {
             self.told += 1;
             if let Some((nid, stat)) = level.waiting.take() {
-                let path = self.path.get(..level.path_len).unwrap_or_default();
+                let path = self.told_path.get(..level.told_len).unwrap_or_default();
                 let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
                 return Ok(Some(Visit { path, name, depth: self.told - 1, nid, stat, selected: level.selected }));
             }
@@ -220,8 +230,9 @@ impl<'i> Walk<'i> {
             self.enter(nid, true, None)?;
             self.told = self.levels.len();
         }
-        let name = self.path.get(self.path.len() - name_len..).unwrap_or_default();
-        Ok(Some(Visit { path: &self.path, name, depth, nid, stat, selected: true }))
+        let path = &*self.told_path;
+        let name = path.get(path.len() - name_len..).unwrap_or_default();
+        Ok(Some(Visit { path, name, depth, nid, stat, selected: true }))
     }
 
     /// Returns the entries of a directory with these names: its index finds them without reading all others.
@@ -250,9 +261,17 @@ impl<'i> Walk<'i> {
             Some(names) => self.find(nid, names)?,
             None => self.image.read_dir(nid)?,
         };
-        self.levels.push(Level { entries: entries.into_iter(), path_len: self.path.len(), selected, waiting });
+        let (path_len, told_len) = (self.path.len(), self.told_path.len());
+        self.levels.push(Level { entries: entries.into_iter(), path_len, told_len, selected, waiting });
         Ok(())
     }
+}
+
+fn push_name(path: &mut Vec<u8>, name: &[u8]) {
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
 }
 
 /// The user's selection.
@@ -264,7 +283,7 @@ struct Paths {
     globs: GlobSet,
     patterns: Vec<(PathBuf, bool)>,
     /// Expressions as given and compiled; true if they selected something.
-    regexes: Vec<(PathBuf, Regexes, bool)>,
+    regexes: Vec<(String, Regexes, bool)>,
     may_miss: bool,
     scratch: Vec<usize>,
 }
@@ -308,7 +327,7 @@ impl Paths {
         exact.sort();
         let globs = globs.build().map_err(|e| Error::pattern("", e.to_string()))?;
         let everything = paths.is_empty() && regexes.is_empty();
-        let compiled = |regex: &String| Ok((PathBuf::from(regex), Regexes::new(&[regex])?, false));
+        let compiled = |regex: &String| Ok((regex.clone(), Regexes::new(&[regex])?, false));
         let regexes = regexes.iter().map(compiled).collect::<Result<_>>()?;
         Ok(Paths { everything, exact, globs, patterns, regexes, may_miss: *may_miss, scratch: Vec::new() })
     }
@@ -364,15 +383,18 @@ impl Paths {
 
     /// Reports each glob and each regular expression that selected nothing, once.
     fn all_found(&mut self) -> Result<()> {
-        let globs = self.patterns.iter_mut().map(|(pattern, found)| (&*pattern, found));
-        let regexes = self.regexes.iter_mut().map(|(regex, _, found)| (&*regex, found));
-        match globs.chain(regexes).find(|(_, found)| !**found && !self.may_miss) {
-            Some((pattern, found)) => {
-                *found = true;
-                Err(missing(pattern))
-            }
-            None => Ok(()),
+        if self.may_miss {
+            return Ok(());
         }
+        if let Some((glob, found)) = self.patterns.iter_mut().find(|(_, found)| !found) {
+            *found = true;
+            return Err(missing(glob));
+        }
+        if let Some((regex, _, found)) = self.regexes.iter_mut().find(|(_, _, found)| !found) {
+            *found = true;
+            return Err(Error::NoMatch { regex: regex.clone() });
+        }
+        Ok(())
     }
 }
 
@@ -444,7 +466,8 @@ mod tests {
             assert_eq!(visited_of(&image(), &select).unwrap(), expected, "{select:?}");
         }
         let missing = Selection { regexes: vec!["a".into(), "^nope$".into()], ..Selection::default() };
-        assert!(visited_of(&image(), &missing).unwrap_err().to_string().contains("^nope$"));
+        let error = visited_of(&image(), &missing).unwrap_err();
+        assert!(matches!(&error, Error::NoMatch { regex } if regex == "^nope$"), "{error}");
         assert!(visited_of(&image(), &Selection { may_miss: true, ..missing }).is_ok());
     }
 
@@ -609,6 +632,32 @@ mod tests {
             }
             assert_eq!(seen, expected, "{paths:?} {without} {prune}");
         }
+    }
+
+    /// Entries below a renamed directory have its new name in their path; selection and decisions see the names of the image.
+    #[test]
+    fn entries_are_left_out_and_renamed_by_a_function() {
+        let image = image();
+        let paths_of = |paths: &[&str], decide: Decide| {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            visited_of(&image, &Selection { decide, ..Selection::from(paths) })
+        };
+        let kept = paths_of(&[], Decide::filter(|path, _| !path.ends_with("d") && !path.ends_with("y"))).unwrap();
+        assert_eq!(kept, ["", "a", "a/x", "a.b", "e[1]"]);
+        let rename = |path: &std::path::Path, stat: &Stat| {
+            let name = path.file_name()?.to_str()?;
+            match (&stat.kind, path.to_str()?) {
+                (_, "a/y") => None,
+                (FileType::Dir, _) => Some(format!("{name}.dir").into()),
+                _ => Some(name.to_uppercase().into()),
+            }
+        };
+        let renamed = paths_of(&[], Decide::rename(rename)).unwrap();
+        assert_eq!(renamed, ["", "a.dir", "a.dir/X", "A.B", "d.dir", "d.dir/deep.dir", "d.dir/deep.dir/X", "E[1]"]);
+        let renamed = paths_of(&["d/deep"], Decide::rename(rename)).unwrap();
+        assert_eq!(renamed, ["()", "(d.dir)", "d.dir/deep.dir", "d.dir/deep.dir/X"]);
+        let refused = paths_of(&[], Decide::rename(|_, _| Some("..".into())));
+        assert!(matches!(refused, Err(Error::BadName { .. })), "{refused:?}");
     }
 
     #[test]
