@@ -119,6 +119,10 @@ pub(crate) fn mode_without_acl(image: &dyn Image, nid: Nid, stat: &Stat) -> Resu
 
 /// An open image. Any number of threads may read at once; bad images never cause a panic.
 ///
+/// Programs may implement it, also around another image whose entries or attributes they change: sinks, comparisons,
+/// mounts and builds take any `Image`. To leave out or rename entries on the way to a sink,
+/// [`Selection::decide`](crate::sink::Selection::decide) is less work.
+///
 /// Contract: inodes come from [`Image::root`], [`Image::read_dir`] or [`Image::lookup`] of the same
 /// image. Any other inode may give an error or the attributes of something else, but nothing worse.
 /// Every call may be repeated with the same result; none depends on earlier calls, even failed
@@ -135,10 +139,13 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// Returns the attributes of an inode.
     fn stat(&self, nid: Nid) -> Result<Stat>;
 
-    /// Returns the entries of a directory, strictly ascending by name.
+    /// Returns the entries of a directory, strictly ascending by the bytes of their names: a wrapper that renames entries
+    /// sorts them again. The default of [`Image::lookup`] searches by halves, and a comparison follows two images side
+    /// by side, so both miss entries in another order.
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>>;
 
-    /// Returns the entry of a directory with this name.
+    /// Returns the entry of a directory with this name. It has to agree with [`Image::read_dir`]; a wrapper around an image
+    /// passes it on, and all other methods with a default, wherever it changes nothing about them: they are faster there.
     fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
         let entries = self.read_dir(dir)?;
         let found = entries.binary_search_by(|entry| (*entry.name).cmp(name));
