@@ -7,15 +7,34 @@
 //! [`Image::check`] verifies an image, and [`diff`](mod@diff) compares it with another one or with
 //! its source.
 //!
-//! This crate never prints, and never panics on bad input. Errors are typed; see [`Error`].
+//! This crate never prints, and never panics on bad input. Errors are typed; see [`Error`] and [`Error::kind`].
 //!
 //! # Build from a directory
 //!
+//! Zstandard in EROFS needs Linux 6.10. An image is made for Linux 6.1 unless
+//! [`target_kernel`](Builder::target_kernel) names a newer one, so zstd is refused without it.
+//!
 //! ```
 //! # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?; std::fs::create_dir("root")?;
-//! use packfs_image::Builder;
-//! let summary = Builder::squashfs().options(|all| all.codec = "gzip".parse().unwrap()).dir("root").build("root.sqfs")?;
+//! use packfs_image::erofs::Kernel;
+//! use packfs_image::{Builder, Choice, Codec};
+//! let codec = Choice::new(Codec::Zstd).with_level(19)?;
+//! let builder = Builder::erofs().codec(codec).target_kernel(Kernel::new(6, 10));
+//! let summary = builder.dir("root").build("root.erofs")?;
 //! println!("{} files in {} bytes", summary.files, summary.image_bytes);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Build from archives
+//!
+//! ```
+//! # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?; std::fs::create_dir("root")?;
+//! # use packfs_image::Fs;
+//! # Builder::erofs().dir("root").build("a.erofs")?;
+//! # Fs::open("a.erofs")?.write_tar(std::fs::File::create("layer.tar")?)?;
+//! use packfs_image::Builder;
+//! let pipe = std::fs::File::open("layer.tar")?; // or any other reader
+//! Builder::squashfs().archive("layer.tar").tar(pipe).build("layers.sqfs")?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -26,9 +45,11 @@
 //! use packfs_image::{Builder, Fs};
 //! let names = ["a", "b", "c"].into_iter();
 //! let files = names.map(|name| Entry::file(format!("srv/{name}.txt"), format!("This is {name}.")).mode(0o600));
-//! let log = Entry::stream("var/log/messages", 4, &b"line"[..]);
-//! let image = Builder::erofs().entries(files.chain([log])).write_to(std::io::Cursor::new(Vec::new()))?;
-//! assert_eq!(Fs::from_bytes(image.into_inner())?.read_dir("srv")?.len(), 3);
+//! let log = Entry::stream("var/log/messages", 4, &b"line"[..]).mtime(std::time::SystemTime::now());
+//! let builder = Builder::erofs().entries(files.chain([log]));
+//! let (image, summary) = builder.write_to(std::io::Cursor::new(Vec::new()))?;
+//! assert!(summary.files == 4 && summary.left_out.is_empty() && summary.warnings.is_empty());
+//! assert_eq!(Fs::from_reader(image)?.read_dir("srv")?.len(), 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -38,12 +59,33 @@
 //! # use packfs_image::{Builder, source::Entry};
 //! # let place = tempfile::tempdir()?; let path = place.path().join("root.sqfs");
 //! # Builder::squashfs().entries([Entry::dir("etc")]).build(&path)?;
-//! use packfs_image::{Fs, OpenOptions, ReadAt};
-//! use std::sync::Arc;
+//! use packfs_image::{FileAt, Fs};
 //! let from_path = Fs::open(&path)?;
-//! let from_bytes = Fs::from_bytes(std::fs::read(&path)?)?;
-//! let storage: Arc<dyn ReadAt> = Arc::new(std::fs::read(&path)?); // or a type of yours
-//! let from_storage = Fs::with_options(storage, OpenOptions::default())?;
+//! let from_bytes = Fs::from_reader(std::fs::read(&path)?)?; // or a Cursor around a slice or a memory map
+//! let from_file = Fs::from_reader(FileAt::new(std::fs::File::open(&path)?, 0)?)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Storage of your own:
+//!
+//! ```
+//! # use packfs_image::{Builder, Fs, source::Entry};
+//! # let entries = [Entry::file("etc/motd", "Welcome.")];
+//! # let (bytes, _) = Builder::squashfs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?;
+//! # let bytes = bytes.into_inner();
+//! # let object = Object(bytes);
+//! use packfs_image::ReadAt;
+//! #[derive(Debug)]
+//! struct Object(Vec<u8>); // in a store, behind a protocol, ...
+//! impl ReadAt for Object {
+//!     fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+//!         self.0.read_at(buf, offset)
+//!     }
+//!     fn len(&self) -> u64 {
+//!         self.0.len() as u64
+//!     }
+//! }
+//! assert_eq!(Fs::from_reader(object)?.read("etc/motd")?, b"Welcome.");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -52,9 +94,10 @@
 //! ```
 //! # use packfs_image::{Builder, source::Entry};
 //! # let entries = [Entry::file("etc/motd", "Welcome to this machine."), Entry::file("etc/empty", "")];
-//! # let bytes = Builder::squashfs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?.into_inner();
-//! # let fs = packfs_image::Fs::from_bytes(bytes)?;
+//! # let (image, _) = Builder::squashfs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?;
+//! # let fs = packfs_image::Fs::from_reader(image)?;
 //! use std::io::{Read, Seek, SeekFrom};
+//! assert_eq!(fs.read("/etc/motd")?, b"Welcome to this machine.");
 //! let (mut motd, mut text) = (fs.open_file("/etc/motd")?, String::new());
 //! motd.seek(SeekFrom::Start(11))?;
 //! motd.read_to_string(&mut text)?;
@@ -65,13 +108,13 @@
 //! ```
 //! # use packfs_image::{Builder, source::Entry};
 //! # let entries = [Entry::file("etc/motd", "Welcome to this machine."), Entry::file("etc/empty", "")];
-//! # let bytes = Builder::squashfs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?.into_inner();
-//! # let fs = packfs_image::Fs::from_bytes(bytes)?;
+//! # let (image, _) = Builder::squashfs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?;
+//! # let fs = packfs_image::Fs::from_reader(image)?;
 //! use packfs_image::image::FileType;
 //! for entry in fs.read_dir("/etc")? {
 //!     match entry.stat.kind {
-//!         FileType::File { size } => println!("{}: {size} bytes", entry.name.escape_ascii()),
-//!         kind => println!("{}: {kind:?}", entry.name.escape_ascii()),
+//!         FileType::File { size } => println!("{:?}: {size} bytes", entry.name()),
+//!         kind => println!("{:?}: {kind:?}", entry.name()),
 //!     }
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -80,18 +123,19 @@
 //! ```
 //! # use packfs_image::{Builder, source::Entry};
 //! # let entries = [Entry::file("etc/motd", "Welcome to this machine."), Entry::file("etc/empty", "")];
-//! # let bytes = Builder::squashfs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?.into_inner();
-//! # let fs = packfs_image::Fs::from_bytes(bytes)?;
+//! # let (image, _) = Builder::squashfs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?;
+//! # let fs = packfs_image::Fs::from_reader(image)?;
 //! use std::ops::ControlFlow;
-//! let found = fs.walk(|visit| match visit.path.ends_with(b"/motd") {
-//!     true => ControlFlow::Break(visit.path.to_owned()),
+//! let found = fs.walk(|entry| match entry.path.ends_with("motd") {
+//!     true => ControlFlow::Break(entry),
 //!     false => ControlFlow::Continue(()),
 //! })?;
-//! assert_eq!(found, ControlFlow::Break(b"etc/motd".to_vec()));
+//! let ControlFlow::Break(motd) = found else { return Err("there is no such file".into()) };
+//! println!("{:?}: {}", motd.path, std::io::read_to_string(fs.open_inode(motd.nid)?)?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Extract, convert
+//! # Extract, write a tar archive, convert
 //!
 //! ```
 //! # use packfs_image::source::Entry;
@@ -101,7 +145,43 @@
 //! let fs = Fs::open("root.sqfs")?;
 //! let extracted = fs.extract("unpacked")?;
 //! assert_eq!((extracted.files, extracted.directories), (1, 2));
+//! fs.write_tar(std::fs::File::create("root.tar")?)?;
 //! Builder::erofs().image(&fs).build("root.erofs")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A function decides about each entry: here, documents are left out, and all other names are written in lower case. A
+//! [`Selection`](sink::Selection) also has paths, patterns and types.
+//!
+//! ```
+//! # use packfs_image::{Builder, source::Entry};
+//! # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?;
+//! # Builder::squashfs().entries([Entry::file("README.TXT", ""), Entry::dir("usr/share/doc")]).build("root.sqfs")?;
+//! use packfs_image::sink::{Decide, dir};
+//! use packfs_image::{Fs, Progress};
+//! let mut options = dir::Options::default();
+//! options.select.decide = Decide::rename(|path, _| match path.starts_with("usr/share/doc") {
+//!     true => None,
+//!     false => Some(path.file_name()?.to_ascii_lowercase()),
+//! });
+//! dir::extract(Fs::open("root.sqfs")?.image(), "unpacked".as_ref(), &options, &Progress::default())?;
+//! # assert!(std::fs::exists("unpacked/readme.txt")? && !std::fs::exists("unpacked/usr/share/doc")?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Check, compare
+//!
+//! ```
+//! # use packfs_image::source::Entry;
+//! # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?;
+//! # packfs_image::Builder::squashfs().entries([Entry::file("etc/motd", "Welcome.")]).build("root.sqfs")?;
+//! # packfs_image::Builder::erofs().entries([Entry::file("etc/motd", "Hello.")]).build("new.erofs")?;
+//! use packfs_image::Fs;
+//! let (old, new) = (Fs::open("root.sqfs")?, Fs::open("new.erofs")?);
+//! new.check(|finding| println!("{finding}"))?;
+//! let mut differences = Vec::new();
+//! old.diff(&new, |difference| differences.push(difference))?;
+//! assert_eq!(*differences[0].path, *b"etc/motd");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -109,16 +189,18 @@
 //!
 //! ```
 //! # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?; std::fs::create_dir("root")?;
-//! use packfs_image::{Builder, Error, Progress};
-//! use std::sync::{Arc, atomic::Ordering::Relaxed};
-//! let progress = Arc::new(Progress::default());
-//! let seen = progress.clone();
-//! let build = std::thread::spawn(|| Builder::squashfs().progress(seen).dir("root").build("root.sqfs"));
-//! println!("{} of {} bytes", progress.done.load(Relaxed), progress.total.load(Relaxed));
-//! progress.cancel();
-//! assert!(matches!(build.join().unwrap(), Ok(_) | Err(Error::Cancelled)));
+//! use packfs_image::{Builder, Error};
+//! use std::sync::atomic::Ordering::Relaxed;
+//! let watched = Builder::squashfs().on_progress(|progress| {
+//!     println!("{:?}: {} of {} bytes", progress.phase(), progress.done.load(Relaxed), progress.total.load(Relaxed));
+//!     progress.cancel(); // once the user has had enough
+//! });
+//! assert!(matches!(watched.dir("root").build("root.sqfs"), Ok(_) | Err(Error::Cancelled)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Another thread may hold the counters, too: [`Builder::progress`]. Long operations of other modules take a [`Progress`],
+//! whose [`watch`](Progress::watch) calls a function meanwhile.
 //!
 //! # Features
 //!
@@ -184,6 +266,6 @@ packfs_blocks::options!(
 );
 
 // Types of lower crates that users of this crate need.
-pub use packfs_blocks::io::{Memory, Storage};
+pub use packfs_blocks::io::{FileAt, Memory, Storage};
 pub use packfs_blocks::{Progress, ReadAt, name};
 pub use packfs_codec::{Choice, Codec};

@@ -6,3 +6,4 @@ mod builder;
 mod cancel;
 mod faults;
 mod overwritten;
+mod programs;
