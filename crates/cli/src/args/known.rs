@@ -1,11 +1,13 @@
 //! Values for completion where more than these are accepted: codecs with levels, lists, features.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use packfs_codec::table::CODECS;
+
+use crate::personalities;
 
 /// Parser of a value of which some are known by name.
 pub(super) struct Known<T> {
@@ -74,9 +76,29 @@ pub(super) fn measured_codecs() -> Vec<&'static str> {
     CODECS.iter().map(|info| info.name).chain(others).collect()
 }
 
-/// Returns the kernels with long-term support that read EROFS images of packfs.
+/// Kernels that make a difference to EROFS images, and those with long-term support.
+const KERNELS: [&str; 15] =
+    ["5.4", "5.10", "5.13", "5.15", "5.16", "5.17", "6.1", "6.4", "6.6", "6.8", "6.10", "6.12", "6.15", "6.17", "6.18"];
+
+/// Returns the kernels to make EROFS images for.
 pub(super) fn kernels() -> Vec<&'static str> {
-    vec!["5.4", "5.10", "5.15", "6.1", "6.6", "6.12", "6.18"]
+    KERNELS.to_vec()
+}
+
+/// Parser of the command line of another program, whose arguments may be any bytes. It offers the names of the programs.
+#[derive(Debug, Clone)]
+pub(super) struct ProgramLine;
+
+impl TypedValueParser for ProgramLine {
+    type Value = OsString;
+
+    fn parse_ref(&self, _: &clap::Command, _: Option<&clap::Arg>, value: &OsStr) -> Result<OsString, clap::Error> {
+        Ok(value.to_owned())
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(personalities::names().map(PossibleValue::new)))
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +107,7 @@ mod tests {
 
     use clap::CommandFactory;
     use clap::error::ErrorKind;
+    use packfs_image::erofs::{Feature, Kernel};
 
     use crate::args::Cli;
 
@@ -112,6 +135,15 @@ mod tests {
         }
         for below in command.get_subcommands() {
             offered(below, &format!("{name} {}", below.get_name()), all);
+        }
+    }
+
+    #[test]
+    fn every_kernel_that_a_feature_needs_is_offered() {
+        let offered: Vec<Kernel> = super::KERNELS.iter().map(|kernel| kernel.parse().unwrap()).collect();
+        assert!(offered.is_sorted(), "{offered:?}");
+        for feature in Feature::ALL {
+            assert!(offered.contains(&feature.since()), "{}: {}", feature.name(), feature.since());
         }
     }
 

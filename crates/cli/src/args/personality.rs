@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::known::ProgramLine;
+
 /// Take the command line of another program.
 ///
 /// The same happens if packfs is started through a link with that program's name. The programs are mksquashfs,
@@ -32,6 +34,6 @@ pub(crate) struct AsProgram {
 
     /// Program, and its arguments
     // One list: clap would take an argument such as --help, right behind a program of its own, for itself.
-    #[arg(value_name = "PROGRAM [ARGUMENT]", trailing_var_arg = true)]
+    #[arg(value_name = "PROGRAM [ARGUMENT]", trailing_var_arg = true, value_parser = ProgramLine, hide_possible_values = true)]
     pub(crate) words: Vec<OsString>,
 }

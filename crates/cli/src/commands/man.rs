@@ -1,4 +1,5 @@
-//! `packfs man`: a page for each command, from the same definition as its help.
+//! `packfs man`: a page for each command, from the same definition as its help, and one for each program whose command
+//! lines packfs takes, from the table of its options.
 
 use std::io;
 use std::path::Path;
@@ -11,12 +12,18 @@ use packfs_image::name::display;
 
 use crate::args::{Cli, Man};
 use crate::output::failure::{Outcome, Usage};
+use crate::personalities::{self, OptionRow};
 
 pub(super) fn run(args: &Man) -> Result<Outcome> {
     let mut packfs = Cli::command();
     packfs.build();
     if let Some(dir) = &args.dir {
         return write_all(&packfs, dir);
+    }
+    if let [first, program] = &args.command[..]
+        && first == AS
+    {
+        return super::print(&program_page(program).ok_or_else(|| unknown_program(program))?);
     }
     let mut command = &packfs;
     for name in &args.command {
@@ -34,13 +41,68 @@ fn unknown(name: &str, parent: &Command) -> Usage {
     })
 }
 
+/// Name of the command that takes the command lines of other programs.
+const AS: &str = "as";
+
+fn unknown_program(name: &str) -> Usage {
+    let names: Vec<_> = personalities::names().collect();
+    Usage(format!("unknown program `{name}`; accepted: {}", names.join(", ")))
+}
+
 fn write_all(packfs: &Command, dir: &Path) -> Result<Outcome> {
     std::fs::create_dir_all(dir).with_context(|| format!("{}: cannot create", display(dir)))?;
+    let write = |name: &str, page: String| {
+        let path = dir.join(format!("{name}.1"));
+        std::fs::write(&path, page).with_context(|| format!("{}: cannot write", display(&path)))
+    };
     for command in all(packfs) {
-        let path = dir.join(format!("{}.1", display_name(command)));
-        std::fs::write(&path, page(command, packfs)?).with_context(|| format!("{}: cannot write", display(&path)))?;
+        write(display_name(command), page(command, packfs)?)?;
+    }
+    for program in personalities::names() {
+        write(&program_page_name(program), program_page(program).unwrap_or_default())?;
     }
     Ok(Outcome::Done)
+}
+
+/// Returns the name of the page of a program. It is not that of the program, whose own page may be installed, too.
+fn program_page_name(program: &str) -> String {
+    format!("packfs-{AS}-{program}")
+}
+
+/// Makes the page of a program whose command lines packfs takes; `None` if it takes none of that name.
+fn program_page(program: &str) -> Option<String> {
+    let rows = personalities::option_rows(program)?;
+    let mut page = Roff::default();
+    page.control("SH", ["NAME"]);
+    page.text([roman(format!("{} - take the command line of {program}", program_page_name(program)))]);
+    page.control("SH", ["SYNOPSIS"]);
+    page.text([bold(program), roman(" [ARGUMENT]...")]);
+    page.control("br", []);
+    page.text([bold(format!("packfs {AS} {program}")), roman(" [ARGUMENT]...")]);
+    page.control("SH", ["DESCRIPTION"]);
+    page.text([roman(format!(
+        "packfs started by the name {program}, through a link, takes the options of that program and returns its exit \
+         statuses. Options that are the same do what they do there, by the options of packfs or in the way given."
+    ))]);
+    page.control("SH", ["OPTIONS"]);
+    if rows.is_empty() {
+        page.text([roman(format!("{program} --help lists all options."))]);
+    }
+    for OptionRow { option, handling, explanation } in rows {
+        page.control("TP", []);
+        page.text([bold(option)]);
+        page.text([roman(format!("{handling}: {explanation}"))]);
+    }
+    page.control("SH", ["SEE ALSO"]);
+    page.text([roman(format!("packfs-{AS}(1), packfs(1)"))]);
+    let name = program_page_name(program).to_uppercase();
+    let version = env!("CARGO_PKG_VERSION");
+    Some(format!("{APOSTROPHES}{}{}", title(&name, version), page.to_roff()))
+}
+
+/// Makes the title line. clap_mangen omits an empty date, which would shift the following fields.
+fn title(name: &str, version: &str) -> String {
+    format!(".TH {name} 1 \"\" \"packfs {version}\" \"packfs manual\"\n")
 }
 
 /// Returns a command and all commands below it.
@@ -58,8 +120,7 @@ fn page(command: &Command, packfs: &Command) -> Result<String> {
     let usage = own.render_usage().to_string();
     own = own.override_usage(usage.trim_start_matches("Usage:").trim().to_owned());
     let (name, version) = (display_name(command), command.get_version().unwrap_or_default());
-    // clap_mangen omits an empty date, which would shift the following fields.
-    let mut page = format!(".TH {} 1 \"\" \"packfs {version}\" \"packfs manual\"\n", name.to_uppercase());
+    let mut page = title(&name.to_uppercase(), version);
     let man = Page::new(own);
     page.push_str(&section(|out| man.render_name_section(out))?);
     page.push_str(&section(|out| man.render_synopsis_section(out))?);
@@ -127,5 +188,7 @@ fn related(command: &Command, packfs: &Command) -> Vec<String> {
         name != own && (above_or_below(own, name) || above_or_below(name, own) || name == "packfs" || named(name))
     };
     let all = all(packfs).into_iter().filter(is_related);
-    all.map(|other| format!("{}(1)", display_name(other))).collect()
+    let pages = all.map(|other| display_name(other).to_owned());
+    let programs = personalities::names().filter(|_| command.get_name() == AS).map(program_page_name);
+    pages.chain(programs).map(|name| format!("{name}(1)")).collect()
 }

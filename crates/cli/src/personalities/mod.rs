@@ -30,6 +30,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use packfs_image::name::display;
 
+pub(crate) use self::options::OptionRow;
 use self::options::{Opt, listed, listed_refusals};
 use self::refusals::RefusedOption;
 use crate::args::{AsProgram, Command};
@@ -174,6 +175,25 @@ pub(crate) fn has(name: &str) -> bool {
     find(name).is_some()
 }
 
+/// Returns the names of all programs.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    PERSONALITIES.iter().map(|personality| personality.name)
+}
+
+/// Returns what packfs makes of each option of a program, as [`OptionRow`]s; `None` if packfs does not know the program.
+/// There are no rows for a program whose own help lists its options.
+pub(crate) fn option_rows(name: &str) -> Option<Vec<OptionRow>> {
+    let personality = find(name)?;
+    Some(match &personality.run {
+        Run::Translate(_, table) => {
+            let options = table.iter().map(Opt::row);
+            options.chain(personality.refusals.iter().map(|refusal| refusal.row())).collect()
+        }
+        #[cfg(feature = "mount")]
+        Run::Own(_) => Vec::new(),
+    })
+}
+
 fn find(name: &str) -> Option<&'static Personality> {
     PERSONALITIES.iter().find(|personality| personality.name == name)
 }
@@ -259,7 +279,7 @@ pub(crate) fn run_as(asked: AsProgram) -> ExitCode {
 }
 
 fn known(name: &str) -> Result<&'static Personality> {
-    let names: Vec<_> = PERSONALITIES.iter().map(|personality| personality.name).collect();
+    let names: Vec<_> = names().collect();
     find(name).ok_or_else(|| Usage(format!("{name}: packfs answers to {}", names.join(", "))).into())
 }
 

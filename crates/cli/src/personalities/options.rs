@@ -186,34 +186,61 @@ fn shown(made: &[&str]) -> String {
     made.iter().map(word).collect::<Vec<_>>().join(" ").replace("{}", "VALUE")
 }
 
-/// Formats a table: an option a line, and what becomes of it.
-pub(super) fn listed(program: &str, table: &[Opt]) -> String {
-    let lines = table.iter().map(|option| {
-        let value = match option.takes {
+/// An option of another program, or a refused value of one, and what packfs makes of it.
+#[derive(Debug)]
+pub(crate) struct OptionRow {
+    /// The names of the option, with the form of its value.
+    pub(crate) option: String,
+    /// "same", "ignored" or "refused".
+    pub(crate) handling: &'static str,
+    /// The words of packfs that the option becomes, or the reason.
+    pub(crate) explanation: String,
+}
+
+impl OptionRow {
+    fn line(&self, program: &str) -> String {
+        let OptionRow { option, handling, explanation } = self;
+        format!("{:<48} {handling:<9} {explanation}\n", format!("{program} {option}"))
+    }
+}
+
+impl Opt {
+    /// Returns the names of the option and what becomes of it.
+    pub(super) fn row(&self) -> OptionRow {
+        let value = match self.takes {
             Takes::Nothing => "",
-            Takes::One if option.names.iter().any(|name| name.starts_with("--")) => "=VALUE",
+            Takes::One if self.names.iter().any(|name| name.starts_with("--")) => "=VALUE",
             Takes::One => " VALUE",
             // Callers such as containerd look for `--tar=` in the help.
-            Takes::Optional => &format!(", {}=VALUE", option.names[option.names.len() - 1]),
+            Takes::Optional => &format!(", {}=VALUE", self.names[self.names.len() - 1]),
             Takes::Rest => " VALUE...",
             Takes::List => " VALUE... ;",
         };
-        let does = match option.does {
-            Does::Becomes(made) => format!("same      {}", shown(made)),
-            Does::Same(how) => format!("same      {how}"),
-            Does::Ignored(why) => format!("ignored   {why}"),
-            Does::Refused(why) => format!("refused   {why}"),
+        let (handling, explanation) = match self.does {
+            Does::Becomes(made) => ("same", shown(made)),
+            Does::Same(how) => ("same", how.to_owned()),
+            Does::Ignored(why) => ("ignored", why.to_owned()),
+            Does::Refused(why) => ("refused", why.to_owned()),
         };
-        format!("{:<48} {does}\n", format!("{program} {}{value}", option.names.join(", ")))
-    });
-    lines.collect()
+        OptionRow { option: format!("{}{value}", self.names.join(", ")), handling, explanation }
+    }
+}
+
+impl RefusedOption {
+    /// Returns the refused value or combination and the reason.
+    pub(super) fn row(&self) -> OptionRow {
+        OptionRow { option: self.what.to_owned(), handling: "refused", explanation: self.why.to_owned() }
+    }
+}
+
+/// Formats a table: an option a line, and what becomes of it.
+pub(super) fn listed(program: &str, table: &[Opt]) -> String {
+    table.iter().map(|option| option.row().line(program)).collect()
 }
 
 /// Formats the refused values and combinations of options, one a line with its reason.
 pub(super) fn listed_refusals(program: &str, refusals: &[&RefusedOption]) -> String {
-    let line =
-        |refusal: &&RefusedOption| format!("{:<48} refused   {}\n", format!("{program} {}", refusal.what), refusal.why);
-    refusals.iter().map(line).collect()
+    refusals.iter().map(|refusal| refusal.row().line(program)).collect()
 }
 
 #[cfg(test)]

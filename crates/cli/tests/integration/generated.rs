@@ -31,6 +31,23 @@ const COMMANDS: [&str; 24] = [
     "completions",
     "man",
 ];
+const PROGRAMS: [&str; 15] = [
+    "mksquashfs",
+    "sqfstar",
+    "tar2sqfs",
+    "gensquashfs",
+    "mkfs.erofs",
+    "unsquashfs",
+    "sqfscat",
+    "fsck.erofs",
+    "dump.erofs",
+    "rdsquashfs",
+    "sqfs2tar",
+    "sqfsdiff",
+    "squashfuse",
+    "squashfuse_ll",
+    "erofsfuse",
+];
 const OF_BENCH: [&str; 6] = ["codecs", "read", "build", "split", "report", "memory"];
 
 fn here() -> &'static Path {
@@ -38,13 +55,14 @@ fn here() -> &'static Path {
 }
 
 /// Typed text, and the completions offered for it.
-const TYPED: [(&str, &[&str]); 12] = [
+const TYPED: [(&str, &[&str]); 13] = [
     ("packfs b", &["bench", "build"]),
     ("packfs bench r", &["read", "report"]),
     ("packfs build --codec lz", &["lz4", "lz4hc", "lzma", "lzo"]),
     ("packfs build -c h", &["help"]),
     ("packfs build --features fr", &["fragments"]),
-    ("packfs build --target-kernel 5.1", &["5.10", "5.15"]),
+    ("packfs build --target-kernel 5.1", &["5.10", "5.13", "5.15", "5.16", "5.17"]),
+    ("packfs as mk", &["mkfs.erofs", "mksquashfs"]),
     ("packfs split -c r", &["raw"]),
     ("packfs join --as k", &["kdump", "kdump-flat"]),
     ("packfs tune --goal s", &["size", "speed"]),
@@ -59,8 +77,8 @@ fn try_in(shell: &str, script: &str) {
     let completions = dir.path().join("completions");
     std::fs::write(&completions, succeed(here(), &["completions", shell])).unwrap();
     // Scripts for fish only know values of options.
-    for (typed, expected) in TYPED.into_iter().filter(|(typed, _)| shell != "fish" || !typed.starts_with("packfs man"))
-    {
+    let is_operand = |typed: &str| typed.starts_with("packfs man") || typed.starts_with("packfs as");
+    for (typed, expected) in TYPED.into_iter().filter(|(typed, _)| shell != "fish" || !is_operand(typed)) {
         let mut command = Command::new(shell);
         // Neither finds files that could be offered here.
         command.args(["-c", script]).current_dir(dir.path()).env("HOME", dir.path());
@@ -115,7 +133,7 @@ fn every_command_has_a_page() {
     succeed(here(), &["man", "--dir", pages.to_str().unwrap()]);
     let mut names: Vec<_> = COMMANDS.iter().map(|command| vec![*command]).collect();
     names.extend(OF_BENCH.iter().map(|command| vec!["bench", command]));
-    assert_eq!(std::fs::read_dir(&pages).unwrap().count(), 1 + names.len());
+    assert_eq!(std::fs::read_dir(&pages).unwrap().count(), 1 + names.len() + PROGRAMS.len());
     for words in names {
         let name = words.join("-");
         let page = std::fs::read_to_string(pages.join(format!("packfs-{name}.1"))).unwrap();
@@ -131,6 +149,23 @@ fn every_command_has_a_page() {
     assert!(succeed(here(), &["man", "split"]).contains("packfs\\-join(1)"), "the help text of split names it");
     assert!(fail(here(), 2, &["man", "bench", "fly"]).contains("accepted: codecs, read"));
     assert!(fail(here(), 2, &["man", "list", "fly"]).contains("no commands of its own"));
+}
+
+#[test]
+fn every_program_that_packfs_replaces_has_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    succeed(dir.path(), &["man", "--dir", "."]);
+    for program in PROGRAMS {
+        let page = std::fs::read_to_string(dir.path().join(format!("packfs-as-{program}.1"))).unwrap();
+        assert_eq!(page, succeed(here(), &["man", "as", program]));
+        assert!(page.contains(".SH OPTIONS") && page.contains(program), "{page}");
+    }
+    let page = succeed(here(), &["man", "as", "mksquashfs"]);
+    for part in ["\\-comp VALUE", "same: \\-\\-codec, with", "refused: ", "packfs\\-as(1)"] {
+        assert!(page.contains(part), "no {part} in\n{page}");
+    }
+    assert!(succeed(here(), &["man", "as"]).contains("packfs\\-as\\-mksquashfs(1)"));
+    assert!(fail(here(), 2, &["man", "as", "mke2fs"]).contains("accepted: mksquashfs, "));
 }
 
 #[test]
