@@ -16,6 +16,12 @@ for crate in target/package/packfs*-"$version".crate; do
     tar -xzf "$crate" -C "$place/src"
 done
 
+for crate in "$place"/src/packfs*-"$version"; do
+    for licence in LICENSE-MIT LICENSE-APACHE; do
+        [[ -f $crate/$licence && ! -L $crate/$licence ]] || { echo "$crate has no text of $licence" >&2; exit 1; }
+    done
+done
+
 # In the place of the registry, which does not have them yet.
 patches=()
 for crate in "$place"/src/packfs-*-"$version"; do

@@ -57,8 +57,11 @@ for script in preinst postinst prerm postrm; do
 done
 sed -e 's|.*|interest-noawait /usr/bin/&\ninterest-noawait /usr/bin/&.distrib|' "$work/names" >"$work/root/DEBIAN/triggers"
 (cd "$work/root" && find usr -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+# The page of the crate until there is a public address of the code.
+homepage=$(sed -n 's/^repository = "\(.*\)"/\1/p' ../../../Cargo.toml)
 libc=$(dpkg-query -W -f '${source:Package} (= ${source:Version})' libc6)
 sed -e "s/@VERSION@/$version-1/" -e "s/@MAINTAINER@/$maintainer/" -e "s/@BUILT_USING@/$libc/" \
+    -e "s|@HOMEPAGE@|${homepage:-https://crates.io/crates/packfs}|" \
     -e "s/@SIZE@/$(du -k --apparent-size -s "$usr" | cut -f1)/" control >"$work/root/DEBIAN/control"
 
 # Newer files than the commit get its time, as dpkg-deb does; older ones do not exist.
