@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::stages::Stages;
+use crate::threads;
 
 /// Phase of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +116,7 @@ impl Progress {
                     watching(self);
                 }
             };
-            let _ = thread::Builder::new().name("progress".into()).spawn_scoped(scope, poll);
+            let _ = threads::named("packfs-progress").start_in(scope, poll);
             let result = work();
             // The thread ends at once, without waiting for the rest of the interval. A panic has the same effect.
             drop(running);
