@@ -112,7 +112,7 @@
 //! # let fs = packfs_image::Fs::from_reader(image)?;
 //! use packfs_image::image::FileType;
 //! for entry in fs.read_dir("/etc")? {
-//!     match entry.stat.kind {
+//!     match &entry.stat.kind {
 //!         FileType::File { size } => println!("{:?}: {size} bytes", entry.name()),
 //!         kind => println!("{:?}: {kind:?}", entry.name()),
 //!     }
