@@ -135,6 +135,8 @@ mod tests {
     const UNIT: usize = 40_000;
     /// Paths, and seed and length of the noise in each file.
     type Files<'f> = &'f [(&'f str, (u64, usize))];
+    /// Paths, and by how many units they grew.
+    type Growth<'f> = &'f [(&'f str, i64)];
 
     fn noise((seed, units): (u64, usize)) -> Vec<u8> {
         let mut state = seed;
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn nothing_grows_but_data_that_no_same_file_has() {
-        let cases: [(&str, Files<'_>, Files<'_>, &[(&str, i64)]); 9] = [
+        let cases: [(&str, Files<'_>, Files<'_>, Growth<'_>); 9] = [
             ("a file", &[("a", (1, 9))], &[("a", (1, 9)), ("b", (2, 5))], &[("b", 5)]),
             ("a copy", &[("a", (1, 9))], &[("a", (1, 9)), ("b", (1, 9))], &[("b", 0)]),
             ("a copy is gone", &[("a", (1, 9)), ("b", (1, 9))], &[("a", (1, 9))], &[("b", 0)]),

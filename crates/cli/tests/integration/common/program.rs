@@ -53,12 +53,12 @@ pub(crate) fn write_script(path: &Path, script: &str) {
     shell.args(["-ec", "cat > \"$0\"; chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
     let mut shell = shell.spawn().unwrap();
     shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
-    assert!(shell.wait().unwrap().success(), "{}", path.display());
+    assert!(shell.wait().unwrap().success(), "{path:?}");
 }
 
 /// Copies packfs, so that it can be run at once, as with [`write_script`].
 pub(crate) fn copy_packfs(to: &Path) {
-    assert!(Command::new("cp").arg(PACKFS).arg(to).status().unwrap().success(), "{}", to.display());
+    assert!(Command::new("cp").arg(PACKFS).arg(to).status().unwrap().success(), "{to:?}");
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -57,8 +57,9 @@ fn part() -> (Vec<u8>, Vec<u64>) {
     (bytes, places)
 }
 
-fn positions(bytes: &Vec<u8>) -> (Vec<u64>, Vec<(u64, u64)>) {
-    let (mut segments, mut gaps) = (Vec::new(), Vec::new());
+fn positions(bytes: &dyn ReadAt) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let mut segments = Vec::new();
+    let mut gaps = Vec::new();
     for found in Scan::whole(bytes, &superblock()) {
         match found.unwrap() {
             Found::Segment { position, .. } => segments.push(position),

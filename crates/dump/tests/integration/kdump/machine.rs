@@ -1,4 +1,5 @@
 //! A simulated machine: its memory, made of typical pages, and its ELF core.
+#![allow(clippy::cast_possible_truncation, reason = "the machines of these tests are small")]
 
 use std::ops::Range;
 use std::path::Path;

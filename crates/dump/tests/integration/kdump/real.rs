@@ -52,9 +52,10 @@ fn a_real_dump_opens_in_crash() {
 }
 
 /// Asserts that both cores have the same memory.
-fn same_memory(one: &Vec<u8>, other: &Vec<u8>) {
+fn same_memory(one: &dyn ReadAt, other: &dyn ReadAt) {
     let read = |core| Core::read(Path::new("core"), core).unwrap();
-    let (first, second) = (read(one), read(other));
+    let first = read(one);
+    let second = read(other);
     assert_eq!(first.memory(), second.memory());
     for range in first.memory() {
         let len = (range.end - range.start) as usize;
