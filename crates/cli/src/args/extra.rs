@@ -27,7 +27,7 @@ Examples:
   packfs man bench read | man -l -
   packfs man --dir /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// Command whose page to print, as in `build`, `bench read` or `as mksquashfs`
+    /// Command of the page, as in `build`, `bench read` or `as mksquashfs`
     ///
     /// The default is the page of packfs itself.
     #[arg(value_name = "COMMAND", value_parser = Known::<String>::of(commands), hide_possible_values = true)]

@@ -202,6 +202,7 @@ fn the_table_has_every_command_and_every_drop_in_name() {
     let commands: BTreeSet<String> = pages
         .map(|page| page.strip_suffix(".1").unwrap().to_owned())
         .map(|page| page.strip_prefix("packfs-").unwrap_or("packfs").to_owned())
+        .map(|page| page.strip_prefix("as-").unwrap_or(&page).to_owned())
         .collect();
     let options = succeed(dir.path(), &["as", "--list"]);
     let programs: BTreeSet<String> = options.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();

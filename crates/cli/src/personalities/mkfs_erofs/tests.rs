@@ -147,9 +147,8 @@ fn command_lines_of_callers_are_translated() {
         ("-T7 --ignore-mtime IMG root", format!("--codec=none --time=7 {none} --whiteouts=mark-overlay root")),
         (
             "-T7 --mkfs-time --ignore-mtime -E48bit IMG root",
-            format!(
-                "--codec=none --target-kernel=6.15 --image-time=7 --features=48bit,^fragments,{OFF} --whiteouts=mark-overlay root"
-            ),
+            "--codec=none --target-kernel=6.15 --image-time=7 --features=48bit,^dedupe,^chunks --whiteouts=mark-overlay root"
+                .into(),
         ),
         (
             "--mkfs-time -T 010 --ignore-mtime --preserve-mtime IMG root",

@@ -125,7 +125,13 @@ fn places(path: &Path, sources: &[Source]) -> Vec<PathBuf> {
         } else {
             real_path(&source.path)?
         };
-        Some(source.place.join(real.strip_prefix(top).ok()?))
+        if let Ok(rest) = real.strip_prefix(&top) {
+            return Some(source.place.join(rest));
+        }
+        // Where paths are kept whole, it may be a directory on the way to the source.
+        let way = top.strip_prefix(&real).ok()?;
+        let kept_names = source.place.components().count().checked_sub(way.components().count())?;
+        source.place.ends_with(way).then(|| source.place.components().take(kept_names).collect())
     };
     // The root of the image is never left out.
     sources.iter().filter_map(inside).filter(|place| !place.as_os_str().is_empty()).collect()
@@ -219,6 +225,7 @@ mod tests {
         let source = |name: &str, place: &str| Source { path: path(name), place: place.into() };
         let root = || vec![source("a", "")];
         let several = || vec![source("a", "a"), source("b", "b")];
+        let whole = || vec![source("a/deep", "top/a/deep")];
         let with_file = || vec![source("b", "b"), source("outside", "outside")];
         for (sources, name, expected) in [
             (root(), "one".into(), &["/one"][..]),
@@ -228,6 +235,8 @@ mod tests {
             (several(), "deep/2".into(), &["/a/deep/2", "/a/\\{two\\}", "/b/two"]),
             (several(), "two".into(), &["/a/deep/2", "/a/\\{two\\}", "/b/two"]),
             (with_file(), outside.clone(), &["/b/inside", "/outside"]),
+            (whole(), path("a").into_os_string(), &["/top/a"]),
+            (whole(), path("a/deep").into_os_string(), &["/top/a/deep"]),
             (Vec::new(), "{two}".into(), &["/\\{two\\}"]),
         ] {
             let excluded = Excluded { names: vec![name], patterns: Patterns::Literal };
