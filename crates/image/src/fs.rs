@@ -129,8 +129,8 @@ impl Fs {
         self.image.xattrs(self.nid(path.as_ref())?)
     }
 
-    /// Returns the bytes of the regular file that `path` leads to. Memory grows with what is read, not with the length
-    /// that the image declares.
+    /// Returns the bytes of the regular file that `path` leads to. Memory grows with what is read, which
+    /// for holes is zeros: a small image may declare a large file, whose [`metadata`](Fs::metadata) has its size.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
         let path = path.as_ref();
         let mut bytes = Vec::new();
