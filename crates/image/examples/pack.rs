@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     builder = builder.on_progress(move |progress| {
-        let (done, total) = (progress.done.load(Relaxed), progress.total.load(Relaxed));
+        let done = progress.done.load(Relaxed);
+        let total = progress.total.load(Relaxed);
         eprint!("\r{:?}: {done} of {total} bytes ", progress.phase());
         if stopped.load(Relaxed) {
             progress.cancel();

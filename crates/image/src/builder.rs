@@ -42,10 +42,10 @@ pub struct Builder<'a> {
     options: AnyOptions,
     sources: Vec<Added<'a>>,
     progress: Arc<Progress>,
-    watcher: Option<Box<Watcher<'a>>>,
+    watcher: Option<Box<ProgressWatcher<'a>>>,
 }
 
-type Watcher<'a> = dyn FnMut(&Progress) + Send + 'a;
+type ProgressWatcher<'a> = dyn FnMut(&Progress) + Send + 'a;
 
 /// A source, or what becomes one once all options are known.
 enum Added<'a> {
@@ -207,7 +207,10 @@ impl<'a> Builder<'a> {
     }
 
     /// Calls `build` with a function that scans the sources, and adds the entries they left out to its summary.
-    fn run(self, build: impl FnOnce(&AnyOptions, &Progress, &mut Fill<'_>) -> Result<Summary>) -> Result<Summary> {
+    fn run(
+        self,
+        build: impl FnOnce(&AnyOptions, &Progress, &mut TreeFiller<'_>) -> Result<Summary>,
+    ) -> Result<Summary> {
         let Builder { options, sources, progress, watcher } = self;
         let sources = sources.into_iter().map(|added| added.open(options.common(), &progress));
         let mut sources = sources.collect::<Result<Vec<_>>>()?;
@@ -230,4 +233,4 @@ impl<'a> Builder<'a> {
 }
 
 /// Function that scans the sources of a build.
-type Fill<'f> = dyn FnMut(&mut dyn Store) -> Result<Plan> + 'f;
+type TreeFiller<'f> = dyn FnMut(&mut dyn Store) -> Result<Plan> + 'f;

@@ -157,10 +157,10 @@
 //! # use packfs_image::{Builder, source::Entry};
 //! # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?;
 //! # Builder::squashfs().entries([Entry::file("README.TXT", ""), Entry::dir("usr/share/doc")]).build("root.sqfs")?;
-//! use packfs_image::sink::{Decide, dir};
+//! use packfs_image::sink::{EntryDecision, dir};
 //! use packfs_image::{Fs, Progress};
 //! let mut options = dir::Options::default();
-//! options.select.decide = Decide::rename(|path, _| match path.starts_with("usr/share/doc") {
+//! options.select.decide = EntryDecision::rename(|path, _| match path.starts_with("usr/share/doc") {
 //!     true => None,
 //!     false => Some(path.file_name()?.to_ascii_lowercase()),
 //! });
@@ -177,7 +177,8 @@
 //! # packfs_image::Builder::squashfs().entries([Entry::file("etc/motd", "Welcome.")]).build("root.sqfs")?;
 //! # packfs_image::Builder::erofs().entries([Entry::file("etc/motd", "Hello.")]).build("new.erofs")?;
 //! use packfs_image::Fs;
-//! let (old, new) = (Fs::open("root.sqfs")?, Fs::open("new.erofs")?);
+//! let old = Fs::open("root.sqfs")?;
+//! let new = Fs::open("new.erofs")?;
 //! new.check(|finding| println!("{finding}"))?;
 //! let mut differences = Vec::new();
 //! old.diff(&new, |difference| differences.push(difference))?;

@@ -236,7 +236,8 @@ impl Shared {
             // Copying takes longer than everything else under the lock.
             drop(state);
             let Range { start, .. } = self.bytes_of(unit);
-            let (from, to) = (range.start.max(start), range.end.min(start + bytes.len()));
+            let from = range.start.max(start);
+            let to = range.end.min(start + bytes.len());
             if let (Ok(at), Ok(skip), Ok(len)) =
                 (usize::try_from(from - range.start), usize::try_from(from - start), usize::try_from(to - from))
             {

@@ -116,7 +116,7 @@ const COMMON: [&str; 14] = [
     "--reuse in/FORMAT",
 ];
 
-/// What comes out of images, and out of several steps; FORMAT is each of both.
+/// Commands that read images, and lines of several commands. FORMAT stands for either format.
 const STEPS: [&str; 15] = [
     "tar in/FORMAT -o out/a.tar -q",
     "tar in/FORMAT -o out/a.tar.gz -q",

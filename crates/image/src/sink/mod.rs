@@ -17,7 +17,7 @@ mod walk;
 
 pub use altered::Altered;
 pub use lookup::{lookup, resolve};
-pub use select::{Decide, Selection};
+pub use select::{EntryDecision, Selection};
 pub use walk::{Visit, Walk};
 
 use crate::image::{FileType, Image, Stat};

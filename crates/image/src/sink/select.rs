@@ -33,7 +33,7 @@ pub struct Selection {
     /// True if a path that selects nothing is no error.
     pub may_miss: bool,
     /// A function that leaves out or renames entries of that.
-    pub decide: Decide,
+    pub decide: EntryDecision,
 }
 
 /// A function of a program that decides about each entry except the root. Without a function, every entry is taken.
@@ -47,29 +47,31 @@ pub struct Selection {
 /// # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?;
 /// # let entries = [Entry::file("bin/ls", ""), Entry::file("bin/ls.debug", "")];
 /// # let fs = Fs::from_reader(Builder::erofs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?.0)?;
-/// use packfs_image::sink::{Decide, dir};
+/// use packfs_image::sink::{EntryDecision, dir};
 /// let mut options = dir::Options::default();
-/// options.select.decide = Decide::filter(|path, _| path.extension().is_none_or(|end| end != "debug"));
+/// options.select.decide = EntryDecision::filter(|path, _| path.extension().is_none_or(|end| end != "debug"));
 /// dir::extract(fs.image(), "unpacked".as_ref(), &options, &Default::default())?;
 /// # assert_eq!(std::fs::read_dir("unpacked/bin")?.count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Decide(Option<Arc<DecideName>>);
+pub struct EntryDecision(Option<Arc<DecideName>>);
 
 /// Returns the name of an entry; `None` if it is left out.
 type DecideName = dyn Fn(&Path, &Stat) -> Option<OsString> + Send + Sync;
 
-impl Decide {
+impl EntryDecision {
     /// Takes the entries for which `keep` returns true.
     pub fn filter(keep: impl Fn(&Path, &Stat) -> bool + Send + Sync + 'static) -> Self {
-        Decide::rename(move |path, stat| keep(path, stat).then(|| path.file_name().unwrap_or_default().to_owned()))
+        EntryDecision::rename(move |path, stat| {
+            keep(path, stat).then(|| path.file_name().unwrap_or_default().to_owned())
+        })
     }
 
     /// Takes the entries for which `name` returns a name, which replaces the last component of their path. A name that
     /// is empty, `.` or `..`, or has a `/` or NUL, fails with [`Error::BadName`](crate::Error::BadName).
     pub fn rename(name: impl Fn(&Path, &Stat) -> Option<OsString> + Send + Sync + 'static) -> Self {
-        Decide(Some(Arc::new(name)))
+        EntryDecision(Some(Arc::new(name)))
     }
 
     /// Returns the new name of an entry; `None` if it is left out.
@@ -81,9 +83,9 @@ impl Decide {
     }
 }
 
-impl fmt::Debug for Decide {
+impl fmt::Debug for EntryDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Decide").field(&self.0.is_some()).finish()
+        f.debug_tuple("EntryDecision").field(&self.0.is_some()).finish()
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::lookup::{lookup, trace};
-use super::{Decide, Selection};
+use super::{EntryDecision, Selection};
 use crate::image::{Entry, FileType, Image, Nid, Stat};
 use crate::name;
 use crate::regex::Regexes;
@@ -33,7 +33,7 @@ pub struct Walk<'i> {
     /// Letters of types that are left out.
     without: Vec<u8>,
     prune: bool,
-    decide: Decide,
+    decide: EntryDecision,
     max_depth: usize,
     /// The directories from the root down to the current one.
     levels: Vec<Level>,
@@ -261,7 +261,8 @@ impl<'i> Walk<'i> {
             Some(names) => self.find(nid, names)?,
             None => self.image.read_dir(nid)?,
         };
-        let (path_len, told_len) = (self.path.len(), self.told_path.len());
+        let path_len = self.path.len();
+        let told_len = self.told_path.len();
         self.levels.push(Level { entries: entries.into_iter(), path_len, told_len, selected, waiting });
         Ok(())
     }
@@ -638,11 +639,12 @@ mod tests {
     #[test]
     fn entries_are_left_out_and_renamed_by_a_function() {
         let image = image();
-        let paths_of = |paths: &[&str], decide: Decide| {
+        let paths_of = |paths: &[&str], decide: EntryDecision| {
             let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
             visited_of(&image, &Selection { decide, ..Selection::from(paths) })
         };
-        let kept = paths_of(&[], Decide::filter(|path, _| !path.ends_with("d") && !path.ends_with("y"))).unwrap();
+        let kept =
+            paths_of(&[], EntryDecision::filter(|path, _| !path.ends_with("d") && !path.ends_with("y"))).unwrap();
         assert_eq!(kept, ["", "a", "a/x", "a.b", "e[1]"]);
         let rename = |path: &std::path::Path, stat: &Stat| {
             let name = path.file_name()?.to_str()?;
@@ -652,11 +654,11 @@ mod tests {
                 _ => Some(name.to_uppercase().into()),
             }
         };
-        let renamed = paths_of(&[], Decide::rename(rename)).unwrap();
+        let renamed = paths_of(&[], EntryDecision::rename(rename)).unwrap();
         assert_eq!(renamed, ["", "a.dir", "a.dir/X", "A.B", "d.dir", "d.dir/deep.dir", "d.dir/deep.dir/X", "E[1]"]);
-        let renamed = paths_of(&["d/deep"], Decide::rename(rename)).unwrap();
+        let renamed = paths_of(&["d/deep"], EntryDecision::rename(rename)).unwrap();
         assert_eq!(renamed, ["()", "(d.dir)", "d.dir/deep.dir", "d.dir/deep.dir/X"]);
-        let refused = paths_of(&[], Decide::rename(|_, _| Some("..".into())));
+        let refused = paths_of(&[], EntryDecision::rename(|_, _| Some("..".into())));
         assert!(matches!(refused, Err(Error::BadName { .. })), "{refused:?}");
     }
 

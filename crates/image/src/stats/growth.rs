@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::share::{Seen, Shares, Use, prorate};
+use super::share::{SeenRanges, Shares, Use, prorate};
 use super::{EntryType, Stats, User, occupied};
 use crate::diff::{Aspect, Difference};
 use crate::{AnyImage, Result};
@@ -100,9 +100,9 @@ impl<'d, 's> ChangedFiles<'d, 's> {
     }
 
     fn add_segment(&self, stored: u64, uses: &[Use], sums: &mut BTreeMap<&'d [u8], u64>) {
-        let mut all = Seen::default();
-        let mut same = Seen::default();
-        let mut changed: BTreeMap<&[u8], Seen> = BTreeMap::new();
+        let mut all = SeenRanges::default();
+        let mut same = SeenRanges::default();
+        let mut changed: BTreeMap<&[u8], SeenRanges> = BTreeMap::new();
         for used in uses {
             let User::File(file) = used.user else { continue };
             all.add(used.plain.clone());
@@ -134,9 +134,9 @@ mod tests {
     /// Lengths of files are in this unit.
     const UNIT: usize = 40_000;
     /// Paths, and seed and length of the noise in each file.
-    type Files<'f> = &'f [(&'f str, (u64, usize))];
+    type FileList<'f> = &'f [(&'f str, (u64, usize))];
     /// Paths, and by how many units they grew.
-    type Growth<'f> = &'f [(&'f str, i64)];
+    type GrowthList<'f> = &'f [(&'f str, i64)];
 
     fn noise((seed, units): (u64, usize)) -> Vec<u8> {
         let mut state = seed;
@@ -147,15 +147,16 @@ mod tests {
         std::iter::repeat_with(next).take(units * UNIT).collect()
     }
 
-    fn image(builder: Builder<'_>, files: Files<'_>) -> AnyImage {
+    fn image(builder: Builder<'_>, files: FileList<'_>) -> AnyImage {
         let entries: Vec<Entry> = files.iter().map(|(path, content)| Entry::file(*path, noise(*content))).collect();
         let bytes = builder.entries(entries).write_to(Cursor::new(Vec::new())).unwrap().0.into_inner();
         AnyImage::open(Arc::new(bytes), OpenOptions::default()).unwrap()
     }
 
     /// Returns the growth of each path that differs, in units.
-    fn grown(make: fn() -> Builder<'static>, old: Files<'_>, new: Files<'_>) -> Vec<(String, i64)> {
-        let (old, new) = (image(make(), old), image(make(), new));
+    fn grown(make: fn() -> Builder<'static>, old: FileList<'_>, new: FileList<'_>) -> Vec<(String, i64)> {
+        let old = image(make(), old);
+        let new = image(make(), new);
         let mut differences = Vec::new();
         let found = &mut |difference| differences.push(difference);
         diff::diff(old.image(), new.image(), &diff::Options::default(), &Progress::default(), found).unwrap();
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn nothing_grows_but_data_that_no_same_file_has() {
-        let cases: [(&str, Files<'_>, Files<'_>, Growth<'_>); 9] = [
+        let cases: [(&str, FileList<'_>, FileList<'_>, GrowthList<'_>); 9] = [
             ("a file", &[("a", (1, 9))], &[("a", (1, 9)), ("b", (2, 5))], &[("b", 5)]),
             ("a copy", &[("a", (1, 9))], &[("a", (1, 9)), ("b", (1, 9))], &[("b", 0)]),
             ("a copy is gone", &[("a", (1, 9)), ("b", (1, 9))], &[("a", (1, 9))], &[("b", 0)]),

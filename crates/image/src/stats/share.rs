@@ -118,7 +118,7 @@ fn one(stored: u64, uses: &[Use], visit: &mut dyn FnMut(Share)) {
     let weight = |used: &Use| used.plain.end - used.plain.start;
     let total: u64 = uses.iter().map(weight).fold(0, u64::saturating_add);
     let (mut given, mut before) = (0, 0_u64);
-    let mut seen = Seen::default();
+    let mut seen = SeenRanges::default();
     for (n, used) in uses.iter().enumerate() {
         before = before.saturating_add(weight(used));
         let until = match total {
@@ -138,9 +138,9 @@ pub(super) fn prorate(whole: u64, part: u64, of: u64) -> u64 {
 
 /// Plain bytes seen so far: the beginning and end of ranges that do not touch.
 #[derive(Debug, Default)]
-pub(super) struct Seen(BTreeMap<u64, u64>);
+pub(super) struct SeenRanges(BTreeMap<u64, u64>);
 
-impl Seen {
+impl SeenRanges {
     /// Adds a range; returns how many bytes of it were there.
     pub(super) fn add(&mut self, new: Range<u64>) -> u64 {
         let (mut known, mut joined) = (0, new.clone());
@@ -162,7 +162,7 @@ impl Seen {
     }
 
     /// Returns how many bytes were seen that `known` does not have.
-    pub(super) fn len_without(&self, known: &Seen) -> u64 {
+    pub(super) fn len_without(&self, known: &SeenRanges) -> u64 {
         let common = |(start, end): (&u64, &u64)| {
             let from = known.0.range(..=start).next_back().map_or(*start, |(before, _)| *before);
             let overlap = |(from, until): (&u64, &u64)| (*until.min(end)).saturating_sub(*from.max(start));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn ranges_are_merged() {
-        let mut seen = Seen::default();
+        let mut seen = SeenRanges::default();
         assert_eq!([0..10, 20..30, 5..25, 0..30, 40..50].map(|range| seen.add(range)), [0, 0, 10, 30, 0]);
         assert_eq!(seen.0, BTreeMap::from([(0, 30), (40, 50)]));
         for (ranges, len) in [
@@ -235,7 +235,7 @@ mod tests {
             (&[(30, 40), (50, 51), (60, 70)], 21),
             (&[], 0),
         ] {
-            let others = Seen(ranges.iter().copied().collect());
+            let others = SeenRanges(ranges.iter().copied().collect());
             assert_eq!(others.len_without(&seen), len, "{ranges:?}");
         }
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use packfs_image::diff::Aspect;
 use packfs_image::erofs::Kernel;
 use packfs_image::image::FileType;
-use packfs_image::sink::{Decide, dir};
+use packfs_image::sink::{EntryDecision, dir};
 use packfs_image::source::Entry;
 use packfs_image::tree::Time;
 use packfs_image::{Builder, Choice, Codec, Error, FileAt, Fs, Progress, ReadAt, Result};
@@ -44,7 +44,8 @@ fn paths(fs: &Fs) -> Vec<String> {
 
 #[test]
 fn pack_a_directory_with_a_codec_for_a_kernel() {
-    let (root, out) = (directory(), tempfile::tempdir().unwrap());
+    let root = directory();
+    let out = tempfile::tempdir().unwrap();
     let target = out.path().join("image");
     let codec = Choice::new(Codec::Zstd).with_level(3).unwrap();
     let builder = || Builder::erofs().codec(codec.clone()).block_size(16 << 10).threads(1).dir(root.path());
@@ -109,21 +110,23 @@ fn list_and_read() {
 
 #[test]
 fn extract_with_a_filter_and_other_names() {
-    let (root, out) = (directory(), tempfile::tempdir().unwrap());
+    let root = directory();
+    let out = tempfile::tempdir().unwrap();
     let image = out.path().join("image");
     Builder::squashfs().dir(root.path()).build(&image).unwrap();
     let fs = Fs::open(&image).unwrap();
-    let extract = |name: &str, decide: Decide| {
-        let (target, mut options) = (out.path().join(name), dir::Options::default());
+    let extract = |name: &str, decide: EntryDecision| {
+        let target = out.path().join(name);
+        let mut options = dir::Options::default();
         options.select.decide = decide;
         dir::extract(fs.image(), &target, &options, &Progress::default()).map(|summary| (target, summary))
     };
-    let (target, summary) = extract("kept", Decide::filter(|path, _| path != Path::new("usr/share"))).unwrap();
+    let (target, summary) = extract("kept", EntryDecision::filter(|path, _| path != Path::new("usr/share"))).unwrap();
     assert_eq!((summary.files, summary.directories), (2, 2));
     assert!(!target.join("usr/share").exists());
     let (target, summary) = extract(
         "renamed",
-        Decide::rename(|path, _| {
+        EntryDecision::rename(|path, _| {
             let name = path.file_name()?.to_str()?;
             (!name.ends_with(".o")).then(|| format!("my {name}").into())
         }),
@@ -131,9 +134,9 @@ fn extract_with_a_filter_and_other_names() {
     .unwrap();
     assert_eq!((summary.files, summary.directories), (2, 4));
     assert_eq!(fs::read(target.join("my usr/my share/my doc/my readme")).unwrap(), b"text");
-    let outside = extract("outside", Decide::rename(|_, _| Some("../motd".into())));
+    let outside = extract("outside", EntryDecision::rename(|_, _| Some("../motd".into())));
     assert!(matches!(outside, Err(Error::BadName { .. })));
-    let two = extract("two", Decide::rename(|_, _| Some("same".into())));
+    let two = extract("two", EntryDecision::rename(|_, _| Some("same".into())));
     assert!(two.is_err(), "two entries of one name");
     let mut options = packfs_image::sink::tar::Options::default();
     options.select.regexes.push("^nothing$".into());
@@ -153,16 +156,19 @@ fn compare_and_check_images() {
 
 /// Storage that counts its reads.
 #[derive(Debug)]
-struct Counting(Arc<[u8]>, Arc<AtomicU64>);
+struct CountingStorage {
+    bytes: Arc<[u8]>,
+    reads: Arc<AtomicU64>,
+}
 
-impl ReadAt for Counting {
+impl ReadAt for CountingStorage {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.1.fetch_add(1, Relaxed);
-        self.0.read_at(buf, offset)
+        self.reads.fetch_add(1, Relaxed);
+        self.bytes.read_at(buf, offset)
     }
 
     fn len(&self) -> u64 {
-        ReadAt::len(&self.0)
+        ReadAt::len(&self.bytes)
     }
 }
 
@@ -171,7 +177,8 @@ fn serve_from_storage_of_any_kind() -> Result<()> {
     let (image, _) = Builder::squashfs().entries([Entry::file("f", "served")]).write_to(Cursor::new(Vec::new()))?;
     let bytes: Arc<[u8]> = image.into_inner().into();
     let reads = Arc::new(AtomicU64::new(0));
-    assert_eq!(Fs::from_reader(Counting(bytes.clone(), reads.clone()))?.read("f")?, b"served");
+    let storage = CountingStorage { bytes: bytes.clone(), reads: reads.clone() };
+    assert_eq!(Fs::from_reader(storage)?.read("f")?, b"served");
     assert_ne!(reads.load(Relaxed), 0);
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), &bytes).unwrap();

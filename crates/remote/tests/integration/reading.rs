@@ -102,7 +102,8 @@ fn announced_places_are_fetched_at_the_same_time() {
 
 #[test]
 fn many_threads_read_the_right_bytes_in_bounded_memory() {
-    let (server, bytes) = (Server::start(), noise(700 * UNIT));
+    let server = Server::start();
+    let bytes = noise(700 * UNIT);
     let address = server.give("/image", bytes.clone());
     let remote = Remote::open(&address, &options().set(|all| all.memory = 1 << 20)).unwrap();
     std::thread::scope(|scope| {

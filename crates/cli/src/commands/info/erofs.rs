@@ -31,7 +31,7 @@ pub(super) struct About {
     flags: Vec<&'static str>,
     layout: Layout,
     devices: Vec<Device>,
-    /// What else there is to know.
+    /// Remarks for people, such as limits that no feature tells.
     notes: Vec<&'static str>,
 }
 

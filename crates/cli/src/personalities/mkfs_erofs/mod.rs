@@ -50,7 +50,7 @@ enum TimeScope {
     All,
 }
 
-/// What becomes of the options for times.
+/// Words of `packfs build` for the options for times.
 #[derive(Debug)]
 struct TimeWords {
     option: Option<OsString>,

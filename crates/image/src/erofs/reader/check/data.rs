@@ -247,7 +247,8 @@ impl Area {
 
     /// Returns the area of an inode and its xattrs; `None` if the inode is in a metabox.
     pub(super) fn of_inode(inode: &Inode) -> Option<Area> {
-        let (start, end) = (inode.place.byte, inode.payload.byte);
+        let start = inode.place.byte;
+        let end = inode.payload.byte;
         let area = Area { device: 0, start, end, plain: false, structure: AreaStructure::Inode };
         (inode.place.space == Space::Image).then_some(area)
     }

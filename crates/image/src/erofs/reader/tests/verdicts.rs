@@ -256,7 +256,8 @@ fn uncompressed_extents_of_several_blocks_are_noted() {
 #[test]
 fn the_origin_of_a_directory_may_be_there_twice() {
     // The other name becomes the one of the origin. Entries are sorted, so it comes first.
-    let (other, origin) = (b"overlay.origim", b"overlay.origin");
+    let other = b"overlay.origim";
+    let origin = b"overlay.origin";
     let xattrs = |own: &[u8]| {
         [("trusted.overlay.origim".to_owned(), b"common".to_vec()), ("trusted.overlay.origin".to_owned(), own.to_vec())]
     };

@@ -84,8 +84,8 @@ pub(super) struct Scan<'r> {
 
 impl<'r> Scan<'r> {
     pub(super) fn new(reader: &'r Reader, blocks_max: usize) -> Self {
-        let (inodes, ids, sets) = (Inodes::default(), vec![false; reader.ids.len()], HashSet::new());
-        Scan { reader, inodes, ids, sets, blocks_max }
+        let ids = vec![false; reader.ids.len()];
+        Scan { reader, inodes: Inodes::default(), ids, sets: HashSet::new(), blocks_max }
     }
 
     fn run(&mut self, progress: &Progress, report: &mut Report<'_>) -> Result<()> {
