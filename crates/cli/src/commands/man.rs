@@ -23,7 +23,7 @@ pub(super) fn run(args: &Man) -> Result<Outcome> {
     if let [first, program] = &args.command[..]
         && first == AS
     {
-        return super::print(&program_page(program).ok_or_else(|| unknown_program(program))?);
+        return super::print(&program_page(program)?);
     }
     let mut command = &packfs;
     for name in &args.command {
@@ -44,11 +44,6 @@ fn unknown(name: &str, parent: &Command) -> Usage {
 /// Name of the command that takes the command lines of other programs.
 const AS: &str = "as";
 
-fn unknown_program(name: &str) -> Usage {
-    let names: Vec<_> = personalities::names().collect();
-    Usage(format!("unknown program `{name}`; accepted: {}", names.join(", ")))
-}
-
 fn write_all(packfs: &Command, dir: &Path) -> Result<Outcome> {
     std::fs::create_dir_all(dir).with_context(|| format!("{}: cannot create", display(dir)))?;
     let write = |name: &str, page: String| {
@@ -59,7 +54,7 @@ fn write_all(packfs: &Command, dir: &Path) -> Result<Outcome> {
         write(display_name(command), page(command, packfs)?)?;
     }
     for program in personalities::names() {
-        write(&program_page_name(program), program_page(program).unwrap_or_default())?;
+        write(&program_page_name(program), program_page(program)?)?;
     }
     Ok(Outcome::Done)
 }
@@ -69,8 +64,8 @@ fn program_page_name(program: &str) -> String {
     format!("packfs-{AS}-{program}")
 }
 
-/// Makes the page of a program whose command lines packfs takes; `None` if it takes none of that name.
-fn program_page(program: &str) -> Option<String> {
+/// Makes the page of a program whose command lines packfs takes.
+fn program_page(program: &str) -> Result<String> {
     let rows = personalities::option_rows(program)?;
     let mut page = Roff::default();
     page.control("SH", ["NAME"]);
@@ -97,7 +92,7 @@ fn program_page(program: &str) -> Option<String> {
     page.text([roman(format!("packfs-{AS}(1), packfs(1)"))]);
     let name = program_page_name(program).to_uppercase();
     let version = env!("CARGO_PKG_VERSION");
-    Some(format!("{APOSTROPHES}{}{}", title(&name, version), page.to_roff()))
+    Ok(format!("{APOSTROPHES}{}{}", title(&name, version), page.to_roff()))
 }
 
 /// Makes the title line. clap_mangen omits an empty date, which would shift the following fields.

@@ -180,11 +180,13 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     PERSONALITIES.iter().map(|personality| personality.name)
 }
 
-/// Returns what packfs makes of each option of a program, as [`OptionRow`]s; `None` if packfs does not know the program.
-/// There are no rows for a program whose own help lists its options.
-pub(crate) fn option_rows(name: &str) -> Option<Vec<OptionRow>> {
-    let personality = find(name)?;
-    Some(match &personality.run {
+/// Returns what packfs makes of each option of a program. There are no rows for a program whose own help lists its options.
+///
+/// # Errors
+/// A program that packfs does not answer to.
+pub(crate) fn option_rows(name: &str) -> Result<Vec<OptionRow>> {
+    let personality = known(name)?;
+    Ok(match &personality.run {
         Run::Translate(_, table) => {
             let options = table.iter().map(Opt::row);
             options.chain(personality.refusals.iter().map(|refusal| refusal.row())).collect()

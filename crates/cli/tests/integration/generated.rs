@@ -165,7 +165,7 @@ fn every_program_that_packfs_replaces_has_a_page() {
         assert!(page.contains(part), "no {part} in\n{page}");
     }
     assert!(succeed(here(), &["man", "as"]).contains("packfs\\-as\\-mksquashfs(1)"));
-    assert!(fail(here(), 2, &["man", "as", "mke2fs"]).contains("accepted: mksquashfs, "));
+    assert!(fail(here(), 2, &["man", "as", "mke2fs"]).contains("mke2fs: packfs answers to mksquashfs, "));
 }
 
 #[test]
