@@ -1,244 +1,343 @@
-//! Merged files that equal one of an earlier shard: what `equal` finds in a tree, by external sorts.
+//! Finds merged files that equal one of an earlier shard, which needs not be packed again: what
+//! [`shard::equal`](crate::build::shard::equal) finds in a tree, by external sorts.
 //!
-//! Records are a key (length, and digests of what was read) and the index of the file. What occurs only within one shard is
-//! dropped before more is read.
+//! Three passes read as little as possible: of all files the length, of files with one length the beginning, and of files
+//! with one beginning everything. A record is a key (length, and the digest of what was read) and the index of the file,
+//! so sorting brings files with one key together. Files whose key occurs in one shard only are dropped before the next
+//! pass: equal files within a shard are found when that is packed.
 
 use std::io;
 use std::ops::Range;
 
 use packfs_blocks::Digest;
 
-use super::Place;
-use super::files::{BATCH, File, Files};
-use super::sort::{Sorted, Sorter};
-use super::spool::{Cursor, Spool};
+use super::MergeContext;
+use super::files::{MergedFile, OPEN_BATCH, OrderedFiles};
+use super::sort::{ExternalSorter, SortedReader, SortedRecords};
+use super::spool::{RecordSpool, SpoolCursor};
 use crate::Result;
 use crate::build::order::Orderer;
 use crate::build::shard::equal::{HEAD, head, whole};
 use crate::source::Contents;
 
 /// Length of an index at the end of a record.
-const INDEX: usize = 8;
+const INDEX_LEN: usize = 8;
 
-/// Files that are packed, and those that equal an earlier one.
-pub(super) struct Known {
-    /// For each file that equals one of an earlier shard, its index and the number of the other one's data.
-    numbers: Sorted,
+/// Reads a file, or its beginning, and returns the digest; `None` if that cannot be read.
+type ContentDigest = fn(&dyn Contents, u64, u64) -> Option<Digest>;
+
+/// Files that are not packed, as each equals one of an earlier shard.
+pub(super) struct EqualFiles {
+    /// Fields: index of the file, number of the other one's data.
+    data_numbers: SortedRecords,
     pub(super) count: u64,
 }
 
-/// Reads the numbers of files that equal an earlier one.
-pub(super) struct Reader<'k>(super::sort::Merge<'k>, Option<(u64, u32)>, Vec<u8>);
+/// Tells the numbers of data of files that are not packed.
+pub(super) struct EqualFileNumbers<'k> {
+    reader: SortedReader<'k>,
+    next: Option<EqualFile>,
+    record: Vec<u8>,
+}
 
-impl Known {
+/// A file that equals one of an earlier shard.
+#[derive(Clone, Copy)]
+struct EqualFile {
+    index: u64,
+    /// Number of the data of the other file.
+    data: u32,
+}
+
+impl EqualFiles {
     /// Finds the files of these shards that equal one of an earlier shard.
     pub(super) fn find<S>(
-        place: &Place<'_>,
+        context: &MergeContext<'_>,
         orderer: &Orderer<'_, '_, S>,
-        files: &Files,
+        files: &OrderedFiles,
         shards: &[Range<u64>],
-    ) -> Result<Known> {
-        let search = Search { place, orderer, files, shards };
-        let mut pairs = place.sorter();
-        let lengths = search.lengths()?;
-        let heads = search.read(&lengths, head)?;
-        search.pairs(&heads, |size| size <= HEAD, &mut pairs)?;
-        drop(lengths);
-        let long = search.indices(&heads, |size| size > HEAD)?;
+    ) -> Result<EqualFiles> {
+        let search = EqualFileSearch { context, orderer, files, shards };
+        let mut pairs = context.new_sorter();
+        let candidates = search.select_by_length()?;
+        let heads = search.select_by_content(&candidates, head)?;
+        // The digest of the beginning is that of the whole of a short file.
+        search.add_pairs(&heads, |len| len <= HEAD, &mut pairs)?;
+        // Temporary files are removed as soon as they were read: each may be as large as the list of files.
+        drop(candidates);
+        let long_files = search.sort_indices(&heads, |len| len > HEAD)?;
         drop(heads);
-        let wholes = search.read(&long, whole)?;
-        search.pairs(&wholes, |_| true, &mut pairs)?;
-        place.io(number(place, pairs))
+        let wholes = search.select_by_content(&long_files, whole)?;
+        search.add_pairs(&wholes, |_| true, &mut pairs)?;
+        context.io(number_equal_files(context, pairs))
     }
 
-    /// Returns that no file equals another one.
-    pub(super) fn none(place: &Place<'_>) -> Result<Known> {
-        place.io(number(place, place.sorter()))
+    /// Returns an empty list, for a build without dedup.
+    pub(super) fn none(context: &MergeContext<'_>) -> Result<EqualFiles> {
+        context.io(number_equal_files(context, context.new_sorter()))
     }
 
-    pub(super) fn read(&self) -> io::Result<Reader<'_>> {
-        let mut reader = Reader(self.numbers.read()?, None, Vec::new());
-        reader.advance()?;
-        Ok(reader)
+    pub(super) fn read(&self) -> io::Result<EqualFileNumbers<'_>> {
+        let mut numbers = EqualFileNumbers { reader: self.data_numbers.read()?, next: None, record: Vec::new() };
+        numbers.advance()?;
+        Ok(numbers)
     }
 }
 
-impl Reader<'_> {
-    /// Returns the number of the data of a file that is not packed; files have to be asked for in order.
-    pub(super) fn number(&mut self, file: u64) -> io::Result<Option<u32>> {
-        match self.1 {
-            Some((known, number)) if known == file => {
-                self.advance()?;
-                Ok(Some(number))
-            }
-            _ => Ok(None),
-        }
+impl EqualFileNumbers<'_> {
+    /// Returns the number of the data of a file that is not packed, `None` for one that is. Indices have to be asked for
+    /// in ascending order.
+    pub(super) fn data_number(&mut self, index: u64) -> io::Result<Option<u32>> {
+        let Some(file) = self.next.filter(|file| file.index == index) else { return Ok(None) };
+        self.advance()?;
+        Ok(Some(file.data))
     }
 
     fn advance(&mut self) -> io::Result<()> {
-        let found = self.0.next(&mut self.2)?;
-        self.1 = found.then(|| (index(&self.2[..INDEX]), u32::try_from(index(&self.2)).unwrap_or(u32::MAX)));
+        self.next = None;
+        if self.reader.next(&mut self.record)? {
+            let index = first_number(&self.record);
+            let data = u32::try_from(last_number(&self.record)).unwrap_or(u32::MAX);
+            self.next = Some(EqualFile { index, data });
+        }
         Ok(())
     }
 }
 
-struct Search<'a, 'p, 'env, S> {
-    place: &'p Place<'p>,
+struct EqualFileSearch<'a, 'p, 'env, S> {
+    context: &'p MergeContext<'p>,
     orderer: &'a Orderer<'a, 'env, S>,
-    files: &'a Files,
+    files: &'a OrderedFiles,
+    /// Indices of the files of each shard.
     shards: &'a [Range<u64>],
 }
 
-impl<S> Search<'_, '_, '_, S> {
-    fn shard(&self, file: u64) -> usize {
+/// Sorted records with one key, which may be too many for memory.
+struct KeyGroup {
+    key: Vec<u8>,
+    first_file: u64,
+    last_file: u64,
+    len: u64,
+}
+
+impl<S> EqualFileSearch<'_, '_, '_, S> {
+    /// Returns the shard of a file.
+    fn shard_of(&self, file: u64) -> usize {
         self.shards.partition_point(|range| range.end <= file)
     }
 
     /// Returns the indices, in order, of files whose length occurs in several shards.
-    fn lengths(&self) -> Result<Sorted> {
-        let (mut at, mut record, mut sorter) = (Cursor::default(), Vec::new(), self.place.sorter());
+    fn select_by_length(&self) -> Result<SortedRecords> {
+        let mut sorter = self.context.new_sorter();
+        let mut cursor = SpoolCursor::default();
+        let mut record = Vec::new();
         let mut index = 0u64;
-        while let Some(file) = self.files.next(self.place, &mut at, &mut record)? {
-            self.place.io(sorter.push(&key(file.seen.size(), &[], index)))?;
+        while let Some(file) = self.files.next(self.context, &mut cursor, &mut record)? {
+            self.context.io(sorter.push(&encode_key(file.seen.size(), &[], index)))?;
             index += 1;
         }
-        self.indices(&self.over_cuts(sorter)?, |_| true)
+        self.sort_indices(&self.select_shared_keys(sorter)?, |_| true)
     }
 
-    /// Returns the indices, in order, of records whose files have a length to `keep`.
-    fn indices(&self, records: &Spool, keep: impl Fn(u64) -> bool) -> Result<Sorted> {
-        let (mut at, mut record, mut indices) = (Cursor::default(), Vec::new(), self.place.sorter());
-        while self.place.io(records.next(&mut at, &mut record))? {
-            if keep(index(&record[..INDEX])) {
-                self.place.io(indices.push(&index(&record).to_be_bytes()))?;
+    /// Returns the indices, in order, of those files whose length satisfies `is_wanted`. The next pass reads the list of
+    /// files once, so it needs them in this order.
+    fn sort_indices(&self, records: &RecordSpool, is_wanted: impl Fn(u64) -> bool) -> Result<SortedRecords> {
+        let mut indices = self.context.new_sorter();
+        let mut cursor = SpoolCursor::default();
+        let mut record = Vec::new();
+        while self.context.io(records.next(&mut cursor, &mut record))? {
+            if is_wanted(first_number(&record)) {
+                self.context.io(indices.push(&last_number(&record).to_be_bytes()))?;
             }
         }
-        self.place.io(indices.finish())
+        self.context.io(indices.finish())
     }
 
     /// Returns the records, sorted, whose keys occur in several shards.
-    fn over_cuts(&self, sorter: Sorter) -> Result<Spool> {
-        let sorted = self.place.io(sorter.finish())?;
-        // The length of each group is known at its end only.
-        let mut lens = Spool::new(&self.place.scratch);
-        let mut kept = Spool::new(&self.place.scratch);
-        let io = (|| {
-            let (mut read, mut record, mut group) = (sorted.read()?, Vec::new(), None::<(Vec<u8>, u64, u64, u64)>);
-            let end = |lens: &mut Spool, (_, first, last, len): (Vec<u8>, u64, u64, u64)| {
-                let len = if self.shard(first) == self.shard(last) { [len, 0] } else { [len, 1] };
-                lens.push(&len.map(u64::to_be_bytes).concat())
-            };
-            while read.next(&mut record)? {
-                let (key, file) = (&record[..record.len() - INDEX], index(&record));
-                match &mut group {
-                    Some((known, _, last, len)) if *known == key => (*last, *len) = (file, *len + 1),
-                    _ => {
-                        group.replace((key.to_vec(), file, file, 1)).map_or(Ok(()), |group| end(&mut lens, group))?;
-                    }
-                }
-            }
-            group.map_or(Ok(()), |group| end(&mut lens, group))?;
-            let (mut read, mut at, mut len) = (sorted.read()?, Cursor::default(), Vec::new());
-            while lens.next(&mut at, &mut len)? {
-                for _ in 0..index(&len[..INDEX]) {
-                    read.next(&mut record)?;
-                    if index(&len) == 1 {
-                        kept.push(&record)?;
-                    }
-                }
-            }
-            Ok(())
-        })();
-        self.place.io(io).map(|()| kept)
+    fn select_shared_keys(&self, sorter: ExternalSorter) -> Result<RecordSpool> {
+        let sorted = self.context.io(sorter.finish())?;
+        let groups = self.context.io(self.list_groups(&sorted))?;
+        self.context.io(self.keep_groups(&sorted, &groups))
     }
 
-    /// Reads files in order; returns those whose contents, as far as `look` reads them, occur in several shards.
-    fn read(&self, indices: &Sorted, look: fn(&dyn Contents, u64, u64) -> Option<Digest>) -> Result<Spool> {
-        let place = self.place;
-        let (mut wanted, mut record) = (place.io(indices.read())?, Vec::new());
-        let (mut at, mut found, mut next) = (Cursor::default(), Vec::new(), 0u64);
-        let (mut sorter, mut batch) = (place.sorter(), Vec::<(u64, File)>::new());
-        while place.io(wanted.next(&mut record))? {
-            let wanted = index(&record);
-            while let Some(file) = self.files.next(place, &mut at, &mut found)? {
-                next += 1;
-                if next > wanted {
-                    batch.push((wanted, file));
+    /// Returns, for the records with one key, their number and 1 if they occur in several shards or 0 if in one. This is
+    /// known only after the last one, so the records are read a second time to be kept.
+    fn list_groups(&self, sorted: &SortedRecords) -> io::Result<RecordSpool> {
+        let mut groups = RecordSpool::new(&self.context.scratch);
+        let mut open: Option<KeyGroup> = None;
+        let mut reader = sorted.read()?;
+        let mut record = Vec::new();
+        while reader.next(&mut record)? {
+            let key = &record[..record.len() - INDEX_LEN];
+            let file = last_number(&record);
+            if let Some(complete) = open.take_if(|group| group.key != key) {
+                groups.push(&self.group_record(&complete))?;
+            }
+            let new_group = || KeyGroup { key: key.to_vec(), first_file: file, last_file: file, len: 0 };
+            let group = open.get_or_insert_with(new_group);
+            group.last_file = file;
+            group.len += 1;
+        }
+        if let Some(complete) = open {
+            groups.push(&self.group_record(&complete))?;
+        }
+        Ok(groups)
+    }
+
+    fn group_record(&self, group: &KeyGroup) -> Vec<u8> {
+        // Shards are ranges of indices, so the files between the first and the last need no look.
+        let is_shared = self.shard_of(group.first_file) != self.shard_of(group.last_file);
+        [group.len, u64::from(is_shared)].map(u64::to_be_bytes).concat()
+    }
+
+    /// Returns the records of the groups that [`list_groups`](Self::list_groups) marks with 1.
+    fn keep_groups(&self, sorted: &SortedRecords, groups: &RecordSpool) -> io::Result<RecordSpool> {
+        let mut kept = RecordSpool::new(&self.context.scratch);
+        let mut reader = sorted.read()?;
+        let mut record = Vec::new();
+        let mut cursor = SpoolCursor::default();
+        let mut group = Vec::new();
+        while groups.next(&mut cursor, &mut group)? {
+            let is_shared = last_number(&group) == 1;
+            for _ in 0..first_number(&group) {
+                reader.next(&mut record)?;
+                if is_shared {
+                    kept.push(&record)?;
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Reads files, given by their indices in order; returns records of those whose digests occur in several shards.
+    fn select_by_content(&self, indices: &SortedRecords, digest: ContentDigest) -> Result<RecordSpool> {
+        let context = self.context;
+        let mut sorter = context.new_sorter();
+        let mut batch = Vec::<(u64, MergedFile)>::new();
+        let mut wanted = context.io(indices.read())?;
+        let mut wanted_record = Vec::new();
+        let mut cursor = SpoolCursor::default();
+        let mut file_record = Vec::new();
+        let mut next_index = 0u64;
+        while context.io(wanted.next(&mut wanted_record))? {
+            let wanted_index = last_number(&wanted_record);
+            while let Some(file) = self.files.next(context, &mut cursor, &mut file_record)? {
+                next_index += 1;
+                if next_index > wanted_index {
+                    batch.push((wanted_index, file));
                     break;
                 }
             }
-            if batch.len() == BATCH {
-                self.digest(&mut batch, look, &mut sorter)?;
+            if batch.len() == OPEN_BATCH {
+                self.digest_batch(&mut batch, digest, &mut sorter)?;
             }
         }
-        self.digest(&mut batch, look, &mut sorter)?;
-        self.over_cuts(sorter)
+        self.digest_batch(&mut batch, digest, &mut sorter)?;
+        self.select_shared_keys(sorter)
     }
 
-    fn digest(
+    /// Adds records of all files of a batch, which are read on the workers, and empties it.
+    fn digest_batch(
         &self,
-        batch: &mut Vec<(u64, File)>,
-        look: fn(&dyn Contents, u64, u64) -> Option<Digest>,
-        sorter: &mut Sorter,
+        batch: &mut Vec<(u64, MergedFile)>,
+        digest: ContentDigest,
+        sorter: &mut ExternalSorter,
     ) -> Result<()> {
-        let sources = self.place.open(batch.iter().map(|(_, file)| file))?;
+        let sources = self.context.open_files(batch.iter().map(|(_, file)| file))?;
         let mut pushed = Ok(());
-        self.orderer.read_all(sources.into_iter(), look, |n, digest| {
+        self.orderer.read_all(sources.into_iter(), digest, |n, digest| {
             let (index, file) = &batch[n];
             // A file that cannot be read equals none.
             if let (Ok(()), Some(digest)) = (&pushed, digest) {
-                pushed = sorter.push(&key(file.seen.size(), digest.as_bytes(), *index));
+                pushed = sorter.push(&encode_key(file.seen.size(), digest.as_bytes(), *index));
             }
         })?;
         batch.clear();
-        self.place.io(pushed)
+        self.context.io(pushed)
     }
 
-    /// Adds each file that equals the first of its kind and lies in another shard, after the index of that.
-    fn pairs(&self, sorted: &Spool, is_meant: impl Fn(u64) -> bool, pairs: &mut Sorter) -> Result<()> {
-        let (mut at, mut record) = (Cursor::default(), Vec::new());
-        let (mut kind, mut first) = (Vec::new(), 0);
-        while self.place.io(sorted.next(&mut at, &mut record))? {
-            let (key, file) = (&record[..record.len() - INDEX], index(&record));
-            if kind != key {
-                (kind, first) = (key.to_vec(), file);
+    /// Adds pairs of the first file with a key and one with the same key in another shard, for files whose length
+    /// satisfies `is_wanted`.
+    fn add_pairs(
+        &self,
+        sorted: &RecordSpool,
+        is_wanted: impl Fn(u64) -> bool,
+        pairs: &mut ExternalSorter,
+    ) -> Result<()> {
+        let mut cursor = SpoolCursor::default();
+        let mut record = Vec::new();
+        let mut group_key = Vec::new();
+        let mut first_file = 0;
+        while self.context.io(sorted.next(&mut cursor, &mut record))? {
+            let key = &record[..record.len() - INDEX_LEN];
+            let file = last_number(&record);
+            if group_key != key {
+                group_key = key.to_vec();
+                first_file = file;
             }
-            if is_meant(index(&record[..INDEX])) && self.shard(file) != self.shard(first) {
-                self.place.io(pairs.push(&[first, file].map(u64::to_be_bytes).concat()))?;
+            if is_wanted(first_number(&record)) && self.shard_of(file) != self.shard_of(first_file) {
+                self.context.io(pairs.push(&[first_file, file].map(u64::to_be_bytes).concat()))?;
             }
         }
         Ok(())
     }
 }
 
-fn key(size: u64, digest: &[u8], index: u64) -> Vec<u8> {
-    [&size.to_be_bytes(), digest, &index.to_be_bytes()].concat()
+/// Makes a record to be sorted. Numbers are big-endian, as records are sorted by their bytes.
+fn encode_key(len: u64, digest: &[u8], index: u64) -> Vec<u8> {
+    [&len.to_be_bytes(), digest, &index.to_be_bytes()].concat()
 }
 
-/// Returns the number at the end of a record.
-fn index(record: &[u8]) -> u64 {
+/// Returns the number at the start of a record, which is the length of files if it begins with a key.
+fn first_number(record: &[u8]) -> u64 {
+    u64::from_be_bytes(*record.first_chunk().expect("eight bytes"))
+}
+
+/// Returns the number at the end of a record, which is the index of a file if it begins with a key.
+fn last_number(record: &[u8]) -> u64 {
     u64::from_be_bytes(*record.last_chunk().expect("eight bytes"))
 }
 
-/// Finds the numbers of data from pairs of an earlier file and one that equals it: files that are not packed have none.
-fn number(place: &Place<'_>, pairs: Sorter) -> io::Result<Known> {
+/// Finds the numbers of data from pairs of an earlier file and one that equals it.
+///
+/// Files that are not packed have no number of their own, so the number of an earlier file is its index without the files
+/// before it that are not packed. Both lists are read side by side: pairs are sorted by the earlier file.
+fn number_equal_files(context: &MergeContext<'_>, pairs: ExternalSorter) -> io::Result<EqualFiles> {
     let pairs = pairs.finish()?;
-    let (mut read, mut record, mut left_out, mut count) = (pairs.read()?, Vec::new(), place.sorter(), 0);
-    while read.next(&mut record)? {
-        left_out.push(&index(&record).to_be_bytes())?;
+    let unpacked = list_unpacked(context, &pairs)?;
+    let mut data_numbers = context.new_sorter();
+    let mut unpacked_reader = unpacked.files.read()?;
+    let mut unpacked_record = Vec::new();
+    let mut has_unpacked = unpacked_reader.next(&mut unpacked_record)?;
+    let mut unpacked_before = 0;
+    let mut reader = pairs.read()?;
+    let mut record = Vec::new();
+    while reader.next(&mut record)? {
+        let first_file = first_number(&record);
+        let file = last_number(&record);
+        while has_unpacked && last_number(&unpacked_record) < first_file {
+            unpacked_before += 1;
+            has_unpacked = unpacked_reader.next(&mut unpacked_record)?;
+        }
+        let data = first_file - unpacked_before;
+        data_numbers.push(&[file, data].map(u64::to_be_bytes).concat())?;
+    }
+    Ok(EqualFiles { data_numbers: data_numbers.finish()?, count: unpacked.count })
+}
+
+/// Indices of files that are not packed, in order.
+struct UnpackedFiles {
+    files: SortedRecords,
+    count: u64,
+}
+
+fn list_unpacked(context: &MergeContext<'_>, pairs: &SortedRecords) -> io::Result<UnpackedFiles> {
+    let mut files = context.new_sorter();
+    let mut count = 0;
+    let mut reader = pairs.read()?;
+    let mut record = Vec::new();
+    while reader.next(&mut record)? {
+        files.push(&last_number(&record).to_be_bytes())?;
         count += 1;
     }
-    let left_out = left_out.finish()?;
-    let (mut read, mut others) = (pairs.read()?, left_out.read()?);
-    let (mut numbers, mut other, mut before) = (place.sorter(), Vec::new(), 0);
-    let mut has_other = others.next(&mut other)?;
-    while read.next(&mut record)? {
-        let first = index(&record[..INDEX]);
-        while has_other && index(&other) < first {
-            before += 1;
-            has_other = others.next(&mut other)?;
-        }
-        numbers.push(&[index(&record), first - before].map(u64::to_be_bytes).concat())?;
-    }
-    Ok(Known { numbers: numbers.finish()?, count })
+    Ok(UnpackedFiles { files: files.finish()?, count })
 }

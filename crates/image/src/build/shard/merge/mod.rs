@@ -1,4 +1,5 @@
-//! Plans from the parts of a scan, in bounded memory: the same bytes as a plan of the tree, which is never in memory.
+//! Merges the parts of a scan into a plan in bounded memory, because a tree of 10^9 entries fits few machines. The plan
+//! has the bytes that a build with the tree in memory would write.
 //!
 //! | step | reads | writes |
 //! |---|---|---|
@@ -9,7 +10,8 @@
 //! | `tree` | the entries twice, inodes and their lists of entries | the tree |
 //!
 //! Everything between the steps is in temporary files beside the plan. In memory are the buffers of a few sorts, a buffer
-//! for each part, and distinct sets of extended attributes.
+//! for each part, and distinct sets of extended attributes. Options that look at several entries at once need the tree;
+//! [`merges`] tells which do not. Why there are two ways: `docs/decisions/0053-scans-in-parts.md`.
 
 mod attributes;
 mod equal;
@@ -29,10 +31,10 @@ use packfs_blocks::io::Scratch;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Output, Progress, pipeline};
 
-use self::attributes::{Attributes, Checks, SAMPLE};
-use self::equal::Known;
-use self::names::{Collector, Number};
-use self::sort::Sorter;
+use self::attributes::{EntryAttributes, EntryChecks, SAMPLE};
+use self::equal::EqualFiles;
+use self::names::{EntryCollector, NameInode};
+use self::sort::ExternalSorter;
 use super::job::{Laid, Lists};
 use super::{AnyOptions, cuts};
 use crate::build::order::Orderer;
@@ -41,11 +43,13 @@ use crate::source::dir;
 use crate::tree::{ROOT, Transform};
 use crate::{Error, Result, Warnings};
 
-/// Part of the memory that one sort uses: up to four are in use at the same time.
-const SHARE: u64 = 8;
-/// Memory of a sort, in bytes.
-const LEAST: usize = if cfg!(test) { 4 << 10 } else { 1 << 20 };
-const MOST: usize = 32 << 20;
+/// One sort gets this part of the memory of a build: up to four are in use at a time, and half is left for the rest.
+const SORT_SHARE: u64 = 8;
+/// Least memory of a sort in bytes; little in tests, so that small trees have several runs.
+const SORT_MEMORY_MIN: usize = if cfg!(test) { 4 << 10 } else { 1 << 20 };
+/// Largest memory of a sort in bytes. Four take 128 of the 512 MiB in which every step of a build in shards
+/// has to fit (docs/frontier.md).
+const SORT_MEMORY_MAX: usize = 32 << 20;
 
 /// A directory whose entries are taken from parts of a scan, and changes to them.
 #[derive(Debug, Clone)]
@@ -66,8 +70,13 @@ pub struct Merged {
 impl Merged {
     /// Makes a source of `scan.parts` without changes.
     pub fn new(source: impl Into<PathBuf>, scan: dir::Options) -> Merged {
-        let (transform, clip_times, warnings) = (Transform::default(), false, Warnings::default());
-        Merged { source: source.into(), scan, transform, clip_times, warnings }
+        Merged {
+            source: source.into(),
+            scan,
+            transform: Transform::default(),
+            clip_times: false,
+            warnings: Warnings::default(),
+        }
     }
 
     /// Changes options.
@@ -78,9 +87,9 @@ impl Merged {
     }
 }
 
-/// Where and how a merge works.
+/// What all steps of a merge share.
 #[derive(Debug)]
-struct Place<'p> {
+struct MergeContext<'p> {
     scratch: Scratch,
     /// Bytes of memory for one sort.
     memory: usize,
@@ -89,9 +98,9 @@ struct Place<'p> {
     progress: &'p Progress,
 }
 
-impl Place<'_> {
-    fn sorter(&self) -> Sorter {
-        Sorter::new(&self.scratch, self.memory)
+impl MergeContext<'_> {
+    fn new_sorter(&self) -> ExternalSorter {
+        ExternalSorter::new(&self.scratch, self.memory)
     }
 
     /// Names the plan in an error about temporary files, which lie beside it.
@@ -119,34 +128,36 @@ pub(crate) fn merge<F: Format>(
     if !merges(format) {
         return Err(Error::Unsupported("a plan with these options needs the whole tree in memory".into()));
     }
-    let memory = options.budget(SHARE, LEAST, MOST);
-    let place = Place { scratch: out.scratch(), memory, source: &merged.source, output: out, progress };
+    let memory = options.budget(SORT_SHARE, SORT_MEMORY_MIN, SORT_MEMORY_MAX);
+    let context = MergeContext { scratch: out.scratch(), memory, source: &merged.source, output: out, progress };
     pipeline::scope(
         options.threads,
         || format.worker(),
         |pool| {
             progress.enter(Phase::Scan);
-            let mut collector = Collector::new(&place);
+            let mut collector = EntryCollector::new(&context);
             dir::stream(&merged.source, &merged.scan, &mut collector)?;
-            let mut names = collector.finish()?;
+            let mut scanned = collector.finish()?;
             let limits = format.limits();
-            let attributes = Attributes::new(merged, &limits, std::mem::take(&mut names.xattrs));
-            let mut checks = Checks::new(&attributes, limits, merged.warnings.clone());
+            let attributes = EntryAttributes::new(merged, &limits, std::mem::take(&mut scanned.xattrs));
+            let mut checks = EntryChecks::new(&attributes, limits, merged.warnings.clone());
             let small_max = format.small_max().unwrap_or(u64::MAX);
             let orderer = Orderer { order: order_of(format), small_max, shards: Some(shards), pool, progress };
-            let (root, walk) = names.walk(&place)?;
-            checks.entry(&root, Number { ino: ROOT, links: 1, is_first: true }, Vec::new)?;
-            let files = files::arrange(&place, &orderer, &names, walk, &mut checks)?;
+            let (root, walk) = scanned.walk(&context)?;
+            // A walk has no path for the root.
+            checks.check_entry(&root, NameInode { ino: ROOT, links: 1, is_first: true }, Vec::new)?;
+            let files = files::arrange_files(&context, &orderer, &scanned, walk, &mut checks)?;
             let warnings = checks.finish(format)?;
-            let ranges = lists::ranges(&place, &files, shards)?;
-            let known = match options.dedup {
-                true => Known::find(&place, &orderer, &files, &ranges)?,
-                false => Known::none(&place)?,
+            let ranges = lists::cut_shards(&context, &files, shards)?;
+            let equal_files = if options.dedup {
+                EqualFiles::find(&context, &orderer, &files, &ranges)?
+            } else {
+                EqualFiles::none(&context)?
             };
             let mut lists = Lists::new(out, 0);
-            let numbers = lists::write(&place, &mut lists, &files, &ranges, &known)?;
-            let tree = tree::write(&place, lists.at, &names, &attributes, &numbers)?;
-            let laid = lists.finish(all, &format.made_by()?, &tree, known.count)?;
+            let data_numbers = lists::write_lists(&context, &mut lists, &files, &ranges, &equal_files)?;
+            let tree = tree::write_tree(&context, lists.at, &scanned, &attributes, &data_numbers)?;
+            let laid = lists.finish(all, &format.made_by()?, &tree, equal_files.count)?;
             Ok::<_, Error>((laid, warnings))
         },
     )

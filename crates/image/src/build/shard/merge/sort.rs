@@ -1,5 +1,6 @@
-//! External sort: records are byte strings in byte order. As many as fit the given memory are sorted at once and written to
-//! a temporary file; these runs are merged when all are there.
+//! External sort, for lists that may be larger than memory. Records are byte strings, sorted by their bytes. As many as
+//! fit the given memory are sorted at once and written to a temporary file as a run; [`ExternalSorter::finish`] merges
+//! runs until few enough are left to be merged while they are read.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,38 +9,40 @@ use std::ops::Range;
 
 use packfs_blocks::io::Scratch;
 
-use super::spool::{Cursor, Spool};
+use super::spool::{RecordSpool, SpoolCursor};
 
-/// Maximum number of runs that are merged at once; each has a buffer of 32 KiB.
+/// Maximum number of runs that are merged at once. Each has a cursor that reads 32 KiB ahead: 2 MiB in all. More
+/// would take fewer passes over the data and more memory.
 const FAN_IN: usize = 64;
 
-/// Records to be sorted.
+/// Receives records to be sorted.
 #[derive(Debug)]
-pub(super) struct Sorter {
+pub(super) struct ExternalSorter {
     scratch: Scratch,
     /// Number of bytes kept in memory.
     memory: usize,
     bytes: Vec<u8>,
     records: Vec<Range<usize>>,
-    runs: Runs,
+    runs: SortedRuns,
 }
 
-/// Sorted runs, one behind the other.
+/// Sorted runs, one after the other in a spool.
 #[derive(Debug)]
-struct Runs {
-    spool: Spool,
+struct SortedRuns {
+    spool: RecordSpool,
     ranges: Vec<Range<u64>>,
 }
 
-impl Runs {
-    fn new(scratch: &Scratch) -> Runs {
-        Runs { spool: Spool::new(scratch), ranges: Vec::new() }
+impl SortedRuns {
+    fn new(scratch: &Scratch) -> SortedRuns {
+        SortedRuns { spool: RecordSpool::new(scratch), ranges: Vec::new() }
     }
 
-    /// Appends a run of records that `next` returns.
-    fn add(&mut self, mut next: impl FnMut(&mut Vec<u8>) -> io::Result<bool>) -> io::Result<()> {
-        let (start, mut record) = (self.spool.len(), Vec::new());
-        while next(&mut record)? {
+    /// Appends a run of the records that `read_next` reads, until it returns false.
+    fn add_run(&mut self, mut read_next: impl FnMut(&mut Vec<u8>) -> io::Result<bool>) -> io::Result<()> {
+        let start = self.spool.len();
+        let mut record = Vec::new();
+        while read_next(&mut record)? {
             self.spool.push(&record)?;
         }
         self.ranges.push(start..self.spool.len());
@@ -47,16 +50,21 @@ impl Runs {
     }
 }
 
-impl Sorter {
+impl ExternalSorter {
     /// Makes an empty sorter that keeps about `memory` bytes in memory.
-    pub(super) fn new(scratch: &Scratch, memory: usize) -> Sorter {
-        let (bytes, records) = (Vec::new(), Vec::new());
-        Sorter { scratch: scratch.clone(), memory, bytes, records, runs: Runs::new(scratch) }
+    pub(super) fn new(scratch: &Scratch, memory: usize) -> ExternalSorter {
+        ExternalSorter {
+            scratch: scratch.clone(),
+            memory,
+            bytes: Vec::new(),
+            records: Vec::new(),
+            runs: SortedRuns::new(scratch),
+        }
     }
 
     pub(super) fn push(&mut self, record: &[u8]) -> io::Result<()> {
         let used = self.bytes.len() + self.records.len() * size_of::<Range<usize>>();
-        // Both lists may have room for as much again.
+        // Both lists double when they grow, so they may have room for as much again.
         if used >= self.memory / 2 && !self.records.is_empty() {
             self.spill()?;
         }
@@ -66,11 +74,12 @@ impl Sorter {
         Ok(())
     }
 
+    /// Writes the records in memory as a run.
     fn spill(&mut self) -> io::Result<()> {
         let bytes = &self.bytes;
         self.records.sort_unstable_by_key(|range| &bytes[range.clone()]);
         let mut records = self.records.drain(..);
-        self.runs.add(|record| {
+        self.runs.add_run(|record| {
             let Some(range) = records.next() else { return Ok(false) };
             record.clear();
             record.extend_from_slice(&bytes[range]);
@@ -82,55 +91,58 @@ impl Sorter {
     }
 
     /// Ends the list; the records can be read in order, more than once.
-    pub(super) fn finish(mut self) -> io::Result<Sorted> {
+    pub(super) fn finish(mut self) -> io::Result<SortedRecords> {
         if !self.records.is_empty() {
             self.spill()?;
         }
-        let Sorter { scratch, mut runs, bytes, records, .. } = self;
-        drop((bytes, records));
+        let ExternalSorter { scratch, mut runs, bytes, records, .. } = self;
+        // The next sort begins while these records are read, and needs the memory.
+        drop(bytes);
+        drop(records);
         while runs.ranges.len() > FAN_IN {
-            let mut fewer = Runs::new(&scratch);
+            let mut fewer = SortedRuns::new(&scratch);
             for ranges in runs.ranges.chunks(FAN_IN) {
-                let mut merge = Merge::of(&runs.spool, ranges)?;
-                fewer.add(|record| merge.next(record))?;
+                let mut reader = SortedReader::of(&runs.spool, ranges)?;
+                fewer.add_run(|record| reader.next(record))?;
             }
             runs = fewer;
         }
-        Ok(Sorted(runs))
+        Ok(SortedRecords(runs))
     }
 }
 
 /// Sorted records.
 #[derive(Debug)]
-pub(super) struct Sorted(Runs);
+pub(super) struct SortedRecords(SortedRuns);
 
-impl Sorted {
+impl SortedRecords {
     /// Reads the records from the first on.
-    pub(super) fn read(&self) -> io::Result<Merge<'_>> {
-        Merge::of(&self.0.spool, &self.0.ranges)
+    pub(super) fn read(&self) -> io::Result<SortedReader<'_>> {
+        SortedReader::of(&self.0.spool, &self.0.ranges)
     }
 }
 
 /// Records of several runs in order.
 #[derive(Debug)]
-pub(super) struct Merge<'r> {
-    spool: &'r Spool,
+pub(super) struct SortedReader<'r> {
+    spool: &'r RecordSpool,
     /// Cursor and end of each run.
-    runs: Vec<(Cursor, u64)>,
+    runs: Vec<(SpoolCursor, u64)>,
     /// Next record of each run that is not at its end.
     next: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
 }
 
-impl<'r> Merge<'r> {
-    fn of(spool: &'r Spool, ranges: &[Range<u64>]) -> io::Result<Merge<'r>> {
-        let runs = ranges.iter().map(|range| (Cursor::at(range.start), range.end)).collect();
-        let mut merge = Merge { spool, runs, next: BinaryHeap::new() };
+impl<'r> SortedReader<'r> {
+    fn of(spool: &'r RecordSpool, ranges: &[Range<u64>]) -> io::Result<SortedReader<'r>> {
+        let runs = ranges.iter().map(|range| (SpoolCursor::at(range.start), range.end)).collect();
+        let mut reader = SortedReader { spool, runs, next: BinaryHeap::new() };
         for run in 0..ranges.len() {
-            merge.advance(run, Vec::new())?;
+            reader.advance(run, Vec::new())?;
         }
-        Ok(merge)
+        Ok(reader)
     }
 
+    /// Reads the next record of a run.
     fn advance(&mut self, run: usize, mut record: Vec<u8>) -> io::Result<()> {
         let (cursor, end) = &mut self.runs[run];
         if cursor.position() < *end && self.spool.next(cursor, &mut record)? {
@@ -158,7 +170,7 @@ mod tests {
         let scratch = Scratch::new(dir.path());
         // 200 runs are merged in two steps.
         for (memory, runs) in [(0, 4), (4096, 10), (1 << 20, 1)] {
-            let mut sorter = Sorter::new(&scratch, memory);
+            let mut sorter = ExternalSorter::new(&scratch, memory);
             let records: Vec<Vec<u8>> = (0..2000u32)
                 .map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[..(n % 5) as usize].to_vec())
                 .collect();
@@ -168,8 +180,10 @@ mod tests {
             let mut expected = records;
             expected.sort();
             for _ in 0..2 {
-                let (mut merge, mut record, mut found) = (sorted.read().unwrap(), Vec::new(), Vec::new());
-                while merge.next(&mut record).unwrap() {
+                let mut reader = sorted.read().unwrap();
+                let mut record = Vec::new();
+                let mut found = Vec::new();
+                while reader.next(&mut record).unwrap() {
                     found.push(record.clone());
                 }
                 assert!(found == expected);

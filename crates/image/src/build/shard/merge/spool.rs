@@ -1,36 +1,39 @@
-//! Records in a temporary file, written in order and read in order, by any number of cursors, also while more are written.
+//! Records in a temporary file: what a merge would keep in memory if its length had a bound. They are appended, and read
+//! from the front by any number of cursors, even while more are appended.
 
 use std::io;
 
 use packfs_blocks::io::{Scratch, Storage};
 
-/// Number of bytes written at once, and kept in memory until then.
-const BUFFER: usize = 1 << 18;
-/// Number of bytes that a cursor reads at once.
-const READ: usize = 1 << 15;
+/// Number of bytes written at once, and kept in memory until then: a spool of less never creates a file.
+const WRITE_LEN: usize = 1 << 18;
+/// Number of bytes that a cursor reads at once. Smaller than [`WRITE_LEN`], as one merge has up to 64 cursors.
+const READ_AHEAD_LEN: usize = 1 << 15;
 
-/// A list of records. A file is created once they no longer fit a small buffer.
+/// A list of records. Its file is created once they no longer fit a small buffer.
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(super) struct RecordSpool {
     scratch: Scratch,
     file: Option<Box<dyn Storage>>,
+    /// Number of bytes in the file.
     written: u64,
+    /// Bytes that follow them.
     tail: Vec<u8>,
 }
 
-/// Position in a [`Spool`], and bytes read ahead.
+/// Position in a [`RecordSpool`], and bytes read ahead.
 #[derive(Debug, Default)]
-pub(super) struct Cursor {
+pub(super) struct SpoolCursor {
     at: u64,
     bytes: Vec<u8>,
     /// Position of the first byte read ahead.
     start: u64,
 }
 
-impl Cursor {
-    /// Makes a cursor at a position that [`Spool::len`] returned.
-    pub(super) fn at(at: u64) -> Cursor {
-        Cursor { at, bytes: Vec::new(), start: at }
+impl SpoolCursor {
+    /// Makes a cursor at a position that [`RecordSpool::len`] returned.
+    pub(super) fn at(at: u64) -> SpoolCursor {
+        SpoolCursor { at, bytes: Vec::new(), start: at }
     }
 
     /// Returns the position of the next record.
@@ -39,9 +42,9 @@ impl Cursor {
     }
 }
 
-impl Spool {
-    pub(super) fn new(scratch: &Scratch) -> Spool {
-        Spool { scratch: scratch.clone(), file: None, written: 0, tail: Vec::new() }
+impl RecordSpool {
+    pub(super) fn new(scratch: &Scratch) -> RecordSpool {
+        RecordSpool { scratch: scratch.clone(), file: None, written: 0, tail: Vec::new() }
     }
 
     /// Returns the number of bytes of all records, which is the position of the next one.
@@ -54,7 +57,7 @@ impl Spool {
         let len = u32::try_from(record.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
         self.tail.extend_from_slice(&len.to_le_bytes());
         self.tail.extend_from_slice(record);
-        if self.tail.len() < BUFFER {
+        if self.tail.len() < WRITE_LEN {
             return Ok(());
         }
         let file = match &self.file {
@@ -68,7 +71,7 @@ impl Spool {
     }
 
     /// Reads the next record into `record`; returns false if there is none.
-    pub(super) fn next(&self, cursor: &mut Cursor, record: &mut Vec<u8>) -> io::Result<bool> {
+    pub(super) fn next(&self, cursor: &mut SpoolCursor, record: &mut Vec<u8>) -> io::Result<bool> {
         if cursor.at == self.len() {
             return Ok(false);
         }
@@ -79,10 +82,10 @@ impl Spool {
         Ok(true)
     }
 
-    fn read<'c>(&self, cursor: &'c mut Cursor, len: usize) -> io::Result<&'c [u8]> {
+    fn read<'c>(&self, cursor: &'c mut SpoolCursor, len: usize) -> io::Result<&'c [u8]> {
         let end = cursor.at + len as u64;
         if end > cursor.start + cursor.bytes.len() as u64 {
-            self.fill(cursor, len.max(READ))?;
+            self.fill(cursor, len.max(READ_AHEAD_LEN))?;
         }
         let from = usize::try_from(cursor.at - cursor.start).expect("within the bytes read ahead");
         cursor.at = end;
@@ -90,7 +93,7 @@ impl Spool {
     }
 
     /// Reads up to `len` bytes ahead.
-    fn fill(&self, cursor: &mut Cursor, len: usize) -> io::Result<()> {
+    fn fill(&self, cursor: &mut SpoolCursor, len: usize) -> io::Result<()> {
         let at = cursor.at;
         let len = usize::try_from(self.len().saturating_sub(at)).unwrap_or(len).min(len);
         cursor.start = at;
@@ -112,9 +115,10 @@ mod tests {
     #[test]
     fn records_come_back_in_order_also_while_more_are_written() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spool = Spool::new(&Scratch::new(dir.path()));
+        let mut spool = RecordSpool::new(&Scratch::new(dir.path()));
         let record = |n: usize| vec![u8::try_from(n % 251).unwrap(); [0, 1, 70, 5000, 300_000][n % 5]];
-        let (mut follows, mut found) = (Cursor::default(), Vec::new());
+        let mut follows = SpoolCursor::default();
+        let mut found = Vec::new();
         let mut middle = 0;
         for n in 0..200 {
             if n == 77 {
@@ -126,7 +130,7 @@ mod tests {
                 assert_eq!(found, record(n / 3 * 2 + n % 3 - 1));
             }
         }
-        let mut again = Cursor::at(middle);
+        let mut again = SpoolCursor::at(middle);
         for n in 77..200 {
             assert!(spool.next(&mut again, &mut found).unwrap());
             assert_eq!(found, record(n));

@@ -1,46 +1,49 @@
-//! Writes the tree of a merged plan: inodes in order, directories with their entries, which lie further behind.
+//! Writes the tree of a merged plan. An inode that is a directory is followed by its entries, but in the scan these come
+//! after all entries of the same level. So the scan is read twice at a time: one reader is at the inodes, the other at the
+//! entries of directories, further on.
 
-use super::Place;
-use super::attributes::Attributes;
-use super::names::{Entry, Names, Number, Reader};
-use super::sort::{Merge, Sorted};
+use super::MergeContext;
+use super::attributes::{ChangedInode, EntryAttributes};
+use super::names::{EntryReader, ListingLength, NameInode, ScannedEntries, ScannedEntry};
+use super::sort::{SortedReader, SortedRecords};
 use crate::build::Put;
 use crate::build::shard::file::{Located, Section};
 use crate::tree::wire::{ENTRY_LEN, GROUP, encode_entry, encode_head, encode_inode};
 use crate::tree::{Kind, path_of};
 use crate::{Error, Result};
 
-/// Writes the tree to byte `start` of the output and what follows. `numbers` has inodes with the numbers of their data.
-pub(super) fn write(
-    place: &Place<'_>,
+/// Writes the tree to the output, from byte `start` on. `data_numbers` has inodes with the numbers of their data.
+pub(super) fn write_tree(
+    context: &MergeContext<'_>,
     start: u64,
-    names: &Names,
-    attributes: &Attributes<'_>,
-    numbers: &Sorted,
+    scanned: &ScannedEntries,
+    attributes: &EntryAttributes<'_>,
+    data_numbers: &SortedRecords,
 ) -> Result<Located> {
-    let mut section = Section::new(place.output, start);
+    let mut section = Section::new(context.output, start);
     let mut group = Vec::new();
-    encode_head(&attributes.xattrs, names.inodes, &mut group);
+    encode_head(&attributes.xattrs, scanned.inode_count, &mut group);
     section.bytes(&group);
     group.clear();
-    let mut numbers = Numbers { read: place.io(numbers.read())?, record: Vec::new(), next: None };
-    numbers.advance(place)?;
-    let (mut inodes, mut lens) = (names.read(place)?, names.lists(place));
-    // The first entry of the root follows the root.
-    let mut entries = names.read(place)?;
+    let mut data_numbers = DataNumbers { reader: context.io(data_numbers.read())?, record: Vec::new(), next: None };
+    data_numbers.advance(context)?;
+    let mut inodes = scanned.read(context)?;
+    let mut listing_lengths = scanned.read_listing_lengths(context);
+    // The root is in no directory: the first entry of the root follows it.
+    let mut entries = scanned.read(context)?;
     entries.next()?;
     while let Some((entry, number)) = inodes.next()? {
         if !number.is_first {
             continue;
         }
-        let data = numbers.of(place, number.ino.0)?;
-        let inode = attributes.inode(&entry, number, data);
-        let (inode, _) = inode.map_err(|why| Error::limit(path_of(&entry.name), why))?;
+        let data = data_numbers.data_of(context, number.ino.0)?;
+        let changed = attributes.change_entry(&entry, number, data);
+        let ChangedInode { inode, .. } = changed.map_err(|why| Error::limit(path_of(&entry.name), why))?;
         encode_inode(&inode, &mut group);
         if matches!(inode.kind, Kind::Dir) {
-            let (count, bytes) = if entry.enters { lens.next()? } else { (0, 0) };
-            group.u64(count);
-            list(&mut section, &mut group, (count, bytes), &mut entries)?;
+            let length = if entry.has_listing { listing_lengths.next()? } else { ListingLength::default() };
+            group.u64(length.entry_count);
+            write_listing(&mut section, &mut group, length, &mut entries)?;
         }
         if group.len() >= GROUP {
             section.bytes(&group);
@@ -51,61 +54,64 @@ pub(super) fn write(
         section.bytes(&group);
         group.clear();
     }
-    // No inode is to lie first.
+    // The plan ends with the inodes whose data is to lie first: none.
     group.count(0);
     section.bytes(&group);
     section.finish()
 }
 
-/// Appends the entries of a directory to a group of inodes; long lists are written at once.
-fn list(
+/// Appends the entries of a directory to a group of inodes; a long listing is written at once, as it need not fit in
+/// memory.
+fn write_listing(
     section: &mut Section<'_>,
     group: &mut Vec<u8>,
-    (count, bytes): (u64, u64),
-    entries: &mut Reader<'_>,
+    length: ListingLength,
+    entries: &mut EntryReader<'_>,
 ) -> Result<()> {
-    let len = group.len() as u64 + bytes + count * ENTRY_LEN;
-    let mut next = || {
-        let found: Option<(Entry, Number)> = entries.next()?;
-        found.ok_or_else(|| Error::Misuse("a directory has fewer entries than counted".into()))
-    };
+    let ListingLength { entry_count, name_bytes } = length;
+    let len = group.len() as u64 + name_bytes + entry_count * ENTRY_LEN;
     if len < 2 * GROUP as u64 {
-        for _ in 0..count {
-            let (Entry { name, .. }, Number { ino, .. }) = next()?;
-            encode_entry(&name, ino, group);
+        for _ in 0..entry_count {
+            let (entry, inode) = next_entry(entries)?;
+            encode_entry(&entry.name, inode.ino, group);
         }
         return Ok(());
     }
     section.u64(len);
     section.put(group);
     group.clear();
-    for _ in 0..count {
-        let (Entry { name, .. }, Number { ino, .. }) = next()?;
-        encode_entry(&name, ino, section);
+    for _ in 0..entry_count {
+        let (entry, inode) = next_entry(entries)?;
+        encode_entry(&entry.name, inode.ino, section);
     }
     Ok(())
 }
 
-/// Numbers of data by inode.
-struct Numbers<'n> {
-    read: Merge<'n>,
+fn next_entry(entries: &mut EntryReader<'_>) -> Result<(ScannedEntry, NameInode)> {
+    entries.next()?.ok_or_else(|| Error::Misuse("a directory has fewer entries than counted".into()))
+}
+
+/// Tells the numbers of data by inode.
+struct DataNumbers<'n> {
+    reader: SortedReader<'n>,
     record: Vec<u8>,
+    /// The next inode with data, and the number of the data.
     next: Option<(u32, u32)>,
 }
 
-impl Numbers<'_> {
+impl DataNumbers<'_> {
     /// Returns the number of an inode's data; inodes have to be asked for in order.
-    fn of(&mut self, place: &Place<'_>, ino: u32) -> Result<Option<u32>> {
+    fn data_of(&mut self, context: &MergeContext<'_>, ino: u32) -> Result<Option<u32>> {
         match self.next {
-            Some((next, number)) if next == ino => self.advance(place).map(|()| Some(number)),
+            Some((next, number)) if next == ino => self.advance(context).map(|()| Some(number)),
             _ => Ok(None),
         }
     }
 
-    fn advance(&mut self, place: &Place<'_>) -> Result<()> {
-        let found = place.io(self.read.next(&mut self.record))?;
-        let number = |at: usize| u32::from_be_bytes(self.record[at..at + 4].try_into().expect("four bytes"));
-        self.next = found.then(|| (number(0), number(4)));
+    fn advance(&mut self, context: &MergeContext<'_>) -> Result<()> {
+        let found = context.io(self.reader.next(&mut self.record))?;
+        let field = |at: usize| u32::from_be_bytes(self.record[at..at + 4].try_into().expect("four bytes"));
+        self.next = found.then(|| (field(0), field(4)));
         Ok(())
     }
 }
