@@ -1,5 +1,5 @@
 #!/bin/bash
-# The full run of docs/benchmarking.md: scripts/bench-full.sh DATA PEERS RESULTS
+# The full run of docs/design/full-run.md: scripts/bench-full.sh DATA PEERS RESULTS
 # Measures codecs, builds, reading and splitting with `packfs bench`, as root, in about 50 minutes on two processors.
 # DATA is the directory of bench-data.py, with silesia9 (nine files of the Silesia corpus) in it; PEERS is the bin folder
 # of build-peers.sh. Results go to RESULTS, one file for each kind. Run it again to continue an interrupted run.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures how packfs and its peers scale with threads, within a given time: docs/benchmarking.md, "Sixteen cores".
+"""Measures how packfs and its peers scale with threads, within a given time: docs/scaling.md.
 
     measure-scaling.py --programs DIR --out DIR [--seconds N] [--jobs 1,2,4,8,12,16] [--scale F] [--rounds N] [--only TEXT]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/benchmarking.md, "Scaling", from the results of scripts/measure-scaling.py.
+"""Writes the tables of docs/scaling.md from the results of scripts/measure-scaling.py.
 
     report-scaling.py [--check]
 
@@ -13,7 +13,7 @@ import statistics
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-PAGE = os.path.join(ROOT, "docs", "benchmarking.md")
+PAGE = os.path.join(ROOT, "docs", "scaling.md")
 BEGIN = "<!-- scaling:begin -->\n"
 END = "<!-- scaling:end -->\n"
 
@@ -128,7 +128,7 @@ def main():
     _, after = rest.split(END)
     made = before + BEGIN + "\n".join(line.rstrip() for line in section()) + "\n" + END + after
     if "--check" in sys.argv[1:]:
-        sys.exit(made != page and "docs/benchmarking.md differs from docs/results/scaling*.jsonl: run scripts/report-scaling.py")
+        sys.exit(made != page and "docs/scaling.md differs from docs/results/scaling*.jsonl: run scripts/report-scaling.py")
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write(made)
 

@@ -2,7 +2,8 @@
 //!
 //! Two things make a block shorter: bytes that are not evenly distributed, and stretches that repeat. The first is
 //! estimated from samples, the second from places chosen by content, so that a repeat is seen at any distance. What saves
-//! about a hundredth or less is stored as it is; `docs/frontier.md` has what the limits below cost and save.
+//! about a hundredth or less is stored as it is;
+//! `docs/design/incompressible-data.md` has what the limits below cost and save.
 
 /// Length of a sample in bytes.
 const SAMPLE: usize = 1024;

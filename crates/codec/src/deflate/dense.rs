@@ -9,7 +9,7 @@
 //! | codes of a block, and writing it | [`block`](super::block), [`codes`](super::codes), [`header`](super::header) |
 //!
 //! Prices come from codes, and codes from what was chosen by the last prices. That is the method of zopfli, which this
-//! encoder shares with it, and which is described in that project's documents. docs/frontier.md has figures.
+//! encoder shares with it, and which is described in that project's documents. docs/design/gzip.md has figures.
 
 use std::ops::Range;
 

@@ -2,7 +2,8 @@
 //!
 //! Text wants more bits of the byte before a literal, tables of words bits of the position. A greedy parse of half the
 //! block tells literals from matches; what the literals then cost in each model is the entropy of their counts, and what
-//! it takes to learn them. In integers, so that every machine decides alike. docs/frontier.md has the figures.
+//! it takes to learn them. In integers, so that every machine decides alike.
+//! docs/design/xz-and-lzma.md has the figures.
 
 use super::Bits;
 use crate::logarithm::{BIT, log2};

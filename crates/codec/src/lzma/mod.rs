@@ -24,7 +24,7 @@
 //! The usual optimal parser looks for matches at every position and prices all of them. This one leaves out
 //! positions that are as expensive to reach as the next one ([`Effort::slack`]): such a position lies inside a match,
 //! and whatever starts there can start one byte later at the same distance. Positions deep inside a match are not even
-//! noted as ones to copy from: what they copied still is. docs/frontier.md has the figures.
+//! noted as ones to copy from: what they copied still is. docs/design/xz-and-lzma.md has the figures.
 //!
 //! Sources: the LZMA specification of the LZMA SDK (public domain) and the xz file format 1.2.1.
 

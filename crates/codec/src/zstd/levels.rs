@@ -4,8 +4,8 @@
 //! The presets of libzstd 1.5.7 are tuned for inputs that the window slides over. For blocks of 4 to 128 KiB, its levels with a
 //! binary tree but without an optimal parser (`btlazy2`) are slow for what they gain. The `lazy2` strategy with its cheaper
 //! hash chains, and with blocks split where their statistics change, is smaller and takes about half the time. The library
-//! splits blocks from `btopt` on only, although it helps all strategies with an entropy stage. docs/frontier.md has the
-//! search and its figures.
+//! splits blocks from `btopt` on only, although it helps all strategies with an entropy stage.
+//! docs/design/zstd-parameters.md has the search and its figures.
 
 use zstd_safe::{CParameter, ParamSwitch, Strategy};
 

@@ -6,7 +6,7 @@
 //!
 //! Positions that cost hardly less than the next one are left out ([`Effort::slack`]): they lie inside a match, and
 //! what begins there can begin one byte later. This saves most searches. Large blocks get more of both
-//! ([`Effort::large`]). docs/frontier.md has the figures.
+//! ([`Effort::large`]). docs/design/zstd-large-blocks.md has the figures.
 
 use super::finder::{Finder, Glance, Match, ROOM};
 use super::levels::Effort;

@@ -1,4 +1,4 @@
-//! `--preset`: points of the measured front of size against time (`docs/frontier.md`), by name.
+//! `--preset`: points of the measured front of size against time (`docs/design/presets.md`), by name.
 
 use clap::ValueEnum;
 use packfs_codec::Choice;
