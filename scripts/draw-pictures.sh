@@ -1,5 +1,5 @@
 #!/bin/bash
-# Draws the pictures of the documentation from docs/results: scripts/draw-pictures.sh  (needs chromium, xz)
+# Draws the pictures of the documentation from docs/results and from sessions: scripts/draw-pictures.sh  (needs chromium, xz)
 # The page's own scripts draw them. Those of docs/guide/bench.md, one for each kind of chart, have the widths of a phone
 # and of a desktop: look at them after a change to the page.
 set -euo pipefail
@@ -39,3 +39,10 @@ for width in 350 540; do
 done
 scripts/draw-charts.py "$work/page.html" docs/pictures "${kinds[@]}"
 scripts/draw-charts.py "$work/changes.html" docs/pictures "${changes[@]}"
+
+# The pictures of the README.
+scripts/record-terminal.py "$packfs" docs/pictures/terminal.svg
+"$packfs" build /usr/share/perl -o "$work/perl.sqfs" --quiet
+"$packfs" explore "$work/perl.sqfs" -o "$work/explore.html" >/dev/null
+chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,760 --virtual-time-budget=5000 \
+    --screenshot=docs/pictures/explore.png "file://$work/explore.html" 2>/dev/null

@@ -11,6 +11,9 @@ use crate::common::{have, sample, skip};
 
 #[test]
 fn readme() {
+    if !Path::new("/usr/share/perl").is_dir() {
+        return skip("readme", "/usr/share/perl, the directory of its example, does not exist");
+    }
     if tools("readme") {
         run(tempfile::tempdir().unwrap().path(), "README.md");
     }
@@ -76,6 +79,32 @@ fn guide_mount() {
 }
 
 #[test]
+fn guide_faq() {
+    page("guide_faq", "docs/guide/faq.md");
+}
+
+/// Every page of docs/recipes, so that a new one cannot be forgotten.
+#[test]
+fn recipes() {
+    let has_fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
+    let recipes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes");
+    for entry in std::fs::read_dir(&recipes).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let test = format!("recipes {name}");
+        let text = std::fs::read_to_string(recipes.join(&name)).unwrap();
+        let mounts = steps(&text).iter().any(|step| step.command.contains("packfs mount"));
+        if name == "README.md" {
+            continue;
+        }
+        if mounts && !has_fuse {
+            skip(&test, "/dev/fuse cannot be opened");
+            continue;
+        }
+        page(&test, &format!("docs/recipes/{name}"));
+    }
+}
+
+#[test]
 fn guide_serve() {
     page("guide_serve", "docs/guide/serve.md");
 }
@@ -83,6 +112,11 @@ fn guide_serve() {
 #[test]
 fn guide_cluster() {
     page("guide_cluster", "docs/guide/cluster.md");
+}
+
+#[test]
+fn guide_library() {
+    page("guide_library", "docs/guide/library.md");
 }
 
 #[test]
