@@ -56,8 +56,16 @@ objcopy --add-gnu-debuglink="$work/$debug" "$root/bin/packfs"
 "$root/bin/packfs" completions bash >"$share/bash-completion/completions/packfs"
 "$root/bin/packfs" completions zsh >"$share/zsh/site-functions/_packfs"
 "$root/bin/packfs" completions fish >"$share/fish/vendor_completions.d/packfs.fish"
-cp README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$share/doc/packfs"
-python3 scripts/packaging/components.py notices >"$share/doc/packfs/THIRD-PARTY"
+cp LICENSE-MIT LICENSE-APACHE "$share/doc/packfs"
+PACKFS=$root/bin/packfs scripts/site.sh "$share/doc/packfs/html"
+# Pages and pictures that they link to are in the manual beside them.
+for page in README.md CHANGELOG.md; do
+    scripts/site/stage.py --for-package "$page" >"$share/doc/packfs/$page"
+done
+{
+    python3 scripts/packaging/components.py notices
+    cat scripts/site/notices
+} >"$share/doc/packfs/THIRD-PARTY"
 archive "$name"
 
 scripts/packaging/deb.sh "$root" "$version" "$place"
