@@ -59,9 +59,12 @@ impl<'a> Added<'a> {
     fn open(self, options: &Options, progress: &Arc<Progress>) -> Result<Box<dyn Source + 'a>> {
         match self {
             Added::Dir(path) => {
-                let Options { threads, on_error, .. } = *options;
-                let progress = Some(Arc::clone(progress));
-                Ok(Box::new(Dir::new(path, dir::Options { threads, on_error, progress, ..dir::Options::default() })))
+                let scan_options = dir::Options::default().set(|scan_options| {
+                    scan_options.threads = options.threads;
+                    scan_options.on_error = options.on_error;
+                    scan_options.progress = Some(Arc::clone(progress));
+                });
+                Ok(Box::new(Dir::new(path, scan_options)))
             }
             Added::Archive(path) => archive::open(Some(&path), archive::Options::default()),
             Added::Stream(from) => archive::from_stream(from, Path::new("archive"), archive::Options::default()),

@@ -5,8 +5,8 @@ use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
 
-use crate::finding::{Finding, Remark, Report};
 use crate::{Error, Part, Result};
+use packfs_tree::{Finding, Remark, Report};
 
 /// Jobs in flight for each thread.
 const JOBS: usize = 4;

@@ -220,36 +220,26 @@ mod builder;
 mod check;
 pub mod diff;
 pub mod erofs;
-mod error;
-mod finding;
 mod followed;
 mod fs;
-pub mod image;
 mod limits;
 mod open;
-mod part;
 pub mod placement;
-mod regex;
-pub mod rules;
 pub mod sink;
 pub mod source;
 pub mod squashfs;
 pub mod stats;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod tree;
-mod warning;
 
 pub use build::Plan;
 pub use builder::Builder;
-pub use error::{Error, Excess, OnError, Result};
-pub use finding::{Finding, Severity};
 pub use fs::{DirEntry, File, Fs};
-pub use image::Image;
 pub use open::{AnyImage, OpenOptions};
-pub use part::Part;
-pub use tree::Tree;
-pub use warning::{Counted, Warning, WarningKind, Warnings};
+pub use packfs_tree::{
+    Counted, Error, Excess, Finding, Image, OnError, Part, Result, Severity, Tree, Warning, WarningKind, Warnings,
+    image, rules, tree,
+};
 
 packfs_blocks::options!(
     OpenOptions,
@@ -259,9 +249,7 @@ packfs_blocks::options!(
     erofs::ReadOptions,
     sink::dir::Options,
     sink::tar::Options,
-    source::dir::Options,
     source::open::Options,
-    source::archive::Options,
     squashfs::Options,
     squashfs::ReadOptions,
 );

@@ -15,7 +15,6 @@ mod older;
 mod options;
 mod order;
 mod plan;
-mod recipes;
 pub(crate) mod shard;
 mod stream;
 mod summary;
@@ -44,25 +43,26 @@ use self::holes::Holes;
 pub(crate) use self::older::{Fate, Key, Ledger, Noted, Stretch, Unit, Units};
 pub use self::older::{Reuse, Reused};
 pub use self::options::Options;
+pub use self::order::Order;
 use self::order::Orderer;
-pub use self::order::{Order, Rank};
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
-pub use self::recipes::Recipes;
 pub use self::shard::{
     FailedShard, Images, Job, Jobs, Merged, Planned, PlannedSet, Planner, RunningShard, Shards, Status, Task,
 };
-pub(crate) use self::shard::{Get, Joined, Laid, Place, Put};
+pub(crate) use self::shard::{Joined, Laid, Place};
 pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
 use self::sums::Sums;
 pub(crate) use self::sums::{Sum, Summed};
 pub(crate) use self::unread::{Unread, UnreadRange};
 pub(crate) use self::writes::Writes;
-use crate::finding::Finding;
 use crate::source::{Contents, Store};
 use crate::tree::{Data, Handling, Ino, Inode, Kind, Recipe, Tree};
 use crate::{Error, Result};
+use packfs_tree::Finding;
+pub(crate) use packfs_tree::encoding::{Get, Put};
+pub use packfs_tree::{Rank, Recipes};
 
 /// Number of bytes at the beginning of an image of any format that hold its superblock.
 const SUPERBLOCK_END: u64 = 4096;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 
+use crate::Warnings;
 use crate::source::{Contents, FileReader, Store};
 use crate::testing::{
     Attrs, Mount, Node, Piece, Spec, What, can_mount, differences, findings, snapshot, snapshot_tree, whole_seconds,
 };
 use crate::tree::{Conflict, Data, Device, Kind, Meta, ROOT, Time};
-use crate::warning::Warnings;
 use crate::{AnyImage, Error, OpenOptions, Plan, Result, Tree, WarningKind, erofs, squashfs};
 
 /// A format under test.

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use packfs_blocks::progress::Progress;
 
-use crate::finding::Finding;
 use crate::image::{Entry, Extent, Image, Nid, Stat, mode_without_acl};
 use crate::tree::{Transform, XattrSet, acl};
 use crate::{Part, Result};
+use packfs_tree::Finding;
 
 /// An image as a [`Transform`] changes it.
 #[derive(Debug)]

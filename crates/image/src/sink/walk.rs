@@ -13,10 +13,10 @@ use super::lookup::{lookup, trace};
 use super::{EntryDecision, Selection};
 use crate::image::{Entry, FileType, Image, Nid, Stat};
 use crate::name;
-use crate::regex::Regexes;
 use crate::source::Exclude;
 use crate::tree::{check_name, components, path_of};
 use crate::{Error, Result};
+use packfs_tree::regex::Regexes;
 
 /// Maximum depth of directories; deeper than any path that a program could use.
 const MAX_DEPTH: usize = 4096;

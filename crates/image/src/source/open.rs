@@ -15,12 +15,12 @@ use packfs_blocks::io::FileAt;
 use super::archive;
 use super::decompress;
 use super::dir::{self, Dir};
-pub use super::sniff::{FileFormat, SNIFF_LEN, sniff};
-use super::sniff::{is_archive_name, is_empty_tar};
 use super::{Exclude, FromImage, PackList, Source};
 use crate::name::display;
 use crate::tree::Time;
 use crate::{AnyImage, Error, OpenOptions, Result};
+pub use packfs_source::{FileFormat, SNIFF_LEN, sniff};
+use packfs_source::{is_archive_name, is_empty_tar};
 
 /// Options for reading sources of every kind.
 #[derive(Debug, Clone, Default)]
@@ -157,7 +157,12 @@ fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
 fn open_archive(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
     // Hard links lead from anywhere in an archive to anywhere.
     let exclude = options.scan.exclude.clone().with_elsewhere();
-    archive::open(path, archive::Options { exclude, xattrs: options.scan.xattrs, refer: options.refer })
+    let archive_options = archive::Options::default().set(|archive_options| {
+        archive_options.exclude = exclude;
+        archive_options.xattrs = options.scan.xattrs;
+        archive_options.refer = options.refer;
+    });
+    archive::open(path, archive_options)
 }
 
 fn open_image(path: &Path, bytes: Arc<dyn ReadAt>, options: &Options) -> Result<Box<dyn Source>> {
@@ -177,36 +182,12 @@ pub fn whole_image(path: &Path) -> Result<FromImage> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::io::Write;
 
     use super::*;
     use crate::Tree;
-    use crate::source::Store;
-
-    pub(crate) struct Sink;
-
-    impl Store for Sink {
-        fn put(&mut self, from: &mut dyn Read, _: u64, _: &[(u64, u64)]) -> Result<u32> {
-            std::io::copy(from, &mut std::io::sink()).map_err(Error::io("cannot read", "stream"))?;
-            Ok(0)
-        }
-    }
-
-    pub(crate) fn tar_bytes() -> Vec<u8> {
-        let mut builder = ::tar::Builder::new(Vec::new());
-        let mut header = ::tar::Header::new_gnu();
-        header.set_size(4);
-        header.set_mode(0o644);
-        builder.append_data(&mut header, "inside", &b"data"[..]).unwrap();
-        builder.into_inner().unwrap()
-    }
-
-    pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
+    use crate::testing::{Sink, gzip, tar_bytes};
 
     #[test]
     fn arguments_become_sources() {
@@ -241,7 +222,8 @@ pub(crate) mod tests {
             };
             for excluded in [false, true] {
                 let exclude = Exclude::new(excluded.then_some("inside")).unwrap();
-                let options = Options { scan: dir::Options { exclude, ..Default::default() }, ..Default::default() };
+                let scan = dir::Options::default().set(|scan| scan.exclude = exclude);
+                let options = Options { scan, ..Default::default() };
                 let mut tree = Tree::default();
                 open(path.as_os_str(), &options).unwrap().scan(&mut tree, &mut Sink).unwrap();
                 let found = tree.lookup(expected.as_bytes()).is_some();

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise, major, minor, stat};
 
-use super::Mount;
-use super::content::mix;
+use super::{Mount, mix};
 use crate::tree::{Data, Ino, Kind, ROOT};
 use crate::{Result, Tree};
 

@@ -27,6 +27,7 @@ use super::shard::{Shards, weight};
 use crate::source::Contents;
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
+use packfs_tree::Rank;
 
 /// Number of files whose sketches are in memory at the same time, 8 MiB with their lists. Larger trees are ordered in
 /// windows.
@@ -58,15 +59,6 @@ impl fmt::Display for Order {
             Order::Similar => "similar",
         })
     }
-}
-
-/// Rank of a file: data of lower ranks comes first, whatever the order. The default rank is 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rank {
-    /// The file.
-    pub ino: Ino,
-    /// Its rank.
-    pub rank: i32,
 }
 
 /// A file whose data has to be placed.

@@ -12,8 +12,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::file::{Input, Located};
 use super::job::Job;
-use super::wire::{Get, Put};
 use crate::{Error, Result};
+use packfs_tree::encoding::{Get, Put};
 
 const MAGIC: [u8; 8] = *b"packfsSH";
 const VERSION: u32 = 3;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use packfs_blocks::{Digest, Output};
 
-use super::wire::{Get, Put};
 use crate::{Error, Result};
+use packfs_tree::encoding::{Get, Put};
 
 /// Number of bytes that are hashed and written at once.
 const BUFFER: usize = 1 << 18;

@@ -19,11 +19,11 @@ use packfs_blocks::{Digest, Output, Progress};
 use serde::Serialize;
 
 use super::file::{Input, Located, Section};
-use super::wire::{Get, Put};
 use super::{AnyOptions, Layout, Shards, cuts, options};
 use crate::source::{Contents, Seen, dir};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
+use packfs_tree::encoding::{Get, Put};
 
 const MAGIC: [u8; 8] = *b"packfsPL";
 const VERSION: u32 = 4;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use packfs_blocks::{Digest, Output};
 
 use super::steps::PRIVATE;
-use super::wire::Put;
 use crate::build::output_error;
 use crate::{Error, Result};
+use packfs_tree::encoding::Put;
 
 const MAGIC: [u8; 8] = *b"packfsIM";
 /// Number of attempts to write a mark whose file a second run of the same task replaces meanwhile. Each run writes

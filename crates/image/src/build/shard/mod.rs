@@ -18,11 +18,11 @@ mod set;
 mod state;
 mod status;
 mod steps;
-mod wire;
 
 use std::ops::Range;
 
 use packfs_blocks::Progress;
+use packfs_tree::encoding::Put;
 
 pub use self::cuts::Shards;
 pub(super) use self::cuts::weight;
@@ -34,7 +34,6 @@ pub use self::set::{Jobs, PlannedSet, Planner, Task};
 pub use self::state::{FailedShard, RunningShard};
 pub use self::status::{Images, Status};
 pub(crate) use self::steps::{assemble, pack, plan, whole};
-pub(crate) use self::wire::{Get, Put};
 use super::order::Orderer;
 use super::{AnyOptions, Conductor, Format, Options, Sum, Tools};
 use crate::tree::{Data, Ino, Kind, Tree};

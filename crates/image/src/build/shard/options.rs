@@ -2,10 +2,10 @@
 
 use packfs_codec::Choice;
 
-use super::wire::{Get, Put};
 use super::{AnyOptions, Shards};
 use crate::build::Order;
 use crate::{Result, erofs, squashfs};
+use packfs_tree::encoding::{Get, Put};
 
 /// Appends options.
 pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {

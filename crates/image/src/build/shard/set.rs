@@ -22,10 +22,10 @@ use super::job::{self, Job, Laid, Planned};
 use super::mark::{self, MarkEvidence};
 use super::state;
 use super::steps::{self, PRIVATE};
-use super::wire::{Get, Put};
 use crate::build::{Plan, output_error};
 use crate::source::Store;
 use crate::{Error, Result, Warnings};
+use packfs_tree::encoding::{Get, Put};
 
 const MAGIC: [u8; 8] = *b"packfsPM";
 const VERSION: u32 = 1;

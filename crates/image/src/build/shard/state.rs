@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::file::Input;
 use super::job::Job;
 use super::steps::PRIVATE;
-use super::wire::{Get, Put};
 use crate::Result;
+use packfs_tree::encoding::{Get, Put};
 
 const MAGIC: [u8; 8] = *b"packfsST";
 /// Length of the longest state that is read: its texts are a host's name and an error.

@@ -8,13 +8,13 @@ use packfs_blocks::{Output, Progress, pipeline};
 use super::blob::{self, Blob};
 use super::job::{self, Job, Laid, NoStream};
 use super::mark;
-use super::wire::Get;
 use super::{ALIGN, AnyOptions, Joining, Layout, Merged, Place, Planned, check, first_place, only_readable, state};
 use crate::build::order::Orderer;
 use crate::build::{Census, Conductor, Format, Plan, Summary, Tools, commit, order_of, output_error};
 use crate::source::Store;
 use crate::tree::{Handling, Recipe};
 use crate::{Error, Result};
+use packfs_tree::encoding::Get;
 
 /// Mode of plans and shards: they hold the contents of files that others may not read.
 pub(super) const PRIVATE: u32 = 0o600;

@@ -33,11 +33,11 @@ use self::disk::Disk;
 use self::inode::{Inode, InodeType};
 use self::metadata::Metadata;
 use self::xattr::Prefix;
-use crate::finding::Finding;
 use crate::followed::Followed;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::XattrSet;
 use crate::{Part, Result};
+use packfs_tree::Finding;
 
 pub(super) use self::check::MapCheck;
 pub use self::compression::Compression;

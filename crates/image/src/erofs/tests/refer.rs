@@ -32,7 +32,7 @@ fn refer(image: &Path, options: &Options, paths: &[&Path], piped: bool) -> Resul
         let mut tree = Tree::default();
         for path in paths {
             let mut source = if piped {
-                let options = archive::Options { refer: true, ..archive::Options::default() };
+                let options = archive::Options::default().set(|options| options.refer = true);
                 archive::from_stream(Box::new(File::open(path).unwrap()), path, options)?
             } else {
                 sources::open(path.as_os_str(), &sources::Options { refer: true, ..sources::Options::default() })?

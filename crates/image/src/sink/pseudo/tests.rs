@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::*;
 use crate::Tree;
-use crate::source::{PackList, Source, dir, open::tests::Sink};
+use crate::source::{PackList, Source, dir};
+use crate::testing::Sink;
 use crate::testing::{Node, Piece, Spec, What, differences, one_of_each, snapshot_tree, whole_seconds};
 use crate::tree::{Time, TreeImage};
 

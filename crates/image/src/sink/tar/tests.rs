@@ -10,12 +10,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::image::Nid;
 use crate::sink::fake::Fake;
-use crate::source::tar::tests::{read, snapshot_of};
 use crate::testing::{
-    Attrs, Node, Piece, Shape, Snapshot, Spec, What, differences, is_root, skipped, snapshot, snapshot_tree, specs,
+    Attrs, Node, Piece, Shape, Snapshot, Spec, What, differences, is_root, scan_in_place, scan_stream, skipped,
+    snapshot, snapshot_tree, specs,
 };
 use crate::tree::{Device, Time, TreeImage};
-use crate::{Error, Tree};
+use crate::{Error, Result, Tree};
 
 fn options(threads: usize) -> Options {
     Options { threads, ..Options::default() }
@@ -37,6 +37,19 @@ fn write_file(tree: &Tree, options: &Options) -> (Vec<u8>, Summary) {
     let counted = [&progress.written, &progress.done].map(|count| count.load(Relaxed));
     assert_eq!((counted, summary.bytes), ([bytes.len() as u64; 2], bytes.len() as u64));
     (bytes, summary)
+}
+
+/// Reads an archive in place and as a stream, with equal results.
+fn read(archive: &[u8]) -> Result<Tree> {
+    let placed = scan_in_place(archive)?;
+    let streamed = scan_stream(archive)?;
+    let placed_snapshot = snapshot_tree(&placed)?;
+    assert_eq!(differences(&placed_snapshot, &snapshot_tree(&streamed)?), Vec::<String>::new());
+    Ok(placed)
+}
+
+fn snapshot_of(archive: &[u8]) -> Snapshot {
+    snapshot_tree(&read(archive).unwrap()).unwrap()
 }
 
 /// Returns the part of a tree that an archive keeps: everything except sockets.

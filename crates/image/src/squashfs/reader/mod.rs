@@ -37,11 +37,11 @@ use self::metadata::{Area, Metadata};
 use self::table::{Place, Table};
 use self::xattr::XattrTable;
 use super::format;
-use crate::finding::Finding;
 use crate::followed::Followed;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Part, Result};
+use packfs_tree::Finding;
 
 pub(super) use self::check::{BrokenRule, first_broken};
 pub use self::compression::CompressorOptions;

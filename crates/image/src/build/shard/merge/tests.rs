@@ -23,7 +23,7 @@ struct Work {
 impl Work {
     fn new(spec: &Spec) -> Work {
         let (source, place) = (testing::Source::new(spec), tempfile::tempdir().unwrap());
-        let scan = dir::Options { threads: 1, ..Default::default() };
+        let scan = dir::Options::default().set(|scan| scan.threads = 1);
         let part = |n| {
             let path = place.path().join(format!("part{n}"));
             dir::scan_part(&[source.tree()], &scan, Part::new(n, 3).unwrap(), (&path, true)).unwrap();
@@ -51,7 +51,7 @@ impl Work {
     fn merge(&self, options: &AnyOptions, change: &Merged) -> Result<(Vec<u8>, Warnings)> {
         let path = self.place.path().join("merged");
         let parts = dir::Parts::open(&self.parts, &[self.source.tree()], &self.scan)?;
-        let scan = dir::Options { parts: Some(parts), ..self.scan.clone() };
+        let scan = self.scan.clone().set(|scan| scan.parts = Some(parts));
         let merged = Merged { source: self.source.tree(), scan, ..change.clone() };
         let (_, warnings) = options.plan_merged(&path, &Progress::default(), &merged)?;
         Ok((std::fs::read(path).unwrap(), warnings))

@@ -13,8 +13,8 @@ use crate::erofs::reader::data::File;
 use crate::erofs::reader::inode::{Inode, InodeType};
 use crate::erofs::reader::map::{Data, MappedExtent, Stored, Where};
 use crate::erofs::reader::metadata::Space;
-use crate::finding::{Remark, Report, Severity};
 use crate::{Error, Part, Result};
+use packfs_tree::{Remark, Report, Severity};
 
 /// Number of bytes per job.
 const JOB_LEN: u64 = 1 << 20;

@@ -13,8 +13,8 @@ use crate::erofs::reader::data::read_file;
 use crate::erofs::reader::inode::{Inode, STRUCTURE};
 use crate::erofs::reader::xattr::Pair;
 use crate::erofs::writer::stamp::ALGORITHM;
-use crate::finding::{Remark, Report};
 use crate::{Error, Part, Result};
+use packfs_tree::{Remark, Report};
 
 /// Number of bytes read at a time.
 const STEP: u64 = 1 << 20;

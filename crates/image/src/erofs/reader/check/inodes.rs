@@ -8,8 +8,8 @@ use crate::build::Sum;
 use crate::erofs::format::{Incompat, Layout};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
-use crate::finding::Report;
 use crate::image::Nid;
+use packfs_tree::Report;
 
 /// Maximum length of a symlink target that the kernel reads.
 const SYMLINK_MAX: u64 = 4095;

@@ -6,8 +6,8 @@ use crate::erofs::reader::Reader;
 use crate::erofs::reader::data::File;
 use crate::erofs::reader::inode::InodeType;
 use crate::erofs::reader::map::{Data, Stored};
-use crate::finding::{Finding, Report};
 use crate::image::Nid;
+use packfs_tree::{Finding, Report};
 
 /// Number of areas compared with each other, the first ones: 12 MiB of memory, and all of most images.
 const AREAS_MAX: usize = 1 << 19;

@@ -12,8 +12,8 @@ mod xattrs;
 use packfs_blocks::Progress;
 
 use super::Reader;
-use crate::finding::Finding;
 use crate::{Part, Result, check};
+use packfs_tree::Finding;
 
 pub(in crate::erofs) use self::maps::MapCheck;
 

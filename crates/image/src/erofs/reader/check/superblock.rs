@@ -4,7 +4,7 @@ use packfs_blocks::units::Size;
 
 use crate::erofs::format::{Compat, LZ4_BLOCKS_MAX, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::Reader;
-use crate::finding::Report;
+use packfs_tree::Report;
 
 pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
     let superblock = &reader.superblock;

@@ -8,9 +8,9 @@ use crate::erofs::reader::Reader;
 use crate::erofs::reader::dir::{DirEntry, Listing};
 use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
 use crate::erofs::reader::metadata::Space;
-use crate::finding::Report;
 use crate::image::Nid;
 use crate::{Error, Result};
+use packfs_tree::Report;
 
 /// Maximum number of directory bytes per compressed byte. Directories share no bytes, so if there
 /// are more than the whole image can hold, their blocks overlap with others.

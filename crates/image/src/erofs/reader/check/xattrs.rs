@@ -10,8 +10,8 @@ use crate::erofs::reader::Reader;
 use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
 use crate::erofs::reader::metadata::Space;
 use crate::erofs::reader::xattr::{self, Pair};
-use crate::finding::{Report, Severity};
 use crate::tree::{acl, capability};
+use packfs_tree::{Report, Severity};
 
 /// Checks the attributes of an inode. Returns the digest of its data, if it has one.
 pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<Option<Sum>> {

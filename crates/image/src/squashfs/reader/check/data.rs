@@ -6,11 +6,11 @@ use packfs_codec::Decoded;
 
 use super::inodes::Inodes;
 use crate::check::in_order;
-use crate::finding::{Remark, Report};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::decode::Stored;
 use crate::squashfs::reader::map;
 use crate::{Part, Result};
+use packfs_tree::{Remark, Report};
 
 /// Number of decoded bytes per job.
 const JOB_LEN: usize = 1 << 20;

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet, hash_map};
 
 use packfs_blocks::Progress;
 
-use crate::finding::{Report, Severity};
 use crate::image::Nid;
 use crate::squashfs::format::{SYMLINK_MAX, inode_type};
 use crate::squashfs::reader::Reader;
@@ -13,6 +12,7 @@ use crate::squashfs::reader::inode::{Body, File, Inode};
 use crate::squashfs::reader::map::FileMap;
 use crate::squashfs::reader::metadata::{Cursor, Position};
 use crate::{Error, Result};
+use packfs_tree::{Report, Severity};
 
 const STRUCTURE: &str = "inode table";
 

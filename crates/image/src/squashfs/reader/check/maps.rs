@@ -4,10 +4,10 @@
 use packfs_blocks::Progress;
 
 use super::inodes::Scan;
-use crate::finding::{Finding, Report};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::metadata::Position;
 use crate::{Error, Result};
+use packfs_tree::{Finding, Report};
 
 /// Number of data blocks that are compared with each other at a time: 7 MiB of memory, and 28 GiB of
 /// files in blocks of 128 KiB.

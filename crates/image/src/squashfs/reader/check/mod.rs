@@ -13,8 +13,8 @@ mod xattrs;
 use packfs_blocks::Progress;
 
 use super::Reader;
-use crate::finding::Finding;
 use crate::{Part, Result, check};
+use packfs_tree::Finding;
 
 pub(in crate::squashfs) use self::maps::{BrokenRule, first_broken};
 

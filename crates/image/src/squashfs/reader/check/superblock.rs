@@ -2,9 +2,9 @@
 
 use packfs_codec::Codec;
 
-use crate::finding::Report;
 use crate::squashfs::format::flags;
 use crate::squashfs::reader::Reader;
+use packfs_tree::Report;
 
 /// Unit in bytes of the size that a loop device shows to the kernel.
 const PADDING: u64 = 1024;

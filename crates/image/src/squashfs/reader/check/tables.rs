@@ -8,11 +8,11 @@ use zerocopy::little_endian::U64;
 use super::inodes::Inodes;
 use super::xattrs;
 use crate::Result;
-use crate::finding::Report;
 use crate::squashfs::format::METADATA_LEN;
 use crate::squashfs::reader::metadata::{Area, HEADER_LEN};
 use crate::squashfs::reader::table::Table;
 use crate::squashfs::reader::{Reader, metadata};
+use packfs_tree::Report;
 
 /// An id that is not valid for owner or group.
 const NO_ID: u32 = u32::MAX;

@@ -3,12 +3,12 @@
 
 use super::inodes::Inodes;
 use super::tables;
-use crate::finding::Report;
 use crate::squashfs::format::{DIR_SIZE_EXTRA, METADATA_LEN};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::dir::{self, DirEntry, Header, Listing};
 use crate::squashfs::reader::inode::{Body, Dir, Inode};
 use crate::{Error, Result};
+use packfs_tree::Report;
 
 const STRUCTURE: &str = "directory table";
 

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use super::tables::{blocks, check_table};
 use crate::Result;
-use crate::finding::Report;
 use crate::squashfs::format::{METADATA_LEN, XattrSetEntry};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::xattr::{Value, XattrTable};
 use crate::tree::capability;
+use packfs_tree::Report;
 
 /// Checks all sets.
 pub(super) fn check(reader: &Reader, xattrs: &XattrTable, report: &mut Report<'_>) -> Result<()> {

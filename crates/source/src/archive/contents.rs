@@ -1,0 +1,188 @@
+//! Files in an uncompressed archive, read in place by any number of threads.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use packfs_blocks::ReadAt;
+
+use super::input::Stored;
+use super::seekable::Seekable;
+use crate::{Contents, FileReader, Run, unchanged};
+use crate::{Error, Result};
+
+/// An archive and its name.
+#[derive(Debug, Clone)]
+pub(crate) struct Archive {
+    pub(crate) bytes: Arc<dyn ReadAt>,
+    pub(crate) path: PathBuf,
+    /// Name of a member, for messages.
+    pub(crate) of: &'static str,
+    /// Reads the name of the member whose first header is next.
+    pub(crate) name_of: fn(Seekable) -> Option<Vec<u8>>,
+}
+
+impl Archive {
+    /// Fails if the archive has changed since it was opened.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        unchanged(&*self.bytes, &self.path)
+    }
+}
+
+/// The files of an archive, known once all its headers are read.
+pub(crate) struct ArchiveContents {
+    archive: Archive,
+    files: OnceLock<Box<[Located]>>,
+}
+
+/// A file and the position of its data in the archive.
+pub(crate) struct Located {
+    size: u64,
+    header: u64,
+    pieces: Pieces,
+}
+
+/// The pieces of a file. Most files have only one, and no list.
+enum Pieces {
+    Whole(u64),
+    Sparse(Box<[PlacedRegion]>),
+}
+
+#[derive(Clone, Copy)]
+struct PlacedRegion {
+    offset: u64,
+    len: u64,
+    /// Offset in the archive.
+    at: u64,
+}
+
+impl Located {
+    /// Locates `file`, whose data begins at `at`.
+    pub(crate) fn new(file: Stored, mut at: u64) -> Self {
+        let pieces = match file.map {
+            None => Pieces::Whole(at),
+            Some(map) => Pieces::Sparse(
+                map.iter()
+                    .map(|region| {
+                        let piece = PlacedRegion { offset: region.offset, len: region.len, at };
+                        at += region.len;
+                        piece
+                    })
+                    .collect(),
+            ),
+        };
+        Located { size: file.size, header: file.header, pieces }
+    }
+
+    /// Returns the first piece that ends after `offset`.
+    fn piece(&self, offset: u64) -> Option<PlacedRegion> {
+        match &self.pieces {
+            Pieces::Whole(at) => {
+                Some(PlacedRegion { offset: 0, len: self.size, at: *at }).filter(|piece| piece.len > offset)
+            }
+            Pieces::Sparse(pieces) => {
+                let next = pieces.partition_point(|piece| piece.offset + piece.len <= offset);
+                pieces.get(next).copied()
+            }
+        }
+    }
+}
+
+impl ArchiveContents {
+    pub(crate) fn new(archive: Archive) -> Self {
+        ArchiveContents { archive, files: OnceLock::new() }
+    }
+
+    /// Sets the files, once.
+    pub(crate) fn set(&self, files: Vec<Located>) {
+        self.files.get_or_init(|| files.into());
+    }
+
+    fn file(&self, key: u64) -> Option<&Located> {
+        self.files.get()?.get(usize::try_from(key).ok()?)
+    }
+
+    /// Reads the member's name again: only messages need it.
+    fn member_name(&self, key: u64) -> Option<Vec<u8>> {
+        let input = Seekable::new(self.archive.clone(), self.file(key)?.header);
+        (self.archive.name_of)(input)
+    }
+}
+
+impl Contents for ArchiveContents {
+    fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
+        let file = self.file(key).ok_or_else(|| Error::Misuse(format!("the archive has no file {key}")))?;
+        Ok(Box::new(Open { contents: self, key, file }))
+    }
+
+    fn runs(&self, key: u64) -> Result<Option<Vec<Run>>> {
+        let Some(file) = self.file(key) else { return Ok(None) };
+        Ok(Some(match &file.pieces {
+            Pieces::Whole(at) => vec![Run { offset: 0, len: file.size, at: *at }],
+            Pieces::Sparse(pieces) => {
+                let pieces = pieces.iter().filter(|piece| piece.len > 0);
+                pieces.map(|PlacedRegion { offset, len, at }| Run { offset: *offset, len: *len, at: *at }).collect()
+            }
+        }))
+    }
+
+    fn path(&self, key: u64) -> PathBuf {
+        let mut text = self.archive.path.clone().into_os_string();
+        if let Some(name) = self.member_name(key) {
+            text.push(":");
+            text.push(OsStr::from_bytes(&name));
+        }
+        text.into()
+    }
+}
+
+struct Open<'c> {
+    contents: &'c ArchiveContents,
+    key: u64,
+    file: &'c Located,
+}
+
+impl Open<'_> {
+    fn changed(&self, why: String) -> Error {
+        Error::Changed { path: self.contents.path(self.key), why }
+    }
+}
+
+impl FileReader for Open<'_> {
+    fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let end = offset.checked_add(buf.len() as u64).filter(|end| *end <= self.file.size);
+        let end = end.ok_or_else(|| self.changed(format!("a read goes beyond its {} bytes", self.file.size)))?;
+        let mut at = offset;
+        while at < end {
+            // Zeros up to the next piece, then as much of it as is needed.
+            let piece = self.file.piece(at).unwrap_or(PlacedRegion { offset: end, len: 0, at: 0 });
+            let data = piece.offset.clamp(at, end);
+            let stop = (piece.offset + piece.len).clamp(data, end);
+            part(buf, at - offset, data - offset).fill(0);
+            let bytes = part(buf, data - offset, stop - offset);
+            let archive = &self.contents.archive;
+            let got = archive.bytes.read_at(bytes, piece.at + data.saturating_sub(piece.offset));
+            if got.map_err(Error::io("cannot read", &archive.path))? < bytes.len() {
+                return Err(self.changed("the archive became shorter while it was read".into()));
+            }
+            at = stop;
+        }
+        Ok(())
+    }
+
+    fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
+        Ok(self.file.piece(offset).map(|piece| (piece.offset.max(offset), piece.offset + piece.len)))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.contents.archive.check_unchanged()
+    }
+}
+
+/// Returns bytes `from..to` of a buffer that holds them.
+fn part(buf: &mut [u8], from: u64, to: u64) -> &mut [u8] {
+    let len = buf.len();
+    let at = |at: u64| usize::try_from(at).unwrap_or(len).min(len);
+    &mut buf[at(from)..at(to)]
+}

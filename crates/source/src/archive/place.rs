@@ -1,0 +1,92 @@
+//! Adds members to a tree: cleans and limits paths, resolves links; later members replace earlier ones.
+
+use packfs_blocks::units::beyond;
+
+use super::{MAX_PATH, Member, MemberKind, Options};
+use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, XattrSet, acl, components, path_of};
+use crate::{Error, Result, Warning, WarningKind};
+
+/// Maximum number of components of a path.
+const MAX_COMPONENTS: usize = 4096;
+
+/// Cleans the path of a member (`of` says of which kind) or of a link target, which is not empty: drops a leading `/`, `.`
+/// components and doubled slashes.
+pub(crate) fn clean(path: &[u8], of: &'static str, at: u64) -> Result<Vec<u8>> {
+    let bad = |why: String| Error::corrupt(of, at, why);
+    check_length(path, of, at)?;
+    if components(path).any(|name| name == b"..") {
+        return Err(bad(format!("`{}`: a path with `..` leads out of the archive", path.escape_ascii())));
+    }
+    if components(path).count() > MAX_COMPONENTS {
+        return Err(bad(format!("a path of more than the {MAX_COMPONENTS} components this reader allows")));
+    }
+    if path.is_empty() {
+        return Err(bad("its link target is empty".into()));
+    }
+    Ok(components(path).collect::<Vec<_>>().join(&b'/'))
+}
+
+fn check_length(path: &[u8], of: &'static str, at: u64) -> Result<()> {
+    match path.len() {
+        0..=MAX_PATH => Ok(()),
+        len => {
+            let why = format!("a path of {}", beyond(len as u64, MAX_PATH as u64));
+            Err(Error::corrupt(of, at, why))
+        }
+    }
+}
+
+/// Adds a member under its clean `path`.
+pub(crate) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, options: &Options) -> Result<()> {
+    let Member { kind, mut mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
+    if !options.xattrs {
+        mode &= acl::kept_mode_bits(&xattrs, &XattrSet::new());
+    }
+    let xattrs = if options.xattrs { tree.xattrs.intern(xattrs) } else { XattrId::NONE };
+    for why in lost.into_iter().filter(|_| options.xattrs) {
+        tree.warnings.add(Warning::new(WarningKind::AclNotKept, path_of(path)).with_detail(why))?;
+    }
+    let meta = Meta { mode, uid, gid, mtime, xattrs };
+    let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else {
+        if !matches!(kind, MemberKind::Dir) {
+            return Err(Error::corrupt(of, at, "the root is not a directory"));
+        }
+        tree.set_meta(ROOT, meta);
+        return Ok(());
+    };
+    let kind = match kind {
+        MemberKind::HardLink(target) => return link(tree, path, &target, of, at),
+        MemberKind::File(file) => Kind::File { size: file.size, data },
+        MemberKind::Symlink(target) => {
+            check_length(&target, of, at)?;
+            if target.is_empty() {
+                return Err(Error::corrupt(of, at, format!("`{}` has an empty link target", path.escape_ascii())));
+            }
+            Kind::Symlink(target.into())
+        }
+        MemberKind::Char(device) => Kind::Char(device),
+        MemberKind::Block(device) => Kind::Block(device),
+        MemberKind::Dir => Kind::Dir,
+        MemberKind::Fifo => Kind::Fifo,
+        MemberKind::Socket => Kind::Socket,
+    };
+    tree.add(dir, name, meta, kind, Conflict::Replace)?;
+    Ok(())
+}
+
+fn link(tree: &mut Tree, path: &[u8], target: &[u8], of: &'static str, at: u64) -> Result<()> {
+    let cleaned = clean(target, of, at)?;
+    let bad = |why: &str| {
+        let (path, target) = (path.escape_ascii(), target.escape_ascii());
+        Error::corrupt(of, at, format!("`{path}` links to `{target}`, {why}"))
+    };
+    let Some(target) = tree.lookup(&cleaned) else {
+        let detail = format!("to `{}`", target.escape_ascii());
+        return tree.warnings.add(Warning::new(WarningKind::LinkTargetMissing, path_of(path)).with_detail(detail));
+    };
+    if tree.is_dir(target) {
+        return Err(bad("a directory"));
+    }
+    let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else { return Err(bad("from the root")) };
+    tree.link(dir, name, target, Conflict::Replace)
+}

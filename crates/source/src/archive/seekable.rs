@@ -1,0 +1,149 @@
+//! An uncompressed archive in a file: headers are read, data is skipped and stays where it is.
+
+use std::io::{self, Read};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+
+use super::contents::{Archive, ArchiveContents, Located};
+use super::input::{Input, Stored, add_up, truncated};
+use crate::tree::Data;
+use crate::{Device, Store};
+use crate::{Error, Result};
+
+/// Smallest and largest window; it grows while reading continues without skips.
+const WINDOW: RangeInclusive<usize> = 4 << 10..=256 << 10;
+
+/// Reads the headers of an archive through a window.
+pub(crate) struct Seekable {
+    archive: Archive,
+    at: u64,
+    window: Vec<u8>,
+    /// Offset of the window in the archive, and its intended size.
+    start: u64,
+    width: usize,
+    files: Vec<Located>,
+    contents: Arc<ArchiveContents>,
+}
+
+impl Seekable {
+    /// Starts reading at `at`.
+    pub(crate) fn new(archive: Archive, at: u64) -> Self {
+        let contents = Arc::new(ArchiveContents::new(archive.clone()));
+        let width = *WINDOW.start();
+        Seekable { archive, at, window: Vec::new(), start: at, width, files: Vec::new(), contents }
+    }
+
+    /// Returns the unread part of the window, refilling it if it is empty.
+    fn rest(&mut self) -> Result<&[u8]> {
+        let end = self.start + self.window.len() as u64;
+        if !(self.start..end).contains(&self.at) {
+            self.width = if self.at == end { (self.width * 2).min(*WINDOW.end()) } else { *WINDOW.start() };
+            self.window.resize(self.width, 0);
+            let got = self.archive.bytes.read_at(&mut self.window, self.at);
+            self.window.truncate(got.map_err(Error::io("cannot read", &self.archive.path))?);
+            self.start = self.at;
+        }
+        let from = usize::try_from(self.at - self.start).unwrap_or(usize::MAX);
+        Ok(self.window.get(from..).unwrap_or_default())
+    }
+}
+
+impl Seekable {
+    /// Adds up the bytes of `file`, which come next, without consuming them.
+    fn sum(&self, file: &Stored) -> Result<u32> {
+        let (mut sum, mut at, mut piece) = (0, self.at, vec![0; *WINDOW.end()]);
+        let end = self.at.saturating_add(file.len);
+        while at < end {
+            let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(piece.len());
+            let got = self.archive.bytes.read_at(&mut piece[..want], at);
+            match got.map_err(Error::io("cannot read", &self.archive.path))? {
+                0 => return Err(truncated(self.archive.of, file.header, at - self.at, file.len)),
+                got => {
+                    sum = add_up(sum, &piece[..got]);
+                    at += got as u64;
+                }
+            }
+        }
+        Ok(sum)
+    }
+}
+
+impl Input for Seekable {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            let rest = self.rest()?;
+            let n = rest.len().min(buf.len() - done);
+            if n == 0 {
+                break;
+            }
+            buf[done..done + n].copy_from_slice(&rest[..n]);
+            done += n;
+            self.at += n as u64;
+        }
+        Ok(done)
+    }
+
+    fn offset(&self) -> u64 {
+        self.at
+    }
+
+    fn skip_to(&mut self, to: u64) -> Result<bool> {
+        self.at = to.min(self.archive.bytes.len());
+        Ok(self.at == to)
+    }
+
+    fn keep(&mut self, file: Stored, _: &mut dyn Store) -> Result<Data> {
+        if file.sum.is_some() {
+            file.check_sum(self.archive.of, self.sum(&file)?)?;
+        }
+        let key = self.files.len() as u64;
+        self.files.push(Located::new(file, self.at));
+        Ok(Data::Source { from: self.contents.clone(), key })
+    }
+
+    fn device(&mut self) -> Result<Option<Device>> {
+        let (contents, len) = (self.contents.clone(), self.archive.bytes.len());
+        Ok(Some(Device { contents, len, tag: String::new() }))
+    }
+
+    fn name(&self) -> &Path {
+        &self.archive.path
+    }
+
+    fn rest(self, head: Vec<u8>) -> Result<Box<dyn Read + Send>> {
+        let from = Rest { bytes: Arc::clone(&self.archive.bytes), at: self.at };
+        self.finish()?;
+        Ok(Box::new(io::Cursor::new(head).chain(from)))
+    }
+
+    fn finish(self) -> Result<()> {
+        self.archive.check_unchanged()?;
+        self.contents.set(self.files);
+        Ok(())
+    }
+}
+
+/// The bytes of an archive from an offset on.
+pub(super) struct Rest {
+    bytes: Arc<dyn ReadAt>,
+    at: u64,
+}
+
+impl Rest {
+    /// Returns all bytes.
+    pub(super) fn new(bytes: Arc<dyn ReadAt>) -> Self {
+        Rest { bytes, at: 0 }
+    }
+}
+
+impl Read for Rest {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let got = self.bytes.read_at(buf, self.at)?;
+        self.at += got as u64;
+        Ok(got)
+    }
+}

@@ -1,0 +1,191 @@
+//! Compressed input, recognised by its first bytes: gzip, xz, zstd, bzip2, with any number of members each.
+
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use packfs_blocks::units::Size;
+
+use crate::name::display;
+use crate::{Error, Result};
+
+/// Number of bytes that [`Compression::detect`] needs.
+pub(crate) const MAGIC_LEN: usize = 10;
+
+/// Upper bound of memory for decompression, where the input decides.
+#[cfg(feature = "tar-xz")]
+const MEMORY: u64 = 512 << 20;
+/// log2 of the largest accepted zstd window.
+#[cfg(feature = "tar-zstd")]
+const ZSTD_WINDOW_LOG: u32 = 29;
+
+/// Compression of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Gzip,
+    Xz,
+    Zstd,
+    Bzip2,
+}
+
+impl Compression {
+    /// Detects the compression from the first bytes of a file; `None` if it is not compressed or
+    /// the compression is not supported.
+    pub(crate) fn detect(start: &[u8]) -> Option<Self> {
+        match start {
+            [0x1f, 0x8b, 8, ..] => Some(Compression::Gzip),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
+            // A frame, or a skippable frame before it.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Compression::Zstd),
+            // Followed by the magic of a block, or of the end of an empty stream.
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
+            | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(Compression::Bzip2),
+            _ => None,
+        }
+    }
+
+    /// As [`Compression::detect`], but unsupported compression is an error; `name` is for its message.
+    pub(crate) fn of(start: &[u8], name: &Path) -> Result<Option<Self>> {
+        match (Compression::detect(start), foreign(start)) {
+            (None, Some(what)) => Err(Error::Unsupported(format!("{}: {what}: decompress it first", display(name)))),
+            (found, _) => Ok(found),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Compression::Gzip => "gzip",
+            Compression::Xz => "xz",
+            Compression::Zstd => "zstd",
+            Compression::Bzip2 => "bzip2",
+        }
+    }
+}
+
+/// Names a compression that is not supported.
+pub(crate) fn foreign(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [0x04, 0x22, 0x4d, 0x18, ..] => Some("compressed with lz4"),
+        [b'L', b'Z', b'I', b'P', 1, ..] => Some("compressed with lzip"),
+        [0x89, b'L', b'Z', b'O', 0, ..] => Some("compressed with lzop"),
+        [0x1f, 0x9d, ..] => Some("compressed with compress"),
+        _ => None,
+    }
+}
+
+/// Returns the contents of `from`, decompressed if they are compressed; `name` is for messages.
+pub fn reader(from: Box<dyn Read + Send>, name: &Path) -> Result<Box<dyn Read + Send>> {
+    decompressed(from, name).map(|contents| contents.bytes)
+}
+
+/// Contents of a stream that may have been compressed.
+pub(crate) struct DecompressedStream {
+    pub(crate) bytes: Box<dyn Read + Send>,
+    /// True if reading takes time, because the stream is compressed. Otherwise, `bytes` are not buffered.
+    pub(crate) was_compressed: bool,
+}
+
+/// As [`reader`], with the information whether `from` is compressed.
+pub(crate) fn decompressed(from: Box<dyn Read + Send>, name: &Path) -> Result<DecompressedStream> {
+    let mut from = from;
+    let mut start = Vec::new();
+    from.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut start).map_err(Error::io("cannot read", name))?;
+    let compression = Compression::of(&start, name)?;
+    let from = io::Cursor::new(start).chain(from);
+    let Some(compression) = compression else {
+        return Ok(DecompressedStream { bytes: Box::new(from), was_compressed: false });
+    };
+    let from = compression.decoder(Buffered::with_capacity(256 << 10, from), name)?;
+    let bytes = Box::new(Decompress { from, compression, given: 0 });
+    Ok(DecompressedStream { bytes, was_compressed: true })
+}
+
+/// Input whose first bytes were inspected.
+type Buffered = BufReader<io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>>>;
+
+impl Compression {
+    #[cfg_attr(
+        not(any(feature = "tar-gzip", feature = "tar-xz", feature = "tar-zstd", feature = "tar-bzip2")),
+        allow(unused_variables)
+    )]
+    fn decoder(self, from: Buffered, name: &Path) -> Result<Box<dyn Read + Send>> {
+        #[cfg(any(feature = "tar-xz", feature = "tar-zstd"))]
+        let cannot = || Error::io("cannot decompress", name);
+        match self {
+            #[cfg(feature = "tar-gzip")]
+            Compression::Gzip => Ok(Box::new(flate2::bufread::MultiGzDecoder::new(from))),
+            #[cfg(feature = "tar-xz")]
+            Compression::Xz => {
+                let stream = liblzma::stream::Stream::new_stream_decoder(MEMORY, liblzma::stream::CONCATENATED);
+                let stream = stream.map_err(io::Error::from).map_err(cannot())?;
+                Ok(Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream)))
+            }
+            #[cfg(feature = "tar-zstd")]
+            Compression::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(from).map_err(cannot())?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(cannot())?;
+                Ok(Box::new(decoder))
+            }
+            #[cfg(feature = "tar-bzip2")]
+            Compression::Bzip2 => Ok(Box::new(bzip2::bufread::MultiBzDecoder::new(from))),
+            #[allow(unreachable_patterns, reason = "reached when a decompressor's feature is off")]
+            other => {
+                let codec = other.name();
+                let why = format!("this build does not decompress {codec}: it needs the cargo feature `tar-{codec}`");
+                Err(Error::Unsupported(format!("{}: {why}", display(name))))
+            }
+        }
+    }
+}
+
+/// Returns true if a library ran out of memory, which liblzma and libzstd report like damage.
+#[cfg_attr(not(any(feature = "tar-xz", feature = "tar-zstd")), allow(unused_variables))]
+pub fn is_out_of_memory(error: &io::Error) -> bool {
+    #[cfg(feature = "tar-xz")]
+    if let Some(liblzma::stream::Error::Mem) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        return true;
+    }
+    #[cfg(feature = "tar-zstd")]
+    {
+        /// `ZSTD_error_memory_allocation`, as libzstd returns it. The wrapper keeps its text only.
+        const MEMORY_ALLOCATION: usize = 64_usize.wrapping_neg();
+        if error.to_string() == zstd::zstd_safe::get_error_name(MEMORY_ALLOCATION) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Makes the error for [`is_out_of_memory`].
+pub fn out_of_memory(codec: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::OutOfMemory, format!("{codec}: not enough memory"))
+}
+
+/// Adds the name of the compression to a decoder's errors.
+struct Decompress {
+    from: Box<dyn Read + Send>,
+    compression: Compression,
+    given: u64,
+}
+
+impl Read for Decompress {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.from.read(buf) {
+            Ok(n) => {
+                self.given += n as u64;
+                Ok(n)
+            }
+            // The system's own errors do not concern the data.
+            Err(error) if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::Interrupted => Err(error),
+            Err(error) if is_out_of_memory(&error) => Err(out_of_memory(self.compression.name())),
+            Err(error) => {
+                let (name, given) = (self.compression.name(), self.given);
+                let what = match error.kind() {
+                    io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
+                    _ => format!("are damaged: {error}"),
+                };
+                let why = format!("the {name} data {what} (after {} of decompressed data)", Size(given));
+                Err(io::Error::new(io::ErrorKind::InvalidData, why))
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! A directory or a single file of the running system as a source.
+//!
+//! Directories are read in parallel, one job each, or several for a large one. The conductor adds
+//! the listings to the tree in breadth-first order, whatever the order in which they finish. Each
+//! worker uses one file descriptor.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_blocks::pipeline::{self, Pool};
+use packfs_blocks::{Digest, Progress};
+use rustix::fs::{self, FileType};
+
+use super::{Contents, Exclude, Source, Store};
+use crate::tree::{Conflict, Data, Device, Ino, Kind, Meta, ROOT, XattrSet};
+use crate::{Error, OnError, Result, Tree};
+
+mod ahead;
+mod attrs;
+mod files;
+mod listing;
+mod merge;
+mod part;
+#[cfg(test)]
+mod part_tests;
+mod root;
+mod share;
+mod single;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use ahead::Ahead;
+use attrs::Attrs;
+pub use files::reopen;
+use files::{Files, Records};
+use listing::{Found, Scratch};
+use merge::Listed;
+pub use merge::Parts;
+use root::Root;
+pub use share::{Scanned, scan_part};
+pub(super) use single::{Links, Single, Singles};
+pub use stream::{Receive, Streamed, stream};
+
+/// Options of a scan.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Worker threads; 0 scans on the calling thread. The tree is the same for any number.
+    pub threads: usize,
+    /// True to stay on one file system: mount points become empty directories.
+    pub one_file_system: bool,
+    /// True to leave out mount points as well.
+    pub no_mount_points: bool,
+    /// Entries to leave out.
+    pub exclude: Exclude,
+    /// True to read extended attributes. All that the system shows are taken; a format that cannot
+    /// store one refuses it.
+    pub xattrs: bool,
+    /// Action for entries that cannot be read.
+    pub on_error: OnError,
+    /// True if lines of a [`PackList`](super::PackList) do not replace entries that the tree has already: those stay, as
+    /// after an error that is skipped.
+    pub keep_existing: bool,
+    /// Device and inode numbers of files to leave out. [`Dir`] and [`PackList`](super::PackList)
+    /// add those of the image being written, and of the one it replaces.
+    pub leave_out: Vec<(u64, u64)>,
+    /// Counts the entries found; cancelling it stops the scan.
+    pub progress: Option<Arc<Progress>>,
+    /// Parts of an earlier scan, from which directories are taken that they begin with, instead of being read.
+    pub parts: Option<Arc<Parts>>,
+}
+
+impl Options {
+    /// Returns a digest of all that decides which entries and attributes a scan finds.
+    fn digest(&self) -> Digest {
+        let flags = [self.one_file_system, self.no_mount_points, self.xattrs].map(u8::from);
+        Digest::of(&[&flags[..], self.exclude.text().as_bytes()].concat())
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            threads: packfs_blocks::pipeline::cores(),
+            one_file_system: false,
+            no_mount_points: false,
+            exclude: Exclude::default(),
+            xattrs: true,
+            on_error: OnError::Stop,
+            keep_existing: false,
+            leave_out: Vec::new(),
+            progress: None,
+            parts: None,
+        }
+    }
+}
+
+/// A directory, or a file that becomes the only entry of the root.
+#[derive(Debug)]
+pub struct Dir {
+    path: PathBuf,
+    options: Options,
+    left_out: Vec<Error>,
+    /// Files found, by device and inode number.
+    found: HashMap<(u64, u64), Ino>,
+    /// True to note all files found, not only those with several names.
+    notes_all: bool,
+}
+
+impl Dir {
+    /// Makes a source that scans `path`; nothing is opened yet. Symbolic links on the way to `path`
+    /// are followed, those below it are not.
+    pub fn new(path: impl Into<PathBuf>, options: Options) -> Self {
+        Dir { path: path.into(), options, left_out: Vec::new(), found: HashMap::new(), notes_all: false }
+    }
+
+    /// Notes the device and inode number of each file, also of those with one name.
+    pub(super) fn noting_all(self) -> Self {
+        Dir { notes_all: true, ..self }
+    }
+
+    /// Returns the files that the last scan found, by device and inode number: those with several names, or all.
+    pub(super) fn take_found(&mut self) -> HashMap<(u64, u64), Ino> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// Adds everything below the scanned directory to the directory `at` of the tree, which takes its attributes.
+    pub(super) fn scan_into(&mut self, tree: &mut Tree, at: Ino) -> Result<()> {
+        let root =
+            Root::open(&self.path).map_err(|errno| Error::sys("cannot open the directory", &self.path, errno))?;
+        let files = Arc::new(Files::new(root));
+        let options = &self.options;
+        let listed = options.parts.as_ref().map(|parts| parts.take(&self.path)).transpose()?.flatten();
+        let mut scan = Scan {
+            tree,
+            options,
+            contents: files.clone(),
+            root: &files.root,
+            records: Records::default(),
+            links: HashMap::new(),
+            notes_all: self.notes_all,
+            device: 0,
+            errors: Vec::new(),
+            ahead: Ahead::new([(at, Records::ROOT)]),
+        };
+        match listed {
+            Some(listed) => scan.take(&listed, at)?,
+            None => pipeline::scope(options.threads, Scratch::new, |pool| scan.run(pool, at))?,
+        }
+        self.left_out = std::mem::take(&mut scan.errors);
+        self.found = std::mem::take(&mut scan.links);
+        let records = scan.records;
+        files.fill(records);
+        Ok(())
+    }
+
+    /// Returns the errors of entries that the last scan left out.
+    pub(super) fn take_left_out(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.left_out)
+    }
+
+    /// Adds the file at `self.path` to the root, under its own name.
+    fn scan_file(&self, tree: &mut Tree) -> Result<()> {
+        let name = self.path.file_name().map(OsStrExt::as_bytes);
+        let name = name.ok_or_else(|| Error::BadName { name: self.path.as_os_str().as_bytes().to_owned() })?;
+        let mut singles = Singles::new(self.options.xattrs)?;
+        let (meta, size, data) = singles.find_regular(tree, &self.path)?;
+        singles.finish();
+        tree.add(ROOT, name, meta, Kind::File { size, data }, Conflict::Replace).map(|_| ())
+    }
+}
+
+impl Source for Dir {
+    fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
+        self.options.leave_out.extend(store.own_files());
+        let stat = fs::stat(&self.path).map_err(|errno| Error::sys("cannot read the attributes", &self.path, errno))?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            return self.scan_into(tree, ROOT);
+        }
+        self.scan_file(tree)
+    }
+
+    fn left_out(&self) -> &[Error] {
+        &self.left_out
+    }
+}
+
+/// A running scan: the state of the conductor.
+struct Scan<'s> {
+    tree: &'s mut Tree,
+    options: &'s Options,
+    contents: Arc<Files>,
+    root: &'s Root,
+    records: Records,
+    links: HashMap<(u64, u64), Ino>,
+    notes_all: bool,
+    device: u64,
+    errors: Vec<Error>,
+    /// Directories, each by its inode and its record.
+    ahead: Ahead<(Ino, u32)>,
+}
+
+impl<'s> Scan<'s> {
+    fn run(&mut self, pool: &Pool<'s, Scratch>, at: Ino) -> Result<()> {
+        let (attrs, xattrs) = share::attributes(self.root, self.options)?;
+        self.begin(at, &attrs, xattrs);
+        while let Some(((ino, record), listing)) = self.next(pool) {
+            for error in listing.errors {
+                match self.options.on_error {
+                    OnError::Stop => return Err(error),
+                    OnError::Skip => self.errors.push(error),
+                }
+            }
+            self.found(listing.entries.len())?;
+            for found in listing.entries {
+                self.place(ino, record, found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes all entries from parts.
+    fn take(&mut self, listed: &Listed, at: Ino) -> Result<()> {
+        self.begin(at, &listed.attrs, listed.xattrs.clone());
+        while let Some((ino, record)) = self.ahead.waiting.pop_front() {
+            let mut count = 0;
+            listed.list(&self.records.dir_path(record), &mut |found| {
+                count += 1;
+                self.place(ino, record, found)
+            })?;
+            self.found(count)?;
+        }
+        listed.end()
+    }
+
+    fn begin(&mut self, at: Ino, attrs: &Attrs, xattrs: XattrSet) {
+        self.device = attrs.id.0;
+        let meta = meta(self.tree, attrs, xattrs);
+        self.tree.set_meta(at, meta);
+    }
+
+    fn next(&mut self, pool: &Pool<'s, Scratch>) -> Option<((Ino, u32), listing::Listing)> {
+        let (root, options, records) = (self.root, self.options, &self.records);
+        self.ahead.next(pool, |(_, record), names| {
+            let path = records.dir_path(*record);
+            pool.submit(move |scratch| listing::list(root, options, (&path, None), names, scratch))
+        })
+    }
+
+    /// Counts entries; fails if the scan was cancelled.
+    fn found(&self, entries: usize) -> Result<()> {
+        count(self.options, entries)
+    }
+
+    fn place(&mut self, dir: Ino, record: u32, found: Found) -> Result<()> {
+        let Found { name, attrs, target, xattrs } = found;
+        if attrs.kind() == FileType::Directory {
+            return self.place_dir(dir, record, &name, &attrs, xattrs);
+        }
+        let kind = entry_kind(&attrs, &name, target)?;
+        if attrs.linked
+            && let Some(first) = self.links.get(&attrs.id)
+        {
+            return self.tree.link(dir, &name, *first, Conflict::Replace);
+        }
+        let kind = match kind {
+            // An empty file is never opened.
+            Kind::File { .. } if attrs.size > 0 => {
+                let key = self.records.add_file(record, &name, &attrs)?;
+                file_kind(&attrs, self.contents.clone(), key)
+            }
+            kind => kind,
+        };
+        let meta = meta(self.tree, &attrs, xattrs);
+        let ino = self.tree.add(dir, &name, meta, kind, Conflict::Replace)?;
+        if attrs.linked || self.notes_all {
+            self.links.insert(attrs.id, ino);
+        }
+        Ok(())
+    }
+
+    fn place_dir(&mut self, dir: Ino, record: u32, name: &[u8], attrs: &Attrs, xattrs: XattrSet) -> Result<()> {
+        let stays = !self.options.one_file_system || attrs.id.0 == self.device;
+        if !stays && self.options.no_mount_points {
+            return Ok(());
+        }
+        let meta = meta(self.tree, attrs, xattrs);
+        let ino = self.tree.add(dir, name, meta, Kind::Dir, Conflict::Replace)?;
+        if stays {
+            let record = self.records.add_dir(record, name)?;
+            self.ahead.waiting.push_back((ino, record));
+        }
+        Ok(())
+    }
+}
+
+/// Counts entries; fails if the scan was cancelled.
+fn count(options: &Options, entries: usize) -> Result<()> {
+    let Some(progress) = &options.progress else { return Ok(()) };
+    Progress::add(&progress.entries, entries as u64);
+    Error::unless_cancelled(progress)
+}
+
+/// Returns the type of an entry; a file gets its length, but no data.
+fn entry_kind(attrs: &Attrs, name: &[u8], target: Box<[u8]>) -> Result<Kind> {
+    Ok(match attrs.kind() {
+        FileType::Directory => Kind::Dir,
+        FileType::RegularFile => Kind::File { size: attrs.size, data: Data::Empty },
+        FileType::Symlink => Kind::Symlink(target),
+        FileType::CharacterDevice => Kind::Char(device(attrs)),
+        FileType::BlockDevice => Kind::Block(device(attrs)),
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::Unknown => return Err(Error::Unsupported(format!("the type of `{}`", name.escape_ascii()))),
+    })
+}
+
+fn file_kind(attrs: &Attrs, from: Arc<dyn Contents>, key: u64) -> Kind {
+    let data = if attrs.size == 0 { Data::Empty } else { Data::Source { from, key } };
+    Kind::File { size: attrs.size, data }
+}
+
+fn device(attrs: &Attrs) -> Device {
+    Device { major: fs::major(attrs.rdev), minor: fs::minor(attrs.rdev) }
+}
+
+fn meta(tree: &mut Tree, attrs: &Attrs, xattrs: XattrSet) -> Meta {
+    let Attrs { mode, uid, gid, mtime, .. } = *attrs;
+    Meta { mode: u16::try_from(mode & 0o7777).unwrap_or(0), uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) }
+}
+
+fn changed(path: &Path, why: impl Into<String>) -> Error {
+    Error::Changed { path: path.to_owned(), why: why.into() }
+}

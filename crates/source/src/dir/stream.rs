@@ -1,0 +1,85 @@
+//! Passes the entries of parts of a scan on one by one, in the order in which a scan adds them to a tree.
+
+use std::path::Path;
+
+use rustix::fs::FileType;
+
+use super::attrs::Attrs;
+use super::files::seen;
+use super::listing::Found;
+use super::{Options, entry_kind};
+use crate::Seen;
+use crate::tree::{Kind, Meta, Time, XattrId, XattrSet};
+use crate::{Error, Result};
+
+/// Receives entries, and keeps the list of directories whose entries are still to come.
+pub trait Receive {
+    /// Takes the root directory.
+    fn root(&mut self, entry: Streamed) -> Result<()>;
+
+    /// Takes an entry of the directory that was returned last, whose path is given.
+    fn entry(&mut self, dir: &[u8], entry: Streamed) -> Result<()>;
+
+    /// Returns the path of the next directory, in the order in which entries that [enter](Streamed::enters) were taken.
+    fn next_dir(&mut self) -> Result<Option<Vec<u8>>>;
+}
+
+/// An entry without its data.
+#[derive(Debug)]
+pub struct Streamed {
+    /// Name in its directory.
+    pub name: Box<[u8]>,
+    /// Attributes, but for the extended ones.
+    pub meta: Meta,
+    /// Extended attributes.
+    pub xattrs: XattrSet,
+    /// Type; a file has its size, but no data.
+    pub kind: Kind,
+    /// State of a file, by which its content is known again.
+    pub seen: Seen,
+    /// Equal for all names of a file that has several.
+    pub link: Option<(u64, u64)>,
+    /// True for a directory whose entries belong to the scan.
+    pub enters: bool,
+}
+
+/// Passes on all entries of the source at `path`, which has to be the next of the parts in `options`.
+///
+/// # Errors
+/// [`Error::Misuse`] if there are no parts, or this source is not the next of them.
+pub fn stream(path: &Path, options: &Options, to: &mut dyn Receive) -> Result<()> {
+    let listed = options.parts.as_ref().map(|parts| parts.take(path)).transpose()?.flatten();
+    let listed = listed.ok_or_else(|| Error::Misuse("these parts are not of this source".into()))?;
+    let device = listed.attrs.id.0;
+    to.root(streamed((&[], &listed.attrs), Kind::Dir, listed.xattrs.clone(), true))?;
+    while let Some(dir) = to.next_dir()? {
+        let mut count = 0;
+        listed.list(&dir, &mut |found| {
+            count += 1;
+            place(options, device, found)?.map_or(Ok(()), |entry| to.entry(&dir, entry))
+        })?;
+        super::count(options, count)?;
+    }
+    listed.end()
+}
+
+/// Returns what a scan adds for an entry, if anything.
+fn place(options: &Options, device: u64, found: Found) -> Result<Option<Streamed>> {
+    let Found { name, attrs, target, xattrs } = found;
+    let is_dir = attrs.kind() == FileType::Directory;
+    let stays = !options.one_file_system || attrs.id.0 == device;
+    if is_dir && !stays && options.no_mount_points {
+        return Ok(None);
+    }
+    let kind = entry_kind(&attrs, &name, target)?;
+    Ok(Some(streamed((&name, &attrs), kind, xattrs, is_dir && stays)))
+}
+
+fn streamed((name, attrs): (&[u8], &Attrs), kind: Kind, xattrs: XattrSet, enters: bool) -> Streamed {
+    let Attrs { mode, uid, gid, mtime, .. } = *attrs;
+    let mtime: Time = mtime;
+    let mode = u16::try_from(mode & 0o7777).unwrap_or(0);
+    let meta = Meta { mode, uid, gid, mtime, xattrs: XattrId::NONE };
+    let link = (attrs.linked && !matches!(kind, Kind::Dir)).then_some(attrs.id);
+    Streamed { name: name.into(), meta, xattrs, kind, seen: seen(attrs), link, enters }
+}

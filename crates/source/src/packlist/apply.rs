@@ -1,0 +1,302 @@
+//! Applies the lines of a pack list to the tree, in their order.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::data::Bytes;
+use super::include::Place;
+use super::inline::Inline;
+use super::{Attrs, Described, File, Item, Node, host_path};
+use crate::Contents;
+use crate::dir::{self, Options, Single, Singles};
+use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Time, XattrId, components, path_of};
+use crate::{Error, OnError, Result, Tree};
+
+/// A list being applied.
+pub(super) struct Apply<'a> {
+    tree: &'a mut Tree,
+    options: &'a Options,
+    time: Time,
+    /// Directory of the list.
+    dir: PathBuf,
+    singles: Singles,
+    /// Data that follows the lines.
+    data: Option<Arc<Bytes>>,
+    /// Open files of which lines name some bytes.
+    parts: HashMap<Vec<u8>, Arc<Bytes>>,
+    /// Files of the running system that are in the tree with their own attributes.
+    hosted: HashMap<(u64, u64), Ino>,
+    described: Described,
+    /// Created at the end, when all targets exist.
+    links: Links,
+    /// Directories that lines led to, which later lines may describe even if existing entries are kept.
+    led_to: HashSet<Vec<u8>>,
+    left_out: Vec<Error>,
+}
+
+/// Links by path, each with its target and line.
+type Links = BTreeMap<Vec<u8>, (Vec<u8>, u32)>;
+
+/// Resolves a path through links to links. A circle resolves to one of its links, which does not exist yet.
+fn follow(links: &Links, mut path: Vec<u8>) -> Vec<u8> {
+    for _ in 0..=links.len() {
+        match links.get(&path) {
+            Some((target, _)) => path = normal(target),
+            None => break,
+        }
+    }
+    path
+}
+
+/// Returns the path in the form that the tree uses.
+fn normal(path: &[u8]) -> Vec<u8> {
+    components(path).collect::<Vec<_>>().join(&b'/')
+}
+
+impl<'a> Apply<'a> {
+    pub(super) fn new(
+        tree: &'a mut Tree,
+        options: &'a Options,
+        time: Time,
+        dir: PathBuf,
+        data: Option<Arc<Bytes>>,
+    ) -> Result<Self> {
+        Ok(Apply {
+            tree,
+            options,
+            time,
+            dir,
+            singles: Singles::new(options.xattrs)?,
+            data,
+            parts: HashMap::new(),
+            hosted: HashMap::new(),
+            described: Described::new(),
+            links: BTreeMap::new(),
+            led_to: HashSet::new(),
+            left_out: Vec::new(),
+        })
+    }
+
+    /// Applies one line.
+    pub(super) fn item(&mut self, item: Item, line: u32) -> Result<()> {
+        match item {
+            Item::Node { path, attrs, node } => self.node(&path, &attrs, node, line),
+            Item::Link { path, target } => {
+                if let Some(path) = self.begin(&path, line)? {
+                    self.links.insert(path, (target, line));
+                }
+                Ok(())
+            }
+            Item::HostLink { path, target, links } => self.host_link(&path, &target, links, line),
+            Item::DirLike { path, from } => self.dir_like(&path, &from, line),
+            Item::Modify { path, attrs } => {
+                let ino = match self.existing(&path) {
+                    Ok(ino) => ino,
+                    Err(error) if self.options.on_error == OnError::Skip && self.has_parent(&path) => {
+                        self.left_out.push(error);
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                };
+                let meta = attrs.over(self.tree.meta(ino));
+                self.tree.set_meta(ino, meta);
+                Ok(())
+            }
+            Item::Xattr { path, name, value } => {
+                let ino = self.existing(&path)?;
+                let meta = self.tree.meta(ino);
+                let mut set = self.tree.xattrs.get(meta.xattrs).clone();
+                set.push((name.into(), value.into()));
+                let xattrs = self.tree.xattrs.intern(set);
+                self.tree.set_meta(ino, Meta { xattrs, ..meta });
+                Ok(())
+            }
+            Item::Include { path, attrs, include } => {
+                let path = normal(&path);
+                if !path.is_empty() && self.options.exclude.covers(&path, true) {
+                    return Ok(());
+                }
+                let at = self.directory(&path)?;
+                let from = host_path(&self.dir, &include.from);
+                let hosted = &mut self.hosted;
+                let place = Place { tree: self.tree, at, path: &path, attrs: &attrs, time: self.time, hosted };
+                let left_out = include.apply(from, self.options, place)?;
+                self.left_out.extend(left_out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Creates the links; links to other links come last.
+    pub(super) fn finish(mut self) -> std::result::Result<Vec<Error>, (u32, Error)> {
+        let links = std::mem::take(&mut self.links);
+        for (path, (target, line)) in &links {
+            self.link(&links, path, target).map_err(|error| (*line, error))?;
+        }
+        self.singles.finish();
+        Ok(self.left_out)
+    }
+
+    fn link(&mut self, links: &Links, path: &[u8], target: &[u8]) -> Result<()> {
+        let end = follow(links, normal(target));
+        let found = self.tree.lookup(&end);
+        let why = || Error::limit(path_of(target), "there is no such file to link to");
+        self.link_to(path, found.ok_or_else(why)?)
+    }
+
+    /// Records that a line describes a path; a second time is an error.
+    fn describe(&mut self, path: &[u8], line: u32) -> Result<Vec<u8>> {
+        let path = normal(path);
+        match self.described.insert(path.clone(), line) {
+            None => Ok(path),
+            Some(first) => {
+                Err(Error::limit(path_of(&[b"/", &path[..]].concat()), format!("line {first} already describes it")))
+            }
+        }
+    }
+
+    fn implicit(&self) -> Meta {
+        Meta { mtime: self.time, ..Meta::IMPLICIT_DIR }
+    }
+
+    fn existing(&self, path: &[u8]) -> Result<Ino> {
+        let found = self.tree.lookup(&follow(&self.links, normal(path)));
+        found.ok_or_else(|| Error::limit(path_of(path), "there is no such file to change at this point"))
+    }
+
+    /// Returns true if the directory is there in which an entry would be.
+    fn has_parent(&self, path: &[u8]) -> bool {
+        let path = normal(path);
+        let parent = path.iter().rposition(|byte| *byte == b'/').map_or(&[][..], |end| &path[..end]);
+        self.tree.lookup(parent).is_some()
+    }
+
+    /// Returns the directory at `path`, creating it if needed.
+    fn directory(&mut self, path: &[u8]) -> Result<Ino> {
+        let implicit = self.implicit();
+        let Some((dir, name)) = self.tree.parent_of(path, implicit)? else { return Ok(ROOT) };
+        match self.tree.lookup(path) {
+            Some(ino) if self.tree.is_dir(ino) => Ok(ino),
+            _ => self.tree.add(dir, name, implicit, Kind::Dir, Conflict::Replace),
+        }
+    }
+
+    fn add(&mut self, path: &[u8], meta: Meta, kind: Kind) -> Result<Option<Ino>> {
+        if self.options.exclude.covers(path, matches!(kind, Kind::Dir)) {
+            return Ok(None);
+        }
+        match self.tree.parent_of(path, self.implicit())? {
+            Some((dir, name)) => self.tree.add(dir, name, meta, kind, Conflict::Replace).map(Some),
+            None if matches!(kind, Kind::Dir) => {
+                self.tree.set_meta(ROOT, meta);
+                Ok(Some(ROOT))
+            }
+            None => Err(Error::limit(path_of(b"/"), "the root can only be a directory")),
+        }
+    }
+
+    /// Returns true if the entry at `path`, which earlier sources or lines have, is to stay as it is.
+    fn keeps(&mut self, path: &[u8]) -> Result<bool> {
+        if !self.options.keep_existing {
+            return Ok(false);
+        }
+        let parents = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+        for parent in parents {
+            if self.tree.lookup(parent).is_none() {
+                self.led_to.insert(parent.to_vec());
+            }
+        }
+        if path.is_empty() || self.led_to.contains(path) || self.tree.lookup(path).is_none() {
+            return Ok(false);
+        }
+        let error = Error::limit(path_of(path), "an earlier source or line has this entry, which is kept");
+        match self.options.on_error {
+            OnError::Stop => return Err(error),
+            OnError::Skip => self.left_out.push(error),
+        }
+        Ok(true)
+    }
+
+    /// Begins with an entry that a line describes; `None` if the tree keeps the one that it has.
+    fn begin(&mut self, path: &[u8], line: u32) -> Result<Option<Vec<u8>>> {
+        if self.keeps(&normal(path))? { Ok(None) } else { self.describe(path, line).map(Some) }
+    }
+
+    fn node(&mut self, path: &[u8], attrs: &Attrs, node: Node, line: u32) -> Result<()> {
+        let Some(path) = self.begin(path, line)? else { return Ok(()) };
+        let mut base = self.implicit();
+        let kind = match node {
+            Node::Dir => Kind::Dir,
+            Node::Symlink(target) => Kind::Symlink(target.into()),
+            Node::Char(device) => Kind::Char(device),
+            Node::Block(device) => Kind::Block(device),
+            Node::Fifo => Kind::Fifo,
+            Node::Socket => Kind::Socket,
+            Node::File(File::Inline(text)) => {
+                let size = text.len() as u64;
+                let from: Arc<dyn Contents> = Arc::new(Inline(text));
+                Kind::File { size, data: Data::Source { from, key: 0 } }
+            }
+            Node::File(File::Within { offset, len, of }) => {
+                let from = self.bytes(of)?.file(offset, len).map_err(|why| Error::limit(path_of(&path), why))?;
+                Kind::File { size: len, data: Data::Source { from, key: 0 } }
+            }
+            Node::File(file) => {
+                let name = if let File::At(name) = file { name } else { path.clone() };
+                let (meta, size, data) = self.singles.find_regular(self.tree, &host_path(&self.dir, &name))?;
+                // As with gensquashfs, times and extended attributes come from the list.
+                base = Meta { xattrs: XattrId::NONE, mtime: self.time, ..meta };
+                Kind::File { size, data }
+            }
+        };
+        self.add(&path, attrs.over(base), kind).map(|_| ())
+    }
+
+    /// Returns the data that follows the lines, or the bytes of a named file.
+    fn bytes(&mut self, name: Option<Vec<u8>>) -> Result<Arc<Bytes>> {
+        let Some(name) = name else {
+            let none = || Error::limit("the list", "no data follows its lines: name the file that has it");
+            return self.data.clone().ok_or_else(none);
+        };
+        if let Some(open) = self.parts.get(&name) {
+            return Ok(Arc::clone(open));
+        }
+        let open = Arc::new(Bytes::open(&host_path(&self.dir, &name), 0)?);
+        self.parts.insert(name, Arc::clone(&open));
+        Ok(open)
+    }
+
+    fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::Links, line: u32) -> Result<()> {
+        let Some(path) = self.begin(path, line)? else { return Ok(()) };
+        let Single { meta, kind, id, .. } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
+        // A later line may have replaced all names so far.
+        if let Some(first) = self.hosted.get(&id).copied().filter(|first| !self.tree.is_gone(*first)) {
+            return self.link_to(&path, first);
+        }
+        if let Some(ino) = self.add(&path, meta, kind)? {
+            self.hosted.insert(id, ino);
+        }
+        Ok(())
+    }
+
+    fn dir_like(&mut self, path: &[u8], from: &[u8], line: u32) -> Result<()> {
+        let Some(path) = self.begin(path, line)? else { return Ok(()) };
+        let from = host_path(&self.dir, from);
+        let Single { meta, kind, .. } = self.singles.find_any(self.tree, &from, dir::Links::Follow)?;
+        match kind {
+            Kind::Dir => self.add(&path, meta, Kind::Dir).map(|_| ()),
+            _ => Err(Error::WrongType { path: from, expected: "directory" }),
+        }
+    }
+
+    fn link_to(&mut self, path: &[u8], target: Ino) -> Result<()> {
+        if self.options.exclude.covers(path, false) {
+            return Ok(());
+        }
+        match self.tree.parent_of(path, self.implicit())? {
+            Some((dir, name)) => self.tree.link(dir, name, target, Conflict::Replace),
+            None => Err(Error::limit(path_of(b"/"), "the root cannot be a link")),
+        }
+    }
+}

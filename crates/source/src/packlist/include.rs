@@ -1,0 +1,214 @@
+//! Adds a directory of the running system to the tree, whole or in part.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use super::Attrs;
+use crate::Exclude;
+use crate::dir::{Dir, Options};
+use crate::tree::{Conflict, Ino, Kind, KindRef, Meta, ROOT, Time};
+use crate::{Error, Result, Tree};
+
+/// Selection of entries to add.
+#[derive(Debug)]
+pub(super) struct Include {
+    /// The directory as given in the list.
+    pub(super) from: Vec<u8>,
+    /// Types as `ls -l` shows them; empty for all.
+    pub(super) types: Vec<char>,
+    names: Vec<String>,
+    paths: Vec<String>,
+    pub(super) one_file_system: bool,
+    pub(super) keep_time: bool,
+    pub(super) recursive: bool,
+    /// True to add the directory itself too, not only its entries.
+    whole: bool,
+}
+
+/// Converts a letter of find's `-type` to the one that `ls -l` shows.
+pub(super) fn types(word: &[u8]) -> std::result::Result<char, String> {
+    match word {
+        b"f" => Ok('-'),
+        [letter @ (b'b' | b'c' | b'd' | b'p' | b'l' | b's')] => Ok(char::from(*letter)),
+        _ => Err(format!("the type must be one of b c d p f l s, not `{}`", word.escape_ascii())),
+    }
+}
+
+fn letter(kind: &KindRef<'_>) -> char {
+    match kind {
+        Kind::Dir => 'd',
+        Kind::File { .. } => '-',
+        Kind::Symlink(_) => 'l',
+        Kind::Char(_) => 'c',
+        Kind::Block(_) => 'b',
+        Kind::Fifo => 'p',
+        Kind::Socket => 's',
+    }
+}
+
+impl Include {
+    /// Selects a directory with everything in it.
+    pub(super) fn whole(from: Vec<u8>) -> Self {
+        Include { from, whole: true, keep_time: true, ..Self::contents() }
+    }
+
+    /// Selects the entries of a directory.
+    pub(super) fn contents() -> Self {
+        Include {
+            from: Vec::new(),
+            types: Vec::new(),
+            names: Vec::new(),
+            paths: Vec::new(),
+            one_file_system: false,
+            keep_time: false,
+            recursive: true,
+            whole: false,
+        }
+    }
+
+    /// Restricts the selection to entries with a matching name.
+    pub(super) fn add_name(&mut self, pattern: &str) -> std::result::Result<(), String> {
+        Exclude::new([pattern]).map_err(|error| error.to_string())?;
+        self.names.push(pattern.to_owned());
+        Ok(())
+    }
+
+    /// Restricts the selection to entries with a matching path in the image.
+    pub(super) fn add_path(&mut self, pattern: &str) -> std::result::Result<(), String> {
+        Exclude::new([pattern]).map_err(|error| error.to_string())?;
+        // A leading slash makes a pattern match paths even if it contains no other.
+        self.paths.push(format!("/{}", pattern.trim_start_matches('/')));
+        Ok(())
+    }
+
+    /// Adds the entries found in the directory `from`; returns the errors of entries left out.
+    pub(super) fn apply(&self, from: PathBuf, options: &Options, place: Place<'_>) -> Result<Vec<Error>> {
+        let one_file_system = self.one_file_system || options.one_file_system;
+        // Exclude patterns match paths in the image, not in this directory.
+        let mut dir = Dir::new(from, Options { one_file_system, exclude: Exclude::default(), ..options.clone() });
+        if self.whole {
+            dir = dir.noting_all();
+        }
+        let mut found = Tree::default();
+        found.warnings = std::mem::take(&mut place.tree.warnings);
+        dir.scan_into(&mut found, ROOT)?;
+        place.tree.warnings = std::mem::take(&mut found.warnings);
+        let patterns = Patterns { names: Exclude::new(&self.names)?, paths: Exclude::new(&self.paths)? };
+        let (at, mut path) = (place.at, place.path.to_vec());
+        let exclude = &options.exclude;
+        let ids = dir.take_found().into_iter().map(|(id, ino)| (ino, id)).collect();
+        let mut graft = Graft { include: self, patterns, exclude, from: &found, place, ids, links: HashMap::new() };
+        if self.whole {
+            let meta = graft.meta(ROOT);
+            graft.place.tree.set_meta(at, meta);
+        }
+        graft.fill(ROOT, at, &mut path)?;
+        Ok(dir.take_left_out())
+    }
+}
+
+/// Target of the entries.
+#[derive(Debug)]
+pub(super) struct Place<'p> {
+    pub(super) tree: &'p mut Tree,
+    /// Directory that receives them.
+    pub(super) at: Ino,
+    /// Path of that directory.
+    pub(super) path: &'p [u8],
+    /// Attributes for all of them.
+    pub(super) attrs: &'p Attrs,
+    /// Time for all of them, unless theirs is kept.
+    pub(super) time: Time,
+    /// Files of the running system that are in the tree with their own attributes: other names of one become links to
+    /// it.
+    pub(super) hosted: &'p mut HashMap<(u64, u64), Ino>,
+}
+
+struct Patterns {
+    names: Exclude,
+    paths: Exclude,
+}
+
+/// Copies one tree into another.
+struct Graft<'g> {
+    include: &'g Include,
+    patterns: Patterns,
+    exclude: &'g Exclude,
+    from: &'g Tree,
+    place: Place<'g>,
+    /// Device and inode numbers of files in `from`.
+    ids: HashMap<Ino, (u64, u64)>,
+    /// Files with several names that have got attributes of the line.
+    links: HashMap<Ino, Ino>,
+}
+
+impl Graft<'_> {
+    fn fill(&mut self, from: Ino, to: Ino, path: &mut Vec<u8>) -> Result<()> {
+        let tree = self.from;
+        let mut stack = vec![(tree.entries(from), to, path.len())];
+        while let Some((entries, to, len)) = stack.last_mut() {
+            path.truncate(*len);
+            let to = *to;
+            let Some((name, ino)) = entries.next() else {
+                stack.pop();
+                continue;
+            };
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+            let is_dir = tree.is_dir(ino);
+            if self.exclude.matches(path, is_dir) {
+                continue;
+            }
+            let placed =
+                if self.takes(ino, path) { Some(self.copy(ino, to, name)?) } else { self.existing_dir(to, name) };
+            if let (Some(placed), true, true) = (placed, is_dir, self.include.recursive) {
+                stack.push((tree.entries(ino), placed, path.len()));
+            }
+        }
+        Ok(())
+    }
+
+    fn takes(&self, ino: Ino, path: &[u8]) -> bool {
+        let Include { types, .. } = self.include;
+        let kind = letter(&self.from.inode(ino).kind);
+        let fits = |patterns: &Exclude| patterns.is_empty() || patterns.matches(path, false);
+        (types.is_empty() || types.contains(&kind)) && fits(&self.patterns.names) && fits(&self.patterns.paths)
+    }
+
+    /// A directory that is not selected is still entered if the tree has one of its name.
+    fn existing_dir(&self, to: Ino, name: &[u8]) -> Option<Ino> {
+        self.place.tree.dir(to)?.get(name).filter(|ino| self.place.tree.is_dir(*ino))
+    }
+
+    fn copy(&mut self, ino: Ino, to: Ino, name: &[u8]) -> Result<Ino> {
+        // A file to which a line gives other attributes becomes another file.
+        let shared_id = self.ids.get(&ino).copied().filter(|_| self.include.whole);
+        let known = match shared_id {
+            Some(id) => self.place.hosted.get(&id).copied().filter(|first| !self.place.tree.is_gone(*first)),
+            None => self.links.get(&ino).copied(),
+        };
+        if let Some(known) = known {
+            self.place.tree.link(to, name, known, Conflict::Replace)?;
+            return Ok(known);
+        }
+        let inode = self.from.inode(ino);
+        let (kind, links) = (inode.kind.into_owned(), inode.links);
+        let meta = self.meta(ino);
+        let placed = self.place.tree.add(to, name, meta, kind, Conflict::Replace)?;
+        if let Some(id) = shared_id {
+            self.place.hosted.insert(id, placed);
+        } else if links > 1 {
+            self.links.insert(ino, placed);
+        }
+        Ok(placed)
+    }
+
+    fn meta(&mut self, ino: Ino) -> Meta {
+        let meta = self.from.meta(ino);
+        let xattrs = self.place.tree.xattrs.intern(self.from.xattrs.get(meta.xattrs).clone());
+        let mtime = if self.include.keep_time { meta.mtime } else { self.place.time };
+        self.place.attrs.over(Meta { xattrs, mtime, ..meta })
+    }
+}

@@ -1,0 +1,42 @@
+//! The escapes of names and values of extended attributes in pax headers.
+
+/// Decodes every `%XX`; any other `%` stays.
+pub(super) fn percent_decode(text: &[u8]) -> Vec<u8> {
+    unescape(text, |_| true)
+}
+
+/// Decodes the only escapes that GNU tar writes in an attribute's name: `%3D` for `=` and `%25` for `%`.
+pub(super) fn gnu_unescape(text: &[u8]) -> Vec<u8> {
+    unescape(text, |byte| matches!(byte, b'=' | b'%'))
+}
+
+fn unescape(mut text: &[u8], wanted: impl Fn(u8) -> bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    while let [first, rest @ ..] = text {
+        let (byte, next) = match text {
+            [b'%', high, low, next @ ..] => match hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low) {
+                Some(byte) if wanted(byte) => (byte, next),
+                _ => (*first, rest),
+            },
+            _ => (*first, rest),
+        };
+        bytes.push(byte);
+        text = next;
+    }
+    bytes
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_signs() {
+        assert_eq!(percent_decode(b"a%20b%zz%4"), b"a b%zz%4");
+        assert_eq!(gnu_unescape(b"a%3Db%25c%20"), b"a=b%c%20");
+    }
+}

@@ -1,0 +1,225 @@
+//! The format-independent view of an image: readers implement it, sinks use it.
+
+use std::ops::Range;
+
+use packfs_blocks::progress::Progress;
+
+use crate::finding::Finding;
+use crate::tree::{Device, Time, XattrSet, acl};
+use crate::{Part, Result};
+
+/// Address of an inode in its image, in the format's own numbering (SquashFS: the inode reference).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nid(pub u64);
+
+/// Type of an inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileType {
+    /// Directory.
+    Dir,
+    /// Regular file of `size` bytes.
+    File {
+        /// Length in bytes.
+        size: u64,
+    },
+    /// Symbolic link.
+    Symlink {
+        /// Its target.
+        target: Box<[u8]>,
+    },
+    /// Character device.
+    Char(Device),
+    /// Block device.
+    Block(Device),
+    /// Named pipe.
+    Fifo,
+    /// Socket.
+    Socket,
+}
+
+impl FileType {
+    /// Returns the letter that `find -type` has for the type.
+    pub fn letter(&self) -> u8 {
+        match self {
+            FileType::Dir => b'd',
+            FileType::File { .. } => b'f',
+            FileType::Symlink { .. } => b'l',
+            FileType::Char(_) => b'c',
+            FileType::Block(_) => b'b',
+            FileType::Fifo => b'p',
+            FileType::Socket => b's',
+        }
+    }
+}
+
+/// The attributes of an inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Type, with type-specific fields.
+    pub kind: FileType,
+    /// Number of the inode; equal for all names of one file.
+    pub ino: u64,
+    /// The 12 permission bits.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of last modification.
+    pub mtime: Time,
+    /// Link count stored in the image.
+    pub nlink: u32,
+    /// True if there are extended attributes.
+    pub has_xattrs: bool,
+}
+
+/// A directory entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Name, already checked: not empty, `.` or `..`, and without `/` and NUL.
+    pub name: Box<[u8]>,
+    /// The inode.
+    pub nid: Nid,
+}
+
+/// A piece of a file that decodes independently: the unit of parallel reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Length in the file.
+    pub len: u64,
+    /// True for zeros that are not stored.
+    pub hole: bool,
+}
+
+impl Extent {
+    /// Returns the first of adjacent extents together with those of the same kind that follow it.
+    pub fn run(extents: impl IntoIterator<Item = Result<Extent>>) -> Result<Option<Extent>> {
+        let mut extents = extents.into_iter();
+        let Some(mut run) = extents.next().transpose()? else { return Ok(None) };
+        for next in extents {
+            let next = next?;
+            if next.hole != run.hole {
+                break;
+            }
+            run.len = run.len.saturating_add(next.len);
+        }
+        Ok(Some(run))
+    }
+}
+
+/// Returns the mode of an inode without its ACL, if it has one: its group gets no more than the ACL grants.
+pub fn mode_without_acl(image: &dyn Image, nid: Nid, stat: &Stat) -> Result<u16> {
+    if !stat.has_xattrs || stat.mode & acl::GROUP_BITS == 0 || !image.may_have_acls() {
+        return Ok(stat.mode);
+    }
+    Ok(stat.mode & acl::kept_mode_bits(&image.xattrs(nid)?, &XattrSet::new()))
+}
+
+/// An open image. Any number of threads may read at once; bad images never cause a panic.
+///
+/// Programs may implement it, also around another image whose entries or attributes they change: sinks, comparisons,
+/// mounts and builds take any `Image`. To leave out or rename entries on the way to a sink,
+/// `Selection::decide` of packfs-image is less work.
+///
+/// Contract: inodes come from [`Image::root`], [`Image::read_dir`] or [`Image::lookup`] of the same
+/// image. Any other inode may give an error or the attributes of something else, but nothing worse.
+/// Every call may be repeated with the same result; none depends on earlier calls, even failed
+/// ones. Listing a file or reading a directory is an error.
+///
+/// # Errors
+/// [`Error::Corrupt`](crate::Error::Corrupt) for violations of the format, with structure and
+/// offset; [`Error::Unsupported`](crate::Error::Unsupported) for features that this build does not
+/// support; [`Error::Io`](crate::Error::Io) if the bytes cannot be read.
+pub trait Image: Send + Sync + std::fmt::Debug {
+    /// Returns the root directory.
+    fn root(&self) -> Nid;
+
+    /// Returns the attributes of an inode.
+    fn stat(&self, nid: Nid) -> Result<Stat>;
+
+    /// Returns the entries of a directory, strictly ascending by the bytes of their names: a wrapper that renames entries
+    /// sorts them again. The default of [`Image::lookup`] searches by halves, and a comparison follows two images side
+    /// by side, so both miss entries in another order.
+    fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>>;
+
+    /// Returns the entry of a directory with this name. It has to agree with [`Image::read_dir`]; a wrapper around an image
+    /// passes it on, and all other methods with a default, wherever it changes nothing about them: they are faster there.
+    fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
+        let entries = self.read_dir(dir)?;
+        let found = entries.binary_search_by(|entry| (*entry.name).cmp(name));
+        Ok(found.ok().map(|n| entries[n].nid))
+    }
+
+    /// Returns the extended attributes with their full names.
+    fn xattrs(&self, nid: Nid) -> Result<XattrSet>;
+
+    /// Reads from a regular file, decoding only the blocks that hold the range. Returns fewer bytes
+    /// than `buf` holds only at the end of the file.
+    fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// Announces that a range of a regular file will be read soon, from its beginning on. An image that comes over a
+    /// network requests the stored bytes of the range, and nothing beyond them; others do nothing. Errors are those of
+    /// the reads.
+    fn will_read(&self, nid: Nid, range: Range<u64>) {
+        let _ = (nid, range);
+    }
+
+    /// Returns the extents of a regular file in order, without gaps, covering it exactly. Adjacent
+    /// holes form one extent of any length. An extent with data is at most a block, or as long as a
+    /// compressed extent of EROFS decodes to: 12 MiB.
+    fn extents(&self, nid: Nid) -> Result<Vec<Extent>>;
+
+    /// Returns the stretch of data, or the hole, that holds byte `offset` of a regular file: adjacent extents
+    /// of one kind, from the first block that holds the byte on. `None` if the file ends before it.
+    fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
+        let extents = self.extents(nid)?.into_iter().skip_while(|extent| extent.offset + extent.len <= offset);
+        Extent::run(extents.map(Ok))
+    }
+
+    /// Returns the directory that holds the directory `dir`, the root for the root itself; `None` if the image does
+    /// not say.
+    fn parent(&self, dir: Nid) -> Result<Option<Nid>> {
+        let _ = dir;
+        Ok(None)
+    }
+
+    /// Returns false if it is known that no inode has extended attributes.
+    fn may_have_xattrs(&self) -> bool {
+        true
+    }
+
+    /// Returns false if it is known that no inode has a POSIX ACL.
+    fn may_have_acls(&self) -> bool {
+        self.may_have_xattrs()
+    }
+
+    /// Returns the number of inodes that the image declares; for progress only.
+    fn inode_count(&self) -> u64;
+
+    /// Returns true if its times have fractions of seconds.
+    fn holds_nanoseconds(&self) -> bool {
+        false
+    }
+
+    /// Verifies everything in the image on `threads` threads (0: on the calling one) and calls
+    /// `finding` for everything that is wrong or unusual. An image without a finding of
+    /// [`Severity::Damage`](crate::Severity) is sound.
+    ///
+    /// # Errors
+    /// Errors that do not concern the image: its file cannot be read, a codec is missing. Damage is not an error.
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
+        self.check_part(Part::WHOLE, threads, progress, finding)
+    }
+
+    /// Does a part of [`Image::check`]. The first part reports findings of all metadata; the data is read in about equal
+    /// parts by its position.
+    fn check_part(
+        &self,
+        part: Part,
+        threads: usize,
+        progress: &Progress,
+        finding: &mut dyn FnMut(Finding),
+    ) -> Result<()>;
+}

@@ -1,0 +1,242 @@
+//! Reads a line of rules: tests, `->`, effects.
+
+use std::ops::RangeInclusive;
+
+use packfs_codec::{Choice, Codec};
+
+use super::test::{Expression, Magic, Test, What};
+use super::{Effects, Empty, IdChange, XattrChange};
+use crate::Recipes;
+use crate::tree::{ExcludeXattrs, Handling, components};
+use crate::{Exclude, xattr_value};
+
+type Result<T> = std::result::Result<T, String>;
+
+/// A line, read.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) tests: Vec<Test>,
+    pub(super) effects: Effects,
+}
+
+/// Takes a path that has to be that of the entry out of the tests: rules are found by it.
+pub(super) fn split_path(mut tests: Vec<Test>) -> (Vec<Test>, Option<Box<[u8]>>) {
+    let at = tests.iter().position(|test| !test.not && matches!(test.what, What::Path(_)));
+    let path = at.and_then(|at| match tests.remove(at).what {
+        What::Path(path) => Some(path),
+        _ => None,
+    });
+    (tests, path)
+}
+
+/// Returns a line as messages show it.
+pub(super) fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(line.trim_ascii()).into_owned()
+}
+
+/// Parses a line, and adds its codecs and cluster sizes to `recipes`; returns `None` if it is empty or a comment.
+pub(super) fn line(line: &[u8], recipes: &mut Recipes) -> Result<Option<Parsed>> {
+    let text = line.trim_ascii();
+    if text.is_empty() || text[0] == b'#' {
+        return Ok(None);
+    }
+    let text = std::str::from_utf8(text).map_err(|_| "the line is not UTF-8".to_owned())?;
+    let words = words(text)?;
+    let arrow = words.iter().position(|word| word == "->");
+    let arrow = arrow.ok_or("the arrow is missing; expected: TEST... -> EFFECT..., as in `glob=*.o -> exclude`")?;
+    let (tests, effects) = (&words[..arrow], &words[arrow + 1..]);
+    if tests.is_empty() {
+        return Err("no test is in front of the arrow; `all` matches every entry".into());
+    }
+    if effects.is_empty() {
+        return Err("no effect follows the arrow".into());
+    }
+    let tests = tests.iter().filter(|word| *word != "all").map(|word| test(word)).collect::<Result<_>>()?;
+    let mut made = Effects::default();
+    effects.iter().try_for_each(|word| effect(word, &mut made, recipes))?;
+    Ok(Some(Parsed { tests, effects: made }))
+}
+
+/// Splits a line at spaces. Double quotes, anywhere in a word, protect spaces; `\"` in them is a quote.
+fn words(text: &str) -> Result<Vec<String>> {
+    let (mut words, mut word, mut quoted, mut begun) = (Vec::new(), String::new(), false, false);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => (quoted, begun) = (!quoted, true),
+            '\\' if quoted && letters.peek() == Some(&'"') => word.extend(letters.next()),
+            letter if letter.is_ascii_whitespace() && !quoted => {
+                if std::mem::take(&mut begun) {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            letter => {
+                begun = true;
+                word.push(letter);
+            }
+        }
+    }
+    if quoted {
+        return Err("a quote is not closed".into());
+    }
+    words.extend(begun.then_some(word));
+    Ok(words)
+}
+
+fn test(word: &str) -> Result<Test> {
+    const KNOWN: &str = "path, glob, regex, type, size, owner, group, depth, magic, all";
+    let (not, word) = word.strip_prefix('!').map_or((false, word), |word| (true, word));
+    let (name, value) = word.split_once('=').ok_or_else(|| format!("there is no test `{word}`; tests: {KNOWN}"))?;
+    // The path as it is where the image is mounted.
+    if let Some(mount_point) = name.strip_prefix("regex:") {
+        let expression = Expression::new(value, mount_point).map_err(|error| error.to_string())?;
+        return Ok(Test { not, what: What::Regex(expression) });
+    }
+    let what = match name {
+        "path" => What::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
+        "glob" => What::Glob(Exclude::new([value]).map_err(|error| error.to_string())?),
+        "regex" => What::Regex(Expression::new(value, "").map_err(|error| error.to_string())?),
+        "type" => What::Type(value.split(',').map(kind).collect::<Result<_>>()?),
+        "size" => What::Size(range(name, value, size)?),
+        "owner" => What::Owner(range(name, value, number)?),
+        "group" => What::Group(range(name, value, number)?),
+        "depth" => What::Depth(range(name, value, number)?),
+        "magic" => What::Magic(value.split(',').map(Magic::named).collect::<Result<_>>()?),
+        _ => return Err(format!("there is no test `{name}`; tests: {KNOWN}")),
+    };
+    Ok(Test { not, what })
+}
+
+fn kind(name: &str) -> Result<u8> {
+    Ok(match name {
+        "f" | "file" => b'f',
+        "d" | "dir" => b'd',
+        "l" | "symlink" => b'l',
+        "c" | "char" => b'c',
+        "b" | "block" => b'b',
+        "p" | "fifo" => b'p',
+        "s" | "socket" => b's',
+        _ => return Err(format!("unknown type `{name}`; types: file, dir, symlink, char, block, fifo, socket")),
+    })
+}
+
+/// Parses `N`, `N..`, `..N` or `N..M`; both ends belong to the range.
+fn range(name: &str, text: &str, parse: fn(&str) -> Option<u64>) -> Result<RangeInclusive<u64>> {
+    let wrong = || format!("{name}={text}: expected a number, or a range as 10.., ..10 or 1..10");
+    let end = |text: &str, open: u64| if text.is_empty() { Some(open) } else { parse(text) };
+    let (first, last) = match text.split_once("..") {
+        Some(("", "")) => return Err(wrong()),
+        Some((first, last)) => (end(first, 0), end(last, u64::MAX)),
+        None => (parse(text), parse(text)),
+    };
+    match (first, last) {
+        (Some(first), Some(last)) if first <= last => Ok(first..=last),
+        _ => Err(wrong()),
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// Parses bytes: a number, or one with K, M, G or T, which are powers of 1024.
+fn size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        b'T' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    number(digits)?.checked_mul(1 << shift)
+}
+
+/// Parses a codec with its level and options.
+fn codec(text: &str) -> Result<Choice> {
+    let choice: Choice = text.parse().map_err(|error: packfs_codec::Error| error.to_string())?;
+    if choice.codec() == Codec::None {
+        return Err("codec=none: the effect `store` leaves files uncompressed".into());
+    }
+    Ok(choice)
+}
+
+/// Parses an owner or group, or after a sign what is added to it.
+fn id(name: &str, text: &str) -> Result<IdChange> {
+    let wrong = || format!("{name}={text}: expected a number from 0 to 4294967294, perhaps after + or -");
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let id = number(digits).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX).ok_or_else(wrong)?;
+    Ok(match text.as_bytes()[0] {
+        b'+' => IdChange::Shift(id.into()),
+        b'-' => IdChange::Shift(-i64::from(id)),
+        _ => IdChange::Set(id),
+    })
+}
+
+fn effect(word: &str, made: &mut Effects, recipes: &mut Recipes) -> Result<()> {
+    const KNOWN: &str = "exclude, stop, store, codec, cluster, fragments, no-fragment, no-dedup, no-sparse, align, \
+                         compress, exclude-empty, priority, owner, group, mode, time, xattr, drop-xattr";
+    let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+    let given = || value.ok_or_else(|| format!("{name}: its value is missing, as in {name}=..."));
+    let id = || id(name, given()?);
+    match name {
+        "exclude" | "stop" | "store" | "compress" | "no-fragment" | "no-dedup" | "no-sparse" | "align"
+            if value.is_some() =>
+        {
+            return Err(format!("{name} takes no value"));
+        }
+        "exclude" => made.exclude = true,
+        "exclude-empty" => {
+            made.exclude_empty = Some(match value {
+                None => Empty::Any,
+                Some("source") => Empty::Source,
+                Some("excluded") => Empty::Excluded,
+                Some(other) => return Err(format!("exclude-empty={other}: expected source or excluded, or no value")),
+            });
+        }
+        "stop" => made.stop = true,
+        "store" => made.handling = (made.handling - Handling::COMPRESS) | Handling::STORE,
+        "compress" => made.handling = (made.handling - Handling::STORE) | Handling::COMPRESS,
+        "no-fragment" => made.handling = made.handling.then(Handling::NO_FRAGMENT),
+        "fragments" => {
+            let packing = match given()? {
+                "none" => Handling::NO_FRAGMENT,
+                "small" => Handling::SMALL,
+                "tails" => Handling::TAILS,
+                other => return Err(format!("fragments={other}: expected none, small or tails")),
+            };
+            made.handling = made.handling.then(packing);
+        }
+        "no-sparse" => made.handling |= Handling::NO_SPARSE,
+        "align" => made.handling |= Handling::ALIGN,
+        "no-dedup" => made.handling |= Handling::NO_DEDUP,
+        "priority" => {
+            let number = given()?.parse().ok().filter(|number| *number > i32::MIN);
+            made.priority = Some(number.ok_or("priority: expected a number from -2147483647 to 2147483647")?);
+        }
+        "owner" => made.uid = id()?,
+        "group" => made.gid = id()?,
+        "mode" => made.mode = Some(given()?.parse().map_err(|error: crate::Error| error.to_string())?),
+        "time" => made.mtime = Some(given()?.parse().map_err(|_| "time: expected seconds since 1970")?),
+        "xattr" => {
+            let (name, value) = given()?.split_once('=').ok_or("xattr: expected xattr=NAME=VALUE")?;
+            if name.is_empty() {
+                return Err("xattr: the name is missing; expected xattr=NAME=VALUE".into());
+            }
+            made.xattrs.push(XattrChange::Set(name.as_bytes().into(), xattr_value(value.as_bytes())?.into()));
+        }
+        "drop-xattr" => {
+            let names = ExcludeXattrs::new([given()?]).map_err(|error| error.to_string())?;
+            made.xattrs.push(XattrChange::Drop(names));
+        }
+        "codec" => made.recipe.codec = recipes.codec(codec(given()?)?).map_err(|error| error.to_string())?,
+        "cluster" => {
+            let text = given()?;
+            let bytes = size(text).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+            let bytes = bytes.ok_or_else(|| format!("cluster={text}: expected a size such as 64K"))?;
+            made.recipe.cluster = recipes.cluster(bytes).map_err(|error| error.to_string())?;
+        }
+        "level" => return Err("level: it follows the codec, as in codec=zstd:15".into()),
+        _ => return Err(format!("unknown effect `{name}`; effects: {KNOWN}")),
+    }
+    Ok(())
+}

@@ -1,0 +1,377 @@
+//! Fills a tree: the functions that every source calls.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use std::os::unix::ffi::OsStrExt;
+
+use super::hot::Hot;
+use super::inodes::Inodes;
+use super::{Data, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name, components};
+use crate::{Error, Result, Warnings};
+
+/// Attributes of an inode apart from its type and content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// The 12 permission bits.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of last modification.
+    pub mtime: Time,
+    /// Extended attributes, from [`Tree::xattrs`].
+    pub xattrs: XattrId,
+}
+
+impl Meta {
+    /// Attributes of a directory that no source described: 0755, owned by root, dated 1970.
+    pub const IMPLICIT_DIR: Meta =
+        Meta { mode: 0o755, uid: 0, gid: 0, mtime: Time { secs: 0, nanos: 0 }, xattrs: XattrId::NONE };
+}
+
+/// Action when a path is already taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conflict {
+    /// The new entry replaces the old one; a directory over a directory keeps the entries (tar, merged sources).
+    Replace,
+    /// An error (a pack list that names one path twice).
+    Refuse,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Tree::new(Meta::IMPLICIT_DIR)
+    }
+}
+
+/// A layer of overlayfs among sources.
+#[derive(Debug)]
+pub(super) struct Layer {
+    /// Its first inode.
+    first: Ino,
+    /// Directories of earlier layers that it has, too.
+    described: HashSet<Ino>,
+}
+
+impl Tree {
+    /// Makes a tree with only a root directory.
+    pub fn new(root: Meta) -> Self {
+        let mut tree = Tree::without_root();
+        tree.push(root, Kind::Dir).expect("the first inode has a number");
+        tree
+    }
+
+    pub(super) fn without_root() -> Self {
+        Tree {
+            inodes: Inodes::default(),
+            hot: Hot::default(),
+            xattrs: Xattrs::default(),
+            warnings: Warnings::default(),
+            implied: None,
+            devices: Vec::new(),
+            layer: None,
+        }
+    }
+
+    pub(super) fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
+        self.inodes.push(meta, kind)
+    }
+
+    /// Changes the attributes of an inode.
+    pub fn set_meta(&mut self, ino: Ino, meta: Meta) {
+        self.inodes.set_meta(ino, meta);
+    }
+
+    /// Returns the attributes of an inode.
+    pub fn meta(&self, ino: Ino) -> Meta {
+        self.inodes.meta(ino)
+    }
+
+    /// Changes the extended attributes of an inode.
+    pub fn set_xattrs(&mut self, ino: Ino, xattrs: XattrId) {
+        self.set_meta(ino, Meta { xattrs, ..self.meta(ino) });
+    }
+
+    /// Changes the wishes about the data of a regular file.
+    pub fn set_storing(&mut self, ino: Ino, handling: Handling, recipe: Recipe) {
+        self.inodes.set_storing(ino, handling, recipe);
+    }
+
+    /// Gives a regular file other data of the same length; leaves other types as they are.
+    pub fn set_data(&mut self, ino: Ino, data: Data) -> Result<()> {
+        self.inodes.set_data(ino, data)
+    }
+
+    /// Gives a regular file other data.
+    pub fn set_file(&mut self, ino: Ino, size: u64, data: Data) -> Result<()> {
+        self.inodes.set_kind(ino, Kind::File { size, data })
+    }
+
+    /// Adds an entry to a directory. With [`Conflict::Replace`] a directory over a directory takes
+    /// the new attributes and keeps its inode and entries; anything else is replaced.
+    pub fn add(&mut self, dir: Ino, name: &[u8], meta: Meta, kind: Kind, conflict: Conflict) -> Result<Ino> {
+        check_name(name)?;
+        if let Some(old) = self.child(dir, name)? {
+            if conflict == Conflict::Refuse {
+                return Err(Error::Duplicate { name: name.to_owned() });
+            }
+            if self.is_dir(old) && matches!(kind, Kind::Dir) {
+                if self.layer.is_some() && self.is_opaque(meta.xattrs) {
+                    self.hide_lower(old)?;
+                }
+                if let Some(layer) = &mut self.layer {
+                    layer.described.insert(old);
+                }
+                self.set_meta(old, meta);
+                return Ok(old);
+            }
+            self.unlink(old)?;
+        }
+        let ino = self.push(meta, kind)?;
+        self.insert(dir, name, ino);
+        Ok(ino)
+    }
+
+    /// Begins the next layer of overlayfs: an opaque directory in it hides the entries that earlier ones have in it.
+    pub fn begin_layer(&mut self) {
+        let first = u32::try_from(self.len()).ok().map(Ino);
+        self.layer = first.map(|first| Layer { first, described: HashSet::new() });
+    }
+
+    /// Removes the entries of a directory that only earlier layers have. Older directories stay if the layer describes them
+    /// or has entries in them.
+    fn hide_lower(&mut self, dir: Ino) -> Result<()> {
+        let Some(first) = self.layer.as_ref().map(|layer| layer.first) else { return Ok(()) };
+        let older: Vec<(Box<[u8]>, Ino)> =
+            self.entries(dir).filter(|(_, ino)| *ino < first).map(|(name, ino)| (name.into(), ino)).collect();
+        for (name, ino) in older {
+            if self.is_dir(ino) {
+                self.hide_lower(ino)?;
+            }
+            let is_described = self.layer.as_ref().is_some_and(|layer| layer.described.contains(&ino));
+            if !is_described && self.entries(ino).next().is_none() {
+                self.remove(dir, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds another name for an inode that is not a directory.
+    pub fn link(&mut self, dir: Ino, name: &[u8], target: Ino, conflict: Conflict) -> Result<()> {
+        check_name(name)?;
+        if self.is_dir(target) {
+            return Err(Error::limit(path_of(name), "a directory cannot be hard-linked"));
+        }
+        // What was replaced under its last name has lost its contents.
+        if self.is_gone(target) {
+            return Err(Error::Misuse(format!("`{}`: its link target has no name any more", name.escape_ascii())));
+        }
+        let old = self.child(dir, name)?;
+        match old {
+            Some(old) if old == target => return Ok(()),
+            Some(_) if conflict == Conflict::Refuse => {
+                return Err(Error::Duplicate { name: name.to_owned() });
+            }
+            _ => {}
+        }
+        // Before the old entry is removed: it may be a directory that holds the target's only other name.
+        self.inodes.set_links(target, self.inodes.links(target) + 1);
+        if let Some(old) = old {
+            self.unlink(old)?;
+        }
+        self.insert(dir, name, target);
+        Ok(())
+    }
+
+    /// Returns true if an inode has lost its last name, and its contents with it.
+    pub fn is_gone(&self, ino: Ino) -> bool {
+        self.inodes.links(ino) == 0
+    }
+
+    /// Removes an entry from its directory (its inode stays if it has other names). Returns false if there is none.
+    pub fn remove(&mut self, dir: Ino, name: &[u8]) -> Result<bool> {
+        let Some(old) = self.child(dir, name)? else { return Ok(false) };
+        self.unlink(old)?;
+        if let Some(entries) = self.inodes.dir_mut(dir) {
+            entries.remove(name);
+        }
+        Ok(true)
+    }
+
+    /// Gives an entry of a directory another name, which nothing there has.
+    pub fn rename(&mut self, dir: Ino, from: &[u8], to: &[u8]) -> Result<()> {
+        check_name(to)?;
+        if self.child(dir, to)?.is_some() {
+            return Err(Error::Duplicate { name: to.to_owned() });
+        }
+        if let Some(entries) = self.inodes.dir_mut(dir)
+            && let Some(ino) = entries.remove(from)
+        {
+            entries.insert(to, ino);
+        }
+        Ok(())
+    }
+
+    /// Removes all entries for which `keep`, given the path and the inode, returns false. A
+    /// directory is removed with everything in it.
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Inode<'_>) -> bool) {
+        let mut dirs = vec![(ROOT, Vec::new())];
+        while let Some((dir, path)) = dirs.pop() {
+            let mut gone = Vec::new();
+            for (name, ino) in self.entries(dir) {
+                let path = [&path[..], if path.is_empty() { b"" } else { b"/" }, name].concat();
+                if !keep(&path, self.inode(ino)) {
+                    gone.push(name.to_vec());
+                } else if self.is_dir(ino) {
+                    dirs.push((ino, path));
+                }
+            }
+            for name in gone {
+                let removed: Result<bool> = self.remove(dir, &name);
+                debug_assert!(matches!(removed, Ok(true)), "listed a moment ago");
+            }
+        }
+        self.forget_removed_hot();
+    }
+
+    /// Returns the directory that holds the last component of `path`, and that component. Missing
+    /// directories are made with [`Tree::implied`], or else `implicit`; anything else on the way is an error. `..` is refused.
+    /// The root itself has no parent: `None`.
+    pub fn parent_of<'p>(&mut self, path: &'p [u8], implicit: Meta) -> Result<Option<(Ino, &'p [u8])>> {
+        let implicit = self.implied.unwrap_or(implicit);
+        let mut dir = ROOT;
+        let mut rest = components(path).peekable();
+        let Some(mut name) = rest.next() else { return Ok(None) };
+        for next in rest {
+            dir = match self.child(dir, name)? {
+                Some(ino) if self.is_dir(ino) => ino,
+                Some(_) => {
+                    let why = format!("`{}` on the way is not a directory", name.escape_ascii());
+                    return Err(Error::limit(path_of(path), why));
+                }
+                None => self.add(dir, name, implicit, Kind::Dir, Conflict::Refuse)?,
+            };
+            name = next;
+        }
+        Ok(Some((dir, name)))
+    }
+
+    pub(super) fn child(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>> {
+        match self.dir(dir) {
+            Some(entries) => Ok(entries.get(name)),
+            None => Err(Error::Misuse(format!("`{}`: its parent is not a directory", name.escape_ascii()))),
+        }
+    }
+
+    pub(super) fn insert(&mut self, dir: Ino, name: &[u8], ino: Ino) {
+        if let Some(entries) = self.inodes.dir_mut(dir) {
+            entries.insert(name, ino);
+        }
+    }
+
+    /// Removes one name; an inode without names drops its contents, however deep.
+    fn unlink(&mut self, ino: Ino) -> Result<()> {
+        let mut gone = vec![ino];
+        while let Some(ino) = gone.pop() {
+            let links = self.inodes.links(ino).saturating_sub(1);
+            self.inodes.set_links(ino, links);
+            if links == 0 {
+                gone.extend(self.entries(ino).map(|(_, ino)| ino));
+                self.inodes.set_kind(ino, Kind::Fifo)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Converts the bytes of a path to a path.
+pub fn path_of(path: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dir() -> Kind {
+        Kind::Dir
+    }
+
+    #[test]
+    fn directories_merge_and_files_are_replaced() {
+        let mut tree = Tree::default();
+        let a = tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, dir(), Conflict::Replace).unwrap();
+        tree.add(a, b"f", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Replace).unwrap();
+        let again = tree.add(ROOT, b"a", Meta { uid: 7, ..Meta::IMPLICIT_DIR }, dir(), Conflict::Replace).unwrap();
+        assert_eq!((again, tree.inode(a).uid, tree.entries(a).count()), (a, 7, 1));
+        tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Replace).unwrap();
+        assert!(tree.lookup(b"a/f").is_none());
+        assert!(tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).is_err());
+    }
+
+    #[test]
+    fn what_has_no_name_is_not_linked_to() {
+        let mut tree = Tree::default();
+        let old = tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Replace).unwrap();
+        tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, dir(), Conflict::Replace).unwrap();
+        assert!(tree.is_gone(old));
+        let told = tree.link(ROOT, b"b", old, Conflict::Replace).unwrap_err().to_string();
+        assert!(told.contains("`b`: its link target has no name any more") && tree.lookup(b"b").is_none(), "{told}");
+    }
+
+    #[test]
+    fn directories_of_any_depth_can_go() {
+        let mut tree = Tree::default();
+        let mut at = ROOT;
+        for _ in 0..200_000 {
+            at = tree.add(at, b"d", Meta::IMPLICIT_DIR, dir(), Conflict::Refuse).unwrap();
+        }
+        assert!(tree.remove(ROOT, b"d").unwrap());
+        assert!(matches!(tree.inode(at).kind, Kind::Fifo));
+    }
+
+    #[test]
+    fn links_are_counted_and_walked_once() {
+        let mut tree = Tree::default();
+        let f = tree.add(ROOT, b"b", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).unwrap();
+        tree.link(ROOT, b"a", f, Conflict::Refuse).unwrap();
+        tree.link(ROOT, b"a", f, Conflict::Replace).unwrap();
+        assert_eq!(tree.inode(f).links, 2);
+        let mut seen = Vec::new();
+        tree.walk(|ino, path| {
+            seen.push((ino, path.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, [(ROOT, b"".to_vec()), (f, b"a".to_vec())]);
+        assert!(tree.remove(ROOT, b"a").unwrap());
+        assert_eq!(tree.inode(f).links, 1);
+    }
+
+    #[test]
+    fn a_link_over_the_directory_of_its_target_keeps_the_target() {
+        let mut tree = Tree::default();
+        let d = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, dir(), Conflict::Refuse).unwrap();
+        let f = tree.add(d, b"f", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Refuse).unwrap();
+        tree.link(ROOT, b"d", f, Conflict::Replace).unwrap();
+        assert!(matches!(tree.inode(tree.lookup(b"d").unwrap()).kind, Kind::Socket));
+        assert_eq!(tree.inode(f).links, 1);
+    }
+
+    #[test]
+    fn parents_are_made_on_the_way_but_not_over_files() {
+        let mut tree = Tree::default();
+        let (dir, name) = tree.parent_of(b"./x//y/z", Meta::IMPLICIT_DIR).unwrap().unwrap();
+        assert_eq!(name, b"z");
+        tree.add(dir, name, Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).unwrap();
+        assert!(tree.lookup(b"x/y/z").is_some());
+        assert!(tree.parent_of(b"x/y/z/w", Meta::IMPLICIT_DIR).is_err());
+        assert!(tree.parent_of(b"x/../w", Meta::IMPLICIT_DIR).is_err());
+        assert!(tree.parent_of(b"./", Meta::IMPLICIT_DIR).unwrap().is_none());
+        tree.implied = Some(Meta { mode: 0o700, uid: 5, ..Meta::IMPLICIT_DIR });
+        let (dir, _) = tree.parent_of(b"other/z", Meta::IMPLICIT_DIR).unwrap().unwrap();
+        assert_eq!(Some(tree.meta(dir)), tree.implied);
+    }
+}

@@ -1,0 +1,239 @@
+//! Marks of OCI layers for deleted files, as AUFS wrote them: `.wh.NAME` hides NAME of the layers below, `.wh..wh..opq` all
+//! that they have in the directory. Overlayfs has other marks for the same.
+
+use super::{Conflict, Device, Ino, Kind, Meta, Tree, XattrId};
+use crate::Result;
+
+/// Ways to pack marks for deleted files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Whiteouts {
+    /// As files of their names.
+    #[default]
+    Keep,
+    /// As overlayfs has them: character devices 0:0, and attributes of directories. Directories that have such devices
+    /// already get the attribute, too.
+    Overlay,
+    /// As files of their names; directories with whiteouts of overlayfs get the attribute that overlayfs looks for.
+    MarkOverlay,
+    /// Not at all.
+    Strip,
+    /// As files of their names, but without those of overlayfs itself: character devices 0:0, and its attributes.
+    StripOverlay,
+}
+
+const MARK: &[u8] = b".wh.";
+const OPAQUE_XATTR: &[u8] = b"trusted.overlay.opaque";
+/// Attribute of a directory that may have whiteouts. Without it, overlayfs lists a directory that only one layer has as
+/// it is, with the names that its whiteouts delete. Any value will do: an empty one means that the origin is unknown.
+pub const ORIGIN_XATTR: &[u8] = b"trusted.overlay.origin";
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+impl Whiteouts {
+    /// Changes all marks of the tree.
+    pub fn apply(self, tree: &mut Tree) -> Result<()> {
+        match self {
+            Whiteouts::Keep => return Ok(()),
+            Whiteouts::StripOverlay => return strip_overlay(tree),
+            Whiteouts::MarkOverlay => {
+                mark_directories(tree);
+                return Ok(());
+            }
+            Whiteouts::Overlay | Whiteouts::Strip => {}
+        }
+        let mut found: Vec<(Ino, Vec<u8>)> = Vec::new();
+        for dir in tree.inos() {
+            let marks = tree.entries(dir).filter(|(name, _)| name.len() > MARK.len() && name.starts_with(MARK));
+            found.extend(marks.map(|(name, _)| (dir, name.to_vec())));
+        }
+        found.into_iter().try_for_each(|(dir, name)| self.change(tree, dir, &name))?;
+        if self == Whiteouts::Overlay {
+            mark_directories(tree);
+        }
+        Ok(())
+    }
+
+    fn change(self, tree: &mut Tree, dir: Ino, name: &[u8]) -> Result<()> {
+        let mark = tree.child(dir, name)?.map(|ino| tree.meta(ino));
+        tree.remove(dir, name)?;
+        let Some(mark) = mark.filter(|_| self == Whiteouts::Overlay) else { return Ok(()) };
+        let hidden = &name[MARK.len()..];
+        if name == OPAQUE {
+            set_xattr(tree, dir, OPAQUE_XATTR, b"y");
+        } else if !hidden.starts_with(MARK) && tree.child(dir, hidden)?.is_none() {
+            // Others, as `.wh..wh.plnk`, are AUFS's own; a file beside its mark is newer than the mark.
+            let nothing = Kind::Char(Device { major: 0, minor: 0 });
+            tree.add(dir, hidden, Meta { mode: 0, ..mark }, nothing, Conflict::Refuse)?;
+        }
+        Ok(())
+    }
+}
+
+impl Tree {
+    /// Returns true for the attributes of a directory that hides those of lower layers.
+    pub(super) fn is_opaque(&self, xattrs: XattrId) -> bool {
+        self.xattrs.get(xattrs).iter().any(|(name, value)| **name == *OPAQUE_XATTR && **value == *b"y")
+    }
+}
+
+/// Returns true for the device by which overlayfs knows that a name is deleted.
+fn is_whiteout(tree: &Tree, ino: Ino) -> bool {
+    matches!(tree.inode(ino).kind, Kind::Char(Device { major: 0, minor: 0 }))
+}
+
+/// Marks directories that have whiteouts of overlayfs. An attribute that is there already stays.
+fn mark_directories(tree: &mut Tree) {
+    let has_whiteouts = |tree: &Tree, dir| tree.entries(dir).any(|(_, entry)| is_whiteout(tree, entry));
+    let is_marked = |tree: &Tree, dir| {
+        let attributes = tree.xattrs.get(tree.meta(dir).xattrs);
+        attributes.iter().any(|(name, _)| **name == *ORIGIN_XATTR)
+    };
+    for dir in tree.inos() {
+        if has_whiteouts(tree, dir) && !is_marked(tree, dir) {
+            set_xattr(tree, dir, ORIGIN_XATTR, b"");
+        }
+    }
+}
+
+/// Takes out what only overlayfs understands.
+fn strip_overlay(tree: &mut Tree) -> Result<()> {
+    for ino in tree.inos() {
+        let marks = tree.entries(ino).filter(|(_, entry)| is_whiteout(tree, *entry));
+        let names: Vec<Box<[u8]>> = marks.map(|(name, _)| name.into()).collect();
+        names.iter().try_for_each(|name| tree.remove(ino, name).map(drop))?;
+        let mut set = tree.xattrs.get(tree.meta(ino).xattrs).clone();
+        let before = set.len();
+        set.retain(|(name, _)| !name.starts_with(b"trusted.overlay."));
+        if set.len() < before {
+            let set = tree.xattrs.intern(set);
+            tree.set_xattrs(ino, set);
+        }
+    }
+    Ok(())
+}
+
+fn set_xattr(tree: &mut Tree, ino: Ino, name: &[u8], value: &[u8]) {
+    let mut set = tree.xattrs.get(tree.meta(ino).xattrs).clone();
+    set.retain(|(other, _)| **other != *name);
+    set.push((name.into(), value.into()));
+    let set = tree.xattrs.intern(set);
+    tree.set_xattrs(ino, set);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{Data, ROOT};
+
+    fn tree() -> Tree {
+        let mut tree = Tree::default();
+        let file = || Kind::File { size: 0, data: Data::Empty };
+        let meta = Meta { mode: 0o600, uid: 7, ..Meta::IMPLICIT_DIR };
+        let dir = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, Kind::Dir, Conflict::Refuse).unwrap();
+        for name in [&b".wh.gone"[..], b".wh..wh..opq", b".wh..wh.plnk", b".wh.kept", b"kept", b".wh."] {
+            tree.add(dir, name, meta, file(), Conflict::Refuse).unwrap();
+        }
+        tree
+    }
+
+    fn names(tree: &Tree) -> Vec<String> {
+        let dir = tree.lookup(b"d").unwrap();
+        tree.entries(dir).map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
+    #[test]
+    fn marks_become_those_of_overlayfs() {
+        let mut changed = tree();
+        Whiteouts::Overlay.apply(&mut changed).unwrap();
+        assert_eq!(names(&changed), [".wh.", "gone", "kept"]);
+        let gone = changed.inode(changed.lookup(b"d/gone").unwrap());
+        assert!(matches!(gone.kind, Kind::Char(Device { major: 0, minor: 0 })));
+        assert_eq!((gone.uid, gone.mode), (7, 0));
+        let set = changed.xattrs.get(changed.inode(changed.lookup(b"d").unwrap()).xattrs);
+        let of = |name: &[u8]| set.iter().find(|(other, _)| **other == *name).map(|(_, value)| value.to_vec());
+        assert_eq!((of(b"trusted.overlay.opaque"), of(b"trusted.overlay.origin")), (Some(b"y".to_vec()), Some(vec![])));
+    }
+
+    #[test]
+    fn directories_with_whiteouts_of_overlayfs_are_marked() {
+        let origin = |tree: &Tree, path: &[u8]| {
+            let set = tree.xattrs.get(tree.meta(tree.lookup(path).unwrap()).xattrs);
+            set.iter().filter(|(name, _)| **name == *ORIGIN_XATTR).map(|(_, value)| value.to_vec()).collect::<Vec<_>>()
+        };
+        for (whiteouts, marked) in
+            [(Whiteouts::Keep, 0), (Whiteouts::Strip, 0), (Whiteouts::MarkOverlay, 1), (Whiteouts::Overlay, 1)]
+        {
+            let mut changed = tree();
+            let plain = Meta::IMPLICIT_DIR;
+            let known = changed.xattrs.intern(vec![(ORIGIN_XATTR.into(), b"known"[..].into())]);
+            for (name, meta) in [("unmarked", plain), ("marked", Meta { xattrs: known, ..plain }), ("other", plain)] {
+                let dir = changed.add(ROOT, name.as_bytes(), meta, Kind::Dir, Conflict::Refuse).unwrap();
+                let number = Device { major: u32::from(name == "other"), minor: 0 };
+                changed.add(dir, b"gone", plain, Kind::Char(number), Conflict::Refuse).unwrap();
+            }
+            whiteouts.apply(&mut changed).unwrap();
+            assert_eq!(origin(&changed, b"unmarked"), vec![Vec::<u8>::new(); marked], "{whiteouts:?}");
+            assert_eq!(origin(&changed, b"marked"), [b"known"], "{whiteouts:?}");
+            assert!(origin(&changed, b"other").is_empty(), "{whiteouts:?}");
+            assert_eq!(origin(&changed, b"d").len(), usize::from(whiteouts == Whiteouts::Overlay), "{whiteouts:?}");
+        }
+    }
+
+    #[test]
+    fn marks_stay_or_go() {
+        let (mut kept, mut stripped) = (tree(), tree());
+        Whiteouts::Keep.apply(&mut kept).unwrap();
+        assert_eq!(names(&kept), names(&tree()));
+        Whiteouts::Strip.apply(&mut stripped).unwrap();
+        assert_eq!(names(&stripped), [".wh.", "kept"]);
+    }
+
+    #[test]
+    fn directories_that_a_layer_describes_before_their_opaque_parent_stay() {
+        let mut tree = Tree::default();
+        let plain = Meta::IMPLICIT_DIR;
+        let opaque = tree.xattrs.intern(vec![(OPAQUE_XATTR.into(), b"y"[..].into())]);
+        let d = tree.add(ROOT, b"d", plain, Kind::Dir, Conflict::Replace).unwrap();
+        for name in [b"both", b"only"] {
+            tree.add(d, name, plain, Kind::Dir, Conflict::Replace).unwrap();
+        }
+        tree.begin_layer();
+        tree.add(d, b"both", Meta { uid: 5, ..plain }, Kind::Dir, Conflict::Replace).unwrap();
+        tree.add(ROOT, b"d", Meta { xattrs: opaque, ..plain }, Kind::Dir, Conflict::Replace).unwrap();
+        assert_eq!(names(&tree), ["both"]);
+        assert_eq!(tree.meta(tree.lookup(b"d/both").unwrap()).uid, 5);
+        // In the next layer it is one of an earlier layer.
+        tree.begin_layer();
+        tree.add(ROOT, b"d", Meta { xattrs: opaque, ..plain }, Kind::Dir, Conflict::Replace).unwrap();
+        assert_eq!(names(&tree), Vec::<String>::new());
+    }
+
+    #[test]
+    fn opaque_directories_hide_what_lower_layers_have() {
+        let file = || Kind::File { size: 0, data: Data::Empty };
+        for layers in [false, true] {
+            let mut tree = Tree::default();
+            let plain = Meta::IMPLICIT_DIR;
+            let opaque = tree.xattrs.intern(vec![(OPAQUE_XATTR.into(), b"y"[..].into())]);
+            for (name, attrs) in [("lower", plain), ("upper", Meta { xattrs: opaque, ..plain })] {
+                if layers {
+                    tree.begin_layer();
+                }
+                let d = tree.add(ROOT, b"d", plain, Kind::Dir, Conflict::Replace).unwrap();
+                let sub = tree.add(d, b"sub", plain, Kind::Dir, Conflict::Replace).unwrap();
+                tree.add(sub, name.as_bytes(), plain, file(), Conflict::Replace).unwrap();
+                // An archive may have a directory behind its entries, or twice.
+                tree.add(d, name.as_bytes(), plain, file(), Conflict::Replace).unwrap();
+                tree.add(ROOT, b"d", attrs, Kind::Dir, Conflict::Replace).unwrap();
+            }
+            let sub = tree.lookup(b"d/sub").unwrap();
+            assert_eq!(tree.child(sub, b"lower").unwrap().is_none(), layers);
+            assert!(tree.child(sub, b"upper").unwrap().is_some());
+            let nothing = Kind::Char(Device { major: 0, minor: 0 });
+            tree.add(ROOT, b"gone", plain, nothing, Conflict::Replace).unwrap();
+            assert_eq!(names(&tree), if layers { &["sub", "upper"][..] } else { &["lower", "sub", "upper"] });
+            Whiteouts::StripOverlay.apply(&mut tree).unwrap();
+            assert!(tree.lookup(b"gone").is_none());
+            assert_eq!(tree.meta(tree.lookup(b"d").unwrap()).xattrs, XattrId::NONE);
+        }
+    }
+}
