@@ -1,7 +1,8 @@
 #!/bin/bash
 # Builds the manual as a site and checks its links: scripts/site.sh [DIRECTORY]   (default: target/site/html)
-# The pages are those of the repository; the site needs no server and no network. It has a report of `packfs bench` and a
-# page of `packfs explore` as they are, if PACKFS or target/{release,debug}/packfs is there.
+# The pages are those of the repository; the site needs no server and no network. If PACKFS or
+# target/{release,debug}/packfs is there, it also has pages that the program made: options of every command, a report of
+# `packfs bench` and a page of `packfs explore`.
 # Exits with 3 if mdBook cannot be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,28 +22,29 @@ fi
 
 work=target/site/book
 rm -rf "$work" "$place"
-mkdir -p "$work/src/docs/live"
+mkdir -p "$work/src"
 cp scripts/site/book.toml scripts/site/site.css "$work"
 
 packfs=${PACKFS:-}
 for program in target/release/packfs target/debug/packfs; do
     [[ -n $packfs || ! -x $program ]] || packfs=$program
 done
-live=()
+made=()
 if [[ -n $packfs ]] && command -v xz >/dev/null; then
-    mkdir -p "$work/results"
+    mkdir -p "$work/results" "$work/made/live"
+    scripts/site/reference.py "$packfs" "$work/made/reference"
     for file in docs/results/*.jsonl.xz; do
         xz -dc "$file" >"$work/results/$(basename "$file" .xz)"
     done
-    "$packfs" bench report "$work"/results/*.jsonl --output "$work/src/docs/live/report.html" >/dev/null
+    "$packfs" bench report "$work"/results/*.jsonl --output "$work/made/live/report.html" >/dev/null
     "$packfs" build docs -o "$work/docs.erofs" --owner 0:0 --quiet --time 2026-01-01
-    "$packfs" explore "$work/docs.erofs" -o "$work/src/docs/live/explore.html" --force >/dev/null
-    live=(--live)
+    "$packfs" explore "$work/docs.erofs" -o "$work/made/live/explore.html" --force >/dev/null
+    made=("$work/made")
 else
-    echo "SKIPPED the live pages: packfs is not built, or xz is missing" >&2
+    echo "SKIPPED pages that the program makes: packfs is not built, or xz is missing" >&2
 fi
 
-scripts/site/stage.py "$work/src" "${live[@]}"
+scripts/site/stage.py "$work/src" "${made[@]}"
 "$mdbook" build "$work" --dest-dir "$place" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 if grep -E '^ *(WARN|ERROR)' "$work/log"; then
     echo "mdBook warns" >&2

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Lays out the pages of the repository as sources of mdBook: stage.py DIRECTORY [--live] | --for-package PAGE
+"""Lays out the pages of the repository as sources of mdBook: stage.py DIRECTORY [MADE] | --for-package PAGE
 
 The folders stay as they are, so that links between pages hold. Links to source code become plain text, pages above 1,500
 words get a list of their contents, and SUMMARY.md gets the pages of folders whose entry is a README. Fails if a page is
-missing in docs/SUMMARY.md. With --live, the page of all pages links to docs/live/report.html and explore.html.
+missing in docs/SUMMARY.md. MADE is a folder of pages that the program made: reference has those of reference.py, live
+has report.html and explore.html, to which the page of all pages links.
 With --for-package, prints a page with links into the manual of a package.
 """
 import os
@@ -16,7 +17,9 @@ OUTSIDE_DOCS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 # A page of two screens needs no contents; a longer one is searched from its headings.
 WORDS_WITHOUT_CONTENTS = 1500
 LIVE = """
-## Live pages
+## Made by the program
+
+- [Reference](reference/index.md): every option of every command, and of the programs whose command lines packfs takes
 
 - [A report of `packfs bench`](live/report.html), with all charts and tables
 - [A page of `packfs explore`](live/explore.html): what takes the space in an image of this manual's sources
@@ -64,7 +67,7 @@ def relink(page, known):
         if place in known:
             path = re.sub(r"README\.md$", "index.md", path)
             return f"{bang}[{text}]({path}{'#' + anchor if anchor else ''})"
-        if place.startswith("docs/pictures/") or place.startswith("docs/live/"):
+        if place.startswith(("docs/pictures/", "docs/live/", "docs/reference/")):
             return match[0]
         if not os.path.exists(os.path.join(ROOT, place)):
             sys.exit(f"{page}: {target} does not exist")
@@ -126,16 +129,27 @@ def packaged(page, known):
         return "\n".join(outside_code(file.read(), lambda line: LINK.sub(change, line)))
 
 
+def with_reference(text, made):
+    """The summary with the pages of reference, before those of the formats."""
+    lines = ["# Reference", "", "- [All options](docs/reference/README.md)"]
+    for name in sorted(os.listdir(os.path.join(made, "reference"))):
+        if name != "README.md":
+            with open(os.path.join(made, "reference", name), encoding="utf-8") as file:
+                lines.append(f"    - [{file.readline()[2:].strip()}](docs/reference/{name})")
+    return text.replace("# Formats", "\n".join(lines) + "\n\n# Formats", 1)
+
+
 def main():
     known = pages()
     if sys.argv[1] == "--for-package":
         print(packaged(sys.argv[2], set(known)), end="")
         return
     target = sys.argv[1]
+    made = sys.argv[2] if len(sys.argv) > 2 else None
     for page in known:
         with open(os.path.join(ROOT, page), encoding="utf-8") as file:
             text = file.read()
-        if page == "docs/README.md" and "--live" in sys.argv[2:]:
+        if page == "docs/README.md" and made:
             text = text.replace("\n## Glossary", LIVE + "\n## Glossary")
         text = contents("\n".join(outside_code(text, relink(page, set(known)))))
         place = os.path.join(target, page)
@@ -143,7 +157,10 @@ def main():
         with open(place, "w", encoding="utf-8") as file:
             file.write(text)
     with open(os.path.join(target, "SUMMARY.md"), "w", encoding="utf-8") as file:
-        file.write(summary(known))
+        file.write(with_reference(summary(known), made) if made else summary(known))
+    if made:
+        shutil.copytree(os.path.join(made, "reference"), os.path.join(target, "docs", "reference"))
+        shutil.copytree(os.path.join(made, "live"), os.path.join(target, "docs", "live"))
     shutil.copytree(os.path.join(ROOT, "docs", "pictures"), os.path.join(target, "docs", "pictures"), dirs_exist_ok=True)
 
 
