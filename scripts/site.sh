@@ -23,7 +23,7 @@ fi
 work=target/site/book
 rm -rf "$work" "$place"
 mkdir -p "$work/src"
-cp scripts/site/book.toml scripts/site/site.css "$work"
+cp scripts/site/book.toml scripts/site/site.css scripts/site/site.js "$work"
 
 packfs=${PACKFS:-}
 for program in target/release/packfs target/debug/packfs; do
