@@ -225,6 +225,7 @@ mod fs;
 mod limits;
 mod open;
 pub mod placement;
+pub mod request;
 pub mod sink;
 pub mod source;
 pub mod squashfs;
@@ -240,8 +241,10 @@ pub use packfs_tree::{
     Counted, Error, Excess, Finding, Image, OnError, Part, Result, Severity, Tree, Warning, WarningKind, Warnings,
     image, rules, tree,
 };
+pub use request::BuildRequest;
 
 packfs_blocks::options!(
+    BuildRequest,
     OpenOptions,
     build::Options,
     diff::Options,

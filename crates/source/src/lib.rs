@@ -43,7 +43,7 @@ pub use listed::PathList;
 pub use packlist::PackList;
 pub use sniff::{FileFormat, SNIFF_LEN, is_archive_name, is_empty_tar, sniff};
 pub use sort::{SortFile, data_order};
-pub use spool::Spool;
+pub use spool::{LazySpool, Spool};
 
 packfs_blocks::options!(archive::Options, dir::Options);
 

@@ -79,6 +79,35 @@ impl Store for Spool {
     }
 }
 
+/// A [`Spool`] that is made for the first file that needs it.
+#[derive(Debug)]
+pub struct LazySpool {
+    dir: PathBuf,
+    spool: Option<Spool>,
+}
+
+impl LazySpool {
+    /// Makes a store that makes its spool in `dir`.
+    pub fn new(dir: &Path) -> Self {
+        LazySpool { dir: dir.to_owned(), spool: None }
+    }
+
+    /// Makes the files of `tree` that were stored here readable from here.
+    pub fn serve(self, tree: &mut Tree) -> Result<()> {
+        self.spool.map_or(Ok(()), |spool| spool.serve(tree))
+    }
+}
+
+impl Store for LazySpool {
+    fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
+        let spool = match &mut self.spool {
+            Some(spool) => spool,
+            none => none.insert(Spool::new(&self.dir)?),
+        };
+        spool.put(from, size, data)
+    }
+}
+
 impl Contents for Spool {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         Ok(Box::new(Reader { spool: self, spooled: self.spooled(key)? }))

@@ -35,7 +35,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use alter::Alter;
 pub(crate) use bench::{Bench, BenchBuild, BenchCommand, BenchSplit, Codecs, Measuring, Memory, Quick, Read, Report};
-pub(crate) use build::{Build, BuildPlan, Format, Preset, RulesFrom, fastest};
+pub(crate) use build::{Build, BuildPlan, Format, FsConfigFrom, ListPaths, Preset, RulesFrom, fastest};
 pub(crate) use cluster::{Assemble, Each, Engine, Plan, Shard, Status};
 pub(crate) use compare::{Check, Diff};
 #[cfg(feature = "serve")]

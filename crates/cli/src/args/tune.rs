@@ -200,7 +200,7 @@ fn candidate(command: &[OsString]) -> Result<Candidate, String> {
     let cli = Cli::try_parse_from(command).map_err(told)?;
     let Command::Build(build) = cli.command else { return Err("not a build".into()) };
     let plan = build.resolve(None).map_err(|Usage(text)| text)?;
-    let mut target = plan.target;
+    let mut target = plan.request.target;
     // Unreadable files are left out and reported.
     target.common_mut().on_error = OnError::Skip;
     Ok(Candidate::new(target))

@@ -12,7 +12,7 @@ use packfs_image::name::display;
 use packfs_image::source::open::FileFormat;
 use packfs_image::{AnyImage, Error, OpenOptions};
 
-use super::{remote, sources};
+use super::remote;
 use crate::args::{ImageArg, RemoteArgs};
 use crate::resources;
 
@@ -82,7 +82,7 @@ fn instead(error: Error, path: &Path, offset: u64, offset_option: Option<&str>) 
             "a part of a dump, not an image: packfs join puts the dump together, packfs info says what it is"
         );
     }
-    match sources::kind(path) {
+    match packfs_image::source::open::file_format(path) {
         FileFormat::Tar
         | FileFormat::Cpio
         | FileFormat::Zip

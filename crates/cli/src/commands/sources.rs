@@ -2,9 +2,8 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use packfs_blocks::Progress;
 use packfs_blocks::io::Scratch;
 use packfs_dump::set::is_part;
 use packfs_image::name::display;
-use packfs_image::source::{self, Spool, Store, dir, open};
+use packfs_image::source::{self, LazySpool, dir, open};
 use packfs_image::{Error, Tree, Warnings};
 
 use super::remote;
@@ -52,34 +51,13 @@ pub(super) fn tree<P: AsRef<Path>>(
     let options = open::Options::default().set(|all| (all.scan, all.elsewhere) = (scan, remote::elsewhere(remote)));
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(strict);
-    let mut copies = Copies::default();
+    let mut copies = LazySpool::new(&temporary_directory());
     for path in paths {
         refuse_mistaken(path.as_ref())?;
         source::open(path.as_ref().as_os_str(), &options)?.scan(&mut tree, &mut copies)?;
     }
     copies.serve(&mut tree)?;
     Ok(tree)
-}
-
-/// Copies of files that can be read only once, in an unlinked temporary file that is created for the first of them.
-#[derive(Debug, Default)]
-pub(super) struct Copies(Option<Spool>);
-
-impl Copies {
-    /// Makes the files of `tree` that were copied readable from here.
-    pub(super) fn serve(self, tree: &mut Tree) -> packfs_image::Result<()> {
-        self.0.map_or(Ok(()), |spool| spool.serve(tree))
-    }
-}
-
-impl Store for Copies {
-    fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> packfs_image::Result<u32> {
-        let spool = match &mut self.0 {
-            Some(spool) => spool,
-            none => none.insert(Spool::new(&temporary_directory())?),
-        };
-        spool.put(from, size, data)
-    }
 }
 
 /// Returns the name of a SOURCE argument for messages.
@@ -93,19 +71,7 @@ pub(super) fn name(argument: &Path) -> String {
 
 /// Returns true if a file is an image, or `path` the address of one.
 pub(super) fn is_image(path: &Path) -> bool {
-    remote::is_address(path) || matches!(kind(path), open::FileFormat::SquashFs | open::FileFormat::Erofs)
-}
-
-/// Returns the kind of a file by its first bytes. An unreadable file has no known kind; opening it
-/// as a source reports why. Files that can be read only once are not touched.
-pub(super) fn kind(path: &Path) -> open::FileFormat {
-    let again = path.metadata().is_ok_and(|file| file.is_file() || file.file_type().is_block_device());
-    let mut head = Vec::with_capacity(open::SNIFF_LEN);
-    if again && let Ok(file) = File::open(path) {
-        // Bytes that are not read are not compared with anything.
-        let _ = file.take(open::SNIFF_LEN as u64).read_to_end(&mut head);
-    }
-    open::sniff(&head)
+    remote::is_address(path) || matches!(open::file_format(path), open::FileFormat::SquashFs | open::FileFormat::Erofs)
 }
 
 /// Makes a file without a name in the directory for temporary files.

@@ -14,12 +14,12 @@ use packfs_bench::tune::choose::{Choice, choose, front};
 use packfs_bench::tune::predict::Prediction;
 use packfs_bench::tune::real::Machine;
 use packfs_bench::tune::{Candidate, Event, Plan, Tuning, sample, tune};
-use packfs_image::source::{self, open};
+use packfs_image::source::{self, LazySpool, open};
 use packfs_image::{OnError, Tree};
 use serde::Serialize;
 
 use super::bench::session;
-use super::sources::{self, Copies};
+use super::sources;
 use crate::args::{Tune, Way, Ways};
 use crate::output::display::Steps;
 use crate::output::failure::Outcome;
@@ -148,7 +148,7 @@ fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) ->
     });
     let begun = Instant::now();
     let mut tree = Tree::default();
-    let mut copies = Copies::default();
+    let mut copies = LazySpool::new(&sources::temporary_directory());
     let mut source = source::open(path.as_os_str(), &options)?;
     source.scan(&mut tree, &mut copies)?;
     left_out.extend(source.left_out().iter().map(ToString::to_string));

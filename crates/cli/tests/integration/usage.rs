@@ -238,7 +238,7 @@ fn there_is_one_rule_for_the_exit_status() {
 fn errors_of_libraries_name_no_options() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
-    for library in ["codec", "blocks", "image", "dump", "mount", "remote", "serve"] {
+    for library in ["codec", "blocks", "tree", "source", "image", "dump", "mount", "remote", "serve"] {
         let mut left = vec![crates.join(library).join("src")];
         while let Some(path) = left.pop() {
             if path.is_dir() {

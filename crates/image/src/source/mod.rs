@@ -12,8 +12,8 @@ pub mod open;
 pub use image::FromImage;
 pub use open::open;
 pub use packfs_source::{
-    Dir, Entries, Entry, HotList, PackList, PathList, SortFile, Source, Spool, Store, archive, data_order, dir,
-    packlist,
+    Dir, Entries, Entry, HotList, LazySpool, PackList, PathList, SortFile, Source, Spool, Store, archive, data_order,
+    dir, packlist,
 };
 pub(crate) use packfs_source::{decompress, tar, unchanged};
 pub use packfs_tree::{Contents, Device, Exclude, FileReader, Run, Seen, xattr_value};

@@ -140,6 +140,18 @@ fn head_inside(path: &Path) -> Result<Vec<u8>> {
     })
 }
 
+/// Returns the format of a file by its first bytes. A file that cannot be read has no known format: opening it as a source
+/// reports why. Files that can be read only once are not touched.
+pub fn file_format(path: &Path) -> FileFormat {
+    let is_read_again = path.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_block_device());
+    if !is_read_again {
+        return sniff(&[]);
+    }
+    // Bytes that are not read are not compared with anything.
+    let head = File::open(path).and_then(read_head).unwrap_or_default();
+    sniff(&head)
+}
+
 fn damaged(path: &Path, why: &str) -> Error {
     Error::Damaged { path: path.to_owned(), why: format!("{why}; {}", advice(path)) }
 }

@@ -7,3 +7,4 @@ mod cancel;
 mod faults;
 mod overwritten;
 mod programs;
+mod request;

@@ -129,13 +129,13 @@ impl BuildPlan {
     /// Returns options that make the same build, defaults included; only sources and output are left out. Bytes that
     /// are not UTF-8 are encoded as in other names.
     pub(crate) fn in_full(&self) -> Vec<String> {
-        let common = self.target.common();
+        let common = self.request.target.common();
         let mut words: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-        add("--format", self.target.format().into());
+        add("--format", self.request.target.format().into());
         add("--codec", common.codec.to_string());
-        add("--block-size", value::as_size(self.target.block_size()));
-        match &self.target {
+        add("--block-size", value::as_size(self.request.target.block_size()));
+        match &self.request.target {
             AnyOptions::Squashfs(options) => {
                 let fragments = match options.fragments {
                     Fragments::None => "none",
@@ -181,13 +181,13 @@ impl BuildPlan {
             Some(Shards::Size(size)) => add("--shard-size", value::as_size(size.get())),
             None => {}
         }
-        if let TimeChange::Set(time) = self.transform.time {
+        if let TimeChange::Set(time) = self.request.transform.time {
             add("--time", in_seconds(time));
         }
         if let Some(secs) = self.image_time.filter(|_| self.given.has_image_time) {
             add("--image-time", secs.to_string());
         }
-        add("--jobs", self.threads.to_string());
+        add("--jobs", self.request.scan.threads.to_string());
         add("--memory", value::as_size(common.memory));
         let switches =
             [(!common.dedup, "--no-dedup"), (!common.sparse, "--no-sparse"), (!common.verify, "--no-verify")];

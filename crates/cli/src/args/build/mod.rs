@@ -31,7 +31,7 @@ pub(super) use self::codec::{CodecArg, CodecParser};
 use self::erofs::ErofsArgs;
 pub(crate) use self::full::GivenOptions;
 use self::plan::Shared;
-pub(crate) use self::plan::{BuildPlan, RulesFrom};
+pub(crate) use self::plan::{BuildPlan, FsConfigFrom, ListPaths, RulesFrom};
 pub(crate) use self::preset::Preset;
 use self::reuse::ReuseArgs;
 use self::shards::ShardArgs;

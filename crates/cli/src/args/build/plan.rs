@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use packfs_codec::Choice;
+use packfs_image::BuildRequest;
 use packfs_image::build::{self, AnyOptions};
 use packfs_image::name::display;
-use packfs_image::source::Exclude;
-use packfs_image::tree::{ExcludeXattrs, Meta, Time, TimeChange, Transform, Whiteouts};
+use packfs_image::request::{AppendedImage, FieldNames, NewRoot};
+use packfs_image::source::dir;
+use packfs_image::tree::{ExcludeXattrs, Time, TimeChange, Transform};
 
 use super::full::GivenOptions;
 use super::{Build, CodecArg, Format, Fragments, Order};
@@ -78,50 +80,38 @@ pub(crate) struct RulesFrom {
     pub(crate) lines: Vec<OsString>,
 }
 
+/// A list of owners, modes and capabilities.
+#[derive(Debug)]
+pub(crate) struct FsConfigFrom {
+    pub(crate) file: PathBuf,
+    /// Path with which its paths begin.
+    pub(crate) mount_point: PathBuf,
+}
+
+/// Files that options name. Their contents become part of the request before the work begins.
+#[derive(Debug)]
+pub(crate) struct ListPaths {
+    pub(crate) paths: Option<FilesFrom>,
+    pub(crate) sort: Option<PathBuf>,
+    pub(crate) hot: Option<PathBuf>,
+    pub(crate) rules: RulesFrom,
+    pub(crate) fs_config: Option<FsConfigFrom>,
+}
+
 /// A build, decided in every point.
 #[derive(Debug)]
 pub(crate) struct BuildPlan {
     /// Options that are repeated in the complete command line.
     pub(crate) given: GivenOptions,
-    pub(crate) sources: Vec<PathBuf>,
-    /// A list of files, packed after the sources.
-    pub(crate) files: Option<FilesFrom>,
-    /// Lines of a pack list, applied after the sources.
-    pub(crate) add: Vec<OsString>,
-    /// An image to keep, and the directory for what is in it.
-    pub(crate) append: Option<(PathBuf, Option<OsString>)>,
+    /// All that the library is told.
+    pub(crate) request: BuildRequest,
+    pub(crate) lists: ListPaths,
     pub(crate) remote: RemoteArgs,
     pub(crate) output: PathBuf,
-    pub(crate) target: AnyOptions,
-    pub(crate) exclude: Exclude,
-    /// The directory of the sources that becomes the root.
-    pub(crate) subdir: Option<PathBuf>,
-    /// True to change targets of symbolic links with it.
-    pub(crate) retarget: bool,
-    pub(crate) one_file_system: bool,
-    pub(crate) no_mount_points: bool,
-    pub(crate) keep_existing: bool,
-    pub(crate) clip_times: bool,
-    /// Attributes of directories that no source describes.
-    pub(crate) implied: Option<Meta>,
     /// File for the paths of the entries; `-` is standard output.
     pub(crate) list: Option<PathBuf>,
-    pub(crate) sort: Option<PathBuf>,
-    pub(crate) hot: Option<PathBuf>,
-    pub(crate) spool: bool,
-    pub(crate) whiteouts: Whiteouts,
-    /// File with owners, modes and capabilities, and the mount point with which its paths begin.
-    pub(crate) fs_config: Option<(PathBuf, PathBuf)>,
-    /// True if an opaque directory hides entries of earlier sources.
-    pub(crate) layers: bool,
-    pub(crate) hard_links: bool,
-    pub(crate) rules: RulesFrom,
-    pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
     pub(crate) image_time: Option<i64>,
-    pub(crate) threads: usize,
-    pub(crate) on_error: packfs_image::OnError,
-    pub(crate) strict: bool,
     pub(crate) dry_run: bool,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -129,14 +119,14 @@ pub(crate) struct BuildPlan {
 }
 
 impl BuildPlan {
-    /// Returns true if times that SquashFS cannot hold move to the nearest that it can.
-    pub(crate) fn clips_times(&self) -> bool {
-        self.clip_times && matches!(self.target, AnyOptions::Squashfs(_))
+    /// Returns true if the image goes to standard output.
+    pub(crate) fn writes_to_stdout(&self) -> bool {
+        self.output.as_os_str() == "-"
     }
 
-    /// Returns the time of entries whose source has none for them.
-    pub(crate) fn entry_time(&self) -> Time {
-        Time { secs: self.image_time.unwrap_or(0), nanos: 0 }
+    /// Returns the file that the image becomes, if it is one.
+    pub(crate) fn output_file(&self) -> Option<&Path> {
+        (!self.writes_to_stdout()).then_some(&self.output)
     }
 }
 
@@ -198,37 +188,47 @@ impl Build {
         };
         let threads = resources::threads_within_limits(target.common().threads, target.worker_memory());
         target.common_mut().threads = threads;
-        Ok(BuildPlan {
-            exclude: self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth)),
-            given: self.given,
-            transform,
-            image_time,
-            threads,
-            on_error: self.on_error.into(),
-            target,
-            sources: self.sources,
-            files: self.files_from.map(|file| FilesFrom { file, separator: if self.null { 0 } else { b'\n' } }),
-            add: self.add,
-            append: self.append.map(|image| (image, self.append_below)),
-            remote: self.remote,
-            output: self.output,
-            one_file_system: self.one_file_system,
-            no_mount_points: self.around.no_mount_points,
-            keep_existing: self.around.keep_existing,
-            clip_times: self.around.clip_times,
-            implied: self.around.implied(image_time.unwrap_or(0)),
-            fs_config: self.around.fs_config.map(|file| (file, self.around.fs_config_below.unwrap_or_default())),
-            subdir: self.around.subdir,
-            retarget: self.around.retarget,
-            list: self.around.list,
-            whiteouts: self.whiteouts.into(),
-            layers: self.layers,
-            hard_links: !self.no_hard_links,
-            rules: RulesFrom { files: self.rules, lines: self.rule },
+        let exclude = self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth));
+        let scan = dir::Options::default().set(|scan| {
+            scan.threads = threads;
+            scan.on_error = self.on_error.into();
+            scan.one_file_system = self.one_file_system;
+            scan.no_mount_points = self.around.no_mount_points;
+            scan.keep_existing = self.around.keep_existing;
+            scan.exclude = exclude;
+        });
+        let mut request = BuildRequest::new(target);
+        request.implied_dirs = self.around.implied(image_time.unwrap_or(0));
+        request.sources = self.sources;
+        request.layers = self.layers;
+        request.new_root = self.around.subdir.map(|dir| NewRoot { dir, retarget: self.around.retarget });
+        request.additions = self.add;
+        request.append = self.append.map(|image| AppendedImage { image, below: self.append_below });
+        request.scan = scan;
+        request.entry_time = Time { secs: image_time.unwrap_or(0), nanos: 0 };
+        request.hard_links = !self.no_hard_links;
+        request.whiteouts = self.whiteouts.into();
+        request.transform = transform;
+        request.clip_times = self.around.clip_times;
+        request.spool = self.spool;
+        request.strict = self.strict;
+        request.names = FieldNames { new_root: "--subdir", additions: "--add", exclude: "--exclude" };
+        let mount_point = self.around.fs_config_below.unwrap_or_default();
+        let lists = ListPaths {
+            paths: self.files_from.map(|file| FilesFrom { file, separator: if self.null { 0 } else { b'\n' } }),
             sort: self.sort,
             hot: self.hot,
-            spool: self.spool,
-            strict: self.strict,
+            rules: RulesFrom { files: self.rules, lines: self.rule },
+            fs_config: self.around.fs_config.map(|file| FsConfigFrom { file, mount_point }),
+        };
+        Ok(BuildPlan {
+            given: self.given,
+            request,
+            lists,
+            remote: self.remote,
+            output: self.output,
+            list: self.around.list,
+            image_time,
             dry_run: self.dry_run,
             json: self.json,
             quiet: self.talk.quiet,

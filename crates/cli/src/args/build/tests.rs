@@ -18,14 +18,14 @@ fn plan(args: &[&str]) -> Result<BuildPlan, Usage> {
 }
 
 fn squashfs(args: &[&str]) -> squashfs::Options {
-    match plan(args).unwrap().target {
+    match plan(args).unwrap().request.target {
         AnyOptions::Squashfs(options) => options,
         AnyOptions::Erofs(_) => panic!("{args:?} make an EROFS image"),
     }
 }
 
 fn erofs(args: &[&str]) -> erofs::Options {
-    match plan(args).unwrap().target {
+    match plan(args).unwrap().request.target {
         AnyOptions::Erofs(options) => options,
         AnyOptions::Squashfs(_) => panic!("{args:?} make a SquashFS image"),
     }
@@ -34,7 +34,7 @@ fn erofs(args: &[&str]) -> erofs::Options {
 #[test]
 fn defaults_are_the_documented_ones() {
     let defaults = plan(&["x.sqfs"]).unwrap();
-    assert_eq!((defaults.transform.time, defaults.transform.drop_xattrs), (TimeChange::Keep, false));
+    assert_eq!((defaults.request.transform.time, defaults.request.transform.drop_xattrs), (TimeChange::Keep, false));
     let options = squashfs(&["x.sqfs"]);
     assert_eq!((options.build.codec.to_string().as_str(), options.block_size), ("zstd:15", 128 << 10));
     assert_eq!(options.fragments, squashfs::Fragments::Tails);
@@ -50,7 +50,7 @@ fn defaults_are_the_documented_ones() {
 
 #[test]
 fn the_format_follows_the_extension_unless_it_is_given() {
-    let format = |args: &[&str]| plan(args).unwrap().target.format();
+    let format = |args: &[&str]| plan(args).unwrap().request.target.format();
     for image in ["x", "x.sqfs", "x.snap", "erofs", "x.erofs.sfs"] {
         assert_eq!(format(&[image]), "squashfs", "{image}");
     }
@@ -223,7 +223,7 @@ fn options_in_full_come_to_the_same_build() {
         let made = plan(args).unwrap();
         let full = made.in_full();
         let again = plan(&[&["x"], &full.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat()).unwrap();
-        assert_eq!(format!("{:?}", again.target), format!("{:?}", made.target), "{args:?}: {full:?}");
+        assert_eq!(format!("{:?}", again.request.target), format!("{:?}", made.request.target), "{args:?}: {full:?}");
     }
 }
 
@@ -383,7 +383,7 @@ fn presets_are_the_documented_points() {
     ];
     for (preset, of_squashfs, of_erofs) in table {
         for (image, wanted) in [("x.sqfs", of_squashfs), ("x.erofs", of_erofs)] {
-            let target = plan(&[image, "--preset", preset]).unwrap().target;
+            let target = plan(&[image, "--preset", preset]).unwrap().request.target;
             let block = value::as_size(target.block_size());
             let common = target.common();
             assert_eq!(format!("{} {block} {:?}", common.codec, common.order), wanted, "{image} {preset}");
@@ -400,7 +400,7 @@ fn presets_are_the_documented_points() {
 
 #[test]
 fn options_of_their_own_win_over_a_preset() {
-    let smallest = |options: &[&str]| plan(&[options, &["--preset", "smallest"]].concat()).unwrap().target;
+    let smallest = |options: &[&str]| plan(&[options, &["--preset", "smallest"]].concat()).unwrap().request.target;
     let target = smallest(&["x.sqfs", "-c", "zstd:3", "--order", "path"]);
     assert_eq!((target.common().codec.to_string().as_str(), target.block_size()), ("zstd:3", 1 << 20));
     assert_eq!(target.common().order, Some(build::Order::Path));

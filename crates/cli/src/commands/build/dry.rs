@@ -14,15 +14,16 @@ use packfs_bench::tune::predict::Prediction;
 use packfs_bench::tune::{self, Candidate, sample};
 use packfs_blocks::Progress;
 use packfs_image::name::{display, encode};
+use packfs_image::request::RequestNotes;
 use packfs_image::rules::Matches;
+use packfs_image::source::LazySpool;
 use packfs_image::tree::{Data, Kind};
 use packfs_image::{OnError, Tree, Warnings};
 use rustix::fs::{Access, access};
 use serde::Serialize;
 
-use super::{Lists, Notes, fill, place};
+use super::{fill, place};
 use crate::args::BuildPlan;
-use crate::commands::sources::Copies;
 use crate::commands::tune::{Effort, attempt};
 use crate::commands::{bench, sources};
 use crate::output::failure::{Outcome, hint};
@@ -38,16 +39,19 @@ fn time_error(cpu_seconds: f64) -> u32 {
     if cpu_seconds < 5.0 { 50 } else { 25 }
 }
 
-pub(super) fn run(plan: BuildPlan, lists: Lists) -> Result<Outcome> {
-    let (strict, on_error) = (plan.strict, plan.on_error);
+pub(super) fn run(mut plan: BuildPlan) -> Result<Outcome> {
+    let strict = plan.request.strict;
+    let on_error = plan.request.scan.on_error;
     // Everything that is in the way is to be told, not the first of it.
-    let plan = BuildPlan { strict: false, on_error: OnError::Skip, spool: true, ..plan };
+    plan.request.strict = false;
+    plan.request.scan.on_error = OnError::Skip;
+    plan.request.spool = true;
     let meter = Meter::start(plan.quiet);
-    let scanned = scan(&plan, lists, meter.progress());
+    let scanned = scan(&plan, meter.progress());
     meter.finish();
     let Scanned { mut tree, timing, mut left_out, matches } = scanned?;
     let mut obstacles: Vec<String> = obstacle(&plan).into_iter().collect();
-    let checked = plan.target.check(&mut tree);
+    let checked = plan.request.target.check(&mut tree);
     let fits = checked.is_ok();
     if let Err(error) = checked {
         let error = error.into();
@@ -90,14 +94,17 @@ struct Scanned {
     matches: Vec<Matches>,
 }
 
-fn scan(plan: &BuildPlan, lists: Lists, progress: &Arc<Progress>) -> Result<Scanned> {
-    let mut notes = Notes::default();
+fn scan(plan: &BuildPlan, progress: &Arc<Progress>) -> Result<Scanned> {
+    let mut notes = RequestNotes::default();
     let begun = Instant::now();
     // Nothing is put there, as what can be read only once is copied to a temporary file.
-    let filled = fill(plan, lists, &mut Copies::default(), progress, &mut notes);
+    let mut no_store = LazySpool::new(&plan.request.temporary_dir);
+    let filled = fill(plan, &mut no_store, progress, &mut notes);
     let took = begun.elapsed();
-    let plan =
-        filled.with_context(|| notes.reading.map_or_else(|| display(&plan.output).to_string(), sources::name))?;
+    let plan = filled.with_context(|| match &notes.reading {
+        Some(source) => sources::name(source),
+        None => display(&plan.output).to_string(),
+    })?;
     Ok(Scanned { tree: plan.tree, timing: Timing::of(took, took), left_out: notes.left_out, matches: notes.matches })
 }
 
@@ -110,7 +117,7 @@ fn estimate(
     left_out: &mut Vec<(String, String)>,
 ) -> Result<Option<Estimate>> {
     let stop = bench::session::stop()?;
-    let mut target = plan.target.clone();
+    let mut target = plan.request.target.clone();
     (target.common_mut().offset, target.common_mut().on_error) = (0, OnError::Skip);
     // An old image says nothing of a sample, and no index of it is to be left behind.
     (target.common_mut().reuse, target.common_mut().index) = (None, None);
@@ -132,7 +139,7 @@ fn obstacle(plan: &BuildPlan) -> Option<String> {
         return Some(error.to_string());
     }
     if let Ok(found) = path.symlink_metadata()
-        && !plan.target.common().force
+        && !plan.request.target.common().force
     {
         let kind = if found.is_dir() { "is a directory" } else { "exists; --force replaces it" };
         return Some(format!("{image} {kind}"));
@@ -293,7 +300,7 @@ impl Report<'_> {
     }
 
     fn write(&self, plan: &BuildPlan, out: &mut impl Write) -> Result<()> {
-        writeln!(out, "image       {} ({})", self.image, plan.target.format())?;
+        writeln!(out, "image       {} ({})", self.image, plan.request.target.format())?;
         let options: Vec<OsString> = self.options.iter().map(OsString::from).collect();
         writeln!(out, "options     {}", output::quoted(&options))?;
         writeln!(out, "entries     {}", self.counts.in_words())?;
@@ -303,7 +310,7 @@ impl Report<'_> {
             writeln!(out, "rule        {file}:{line} matches {}: {rule}", units::of(*entries, "entry"))?;
         }
         if let Some(estimate) = &self.estimate {
-            writeln!(out, "estimate    {}", estimate.in_words(plan.threads))?;
+            writeln!(out, "estimate    {}", estimate.in_words(plan.request.scan.threads))?;
         }
         Ok(writeln!(out, "nothing was written")?)
     }

@@ -105,10 +105,10 @@ impl<'a> Report<'a> {
         let (size, file_bytes) = (summary.padded_bytes(), summary.file_bytes);
         Report {
             image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
-            format: plan.target.format(),
-            codec: plan.target.common().codec.to_string(),
-            block_size: plan.target.block_size(),
-            stages: StageTimes::of(stages, plan.threads),
+            format: plan.request.target.format(),
+            codec: plan.request.target.common().codec.to_string(),
+            block_size: plan.request.target.block_size(),
+            stages: StageTimes::of(stages, plan.request.scan.threads),
             seconds: spent.time.as_secs_f64(),
             bytes_per_second: units::per_second(file_bytes, spent.time),
             ratio: units::ratio(file_bytes, size),

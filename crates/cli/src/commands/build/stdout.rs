@@ -9,14 +9,8 @@ use packfs_image::source::Store;
 use packfs_image::{Error, Plan, Result};
 use rustix::fs::FileType;
 
-use crate::args::BuildPlan;
 use crate::commands::sources::temporary_file;
 use crate::output;
-
-/// Returns true if the image goes to standard output.
-pub(super) fn is_meant(plan: &BuildPlan) -> bool {
-    plan.output.as_os_str() == "-"
-}
 
 /// Returns device and inode number of standard output, if that is a regular file: it may lie in a source directory.
 pub(super) fn own_file() -> Option<(u64, u64)> {

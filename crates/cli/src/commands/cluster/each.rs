@@ -11,11 +11,12 @@ use packfs_image::name::display;
 use super::runner::{self, Tasks};
 use super::{Done, tell};
 use crate::args::{Build, Each, Engine};
-use crate::commands::build::{Lists, Notes, fill};
+use crate::commands::build::{complete, fill};
 use crate::commands::sources;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::{units, warnings};
+use packfs_image::request::RequestNotes;
 
 pub(super) fn plan(each: Each, list: &Path, engine: Option<Engine>) -> Result<Outcome> {
     let Each { ref output, json, quiet, .. } = each;
@@ -74,13 +75,15 @@ fn plan_one(
     if plan.json {
         return Err(Usage("a line of --each takes no --json".into()).into());
     }
-    let common = plan.target.common_mut();
-    (common.shards, common.threads, plan.threads) = (Some(shards), threads, threads);
-    plan.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
-    let lists = Lists::read(&mut plan)?;
-    let mut notes = Notes::default();
-    let scan = |store: &mut dyn packfs_image::source::Store| fill(&plan, lists, store, progress, &mut notes);
-    let (_, warned) = planner.add(&plan.target, &plan.output, progress, scan)?;
+    let common = plan.request.target.common_mut();
+    common.shards = Some(shards);
+    common.threads = threads;
+    plan.request.scan.threads = threads;
+    plan.request.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
+    complete(&mut plan)?;
+    let mut notes = RequestNotes::default();
+    let scan = |store: &mut dyn packfs_image::source::Store| fill(&plan, store, progress, &mut notes);
+    let (_, warned) = planner.add(&plan.request.target, &plan.output, progress, scan)?;
     if !quiet {
         warnings::print(&warned);
     }

@@ -13,11 +13,12 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::build::{AnyOptions, Job, Jobs, Planned, Summary};
 use packfs_image::name::{display, encode};
+use packfs_image::request::RequestNotes;
 use packfs_image::source::Store;
 use serde::Serialize;
 
 pub(super) use self::status::status;
-use super::build::{Lists, Notes, fill, merged};
+use super::build::{complete, fill};
 use crate::args::{self, Effort};
 use crate::output::failure::{self, Outcome, Usage};
 use crate::output::meter::Meter;
@@ -37,25 +38,26 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     }
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let mut plan = args.build.0.resolve(epoch.as_deref())?;
-    if plan.output.as_os_str() == "-" || matches!(&plan.target, AnyOptions::Squashfs(options) if options.stream) {
+    if plan.output.as_os_str() == "-" || matches!(&plan.request.target, AnyOptions::Squashfs(options) if options.stream)
+    {
         return Err(Usage("the image of a plan cannot be streamed, or go to standard output".into()).into());
     }
     refuse(&plan)?;
     if let Some(part) = args.scan {
         return scan::scan(&plan, part);
     }
-    if plan.target.common().shards.is_none() {
+    if plan.request.target.common().shards.is_none() {
         return Err(Usage("a plan needs the number of shards: --shards N, or --shard-size SIZE".into()).into());
     }
     if engine.is_some() && plan.json {
         return Err(Usage("packfs plan takes --json not together with --for".into()).into());
     }
-    plan.sources.iter().try_for_each(|source| super::sources::refuse_mistaken(source))?;
-    let mut lists = Lists::read(&mut plan)?;
+    plan.request.sources.iter().try_for_each(|source| super::sources::refuse_mistaken(source))?;
+    complete(&mut plan)?;
     let meter = Meter::start(plan.quiet);
     let progress = Arc::clone(meter.progress());
-    lists.parts = scan::parts(&plan, &args.merge, &progress)?;
-    let planned = write_plan(&plan, lists, &progress);
+    plan.request.scan.parts = scan::parts(&plan, &args.merge, &progress)?;
+    let planned = write_plan(&plan, &progress);
     let spent = meter.finish();
     let (planned, warned) = planned.with_context(|| format!("planning {}", display(&plan.output)))?;
     if !plan.quiet {
@@ -63,7 +65,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     }
     if let Some(engine) = engine {
         let tasks = runner::Tasks { tasks: planned.shards, cut_images: None };
-        let script = runner::script(engine, &plan.output, plan.target.format(), &tasks)?;
+        let script = runner::script(engine, &plan.output, plan.request.target.format(), &tasks)?;
         return super::print(&script);
     }
     let Planned { shards, files, file_bytes, largest_bytes, equal_files, plan_bytes, .. } = planned;
@@ -85,25 +87,27 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
 /// Writes a plan; from parts of a scan without the tree in memory if the options allow that.
 fn write_plan(
     plan: &args::BuildPlan,
-    lists: Lists,
     progress: &Arc<Progress>,
 ) -> packfs_image::Result<(Planned, packfs_image::Warnings)> {
-    if let Some(merged) = merged(plan, &lists, progress)? {
-        return plan.target.plan_merged(&plan.output, progress, &merged);
+    let target = &plan.request.target;
+    if let Some(merged) = plan.request.merged(plan.output_file(), progress)?
+        && plan.list.is_none()
+    {
+        return target.plan_merged(&plan.output, progress, &merged);
     }
-    let mut notes = Notes::default();
-    plan.target.plan(&plan.output, progress, |store: &mut dyn Store| fill(plan, lists, store, progress, &mut notes))
+    let mut notes = RequestNotes::default();
+    target.plan(&plan.output, progress, |store: &mut dyn Store| fill(plan, store, progress, &mut notes))
 }
 
 /// Refuses options of a build that a plan cannot have.
 fn refuse(plan: &args::BuildPlan) -> Result<(), Usage> {
     const NO_OLDER: &str = "an image in shards can neither reuse another one nor have an index";
-    let common = plan.target.common();
+    let common = plan.request.target.common();
     let refused = [
         (plan.dry_run, "--dry-run", "use it with `packfs build`, which has the same options"),
         (plan.percentage, "--percentage", "there is no build to follow; `packfs status` shows the shards"),
         (
-            plan.append.is_some(),
+            plan.request.append.is_some(),
             "--append",
             "shards read files of directories, not of OLD_IMAGE: extract it and give its directory as the first source",
         ),
@@ -111,11 +115,11 @@ fn refuse(plan: &args::BuildPlan) -> Result<(), Usage> {
         (common.reuse.is_some(), "--reuse", NO_OLDER),
         (common.index.is_some(), "--index", NO_OLDER),
         (
-            plan.on_error == packfs_image::OnError::Skip,
+            plan.request.scan.on_error == packfs_image::OnError::Skip,
             "--on-error skip",
             "files that cannot be read cannot be left out of an image in shards",
         ),
-        (plan.spool, "--spool", "a plan reads no archives, whose files it would keep"),
+        (plan.request.spool, "--spool", "a plan reads no archives, whose files it would keep"),
     ];
     match refused.iter().find(|(given, ..)| *given) {
         Some((_, option, why)) => Err(Usage(format!("{option}: {why}"))),

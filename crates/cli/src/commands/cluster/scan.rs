@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use super::{Done, tell};
 use crate::args::BuildPlan;
-use crate::commands::build::scan_options;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::units;
@@ -29,9 +28,9 @@ struct Figures {
 pub(super) fn scan(plan: &BuildPlan, part: Part) -> Result<Outcome> {
     only_directories(plan)?;
     let meter = Meter::start(plan.quiet);
-    let options = scan_options(plan, meter.progress());
-    let force = plan.target.common().force;
-    let scanned = scan_part(&plan.sources, &options, part, (&plan.output, force));
+    let options = plan.request.scan_options(meter.progress());
+    let force = plan.request.target.common().force;
+    let scanned = scan_part(&plan.request.sources, &options, part, (&plan.output, force));
     let spent = meter.finish();
     let scanned = scanned.with_context(|| format!("scanning part {part} of the sources"))?;
     let (entries, len) = (units::of(scanned.entries, "entry"), units::bytes(scanned.part_bytes));
@@ -47,11 +46,11 @@ pub(super) fn parts(plan: &BuildPlan, paths: &[PathBuf], progress: &Arc<Progress
         return Ok(None);
     }
     only_directories(plan)?;
-    Ok(Some(Parts::open(paths, &plan.sources, &scan_options(plan, progress))?))
+    Ok(Some(Parts::open(paths, &plan.request.sources, &plan.request.scan_options(progress))?))
 }
 
 fn only_directories(plan: &BuildPlan) -> Result<(), Usage> {
-    match plan.sources.iter().find(|source| !source.is_dir()) {
+    match plan.request.sources.iter().find(|source| !source.is_dir()) {
         Some(source) => Err(Usage(format!("{}: only directories can be scanned in parts", display(source)))),
         None => Ok(()),
     }
