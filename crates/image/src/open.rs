@@ -1,10 +1,13 @@
 //! Opens an image of any format; its first bytes identify the format.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
+use crate::image::Nid;
+use crate::placement::Placed;
 use crate::source::open::{FileFormat, SNIFF_LEN, sniff};
 use crate::{Error, Image, Result, erofs, squashfs};
 
@@ -71,6 +74,17 @@ impl AnyImage {
         match self {
             AnyImage::Squashfs(reader) => Arc::new(*reader),
             AnyImage::Erofs(reader) => Arc::new(*reader),
+        }
+    }
+
+    /// Calls `visit` for each piece of an inode's data, in order and without gaps, until it breaks. Adjacent holes are one
+    /// piece. SquashFS stores the data of regular files only; EROFS also that of directories and symbolic links.
+    ///
+    /// Reads metadata, and no data.
+    pub fn placement(&self, nid: Nid, visit: &mut dyn FnMut(Placed) -> ControlFlow<()>) -> Result<()> {
+        match self {
+            AnyImage::Squashfs(reader) => reader.placement(nid, visit),
+            AnyImage::Erofs(reader) => reader.placement(nid, visit),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! On-disk positions of the data of single inodes.
 
-use std::ops::ControlFlow;
+use std::ops::Range;
 
+use crate::Result;
 use crate::image::Nid;
-use crate::{AnyImage, Result};
 
 /// A piece of an inode's data, and where the image stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,17 +59,37 @@ pub struct Fragment {
     pub offset: u64,
 }
 
-impl AnyImage {
-    /// Calls `visit` for each piece of an inode's data, in order and without gaps, until it breaks. Adjacent holes are one
-    /// piece. SquashFS stores the data of regular files only; EROFS also that of directories and symbolic links.
-    ///
-    /// Reads metadata, and no data.
-    pub fn placement(&self, nid: Nid, visit: &mut dyn FnMut(Placed) -> ControlFlow<()>) -> Result<()> {
-        match self {
-            AnyImage::Squashfs(reader) => reader.placement(nid, visit),
-            AnyImage::Erofs(reader) => reader.placement(nid, visit),
-        }
+/// Stored bytes, and the plain bytes that a user has in them.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredRange {
+    /// Position in the image.
+    pub(crate) stored: Range<u64>,
+    /// Position in the decoded bytes.
+    pub(crate) plain: Range<u64>,
+    /// True if it is in a fragment block or the packed inode.
+    pub(crate) fragment: bool,
+}
+
+impl StoredRange {
+    /// Makes a piece of metadata, which has one user.
+    pub(crate) fn metadata(stored: Range<u64>) -> StoredRange {
+        StoredRange { plain: 0..stored.end.saturating_sub(stored.start), stored, fragment: false }
     }
+}
+
+/// A reader that knows where an image stores what.
+pub(crate) trait Occupied {
+    /// Returns the length of the image and of its additional devices.
+    fn len(&self) -> u64;
+
+    /// Calls `visit` for each piece of a regular file.
+    fn file(&self, nid: Nid, visit: &mut dyn FnMut(StoredRange)) -> Result<()>;
+
+    /// Calls `visit` for the metadata of an inode, unless it lies in a table.
+    fn inode(&self, nid: Nid, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()>;
+
+    /// Calls `visit` for the metadata of the image.
+    fn tables(&self, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()>;
 }
 
 #[cfg(test)]

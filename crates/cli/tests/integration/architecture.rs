@@ -33,6 +33,85 @@ fn the_page_stays_short() {
     assert!(words <= WORDS_MAX, "{PAGE} has {words} words, and may have {WORDS_MAX}: move decisions to docs/decisions");
 }
 
+/// Folders of packfs-image that a folder must not use, and its files that do nevertheless. What Cargo's dependencies forbid
+/// between crates, this forbids within the one that is too large for the compiler to watch over its folders.
+const FORBIDDEN: [(&str, &[&str], &[&str]); 6] = [
+    (
+        "build",
+        &["squashfs", "erofs", "sink", "diff", "stats", "request"],
+        // They name each format, because an image of any of them is built, reported on, and cut into shards.
+        &["any.rs", "summary.rs", "shard/options.rs", "shard/steps.rs"],
+    ),
+    ("squashfs", &["erofs", "sink", "diff", "stats", "request", "open"], &[]),
+    // It looks for files of version 0.2 with a walk.
+    ("erofs", &["squashfs", "sink", "diff", "stats", "request", "open"], &["reader/long_raw.rs"]),
+    ("sink", &["build", "squashfs", "erofs", "diff", "stats", "request", "open"], &[]),
+    ("source", &["build", "squashfs", "diff", "stats", "request"], &[]),
+    ("stats", &["build", "squashfs", "erofs", "request"], &[]),
+];
+
+#[test]
+fn folders_use_only_what_is_below_them() {
+    let image = root().join("crates/image/src");
+    let mut wrong = Vec::new();
+    for (folder, forbidden, exceptions) in FORBIDDEN {
+        let folder = image.join(folder);
+        for path in rust_files(&folder) {
+            let name = path.strip_prefix(&folder).unwrap().to_string_lossy().into_owned();
+            if name.contains("test") {
+                continue;
+            }
+            let used = used_folders(&read(&path));
+            let is_wrong = forbidden.iter().any(|other| used.iter().any(|name| name == other));
+            if is_wrong != exceptions.contains(&name.as_str()) {
+                let verb = if is_wrong { "must not use" } else { "is an exception, but does not use" };
+                wrong.push(format!("{path:?} {verb} any of {forbidden:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns all Rust files below a folder.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// Returns the names that follow `crate::` in the code of a file, without its comments and tests.
+fn used_folders(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let first_name = |text: &str| -> String {
+        text.trim_start().chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+    };
+    let mut names = Vec::new();
+    for (at, found) in code.match_indices("crate::") {
+        let rest = &code[at + found.len()..];
+        match rest.strip_prefix('{') {
+            Some(list) => names.extend(list.split('}').next().unwrap_or_default().split(',').map(first_name)),
+            None => names.push(first_name(rest)),
+        }
+    }
+    names
+}
+
+#[test]
+fn uses_of_folders_are_found_in_all_their_forms() {
+    let text = "use crate::{Error, erofs::Kernel,\n    tree};\n// crate::comment\nlet x = crate::sink::walk();\n";
+    assert_eq!(used_folders(text), ["Error", "erofs", "tree", "sink"]);
+    assert_eq!(used_folders("#[cfg(test)]\nmod tests {\n    use crate::build;\n}\n"), Vec::<String>::new());
+}
+
 #[test]
 fn every_decision_is_in_the_index_and_every_link_leads_somewhere() {
     let decisions = root().join("docs/decisions");

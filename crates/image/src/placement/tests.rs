@@ -1,6 +1,7 @@
 //! Placement of every file of images by packfs, mksquashfs and mkfs.erofs: reading the bytes at the positions, and
 //! decoding them, gives the files.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::*;
@@ -8,7 +9,7 @@ use crate::erofs::{self, Features};
 use crate::image::FileType;
 use crate::sink::Walk;
 use crate::testing::{Node, Piece, Source, Spec, erofs_utils, have, skipped};
-use crate::{Builder, Choice, Codec, Image, OpenOptions};
+use crate::{AnyImage, Builder, Choice, Codec, Image, OpenOptions};
 
 /// A tree with equal files, incompressible data, holes, small files and a large file.
 fn spec() -> Spec {

@@ -10,9 +10,9 @@ mod growth;
 mod share;
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use crate::image::{FileType, Nid};
+use crate::placement::{Occupied, StoredRange};
 use crate::sink::Walk;
 use crate::{AnyImage, Error, Result};
 
@@ -82,39 +82,6 @@ pub(crate) enum User {
     File(u32),
     /// Metadata of this name.
     Metadata(&'static str),
-}
-
-/// Stored bytes, and the plain bytes that a user has in them.
-#[derive(Debug, Clone)]
-pub(crate) struct StoredRange {
-    /// Position in the image.
-    pub(crate) stored: Range<u64>,
-    /// Position in the decoded bytes.
-    pub(crate) plain: Range<u64>,
-    /// True if it is in a fragment block or the packed inode.
-    pub(crate) fragment: bool,
-}
-
-impl StoredRange {
-    /// Makes a piece of metadata, which has one user.
-    pub(crate) fn metadata(stored: Range<u64>) -> StoredRange {
-        StoredRange { plain: 0..stored.end.saturating_sub(stored.start), stored, fragment: false }
-    }
-}
-
-/// A reader that knows where an image stores what.
-pub(crate) trait Occupied {
-    /// Returns the length of the image and of its additional devices.
-    fn len(&self) -> u64;
-
-    /// Calls `visit` for each piece of a regular file.
-    fn file(&self, nid: Nid, visit: &mut dyn FnMut(StoredRange)) -> Result<()>;
-
-    /// Calls `visit` for the metadata of an inode, unless it lies in a table.
-    fn inode(&self, nid: Nid, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()>;
-
-    /// Calls `visit` for the metadata of the image.
-    fn tables(&self, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()>;
 }
 
 impl Stats {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{StoredRange, User};
+use super::User;
+use crate::placement::StoredRange;
 
 /// Most overlapping uses that are cut at every beginning and end, which takes time that grows with their square. Sound
 /// images have few; more are divided as if all used all of the bytes.

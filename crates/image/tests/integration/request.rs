@@ -36,7 +36,7 @@ fn entries(image: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let walked = fs.walk(|entry| {
         let text = fs.read(&entry.path).map(|bytes| String::from_utf8(bytes).unwrap());
-        let path = entry.path.display().to_string();
+        let path = packfs_image::name::display(&entry.path).to_string();
         found.push(format!("{path} {:o} {}", entry.stat.mode & 0o777, text.unwrap_or_default()).trim_end().to_owned());
         std::ops::ControlFlow::<()>::Continue(())
     });

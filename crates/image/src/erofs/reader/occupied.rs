@@ -11,7 +11,7 @@ use super::xattr::{self, Prefix};
 use crate::Result;
 use crate::erofs::format::XattrEntry;
 use crate::image::Nid;
-use crate::stats::{Occupied, StoredRange};
+use crate::placement::{Occupied, StoredRange};
 
 /// Alignment of shared xattrs, whose ids count in this unit, and of long prefixes.
 const XATTR_UNIT: u64 = 4;

@@ -5,7 +5,7 @@ use packfs_blocks::io::Memory;
 
 use super::*;
 use crate::erofs::build_to;
-use crate::stats::Occupied;
+use crate::placement::Occupied;
 use crate::testing::{Flipped, Node, Piece, findings};
 
 /// Builds an image in memory, one byte of which is damaged.

@@ -6,7 +6,7 @@ use super::Reader;
 use super::table::Table;
 use crate::Result;
 use crate::image::Nid;
-use crate::stats::{Occupied, StoredRange};
+use crate::placement::{Occupied, StoredRange};
 
 impl Occupied for Reader {
     fn len(&self) -> u64 {
