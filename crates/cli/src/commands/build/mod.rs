@@ -118,7 +118,8 @@ pub(super) fn complete(plan: &mut BuildPlan) -> Result<()> {
         request.listed_files = Some(ListedFiles { paths, separator: from.separator });
     }
     if let Some(FsConfigFrom { file, mount_point }) = fs_config {
-        let text = read("--fs-config", file)?;
+        let text = std::fs::read(file).map_err(Error::io("cannot read", file));
+        let text = text.with_context(|| format!("--fs-config {}", display(file)))?;
         request.fs_config = Some(FsConfig::parse(file, &text, mount_point.as_os_str().as_bytes())?);
     }
     request.elsewhere = remote::elsewhere(&plan.remote);
