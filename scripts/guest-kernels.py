@@ -5,10 +5,12 @@ image that `packfs info` promises it can read, and digests all contents and attr
     scripts/guest-kernels.py                      5.10, 6.1, 6.12, 6.17 and the newest; as root, for trees with owners
     scripts/guest-kernels.py --quick 6.1          one kernel, fewer images
     scripts/guest-kernels.py --rejected DIR 6.18  what a kernel says about mutated images that check rejects
+    scripts/guest-kernels.py --sealed 6.1 6.12    dm-verity with the trees of `packfs seal`: what is sound is read, a flipped
+                                                  bit and another root hash are refused
 
 Debian's packages are fetched with a private apt state and kept in target/guests, also where the suite is not that of the
 system. The machines run in QEMU without KVM, whose guests hang on some hosts, so a kernel takes one to four minutes. Needs
-qemu-system-x86, busybox-static, kmod, cpio, attr and tar. Status 1: an image was read differently, or not at all.
+qemu-system-x86, busybox-static, kmod, cpio, attr, tar and, for --sealed, cryptsetup-bin. Status 1: an image was read differently, or not at all.
 """
 
 import argparse
@@ -76,6 +78,7 @@ DECODERS = {
 STRICTER = {
 }
 MODULES = "virtio_pci virtio_blk loop squashfs erofs crc32c_generic libcrc32c lz4_decompress".split()
+VERITY_MODULES = ["dm-mod", "dm-verity", "sha256_generic", "sha512_generic"]
 # Each image begins at a multiple of this in the disk of the machine.
 ALIGN = 64 << 10
 # What a machine gets in seconds, on a host where much else runs.
@@ -121,6 +124,21 @@ verdict=refused
 if mount -t $kind -o ro /dev/loop0 /mnt 2>/dev/null; then
     cd /mnt; timeout 5 sh /digest >/dev/null 2>/errors; status=$?; cd /; umount /mnt
     if [ $status = 143 ]; then verdict=endless; elif [ -s /errors ]; then verdict=unreadable; else verdict=read; fi
+fi
+echo "image $number verdict $verdict"
+"""
+
+# Opens the tree at the end of an image by its root hash, mounts the image and digests it.
+SEALED_JOB = """
+set -- $(sed -n "s/^$number //p" /seals)
+verdict=unopened
+if veritysetup open /dev/loop0 sealed /dev/loop0 $1 --hash-offset=$2; then
+    verdict=unmountable
+    if mount -t $kind -o ro /dev/mapper/sealed /mnt; then
+        cd /mnt; digest=$(sh /digest 2>/errors | sha256sum); cd /; umount /mnt
+        if [ -s /errors ]; then verdict=unreadable; else verdict=${digest%% *}; fi
+    fi
+    veritysetup close sealed
 fi
 echo "image $number verdict $verdict"
 """
@@ -265,12 +283,12 @@ def unpacked(place, version):
     return Kernel(version, image, place / "lib/modules" / version, text)
 
 
-def add_modules(kernel, root):
+def add_modules(kernel, root, modules):
     """Copies the modules that the machine needs, uncompressed, because busybox cannot decompress them all."""
     place = kernel.modules.parents[2]
     run("depmod", "-b", place, kernel.version, stderr=subprocess.DEVNULL)
     wanted = set()
-    for module in MODULES:
+    for module in modules:
         shown = subprocess.run(
             ["modprobe", "-d", place, "-S", kernel.version, "--show-depends", module], capture_output=True, text=True,
         ).stdout
@@ -419,20 +437,22 @@ def needs_of(info, kind, options):
 # --- machines --------------------------------------------------------------------------------------------------------
 
 
-def start(kernel, images, job, work):
-    """Has a kernel do a job with each image; returns what it says about them."""
+def start(kernel, images, job, work, modules=MODULES, programs=("tar", "getfattr"), files=None):
+    """Has a kernel do a job with each image; returns what it says about them. The job finds the files, by name and text."""
     root = work / "root"
     shutil.rmtree(root, ignore_errors=True)
     (root / "bin").mkdir(parents=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
-    for program in ["tar", "getfattr"]:
+    for program in programs:
         add_program(program, root)
-    add_modules(kernel, root)
+    add_modules(kernel, root, modules)
+    for name, text in (files or {}).items():
+        (root / name).write_text(text)
     (root / "init").write_text(INIT)
     (root / "init").chmod(0o755)
     (root / "job").write_text(job)
     (root / "digest").write_text(DIGEST)
-    (root / "modules").write_text(" ".join(MODULES))
+    (root / "modules").write_text(" ".join(modules))
     disk, lines, at = work / "disk", [], 0
     with disk.open("wb") as file:
         for number, (kind, path) in enumerate(images):
@@ -487,6 +507,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer images")
     parser.add_argument("--cache", default="target/guests", type=Path, help="where kernels are kept")
     parser.add_argument("--rejected", type=Path, help="a folder of scripts/mutate.sh: judge the images there instead")
+    parser.add_argument("--sealed", action="store_true", help="judge sealed images instead")
     parser.add_argument("--keep", type=Path, help="keep the images in this folder")
     options = parser.parse_args()
     cache = options.cache.absolute()
@@ -495,6 +516,8 @@ def main():
     kernels = [registry.fetch(wanted, cache / "kernels") for wanted in options.kernels]
     if options.rejected:
         judge_rejected(kernels, options.rejected)
+    if options.sealed:
+        judge_sealed(kernels, packfs)
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         tree = work / "tree"
@@ -540,6 +563,73 @@ def judge_rejected(kernels, folder):
             unknown |= not known
             print(f"{len(found):6} {'' if known else 'UNKNOWN: '}{reason} (such as {found[0][0]}, {found[0][1]})")
     sys.exit(1 if unknown else 0)
+
+
+def judge_sealed(kernels, packfs):
+    """Has dm-verity read sealed images, sound and damaged; fails unless it reads the former, and nothing of the latter."""
+    wrong = []
+    for kernel in kernels:
+        with tempfile.TemporaryDirectory() as folder:
+            work = Path(folder)
+            make_tree(work / "tree")
+            want = digest_of(work / "tree")
+            cases = seal_images(packfs, work)
+            lines = [f"{number} {case.root_hash} {case.hash_offset}\n" for number, case in enumerate(cases)]
+            said = start(
+                kernel, [(case.kind, case.path) for case in cases], SEALED_JOB, work, MODULES + VERITY_MODULES,
+                ("tar", "getfattr", "veritysetup"), {"seals": "".join(lines)},
+            )
+            console = (work / "console").read_text(errors="replace")
+        verdicts = {int(n): verdict for n, verdict in re.findall(r"^image (\d+) verdict (\S+)$", said, re.M)}
+        before = len(wrong)
+        for number, case in enumerate(cases):
+            verdict = verdicts.get(number, "missing")
+            if verdict not in ([want] if case.is_sound else ["unopened", "unmountable", "unreadable"]):
+                wrong.append(f"Linux {kernel.version}: {case.name}: {verdict}")
+        if len(wrong) > before:
+            say(console[-6000:])
+        print(f"Linux {kernel.version}: " + ", ".join(
+            f"{case.name} {'read' if verdicts.get(number) == want else verdicts.get(number, 'missing')}"
+            for number, case in enumerate(cases)
+        ))
+    for line in wrong:
+        print(line)
+    sys.exit(1 if wrong else 0)
+
+
+@dataclass
+class SealedCase:
+    """An image with its tree at the end, and what must become of it."""
+
+    name: str
+    path: Path
+    kind: str
+    root_hash: str
+    hash_offset: int
+    is_sound: bool
+
+
+def seal_images(packfs, work):
+    """Builds and seals the tree in both formats, by both algorithms; adds damaged copies of each."""
+    cases = []
+    for kind, codec, algorithm in [("squashfs", "zstd", "sha256"), ("erofs", "lz4", "sha256"), ("erofs", "lz4", "sha512")]:
+        name = f"{kind}-{algorithm}"
+        plain, sealed = work / name, work / f"{name}.sealed"
+        run(packfs, "build", "-q", "--format", kind, "-c", codec, work / "tree", "-o", plain, stdin=subprocess.DEVNULL)
+        told = json.loads(run(
+            packfs, "seal", plain, "--append", "-o", sealed, "--algorithm", algorithm, "--json", "-q",
+            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        ).stdout)
+        root_hash, hash_offset = told["root_hash"], told["hash_offset"]
+        cases.append(SealedCase(name, sealed, kind, root_hash, hash_offset, True))
+        damaged = work / f"{name}.damaged"
+        content = bytearray(sealed.read_bytes())
+        content[hash_offset // 2] ^= 1
+        damaged.write_bytes(content)
+        cases.append(SealedCase(f"{name} with a flipped bit", damaged, kind, root_hash, hash_offset, False))
+        other = ("1" if root_hash[0] == "0" else "0") + root_hash[1:]
+        cases.append(SealedCase(f"{name} by another root hash", sealed, kind, other, hash_offset, False))
+    return cases
 
 
 def reason_of(finding):

@@ -37,6 +37,9 @@ need qemu-utils qemu-img qemu-io
 need fio fio
 need strace strace
 need openssl openssl
+need cryptsetup-bin veritysetup
+need fsverity fsverity
+need systemd-container systemd-dissect
 need docker-registry docker-registry
 need fuse3 fusermount3
 need btrfs-progs mkfs.btrfs

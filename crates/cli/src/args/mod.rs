@@ -21,6 +21,7 @@ mod personality;
 mod read;
 pub(crate) mod refused;
 mod remote;
+mod seal;
 mod select;
 #[cfg(feature = "serve")]
 mod serve;
@@ -28,6 +29,7 @@ mod split;
 mod trace;
 mod tune;
 pub(crate) mod value;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -47,6 +49,7 @@ pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
 pub(crate) use personality::AsProgram;
 pub(crate) use read::{Archive, Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use remote::RemoteArgs;
+pub(crate) use seal::{Seal, SealConsumer};
 pub(crate) use select::{ExcludeArgs, Select, read};
 #[cfg(feature = "serve")]
 pub(crate) use serve::Serve;
@@ -58,6 +61,7 @@ pub(crate) use value::as_size;
 pub(crate) use value::size;
 #[cfg(test)]
 pub(crate) use value::time as parse_time;
+pub(crate) use verify::Verify;
 
 use crate::resources;
 
@@ -93,6 +97,8 @@ pub(crate) enum Command {
     Info(Info),
     Check(Check),
     Diff(Diff),
+    Seal(Box<Seal>),
+    Verify(Verify),
     Split(Box<Split>),
     Join(Join),
     #[cfg(feature = "mount")]

@@ -19,6 +19,7 @@ pub(crate) mod mount;
 pub(crate) mod open;
 mod parts;
 pub(crate) mod remote;
+mod seal;
 #[cfg(feature = "serve")]
 mod serve;
 pub(crate) mod sources;
@@ -26,6 +27,7 @@ mod split;
 pub(crate) mod tar;
 mod trace;
 mod tune;
+mod verify;
 
 use std::io::Write;
 
@@ -46,6 +48,8 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Info(args) => info::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Seal(args) => seal::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Split(args) => split::run(&args),
         Command::Join(args) => join::run(&args),
         #[cfg(feature = "mount")]

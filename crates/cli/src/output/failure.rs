@@ -90,6 +90,7 @@ fn status(error: &anyhow::Error) -> u8 {
             use packfs_dump::Error::{InvalidOption, NotResumable, TooSmall, Unsuitable};
             matches!(error, InvalidOption { .. } | NotResumable(_) | TooSmall { .. } | Unsuitable { .. })
         }
+        Cause::Seal(error) => matches!(error, packfs_seal::Error::InvalidOption { .. }),
         Cause::Interrupted => return INTERRUPTED,
         Cause::Other => error.is::<Usage>(),
     };
@@ -157,6 +158,7 @@ fn image_hint(error: &Error) -> Option<&'static str> {
 enum Cause<'e> {
     Image(&'e packfs_image::Error),
     Dump(&'e packfs_dump::Error),
+    Seal(&'e packfs_seal::Error),
     Interrupted,
     Other,
 }
@@ -170,9 +172,14 @@ impl<'e> Cause<'e> {
             return Cause::Dump(error);
         }
         match error.downcast_ref() {
-            Some(packfs_bench::Error::Image(error)) => Cause::Image(error),
-            Some(packfs_bench::Error::Interrupted) => Cause::Interrupted,
-            _ => Cause::Other,
+            Some(packfs_bench::Error::Image(error)) => return Cause::Image(error),
+            Some(packfs_bench::Error::Interrupted) => return Cause::Interrupted,
+            _ => {}
+        }
+        match error.downcast_ref() {
+            Some(packfs_seal::Error::Interrupted) => Cause::Interrupted,
+            Some(error) => Cause::Seal(error),
+            None => Cause::Other,
         }
     }
 }

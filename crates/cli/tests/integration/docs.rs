@@ -120,6 +120,11 @@ fn guide_library() {
 }
 
 #[test]
+fn guide_sealed_images() {
+    page("guide_sealed_images", "docs/guide/sealed-images.md");
+}
+
+#[test]
 fn guide_json() {
     page("guide_json", "docs/guide/json.md");
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::common::{fail, have, succeed};
 
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 26] = [
     "build",
     "extract",
     "tar",
@@ -14,6 +14,8 @@ const COMMANDS: [&str; 24] = [
     "info",
     "check",
     "diff",
+    "seal",
+    "verify",
     "split",
     "join",
     "mount",

@@ -126,6 +126,8 @@ const CASES: &[Case] = &[
     case("check ../in/a.sqfs -q -j 8"),
     case("check ../in/a.erofs -q -j 8"),
     case("check ../in/xz.sqfs -q -j 8 --against ../in/src"),
+    case("seal ../in/a.sqfs -o o.sqfs -q -j 8"),
+    case("seal ../in/a.erofs --for containerd -o o.erofs -q -j 8"),
     case("diff ../in/a.sqfs ../in/a.erofs -j 8"),
     case("diff ../in/src ../in/xz.sqfs -j 8"),
     Case { repeats: false, ..case("split ../in/a.tar -o x -o y -q -j 8") },

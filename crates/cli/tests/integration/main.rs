@@ -40,6 +40,7 @@ mod remote;
 mod replaced;
 mod reuse;
 mod rules;
+mod seal;
 mod select;
 mod serve;
 #[path = "../../../remote/tests/integration/common/mod.rs"]

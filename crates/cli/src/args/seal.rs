@@ -1,0 +1,159 @@
+//! Options of `packfs seal`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use packfs_seal::verity::Uuid;
+use packfs_seal::{HashAlgorithm, from_hex};
+
+use super::{Effort, Talk, value};
+
+/// Make the hash tree by which Linux verifies an image as it reads.
+///
+/// The tree is that of dm-verity, with the bytes of `veritysetup format`. Without options, IMAGE stays as it is, and the
+/// files NAME.verity and NAME.roothash appear beside it; NAME is that of IMAGE, without `.raw`. The same image gives the
+/// same root hash each time: salt and UUID are taken from its contents.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs seal root.erofs
+  packfs seal root.erofs -o app.raw --for systemd --key key.pem --certificate cert.pem
+  packfs seal layer.erofs --for containerd --force
+  packfs seal root.erofs --root-hash-only
+  packfs seal root.erofs --attach-signature root.p7s --certificate cert.pem")]
+pub(crate) struct Seal {
+    /// Image to seal: a file or a block device
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub(crate) image: PathBuf,
+
+    /// Write a sealed copy of the image to FILE
+    ///
+    /// The other files appear beside it.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Lay out the files as a consumer looks for them
+    #[arg(long = "for", value_enum, value_name = "CONSUMER")]
+    pub(crate) consumer: Option<SealConsumer>,
+
+    /// Append the tree to the image
+    ///
+    /// Without -o, IMAGE is replaced by its sealed copy once that is complete, which needs --force.
+    #[arg(long)]
+    pub(crate) append: bool,
+
+    /// Print the root hash and write no files
+    ///
+    /// For a signature that is made elsewhere: sign the digits without the newline.
+    #[arg(long, conflicts_with_all = ["output", "key", "attach_signature", "fs_verity", "json"])]
+    pub(crate) root_hash_only: bool,
+
+    /// Print the digest that fs-verity has for the file and write no files
+    ///
+    /// It is what `fsverity digest` prints. --algorithm is the only other option that counts.
+    #[arg(long, conflicts_with_all = ["output", "key", "attach_signature", "consumer", "append", "json"])]
+    pub(crate) fs_verity: bool,
+
+    /// Sign the root hash with the private key in FILE
+    ///
+    /// The key is in PEM, not encrypted: RSA with 2048 to 4096 bits, or ECDSA on P-256 or P-384. The signature is PKCS#7 in
+    /// DER, detached, as systemd and Linux take it.
+    #[arg(help_heading = "Signature", long, value_name = "FILE", requires = "certificate", value_hint = ValueHint::FilePath)]
+    pub(crate) key: Option<PathBuf>,
+
+    /// Certificate of the key, in PEM or DER
+    #[arg(help_heading = "Signature", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) certificate: Option<PathBuf>,
+
+    /// Verify a signature that was made elsewhere, and put it in its place
+    ///
+    /// FILE has PKCS#7 in DER, detached, of the root hash that --root-hash-only prints, without the newline.
+    #[arg(
+        help_heading = "Signature",
+        long,
+        value_name = "FILE",
+        requires = "certificate",
+        conflicts_with = "key",
+        value_hint = ValueHint::FilePath
+    )]
+    pub(crate) attach_signature: Option<PathBuf>,
+
+    /// Hash function: sha256 or sha512
+    #[arg(help_heading = "Tree", long, value_name = "NAME", default_value = "sha256")]
+    pub(crate) algorithm: HashAlgorithm,
+
+    /// Size of the blocks that are hashed, from 512 to 512K
+    ///
+    /// Linux takes at most its page size, and mounts EROFS only if its blocks are no smaller than these.
+    #[arg(help_heading = "Tree", long, value_name = "SIZE", default_value = "4K", value_parser = value::size)]
+    pub(crate) data_block_size: u64,
+
+    /// Size of the blocks of the tree, from 512 to 512K
+    #[arg(help_heading = "Tree", long, value_name = "SIZE", default_value = "4K", value_parser = value::size)]
+    pub(crate) hash_block_size: u64,
+
+    /// Salt of the hashes in hexadecimal digits, or `-` for none
+    ///
+    /// The default is taken from the beginning of the image; with `--for containerd` it is 32 zeros, as containerd has it.
+    #[arg(help_heading = "Tree", long, value_name = "HEX", value_parser = salt, allow_hyphen_values = true)]
+    pub(crate) salt: Option<Salt>,
+
+    /// UUID of the tree [default: taken from the root hash]
+    #[arg(help_heading = "Tree", long, value_name = "UUID")]
+    pub(crate) uuid: Option<Uuid>,
+
+    /// Leave out the superblock of the tree
+    ///
+    /// Whoever opens it has to know all parameters. No consumer of --for does.
+    #[arg(help_heading = "Tree", long, conflicts_with_all = ["consumer", "uuid"])]
+    pub(crate) no_superblock: bool,
+
+    /// Replace files that exist
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) effort: Effort,
+
+    /// Print parameters and files as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// Programs that set up dm-verity for an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SealConsumer {
+    /// NAME.raw with NAME.verity, NAME.roothash and NAME.roothash.p7s
+    Systemd,
+    /// The tree is appended; IMAGE.dmverity names it, IMAGE.sig is the signature
+    Containerd,
+}
+
+/// Bytes that come before each block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Salt(pub(crate) Vec<u8>);
+
+fn salt(text: &str) -> Result<Salt, String> {
+    if text == "-" {
+        return Ok(Salt(Vec::new()));
+    }
+    let bytes = from_hex(text).filter(|bytes| !bytes.is_empty());
+    bytes.map(Salt).ok_or_else(|| "expected pairs of hexadecimal digits, or - for no salt".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_salt_is_hexadecimal_or_none() {
+        assert_eq!(salt("-"), Ok(Salt(vec![])));
+        assert_eq!(salt("00fF"), Ok(Salt(vec![0, 255])));
+        for wrong in ["", "0", "xx", "--"] {
+            assert!(salt(wrong).is_err(), "{wrong}");
+        }
+    }
+}

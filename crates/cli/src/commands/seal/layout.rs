@@ -1,0 +1,81 @@
+//! The files that a seal consists of.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use packfs_image::name::display;
+use packfs_seal::verity::Seal as VeritySeal;
+use packfs_seal::{ContainerdFiles, LayerMetadata, SystemdFiles};
+
+use crate::args::{Seal, SealConsumer};
+use crate::output::failure::Usage;
+
+/// Names of the files to write, and the form of the root hash.
+#[derive(Debug)]
+pub(super) struct SealLayout {
+    /// Copy of the image.
+    pub(super) copy: Option<PathBuf>,
+    /// File of the tree; `None` if it is appended to the copy.
+    pub(super) hash_tree: Option<PathBuf>,
+    pub(super) signature: Option<PathBuf>,
+    /// File with the root hash.
+    pub(super) root_hash: PathBuf,
+    /// True if that file is the JSON of containerd.
+    is_metadata: bool,
+}
+
+impl SealLayout {
+    /// Decides where everything goes.
+    pub(super) fn of(args: &Seal, is_signed: bool) -> Result<Self> {
+        let sealed = args.output.as_deref().unwrap_or(&args.image);
+        let appends = args.append || args.consumer == Some(SealConsumer::Containerd);
+        if args.consumer == Some(SealConsumer::Systemd) {
+            check_systemd(args, sealed)?;
+        }
+        if appends && args.output.is_none() {
+            check_replaced(args)?;
+        }
+        let copy = (appends || args.output.is_some()).then(|| sealed.to_owned());
+        if args.consumer == Some(SealConsumer::Containerd) {
+            let files = ContainerdFiles::of(sealed);
+            let signature = is_signed.then_some(files.signature);
+            return Ok(SealLayout { copy, hash_tree: None, signature, root_hash: files.metadata, is_metadata: true });
+        }
+        let files = SystemdFiles::of(sealed);
+        Ok(SealLayout {
+            copy,
+            hash_tree: (!appends).then_some(files.hash_tree),
+            signature: is_signed.then_some(files.signature),
+            root_hash: files.root_hash,
+            is_metadata: false,
+        })
+    }
+
+    /// Returns the contents of the file with the root hash.
+    pub(super) fn root_hash_text(&self, sealed: &VeritySeal) -> String {
+        if self.is_metadata { LayerMetadata::of(sealed).to_json() } else { sealed.root_hash.to_string() }
+    }
+}
+
+fn check_systemd(args: &Seal, sealed: &Path) -> Result<()> {
+    if args.append {
+        return Err(Usage("systemd looks for the tree in a file of its own: leave out --append".into()).into());
+    }
+    if !SystemdFiles::is_found(sealed) {
+        let name = display(sealed);
+        return Err(Usage(format!("systemd looks for names that end in .raw, not for {name}: use -o NAME.raw")).into());
+    }
+    Ok(())
+}
+
+/// Fails if the image itself cannot be replaced by its sealed copy.
+fn check_replaced(args: &Seal) -> Result<()> {
+    if !args.image.is_file() {
+        return Err(Usage("a tree is appended to a regular file; name one with -o".into()).into());
+    }
+    if !args.force {
+        let name = display(&args.image);
+        return Err(Usage(format!("this would replace {name}; use --force, or write a copy with -o")).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! `packfs seal`: hash trees of dm-verity, signatures, and the files beside an image.
+
+mod layout;
+mod signing;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use packfs_blocks::io::FileAt;
+use packfs_blocks::{Output, ReadAt};
+use packfs_image::name::{display, encode};
+use packfs_seal::verity::{self, VerityOptions};
+use packfs_seal::{FsVerityOptions, HashEffort, ImageContents, LayerMetadata, fsverity_digest};
+use serde::Serialize;
+
+use self::layout::SealLayout;
+use self::signing::RootSignature;
+pub(super) use self::signing::read_certificate;
+use super::print;
+use crate::args::{Seal, SealConsumer};
+use crate::output::failure::{Outcome, Usage};
+use crate::output::meter::Meter;
+use crate::output::{json, say, target, units};
+
+/// Memory of a worker in bytes: two chunks of data being read and hashed.
+const WORKER_MEMORY: u64 = 2 << 20;
+
+pub(super) fn run(args: &Seal) -> Result<Outcome> {
+    let image = open_image(&args.image)?;
+    let meter = Meter::start(args.talk.quiet);
+    let effort = HashEffort { threads: threads(&args.effort), progress: Arc::clone(meter.progress()) };
+    let name = || display(&args.image).to_string();
+    if args.fs_verity {
+        let options = FsVerityOptions::default().set(|all| all.algorithm = args.algorithm);
+        let digest = fsverity_digest(&*image, &options, &effort).with_context(name)?;
+        meter.finish();
+        return print(&format!("{}:{digest}\n", args.algorithm));
+    }
+    refuse_sealed(&image, args)?;
+    let options = options(args)?;
+    if args.root_hash_only {
+        let sealed = verity::seal(&*image, &options, 0, None, &effort).with_context(name)?;
+        meter.finish();
+        return print(&format!("{}\n", sealed.root_hash));
+    }
+    let signature = RootSignature::of(args)?;
+    let layout = SealLayout::of(args, signature.is_some())?;
+    let outputs = SealOutputs::create(&layout, args.force)?;
+    let sealed = outputs.fill(&image, &args.image, &options, &effort).with_context(name)?;
+    let signed = signature.map(|signature| signature.make(&sealed.root_hash)).transpose()?;
+    let files = outputs.commit(&sealed, signed.as_deref())?;
+    meter.finish();
+    report(args, &sealed, &files)
+}
+
+/// Returns the number of workers, fewer if memory for so many is not to be used.
+pub(super) fn threads(effort: &crate::args::Effort) -> usize {
+    let affordable = usize::try_from(effort.memory() / WORKER_MEMORY).unwrap_or(usize::MAX);
+    effort.threads().min(affordable)
+}
+
+/// Opens an image that is read as it is.
+pub(super) fn open_image(path: &Path) -> Result<Arc<dyn ReadAt>> {
+    let opened = FileAt::open(path, 0).with_context(|| format!("{}: cannot open", display(path)))?;
+    if path.is_dir() {
+        anyhow::bail!("{}: a directory, not an image: packfs build makes an image of it", display(path));
+    }
+    Ok(Arc::new(opened))
+}
+
+/// Fails for an image that has a tree at its end: sealed again, the old tree would count as data.
+fn refuse_sealed(image: &Arc<dyn ReadAt>, args: &Seal) -> Result<()> {
+    let block_size = u32::try_from(args.hash_block_size).unwrap_or(u32::MAX);
+    let tree = ImageContents::of(image).and_then(|contents| contents.appended_tree(image, block_size));
+    tree.map_or(Ok(()), |offset| {
+        let name = display(&args.image);
+        anyhow::bail!(
+            "{name}: it is sealed already, by a tree at byte {offset}; cut that off (truncate -s {offset}) before"
+        )
+    })
+}
+
+fn options(args: &Seal) -> Result<VerityOptions> {
+    let size = |bytes: u64| u32::try_from(bytes).map_err(|_| Usage(format!("block size {bytes} is not possible")));
+    let usual = match args.consumer {
+        Some(SealConsumer::Containerd) => LayerMetadata::usual_options(),
+        Some(SealConsumer::Systemd) | None => VerityOptions::default(),
+    };
+    let data_block_size = size(args.data_block_size)?;
+    let hash_block_size = size(args.hash_block_size)?;
+    Ok(usual.set(|all| {
+        all.algorithm = args.algorithm;
+        all.data_block_size = data_block_size;
+        all.hash_block_size = hash_block_size;
+        if let Some(salt) = &args.salt {
+            all.salt = Some(salt.0.clone());
+        }
+        all.uuid = args.uuid;
+        all.has_superblock = !args.no_superblock;
+    }))
+}
+
+/// Files being written. None of them appears before all are complete.
+struct SealOutputs<'l> {
+    layout: &'l SealLayout,
+    /// A copy of the image, with the tree at its end if that is appended.
+    image: Option<Output>,
+    hash_tree: Option<Output>,
+    signature: Option<Output>,
+    /// The root hash, or what names it: it appears last.
+    root_hash: Output,
+}
+
+impl<'l> SealOutputs<'l> {
+    fn create(layout: &'l SealLayout, force: bool) -> Result<Self> {
+        let create = |path: &Path| target::create(path, target::READABLE, force);
+        Ok(SealOutputs {
+            layout,
+            image: layout.copy.as_deref().map(create).transpose()?,
+            hash_tree: layout.hash_tree.as_deref().map(create).transpose()?,
+            signature: layout.signature.as_deref().map(create).transpose()?,
+            root_hash: create(&layout.root_hash)?,
+        })
+    }
+
+    /// Copies the image, and makes its tree.
+    fn fill(
+        &self,
+        image: &Arc<dyn ReadAt>,
+        path: &Path,
+        options: &VerityOptions,
+        effort: &HashEffort,
+    ) -> Result<verity::Seal> {
+        if let Some(copy) = &self.image {
+            let copied = File::open(path).and_then(|file| copy.copy_from(&file, 0, image.len(), 0));
+            copied.with_context(|| format!("{}: cannot copy", display(copy.target())))?;
+        }
+        let hash_offset = match self.hash_tree {
+            Some(_) => 0,
+            None => image.len().next_multiple_of(options.hash_block_size.into()),
+        };
+        let output = self.hash_tree.as_ref().or(self.image.as_ref());
+        Ok(verity::seal(&**image, options, hash_offset, output, effort)?)
+    }
+
+    /// Completes all files; returns their names.
+    fn commit(self, sealed: &verity::Seal, signature: Option<&[u8]>) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for output in [self.image, self.hash_tree].into_iter().flatten() {
+            names.push(encode(output.target().as_os_str().as_encoded_bytes()).into_owned());
+            target::commit(output)?;
+        }
+        if let (Some(output), Some(bytes)) = (self.signature, signature) {
+            names.push(encode(output.target().as_os_str().as_encoded_bytes()).into_owned());
+            target::fill_bytes(output, bytes)?;
+        }
+        names.push(encode(self.root_hash.target().as_os_str().as_encoded_bytes()).into_owned());
+        target::fill(self.root_hash, &self.layout.root_hash_text(sealed))?;
+        Ok(names)
+    }
+}
+
+fn report(args: &Seal, sealed: &verity::Seal, files: &[String]) -> Result<Outcome> {
+    let superblock = &sealed.area.superblock;
+    let hash_bytes = sealed.area.end().unwrap_or_default() - sealed.hash_offset;
+    if args.json {
+        json::print(
+            "seal",
+            &Report {
+                image: encode(args.image.as_os_str().as_encoded_bytes()).into_owned(),
+                root_hash: sealed.root_hash.to_string(),
+                algorithm: superblock.algorithm.name(),
+                salt: packfs_seal::to_hex(&superblock.salt),
+                uuid: (!args.no_superblock).then(|| superblock.uuid.to_string()),
+                data_block_size: superblock.data_block_size,
+                data_blocks: superblock.data_blocks,
+                hash_block_size: superblock.hash_block_size,
+                hash_offset: sealed.hash_offset,
+                hash_bytes,
+                is_signed: args.key.is_some() || args.attach_signature.is_some(),
+                files,
+            },
+        )?;
+    }
+    if !args.talk.quiet {
+        let name = display(&args.image);
+        say(format_args!("{name}: root hash {}; {} of hashes", sealed.root_hash, units::bytes(hash_bytes)));
+        if args.key.is_none() && args.attach_signature.is_none() {
+            say("packfs: note: without a signature, whoever may replace the image may replace its root hash");
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Report<'a> {
+    image: String,
+    root_hash: String,
+    algorithm: &'static str,
+    salt: String,
+    uuid: Option<String>,
+    data_block_size: u32,
+    data_blocks: u64,
+    hash_block_size: u32,
+    hash_offset: u64,
+    hash_bytes: u64,
+    is_signed: bool,
+    files: &'a [String],
+}

@@ -1,0 +1,69 @@
+//! The signature of a root hash, made with a key or made elsewhere.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use packfs_image::name::display;
+use packfs_seal::RootHash;
+use packfs_seal::signature::{DetachedSignature, SignerCertificate, SigningKey, sign};
+
+use crate::args::Seal;
+use crate::output::failure::Usage;
+
+/// Largest file of a key, a certificate or a signature in bytes: all are a few KiB.
+const FILE_MAX: u64 = 1 << 20;
+
+/// How a signature comes about. Files are read, and compared as far as possible, before the image is.
+pub(super) enum RootSignature {
+    Made { key: SigningKey, certificate: SignerCertificate },
+    Attached { bytes: Vec<u8>, parsed: DetachedSignature, certificate: SignerCertificate, name: String },
+}
+
+impl RootSignature {
+    /// Reads key, certificate and signature; `None` if the options name none.
+    pub(super) fn of(args: &Seal) -> Result<Option<Self>> {
+        let Some(certificate) = &args.certificate else { return Ok(None) };
+        let certificate = read_certificate(certificate)?;
+        if let Some(path) = &args.key {
+            let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
+            return Ok(Some(RootSignature::Made { key, certificate }));
+        }
+        let Some(path) = &args.attach_signature else {
+            return Err(Usage(
+                "--certificate alone signs nothing: name a key, or a signature with --attach-signature".into(),
+            )
+            .into());
+        };
+        let bytes = read_small(path)?;
+        let name = display(path).to_string();
+        let parsed = DetachedSignature::parse(&bytes).with_context(|| name.clone())?;
+        Ok(Some(RootSignature::Attached { bytes, parsed, certificate, name }))
+    }
+
+    /// Returns the signature of a root hash.
+    pub(super) fn make(self, root_hash: &RootHash) -> Result<Vec<u8>> {
+        match self {
+            RootSignature::Made { key, certificate } => Ok(sign(root_hash, &key, &certificate)?),
+            RootSignature::Attached { bytes, parsed, certificate, name } => {
+                parsed.verify(root_hash, &certificate).with_context(|| name)?;
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+/// Reads a certificate.
+pub(in crate::commands) fn read_certificate(path: &Path) -> Result<SignerCertificate> {
+    SignerCertificate::parse(&read_small(path)?).with_context(|| display(path).to_string())
+}
+
+/// Reads a file that must be small.
+fn read_small(path: &Path) -> Result<Vec<u8>> {
+    let cannot = || format!("{}: cannot read", display(path));
+    let found = fs::metadata(path).with_context(cannot)?;
+    if found.len() > FILE_MAX {
+        anyhow::bail!("{}: {} is too long for a key, a certificate or a signature", display(path), found.len());
+    }
+    fs::read(path).with_context(cannot)
+}

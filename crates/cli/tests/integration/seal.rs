@@ -1,0 +1,218 @@
+//! `packfs seal`, and what other programs make of its files.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{FORMATS, fail, have, run_in, sample, stderr, succeed};
+
+/// Runs another program in `dir`, which must succeed; returns its output.
+fn judge(dir: &Path, program: &str, args: &[&str]) -> String {
+    let ran = Command::new(program).args(args).current_dir(dir).output().unwrap();
+    assert!(ran.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8_lossy(&ran.stdout).into_owned()
+}
+
+/// Makes images `squashfs` and `erofs`, and with openssl the key and certificate `NAME.pem` and `NAME.crt`.
+fn inputs(names: &[&str]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    for format in FORMATS {
+        succeed(dir.path(), &["build", "root", "-o", format, "--format", format, "-q"]);
+    }
+    for name in names {
+        let (key, certificate, subject) = (format!("{name}.pem"), format!("{name}.crt"), format!("/CN={name}"));
+        let begin = ["req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", &subject];
+        judge(dir.path(), "openssl", &[&begin[..], &["-keyout", &key, "-out", &certificate]].concat());
+    }
+    dir
+}
+
+#[test]
+fn veritysetup_verifies_trees_beside_and_after_images() {
+    if !have("veritysetup_verifies_trees_beside_and_after_images", "veritysetup") {
+        return;
+    }
+    let dir = inputs(&[]);
+    let dir = dir.path();
+    for format in FORMATS {
+        succeed(dir, &["seal", format, "-q"]);
+        let root_hash = fs::read_to_string(dir.join(format!("{format}.roothash"))).unwrap();
+        judge(dir, "veritysetup", &["verify", format, &format!("{format}.verity"), &root_hash]);
+        assert_eq!(succeed(dir, &["seal", format, "--root-hash-only", "-q"]), format!("{root_hash}\n"));
+
+        let json = succeed(dir, &["seal", format, "--append", "-o", "appended", "--force", "--json", "-q"]);
+        let len = fs::metadata(dir.join(format)).unwrap().len();
+        assert!(json.contains(&format!("\"hash_offset\": {len},")) && json.contains(&root_hash), "{json}");
+        judge(dir, "veritysetup", &["verify", "appended", "appended", &root_hash, &format!("--hash-offset={len}")]);
+        // The image in the copy is still one.
+        succeed(dir, &["check", "appended", "-q"]);
+    }
+}
+
+#[test]
+fn the_files_do_not_depend_on_the_number_of_threads() {
+    let dir = inputs(&[]);
+    let sealed = |jobs| {
+        succeed(dir.path(), &["seal", "erofs", "-f", "-q", "-j", jobs]);
+        ["erofs.verity", "erofs.roothash"].map(|name| fs::read(dir.path().join(name)).unwrap())
+    };
+    assert!(["1", "2", "8"].iter().all(|jobs| sealed(jobs) == sealed("0")));
+}
+
+#[test]
+fn systemd_finds_the_tree_and_openssl_verifies_the_signature() {
+    let test = "systemd_finds_the_tree_and_openssl_verifies_the_signature";
+    if !have(test, "systemd-dissect") || !have(test, "openssl") {
+        return;
+    }
+    let dir = inputs(&["key"]);
+    let dir = dir.path();
+    let by = ["--key", "key.pem", "--certificate", "key.crt", "-q"];
+    succeed(dir, &[&["seal", "squashfs", "-o", "app.raw", "--for", "systemd"], &by[..]].concat());
+    assert_eq!(fs::read(dir.join("app.raw")).unwrap(), fs::read(dir.join("squashfs")).unwrap());
+    let verify =
+        ["smime", "-verify", "-binary", "-inform", "der", "-in", "app.roothash.p7s", "-content", "app.roothash"];
+    judge(dir, "openssl", &[&verify[..], &["-certfile", "key.crt", "-nointern", "-noverify"]].concat());
+    // Without udev, systemd-dissect cannot set the tree up, but says by the files what it would do.
+    let shown = judge(dir, "systemd-dissect", &["--no-pager", "--no-legend", "app.raw"]);
+    assert!(shown.contains("squashfs"), "{shown}");
+}
+
+#[test]
+fn a_signature_made_elsewhere_is_verified_before_anything_is_written() {
+    if !have("a_signature_made_elsewhere_is_verified_before_anything_is_written", "openssl") {
+        return;
+    }
+    let dir = inputs(&["key", "other"]);
+    let dir = dir.path();
+    let printed = succeed(dir, &["seal", "erofs", "--root-hash-only", "-q"]);
+    let sign = |content: &str, name: &str| {
+        fs::write(dir.join("content"), content).unwrap();
+        let begin = ["smime", "-sign", "-nocerts", "-noattr", "-binary", "-in", "content", "-inkey", "key.pem"];
+        judge(dir, "openssl", &[&begin[..], &["-signer", "key.crt", "-outform", "der", "-out", name]].concat());
+    };
+    sign(printed.trim_end(), "good.p7s");
+    sign(&printed, "newline.p7s");
+    let attach =
+        |signature, certificate| ["seal", "erofs", "-q", "--attach-signature", signature, "--certificate", certificate];
+    for (signature, certificate, why) in [
+        ("newline.p7s", "key.crt", "newline"),
+        ("good.p7s", "other.crt", "somebody else"),
+        ("key.crt", "key.crt", "PEM"),
+        ("good.p7s", "key.pem", "no X.509 certificate"),
+        ("good.p7s", "none.crt", "none.crt: cannot read"),
+    ] {
+        let told = fail(dir, 1, &attach(signature, certificate));
+        assert!(told.contains(why), "{why}: {told}");
+        assert!(!dir.join("erofs.roothash").exists() && !dir.join("erofs.verity").exists(), "{why}");
+    }
+    succeed(dir, &attach("good.p7s", "key.crt"));
+    assert_eq!(fs::read(dir.join("erofs.roothash.p7s")).unwrap(), fs::read(dir.join("good.p7s")).unwrap());
+    let told = fail(dir, 1, &["seal", "erofs", "-qf", "--key", "key.pem", "--certificate", "other.crt"]);
+    assert!(told.contains("does not belong"), "{told}");
+}
+
+#[test]
+fn containerd_gets_the_offset_of_the_superblock() {
+    if !have("containerd_gets_the_offset_of_the_superblock", "veritysetup") {
+        return;
+    }
+    let dir = inputs(&[]);
+    let dir = dir.path();
+    let len = fs::metadata(dir.join("erofs")).unwrap().len();
+    let usage = fail(dir, 2, &["seal", "erofs", "--for", "containerd"]);
+    assert!(usage.contains("--force"), "{usage}");
+    succeed(dir, &["seal", "erofs", "--for", "containerd", "--force", "-q"]);
+    let metadata = fs::read_to_string(dir.join("erofs.dmverity")).unwrap();
+    let root_hash = metadata.split('"').nth(3).unwrap();
+    assert_eq!(metadata, format!("{{\n  \"roothash\": \"{root_hash}\",\n  \"hashoffset\": {len}\n}}"));
+    let offset = format!("--hash-offset={len}");
+    judge(dir, "veritysetup", &["verify", "erofs", "erofs", root_hash, &offset]);
+    let dumped = judge(dir, "veritysetup", &["dump", "erofs", &offset]);
+    assert!(dumped.contains(&"0".repeat(64)), "the salt of containerd: {dumped}");
+}
+
+#[test]
+fn fs_verity_has_the_digest_of_fsverity() {
+    if !have("fs_verity_has_the_digest_of_fsverity", "fsverity") {
+        return;
+    }
+    let dir = inputs(&[]);
+    for algorithm in ["sha256", "sha512"] {
+        let ours = succeed(dir.path(), &["seal", "squashfs", "--fs-verity", "--algorithm", algorithm, "-q"]);
+        let theirs = judge(dir.path(), "fsverity", &["digest", "squashfs", "--hash-alg", algorithm]);
+        assert_eq!(Some(ours.trim_end()), theirs.split_whitespace().next());
+    }
+}
+
+#[test]
+fn verify_says_what_is_enforced_and_names_mistakes() {
+    let dir = inputs(&[]);
+    let dir = dir.path();
+    succeed(dir, &["seal", "squashfs", "-o", "app.raw", "--for", "systemd", "-q"]);
+    succeed(dir, &["seal", "erofs", "-o", "layer", "--for", "containerd", "-q"]);
+    for line in [["verify", "app.raw", "--as", "systemd"], ["verify", "layer", "--as", "containerd"]] {
+        let sound = run_in(dir, &line);
+        assert!(sound.status.success() && sound.stdout.is_empty(), "{}", stderr(&sound));
+        assert!(stderr(&sound).contains("every block will be verified"), "{}", stderr(&sound));
+    }
+    let json = succeed(dir, &["verify", "layer", "--as", "containerd", "--json"]);
+    assert!(json.contains("\"enforced\": \"unsigned\""), "{json}");
+
+    fs::rename(dir.join("app.roothash"), dir.join("app.raw.roothash")).unwrap();
+    let wrong = run_in(dir, &["verify", "app.raw", "--as", "systemd"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&wrong.stdout).starts_with("root-hash-name: app.raw.roothash is not looked for"));
+    assert!(stderr(&wrong).contains("without any verification"), "{}", stderr(&wrong));
+    let json = run_in(dir, &["verify", "app.raw", "--as", "systemd", "--json"]);
+    let json = String::from_utf8_lossy(&json.stdout).into_owned();
+    assert!(json.contains("\"name\": \"root-hash-name\"") && json.contains("\"unverified\""), "{json}");
+    assert!(fail(dir, 1, &["verify", "none", "--as", "systemd"]).contains("none: cannot open"));
+    assert!(fail(dir, 2, &["verify", "app.raw"]).contains("--as"));
+}
+
+#[test]
+fn wrong_use_is_told() {
+    let dir = inputs(&[]);
+    let dir = dir.path();
+    fs::write(dir.join("odd"), "odd").unwrap();
+    for (status, line, why) in [
+        (2, "seal erofs --for systemd", "-o NAME.raw"),
+        (2, "seal erofs --for systemd -o a.raw --append", "leave out --append"),
+        (2, "seal erofs --append", "--force"),
+        (2, "seal erofs --key k", "--certificate"),
+        (2, "seal erofs --certificate k", "k: cannot read"),
+        (2, "seal erofs --salt x", "hexadecimal"),
+        (2, "seal erofs --uuid x", "01234567-89ab"),
+        (2, "seal erofs --algorithm md5", "sha256 or sha512"),
+        (2, "seal erofs --data-block-size 5000", "data block size 5000"),
+        (2, "seal erofs --hash-block-size 8G", "8589934592"),
+        (1, "seal odd", "3 bytes"),
+        (1, "seal root", "directory"),
+        (1, "seal none", "none: cannot open"),
+    ] {
+        let status = if why == "k: cannot read" { 1 } else { status };
+        let told = fail(dir, status, &line.split(' ').collect::<Vec<_>>());
+        assert!(told.contains(why), "{line}: {told}");
+    }
+    succeed(dir, &["seal", "erofs", "-q"]);
+    assert!(fail(dir, 1, &["seal", "erofs"]).contains("erofs.verity exists; --force replaces it"));
+}
+
+#[test]
+fn a_sealed_image_is_not_sealed_again() {
+    let dir = inputs(&[]);
+    for format in FORMATS {
+        succeed(dir.path(), &["seal", format, "--append", "-fq"]);
+        let told = fail(dir.path(), 1, &["seal", format, "--append", "-f"]);
+        assert!(told.contains("sealed already"), "{told}");
+    }
+}
+
+#[test]
+fn without_a_signature_a_note_says_what_a_seal_is_worth() {
+    let dir = inputs(&[]);
+    let told = stderr(&run_in(dir.path(), &["seal", "erofs"]));
+    assert!(told.contains("root hash") && told.contains("without a signature"), "{told}");
+}

@@ -1,0 +1,248 @@
+//! Everything that can be wrong with a seal, by name.
+
+use std::path::PathBuf;
+
+use packfs_blocks::name::display;
+
+use super::Enforcement;
+use crate::signature::SignatureError;
+
+/// Something that keeps a seal from being enforced, or an image from being used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealMistake {
+    /// systemd does not look for the image.
+    #[error("the name of the image does not end in .raw: systemd does not find it")]
+    NotRaw,
+    /// No root hash: verity is silently not set up.
+    #[error("there is no {}: dm-verity is not set up, and nobody is told", display(expected))]
+    NoRootHash {
+        /// The name that is looked for.
+        expected: PathBuf,
+    },
+    /// A root hash under a name that nobody looks for.
+    #[error("{} is not looked for: the name of the root hash is {}", display(found), display(expected))]
+    RootHashName {
+        /// The file that is there.
+        found: PathBuf,
+        /// The name that is looked for.
+        expected: PathBuf,
+    },
+    /// A root hash that is none.
+    #[error("{}: {why}", display(path))]
+    BadRootHash {
+        /// The file.
+        path: PathBuf,
+        /// Reason.
+        why: String,
+    },
+    /// An attribute comes before the file, and differs from it.
+    #[error(
+        "the attribute user.verity.roothash of the image comes before {}, and has another root hash",
+        display(file)
+    )]
+    OtherAttribute {
+        /// The file with the root hash.
+        file: PathBuf,
+    },
+    /// No hash tree: verity is silently not set up.
+    #[error("there is no {}: dm-verity is not set up, and nobody is told", display(expected))]
+    NoHashTree {
+        /// The name that is looked for.
+        expected: PathBuf,
+    },
+    /// A hash tree under a name that nobody looks for.
+    #[error("{} is not looked for: the name of the hash tree is {}", display(found), display(expected))]
+    HashTreeName {
+        /// The file that is there.
+        found: PathBuf,
+        /// The name that is looked for.
+        expected: PathBuf,
+    },
+    /// A tree at the end of the image, where systemd does not look.
+    #[error("the hash tree at byte {offset} of the image is not looked for: it has to be a file of its own")]
+    AppendedTree {
+        /// Byte offset of its superblock.
+        offset: u64,
+    },
+    /// A tree without a superblock, whose parameters nobody knows.
+    #[error("no superblock is at byte {offset} of the hash area: its parameters are unknown")]
+    NoSuperblock {
+        /// Byte offset in the file of the hash area.
+        offset: u64,
+    },
+    /// The offset of the tree instead of that of its superblock.
+    #[error("the hash offset {offset} is that of the tree; the superblock is at {superblock}, which has to be named")]
+    OffsetAfterSuperblock {
+        /// The offset in the metadata.
+        offset: u64,
+        /// The right offset.
+        superblock: u64,
+    },
+    /// A superblock with a value that the kernel refuses.
+    #[error("{0}")]
+    BadSuperblock(String),
+    /// A superblock without a UUID, which containerd refuses.
+    #[error("the UUID of the superblock is all zeros, which containerd refuses")]
+    NilUuid,
+    /// The file of the hash area ends within the tree.
+    #[error("the hash area has {len} bytes, and its tree {end}: it was cut off")]
+    ShortHashArea {
+        /// Length of the file in bytes.
+        len: u64,
+        /// End of the tree in bytes.
+        end: u64,
+    },
+    /// Superblock or tree lie within the data that they cover.
+    #[error("the hash area at byte {offset} lies within the {sealed} bytes of data that it covers")]
+    TreeInsideData {
+        /// Byte offset of the hash area.
+        offset: u64,
+        /// Number of bytes that are sealed.
+        sealed: u64,
+    },
+    /// The image became longer after it was sealed.
+    #[error("the image has {len} bytes, of which {sealed} are sealed: it grew after sealing")]
+    ImageGrown {
+        /// Length of the image in bytes.
+        len: u64,
+        /// Number of bytes that are sealed.
+        sealed: u64,
+    },
+    /// The image became shorter after it was sealed.
+    #[error("the image has {len} bytes, and {sealed} were sealed: it was cut off after sealing")]
+    ImageShortened {
+        /// Length of the image in bytes.
+        len: u64,
+        /// Number of bytes that are sealed.
+        sealed: u64,
+    },
+    /// The file system goes on after the last sealed byte.
+    #[error("the file system takes {needed} bytes, of which {sealed} are sealed: its end cannot be read")]
+    UncoveredFileSystem {
+        /// Length of the file system in bytes.
+        needed: u64,
+        /// Number of bytes that are sealed.
+        sealed: u64,
+    },
+    /// Blocks that are larger than pages.
+    #[error(
+        "blocks of {size} bytes are larger than a page (4096 bytes on most machines): Linux does not open the tree"
+    )]
+    BlockAbovePage {
+        /// The larger block size in bytes.
+        size: u32,
+    },
+    /// Blocks of data that are larger than those of the file system.
+    #[error(
+        "data blocks of {size} bytes are larger than the blocks of the file system ({max}): Linux does not mount it"
+    )]
+    BlockAboveFileSystem {
+        /// Data block size in bytes.
+        size: u32,
+        /// Block size of the file system in bytes.
+        max: u32,
+    },
+    /// The root hash of another image or tree.
+    #[error("the root hash is not that of the hash tree: the tree, or the root hash, is of another image")]
+    OtherRootHash,
+    /// Damaged blocks of the tree.
+    #[error("{count} hash blocks do not match their hashes, the first at byte {offset}")]
+    DamagedTree {
+        /// Byte offset of the first in the hash area.
+        offset: u64,
+        /// Number of such blocks.
+        count: u64,
+    },
+    /// Damaged blocks of data.
+    #[error("{count} data blocks do not match their hashes, the first at byte {offset}")]
+    DamagedData {
+        /// Byte offset of the first in the image.
+        offset: u64,
+        /// Number of such blocks.
+        count: u64,
+    },
+    /// No signature, though there is a certificate to verify one by.
+    #[error("there is no {}: the root hash is not signed", display(expected))]
+    NoSignature {
+        /// The name that is looked for.
+        expected: PathBuf,
+    },
+    /// A signature under a name that nobody looks for.
+    #[error("{} is not looked for: the name of the signature is {}", display(found), display(expected))]
+    SignatureName {
+        /// The file that is there.
+        found: PathBuf,
+        /// The name that is looked for.
+        expected: PathBuf,
+    },
+    /// A signature that is not valid.
+    #[error(transparent)]
+    InvalidSignature(SignatureError),
+    /// No metadata beside a layer: verity is silently not set up.
+    #[error("there is no {}: the layer is mounted without dm-verity", display(expected))]
+    NoMetadata {
+        /// The name that is looked for.
+        expected: PathBuf,
+    },
+    /// Metadata that containerd does not read.
+    #[error("{}: it is no JSON with roothash and hashoffset", display(path))]
+    BadMetadata {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl SealMistake {
+    /// Returns the name by which programs know the mistake. It never changes.
+    pub fn name(&self) -> &'static str {
+        match self {
+            SealMistake::NotRaw => "not-raw",
+            SealMistake::NoRootHash { .. } => "no-root-hash",
+            SealMistake::RootHashName { .. } => "root-hash-name",
+            SealMistake::BadRootHash { .. } => "bad-root-hash",
+            SealMistake::OtherAttribute { .. } => "other-attribute",
+            SealMistake::NoHashTree { .. } => "no-hash-tree",
+            SealMistake::HashTreeName { .. } => "hash-tree-name",
+            SealMistake::AppendedTree { .. } => "appended-tree",
+            SealMistake::NoSuperblock { .. } => "no-superblock",
+            SealMistake::OffsetAfterSuperblock { .. } => "offset-after-superblock",
+            SealMistake::BadSuperblock(_) => "bad-superblock",
+            SealMistake::NilUuid => "nil-uuid",
+            SealMistake::ShortHashArea { .. } => "short-hash-area",
+            SealMistake::TreeInsideData { .. } => "tree-inside-data",
+            SealMistake::ImageGrown { .. } => "image-grown",
+            SealMistake::ImageShortened { .. } => "image-shortened",
+            SealMistake::UncoveredFileSystem { .. } => "uncovered-file-system",
+            SealMistake::BlockAbovePage { .. } => "block-above-page",
+            SealMistake::BlockAboveFileSystem { .. } => "block-above-file-system",
+            SealMistake::OtherRootHash => "other-root-hash",
+            SealMistake::DamagedTree { .. } => "damaged-tree",
+            SealMistake::DamagedData { .. } => "damaged-data",
+            SealMistake::NoSignature { .. } => "no-signature",
+            SealMistake::SignatureName { .. } => "signature-name",
+            SealMistake::InvalidSignature(SignatureError::SignedNewline) => "signed-newline",
+            SealMistake::InvalidSignature(SignatureError::OtherSigner) => "other-signer",
+            SealMistake::InvalidSignature(SignatureError::OtherContent) => "other-content",
+            SealMistake::InvalidSignature(_) => "bad-signature",
+            SealMistake::NoMetadata { .. } => "no-metadata",
+            SealMistake::BadMetadata { .. } => "bad-metadata",
+        }
+    }
+
+    /// Returns what is enforced at most, with this mistake.
+    pub(super) fn effect(&self) -> Enforcement {
+        match self {
+            SealMistake::NoRootHash { .. }
+            | SealMistake::RootHashName { .. }
+            | SealMistake::NoHashTree { .. }
+            | SealMistake::HashTreeName { .. }
+            | SealMistake::AppendedTree { .. }
+            | SealMistake::NoMetadata { .. } => Enforcement::Unverified,
+            SealMistake::NoSignature { .. } | SealMistake::SignatureName { .. } | SealMistake::ImageGrown { .. } => {
+                Enforcement::Unsigned
+            }
+            _ => Enforcement::Refused,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a consumer makes of a sealed image: it is read as the consumer reads it, and everything that keeps the seal from
+//! being enforced has a name.
+
+mod containerd;
+mod mistake;
+mod parts;
+mod systemd;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+
+pub use mistake::SealMistake;
+
+use crate::error::Result;
+use crate::signature::SignerCertificate;
+use crate::tree::{HashEffort, RootHash};
+
+/// Programs whose way of reading a seal is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Consumer {
+    /// systemd: sysext, portable services, `RootImage=`, nspawn.
+    Systemd,
+    /// The EROFS snapshotter of containerd, with dm-verity.
+    Containerd,
+}
+
+/// What the kernel will enforce for an image in the end, from the worst to the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Enforcement {
+    /// The image is used without any verification, and nobody is told.
+    Unverified,
+    /// The image is not used, or reading from it fails.
+    Refused,
+    /// Each block is verified, by a root hash that whoever may replace the image may replace, too.
+    Unsigned,
+    /// Each block is verified, by a root hash that the key of the certificate signed.
+    Signed,
+}
+
+/// A sealed image, and what is known besides.
+#[derive(Debug, Clone, Copy)]
+pub struct SealedImage<'i> {
+    /// Path of the image, beside which other files are looked for.
+    pub path: &'i Path,
+    /// Bytes of the image.
+    pub data: &'i Arc<dyn ReadAt>,
+    /// The certificate that the consumer has; a signature is then demanded.
+    pub certificate: Option<&'i SignerCertificate>,
+}
+
+/// Result of an examination.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Examination {
+    /// What will be enforced.
+    pub enforcement: Enforcement,
+    /// The root hash that the consumer finds.
+    pub root_hash: Option<RootHash>,
+    /// True if a signature is there, even if no certificate was given to verify it by.
+    pub has_signature: bool,
+    /// Everything that is wrong, in the order in which a consumer meets it.
+    pub mistakes: Vec<SealMistake>,
+}
+
+/// Reads a seal as a consumer does, and all data.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io) if a file that exists cannot be read; [`Error::Interrupted`](crate::Error::Interrupted).
+/// Anything else that is wrong is a mistake in the result.
+pub fn examine(consumer: Consumer, image: SealedImage<'_>, effort: &HashEffort) -> Result<Examination> {
+    match consumer {
+        Consumer::Systemd => systemd::examine(image, effort),
+        Consumer::Containerd => containerd::examine(image, effort),
+    }
+}
+
+/// An examination under way.
+#[derive(Debug, Default)]
+struct Findings {
+    mistakes: Vec<SealMistake>,
+    has_signature: bool,
+    is_signed: bool,
+}
+
+impl Findings {
+    fn add(&mut self, mistake: SealMistake) {
+        self.mistakes.push(mistake);
+    }
+
+    /// Decides what will be enforced: the worst effect of all mistakes.
+    fn conclude(self, root_hash: Option<RootHash>) -> Examination {
+        let best = if self.is_signed { Enforcement::Signed } else { Enforcement::Unsigned };
+        let effects = self.mistakes.iter().map(SealMistake::effect);
+        let enforcement = effects.min().map_or(best, |worst| worst.min(best));
+        let Findings { mistakes, has_signature, .. } = self;
+        Examination { enforcement, root_hash, has_signature, mistakes }
+    }
+}

@@ -1,0 +1,196 @@
+//! Checks that all consumers share: the tree, the signature, and small files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use packfs_blocks::ReadAt;
+
+use super::{Findings, SealMistake, SealedImage};
+use crate::contents::ImageContents;
+use crate::error::{Error, Result};
+use crate::signature::DetachedSignature;
+use crate::tree::{HashEffort, RootHash};
+use crate::verity::{HashArea, SUPERBLOCK_LEN, Superblock, VerityFinding, verify};
+
+/// Largest file of a root hash, metadata or a signature that is read, in bytes: all are a few KiB.
+const SMALL_MAX: u64 = 1 << 20;
+/// Page size of most machines in bytes. Linux opens no tree with larger blocks.
+const PAGE_SIZE: u32 = 4096;
+
+/// Reads a small file, of which no more than 1 MiB counts; `None` if there is none.
+pub(super) fn read_small(path: &Path) -> Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("cannot read a file beside the image")(error)),
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(SMALL_MAX).read_to_end(&mut bytes);
+    read.map_err(Error::io("cannot read a file beside the image"))?;
+    Ok(Some(bytes))
+}
+
+/// Returns the first of several files that exists.
+pub(super) fn first_existing(names: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    names.into_iter().find(|name| name.exists())
+}
+
+/// Returns the path with a suffix added to its name.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// A tree as a consumer finds it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FoundTree<'t> {
+    pub(super) file: &'t dyn ReadAt,
+    /// Byte offset at which the superblock is looked for.
+    pub(super) offset: u64,
+    /// True if the tree lies in the image.
+    pub(super) is_appended: bool,
+}
+
+/// Reads the superblock of a tree, compares its parameters with the image, and all data with the tree.
+pub(super) fn check_tree(
+    image: SealedImage<'_>,
+    found: FoundTree<'_>,
+    root_hash: &RootHash,
+    effort: &HashEffort,
+    findings: &mut Findings,
+) -> Result<()> {
+    let Some(area) = read_area(found, findings)? else { return Ok(()) };
+    let before = findings.mistakes.len();
+    check_sizes(image, found, &area, findings);
+    // A tree that Linux does not open may be sound all the same; one that ends too early cannot be read.
+    let is_readable = !findings.mistakes[before..]
+        .iter()
+        .any(|mistake| matches!(mistake, SealMistake::ShortHashArea { .. } | SealMistake::ImageShortened { .. }));
+    if !is_readable {
+        return Ok(());
+    }
+    let mut tree = DamageCount::default();
+    let mut data = DamageCount::default();
+    let mut is_other = root_hash.algorithm() != area.superblock.algorithm;
+    if !is_other {
+        verify(&**image.data, found.file, &area, root_hash, effort, &mut |finding| match finding {
+            VerityFinding::RootHash => is_other = true,
+            VerityFinding::HashBlock { offset } => tree.add(offset),
+            VerityFinding::DataBlock { offset, .. } => data.add(offset),
+        })?;
+    }
+    if is_other {
+        findings.add(SealMistake::OtherRootHash);
+    }
+    if let DamageCount { first: Some(offset), count } = tree {
+        findings.add(SealMistake::DamagedTree { offset, count });
+    }
+    if let DamageCount { first: Some(offset), count } = data {
+        findings.add(SealMistake::DamagedData { offset, count });
+    }
+    Ok(())
+}
+
+/// Damaged blocks.
+#[derive(Debug, Default)]
+struct DamageCount {
+    /// Byte offset of the first.
+    first: Option<u64>,
+    count: u64,
+}
+
+impl DamageCount {
+    fn add(&mut self, offset: u64) {
+        self.first.get_or_insert(offset);
+        self.count += 1;
+    }
+}
+
+/// Reads the superblock; a wrong one is a mistake.
+fn read_area(found: FoundTree<'_>, findings: &mut Findings) -> Result<Option<HashArea>> {
+    let mut head = [0; SUPERBLOCK_LEN];
+    let got = found.file.read_at(&mut head, found.offset).map_err(Error::io("cannot read the verity superblock"))?;
+    if got < SUPERBLOCK_LEN || !Superblock::is_superblock(&head) {
+        findings.add(
+            superblock_before(found).map_or(SealMistake::NoSuperblock { offset: found.offset }, |superblock| {
+                SealMistake::OffsetAfterSuperblock { offset: found.offset, superblock }
+            }),
+        );
+        return Ok(None);
+    }
+    match HashArea::read(found.file, found.offset) {
+        Ok(area) => Ok(Some(area)),
+        Err(Error::Io { what, source }) => Err(Error::Io { what, source }),
+        Err(error) => {
+            findings.add(SealMistake::BadSuperblock(error.to_string()));
+            Ok(None)
+        }
+    }
+}
+
+/// Returns the byte offset of a superblock whose tree begins where a superblock is looked for.
+fn superblock_before(found: FoundTree<'_>) -> Option<u64> {
+    let candidates = [512, 1024, 2048, 4096].into_iter().filter_map(|len| found.offset.checked_sub(len));
+    candidates
+        .into_iter()
+        .find(|offset| HashArea::read(found.file, *offset).is_ok_and(|area| area.tree_offset == found.offset))
+}
+
+/// Compares the parameters of a tree with the lengths of the files, with pages, and with the file system.
+fn check_sizes(image: SealedImage<'_>, found: FoundTree<'_>, area: &HashArea, findings: &mut Findings) {
+    let Superblock { data_block_size, hash_block_size, .. } = area.superblock;
+    let sealed = area.superblock.data_len().unwrap_or(u64::MAX);
+    let len = image.data.len();
+    let hash_len = found.file.len();
+    if let Some(end) = area.end().filter(|end| *end > hash_len) {
+        findings.add(SealMistake::ShortHashArea { len: hash_len, end });
+    }
+    if len < sealed {
+        findings.add(SealMistake::ImageShortened { len, sealed });
+    } else if found.is_appended && found.offset < sealed {
+        findings.add(SealMistake::TreeInsideData { offset: found.offset, sealed });
+    } else if !found.is_appended && len > sealed {
+        findings.add(SealMistake::ImageGrown { len, sealed });
+    }
+    let size = data_block_size.max(hash_block_size);
+    if size > PAGE_SIZE {
+        findings.add(SealMistake::BlockAbovePage { size });
+    }
+    let Some(contents) = ImageContents::of(image.data) else { return };
+    if contents.len > sealed {
+        findings.add(SealMistake::UncoveredFileSystem { needed: contents.len, sealed });
+    }
+    if data_block_size > contents.device_block_max {
+        findings.add(SealMistake::BlockAboveFileSystem { size: data_block_size, max: contents.device_block_max });
+    }
+}
+
+/// Verifies the signature in the file `expected`; `others` are names that people give it, but nobody looks for.
+pub(super) fn check_signature(
+    image: SealedImage<'_>,
+    root_hash: &RootHash,
+    expected: PathBuf,
+    others: impl IntoIterator<Item = PathBuf>,
+    findings: &mut Findings,
+) -> Result<()> {
+    let Some(bytes) = read_small(&expected)? else {
+        match first_existing(others) {
+            Some(found) => findings.add(SealMistake::SignatureName { found, expected }),
+            None if image.certificate.is_some() => findings.add(SealMistake::NoSignature { expected }),
+            None => {}
+        }
+        return Ok(());
+    };
+    findings.has_signature = true;
+    let verified = DetachedSignature::parse(&bytes).and_then(|signature| match image.certificate {
+        Some(certificate) => signature.verify(root_hash, certificate).map(|()| true),
+        None => Ok(false),
+    });
+    match verified {
+        Ok(is_signed) => findings.is_signed = is_signed,
+        Err(error) => findings.add(SealMistake::InvalidSignature(error)),
+    }
+    Ok(())
+}

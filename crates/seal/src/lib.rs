@@ -1,0 +1,39 @@
+//! Seals of file system images, by which the kernel verifies each block that it reads.
+//!
+//! - [`verity`]: hash trees of dm-verity, made and verified: the bytes of `veritysetup format`.
+//! - [`fsverity_digest`]: the digest by which fs-verity knows a file.
+//! - [`signature`]: signatures of root hashes, made and verified.
+//! - [`consumer`]: what systemd or containerd will enforce for an image, and every mistake by name.
+//! - [`SystemdFiles`], [`ContainerdFiles`], [`LayerMetadata`]: names and contents of the files that consumers look for.
+//!
+//! ```
+//! use packfs_seal::{HashEffort, verity};
+//!
+//! let image = vec![7; 8192];
+//! let options = verity::VerityOptions::default().set(|all| all.salt = Some(vec![]));
+//! let sealed = verity::seal(&image, &options, 0, None, &HashEffort::default())?;
+//! assert_eq!(sealed.area.superblock.data_blocks, 2);
+//! println!("{}", sealed.root_hash);
+//! # Ok::<(), packfs_seal::Error>(())
+//! ```
+
+pub mod consumer;
+mod containerd;
+mod contents;
+mod error;
+mod fsverity;
+mod hashing;
+mod hex;
+mod names;
+pub mod signature;
+mod tree;
+pub mod verity;
+
+pub use containerd::LayerMetadata;
+pub use contents::ImageContents;
+pub use error::{Error, Result};
+pub use fsverity::{FsVerityOptions, fsverity_digest};
+pub use hashing::HashAlgorithm;
+pub use hex::{from_hex, to_hex};
+pub use names::{ContainerdFiles, SystemdFiles};
+pub use tree::{HashEffort, RootHash};

@@ -1,0 +1,40 @@
+//! Signatures of root hashes: PKCS#7 (RFC 5652), detached, over the hexadecimal digits without a newline, as systemd and the
+//! kernel take them.
+
+mod certificate;
+mod key;
+mod pkcs7;
+
+pub use certificate::SignerCertificate;
+pub use key::SigningKey;
+pub use pkcs7::{DetachedSignature, sign};
+
+/// A key, a certificate or a signature that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignatureError {
+    /// The key cannot be read.
+    #[error("the key cannot be used: {0}")]
+    BadKey(&'static str),
+    /// The certificate cannot be read.
+    #[error("the certificate cannot be used: {0}")]
+    BadCertificate(&'static str),
+    /// The key is that of another certificate.
+    #[error("the key does not belong to the certificate: nobody could verify its signatures by it")]
+    OtherKey,
+    /// The signature cannot be read.
+    #[error("the signature cannot be used: {0}")]
+    BadSignature(&'static str),
+    /// The signature was made with the key of another certificate.
+    #[error("the signature was made by somebody else: its issuer and serial number are not those of the certificate")]
+    OtherSigner,
+    /// The signature is that of other bytes.
+    #[error("the signature is not that of this root hash by the key of the certificate")]
+    OtherContent,
+    /// The signature is that of the root hash and a newline.
+    #[error("the signature covers the root hash and a newline: sign the digits alone (printf %s, not echo)")]
+    SignedNewline,
+    /// The library failed to sign.
+    #[error("the signature cannot be made")]
+    Failed,
+}

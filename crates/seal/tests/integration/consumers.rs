@@ -1,0 +1,275 @@
+//! Mistakes that people make with seals: each is refused by its name, and says what is enforced in the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use packfs_blocks::io::FileAt;
+use packfs_blocks::{Output, ReadAt};
+use packfs_image::{Builder, Codec};
+use packfs_seal::consumer::{Consumer, Enforcement, Examination, SealedImage, examine};
+use packfs_seal::signature::{SignerCertificate, SigningKey, sign};
+use packfs_seal::verity::{self, SUPERBLOCK_LEN, VerityOptions};
+use packfs_seal::{ContainerdFiles, LayerMetadata, RootHash, SystemdFiles};
+
+use crate::common::{effort, have, noise, run};
+
+/// A directory with an image sealed for one consumer.
+struct SealedDir {
+    dir: tempfile::TempDir,
+    consumer: Consumer,
+}
+
+/// Byte offset of the tree, after its superblock, in the file of a hash area.
+const TREE_AT: usize = 4096;
+
+impl SealedDir {
+    /// Makes the image `app.raw` of EROFS and seals it.
+    fn new(consumer: Consumer, options: &VerityOptions) -> Self {
+        let sealed = SealedDir { dir: tempfile::tempdir().unwrap(), consumer };
+        let root = sealed.path("root");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("noise"), noise(600_000)).unwrap();
+        Builder::erofs().codec(Codec::Lz4).dir(root).build(sealed.image()).unwrap();
+        sealed.seal(options);
+        sealed
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn image(&self) -> PathBuf {
+        self.path("app.raw")
+    }
+
+    /// Seals the image, as it is now.
+    fn seal(&self, options: &VerityOptions) {
+        let data = fs::read(self.image()).unwrap();
+        let write = |path: &Path, offset: u64, before: &[u8]| {
+            let output = Output::create(path, 0o666, true).unwrap();
+            output.write_all_at(before, 0).unwrap();
+            let sealed = verity::seal(&data, options, offset, Some(&output), &effort(2)).unwrap();
+            output.commit().unwrap();
+            sealed
+        };
+        match self.consumer {
+            Consumer::Systemd => {
+                let files = SystemdFiles::of(&self.image());
+                let sealed = write(&files.hash_tree, 0, &[]);
+                fs::write(files.root_hash, sealed.root_hash.to_string()).unwrap();
+            }
+            _ => {
+                let offset = data.len().next_multiple_of(options.hash_block_size as usize) as u64;
+                let sealed = write(&self.image(), offset, &data);
+                let json = LayerMetadata::of(&sealed).to_json();
+                fs::write(ContainerdFiles::of(&self.image()).metadata, json).unwrap();
+            }
+        }
+    }
+
+    fn examine(&self, certificate: Option<&SignerCertificate>) -> Examination {
+        self.examine_at(&self.image(), certificate)
+    }
+
+    fn examine_at(&self, path: &Path, certificate: Option<&SignerCertificate>) -> Examination {
+        let data: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).unwrap());
+        examine(self.consumer, SealedImage { path, data: &data, certificate }, &effort(2)).unwrap()
+    }
+
+    fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let path = self.path(name);
+        let mut bytes = fs::read(&path).unwrap();
+        change(&mut bytes);
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+}
+
+fn names(examination: &Examination) -> Vec<&'static str> {
+    examination.mistakes.iter().map(|mistake| mistake.name()).collect()
+}
+
+/// A mistake: its name, what is enforced with it, and how it is made.
+type MistakeCase = (&'static str, Enforcement, fn(&SealedDir));
+
+const SYSTEMD: &[MistakeCase] = &[
+    ("no-root-hash", Enforcement::Unverified, |dir| fs::remove_file(dir.path("app.roothash")).unwrap()),
+    ("root-hash-name", Enforcement::Unverified, |dir| dir.rename("app.roothash", "app.raw.roothash")),
+    ("root-hash-name", Enforcement::Unverified, |dir| dir.rename("app.roothash", "app.roothash.txt")),
+    ("bad-root-hash", Enforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "sha256:00").unwrap()),
+    ("bad-root-hash", Enforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "").unwrap()),
+    ("other-root-hash", Enforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "ab".repeat(32)).unwrap()),
+    ("other-root-hash", Enforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "ab".repeat(64)).unwrap()),
+    ("no-hash-tree", Enforcement::Unverified, |dir| fs::remove_file(dir.path("app.verity")).unwrap()),
+    ("hash-tree-name", Enforcement::Unverified, |dir| dir.rename("app.verity", "app.raw.verity")),
+    ("hash-tree-name", Enforcement::Unverified, |dir| dir.rename("app.verity", "app.hashtree")),
+    ("appended-tree", Enforcement::Unverified, |dir| {
+        let tree = fs::read(dir.path("app.verity")).unwrap();
+        dir.edit("app.raw", |image| image.extend(tree));
+        fs::remove_file(dir.path("app.verity")).unwrap();
+    }),
+    ("no-superblock", Enforcement::Refused, |dir| dir.edit("app.verity", |tree| drop(tree.drain(..TREE_AT)))),
+    ("no-superblock", Enforcement::Refused, |dir| dir.edit("app.verity", Vec::clear)),
+    ("bad-superblock", Enforcement::Refused, |dir| dir.edit("app.verity", |tree| tree[12] = 0)),
+    ("short-hash-area", Enforcement::Refused, |dir| dir.edit("app.verity", |tree| tree.truncate(tree.len() - 1))),
+    ("damaged-tree", Enforcement::Refused, |dir| dir.edit("app.verity", |tree| *tree.last_mut().unwrap() ^= 1)),
+    ("damaged-data", Enforcement::Refused, |dir| dir.edit("app.raw", |image| image[9000] ^= 1)),
+    ("image-grown", Enforcement::Unsigned, |dir| dir.edit("app.raw", |image| image.extend([0; 4096]))),
+    ("image-shortened", Enforcement::Refused, |dir| dir.edit("app.raw", |image| image.truncate(image.len() - 4096))),
+    ("block-above-page", Enforcement::Refused, |dir| {
+        dir.seal(&VerityOptions::default().set(|all| all.hash_block_size = 8192));
+    }),
+];
+
+const CONTAINERD: &[MistakeCase] = &[
+    ("no-metadata", Enforcement::Unverified, |dir| fs::remove_file(dir.path("app.raw.dmverity")).unwrap()),
+    ("bad-metadata", Enforcement::Refused, |dir| fs::write(dir.path("app.raw.dmverity"), "{}").unwrap()),
+    ("bad-root-hash", Enforcement::Refused, |dir| edit_metadata(dir, |metadata| metadata.root_hash += "\n")),
+    ("other-root-hash", Enforcement::Refused, |dir| {
+        edit_metadata(dir, |metadata| metadata.root_hash = "00".repeat(32));
+    }),
+    ("offset-after-superblock", Enforcement::Refused, |dir| {
+        edit_metadata(dir, |metadata| metadata.hash_offset += 4096);
+    }),
+    ("no-superblock", Enforcement::Refused, |dir| edit_metadata(dir, |metadata| metadata.hash_offset -= 4096)),
+    ("no-superblock", Enforcement::Refused, |dir| edit_metadata(dir, |metadata| metadata.hash_offset = u64::MAX)),
+    ("no-hash-tree", Enforcement::Unverified, |dir| {
+        edit_metadata(dir, |metadata| metadata.hash_device = "elsewhere".into());
+    }),
+    ("nil-uuid", Enforcement::Refused, |dir| edit_superblock(dir, |superblock| superblock[16..32].fill(0))),
+    ("damaged-data", Enforcement::Refused, |dir| dir.edit("app.raw", |image| image[9000] ^= 1)),
+    ("short-hash-area", Enforcement::Refused, |dir| dir.edit("app.raw", |image| image.truncate(image.len() - 1))),
+    // As many blocks of data as if those of the tree were some.
+    ("tree-inside-data", Enforcement::Refused, |dir| edit_superblock(dir, |superblock| superblock[72] += 1)),
+];
+
+fn edit_metadata(dir: &SealedDir, change: impl FnOnce(&mut LayerMetadata)) {
+    let path = dir.path("app.raw.dmverity");
+    let mut metadata = LayerMetadata::parse(&fs::read(&path).unwrap()).unwrap();
+    change(&mut metadata);
+    fs::write(path, metadata.to_json()).unwrap();
+}
+
+fn edit_superblock(dir: &SealedDir, change: impl FnOnce(&mut [u8])) {
+    let metadata = LayerMetadata::parse(&fs::read(dir.path("app.raw.dmverity")).unwrap()).unwrap();
+    let at = usize::try_from(metadata.hash_offset).unwrap();
+    dir.edit("app.raw", |image| change(&mut image[at..at + SUPERBLOCK_LEN]));
+}
+
+#[test]
+fn a_sound_seal_is_enforced() {
+    for consumer in [Consumer::Systemd, Consumer::Containerd] {
+        let examination = SealedDir::new(consumer, &VerityOptions::default()).examine(None);
+        assert_eq!(names(&examination), [""; 0], "{consumer:?}");
+        assert_eq!(examination.enforcement, Enforcement::Unsigned, "{consumer:?}");
+        assert!(examination.root_hash.is_some() && !examination.has_signature, "{consumer:?}");
+    }
+}
+
+#[test]
+fn every_mistake_has_its_name_and_its_effect() {
+    for (consumer, cases) in [(Consumer::Systemd, SYSTEMD), (Consumer::Containerd, CONTAINERD)] {
+        for (name, enforcement, make) in cases {
+            let dir = SealedDir::new(consumer, &VerityOptions::default());
+            make(&dir);
+            let examination = dir.examine(None);
+            assert!(names(&examination).contains(name), "{consumer:?} {name}: {:?}", examination.mistakes);
+            assert_eq!(examination.enforcement, *enforcement, "{consumer:?} {name}: {:?}", examination.mistakes);
+        }
+    }
+}
+
+#[test]
+fn systemd_ignores_blanks_in_the_root_hash_and_demands_raw() {
+    let dir = SealedDir::new(Consumer::Systemd, &VerityOptions::default());
+    dir.edit("app.roothash", |text| text.push(b'\n'));
+    assert_eq!(dir.examine(None).enforcement, Enforcement::Unsigned);
+    dir.rename("app.raw", "app");
+    let examination = dir.examine_at(&dir.path("app"), None);
+    assert_eq!((names(&examination), examination.enforcement), (vec!["not-raw"], Enforcement::Refused));
+}
+
+#[test]
+fn an_attribute_comes_before_the_file_with_the_root_hash() {
+    let dir = SealedDir::new(Consumer::Systemd, &VerityOptions::default());
+    let set = ["-n", "user.verity.roothash", "-v"];
+    let set_to = |value: &str| {
+        let mut setfattr = Command::new("setfattr");
+        setfattr.args(set).arg(value).arg(dir.image()).status().is_ok_and(|status| status.success())
+    };
+    if !have("an_attribute_comes_before_the_file_with_the_root_hash", "setfattr") || !set_to(&"ab".repeat(32)) {
+        return eprintln!("SKIPPED an_attribute_comes_before_the_file_with_the_root_hash: no attributes here");
+    }
+    let examination = dir.examine(None);
+    assert_eq!(names(&examination), ["other-attribute", "other-root-hash"]);
+    assert!(set_to(&fs::read_to_string(dir.path("app.roothash")).unwrap()));
+    assert_eq!(names(&dir.examine(None)), [""; 0]);
+}
+
+#[test]
+fn a_file_system_beyond_the_seal_and_smaller_blocks_than_sealed_are_found() {
+    let dir = SealedDir::new(Consumer::Systemd, &VerityOptions::default());
+    // Sealed before the image was complete.
+    let whole = fs::read(dir.image()).unwrap();
+    dir.edit("app.raw", |image| image.truncate(image.len() - 8192));
+    dir.seal(&VerityOptions::default());
+    fs::write(dir.image(), whole).unwrap();
+    assert_eq!(names(&dir.examine(None)), ["image-grown", "uncovered-file-system"]);
+
+    fs::remove_file(dir.image()).unwrap();
+    let options = packfs_image::erofs::Options::default().set(|all| all.block_size = 1024);
+    Builder::new(options).dir(dir.path("root")).build(dir.image()).unwrap();
+    dir.edit("app.raw", |image| image.resize(image.len().next_multiple_of(4096), 0));
+    dir.seal(&VerityOptions::default());
+    assert_eq!(names(&dir.examine(None)), ["block-above-file-system"]);
+    dir.seal(&VerityOptions::default().set(|all| all.data_block_size = 1024));
+    assert_eq!(names(&dir.examine(None)), [""; 0]);
+}
+
+#[test]
+fn signatures_count_only_by_their_name_key_and_content() {
+    if !have("signatures_count_only_by_their_name_key_and_content", "openssl") {
+        return;
+    }
+    let dir = SealedDir::new(Consumer::Systemd, &VerityOptions::default());
+    let certificate_of = |name: &str| {
+        let (key, certificate, subject) = (format!("{name}.pem"), format!("{name}.crt"), format!("/CN={name}"));
+        let begin = ["req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", &subject];
+        run(dir.dir.path(), "openssl", &[&begin[..], &["-keyout", &key, "-out", &certificate]].concat());
+        SignerCertificate::parse(&fs::read(dir.path(&certificate)).unwrap()).unwrap()
+    };
+    let (certificate, other) = (certificate_of("key"), certificate_of("other"));
+    let key = SigningKey::parse(&fs::read(dir.path("key.pem")).unwrap()).unwrap();
+    let root_hash: RootHash = fs::read_to_string(dir.path("app.roothash")).unwrap().parse().unwrap();
+    let write = |root_hash: &RootHash| {
+        fs::write(dir.path("app.roothash.p7s"), sign(root_hash, &key, &certificate).unwrap()).unwrap();
+    };
+    let expect = |certificate: Option<&SignerCertificate>, mistakes: &[&str], enforcement| {
+        let examination = dir.examine(certificate);
+        assert_eq!(names(&examination), mistakes);
+        assert_eq!(examination.enforcement, enforcement, "{mistakes:?}");
+    };
+    expect(Some(&certificate), &["no-signature"], Enforcement::Unsigned);
+    write(&root_hash);
+    expect(Some(&certificate), &[], Enforcement::Signed);
+    expect(None, &[], Enforcement::Unsigned);
+    expect(Some(&other), &["other-signer"], Enforcement::Refused);
+    dir.rename("app.roothash.p7s", "app.p7s");
+    expect(Some(&certificate), &["signature-name"], Enforcement::Unsigned);
+    fs::remove_file(dir.path("app.p7s")).unwrap();
+    write(&"00".repeat(32).parse().unwrap());
+    expect(Some(&certificate), &["other-content"], Enforcement::Refused);
+    fs::write(dir.path("with-newline"), format!("{root_hash}\n")).unwrap();
+    let begin = ["smime", "-sign", "-nocerts", "-noattr", "-binary", "-in", "with-newline", "-inkey", "key.pem"];
+    let end = ["-signer", "key.crt", "-outform", "der", "-out", "app.roothash.p7s"];
+    run(dir.dir.path(), "openssl", &[&begin[..], &end].concat());
+    expect(Some(&certificate), &["signed-newline"], Enforcement::Refused);
+    fs::copy(dir.path("key.crt"), dir.path("app.roothash.p7s")).unwrap();
+    expect(Some(&certificate), &["bad-signature"], Enforcement::Refused);
+    expect(None, &["bad-signature"], Enforcement::Refused);
+}

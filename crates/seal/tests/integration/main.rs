@@ -1,0 +1,7 @@
+//! Seals as other programs make and verify them: veritysetup, fsverity and openssl.
+
+mod common;
+mod consumers;
+mod fsverity;
+mod signatures;
+mod verity;
