@@ -49,7 +49,7 @@ EROFS = [
     "-c lz4 -b 128K --features all-fragments,dedupe,compressed-dirs",
     "-c lz4 --max-extent 64K --features ^inline-data",
     "-c lz4 --rule 'size=..64K -> codec=lz4hc:12' --rule 'glob=*.bin -> store'",
-    "-c lz4 --xattr-prefix user. --xattr-share 0",
+    "-c lz4 --xattr-prefix 'user.a longer ' --xattr-share 0",
     "-c lzma:3 -b 256K",
     "-c deflate:6 -b 64K --features dedupe",
     "-c deflate:1 -b 4K --features ztailpacking,dedupe",
