@@ -5,11 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
-use packfs_image::image::{Entry, Extent, FileType, Nid, Stat};
+use packfs_image::image::{FileType, ImageWrapper, Nid, Stat};
 use packfs_image::sink::resolve;
 use packfs_image::stats::{MeasuredImage, Stats};
-use packfs_image::tree::XattrSet;
-use packfs_image::{AnyImage, Finding, Image, Part, diff};
+use packfs_image::{AnyImage, Image, diff};
 
 use crate::Result;
 use crate::explorer::Model;
@@ -105,51 +104,17 @@ pub(crate) struct Below<'i> {
     pub(crate) root: Nid,
 }
 
-impl Image for Below<'_> {
+impl ImageWrapper for Below<'_> {
+    fn inner(&self) -> &dyn Image {
+        self.image
+    }
+
     fn root(&self) -> Nid {
         self.root
     }
 
-    fn stat(&self, nid: Nid) -> packfs_image::Result<Stat> {
-        self.image.stat(nid)
-    }
-
-    fn read_dir(&self, nid: Nid) -> packfs_image::Result<Vec<Entry>> {
-        self.image.read_dir(nid)
-    }
-
-    fn lookup(&self, dir: Nid, name: &[u8]) -> packfs_image::Result<Option<Nid>> {
-        self.image.lookup(dir, name)
-    }
-
-    fn xattrs(&self, nid: Nid) -> packfs_image::Result<XattrSet> {
-        self.image.xattrs(nid)
-    }
-
-    fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> packfs_image::Result<usize> {
-        self.image.read_at(nid, buf, offset)
-    }
-
-    fn will_read(&self, nid: Nid, range: Range<u64>) {
-        self.image.will_read(nid, range);
-    }
-
-    fn extents(&self, nid: Nid) -> packfs_image::Result<Vec<Extent>> {
-        self.image.extents(nid)
-    }
-
-    fn inode_count(&self) -> u64 {
-        self.image.inode_count()
-    }
-
-    fn check_part(
-        &self,
-        part: Part,
-        threads: usize,
-        progress: &Progress,
-        finding: &mut dyn FnMut(Finding),
-    ) -> packfs_image::Result<()> {
-        self.image.check_part(part, threads, progress, finding)
+    fn parent(&self, dir: Nid) -> packfs_image::Result<Option<Nid>> {
+        if dir == self.root { Ok(Some(self.root)) } else { self.image.parent(dir) }
     }
 }
 
@@ -163,5 +128,97 @@ pub(crate) fn kind(kind: &FileType) -> &'static str {
         FileType::Block(_) => "block",
         FileType::Fifo => "fifo",
         FileType::Socket => "socket",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packfs_image::image::{Entry, Extent};
+    use packfs_image::tree::{Time, XattrSet};
+    use packfs_image::{Finding, Part};
+
+    use super::*;
+
+    const ROOT: Nid = Nid(1);
+    const DIR: Nid = Nid(2);
+    const FILE: Nid = Nid(3);
+
+    /// An image that answers every question otherwise than the defaults of [`Image`] would.
+    #[derive(Debug)]
+    struct OwnAnswers;
+
+    const STRETCH: Extent = Extent { offset: 0, len: 1 << 40, hole: true };
+
+    impl Image for OwnAnswers {
+        fn root(&self) -> Nid {
+            ROOT
+        }
+
+        fn stat(&self, nid: Nid) -> packfs_image::Result<Stat> {
+            let mtime = Time { secs: 0, nanos: 1 };
+            Ok(Stat { kind: FileType::Dir, ino: nid.0, mode: 0, uid: 0, gid: 0, mtime, nlink: 2, has_xattrs: false })
+        }
+
+        fn read_dir(&self, _: Nid) -> packfs_image::Result<Vec<Entry>> {
+            Ok(Vec::new())
+        }
+
+        fn lookup(&self, _: Nid, _: &[u8]) -> packfs_image::Result<Option<Nid>> {
+            Ok(Some(FILE))
+        }
+
+        fn xattrs(&self, _: Nid) -> packfs_image::Result<XattrSet> {
+            Ok(XattrSet::new())
+        }
+
+        fn read_at(&self, _: Nid, _: &mut [u8], _: u64) -> packfs_image::Result<usize> {
+            Ok(0)
+        }
+
+        fn extents(&self, _: Nid) -> packfs_image::Result<Vec<Extent>> {
+            Ok(Vec::new())
+        }
+
+        fn stretch(&self, _: Nid, _: u64) -> packfs_image::Result<Option<Extent>> {
+            Ok(Some(STRETCH))
+        }
+
+        fn parent(&self, _: Nid) -> packfs_image::Result<Option<Nid>> {
+            Ok(Some(ROOT))
+        }
+
+        fn may_have_xattrs(&self) -> bool {
+            true
+        }
+
+        fn may_have_acls(&self) -> bool {
+            false
+        }
+
+        fn inode_count(&self) -> u64 {
+            3
+        }
+
+        fn holds_nanoseconds(&self) -> bool {
+            true
+        }
+
+        fn check_part(&self, _: Part, _: usize, _: &Progress, _: &mut dyn FnMut(Finding)) -> packfs_image::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_directory_as_an_image_changes_nothing_but_the_root() {
+        let below: &dyn Image = &Below { image: &OwnAnswers, root: DIR };
+        assert_eq!(below.root(), DIR);
+        assert_eq!(below.lookup(DIR, b"any").unwrap(), Some(FILE));
+        assert_eq!(below.stretch(FILE, 0).unwrap(), Some(STRETCH));
+        assert!(below.holds_nanoseconds());
+        assert!(below.may_have_xattrs() && !below.may_have_acls());
+        assert_eq!(below.inode_count(), 3);
+        // The root is its own parent, and nothing leads out of it.
+        assert_eq!(below.parent(DIR).unwrap(), Some(DIR));
+        assert_eq!(below.parent(Nid(4)).unwrap(), Some(ROOT));
     }
 }

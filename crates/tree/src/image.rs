@@ -1,5 +1,7 @@
 //! The format-independent view of an image: readers implement it, sinks use it.
 
+mod wrapper;
+
 use std::ops::Range;
 
 use packfs_blocks::progress::Progress;
@@ -7,6 +9,8 @@ use packfs_blocks::progress::Progress;
 use crate::finding::Finding;
 use crate::tree::{Device, Time, XattrSet, acl};
 use crate::{Part, Result};
+
+pub use wrapper::ImageWrapper;
 
 /// Address of an inode in its image, in the format's own numbering (SquashFS: the inode reference).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,9 +123,9 @@ pub fn mode_without_acl(image: &dyn Image, nid: Nid, stat: &Stat) -> Result<u16>
 
 /// An open image. Any number of threads may read at once; bad images never cause a panic.
 ///
-/// Programs may implement it, also around another image whose entries or attributes they change: sinks, comparisons,
-/// mounts and builds take any `Image`. To leave out or rename entries on the way to a sink,
-/// `Selection::decide` of packfs-image is less work.
+/// Programs may implement it: sinks, comparisons, mounts and builds take any `Image`. To change entries or attributes of
+/// another image, implement [`ImageWrapper`] instead, which passes on what it does not change. To leave out or rename
+/// entries on the way to a sink, `Selection::decide` of packfs-image is less work.
 ///
 /// Contract: inodes come from [`Image::root`], [`Image::read_dir`] or [`Image::lookup`] of the same
 /// image. Any other inode may give an error or the attributes of something else, but nothing worse.
@@ -144,8 +148,7 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// by side, so both miss entries in another order.
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>>;
 
-    /// Returns the entry of a directory with this name. It has to agree with [`Image::read_dir`]; a wrapper around an image
-    /// passes it on, and all other methods with a default, wherever it changes nothing about them: they are faster there.
+    /// Returns the entry of a directory with this name. It has to agree with [`Image::read_dir`].
     fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
         let entries = self.read_dir(dir)?;
         let found = entries.binary_search_by(|entry| (*entry.name).cmp(name));

@@ -1,14 +1,9 @@
 //! An image with other attributes than it stores: owners, modes, times and extended attributes are changed as they are
 //! read, so that every sink can write them changed.
 
-use std::ops::Range;
-
-use packfs_blocks::progress::Progress;
-
-use crate::image::{Entry, Extent, Image, Nid, Stat, mode_without_acl};
+use crate::Result;
+use crate::image::{Image, ImageWrapper, Nid, Stat, mode_without_acl};
 use crate::tree::{Transform, XattrSet, acl};
-use crate::{Part, Result};
-use packfs_tree::Finding;
 
 /// An image as a [`Transform`] changes it.
 #[derive(Debug)]
@@ -24,9 +19,9 @@ impl<'i> Altered<'i> {
     }
 }
 
-impl Image for Altered<'_> {
-    fn root(&self) -> Nid {
-        self.image.root()
+impl ImageWrapper for Altered<'_> {
+    fn inner(&self) -> &dyn Image {
+        self.image
     }
 
     fn stat(&self, nid: Nid) -> Result<Stat> {
@@ -38,14 +33,6 @@ impl Image for Altered<'_> {
         Ok(stat)
     }
 
-    fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
-        self.image.read_dir(nid)
-    }
-
-    fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
-        self.image.lookup(dir, name)
-    }
-
     fn xattrs(&self, nid: Nid) -> Result<XattrSet> {
         if self.change.drop_xattrs {
             return Ok(XattrSet::new());
@@ -55,50 +42,12 @@ impl Image for Altered<'_> {
         Ok(xattrs)
     }
 
-    fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize> {
-        self.image.read_at(nid, buf, offset)
-    }
-
-    fn will_read(&self, nid: Nid, range: Range<u64>) {
-        self.image.will_read(nid, range);
-    }
-
-    fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {
-        self.image.extents(nid)
-    }
-
-    fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
-        self.image.stretch(nid, offset)
-    }
-
-    fn parent(&self, dir: Nid) -> Result<Option<Nid>> {
-        self.image.parent(dir)
-    }
-
     fn may_have_xattrs(&self) -> bool {
         !self.change.drop_xattrs && self.image.may_have_xattrs()
     }
 
     fn may_have_acls(&self) -> bool {
         !self.change.leaves_out(acl::ACCESS) && self.image.may_have_acls()
-    }
-
-    fn inode_count(&self) -> u64 {
-        self.image.inode_count()
-    }
-
-    fn holds_nanoseconds(&self) -> bool {
-        self.image.holds_nanoseconds()
-    }
-
-    fn check_part(
-        &self,
-        part: Part,
-        threads: usize,
-        progress: &Progress,
-        finding: &mut dyn FnMut(Finding),
-    ) -> Result<()> {
-        self.image.check_part(part, threads, progress, finding)
     }
 }
 
@@ -122,7 +71,7 @@ mod tests {
             ..Transform::default()
         };
         let gid = fake.stat(Nid(1)).unwrap().gid;
-        let altered = Altered::new(&fake, change);
+        let altered: &dyn Image = &Altered::new(&fake, change);
         for (nid, mode) in [(0, 0o700), (1, 0o600), (2, 0o777)] {
             let stat = altered.stat(Nid(nid)).unwrap();
             assert_eq!((stat.uid, stat.gid, stat.mode, stat.mtime), (7, gid, mode, time), "{nid}");
@@ -130,7 +79,7 @@ mod tests {
         let mut text = [0; 8];
         assert_eq!(altered.read_at(Nid(1), &mut text, 0).unwrap(), 4);
         assert_eq!((altered.read_dir(Nid(0)).unwrap().len(), altered.lookup(Nid(0), b"l").unwrap()), (2, Some(Nid(2))));
-        let none = Altered::new(&fake, Transform { drop_xattrs: true, ..Transform::default() });
+        let none: &dyn Image = &Altered::new(&fake, Transform { drop_xattrs: true, ..Transform::default() });
         assert!(!none.may_have_xattrs() && none.xattrs(Nid(1)).unwrap().is_empty());
     }
 }
