@@ -31,9 +31,12 @@ pub(crate) fn fill(
     (cluster, sector): (usize, usize),
     pieces: &mut Vec<PackedRange>,
 ) -> Result<()> {
-    let (mut at, mut out, mut guess) = (0, 0, 4 * cluster);
+    let mut at = 0;
+    let mut out = 0;
+    let mut guess = 4 * cluster;
     while at < raw.len() {
-        let (rest, room) = (&raw[at..], &mut packed[out..]);
+        let rest = &raw[at..];
+        let room = &mut packed[out..];
         let len = room.len().min(cluster);
         let prefix = match fills {
             true => encoder.encode_prefix(rest, &mut room[..len])?,
@@ -54,7 +57,8 @@ pub(crate) fn fill(
 /// Searches for the longest prefix whose compressed form fits, beginning with `guess` bytes. Its encoding is left in
 /// `dst`.
 fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -> Result<Option<Prefix>> {
-    let (mut best, mut too_much) = (None::<Prefix>, src.len() + 1);
+    let mut best = None::<Prefix>;
+    let mut too_much = src.len() + 1;
     let mut taken = guess.min(src.len());
     let mut last = 0;
     for _ in 0..TRIES {
@@ -98,10 +102,13 @@ mod tests {
             let choice: Choice = codec.parse().unwrap();
             let mut encoder = choice.cluster_encoder(choice.cluster_window(16_384)).unwrap();
             let mut decoder = choice.codec().cluster_decoder().unwrap();
-            let (mut packed, mut pieces) = (vec![0; raw.len() + 16_384], Vec::new());
+            let mut packed = vec![0; raw.len() + 16_384];
+            let mut pieces = Vec::new();
             fill(encoder.as_mut(), choice.fills(), &raw, &mut packed, (16_384, 4096), &mut pieces).unwrap();
             assert_eq!(pieces.iter().map(|piece| piece.raw).sum::<usize>(), raw.len());
-            let (mut at, mut out, mut full) = (0, 0, 0);
+            let mut at = 0;
+            let mut out = 0;
+            let mut full = 0;
             for piece in &pieces {
                 if let Some(len) = piece.packed {
                     let mut back = vec![0; piece.raw];

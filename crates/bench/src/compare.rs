@@ -113,7 +113,8 @@ pub struct Comparison {
 impl Comparison {
     /// Compares results with earlier ones. If several sessions of a side measured a cell, the last one counts.
     pub fn of(new: &[Contents], old: &[Contents], rules: Rules) -> Self {
-        let (new, old) = (Side::of(new), Side::of(old));
+        let new = Side::of(new);
+        let old = Side::of(old);
         let mut comparison = Comparison { rules, ..Comparison::default() };
         comparison.compare::<codec::Key>(&new, &old);
         comparison.compare::<build::Key>(&new, &old);
@@ -144,7 +145,8 @@ impl Comparison {
     where
         K::Sample: Measures,
     {
-        let (new, old) = (last_samples::<K>(&new.lines), last_samples::<K>(&old.lines));
+        let new = last_samples::<K>(&new.lines);
+        let old = last_samples::<K>(&old.lines);
         for (key, (_, samples)) in &new {
             let Some((_, before)) = old.get(key) else {
                 self.only_new.push((*key).clone().any());
@@ -219,7 +221,8 @@ impl Measures for Trial {
 
 /// Compares the samples of one quantity.
 fn judge(key: AnyKey, metric: Metric, old: &[f64], new: &[f64], rules: Rules) -> Option<Change> {
-    let (before, after) = (Summary::of(old)?, Summary::of(new)?);
+    let before = Summary::of(old)?;
+    let after = Summary::of(new)?;
     let constant = |one: &Summary| one.min == one.max;
     let exact = metric == Metric::Size && constant(&before) && constant(&after);
     let p = if exact { None } else { mann_whitney(old, new) };
@@ -335,7 +338,8 @@ pub(crate) mod tests {
     #[test]
     fn rules_decide() {
         let lines = |name: &str, ms: &[u64]| contents(vec![vec![session(name)], builds(name, "lz4", ms, 500)]);
-        let (old, new) = (lines("old", &[1000, 1001, 1002, 1003, 1004]), lines("new", &[1005, 1006, 1007, 1008, 1009]));
+        let old = lines("old", &[1000, 1001, 1002, 1003, 1004]);
+        let new = lines("new", &[1005, 1006, 1007, 1008, 1009]);
         let verdict = |rules| Comparison::of(&new, &old, rules).changes[0].verdict;
         // Significant, but only half a percent.
         assert_eq!(verdict(Rules::default()), Verdict::Same);

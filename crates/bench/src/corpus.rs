@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_in_order_one_behind_the_other() {
+    fn files_are_read_in_order_one_after_the_other() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("b")).unwrap();
         for (name, text) in [("c", "three"), ("b/x", "two"), ("a", "one"), ("empty", "")] {

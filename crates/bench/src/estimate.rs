@@ -63,10 +63,14 @@ pub fn scaled(bytes: u64, ratio: f64) -> u64 {
 
 fn rate(sample: &[u8], codec: &str) -> Option<Rate> {
     let method: Method = codec.parse().ok()?;
-    let (mut encoder, mut decoder) = (method.encoder(BLOCK).ok()?, method.decoder().ok()?);
-    let (mut packed, mut back) = (vec![0; BLOCK], vec![0; BLOCK]);
-    let (mut encode, mut decode) = (Duration::ZERO, Duration::ZERO);
-    let (mut raw, mut stored) = (0, 0);
+    let mut encoder = method.encoder(BLOCK).ok()?;
+    let mut decoder = method.decoder().ok()?;
+    let mut packed = vec![0; BLOCK];
+    let mut back = vec![0; BLOCK];
+    let mut encode = Duration::ZERO;
+    let mut decode = Duration::ZERO;
+    let mut raw = 0;
+    let mut stored = 0;
     // Spread over the whole sample, because a slow codec gets only the first few blocks.
     let blocks: Vec<&[u8]> = sample.chunks(BLOCK).collect();
     let step = blocks.len() / 3 + 1;

@@ -138,7 +138,8 @@ impl Memory {
 
     /// Generates the next page.
     fn turn(&mut self) {
-        let (index, sum) = (self.next, self.shares.sum() as u64);
+        let index = self.next;
+        let sum = self.shares.sum() as u64;
         if index.is_multiple_of(sum) {
             self.group = self.shares.order(&mut Rng::of(!self.seed, index / sum));
         }
@@ -217,7 +218,8 @@ fn text(rng: &mut Rng, page: &mut [u8; PAGE]) {
     let mut time = 1_700_000_000 + rng.below(50_000_000);
     while lines.len() < PAGE {
         time += rng.below(90);
-        let (process, number) = (WORDS[rng.below(WORDS.len())], rng.below(40_000));
+        let process = WORDS[rng.below(WORDS.len())];
+        let number = rng.below(40_000);
         // Writing to a String cannot fail.
         let _ = write!(lines, "{time}.{:06} {process}[{number}]:", rng.below(1_000_000));
         for _ in 0..3 + rng.below(9) {
@@ -325,7 +327,8 @@ mod tests {
         assert_eq!(filled.map(|page| assert!(seen.insert(page))).count(), 2800);
         // No sector of the smallest size occurs twice either, except those of one word.
         let sectors = bytes.chunks(512).filter(|sector| kind_of(sector) != PageKind::Same && sector[0] != 0);
-        let (mut seen, mut all) = (HashSet::new(), 0);
+        let mut seen = HashSet::new();
+        let mut all = 0;
         sectors.for_each(|sector| {
             all += 1;
             seen.insert(sector);

@@ -95,7 +95,8 @@ pub fn hull(points: &[(f64, f64)]) -> Vec<usize> {
         // Remove points below the line between their neighbours.
         while let Some(last) = hull.last().copied() {
             let before = at(hull.len().checked_sub(2).map(|index| hull[index]));
-            let (last, next) = (points[last], points[next]);
+            let last = points[last];
+            let next = points[next];
             let below = (last.1 - before.1) * (next.0 - before.0) <= (next.1 - before.1) * (last.0 - before.0);
             if !below {
                 break;

@@ -131,7 +131,8 @@ pub fn find_all<K: Copy>(
     name: fn(K) -> &'static str,
     folder: Option<&Path>,
 ) -> (Vec<(K, PathBuf)>, Vec<&'static str>) {
-    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    let mut missing = Vec::new();
     for kind in kinds {
         match find(name(kind), folder) {
             Some(path) => found.push((kind, path)),

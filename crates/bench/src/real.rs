@@ -106,7 +106,8 @@ impl Worker {
         if let (Method::Choice(choice), Policy::Erofs) = (&cell.method, cell.policy) {
             block.clusters.clear();
             let lens = (cell.block, cell.sector);
-            let (raw, packed) = (block.raw, &mut block.packed);
+            let raw = block.raw;
+            let packed = &mut block.packed;
             return clusters::fill(self.encoder.as_mut(), choice.fills(), raw, packed, lens, &mut block.clusters);
         }
         block.whole.packed = match block.packed.is_empty() {
@@ -117,7 +118,8 @@ impl Worker {
     }
 
     fn decode(&mut self, block: &mut Block<'_>) -> Result<()> {
-        let (mut at, mut out) = (0, 0);
+        let mut at = 0;
+        let mut out = 0;
         let Block { packed, whole, clusters, back, .. } = block;
         let pieces = if clusters.is_empty() { std::slice::from_ref(whole) } else { clusters };
         for piece in pieces {
@@ -167,7 +169,9 @@ impl Machine {
         least: Duration,
         step: impl Fn(&mut Worker, &mut Block<'_>) -> Result<()> + Sync,
     ) -> Result<Timing> {
-        let (mut wall, mut cpu, mut passes) = (Duration::ZERO, Duration::ZERO, 0);
+        let mut wall = Duration::ZERO;
+        let mut cpu = Duration::ZERO;
+        let mut passes = 0;
         while passes == 0 || wall < least {
             let (took, spent) = self.pass(workers, blocks, &step)?;
             (wall, cpu, passes) = (wall + took, cpu + spent, passes + 1);
@@ -188,7 +192,8 @@ impl Machine {
         let work = |number: usize, worker: &mut Worker| -> Result<(Instant, Instant, Duration)> {
             self.pin(number, threads);
             barrier.wait();
-            let (start, cpu) = (Instant::now(), thread_time());
+            let start = Instant::now();
+            let cpu = thread_time();
             loop {
                 // A poisoned lock is harmless: only the batch of the thread that panicked is missing.
                 let batch = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
@@ -252,7 +257,8 @@ fn cut(cell: &Cell) -> Vec<Block<'_>> {
 fn settle(cell: &Cell, blocks: &mut [Block<'_>]) -> Sizes {
     let mut sizes = Sizes::default();
     for block in blocks {
-        let (data, mut at) = (block.raw, 0);
+        let data = block.raw;
+        let mut at = 0;
         for piece in block.pieces_mut() {
             let raw = &data[at..at + piece.raw];
             let stored = match cell.method {
@@ -317,7 +323,8 @@ mod tests {
         let cell = cell("zstd:3", 1);
         let sample = Machine::new().run(&cell, Duration::ZERO).unwrap();
         let mut encoder = cell.method.encoder(cell.block).unwrap();
-        let (mut stored, mut dst) = (0, vec![0; 1 << 16]);
+        let mut stored = 0;
+        let mut dst = vec![0; 1 << 16];
         for raw in cell.data.files[0].chunks(cell.block) {
             let len = encoder.encode(raw, &mut dst).unwrap().unwrap().next_multiple_of(4096);
             stored += len.min(raw.len().next_multiple_of(4096));

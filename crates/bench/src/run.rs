@@ -113,7 +113,8 @@ impl Forecast {
 
     /// Returns the expected remaining time; unknown before the first warm-up.
     fn left(&self) -> Option<Duration> {
-        let (warm_up, one) = (mean(self.warm)?, mean(self.known)?);
+        let warm_up = mean(self.warm)?;
+        let one = mean(self.known)?;
         Some(warm_up * self.cold.0 + one * self.cold.1 + self.measuring())
     }
 }
@@ -134,7 +135,8 @@ pub fn run<S: Subject>(
     let mut left: Vec<(&S, u32)> = plan.cells.iter().map(|cell| (cell, missing(cell))).collect();
     left.retain(|(_, runs)| *runs > 0);
     let of = left.iter().map(|(_, runs)| *runs as usize + 1).sum();
-    let (mut number, mut failed) = (0, 0);
+    let mut number = 0;
+    let mut failed = 0;
     watch(Event::Begun { cells: left.len(), steps: of });
     let mut forecast = Forecast::of(left.iter().map(|(_, runs)| *runs));
     for round in 0..=plan.runs {
@@ -161,7 +163,8 @@ pub fn run<S: Subject>(
                 }
                 Err(error) => {
                     forecast.failed(warm_up, *runs + 1 - round);
-                    let (session, key) = (plan.session.clone(), cell.key().any());
+                    let session = plan.session.clone();
+                    let key = cell.key().any();
                     let failure = Failure { session, key, why: error.to_string() };
                     watch(Event::Failed(&failure));
                     broken.push(cell.key());
@@ -220,12 +223,15 @@ mod tests {
             threads: vec![1],
         };
         let cells = matrix.cells().unwrap();
-        let (session, done, stop) = ("s".into(), BTreeMap::new(), Arc::default());
+        let session = "s".into();
+        let done = BTreeMap::new();
+        let stop = Arc::default();
         Plan { cells, runs, seed: 1, least: Duration::ZERO, session, done, stop }
     }
 
     fn go(plan: &Plan<Cell>, fails: &'static str) -> (Vec<String>, Vec<Line>, usize) {
-        let (mut mock, mut lines) = (Mock { order: Vec::new(), fails }, Vec::new());
+        let mut mock = Mock { order: Vec::new(), fails };
+        let mut lines = Vec::new();
         let mut record = |line: &Line| {
             lines.push(line.clone());
             Ok(())
@@ -272,7 +278,8 @@ mod tests {
 
     #[test]
     fn every_step_is_told_before_it_begins() {
-        let (mut mock, mut told) = (Mock { order: Vec::new(), fails: "" }, Vec::new());
+        let mut mock = Mock { order: Vec::new(), fails: "" };
+        let mut told = Vec::new();
         let mut watch = |event: Event<'_, Cell>| match event {
             Event::Begun { cells, steps } => told.push((cells, steps, true)),
             Event::Step { number, of, left, .. } => told.push((number, of, left.is_some())),
@@ -306,7 +313,8 @@ mod tests {
     #[test]
     fn a_run_that_is_to_stop_keeps_what_it_has_and_no_more() {
         let plan = plan(3);
-        let (mut mock, mut lines) = (Mock { order: Vec::new(), fails: "" }, 0);
+        let mut mock = Mock { order: Vec::new(), fails: "" };
+        let mut lines = 0;
         let mut record = |_: &Line| {
             lines += 1;
             plan.stop.store(lines == 5, Relaxed);

@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn it_is_gone_with_all_that_is_in_it_and_never_within_the_source() {
         let dir = tempfile::tempdir().unwrap();
-        let (source, other) = (dir.path().join("source"), dir.path().join("other"));
+        let source = dir.path().join("source");
+        let other = dir.path().join("other");
         std::fs::create_dir_all(source.join("sub")).unwrap();
         std::fs::create_dir(&other).unwrap();
         let scratch = Scratch::new(Some(&other), Some(&source)).unwrap();

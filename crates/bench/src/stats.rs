@@ -28,7 +28,8 @@ impl Summary {
     pub fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let min = *sorted.first()?;
+        let max = *sorted.last()?;
         let median = middle(&sorted);
         let mut distances: Vec<f64> = sorted.iter().map(|sample| (sample - median).abs()).collect();
         distances.sort_by(f64::total_cmp);
@@ -128,12 +129,15 @@ fn exact(ranks: &[usize], count: usize, sum: usize) -> f64 {
         }
     }
     let of = &ways[count];
-    let (all, low, high): (f64, f64, f64) = (of.iter().sum(), of[..=sum].iter().sum(), of[sum..].iter().sum());
+    let all: f64 = of.iter().sum();
+    let low: f64 = of[..=sum].iter().sum();
+    let high: f64 = of[sum..].iter().sum();
     (2.0 * low.min(high) / all).min(1.0)
 }
 
 fn approximate(ranks: &[usize], count: usize, sum: usize) -> f64 {
-    let (n, a) = (ranks.len() as f64, count as f64);
+    let n = ranks.len() as f64;
+    let a = count as f64;
     let b = n - a;
     let mean = a * (n + 1.0) / 2.0;
     // Each of t equal ranks adds t^2 - 1, so all of them add t^3 - t.
@@ -196,7 +200,9 @@ mod tests {
         let of = |samples: &[f64]| Summary::of(samples).unwrap();
         assert_eq!((of(&[2.0]).spread(), of(&[2.0, 2.0]).spread()), (None, Some(0.0)));
         // Spreads of 1.4826 %: medians that differ by 2 % are apart, by 1 % are not.
-        let (a, b, c) = (of(&[0.99, 1.0, 1.01]), of(&[1.01, 1.02, 1.03]), of(&[1.0, 1.01, 1.02]));
+        let a = of(&[0.99, 1.0, 1.01]);
+        let b = of(&[1.01, 1.02, 1.03]);
+        let c = of(&[1.0, 1.01, 1.02]);
         assert!(a.is_apart_from(&b) && b.is_apart_from(&a) && !a.is_apart_from(&c));
         // Single samples have no spread; 5 % is assumed.
         assert!(!of(&[1.0]).is_apart_from(&of(&[1.04])) && of(&[1.0]).is_apart_from(&of(&[1.06])));
@@ -231,7 +237,8 @@ mod tests {
         for (a, b) in [(set(0, 1.0), set(5, 1.0)), (set(0, 1.0), set(1, 1.1)), (set(0, 1.0), set(0, 1.0))] {
             let ranks = doubled_ranks(&a, &b);
             let sum = ranks[..25].iter().sum();
-            let (exact, approximate) = (exact(&ranks, 25, sum), approximate(&ranks, 25, sum));
+            let exact = exact(&ranks, 25, sum);
+            let approximate = approximate(&ranks, 25, sum);
             assert!((exact - approximate).abs() < 0.01, "{exact} {approximate}");
         }
         let (a, b): (Vec<f64>, Vec<f64>) = ((0..60).map(f64::from).collect(), (30..90).map(f64::from).collect());

@@ -129,7 +129,8 @@ mod tests {
     fn memory_is_used_again_once_nobody_holds_it() {
         let shelf = Shelf::new(4096);
         let one = filled(&shelf, 4096, 4096, 1);
-        let (at, other) = (one.as_ptr(), one.clone());
+        let at = one.as_ptr();
+        let other = one.clone();
         drop(one);
         let two = filled(&shelf, 4096, 4000, 2);
         assert_ne!(two.as_ptr(), at, "still held by its clone");

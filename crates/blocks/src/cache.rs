@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_block_is_decoded_once_under_contention() {
-        let (cache, decoded) = (<BlockCache>::new(1 << 20, 4096), AtomicUsize::new(0));
+        let cache = <BlockCache>::new(1 << 20, 4096);
+        let decoded = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {

@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn a_block_that_does_not_decode_to_itself_is_an_error() {
-        let (src, mut dst) = (b"again and again ".repeat(300), [0; 4000]);
+        let src = b"again and again ".repeat(300);
+        let mut dst = [0; 4000];
         for verify in [true, false] {
             let mut prover = Prover::of_blocks(Codec::Lz4, verify);
             assert!(prover.encode(&mut Liar { wrong: false }, &src, &mut dst).unwrap().is_some());

@@ -65,7 +65,9 @@ pub fn scope<'env, S, R>(
     std::thread::scope(|scope| {
         let mut started = 0;
         while started < threads {
-            let (receivers, state, stop) = (receivers.clone(), &state, &stop);
+            let receivers = receivers.clone();
+            let state = &state;
+            let stop = &stop;
             let starter = threads::named(format!("packfs-worker-{started}"));
             if let Err(error) = starter.start_in(scope, move || work(&receivers, state, stop)) {
                 threads::tell_shortage(ThreadShortage { wanted: threads, started, why: error.to_string() });

@@ -56,7 +56,8 @@ fn saving(sample: &[u8]) -> u64 {
 
 /// `n log2 n` in 2^-16. In integers, so that every machine decides alike.
 static ORDER: [u32; SAMPLE + 1] = {
-    let (mut table, mut n) = ([0; SAMPLE + 1], 1u32);
+    let mut table = [0; SAMPLE + 1];
+    let mut n = 1u32;
     while (n as usize) < table.len() {
         table[n as usize] = n * log2(n);
         n += 1;
@@ -68,7 +69,8 @@ static ORDER: [u32; SAMPLE + 1] = {
 const fn log2(n: u32) -> u32 {
     let mut log = n.ilog2();
     // Between 1 and 2, in 2^-31.
-    let (mut part, mut bit) = ((n as u64) << (31 - log), 0);
+    let mut part = (n as u64) << (31 - log);
+    let mut bit = 0;
     while bit < 16 {
         part = (part * part) >> 31;
         log <<= 1;
@@ -86,7 +88,9 @@ fn repeats(block: &[u8]) -> bool {
     const BITS: u32 = 11;
     // Place of the last group of each hash.
     let mut table = [0u32; 1 << BITS];
-    let (mut hits, mut bytes, mut end) = (0, 0, 0);
+    let mut hits = 0;
+    let mut bytes = 0;
+    let mut end = 0;
     let [one, two, three] = SIGNS;
     for at in memchr::memchr3_iter(one, two, three, &block[..block.len() - GROUP]) {
         let group = u32::from_le_bytes([block[at + 1], block[at + 2], block[at + 3], block[at + 4]]);

@@ -48,7 +48,8 @@ pub fn rounded(bytes: u64) -> String {
 
 /// A size that is above a limit, and the limit: with the excess where they would look alike.
 pub fn beyond(bytes: u64, limit: u64) -> String {
-    let (size, most) = (Size(bytes), Size(limit));
+    let size = Size(bytes);
+    let most = Size(limit);
     if limit >= 1024 && rounded(bytes) == rounded(limit) {
         return format!("{most} and {}; the limit is {most}", Size(bytes.saturating_sub(limit)));
     }

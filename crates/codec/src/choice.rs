@@ -137,7 +137,8 @@ impl Codec {
     /// Returns the reason why there is no encoder: the codec is not built, or only its Rust decoder is.
     #[allow(dead_code, reason = "unused when every codec feature is on")]
     fn no_encoder(self) -> Error {
-        let (codec, feature) = (self.name(), self.feature());
+        let codec = self.name();
+        let feature = self.feature();
         let reads = (feature == "gzip" && cfg!(feature = "gzip-rust"))
             || (feature == "lz4" && cfg!(feature = "lz4-rust"))
             || (feature == "zstd" && cfg!(feature = "zstd-rust"));

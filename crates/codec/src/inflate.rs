@@ -48,7 +48,8 @@ impl Inflate {
             Frame::Zlib => sys::libdeflate_zlib_decompress_ex,
             Frame::Raw => sys::libdeflate_deflate_decompress_ex,
         };
-        let (mut read, mut written) = (0, 0);
+        let mut read = 0;
+        let mut written = 0;
         // SAFETY: the pointers and lengths are those of live slices, `self` is borrowed mutably, and both
         // results point at locals.
         let code = unsafe {

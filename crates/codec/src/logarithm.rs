@@ -13,7 +13,8 @@ const fn fractions() -> [u8; 256] {
     while index < fractions.len() {
         // The middle of the step, with 30 bits behind the point.
         let mut power: u64 = ((256 + index as u64) << 22) + (1 << 21);
-        let (mut log, mut squaring) = (0_u32, 0);
+        let mut log = 0_u32;
+        let mut squaring = 0;
         while squaring < 8 {
             power = (power * power) >> 30;
             log <<= 1;

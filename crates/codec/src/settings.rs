@@ -114,7 +114,8 @@ impl Dict {
     /// Returns the size in bytes for blocks of `block_len`. A percentage is rounded down to a valid
     /// size. A size in bytes that exceeds the block is an error, as it would waste memory.
     pub fn resolve(dict: Option<Dict>, block_len: usize) -> Result<u32> {
-        let (min, max) = (*Self::RANGE.start(), *Self::RANGE.end());
+        let min = *Self::RANGE.start();
+        let max = *Self::RANGE.end();
         let block = u32::try_from(block_len).unwrap_or(max).clamp(min, max);
         match dict {
             // Rounded up: a dictionary smaller than the block would lose matches.
@@ -225,7 +226,10 @@ impl Settings {
             Codec::Gzip => Settings::Gzip { level: 0, window: 0, strategies: 0 },
             Codec::Deflate => Settings::Deflate { level: 0 },
             Codec::Xz => {
-                let (level, extreme, dict, fixed) = (0, false, None, false);
+                let level = 0;
+                let extreme = false;
+                let dict = None;
+                let fixed = false;
                 Settings::Xz { level, extreme, dict, filters: 0, auto: false, fixed, lc: 0, lp: 0, pb: 0 }
             }
             Codec::Lzma => Settings::Lzma { level: 0, extreme: false, dict: None, fixed: false, lc: 0, lp: 0, pb: 0 },

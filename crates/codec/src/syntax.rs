@@ -128,7 +128,9 @@ fn unknown_option(info: &Info, part: &str) -> Error {
 }
 
 fn bad_value(info: &Info, opt: &Opt, text: &str) -> Error {
-    let (codec, name, accepted) = (info.name, opt.name, opt.form.accepted());
+    let codec = info.name;
+    let name = opt.name;
+    let accepted = opt.form.accepted();
     let what = match opt.form {
         _ if text.is_empty() => format!("{name} needs a value"),
         Form::Number(..) if text.parse::<i64>().is_ok() => format!("{name} {text} is out of range"),

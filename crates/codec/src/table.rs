@@ -296,7 +296,8 @@ pub fn markdown() -> String {
     for info in CODECS {
         let _ = writeln!(text, "| `{}` | | | | {} |", info.name, info.summary);
         for opt in info.options {
-            let (values, default) = (opt.form.accepted(), opt.default);
+            let values = opt.form.accepted();
+            let default = opt.default;
             let _ = writeln!(text, "| | `{}` | {values} | {default} | {} |", opt.name, opt.help);
         }
     }
@@ -325,7 +326,8 @@ mod tests {
 
     #[test]
     fn help_and_documentation_name_everything() {
-        let (help, markdown) = (help(), markdown());
+        let help = help();
+        let markdown = markdown();
         for info in CODECS {
             assert!(help.contains(info.summary) && markdown.contains(info.summary), "{}", info.name);
             for opt in info.options {

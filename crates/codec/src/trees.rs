@@ -161,8 +161,10 @@ impl Finder {
         let at = self.at;
         let mut longest = found.last().map_or(3, |last| last.len.max(3));
         // Where the next smaller and the next greater position go, and how much the last ones on either side share.
-        let (mut smaller, mut greater) = ((at & mask, 0), (at & mask, 1));
-        let (mut smaller_len, mut greater_len) = (0, 0);
+        let mut smaller = (at & mask, 0);
+        let mut greater = (at & mask, 1);
+        let mut smaller_len = 0;
+        let mut greater_len = 0;
         let mut place = root;
         for _ in 0..self.depth {
             if place == 0 || at + 1 - place > self.reach {
@@ -171,7 +173,8 @@ impl Finder {
             let other = place - 1;
             let pair = trees[other & mask];
             let mut len = usize::min(smaller_len, greater_len);
-            let (mut theirs, mut ours) = (eight_bytes(data, other + len), eight_bytes(data, at + len));
+            let mut theirs = eight_bytes(data, other + len);
+            let mut ours = eight_bytes(data, at + len);
             while theirs == ours && len < limit {
                 len += 8;
                 if len < limit {

@@ -153,7 +153,8 @@ impl Decoder for Unzstd {
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         self.context.reset(ResetDirective::SessionOnly).map_err(library)?;
-        let (mut input, room) = (InBuffer::around(src), dst.len());
+        let mut input = InBuffer::around(src);
+        let room = dst.len();
         let mut output = OutBuffer::around(dst);
         while output.pos() < room {
             let before = (input.pos, output.pos());
@@ -260,7 +261,8 @@ mod tests {
     fn round_trips(level: i32, len: usize, seed: u64) {
         let block_len = len.next_power_of_two().max(4096);
         let choice: Choice = format!("zstd:{level}").parse().unwrap();
-        let (mut used, mut dst) = (choice.encoder(block_len).unwrap(), vec![0; len + len / 8 + 1000]);
+        let mut used = choice.encoder(block_len).unwrap();
+        let mut dst = vec![0; len + len / 8 + 1000];
         used.encode(&data(block_len, seed ^ 1), &mut dst).unwrap();
         for src in [data(len, seed), vec![b'x'; len], data(len, 5)] {
             let packed = used.encode(&src, &mut dst).unwrap().map(|len| dst[..len].to_vec()).unwrap();
@@ -303,7 +305,8 @@ mod tests {
             let src: Vec<u8> = (0..len).map(|n: usize| n.to_le_bytes()[0] / 3).collect();
             let encode = |choice: &str| {
                 let choice: Choice = choice.parse().unwrap();
-                let (mut encoder, mut dst) = (choice.encoder(len).unwrap(), vec![0; len + 100]);
+                let mut encoder = choice.encoder(len).unwrap();
+                let mut dst = vec![0; len + 100];
                 let n = encoder.encode(&src, &mut dst).unwrap().unwrap();
                 dst.truncate(n);
                 let mut back = vec![0; len];
@@ -311,7 +314,8 @@ mod tests {
                 assert_eq!(back, src);
                 dst
             };
-            let (with, without) = (encode("zstd:3"), encode("zstd:3:content-size=no"));
+            let with = encode("zstd:3");
+            let without = encode("zstd:3:content-size=no");
             assert_eq!(zstd_safe::get_frame_content_size(&with).unwrap(), Some(len as u64));
             assert_eq!(zstd_safe::get_frame_content_size(&without).unwrap(), None);
             assert_eq!(with.len(), without.len() + more, "{len}");
@@ -323,13 +327,16 @@ mod tests {
         for level in [-5, 1, 3, 15, 22] {
             for cluster in [4096, 1 << 14, 1 << 17] {
                 let choice = format!("zstd:{level}").parse::<Choice>().unwrap();
-                let (promised, window) = (choice.cluster_memory(cluster), choice.cluster_window(cluster));
-                let (mut context, mut dst) = (CCtx::create(), vec![0; 5000]);
+                let promised = choice.cluster_memory(cluster);
+                let window = choice.cluster_window(cluster);
+                let mut context = CCtx::create();
+                let mut dst = vec![0; 5000];
                 context.set_parameter(CParameter::CompressionLevel(level)).unwrap();
                 context.set_parameter(CParameter::WindowLog(window.ilog2())).unwrap();
                 let len = context.compress2(&mut dst[..], &vec![7; 4 << 20]).unwrap();
                 let mut decoder = DCtx::create();
-                let (mut back, mut input) = (vec![0; 1 << 17], InBuffer::around(&dst[..len]));
+                let mut back = vec![0; 1 << 17];
+                let mut input = InBuffer::around(&dst[..len]);
                 decoder.decompress_stream(&mut OutBuffer::around(&mut back[..]), &mut input).unwrap();
                 let taken = context.sizeof() + decoder.sizeof();
                 assert!(taken <= promised, "level {level} at {cluster}: {taken} of {promised}");

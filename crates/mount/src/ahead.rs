@@ -109,7 +109,8 @@ impl Order {
     }
 
     fn end_of_batch(&mut self, begin: u64, most: u64) -> u64 {
-        let (mut end, mut bytes) = (begin, 0);
+        let mut end = begin;
+        let mut bytes = 0;
         while end < begin + most && bytes < BATCH_BYTES {
             let Some(file) = self.file(end) else { break };
             bytes += file.size;

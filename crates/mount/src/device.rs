@@ -13,7 +13,8 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 /// Returns the number in `/dev/fd/N`, `/proc/self/fd/N` or `/proc/thread-self/fd/N`.
 pub(crate) fn number(path: &Path) -> Option<i32> {
     let dirs = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
-    let (dir, name) = (path.parent()?, path.file_name()?.to_str()?);
+    let dir = path.parent()?;
+    let name = path.file_name()?.to_str()?;
     if !dirs.iter().any(|known| dir == Path::new(known)) || !name.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -34,7 +35,8 @@ pub fn inherited(number: i32) -> io::Result<OwnedFd> {
         MsgFlags::empty(),
         None,
     )?;
-    let (mut byte, mut space) = ([0], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     recvmsg(&receiver, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
     let mut fds = control.drain().flat_map(|message| match message {

@@ -22,7 +22,8 @@ pub(crate) struct Listing {
 
 impl Listing {
     fn read(image: &dyn Image, dir: Nid) -> Result<Listing> {
-        let (mut names, mut entries) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut entries = Vec::new();
         for entry in image.read_dir(dir)? {
             names.extend_from_slice(&entry.name);
             // Names of one directory take less than 4 GiB in both formats.

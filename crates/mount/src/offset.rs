@@ -45,7 +45,8 @@ fn behind_elf(file: &dyn ReadAt) -> io::Result<Option<u64>> {
     if file.read_at(&mut head, 0)? < head.len() || !head.starts_with(b"\x7fELF") {
         return Ok(None);
     }
-    let (wide, little) = (head[4] == 2, head[5] == 1);
+    let wide = head[4] == 2;
+    let little = head[5] == 1;
     let half = |at: usize| {
         let bytes = [head[at], head[at + 1]];
         u64::from(if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
@@ -73,7 +74,8 @@ fn in_sif(file: &dyn ReadAt) -> io::Result<Option<u64>> {
         Ok(u64::from_le_bytes(word))
     };
     // Free and total number of descriptors, then where they are.
-    let (count, table) = (word(SIF_COUNT)?, word(SIF_TABLE)?);
+    let count = word(SIF_COUNT)?;
+    let table = word(SIF_TABLE)?;
     for n in 0..count.min(SIF_MAX) {
         let mut bytes = [0; SIF_DATA + 8];
         let Some(at) = table.checked_add(n * SIF_LEN) else { break };

@@ -284,7 +284,8 @@ impl Idle {
     /// then unmounting fails, as the mount is in use.
     fn watch(self, ended: &Receiver<()>) {
         let tick = (self.timeout / 8).clamp(Duration::from_millis(10), Duration::from_secs(1));
-        let (mut quiet, mut before) = (Duration::ZERO, self.requests.load(Ordering::Relaxed));
+        let mut quiet = Duration::ZERO;
+        let mut before = self.requests.load(Ordering::Relaxed);
         while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
             let now = self.requests.load(Ordering::Relaxed);
             quiet = if now == before { quiet + tick } else { Duration::ZERO };

@@ -28,7 +28,8 @@ impl fmt::Debug for Trace {
 impl Trace {
     /// Makes a trace that writes to `out`, a line at a time.
     pub fn new(out: impl Write + Send + 'static) -> Self {
-        let (names, read) = (HashMap::new(), HashSet::new());
+        let names = HashMap::new();
+        let read = HashSet::new();
         Trace(Arc::new(Mutex::new(State { out: Box::new(out), names, read, failed: None })))
     }
 
@@ -61,7 +62,8 @@ impl Trace {
 impl State {
     /// Returns the path of an inode from the root on; `None` if it has none that a line can hold.
     fn path(&self, root: Nid, nid: Nid) -> Option<Vec<u8>> {
-        let (mut names, mut here) = (Vec::new(), nid);
+        let mut names = Vec::new();
+        let mut here = nid;
         while here != root {
             let (dir, name) = self.names.get(&here)?;
             // A damaged image may have loops.

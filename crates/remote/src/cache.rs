@@ -51,7 +51,9 @@ impl CachedVersion {
         let opened = private_directory(dir).and_then(|()| Self::locked(dir, identity, len));
         match opened {
             Ok((name, data, map)) => {
-                let (room, writes, dir) = (AtomicU64::new(0), AtomicBool::new(true), dir.to_owned());
+                let room = AtomicU64::new(0);
+                let writes = AtomicBool::new(true);
+                let dir = dir.to_owned();
                 Some(CachedVersion { dir, name, data, map, limit, room, writes, report })
             }
             Err(error) => {

@@ -266,7 +266,8 @@ impl Object {
             let mut all = headers(ask, version, request.url.auth().map(Into::into));
             all.extend(request.headers.iter().cloned());
             let response = self.client.get(&request.url, &all)?;
-            let (status, answer) = (response.status().as_u16(), response.headers());
+            let status = response.status().as_u16();
+            let answer = response.headers();
             let most = if status == 401 { RENEWALS_MAX } else { 1 };
             let refused = matches!(status, 301 | 307 | 400 | 401 | 403) && renewals < most;
             if refused && self.origin.renew(&self.client, &request, status, answer)? {

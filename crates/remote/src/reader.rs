@@ -154,7 +154,8 @@ impl ReadAt for Remote {
     }
 
     fn will_read(&self, range: Range<u64>) {
-        let (first, end) = (range.start / UNIT, range.end.min(self.len()).div_ceil(UNIT));
+        let first = range.start / UNIT;
+        let end = range.end.min(self.len()).div_ceil(UNIT);
         let mut state = self.shared.lock();
         let most = self.shared.window();
         // A short range is no stream: it comes as a whole, while there is room for it.
@@ -203,7 +204,8 @@ impl Shared {
             if stop > end {
                 break;
             }
-            let (from, to) = (usize::try_from(start - offset), usize::try_from(stop - offset));
+            let from = usize::try_from(start - offset);
+            let to = usize::try_from(stop - offset);
             let (Ok(from), Ok(to)) = (from, to) else { break };
             self.put(unit, bytes[from..to].into());
         }
@@ -219,7 +221,8 @@ impl Shared {
     }
 
     fn read(self: &Arc<Self>, buf: &mut [u8], range: Range<u64>) -> Result<()> {
-        let (first, end) = (range.start / UNIT, range.end.div_ceil(UNIT));
+        let first = range.start / UNIT;
+        let end = range.end.div_ceil(UNIT);
         let mut state = self.lock();
         let ahead = state.streams.note(first, end, self.window());
         let mut asked = first;
@@ -378,7 +381,8 @@ impl Shared {
     /// Fetches a run of units.
     fn fetch(&self, run: Range<u64>) {
         let range = self.bytes_of(run.start).start..self.bytes_of(run.end - 1).end;
-        let (mut unit, mut part) = (run.start, Vec::new());
+        let mut unit = run.start;
+        let mut part = Vec::new();
         let fetched = self.object.fetch(&range, &mut |mut bytes| {
             while !bytes.is_empty() {
                 let Range { start, end } = self.bytes_of(unit);
@@ -437,7 +441,9 @@ impl State {
 
     /// Returns the number of requests that would fetch all wanted units.
     fn runs(&self) -> usize {
-        let (mut runs, mut begin, mut next) = (0, 0, 0);
+        let mut runs = 0;
+        let mut begin = 0;
+        let mut next = 0;
         for &unit in self.wanted.keys() {
             if runs == 0 || unit > next + GAP || unit >= begin + RUN {
                 (runs, begin) = (runs + 1, unit);

@@ -65,7 +65,9 @@ impl Bucket {
     }
 
     fn url(&self) -> Result<Url, Why> {
-        let (bucket, key, region) = (&self.bucket, &self.key, self.region());
+        let bucket = &self.bucket;
+        let key = &self.key;
+        let region = self.region();
         let address = match &self.endpoint {
             Some(endpoint) => format!("{}/{bucket}/{key}", endpoint.trim_end_matches('/')),
             // A certificate for all buckets does not cover names with dots.
@@ -117,11 +119,13 @@ fn credentials(variable: &impl Fn(&str) -> Option<String>, profile: &Profile) ->
         (None, None) => Ok(None),
         _ => Err(half(what)),
     };
-    let (id, secret) = (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
+    let id = variable("AWS_ACCESS_KEY_ID");
+    let secret = variable("AWS_SECRET_ACCESS_KEY");
     if let Some(found) = pair(id, secret, variable("AWS_SESSION_TOKEN"), "the environment")? {
         return Ok(Some(found));
     }
-    let (id, secret) = (profile.get("aws_access_key_id"), profile.get("aws_secret_access_key"));
+    let id = profile.get("aws_access_key_id");
+    let secret = profile.get("aws_secret_access_key");
     pair(id, secret, profile.get("aws_session_token"), "the profile in ~/.aws")
 }
 

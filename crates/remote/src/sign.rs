@@ -6,7 +6,7 @@ use ring::{digest, hmac};
 
 use crate::url::Url;
 
-/// Who signs.
+/// Credentials of an S3 account, with which requests are signed.
 pub(crate) struct Credentials {
     pub(crate) id: String,
     pub(crate) secret: String,
@@ -23,7 +23,8 @@ pub(crate) fn sign(
     more: &[(&'static str, String)],
 ) -> Vec<(&'static str, String)> {
     let time = timestamp(now);
-    let (day, empty) = (&time[..8], hex(digest::digest(&digest::SHA256, b"").as_ref()));
+    let day = &time[..8];
+    let empty = hex(digest::digest(&digest::SHA256, b"").as_ref());
     let mut headers = vec![("x-amz-content-sha256", empty.clone()), ("x-amz-date", time.clone())];
     headers.extend(by.token.clone().map(|token| ("x-amz-security-token", token)));
     let mut signed = [&headers, more, &[("host", url.authority().to_owned())]].concat();
@@ -42,7 +43,8 @@ pub(crate) fn sign(
     for part in [day, region, "s3", "aws4_request"] {
         key = mac(&key, part);
     }
-    let (id, signature) = (&by.id, hex(&mac(&key, &text)));
+    let id = &by.id;
+    let signature = hex(&mac(&key, &text));
     let value = format!("AWS4-HMAC-SHA256 Credential={id}/{scope},SignedHeaders={names},Signature={signature}");
     headers.push(("Authorization", value));
     headers
@@ -58,10 +60,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// Formats a time as in 20130524T000000Z.
 fn timestamp(now: u64) -> String {
-    let (days, rest) = (now / 86_400, now % 86_400);
+    let days = now / 86_400;
+    let rest = now % 86_400;
     // Counted from the first of March of the year 0, so that a leap day is the last of its year.
     let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
+    let era = days / 146_097;
+    let of_era = days % 146_097;
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;

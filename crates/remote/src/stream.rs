@@ -63,7 +63,8 @@ impl Streams {
     pub(crate) fn note(&mut self, first: u64, end: u64, most: u64) -> Range<u64> {
         self.clock += 1;
         let clock = self.clock;
-        let (announced, all) = (most / self.active(true).max(1), most / self.active(false).max(1));
+        let announced = most / self.active(true).max(1);
+        let all = most / self.active(false).max(1);
         let mut found = self.all.iter_mut().filter(|stream| stream.continues(first, end));
         let Some(stream) = found.by_ref().min_by_key(|stream| stream.end.is_none()) else {
             self.push(Stream { next: end, window: 0, read: 0, ahead: end, end: None, used: clock });

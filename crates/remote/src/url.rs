@@ -169,7 +169,9 @@ pub(crate) fn basic(user: &str) -> String {
 
 /// Returns the bytes that percent signs encode.
 fn decoded(text: &str) -> Vec<u8> {
-    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
+    let bytes = text.as_bytes();
+    let mut out = Vec::new();
+    let mut at = 0;
     while at < bytes.len() {
         let code = text.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok());
         match code.filter(|_| bytes[at] == b'%') {

@@ -1,4 +1,4 @@
-//! Who may ask: requests to another name than that of this server are refused, and with a token all that lack it.
+//! Access control: refuses requests that name another host, and, if there is a token, those without it.
 //!
 //! A page from elsewhere can make a browser ask a server on the same machine, under a name that its owner lets point there
 //! (DNS rebinding). Such a request has the foreign name in its `Host`.
@@ -57,7 +57,8 @@ impl Access {
 
     /// Makes the browser keep the token, and ask again without it, so that it is in no history and no link.
     fn remember(&self, request: &Request, token: &str) -> Response {
-        let (path, query) = (&request.raw_path, request.query_without(TOKEN));
+        let path = &request.raw_path;
+        let query = request.query_without(TOKEN);
         // Two slashes at the beginning would name another host.
         let path = path.trim_start_matches('/');
         let place = if query.is_empty() { format!("/{path}") } else { format!("/{path}?{query}") };

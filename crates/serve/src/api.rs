@@ -34,7 +34,8 @@ pub(crate) fn info(served: &Served) -> Result<Response> {
         AnyImage::Squashfs(_) => "squashfs",
         AnyImage::Erofs(_) => "erofs",
     };
-    let (bytes, inodes) = (served.bytes.len(), served.image.image().inode_count());
+    let bytes = served.bytes.len();
+    let inodes = served.image.image().inode_count();
     json(&Info { name: &served.name, format, bytes, inodes, version: &served.version })
 }
 
@@ -183,7 +184,8 @@ pub(crate) fn map(served: &Served, request: &Request) -> Result<Response> {
 /// Writes the pieces as they are found: a large file has millions.
 fn write_map(image: &AnyImage, nid: Nid, size: u64, out: &mut dyn Write) -> Result<()> {
     write!(out, "{{\"size\":{size},\"extents\":[")?;
-    let (mut before, mut written) = ("", Ok(()));
+    let mut before = "";
+    let mut written = Ok(());
     image.placement(nid, &mut |placed| {
         let put = out.write_all(before.as_bytes()).map_err(Error::from);
         written = put.and_then(|()| Ok(serde_json::to_writer(&mut *out, &FileExtent::from(placed))?));

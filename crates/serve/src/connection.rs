@@ -26,7 +26,8 @@ const FORGET: usize = 64 << 10;
 pub(crate) fn serve(shared: &Shared, slot: &Slot) {
     let _ = slot.stream.set_nodelay(true);
     let mut out = Out { stream: &slot.stream, shared };
-    let (mut buffer, mut first) = (Vec::new(), true);
+    let mut buffer = Vec::new();
+    let mut first = true;
     loop {
         slot.set_waiting(true);
         let head = read_head(&slot.stream, &mut buffer, if first { HEAD_TIME } else { IDLE_TIME });
@@ -152,7 +153,8 @@ fn read_head(stream: &TcpStream, buffer: &mut Vec<u8>, patience: Duration) -> Re
 fn forget(mut stream: &TcpStream) {
     let _ = stream.shutdown(Shutdown::Write);
     let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
-    let (mut piece, mut rest) = ([0; 4096], FORGET);
+    let mut piece = [0; 4096];
+    let mut rest = FORGET;
     while let Ok(len @ 1..) = stream.read(&mut piece) {
         rest = rest.saturating_sub(len);
         if rest == 0 {

@@ -51,7 +51,8 @@ impl Routes {
     pub(crate) fn new(images: Vec<Served>) -> Self {
         let mut placed: Vec<Placed> = Vec::new();
         for mut served in images {
-            let (name, mut number) = (served.name.clone(), 1);
+            let name = served.name.clone();
+            let mut number = 1;
             let is_taken = |name: &str| name == METRICS || placed.iter().any(|one| one.served.name == name);
             while served.name.is_empty() || is_taken(&served.name) {
                 number += 1;
@@ -125,7 +126,8 @@ impl Routes {
             all.prefix = path.last().map(|name| OsStr::from_bytes(name).into());
         });
         let write = move |out: &mut dyn Write| {
-            let (_turn, below) = (turn, Below { image: image.image(), root: found.nid });
+            let _turn = turn;
+            let below = Below { image: image.image(), root: found.nid };
             tar::write_tar(&below, out, &options, &packfs_blocks::Progress::default())?;
             Ok(())
         };

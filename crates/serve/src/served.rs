@@ -54,7 +54,8 @@ impl Served {
         let stats = Stats::measure(&self.image)?;
         let mut model = Model::new(self.name.as_bytes(), &self.image, &stats)?;
         if let Some((name, older)) = &self.older {
-            let (mut differences, options) = (Vec::new(), diff::Options::default());
+            let mut differences = Vec::new();
+            let options = diff::Options::default();
             let found = &mut |difference| differences.push(difference);
             diff::diff(older.image(), self.image.image(), &options, &Progress::default(), found)?;
             let old_stats = Stats::measure(older)?;

@@ -54,7 +54,8 @@ impl Slots {
         if state.stopped {
             return None;
         }
-        let (number, stream) = (state.next, Arc::new(stream));
+        let number = state.next;
+        let stream = Arc::new(stream);
         state.next += 1;
         state.open.insert(number, Open { stream: Arc::clone(&stream), waiting: Some(Instant::now()) });
         Some(Slot { slots: Arc::clone(self), number, stream })

@@ -48,7 +48,8 @@ impl Builder {
         let (tar, tar_bytes) = archive(&packfs, source, &scratch.join("source.tar"), keeps)?;
         let (sample_tar, _) = archive(&packfs, &sample, &scratch.join("sample.tar"), keeps)?;
         let input = |source: &Source, tar| Input { directory: source.path.clone(), tar, bytes: source.bytes };
-        let (source, sample) = (input(source, tar), input(&sample, sample_tar));
+        let source = input(source, tar);
+        let sample = input(&sample, sample_tar);
         Ok(Builder { tools, source, sample, image: scratch.join("image"), tar_bytes })
     }
 

@@ -54,7 +54,8 @@ impl Model {
     pub fn of(stages: &BTreeMap<String, f64>, seconds: f64, processors: usize) -> Option<Self> {
         let stage = |name: &str| stages.get(name).copied();
         let write_apart = stage("write_apart").unwrap_or(0.0);
-        let (order, write) = (stage("order")? + stage("stream")?, stage("write")? - write_apart);
+        let order = stage("order")? + stage("stream")?;
+        let write = stage("write")? - write_apart;
         let flowing = order + write + stage("wait")?;
         Some(Model {
             serial: (seconds - flowing).max(0.0),

@@ -49,8 +49,10 @@ impl Source {
     /// Creates a directory of memory-like files. The same seed gives the same files.
     pub fn made(path: &Path, len: u64, seed: u64) -> Result<()> {
         fs::create_dir_all(path).map_err(Error::io(path))?;
-        let (mut memory, mut rng) = (Memory::new(seed, Shares::default()), Rng::of(seed, 1));
-        let (mut left, mut number) = (len, 0);
+        let mut memory = Memory::new(seed, Shares::default());
+        let mut rng = Rng::of(seed, 1);
+        let mut left = len;
+        let mut number = 0;
         while left > 0 {
             // As in most trees, each power of two has about as many files: as many of 1 to 2 KiB as of 512 to 1024
             // bytes.
@@ -71,7 +73,8 @@ impl Source {
     pub fn sample(&self, path: &Path, most: u64) -> Result<Source> {
         fs::create_dir_all(path).map_err(Error::io(path))?;
         let step = usize::try_from(self.bytes.div_ceil(most.max(1))).unwrap_or(usize::MAX).max(1);
-        let (every, mut left) = (self.files.iter().step_by(step), most);
+        let every = self.files.iter().step_by(step);
+        let mut left = most;
         // If these few files are all empty, add the largest one.
         let largest = self.files.iter().max_by_key(|(_, len)| len);
         for (number, (file, len)) in every.chain(largest).enumerate() {
@@ -159,7 +162,9 @@ mod tests {
             Source::made(&path, 3_000_000, seed).unwrap();
             Source::of(&path).unwrap()
         };
-        let (a, b, c) = (made("a", 1), made("b", 1), made("c", 2));
+        let a = made("a", 1);
+        let b = made("b", 1);
+        let c = made("c", 2);
         assert_eq!((a.bytes, &a.name, &a.digest), (3_000_000, &b.name, &b.digest));
         assert_ne!(a.digest, c.digest);
         assert!(a.files.len() > 3, "{:?}", a.files);

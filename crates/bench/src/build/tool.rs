@@ -138,7 +138,8 @@ fn packfs(key: &Key, choice: &Choice) -> Vec<String> {
         args.extend([option.to_owned(), value.clone()]);
     }
     args.extend(["--block-size".into(), key.block.to_string(), "--jobs".into(), key.threads.to_string()]);
-    let (fragments, dedupe) = (has(key, "fragments"), has(key, "dedupe"));
+    let fragments = has(key, "fragments");
+    let dedupe = has(key, "dedupe");
     // mkfs.erofs finds equal files among fragments even without its dedupe.
     let shares = dedupe || fragments && key.format == Format::Erofs.name();
     if !shares {

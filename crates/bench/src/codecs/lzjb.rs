@@ -38,7 +38,10 @@ impl Lzjb {
 impl Encoder for Lzjb {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         self.0.fill(0);
-        let (mut at, mut out, mut flags, mut item) = (0, 0, 0, 8);
+        let mut at = 0;
+        let mut out = 0;
+        let mut flags = 0;
+        let mut item = 8;
         while at < src.len() {
             if item == 8 {
                 (flags, item) = (out, 0);
@@ -68,7 +71,8 @@ pub(super) struct Unlzjb;
 
 impl Decoder for Unlzjb {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        let (mut at, mut out) = (0, 0);
+        let mut at = 0;
+        let mut out = 0;
         while at < src.len() {
             let flags = src[at];
             at += 1;
@@ -81,7 +85,8 @@ impl Decoder for Unlzjb {
                 }
                 let second = src.get(at + 1).ok_or_else(|| corrupt("ends within a match"))?;
                 let word = usize::from(*first) << 8 | usize::from(*second);
-                let (len, distance) = ((word >> 10) + LENGTH_MIN, word & DISTANCE_MAX);
+                let len = (word >> 10) + LENGTH_MIN;
+                let distance = word & DISTANCE_MAX;
                 if distance == 0 || distance > out {
                     return Err(corrupt("a match from before the block"));
                 }
@@ -125,7 +130,8 @@ mod tests {
             (&[7; 72], &[0b110, 7, 0xFC, 1, 0x08, 66]),
         ];
         for (block, stream) in cases {
-            let (mut packed, mut back) = (vec![0; 100], vec![0; block.len()]);
+            let mut packed = vec![0; 100];
+            let mut back = vec![0; block.len()];
             let len = Lzjb::new().encode(block, &mut packed).unwrap().unwrap();
             assert_eq!(&packed[..len], stream);
             assert_eq!(Unlzjb.decode(stream, &mut back).unwrap(), block.len());

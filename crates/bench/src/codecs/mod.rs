@@ -180,8 +180,10 @@ mod tests {
         let bytes = Memory::bytes(2, Shares::default(), 300_000);
         for method in Method::defaults().unwrap() {
             for block_len in [1, 2, 100, 4096, 1 << 17] {
-                let (mut encoder, mut decoder) = (method.encoder(block_len).unwrap(), method.decoder().unwrap());
-                let (mut packed, mut back) = (vec![0; 2 * block_len + 1024], vec![0; block_len]);
+                let mut encoder = method.encoder(block_len).unwrap();
+                let mut decoder = method.decoder().unwrap();
+                let mut packed = vec![0; 2 * block_len + 1024];
+                let mut back = vec![0; block_len];
                 for block in bytes.chunks(block_len).take(40) {
                     let len = encoder.encode(block, &mut packed).unwrap().expect("it fits");
                     let got = decoder.decode(&packed[..len], &mut back[..block.len()]).unwrap();
@@ -197,7 +199,8 @@ mod tests {
     fn damaged_streams_are_errors_and_nothing_worse() {
         let block = Memory::bytes(2, "text=1".parse::<Shares>().unwrap(), 3000);
         for method in [Method::Lzjb, Method::QuickLz, Method::Zlib(6), Method::ZlibRs(6)] {
-            let (mut encoder, mut decoder) = (method.encoder(4096).unwrap(), method.decoder().unwrap());
+            let mut encoder = method.encoder(4096).unwrap();
+            let mut decoder = method.decoder().unwrap();
             let mut packed = vec![0; 6000];
             let len = encoder.encode(&block, &mut packed).unwrap().unwrap();
             packed.truncate(len);

@@ -66,7 +66,8 @@ impl Stream {
             (*stream).next_out = dst.as_mut_ptr();
             (*stream).avail_out = room;
             let code = step(stream, sys::Z_FINISH);
-            let (unread, unused) = ((*stream).avail_in, (*stream).avail_out);
+            let unread = (*stream).avail_in;
+            let unused = (*stream).avail_out;
             Ok((code, src.len() - unread as usize, dst.len() - unused as usize))
         }
     }

@@ -286,8 +286,9 @@ pub(super) mod tests {
     #[test]
     fn keys_are_shown_in_words() {
         let cell = |block, tool: &str, features: &str| {
-            let (codec, tool, features) =
-                (if block == 0 { NONE } else { "lz4hc:12" }.into(), tool.into(), features.into());
+            let codec = if block == 0 { NONE } else { "lz4hc:12" }.into();
+            let tool = tool.into();
+            let features = features.into();
             let image = Image { block, codec, tool, features, ..(*image(Format::Erofs, &[])).clone() };
             Cell { image: Arc::new(image), work: Work::Data(Order::Small) }.key().to_string()
         };

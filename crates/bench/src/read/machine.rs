@@ -61,12 +61,14 @@ fn on_mount(image: &Image, data: bool, order: Order, seed: u64) -> Result<Outcom
     let mount = Mount::new(&image.path, image.format)?;
     let root = mount.root()?;
     drop_caches()?;
-    let (begun, cpu) = (Instant::now(), thread_time());
+    let begun = Instant::now();
+    let cpu = thread_time();
     let done = match order {
         Order::Sequential => reader.walk(root),
         Order::Small | Order::Full => reader.files(root, &paths),
     };
-    let (wall, cpu) = (begun.elapsed(), thread_time().saturating_sub(cpu));
+    let wall = begun.elapsed();
+    let cpu = thread_time().saturating_sub(cpu);
     let bytes = done.map_err(Error::io(&image.path))?;
     Ok((Timing::of(wall, cpu), bytes, None))
 }

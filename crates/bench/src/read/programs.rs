@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn every_program_is_asked_in_its_own_way() {
         let shown = |command: Command| format!("{command:?}").replace('"', "");
-        let (image, dir) = (Path::new("a.img"), Path::new("/x/out"));
+        let image = Path::new("a.img");
+        let dir = Path::new("/x/out");
         let cases = [
             (Reader::Packfs, Some("packfs tar -q a.img"), Some("packfs extract -q -C /x/out a.img")),
             (Reader::Unsquashfs, None, Some("unsquashfs -no-progress -d /x/out a.img")),

@@ -110,7 +110,8 @@ mod tests {
             let file = |name: &String| File { path: name.into(), len: 1, data: 1 };
             Tree::new(files(step).map(file).collect())
         };
-        let (one, other) = (tree(0), tree(700));
+        let one = tree(0);
+        let other = tree(700);
         let small = chosen(&one, Order::Small, 1);
         assert_eq!((small.len(), &small), (SMALL, &chosen(&other, Order::Small, 1)));
         assert_ne!(small, chosen(&one, Order::Small, 2));

@@ -47,7 +47,8 @@ pub(super) fn read(key: &read::Key) -> Option<String> {
 pub(super) fn split(key: &split::Key) -> Option<String> {
     let parts = || (1..=key.outputs).map(|part| format!("part{part}"));
     let list = |before: &str| parts().map(|part| format!(" {before}{part}")).collect::<String>();
-    let (codec, data) = (&key.codec, word(&key.data));
+    let codec = &key.codec;
+    let data = word(&key.data);
     Some(match (key.tool.as_str(), key.work.as_str()) {
         ("packfs", "split") => format!("packfs split --as-is --codec {codec} {data}{}", list("-o ")),
         ("packfs", work) => format!("packfs {work}{}", list("")),

@@ -107,7 +107,8 @@ fn means(comparison: &Comparison) -> Option<String> {
 fn chance(comparison: &Comparison) -> Option<String> {
     let tested = comparison.changes.iter().filter(|one| one.p.is_some() && one.verdict != Verdict::TooFew).count();
     (tested > 0).then(|| {
-        let (alpha, threshold) = (comparison.rules.alpha, comparison.rules.threshold);
+        let alpha = comparison.rules.alpha;
+        let threshold = comparison.rules.threshold;
         format!(
             "A difference counts if it is significant (p below {alpha}) and at least {} %. Of {tested} tests, about {} \
              would be significant by chance.",
@@ -152,7 +153,8 @@ fn sessions(comparison: &Comparison) -> Option<String> {
 }
 
 fn unmatched(comparison: &Comparison) -> Option<String> {
-    let (old, new) = (comparison.only_old.len(), comparison.only_new.len());
+    let old = comparison.only_old.len();
+    let new = comparison.only_new.len();
     let cells = if old == 1 { "cell" } else { "cells" };
     (old + new > 0).then(|| format!("Not compared: {old} {cells} only in the old results, {new} only in the new ones."))
 }

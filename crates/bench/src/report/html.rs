@@ -64,7 +64,8 @@ pub fn html(report: &Report) -> String {
     let data = serde_json::to_string(&charts).unwrap_or_else(|_| "[]".into());
     // Nothing in the page may look like the end of a script.
     let data = data.replace('<', "\\u003c");
-    let (style, script) = (style(), script());
+    let style = style();
+    let script = script();
     format!(
         "<!DOCTYPE html>\n\
          <html lang=\"en\">\n\
@@ -98,7 +99,8 @@ fn put_head(out: &mut String, report: &Report) {
         for (at, sentence) in findings {
             let target =
                 report.sections[at].charts.first().map_or_else(|| section_id(report, at), |chart| chart.id.clone());
-            let (chapter, target) = (report.sections[at].chapter.title(), escape(&target));
+            let chapter = report.sections[at].chapter.title();
+            let target = escape(&target);
             let _ = writeln!(out, "<li>{} <a href=\"#{target}\">{chapter}</a></li>", escape(sentence));
         }
         out.push_str("</ul>\n");
@@ -114,7 +116,8 @@ fn contents(report: &Report) -> String {
     for (at, section) in report.sections.iter().enumerate() {
         if at == 0 || report.sections[at - 1].chapter != section.chapter {
             let close = if at == 0 { "" } else { "</ul></li>\n" };
-            let (id, title) = (chapter_id(section), section.chapter.title());
+            let id = chapter_id(section);
+            let title = section.chapter.title();
             let _ = write!(out, "{close}<li><a href=\"#{id}\">{title}</a>\n<ul>\n");
         }
         if !section.folded {
@@ -157,7 +160,8 @@ fn put_section(out: &mut String, id: &str, section: &Section) {
     if !section.charts.is_empty() {
         out.push_str("<div class=\"charts\">\n");
         for chart in &section.charts {
-            let (id, title) = (escape(&chart.id), escape(&chart.title));
+            let id = escape(&chart.id);
+            let title = escape(&chart.title);
             let _ = writeln!(
                 out,
                 "<figure><figcaption>{title}</figcaption><div class=\"chart\" id=\"{id}\"></div></figure>"

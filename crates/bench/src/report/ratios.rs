@@ -89,7 +89,8 @@ fn meaning(metric: Metric) -> &'static str {
 
 /// Returns the point of a change, with the extremes of the factor over all samples.
 fn point(((change, factor), name): (&(&Change, f64), &String)) -> Point {
-    let (old, new) = (&change.old, &change.new);
+    let old = &change.old;
+    let new = &change.new;
     let range = [new.min / old.max, new.max / old.min];
     let known = (old.count > 1 || new.count > 1) && range[0] > 0.0 && range.iter().all(|end| end.is_finite());
     Point {

@@ -31,7 +31,8 @@ fn sessions(results: &Results) -> Table {
 pub(super) fn date(secs: u64) -> String {
     // Days since 1 March of year 0, so that the leap day is the last of a year.
     let days = secs / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
@@ -81,7 +82,8 @@ pub(super) fn about(results: &Results) -> Vec<String> {
     }
     let of = |what: fn(&Session) -> String| distinct(results.sessions.iter().map(what)).join(", ");
     let processors = of(|session| session.machine.processors.to_string());
-    let (kernels, versions) = (of(|session| session.machine.kernel.clone()), of(|session| session.program.clone()));
+    let kernels = of(|session| session.machine.kernel.clone());
+    let versions = of(|session| session.program.clone());
     let word = if processors == "1" { "processor" } else { "processors" };
     let facts = format!("{processors} {word}; {kernels}; packfs {versions}.");
     std::iter::once(facts).chain(warning(&results.spreads())).collect()
@@ -146,7 +148,8 @@ fn repeated(results: &Results) -> Option<String> {
     let apart = &results.disagreements;
     let farthest = apart.iter().max_by(|a, b| a.factor.ln().abs().total_cmp(&b.factor.ln().abs()));
     let more = farthest.map_or(String::new(), |one| {
-        let (what, factor) = (&one.what, three(one.factor));
+        let what = &one.what;
+        let factor = three(one.factor);
         format!(
             " The largest difference: {what} is {factor} times as fast in the later session. Possible causes are other \
              work on the machine, another machine, frequency or version; see the table of sessions."

@@ -47,7 +47,8 @@ fn one(table: &Table) -> String {
 }
 
 fn wrapped(text: &str, width: usize) -> String {
-    let (mut out, mut used) = (String::new(), 0);
+    let mut out = String::new();
+    let mut used = 0;
     for word in text.split(' ') {
         let len = word.chars().count();
         if used > 0 && used + 1 + len > width {

@@ -105,7 +105,8 @@ impl Results {
     /// Returns the row for incompressible data with otherwise equal settings.
     pub fn incompressible(&self, row: &Row) -> Option<&Row> {
         self.codecs.iter().filter(|other| other.session == row.session).find(|other| {
-            let (a, b) = (&other.key, &row.key);
+            let a = &other.key;
+            let b = &row.key;
             a.data == INCOMPRESSIBLE
                 && (&a.codec, a.block, a.sector, &a.policy, a.threads)
                     == (&b.codec, b.block, b.sector, &b.policy, b.threads)

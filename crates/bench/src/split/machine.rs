@@ -203,7 +203,9 @@ mod tests {
     #[test]
     fn what_is_written_to_disks_and_files_is_counted_and_goes_away() {
         let dir = tempfile::tempdir().unwrap();
-        let (scratch, a, b) = (dir.path().join("scratch"), dir.path().join("a"), dir.path().join("b"));
+        let scratch = dir.path().join("scratch");
+        let a = dir.path().join("a");
+        let b = dir.path().join("b");
         [&scratch, &a, &b].iter().for_each(|dir| fs::create_dir(dir).unwrap());
         let mut machine = Machine::new(&scratch, &[a.clone(), b.clone()]);
         for (profile, outputs) in [("1000", 2), ("1000,2000,3000", 3), ("directories", 1), ("directories", 3)] {
@@ -218,7 +220,8 @@ mod tests {
     #[test]
     fn parts_are_shared_out() {
         let dir = tempfile::tempdir().unwrap();
-        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        let a = dir.path().join("a");
+        let b = dir.path().join("b");
         [&a, &b].iter().for_each(|dir| fs::create_dir(dir).unwrap());
         let parts = Parts::new(&[a.clone(), b.clone()], 3).unwrap();
         let in_a: Vec<bool> = parts.paths.iter().map(|path| path.starts_with(&a)).collect();

@@ -57,7 +57,10 @@ impl Matrix {
 }
 
 fn cell(source: &Arc<Source>, tool: &Tool, codec: &str, profile: &Profile, outputs: usize, work: Work) -> Cell {
-    let (source, tool, codec, profile) = (Arc::clone(source), tool.clone(), codec.to_owned(), profile.clone());
+    let source = Arc::clone(source);
+    let tool = tool.clone();
+    let codec = codec.to_owned();
+    let profile = profile.clone();
     Cell { source, tool, codec, profile, outputs, work }
 }
 

@@ -104,7 +104,9 @@ impl Drop for Sink {
 fn drain(pipe: &OwnedFd, disk: Disk, hurry: &AtomicBool) -> io::Result<u64> {
     let null = File::options().write(true).open("/dev/null")?;
     let most = disk.fails_after.map_or(u64::MAX, |after| u64::from(after) * MB);
-    let (start, mut pace, mut taken) = (Instant::now(), Pace::new(disk), 0);
+    let start = Instant::now();
+    let mut pace = Pace::new(disk);
+    let mut taken = 0;
     while taken < most {
         let waited = ioctl_fionread(pipe)? == 0;
         let len = usize::try_from(most - taken).map_or(PIECE, |left| left.min(PIECE));

@@ -75,7 +75,8 @@ fn make(path: &Path, bytes: u64, seed: u64, shares: Shares) -> io::Result<()> {
 /// Returns the digest of a file in hexadecimal digits.
 pub(super) fn digest(path: &Path) -> Result<String> {
     let mut file = File::open(path).map_err(Error::io(path))?;
-    let (mut digests, mut piece) = (Vec::new(), Vec::with_capacity(PIECE));
+    let mut digests = Vec::new();
+    let mut piece = Vec::with_capacity(PIECE);
     loop {
         piece.clear();
         (&mut file).take(PIECE as u64).read_to_end(&mut piece).map_err(Error::io(path))?;

@@ -123,7 +123,8 @@ mod tests {
     fn peers_do_what_they_can() {
         let core = Source { name: "core".into(), path: "core".into(), bytes: 1, digest: "00".into(), is_core: true };
         let noise = Source { is_core: false, ..core.clone() };
-        let (disks, files) = ("50".parse().unwrap(), Profile::Directories);
+        let disks = "50".parse().unwrap();
+        let files = Profile::Directories;
         for (program, codec, source, profile, outputs, can) in [
             (Program::Nsplit, "snappy", &noise, &disks, 1, true),
             (Program::Nsplit, "zstd:1", &noise, &disks, 1, false),

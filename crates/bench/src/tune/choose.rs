@@ -153,7 +153,8 @@ fn distances(predictions: &[Prediction], among: &[usize]) -> Vec<f64> {
     let on = front(&among.iter().map(|at| predictions[*at].clone()).collect::<Vec<_>>());
     let scale = |which: usize| {
         let values = || logs.iter().zip(&on).filter(|(_, on)| **on).map(|(log, _)| log[which]);
-        let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+        let least = values().fold(f64::INFINITY, f64::min);
+        let most = values().fold(f64::NEG_INFINITY, f64::max);
         (least, (most - least).max(1e-9))
     };
     let scales = [scale(0), scale(1), scale(2)];

@@ -81,7 +81,8 @@ impl Tuning {
 /// Tries all candidates. Those that fail are reported and omitted. Returns [`Error::Interrupted`] after a request to
 /// stop.
 pub fn tune(plan: &Plan, builder: &mut dyn Builder, watch: &mut dyn FnMut(Event<'_>)) -> Result<Vec<Prediction>> {
-    let (of, mut done) = (plan.forecast(), 0.0);
+    let of = plan.forecast();
+    let mut done = 0.0;
     let mut build = |candidate: &Candidate, part: Part, read: bool, watch: &mut dyn FnMut(Event<'_>)| {
         watch(Event::Step { settings: &candidate.settings, done, of });
         done += plan.seconds(candidate, part);

@@ -45,7 +45,8 @@ const PAGE: u64 = 4096;
 pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, reference: Option<Reference>) -> Prediction {
     let (data, metadata, cpu, wall) = match &reference {
         None => {
-            let (cpu, wall) = (built.time.cpu_seconds(), built.time.seconds());
+            let cpu = built.time.cpu_seconds();
+            let wall = built.time.seconds();
             (built.data as f64, built.metadata as f64, cpu, wall)
         }
         Some(Reference { most, complete, part }) => {
@@ -60,7 +61,8 @@ pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, referen
             // Additional time of the codec is proportional to its data.
             let more = built.time.cpu_seconds() - part.time.cpu_seconds();
             let more = more * times(whole.packed, part.packed) * bytes;
-            let (cpu, wall) = (whole.time.cpu_seconds() * bytes, whole.time.seconds() * bytes);
+            let cpu = whole.time.cpu_seconds() * bytes;
+            let wall = whole.time.seconds() * bytes;
             // Time of the reference that is not the work of its threads remains constant.
             let threads = candidate.threads().max(1) as f64;
             let cpu_then = (cpu + more).max(0.0);

@@ -75,10 +75,12 @@ impl<'s> Machine<'s> {
 
     fn write(&mut self, candidate: &Candidate, tree: Tree, target: &Path) -> Result<Built> {
         let progress = Progress::default();
-        let (begun, cpu) = (Instant::now(), process_time());
+        let begun = Instant::now();
+        let cpu = process_time();
         let plan = packfs_image::Plan { tree, order: Vec::new() };
         let summary = candidate.options.build(target, &progress, |_| Ok(plan))?;
-        let (wall, cpu) = (begun.elapsed(), process_time().saturating_sub(cpu));
+        let wall = begun.elapsed();
+        let cpu = process_time().saturating_sub(cpu);
         let built = Built {
             bytes: summary.file_bytes,
             inodes: summary.inodes.into(),
@@ -126,8 +128,10 @@ fn reading(path: &Path, seed: u64) -> Result<Reading> {
     };
     let image = open(IN_ORDER_CACHE)?;
     let files = files(image.image())?;
-    let (mut read, mut buf) = (0u64, vec![0; PIECE]);
-    let (begun, cpu) = (Instant::now(), thread_time());
+    let mut read = 0u64;
+    let mut buf = vec![0; PIECE];
+    let begun = Instant::now();
+    let cpu = thread_time();
     while read == 0 || begun.elapsed() < READ_LEAST {
         // What was cached in the last pass is no measure of decoding.
         let image = open(IN_ORDER_CACHE)?;
@@ -158,7 +162,8 @@ fn random(image: &dyn Image, files: &[(Nid, u64)], seed: u64) -> Result<f64> {
     if total == 0 {
         return Ok(0.0);
     }
-    let (mut rng, mut buf) = (Rng::new(seed), vec![0; 4096]);
+    let mut rng = Rng::new(seed);
+    let mut buf = vec![0; 4096];
     let cpu = thread_time();
     for _ in 0..RANDOM_READS {
         let mut at = rng.below(total) as u64;
@@ -176,7 +181,8 @@ fn random(image: &dyn Image, files: &[(Nid, u64)], seed: u64) -> Result<f64> {
 
 /// All regular files with their sizes.
 fn files(image: &dyn Image) -> Result<Vec<(Nid, u64)>> {
-    let (mut files, mut walk) = (Vec::new(), Walk::new(image, &[])?);
+    let mut files = Vec::new();
+    let mut walk = Walk::new(image, &[])?;
     while let Some(visit) = walk.step()? {
         if let FileType::File { size } = visit.stat.kind {
             files.push((visit.nid, size));

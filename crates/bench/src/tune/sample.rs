@@ -33,7 +33,8 @@ pub(super) struct SampledRange {
 
 /// Bytes of file data that are not in holes, and how many inodes there are.
 pub fn measure(tree: &Tree) -> (u64, u64) {
-    let (mut bytes, mut inodes) = (0, 0);
+    let mut bytes = 0;
+    let mut inodes = 0;
     let walked = tree.walk(|ino, _| {
         inodes += 1;
         if let Kind::File { size, data: Data::Source { from, key } } = tree.inode(ino).kind {
@@ -138,7 +139,8 @@ fn probe(tree: &Tree, unit: &Unit) -> Result<Vec<u8>> {
     for at in 0..files {
         let SampledRange { ino, offset, len } = unit[at * unit.len() / files];
         let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(ino).kind else { continue };
-        let (start, most) = (raw.len(), PROBE_LEN / files);
+        let start = raw.len();
+        let most = PROBE_LEN / files;
         let most = usize::try_from(len).unwrap_or(usize::MAX).min(most);
         raw.resize(start + most, 0);
         from.open(*key)?.read_exact_at(&mut raw[start..], offset + (len - most as u64) / 2)?;
@@ -180,11 +182,13 @@ fn cut(tree: &Tree, unit: u64) -> Result<Vec<Unit>> {
 /// Ranges of a file that are not holes.
 fn ranges(from: &dyn Contents, key: u64, size: u64) -> Result<Vec<(u64, u64)>> {
     let mut file = from.open(key)?;
-    let (mut ranges, mut at) = (Vec::new(), 0);
+    let mut ranges = Vec::new();
+    let mut at = 0;
     while at < size
         && let Some((start, end)) = file.next_data(at)?
     {
-        let (start, end) = (start.clamp(at, size), end.min(size));
+        let start = start.clamp(at, size);
+        let end = end.min(size);
         if start < end {
             ranges.push((start, end));
         }
@@ -201,10 +205,13 @@ fn pick(units: &[Unit], bytes: u64, seed: u64) -> Vec<&Unit> {
     let mut rng = Rng::of(seed, strata);
     let mut places = (0..strata).map(|stratum| {
         let at = |number: u64| u128::from(total) * u128::from(number) / u128::from(strata);
-        let (start, end) = (at(stratum), at(stratum + 1));
+        let start = at(stratum);
+        let end = at(stratum + 1);
         start + u128::from(rng.next()) * (end - start) / (1 << 64)
     });
-    let (mut picked, mut end, mut place) = (Vec::new(), 0, places.next());
+    let mut picked = Vec::new();
+    let mut end = 0;
+    let mut place = places.next();
     for unit in units {
         end += u128::from(len(unit));
         let mut here = false;
@@ -323,7 +330,8 @@ impl FileReader for Reader<'_> {
     fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
         let Source { offset: base, len, .. } = *self.piece;
         let inside = |(start, end): (u64, u64)| {
-            let (start, end) = (start.saturating_sub(base).max(offset), end.saturating_sub(base).min(len));
+            let start = start.saturating_sub(base).max(offset);
+            let end = end.saturating_sub(base).min(len);
             (start < end).then_some((start, end))
         };
         Ok(self.file.next_data(base + offset)?.and_then(inside))

@@ -158,7 +158,8 @@ fn generated(dir: &Path) {
 }
 
 fn scanned(dir: &Path) -> Tree {
-    let (mut tree, mut spool) = (Tree::default(), Spool::new(dir).unwrap());
+    let mut tree = Tree::default();
+    let mut spool = Spool::new(dir).unwrap();
     Dir::new(dir, dir::Options::default()).scan(&mut tree, &mut spool).unwrap();
     tree
 }
@@ -180,7 +181,8 @@ fn tried(tree: &Tree, dir: &Path, sample: u64) -> Vec<Prediction> {
 
 #[test]
 fn predicted_sizes_are_near_those_of_real_builds_and_repeatable() {
-    let (root, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = tempfile::tempdir().unwrap();
+    let work = tempfile::tempdir().unwrap();
     generated(root.path());
     let tree = scanned(root.path());
     let real = tried(&tree, work.path(), 1 << 30);
@@ -198,7 +200,8 @@ fn predicted_sizes_are_near_those_of_real_builds_and_repeatable() {
 
 #[test]
 fn trees_without_data_and_with_little_are_measured() {
-    let (root, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = tempfile::tempdir().unwrap();
+    let work = tempfile::tempdir().unwrap();
     for tiny in [false, true] {
         if tiny {
             std::fs::write(root.path().join("tiny"), "Hello.").unwrap();

@@ -171,7 +171,8 @@ mod tests {
         type Rename = fn(&Path, &Path) -> io::Result<()>;
         for rename in [(|from, to| System.rename_new(from, to)) as Rename, rename_by_link, rename_by_creating] {
             let dir = tempfile::tempdir().unwrap();
-            let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+            let from = dir.path().join("from");
+            let to = dir.path().join("to");
             std::fs::write(&from, "new").unwrap();
             rename(&from, &to).unwrap();
             assert!(!from.exists() && std::fs::read(&to).unwrap() == b"new");

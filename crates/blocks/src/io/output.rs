@@ -222,7 +222,8 @@ impl Output {
         let Some(own) = self.storage.file() else { return Ok(0) };
         let mut done = 0;
         while done < len {
-            let (mut from, mut to) = (start + done, offset + done);
+            let mut from = start + done;
+            let mut to = offset + done;
             let left = usize::try_from(len - done).unwrap_or(COPY_LEN);
             match rustix::fs::copy_file_range(file, Some(&mut from), own, Some(&mut to), left) {
                 Ok(copied) if copied > 0 => done += copied as u64,
@@ -251,7 +252,8 @@ impl Output {
     ) -> io::Result<()> {
         self.clear_stale()?;
         // The kernel copies to a page boundary in less time than to any other address.
-        let (mut buffer, mut done) = (Buffers::new(SEEN_LEN).take(SEEN_LEN), 0);
+        let mut buffer = Buffers::new(SEEN_LEN).take(SEEN_LEN);
+        let mut done = 0;
         while done < len {
             let piece_len = usize::try_from(len - done).unwrap_or(SEEN_LEN).min(SEEN_LEN);
             let piece = &mut buffer[..piece_len];
@@ -464,7 +466,8 @@ mod tests {
     #[test]
     fn a_symlink_keeps_pointing_at_the_file_written() {
         let dir = tempfile::tempdir().unwrap();
-        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        let real = dir.path().join("real");
+        let link = dir.path().join("link");
         std::fs::write(&real, b"old").unwrap();
         std::os::unix::fs::symlink("real", &link).unwrap();
         let output = Output::create(&link, 0o644, true).unwrap();

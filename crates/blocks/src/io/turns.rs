@@ -123,7 +123,8 @@ impl<'o> Turns<'o> {
         while let Some(piece) = state.waiting.pop_front() {
             drop(state);
             let writing = Writing(self);
-            let (written, len) = (piece.write_to(self.output), piece.filled);
+            let written = piece.write_to(self.output);
+            let len = piece.filled;
             drop(writing);
             // Its memory is free before somebody is woken who needs some.
             drop(piece);
@@ -220,9 +221,11 @@ mod tests {
     /// Has `threads` write 100 pieces of 10 bytes each, of which `most` bytes may wait.
     fn written(threads: u64, most: usize, fails: usize) -> (Vec<u8>, Vec<io::Result<()>>) {
         let memory = Arc::new(Memory::default());
-        let (inside, writes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let inside = AtomicUsize::new(0);
+        let writes = AtomicUsize::new(0);
         let output = Output::over(Slow { memory: Arc::clone(&memory), inside, writes, fails }, "slow");
-        let (progress, buffers) = (Progress::default(), Buffers::new(10));
+        let progress = Progress::default();
+        let buffers = Buffers::new(10);
         let turns = Turns::new(&output, &progress, most);
         let results = std::thread::scope(|scope| {
             let put = |thread: u64| {
@@ -256,7 +259,8 @@ mod tests {
     #[test]
     fn a_piece_fills_places_and_joins_neighbours() {
         let memory = Arc::new(Memory::default());
-        let (output, progress) = (Output::over(Arc::clone(&memory), "memory"), Progress::default());
+        let output = Output::over(Arc::clone(&memory), "memory");
+        let progress = Progress::default();
         let mut piece = Piece::new(Buffers::new(8).take(8));
         assert_eq!((piece.add(b"ab", 1), piece.add(b"cd", 3), piece.add(b"efghijk", 7)), (2, 2, 4));
         assert_eq!((piece.is_full(), piece.add(b"x", 20), piece.places.len()), (true, 0, 2));
@@ -305,7 +309,8 @@ mod tests {
     fn a_panic_blocks_nobody() {
         let ((begun, begins), (go, goes)) = (std::sync::mpsc::sync_channel(1), std::sync::mpsc::sync_channel(1));
         let output = Output::over(Panicking(begun, Mutex::new(goes)), "panicking");
-        let (progress, buffers) = (Progress::default(), Buffers::new(10));
+        let progress = Progress::default();
+        let buffers = Buffers::new(10);
         let turns = Turns::new(&output, &progress, 0);
         let write = || turns.write(Piece::whole(buffers.take(10), 0));
         std::thread::scope(|scope| {

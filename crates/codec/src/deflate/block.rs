@@ -21,7 +21,8 @@ const STRETCH: usize = 4;
 static FIXED_LENGTHS: Lengths = fixed();
 
 const fn fixed() -> Lengths {
-    let (mut literals, mut symbol) = ([8; LITERALS], 144);
+    let mut literals = [8; LITERALS];
+    let mut symbol = 144;
     while symbol < LITERALS {
         literals[symbol] = if symbol < 256 {
             9
@@ -74,14 +75,16 @@ impl Codes {
             header.write(out);
         }
         let Lengths { literals: literal_lengths, distances: distance_lengths } = &self.lengths;
-        let (literals, distances) = (codes(literal_lengths), codes(distance_lengths));
+        let literals = codes(literal_lengths);
+        let distances = codes(distance_lengths);
         for item in items {
             if item.len() == 1 {
                 let byte = item.value() as usize;
                 out.put(literals[byte].into(), literal_lengths[byte].into());
                 continue;
             }
-            let (len, distance) = (of_len(item.len()), of_distance(item.value()));
+            let len = of_len(item.len());
+            let distance = of_distance(item.value());
             out.put(literals[len.symbol].into(), literal_lengths[len.symbol].into());
             out.put(len.extra, len.extra_bits);
             out.put(distances[distance.symbol].into(), distance_lengths[distance.symbol].into());
@@ -112,7 +115,8 @@ fn smoothed(counts: &Counts) -> Counts {
 fn smooth_out(counts: &mut [u32]) {
     let mut at = 0;
     while at < counts.len() {
-        let (mut sum, mut len) = (counts[at], 1);
+        let mut sum = counts[at];
+        let mut len = 1;
         while let Some(count) = counts.get(at + len) {
             let mean = sum / len as u32;
             let near = if mean == 0 { *count == 0 } else { *count > 0 && count.abs_diff(mean) <= 2 + mean / 8 };

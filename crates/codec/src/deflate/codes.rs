@@ -48,7 +48,8 @@ impl Coder {
         self.parents.clear();
         self.parents.resize(last + 1, 0);
         // Both leaves and pairs are in the order of their counts, so the least ones are at the front of either.
-        let (mut leaf, mut pair) = (0, leaves);
+        let mut leaf = 0;
+        let mut pair = leaves;
         while self.nodes.len() <= last {
             let mut sum = 0;
             for _ in 0..2 {

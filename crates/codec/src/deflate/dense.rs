@@ -82,7 +82,8 @@ impl Dense {
     /// data, and whether the stretch ends there.
     fn blocks(&mut self, data: &[u8], passes: usize, mut done: impl FnMut(&Codes, &[Item], &[u8], bool)) {
         let ends = self.splitter.ends(&self.items);
-        let (mut start, mut at) = (0, 0);
+        let mut start = 0;
+        let mut at = 0;
         self.improved.clear();
         for end in ends {
             let len: usize = self.items[start..end].iter().map(|item| item.len()).sum();
@@ -185,7 +186,8 @@ mod tests {
             for data in [letters(len, 4, 2), letters(len, 5, 20), letters(len, 6, 255)] {
                 let mut dense = Dense::new();
                 compress(&mut dense, &data);
-                let (held, bound) = (dense.allocated(), memory(len));
+                let held = dense.allocated();
+                let bound = memory(len);
                 assert!(held <= bound, "{held} of {bound}");
             }
         }

@@ -56,7 +56,8 @@ impl Header {
         let literals = lengths.literals.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1).max(END + 1);
         let distances = lengths.distances.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1).max(1);
         let all: Vec<u8> = [&lengths.literals[..literals], &lengths.distances[..distances]].concat();
-        let (mut best, mut least) = (Header::default(), u64::MAX);
+        let mut best = Header::default();
+        let mut least = u64::MAX;
         for with in 0..8 {
             let mut header = Header { literals, distances, ..Header::default() };
             header.write_tokens(&all, with);
@@ -72,7 +73,8 @@ impl Header {
     /// Writes the lengths as tokens, with the repeats whose bits are set in `with`.
     fn write_tokens(&mut self, lengths: &[u8], with: u8) {
         for run in lengths.chunk_by(|one, other| one == other) {
-            let (len, mut left) = (run[0], run.len());
+            let len = run[0];
+            let mut left = run.len();
             if len == 0 {
                 left = self.repeat(left, Some(MANY_ZEROS).filter(|_| with & 1 != 0));
                 left = self.repeat(left, Some(FEW_ZEROS).filter(|_| with & 2 != 0));

@@ -18,7 +18,8 @@ impl Prices {
     /// Returns what symbols cost that are used as often as `counts` tell: the logarithm of their share. A whole number of
     /// bits would hide which of two codes is about to become longer.
     pub(super) fn of(counts: &Counts) -> Prices {
-        let (mut literals, mut distances) = ([0; LITERALS], [0; DISTANCES]);
+        let mut literals = [0; LITERALS];
+        let mut distances = [0; DISTANCES];
         shares(&counts.literals, &mut literals);
         shares(&counts.distances, &mut distances);
         Prices::from_symbols(&literals, &distances)

@@ -47,7 +47,8 @@ impl Splitter {
             let best = blocks.min().unwrap_or_default();
             self.best.push(best);
         }
-        let (mut ends, mut point) = (Vec::new(), points - 1);
+        let mut ends = Vec::new();
+        let mut point = points - 1;
         while point > 0 {
             ends.push(items.len().min(point * step));
             point = self.best[point].1;
@@ -75,7 +76,8 @@ fn between(before: &Counts, after: &Counts) -> u64 {
 /// Moves each end between two blocks while that makes them cheaper.
 fn move_ends(items: &[Item], ends: &mut [usize], step: usize) {
     for n in 0..ends.len().saturating_sub(1) {
-        let (start, stop) = (if n == 0 { 0 } else { ends[n - 1] }, ends[n + 1]);
+        let start = if n == 0 { 0 } else { ends[n - 1] };
+        let stop = ends[n + 1];
         let both = |end: usize| cost(&Counts::of(&items[start..end])) + cost(&Counts::of(&items[end..stop]));
         let mut least = both(ends[n]);
         let mut step = step;
@@ -93,7 +95,8 @@ fn move_ends(items: &[Item], ends: &mut [usize], step: usize) {
 
 /// Removes each end between two blocks that are no cheaper than one.
 fn remove_ends(items: &[Item], ends: &mut Vec<usize>) {
-    let (mut n, mut start) = (0, 0);
+    let mut n = 0;
+    let mut start = 0;
     while n + 1 < ends.len() {
         let [end, stop] = [ends[n], ends[n + 1]];
         let [one, other, both] = [start..end, end..stop, start..stop].map(|block| cost(&Counts::of(&items[block])));
@@ -112,7 +115,9 @@ fn cost(counts: &Counts) -> u64 {
 
 fn of_symbols(counts: impl Iterator<Item = u32> + Clone) -> u64 {
     let sum = log2(counts.clone().sum::<u32>().max(1));
-    let (mut symbols, mut header, mut last) = (0, 0, 0);
+    let mut symbols = 0;
+    let mut header = 0;
+    let mut last = 0;
     for count in counts {
         let len = match count {
             0 => {

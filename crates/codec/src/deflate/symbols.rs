@@ -26,7 +26,8 @@ const LEN_BASE: [u16; 30] = [
 
 const fn len_symbols() -> [u8; LEN_MAX + 1] {
     let mut symbols = [0; LEN_MAX + 1];
-    let (mut symbol, mut len) = (0, LEN_MIN);
+    let mut symbol = 0;
+    let mut len = LEN_MIN;
     while len <= LEN_MAX {
         if LEN_BASE[symbol + 1] as usize == len {
             symbol += 1;

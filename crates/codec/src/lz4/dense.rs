@@ -57,7 +57,8 @@ impl State {
         // have been freed.
         let len = unsafe {
             LZ4_resetStreamHC_fast(self.0, level);
-            let (src, dst) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+            let src = src.as_ptr().cast();
+            let dst = dst.as_mut_ptr().cast();
             LZ4_compress_HC_continue_destSize(self.0, src, dst, &raw mut taken, room)
         };
         Prefix::if_useful(usize::try_from(taken).ok()?, usize::try_from(len).ok().filter(|len| *len > 0)?)
@@ -78,7 +79,8 @@ mod tests {
         for level in [0, 1, 2, 3, 9, 10, 12] {
             for (from, room) in [(0, 4096), (1000, 100), (500_000, 65_536), (1000, 4096), (0, 4096), (1_199_000, 4096)]
             {
-                let (mut got, mut want) = (vec![0; room], vec![0; room]);
+                let mut got = vec![0; room];
+                let mut want = vec![0; room];
                 let prefix = state.fill(&bytes[from..], &mut got, level);
                 let (taken, len) = lz4_hc::compress_fill(&bytes[from..], &mut want, level).unwrap();
                 assert_eq!(prefix, Prefix::if_useful(taken, len), "level {level} from {from}");

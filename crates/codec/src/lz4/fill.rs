@@ -114,7 +114,8 @@ fn near<const BITS: u32>(
     last: usize,
     steps: Steps,
 ) -> Option<(usize, usize)> {
-    let (first, last) = (pos, last.min(FAR - 1));
+    let first = pos;
+    let last = last.min(FAR - 1);
     let mut seen = |pos| {
         let bytes = load64(src, pos);
         let from = usize::from(table.swap::<BYTES, BITS>(bytes, pos));
@@ -189,9 +190,12 @@ mod tests {
 
     /// Finds the start of the last match and the number of literals after it.
     fn last_match(block: &[u8]) -> (Option<usize>, usize) {
-        let (mut at, mut pos, mut last) = (0, 0, None);
+        let mut at = 0;
+        let mut pos = 0;
+        let mut last = None;
         let length = |at: &mut usize, field: u8| {
-            let (mut len, mut more) = (usize::from(field), field == 15);
+            let mut len = usize::from(field);
+            let mut more = field == 15;
             while more {
                 len += usize::from(block[*at]);
                 more = block[*at] == 255;

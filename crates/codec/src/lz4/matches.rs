@@ -134,7 +134,8 @@ impl Finder {
                 *end = 0;
                 continue;
             }
-            let (first, place) = (*bucket & FIRST, *bucket & !FIRST);
+            let first = *bucket & FIRST;
+            let place = *bucket & !FIRST;
             *end = if first == 0 { place } else { 0 };
             if !same::<MIN_MATCH>(around >> 8) {
                 *bucket = place + 1;
@@ -146,7 +147,8 @@ impl Finder {
 
     /// Chains positions by the hash of their six bytes.
     fn link(&mut self) {
-        let (count, hash_bits) = (self.count(), self.hash_bits());
+        let count = self.count();
+        let hash_bits = self.hash_bits();
         let data = &self.data[..];
         self.buckets.fill(0);
         resize(&mut self.chain, count);
@@ -162,7 +164,9 @@ impl Finder {
 
     fn search(&mut self, from: usize, limit: usize) {
         // The last match, and the position whose four bytes are looked for.
-        let (mut start, mut end, mut at) = (from, from, from);
+        let mut start = from;
+        let mut end = from;
+        let mut at = from;
         while at + MIN_MATCH <= limit {
             let found = if at + 3 == end && end > start {
                 self.by_six(start, end).or_else(|| self.by_four(at))
@@ -177,7 +181,8 @@ impl Finder {
             (start, end) = (begin, at + len);
             at = end - 3;
             self.reaches.pop_if(|last| last.start as usize + FRONT >= start);
-            let (start, end) = ((start - FRONT) as u32, (end - FRONT) as u32);
+            let start = (start - FRONT) as u32;
+            let end = (end - FRONT) as u32;
             self.reaches.push(Reach { start, end, distance: distance as u32 });
         }
     }
@@ -265,7 +270,8 @@ impl Finder {
         let data = &self.data[..];
         let end = self.ends[at] as usize;
         let before = u16::from_be_bytes([data[at - 2], data[at - 1]]);
-        let (ours, bytes) = (beside(before, self.position_bits), four_bytes(data, at));
+        let ours = beside(before, self.position_bits);
+        let bytes = four_bytes(data, at);
         let mut mask = 0;
         for entry in self.entries[end.saturating_sub(DEPTHS[0])..end].iter().rev() {
             if (entry ^ ours) & mask == 0 {

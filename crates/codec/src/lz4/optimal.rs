@@ -90,7 +90,8 @@ impl Optimal {
         segment: usize,
         room: Option<usize>,
     ) -> Option<(usize, usize)> {
-        let (mut anchor, mut start) = (0, 0);
+        let mut anchor = 0;
+        let mut start = 0;
         loop {
             let end = if src.len() - start < segment + LEAST { src.len() } else { start + segment };
             let part = Segment { anchor, start, end };
@@ -113,7 +114,8 @@ impl Optimal {
         let history = start.min(WINDOW);
         let from = start - history;
         // Up to there matches may begin and end.
-        let (last_start, last_end) = (end.saturating_sub(MATCH_TO_END), end.saturating_sub(LAST_LITERALS).max(start));
+        let last_start = end.saturating_sub(MATCH_TO_END);
+        let last_end = end.saturating_sub(LAST_LITERALS).max(start);
         let reaches = self.finder.find(&src[from..end], history, last_end - from);
         let len = last_end - start;
         resize(&mut self.prices, len + 1);
@@ -215,7 +217,8 @@ impl Optimal {
             at = begin;
         }
         for Reach { start: begin, end, distance } in self.chosen.iter().rev() {
-            let (begin, end) = (start + *begin as usize, start + *end as usize);
+            let begin = start + *begin as usize;
+            let end = start + *end as usize;
             out.sequence_near_end(src, anchor, begin, *distance as usize, end - begin - MIN_MATCH)?;
             anchor = end;
         }

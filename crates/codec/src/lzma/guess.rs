@@ -61,7 +61,8 @@ impl Guess {
         self.table.fill(0);
         self.literals.fill([0; 256]);
         let mut flags = Flags::default();
-        let (mut at, mut state) = (0, 0);
+        let mut at = 0;
+        let mut state = 0;
         while at + MATCH_MIN <= len {
             if at / STRETCH % 2 == 1 {
                 at = (at / STRETCH + 1) * STRETCH;
@@ -104,7 +105,10 @@ impl Guess {
 
 /// Returns the price of bytes by their counts.
 fn price_of_bytes(counts: &Bytes) -> u64 {
-    let (mut price, mut all, mut nodes, mut last) = (0, 0, 0, None);
+    let mut price = 0;
+    let mut all = 0;
+    let mut nodes = 0;
+    let mut last = None;
     for (byte, count) in (0_u32..).zip(counts).filter(|(_, count)| **count > 0) {
         price += times_log(*count);
         all += count;

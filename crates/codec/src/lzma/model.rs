@@ -122,7 +122,9 @@ impl Model {
     #[inline(always)]
     pub(super) fn which_repeat(&self, state: State, at: Context, rep: usize) -> u32 {
         let [not_0, not_1, not_2] = &self.kinds.not_rep;
-        let (not_0, not_1, not_2) = (not_0[state.index()], not_1[state.index()], not_2[state.index()]);
+        let not_0 = not_0[state.index()];
+        let not_1 = not_1[state.index()];
+        let not_2 = not_2[state.index()];
         match rep {
             0 => price::of_0(not_0) + price::of_1(self.kinds.is_long[state.index()][at.position]),
             1 => price::of_1(not_0) + price::of_0(not_1),

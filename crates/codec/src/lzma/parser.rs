@@ -320,7 +320,8 @@ impl Parser {
     fn extend_beyond(&mut self, model: &Model, data: &[u8], here: &Here, op: Op, other: usize, price: u32) {
         let len = op.len as usize;
         let limit = here.left.saturating_sub(len + 1).min(self.effort.nice);
-        let (at, other) = (here.at + len, other + len);
+        let at = here.at + len;
+        let other = other + len;
         let more = common(data, at + 1, other + 1, 0, limit);
         if more < LEN_MIN {
             return;

@@ -105,7 +105,8 @@ impl Lzma {
         self.range.out.clear();
         while self.at < src.len() {
             let op = self.next_op();
-            let (mark, at) = (self.range.mark(), self.at);
+            let mark = self.range.mark();
+            let at = self.at;
             self.encode(op);
             if self.range.flushed_len() > dst.len() {
                 self.range.back_to(mark);
@@ -162,7 +163,8 @@ impl Lzma {
 
     /// Writes the next chunk, which resets what `reset` says; returns what the one after it resets.
     fn chunk(&mut self, src: &[u8], reset: u8) -> u8 {
-        let (begin, header) = (self.at, self.range.out.len());
+        let begin = self.at;
+        let header = self.range.out.len();
         let properties = (reset >= RESET_BITS).then_some(self.bits.properties());
         self.range.out.extend([0; 5]);
         self.range.out.extend(properties);
@@ -176,7 +178,8 @@ impl Lzma {
             self.encode(op);
         }
         self.range.flush();
-        let (plain, encoded) = (self.at - begin, self.range.out.len() - body);
+        let plain = self.at - begin;
+        let encoded = self.range.out.len() - body;
         if encoded >= plain {
             self.range.out.truncate(header);
             return self.raw_chunks(src, begin, reset);

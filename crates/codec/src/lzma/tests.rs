@@ -124,7 +124,8 @@ fn results_do_not_depend_on_earlier_blocks() {
     let mut used = choice.encoder(32 << 10).unwrap();
     for _ in 0..3 {
         for block in &blocks {
-            let (mut one, mut other) = (vec![0; 40 << 10], vec![0; 40 << 10]);
+            let mut one = vec![0; 40 << 10];
+            let mut other = vec![0; 40 << 10];
             let fresh = choice.encoder(32 << 10).unwrap().encode(block, &mut one).unwrap();
             assert_eq!(used.encode(block, &mut other).unwrap(), fresh);
             assert_eq!(one, other);

@@ -183,7 +183,8 @@ impl Output<'_> {
     /// [`Output::repeat`] for long or overlapping repeats, or without room to overshoot; already checked.
     #[inline(never)]
     fn repeat_long(&mut self, from: usize, len: usize) {
-        let (mut at, end) = (self.at, self.at + len);
+        let mut at = self.at;
+        let end = self.at + len;
         let distance = at - from;
         if distance == 1 {
             let byte = self.dst[from];

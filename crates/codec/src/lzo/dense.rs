@@ -207,7 +207,8 @@ impl Ways {
         }
         // The form of a longer repeat does not matter, except at lengths where only a far repeat
         // needs extension bytes.
-        let (mid, far) = (found.mid.len(), found.far.len());
+        let mid = found.mid.len();
+        let far = found.far.len();
         let plain = mid.min(MID_LEN).max(far.min(FAR_LEN));
         if plain > short.max(2) {
             best = lesser(best, self.best_end(at + 1 + short.max(2), at + plain) + 3 * COST);
@@ -224,7 +225,8 @@ impl Ways {
     #[inline(always)]
     fn best_end(&self, first: usize, last: usize) -> Way {
         let k = ((last + 1 - first).ilog2() as usize).min(SPANS - 1);
-        let (a, b) = (self.at(first), self.at(last + 1 - (1 << k)));
+        let a = self.at(first);
+        let b = self.at(last + 1 - (1 << k));
         lesser(a.spans[k], b.spans[k])
     }
 

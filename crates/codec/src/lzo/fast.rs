@@ -42,7 +42,8 @@ impl Fast {
     fn matches(&mut self, src: &[u8], out: &mut Emitter<'_>) -> Option<usize> {
         self.slots.fill(0);
         let last = src.len() - TAIL;
-        let (mut anchor, mut at) = (0, 1);
+        let mut anchor = 0;
+        let mut at = 1;
         while at <= last {
             let (hash, head) = look(src, at);
             let distance = usize::from(low_word(at).wrapping_sub(self.slots[hash]));

@@ -238,8 +238,11 @@ impl Finder {
             _ => self.depth,
         };
         let reach = FAR_DISTANCE.min(at);
-        let (mut last, mut limit, mut best) = (0, 0, 0);
-        let (mut probe, mut wanted) = (at, 0);
+        let mut last = 0;
+        let mut limit = 0;
+        let mut best = 0;
+        let mut probe = at;
+        let mut wanted = 0;
         for _ in 0..depth {
             let from = next;
             let distance = usize::from(here.wrapping_sub(from));

@@ -309,7 +309,8 @@ fn shortest_stream(block: &[u8]) -> usize {
         // Least cost up to here, after no literals, 1 to 3, or more.
         let mut kinds = [usize::MAX; 3];
         for start in (0..=at).filter(|start| *start == 0 || after[*start] < usize::MAX) {
-            let (first, run) = (start == 0, at - start);
+            let first = start == 0;
+            let run = at - start;
             let cost = run_cost(first, run) + if first { 0 } else { after[start] };
             let kind = &mut kinds[[0, 1, 1, 1, 2][run.min(4)]];
             *kind = cost.min(*kind);
@@ -338,7 +339,8 @@ fn shortest_stream(block: &[u8]) -> usize {
 
 /// Asserts that the dense encoder at its deepest finds the shortest stream, up to `slack` bytes.
 fn assert_shortest(block: &[u8], slack: usize) -> Result<(), TestCaseError> {
-    let (ours, shortest) = (encode(Class::Dense { level: 9 }, block).len(), shortest_stream(block));
+    let ours = encode(Class::Dense { level: 9 }, block).len();
+    let shortest = shortest_stream(block);
     prop_assert!((shortest..=shortest + slack).contains(&ours), "{ours} bytes, {shortest} would do");
     Ok(())
 }

@@ -38,7 +38,8 @@ impl Inflate {
         dst: &'d mut [u8],
         flush: InflateFlush,
     ) -> Result<(&'s [u8], &'d mut [u8], bool)> {
-        let (read, written) = (self.state.total_in(), self.state.total_out());
+        let read = self.state.total_in();
+        let written = self.state.total_out();
         let status = self.state.decompress(src, dst, flush);
         let read = usize::try_from(self.state.total_in() - read).unwrap_or(usize::MAX);
         let written = usize::try_from(self.state.total_out() - written).unwrap_or(usize::MAX);
@@ -56,7 +57,8 @@ impl Decoder for Inflate {
 
     fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
         self.state.reset(self.framed);
-        let (read, room) = (src.len(), dst.len());
+        let read = src.len();
+        let room = dst.len();
         let (src, dst, end) = self.step(src, dst, InflateFlush::Finish)?;
         let why = match (end, dst.is_empty()) {
             (true, _) => return Ok(Decoded { taken: read - src.len(), len: room - dst.len() }),

@@ -124,9 +124,11 @@ impl Block<'_> {
     /// Decodes sequences whose lengths are in their tokens, which most are, by copies of fixed lengths. Stops before any
     /// other, before one with a defect, and where the rules for the end may count.
     fn short(&mut self) {
-        let (mut at, mut len) = (self.at, self.len);
+        let mut at = self.at;
+        let mut len = self.len;
         while let Some(head) = self.src.get(at..).and_then(|rest| rest.first_chunk::<SEQUENCE>()) {
-            let (literals, more) = (usize::from(head[0] >> 4), usize::from(head[0] & MORE));
+            let literals = usize::from(head[0] >> 4);
+            let more = usize::from(head[0] & MORE);
             if literals == usize::from(MORE) || more == usize::from(MORE) {
                 break;
             }
@@ -199,7 +201,8 @@ impl Block<'_> {
 
     #[inline(always)]
     fn literals(&mut self, len: usize) -> Sound<()> {
-        let (from, to) = (&self.src[self.at..], &mut self.dst[self.len..]);
+        let from = &self.src[self.at..];
+        let to = &mut self.dst[self.len..];
         let steps = len.next_multiple_of(SHORT);
         if len <= MEDIUM && from.len() >= steps && to.len() >= steps {
             let mut step = 0;
@@ -262,7 +265,8 @@ mod tests {
     #[test]
     fn only_a_match_that_counts_is_refused() {
         let long = [&[0x1f, b'a', 1, 0, 255, 255, 0][..], &[0x10, b'b', 0, 0], &[0x50], b"hello"].concat();
-        let (zero, far) = (Some("distance 0"), Some("a match 513 bytes back"));
+        let zero = Some("distance 0");
+        let far = Some("a match 513 bytes back");
         let cases: [(&[u8], usize, Option<&str>); 9] = [
             (b"\x50hello", 5, None),
             (b"\x10a\x01\x00\x50hello", 10, None),

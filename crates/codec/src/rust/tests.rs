@@ -40,8 +40,10 @@ impl Pair {
     /// Gives `src` to both decoders, once whole and once for its beginning, with room for `len` bytes.
     fn compare(&mut self, src: &[u8], len: usize) {
         let name = self.codec.name();
-        let (mut c, mut rust) = (vec![0x55; len], vec![0x55; len]);
-        let (by_c, by_rust) = (self.c.decode(src, &mut c), self.rust.decode(src, &mut rust));
+        let mut c = vec![0x55; len];
+        let mut rust = vec![0x55; len];
+        let by_c = self.c.decode(src, &mut c);
+        let by_rust = self.rust.decode(src, &mut rust);
         match (&by_c, &by_rust) {
             (Ok(want), Ok(got)) => assert!(want == got && c[..*want] == rust[..*got], "{name}: {want} and {got} bytes"),
             (Err(Error::Corrupt { .. }), Err(Error::Corrupt { .. })) => {}
@@ -53,7 +55,8 @@ impl Pair {
             return;
         }
         for part in [0, 1, len / 3, len] {
-            let (mut c, mut rust) = (vec![0; part], vec![0; part]);
+            let mut c = vec![0; part];
+            let mut rust = vec![0; part];
             match (self.c.decode_prefix(src, &mut c), self.rust.decode_prefix(src, &mut rust)) {
                 (Ok(()), Ok(())) => assert!(c == rust, "{name}: the first {part} bytes"),
                 (Err(_), Err(_)) => {}
@@ -158,7 +161,8 @@ fn zstd_frames_do_not_decide_how_much_memory_is_used() {
     let block = mixed(50_000, 4);
     let mut frame = packed("zstd:3:content-size=no", &block);
     frame[5] = 21 << 3;
-    let (mut back, mut decoder) = (vec![0; block.len()], zstd::Unzstd::default());
+    let mut back = vec![0; block.len()];
+    let mut decoder = zstd::Unzstd::default();
     assert_eq!(decoder.decode(&frame, &mut back), Ok(block.len()));
     assert!(back == block);
     let promise = [&[0x28, 0xb5, 0x2f, 0xfd, 0b1010_0000][..], &(2u32 << 30).to_le_bytes(), &[1, 0, 0]].concat();

@@ -26,7 +26,8 @@ fn encoder_output_passes_unchanged() {
     let src = data();
     for choice in ["gzip:1", "gzip:9", "deflate:6", "xz:6", "xz:6:bcj=x86", "lz4", "lz4hc", "zstd:3", "zstd:19", "lzo"]
     {
-        let (codec, stream) = (choice.parse::<Choice>().unwrap().codec(), packed(choice, &src));
+        let codec = choice.parse::<Choice>().unwrap().codec();
+        let stream = packed(choice, &src);
         for room in [src.len(), src.len() + 1000] {
             let got = decode(codec.strict_decoder(65_536).unwrap(), &stream, room);
             assert!(got.as_deref() == Ok(&src), "{choice}: {:?}", got.err());
@@ -42,7 +43,8 @@ fn encoder_output_passes_unchanged() {
 fn windows_are_limited() {
     let src = [data(), data()].concat();
     for (choice, enough, why) in [("zstd:19", 131_072, "a window of"), ("xz:6", 131_072, "a dictionary of")] {
-        let (codec, stream) = (choice.parse::<Choice>().unwrap().codec(), packed(choice, &src));
+        let codec = choice.parse::<Choice>().unwrap().codec();
+        let stream = packed(choice, &src);
         let stream = if codec == Codec::Zstd { packed("zstd:19:content-size=no", &src) } else { stream };
         assert!(decode(codec.strict_decoder(enough).unwrap(), &stream, src.len()).is_ok_and(|got| got == src));
         let refused = decode(codec.strict_decoder(4096).unwrap(), &stream, src.len()).unwrap_err();

@@ -30,14 +30,17 @@ pub(super) fn defect(stream: &[u8], window: u32) -> Option<String> {
     match flags & FILTERS {
         0 => {}
         1 => {
-            let (filter, properties) = (number(&mut rest)?, number(&mut rest)?);
+            let filter = number(&mut rest)?;
+            let properties = number(&mut rest)?;
             if !MACHINE_CODE.contains(&filter) || properties != 0 {
                 return Some(format!("filter {filter:#x} with {properties} bytes of properties before LZMA2"));
             }
         }
         more => return Some(format!("{} filters; Linux takes two", more + 1)),
     }
-    let (filter, len, dict) = (number(&mut rest)?, number(&mut rest)?, *rest.first()?);
+    let filter = number(&mut rest)?;
+    let len = number(&mut rest)?;
+    let dict = *rest.first()?;
     if filter != LZMA2 || len != 1 || dict > DICT_MAX {
         return None;
     }

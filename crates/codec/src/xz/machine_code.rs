@@ -155,8 +155,9 @@ mod tests {
             let (name, _) = Bcj::NAMES.iter().find(|(_, b)| *b == bit).unwrap();
             assert_eq!(likely_filter(&block, Bcj::AUTO), bit, "{name}");
             assert_eq!(likely_filter(&block, Bcj::AUTO & !bit), 0, "{name} is not allowed");
-            let (plain, auto, tried) =
-                (len("bcj=none", &block), len("bcj=auto", &block), len(&format!("bcj={name}"), &block));
+            let plain = len("bcj=none", &block);
+            let auto = len("bcj=auto", &block);
+            let tried = len(&format!("bcj={name}"), &block);
             assert!(auto < plain, "{name}: {auto} {plain}");
             assert_eq!(tried, auto, "{name}");
         }

@@ -138,7 +138,8 @@ impl Stream {
         let mut options = lzma.0;
         // Both halves of a 64-bit number.
         #[allow(clippy::cast_possible_truncation)]
-        let (low, high) = (len as u32, (len >> 32) as u32);
+        let low = len as u32;
+        let high = (len >> 32) as u32;
         (options.ext_flags, options.ext_size_low, options.ext_size_high) = (0, low, high);
         let filters = [
             sys::lzma_filter { id: LZMA_FILTER_LZMA1EXT, options: (&raw mut options).cast() },
@@ -280,8 +281,8 @@ mod tests {
         for cluster in [4096, 1 << 17, 1 << 20] {
             for (text, level, extreme) in [("lzma:0", 0, false), ("lzma:6", 6, false), ("lzma:9:extreme", 9, true)] {
                 let choice = text.parse::<Choice>().unwrap();
-                let (promised, taken) =
-                    (choice.cluster_memory(cluster), usage(level, extreme, choice.cluster_window(cluster)));
+                let promised = choice.cluster_memory(cluster);
+                let taken = usage(level, extreme, choice.cluster_window(cluster));
                 assert!(taken <= promised as u64, "{text} at {cluster}: {taken} of {promised}");
             }
         }

@@ -147,9 +147,11 @@ mod tests {
             }
             replaced += 1;
             let choice: Choice = format!("zstd:{level}").parse().unwrap();
-            let (mut encoder, mut dst) = (choice.encoder(block_len).unwrap(), vec![0; block_len + 1000]);
+            let mut encoder = choice.encoder(block_len).unwrap();
+            let mut dst = vec![0; block_len + 1000];
             for data in data() {
-                let (mut ours, mut preset) = (0, 0);
+                let mut ours = 0;
+                let mut preset = 0;
                 for block in data.chunks(block_len) {
                     ours += encoder.encode(block, &mut dst).unwrap().unwrap();
                     preset += zstd_safe::compress(&mut dst[..], block, level).unwrap();

@@ -137,7 +137,8 @@ impl Own {
 
 impl Encoder for Own {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
-        let (context, producer) = (self.context.0.as_ptr(), &raw mut *self.producer);
+        let context = self.context.0.as_ptr();
+        let producer = &raw mut *self.producer;
         // SAFETY: the pointer is that of the box; the slices are valid, and libzstd calls `produce` during
         // ZSTD_compress2 only, when nothing else uses the producer.
         let result = unsafe {

@@ -44,7 +44,8 @@ static LEN_CODE: [u8; 131] = codes(&LEN_BASE);
 
 const fn codes<const COUNT: usize>(base: &[u32]) -> [u8; COUNT] {
     let mut codes = [0; COUNT];
-    let (mut code, mut value) = (0, base[0] as usize);
+    let mut code = 0;
+    let mut value = base[0] as usize;
     while value < COUNT {
         if base[code + 1] as usize == value {
             code += 1;
@@ -87,7 +88,8 @@ impl Counts {
         let mut literals = [0; 256];
         data.iter().for_each(|byte| literals[usize::from(*byte)] += 1);
         literals.iter_mut().filter(|count| **count > 0).for_each(|count| *count = 1 + (*count >> 8));
-        let (mut runs, mut offsets) = ([1; RUN_CODES], [1; OFFSET_CODES]);
+        let mut runs = [1; RUN_CODES];
+        let mut offsets = [1; OFFSET_CODES];
         runs[..2].copy_from_slice(&[4, 2]);
         offsets[..11].copy_from_slice(&[6, 2, 1, 1, 2, 3, 4, 4, 4, 3, 2]);
         Counts { literals, runs, lens: [1; LEN_CODES], offsets }

@@ -107,7 +107,8 @@ impl Sorted {
         buckets.clear();
         buckets.resize(1 << bits.hash, 0);
         let places = std::mem::take(&mut self.places);
-        let (some, all) = (places.iter().copied(), 0..self.ends.len() as u32);
+        let some = places.iter().copied();
+        let all = 0..self.ends.len() as u32;
         // Compiled for each of the usual widths, which is faster.
         match (self.all, width) {
             (true, 4) => self.sort_by(data, 4, all, bits.hash, buckets, finer),
@@ -155,7 +156,8 @@ impl Sorted {
                 *end = 0;
                 continue;
             }
-            let (first, place) = (*bucket & FIRST, *bucket & !FIRST);
+            let first = *bucket & FIRST;
+            let place = *bucket & !FIRST;
             *bucket = place + 1;
             *end = if first == 0 { place } else { 0 };
             self.entries[place as usize] = first | beside(data, at as usize, width, self.position_bits) | at;

@@ -81,7 +81,8 @@ impl Core {
             memory: Vec::new(),
         };
         let mut batch = vec![ProgramHeader::new_zeroed(); BATCH.min(usize::try_from(count).unwrap_or(BATCH))];
-        let (mut at, mut left) = (header.phoff.get(), count);
+        let mut at = header.phoff.get();
+        let mut left = count;
         while left > 0 {
             let some = batch.len().min(usize::try_from(left).unwrap_or(BATCH));
             let batch = &mut batch[..some];
@@ -98,7 +99,8 @@ impl Core {
 
     fn take(&mut self, path: &Path, file: &dyn ReadAt, header: &ProgramHeader, at: u64) -> Result<()> {
         let corrupt = |why: &str| Error::corrupt(path, "program header", at, why);
-        let (offset, filesz) = (header.offset.get(), header.filesz.get());
+        let offset = header.offset.get();
+        let filesz = header.filesz.get();
         let kind = header.p_type.get();
         if kind != PT_LOAD && kind != PT_NOTE {
             return Ok(());
@@ -117,7 +119,8 @@ impl Core {
             self.notes.resize(from + len, 0);
             return read(path, file, &mut self.notes[from..], offset);
         }
-        let (paddr, vaddr) = (header.paddr.get(), header.vaddr.get());
+        let paddr = header.paddr.get();
+        let vaddr = header.vaddr.get();
         let memsz = header.memsz.get().max(filesz);
         if paddr == u64::MAX || memsz == 0 {
             return Ok(());
@@ -205,11 +208,13 @@ impl Core {
     pub fn read_memory(&self, file: &dyn ReadAt, buf: &mut [u8], paddr: u64) -> io::Result<bool> {
         let end = paddr.saturating_add(buf.len() as u64);
         let first = self.data.partition_point(|extent| extent.paddr + extent.len <= paddr);
-        let (mut done, mut any) = (0, false);
+        let mut done = 0;
+        let mut any = false;
         for extent in self.data[first..].iter().take_while(|extent| extent.paddr < end) {
             let from = extent.paddr.max(paddr);
             let to = (extent.paddr + extent.len).min(end);
-            let (start, stop) = (index(from - paddr), index(to - paddr));
+            let start = index(from - paddr);
+            let stop = index(to - paddr);
             buf[done..start].fill(0);
             file.read_exact_at(&mut buf[start..stop], extent.offset + (from - extent.paddr))?;
             (done, any) = (stop, true);

@@ -30,7 +30,8 @@ pub(super) struct Gather<'s> {
 
 impl<'o> Sink<'o> {
     pub(super) fn new(output: &'o Output, progress: &'o Progress) -> Self {
-        let (turns, buffers) = (Turns::new(output, progress, WAITING), Buffers::new(PIECE));
+        let turns = Turns::new(output, progress, WAITING);
+        let buffers = Buffers::new(PIECE);
         Sink { output, turns, progress, buffers }
     }
 }

@@ -63,7 +63,8 @@ fn files_and_streams_equal_the_dump_for_any_number_of_threads() {
 #[test]
 fn zeros_come_back_as_holes() {
     let dir = tempfile::tempdir().unwrap();
-    let (dump, path) = (sparse(), dir.path().join("sparse"));
+    let dump = sparse();
+    let path = dir.path().join("sparse");
     let report = to_file(&dump.open_all().unwrap(), &path, &options(2, false)).unwrap();
     // 5 MiB and 12 KiB of zeros per segment.
     assert_eq!(report.hole_bytes, 5 * ((5 << 20) + 12288));

@@ -47,7 +47,9 @@ impl Flat {
         if header.magic != FLAT_MAGIC || header.kind.get() != 1 || header.version.get() != 1 {
             return Err(Error::corrupt(path, "flat header", 0, "not of type 1 and version 1"));
         }
-        let (mut pieces, mut at, mut count) = (BTreeMap::new(), FLAT_HEADER as u64, 0);
+        let mut pieces = BTreeMap::new();
+        let mut at = FLAT_HEADER as u64;
+        let mut count = 0;
         loop {
             let mut record = FlatRecord::new_zeroed();
             read(path, &*file, record.as_mut_bytes(), at)?;
@@ -97,7 +99,8 @@ fn insert(pieces: &mut BTreeMap<u64, ByteRun>, new: ByteRun) {
 impl ReadAt for Flat {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let len = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
-        let (buf, mut done) = (&mut buf[..len], 0);
+        let buf = &mut buf[..len];
+        let mut done = 0;
         let mut next = self.pieces.partition_point(|piece| piece.end <= offset);
         while done < buf.len() {
             let from = offset + done as u64;
@@ -235,7 +238,8 @@ mod tests {
             }
             let flat = Flat::read(Path::new("flat"), Arc::new(flatten(&writes))).unwrap();
             prop_assert_eq!(ReadAt::len(&flat), plain.len() as u64);
-            let (mut want, mut got) = (vec![1; len], vec![1; len]);
+            let mut want = vec![1; len];
+            let mut got = vec![1; len];
             let n = plain.read_at(&mut want, from).unwrap();
             prop_assert_eq!(flat.read_at(&mut got, from).unwrap(), n);
             prop_assert_eq!(want, got);

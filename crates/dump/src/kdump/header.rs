@@ -72,7 +72,8 @@ impl Headers {
         if both < 2 * bitmap || first + both > file.len() {
             return Err(corrupt("its bitmaps do not fit the memory or the file"));
         }
-        let (bitmaps, descs) = ([first, first + both / 2], first + both);
+        let bitmaps = [first, first + both / 2];
+        let descs = first + both;
         Ok(Headers { path: path.to_owned(), file, main, sub, machine, page, pages, own, bitmaps, descs })
     }
 

@@ -219,7 +219,8 @@ impl Lost {
         }
         let count: u32 = block.iter().map(|word| word.count_ones()).sum();
         self.descs.resize(len(u64::from(count)), PageDesc::new_zeroed());
-        let (headers, at) = (&part.headers, part.headers.desc_at(self.next));
+        let headers = &part.headers;
+        let at = part.headers.desc_at(self.next);
         self.next += u64::from(count);
         // The file may end before its descriptors.
         let got = headers.file.read_at(self.descs.as_mut_bytes(), at);
@@ -247,7 +248,8 @@ impl Lost {
 impl Worker {
     /// Reads and decodes pages, starting with the descriptor numbered `first`, until `buf` is full.
     fn pages(&mut self, part: &Part, number: usize, first: u64, buf: &mut [u8]) -> Result<()> {
-        let (headers, page) = (&part.headers, len(part.headers.page));
+        let headers = &part.headers;
+        let page = len(part.headers.page);
         let mut descs = std::mem::take(&mut self.descs);
         descs.resize(buf.len() / page, PageDesc::new_zeroed());
         let at = headers.desc_at(first);
@@ -263,7 +265,9 @@ impl Worker {
     /// Decodes the page of the first of `descs`, which is at offset `at`.
     fn page(&mut self, part: &Part, number: usize, descs: &[PageDesc], at: u64, buf: &mut [u8]) -> Result<()> {
         let Some(desc) = descs.first() else { return Ok(()) };
-        let (headers, offset, size) = (&part.headers, desc.offset.get(), u64::from(desc.size.get()));
+        let headers = &part.headers;
+        let offset = desc.offset.get();
+        let size = u64::from(desc.size.get());
         if offset == part.zero.load(Relaxed) || (offset == 0 && headers.is_incomplete()) {
             buf.fill(0);
             return Ok(());
@@ -302,7 +306,8 @@ impl Worker {
 
     /// Reads the page of the first of `descs` and the pages that follow it in the file.
     fn fetch(&mut self, part: &Part, number: usize, descs: &[PageDesc]) -> Result<()> {
-        let (headers, zero) = (&part.headers, part.zero.load(Relaxed));
+        let headers = &part.headers;
+        let zero = part.zero.load(Relaxed);
         let Some(first) = descs.first() else { return Ok(()) };
         let start = first.offset.get();
         let mut end = start + u64::from(first.size.get());

@@ -161,7 +161,8 @@ fn set(bytes: &mut [u8], first: u64, ranges: &[Range<u64>]) {
     let end = first + 8 * bytes.len() as u64;
     let from = ranges.partition_point(|range| range.end <= first);
     for range in ranges[from..].iter().take_while(|range| range.start < end) {
-        let (mut bit, stop) = (range.start.max(first) - first, range.end.min(end) - first);
+        let mut bit = range.start.max(first) - first;
+        let stop = range.end.min(end) - first;
         while bit < stop {
             let byte = usize::try_from(bit / 8).unwrap_or(usize::MAX);
             if bit.is_multiple_of(8) && stop - bit >= 8 {

@@ -116,7 +116,8 @@ impl View {
             .iter()
             .map(|stretch| {
                 let paddr = stretch.pfn * page;
-                let (filesz, memsz) = (stretch.data * page, stretch.memory * page);
+                let filesz = stretch.data * page;
+                let memsz = stretch.memory * page;
                 Load { paddr, vaddr: map.vaddr(paddr), filesz, memsz }
             })
             .collect();
@@ -257,7 +258,8 @@ enum Presence {
 fn each_run(pages: &Pages, mut f: impl FnMut(Run)) -> Result<()> {
     let mut last = Run { kind: Presence::Nothing, pfn: 0, len: 0 };
     pages.each_block(|number, memory, data| {
-        let (mut pfn, end) = (number * BLOCK_PAGES, (number + 1) * BLOCK_PAGES);
+        let mut pfn = number * BLOCK_PAGES;
+        let end = (number + 1) * BLOCK_PAGES;
         while pfn < end {
             let (is_memory, memory_len) = bitmap::run(memory, pfn);
             let (is_data, data_len) = bitmap::run(data, pfn);
@@ -387,7 +389,8 @@ mod tests {
         let runs =
             [(Nothing, 3), (LeftOut, 2), (Data, 4), (LeftOut, 1), (Data, 2), (LeftOut, 5), (Nothing, 9), (Data, 1)];
         let stretches = |gap| {
-            let (mut builder, mut pfn) = (Builder::new(gap), 0);
+            let mut builder = Builder::new(gap);
+            let mut pfn = 0;
             for (kind, len) in runs {
                 builder.add(Run { kind, pfn, len });
                 pfn += len;

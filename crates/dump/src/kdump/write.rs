@@ -154,7 +154,8 @@ fn jobs(plan: &Plan) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
     let mut ranges = plan.dumped.iter().cloned();
     let mut rest = 0..0;
     std::iter::from_fn(move || {
-        let (mut job, mut left) = (Vec::new(), most);
+        let mut job = Vec::new();
+        let mut left = most;
         while left > 0 {
             if rest.is_empty() {
                 let Some(next) = ranges.next() else { break };

@@ -113,7 +113,8 @@ mod tests {
     fn squeezed_pages_are_restored_in_their_places() {
         let mut decoder = ChunkDecoder::new(Codec::None).unwrap();
         for (len, there) in [(5 * PAGE, vec![1, 3]), (2 * PAGE + 7, vec![2]), (PAGE, vec![]), (9 * PAGE, vec![0, 8])] {
-            let (mut chunk, mut stored) = (vec![0; len], vec![0; len.div_ceil(PAGE).div_ceil(8)]);
+            let mut chunk = vec![0; len];
+            let mut stored = vec![0; len.div_ceil(PAGE).div_ceil(8)];
             for page in there {
                 let end = len.min((page + 1) * PAGE);
                 chunk[page * PAGE..end].fill(b'a' + u8::try_from(page).unwrap());

@@ -96,7 +96,8 @@ impl Stretch {
         let target = u64::from_le_bytes(bytes.ok_or_else(|| Flaw::new(WHAT, "the payload is too short"))?);
         let end = target.checked_add(self.range.end - self.range.start);
         if end.is_none_or(|end| end > self.range.start) {
-            let (start, why) = (self.range.start, "which is not before it");
+            let start = self.range.start;
+            let why = "which is not before it";
             return Err(Flaw::new(WHAT, format!("byte {start} of the dump refers to byte {target}, {why}")));
         }
         Ok(target)
@@ -161,7 +162,8 @@ impl Segment {
     }
 
     fn with_stretches(mut self, records: &[Record], chunk: u32) -> Result<Self, Flaw> {
-        let (mut at, mut used) = (self.head.start, 0u32);
+        let mut at = self.head.start;
+        let mut used = 0u32;
         self.stretches.reserve_exact(records.len());
         for record in records {
             let stretch = stretch(record, used, chunk)?;
@@ -173,7 +175,8 @@ impl Segment {
             self.stretches.push(stretch);
         }
         if at != self.head.end || used != self.payload {
-            let (end, payload) = (self.head.end, self.payload);
+            let end = self.head.end;
+            let payload = self.payload;
             return Err(flaw(format!("records to byte {at} of {end} of the dump and {used} of {payload} of payload")));
         }
         Ok(self)
@@ -181,7 +184,8 @@ impl Segment {
 
     fn with_shards(mut self, records: &[Record]) -> Result<Self, Flaw> {
         for record in records {
-            let (start, len) = (record.offset.get(), record.stored.get());
+            let start = record.offset.get();
+            let len = record.stored.get();
             let end = start.checked_add(record.len.get()).ok_or_else(|| flaw("a shard beyond all bytes"))?;
             let aligned = len > 0 && len <= SEGMENT_MAX && (len as usize).is_multiple_of(ALIGN);
             if record.kind.get() != RecordKind::Shard as u16 || !aligned {
@@ -217,7 +221,9 @@ fn head(header: &SegmentHeader) -> Result<Head, Flaw> {
         4 => SegmentKind::Index,
         kind => return Err(flaw(format!("of unknown kind {kind}"))),
     };
-    let (shard, data, parity) = (header.shard.get(), header.data.get(), header.parity.get());
+    let shard = header.shard.get();
+    let data = header.data.get();
+    let parity = header.parity.get();
     let place_is_sound = match kind {
         SegmentKind::Data => shard < data,
         SegmentKind::Parity => shard >= data && u32::from(shard) < u32::from(data) + u32::from(parity),
@@ -226,7 +232,8 @@ fn head(header: &SegmentHeader) -> Result<Head, Flaw> {
     if !place_is_sound || usize::from(data) + usize::from(parity) > PARTS_MAX {
         return Err(flaw(format!("number {shard} of a stripe of {data} and {parity} segments")));
     }
-    let (start, end) = (header.start.get(), header.end.get());
+    let start = header.start.get();
+    let end = header.end.get();
     if start > end {
         return Err(flaw(format!("bytes {start} to {end} of the dump")));
     }
@@ -234,7 +241,9 @@ fn head(header: &SegmentHeader) -> Result<Head, Flaw> {
 }
 
 fn stretch(record: &Record, payload_at: u32, chunk: u32) -> Result<Stretch, Flaw> {
-    let (start, len, stored) = (record.offset.get(), record.len.get(), record.stored.get());
+    let start = record.offset.get();
+    let len = record.len.get();
+    let stored = record.stored.get();
     let end = start.checked_add(len).ok_or_else(|| flaw("a chunk beyond all bytes"))?;
     let payload_end = payload_at.checked_add(stored).ok_or_else(|| flaw("its payload is too long"))?;
     let payload = payload_at..payload_end;

@@ -44,7 +44,8 @@ pub fn sealed_len(records: usize, payload: usize) -> usize {
 /// # Panics
 /// If `out` has another length, or more than 4 GiB.
 pub fn seal<'a>(set: &[u8; 16], head: &Head, pieces: impl Iterator<Item = RecordBytes<'a>> + Clone, out: &mut [u8]) {
-    let (mut records, mut payload) = (0, 0);
+    let mut records = 0;
+    let mut payload = 0;
     for piece in pieces.clone() {
         records += 1;
         payload += piece.front.len() + piece.body.len();
@@ -56,9 +57,9 @@ pub fn seal<'a>(set: &[u8; 16], head: &Head, pieces: impl Iterator<Item = Record
     for (piece, slot) in pieces.zip(slots) {
         slot.copy_from_slice(piece.record.as_bytes());
         for bytes in [piece.front, piece.body] {
-            let (place, behind) = rest.split_at_mut(bytes.len());
+            let (place, remaining) = rest.split_at_mut(bytes.len());
             place.copy_from_slice(bytes);
-            rest = behind;
+            rest = remaining;
         }
     }
     rest.fill(0);

@@ -49,11 +49,14 @@ impl Super {
         if sum(&raw.as_bytes()[..ALIGN - 8]) != raw.sum.get() {
             return Err(flaw("its checksum does not match".to_owned()));
         }
-        let (part, parts, parity) = (raw.part.get(), raw.parts.get(), raw.parity.get());
+        let part = raw.part.get();
+        let parts = raw.parts.get();
+        let parity = raw.parity.get();
         if usize::from(parts) > PARTS_MAX || part >= parts || parity >= parts {
             return Err(flaw(format!("part {part} of {parts} with parity {parity}")));
         }
-        let (chunk, segment) = (raw.chunk.get(), raw.segment.get());
+        let chunk = raw.chunk.get();
+        let segment = raw.segment.get();
         if !CHUNK.contains(&chunk) || !chunk.is_power_of_two() || segment > SEGMENT_MAX {
             return Err(flaw(format!("chunks of {chunk} and segments of {segment} bytes")));
         }

@@ -117,7 +117,8 @@ impl SegmentEntry {
 
     /// Checks an entry after the one that ends at byte `from`, in a part whose index begins at `to`.
     fn parse(raw: &IndexEntry, from: u64, to: u64) -> Option<Self> {
-        let (position, len) = (raw.position.get(), raw.len.get());
+        let position = raw.position.get();
+        let len = raw.len.get();
         let kind = match raw.kind.get() {
             1 => SegmentKind::Data,
             2 => SegmentKind::Parity,
@@ -126,7 +127,8 @@ impl SegmentEntry {
         };
         let aligned = position.is_multiple_of(ALIGN as u64) && (len as usize).is_multiple_of(ALIGN);
         let inside = position >= from && position.checked_add(len.into()).is_some_and(|end| end <= to);
-        let (data, parity) = (raw.data.get(), raw.parity.get());
+        let data = raw.data.get();
+        let parity = raw.parity.get();
         let ordered = raw.start.get() <= raw.end.get() && usize::from(data) + usize::from(parity) <= PARTS_MAX;
         (aligned && inside && ordered && len > 0 && len <= SEGMENT_MAX).then_some(SegmentEntry {
             position,
@@ -165,7 +167,9 @@ pub fn find_footer(source: &dyn ReadAt, superblock: &Super) -> io::Result<Option
 /// part must then be scanned.
 pub fn read_index(source: &dyn ReadAt, superblock: &Super, foot: &Foot) -> io::Result<Result<Vec<SegmentEntry>, Flaw>> {
     let flaw = |why: &str| Ok(Err(Flaw::new("index", why)));
-    let (mut entries, mut position, mut from) = (Vec::new(), foot.index, ALIGN as u64);
+    let mut entries = Vec::new();
+    let mut position = foot.index;
+    let mut from = ALIGN as u64;
     let mut bytes = Vec::new();
     for _ in 0..foot.indexes {
         let segment = match read_segment(source, superblock, position, &mut bytes)? {

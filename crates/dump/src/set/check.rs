@@ -218,7 +218,8 @@ impl Set {
 
     /// Determines the effect of damaged bytes of the dump: whether they can be read from elsewhere.
     fn harm(&self, range: Range<u64>, scratch: &mut Scratch, lost: &mut Vec<Lost>) -> Harm {
-        let (start, end) = (range.start, range.end.min(self.size));
+        let start = range.start;
+        let end = range.end.min(self.size);
         if start >= end {
             return Harm::None;
         }

@@ -72,7 +72,8 @@ fn turned(pattern: [u8; 8], skip: u64) -> [u8; 8] {
 impl Extents<'_> {
     /// Examines the next segment.
     fn look(&mut self) {
-        let (set, at) = (self.set, self.at);
+        let set = self.set;
+        let at = self.at;
         let lost_to = set.origins(at).map(|(number, _)| set.map.get(number).end).chain(set.map.next_start(at)).min();
         let scratch = &mut self.scratch;
         let opened = set.origins(at).find_map(|(number, origin)| set.open_segment(number, origin, scratch).ok());
@@ -83,7 +84,8 @@ impl Extents<'_> {
             return;
         };
         for stretch in opened.stretches().iter().filter(|stretch| stretch.range.end > at) {
-            let (start, end) = (stretch.range.start.max(at), stretch.range.end.min(set.size));
+            let start = stretch.range.start.max(at);
+            let end = stretch.range.end.min(set.size);
             if start >= end {
                 break;
             }

@@ -96,7 +96,8 @@ impl PartStatus {
 impl Set {
     /// Returns facts about the set. Reads header and records of each segment.
     pub fn info(&self) -> Info {
-        let (mut fill_bytes, mut zero_bytes) = (0, 0);
+        let mut fill_bytes = 0;
+        let mut zero_bytes = 0;
         for extent in self.extents() {
             if let Content::Fill(pattern) = extent.content {
                 fill_bytes += extent.end - extent.start;

@@ -97,7 +97,8 @@ fn headless(path: PathBuf, source: Arc<dyn ReadAt>, common: &Super, flaw: Flaw) 
 
 /// Locates all segments.
 pub(super) fn map(mut parts: Vec<Part>) -> Result<(Vec<Part>, Map)> {
-    let (mut data, mut parity) = (Vec::new(), Vec::new());
+    let mut data = Vec::new();
+    let mut parity = Vec::new();
     for (at, part) in (0..).zip(&mut parts) {
         part.segments(|position, len, head| {
             let place = Place {
@@ -181,7 +182,8 @@ impl Set {
         let mut missing = Vec::new();
         for parity in self.map.parity().chunk_by(|a, b| a.stripe == b.stripe) {
             let shards = parity.chunk_by(|a, b| a.shard == b.shard).count();
-            let (at_hand, place) = (self.map.stripe(parity[0].stripe), parity[0]);
+            let at_hand = self.map.stripe(parity[0].stripe);
+            let place = parity[0];
             let has = |shard: u16| at_hand.iter().any(|n| self.map.get(*n).shard == shard);
             let gone: Vec<u16> = (0..place.data).filter(|shard| !has(*shard)).collect();
             if gone.is_empty() || gone.len() > shards {

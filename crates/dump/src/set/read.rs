@@ -240,7 +240,8 @@ impl Set {
         take: &mut Take<'_>,
     ) -> Ran {
         let begin = stretch.range.start;
-        let (start, end) = (begin.max(run.wanted.start), stretch.range.end.min(run.wanted.end));
+        let start = begin.max(run.wanted.start);
+        let end = stretch.range.end.min(run.wanted.end);
         if let What::Fill(pattern) = stretch.what {
             return take(start, Bytes::Fill { pattern, skip: start - begin, len: end - start }).map_err(Stop::Taker);
         }
@@ -313,7 +314,8 @@ impl Set {
     /// Records that a reference failed: because of its own defect, which its stripe can repair, or
     /// one of its target.
     fn doubt(&self, opened: &Opened) {
-        let (number, place) = (opened.number, self.map.get(opened.number));
+        let number = opened.number;
+        let place = self.map.get(opened.number);
         if opened.origin == Origin::Stripe || self.map.is(number, DAMAGED) || self.map.is(number, SOUND) {
             return;
         }
@@ -422,7 +424,8 @@ fn spread(begin: u64, chunk: &[u8], map: &[u8], take: &mut Take<'_>) -> Result<(
         let there = is_there(page);
         let run = (page..pages).take_while(|page| is_there(*page) == there).count();
         let bytes = page * PAGE..chunk.len().min((page + run) * PAGE);
-        let (at, len) = (begin + bytes.start as u64, bytes.len() as u64);
+        let at = begin + bytes.start as u64;
+        let len = bytes.len() as u64;
         match there {
             true => take(at, Bytes::Data(&chunk[bytes]))?,
             false => take(at, Bytes::Fill { pattern: [0; 8], skip: 0, len })?,
@@ -435,7 +438,8 @@ fn spread(begin: u64, chunk: &[u8], map: &[u8], take: &mut Take<'_>) -> Result<(
 impl Stored {
     /// Returns the bytes `range` of a segment's payload, read together with up to `ahead` bytes from there on.
     fn read(&mut self, set: &Set, run: &Run<'_>, range: &Range<u32>, ahead: usize) -> Result<&[u8]> {
-        let (start, end) = (range.start as usize, range.end as usize);
+        let start = range.start as usize;
+        let end = range.end as usize;
         let of = (run.opened.number, run.opened.origin);
         let known = self.of == Some(of);
         if !known || start < self.at || end > self.at + self.bytes.len() {

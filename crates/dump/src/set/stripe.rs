@@ -244,11 +244,12 @@ impl Set {
             Ok(segment) => segment,
             Err(error) => return Some(error.to_string()),
         };
-        let (position, len) = (place.position + u64::from(segment.head_len), segment.payload as usize);
+        let position = place.position + u64::from(segment.head_len);
+        let len = segment.payload as usize;
         let source = Source { shard: place.shard.into(), place: *place, number: None, position, len };
         let mut padding = vec![0; place.len as usize - segment.head_len as usize - len];
-        let behind = Source { position: position + len as u64, len: padding.len(), ..source };
-        match (checksum(self, &source), read_slice(self, &behind, 0, &mut padding)) {
+        let padding_source = Source { position: position + len as u64, len: padding.len(), ..source };
+        match (checksum(self, &source), read_slice(self, &padding_source, 0, &mut padding)) {
             (Ok(sum), _) if sum != segment.payload_sum => Some("the checksum of its payload does not match".into()),
             (Ok(_), Ok(())) if padding.iter().any(|byte| *byte != 0) => {
                 Some("the padding after it is not all zeros".into())

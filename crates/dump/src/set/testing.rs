@@ -111,7 +111,8 @@ impl Plan {
     }
 
     fn stripe(&self, stripe: u64, segments: &[Vec<Chunk>], parts: &mut [Part], dump: &mut Dump) {
-        let (data, parity) = (segments.len() as u16, self.parity);
+        let data = segments.len() as u16;
+        let parity = self.parity;
         let mut shards = Vec::new();
         let mut head = Head { kind: SegmentKind::Data, stripe, shard: 0, data, parity, start: 0, end: 0 };
         for chunks in segments {

@@ -239,7 +239,8 @@ fn a_truncated_part_still_gives_the_data_before_the_cut() {
 
 #[test]
 fn files_that_form_no_set_are_refused_by_name() {
-    let (one, two) = (plan(2, 0, 4).build(), Plan { set: 8, ..plan(2, 0, 4) }.build());
+    let one = plan(2, 0, 4).build();
+    let two = Plan { set: 8, ..plan(2, 0, 4) }.build();
     let refused = |parts: Vec<Vec<u8>>| open(parts).unwrap_err().to_string();
     assert_eq!(refused(vec![one.parts[0].clone(), two.parts[1].clone()]), "p1: belongs to another dump than p0");
     assert_eq!(
@@ -324,7 +325,8 @@ fn extents_and_info_describe_the_set() {
     let dump = Plan { parts: 3, segments, ..Plan::default() }.build();
     let extents =
         |set: &Set| set.extents().map(|extent| (extent.start, extent.end, extent.content)).collect::<Vec<_>>();
-    let (data, zeros) = (Content::Data, Content::Fill([0; 8]));
+    let data = Content::Data;
+    let zeros = Content::Fill([0; 8]);
     let fill = Content::Fill(*b"abcdefgh");
     let all = [(0, 1000, data), (1000, 9000, zeros), (9000, 10_503, fill), (10_503, 12_513, data)];
     let set = dump.open_all().unwrap();

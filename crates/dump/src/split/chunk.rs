@@ -165,7 +165,8 @@ fn repeated(bytes: &[u8]) -> Option<[u8; 8]> {
 /// them; no pages if all are stored.
 fn squeeze(raw: &[u8], buffers: &Buffers) -> (Vec<u8>, Option<Buffer>) {
     let mut map = Vec::new();
-    let (mut kept, mut out) = (0, None);
+    let mut kept = 0;
+    let mut out = None;
     for (n, page) in raw.chunks(PAGE).enumerate() {
         let zero = is_zero(page);
         if zero && out.is_none() {

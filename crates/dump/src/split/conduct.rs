@@ -206,7 +206,8 @@ impl<'a, 'env> Conductor<'a, 'env> {
     }
 
     fn take_extent(&mut self, source: &Arc<dyn Source>, offset: u64, len: usize) -> Result<(), Stop> {
-        let (shared, source) = (Arc::clone(&self.shared), Arc::clone(source));
+        let shared = Arc::clone(&self.shared);
+        let source = Arc::clone(source);
         if self.seen.is_some() && !self.again {
             let look = move |worker: &mut Worker| {
                 let read = worker.read(&shared, &source, offset, len, true).map_err(Failure::Read);
@@ -245,7 +246,8 @@ impl<'a, 'env> Conductor<'a, 'env> {
             }
             let is_last = got < bytes.len();
             bytes.truncate(got);
-            let (shared, digest) = (Arc::clone(&self.shared), self.seen.is_some());
+            let shared = Arc::clone(&self.shared);
+            let digest = self.seen.is_some();
             let len = got as u64;
             if digest {
                 let look = move |worker: &mut Worker| Step {
@@ -401,7 +403,8 @@ impl<'a, 'env> Conductor<'a, 'env> {
         while let Some(parity) = self.coding.pop() {
             self.push_parity(parity)?;
         }
-        let (set, segments) = (self.work.superblock.set, self.segments.clone());
+        let set = self.work.superblock.set;
+        let segments = self.segments.clone();
         self.coding.push(self.pool.submit(move |_| full.code(&set, &segments)), 1);
         Ok(())
     }

@@ -86,7 +86,8 @@ pub(super) fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) ->
         let why = format!("needs at least {} parts, not {}", options.parity + 1, paths.len());
         return Err(Error::option("parity", options.parity, why));
     }
-    let (mut names, mut identities) = (HashMap::new(), HashMap::new());
+    let mut names = HashMap::new();
+    let mut identities = HashMap::new();
     let mut all = Vec::new();
     for path in paths {
         let found = match std::fs::metadata(path) {

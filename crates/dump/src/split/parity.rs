@@ -177,7 +177,8 @@ pub(super) fn width(speeds: &[f64], wanted: u16, behind: bool) -> (u16, u16) {
 fn rate(speeds: &[f64], width: u16) -> f64 {
     let mut sorted = speeds.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let (mut sum, mut left) = (sorted.iter().sum::<f64>(), f64::from(width));
+    let mut sum = sorted.iter().sum::<f64>();
+    let mut left = f64::from(width);
     // Parts that are faster than the stripes arrive write one segment of each.
     while let Some(fastest) = sorted.pop() {
         let rate = sum / left;

@@ -45,7 +45,8 @@ impl Plan {
         // Memory of the index of earlier chunks.
         let memory = options.memory - if options.dedup { Recent::memory(options.memory) } else { 0 };
         let threads = options.threads.max(1) as u64;
-        let (parts, parity) = (parts as u64, u64::from(options.parity));
+        let parts = parts as u64;
+        let parity = u64::from(options.parity);
         let fixed = PROGRAM + threads * per_thread(&options.codec, chunk);
         let flight = (2 * threads + 2) * chunk;
         // Two for each part, one being filled; one stripe waiting for its parity and one in progress.
@@ -61,7 +62,8 @@ impl Plan {
         }
         let needed = room(per_segment);
         if needed > memory {
-            let (chunk, needed) = (Size(chunk), Size(needed.next_multiple_of(1 << 20)));
+            let chunk = Size(chunk);
+            let needed = Size(needed.next_multiple_of(1 << 20));
             let why = format!("too little: {parts} parts, {threads} threads and chunks of {chunk} need {needed}");
             return Err(Error::option("memory", Size(options.memory), why));
         }

@@ -56,10 +56,12 @@ pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resume
     };
     same_work(&superblock, wanted)?;
     let numbers = number(opened, &found, &superblock)?;
-    let (mut parts, mut finished) = (Vec::new(), true);
+    let mut parts = Vec::new();
+    let mut finished = true;
     let mut stripes = Stripes::default();
     for ((part, found), number) in opened.iter().zip(&found).zip(numbers) {
-        let (mut position, mut kept) = (0, Vec::new());
+        let mut position = 0;
+        let mut kept = Vec::new();
         match found {
             Some((superblock, source)) => {
                 (position, kept) = scan(part, superblock, source)?;
@@ -162,7 +164,9 @@ fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<
         segments.push((at, segment));
     }
     let safe = segments.iter().rposition(|(_, segment)| segment.head.kind == SegmentKind::Checkpoint).unwrap_or(0);
-    let (mut end, mut kept, mut bytes) = (ALIGN as u64, Vec::new(), Vec::new());
+    let mut end = ALIGN as u64;
+    let mut kept = Vec::new();
+    let mut bytes = Vec::new();
     for (n, (position, segment)) in segments.iter().enumerate() {
         if segment.head.kind == SegmentKind::Index {
             continue;
@@ -253,7 +257,8 @@ impl Stripes {
     /// the requested protection, and are written again.
     fn covered(&self) -> (Vec<Range<u64>>, Chunks) {
         let whole = self.found.values().filter(|stripe| stripe.shards.count_ones() == u32::from(stripe.wanted));
-        let (mut ranges, mut chunks) = (Vec::new(), Chunks::default());
+        let mut ranges = Vec::new();
+        let mut chunks = Chunks::default();
         for stripe in whole {
             ranges.extend(stripe.ranges.iter().cloned());
             chunks += stripe.chunks;

@@ -54,7 +54,9 @@ impl Work {
                 return Err(Error::Exists { path: part.path.clone(), device: true });
             }
             let todo = resume::missing(&[], size);
-            let (resumed_bytes, fresh_from, next_stripe) = (0, 0, 0);
+            let resumed_bytes = 0;
+            let fresh_from = 0;
+            let next_stripe = 0;
             return Ok(Work {
                 superblock,
                 plan,
@@ -93,7 +95,8 @@ impl Work {
 
     pub(super) fn report(&self) -> SplitReport {
         let set = self.superblock.set.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (resumed_bytes, chunks) = (self.resumed_bytes, self.resumed_chunks);
+        let resumed_bytes = self.resumed_bytes;
+        let chunks = self.resumed_chunks;
         SplitReport { set, resumed_bytes, chunks, ..SplitReport::default() }
     }
 

@@ -105,7 +105,9 @@ impl Artifact {
 
     /// Sends a request, authorised if the registry asks for it; the authorisation stays with its host.
     fn get(&self, client: &Client, url: Url) -> Result<Response<Body>, Failure> {
-        let (registry, mut url, mut renewed) = (url.origin(), url, false);
+        let registry = url.origin();
+        let mut url = url;
+        let mut renewed = false;
         for _ in 0..=REDIRECTIONS {
             let mut headers = vec![("Accept", MANIFESTS.to_owned())];
             let access = self.access().filter(|_| url.origin() == registry);

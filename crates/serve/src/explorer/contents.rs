@@ -20,7 +20,8 @@ impl Contents {
         let is_file = |n: &usize| stats.entries[*n].kind == EntryType::File && stats.entries[*n].size > 0;
         let mut files: Vec<usize> = (0..stats.entries.len()).filter(is_file).collect();
         files.sort_by_key(|n| stats.entries[*n].size);
-        let (mut left, mut contents) = (most, Contents::default());
+        let mut left = most;
+        let mut contents = Contents::default();
         for n in files {
             let entry = &stats.entries[n];
             let Some(rest) = left.checked_sub(entry.size) else { break };

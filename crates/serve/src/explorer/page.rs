@@ -155,7 +155,8 @@ mod tests {
         let image = AnyImage::open(Arc::new(bytes), OpenOptions::default()).unwrap();
         let stats = Stats::measure(&image).unwrap();
         let model = Model::new(hostile.as_bytes(), &image, &stats).unwrap();
-        let (files, pieces) = (Contents::read(&image, &stats, 1 << 20).unwrap(), Pieces::read(&image, &stats).unwrap());
+        let files = Contents::read(&image, &stats, 1 << 20).unwrap();
+        let pieces = Pieces::read(&image, &stats).unwrap();
         assert_eq!(files.files(), 2);
         let written = |content: &Content<'_>| {
             let mut out = Vec::new();

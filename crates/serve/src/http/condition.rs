@@ -76,7 +76,8 @@ mod tests {
     fn conditions_are_judged_as_the_standard_says() {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         let version = Version { etag: "\"a\"".into(), modified: Some(date.into()) };
-        let (since, range) = (format!("If-Modified-Since: {date}"), format!("If-Range: {date}"));
+        let since = format!("If-Modified-Since: {date}");
+        let range = format!("If-Range: {date}");
         let cases = [
             ("X: y", Verdict::Send, true),
             ("If-None-Match: \"b\", W/\"a\"", Verdict::NotModified, true),

@@ -45,7 +45,8 @@ impl Request {
             Err(_) => return Err(Refusal(400, "not a request")),
         };
         let headers = head.headers.iter().map(|header| (header.name.to_ascii_lowercase(), header.value.to_vec()));
-        let (method, target) = (head.method.unwrap_or_default(), head.path.unwrap_or_default());
+        let method = head.method.unwrap_or_default();
+        let target = head.path.unwrap_or_default();
         let request = Request::new(method, target, head.version == Some(1), headers.collect())?;
         Ok(Some((request, len)))
     }

@@ -219,7 +219,8 @@ fn send_slices(
     asked: Asked,
     out: &mut dyn Write,
 ) -> Result<(), Broken> {
-    let (mut out_buf, mut begun) = (head, false);
+    let mut out_buf = head;
+    let mut begun = false;
     for (before, range) in slices {
         out_buf.extend_from_slice(before.as_bytes());
         let mut at = range.start;

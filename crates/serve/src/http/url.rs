@@ -10,7 +10,8 @@ pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
             continue;
         }
         let mut digit = || rest.next().and_then(|digit| char::from(*digit).to_digit(16));
-        let (high, low) = (digit()?, digit()?);
+        let high = digit()?;
+        let low = digit()?;
         out.push(u8::try_from(high << 4 | low).ok()?);
     }
     Some(out)

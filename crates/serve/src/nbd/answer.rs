@@ -71,7 +71,8 @@ impl<W: Write> Answers<'_, W> {
             // Later pieces begin where a block of any codec may begin.
             let until = if one_chunk { end } else { end.min((at / as_u64(PIECE) + 1) * as_u64(PIECE)) };
             let Ok(()) = self.fill(at, until, buffer) else { return self.refuse(request, error::IO) };
-            let (last, len) = (until == end, u32::try_from(until - at).unwrap_or(0));
+            let last = until == end;
+            let len = u32::try_from(until - at).unwrap_or(0);
             if !one_chunk && is_zero(&buffer[ROOM..]) {
                 let head = chunk_head(request.cookie, chunk::HOLE, last, 12);
                 self.send(&[&head[..], &at.to_be_bytes(), &len.to_be_bytes()].concat())?;

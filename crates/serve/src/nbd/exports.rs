@@ -39,7 +39,8 @@ impl Exports {
         for mut export in given {
             cut(&mut export.name, TEXT_MAX - 32);
             cut(&mut export.description, TEXT_MAX);
-            let (name, mut number) = (export.name.clone(), 1);
+            let name = export.name.clone();
+            let mut number = 1;
             while export.name.is_empty() || exports.iter().any(|one| one.name == export.name) {
                 number += 1;
                 export.name = format!("{name}-{number}");

@@ -51,7 +51,9 @@ pub(super) fn shake<'e>(exports: &'e Exports, stream: &mut (impl Read + Write)) 
     for _ in 0..OPTIONS_MAX {
         let head: [u8; 16] = array(stream)?;
         let mut fields = Fields(&head);
-        let (magic, code, len) = (fields.u64(), fields.u32().unwrap_or(0), fields.u32().unwrap_or(0));
+        let magic = fields.u64();
+        let code = fields.u32().unwrap_or(0);
+        let len = fields.u32().unwrap_or(0);
         // Without its flag, a client understands no replies to options.
         if magic != Some(OPTION_MAGIC) || (code != option::EXPORT_NAME && flags & u32::from(FIXED_NEWSTYLE) == 0) {
             return Ok(None);

@@ -110,7 +110,8 @@ impl Server {
             Address::Tcp(tcp) => Listener::tcp(*tcp).map_err(listen)?,
         };
         let address = listener.address()?.map_or(address.clone(), Address::Tcp);
-        let (exports, trouble) = (Exports::new(exports), Trouble::new(report));
+        let exports = Exports::new(exports);
+        let trouble = Trouble::new(report);
         let shared = Shared { listener, exports, trouble, open: Mutex::default() };
         Ok(Server { shared: Arc::new(shared), address, threads: threads.max(1), connections: connections.max(1) })
     }
@@ -144,7 +145,8 @@ impl Server {
 
     fn give_thread(&self, stream: Stream) {
         let Some((number, stream)) = self.shared.enter(stream, self.connections) else { return };
-        let (shared, threads) = (Arc::clone(&self.shared), self.threads);
+        let shared = Arc::clone(&self.shared);
+        let threads = self.threads;
         let thread = threads::named("packfs-nbd").stack(STACK);
         let serve = move |stream: Arc<Stream>| {
             // What a client does wrong ends its connection, and is nobody else's business.
@@ -178,7 +180,8 @@ impl Shared {
         if open.stopped || open.streams.len() >= most {
             return None;
         }
-        let (number, stream) = (open.next, Arc::new(stream));
+        let number = open.next;
+        let stream = Arc::new(stream);
         open.next += 1;
         open.streams.insert(number, Arc::clone(&stream));
         Some((number, stream))

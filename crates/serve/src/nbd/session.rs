@@ -42,7 +42,8 @@ pub fn converse(exports: Vec<Export>, sent: &[u8], report: Option<Report>) -> Ve
             Ok(())
         }
     }
-    let (exports, trouble) = (Arc::new(Exports::new(exports)), Trouble::new(report));
+    let exports = Arc::new(Exports::new(exports));
+    let trouble = Trouble::new(report);
     let mut known = Known(sent, Vec::new());
     if let Ok(Some(agreed)) = shake(&exports, &mut known) {
         // The client hears nothing of an error: it finds the connection closed.

@@ -31,7 +31,8 @@ pub(super) fn transmit<W: Write + Send>(
     hang_up: &(dyn Fn() + Sync),
 ) -> io::Result<()> {
     let answers = Answers { agreed, trouble, out: Mutex::new(out) };
-    let (queue, mut buffer) = (Queue::default(), Vec::new());
+    let queue = Queue::default();
+    let mut buffer = Vec::new();
     thread::scope(|scope| {
         let mut started = 0;
         let mut threads = threads;

@@ -112,7 +112,9 @@ impl Request {
     pub(super) fn parse(bytes: &[u8; REQUEST_LEN]) -> Option<Request> {
         let mut fields = Fields(bytes);
         (fields.u32()? == REQUEST_MAGIC).then_some(())?;
-        let (flags, command, cookie) = (fields.u16()?, fields.u16()?, fields.u64()?);
+        let flags = fields.u16()?;
+        let command = fields.u16()?;
+        let cookie = fields.u64()?;
         Some(Request { flags, command, cookie, offset: fields.u64()?, len: fields.u32()? })
     }
 }

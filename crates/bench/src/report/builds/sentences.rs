@@ -66,7 +66,8 @@ pub(super) fn finding(set: &[&Row]) -> Option<String> {
         ));
     }
     let smallest = set.iter().min_by_key(|row| row.made)?;
-    let (mb, share) = (three(smallest.made as f64 / 1e6), 100.0 * smallest.ratio()?);
+    let mb = three(smallest.made as f64 / 1e6);
+    let share = 100.0 * smallest.ratio()?;
     let who = label(&smallest.key);
     Some(format!(
         "{} as {}: the smallest image is that of {who}, {mb} MB, {} % of the files.",

@@ -51,7 +51,8 @@ fn scaling(group: &[&Row]) -> Table {
     let lines = lines(group);
     let rows = lines.iter().flat_map(|line| {
         line.iter().map(move |row| {
-            let (one, serial) = (Base::One, Base::Serial);
+            let one = Base::One;
+            let serial = Base::Serial;
             let values = [
                 row.key.tool.as_str().into(),
                 row.key.codec.as_str().into(),
@@ -84,7 +85,8 @@ fn throughput(results: &Results, group: &[&Row]) -> Table {
     };
     let columns = ["program", "codec", "threads", "files MB/s", "tar MB/s"];
     let best: Vec<&Row> = lines(group).iter().filter_map(|line| fastest(line)).collect();
-    let (id, rows) = (format!("builds-{}-throughput", group_id(group)), best.iter().map(row).collect());
+    let id = format!("builds-{}-throughput", group_id(group));
+    let rows = best.iter().map(row).collect();
     packing::beside_throughput(table(&id, "Most throughput: bytes for the least time", columns, rows), &best)
 }
 
@@ -143,7 +145,8 @@ fn sizes(results: &Results, set: &[&Row]) -> Table {
     let mut lines = lines(set);
     lines.sort_by_key(|line| line[0].made);
     let columns = ["program", "codec", "block", "features", "bytes", "to files", "to uncompressed", "to tar"];
-    let (id, rows) = (format!("builds-{}-sizes", set_id(set)), lines.iter().map(row).collect());
+    let id = format!("builds-{}-sizes", set_id(set));
+    let rows = lines.iter().map(row).collect();
     let first: Vec<&Row> = lines.iter().map(|line| line[0]).collect();
     let table = packing::beside_sizes(table(&id, "Sizes of images", columns, rows), &first);
     images::beside_sizes(

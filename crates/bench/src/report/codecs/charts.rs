@@ -63,7 +63,8 @@ fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Opti
     let mut all = vec![guide("Pareto front", on.into_iter().map(|(_, point)| (point.x, point.y)))];
     let points = group.iter().filter_map(|row| Some((row, point(row)?)));
     all.extend(points.map(|(row, (_, point))| series(&row.key.codec, [point])));
-    let (x, y) = (axis("MB/s", true), axis("size, % of the data", false));
+    let x = axis("MB/s", true);
+    let y = axis("size, % of the data", false);
     Chart { band: None, id: id.into(), title: title.into(), x, y, kind: ChartForm::Points, series: all }
 }
 

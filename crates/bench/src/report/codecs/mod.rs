@@ -22,7 +22,9 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
         first.notes = vec![sentences::method()];
     }
     let section = |title: &str, sentences: Option<String>, charts: Vec<Chart>, table: Option<Table>| {
-        let (title, sentences, tables) = (title.into(), sentences.into_iter().collect(), table.into_iter().collect());
+        let title = title.into();
+        let sentences = sentences.into_iter().collect();
+        let tables = table.into_iter().collect();
         Section { chapter: Chapter::Codecs, title, sentences, charts, tables, ..Section::default() }
     };
     let relative = charts::Relatives::of(results);

@@ -68,10 +68,12 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
     let mut sentences = Vec::new();
     let rows = group.iter().filter(|row| row.key.codec != "memcpy");
     let smallest = rows.min_by(|a, b| a.sizes.ratio().total_cmp(&b.sizes.ratio()));
-    let (fast_in, fast_out) = (best(group, encoding), best(group, decoding));
+    let fast_in = best(group, encoding);
+    let fast_out = best(group, decoding);
     let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
     if let (Some(small), Some((fast, cost))) = (smallest, fast_in.first()) {
-        let (ins, outs) = (names(&fast_in), names(&fast_out));
+        let ins = names(&fast_in);
+        let outs = names(&fast_out);
         let value = format!("{}, {} %", speed(cost), three(100.0 * fast.sizes.ratio()));
         let fastest = match fast_out.first() {
             Some((_, out)) if ins == outs => {
@@ -88,7 +90,8 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
             three(100.0 * small.sizes.ratio()),
         ));
     }
-    let (saving_in, saving_out) = (best(group, encoding_saved), best(group, decoding_saved));
+    let saving_in = best(group, encoding_saved);
+    let saving_out = best(group, decoding_saved);
     if let Some((_, cost)) = saving_in.first() {
         let saved = |cost: &Summary| three(1.0 / cost.median);
         let out = saving_out.first().map_or(String::new(), |(_, cost)| {
@@ -135,7 +138,8 @@ pub(super) fn blocks(results: &Results) -> Option<String> {
         };
         let mut blocks = distinct(set.iter().map(|row| row.key.block));
         blocks.sort_unstable();
-        let (small, large) = (*blocks.first()?, *blocks.last()?);
+        let small = *blocks.first()?;
+        let large = *blocks.last()?;
         let shown = distinct([small, USUAL, large].into_iter());
         let values = shown
             .iter()

@@ -13,7 +13,10 @@ use crate::units::size;
 pub(super) fn group_id(row: &Row) -> String {
     let key = &row.key;
     let digest = short(&key.digest);
-    let (data, policy, sector, block) = (&key.data, &key.policy, key.sector, size(key.block));
+    let data = &key.data;
+    let policy = &key.policy;
+    let sector = key.sector;
+    let block = size(key.block);
     slug(&format!("{data}-{digest}-{policy}-{sector}-{block}-{}t", key.threads))
 }
 
@@ -145,7 +148,8 @@ pub(super) fn threads(results: &Results) -> Option<Table> {
     let mut rows = Vec::new();
     for row in results.groups().into_iter().flatten().filter(|row| row.key.threads > 1) {
         let Some(one) = results.one_thread(row) else { continue };
-        let (threads, into) = (row.key.threads, (one.encode.median, row.encode.median));
+        let threads = row.key.threads;
+        let into = (one.encode.median, row.encode.median);
         let out = one.decode.zip(row.decode).map(|(one, many)| (one.median, many.median));
         rows.push(vec![
             row.key.data.as_str().into(),

@@ -74,7 +74,8 @@ pub(super) fn part(results: &Results) -> Option<Part> {
         let (values, unit) = measured(results, claim.of);
         let values = || values.iter().copied();
         let (Some(least), Some(most)) = (values().reduce(f64::min), values().reduce(f64::max)) else { continue };
-        let (least, most) = (three(least), three(most));
+        let least = three(least);
+        let most = three(most);
         let range = if least == most { least } else { format!("{least} to {most}") };
         let here = Value::Text(format!("{range} {unit}"));
         rows.push(vec![claim.what.into(), Value::Text(claim.says()), claim.on.into(), here]);

@@ -85,7 +85,8 @@ fn errors() -> String {
     let most = OUTPUTS;
     let range = |codec: usize| {
         let factors = || (0..KERNELS.len()).filter_map(|kernel| factor(kernel, most, codec));
-        let (least, most) = (factors().fold(f64::INFINITY, f64::min), factors().fold(0.0, f64::max));
+        let least = factors().fold(f64::INFINITY, f64::min);
+        let most = factors().fold(0.0, f64::max);
         format!("{} {} to {} ({})", CODECS[codec], three(least), three(most), says(CODECS[codec]))
     };
     let cells = || of_document(DOCUMENT).filter(|one| one.unit == Unit::Seconds);

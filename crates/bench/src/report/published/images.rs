@@ -266,7 +266,8 @@ fn factors(results: &Results) -> Option<Table> {
         for row in of {
             let Some((cluster, factor)) = measured_factor(results, reading, row) else { continue };
             let key = &row.key;
-            let (work, source) = (reading.work.into(), key.source.as_str().into());
+            let work = reading.work.into();
+            let source = key.source.as_str().into();
             rows.push(vec![work, source, key.tool.as_str().into(), Value::Text(shown(cluster)), Value::Number(factor)]);
             published.push(reading.factor(cluster));
         }
@@ -287,7 +288,8 @@ fn measured_factor(results: &Results, reading: &Reading, row: &Read) -> Option<(
 /// Returns true if a row is the SquashFS counterpart of an EROFS row: an image by the same program, or by mksquashfs
 /// for mkfs.erofs.
 fn is_counterpart(row: &Read, other: &Read, of: Cluster) -> bool {
-    let (a, b) = (&row.key, &other.key);
+    let a = &row.key;
+    let b = &other.key;
     let tool = a.tool == b.tool || (a.tool == "mkfs.erofs" && b.tool == "mksquashfs");
     tool && b.format == "squashfs"
         && (&a.digest, &a.work, &a.reader) == (&b.digest, &b.work, &b.reader)

@@ -72,9 +72,12 @@ fn extremes(
     show: impl Fn(f64) -> String,
 ) -> Option<String> {
     let valued = || group.images.iter().filter_map(|image| Some((image, cost(image)?)));
-    let (best, worst) = (leaders(valued()), trailers(valued()));
+    let best = leaders(valued());
+    let worst = trailers(valued());
     let ((_, least), (_, most)) = (best.first()?, worst.first()?);
-    let (count, least, most) = (valued().count(), least.median, most.median);
+    let count = valued().count();
+    let least = least.median;
+    let most = most.median;
     if count < 2 || least <= 0.0 {
         return None;
     }
@@ -105,7 +108,8 @@ fn formats(group: &Group<'_>, work: &str) -> Option<String> {
     let known = || group.images.iter().filter(|image| !image.key.tool.is_empty() && !image.is_plain());
     let pairs = known().flat_map(|a| known().filter(move |b| is_pair(a, b)).map(move |b| (a, b)));
     let factor = |(a, b): (&Image<'_>, &Image<'_>)| {
-        let (squashfs, erofs) = (a.seconds(work)?, b.seconds(work)?);
+        let squashfs = a.seconds(work)?;
+        let erofs = b.seconds(work)?;
         (squashfs > 0.0).then(|| (100.0 * erofs / squashfs, b.key.block))
     };
     let factors: Vec<(f64, usize)> = pairs.filter_map(factor).collect();

@@ -81,7 +81,8 @@ pub(super) fn fio(group: &Group<'_>) -> Table {
         is(image).into_iter().chain(speeds).chain(spreads).collect()
     };
     let read = || group.images.iter().filter(|image| PATTERNS.iter().any(|pattern| image.fio(pattern).is_some()));
-    let (columns, rows) = (columns.chain(spreads).collect(), read().map(row).collect());
+    let columns = columns.chain(spreads).collect();
+    let rows = read().map(row).collect();
     let table = made(group, "fio", "fio on one file, 4 KiB at a time", columns, rows);
     images::beside_reads(table, &PATTERNS, read().map(|image| image.key))
 }
@@ -93,7 +94,8 @@ pub(super) fn programs(group: &Group<'_>) -> Table {
             let plain = group.uncompressed(image).and_then(|plain| plain.row(&row.key.reader, &row.key.work));
             let relative = row.speed().zip(plain.and_then(|plain| plain.speed())).map(|(speed, plain)| speed / plain);
             let [maker, format, codec, block, features] = is(image);
-            let (reader, work) = (row.key.reader.as_str().into(), row.key.work.as_str().into());
+            let reader = row.key.reader.as_str().into();
+            let work = row.key.work.as_str().into();
             let seconds = Value::Number(row.time.median);
             let speeds = (row.speed().into(), relative.into());
             ([maker, format, codec, block, features, reader, work, seconds, speeds.0, speeds.1], row)

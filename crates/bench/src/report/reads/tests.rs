@@ -68,7 +68,8 @@ fn image(tool: &str, format: Format, block: usize, len: u64) -> Arc<Made> {
 }
 
 fn report(images: &[Arc<Made>], readers: &Readers) -> Report {
-    let (mut lines, mut mock) = (Vec::new(), Mock { runs: 0 });
+    let mut lines = Vec::new();
+    let mut mock = Mock { runs: 0 };
     let settings = [("EROFS decompression", "by work queues"), ("SquashFS decompressors", "one for a mount")];
     lines.push(Line::Session(Session {
         session: "one".into(),

@@ -89,7 +89,8 @@ pub(super) fn groups(results: &Results) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (profile, row) in splits(results).filter(|(profile, _)| profile.outputs().is_none()) {
         let same = |group: &&mut Group<'_>| {
-            let (a, b) = (group.key(), &row.key);
+            let a = group.key();
+            let b = &row.key;
             (&a.data, &a.digest, &a.disks) == (&b.data, &b.digest, &b.disks)
         };
         match groups.iter_mut().find(same) {

@@ -27,7 +27,8 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
     if let Some(first) = sections.first_mut() {
         first.notes = vec![sentences::method()];
     }
-    let (uneven, restored) = (uneven(results), restored(results));
+    let uneven = uneven(results);
+    let restored = restored(results);
     if !uneven.is_empty() {
         sections.push(Section {
             chapter: Chapter::Splitting,

@@ -11,7 +11,7 @@ use crate::units::three;
 /// Explains the columns.
 pub(super) fn method() -> String {
     "Seconds run from the program's start until the last disk has all of its data. A simulated disk is a pipe whose \
-     reader takes a fixed number of bytes per second, behind a cache of 1 MiB. Speed-up is the time over one output \
+     reader takes a fixed number of bytes per second and keeps up to 1 MiB. Speed-up is the time over one output \
      divided by the time over n outputs; efficiency is the speed-up divided by n. Of the disks: bytes stored per \
      second, relative to the speed of all disks together; near 100 %, the disks are the limit. 1 TB is 10^12 bytes of \
      the same kind at the same speed."
@@ -76,7 +76,8 @@ fn backwards(group: &Group<'_>) -> Option<String> {
         let [before, row] = pair else { return None };
         let later = way_of(before) == way_of(row) && row.time.median > (1.0 + WIDE) * before.time.median;
         later.then(|| {
-            let (a, b) = (three(before.time.median), three(row.time.median));
+            let a = three(before.time.median);
+            let b = three(row.time.median);
             format!("{} over {} ({b} s; over {} {a} s)", way_of(row), row.key.outputs, before.key.outputs)
         })
     };
@@ -138,7 +139,8 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
     for work in [Work::Join, Work::Check] {
         let of = || rows.iter().filter(|row| row.key.work == work.name() && row.bytes > 0);
         let costs = || of().map(|row| (row, row.time.scaled(1e6 / row.bytes as f64)));
-        let (best, worst) = (leaders(costs()), trailers(costs()));
+        let best = leaders(costs());
+        let worst = trailers(costs());
         let (Some((_, least)), Some((_, most))) = (best.first(), worst.first()) else { continue };
         if best.len() == of().count() {
             continue;

@@ -222,11 +222,10 @@ impl Rest<'_> {
     fn connected(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
         let mut all = self.single(not, depth)?;
         loop {
-            let both = match () {
-                () if self.takes("&&") => true,
-                () if self.takes("||") => false,
-                () => return Ok(all),
-            };
+            let both = self.takes("&&");
+            if !both && !self.takes("||") {
+                return Ok(all);
+            }
             let next = self.single(not, depth)?;
             all = joined(all, next, both != not)?;
         }

@@ -100,11 +100,10 @@ pub(super) fn run(args: &Extract, how: &How) -> Result<u8> {
     }
     let damaged =
         |error: &Error| matches!(error, Error::Corrupt { .. } | Error::Damaged { .. } | Error::Unsupported { .. });
-    Ok(match () {
-        () if !how.ignores_errors && !summary.skipped.iter().all(damaged) => FATAL,
-        () if summary.is_complete() || how.no_exit_code => OK,
-        () => NOT_FATAL,
-    })
+    if !how.ignores_errors && !summary.skipped.iter().all(damaged) {
+        return Ok(FATAL);
+    }
+    Ok(if summary.is_complete() || how.no_exit_code { OK } else { NOT_FATAL })
 }
 
 impl Count {

@@ -44,7 +44,8 @@ fn filled(optimal: &mut Optimal, src: &[u8], room: usize) -> Option<Prefix> {
 
 /// The least length of a block, by trying every match of every length at every position.
 fn least(src: &[u8]) -> usize {
-    let (last_start, last_end) = (src.len().saturating_sub(MATCH_TO_END), src.len().saturating_sub(LAST_LITERALS));
+    let last_start = src.len().saturating_sub(MATCH_TO_END);
+    let last_end = src.len().saturating_sub(LAST_LITERALS);
     // By position and number of literals before it.
     let mut costs = vec![vec![usize::MAX; src.len() + 1]; src.len() + 1];
     costs[0][0] = 0;
@@ -177,7 +178,8 @@ proptest! {
     ) {
         let src = pieces(&parts, seed, count);
         prop_assume!(src.len() < 300);
-        let (ours, least) = (whole(&mut Optimal::default(), &src), least(&src));
+        let ours = whole(&mut Optimal::default(), &src);
+        let least = least(&src);
         prop_assert!(least <= ours && ours <= least + 1, "{ours} instead of {least}");
     }
 }

@@ -95,10 +95,12 @@ fn a_slow_part_does_not_hold_up_the_others() {
     let stored = alone.parts[0].bytes;
     for parity in [0, 1] {
         let mut parts = names(dir.path(), 3);
-        let (fifo, kept) = (dir.path().join(format!("fifo{parity}")), dir.path().join("kept"));
+        let fifo = dir.path().join(format!("fifo{parity}"));
+        let kept = dir.path().join("kept");
         mkfifo(&fifo);
         // The slow part hangs until the others have most of the dump.
-        let (others, most) = (parts[1..].to_vec(), stored * 4 / 5);
+        let others = parts[1..].to_vec();
+        let most = stored * 4 / 5;
         let reader = drink(fifo.clone(), kept.clone(), u64::MAX, move || until_written(&others, most));
         parts[0] = fifo;
         let given = SplitOptions { parity, force: true, ..options("none") };

@@ -131,7 +131,8 @@ fn streams_of_any_length_are_taken() {
         let fifo = dir.path().join(format!("fifo{len}"));
         mkfifo(&fifo);
         let writer = {
-            let (fifo, bytes) = (fifo.clone(), bytes.clone());
+            let fifo = fifo.clone();
+            let bytes = bytes.clone();
             std::thread::spawn(move || std::fs::write(fifo, bytes).unwrap())
         };
         let parts = names(dir.path(), 2);
@@ -203,7 +204,8 @@ fn a_custom_source_is_split_with_its_holes() {
 #[test]
 fn nothing_is_overwritten_or_used_twice() {
     let dir = tempfile::tempdir().unwrap();
-    let (input, part) = (dir.path().join("input"), dir.path().join("part"));
+    let input = dir.path().join("input");
+    let part = dir.path().join("part");
     std::fs::write(&input, memory(10, 1)).unwrap();
     let fails = |parts: &[PathBuf], options: &SplitOptions| run(&input, parts, options).unwrap_err();
     let given = options("lz4");
@@ -263,7 +265,8 @@ proptest! {
         let paths = names(dir.path(), parts);
         let input = if stream { mkfifo(&dir.path().join("fifo")); dir.path().join("fifo") } else { input };
         let writer = stream.then(|| {
-            let (fifo, bytes) = (input.clone(), bytes.clone());
+            let fifo = input.clone();
+            let bytes = bytes.clone();
             std::thread::spawn(move || std::fs::write(fifo, bytes).unwrap())
         });
         let report = run(&input, &paths, &given).unwrap();

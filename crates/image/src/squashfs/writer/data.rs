@@ -181,11 +181,14 @@ impl<'p, 'env> Data<'p, 'env> {
 
     /// Returns how the end of a file with these wishes is packed.
     fn packing(&self, handling: Handling) -> Fragments {
-        match () {
-            () if handling.contains(Handling::NO_FRAGMENT) => Fragments::None,
-            () if handling.contains(Handling::TAILS) => Fragments::Tails,
-            () if handling.contains(Handling::SMALL) => Fragments::Small,
-            () => self.rules.fragments,
+        if handling.contains(Handling::NO_FRAGMENT) {
+            Fragments::None
+        } else if handling.contains(Handling::TAILS) {
+            Fragments::Tails
+        } else if handling.contains(Handling::SMALL) {
+            Fragments::Small
+        } else {
+            self.rules.fragments
         }
     }
 
