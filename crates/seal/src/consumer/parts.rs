@@ -111,7 +111,12 @@ impl DamageCount {
 /// Reads the superblock; a wrong one is a mistake.
 fn read_area(found: FoundTree<'_>, findings: &mut Findings) -> Result<Option<HashArea>> {
     let mut head = [0; SUPERBLOCK_LEN];
-    let got = found.file.read_at(&mut head, found.offset).map_err(Error::io("cannot read the verity superblock"))?;
+    // Beyond the largest offset of a file, which metadata may name, even reading is an error.
+    let got = if found.offset < found.file.len() {
+        found.file.read_at(&mut head, found.offset).map_err(Error::io("cannot read the verity superblock"))?
+    } else {
+        0
+    };
     if got < SUPERBLOCK_LEN || !Superblock::is_superblock(&head) {
         findings.add(
             superblock_before(found).map_or(SealMistake::NoSuperblock { offset: found.offset }, |superblock| {
