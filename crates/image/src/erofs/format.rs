@@ -315,6 +315,9 @@ pub mod xattr_prefix {
 /// Seed of the hash for xattr name filters, to which the prefix's number is added.
 pub const XATTR_FILTER_SEED: u32 = 0x25bb_e08f;
 
+/// Beginning of the value of an attribute with the digest of a file; the digest follows.
+pub const INODE_DIGEST_ALGORITHM: &[u8] = b"sha256:";
+
 /// Header of the xattrs of an inode; ids of shared ones follow, then [`XattrEntry`]s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

@@ -4,14 +4,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use packfs_blocks::units::Size;
-
-use super::format::{CLUSTER_BLOCKS_MAX, Compat, Incompat, LZ4_BLOCKS_MAX, algorithm};
-use super::writer::{Features, Options, longest_cluster};
-use crate::{Error, Result};
+use super::format::{Compat, Incompat, algorithm};
 
 /// log2 of the smallest block that every kernel supports. Kernels with larger pages read it only from 6.4 on.
-const PAGE_BITS: u8 = 12;
+pub(super) const PAGE_BITS: u8 = 12;
 
 /// A Linux version, as far as it matters: 6.1, 5.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -181,120 +177,17 @@ impl Feature {
         };
         Feature::ALL.into_iter().filter(has).collect()
     }
-
-    /// Returns the features that images built with these options may use.
-    pub fn needed_by(options: &Options) -> Vec<Feature> {
-        let ids = options.ways().into_iter().filter_map(|(choice, size)| Some((choice.codec().erofs_id()?, size)));
-        let ids: Vec<_> = ids.collect();
-        let has_id = |id| ids.iter().any(|(known, _)| *known == id);
-        let asked = |features: Features| options.features.intersects(features);
-        let small = options.block_size < 1 << PAGE_BITS;
-        let has = |feature: &Feature| match feature {
-            Feature::Lz4 => has_id(algorithm::LZ4),
-            Feature::Lzma => has_id(algorithm::LZMA),
-            Feature::Deflate => has_id(algorithm::DEFLATE),
-            Feature::Zstd => has_id(algorithm::ZSTD),
-            Feature::BigClusters => {
-                ids.iter().any(|(id, cluster_size)| *id != algorithm::LZ4 || *cluster_size > options.block_size)
-            }
-            Feature::Chunks => asked(Features::CHUNKS) || options.devices() > 0,
-            Feature::DevicesOrSecondHead => options.devices() > 0,
-            Feature::TailPacking => asked(Features::ZTAILPACKING),
-            Feature::FragmentsOrDedupe => {
-                asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE | Features::COMPRESSED_DIRS)
-            }
-            Feature::SmallBlocks => small && ids.is_empty(),
-            Feature::SmallCompressedBlocks => small && !ids.is_empty(),
-            Feature::XattrPrefixes => !options.xattr_prefixes.is_empty() || options.inode_digest.is_some(),
-            Feature::Bits48 => asked(Features::BITS_48),
-            Feature::Metabox => asked(Features::METABOX),
-            // Older kernels look for prefixes in the packed inode. Those of names are used only if a name has one.
-            Feature::PlainXattrPrefixes => {
-                let packed = Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::COMPRESSED_DIRS;
-                options.inode_digest.is_some() && asked(packed)
-            }
-        };
-        Feature::ALL.into_iter().filter(has).collect()
-    }
 }
 
 /// Name of the option in errors.
 pub(super) const TARGET_KERNEL: &str = "target kernel Linux";
 
-impl Options {
-    /// Refuses features that the target kernel does not support, naming the kernel that does.
-    pub fn check_target(&self) -> Result<()> {
-        let target = self.target_kernel;
-        if target < Kernel::OLDEST {
-            let why = format!("it cannot read the present form of EROFS: {} is the first that can", Kernel::OLDEST);
-            return Err(Error::option(TARGET_KERNEL, target, why));
-        }
-        let lacking = |feature: &Feature| feature.since() > target;
-        let features: Vec<_> = Feature::needed_by(self).into_iter().filter(lacking).collect();
-        if features.is_empty() {
-            return Ok(());
-        }
-        let each: Vec<_> =
-            features.iter().map(|f| format!("{} (since Linux {})", self.in_words(*f), f.since())).collect();
-        Err(Error::option(TARGET_KERNEL, target, format!("this kernel cannot read {}", each.join(", "))))
-    }
-
-    /// Refuses clusters with which Linux would not mount the image.
-    pub fn check_clusters(&self) -> Result<()> {
-        let lz4 = self.ways().into_iter().filter(|(choice, _)| choice.codec().erofs_id() == Some(algorithm::LZ4));
-        let longest = lz4.map(|(_, cluster_size)| longest_cluster(self, cluster_size)).max().unwrap_or(0);
-        let blocks = longest / self.block_size.max(1);
-        if blocks > LZ4_BLOCKS_MAX {
-            let (block, most) = (Size(self.block_size.into()), Size((LZ4_BLOCKS_MAX * self.block_size).into()));
-            let limit = format!("Linux reads LZ4 in clusters of up to {LZ4_BLOCKS_MAX} blocks");
-            let why = format!("{blocks} blocks; {limit}, which are {most} in blocks of {block}");
-            return Err(Error::option("cluster size", Size(longest.into()), why));
-        }
-        let compressed = self.ways().into_iter().filter(|(choice, _)| choice.codec().erofs_id().is_some());
-        let longest = compressed.map(|(_, cluster_size)| longest_cluster(self, cluster_size)).max().unwrap_or(0);
-        let blocks = longest / self.block_size.max(1);
-        if blocks > CLUSTER_BLOCKS_MAX && !self.features.contains(Features::BITS_48) {
-            let limit = format!("the index of a file counts up to {CLUSTER_BLOCKS_MAX} blocks of a cluster");
-            let why = format!("{blocks} blocks; {limit}: choose larger blocks, or the feature 48bit");
-            return Err(Error::option("cluster size", Size(longest.into()), why));
-        }
-        Ok(())
-    }
-
-    /// Returns the name of a feature as in the option that requests it.
-    fn in_words(&self, feature: Feature) -> &'static str {
-        match feature {
-            Feature::BigClusters if self.build.codec.codec().erofs_id() == Some(algorithm::LZ4) => {
-                "clusters larger than a block"
-            }
-            Feature::FragmentsOrDedupe if self.features.intersects(Features::FRAGMENTS | Features::ALL_FRAGMENTS) => {
-                "fragments"
-            }
-            Feature::FragmentsOrDedupe if self.features.intersects(Features::DEDUPE) => "dedupe",
-            Feature::FragmentsOrDedupe => "compressed-dirs",
-            Feature::SmallBlocks => "blocks smaller than 4K",
-            Feature::SmallCompressedBlocks => "compression in blocks smaller than 4K",
-            Feature::XattrPrefixes if self.inode_digest.is_some() => "inode digests",
-            Feature::XattrPrefixes => "prefixes of xattr names",
-            Feature::PlainXattrPrefixes => "inode digests beside a packed inode",
-            Feature::DevicesOrSecondHead => "additional devices",
-            other => other.name(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use packfs_codec::{Choice, Codec};
-
     use super::*;
 
     fn kernel(text: &str) -> Kernel {
         text.parse().unwrap()
-    }
-
-    fn for_kernel(text: &str) -> Options {
-        Options { target_kernel: kernel(text), ..Options::default() }
     }
 
     #[test]
@@ -351,50 +244,5 @@ mod tests {
             let used = Feature::used(compat, incompat, algorithms, block_bits);
             assert_eq!((&used[..], Kernel::needed(&used)), (features, kernel(since)));
         }
-    }
-
-    #[test]
-    fn options_that_the_target_lacks_are_refused_by_name() {
-        let refused = |options: &Options| options.check_target().unwrap_err().to_string();
-        type Change = fn(&mut Options);
-        let table: [(&str, Change, &str); 11] = [
-            (
-                "6.9",
-                |o| o.build.codec = Choice::new(Codec::Zstd),
-                "Linux 6.9: this kernel cannot read zstd (since Linux 6.10)",
-            ),
-            ("6.5", |o| o.build.codec = Choice::new(Codec::Deflate), "deflate (since Linux 6.6)"),
-            ("5.15", |o| o.build.codec = Choice::new(Codec::Lzma), "lzma (since Linux 5.16)"),
-            ("5.10", |o| o.features = Features::empty(), "clusters larger than a block (since Linux 5.13)"),
-            ("6.0", |_| {}, "fragments (since Linux 6.1)"),
-            ("6.0", |o| o.features = Features::DEDUPE, "dedupe (since Linux 6.1)"),
-            ("6.14", |o| o.features = Features::BITS_48, "48bit (since Linux 6.15)"),
-            ("6.7", |o| o.block_size = 1024, "compression in blocks smaller than 4K (since Linux 6.8)"),
-            ("6.3", |o| o.xattr_prefixes = vec![b"user.a."[..].into()], "prefixes of xattr names (since Linux 6.4)"),
-            ("5.16", |o| o.features = Features::ZTAILPACKING, "ztailpacking (since Linux 5.17)"),
-            ("4.19", |_| {}, "5.4 is the first"),
-        ];
-        for (target, change, message) in table {
-            let mut options = for_kernel(target);
-            change(&mut options);
-            let shown = refused(&options);
-            assert!(shown.contains(message), "{target}: {shown}");
-        }
-        let mut both = for_kernel("5.16");
-        both.features = Features::DEDUPE | Features::BITS_48;
-        assert_eq!(
-            refused(&both),
-            "target kernel Linux 5.16: this kernel cannot read dedupe (since Linux 6.1), 48bit (since Linux 6.15)"
-        );
-    }
-
-    #[test]
-    fn the_defaults_suit_the_default_target() {
-        Options::default().check_target().unwrap();
-        let oldest = Options { features: Features::empty(), cluster_size: 4096, ..for_kernel("5.4") };
-        oldest.check_target().unwrap();
-        let plain = Options { features: Features::empty(), ..for_kernel("5.4") };
-        let plain = plain.with(|build| build.codec = Choice::new(Codec::None));
-        plain.check_target().unwrap();
     }
 }

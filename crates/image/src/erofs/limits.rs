@@ -1,7 +1,8 @@
 //! Limits of EROFS: of its fields, and of the kernel's reader.
 
-use super::Options;
-use super::writer::{check, longest_file};
+use super::writer::check;
+use super::writer::options::Options;
+use super::writer::place::reach::longest_file;
 use crate::limits::{self, Limits};
 use crate::{Result, Tree};
 

@@ -3,12 +3,16 @@
 use packfs_blocks::units::Size;
 use packfs_codec::Codec;
 
-use super::options::{ALIGN_MAX, CHUNK_MAX, Features, Options};
-use super::{refer, xattr};
 use crate::erofs::format;
 use crate::erofs::kernel::Feature;
-use crate::tree::{Handling, Tree};
+use crate::erofs::writer::emit::epoch::Epoch;
+use crate::erofs::writer::emit::xattr;
+use crate::erofs::writer::options::{ALIGN_MAX, CHUNK_MAX, Features, Options};
+use crate::tree::{Handling, Ino, Kind, Time, Tree};
 use crate::{Error, Result};
+
+/// Maximum number of additional devices: half of what fields of 16 bits hold, some bits of which may get other uses.
+pub(super) const DEVICES_MAX: u16 = 1 << 15;
 
 /// Checks the options that concern file data.
 pub(super) fn options(options: &Options) -> Result<()> {
@@ -34,7 +38,7 @@ pub(super) fn options(options: &Options) -> Result<()> {
     }
     features(options)?;
     data(options)?;
-    refer::check(options)?;
+    devices(options)?;
     reflink(options)?;
     options.check_target()?;
     options.check_clusters()
@@ -133,4 +137,67 @@ pub(super) fn handling(options: &Options, tree: &Tree) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses options that do not go with additional devices.
+fn devices(options: &Options) -> Result<()> {
+    let count = options.devices();
+    let refuse = |why: &str| Err(Error::option("additional devices", count, why));
+    if count == 0 {
+        return Ok(());
+    }
+    if count > DEVICES_MAX {
+        return Err(Error::TooMany { what: "additional devices", max: DEVICES_MAX.into() });
+    }
+    if options.build.codec.codec() != Codec::None {
+        return refuse("files on other devices are not compressed: the codec has to be none");
+    }
+    if options.build.shards.is_some() {
+        return refuse("an image in shards holds all of its data");
+    }
+    if options.blob.is_none() {
+        return Ok(());
+    }
+    if options.refer > 0 {
+        return refuse("data either goes to a device of its own or stays in the sources");
+    }
+    if !options.features.contains(Features::CHUNKS) {
+        return refuse("only files in chunks can be on another device: it needs the feature chunks");
+    }
+    Ok(())
+}
+
+/// Fails for the first entry that only an extended inode can store.
+pub(super) fn compact_inodes(options: &Options, tree: &Tree) -> Result<()> {
+    if !options.features.contains(Features::COMPACT_INODES) {
+        return Ok(());
+    }
+    let otherwise = Time { secs: 0, nanos: 0 };
+    let epoch = Epoch::choose(tree.times().collect(), options.features.contains(Features::BITS_48), otherwise);
+    tree.walk(|ino, _| match why_extended(tree, ino, &epoch) {
+        Some(why) => {
+            let why = format!("{why}, which a compact inode cannot store: do without compact-inodes");
+            Err(Error::Limit { path: tree.path_of(ino), why: why.into() })
+        }
+        None => Ok(()),
+    })
+}
+
+/// Returns the reason why an inode has to be extended.
+fn why_extended(tree: &Tree, ino: Ino, epoch: &Epoch) -> Option<String> {
+    let inode = tree.inode(ino);
+    let links = match inode.kind {
+        Kind::Dir => tree.entries(ino).filter(|(_, ino)| tree.is_dir(*ino)).count() + 2,
+        _ => inode.links as usize,
+    };
+    let most = u32::from(u16::MAX);
+    match &inode.kind {
+        _ if inode.uid > most || inode.gid > most => Some(format!("owner {}:{}", inode.uid, inode.gid)),
+        _ if links > most as usize => Some(format!("{links} links")),
+        Kind::File { size, .. } if *size > u32::MAX.into() => Some(format!("{size} bytes")),
+        _ if epoch.offset(inode.mtime).is_none() => {
+            Some("its time beside those of the others (one time for all fits)".into())
+        }
+        _ => None,
+    }
 }

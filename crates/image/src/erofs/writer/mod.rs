@@ -1,111 +1,49 @@
 //! Builds EROFS images: data as it arrives, then one zone of metadata, then the superblock.
+//!
+//! | stage | responsibility |
+//! |---|---|
+//! | [`options`], [`check`] | what was asked for, and what of it is refused |
+//! | [`decide`] | the layout of each file, what is shared, what goes to the packed inode |
+//! | [`encode`] | pieces become physical clusters, on the workers |
+//! | [`place`] | zones and addresses of clusters and inodes |
+//! | [`emit`] | indexes, inodes, directories, superblock |
+//!
+//! [`stored`] has the types that stages pass on. The conductor drives all of it, so `decide` uses `encode` and `place`;
+//! `encode` knows neither of them.
 
 pub(super) mod check;
-mod chunk;
-mod compact;
-mod data;
-mod dir;
-mod epoch;
-mod far;
-mod fit;
-pub(super) mod index;
-mod inode;
-mod joined;
-pub(super) mod keep;
-mod lanes;
-mod metadata;
-mod options;
-mod pack;
-mod placing;
-mod prove;
-mod refer;
-pub(super) mod stamp;
-mod stream;
-mod superblock;
-mod unused;
-mod xattr;
+mod counts;
+mod decide;
+pub(super) mod emit;
+mod encode;
+pub(super) mod options;
+pub(super) mod place;
+pub(super) mod stored;
 
 use std::path::PathBuf;
 
 use packfs_blocks::io::Scratch;
 use packfs_blocks::{Buffers, Output};
-use packfs_codec::Codec;
-use serde::Serialize;
 
-use self::data::{Data, DataDone, Rules};
-pub(super) use self::far::longest_file;
-use self::index::Form;
-use self::keep::Keep;
-use self::lanes::Lanes;
-pub(crate) use self::lanes::piece_len;
+pub use self::counts::{Counts, Details};
+use self::decide::rules::{Rules, rules};
+use self::decide::writer::Data;
+use self::emit::superblock::{self, Head};
+use self::emit::{digest_xattr, metadata};
+pub(crate) use self::encode::lanes::piece_len;
+use self::encode::lanes::{Lanes, Packing};
+use self::encode::piece::Ending;
+use self::encode::worker::Worker;
+use self::options::keeps_holes;
 pub use self::options::{ALIGN_MAX, CHUNK_MAX, Features, INODE_DIGEST, Metabox, Options};
-pub(super) use self::pack::longest_cluster;
-use self::pack::{Ending, Packing, Worker};
-use self::superblock::Head;
-use super::kernel::Feature;
+use self::place::{reach, unused};
+use self::stored::data::DataDone;
+use self::stored::tails::Keep;
 use super::limits;
 use crate::Result;
 use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Summed, Tools, Units, Writer, Written};
 use crate::limits::Limits;
 use crate::tree::Tree;
-
-/// Counters of the data writer, in bytes except the `..._clusters`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Number of physical clusters written.
-    pub clusters: u64,
-    /// Clusters stored uncompressed because they do not shrink.
-    pub raw_clusters: u64,
-    /// Clusters for which an equal one already existed.
-    pub shared_clusters: u64,
-    /// File bytes that went to a codec.
-    pub packed_bytes: u64,
-    /// File bytes in the packed inode.
-    pub fragment_bytes: u64,
-    /// File bytes that were duplicates of stored data.
-    pub duplicate_bytes: u64,
-    /// File bytes in holes.
-    pub hole_bytes: u64,
-}
-
-impl Counts {
-    /// Adds the counters of another shard.
-    fn add(&mut self, more: &Counts) {
-        let Counts {
-            clusters,
-            raw_clusters,
-            shared_clusters,
-            packed_bytes,
-            fragment_bytes,
-            duplicate_bytes,
-            hole_bytes,
-        } = more;
-        self.clusters += clusters;
-        self.raw_clusters += raw_clusters;
-        self.shared_clusters += shared_clusters;
-        self.packed_bytes += packed_bytes;
-        self.fragment_bytes += fragment_bytes;
-        self.duplicate_bytes += duplicate_bytes;
-        self.hole_bytes += hole_bytes;
-    }
-}
-
-/// EROFS-specific figures of a build.
-#[derive(Debug, Serialize)]
-#[non_exhaustive]
-pub struct Details {
-    /// The oldest Linux that reads the image.
-    pub kernel: String,
-    /// UUID of the image.
-    pub uuid: String,
-    /// Counters of the data writer.
-    pub data: Counts,
-    /// File bytes that stay on additional devices, those that several files share once for each.
-    pub referred_bytes: u64,
-    /// Bytes in [`Options::blob`].
-    pub blob_bytes: u64,
-}
 
 build::buildable!(Erofs);
 
@@ -155,8 +93,8 @@ impl Format for Builder<'_> {
     fn check(&self, tree: &mut Tree) -> Result<()> {
         self.lanes.check(tree)?;
         check::handling(self.options, tree)?;
-        stamp::drop_stale(self.options, tree);
-        compact::check(self.options, tree)?;
+        digest_xattr::drop_stale(self.options, tree);
+        check::compact_inodes(self.options, tree)?;
         limits::check(self.options, tree)
     }
 
@@ -168,7 +106,7 @@ impl Format for Builder<'_> {
         // Times of compact inodes depend on each other, and attributes are shared by the number of their inodes.
         let compact = self.options.features.contains(Features::COMPACT_INODES);
         // A digest takes the place of an attribute with its name, so that the set of an inode depends on its file.
-        let replaces = self.options.inode_digest.as_deref().is_some_and(stamp::is_of_linux);
+        let replaces = self.options.inode_digest.as_deref().is_some_and(digest_xattr::is_of_linux);
         !compact && !replaces && self.options.xattr_share.is_none_or(|above| above < sample)
     }
 
@@ -219,7 +157,7 @@ impl Format for Builder<'_> {
     }
 
     fn check_len(&self, len: u64) -> Result<()> {
-        far::check(self.options, len)
+        reach::check(self.options, len)
     }
 
     fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<DataDone> {
@@ -263,50 +201,5 @@ impl Format for Builder<'_> {
         let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
         let counts = build::Counts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes: image_bytes };
         Ok(Written { image_bytes, data_bytes, counts, details: build::Details::Erofs(details), ledger: data.ledger })
-    }
-}
-
-/// Returns true if holes stay holes: encoded extents and chunks can express them.
-fn keeps_holes(options: &Options) -> bool {
-    let has_form = options.features.contains(Features::BITS_48) || options.target_kernel >= Feature::Chunks.since();
-    options.build.sparse && has_form
-}
-
-/// Fine enough to find the few clusters of a repeated stretch, coarse enough to be fast.
-fn chunk_len(cluster: usize) -> usize {
-    (cluster / 8).clamp(512, 8 << 10).next_power_of_two()
-}
-
-fn rules(options: &Options, packing: &Packing) -> Rules {
-    let asked = |features| options.features.intersects(features);
-    let raw = options.build.codec.codec() == Codec::None;
-    let encoded = asked(Features::BITS_48);
-    let ending = if asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS) {
-        Ending::Fragment
-    } else if asked(Features::ZTAILPACKING) && !encoded {
-        Ending::Inline
-    } else {
-        Ending::Cluster
-    };
-    let block_bits = u8::try_from(options.block_size.ilog2()).expect("at most 12");
-    let algorithm = options.build.codec.codec().erofs_id().unwrap_or(0);
-    Rules {
-        longest_file: longest_file(options),
-        align: options.data_align.unwrap_or(options.block_size).into(),
-        device: u16::from(options.blob.is_some()),
-        form: Form { block_bits, algorithm, encoded, compact: !asked(Features::FULL_INDEX) },
-        piece: packing.piece,
-        fragment_max: packing.fragment_max(),
-        ending,
-        all_fragments: asked(Features::ALL_FRAGMENTS) && !raw,
-        raw,
-        chunks: asked(Features::CHUNKS),
-        scattered: options.target_kernel >= Feature::Chunks.since(),
-        sparse: keeps_holes(options),
-        more_packed: asked(Features::COMPRESSED_DIRS),
-        inline_tails: !asked(Features::NO_INLINE),
-        dedup: options.build.dedup,
-        chunk: (options.build.dedup && asked(Features::DEDUPE) && !raw).then(|| chunk_len(packing.cluster)),
-        on_error: options.build.on_error,
     }
 }

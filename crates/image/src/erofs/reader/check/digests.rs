@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 use super::inodes::{Found, Inodes};
 use crate::build::Sum;
 use crate::check::in_order;
+use crate::erofs::format::INODE_DIGEST_ALGORITHM;
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::data::read_file;
 use crate::erofs::reader::inode::{Inode, STRUCTURE};
 use crate::erofs::reader::xattr::Pair;
-use crate::erofs::writer::stamp::ALGORITHM;
 use crate::{Error, Part, Result};
 use packfs_tree::{Remark, Report};
 
@@ -25,7 +25,7 @@ const AT_LEAST: u64 = 16 << 30;
 
 /// Returns the digest in an attribute; `None` if it is of an unknown kind.
 pub(super) fn of(pair: &Pair) -> Option<Sum> {
-    pair.value.strip_prefix(ALGORITHM)?.try_into().ok()
+    pair.value.strip_prefix(INODE_DIGEST_ALGORITHM)?.try_into().ok()
 }
 
 /// Compares the data of files with their digests.

@@ -1,8 +1,11 @@
 //! Indexes of our own writer, in every form, read by this reader.
 
 use super::*;
-use crate::erofs::writer::index::{self, Cluster, End, Index, Part, StoredLen};
-use crate::erofs::writer::keep::Keep;
+use crate::erofs::writer::emit::index::Index;
+use crate::erofs::writer::stored::cluster::{Cluster, Part, StoredLen};
+use crate::erofs::writer::stored::data::Form;
+use crate::erofs::writer::stored::file::End;
+use crate::erofs::writer::stored::tails::Keep;
 
 const ALGORITHM: u8 = 3;
 
@@ -35,7 +38,7 @@ fn tails() -> impl Strategy<Value = Tail> {
 }
 
 /// Makes clusters that a writer could make.
-fn clusters(form: index::Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
+fn clusters(form: Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
     let block = 1u32 << form.block_bits;
     let mut next = 50;
     let cluster = |&(blocks, more, raw, partial, gap): &Wish| {
@@ -102,7 +105,7 @@ proptest! {
         more in 0..5000u64,
         slot in 0..4usize,
     ) {
-        let form = index::Form { block_bits, algorithm: ALGORITHM, encoded, compact };
+        let form = Form { block_bits, algorithm: ALGORITHM, encoded, compact };
         let clusters = clusters(form, &wishes, big);
         let mut keep = Keep::new(packfs_blocks::io::Scratch::new(std::env::temp_dir()));
         let (end, tail_len) = match tail {

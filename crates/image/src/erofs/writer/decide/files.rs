@@ -1,0 +1,123 @@
+//! The files of an image by number: the one whose pieces are arriving, the finished ones, the failed ones.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::layout::{File, Open, SoFar, Way, What};
+use super::rules::{How, Rules};
+use crate::build::Failed;
+use crate::{Error, OnError, Result};
+
+/// All files so far.
+#[derive(Debug)]
+pub(super) struct Files {
+    list: Vec<File>,
+    /// Files that are not packed as most are.
+    hows: HashMap<u32, How>,
+    open: Option<Open>,
+    failed: Failed,
+    /// Files that failed after all of their pieces had arrived.
+    late: BTreeMap<u32, Error>,
+    on_error: OnError,
+}
+
+impl Files {
+    pub(super) fn new(on_error: OnError) -> Self {
+        Files {
+            list: Vec::new(),
+            hows: HashMap::new(),
+            open: None,
+            failed: Vec::new(),
+            late: BTreeMap::new(),
+            on_error,
+        }
+    }
+
+    /// Adds a file without data and returns its number.
+    pub(super) fn add(&mut self, size: u64, way: Way, how: How) -> Result<u32> {
+        let file = u32::try_from(self.list.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
+        self.list.push(File { size, what: What::Missing(way) });
+        if how != How::default() {
+            self.hows.insert(file, how);
+        }
+        Ok(file)
+    }
+
+    /// Returns how a file is packed.
+    pub(super) fn how(&self, file: u32) -> How {
+        self.hows.get(&file).copied().unwrap_or_default()
+    }
+
+    /// Returns the length of a file in bytes.
+    pub(super) fn size(&self, file: u32) -> u64 {
+        self.list[file as usize].size
+    }
+
+    /// Returns true for a file that is not compressed although others are.
+    pub(super) fn is_stored(&self, file: u32) -> bool {
+        matches!(self.list[file as usize].what, What::Missing(Way::Sparse))
+    }
+
+    /// Takes the open file, or opens `file`; `None` if it failed. `small_len` is the length of the
+    /// stream of small files.
+    pub(super) fn take_open(&mut self, file: u32, rules: &Rules, small_len: u64) -> Option<Open> {
+        if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
+            return None;
+        }
+        if let Some(open) = self.open.take() {
+            debug_assert_eq!(open.file, file, "files come one after the other");
+            return Some(open);
+        }
+        match self.list[file as usize].what {
+            What::Missing(way) => Some(Open { file, at: 0, so_far: SoFar::new(way, rules, small_len) }),
+            _ => None,
+        }
+    }
+
+    /// Takes the open file once all of it has arrived.
+    pub(super) fn take_whole(&mut self) -> Option<Open> {
+        self.open.take()
+    }
+
+    /// Puts the open file back.
+    pub(super) fn put_open(&mut self, open: Open) {
+        self.open = Some(open);
+    }
+
+    /// Sets the location of a file.
+    pub(super) fn put(&mut self, file: u32, what: What) {
+        self.list[file as usize].what = what;
+    }
+
+    /// Sets the location of a file to that of another one.
+    pub(super) fn put_same(&mut self, file: u32, other: u32) {
+        self.list[file as usize] = self.list[other as usize].clone();
+    }
+
+    /// Records that a file cannot be read, unless that ends the build. Its pieces continue to
+    /// arrive; it is reported once. Its data already written is cleared at the end.
+    pub(super) fn fail(&mut self, file: u32, error: Error) -> Result<()> {
+        self.open = None;
+        if self.on_error == OnError::Stop {
+            return Err(error);
+        }
+        if self.failed.last().is_none_or(|(last, _)| *last != file) {
+            self.failed.push((file, error));
+        }
+        Ok(())
+    }
+
+    /// Records the same of a file that is complete but for the bytes that workers copy.
+    pub(super) fn fail_late(&mut self, file: u32, error: Error) -> Result<()> {
+        if self.on_error == OnError::Stop {
+            return Err(error);
+        }
+        self.late.entry(file).or_insert(error);
+        Ok(())
+    }
+
+    /// Returns all files, and those that failed.
+    pub(super) fn finish(mut self) -> (Vec<File>, Failed) {
+        self.failed.extend(self.late);
+        (self.list, self.failed)
+    }
+}

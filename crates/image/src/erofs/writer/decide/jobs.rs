@@ -1,0 +1,191 @@
+//! Pieces in flight: being cut into chunks, packed or written. Results for the stream of tails are
+//! taken a fixed number of jobs later. When a result is taken depends on the jobs submitted, never
+//! on which worker is ready first.
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use packfs_blocks::Buffer;
+use packfs_blocks::pipeline::{Ticket, Window};
+use packfs_blocks::stages::Stage;
+
+use super::chunks::{Chunk, cut_chunks};
+use crate::build::Tools;
+use crate::erofs::writer::encode::piece::{Packed, Piece};
+use crate::erofs::writer::encode::worker::Worker;
+use crate::erofs::writer::stored::tails::Spill;
+use crate::{Error, Result};
+
+/// Number of jobs after which a piece of tails is written: enough for it to be ready, few enough not to pile up.
+const LATE: u64 = 8;
+/// Maximum number of jobs whose pieces are being cut into chunks.
+const CHUNKING: usize = 3;
+/// Number of jobs that are likely to be in flight. It is the same on all machines, as the image
+/// must not depend on the number of threads.
+const RECENT: usize = 8;
+
+/// Maximum number of bytes that are on their way to the file of data that follows inodes.
+const SPILLS: usize = 4 << 20;
+
+/// The result of a job.
+#[derive(Debug)]
+pub(super) enum Work {
+    Packed(Packed),
+    /// Number of bytes that the worker wrote.
+    Written(u64),
+    /// A file, and the number of its bytes that the worker copied, or its error.
+    Copied(u32, Result<u64>),
+}
+
+/// Pieces of one buffer, with the chunks of each.
+pub(super) struct Chunked {
+    pub(super) bytes: Arc<Buffer>,
+    pub(super) pieces: Vec<(Piece, Vec<Chunk>)>,
+}
+
+type Chunking = (Arc<Buffer>, Vec<Piece>, Ticket<Vec<Vec<Chunk>>>);
+
+/// Jobs submitted to workers whose results are not taken yet.
+#[derive(Debug)]
+pub(super) struct Jobs<'p, 'env> {
+    tools: Tools<'p, 'env, Worker>,
+    window: Window<Result<Work>>,
+    chunking: VecDeque<Chunking>,
+    /// Pieces up to this one have been submitted for packing.
+    planned: u32,
+    /// First pieces of the last jobs, oldest first.
+    recent: VecDeque<u32>,
+    /// Number of jobs taken out of the window.
+    taken: u64,
+    /// Pieces of the stream of tails, and the number of jobs after which each is due.
+    late: VecDeque<(u64, Ticket<Result<Packed>>)>,
+    /// Writes of data that follows inodes.
+    spills: Window<io::Result<()>>,
+}
+
+impl<'p, 'env> Jobs<'p, 'env> {
+    /// Makes a window for jobs that hold up to `budget` bytes.
+    pub(super) fn new(tools: Tools<'p, 'env, Worker>, budget: usize) -> Self {
+        let (chunking, recent, late) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        let spills = Window::new(SPILLS);
+        Jobs { tools, window: Window::new(budget), chunking, planned: 0, recent, taken: 0, late, spills }
+    }
+
+    /// Has pieces cut into chunks of about `average` bytes.
+    pub(super) fn chunk(&mut self, bytes: Arc<Buffer>, pieces: Vec<Piece>, average: usize) {
+        let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
+        let stages = &self.tools.progress.stages;
+        // First: few pieces are cut at a time. Queued after everything that waits to be packed, they would starve the
+        // workers.
+        let ticket = self.tools.pool.submit_first(move |_: &mut Worker| {
+            let chunks = || ranges.into_iter().map(|range| cut_chunks(&shared[range], average)).collect();
+            stages.time(Stage::Hash, chunks)
+        });
+        self.chunking.push_back((bytes, pieces, ticket));
+    }
+
+    /// Returns true if the oldest pieces being cut must be taken before more are submitted.
+    pub(super) fn is_chunking_full(&self) -> bool {
+        self.chunking.len() > CHUNKING
+    }
+
+    /// Waits for the chunks of the oldest pieces.
+    pub(super) fn chunked(&mut self) -> Option<Chunked> {
+        let (bytes, pieces, ticket) = self.chunking.pop_front()?;
+        let chunks = self.tools.progress.stages.time(Stage::Wait, || ticket.wait());
+        Some(Chunked { bytes, pieces: pieces.into_iter().zip(chunks).collect() })
+    }
+
+    /// Has pieces packed, at least one.
+    pub(super) fn pack(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) {
+        let Some(last) = pieces.last() else { return };
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(self.planned);
+        self.planned = last.seq + 1;
+        // The pieces and their packed form.
+        let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;
+        let bytes = Arc::clone(bytes);
+        let stages = &self.tools.progress.stages;
+        let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, pieces));
+        let ticket = self.tools.pool.submit(move |worker: &mut Worker| pack(worker).map(Work::Packed));
+        self.window.push(ticket, held);
+    }
+
+    /// Has a worker write bytes and return their number; the job holds `held` bytes.
+    pub(super) fn write(&mut self, held: usize, write: impl FnOnce() -> Result<u64> + Send + 'env) {
+        let stages = &self.tools.progress.stages;
+        let ticket = self.tools.pool.submit(move |_| stages.time(Stage::Write, write).map(Work::Written));
+        self.window.push(ticket, held);
+    }
+
+    /// Has a worker copy bytes of a file, which may fail by itself, and return their number; the job holds `held` bytes.
+    pub(super) fn copy(&mut self, held: usize, file: u32, copy: impl FnOnce() -> Result<Result<u64>> + Send + 'env) {
+        let stages = &self.tools.progress.stages;
+        let copy = move |_: &mut Worker| stages.time(Stage::Write, copy).map(|copied| Work::Copied(file, copied));
+        self.window.push(self.tools.pool.submit(copy), held);
+    }
+
+    /// Has a piece of the stream of tails packed.
+    pub(super) fn pack_late(&mut self, bytes: Buffer, piece: Piece) {
+        let stages = &self.tools.progress.stages;
+        let bytes = Arc::new(bytes);
+        let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, vec![piece]));
+        // First: it is due after a fixed number of jobs, of which more are in flight with many threads.
+        self.late.push_back((self.taken + LATE, self.tools.pool.submit_first(pack)));
+    }
+
+    /// Has data that follows inodes written to its file. The image does not depend on when that is done.
+    pub(super) fn spill(&mut self, spill: Spill) -> Result<()> {
+        let (len, stages) = (spill.len(), &self.tools.progress.stages);
+        self.spills.push(self.tools.pool.submit_first(move |_| stages.time(Stage::Write, || spill.write())), len);
+        while self.spills.is_full() {
+            self.spilled()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the oldest of these writes; returns false if there is none.
+    pub(super) fn spilled(&mut self) -> Result<bool> {
+        let Some(spilled) = self.tools.progress.stages.time(Stage::Wait, || self.spills.pop()) else {
+            return Ok(false);
+        };
+        spilled.map_err(Error::io("cannot write", "a temporary file"))?;
+        Ok(true)
+    }
+
+    /// Returns true if results must be taken before more is submitted.
+    pub(super) fn is_full(&self) -> bool {
+        self.window.is_full()
+    }
+
+    /// Waits for the oldest job except those of the stream of tails.
+    pub(super) fn next(&mut self) -> Option<Result<Work>> {
+        let work = self.tools.progress.stages.time(Stage::Wait, || self.window.pop())?;
+        self.taken += 1;
+        Some(work)
+    }
+
+    /// Returns the oldest piece of the stream of tails once it is due.
+    pub(super) fn due(&mut self) -> Option<Result<Packed>> {
+        if self.late.front()?.0 <= self.taken { self.late() } else { None }
+    }
+
+    /// Returns the oldest piece of the stream of tails.
+    pub(super) fn late(&mut self) -> Option<Result<Packed>> {
+        let (_, ticket) = self.late.pop_front()?;
+        Some(self.tools.progress.stages.time(Stage::Wait, || ticket.wait()))
+    }
+
+    /// Returns true if a piece was submitted for packing.
+    pub(super) fn is_planned(&self, seq: u32) -> bool {
+        seq < self.planned
+    }
+
+    /// Returns true if a piece belongs to the last few jobs.
+    pub(super) fn is_recent(&self, seq: u32) -> bool {
+        let first = self.recent.front().copied().filter(|_| self.recent.len() == RECENT);
+        seq >= first.unwrap_or(0)
+    }
+}

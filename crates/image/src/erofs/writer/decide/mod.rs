@@ -1,0 +1,35 @@
+//! Decides where file data goes, on the conductor, piece by piece and in order: the layout of each file, what is a duplicate,
+//! what goes into the packed inode and what is compressed.
+//!
+//! A piece is a small file or a few megabytes of a larger one. It is the unit of compression and of
+//! dedup: a file is a list of pieces, which may lie anywhere, and equal pieces are stored once.
+//! [`Data`](writer::Data) conducts; each of its parts has one responsibility:
+//!
+//! | part | responsibility |
+//! |---|---|
+//! | [`rules`] | the options as decisions ask for them |
+//! | [`files`], [`layout`] | the file that is arriving, and the position of each file |
+//! | [`sharing`], [`stretches`], [`chunks`] | stored data that is equal, as a whole and in part |
+//! | [`packed_inode`] | the packed inode: small files and tails of files |
+//! | [`compressed`], [`uncompressed`], [`referred`] | what becomes of a piece in each layout |
+//! | [`jobs`], [`results`] | pieces in flight, and when the result of each is taken |
+//! | [`locations`] | finished pieces, and the data that inodes carry |
+//!
+//! Tails of files that workers leave over are known only when the workers are done. They are
+//! collected in a separate stream and written a fixed number of jobs later, so that the image does
+//! not depend on the speed of any worker.
+
+pub(crate) mod chunks;
+pub(crate) mod compressed;
+pub(crate) mod files;
+pub(crate) mod jobs;
+pub(crate) mod layout;
+pub(crate) mod locations;
+pub(crate) mod packed_inode;
+pub(crate) mod referred;
+pub(crate) mod results;
+pub(crate) mod rules;
+pub(crate) mod sharing;
+pub(crate) mod stretches;
+pub(crate) mod uncompressed;
+pub(crate) mod writer;

@@ -1,0 +1,239 @@
+//! Stretches of a piece that clusters of earlier pieces already contain, at any offset in both.
+//!
+//! Equal chunks are only a hint. Clusters begin where those of an earlier file began, not with
+//! chunks: they are read back, decoded and compared, so that a stretch is found to the byte, and
+//! reused data is proven equal.
+
+use std::ops::Range;
+
+use packfs_blocks::dedup::Recent;
+use packfs_blocks::hash::Half;
+use packfs_codec::{Codec, Decoder};
+
+use super::chunks::Chunk;
+use crate::Result;
+use crate::erofs::raw_sharing::{SharedCluster, page_offset};
+use crate::erofs::writer::encode::piece::Reuse;
+use crate::erofs::writer::place::data_zone::Zone;
+use crate::erofs::writer::stored::cluster::{Cluster, count};
+
+/// Minimum number of chunks remembered; at most twice as many are. Each takes about 40 bytes.
+const MOST: usize = 1 << 19;
+/// Number of algorithms of the format.
+const ALGORITHMS: usize = 4;
+
+/// Position at which a chunk was first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) piece: u32,
+    pub(super) offset: u32,
+}
+
+/// Chunks of earlier pieces, and the tools to compare with their clusters.
+pub(super) struct Stretches {
+    chunks: Recent<Seen, Half>,
+    /// Block size in bytes.
+    block: usize,
+    /// True for encoded extents. Other maps list each block of an uncompressed cluster.
+    encoded: bool,
+    /// Decoders by number of the algorithm.
+    decoders: [Option<Box<dyn Decoder>>; ALGORITHMS],
+    stored: Vec<u8>,
+    decoded: Vec<u8>,
+}
+
+/// Returns the codec that decodes clusters of an algorithm.
+fn codec(algorithm: u8) -> Codec {
+    Codec::from_erofs_id(algorithm).expect("the number of a codec that packed")
+}
+
+/// Returns the end of the leading chunks that were all seen before.
+pub(super) fn seen_until(chunks: &[Chunk], seen: &[Option<Seen>]) -> usize {
+    let known = chunks.iter().zip(seen).take_while(|(_, seen)| seen.is_some());
+    known.last().map_or(0, |(chunk, _)| chunk.end as usize)
+}
+
+impl Stretches {
+    pub(super) fn new(block: usize, encoded: bool) -> Self {
+        let (chunks, stored, decoded) = (Recent::with_most(MOST), Vec::new(), Vec::new());
+        Stretches { chunks, block, encoded, decoders: [const { None }; ALGORITHMS], stored, decoded }
+    }
+
+    /// Returns where each chunk was first seen.
+    pub(super) fn find(&self, chunks: &[Chunk]) -> Vec<Option<Seen>> {
+        chunks.iter().map(|chunk| self.chunks.find(&chunk.digest)).collect()
+    }
+
+    /// Remembers the chunks of a piece that are new.
+    pub(super) fn add(&mut self, piece: u32, chunks: &[Chunk]) {
+        let mut offset = 0;
+        for chunk in chunks {
+            self.chunks.find_or_add(chunk.digest, Seen { piece, offset });
+            offset = chunk.end;
+        }
+    }
+
+    /// Minimum number of bytes worth sharing: the data before ends with its own cluster, which wastes half a block.
+    pub(super) fn worthwhile(&self) -> usize {
+        self.block / 4 * 3
+    }
+
+    /// Returns the clusters among `clusters`, those of another piece, that a stretch of `piece`
+    /// consists of, if the bytes at `within.end` are those at `offset` there; the stretch may not
+    /// begin before `within.start`, and its clusters have the algorithm of the piece.
+    pub(super) fn compare(
+        &mut self,
+        zone: &Zone<'_, '_>,
+        (clusters, offset): (&[Cluster], usize),
+        (piece, algorithm): (&[u8], u8),
+        within: Range<usize>,
+    ) -> Result<Option<Reuse>> {
+        let (mut at, mut start, mut end, mut found, mut saved) = (0, 0, 0, Vec::new(), 0);
+        for cluster in clusters {
+            let len = cluster.logical as usize;
+            at += len;
+            if at <= offset {
+                continue;
+            }
+            if found.is_empty() {
+                // The first cluster begins at or before the chunk.
+                match (within.end + at - len).checked_sub(offset) {
+                    Some(begin) if begin >= within.start => (start, end) = (begin, begin),
+                    _ => return Ok(None),
+                }
+            }
+            if !cluster.raw && cluster.algorithm != algorithm {
+                break;
+            }
+            let equal = self.equal(zone, cluster, &piece[end.min(piece.len())..])?;
+            let equal = if cluster.raw { self.usable_raw(cluster, end, equal) } else { equal };
+            // A cluster of several blocks needs a second logical cluster after the head to store their number.
+            let stored = cluster.physical.bytes();
+            if equal < if stored > self.block { 2 * self.block } else { self.block } {
+                break;
+            }
+            saved += stored * equal / len;
+            end += equal;
+            found.push(Cluster { logical: count(equal), partial: cluster.partial || equal < len, ..*cluster });
+            if equal < len {
+                break;
+            }
+        }
+        Ok((saved >= self.worthwhile()).then_some(Reuse { start, clusters: found }))
+    }
+
+    /// Returns how many of the first `equal` bytes of an uncompressed cluster an extent may use that begins `at` bytes
+    /// after the start of a piece, which begins with a page of the file.
+    fn usable_raw(&self, cluster: &Cluster, at: usize, equal: usize) -> usize {
+        let len = cluster.logical as usize;
+        let shared = SharedCluster { len, page_offset: cluster.page_offset };
+        let usable = shared.usable_len(at as u64, equal);
+        if self.encoded || usable < len || len.is_multiple_of(self.block) {
+            return usable;
+        }
+        // Its last block is shorter: the next extent could begin in the same block of the file.
+        usable.saturating_sub(page_offset((at + usable) as u64).into())
+    }
+
+    /// Returns how many bytes `piece` and the cluster have in common at their beginnings.
+    fn equal(&mut self, zone: &Zone<'_, '_>, cluster: &Cluster, piece: &[u8]) -> Result<usize> {
+        zone.read(cluster, &mut self.stored)?;
+        let len = cluster.logical as usize;
+        let bytes = if cluster.raw {
+            &self.stored[..len]
+        } else {
+            let decoder = match &mut self.decoders[usize::from(cluster.algorithm)] {
+                Some(decoder) => decoder,
+                none => none.insert(codec(cluster.algorithm).cluster_decoder()?),
+            };
+            let first = self.stored.iter().position(|byte| *byte != 0);
+            self.decoded.resize(len, 0);
+            decoder.decode_prefix(first.map_or(&[], |first| &self.stored[first..]), &mut self.decoded)?;
+            &self.decoded
+        };
+        Ok(bytes.iter().zip(piece).take_while(|(a, b)| a == b).count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use packfs_blocks::io::Memory;
+    use packfs_blocks::{Buffers, Output, Progress, pipeline};
+
+    use super::*;
+    use crate::build::{Ledger, Tools};
+    use crate::erofs::writer::encode::piece::Cut;
+    use crate::erofs::writer::encode::worker::Worker;
+    use crate::erofs::writer::stored::cluster::StoredLen;
+
+    const BLOCK: usize = 4096;
+
+    /// Makes bytes without repetition.
+    fn noise(len: usize, mut state: u64) -> Vec<u8> {
+        let next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_le_bytes()[7]
+        };
+        std::iter::repeat_with(next).take(len).collect()
+    }
+
+    #[test]
+    fn a_stretch_is_found_to_the_byte_and_begins_with_a_cluster() {
+        let (output, progress) = (Output::over(Arc::new(Memory::default()), "image"), Progress::default());
+        pipeline::scope(
+            0,
+            || Worker::new(&[]),
+            |pool| {
+                let tools = Tools { pool, output: &output, blob: None, progress: &progress };
+                find_stretches(&mut Zone::new(tools, (0, 0), 0, Ledger::default()));
+            },
+        );
+    }
+
+    fn find_stretches(zone: &mut Zone<'_, '_>) {
+        let old = noise(4 * 2 * BLOCK, 7);
+        let len = count(2 * BLOCK);
+        let physical = StoredLen::of_cut(2 * BLOCK);
+        let cut = Cut { physical, logical: len, raw: true, digest: None, reused: None, older: None };
+        let mut bytes = Buffers::new(old.len()).take(old.len());
+        bytes.copy_from_slice(&old);
+        let part = zone.write(bytes, &[cut; 4], [(4, 0)].into_iter()).unwrap()[0];
+        zone.settle(part).unwrap();
+        let mut stretches = Stretches::new(BLOCK, false);
+        // The second and third cluster of the old piece and half of the fourth, after other bytes.
+        let before = noise(BLOCK, 9);
+        let piece = [&before[..], &old[2 * BLOCK..7 * BLOCK + 5], &noise(5000, 11)].concat();
+        // The hint is in the middle of the second cluster.
+        let mut find = |from: usize, here, offset| {
+            stretches.compare(zone, (zone.clusters(part), offset), (&piece, 0), from..here).unwrap()
+        };
+        let reuse = find(0, BLOCK + 100, 2 * BLOCK + 100).expect("a stretch");
+        let lens: Vec<_> = reuse.clusters.iter().map(|cluster| (cluster.logical as usize, cluster.partial)).collect();
+        assert_eq!(
+            (reuse.start, &lens[..]),
+            (BLOCK, &[(2 * BLOCK, false), (2 * BLOCK, false)][..]),
+            "a block is too little"
+        );
+        assert!(find(BLOCK + 1, BLOCK + 100, 2 * BLOCK + 100).is_none(), "what is before is taken");
+        assert!(find(0, BLOCK + 100, 100).is_none(), "other bytes lie there");
+        assert!(find(0, 99, 2 * BLOCK + 100).is_none(), "the chunk would begin before the piece");
+    }
+
+    #[test]
+    fn chunks_seen_in_a_row_end_where_one_is_new() {
+        let chunks: Vec<_> = [100, 200, 300, 400]
+            .into_iter()
+            .map(|end| Chunk { end, digest: packfs_blocks::Digest::of(&end.to_le_bytes()).half() })
+            .collect();
+        let mut stretches = Stretches::new(BLOCK, false);
+        stretches.add(5, &chunks[..2]);
+        stretches.add(6, &chunks[1..2]);
+        let seen = stretches.find(&chunks);
+        let at = |offset| Some(Seen { piece: 5, offset });
+        assert_eq!(seen, [at(0), at(100), None, None]);
+        assert_eq!((seen_until(&chunks, &seen), seen_until(&chunks[1..], &seen[1..])), (200, 200));
+        assert_eq!(seen_until(&chunks[2..], &seen[2..]), 0);
+    }
+}

@@ -1,0 +1,224 @@
+//! Uncompressed file data. Its length is known in advance, so its position is too, and the workers
+//! write it themselves.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use packfs_blocks::{Buffer, Digest};
+
+use super::layout::Blocks;
+use super::writer::Data;
+use crate::Result;
+use crate::build::{Part as Read, Segment, Unread};
+use crate::erofs::writer::stored::tails::{Kept, tail_max};
+
+/// Bytes of memory that a copy in flight counts as.
+const HELD: usize = 4096;
+
+impl Data<'_, '_> {
+    /// Writes whole files shorter than a piece.
+    pub(super) fn raw_batch(&mut self, bytes: Buffer, fresh: &[(u32, Read)]) -> Result<()> {
+        let block = self.rules.block();
+        if self.rules.align > block as u64 {
+            return self.raw_apart(bytes, fresh);
+        }
+        let (mut parts, mut len) = (Vec::with_capacity(fresh.len()), 0);
+        for (file, (range, _)) in fresh {
+            self.tally.packs(range.len());
+            let whole = self.blocks_of(range.len());
+            let (start, tail) = (self.zone.pos() + len as u64, self.keep(&bytes[range.start + whole..range.end])?);
+            let mut blocks = Blocks::new(&self.rules);
+            blocks.add(start, tail);
+            self.files.put(*file, blocks.finish());
+            if whole > 0 {
+                parts.push((range.start..range.start + whole, len));
+                len += whole.next_multiple_of(block);
+            }
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let (mut region, reserved) = (self.regions.take(len), self.zone.reserve(len));
+        self.jobs.write(2 * len, move || {
+            let mut done = 0;
+            for (range, to) in parts {
+                region[done..to].fill(0);
+                done = to + range.len();
+                region[to..done].copy_from_slice(&bytes[range]);
+            }
+            region[done..].fill(0);
+            reserved.write(&region, 0)?;
+            Ok(region.len() as u64)
+        });
+        self.make_room()
+    }
+
+    /// Writes whole files shorter than a piece, each from a multiple of the alignment on.
+    fn raw_apart(&mut self, bytes: Buffer, fresh: &[(u32, Read)]) -> Result<()> {
+        // A buffer for each file would be as large as that of all of them.
+        let bytes = Arc::new(bytes);
+        for (file, (range, _)) in fresh {
+            self.tally.packs(range.len());
+            let whole = self.blocks_of(range.len());
+            let tail = self.keep(&bytes[range.start + whole..range.end])?;
+            if whole > 0 {
+                self.align()?;
+            }
+            let mut blocks = Blocks::new(&self.rules);
+            blocks.add(self.zone.pos(), tail);
+            self.files.put(*file, blocks.finish());
+            self.write_blocks(&bytes, range.start..range.start + whole)?;
+        }
+        Ok(())
+    }
+
+    /// Writes zeros up to the next multiple of the alignment.
+    pub(super) fn align(&mut self) -> Result<()> {
+        let pos = self.zone.pos();
+        let gap = usize::try_from(pos.next_multiple_of(self.rules.align) - pos).expect("at most the alignment");
+        if gap == 0 {
+            return Ok(());
+        }
+        let reserved = self.zone.reserve(gap);
+        self.jobs.write(gap, move || {
+            reserved.write(&vec![0; gap], 0)?;
+            Ok(gap as u64)
+        });
+        self.make_room()
+    }
+
+    /// Writes whole files shorter than a piece that are to be stored among compressed ones.
+    pub(super) fn stored_batch(&mut self, bytes: &[u8], mut files: Vec<(u32, Read)>) -> Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        // As in `sparse_piece`.
+        self.settle()?;
+        let mut own = self.regions.take(files.iter().map(|(_, (range, _))| range.len()).sum());
+        let mut at = 0;
+        for (_, (range, _)) in &mut files {
+            let to = at..at + range.len();
+            own[to.clone()].copy_from_slice(&bytes[range.clone()]);
+            (at, *range) = (to.end, to);
+        }
+        self.raw_batch(own, &files)
+    }
+
+    /// Writes the next piece of a file that may share pieces with others.
+    pub(super) fn raw_piece(&mut self, blocks: &mut Blocks, bytes: Buffer, digest: Digest, last: bool) -> Result<()> {
+        let len = bytes.len();
+        if self.rules.scattered || (last && blocks.is_empty()) {
+            // A tail after the inode requires all other blocks to be consecutive.
+            let tailed = self.sharing.tailed(&digest).filter(|(start, _)| last && blocks.goes_on(*start));
+            let found = tailed.or_else(|| self.sharing.blocks(&digest).map(|start| (start, Kept::NONE)));
+            if let Some((start, tail)) = found {
+                self.tally.saves(len);
+                blocks.add(start, tail);
+                return Ok(());
+            }
+        }
+        self.tally.packs(len);
+        let is_tail = last && !self.rules.chunks && self.blocks_of(len) == 0;
+        if self.rules.align > self.rules.block() as u64 && !blocks.has_data() && !is_tail {
+            self.align()?;
+        }
+        let start = self.zone.pos();
+        let may_have_tail = last && !self.rules.chunks && blocks.goes_on(start);
+        let whole = if may_have_tail { self.blocks_of(len) } else { len };
+        let tail = self.keep(&bytes[whole..])?;
+        self.sharing.add_blocks(digest, start, tail);
+        blocks.add(start, tail);
+        self.write_raw(bytes, whole)
+    }
+
+    /// Writes the next piece of a file with holes.
+    pub(super) fn sparse_piece(&mut self, blocks: &mut Blocks, bytes: Buffer) -> Result<()> {
+        if !blocks.has_data() {
+            // Clusters get their positions when they are done, these pieces immediately: the order
+            // must not depend on the progress of the workers.
+            self.settle()?;
+        }
+        self.tally.packs(bytes.len());
+        blocks.push(self.zone.pos());
+        let len = bytes.len();
+        self.write_raw(bytes, len)
+    }
+
+    /// Returns how many of `len` bytes take blocks; the rest goes after the inode.
+    pub(super) fn blocks_of(&self, len: usize) -> usize {
+        let block = self.rules.block();
+        let follows = self.rules.inline_tails && !self.rules.chunks && len % block <= tail_max(block);
+        if follows { len / block * block } else { len }
+    }
+
+    /// Writes the first `len` bytes of a buffer.
+    fn write_raw(&mut self, bytes: Buffer, len: usize) -> Result<()> {
+        self.write_blocks(&Arc::new(bytes), 0..len)
+    }
+
+    /// Writes some bytes of a buffer as whole blocks.
+    fn write_blocks(&mut self, bytes: &Arc<Buffer>, range: Range<usize>) -> Result<()> {
+        let len = range.len();
+        if len == 0 {
+            return Ok(());
+        }
+        let padding = len.next_multiple_of(self.rules.block()) - len;
+        let (bytes, reserved) = (Arc::clone(bytes), self.zone.reserve(len + padding));
+        self.jobs.write(len, move || {
+            reserved.write(&bytes[range], 0)?;
+            if padding > 0 {
+                reserved.write(&vec![0; padding], len as u64)?;
+            }
+            Ok((len + padding) as u64)
+        });
+        self.make_room()
+    }
+
+    /// Receives a whole file, which is stored even if another one is equal.
+    pub(super) fn unread(&mut self, file: u32, unread: &Unread) -> Result<()> {
+        let mut blocks = Blocks::new(&self.rules);
+        self.content.update(&self.files.size(file).to_le_bytes());
+        self.content.update(&unread.tail);
+        for (n, segment) in unread.segments.iter().enumerate() {
+            if segment.hole {
+                self.content.update(&[segment.offset, segment.len].map(u64::to_le_bytes).concat());
+                blocks.push_hole(segment.len);
+                self.tally.hole(segment.len);
+            } else {
+                self.copy(file, &mut blocks, unread, *segment, n + 1 == unread.segments.len())?;
+            }
+        }
+        self.files.put(file, blocks.finish());
+        Ok(())
+    }
+
+    /// Has the next data of an unread file copied.
+    fn copy(&mut self, file: u32, blocks: &mut Blocks, unread: &Unread, segment: Segment, last: bool) -> Result<()> {
+        let (piece, block) = (self.rules.piece as u64, self.rules.block() as u64);
+        if self.rules.align > block && !blocks.has_data() {
+            self.align()?;
+        }
+        let (start, mut kept) = (self.zone.pos(), Kept::NONE);
+        for at in (0..segment.len).step_by(self.rules.piece) {
+            let len = usize::try_from(piece.min(segment.len - at)).expect("at most a piece");
+            let is_end = last && at + len as u64 == segment.len;
+            if is_end && blocks.goes_on(start + at) && self.blocks_of(len) < len {
+                kept = self.keep(&unread.tail)?;
+            }
+            blocks.add(start + at, kept);
+            self.tally.packs(len);
+        }
+        let stored = segment.len - kept.len() as u64;
+        let whole = stored / block * block;
+        let mut end = if whole < stored { unread.tail.clone() } else { Vec::new() };
+        end.resize(end.len().next_multiple_of(self.rules.block()), 0);
+        let reserved = self.zone.reserve(usize::try_from(whole).expect("at most a segment") + end.len());
+        let range = unread.range(segment.offset, whole);
+        self.jobs.copy(HELD + end.len(), file, move || {
+            let read = reserved.copy(&range)?;
+            reserved.write(&end, whole)?;
+            Ok(read.map(|()| whole + end.len() as u64))
+        });
+        self.make_room()
+    }
+}

@@ -1,0 +1,371 @@
+//! Encodes inodes: 32 bytes if nothing is lost, otherwise 64; xattrs follow, then the data's tail or index.
+
+use zerocopy::IntoBytes;
+
+use super::digest_xattr::Attached;
+use super::dir;
+use super::dir::Listing;
+use super::epoch::Epoch;
+use super::payload::{ChunkEntry, Follows, Payload, Uses, address, high, low};
+use super::xattr::Xattrs;
+use crate::erofs::format::{CompactInode, ExtendedInode, INODE_SLOT, Incompat, inode_format};
+use crate::erofs::writer::options::{Features, Options};
+use crate::erofs::writer::stored::data::DataDone;
+use crate::erofs::writer::stored::file::{End, Stored};
+use crate::tree::{Data, Ino, Kind, KindRef, Time, Tree};
+use crate::{Error, Result};
+
+/// File types in an inode's mode.
+mod mode {
+    pub(crate) const MASK: u16 = 0o170_000;
+    pub(crate) const FIFO: u16 = 0o010_000;
+    pub(crate) const CHAR: u16 = 0o020_000;
+    pub(crate) const DIR: u16 = 0o040_000;
+    pub(crate) const BLOCK: u16 = 0o060_000;
+    pub(crate) const FILE: u16 = 0o100_000;
+    pub(crate) const SYMLINK: u16 = 0o120_000;
+    pub(crate) const SOCKET: u16 = 0o140_000;
+}
+
+/// State for encoding inodes.
+#[derive(Debug)]
+pub(crate) struct Inodes<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) tree: &'a Tree,
+    pub(crate) data: &'a DataDone,
+    pub(crate) xattrs: &'a Xattrs,
+    pub(crate) epoch: Epoch,
+    /// True if addresses of blocks have 48 bits, which compact inodes have no room for.
+    pub(crate) far: bool,
+}
+
+/// Room that an inode needs in the zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Number of bytes of the inode and the data that follows it.
+    pub(crate) len: u64,
+    /// Number of these bytes, at the end, that must be in one block.
+    pub(crate) together: u64,
+    /// Number of bytes elsewhere, in whole blocks.
+    pub(crate) blocks: u64,
+}
+
+/// Position of the entries of a directory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Entries<'t> {
+    /// In blocks from this one on, if there are any, and after the inode.
+    Blocks { block: Option<u64>, tail: &'t [u8] },
+    /// In the packed inode, from this offset on.
+    Fragment(u64),
+}
+
+/// Fields of an inode, in their largest width.
+#[derive(Debug, Clone, Copy)]
+struct Fields<'a> {
+    mode: u16,
+    uid: u32,
+    gid: u32,
+    mtime: Time,
+    nlink: u32,
+    xattrs: Attached<'a>,
+}
+
+impl<'a> Inodes<'a> {
+    /// Measures a directory and its inode.
+    pub(crate) fn measure_dir(&self, ino: Ino) -> (Listing, Size) {
+        let block = u64::from(self.options.block_size);
+        let listing = dir::measure(self.tree, ino, self.has_dot(), self.options.block_size as usize);
+        let fields = self.fields(ino, dir_links(&listing));
+        if self.options.features.contains(Features::COMPRESSED_DIRS) {
+            // The length does not depend on the place.
+            return (listing, self.size(&fields, &self.fragment(&listing, 0)));
+        }
+        let head = self.head_len(&fields, listing.size);
+        let tail = listing.size % block;
+        // A tail that would not fit next to its inode gets its own block, so that the two are never far apart.
+        let follows = !self.options.features.contains(Features::NO_INLINE) && head + tail <= block;
+        let size = match follows {
+            true => Size { len: head + tail, together: tail, blocks: listing.size - tail },
+            false => Size { len: head, together: 0, blocks: listing.size.next_multiple_of(block) },
+        };
+        (listing, size)
+    }
+
+    /// Measures any other inode.
+    pub(crate) fn measure(&self, ino: Ino) -> Size {
+        let inode = self.tree.inode(ino);
+        let fields = self.fields(ino, inode.links);
+        let payload = self.payload(&inode.kind, None);
+        let Size { len, .. } = self.size(&fields, &payload);
+        let Kind::Symlink(target) = &inode.kind else { return self.size(&fields, &payload) };
+        let block = u64::from(self.options.block_size);
+        let target = target.len() as u64;
+        match len <= block {
+            // Older kernels require the target in the block in which the inode ends.
+            true => Size { len, together: len, blocks: 0 },
+            false => Size { len: len - target, together: 0, blocks: target.next_multiple_of(block) },
+        }
+    }
+
+    /// Measures the packed inode, if there is one.
+    pub(crate) fn measure_packed(&self) -> Option<Size> {
+        self.data.packed.as_ref().map(|stored| self.measure_special(stored))
+    }
+
+    /// Measures an inode without a name.
+    pub(crate) fn measure_special(&self, stored: &'a Stored) -> Size {
+        self.size(&self.special_fields(), &Payload::of(self.data, stored, self.options))
+    }
+
+    /// Appends a directory's inode and the tail of its data.
+    pub(crate) fn write_dir(
+        &self,
+        (ino, listing): (Ino, &Listing),
+        entries: Entries<'_>,
+        serial: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<Uses> {
+        let payload = match entries {
+            Entries::Fragment(offset) => self.fragment(listing, offset),
+            Entries::Blocks { block, tail } => {
+                let follows = if tail.is_empty() { Follows::Nothing } else { Follows::Tail(tail) };
+                Payload { size: listing.size, data: address(block), follows }
+            }
+        };
+        self.put(&self.fields(ino, dir_links(listing)), &payload, serial, out)?;
+        Ok(payload.uses())
+    }
+
+    /// Returns the data fields of a directory in the packed inode.
+    fn fragment(&self, listing: &Listing, offset: u64) -> Payload<'a> {
+        let index = self.data.index(listing.size, &[], Some(End::Fragment(offset)));
+        Payload { size: listing.size, data: 0, follows: Follows::Index(index) }
+    }
+
+    /// Returns true if directories have an entry `.`.
+    pub(crate) fn has_dot(&self) -> bool {
+        !self.options.features.contains(Features::DOT_OMITTED)
+    }
+
+    /// Appends any other inode and the data that follows it; `target` is the position of a
+    /// symlink's target if it does not follow. Returns the format features that the inode uses.
+    pub(crate) fn write(&self, ino: Ino, target: Option<u64>, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
+        let inode = self.tree.inode(ino);
+        let payload = self.payload(&inode.kind, target);
+        self.put(&self.fields(ino, inode.links), &payload, serial, out)?;
+        Ok(payload.uses())
+    }
+
+    /// Appends the packed inode and the data that follows it.
+    pub(crate) fn write_packed(&self, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
+        let Some(stored) = &self.data.packed else { return Ok(Uses::default()) };
+        let mut uses = self.write_special(stored, serial, out)?;
+        uses.features |= Incompat::FRAGMENTS_OR_DEDUPE;
+        Ok(uses)
+    }
+
+    /// Appends an inode without a name.
+    pub(crate) fn write_special(&self, stored: &'a Stored, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
+        let payload = Payload::of(self.data, stored, self.options);
+        self.put(&self.special_fields(), &payload, serial, out)?;
+        Ok(payload.uses())
+    }
+
+    fn fields(&self, ino: Ino, nlink: u32) -> Fields<'a> {
+        let inode = self.tree.inode(ino);
+        let (uid, gid, mtime) = (inode.uid, inode.gid, inode.mtime);
+        let mode = inode.mode | type_bits(&inode.kind);
+        let sum = match inode.kind {
+            Kind::File { data: Data::Stored(file), .. } => self.data.sums.get(file as usize),
+            _ => None,
+        };
+        Fields { mode, uid, gid, mtime, nlink, xattrs: self.xattrs.attached(inode.xattrs, sum) }
+    }
+
+    fn special_fields(&self) -> Fields<'a> {
+        Fields { mode: mode::FILE, uid: 0, gid: 0, mtime: self.epoch.time, nlink: 1, xattrs: Attached::default() }
+    }
+
+    /// Returns the data fields of an inode that is not a directory.
+    fn payload(&self, kind: &KindRef<'a>, target_block: Option<u64>) -> Payload<'a> {
+        match kind {
+            Kind::File { data: Data::Stored(file), .. } => {
+                Payload::of(self.data, &self.data.files[*file as usize], self.options)
+            }
+            Kind::Symlink(target) => {
+                let size = target.len() as u64;
+                match target_block {
+                    Some(data) => Payload { size, data, follows: Follows::Nothing },
+                    None => Payload { size, data: address(None), follows: Follows::Tail(target) },
+                }
+            }
+            Kind::Char(device) | Kind::Block(device) => Payload::empty(device.encode().into()),
+            Kind::File { .. } => Payload::empty(address(None)),
+            Kind::Dir | Kind::Fifo | Kind::Socket => Payload::empty(0),
+        }
+    }
+
+    /// Returns the time field of a compact inode; `None` if it cannot be compact.
+    fn compact(&self, fields: &Fields<'_>, size: u64) -> Option<u32> {
+        let wide =
+            size > u32::MAX.into() || [fields.uid, fields.gid, fields.nlink].iter().any(|n| *n > u16::MAX.into());
+        let extended = wide || self.far || self.options.features.contains(Features::EXTENDED_INODES);
+        if extended { None } else { self.epoch.offset(fields.mtime) }
+    }
+
+    /// Returns the length of an inode with its xattrs.
+    fn head_len(&self, fields: &Fields<'_>, size: u64) -> u64 {
+        let inode = match self.compact(fields, size) {
+            Some(_) => size_of::<CompactInode>(),
+            None => size_of::<ExtendedInode>(),
+        };
+        (inode + fields.xattrs.len()) as u64
+    }
+
+    fn size(&self, fields: &Fields<'_>, payload: &Payload<'_>) -> Size {
+        let head = self.head_len(fields, payload.size);
+        let (len, together) = match payload.follows {
+            Follows::Nothing => (0, 0),
+            Follows::Tail(tail) => (tail.len(), tail.len()),
+            Follows::Kept(tail) => (tail.len(), tail.len()),
+            Follows::Chunks(..) | Follows::Holes(_) => (self.chunks_gap(head, payload) + self.chunks_len(payload), 0),
+            Follows::Index(index) => {
+                let (gap, at) = index_place(head);
+                let (len, together) = index.len(at);
+                (gap + len, together)
+            }
+        };
+        Size { len: head + len as u64, together: together as u64, blocks: 0 }
+    }
+
+    /// Returns the number of bytes of the addresses of chunks.
+    fn chunks_len(&self, payload: &Payload<'_>) -> usize {
+        let count = match payload.follows {
+            Follows::Chunks(_, blocks) => blocks.len(),
+            Follows::Holes(count) => count as usize,
+            _ => 0,
+        };
+        count * self.chunk_entry(payload).len()
+    }
+
+    /// Returns the number of bytes between `head` of inode and xattrs, and the addresses of chunks.
+    fn chunks_gap(&self, head: u64, payload: &Payload<'_>) -> usize {
+        let entry = self.chunk_entry(payload).len() as u64;
+        usize::try_from(head.next_multiple_of(entry) - head).expect("less than an entry")
+    }
+
+    /// Returns the form of the addresses of chunks.
+    fn chunk_entry(&self, payload: &Payload<'_>) -> ChunkEntry {
+        let elsewhere = matches!(payload.follows, Follows::Chunks(1.., _));
+        match self.options.features {
+            _ if self.far => ChunkEntry::Index48,
+            features if !features.contains(Features::CHUNK_INDEXES) && !elsewhere => ChunkEntry::Block,
+            features if features.contains(Features::BITS_48) => ChunkEntry::Index48,
+            _ => ChunkEntry::Index,
+        }
+    }
+
+    fn put(&self, fields: &Fields<'_>, payload: &Payload<'_>, serial: u32, out: &mut Vec<u8>) -> Result<()> {
+        let head = self.head_len(fields, payload.size);
+        let ((gap, at), chunks_gap) = (index_place(head), self.chunks_gap(head, payload));
+        let entry = self.chunk_entry(payload);
+        let data = match payload.follows {
+            Follows::Chunks(..) | Follows::Holes(_) => payload.data | u64::from(entry.format()),
+            _ => payload.data,
+        };
+        let mut layout = (payload.layout(at) as u16) << inode_format::LAYOUT_SHIFT;
+        if fields.mode & mode::MASK == mode::DIR && !self.has_dot() {
+            layout |= inode_format::ONE_LINK_OR_NO_DOT;
+        }
+        let xattr_count = match fields.xattrs.len() {
+            0 => 0,
+            len => u16::try_from((len - 12) / 4 + 1).expect("checked when they were encoded"),
+        };
+        let narrow = |n: u32| u16::try_from(n).expect("a compact inode's fields fit");
+        match self.compact(fields, payload.size) {
+            Some(mtime) => {
+                let inode = CompactInode {
+                    i_format: layout.into(),
+                    i_xattr_icount: xattr_count.into(),
+                    i_mode: fields.mode.into(),
+                    i_nb: narrow(fields.nlink).into(),
+                    i_size: u32::try_from(payload.size).expect("a compact inode's fields fit").into(),
+                    i_mtime: mtime.into(),
+                    i_u: low(data).into(),
+                    i_ino: serial.into(),
+                    i_uid: narrow(fields.uid).into(),
+                    i_gid: narrow(fields.gid).into(),
+                    i_reserved: 0.into(),
+                };
+                out.extend_from_slice(inode.as_bytes());
+            }
+            None => {
+                // A hole has all bits of an address set, here 48 of them.
+                let is_hole = payload.data == address(None) && self.options.features.contains(Features::BITS_48);
+                let inode = ExtendedInode {
+                    i_format: (layout | inode_format::EXTENDED).into(),
+                    i_xattr_icount: xattr_count.into(),
+                    i_mode: fields.mode.into(),
+                    i_nb: if is_hole { u16::MAX } else { high(data) }.into(),
+                    i_size: payload.size.into(),
+                    i_u: low(data).into(),
+                    i_ino: serial.into(),
+                    i_uid: fields.uid.into(),
+                    i_gid: fields.gid.into(),
+                    i_mtime: fields.mtime.secs.into(),
+                    i_mtime_nsec: fields.mtime.nanos.into(),
+                    i_nlink: fields.nlink.into(),
+                    i_reserved2: [0; 16],
+                };
+                out.extend_from_slice(inode.as_bytes());
+            }
+        }
+        fields.xattrs.put(out);
+        match payload.follows {
+            Follows::Nothing => Ok(()),
+            Follows::Tail(tail) => {
+                out.extend_from_slice(tail);
+                Ok(())
+            }
+            Follows::Kept(tail) => self.data.keep.get(tail, out),
+            Follows::Chunks(device, blocks) => {
+                out.resize(out.len() + chunks_gap, 0);
+                blocks.iter().for_each(|at| entry.put(device, *at, out));
+                Ok(())
+            }
+            Follows::Holes(count) => {
+                out.resize(out.len() + chunks_gap, 0);
+                (0..count).for_each(|_| entry.put(0, None, out));
+                Ok(())
+            }
+            Follows::Index(index) => {
+                out.resize(out.len() + gap, 0);
+                index.write(at, &self.data.keep, out)
+            }
+        }
+        .map_err(Error::io("cannot read back", "a temporary file"))
+    }
+}
+
+/// Returns how many bytes after `head` of inode and xattrs an index begins, and its offset in a slot.
+fn index_place(head: u64) -> (usize, usize) {
+    let at = head.next_multiple_of(8);
+    let small = |n: u64| usize::try_from(n).expect("below a slot's length");
+    (small(at - head), small(at % INODE_SLOT))
+}
+
+fn dir_links(listing: &Listing) -> u32 {
+    listing.subdirs.saturating_add(2)
+}
+
+fn type_bits(kind: &KindRef<'_>) -> u16 {
+    match kind {
+        Kind::Dir => mode::DIR,
+        Kind::File { .. } => mode::FILE,
+        Kind::Symlink(_) => mode::SYMLINK,
+        Kind::Char(_) => mode::CHAR,
+        Kind::Block(_) => mode::BLOCK,
+        Kind::Fifo => mode::FIFO,
+        Kind::Socket => mode::SOCKET,
+    }
+}

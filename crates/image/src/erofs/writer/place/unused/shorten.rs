@@ -1,0 +1,98 @@
+//! Shortens clusters of which files use the beginning only, because `dedupe` found it in a file that is gone: what the
+//! cluster decodes to behind that beginning belongs to no file.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use packfs_blocks::encode::Prover;
+use packfs_codec::{Decoder, Encoder};
+
+use super::Place;
+use crate::erofs::writer::encode::lanes::Packing;
+use crate::erofs::writer::stored::cluster::{Cluster, StoredLen};
+use crate::erofs::writer::stored::data::DataDone;
+use crate::{Error, Result};
+
+/// Encodes such beginnings anew, at the ends of their clusters, and points all files there.
+pub(crate) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
+    let begun = begun(data, used);
+    if begun.is_empty() {
+        return Ok(());
+    }
+    let mut coders = BTreeMap::new();
+    let mut moved = BTreeMap::new();
+    for cluster in begun.into_values() {
+        let end = cluster.start + u64::from(cluster.physical);
+        if cluster.raw {
+            place.zeros(cluster.start + u64::from(cluster.logical)..end)?;
+            continue;
+        }
+        let packing = place.lanes.with_algorithm(cluster.algorithm);
+        let coder = match coders.entry(cluster.algorithm) {
+            Entry::Occupied(coder) => coder.into_mut(),
+            Entry::Vacant(none) => none.insert(Coder::new(packing)?),
+        };
+        let Coder { decoder, encoder, prover } = coder;
+        let mut bytes = vec![0; cluster.logical as usize];
+        place.read(&cluster, &mut **decoder, &mut bytes)?;
+        let mut stored = vec![0; cluster.physical.bytes()];
+        let len = if packing.choice.fills() {
+            let prefix = encoder.encode_prefix(&bytes, &mut stored)?;
+            prefix.filter(|prefix| prefix.taken == bytes.len()).map(|prefix| prefix.len)
+        } else {
+            encoder.encode(&bytes, &mut stored)?
+        };
+        // Where only a few bytes are to go, another end of the stream may take more room than they do. They stay then.
+        let Some(len) = len else { continue };
+        prover.prove(&bytes, &stored[..len])?;
+        let physical = packing.physical(len);
+        // Streams end with their clusters, and zeros come before them, as in every cluster.
+        let padding = stored.len() - len;
+        stored.copy_within(..len, padding);
+        stored[..padding].fill(0);
+        let failed = Error::io("cannot write", place.output.target());
+        place.output.write_all_at(&stored, place.base + cluster.start).map_err(failed)?;
+        let physical = StoredLen::of_cut(physical);
+        moved.insert(cluster.start, Cluster { start: end - u64::from(physical), physical, ..cluster });
+    }
+    for cluster in &mut data.clusters {
+        if let Some(new) = moved.get(&cluster.start) {
+            let (start, physical, partial) = (new.start, new.physical, cluster.logical < new.logical);
+            *cluster = Cluster { start, physical, partial, ..*cluster };
+        }
+    }
+    Ok(())
+}
+
+/// Decoder and encoder of an algorithm.
+struct Coder {
+    decoder: Box<dyn Decoder>,
+    encoder: Box<dyn Encoder>,
+    prover: Prover,
+}
+
+impl Coder {
+    fn new(packing: &Packing) -> Result<Self> {
+        let codec = packing.choice.codec();
+        Ok(Coder {
+            decoder: codec.cluster_decoder()?,
+            encoder: packing.choice.cluster_encoder(packing.window)?,
+            prover: Prover::of_clusters(codec, packing.verify),
+        })
+    }
+}
+
+/// Returns the clusters that files use in part, by position, with the length of the longest part.
+fn begun(data: &DataDone, used: &[bool]) -> BTreeMap<u64, Cluster> {
+    let files = data.files.iter().zip(used).filter(|(_, used)| **used).map(|(file, _)| file);
+    let clusters = || files.clone().chain(&data.packed).filter_map(|stored| Some(stored.index(data)?.used_clusters()));
+    let mut begun: BTreeMap<u64, Cluster> = BTreeMap::new();
+    for cluster in clusters().flatten().filter(|cluster| cluster.partial) {
+        let most = begun.entry(cluster.start).or_insert(*cluster);
+        most.logical = most.logical.max(cluster.logical);
+    }
+    clusters().flatten().filter(|cluster| !cluster.partial).for_each(|cluster| {
+        begun.remove(&cluster.start);
+    });
+    begun
+}

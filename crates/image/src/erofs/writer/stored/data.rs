@@ -1,0 +1,65 @@
+//! The result of writing all data: where the data of each file is, for its inode.
+
+use super::cluster::{Cluster, Part};
+use super::file::Stored;
+use super::tails::Keep;
+use crate::build::{Ledger, Sum};
+use crate::erofs::writer::counts::Counts;
+use crate::tree::{Ino, Tree};
+
+/// Properties shared by the indexes of all files of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) block_bits: u8,
+    /// Number of the algorithm of files without clusters.
+    pub(crate) algorithm: u8,
+    /// True for encoded extents.
+    pub(crate) encoded: bool,
+    /// True for packs where they suffice.
+    pub(crate) compact: bool,
+}
+
+/// Result of writing all data.
+#[derive(Debug)]
+pub(crate) struct DataDone {
+    /// The first block after the data.
+    pub(crate) end: u64,
+    /// Files by the numbers that the tree has in `Data::Stored`.
+    pub(crate) files: Vec<Stored>,
+    /// All clusters, with holes as clusters of no bytes.
+    pub(crate) clusters: Vec<Cluster>,
+    pub(crate) form: Form,
+    /// The packed inode's data, if it contains any fragment.
+    pub(crate) packed: Option<Stored>,
+    /// Its pieces, in order.
+    pub(crate) packed_pieces: Vec<Part>,
+    /// Data stored after inodes.
+    pub(crate) keep: Keep,
+    /// A digest of all file data in order.
+    pub(crate) content: blake3::Hash,
+    /// True if files share clusters other than in whole pieces.
+    pub(crate) shares_clusters: bool,
+    pub(crate) counts: Counts,
+    /// Bytes of files on additional devices.
+    pub(crate) referred_bytes: u64,
+    /// Number of the device that holds the data; 0 is the image.
+    pub(crate) device: u16,
+    /// Length of that device, if it is not the image.
+    pub(crate) blob_bytes: u64,
+    pub(crate) ledger: Ledger,
+    /// Digests of the files by number, if inodes have them.
+    pub(crate) sums: Vec<Sum>,
+}
+
+impl DataDone {
+    /// Loads where the data of files is that are looked at next. No load waits for another.
+    pub(crate) fn touch(&self, tree: &Tree, inos: &[Ino]) {
+        let sizes = inos.iter().filter_map(|ino| Some(self.files[tree.stored(*ino)? as usize].size));
+        std::hint::black_box(sizes.fold(0, |all, size| all ^ size));
+    }
+
+    /// Returns the block size in bytes.
+    pub(crate) fn block_len(&self) -> u64 {
+        1 << self.form.block_bits
+    }
+}
