@@ -5,7 +5,7 @@ use packfs_codec::Codec;
 
 use crate::erofs::format;
 use crate::erofs::kernel::Feature;
-use crate::erofs::writer::emit::epoch::Epoch;
+use crate::erofs::writer::emit::epoch::ImageEpoch;
 use crate::erofs::writer::emit::xattr;
 use crate::erofs::writer::options::{ALIGN_MAX, CHUNK_MAX, Features, Options};
 use crate::tree::{Handling, Ino, Kind, Time, Tree};
@@ -113,7 +113,7 @@ fn features(options: &Options) -> Result<()> {
 
 /// Checks that the attributes of each inode fit after it.
 pub(in crate::erofs) fn xattrs(options: &Options, tree: &Tree) -> Result<()> {
-    xattr::Xattrs::encode(options, tree, options.xattr_share).map(drop)
+    xattr::EncodedXattrs::encode(options, tree, options.xattr_share).map(drop)
 }
 
 /// Refuses wishes about the data of single files that no layout fulfils.
@@ -173,7 +173,7 @@ pub(super) fn compact_inodes(options: &Options, tree: &Tree) -> Result<()> {
         return Ok(());
     }
     let otherwise = Time { secs: 0, nanos: 0 };
-    let epoch = Epoch::choose(tree.times().collect(), options.features.contains(Features::BITS_48), otherwise);
+    let epoch = ImageEpoch::choose(tree.times().collect(), options.features.contains(Features::BITS_48), otherwise);
     tree.walk(|ino, _| match why_extended(tree, ino, &epoch) {
         Some(why) => {
             let why = format!("{why}, which a compact inode cannot store: do without compact-inodes");
@@ -184,7 +184,7 @@ pub(super) fn compact_inodes(options: &Options, tree: &Tree) -> Result<()> {
 }
 
 /// Returns the reason why an inode has to be extended.
-fn why_extended(tree: &Tree, ino: Ino, epoch: &Epoch) -> Option<String> {
+fn why_extended(tree: &Tree, ino: Ino, epoch: &ImageEpoch) -> Option<String> {
     let inode = tree.inode(ino);
     let links = match inode.kind {
         Kind::Dir => tree.entries(ino).filter(|(_, ino)| tree.is_dir(*ino)).count() + 2,

@@ -71,7 +71,7 @@ pub(crate) struct ClusterCounts {
 
 /// Counters in bytes; see [`Counts`].
 #[derive(Debug)]
-pub(crate) struct Tally<'env> {
+pub(crate) struct DataTally<'env> {
     progress: &'env Progress,
     packed: u64,
     fragments: u64,
@@ -79,9 +79,9 @@ pub(crate) struct Tally<'env> {
     holes: u64,
 }
 
-impl<'env> Tally<'env> {
+impl<'env> DataTally<'env> {
     pub(crate) fn new(progress: &'env Progress) -> Self {
-        Tally { progress, packed: 0, fragments: 0, duplicates: 0, holes: 0 }
+        DataTally { progress, packed: 0, fragments: 0, duplicates: 0, holes: 0 }
     }
 
     /// Counts bytes that go to a codec, or would if one was chosen.

@@ -26,19 +26,19 @@ use packfs_blocks::io::Scratch;
 use packfs_blocks::{Buffers, Output};
 
 pub use self::counts::{Counts, Details};
-use self::decide::rules::{Rules, rules};
-use self::decide::writer::Data;
-use self::emit::superblock::{self, Head};
+use self::decide::rules::{DataRules, rules};
+use self::decide::writer::DataWriter;
+use self::emit::superblock::{self, ImageHead};
 use self::emit::{digest_xattr, metadata};
 pub(crate) use self::encode::lanes::piece_len;
-use self::encode::lanes::{Lanes, Packing};
-use self::encode::piece::Ending;
-use self::encode::worker::Worker;
+use self::encode::lanes::{LaneTable, PackingOptions};
+use self::encode::piece::TailPolicy;
+use self::encode::worker::PackWorker;
 use self::options::keeps_holes;
 pub use self::options::{ALIGN_MAX, CHUNK_MAX, Features, INODE_DIGEST, Metabox, Options};
 use self::place::{reach, unused};
-use self::stored::data::DataDone;
-use self::stored::tails::Keep;
+use self::stored::data::StoredData;
+use self::stored::tails::TailStore;
 use super::limits;
 use crate::Result;
 use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Summed, Tools, Units, Writer, Written};
@@ -50,8 +50,8 @@ build::buildable!(Erofs);
 /// Checked options, and values derived from them.
 struct Builder<'o> {
     options: &'o Options,
-    lanes: Lanes,
-    rules: Rules,
+    lanes: LaneTable,
+    rules: DataRules,
     /// The first block of the image that data may use.
     first_block: u64,
     /// Buffers for pieces.
@@ -62,9 +62,9 @@ impl<'o> Builder<'o> {
     /// Fails, before any work, if the options are invalid.
     fn new(options: &'o Options) -> Result<Self> {
         check::options(options)?;
-        let lanes = Lanes::new(options)?;
+        let lanes = LaneTable::new(options)?;
         let rules = rules(options, lanes.usual());
-        let first_block = Head::new(options)?.blocks();
+        let first_block = ImageHead::new(options)?.blocks();
         Ok(Builder { options, rules, first_block, pieces: Buffers::new(lanes.usual().piece), lanes })
     }
 
@@ -75,8 +75,8 @@ impl<'o> Builder<'o> {
 }
 
 impl Format for Builder<'_> {
-    type Worker = Worker;
-    type Done = DataDone;
+    type Worker = PackWorker;
+    type Done = StoredData;
 
     fn options(&self) -> &build::Options {
         &self.options.build
@@ -86,8 +86,8 @@ impl Format for Builder<'_> {
         &self.lanes.usual().units
     }
 
-    fn worker(&self) -> Worker {
-        Worker::new(self.lanes.all())
+    fn worker(&self) -> PackWorker {
+        PackWorker::new(self.lanes.all())
     }
 
     fn check(&self, tree: &mut Tree) -> Result<()> {
@@ -139,49 +139,53 @@ impl Format for Builder<'_> {
         self.first_block * u64::from(self.options.block_size)
     }
 
-    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>, place: Place) -> Result<impl Writer<Done = DataDone>> {
+    fn writer<'env>(
+        &'env self,
+        tools: Tools<'_, 'env, PackWorker>,
+        place: Place,
+    ) -> Result<impl Writer<Done = StoredData>> {
         let options = &self.options.build;
         // Pieces in flight take their length once more when they are packed. Half of the memory is two to three pieces
         // a thread: results are taken in order, so a piece that takes long holds up all after it. With a quarter, one a
         // thread, half of the workers of 8 and of 16 were idle (lz4hc, fragments and dedupe).
         let in_flight = options.budget(2, 2 * self.least_in_flight(), 512 << 20);
         let ledger = Ledger::new(&self.lanes.usual().units, options.offset);
-        Ok(Data::new(tools, self.rules, &self.lanes, self.pieces.clone(), place, in_flight, ledger))
+        Ok(DataWriter::new(tools, self.rules, &self.lanes, self.pieces.clone(), place, in_flight, ledger))
     }
 
     /// Linux keeps the clusters that it has read, so files that are read one after the other need not share them.
     const USUAL_ORDER: Order = Order::Type;
 
     fn small_max(&self) -> Option<u64> {
-        (self.rules.ending == Ending::Fragment).then_some(self.rules.fragment_max as u64)
+        (self.rules.tail_policy == TailPolicy::Fragment).then_some(self.rules.fragment_max as u64)
     }
 
     fn check_len(&self, len: u64) -> Result<()> {
         reach::check(self.options, len)
     }
 
-    fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<DataDone> {
-        DataDone::decode(from, self.rules.form, Keep::new(scratch), self.options.inode_digest.is_some())
+    fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<StoredData> {
+        StoredData::decode(from, self.rules.form, TailStore::new(scratch), self.options.inode_digest.is_some())
     }
 
     fn made_by(&self) -> Result<String> {
-        let Packing { choice, window, piece, .. } = self.lanes.usual();
+        let PackingOptions { choice, window, piece, .. } = self.lanes.usual();
         build::made_by(choice, *piece, || choice.cluster_encoder(*window))
     }
 
     fn finish(
         &self,
-        tools: Tools<'_, '_, Worker>,
+        tools: Tools<'_, '_, PackWorker>,
         tree: &Tree,
         census: &Census,
-        mut data: DataDone,
+        mut data: StoredData,
     ) -> Result<Written> {
         let start = self.data_start();
         let (output, base) = tools.blob.map_or((tools.output, self.options.build.offset), |blob| (blob, 0));
         unused::clear(
             tree,
             &mut data,
-            &unused::Place { output, base, start, packing: self.lanes.of_packed(), lanes: &self.lanes },
+            &unused::ClearTarget { output, base, start, packing: self.lanes.of_packed(), lanes: &self.lanes },
         )?;
         if tools.blob.is_some() {
             let blocks = std::mem::replace(&mut data.end, self.first_block);

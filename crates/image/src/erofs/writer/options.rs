@@ -269,7 +269,8 @@ impl Options {
         let longest = lz4.map(|(_, cluster_size)| longest_cluster(self, cluster_size)).max().unwrap_or(0);
         let blocks = longest / self.block_size.max(1);
         if blocks > LZ4_BLOCKS_MAX {
-            let (block, most) = (Size(self.block_size.into()), Size((LZ4_BLOCKS_MAX * self.block_size).into()));
+            let block = Size(self.block_size.into());
+            let most = Size((LZ4_BLOCKS_MAX * self.block_size).into());
             let limit = format!("Linux reads LZ4 in clusters of up to {LZ4_BLOCKS_MAX} blocks");
             let why = format!("{blocks} blocks; {limit}, which are {most} in blocks of {block}");
             return Err(Error::option("cluster size", Size(longest.into()), why));

@@ -13,7 +13,7 @@ use crate::erofs::writer::stored::cluster::count;
 
 /// A chunk of a piece.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Chunk {
+pub(crate) struct ContentChunk {
     /// End of the chunk in the piece.
     pub(crate) end: u32,
     pub(crate) digest: Half,
@@ -21,7 +21,9 @@ pub(crate) struct Chunk {
 
 /// Random numbers, one per byte value (SplitMix64).
 const GEAR: [u64; 256] = {
-    let (mut table, mut n, mut state) = ([0; 256], 0, 0u64);
+    let mut table = [0; 256];
+    let mut n = 0;
+    let mut state = 0u64;
     while n < 256 {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,21 +35,22 @@ const GEAR: [u64; 256] = {
 };
 
 /// Cuts a piece into chunks of about `average` bytes (a power of two), from a quarter to four times as long.
-pub(crate) fn cut_chunks(bytes: &[u8], average: usize) -> Vec<Chunk> {
+pub(crate) fn cut_chunks(bytes: &[u8], average: usize) -> Vec<ContentChunk> {
     let mut chunks = Vec::with_capacity(bytes.len() / average + 1);
     let mut start = 0;
     while start < bytes.len() {
         let len = first(&bytes[start..], average);
         let digest = Digest::of(&bytes[start..start + len]);
         start += len;
-        chunks.push(Chunk { end: count(start), digest: digest.half() });
+        chunks.push(ContentChunk { end: count(start), digest: digest.half() });
     }
     chunks
 }
 
 /// Returns the length of the first chunk.
 fn first(bytes: &[u8], average: usize) -> usize {
-    let (least, most) = (average / 4, bytes.len().min(4 * average));
+    let least = average / 4;
+    let most = bytes.len().min(4 * average);
     // The top bits depend on the most bytes.
     let mask = !0 << (u64::BITS - average.ilog2());
     let mut hash = 0u64;
@@ -95,11 +98,12 @@ mod tests {
 
     #[test]
     fn a_stretch_is_found_wherever_it_lies() {
-        let (old, before) = (noise(50_000, 1), noise(7_777, 2));
+        let old = noise(50_000, 1);
+        let before = noise(7_777, 2);
         let new = [&before[..], &old[10_000..40_000], &before[..100]].concat();
-        let starts = |chunks: Vec<Chunk>| {
+        let starts = |chunks: Vec<ContentChunk>| {
             let mut start = 0;
-            let begins = move |chunk: Chunk| (chunk.digest, std::mem::replace(&mut start, chunk.end), chunk.end);
+            let begins = move |chunk: ContentChunk| (chunk.digest, std::mem::replace(&mut start, chunk.end), chunk.end);
             chunks.into_iter().map(begins).collect::<Vec<_>>()
         };
         let known = starts(cut_chunks(&old, 1024));

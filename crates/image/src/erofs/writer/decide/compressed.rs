@@ -5,50 +5,54 @@ use std::sync::Arc;
 
 use packfs_blocks::{Buffer, Digest};
 
-use super::chunks::Chunk;
-use super::jobs::Chunked;
-use super::layout::{FilePart, What};
-use super::rules::How;
-use super::stretches::{Seen, seen_until};
-use super::writer::Data;
+use super::chunks::ContentChunk;
+use super::jobs::ChunkedPieces;
+use super::layout::{FilePart, PendingLocation};
+use super::rules::FilePolicy;
+use super::stretches::{ChunkOrigin, seen_until};
+use super::writer::DataWriter;
 use crate::Result;
-use crate::build::Part as Read;
-use crate::erofs::writer::encode::piece::{Ending, Piece, Reuse};
+use crate::build::Part as ReadPart;
+use crate::erofs::writer::encode::piece::{PieceJob, ReusedStretch, TailPolicy};
 
 /// Factor by which a stretch must be longer to be searched in pieces that may be in flight.
 const RECENT_FACTOR: usize = 4;
 
-impl Data<'_, '_> {
+impl DataWriter<'_, '_> {
     /// Submits whole files shorter than a piece.
-    pub(super) fn pack_batch(&mut self, bytes: Buffer, fresh: Vec<(u32, Read)>) -> Result<()> {
+    pub(super) fn pack_batch(&mut self, bytes: Buffer, fresh: Vec<(u32, ReadPart)>) -> Result<()> {
         let mut pieces = Vec::new();
         for (file, (range, digest)) in fresh {
-            let (len, how) = (range.len(), self.files.how(file));
-            let rules = self.rules.of(how);
-            let fragment = rules.ending == Ending::Fragment && len <= rules.fragment_max;
-            let what = if fragment || rules.all_fragments {
-                What::Fragment(self.put_small(&bytes[range])?)
-            } else if rules.is_tail(len) {
+            let len = range.len();
+            let policy = self.files.policy(file);
+            let rules = self.rules.for_policy(policy);
+            let fragment = rules.tail_policy == TailPolicy::Fragment && len <= rules.fragment_max;
+            let location = if fragment || rules.all_fragments {
+                PendingLocation::Fragment(self.put_small(&bytes[range])?)
+            } else if rules.follows_inode(len) {
                 self.tally.packs(len);
-                What::Tail(self.keep(&bytes[range])?)
+                PendingLocation::Tail(self.keep_tail(&bytes[range])?)
             } else {
-                let (seq, ending) = (self.pieces.add()?, rules.ending);
-                let (digest, whole) = (Some(digest), rules.inline_tails);
-                pieces.push(Piece { seq, lane: how.lane, range, digest, ending, whole, reuse: Vec::new() });
+                let seq = self.pieces.add()?;
+                let tail_policy = rules.tail_policy;
+                let digest = Some(digest);
+                let whole = rules.inline_tails;
+                pieces.push(PieceJob { seq, lane: policy.lane, range, digest, tail_policy, whole, reuse: Vec::new() });
                 self.tally.packs(len);
-                What::Piece(seq)
+                PendingLocation::Piece(seq)
             };
-            self.files.put(file, what);
+            self.files.put(file, location);
         }
         if pieces.is_empty() { Ok(()) } else { self.submit(bytes, pieces) }
     }
 
     /// Returns the number of the next piece of a larger file.
-    pub(super) fn piece(&mut self, file: u32, bytes: Buffer, digest: Digest, last: bool) -> Result<u32> {
-        let (len, how) = (bytes.len(), self.files.how(file));
+    pub(super) fn add_piece(&mut self, file: u32, bytes: Buffer, digest: Digest, last: bool) -> Result<u32> {
+        let len = bytes.len();
+        let policy = self.files.policy(file);
         // Older images know the piece by its content alone.
         let content = digest;
-        let digest = how.keyed(digest);
+        let digest = policy.key_digest(digest);
         if let Some(seq) = self.sharing.piece(&digest, last) {
             self.tally.saves(len);
             return Ok(seq);
@@ -56,13 +60,15 @@ impl Data<'_, '_> {
         let seq = self.pieces.add()?;
         self.sharing.add_piece(digest, last, seq);
         self.tally.packs(len);
-        let ending = match last {
-            false => Ending::More,
+        let tail_policy = if !last {
+            TailPolicy::More
+        } else if self.rules.all_fragments {
             // The packed inode holds whole files only.
-            true if self.rules.all_fragments => Ending::Cluster,
-            true => self.rules.of(how).ending,
+            TailPolicy::Cluster
+        } else {
+            self.rules.for_policy(policy).tail_policy
         };
-        self.submit_whole((seq, how), bytes, Some(content), ending)?;
+        self.submit_whole(seq, policy.lane, bytes, Some(content), tail_policy)?;
         Ok(seq)
     }
 
@@ -70,11 +76,12 @@ impl Data<'_, '_> {
     pub(super) fn put_small(&mut self, bytes: &[u8]) -> Result<u64> {
         self.tally.packs(bytes.len());
         self.tally.fragment(bytes.len());
-        let (offset, mut left) = (self.packed.small.len(), bytes);
+        let offset = self.packed_inode.small.len();
+        let mut left = bytes;
         while !left.is_empty() {
-            left = self.packed.small.put(left);
-            if let Some(piece) = self.packed.small.take_full() {
-                self.send_small(piece, Ending::More)?;
+            left = self.packed_inode.small.put(left);
+            if let Some(piece) = self.packed_inode.small.take_full() {
+                self.send_small(piece, TailPolicy::More)?;
             }
         }
         Ok(offset)
@@ -92,39 +99,39 @@ impl Data<'_, '_> {
     }
 
     /// Sends a piece of the stream of small files.
-    pub(super) fn send_small(&mut self, piece: Buffer, ending: Ending) -> Result<()> {
+    pub(super) fn send_small(&mut self, piece: Buffer, tail_policy: TailPolicy) -> Result<()> {
         let seq = self.pieces.add()?;
-        self.packed.small.sent(seq);
-        let how = How { lane: self.lanes.packed(), alone: false };
-        self.submit_whole((seq, how), piece, None, ending)
+        self.packed_inode.small.sent(seq);
+        self.submit_whole(seq, self.lanes.packed(), piece, None, tail_policy)
     }
 
     /// Appends to the stream of tails; returns the offset.
-    pub(super) fn put_end(&mut self, bytes: &[u8]) -> Result<u64> {
-        let (offset, mut left) = (self.packed.ends.len(), bytes);
+    pub(super) fn put_tail(&mut self, bytes: &[u8]) -> Result<u64> {
+        let offset = self.packed_inode.tails.len();
+        let mut left = bytes;
         while !left.is_empty() {
-            left = self.packed.ends.put(left);
-            if let Some(piece) = self.packed.ends.take_full() {
-                self.send_end(piece, Ending::More)?;
+            left = self.packed_inode.tails.put(left);
+            if let Some(piece) = self.packed_inode.tails.take_full() {
+                self.send_tail(piece, TailPolicy::More)?;
             }
         }
         Ok(offset)
     }
 
     /// Sends a piece of the stream of tails.
-    pub(super) fn send_end(&mut self, piece: Buffer, ending: Ending) -> Result<()> {
+    pub(super) fn send_tail(&mut self, piece: Buffer, tail_policy: TailPolicy) -> Result<()> {
         let seq = self.pieces.add()?;
-        self.packed.ends.sent(seq);
+        self.packed_inode.tails.sent(seq);
         let range = 0..piece.len();
         let lane = self.lanes.packed();
-        let piece_of = Piece { seq, lane, range, digest: None, ending, whole: false, reuse: Vec::new() };
-        self.jobs.pack_late(piece, piece_of);
+        let piece_of = PieceJob { seq, lane, range, digest: None, tail_policy, whole: false, reuse: Vec::new() };
+        self.jobs.pack_tails(piece, piece_of);
         Ok(())
     }
 
     /// Replaces holes by pieces of zeros, one per length: not every form of index has holes.
     pub(super) fn fill_holes(&mut self, file: u32, parts: Vec<FilePart>) -> Result<Vec<FilePart>> {
-        let how = self.files.how(file);
+        let policy = self.files.policy(file);
         let mut filled = Vec::with_capacity(parts.len());
         let count = parts.len();
         for (n, part) in parts.into_iter().enumerate() {
@@ -136,9 +143,9 @@ impl Data<'_, '_> {
                 let len = left.min(self.rules.piece as u64);
                 left -= len;
                 let last = left == 0 && n + 1 == count;
-                let seq = match self.sharing.zeros(len, last, how.lane) {
+                let seq = match self.sharing.zeros(len, last, policy.lane) {
                     Some(seq) => seq,
-                    None => self.zero_piece(len, last, how)?,
+                    None => self.zero_piece(len, last, policy)?,
                 };
                 filled.push(FilePart::Piece(seq));
             }
@@ -146,72 +153,78 @@ impl Data<'_, '_> {
         Ok(filled)
     }
 
-    fn zero_piece(&mut self, len: u64, last: bool, how: How) -> Result<u32> {
+    fn zero_piece(&mut self, len: u64, last: bool, policy: FilePolicy) -> Result<u32> {
         let mut bytes = self.buffers.take(usize::try_from(len).expect("a piece at most"));
         bytes.fill(0);
         let seq = self.pieces.add()?;
-        self.sharing.add_zeros(len, last, how.lane, seq);
-        self.submit_whole((seq, how), bytes, None, if last { Ending::Cluster } else { Ending::More })?;
+        self.sharing.add_zeros(len, last, policy.lane, seq);
+        self.submit_whole(seq, policy.lane, bytes, None, if last { TailPolicy::Cluster } else { TailPolicy::More })?;
         Ok(seq)
     }
 
+    /// Submits a buffer that is one piece.
     fn submit_whole(
         &mut self,
-        (seq, how): (u32, How),
+        seq: u32,
+        lane: u8,
         bytes: Buffer,
         digest: Option<Digest>,
-        ending: Ending,
+        tail_policy: TailPolicy,
     ) -> Result<()> {
-        let (range, lane) = (0..bytes.len(), how.lane);
-        self.submit(bytes, vec![Piece { seq, lane, range, digest, ending, whole: false, reuse: Vec::new() }])
+        let range = 0..bytes.len();
+        self.submit(bytes, vec![PieceJob { seq, lane, range, digest, tail_policy, whole: false, reuse: Vec::new() }])
     }
 
     /// Submits pieces to workers, first for cutting into chunks if repeated stretches are searched.
-    fn submit(&mut self, bytes: Buffer, pieces: Vec<Piece>) -> Result<()> {
+    fn submit(&mut self, bytes: Buffer, pieces: Vec<PieceJob>) -> Result<()> {
         let bytes = Arc::new(bytes);
-        let Some(average) = self.rules.chunk else { return self.pack(&bytes, pieces) };
-        self.jobs.chunk(bytes, pieces, average);
-        if self.jobs.is_chunking_full() { self.plan().map(|_| ()) } else { Ok(()) }
+        let Some(average) = self.rules.chunk else { return self.submit_packing(&bytes, pieces) };
+        self.jobs.cut_into_chunks(bytes, pieces, average);
+        if self.jobs.is_chunking_full() { self.plan_oldest().map(|_| ()) } else { Ok(()) }
     }
 
     /// Has pieces packed.
-    pub(super) fn pack(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) -> Result<()> {
+    pub(super) fn submit_packing(&mut self, bytes: &Arc<Buffer>, pieces: Vec<PieceJob>) -> Result<()> {
         self.jobs.pack(bytes, pieces);
         self.make_room()
     }
 
     /// Submits the oldest pieces that wait for their chunks, with the stretches to reuse; returns
     /// false if there are none.
-    pub(super) fn plan(&mut self) -> Result<bool> {
-        let Some(Chunked { bytes, pieces }) = self.jobs.chunked() else { return Ok(false) };
+    pub(super) fn plan_oldest(&mut self) -> Result<bool> {
+        let Some(ChunkedPieces { bytes, pieces }) = self.jobs.take_chunks() else { return Ok(false) };
         let mut job = Vec::with_capacity(pieces.len());
         for (mut piece, chunks) in pieces {
             let seen = self.stretches.find(&chunks);
             if seen.iter().flatten().any(|seen| !self.jobs.is_planned(seen.piece)) {
                 // Part of the same job: the pieces before go first.
-                self.pack(&bytes, std::mem::take(&mut job))?;
+                self.submit_packing(&bytes, std::mem::take(&mut job))?;
             }
             let algorithm = self.lanes.algorithm(piece.lane);
-            piece.reuse = self.reuse((&bytes[piece.range.clone()], algorithm), &chunks, &seen)?;
+            piece.reuse = self.find_stretches((&bytes[piece.range.clone()], algorithm), &chunks, &seen)?;
             let reused = piece.reuse.iter().flat_map(|reuse| &reuse.clusters);
             self.tally.shares(reused.map(|cluster| u64::from(cluster.logical)).sum());
             self.stretches.add(piece.seq, &chunks);
             job.push(piece);
         }
-        self.pack(&bytes, job)?;
+        self.submit_packing(&bytes, job)?;
         Ok(true)
     }
 
     /// Returns stretches of a piece that clusters of earlier pieces contain, those of the piece's algorithm.
-    fn reuse(
+    fn find_stretches(
         &mut self,
         (piece, algorithm): (&[u8], u8),
-        chunks: &[Chunk],
-        seen: &[Option<Seen>],
-    ) -> Result<Vec<Reuse>> {
-        let (mut found, mut done, mut start, mut run) = (Vec::new(), 0, 0, 0..0);
+        chunks: &[ContentChunk],
+        seen: &[Option<ChunkOrigin>],
+    ) -> Result<Vec<ReusedStretch>> {
+        let mut found = Vec::new();
+        let mut done = 0;
+        let mut start = 0;
+        let mut run = 0..0;
         for (n, (chunk, seen_here)) in chunks.iter().zip(seen).enumerate() {
-            let (here, end) = (start, chunk.end as usize);
+            let here = start;
+            let end = chunk.end as usize;
             start = end;
             let Some(other) = seen_here.filter(|_| end > done) else { continue };
             if here >= run.end {
@@ -222,7 +235,7 @@ impl Data<'_, '_> {
             if run.len() < self.stretches.worthwhile() * factor || !self.jobs.is_planned(other.piece) {
                 continue;
             }
-            while self.pieces.get(other.piece).is_none() && self.next()? {}
+            while self.pieces.get(other.piece).is_none() && self.take_result()? {}
             let Some(there) = self.pieces.get(other.piece) else { continue };
             self.zone.settle(there.part)?;
             let clusters = self.zone.clusters(there.part);

@@ -2,29 +2,29 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::layout::{File, Open, SoFar, Way, What};
-use super::rules::{How, Rules};
+use super::layout::{OpenFile, OpenFileState, PendingFile, PendingLocation, StorageLayout};
+use super::rules::{DataRules, FilePolicy};
 use crate::build::Failed;
 use crate::{Error, OnError, Result};
 
 /// All files so far.
 #[derive(Debug)]
-pub(super) struct Files {
-    list: Vec<File>,
+pub(super) struct FileTable {
+    list: Vec<PendingFile>,
     /// Files that are not packed as most are.
-    hows: HashMap<u32, How>,
-    open: Option<Open>,
+    policies: HashMap<u32, FilePolicy>,
+    open: Option<OpenFile>,
     failed: Failed,
     /// Files that failed after all of their pieces had arrived.
     late: BTreeMap<u32, Error>,
     on_error: OnError,
 }
 
-impl Files {
+impl FileTable {
     pub(super) fn new(on_error: OnError) -> Self {
-        Files {
+        FileTable {
             list: Vec::new(),
-            hows: HashMap::new(),
+            policies: HashMap::new(),
             open: None,
             failed: Vec::new(),
             late: BTreeMap::new(),
@@ -33,18 +33,18 @@ impl Files {
     }
 
     /// Adds a file without data and returns its number.
-    pub(super) fn add(&mut self, size: u64, way: Way, how: How) -> Result<u32> {
+    pub(super) fn add(&mut self, size: u64, layout: StorageLayout, policy: FilePolicy) -> Result<u32> {
         let file = u32::try_from(self.list.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
-        self.list.push(File { size, what: What::Missing(way) });
-        if how != How::default() {
-            self.hows.insert(file, how);
+        self.list.push(PendingFile { size, location: PendingLocation::Missing(layout) });
+        if policy != FilePolicy::default() {
+            self.policies.insert(file, policy);
         }
         Ok(file)
     }
 
     /// Returns how a file is packed.
-    pub(super) fn how(&self, file: u32) -> How {
-        self.hows.get(&file).copied().unwrap_or_default()
+    pub(super) fn policy(&self, file: u32) -> FilePolicy {
+        self.policies.get(&file).copied().unwrap_or_default()
     }
 
     /// Returns the length of a file in bytes.
@@ -54,12 +54,12 @@ impl Files {
 
     /// Returns true for a file that is not compressed although others are.
     pub(super) fn is_stored(&self, file: u32) -> bool {
-        matches!(self.list[file as usize].what, What::Missing(Way::Sparse))
+        matches!(self.list[file as usize].location, PendingLocation::Missing(StorageLayout::Sparse))
     }
 
     /// Takes the open file, or opens `file`; `None` if it failed. `small_len` is the length of the
     /// stream of small files.
-    pub(super) fn take_open(&mut self, file: u32, rules: &Rules, small_len: u64) -> Option<Open> {
+    pub(super) fn take_open(&mut self, file: u32, rules: &DataRules, small_len: u64) -> Option<OpenFile> {
         if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
             return None;
         }
@@ -67,25 +67,27 @@ impl Files {
             debug_assert_eq!(open.file, file, "files come one after the other");
             return Some(open);
         }
-        match self.list[file as usize].what {
-            What::Missing(way) => Some(Open { file, at: 0, so_far: SoFar::new(way, rules, small_len) }),
+        match self.list[file as usize].location {
+            PendingLocation::Missing(layout) => {
+                Some(OpenFile { file, at: 0, state: OpenFileState::new(layout, rules, small_len) })
+            }
             _ => None,
         }
     }
 
     /// Takes the open file once all of it has arrived.
-    pub(super) fn take_whole(&mut self) -> Option<Open> {
+    pub(super) fn take_whole(&mut self) -> Option<OpenFile> {
         self.open.take()
     }
 
     /// Puts the open file back.
-    pub(super) fn put_open(&mut self, open: Open) {
+    pub(super) fn put_open(&mut self, open: OpenFile) {
         self.open = Some(open);
     }
 
     /// Sets the location of a file.
-    pub(super) fn put(&mut self, file: u32, what: What) {
-        self.list[file as usize].what = what;
+    pub(super) fn put(&mut self, file: u32, location: PendingLocation) {
+        self.list[file as usize].location = location;
     }
 
     /// Sets the location of a file to that of another one.
@@ -116,7 +118,7 @@ impl Files {
     }
 
     /// Returns all files, and those that failed.
-    pub(super) fn finish(mut self) -> (Vec<File>, Failed) {
+    pub(super) fn finish(mut self) -> (Vec<PendingFile>, Failed) {
         self.failed.extend(self.late);
         (self.list, self.failed)
     }

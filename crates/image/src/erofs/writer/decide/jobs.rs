@@ -9,28 +9,28 @@ use packfs_blocks::Buffer;
 use packfs_blocks::pipeline::{Ticket, Window};
 use packfs_blocks::stages::Stage;
 
-use super::chunks::{Chunk, cut_chunks};
+use super::chunks::{ContentChunk, cut_chunks};
 use crate::build::Tools;
-use crate::erofs::writer::encode::piece::{Packed, Piece};
-use crate::erofs::writer::encode::worker::Worker;
-use crate::erofs::writer::stored::tails::Spill;
+use crate::erofs::writer::encode::piece::{PackedPieces, PieceJob};
+use crate::erofs::writer::encode::worker::PackWorker;
+use crate::erofs::writer::stored::tails::TailSpill;
 use crate::{Error, Result};
 
 /// Number of jobs after which a piece of tails is written: enough for it to be ready, few enough not to pile up.
-const LATE: u64 = 8;
+const LATE_JOBS: u64 = 8;
 /// Maximum number of jobs whose pieces are being cut into chunks.
-const CHUNKING: usize = 3;
+const MAX_CHUNKING_JOBS: usize = 3;
 /// Number of jobs that are likely to be in flight. It is the same on all machines, as the image
 /// must not depend on the number of threads.
-const RECENT: usize = 8;
+const RECENT_JOBS: usize = 8;
 
 /// Maximum number of bytes that are on their way to the file of data that follows inodes.
-const SPILLS: usize = 4 << 20;
+const MAX_SPILL_BYTES: usize = 4 << 20;
 
 /// The result of a job.
 #[derive(Debug)]
-pub(super) enum Work {
-    Packed(Packed),
+pub(super) enum JobResult {
+    Packed(PackedPieces),
     /// Number of bytes that the worker wrote.
     Written(u64),
     /// A file, and the number of its bytes that the worker copied, or its error.
@@ -38,68 +38,90 @@ pub(super) enum Work {
 }
 
 /// Pieces of one buffer, with the chunks of each.
-pub(super) struct Chunked {
+pub(super) struct ChunkedPieces {
     pub(super) bytes: Arc<Buffer>,
-    pub(super) pieces: Vec<(Piece, Vec<Chunk>)>,
+    pub(super) pieces: Vec<(PieceJob, Vec<ContentChunk>)>,
 }
 
-type Chunking = (Arc<Buffer>, Vec<Piece>, Ticket<Vec<Vec<Chunk>>>);
+/// Pieces of one buffer whose chunks a worker is looking for.
+#[derive(Debug)]
+struct PendingChunks {
+    bytes: Arc<Buffer>,
+    pieces: Vec<PieceJob>,
+    /// The chunks of each piece.
+    ticket: Ticket<Vec<Vec<ContentChunk>>>,
+}
+
+/// A piece of the stream of tails that is being packed.
+#[derive(Debug)]
+struct PendingTails {
+    /// Number of jobs after which its result is taken.
+    due_after: u64,
+    ticket: Ticket<Result<PackedPieces>>,
+}
 
 /// Jobs submitted to workers whose results are not taken yet.
 #[derive(Debug)]
-pub(super) struct Jobs<'p, 'env> {
-    tools: Tools<'p, 'env, Worker>,
-    window: Window<Result<Work>>,
-    chunking: VecDeque<Chunking>,
+pub(super) struct PieceJobs<'p, 'env> {
+    tools: Tools<'p, 'env, PackWorker>,
+    window: Window<Result<JobResult>>,
+    chunking: VecDeque<PendingChunks>,
     /// Pieces up to this one have been submitted for packing.
     planned: u32,
     /// First pieces of the last jobs, oldest first.
     recent: VecDeque<u32>,
     /// Number of jobs taken out of the window.
     taken: u64,
-    /// Pieces of the stream of tails, and the number of jobs after which each is due.
-    late: VecDeque<(u64, Ticket<Result<Packed>>)>,
+    late_tails: VecDeque<PendingTails>,
     /// Writes of data that follows inodes.
     spills: Window<io::Result<()>>,
 }
 
-impl<'p, 'env> Jobs<'p, 'env> {
+impl<'p, 'env> PieceJobs<'p, 'env> {
     /// Makes a window for jobs that hold up to `budget` bytes.
-    pub(super) fn new(tools: Tools<'p, 'env, Worker>, budget: usize) -> Self {
-        let (chunking, recent, late) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        let spills = Window::new(SPILLS);
-        Jobs { tools, window: Window::new(budget), chunking, planned: 0, recent, taken: 0, late, spills }
+    pub(super) fn new(tools: Tools<'p, 'env, PackWorker>, budget: usize) -> Self {
+        PieceJobs {
+            tools,
+            window: Window::new(budget),
+            chunking: VecDeque::new(),
+            planned: 0,
+            recent: VecDeque::new(),
+            taken: 0,
+            late_tails: VecDeque::new(),
+            spills: Window::new(MAX_SPILL_BYTES),
+        }
     }
 
     /// Has pieces cut into chunks of about `average` bytes.
-    pub(super) fn chunk(&mut self, bytes: Arc<Buffer>, pieces: Vec<Piece>, average: usize) {
-        let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
+    pub(super) fn cut_into_chunks(&mut self, bytes: Arc<Buffer>, pieces: Vec<PieceJob>, average: usize) {
+        let shared = Arc::clone(&bytes);
+        let ranges = pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>();
         let stages = &self.tools.progress.stages;
         // First: few pieces are cut at a time. Queued after everything that waits to be packed, they would starve the
         // workers.
-        let ticket = self.tools.pool.submit_first(move |_: &mut Worker| {
+        let ticket = self.tools.pool.submit_first(move |_: &mut PackWorker| {
             let chunks = || ranges.into_iter().map(|range| cut_chunks(&shared[range], average)).collect();
             stages.time(Stage::Hash, chunks)
         });
-        self.chunking.push_back((bytes, pieces, ticket));
+        self.chunking.push_back(PendingChunks { bytes, pieces, ticket });
     }
 
     /// Returns true if the oldest pieces being cut must be taken before more are submitted.
     pub(super) fn is_chunking_full(&self) -> bool {
-        self.chunking.len() > CHUNKING
+        self.chunking.len() > MAX_CHUNKING_JOBS
     }
 
     /// Waits for the chunks of the oldest pieces.
-    pub(super) fn chunked(&mut self) -> Option<Chunked> {
-        let (bytes, pieces, ticket) = self.chunking.pop_front()?;
+    pub(super) fn take_chunks(&mut self) -> Option<ChunkedPieces> {
+        let PendingChunks { bytes, pieces, ticket } = self.chunking.pop_front()?;
         let chunks = self.tools.progress.stages.time(Stage::Wait, || ticket.wait());
-        Some(Chunked { bytes, pieces: pieces.into_iter().zip(chunks).collect() })
+        Some(ChunkedPieces { bytes, pieces: pieces.into_iter().zip(chunks).collect() })
     }
 
     /// Has pieces packed, at least one.
-    pub(super) fn pack(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) {
+    pub(super) fn pack(&mut self, bytes: &Arc<Buffer>, pieces: Vec<PieceJob>) {
         let Some(last) = pieces.last() else { return };
-        if self.recent.len() == RECENT {
+        if self.recent.len() == RECENT_JOBS {
             self.recent.pop_front();
         }
         self.recent.push_back(self.planned);
@@ -108,46 +130,49 @@ impl<'p, 'env> Jobs<'p, 'env> {
         let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;
         let bytes = Arc::clone(bytes);
         let stages = &self.tools.progress.stages;
-        let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, pieces));
-        let ticket = self.tools.pool.submit(move |worker: &mut Worker| pack(worker).map(Work::Packed));
+        let pack = move |worker: &mut PackWorker| stages.time(Stage::Compress, || worker.pack(&bytes, pieces));
+        let ticket = self.tools.pool.submit(move |worker: &mut PackWorker| pack(worker).map(JobResult::Packed));
         self.window.push(ticket, held);
     }
 
     /// Has a worker write bytes and return their number; the job holds `held` bytes.
     pub(super) fn write(&mut self, held: usize, write: impl FnOnce() -> Result<u64> + Send + 'env) {
         let stages = &self.tools.progress.stages;
-        let ticket = self.tools.pool.submit(move |_| stages.time(Stage::Write, write).map(Work::Written));
+        let ticket = self.tools.pool.submit(move |_| stages.time(Stage::Write, write).map(JobResult::Written));
         self.window.push(ticket, held);
     }
 
     /// Has a worker copy bytes of a file, which may fail by itself, and return their number; the job holds `held` bytes.
     pub(super) fn copy(&mut self, held: usize, file: u32, copy: impl FnOnce() -> Result<Result<u64>> + Send + 'env) {
         let stages = &self.tools.progress.stages;
-        let copy = move |_: &mut Worker| stages.time(Stage::Write, copy).map(|copied| Work::Copied(file, copied));
+        let copy =
+            move |_: &mut PackWorker| stages.time(Stage::Write, copy).map(|copied| JobResult::Copied(file, copied));
         self.window.push(self.tools.pool.submit(copy), held);
     }
 
     /// Has a piece of the stream of tails packed.
-    pub(super) fn pack_late(&mut self, bytes: Buffer, piece: Piece) {
+    pub(super) fn pack_tails(&mut self, bytes: Buffer, piece: PieceJob) {
         let stages = &self.tools.progress.stages;
         let bytes = Arc::new(bytes);
-        let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, vec![piece]));
+        let pack = move |worker: &mut PackWorker| stages.time(Stage::Compress, || worker.pack(&bytes, vec![piece]));
         // First: it is due after a fixed number of jobs, of which more are in flight with many threads.
-        self.late.push_back((self.taken + LATE, self.tools.pool.submit_first(pack)));
+        let ticket = self.tools.pool.submit_first(pack);
+        self.late_tails.push_back(PendingTails { due_after: self.taken + LATE_JOBS, ticket });
     }
 
     /// Has data that follows inodes written to its file. The image does not depend on when that is done.
-    pub(super) fn spill(&mut self, spill: Spill) -> Result<()> {
-        let (len, stages) = (spill.len(), &self.tools.progress.stages);
+    pub(super) fn spill(&mut self, spill: TailSpill) -> Result<()> {
+        let len = spill.len();
+        let stages = &self.tools.progress.stages;
         self.spills.push(self.tools.pool.submit_first(move |_| stages.time(Stage::Write, || spill.write())), len);
         while self.spills.is_full() {
-            self.spilled()?;
+            self.wait_for_spill()?;
         }
         Ok(())
     }
 
     /// Waits for the oldest of these writes; returns false if there is none.
-    pub(super) fn spilled(&mut self) -> Result<bool> {
+    pub(super) fn wait_for_spill(&mut self) -> Result<bool> {
         let Some(spilled) = self.tools.progress.stages.time(Stage::Wait, || self.spills.pop()) else {
             return Ok(false);
         };
@@ -161,20 +186,20 @@ impl<'p, 'env> Jobs<'p, 'env> {
     }
 
     /// Waits for the oldest job except those of the stream of tails.
-    pub(super) fn next(&mut self) -> Option<Result<Work>> {
+    pub(super) fn take_result(&mut self) -> Option<Result<JobResult>> {
         let work = self.tools.progress.stages.time(Stage::Wait, || self.window.pop())?;
         self.taken += 1;
         Some(work)
     }
 
     /// Returns the oldest piece of the stream of tails once it is due.
-    pub(super) fn due(&mut self) -> Option<Result<Packed>> {
-        if self.late.front()?.0 <= self.taken { self.late() } else { None }
+    pub(super) fn due_tails(&mut self) -> Option<Result<PackedPieces>> {
+        if self.late_tails.front()?.due_after <= self.taken { self.next_tails() } else { None }
     }
 
     /// Returns the oldest piece of the stream of tails.
-    pub(super) fn late(&mut self) -> Option<Result<Packed>> {
-        let (_, ticket) = self.late.pop_front()?;
+    pub(super) fn next_tails(&mut self) -> Option<Result<PackedPieces>> {
+        let PendingTails { ticket, .. } = self.late_tails.pop_front()?;
         Some(self.tools.progress.stages.time(Stage::Wait, || ticket.wait()))
     }
 
@@ -185,7 +210,7 @@ impl<'p, 'env> Jobs<'p, 'env> {
 
     /// Returns true if a piece belongs to the last few jobs.
     pub(super) fn is_recent(&self, seq: u32) -> bool {
-        let first = self.recent.front().copied().filter(|_| self.recent.len() == RECENT);
+        let first = self.recent.front().copied().filter(|_| self.recent.len() == RECENT_JOBS);
         seq >= first.unwrap_or(0)
     }
 }

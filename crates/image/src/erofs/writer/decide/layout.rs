@@ -1,22 +1,24 @@
-//! The file whose pieces are arriving, and finished files. The way a file is stored is decided
-//! before its first piece arrives. Each way is a type that accepts only what its layout can
-//! express: holes only where they are allowed, and bytes after the inode only after consecutive
-//! blocks.
+//! The layout of each file, and what is known of a file until all of its data is written.
+//!
+//! The layout is decided before the first piece arrives. A file that is arriving is in a state with a type of its own for
+//! each layout, which accepts only what that can express: holes only where they are allowed, and bytes after the inode only
+//! after consecutive blocks.
 
-use super::referred::Chunks;
-use super::rules::Rules;
-use crate::erofs::writer::stored::tails::Kept;
+use super::referred::ReferredChunks;
+use super::rules::DataRules;
+use crate::erofs::writer::stored::tails::KeptTail;
 
 /// Shorter files are compressed however many holes they have.
 const SPARSE_MIN: u64 = 64 << 20;
 /// Length of an entry of the full index, which each block of a compressed file has.
 const ENTRY_LEN: u64 = 8;
-/// Compression ratio assumed for data.
-const RATIO: u64 = 2;
+/// Compression ratio assumed for data, to compare the size of an uncompressed file with that of a compressed one and its
+/// index.
+const ASSUMED_RATIO: u64 = 2;
 
-/// The way a file is stored.
+/// How a file is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StorageLayout {
     /// In uncompressed blocks, shared with equal data.
     Raw,
     /// In uncompressed blocks, with holes: there is so little data between them that an index would take more room.
@@ -27,16 +29,16 @@ pub(super) enum Way {
     Fragment,
 }
 
-impl Way {
-    /// Returns the way for a file that is to be stored.
-    pub(super) fn stored(rules: &Rules) -> Way {
-        if rules.raw { Way::Raw } else { Way::Sparse }
+impl StorageLayout {
+    /// Returns the layout of a file that a rule wants uncompressed.
+    pub(super) fn uncompressed(rules: &DataRules) -> StorageLayout {
+        if rules.raw { StorageLayout::Raw } else { StorageLayout::Sparse }
     }
 
-    /// Chooses the way for a file of `size` bytes, of which `data_len` are not in holes.
-    pub(super) fn of(rules: &Rules, size: u64, data_len: &dyn Fn() -> u64) -> Way {
+    /// Chooses the layout of a file of `size` bytes, of which `data_len` are not in holes.
+    pub(super) fn choose(rules: &DataRules, size: u64, data_len: &dyn Fn() -> u64) -> StorageLayout {
         if rules.raw {
-            return Way::Raw;
+            return StorageLayout::Raw;
         }
         // Holes are cut in pieces.
         let may_have_holes = rules.sparse && size >= rules.piece as u64;
@@ -44,56 +46,56 @@ impl Way {
         if may_be_chunks || (may_have_holes && rules.all_fragments) {
             let data_len = data_len();
             let index_len = size / rules.block() as u64 * ENTRY_LEN;
-            if may_be_chunks && data_len - data_len / RATIO <= index_len {
-                return Way::Sparse;
+            if may_be_chunks && data_len - data_len / ASSUMED_RATIO <= index_len {
+                return StorageLayout::Sparse;
             }
             if data_len.saturating_add(rules.piece as u64) <= size {
                 // Fragments have no holes.
-                return Way::Compressed;
+                return StorageLayout::Compressed;
             }
         }
-        if rules.all_fragments { Way::Fragment } else { Way::Compressed }
+        if rules.all_fragments { StorageLayout::Fragment } else { StorageLayout::Compressed }
     }
 }
 
 /// The file whose pieces are arriving.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenFile {
     pub(super) file: u32,
     /// Number of bytes received.
     pub(super) at: u64,
-    pub(super) so_far: SoFar,
+    pub(super) state: OpenFileState,
 }
 
 /// State of an open file.
 #[derive(Debug)]
-pub(super) enum SoFar {
+pub(super) enum OpenFileState {
     /// Uncompressed; its pieces may be shared with other files.
-    Raw(Blocks),
+    Raw(RawBlocks),
     /// Uncompressed, with holes; its pieces are its own.
-    Sparse(Blocks),
-    Compressed(Parts),
+    Sparse(RawBlocks),
+    Compressed(CompressedParts),
     /// Entirely in the stream of small files, from this offset on, with zeros in place of holes.
     Fragment(u64),
 }
 
-impl SoFar {
+impl OpenFileState {
     /// Makes the state of a file without data; `small_len` is the length of the stream of small files.
-    pub(super) fn new(way: Way, rules: &Rules, small_len: u64) -> SoFar {
-        match way {
-            Way::Raw => SoFar::Raw(Blocks::new(rules)),
-            Way::Sparse => SoFar::Sparse(Blocks::new(rules)),
-            Way::Compressed => SoFar::Compressed(Parts::default()),
-            Way::Fragment => SoFar::Fragment(small_len),
+    pub(super) fn new(layout: StorageLayout, rules: &DataRules, small_len: u64) -> OpenFileState {
+        match layout {
+            StorageLayout::Raw => OpenFileState::Raw(RawBlocks::new(rules)),
+            StorageLayout::Sparse => OpenFileState::Sparse(RawBlocks::new(rules)),
+            StorageLayout::Compressed => OpenFileState::Compressed(CompressedParts::default()),
+            StorageLayout::Fragment => OpenFileState::Fragment(small_len),
         }
     }
 
     /// Returns true if a hole came last.
     pub(super) fn ends_with_hole(&self) -> bool {
         match self {
-            SoFar::Raw(blocks) | SoFar::Sparse(blocks) => blocks.ends_with_hole(),
-            SoFar::Compressed(parts) => matches!(parts.0.last(), Some(FilePart::Hole(_))),
-            SoFar::Fragment(_) => false,
+            OpenFileState::Raw(blocks) | OpenFileState::Sparse(blocks) => blocks.ends_with_hole(),
+            OpenFileState::Compressed(parts) => matches!(parts.0.last(), Some(FilePart::Hole(_))),
+            OpenFileState::Fragment(_) => false,
         }
     }
 }
@@ -109,9 +111,9 @@ pub(super) enum FilePart {
 
 /// The parts of a compressed file, in order; no two holes are adjacent.
 #[derive(Debug, Default)]
-pub(super) struct Parts(Vec<FilePart>);
+pub(super) struct CompressedParts(Vec<FilePart>);
 
-impl Parts {
+impl CompressedParts {
     pub(super) fn push(&mut self, piece: u32) {
         self.0.push(FilePart::Piece(piece));
     }
@@ -131,7 +133,7 @@ impl Parts {
 
 /// A part of a chunk-based file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stretch {
+pub(super) enum BlockStretch {
     /// A piece, or the file's end, from this offset of the image on.
     At(u64),
     /// Number of bytes of zeros.
@@ -140,172 +142,172 @@ pub(super) enum Stretch {
 
 /// Positions of the bytes of an uncompressed file.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(super) struct RawBlocks {
     /// Length of a piece in bytes.
     piece: u64,
-    shape: Shape,
+    shape: BlockShape,
 }
 
 #[derive(Debug)]
-enum Shape {
+enum BlockShape {
     /// No data yet.
     Empty,
     /// Consecutive pieces.
     Row { start: u64, pieces: u64 },
     /// Consecutive pieces, with the tail of the last one after the inode: no more can follow.
-    Tailed { start: u64, tail: Kept },
+    Tailed { start: u64, tail: KeptTail },
     /// Pieces anywhere.
-    Chunks(Vec<Stretch>),
+    Chunks(Vec<BlockStretch>),
 }
 
-impl Blocks {
-    pub(super) fn new(rules: &Rules) -> Self {
-        let shape = if rules.chunks { Shape::Chunks(Vec::new()) } else { Shape::Empty };
-        Blocks { piece: rules.piece as u64, shape }
+impl RawBlocks {
+    pub(super) fn new(rules: &DataRules) -> Self {
+        let shape = if rules.chunks { BlockShape::Chunks(Vec::new()) } else { BlockShape::Empty };
+        RawBlocks { piece: rules.piece as u64, shape }
     }
 
     /// Returns true if nothing was added.
     pub(super) fn is_empty(&self) -> bool {
         match &self.shape {
-            Shape::Empty => true,
-            Shape::Row { .. } | Shape::Tailed { .. } => false,
-            Shape::Chunks(stretches) => stretches.is_empty(),
+            BlockShape::Empty => true,
+            BlockShape::Row { .. } | BlockShape::Tailed { .. } => false,
+            BlockShape::Chunks(stretches) => stretches.is_empty(),
         }
     }
 
     /// Returns true if data other than holes was added.
     pub(super) fn has_data(&self) -> bool {
         match &self.shape {
-            Shape::Empty => false,
-            Shape::Row { .. } | Shape::Tailed { .. } => true,
-            Shape::Chunks(stretches) => stretches.iter().any(|stretch| matches!(stretch, Stretch::At(_))),
+            BlockShape::Empty => false,
+            BlockShape::Row { .. } | BlockShape::Tailed { .. } => true,
+            BlockShape::Chunks(stretches) => stretches.iter().any(|stretch| matches!(stretch, BlockStretch::At(_))),
         }
     }
 
     /// Returns true if everything stays consecutive once a piece at `start` follows.
     pub(super) fn goes_on(&self, start: u64) -> bool {
         match self.shape {
-            Shape::Empty => true,
-            Shape::Row { start: first, pieces } => first + pieces * self.piece == start,
-            Shape::Tailed { .. } | Shape::Chunks(_) => false,
+            BlockShape::Empty => true,
+            BlockShape::Row { start: first, pieces } => first + pieces * self.piece == start,
+            BlockShape::Tailed { .. } | BlockShape::Chunks(_) => false,
         }
     }
 
     /// Adds a piece.
     pub(super) fn push(&mut self, start: u64) {
         match &mut self.shape {
-            Shape::Empty => self.shape = Shape::Row { start, pieces: 1 },
-            Shape::Row { start: first, pieces } if *first + *pieces * self.piece == start => *pieces += 1,
-            _ => self.stretches().push(Stretch::At(start)),
+            BlockShape::Empty => self.shape = BlockShape::Row { start, pieces: 1 },
+            BlockShape::Row { start: first, pieces } if *first + *pieces * self.piece == start => *pieces += 1,
+            _ => self.stretches().push(BlockStretch::At(start)),
         }
     }
 
     /// Adds a piece; if there is a `tail`, it is the last one, in the row, and its tail follows the inode.
-    pub(super) fn add(&mut self, start: u64, tail: Kept) {
-        if tail == Kept::NONE {
+    pub(super) fn add(&mut self, start: u64, tail: KeptTail) {
+        if tail == KeptTail::NONE {
             return self.push(start);
         }
-        debug_assert!(self.goes_on(start), "only a row can end behind its inode");
-        let start = if let Shape::Row { start, .. } = self.shape { start } else { start };
-        self.shape = Shape::Tailed { start, tail };
+        debug_assert!(self.goes_on(start), "only a row can end after its inode");
+        let start = if let BlockShape::Row { start, .. } = self.shape { start } else { start };
+        self.shape = BlockShape::Tailed { start, tail };
     }
 
     /// Adds a hole of `len` bytes.
     pub(super) fn push_hole(&mut self, len: u64) {
         let stretches = self.stretches();
         match stretches.last_mut() {
-            Some(Stretch::Hole(before)) => *before += len,
-            _ => stretches.push(Stretch::Hole(len)),
+            Some(BlockStretch::Hole(before)) => *before += len,
+            _ => stretches.push(BlockStretch::Hole(len)),
         }
     }
 
     /// Returns the stretches, after which no row continues.
-    fn stretches(&mut self) -> &mut Vec<Stretch> {
-        let at = |start: u64, n: u64| Stretch::At(start + n * self.piece);
+    fn stretches(&mut self) -> &mut Vec<BlockStretch> {
+        let at = |start: u64, n: u64| BlockStretch::At(start + n * self.piece);
         let row = match self.shape {
-            Shape::Row { start, pieces } => (0..pieces).map(|n| at(start, n)).collect(),
+            BlockShape::Row { start, pieces } => (0..pieces).map(|n| at(start, n)).collect(),
             _ => Vec::new(),
         };
-        if !matches!(self.shape, Shape::Chunks(_)) {
-            self.shape = Shape::Chunks(row);
+        if !matches!(self.shape, BlockShape::Chunks(_)) {
+            self.shape = BlockShape::Chunks(row);
         }
         match &mut self.shape {
-            Shape::Chunks(stretches) => stretches,
+            BlockShape::Chunks(stretches) => stretches,
             _ => unreachable!("made so above"),
         }
     }
 
     fn ends_with_hole(&self) -> bool {
-        matches!(&self.shape, Shape::Chunks(stretches) if matches!(stretches.last(), Some(Stretch::Hole(_))))
+        matches!(&self.shape, BlockShape::Chunks(stretches) if matches!(stretches.last(), Some(BlockStretch::Hole(_))))
     }
 
     /// Returns the whole file once all of it has arrived.
-    pub(super) fn finish(self) -> What {
+    pub(super) fn finish(self) -> PendingLocation {
         if !self.has_data() {
-            return What::Hole;
+            return PendingLocation::Hole;
         }
         match self.shape {
-            Shape::Empty => What::Hole,
-            Shape::Row { start, .. } => What::Row(start),
-            Shape::Tailed { start, tail } => Other::Tailed { start, tail }.into(),
-            Shape::Chunks(stretches) => Other::Chunks(stretches.into()).into(),
+            BlockShape::Empty => PendingLocation::Hole,
+            BlockShape::Row { start, .. } => PendingLocation::Row(start),
+            BlockShape::Tailed { start, tail } => RareLocation::Tailed { start, tail }.into(),
+            BlockShape::Chunks(stretches) => RareLocation::Chunks(stretches.into()).into(),
         }
     }
 }
 
 /// A file as far as it is known before all data is written.
 #[derive(Debug, Clone)]
-pub(super) struct File {
+pub(super) struct PendingFile {
     pub(super) size: u64,
-    pub(super) what: What,
+    pub(super) location: PendingLocation,
 }
 
 /// Location of the bytes of a file.
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(super) enum PendingLocation {
     /// They have not arrived yet, or could not be read.
-    Missing(Way),
+    Missing(StorageLayout),
     /// Nowhere: the file is a hole.
     Hole,
     /// In consecutive blocks from this offset of the image on.
     Row(u64),
     /// After the inode.
-    Tail(Kept),
+    Tail(KeptTail),
     /// In the stream of small files, from this offset on.
     Fragment(u64),
     /// Compressed, in the piece with this number.
     Piece(u32),
     /// Elsewhere: few files of a large tree are.
-    Other(Box<Other>),
+    Other(Box<RareLocation>),
 }
 
-const _: () = assert!(size_of::<File>() <= 24);
+const _: () = assert!(size_of::<PendingFile>() <= 24);
 
 /// Location of the bytes of a file that is none of the small ones.
 #[derive(Debug, Clone)]
-pub(super) enum Other {
+pub(super) enum RareLocation {
     /// In consecutive blocks from this offset of the image on, and after the inode.
-    Tailed { start: u64, tail: Kept },
+    Tailed { start: u64, tail: KeptTail },
     /// In blocks anywhere.
-    Chunks(Box<[Stretch]>),
+    Chunks(Box<[BlockStretch]>),
     /// Compressed, in several parts.
     Pieces(Box<[FilePart]>),
     /// On the additional device of this number.
-    Elsewhere(u16, Chunks),
+    Elsewhere(u16, ReferredChunks),
 }
 
-impl From<Other> for What {
-    fn from(other: Other) -> What {
-        What::Other(Box::new(other))
+impl From<RareLocation> for PendingLocation {
+    fn from(other: RareLocation) -> PendingLocation {
+        PendingLocation::Other(Box::new(other))
     }
 }
 
-impl What {
+impl PendingLocation {
     /// Returns a compressed file.
-    pub(super) fn compressed(parts: Vec<FilePart>) -> What {
+    pub(super) fn compressed(parts: Vec<FilePart>) -> PendingLocation {
         match parts[..] {
-            [FilePart::Piece(seq)] => What::Piece(seq),
-            _ => Other::Pieces(parts.into()).into(),
+            [FilePart::Piece(seq)] => PendingLocation::Piece(seq),
+            _ => RareLocation::Pieces(parts.into()).into(),
         }
     }
 }

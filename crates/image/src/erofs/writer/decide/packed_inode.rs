@@ -7,30 +7,30 @@ use packfs_blocks::{Buffer, Buffers};
 /// Both streams.
 #[derive(Debug)]
 pub(super) struct PackedInode {
-    pub(super) small: Stream,
-    pub(super) ends: Stream,
+    pub(super) small: PieceStream,
+    pub(super) tails: PieceStream,
 }
 
 impl PackedInode {
     /// Makes streams of pieces of `piece_len` bytes.
     pub(super) fn new(buffers: &Buffers, piece_len: usize) -> Self {
-        PackedInode { small: Stream::new(buffers, piece_len), ends: Stream::new(buffers, piece_len) }
+        PackedInode { small: PieceStream::new(buffers, piece_len), tails: PieceStream::new(buffers, piece_len) }
     }
 
     /// Returns the numbers of all pieces, in order.
     pub(super) fn pieces(&self) -> impl Iterator<Item = u32> {
-        self.small.pieces.iter().chain(&self.ends.pieces).copied()
+        self.small.pieces.iter().chain(&self.tails.pieces).copied()
     }
 
     /// Returns the length in bytes.
     pub(super) fn len(&self) -> u64 {
-        self.small.len + self.ends.len
+        self.small.len + self.tails.len
     }
 }
 
 /// Concatenated bytes of many files.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct PieceStream {
     buffers: Buffers,
     piece_len: usize,
     filling: Option<(Buffer, usize)>,
@@ -39,10 +39,10 @@ pub(crate) struct Stream {
     pieces: Vec<u32>,
 }
 
-impl Stream {
+impl PieceStream {
     /// Makes a stream of pieces of `piece_len` bytes.
     pub(crate) fn new(buffers: &Buffers, piece_len: usize) -> Self {
-        Stream { buffers: buffers.clone(), piece_len, filling: None, len: 0, pieces: Vec::new() }
+        PieceStream { buffers: buffers.clone(), piece_len, filling: None, len: 0, pieces: Vec::new() }
     }
 
     /// Returns the number of bytes put so far.
@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn a_stream_gives_its_bytes_in_whole_pieces_and_a_last_one() {
         let mut packed = PackedInode::new(&Buffers::new(10), 10);
-        let (mut pieces, mut seq) = (Vec::new(), 0);
+        let mut pieces = Vec::new();
+        let mut seq = 0;
         for len in [3, 6, 1, 25, 0, 4] {
             let bytes = vec![len; usize::from(len)];
             let mut left = &bytes[..];
@@ -103,7 +104,7 @@ mod tests {
         pieces.extend(packed.small.take().map(|piece| piece.to_vec()));
         assert_eq!(pieces.concat(), [vec![3; 3], vec![6; 6], vec![1], vec![25; 25], vec![4; 4]].concat());
         assert!(packed.small.take().is_none());
-        packed.ends.sent(9);
+        packed.tails.sent(9);
         assert_eq!(packed.pieces().collect::<Vec<_>>(), [0, 1, 2, 9]);
         assert_eq!((packed.small.len(), packed.len()), (39, 39));
     }

@@ -9,7 +9,7 @@ const CHUNKS_MAX: u64 = 1 << 24;
 
 /// Chunks of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chunks {
+pub(super) struct ReferredChunks {
     /// log2 of the number of blocks in a chunk.
     pub(super) bits: u8,
     /// Block of each chunk; `None` for holes.
@@ -18,7 +18,7 @@ pub(super) struct Chunks {
 
 /// Cuts a file of `size` bytes into chunks, as few as possible; `None` if not all of its bytes lie at multiples of a
 /// block, which has `1 << block_bits` bytes.
-pub(super) fn cut_referred(size: u64, runs: &[Run], block_bits: u8) -> Option<Chunks> {
+pub(super) fn cut_referred(size: u64, runs: &[Run], block_bits: u8) -> Option<ReferredChunks> {
     let whole = u64::BITS - (size - 1).leading_zeros();
     let ends = |run: &Run| Some(run.offset + run.len).filter(|end| *end != size).unwrap_or(0);
     let within = runs.iter().fold(0, |all, run| all | run.offset | ends(run));
@@ -36,7 +36,7 @@ pub(super) fn cut_referred(size: u64, runs: &[Run], block_bits: u8) -> Option<Ch
         Some((run.at + (offset - run.offset)) >> block_bits)
     });
     let blocks = blocks.collect();
-    Some(Chunks { bits: u8::try_from(bits).ok()? - block_bits, blocks })
+    Some(ReferredChunks { bits: u8::try_from(bits).ok()? - block_bits, blocks })
 }
 
 #[cfg(test)]

@@ -6,29 +6,29 @@ use packfs_codec::Codec;
 use crate::OnError;
 use crate::build::{BATCH_FILES, BATCH_LEN};
 use crate::erofs::kernel::Feature;
-use crate::erofs::writer::encode::lanes::Packing;
-use crate::erofs::writer::encode::piece::Ending;
+use crate::erofs::writer::encode::lanes::PackingOptions;
+use crate::erofs::writer::encode::piece::TailPolicy;
 use crate::erofs::writer::options::{Features, Options, keeps_holes};
 use crate::erofs::writer::place::reach::longest_file;
-use crate::erofs::writer::stored::data::Form;
+use crate::erofs::writer::stored::data::IndexForm;
 use crate::erofs::writer::stored::tails::tail_max;
 
 /// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
+pub(crate) struct DataRules {
     /// Length of the longest file in bytes.
     pub(crate) longest_file: u64,
     /// Uncompressed files begin at multiples of this many bytes.
     pub(crate) align: u64,
     /// Number of the device for the data of files; 0 is the image.
     pub(crate) device: u16,
-    pub(crate) form: Form,
+    pub(crate) form: IndexForm,
     /// Maximum length of a piece in bytes.
     pub(crate) piece: usize,
     /// Maximum length of files that go to the packed inode, if tails of files do.
     pub(crate) fragment_max: usize,
     /// Treatment of the tails of files.
-    pub(crate) ending: Ending,
+    pub(crate) tail_policy: TailPolicy,
     /// True if all files go to the packed inode.
     pub(crate) all_fragments: bool,
     /// True if nothing is compressed.
@@ -49,7 +49,7 @@ pub(crate) struct Rules {
     pub(crate) on_error: OnError,
 }
 
-impl Rules {
+impl DataRules {
     pub(super) fn block(&self) -> usize {
         1 << self.form.block_bits
     }
@@ -59,66 +59,70 @@ impl Rules {
         Buffers::new(BATCH_LEN.max(self.piece) + BATCH_FILES * self.block())
     }
 
-    /// Returns the rules for a file: its data goes to the packed inode only if it is packed like that.
-    pub(super) fn of(self, how: How) -> Rules {
-        let ending = if how.alone && self.ending == Ending::Fragment { Ending::Cluster } else { self.ending };
-        Rules { ending, all_fragments: self.all_fragments && !how.alone, ..self }
+    /// Returns the rules for a file: a file with a codec of its own stays out of the packed inode, which has another one.
+    pub(super) fn for_policy(self, policy: FilePolicy) -> DataRules {
+        let tail_policy = if policy.alone && self.tail_policy == TailPolicy::Fragment {
+            TailPolicy::Cluster
+        } else {
+            self.tail_policy
+        };
+        DataRules { tail_policy, all_fragments: self.all_fragments && !policy.alone, ..self }
     }
-}
 
-impl Rules {
     /// Returns true if a file of `len` bytes can only be stored after its inode: compressed it
     /// would take a block too.
-    pub(super) fn is_tail(&self, len: usize) -> bool {
-        self.inline_tails && self.ending == Ending::Cluster && len <= tail_max(self.block())
+    pub(super) fn follows_inode(&self, len: usize) -> bool {
+        self.inline_tails && self.tail_policy == TailPolicy::Cluster && len <= tail_max(self.block())
     }
 }
 
 /// Packing of a file's data where it differs from that of other files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct How {
+pub(super) struct FilePolicy {
     /// Number of the lane.
     pub(super) lane: u8,
     /// True if nothing of the file goes to the packed inode.
     pub(super) alone: bool,
 }
 
-impl How {
+impl FilePolicy {
     /// Returns a digest that only equal data of files that are packed alike has.
-    pub(super) fn keyed(self, digest: Digest) -> Digest {
-        if self == How::default() {
+    pub(super) fn key_digest(self, digest: Digest) -> Digest {
+        if self == FilePolicy::default() {
             return digest;
         }
         Digest::of(&[digest.as_bytes(), &[self.lane, u8::from(self.alone)][..]].concat())
     }
 }
 
-/// Fine enough to find the few clusters of a repeated stretch, coarse enough to be fast.
+/// Returns the average length of chunks: fine enough to find the few clusters of a repeated stretch, coarse enough to be
+/// fast.
 fn chunk_len(cluster: usize) -> usize {
     (cluster / 8).clamp(512, 8 << 10).next_power_of_two()
 }
 
-pub(crate) fn rules(options: &Options, packing: &Packing) -> Rules {
+/// Derives the rules from checked options.
+pub(crate) fn rules(options: &Options, packing: &PackingOptions) -> DataRules {
     let asked = |features| options.features.intersects(features);
     let raw = options.build.codec.codec() == Codec::None;
     let encoded = asked(Features::BITS_48);
-    let ending = if asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS) {
-        Ending::Fragment
+    let tail_policy = if asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS) {
+        TailPolicy::Fragment
     } else if asked(Features::ZTAILPACKING) && !encoded {
-        Ending::Inline
+        TailPolicy::Inline
     } else {
-        Ending::Cluster
+        TailPolicy::Cluster
     };
     let block_bits = u8::try_from(options.block_size.ilog2()).expect("at most 12");
     let algorithm = options.build.codec.codec().erofs_id().unwrap_or(0);
-    Rules {
+    DataRules {
         longest_file: longest_file(options),
         align: options.data_align.unwrap_or(options.block_size).into(),
         device: u16::from(options.blob.is_some()),
-        form: Form { block_bits, algorithm, encoded, compact: !asked(Features::FULL_INDEX) },
+        form: IndexForm { block_bits, algorithm, encoded, compact: !asked(Features::FULL_INDEX) },
         piece: packing.piece,
         fragment_max: packing.fragment_max(),
-        ending,
+        tail_policy,
         all_fragments: asked(Features::ALL_FRAGMENTS) && !raw,
         raw,
         chunks: asked(Features::CHUNKS),

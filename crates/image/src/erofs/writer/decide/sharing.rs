@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use packfs_blocks::Digest;
 use packfs_blocks::dedup::Places;
 
-use crate::erofs::writer::stored::tails::Kept;
+use crate::erofs::writer::stored::tails::KeptTail;
 
 /// Tables of stored data. Without dedup nothing is remembered, except pieces of zeros.
 #[derive(Debug, Default)]
-pub(super) struct Sharing {
+pub(super) struct SharedData {
     on: bool,
     /// Whole files that arrived at once.
     files: Places<u32>,
@@ -22,20 +22,20 @@ pub(super) struct Sharing {
     middles: Places<u32>,
     lasts: Places<u32>,
     /// Tails of files in the stream of tails.
-    ends: Places<u64>,
+    tails: Places<u64>,
     /// Uncompressed pieces, and those of them with a tail after an inode.
     blocks: Places<u64>,
-    tailed: Places<(u64, Kept)>,
+    tailed: Places<(u64, KeptTail)>,
     /// Pieces of zeros, by length, whether the file continues after them, and lane: they need no digest.
     zeros: HashMap<(u64, bool, u8), u32>,
 }
 
-impl Sharing {
+impl SharedData {
     pub(super) fn new(on: bool) -> Self {
-        Sharing { on, ..Sharing::default() }
+        SharedData { on, ..SharedData::default() }
     }
 
-    /// Loads what [`Sharing::file`] needs for these files.
+    /// Loads what [`SharedData::file`] needs for these files.
     pub(super) fn touch_files<'d>(&self, digests: impl Iterator<Item = &'d Digest>) {
         self.files.touch(digests);
     }
@@ -71,13 +71,13 @@ impl Sharing {
     }
 
     /// Returns the offset of an equal tail in the stream of tails.
-    pub(super) fn end(&self, digest: &Digest) -> Option<u64> {
-        self.ends.find(digest)
+    pub(super) fn tail(&self, digest: &Digest) -> Option<u64> {
+        self.tails.find(digest)
     }
 
-    pub(super) fn add_end(&mut self, digest: Digest, offset: u64) {
+    pub(super) fn add_tail(&mut self, digest: Digest, offset: u64) {
         if self.on {
-            self.ends.insert(digest, offset);
+            self.tails.insert(digest, offset);
         }
     }
 
@@ -87,14 +87,14 @@ impl Sharing {
     }
 
     /// Returns the start of an equal last piece with a tail after an inode, and that tail.
-    pub(super) fn tailed(&self, digest: &Digest) -> Option<(u64, Kept)> {
+    pub(super) fn tailed(&self, digest: &Digest) -> Option<(u64, KeptTail)> {
         self.tailed.find(digest)
     }
 
-    pub(super) fn add_blocks(&mut self, digest: Digest, start: u64, tail: Kept) {
+    pub(super) fn add_blocks(&mut self, digest: Digest, start: u64, tail: KeptTail) {
         match tail {
             _ if !self.on => {}
-            Kept::NONE => self.blocks.insert(digest, start),
+            KeptTail::NONE => self.blocks.insert(digest, start),
             tail => self.tailed.insert(digest, (start, tail)),
         }
     }
@@ -106,8 +106,9 @@ mod tests {
 
     #[test]
     fn a_middle_piece_may_end_other_files_but_not_the_other_way_round() {
-        let mut sharing = Sharing::new(true);
-        let (middle, last) = (Digest::of(b"middle"), Digest::of(b"last"));
+        let mut sharing = SharedData::new(true);
+        let middle = Digest::of(b"middle");
+        let last = Digest::of(b"last");
         sharing.add_piece(middle, false, 1);
         sharing.add_piece(last, true, 2);
         assert_eq!((sharing.piece(&middle, false), sharing.piece(&middle, true)), (Some(1), Some(1)));
@@ -116,13 +117,13 @@ mod tests {
 
     #[test]
     fn without_dedup_only_zeros_are_shared() {
-        let mut sharing = Sharing::new(false);
+        let mut sharing = SharedData::new(false);
         let digest = Digest::of(b"x");
         sharing.add_piece(digest, false, 1);
-        sharing.add_end(digest, 1);
-        sharing.add_blocks(digest, 1, Kept::NONE);
+        sharing.add_tail(digest, 1);
+        sharing.add_blocks(digest, 1, KeptTail::NONE);
         assert_eq!((sharing.file(digest, 1), sharing.file(digest, 2)), (None, None));
-        assert_eq!((sharing.piece(&digest, true), sharing.end(&digest), sharing.blocks(&digest)), (None, None, None));
+        assert_eq!((sharing.piece(&digest, true), sharing.tail(&digest), sharing.blocks(&digest)), (None, None, None));
         sharing.add_zeros(4096, false, 0, 7);
         assert_eq!((sharing.zeros(4096, false, 0), sharing.zeros(4096, true, 0)), (Some(7), None));
         assert_eq!(sharing.zeros(4096, false, 1), None);

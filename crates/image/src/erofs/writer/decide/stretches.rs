@@ -10,12 +10,12 @@ use packfs_blocks::dedup::Recent;
 use packfs_blocks::hash::Half;
 use packfs_codec::{Codec, Decoder};
 
-use super::chunks::Chunk;
+use super::chunks::ContentChunk;
 use crate::Result;
 use crate::erofs::raw_sharing::{SharedCluster, page_offset};
-use crate::erofs::writer::encode::piece::Reuse;
-use crate::erofs::writer::place::data_zone::Zone;
-use crate::erofs::writer::stored::cluster::{Cluster, count};
+use crate::erofs::writer::encode::piece::ReusedStretch;
+use crate::erofs::writer::place::data_zone::DataZone;
+use crate::erofs::writer::stored::cluster::{StoredCluster, count};
 
 /// Minimum number of chunks remembered; at most twice as many are. Each takes about 40 bytes.
 const MOST: usize = 1 << 19;
@@ -24,14 +24,14 @@ const ALGORITHMS: usize = 4;
 
 /// Position at which a chunk was first seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ChunkOrigin {
     pub(super) piece: u32,
     pub(super) offset: u32,
 }
 
 /// Chunks of earlier pieces, and the tools to compare with their clusters.
-pub(super) struct Stretches {
-    chunks: Recent<Seen, Half>,
+pub(super) struct StretchFinder {
+    chunks: Recent<ChunkOrigin, Half>,
     /// Block size in bytes.
     block: usize,
     /// True for encoded extents. Other maps list each block of an uncompressed cluster.
@@ -48,27 +48,29 @@ fn codec(algorithm: u8) -> Codec {
 }
 
 /// Returns the end of the leading chunks that were all seen before.
-pub(super) fn seen_until(chunks: &[Chunk], seen: &[Option<Seen>]) -> usize {
+pub(super) fn seen_until(chunks: &[ContentChunk], seen: &[Option<ChunkOrigin>]) -> usize {
     let known = chunks.iter().zip(seen).take_while(|(_, seen)| seen.is_some());
     known.last().map_or(0, |(chunk, _)| chunk.end as usize)
 }
 
-impl Stretches {
+impl StretchFinder {
     pub(super) fn new(block: usize, encoded: bool) -> Self {
-        let (chunks, stored, decoded) = (Recent::with_most(MOST), Vec::new(), Vec::new());
-        Stretches { chunks, block, encoded, decoders: [const { None }; ALGORITHMS], stored, decoded }
+        let chunks = Recent::with_most(MOST);
+        let stored = Vec::new();
+        let decoded = Vec::new();
+        StretchFinder { chunks, block, encoded, decoders: [const { None }; ALGORITHMS], stored, decoded }
     }
 
     /// Returns where each chunk was first seen.
-    pub(super) fn find(&self, chunks: &[Chunk]) -> Vec<Option<Seen>> {
+    pub(super) fn find(&self, chunks: &[ContentChunk]) -> Vec<Option<ChunkOrigin>> {
         chunks.iter().map(|chunk| self.chunks.find(&chunk.digest)).collect()
     }
 
     /// Remembers the chunks of a piece that are new.
-    pub(super) fn add(&mut self, piece: u32, chunks: &[Chunk]) {
+    pub(super) fn add(&mut self, piece: u32, chunks: &[ContentChunk]) {
         let mut offset = 0;
         for chunk in chunks {
-            self.chunks.find_or_add(chunk.digest, Seen { piece, offset });
+            self.chunks.find_or_add(chunk.digest, ChunkOrigin { piece, offset });
             offset = chunk.end;
         }
     }
@@ -83,12 +85,16 @@ impl Stretches {
     /// begin before `within.start`, and its clusters have the algorithm of the piece.
     pub(super) fn compare(
         &mut self,
-        zone: &Zone<'_, '_>,
-        (clusters, offset): (&[Cluster], usize),
+        zone: &DataZone<'_, '_>,
+        (clusters, offset): (&[StoredCluster], usize),
         (piece, algorithm): (&[u8], u8),
         within: Range<usize>,
-    ) -> Result<Option<Reuse>> {
-        let (mut at, mut start, mut end, mut found, mut saved) = (0, 0, 0, Vec::new(), 0);
+    ) -> Result<Option<ReusedStretch>> {
+        let mut at = 0;
+        let mut start = 0;
+        let mut end = 0;
+        let mut found = Vec::new();
+        let mut saved = 0;
         for cluster in clusters {
             let len = cluster.logical as usize;
             at += len;
@@ -114,17 +120,17 @@ impl Stretches {
             }
             saved += stored * equal / len;
             end += equal;
-            found.push(Cluster { logical: count(equal), partial: cluster.partial || equal < len, ..*cluster });
+            found.push(StoredCluster { logical: count(equal), partial: cluster.partial || equal < len, ..*cluster });
             if equal < len {
                 break;
             }
         }
-        Ok((saved >= self.worthwhile()).then_some(Reuse { start, clusters: found }))
+        Ok((saved >= self.worthwhile()).then_some(ReusedStretch { start, clusters: found }))
     }
 
     /// Returns how many of the first `equal` bytes of an uncompressed cluster an extent may use that begins `at` bytes
     /// after the start of a piece, which begins with a page of the file.
-    fn usable_raw(&self, cluster: &Cluster, at: usize, equal: usize) -> usize {
+    fn usable_raw(&self, cluster: &StoredCluster, at: usize, equal: usize) -> usize {
         let len = cluster.logical as usize;
         let shared = SharedCluster { len, page_offset: cluster.page_offset };
         let usable = shared.usable_len(at as u64, equal);
@@ -136,7 +142,7 @@ impl Stretches {
     }
 
     /// Returns how many bytes `piece` and the cluster have in common at their beginnings.
-    fn equal(&mut self, zone: &Zone<'_, '_>, cluster: &Cluster, piece: &[u8]) -> Result<usize> {
+    fn equal(&mut self, zone: &DataZone<'_, '_>, cluster: &StoredCluster, piece: &[u8]) -> Result<usize> {
         zone.read(cluster, &mut self.stored)?;
         let len = cluster.logical as usize;
         let bytes = if cluster.raw {
@@ -164,8 +170,9 @@ mod tests {
 
     use super::*;
     use crate::build::{Ledger, Tools};
-    use crate::erofs::writer::encode::piece::Cut;
-    use crate::erofs::writer::encode::worker::Worker;
+    use crate::erofs::writer::encode::piece::PackedCluster;
+    use crate::erofs::writer::encode::worker::PackWorker;
+    use crate::erofs::writer::place::data_zone::ClustersOfPiece;
     use crate::erofs::writer::stored::cluster::StoredLen;
 
     const BLOCK: usize = 4096;
@@ -181,27 +188,29 @@ mod tests {
 
     #[test]
     fn a_stretch_is_found_to_the_byte_and_begins_with_a_cluster() {
-        let (output, progress) = (Output::over(Arc::new(Memory::default()), "image"), Progress::default());
+        let output = Output::over(Arc::new(Memory::default()), "image");
+        let progress = Progress::default();
         pipeline::scope(
             0,
-            || Worker::new(&[]),
+            || PackWorker::new(&[]),
             |pool| {
                 let tools = Tools { pool, output: &output, blob: None, progress: &progress };
-                find_stretches(&mut Zone::new(tools, (0, 0), 0, Ledger::default()));
+                find_stretches(&mut DataZone::new(tools, 0, 0, 0, Ledger::default()));
             },
         );
     }
 
-    fn find_stretches(zone: &mut Zone<'_, '_>) {
+    fn find_stretches(zone: &mut DataZone<'_, '_>) {
         let old = noise(4 * 2 * BLOCK, 7);
         let len = count(2 * BLOCK);
         let physical = StoredLen::of_cut(2 * BLOCK);
-        let cut = Cut { physical, logical: len, raw: true, digest: None, reused: None, older: None };
+        let cut = PackedCluster { physical, logical: len, raw: true, digest: None, reused: None, older: None };
         let mut bytes = Buffers::new(old.len()).take(old.len());
         bytes.copy_from_slice(&old);
-        let part = zone.write(bytes, &[cut; 4], [(4, 0)].into_iter()).unwrap()[0];
+        let part =
+            zone.write_pieces(bytes, &[cut; 4], [ClustersOfPiece { count: 4, algorithm: 0 }].into_iter()).unwrap()[0];
         zone.settle(part).unwrap();
-        let mut stretches = Stretches::new(BLOCK, false);
+        let mut stretches = StretchFinder::new(BLOCK, false);
         // The second and third cluster of the old piece and half of the fourth, after other bytes.
         let before = noise(BLOCK, 9);
         let piece = [&before[..], &old[2 * BLOCK..7 * BLOCK + 5], &noise(5000, 11)].concat();
@@ -225,13 +234,13 @@ mod tests {
     fn chunks_seen_in_a_row_end_where_one_is_new() {
         let chunks: Vec<_> = [100, 200, 300, 400]
             .into_iter()
-            .map(|end| Chunk { end, digest: packfs_blocks::Digest::of(&end.to_le_bytes()).half() })
+            .map(|end| ContentChunk { end, digest: packfs_blocks::Digest::of(&end.to_le_bytes()).half() })
             .collect();
-        let mut stretches = Stretches::new(BLOCK, false);
+        let mut stretches = StretchFinder::new(BLOCK, false);
         stretches.add(5, &chunks[..2]);
         stretches.add(6, &chunks[1..2]);
         let seen = stretches.find(&chunks);
-        let at = |offset| Some(Seen { piece: 5, offset });
+        let at = |offset| Some(ChunkOrigin { piece: 5, offset });
         assert_eq!(seen, [at(0), at(100), None, None]);
         assert_eq!((seen_until(&chunks, &seen), seen_until(&chunks[1..], &seen[1..])), (200, 200));
         assert_eq!(seen_until(&chunks[2..], &seen[2..]), 0);

@@ -6,28 +6,30 @@ use std::sync::Arc;
 
 use packfs_blocks::{Buffer, Digest};
 
-use super::layout::Blocks;
-use super::writer::Data;
+use super::layout::RawBlocks;
+use super::writer::DataWriter;
 use crate::Result;
-use crate::build::{Part as Read, Segment, Unread};
-use crate::erofs::writer::stored::tails::{Kept, tail_max};
+use crate::build::{Part as ReadPart, Segment, Unread};
+use crate::erofs::writer::stored::tails::{KeptTail, tail_max};
 
 /// Bytes of memory that a copy in flight counts as.
 const HELD: usize = 4096;
 
-impl Data<'_, '_> {
+impl DataWriter<'_, '_> {
     /// Writes whole files shorter than a piece.
-    pub(super) fn raw_batch(&mut self, bytes: Buffer, fresh: &[(u32, Read)]) -> Result<()> {
+    pub(super) fn store_batch(&mut self, bytes: Buffer, fresh: &[(u32, ReadPart)]) -> Result<()> {
         let block = self.rules.block();
         if self.rules.align > block as u64 {
-            return self.raw_apart(bytes, fresh);
+            return self.store_aligned(bytes, fresh);
         }
-        let (mut parts, mut len) = (Vec::with_capacity(fresh.len()), 0);
+        let mut parts = Vec::with_capacity(fresh.len());
+        let mut len = 0;
         for (file, (range, _)) in fresh {
             self.tally.packs(range.len());
-            let whole = self.blocks_of(range.len());
-            let (start, tail) = (self.zone.pos() + len as u64, self.keep(&bytes[range.start + whole..range.end])?);
-            let mut blocks = Blocks::new(&self.rules);
+            let whole = self.len_in_blocks(range.len());
+            let start = self.zone.pos() + len as u64;
+            let tail = self.keep_tail(&bytes[range.start + whole..range.end])?;
+            let mut blocks = RawBlocks::new(&self.rules);
             blocks.add(start, tail);
             self.files.put(*file, blocks.finish());
             if whole > 0 {
@@ -38,7 +40,8 @@ impl Data<'_, '_> {
         if parts.is_empty() {
             return Ok(());
         }
-        let (mut region, reserved) = (self.regions.take(len), self.zone.reserve(len));
+        let mut region = self.regions.take(len);
+        let reserved = self.zone.reserve(len);
         self.jobs.write(2 * len, move || {
             let mut done = 0;
             for (range, to) in parts {
@@ -54,17 +57,17 @@ impl Data<'_, '_> {
     }
 
     /// Writes whole files shorter than a piece, each from a multiple of the alignment on.
-    fn raw_apart(&mut self, bytes: Buffer, fresh: &[(u32, Read)]) -> Result<()> {
+    fn store_aligned(&mut self, bytes: Buffer, fresh: &[(u32, ReadPart)]) -> Result<()> {
         // A buffer for each file would be as large as that of all of them.
         let bytes = Arc::new(bytes);
         for (file, (range, _)) in fresh {
             self.tally.packs(range.len());
-            let whole = self.blocks_of(range.len());
-            let tail = self.keep(&bytes[range.start + whole..range.end])?;
+            let whole = self.len_in_blocks(range.len());
+            let tail = self.keep_tail(&bytes[range.start + whole..range.end])?;
             if whole > 0 {
-                self.align()?;
+                self.align_next()?;
             }
-            let mut blocks = Blocks::new(&self.rules);
+            let mut blocks = RawBlocks::new(&self.rules);
             blocks.add(self.zone.pos(), tail);
             self.files.put(*file, blocks.finish());
             self.write_blocks(&bytes, range.start..range.start + whole)?;
@@ -73,7 +76,7 @@ impl Data<'_, '_> {
     }
 
     /// Writes zeros up to the next multiple of the alignment.
-    pub(super) fn align(&mut self) -> Result<()> {
+    pub(super) fn align_next(&mut self) -> Result<()> {
         let pos = self.zone.pos();
         let gap = usize::try_from(pos.next_multiple_of(self.rules.align) - pos).expect("at most the alignment");
         if gap == 0 {
@@ -88,29 +91,36 @@ impl Data<'_, '_> {
     }
 
     /// Writes whole files shorter than a piece that are to be stored among compressed ones.
-    pub(super) fn stored_batch(&mut self, bytes: &[u8], mut files: Vec<(u32, Read)>) -> Result<()> {
+    pub(super) fn store_among_compressed(&mut self, bytes: &[u8], mut files: Vec<(u32, ReadPart)>) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
-        // As in `sparse_piece`.
+        // As in `store_sparse_piece`.
         self.settle()?;
         let mut own = self.regions.take(files.iter().map(|(_, (range, _))| range.len()).sum());
         let mut at = 0;
         for (_, (range, _)) in &mut files {
             let to = at..at + range.len();
             own[to.clone()].copy_from_slice(&bytes[range.clone()]);
-            (at, *range) = (to.end, to);
+            at = to.end;
+            *range = to;
         }
-        self.raw_batch(own, &files)
+        self.store_batch(own, &files)
     }
 
     /// Writes the next piece of a file that may share pieces with others.
-    pub(super) fn raw_piece(&mut self, blocks: &mut Blocks, bytes: Buffer, digest: Digest, last: bool) -> Result<()> {
+    pub(super) fn store_piece(
+        &mut self,
+        blocks: &mut RawBlocks,
+        bytes: Buffer,
+        digest: Digest,
+        last: bool,
+    ) -> Result<()> {
         let len = bytes.len();
         if self.rules.scattered || (last && blocks.is_empty()) {
             // A tail after the inode requires all other blocks to be consecutive.
             let tailed = self.sharing.tailed(&digest).filter(|(start, _)| last && blocks.goes_on(*start));
-            let found = tailed.or_else(|| self.sharing.blocks(&digest).map(|start| (start, Kept::NONE)));
+            let found = tailed.or_else(|| self.sharing.blocks(&digest).map(|start| (start, KeptTail::NONE)));
             if let Some((start, tail)) = found {
                 self.tally.saves(len);
                 blocks.add(start, tail);
@@ -118,21 +128,21 @@ impl Data<'_, '_> {
             }
         }
         self.tally.packs(len);
-        let is_tail = last && !self.rules.chunks && self.blocks_of(len) == 0;
+        let is_tail = last && !self.rules.chunks && self.len_in_blocks(len) == 0;
         if self.rules.align > self.rules.block() as u64 && !blocks.has_data() && !is_tail {
-            self.align()?;
+            self.align_next()?;
         }
         let start = self.zone.pos();
         let may_have_tail = last && !self.rules.chunks && blocks.goes_on(start);
-        let whole = if may_have_tail { self.blocks_of(len) } else { len };
-        let tail = self.keep(&bytes[whole..])?;
+        let whole = if may_have_tail { self.len_in_blocks(len) } else { len };
+        let tail = self.keep_tail(&bytes[whole..])?;
         self.sharing.add_blocks(digest, start, tail);
         blocks.add(start, tail);
         self.write_raw(bytes, whole)
     }
 
     /// Writes the next piece of a file with holes.
-    pub(super) fn sparse_piece(&mut self, blocks: &mut Blocks, bytes: Buffer) -> Result<()> {
+    pub(super) fn store_sparse_piece(&mut self, blocks: &mut RawBlocks, bytes: Buffer) -> Result<()> {
         if !blocks.has_data() {
             // Clusters get their positions when they are done, these pieces immediately: the order
             // must not depend on the progress of the workers.
@@ -145,7 +155,7 @@ impl Data<'_, '_> {
     }
 
     /// Returns how many of `len` bytes take blocks; the rest goes after the inode.
-    pub(super) fn blocks_of(&self, len: usize) -> usize {
+    pub(super) fn len_in_blocks(&self, len: usize) -> usize {
         let block = self.rules.block();
         let follows = self.rules.inline_tails && !self.rules.chunks && len % block <= tail_max(block);
         if follows { len / block * block } else { len }
@@ -163,7 +173,8 @@ impl Data<'_, '_> {
             return Ok(());
         }
         let padding = len.next_multiple_of(self.rules.block()) - len;
-        let (bytes, reserved) = (Arc::clone(bytes), self.zone.reserve(len + padding));
+        let bytes = Arc::clone(bytes);
+        let reserved = self.zone.reserve(len + padding);
         self.jobs.write(len, move || {
             reserved.write(&bytes[range], 0)?;
             if padding > 0 {
@@ -175,8 +186,8 @@ impl Data<'_, '_> {
     }
 
     /// Receives a whole file, which is stored even if another one is equal.
-    pub(super) fn unread(&mut self, file: u32, unread: &Unread) -> Result<()> {
-        let mut blocks = Blocks::new(&self.rules);
+    pub(super) fn add_unread(&mut self, file: u32, unread: &Unread) -> Result<()> {
+        let mut blocks = RawBlocks::new(&self.rules);
         self.content.update(&self.files.size(file).to_le_bytes());
         self.content.update(&unread.tail);
         for (n, segment) in unread.segments.iter().enumerate() {
@@ -185,7 +196,7 @@ impl Data<'_, '_> {
                 blocks.push_hole(segment.len);
                 self.tally.hole(segment.len);
             } else {
-                self.copy(file, &mut blocks, unread, *segment, n + 1 == unread.segments.len())?;
+                self.copy_segment(file, &mut blocks, unread, *segment, n + 1 == unread.segments.len())?;
             }
         }
         self.files.put(file, blocks.finish());
@@ -193,17 +204,26 @@ impl Data<'_, '_> {
     }
 
     /// Has the next data of an unread file copied.
-    fn copy(&mut self, file: u32, blocks: &mut Blocks, unread: &Unread, segment: Segment, last: bool) -> Result<()> {
-        let (piece, block) = (self.rules.piece as u64, self.rules.block() as u64);
+    fn copy_segment(
+        &mut self,
+        file: u32,
+        blocks: &mut RawBlocks,
+        unread: &Unread,
+        segment: Segment,
+        last: bool,
+    ) -> Result<()> {
+        let piece = self.rules.piece as u64;
+        let block = self.rules.block() as u64;
         if self.rules.align > block && !blocks.has_data() {
-            self.align()?;
+            self.align_next()?;
         }
-        let (start, mut kept) = (self.zone.pos(), Kept::NONE);
+        let start = self.zone.pos();
+        let mut kept = KeptTail::NONE;
         for at in (0..segment.len).step_by(self.rules.piece) {
             let len = usize::try_from(piece.min(segment.len - at)).expect("at most a piece");
             let is_end = last && at + len as u64 == segment.len;
-            if is_end && blocks.goes_on(start + at) && self.blocks_of(len) < len {
-                kept = self.keep(&unread.tail)?;
+            if is_end && blocks.goes_on(start + at) && self.len_in_blocks(len) < len {
+                kept = self.keep_tail(&unread.tail)?;
             }
             blocks.add(start + at, kept);
             self.tally.packs(len);

@@ -3,43 +3,43 @@
 use packfs_blocks::units::Size;
 use packfs_blocks::{Buffer, Buffers, Progress};
 
-use super::files::Files;
-use super::jobs::Jobs;
-use super::layout::{File, FilePart, Open, Other, SoFar, Way, What};
-use super::locations::{Bodies, Pieces};
+use super::files::FileTable;
+use super::jobs::PieceJobs;
+use super::layout::{FilePart, OpenFile, OpenFileState, PendingFile, PendingLocation, RareLocation, StorageLayout};
+use super::locations::{LocationResolver, PieceTable};
 use super::packed_inode::PackedInode;
 use super::referred::cut_referred;
-use super::rules::{How, Rules};
-use super::sharing::Sharing;
-use super::stretches::Stretches;
-use crate::build::{Cut, Failed, Fed, Ledger, Part as Read, Place, Tools, Writer};
+use super::rules::{DataRules, FilePolicy};
+use super::sharing::SharedData;
+use super::stretches::StretchFinder;
+use crate::build::{Cut, Failed, Fed, Ledger, Part as ReadPart, Place, Tools, Writer};
 use crate::erofs::raw_sharing::PAGE_LEN;
-use crate::erofs::writer::counts::Tally;
-use crate::erofs::writer::encode::lanes::Lanes;
-use crate::erofs::writer::encode::piece::Ending;
-use crate::erofs::writer::encode::worker::Worker;
-use crate::erofs::writer::place::data_zone::Zone;
-use crate::erofs::writer::stored::data::DataDone;
-use crate::erofs::writer::stored::tails::Keep;
+use crate::erofs::writer::counts::DataTally;
+use crate::erofs::writer::encode::lanes::LaneTable;
+use crate::erofs::writer::encode::piece::TailPolicy;
+use crate::erofs::writer::encode::worker::PackWorker;
+use crate::erofs::writer::place::data_zone::{DataZone, FinishedZone};
+use crate::erofs::writer::stored::data::StoredData;
+use crate::erofs::writer::stored::tails::TailStore;
 use crate::source::Run;
 use crate::tree::{Handling, Recipe};
 use crate::{Error, Result};
 
 /// Receives pieces from a [`Feed`](crate::build::Feed) and writes them.
-pub(crate) struct Data<'p, 'env> {
-    pub(super) rules: Rules,
-    pub(super) lanes: &'env Lanes,
+pub(crate) struct DataWriter<'p, 'env> {
+    pub(super) rules: DataRules,
+    pub(super) lanes: &'env LaneTable,
     /// True if more of the packed inode comes before or after that of these files.
     pub(super) is_cut: bool,
-    pub(super) files: Files,
-    pub(super) sharing: Sharing,
-    pub(super) stretches: Stretches,
-    pub(super) packed: PackedInode,
-    pub(super) jobs: Jobs<'p, 'env>,
-    pub(super) zone: Zone<'p, 'env>,
-    pub(super) pieces: Pieces,
+    pub(super) files: FileTable,
+    pub(super) sharing: SharedData,
+    pub(super) stretches: StretchFinder,
+    pub(super) packed_inode: PackedInode,
+    pub(super) jobs: PieceJobs<'p, 'env>,
+    pub(super) zone: DataZone<'p, 'env>,
+    pub(super) pieces: PieceTable,
     /// Data stored after inodes.
-    pub(super) keep: Keep,
+    pub(super) keep: TailStore,
     /// Buffers for pieces.
     pub(super) buffers: Buffers,
     /// Buffers for batches of small uncompressed files.
@@ -48,16 +48,16 @@ pub(crate) struct Data<'p, 'env> {
     /// Positions of files on additional devices: other files arrive at any time.
     pub(super) referred: blake3::Hasher,
     pub(super) referred_bytes: u64,
-    pub(super) tally: Tally<'env>,
+    pub(super) tally: DataTally<'env>,
     pub(super) progress: &'env Progress,
 }
 
-impl<'p, 'env> Data<'p, 'env> {
+impl<'p, 'env> DataWriter<'p, 'env> {
     /// Makes a writer; `budget` bounds the bytes in flight.
     pub(crate) fn new(
-        tools: Tools<'p, 'env, Worker>,
-        rules: Rules,
-        lanes: &'env Lanes,
+        tools: Tools<'p, 'env, PackWorker>,
+        rules: DataRules,
+        lanes: &'env LaneTable,
         buffers: Buffers,
         place: Place,
         budget: usize,
@@ -65,31 +65,33 @@ impl<'p, 'env> Data<'p, 'env> {
     ) -> Self {
         let tools = Tools { output: tools.blob.unwrap_or(tools.output), ..tools };
         let Tools { output, progress, .. } = tools;
-        Data {
+        DataWriter {
             rules,
             lanes,
             is_cut: place.is_cut || rules.more_packed,
-            files: Files::new(rules.on_error),
-            sharing: Sharing::new(rules.dedup),
-            stretches: Stretches::new(rules.block(), rules.form.encoded),
-            packed: PackedInode::new(&buffers, rules.piece),
-            jobs: Jobs::new(tools, budget),
-            zone: Zone::new(tools, (place.base, place.pos), budget / 4, ledger),
-            pieces: Pieces::default(),
-            keep: Keep::new(output.scratch()),
+            files: FileTable::new(rules.on_error),
+            sharing: SharedData::new(rules.dedup),
+            stretches: StretchFinder::new(rules.block(), rules.form.encoded),
+            packed_inode: PackedInode::new(&buffers, rules.piece),
+            jobs: PieceJobs::new(tools, budget),
+            zone: DataZone::new(tools, place.base, place.pos, budget / 4, ledger),
+            pieces: PieceTable::default(),
+            keep: TailStore::new(output.scratch()),
             buffers,
             regions: rules.region_buffers(),
             content: blake3::Hasher::new(),
             referred: blake3::Hasher::new(),
             referred_bytes: 0,
-            tally: Tally::new(progress),
+            tally: DataTally::new(progress),
             progress,
         }
     }
 
     /// Receives whole files that are shorter than a piece.
-    fn batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<Read>)>) -> Result<()> {
-        let (mut fresh, mut again, mut stored) = (Vec::with_capacity(files.len()), Vec::new(), Vec::new());
+    fn add_batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<ReadPart>)>) -> Result<()> {
+        let mut fresh = Vec::with_capacity(files.len());
+        let mut again = Vec::new();
+        let mut stored = Vec::new();
         self.sharing.touch_files(files.iter().filter_map(|(_, read)| Some(&read.as_ref().ok()?.1)));
         for (file, read) in files {
             let (range, digest) = match read {
@@ -104,7 +106,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 stored.push((file, (range, digest)));
                 continue;
             }
-            match self.sharing.file(self.files.how(file).keyed(digest), file) {
+            match self.sharing.file(self.files.policy(file).key_digest(digest), file) {
                 Some(same) => {
                     again.push((file, same));
                     self.tally.saves(range.len());
@@ -112,9 +114,9 @@ impl<'p, 'env> Data<'p, 'env> {
                 None => fresh.push((file, (range, digest))),
             }
         }
-        self.stored_batch(&bytes, stored)?;
+        self.store_among_compressed(&bytes, stored)?;
         if self.rules.raw {
-            self.raw_batch(bytes, &fresh)?
+            self.store_batch(bytes, &fresh)?
         } else {
             self.pack_batch(bytes, fresh)?
         }
@@ -124,22 +126,24 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     /// Receives the next piece or hole of a larger file.
-    fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
-        let Some(mut open) = self.files.take_open(file, &self.rules, self.packed.small.len()) else { return Ok(()) };
-        match if open.so_far.ends_with_hole() { cut.behind_hole() } else { cut } {
+    fn add_cut(&mut self, file: u32, cut: Cut) -> Result<()> {
+        let Some(mut open) = self.files.take_open(file, &self.rules, self.packed_inode.small.len()) else {
+            return Ok(());
+        };
+        match if open.state.ends_with_hole() { cut.behind_hole() } else { cut } {
             Cut::Hole(len) => {
                 open.at += len;
-                self.hole(&mut open.so_far, len)?;
+                self.add_hole(&mut open.state, len)?;
             }
             Cut::Block(bytes, digest) => {
                 self.content.update(digest.as_bytes());
                 open.at += bytes.len() as u64;
                 let last = open.at == self.files.size(file);
-                match &mut open.so_far {
-                    SoFar::Raw(blocks) => self.raw_piece(blocks, bytes, digest, last)?,
-                    SoFar::Sparse(blocks) => self.sparse_piece(blocks, bytes)?,
-                    SoFar::Compressed(parts) => parts.push(self.piece(file, bytes, digest, last)?),
-                    SoFar::Fragment(_) => self.put_small(&bytes).map(|_| ())?,
+                match &mut open.state {
+                    OpenFileState::Raw(blocks) => self.store_piece(blocks, bytes, digest, last)?,
+                    OpenFileState::Sparse(blocks) => self.store_sparse_piece(blocks, bytes)?,
+                    OpenFileState::Compressed(parts) => parts.push(self.add_piece(file, bytes, digest, last)?),
+                    OpenFileState::Fragment(_) => self.put_small(&bytes).map(|_| ())?,
                 }
             }
         }
@@ -147,29 +151,29 @@ impl<'p, 'env> Data<'p, 'env> {
         Ok(())
     }
 
-    fn hole(&mut self, so_far: &mut SoFar, len: u64) -> Result<()> {
-        match so_far {
-            SoFar::Raw(blocks) | SoFar::Sparse(blocks) => blocks.push_hole(len),
-            SoFar::Compressed(parts) => parts.push_hole(len),
-            SoFar::Fragment(_) => return self.put_zeros(len),
+    fn add_hole(&mut self, state: &mut OpenFileState, len: u64) -> Result<()> {
+        match state {
+            OpenFileState::Raw(blocks) | OpenFileState::Sparse(blocks) => blocks.push_hole(len),
+            OpenFileState::Compressed(parts) => parts.push_hole(len),
+            OpenFileState::Fragment(_) => return self.put_zeros(len),
         }
         self.tally.hole(len);
         Ok(())
     }
 
     /// Completes the open file.
-    fn end(&mut self) -> Result<()> {
-        let Some(Open { file, so_far, .. }) = self.files.take_whole() else { return Ok(()) };
-        let what = match so_far {
-            SoFar::Raw(blocks) | SoFar::Sparse(blocks) => blocks.finish(),
-            SoFar::Fragment(offset) => What::Fragment(offset),
-            SoFar::Compressed(parts) => match parts.finish() {
-                None => What::Hole,
-                Some(parts) if self.rules.form.encoded => What::compressed(parts),
-                Some(parts) => What::compressed(self.fill_holes(file, parts)?),
+    fn complete_file(&mut self) -> Result<()> {
+        let Some(OpenFile { file, state, .. }) = self.files.take_whole() else { return Ok(()) };
+        let location = match state {
+            OpenFileState::Raw(blocks) | OpenFileState::Sparse(blocks) => blocks.finish(),
+            OpenFileState::Fragment(offset) => PendingLocation::Fragment(offset),
+            OpenFileState::Compressed(parts) => match parts.finish() {
+                None => PendingLocation::Hole,
+                Some(parts) if self.rules.form.encoded => PendingLocation::compressed(parts),
+                Some(parts) => PendingLocation::compressed(self.fill_holes(file, parts)?),
             },
         };
-        self.files.put(file, what);
+        self.files.put(file, location);
         Ok(())
     }
 
@@ -179,31 +183,31 @@ impl<'p, 'env> Data<'p, 'env> {
         // Each piece has to begin with a page of the packed inode.
         let padding =
             |len: u64| vec![0; usize::try_from(len.next_multiple_of(PAGE_LEN) - len).expect("less than a page")];
-        let has_tails = self.rules.ending == Ending::Fragment && !self.rules.all_fragments;
+        let has_tails = self.rules.tail_policy == TailPolicy::Fragment && !self.rules.all_fragments;
         if has_tails || self.is_cut {
             // The stream of tails or that of the next shard follows.
-            self.put_small(&padding(self.packed.small.len()))?;
+            self.put_small(&padding(self.packed_inode.small.len()))?;
         }
-        if let Some(piece) = self.packed.small.take() {
-            self.send_small(piece, Ending::Cluster)?;
+        if let Some(piece) = self.packed_inode.small.take() {
+            self.send_small(piece, TailPolicy::Cluster)?;
         }
-        while self.plan()? {}
-        while self.next()? {}
+        while self.plan_oldest()? {}
+        while self.take_result()? {}
         if self.is_cut {
-            self.put_end(&padding(self.packed.ends.len()))?;
+            self.put_tail(&padding(self.packed_inode.tails.len()))?;
         }
-        if let Some(piece) = self.packed.ends.take() {
-            self.send_end(piece, Ending::Cluster)?;
+        if let Some(piece) = self.packed_inode.tails.take() {
+            self.send_tail(piece, TailPolicy::Cluster)?;
         }
         self.settle()
     }
 }
 
-impl Writer for Data<'_, '_> {
-    type Done = DataDone;
+impl Writer for DataWriter<'_, '_> {
+    type Done = StoredData;
 
-    fn add_file(&mut self, size: u64, how: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32> {
-        let (handling, recipe) = how;
+    fn add_file(&mut self, size: u64, policy: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32> {
+        let (handling, recipe) = policy;
         // Trees are checked before their data arrives, streams are not.
         if size > self.rules.longest_file {
             let size = Size(size);
@@ -216,13 +220,13 @@ impl Writer for Data<'_, '_> {
         let lane = self.lanes.of(recipe);
         // What is in the packed inode is packed as the image is.
         let alone = !self.rules.raw && (lane > 0 || handling.contains(Handling::NO_FRAGMENT));
-        let how = How { lane, alone };
-        let way = if handling.contains(Handling::STORE) {
-            Way::stored(&self.rules)
+        let policy = FilePolicy { lane, alone };
+        let layout = if handling.contains(Handling::STORE) {
+            StorageLayout::uncompressed(&self.rules)
         } else {
-            Way::of(&self.rules.of(how), size, data_len)
+            StorageLayout::choose(&self.rules.for_policy(policy), size, data_len)
         };
-        self.files.add(size, way, how)
+        self.files.add(size, layout, policy)
     }
 
     fn refer(&mut self, size: u64, device: u16, runs: &[Run]) -> Result<Option<u32>> {
@@ -233,49 +237,54 @@ impl Writer for Data<'_, '_> {
         }
         self.referred_bytes += held;
         Progress::add(&self.progress.done, size);
-        let file = self.files.add(size, Way::Raw, How::default())?;
-        self.files.put(file, if held > 0 { Other::Elsewhere(device, chunks).into() } else { What::Hole });
+        let file = self.files.add(size, StorageLayout::Raw, FilePolicy::default())?;
+        self.files
+            .put(file, if held > 0 { RareLocation::Elsewhere(device, chunks).into() } else { PendingLocation::Hole });
         Ok(Some(file))
     }
 
     fn take(&mut self, fed: Fed) -> Result<()> {
         match fed {
-            Fed::Small { bytes, files } => self.batch(bytes, files),
+            Fed::Small { bytes, files } => self.add_batch(bytes, files),
             Fed::Blocks { file, cuts, last } => match cuts {
                 Ok(cuts) => {
-                    cuts.into_iter().try_for_each(|cut| self.cut(file, cut))?;
-                    if last { self.end() } else { Ok(()) }
+                    cuts.into_iter().try_for_each(|cut| self.add_cut(file, cut))?;
+                    if last { self.complete_file() } else { Ok(()) }
                 }
                 Err(e) => self.files.fail(file, e),
             },
             Fed::Unread { file, unread } => match unread {
-                Ok(unread) => self.unread(file, &unread),
+                Ok(unread) => self.add_unread(file, &unread),
                 Err(e) => self.files.fail(file, e),
             },
         }
     }
 
-    fn finish(mut self) -> Result<(DataDone, Failed)> {
+    fn finish(mut self) -> Result<(StoredData, Failed)> {
         self.settle_streams()?;
-        let Data { rules, files, sharing, stretches, packed, zone, pieces, keep, content, tally, .. } = self;
+        let DataWriter { rules, files, sharing, stretches, packed_inode, zone, pieces, keep, content, tally, .. } =
+            self;
         let content = match self.referred.count() {
             0 => content.finalize(),
             _ => blake3::hash(&[content.finalize(), self.referred.finalize()].map(|hash| *hash.as_bytes()).concat()),
         };
         // Both used memory for every file, which the next steps need.
-        drop((sharing, stretches));
+        drop(sharing);
+        drop(stretches);
         let counts = tally.counts(zone.counts());
-        let ((clusters, pos, ledger), (files, failed)) = (zone.finish()?, files.finish());
-        let mut bodies = Bodies { rules, pieces: &pieces, clusters, ends: packed.small.len() };
-        let files = files.into_iter().map(|file| bodies.stored(file)).collect();
-        let packed_pieces = packed.pieces().map(|seq| pieces.done(seq).part).collect();
-        let what = What::compressed(packed.pieces().map(FilePart::Piece).collect());
-        let packed = Some(File { size: packed.len(), what }).filter(|packed| packed.size > 0);
-        let done = DataDone {
-            end: pos.div_ceil(rules.block() as u64),
+        let FinishedZone { clusters, end, ledger } = zone.finish()?;
+        let (files, failed) = files.finish();
+        let tails_start = packed_inode.small.len();
+        let mut resolver = LocationResolver { rules, pieces: &pieces, clusters, tails_start };
+        let files = files.into_iter().map(|file| resolver.resolve(file)).collect();
+        let packed_pieces = packed_inode.pieces().map(|seq| pieces.done(seq).part).collect();
+        let location = PendingLocation::compressed(packed_inode.pieces().map(FilePart::Piece).collect());
+        let packed = Some(PendingFile { size: packed_inode.len(), location }).filter(|packed| packed.size > 0);
+        let done = StoredData {
+            end: end.div_ceil(rules.block() as u64),
             files,
-            packed: packed.map(|packed| bodies.stored(packed)),
-            clusters: bodies.clusters,
+            packed: packed.map(|packed| resolver.resolve(packed)),
+            clusters: resolver.clusters,
             form: rules.form,
             packed_pieces,
             keep,

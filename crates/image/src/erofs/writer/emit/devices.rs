@@ -2,12 +2,12 @@
 
 use crate::erofs::format::DeviceSlot;
 use crate::erofs::writer::options::{Features, Options};
-use crate::erofs::writer::stored::data::DataDone;
+use crate::erofs::writer::stored::data::StoredData;
 use crate::{Error, Result, Tree};
 
 /// An additional device in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Slot {
+pub(crate) struct PlacedDevice {
     pub(crate) tag: String,
     /// Number of its blocks.
     pub(crate) blocks: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Slot {
     pub(crate) start: u64,
 }
 
-impl Slot {
+impl PlacedDevice {
     pub(crate) fn encode(&self) -> DeviceSlot {
         let mut tag = [0; 64];
         let len = self.tag.len().min(tag.len());
@@ -34,15 +34,15 @@ impl Slot {
 }
 
 /// Returns the devices of an image, each with its name and its length in bytes.
-pub(crate) fn devices(options: &Options, tree: &Tree, data: &DataDone) -> Vec<(String, u64)> {
+pub(crate) fn devices(options: &Options, tree: &Tree, data: &StoredData) -> Vec<(String, u64)> {
     match options.blob {
         Some(_) => vec![(String::new(), data.blob_bytes)],
         None => tree.devices.iter().map(|device| (device.tag.clone(), device.len)).collect(),
     }
 }
 
-/// Places devices one after the other behind an image of `blocks` blocks.
-pub(crate) fn slots(options: &Options, devices: &[(String, u64)], blocks: u64) -> Result<Vec<Slot>> {
+/// Places devices one after the other following an image of `blocks` blocks.
+pub(crate) fn slots(options: &Options, devices: &[(String, u64)], blocks: u64) -> Result<Vec<PlacedDevice>> {
     let room = options.devices();
     if devices.len() > room.into() {
         let why = format!("the sources are {} devices, for which there is no room", devices.len());
@@ -50,7 +50,7 @@ pub(crate) fn slots(options: &Options, devices: &[(String, u64)], blocks: u64) -
     }
     let mut start = blocks;
     let place = |(tag, len): &(String, u64)| {
-        let slot = Slot { tag: tag.clone(), blocks: len.div_ceil(options.block_size.into()), start };
+        let slot = PlacedDevice { tag: tag.clone(), blocks: len.div_ceil(options.block_size.into()), start };
         start += slot.blocks;
         slot
     };

@@ -5,7 +5,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::xattr::{Prefixes, hashed_bit};
+use super::xattr::{XattrPrefixes, hashed_bit};
 use crate::build::Sum;
 use crate::erofs::format::{INODE_DIGEST_ALGORITHM, XattrEntry, XattrHeader, xattr_prefix};
 use crate::erofs::writer::options::Options;
@@ -18,20 +18,21 @@ pub(crate) const LEN: usize =
 
 /// The parts of the attribute that are the same for all files.
 #[derive(Debug)]
-pub(crate) struct Stamp {
+pub(crate) struct DigestXattr {
     entry: XattrEntry,
     /// Bit of the name filter that says the attribute is absent.
     filter_bit: u32,
 }
 
-impl Stamp {
+impl DigestXattr {
     /// Returns the attribute of a build, if it stores digests.
-    pub(crate) fn of(options: &Options, prefixes: &Prefixes) -> Option<Stamp> {
-        let (name, number) = (options.inode_digest.as_deref()?, prefixes.digest()?);
+    pub(crate) fn of(options: &Options, prefixes: &XattrPrefixes) -> Option<DigestXattr> {
+        let name = options.inode_digest.as_deref()?;
+        let number = prefixes.digest()?;
         let (class, rest) = split(name);
         let len = u16::try_from(INODE_DIGEST_ALGORITHM.len() + size_of::<Sum>()).expect("39 bytes");
         let entry = XattrEntry { e_name_len: 0, e_name_index: xattr_prefix::LONG | number, e_value_size: len.into() };
-        Some(Stamp { entry, filter_bit: hashed_bit(class, rest) })
+        Some(DigestXattr { entry, filter_bit: hashed_bit(class, rest) })
     }
 
     fn put(&self, sum: &Sum, out: &mut Vec<u8>) {
@@ -45,13 +46,13 @@ impl Stamp {
 
 /// Attributes as they follow an inode.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Attached<'a> {
+pub(crate) struct InodeXattrs<'a> {
     /// The encoded set, with a header unless it is empty.
     pub(crate) set: &'a [u8],
-    pub(crate) stamp: Option<(&'a Stamp, &'a Sum)>,
+    pub(crate) stamp: Option<(&'a DigestXattr, &'a Sum)>,
 }
 
-impl Attached<'_> {
+impl InodeXattrs<'_> {
     /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         match self.stamp {

@@ -10,7 +10,7 @@ use crate::tree::{Ino, Kind, KindRef, Tree};
 
 /// Facts about a directory's data that do not depend on the positions of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Listing {
+pub(crate) struct DirListing {
     /// Length: whole blocks plus the length of the last one.
     pub(crate) size: u64,
     /// Number of entries in all blocks except the last.
@@ -28,7 +28,7 @@ pub(crate) struct NamedInode<'t> {
 
 /// A directory to list.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Listed {
+pub(crate) struct ListedDir {
     pub(crate) dir: Ino,
     pub(crate) parent: Ino,
     /// True if it has an entry `.`.
@@ -36,8 +36,8 @@ pub(crate) struct Listed {
 }
 
 /// Returns the entries of a directory in their stored order.
-pub(crate) fn entries(tree: &Tree, of: Listed) -> impl Iterator<Item = NamedInode<'_>> {
-    let Listed { dir, parent, dot } = of;
+pub(crate) fn entries(tree: &Tree, of: ListedDir) -> impl Iterator<Item = NamedInode<'_>> {
+    let ListedDir { dir, parent, dot } = of;
     let dots = [NamedInode { name: b".", ino: dir }, NamedInode { name: b"..", ino: parent }];
     let mut dots = dots.into_iter().skip(usize::from(!dot)).peekable();
     let mut named = tree.entries(dir).map(|(name, ino)| NamedInode { name, ino }).peekable();
@@ -49,12 +49,12 @@ pub(crate) fn entries(tree: &Tree, of: Listed) -> impl Iterator<Item = NamedInod
 }
 
 /// Tracks the room in blocks as entries are added.
-struct Fill {
+struct BlockFill {
     block: usize,
     used: usize,
 }
 
-impl Fill {
+impl BlockFill {
     /// Adds an entry; returns true if it begins a new block.
     fn begins_block(&mut self, name: &[u8]) -> bool {
         let len = size_of::<Dirent>() + name.len();
@@ -65,18 +65,20 @@ impl Fill {
 }
 
 /// Measures the directory `dir`, with or without an entry `.`, in blocks of `block` bytes.
-pub(crate) fn measure(tree: &Tree, dir: Ino, dot: bool, block: usize) -> Listing {
-    let mut fill = Fill { block, used: 0 };
-    let (mut blocks, mut before_last, mut subdirs) = (0u64, 0, 0);
+pub(crate) fn measure(tree: &Tree, dir: Ino, dot: bool, block: usize) -> DirListing {
+    let mut fill = BlockFill { block, used: 0 };
+    let mut blocks = 0u64;
+    let mut before_last = 0;
+    let mut subdirs = 0;
     // The inode of `..` does not affect lengths.
-    for (at, entry) in (0u32..).zip(entries(tree, Listed { dir, parent: dir, dot })) {
+    for (at, entry) in (0u32..).zip(entries(tree, ListedDir { dir, parent: dir, dot })) {
         if fill.begins_block(entry.name) {
             blocks += 1;
             before_last = at;
         }
         subdirs += u32::from(entry.ino != dir && matches!(tree.inode(entry.ino).kind, Kind::Dir));
     }
-    Listing { size: (blocks - 1) * block as u64 + fill.used as u64, before_last, subdirs }
+    DirListing { size: (blocks - 1) * block as u64 + fill.used as u64, before_last, subdirs }
 }
 
 /// Passes the blocks made from `entries` to `each`, all of `block` bytes except the last, which
@@ -87,8 +89,9 @@ pub(crate) fn write<'t, E>(
     mut resolve: impl FnMut(Ino) -> (u64, u8),
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut fill = Fill { block, used: 0 };
-    let (mut held, mut bytes) = (Vec::new(), Vec::with_capacity(block));
+    let mut fill = BlockFill { block, used: 0 };
+    let mut held = Vec::new();
+    let mut bytes = Vec::with_capacity(block);
     for entry in entries {
         if fill.begins_block(entry.name) && !held.is_empty() {
             write_block(&held, &mut resolve, &mut bytes);
@@ -141,8 +144,8 @@ mod tests {
         tree
     }
 
-    fn listed(dot: bool) -> Listed {
-        Listed { dir: ROOT, parent: ROOT, dot }
+    fn listed(dot: bool) -> ListedDir {
+        ListedDir { dir: ROOT, parent: ROOT, dot }
     }
 
     #[test]

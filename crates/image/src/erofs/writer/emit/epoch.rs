@@ -4,30 +4,34 @@ use crate::tree::Time;
 
 /// Time fields of the superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Epoch {
+pub(crate) struct ImageEpoch {
     pub(crate) time: Time,
     /// True if compact inodes store seconds since `time`, which only kernels with 48-bit addresses support.
     pub(crate) offsets: bool,
 }
 
-impl Epoch {
+impl ImageEpoch {
     /// Chooses the epoch for inodes with these times, each with the number of inodes that have it; `otherwise` if there
     /// are none. A time may be listed more than once.
-    pub(crate) fn choose(mut times: Vec<(Time, u32)>, offsets: bool, otherwise: Time) -> Epoch {
+    pub(crate) fn choose(mut times: Vec<(Time, u32)>, offsets: bool, otherwise: Time) -> ImageEpoch {
         times.sort_unstable_by_key(|(time, _)| (time.nanos, time.secs));
-        let (mut best, mut most, mut first, mut held) = (otherwise, 0, 0, 0);
+        let mut best = otherwise;
+        let mut most = 0;
+        let mut first = 0;
+        let mut held = 0;
         for (time, inodes) in &times {
             held += u64::from(*inodes);
             // The times from `first` to this one are those that the first one as epoch would cover, for `held` inodes.
-            while (Epoch { time: times[first].0, offsets }).offset(*time).is_none() {
+            while (ImageEpoch { time: times[first].0, offsets }).offset(*time).is_none() {
                 held -= u64::from(times[first].1);
                 first += 1;
             }
             if held > most {
-                (most, best) = (held, times[first].0);
+                most = held;
+                best = times[first].0;
             }
         }
-        Epoch { time: best, offsets }
+        ImageEpoch { time: best, offsets }
     }
 
     /// Returns the time field of a compact inode with this time; `None` if only an extended inode can store it.
@@ -53,7 +57,7 @@ mod tests {
             (vec![((5, 0), 3), ((9, 0), 3)], (5, 0)),
         ] {
             let times = times.into_iter().map(|((secs, nanos), inodes)| (time(secs, nanos), inodes)).collect();
-            assert_eq!(Epoch::choose(times, false, time(0, 0)).time, time(best.0, best.1));
+            assert_eq!(ImageEpoch::choose(times, false, time(0, 0)).time, time(best.0, best.1));
         }
     }
 
@@ -72,12 +76,12 @@ mod tests {
         for (times, offsets, (secs, nanos)) in cases {
             let times: Vec<_> = times.into_iter().map(|(secs, nanos)| time(secs, nanos)).collect();
             let counted = times.iter().map(|time| (*time, 1)).collect();
-            let epoch = Epoch::choose(counted, offsets, time(-7, 7));
-            let held = |epoch: Epoch| times.iter().filter(|time| epoch.offset(**time).is_some()).count();
-            let most = times.iter().map(|time| held(Epoch { time: *time, offsets })).max().unwrap_or(0);
+            let epoch = ImageEpoch::choose(counted, offsets, time(-7, 7));
+            let held = |epoch: ImageEpoch| times.iter().filter(|time| epoch.offset(**time).is_some()).count();
+            let most = times.iter().map(|time| held(ImageEpoch { time: *time, offsets })).max().unwrap_or(0);
             assert_eq!(held(epoch), most, "{times:?}");
             if epoch.time != time(secs, nanos) {
-                assert_eq!(held(Epoch { time: time(secs, nanos), offsets }), most, "{times:?}: {epoch:?}");
+                assert_eq!(held(ImageEpoch { time: time(secs, nanos), offsets }), most, "{times:?}: {epoch:?}");
             }
         }
     }

@@ -2,16 +2,16 @@
 
 use zerocopy::IntoBytes;
 
-use super::digest_xattr::Attached;
+use super::digest_xattr::InodeXattrs;
 use super::dir;
-use super::dir::Listing;
-use super::epoch::Epoch;
-use super::payload::{ChunkEntry, Follows, Payload, Uses, address, high, low};
-use super::xattr::Xattrs;
+use super::dir::DirListing;
+use super::epoch::ImageEpoch;
+use super::payload::{ChunkEntry, FollowingData, InodePayload, UsedFeatures, address, high, low};
+use super::xattr::EncodedXattrs;
 use crate::erofs::format::{CompactInode, ExtendedInode, INODE_SLOT, Incompat, inode_format};
 use crate::erofs::writer::options::{Features, Options};
-use crate::erofs::writer::stored::data::DataDone;
-use crate::erofs::writer::stored::file::{End, Stored};
+use crate::erofs::writer::stored::data::StoredData;
+use crate::erofs::writer::stored::file::{FileTail, StoredFile};
 use crate::tree::{Data, Ino, Kind, KindRef, Time, Tree};
 use crate::{Error, Result};
 
@@ -29,19 +29,19 @@ mod mode {
 
 /// State for encoding inodes.
 #[derive(Debug)]
-pub(crate) struct Inodes<'a> {
+pub(crate) struct InodeWriter<'a> {
     pub(crate) options: &'a Options,
     pub(crate) tree: &'a Tree,
-    pub(crate) data: &'a DataDone,
-    pub(crate) xattrs: &'a Xattrs,
-    pub(crate) epoch: Epoch,
+    pub(crate) data: &'a StoredData,
+    pub(crate) xattrs: &'a EncodedXattrs,
+    pub(crate) epoch: ImageEpoch,
     /// True if addresses of blocks have 48 bits, which compact inodes have no room for.
     pub(crate) far: bool,
 }
 
 /// Room that an inode needs in the zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size {
+pub(crate) struct InodeRoom {
     /// Number of bytes of the inode and the data that follows it.
     pub(crate) len: u64,
     /// Number of these bytes, at the end, that must be in one block.
@@ -52,7 +52,7 @@ pub(crate) struct Size {
 
 /// Position of the entries of a directory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Entries<'t> {
+pub(crate) enum DirEntries<'t> {
     /// In blocks from this one on, if there are any, and after the inode.
     Blocks { block: Option<u64>, tail: &'t [u8] },
     /// In the packed inode, from this offset on.
@@ -61,18 +61,18 @@ pub(crate) enum Entries<'t> {
 
 /// Fields of an inode, in their largest width.
 #[derive(Debug, Clone, Copy)]
-struct Fields<'a> {
+struct InodeFields<'a> {
     mode: u16,
     uid: u32,
     gid: u32,
     mtime: Time,
     nlink: u32,
-    xattrs: Attached<'a>,
+    xattrs: InodeXattrs<'a>,
 }
 
-impl<'a> Inodes<'a> {
+impl<'a> InodeWriter<'a> {
     /// Measures a directory and its inode.
-    pub(crate) fn measure_dir(&self, ino: Ino) -> (Listing, Size) {
+    pub(crate) fn measure_dir(&self, ino: Ino) -> (DirListing, InodeRoom) {
         let block = u64::from(self.options.block_size);
         let listing = dir::measure(self.tree, ino, self.has_dot(), self.options.block_size as usize);
         let fields = self.fields(ino, dir_links(&listing));
@@ -84,52 +84,53 @@ impl<'a> Inodes<'a> {
         let tail = listing.size % block;
         // A tail that would not fit next to its inode gets its own block, so that the two are never far apart.
         let follows = !self.options.features.contains(Features::NO_INLINE) && head + tail <= block;
-        let size = match follows {
-            true => Size { len: head + tail, together: tail, blocks: listing.size - tail },
-            false => Size { len: head, together: 0, blocks: listing.size.next_multiple_of(block) },
+        let size = if follows {
+            InodeRoom { len: head + tail, together: tail, blocks: listing.size - tail }
+        } else {
+            InodeRoom { len: head, together: 0, blocks: listing.size.next_multiple_of(block) }
         };
         (listing, size)
     }
 
     /// Measures any other inode.
-    pub(crate) fn measure(&self, ino: Ino) -> Size {
+    pub(crate) fn measure(&self, ino: Ino) -> InodeRoom {
         let inode = self.tree.inode(ino);
         let fields = self.fields(ino, inode.links);
         let payload = self.payload(&inode.kind, None);
-        let Size { len, .. } = self.size(&fields, &payload);
+        let InodeRoom { len, .. } = self.size(&fields, &payload);
         let Kind::Symlink(target) = &inode.kind else { return self.size(&fields, &payload) };
         let block = u64::from(self.options.block_size);
         let target = target.len() as u64;
         match len <= block {
             // Older kernels require the target in the block in which the inode ends.
-            true => Size { len, together: len, blocks: 0 },
-            false => Size { len: len - target, together: 0, blocks: target.next_multiple_of(block) },
+            true => InodeRoom { len, together: len, blocks: 0 },
+            false => InodeRoom { len: len - target, together: 0, blocks: target.next_multiple_of(block) },
         }
     }
 
     /// Measures the packed inode, if there is one.
-    pub(crate) fn measure_packed(&self) -> Option<Size> {
+    pub(crate) fn measure_packed(&self) -> Option<InodeRoom> {
         self.data.packed.as_ref().map(|stored| self.measure_special(stored))
     }
 
     /// Measures an inode without a name.
-    pub(crate) fn measure_special(&self, stored: &'a Stored) -> Size {
-        self.size(&self.special_fields(), &Payload::of(self.data, stored, self.options))
+    pub(crate) fn measure_special(&self, stored: &'a StoredFile) -> InodeRoom {
+        self.size(&self.special_fields(), &InodePayload::of(self.data, stored, self.options))
     }
 
     /// Appends a directory's inode and the tail of its data.
     pub(crate) fn write_dir(
         &self,
-        (ino, listing): (Ino, &Listing),
-        entries: Entries<'_>,
+        (ino, listing): (Ino, &DirListing),
+        entries: DirEntries<'_>,
         serial: u32,
         out: &mut Vec<u8>,
-    ) -> Result<Uses> {
+    ) -> Result<UsedFeatures> {
         let payload = match entries {
-            Entries::Fragment(offset) => self.fragment(listing, offset),
-            Entries::Blocks { block, tail } => {
-                let follows = if tail.is_empty() { Follows::Nothing } else { Follows::Tail(tail) };
-                Payload { size: listing.size, data: address(block), follows }
+            DirEntries::Fragment(offset) => self.fragment(listing, offset),
+            DirEntries::Blocks { block, tail } => {
+                let follows = if tail.is_empty() { FollowingData::Nothing } else { FollowingData::Tail(tail) };
+                InodePayload { size: listing.size, data: address(block), follows }
             }
         };
         self.put(&self.fields(ino, dir_links(listing)), &payload, serial, out)?;
@@ -137,9 +138,9 @@ impl<'a> Inodes<'a> {
     }
 
     /// Returns the data fields of a directory in the packed inode.
-    fn fragment(&self, listing: &Listing, offset: u64) -> Payload<'a> {
-        let index = self.data.index(listing.size, &[], Some(End::Fragment(offset)));
-        Payload { size: listing.size, data: 0, follows: Follows::Index(index) }
+    fn fragment(&self, listing: &DirListing, offset: u64) -> InodePayload<'a> {
+        let index = self.data.index(listing.size, &[], Some(FileTail::Fragment(offset)));
+        InodePayload { size: listing.size, data: 0, follows: FollowingData::Index(index) }
     }
 
     /// Returns true if directories have an entry `.`.
@@ -149,7 +150,7 @@ impl<'a> Inodes<'a> {
 
     /// Appends any other inode and the data that follows it; `target` is the position of a
     /// symlink's target if it does not follow. Returns the format features that the inode uses.
-    pub(crate) fn write(&self, ino: Ino, target: Option<u64>, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
+    pub(crate) fn write(&self, ino: Ino, target: Option<u64>, serial: u32, out: &mut Vec<u8>) -> Result<UsedFeatures> {
         let inode = self.tree.inode(ino);
         let payload = self.payload(&inode.kind, target);
         self.put(&self.fields(ino, inode.links), &payload, serial, out)?;
@@ -157,56 +158,65 @@ impl<'a> Inodes<'a> {
     }
 
     /// Appends the packed inode and the data that follows it.
-    pub(crate) fn write_packed(&self, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
-        let Some(stored) = &self.data.packed else { return Ok(Uses::default()) };
+    pub(crate) fn write_packed(&self, serial: u32, out: &mut Vec<u8>) -> Result<UsedFeatures> {
+        let Some(stored) = &self.data.packed else { return Ok(UsedFeatures::default()) };
         let mut uses = self.write_special(stored, serial, out)?;
         uses.features |= Incompat::FRAGMENTS_OR_DEDUPE;
         Ok(uses)
     }
 
     /// Appends an inode without a name.
-    pub(crate) fn write_special(&self, stored: &'a Stored, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
-        let payload = Payload::of(self.data, stored, self.options);
+    pub(crate) fn write_special(&self, stored: &'a StoredFile, serial: u32, out: &mut Vec<u8>) -> Result<UsedFeatures> {
+        let payload = InodePayload::of(self.data, stored, self.options);
         self.put(&self.special_fields(), &payload, serial, out)?;
         Ok(payload.uses())
     }
 
-    fn fields(&self, ino: Ino, nlink: u32) -> Fields<'a> {
+    fn fields(&self, ino: Ino, nlink: u32) -> InodeFields<'a> {
         let inode = self.tree.inode(ino);
-        let (uid, gid, mtime) = (inode.uid, inode.gid, inode.mtime);
+        let uid = inode.uid;
+        let gid = inode.gid;
+        let mtime = inode.mtime;
         let mode = inode.mode | type_bits(&inode.kind);
         let sum = match inode.kind {
             Kind::File { data: Data::Stored(file), .. } => self.data.sums.get(file as usize),
             _ => None,
         };
-        Fields { mode, uid, gid, mtime, nlink, xattrs: self.xattrs.attached(inode.xattrs, sum) }
+        InodeFields { mode, uid, gid, mtime, nlink, xattrs: self.xattrs.attached(inode.xattrs, sum) }
     }
 
-    fn special_fields(&self) -> Fields<'a> {
-        Fields { mode: mode::FILE, uid: 0, gid: 0, mtime: self.epoch.time, nlink: 1, xattrs: Attached::default() }
+    fn special_fields(&self) -> InodeFields<'a> {
+        InodeFields {
+            mode: mode::FILE,
+            uid: 0,
+            gid: 0,
+            mtime: self.epoch.time,
+            nlink: 1,
+            xattrs: InodeXattrs::default(),
+        }
     }
 
     /// Returns the data fields of an inode that is not a directory.
-    fn payload(&self, kind: &KindRef<'a>, target_block: Option<u64>) -> Payload<'a> {
+    fn payload(&self, kind: &KindRef<'a>, target_block: Option<u64>) -> InodePayload<'a> {
         match kind {
             Kind::File { data: Data::Stored(file), .. } => {
-                Payload::of(self.data, &self.data.files[*file as usize], self.options)
+                InodePayload::of(self.data, &self.data.files[*file as usize], self.options)
             }
             Kind::Symlink(target) => {
                 let size = target.len() as u64;
                 match target_block {
-                    Some(data) => Payload { size, data, follows: Follows::Nothing },
-                    None => Payload { size, data: address(None), follows: Follows::Tail(target) },
+                    Some(data) => InodePayload { size, data, follows: FollowingData::Nothing },
+                    None => InodePayload { size, data: address(None), follows: FollowingData::Tail(target) },
                 }
             }
-            Kind::Char(device) | Kind::Block(device) => Payload::empty(device.encode().into()),
-            Kind::File { .. } => Payload::empty(address(None)),
-            Kind::Dir | Kind::Fifo | Kind::Socket => Payload::empty(0),
+            Kind::Char(device) | Kind::Block(device) => InodePayload::empty(device.encode().into()),
+            Kind::File { .. } => InodePayload::empty(address(None)),
+            Kind::Dir | Kind::Fifo | Kind::Socket => InodePayload::empty(0),
         }
     }
 
     /// Returns the time field of a compact inode; `None` if it cannot be compact.
-    fn compact(&self, fields: &Fields<'_>, size: u64) -> Option<u32> {
+    fn compact(&self, fields: &InodeFields<'_>, size: u64) -> Option<u32> {
         let wide =
             size > u32::MAX.into() || [fields.uid, fields.gid, fields.nlink].iter().any(|n| *n > u16::MAX.into());
         let extended = wide || self.far || self.options.features.contains(Features::EXTENDED_INODES);
@@ -214,7 +224,7 @@ impl<'a> Inodes<'a> {
     }
 
     /// Returns the length of an inode with its xattrs.
-    fn head_len(&self, fields: &Fields<'_>, size: u64) -> u64 {
+    fn head_len(&self, fields: &InodeFields<'_>, size: u64) -> u64 {
         let inode = match self.compact(fields, size) {
             Some(_) => size_of::<CompactInode>(),
             None => size_of::<ExtendedInode>(),
@@ -222,41 +232,43 @@ impl<'a> Inodes<'a> {
         (inode + fields.xattrs.len()) as u64
     }
 
-    fn size(&self, fields: &Fields<'_>, payload: &Payload<'_>) -> Size {
+    fn size(&self, fields: &InodeFields<'_>, payload: &InodePayload<'_>) -> InodeRoom {
         let head = self.head_len(fields, payload.size);
         let (len, together) = match payload.follows {
-            Follows::Nothing => (0, 0),
-            Follows::Tail(tail) => (tail.len(), tail.len()),
-            Follows::Kept(tail) => (tail.len(), tail.len()),
-            Follows::Chunks(..) | Follows::Holes(_) => (self.chunks_gap(head, payload) + self.chunks_len(payload), 0),
-            Follows::Index(index) => {
-                let (gap, at) = index_place(head);
-                let (len, together) = index.len(at);
-                (gap + len, together)
+            FollowingData::Nothing => (0, 0),
+            FollowingData::Tail(tail) => (tail.len(), tail.len()),
+            FollowingData::Kept(tail) => (tail.len(), tail.len()),
+            FollowingData::Chunks(..) | FollowingData::Holes(_) => {
+                (self.chunks_gap(head, payload) + self.chunks_len(payload), 0)
+            }
+            FollowingData::Index(index) => {
+                let IndexPlace { gap, offset } = index_place(head);
+                let room = index.room(offset);
+                (gap + room.len, room.together)
             }
         };
-        Size { len: head + len as u64, together: together as u64, blocks: 0 }
+        InodeRoom { len: head + len as u64, together: together as u64, blocks: 0 }
     }
 
     /// Returns the number of bytes of the addresses of chunks.
-    fn chunks_len(&self, payload: &Payload<'_>) -> usize {
+    fn chunks_len(&self, payload: &InodePayload<'_>) -> usize {
         let count = match payload.follows {
-            Follows::Chunks(_, blocks) => blocks.len(),
-            Follows::Holes(count) => count as usize,
+            FollowingData::Chunks(_, blocks) => blocks.len(),
+            FollowingData::Holes(count) => count as usize,
             _ => 0,
         };
         count * self.chunk_entry(payload).len()
     }
 
     /// Returns the number of bytes between `head` of inode and xattrs, and the addresses of chunks.
-    fn chunks_gap(&self, head: u64, payload: &Payload<'_>) -> usize {
+    fn chunks_gap(&self, head: u64, payload: &InodePayload<'_>) -> usize {
         let entry = self.chunk_entry(payload).len() as u64;
         usize::try_from(head.next_multiple_of(entry) - head).expect("less than an entry")
     }
 
     /// Returns the form of the addresses of chunks.
-    fn chunk_entry(&self, payload: &Payload<'_>) -> ChunkEntry {
-        let elsewhere = matches!(payload.follows, Follows::Chunks(1.., _));
+    fn chunk_entry(&self, payload: &InodePayload<'_>) -> ChunkEntry {
+        let elsewhere = matches!(payload.follows, FollowingData::Chunks(1.., _));
         match self.options.features {
             _ if self.far => ChunkEntry::Index48,
             features if !features.contains(Features::CHUNK_INDEXES) && !elsewhere => ChunkEntry::Block,
@@ -265,15 +277,16 @@ impl<'a> Inodes<'a> {
         }
     }
 
-    fn put(&self, fields: &Fields<'_>, payload: &Payload<'_>, serial: u32, out: &mut Vec<u8>) -> Result<()> {
+    fn put(&self, fields: &InodeFields<'_>, payload: &InodePayload<'_>, serial: u32, out: &mut Vec<u8>) -> Result<()> {
         let head = self.head_len(fields, payload.size);
-        let ((gap, at), chunks_gap) = (index_place(head), self.chunks_gap(head, payload));
+        let IndexPlace { gap, offset } = index_place(head);
+        let chunks_gap = self.chunks_gap(head, payload);
         let entry = self.chunk_entry(payload);
         let data = match payload.follows {
-            Follows::Chunks(..) | Follows::Holes(_) => payload.data | u64::from(entry.format()),
+            FollowingData::Chunks(..) | FollowingData::Holes(_) => payload.data | u64::from(entry.format()),
             _ => payload.data,
         };
-        let mut layout = (payload.layout(at) as u16) << inode_format::LAYOUT_SHIFT;
+        let mut layout = (payload.layout(offset) as u16) << inode_format::LAYOUT_SHIFT;
         if fields.mode & mode::MASK == mode::DIR && !self.has_dot() {
             layout |= inode_format::ONE_LINK_OR_NO_DOT;
         }
@@ -322,39 +335,48 @@ impl<'a> Inodes<'a> {
         }
         fields.xattrs.put(out);
         match payload.follows {
-            Follows::Nothing => Ok(()),
-            Follows::Tail(tail) => {
+            FollowingData::Nothing => Ok(()),
+            FollowingData::Tail(tail) => {
                 out.extend_from_slice(tail);
                 Ok(())
             }
-            Follows::Kept(tail) => self.data.keep.get(tail, out),
-            Follows::Chunks(device, blocks) => {
+            FollowingData::Kept(tail) => self.data.keep.get(tail, out),
+            FollowingData::Chunks(device, blocks) => {
                 out.resize(out.len() + chunks_gap, 0);
                 blocks.iter().for_each(|at| entry.put(device, *at, out));
                 Ok(())
             }
-            Follows::Holes(count) => {
+            FollowingData::Holes(count) => {
                 out.resize(out.len() + chunks_gap, 0);
                 (0..count).for_each(|_| entry.put(0, None, out));
                 Ok(())
             }
-            Follows::Index(index) => {
+            FollowingData::Index(index) => {
                 out.resize(out.len() + gap, 0);
-                index.write(at, &self.data.keep, out)
+                index.write(offset, &self.data.keep, out)
             }
         }
         .map_err(Error::io("cannot read back", "a temporary file"))
     }
 }
 
-/// Returns how many bytes after `head` of inode and xattrs an index begins, and its offset in a slot.
-fn index_place(head: u64) -> (usize, usize) {
-    let at = head.next_multiple_of(8);
-    let small = |n: u64| usize::try_from(n).expect("below a slot's length");
-    (small(at - head), small(at % INODE_SLOT))
+/// Where an index begins.
+#[derive(Debug, Clone, Copy)]
+struct IndexPlace {
+    /// Number of bytes between inode and xattrs, and the index.
+    gap: usize,
+    /// Offset of the index in a slot.
+    offset: usize,
 }
 
-fn dir_links(listing: &Listing) -> u32 {
+/// Returns where an index begins after `head` bytes of inode and xattrs.
+fn index_place(head: u64) -> IndexPlace {
+    let at = head.next_multiple_of(8);
+    let small = |n: u64| usize::try_from(n).expect("below a slot's length");
+    IndexPlace { gap: small(at - head), offset: small(at % INODE_SLOT) }
+}
+
+fn dir_links(listing: &DirListing) -> u32 {
     listing.subdirs.saturating_add(2)
 }
 

@@ -3,38 +3,38 @@
 //! to back.
 //!
 //! With a metabox, inodes, what follows them and shared xattrs are its data. Inodes refer to blocks of directories and
-//! of long symlinks, so these lie before it, and its own inode behind it: data, blocks, metabox, inodes of the metabox
+//! of long symlinks, so these lie before it, and its own inode after it: data, blocks, metabox, inodes of the metabox
 //! and of the packed inode.
 
 use packfs_blocks::Progress;
 
-use super::dir::Listed;
-use super::epoch::Epoch;
-use super::inode::{Entries, Inodes, Size};
-use super::late_stream::Late;
-use super::metadata_stream::Stream;
-use super::payload::Uses;
+use super::dir::ListedDir;
+use super::epoch::ImageEpoch;
+use super::inode::{DirEntries, InodeRoom, InodeWriter};
+use super::late_stream::LateStream;
+use super::metadata_stream::MetadataStream;
+use super::payload::UsedFeatures;
 use super::prove::NamelessInodes;
-use super::superblock::{Facts, Head};
-use super::xattr::Xattrs;
+use super::superblock::{ImageFacts, ImageHead};
+use super::xattr::EncodedXattrs;
 use super::{devices, dir, prove};
 use crate::build::{Census, Tools};
 use crate::erofs::format::{INODE_SLOT, Incompat};
 use crate::erofs::kernel::Kernel;
-use crate::erofs::writer::encode::lanes::Lanes;
-use crate::erofs::writer::encode::worker::Worker;
+use crate::erofs::writer::encode::lanes::LaneTable;
+use crate::erofs::writer::encode::worker::PackWorker;
 use crate::erofs::writer::options::{Features, Options};
-use crate::erofs::writer::place::metadata_zone::{Dir, Placing, What, nid};
+use crate::erofs::writer::place::metadata_zone::{MetadataLayout, PlacedDir, ZoneItem, nid};
 use crate::erofs::writer::place::reach;
-use crate::erofs::writer::place::space::Space;
-use crate::erofs::writer::stored::data::DataDone;
-use crate::erofs::writer::stored::file::Stored;
+use crate::erofs::writer::place::space::MetadataSpace;
+use crate::erofs::writer::stored::data::StoredData;
+use crate::erofs::writer::stored::file::StoredFile;
 use crate::tree::{Ino, Kind, ROOT, Time, Tree};
 use crate::{Error, Result};
 
 /// Result of writing the metadata.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Written {
+pub(crate) struct MetadataSummary {
     /// Length of the image in blocks.
     pub(crate) blocks: u64,
     /// Number of bytes of everything except file data: the first blocks and the zone.
@@ -46,37 +46,37 @@ pub(crate) struct Written {
 
 /// Writes the metadata after the data, then the superblock.
 pub(crate) fn write(
-    tools: Tools<'_, '_, Worker>,
-    lanes: &Lanes,
+    tools: Tools<'_, '_, PackWorker>,
+    lanes: &LaneTable,
     options: &Options,
     (tree, census): (&Tree, &Census),
-    data: &mut DataDone,
-) -> Result<Written> {
-    let head = Head::new(options)?;
+    data: &mut StoredData,
+) -> Result<MetadataSummary> {
+    let head = ImageHead::new(options)?;
     let data_end = data.end;
     reach::check(options, data_end.saturating_mul(options.block_size.into()))?;
     let has_metabox = lanes.metabox().is_some();
     let far = reach::is_far(options, data_end);
     // Shared attributes have to lie within the first 2^32 blocks.
     let share_above = if far && !has_metabox { Some(u32::MAX) } else { options.xattr_share };
-    let xattrs = Xattrs::encode(options, tree, share_above)?;
+    let xattrs = EncodedXattrs::encode(options, tree, share_above)?;
     head.check(xattrs.uses_prefixes(), data.packed.is_some() && !has_metabox)?;
     let epoch = epoch(options, tree, census);
-    let uses = Uses::default();
-    let mut parts = Parts { tools, lanes, options, tree, xattrs: &xattrs, epoch, far, uses, serial: 0 };
-    let mut placing = Placing::of(&parts.inodes(data), parts.first_nid(data_end))?;
+    let uses = UsedFeatures::default();
+    let mut parts = MetadataBuilder { tools, lanes, options, tree, xattrs: &xattrs, epoch, far, uses, serial: 0 };
+    let mut placing = MetadataLayout::of(&parts.inodes(data), parts.first_nid(data_end))?;
     parts.pack_dirs(&placing, data)?;
     let placed = match lanes.metabox() {
         None => parts.zone(&mut placing, data)?,
         Some(lane) => parts.metabox(lane, &placing, data)?,
     };
-    let Uses { mut features, algorithms } = parts.uses;
+    let UsedFeatures { mut features, algorithms } = parts.uses;
     features
         .set(Incompat::FRAGMENTS_OR_DEDUPE, features.contains(Incompat::FRAGMENTS_OR_DEDUPE) || data.shares_clusters);
-    let Placed { zone, blocks, packed_nid, metabox_nid, digest } = placed;
+    let PlacedMetadata { zone, blocks, packed_nid, metabox_nid, digest } = placed;
     let address = |block: u64| if far { Ok(0) } else { narrow(block) };
     let block = |at: u64| narrow(if has_metabox { 0 } else { zone } + number(at, options.block_size));
-    let facts = Facts {
+    let facts = ImageFacts {
         inodes: census.inodes.into(),
         epoch,
         time: options.build.time.unwrap_or(census.newest),
@@ -100,11 +100,11 @@ pub(crate) fn write(
         prove::maps(tools, options, tree, &placing, special)?;
     }
     let after_data = (blocks - data_end) * u64::from(options.block_size);
-    Ok(Written { blocks, metadata_bytes: first.len() as u64 + after_data, uuid, kernel: head.kernel(&facts) })
+    Ok(MetadataSummary { blocks, metadata_bytes: first.len() as u64 + after_data, uuid, kernel: head.kernel(&facts) })
 }
 
 /// Positions of what the superblock refers to.
-struct Placed {
+struct PlacedMetadata {
     /// First block of the zone.
     zone: u64,
     /// Total number of blocks.
@@ -116,25 +116,25 @@ struct Placed {
 }
 
 /// Parts of the metadata, written one after the other.
-struct Parts<'a, 'p, 'env> {
-    tools: Tools<'p, 'env, Worker>,
-    lanes: &'a Lanes,
+struct MetadataBuilder<'a, 'p, 'env> {
+    tools: Tools<'p, 'env, PackWorker>,
+    lanes: &'a LaneTable,
     options: &'a Options,
     tree: &'a Tree,
-    xattrs: &'a Xattrs,
-    epoch: Epoch,
+    xattrs: &'a EncodedXattrs,
+    epoch: ImageEpoch,
     /// True if addresses of blocks may need more than 32 bits.
     far: bool,
     /// Features that inodes use.
-    uses: Uses,
+    uses: UsedFeatures,
     /// Number of inodes written.
     serial: u32,
 }
 
-impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
-    fn inodes<'d>(&'d self, data: &'d DataDone) -> Inodes<'d> {
-        let Parts { options, tree, xattrs, epoch, far, .. } = *self;
-        Inodes { options, tree, data, xattrs, epoch, far }
+impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
+    fn inodes<'d>(&'d self, data: &'d StoredData) -> InodeWriter<'d> {
+        let MetadataBuilder { options, tree, xattrs, epoch, far, .. } = *self;
+        InodeWriter { options, tree, data, xattrs, epoch, far }
     }
 
     /// Returns the nid of the start of `block`, if nids count from the start of the image.
@@ -142,29 +142,29 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         if self.far { block * (u64::from(self.options.block_size) / INODE_SLOT) } else { 0 }
     }
 
-    fn late(&self, data: &DataDone, lane: u8) -> Late<'p, 'env> {
-        Late::new(self.tools, self.options.build.offset, data, self.lanes, lane)
+    fn late(&self, data: &StoredData, lane: u8) -> LateStream<'p, 'env> {
+        LateStream::new(self.tools, self.options.build.offset, data, self.lanes, lane)
     }
 
     /// Appends the entries of directories to the packed inode, if they belong there.
-    fn pack_dirs(&self, placing: &Placing, data: &mut DataDone) -> Result<()> {
+    fn pack_dirs(&self, placing: &MetadataLayout, data: &mut StoredData) -> Result<()> {
         if !self.options.features.contains(Features::COMPRESSED_DIRS) {
             return Ok(());
         }
         let mut late = self.late(data, self.lanes.packed());
         let dot = self.inodes(data).has_dot();
-        for Dir { ino, parent, .. } in placing.dirs.iter().copied() {
-            let entries = dir::entries(self.tree, Listed { dir: ino, parent, dot });
+        for PlacedDir { ino, parent, .. } in placing.dirs.iter().copied() {
+            let entries = dir::entries(self.tree, ListedDir { dir: ino, parent, dot });
             let block = self.options.block_size as usize;
             dir::write(entries, block, resolve(self.tree, placing), |block| late.put(block))?;
         }
-        let (parts, len) = late.finish(data)?;
-        let packed = data.packed.get_or_insert_with(|| Stored::of_clusters(0, Vec::new()));
-        packed.append(Stored::of_clusters(len, parts))
+        let dirs = late.finish(data)?;
+        let packed = data.packed.get_or_insert_with(|| StoredFile::of_clusters(0, Vec::new()));
+        packed.append(dirs)
     }
 
     /// Writes all inodes after the data.
-    fn zone(&mut self, placing: &mut Placing, data: &DataDone) -> Result<Placed> {
+    fn zone(&mut self, placing: &mut MetadataLayout, data: &StoredData) -> Result<PlacedMetadata> {
         placing.place_packed_last(&self.inodes(data))?;
         let zone = data.end;
         let blocks = zone + number(placing.len(), self.options.block_size);
@@ -173,12 +173,12 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         let tree = self.tree;
         self.items(placing.items(|ahead| data.touch(tree, ahead)), placing, (zone, data), &mut out)?;
         let digest = out.finish(placing.len())?;
-        Ok(Placed { zone, blocks, packed_nid: placing.packed, metabox_nid: None, digest })
+        Ok(PlacedMetadata { zone, blocks, packed_nid: placing.packed, metabox_nid: None, digest })
     }
 
     /// Writes the blocks that inodes refer to, the metabox with all inodes, then the inodes of the metabox and of the
     /// packed inode.
-    fn metabox(&mut self, lane: u8, placing: &Placing, data: &mut DataDone) -> Result<Placed> {
+    fn metabox(&mut self, lane: u8, placing: &MetadataLayout, data: &mut StoredData) -> Result<PlacedMetadata> {
         let apart = placing.apart.as_ref().expect("made for a metabox");
         let zone = data.end;
         self.check_end(zone + number(apart.len(), self.options.block_size))?;
@@ -188,17 +188,17 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
         data.end += apart.len() / u64::from(self.options.block_size);
 
         let mut late = self.late(data, lane);
-        let mut out = Stream::new(|bytes, _| late.put(bytes));
+        let mut out = MetadataStream::new(|bytes, _| late.put(bytes));
         let tree = self.tree;
         self.items(placing.items(|ahead| data.touch(tree, ahead)), placing, (zone, data), &mut out)?;
         let inodes = out.finish(placing.len())?;
-        let (parts, len) = late.finish(data)?;
-        let metabox = Stored::of_clusters(len, parts);
+        let metabox = late.finish(data)?;
 
         let data = &*data;
-        let (zone, first_nid) = (data.end, self.first_nid(data.end));
-        let mut space = Space::new(self.options.block_size.into());
-        let mut place = |size: Size| space.place(size.len, size.together);
+        let zone = data.end;
+        let first_nid = self.first_nid(data.end);
+        let mut space = MetadataSpace::new(self.options.block_size.into());
+        let mut place = |size: InodeRoom| space.place(size.len, size.together);
         let metabox_at = place(self.inodes(data).measure_special(&metabox));
         let packed_at = self.inodes(data).measure_packed().map(place);
         let mut out = self.image_stream(data);
@@ -215,7 +215,7 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
             out.put(&bytes)?;
         }
         let special = out.finish(space.len())?;
-        Ok(Placed {
+        Ok(PlacedMetadata {
             zone,
             blocks: data.end + space.len() / u64::from(self.options.block_size),
             packed_nid: packed_at.map(nid).transpose()?.map(|nid| first_nid + u64::from(nid)),
@@ -230,10 +230,10 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
     }
 
     /// Makes a stream to the image, after the data.
-    fn image_stream(&self, data: &DataDone) -> Stream<impl FnMut(&[u8], u64) -> Result<()> + use<'env>> {
+    fn image_stream(&self, data: &StoredData) -> MetadataStream<impl FnMut(&[u8], u64) -> Result<()> + use<'env>> {
         let Tools { output, progress, .. } = self.tools;
         let start = self.options.build.offset + data.end * u64::from(self.options.block_size);
-        Stream::new(move |bytes: &[u8], at| {
+        MetadataStream::new(move |bytes: &[u8], at| {
             output.write_all_at(bytes, start + at).map_err(Error::io("cannot write", output.target()))?;
             Progress::add(&progress.written, bytes.len() as u64);
             Ok(())
@@ -243,25 +243,28 @@ impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
     /// Writes everything that has its position in a list; its blocks count from `zone` on.
     fn items(
         &mut self,
-        items: impl Iterator<Item = (u64, What)>,
-        placing: &Placing,
-        (zone, data): (u64, &DataDone),
-        out: &mut Stream<impl FnMut(&[u8], u64) -> Result<()>>,
+        items: impl Iterator<Item = (u64, ZoneItem)>,
+        placing: &MetadataLayout,
+        (zone, data): (u64, &StoredData),
+        out: &mut MetadataStream<impl FnMut(&[u8], u64) -> Result<()>>,
     ) -> Result<()> {
-        let (progress, serial) = (self.tools.progress, self.serial);
+        let progress = self.tools.progress;
+        let serial = self.serial;
         let inodes = &self.inodes(data);
-        let mut writer = Writer { inodes, placing, zone, progress, out, serial, uses: self.uses };
+        let mut writer = ZoneWriter { inodes, placing, zone, progress, out, serial, uses: self.uses };
         writer.items(items)?;
-        let (serial, uses) = (writer.serial, writer.uses);
-        (self.serial, self.uses) = (serial, uses);
+        let serial = writer.serial;
+        let uses = writer.uses;
+        self.serial = serial;
+        self.uses = uses;
         Ok(())
     }
 }
 
 /// Returns the time of compact inodes.
-fn epoch(options: &Options, tree: &Tree, census: &Census) -> Epoch {
+fn epoch(options: &Options, tree: &Tree, census: &Census) -> ImageEpoch {
     let otherwise = Time { secs: census.newest, nanos: 0 };
-    Epoch::choose(tree.times().collect(), options.features.contains(Features::BITS_48), otherwise)
+    ImageEpoch::choose(tree.times().collect(), options.features.contains(Features::BITS_48), otherwise)
 }
 
 /// Returns the number of the block at a position, or of the blocks before it.
@@ -289,43 +292,44 @@ fn uuid(parts: &[&[u8]]) -> [u8; 16] {
 }
 
 /// Writes everything that has its position.
-struct Writer<'w, 'a, F> {
-    inodes: &'w Inodes<'a>,
-    placing: &'w Placing,
+struct ZoneWriter<'w, 'a, F> {
+    inodes: &'w InodeWriter<'a>,
+    placing: &'w MetadataLayout,
     /// Block from which the blocks of directories and symlinks count.
     zone: u64,
     progress: &'w Progress,
-    out: &'w mut Stream<F>,
+    out: &'w mut MetadataStream<F>,
     /// Number of inodes written.
     serial: u32,
     /// Format features that they use.
-    uses: Uses,
+    uses: UsedFeatures,
 }
 
-impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
-    fn items(&mut self, items: impl Iterator<Item = (u64, What)>) -> Result<()> {
-        let (inodes, placing) = (self.inodes, self.placing);
+impl<F: FnMut(&[u8], u64) -> Result<()>> ZoneWriter<'_, '_, F> {
+    fn items(&mut self, items: impl Iterator<Item = (u64, ZoneItem)>) -> Result<()> {
+        let inodes = self.inodes;
+        let placing = self.placing;
         let mut bytes = Vec::new();
         for (at, what) in items {
             self.out.seek(at)?;
             bytes.clear();
             match what {
-                What::Dir(number) => {
+                ZoneItem::Dir(number) => {
                     let uses = self.dir(&placing.dirs[number as usize], &mut bytes)?;
                     self.uses |= uses;
                 }
-                What::DirBlocks(number) => self.dir_blocks(&placing.dirs[number as usize])?,
-                What::Inode(ino) => {
+                ZoneItem::DirBlocks(number) => self.dir_blocks(&placing.dirs[number as usize])?,
+                ZoneItem::Inode(ino) => {
                     let target = placing.targets.get(&ino).map(|at| self.block(*at));
                     self.uses |= inodes.write(ino, target, self.serial, &mut bytes)?;
                 }
-                What::Target(ino) => {
+                ZoneItem::Target(ino) => {
                     if let Kind::Symlink(target) = &inodes.tree.inode(ino).kind {
                         self.out.put(target)?;
                     }
                 }
-                What::SharedXattrs => self.out.put(inodes.xattrs.shared())?,
-                What::Packed => self.uses |= inodes.write_packed(self.serial, &mut bytes)?,
+                ZoneItem::SharedXattrs => self.out.put(inodes.xattrs.shared())?,
+                ZoneItem::Packed => self.uses |= inodes.write_packed(self.serial, &mut bytes)?,
             }
             if !bytes.is_empty() {
                 self.out.put(&bytes)?;
@@ -337,7 +341,7 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
         Ok(())
     }
 
-    fn dir(&self, dir: &Dir, bytes: &mut Vec<u8>) -> Result<Uses> {
+    fn dir(&self, dir: &PlacedDir, bytes: &mut Vec<u8>) -> Result<UsedFeatures> {
         let mut tail = Vec::new();
         if dir.has_tail {
             let last = self.entries(dir).skip(dir.listing.before_last as usize);
@@ -347,14 +351,16 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
             })?;
         }
         let entries = match dir.fragment {
-            Some(offset) => Entries::Fragment(offset),
-            None => Entries::Blocks { block: dir.blocks.map(|at| self.block(at)), tail: &tail },
+            Some(offset) => DirEntries::Fragment(offset),
+            None => DirEntries::Blocks { block: dir.blocks.map(|at| self.block(at)), tail: &tail },
         };
         self.inodes.write_dir((dir.ino, &dir.listing), entries, self.serial, bytes)
     }
 
-    fn dir_blocks(&mut self, dir: &Dir) -> Result<()> {
-        let (placing, tree, block) = (self.placing, self.inodes.tree, self.block_len());
+    fn dir_blocks(&mut self, dir: &PlacedDir) -> Result<()> {
+        let placing = self.placing;
+        let tree = self.inodes.tree;
+        let block = self.block_len();
         let count = if dir.has_tail { dir.listing.before_last as usize } else { usize::MAX };
         let listed = self.listed(dir);
         let blocks = dir::entries(tree, listed).take(count);
@@ -362,12 +368,12 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
         dir::write(blocks, block, resolve(tree, placing), |block| self.out.put(block))
     }
 
-    fn entries(&self, dir: &Dir) -> impl Iterator<Item = dir::NamedInode<'_>> {
+    fn entries(&self, dir: &PlacedDir) -> impl Iterator<Item = dir::NamedInode<'_>> {
         dir::entries(self.inodes.tree, self.listed(dir))
     }
 
-    fn listed(&self, dir: &Dir) -> Listed {
-        Listed { dir: dir.ino, parent: dir.parent, dot: self.inodes.has_dot() }
+    fn listed(&self, dir: &PlacedDir) -> ListedDir {
+        ListedDir { dir: dir.ino, parent: dir.parent, dot: self.inodes.has_dot() }
     }
 
     fn resolve(&self) -> impl FnMut(Ino) -> (u64, u8) + '_ {
@@ -384,6 +390,6 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
 }
 
 /// Returns the inode data for directory entries.
-fn resolve<'w>(tree: &'w Tree, placing: &'w Placing) -> impl FnMut(Ino) -> (u64, u8) + 'w {
+fn resolve<'w>(tree: &'w Tree, placing: &'w MetadataLayout) -> impl FnMut(Ino) -> (u64, u8) + 'w {
     |ino| (placing.nid(ino), dir::type_of(&tree.inode(ino).kind))
 }

@@ -6,7 +6,7 @@ use crate::Result;
 const WRITE_LEN: usize = 1 << 20;
 
 /// Collects bytes into large writes.
-pub(crate) struct Stream<F> {
+pub(crate) struct MetadataStream<F> {
     /// Writes bytes at an offset.
     write: F,
     /// Number of bytes written.
@@ -15,9 +15,9 @@ pub(crate) struct Stream<F> {
     hasher: blake3::Hasher,
 }
 
-impl<F: FnMut(&[u8], u64) -> Result<()>> Stream<F> {
+impl<F: FnMut(&[u8], u64) -> Result<()>> MetadataStream<F> {
     pub(crate) fn new(write: F) -> Self {
-        Stream { write, written: 0, pending: Vec::with_capacity(WRITE_LEN), hasher: blake3::Hasher::new() }
+        MetadataStream { write, written: 0, pending: Vec::with_capacity(WRITE_LEN), hasher: blake3::Hasher::new() }
     }
 
     /// Pads with zeros to `at` bytes after the start.

@@ -1,22 +1,22 @@
 //! The data of an inode: the fields that locate it, and what of it follows the inode.
 
-use super::index::Index;
+use super::index::FileIndex;
 use crate::erofs::format::{Incompat, Layout, NO_BLOCK, chunk_format};
 use crate::erofs::writer::options::Options;
-use crate::erofs::writer::stored::data::DataDone;
-use crate::erofs::writer::stored::file::{Stored, View};
-use crate::erofs::writer::stored::tails::Kept;
+use crate::erofs::writer::stored::data::StoredData;
+use crate::erofs::writer::stored::file::{DataView, StoredFile};
+use crate::erofs::writer::stored::tails::KeptTail;
 
 /// Format features and algorithms that inodes use.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Uses {
+pub(crate) struct UsedFeatures {
     pub(crate) features: Incompat,
     /// A bit each.
     pub(crate) algorithms: u16,
 }
 
-impl std::ops::BitOrAssign for Uses {
-    fn bitor_assign(&mut self, other: Uses) {
+impl std::ops::BitOrAssign for UsedFeatures {
+    fn bitor_assign(&mut self, other: UsedFeatures) {
         self.features |= other.features;
         self.algorithms |= other.algorithms;
     }
@@ -67,71 +67,73 @@ impl ChunkEntry {
 
 /// Data fields of an inode, and the data that follows it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Payload<'a> {
+pub(crate) struct InodePayload<'a> {
     pub(crate) size: u64,
     /// First block, number of blocks, device number or chunk format.
     pub(crate) data: u64,
-    pub(crate) follows: Follows<'a>,
+    pub(crate) follows: FollowingData<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Follows<'a> {
+pub(crate) enum FollowingData<'a> {
     Nothing,
     /// The data's tail, in one block.
     Tail(&'a [u8]),
     /// The data's tail, kept elsewhere.
-    Kept(Kept),
+    Kept(KeptTail),
     /// Addresses of chunks.
     Chunks(u16, &'a [Option<u64>]),
     /// Number of chunks that are holes.
     Holes(u32),
-    Index(Index<'a>),
+    Index(FileIndex<'a>),
 }
 
-impl<'a> Payload<'a> {
+impl<'a> InodePayload<'a> {
     pub(crate) fn empty(data: u64) -> Self {
-        Payload { size: 0, data, follows: Follows::Nothing }
+        InodePayload { size: 0, data, follows: FollowingData::Nothing }
     }
 
-    pub(crate) fn of(data: &'a DataDone, stored: &'a Stored, options: &Options) -> Self {
+    pub(crate) fn of(data: &'a StoredData, stored: &'a StoredFile, options: &Options) -> Self {
         let (first, follows) = match stored.view() {
-            View::Plain { start: None, tail } if tail.len() == 0 && stored.size > 0 => hole(stored.size, options),
-            View::Plain { start, tail } if tail.len() == 0 => (address(start), Follows::Nothing),
-            View::Plain { start, tail } => (address(start), Follows::Kept(tail)),
-            View::Chunks { device, bits, blocks } => (u64::from(bits), Follows::Chunks(device, blocks)),
-            View::Compressed { parts, end } => {
-                let index = data.index(stored.size, parts, end);
-                (index.blocks().min(u32::MAX.into()), Follows::Index(index))
+            DataView::Plain { start: None, tail } if tail.len() == 0 && stored.size > 0 => hole(stored.size, options),
+            DataView::Plain { start, tail } if tail.len() == 0 => (address(start), FollowingData::Nothing),
+            DataView::Plain { start, tail } => (address(start), FollowingData::Kept(tail)),
+            DataView::Chunks { device, bits, blocks } => (u64::from(bits), FollowingData::Chunks(device, blocks)),
+            DataView::Compressed { parts, tail } => {
+                let index = data.index(stored.size, parts, tail);
+                (index.blocks().min(u32::MAX.into()), FollowingData::Index(index))
             }
         };
-        Payload { size: stored.size, data: first, follows }
+        InodePayload { size: stored.size, data: first, follows }
     }
 
     /// Returns the layout to declare, with an index `at` bytes after a multiple of 32.
     pub(crate) fn layout(&self, at: usize) -> Layout {
         match self.follows {
-            Follows::Nothing => Layout::Plain,
-            Follows::Tail(_) | Follows::Kept(_) => Layout::Inline,
-            Follows::Chunks(..) | Follows::Holes(_) => Layout::Chunks,
-            Follows::Index(index) => index.layout(at),
+            FollowingData::Nothing => Layout::Plain,
+            FollowingData::Tail(_) | FollowingData::Kept(_) => Layout::Inline,
+            FollowingData::Chunks(..) | FollowingData::Holes(_) => Layout::Chunks,
+            FollowingData::Index(index) => index.layout(at),
         }
     }
 
-    pub(crate) fn uses(&self) -> Uses {
+    pub(crate) fn uses(&self) -> UsedFeatures {
         let features = match self.follows {
-            Follows::Nothing | Follows::Tail(_) | Follows::Kept(_) => Incompat::empty(),
-            Follows::Chunks(..) | Follows::Holes(_) => Incompat::CHUNKED_FILES,
-            Follows::Index(index) if index.len(0).1 > 0 => Incompat::ZERO_PADDING | Incompat::TAIL_PACKING,
-            Follows::Index(_) => Incompat::ZERO_PADDING,
+            FollowingData::Nothing | FollowingData::Tail(_) | FollowingData::Kept(_) => Incompat::empty(),
+            FollowingData::Chunks(..) | FollowingData::Holes(_) => Incompat::CHUNKED_FILES,
+            FollowingData::Index(index) if index.room(0).together > 0 => {
+                Incompat::ZERO_PADDING | Incompat::TAIL_PACKING
+            }
+            FollowingData::Index(_) => Incompat::ZERO_PADDING,
         };
-        let algorithms = if let Follows::Index(index) = self.follows { 1 << index.algorithm() } else { 0 };
-        Uses { features, algorithms }
+        let algorithms = if let FollowingData::Index(index) = self.follows { 1 << index.algorithm() } else { 0 };
+        UsedFeatures { features, algorithms }
     }
 }
 
 /// Returns the chunks of a file that is a hole: only recent kernels support unallocated blocks, and
 /// not in all inodes.
-pub(crate) fn hole<'a>(size: u64, options: &Options) -> (u64, Follows<'a>) {
+pub(crate) fn hole<'a>(size: u64, options: &Options) -> (u64, FollowingData<'a>) {
     /// Chunks up to this size are read on any machine; larger ones keep the list short.
     const CHUNK_BITS: u32 = 30;
     const COUNT_BITS: u32 = 16;
@@ -142,7 +144,7 @@ pub(crate) fn hole<'a>(size: u64, options: &Options) -> (u64, Follows<'a>) {
     let bits = size_bits.min(CHUNK_BITS.max(size_bits.saturating_sub(COUNT_BITS)));
     let bits = bits.clamp(block_bits, block_bits + DIFFERENCE);
     let count = u32::try_from(size.div_ceil(1 << bits)).expect("few enough for large chunks");
-    (u64::from(bits - block_bits), Follows::Holes(count))
+    (u64::from(bits - block_bits), FollowingData::Holes(count))
 }
 
 /// Returns the address of a block, or that of no block in 32 bits.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use crate::build::{Tools, unreadable};
 use crate::erofs::reader::{MapCheck, ReadOptions, Reader};
-use crate::erofs::writer::encode::worker::Worker;
+use crate::erofs::writer::encode::worker::PackWorker;
 use crate::erofs::writer::options::Options;
-use crate::erofs::writer::place::metadata_zone::{Placing, What};
+use crate::erofs::writer::place::metadata_zone::{MetadataLayout, ZoneItem};
 use crate::image::Nid;
 use crate::tree::Tree;
 use crate::{Error, Result};
@@ -24,10 +24,10 @@ pub(crate) struct NamelessInodes {
 
 /// Fails if the map of an inode breaks a rule.
 pub(crate) fn maps(
-    tools: Tools<'_, '_, Worker>,
+    tools: Tools<'_, '_, PackWorker>,
     options: &Options,
     tree: &Tree,
-    placing: &Placing,
+    placing: &MetadataLayout,
     special: NamelessInodes,
 ) -> Result<()> {
     let Tools { output, progress, .. } = tools;
@@ -44,9 +44,9 @@ pub(crate) fn maps(
     for (_, what) in placing.items(|_| {}) {
         Error::unless_cancelled(progress)?;
         let ino = match what {
-            What::Inode(ino) => ino,
-            What::Dir(number) => placing.dirs[number as usize].ino,
-            What::DirBlocks(_) | What::Target(_) | What::SharedXattrs | What::Packed => continue,
+            ZoneItem::Inode(ino) => ino,
+            ZoneItem::Dir(number) => placing.dirs[number as usize].ino,
+            ZoneItem::DirBlocks(_) | ZoneItem::Target(_) | ZoneItem::SharedXattrs | ZoneItem::Packed => continue,
         };
         if let Some(finding) = check.inode(Nid(placing.nid(ino)))? {
             return Err(unreadable(tree.path_of(ino), &finding));

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use zerocopy::IntoBytes;
 
-use super::devices::Slot;
-use super::epoch::Epoch;
-use super::xattr::Prefixes;
+use super::devices::PlacedDevice;
+use super::epoch::ImageEpoch;
+use super::xattr::XattrPrefixes;
 use crate::erofs::format;
 use crate::erofs::format::{
     Compat, DeflateRecord, DeviceSlot, Incompat, Lz4Record, LzmaRecord, SUPERBLOCK_OFFSET, Superblock,
@@ -28,18 +28,18 @@ const LZ4_DISTANCE: u16 = u16::MAX;
 
 /// Layout of the first blocks, fixed before data is written.
 #[derive(Debug)]
-pub(crate) struct Head<'a> {
+pub(crate) struct ImageHead<'a> {
     options: &'a Options,
     /// Algorithms that may have a record, and the records, in ascending order.
     records: Vec<(u8, Vec<u8>)>,
-    prefixes: Prefixes,
+    prefixes: XattrPrefixes,
 }
 
 /// Facts about the image for the superblock.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts {
+pub(crate) struct ImageFacts {
     pub(crate) inodes: u64,
-    pub(crate) epoch: Epoch,
+    pub(crate) epoch: ImageEpoch,
     /// Time of the image.
     pub(crate) time: i64,
     /// Total number of blocks.
@@ -57,11 +57,11 @@ pub(crate) struct Facts {
     /// Algorithms that maps of inodes name, a bit each.
     pub(crate) algorithms: u16,
     /// Additional devices.
-    pub(crate) devices: Vec<Slot>,
+    pub(crate) devices: Vec<PlacedDevice>,
 }
 
-impl<'a> Head<'a> {
-    pub(crate) fn new(options: &'a Options) -> Result<Head<'a>> {
+impl<'a> ImageHead<'a> {
+    pub(crate) fn new(options: &'a Options) -> Result<ImageHead<'a>> {
         if options.label.len() > 15 {
             let why = format!("it has {} bytes; the limit is 15", options.label.len());
             return Err(Error::option("label", &options.label, why));
@@ -69,7 +69,7 @@ impl<'a> Head<'a> {
         if options.label.contains('\0') {
             return Err(Error::option("label", options.label.escape_default(), "it contains a NUL"));
         }
-        Ok(Head { options, records: records(options)?, prefixes: Prefixes::of(options)? })
+        Ok(ImageHead { options, records: records(options)?, prefixes: XattrPrefixes::of(options)? })
     }
 
     /// Returns the first block that data may use.
@@ -107,7 +107,8 @@ impl<'a> Head<'a> {
 
     /// Refuses prefixes of names together with a packed inode for kernels that would look for them in it.
     pub(crate) fn check(&self, uses_prefixes: bool, has_packed: bool) -> Result<()> {
-        let (target, since) = (self.options.target_kernel, Feature::PlainXattrPrefixes.since());
+        let target = self.options.target_kernel;
+        let since = Feature::PlainXattrPrefixes.since();
         if uses_prefixes && has_packed && target < since {
             let why = format!("prefixes of xattr names beside fragments need Linux {since}: leave out one of them");
             return Err(Error::option(TARGET_KERNEL, target, why));
@@ -116,7 +117,7 @@ impl<'a> Head<'a> {
     }
 
     /// Encodes the first blocks. `uuid` derives the UUID from them, unless the options specify one.
-    pub(crate) fn encode(&self, facts: &Facts, uuid: impl FnOnce(&[u8]) -> [u8; 16]) -> (Vec<u8>, [u8; 16]) {
+    pub(crate) fn encode(&self, facts: &ImageFacts, uuid: impl FnOnce(&[u8]) -> [u8; 16]) -> (Vec<u8>, [u8; 16]) {
         let mut superblock = self.superblock(facts);
         let mut bytes = vec![0; usize::try_from(self.blocks()).expect("a few") * self.options.block_size as usize];
         let at = usize::try_from(SUPERBLOCK_OFFSET).expect("a small number");
@@ -156,10 +157,11 @@ impl<'a> Head<'a> {
         (bytes, superblock.uuid)
     }
 
-    fn superblock(&self, facts: &Facts) -> Superblock {
+    fn superblock(&self, facts: &ImageFacts) -> Superblock {
         let options = self.options;
         let wide = options.features.contains(Features::BITS_48);
-        let (incompat, compat) = (self.incompat(facts), self.compat(facts));
+        let incompat = self.incompat(facts);
+        let compat = self.compat(facts);
         let compressed = incompat.contains(Incompat::ZERO_PADDING);
         let algorithms = match self.recorded(facts) {
             0 if compressed => LZ4_DISTANCE,
@@ -215,16 +217,16 @@ impl<'a> Head<'a> {
     }
 
     /// Returns the records of the algorithms that the image uses.
-    fn used_records(&self, facts: &Facts) -> impl Iterator<Item = &(u8, Vec<u8>)> {
+    fn used_records(&self, facts: &ImageFacts) -> impl Iterator<Item = &(u8, Vec<u8>)> {
         self.records.iter().filter(|(id, _)| facts.algorithms & 1 << id != 0)
     }
 
     /// Returns the algorithms with a record, a bit each.
-    fn recorded(&self, facts: &Facts) -> u16 {
+    fn recorded(&self, facts: &ImageFacts) -> u16 {
         self.used_records(facts).fold(0, |all, (id, _)| all | 1 << id)
     }
 
-    fn compat(&self, facts: &Facts) -> Compat {
+    fn compat(&self, facts: &ImageFacts) -> Compat {
         let mut compat = Compat::MTIME;
         compat.set(Compat::CHECKSUM, self.has_checksum());
         compat.set(Compat::XATTR_FILTER, facts.has_xattrs);
@@ -236,14 +238,14 @@ impl<'a> Head<'a> {
     }
 
     /// Returns the oldest Linux that reads the image.
-    pub(crate) fn kernel(&self, facts: &Facts) -> Kernel {
+    pub(crate) fn kernel(&self, facts: &ImageFacts) -> Kernel {
         let incompat = self.incompat(facts);
         let block_bits = block_bits(self.options);
         Kernel::needed(&Feature::used(self.compat(facts), incompat, facts.algorithms, block_bits))
     }
 
     /// Returns the incompatible features of the image.
-    fn incompat(&self, facts: &Facts) -> Incompat {
+    fn incompat(&self, facts: &ImageFacts) -> Incompat {
         let mut incompat = facts.uses;
         incompat.set(Incompat::BIG_CLUSTERS, self.recorded(facts) != 0);
         incompat.set(Incompat::XATTR_PREFIXES, facts.uses_prefixes);

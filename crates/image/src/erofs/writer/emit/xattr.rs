@@ -6,7 +6,7 @@ use packfs_blocks::units::beyond;
 use zerocopy::IntoBytes;
 
 use super::digest_xattr;
-use super::digest_xattr::{Attached, Stamp};
+use super::digest_xattr::{DigestXattr, InodeXattrs};
 use crate::build::Sum;
 use crate::erofs::format::{XATTR_FILTER_SEED, XattrEntry, XattrHeader, xattr_prefix};
 use crate::erofs::hash::xxh32;
@@ -36,26 +36,26 @@ const CLASSES: [(&[u8], u8); 5] = [
 ];
 
 /// Result with the reason why an attribute does not fit the format.
-type Limit<T> = std::result::Result<T, Excess>;
+type XattrResult<T> = std::result::Result<T, Excess>;
 
 /// All attributes, as stored in the image.
 #[derive(Debug)]
-pub(crate) struct Xattrs {
+pub(crate) struct EncodedXattrs {
     /// Bytes that follow the inodes, for each of the tree's sets.
     bodies: Vec<Box<[u8]>>,
     shared: Vec<u8>,
     uses_prefixes: bool,
     /// The digest that files have besides their sets.
-    stamp: Option<Stamp>,
+    stamp: Option<DigestXattr>,
 }
 
-impl Xattrs {
+impl EncodedXattrs {
     /// Encodes the sets of the inodes of `tree`; attributes of more inodes than `share_above` are shared, `None` leaves that
     /// to the writer.
-    pub(crate) fn encode(options: &Options, tree: &Tree, share_above: Option<u32>) -> Result<Xattrs> {
-        let prefixes = Prefixes::of(options)?;
+    pub(crate) fn encode(options: &Options, tree: &Tree, share_above: Option<u32>) -> Result<EncodedXattrs> {
+        let prefixes = XattrPrefixes::of(options)?;
         let used = used_sets(tree)?;
-        let mut encoder = Encoder {
+        let mut encoder = XattrEncoder {
             prefixes: &prefixes,
             body_max: if options.inode_digest.is_some() { BODY_MAX - digest_xattr::LEN } else { BODY_MAX },
             wanted: wanted(tree, &used, share_above),
@@ -63,20 +63,20 @@ impl Xattrs {
             shared: Vec::new(),
         };
         let mut bodies = vec![Box::default(); tree.xattrs.len()];
-        for Used { id, first, .. } in &used {
+        for UsedXattrSet { id, first, .. } in &used {
             let body = encoder.body(tree.xattrs.get(*id));
             bodies[id.0 as usize] = body.map_err(|why| Error::Limit { path: tree.path_of(*first), why })?;
         }
         let all = used.iter().flat_map(|used| tree.xattrs.get(used.id));
         let has_long = all.into_iter().any(|(name, _)| prefixes.longest(name).is_some());
         let shared = encoder.shared;
-        let stamp = Stamp::of(options, &prefixes);
-        Ok(Xattrs { shared, bodies, uses_prefixes: has_long || stamp.is_some(), stamp })
+        let stamp = DigestXattr::of(options, &prefixes);
+        Ok(EncodedXattrs { shared, bodies, uses_prefixes: has_long || stamp.is_some(), stamp })
     }
 
     /// Returns the attributes that follow an inode with this set and, if it is a file with data, this digest.
-    pub(crate) fn attached<'a>(&'a self, id: XattrId, sum: Option<&'a Sum>) -> Attached<'a> {
-        Attached { set: &self.bodies[id.0 as usize], stamp: self.stamp.as_ref().zip(sum) }
+    pub(crate) fn attached<'a>(&'a self, id: XattrId, sum: Option<&'a Sum>) -> InodeXattrs<'a> {
+        InodeXattrs { set: &self.bodies[id.0 as usize], stamp: self.stamp.as_ref().zip(sum) }
     }
 
     /// Returns the attributes that bodies refer to by number, counted in words from their start.
@@ -96,19 +96,20 @@ impl Xattrs {
 }
 
 /// A set in use: the number of its inodes, and the first of them.
-struct Used {
+struct UsedXattrSet {
     id: XattrId,
     first: Ino,
     inodes: u32,
 }
 
-fn used_sets(tree: &Tree) -> Result<Vec<Used>> {
-    let (mut used, mut at) = (Vec::<Used>::new(), vec![None; tree.xattrs.len()]);
+fn used_sets(tree: &Tree) -> Result<Vec<UsedXattrSet>> {
+    let mut used = Vec::<UsedXattrSet>::new();
+    let mut at = vec![None; tree.xattrs.len()];
     tree.walk(|ino, _| {
         let id = tree.inode(ino).xattrs;
         if id != XattrId::NONE {
             let at = *at[id.0 as usize].get_or_insert_with(|| {
-                used.push(Used { id, first: ino, inodes: 0 });
+                used.push(UsedXattrSet { id, first: ino, inodes: 0 });
                 used.len() - 1
             });
             used[at].inodes += 1;
@@ -118,12 +119,12 @@ fn used_sets(tree: &Tree) -> Result<Vec<Used>> {
     Ok(used)
 }
 
-type Pair<'t> = (&'t [u8], &'t [u8]);
+type XattrPair<'t> = (&'t [u8], &'t [u8]);
 
 /// Returns the attributes to share; their numbers are set later.
-fn wanted<'t>(tree: &'t Tree, used: &[Used], share_above: Option<u32>) -> HashMap<Pair<'t>, u32> {
-    let mut counts: HashMap<Pair<'t>, u32> = HashMap::new();
-    for Used { id, inodes, .. } in used {
+fn wanted<'t>(tree: &'t Tree, used: &[UsedXattrSet], share_above: Option<u32>) -> HashMap<XattrPair<'t>, u32> {
+    let mut counts: HashMap<XattrPair<'t>, u32> = HashMap::new();
+    for UsedXattrSet { id, inodes, .. } in used {
         for (name, value) in tree.xattrs.get(*id) {
             *counts.entry((name, value)).or_insert(0) += inodes;
         }
@@ -136,18 +137,20 @@ fn wanted<'t>(tree: &'t Tree, used: &[Used], share_above: Option<u32>) -> HashMa
     counts
 }
 
-struct Encoder<'n, 't> {
-    prefixes: &'n Prefixes,
+struct XattrEncoder<'n, 't> {
+    prefixes: &'n XattrPrefixes,
     /// Maximum length of a body.
     body_max: usize,
-    wanted: HashMap<Pair<'t>, u32>,
-    ids: HashMap<Pair<'t>, u32>,
+    wanted: HashMap<XattrPair<'t>, u32>,
+    ids: HashMap<XattrPair<'t>, u32>,
     shared: Vec<u8>,
 }
 
-impl<'t> Encoder<'_, 't> {
-    fn body(&mut self, set: &'t XattrSet) -> Limit<Box<[u8]>> {
-        let (mut ids, mut entries, mut absent) = (Vec::new(), Vec::new(), u32::MAX);
+impl<'t> XattrEncoder<'_, 't> {
+    fn body(&mut self, set: &'t XattrSet) -> XattrResult<Box<[u8]>> {
+        let mut ids = Vec::new();
+        let mut entries = Vec::new();
+        let mut absent = u32::MAX;
         // Sets are sorted by name.
         for (name, value) in set {
             absent &= !filter_bit(name)?;
@@ -168,7 +171,7 @@ impl<'t> Encoder<'_, 't> {
         Ok(body.into())
     }
 
-    fn share(&mut self, name: &'t [u8], value: &'t [u8]) -> Limit<u32> {
+    fn share(&mut self, name: &'t [u8], value: &'t [u8]) -> XattrResult<u32> {
         if let Some(id) = self.ids.get(&(name, value)) {
             return Ok(*id);
         }
@@ -180,7 +183,7 @@ impl<'t> Encoder<'_, 't> {
 }
 
 /// Returns the filter bit that says there is no such name.
-fn filter_bit(name: &[u8]) -> Limit<u32> {
+fn filter_bit(name: &[u8]) -> XattrResult<u32> {
     let (class, rest) = split_class(name)?;
     Ok(hashed_bit(class, rest))
 }
@@ -191,7 +194,7 @@ pub(crate) fn hashed_bit(class: u8, rest: &[u8]) -> u32 {
 }
 
 /// Splits a full name into the number of its class and the rest.
-fn split_class(name: &[u8]) -> Limit<(u8, &[u8])> {
+fn split_class(name: &[u8]) -> XattrResult<(u8, &[u8])> {
     let class = CLASSES.iter().find_map(|(class, number)| Some((*number, name.strip_prefix(*class)?)));
     // A class that is a whole name has nothing after it; any other class has something.
     let class = class.filter(|(number, rest)| is_acl(*number) == rest.is_empty());
@@ -204,14 +207,14 @@ fn is_acl(class: u8) -> bool {
 
 /// Long prefixes: a class and the first bytes after it.
 #[derive(Debug)]
-pub(crate) struct Prefixes {
+pub(crate) struct XattrPrefixes {
     list: Vec<(u8, Box<[u8]>)>,
     /// True if the last one is the name of the digest.
     has_digest: bool,
 }
 
-impl Prefixes {
-    pub(crate) fn of(options: &Options) -> Result<Prefixes> {
+impl XattrPrefixes {
+    pub(crate) fn of(options: &Options) -> Result<XattrPrefixes> {
         let digest = options.inode_digest.as_deref();
         if options.xattr_prefixes.len() + usize::from(digest.is_some()) > PREFIXES_MAX {
             return Err(Error::TooMany { what: "prefixes of attributes", max: PREFIXES_MAX as u64 });
@@ -232,7 +235,7 @@ impl Prefixes {
             let (class, infix) = digest_xattr::split(name);
             list.push((class, infix.into()));
         }
-        Ok(Prefixes { list, has_digest: digest.is_some() })
+        Ok(XattrPrefixes { list, has_digest: digest.is_some() })
     }
 
     /// Returns the number of the prefix that is the name of the digest.
@@ -249,7 +252,7 @@ impl Prefixes {
     }
 
     /// Appends an attribute.
-    fn entry(&self, name: &[u8], value: &[u8], out: &mut Vec<u8>) -> Limit<()> {
+    fn entry(&self, name: &[u8], value: &[u8], out: &mut Vec<u8>) -> XattrResult<()> {
         let (e_name_index, rest) = match self.longest(name) {
             Some(found) => found,
             None => split_class(name)?,

@@ -23,7 +23,7 @@ const TRIES: usize = 3;
 
 /// State of the search, as learned within a piece of a file.
 #[derive(Debug)]
-pub(crate) struct Fit {
+pub(crate) struct ClusterFit {
     ratio: f64,
     /// Ratio of the length of results to those of the scout.
     gain: f64,
@@ -31,25 +31,26 @@ pub(crate) struct Fit {
     scratch: Vec<u8>,
 }
 
-impl Fit {
+impl ClusterFit {
     pub(crate) fn new(block: usize) -> Self {
-        Fit { ratio: FIRST_RATIO, gain: FIRST_GAIN, block, scratch: Vec::new() }
+        ClusterFit { ratio: FIRST_RATIO, gain: FIRST_GAIN, block, scratch: Vec::new() }
     }
 
     /// Resets what was learned: results depend on the piece alone.
     pub(crate) fn reset(&mut self) {
-        (self.ratio, self.gain) = (FIRST_RATIO, FIRST_GAIN);
+        self.ratio = FIRST_RATIO;
+        self.gain = FIRST_GAIN;
     }
 
     /// Compresses a prefix of `src` so that it ends shortly before the end of one of `dst`'s blocks.
-    pub(crate) fn prefix(
+    pub(crate) fn encode_prefix(
         &mut self,
         encoder: &mut dyn Encoder,
         scout: Option<&mut (dyn Encoder + 'static)>,
         src: &[u8],
         dst: &mut [u8],
     ) -> Result<Option<Prefix>> {
-        let Some(mut best) = self.first(encoder, scout, src, dst)? else { return Ok(None) };
+        let Some(mut best) = self.encode_first(encoder, scout, src, dst)? else { return Ok(None) };
         // The longer a result, the less predictable are its last bytes.
         let tolerance = (dst.len() / 200).max(self.block / 32);
         let least_margin = tolerance as f64 / 2.0;
@@ -85,7 +86,7 @@ impl Fit {
     }
 
     /// Returns the longest of a few prefixes that fit.
-    fn first(
+    fn encode_first(
         &mut self,
         encoder: &mut dyn Encoder,
         scout: Option<&mut (dyn Encoder + 'static)>,
@@ -97,9 +98,10 @@ impl Fit {
         if src.len() - taken < taken / 8 {
             taken = src.len();
         }
-        let (mut expected, mut shorter) = (None, 0.75);
+        let mut expected = None;
+        let mut shorter = 0.75;
         if let Some(scout) = scout {
-            let (scouted, len) = self.scouted(scout, src, dst.len(), taken)?;
+            let (scouted, len) = self.estimate(scout, src, dst.len(), taken)?;
             (taken, expected, shorter) = (scouted, Some(len), 0.97);
         }
         loop {
@@ -120,7 +122,7 @@ impl Fit {
     }
 
     /// Estimates from the scout how much of `src` will nearly fill `room` bytes, and how many; starts at `taken`.
-    fn scouted(&mut self, scout: &mut dyn Encoder, src: &[u8], room: usize, mut taken: usize) -> Result<(usize, f64)> {
+    fn estimate(&mut self, scout: &mut dyn Encoder, src: &[u8], room: usize, mut taken: usize) -> Result<(usize, f64)> {
         // Shortly before the end of the last block but one, so that a result longer than predicted also fits.
         let end = if room > 2 * self.block { room - self.block } else { room };
         let target = (end - room / 256) as f64;
@@ -177,7 +179,8 @@ mod tests {
 
     /// Words of three kinds of texts, one after the other.
     fn texts(len: usize) -> Vec<u8> {
-        let (mut out, mut state) = (Vec::new(), 1u64);
+        let mut out = Vec::new();
+        let mut state = 1u64;
         while out.len() < len {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let many = [50, 2000, 60_000][out.len() / 100_000 % 3];
@@ -191,11 +194,13 @@ mod tests {
         let window = choice.cluster_window(CLUSTER);
         let mut encoder = Counting { encoder: choice.cluster_encoder(window).unwrap(), bytes: 0 };
         let mut scout = choice.scout().map(|scout| scout.cluster_encoder(window).unwrap());
-        let (mut fit, mut at, mut blocks) = (Fit::new(BLOCK), 0, 0);
+        let mut fit = ClusterFit::new(BLOCK);
+        let mut at = 0;
+        let mut blocks = 0;
         let mut dst = vec![0; CLUSTER as usize];
         while at < src.len() {
             let scout = scout.as_deref_mut().filter(|_| scouting);
-            let prefix = fit.prefix(&mut encoder, scout, &src[at..], &mut dst).unwrap().expect("texts shrink");
+            let prefix = fit.encode_prefix(&mut encoder, scout, &src[at..], &mut dst).unwrap().expect("texts shrink");
             at += prefix.taken;
             blocks += prefix.len.div_ceil(BLOCK);
         }

@@ -4,46 +4,54 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::piece::{Cut, Ending, Rest, Reuse};
-use super::worker::{Lane, Out};
+use super::piece::{PackedCluster, PieceTail, ReusedStretch, TailPolicy};
+use super::worker::{LaneEncoder, PackOutput};
 use crate::Result;
-use crate::erofs::writer::stored::cluster::Cluster;
+use crate::erofs::writer::stored::cluster::StoredCluster;
 
 /// Number of ends, a block apart, at which a cluster is shortened by trial: encoders do not always fit the beginning of
 /// its data into as many bytes as all of it.
-const SHORTER: usize = 4;
+const SHORTENING_TRIES: usize = 4;
 
-impl Lane {
+impl LaneEncoder {
     /// Packs the gaps between the parts of a piece that are already stored.
-    pub(super) fn parts(&mut self, src: &[u8], ending: Ending, reuse: &[Reuse], out: &mut Out) -> Result<Rest> {
+    pub(super) fn pack_gaps(
+        &mut self,
+        src: &[u8],
+        tail_policy: TailPolicy,
+        reuse: &[ReusedStretch],
+        out: &mut PackOutput,
+    ) -> Result<PieceTail> {
         self.fit.reset();
         let mut done = 0;
-        for Reuse { start, clusters } in reuse {
+        for ReusedStretch { start, clusters } in reuse {
             let mut start = *start;
             for cluster in clusters {
                 if done < start {
-                    done = self.before(src, done..start, out)?;
+                    done = self.pack_before(src, done..start, out)?;
                     if done < start {
                         // Its bytes are packed again, with the data before them.
                         start += cluster.logical as usize;
                         continue;
                     }
                 }
-                let Cluster { physical, logical, raw, .. } = *cluster;
-                out.cuts.push(Cut { reused: Some(*cluster), ..Cut::new(physical, logical, raw) });
+                let StoredCluster { physical, logical, raw, .. } = *cluster;
+                out.cuts.push(PackedCluster { reused: Some(*cluster), ..PackedCluster::new(physical, logical, raw) });
                 start += logical as usize;
                 done = start;
             }
         }
-        self.piece(src, done..src.len(), ending, out)
+        self.pack_range(src, done..src.len(), tail_policy, out)
     }
 
     /// Packs the data before a part that is already stored, and returns where it ends: earlier than
     /// that part if two extents would begin in one block of the file, which no index can express.
     /// The missing bytes are less than two clusters, to be packed with more.
-    fn before(&mut self, src: &[u8], range: Range<usize>, out: &mut Out) -> Result<usize> {
-        let (first, mut end, block) = (out.cuts.len(), range.end, self.packing.block);
-        self.piece(src, range, Ending::More, out)?;
+    fn pack_before(&mut self, src: &[u8], range: Range<usize>, out: &mut PackOutput) -> Result<usize> {
+        let first = out.cuts.len();
+        let mut end = range.end;
+        let block = self.packing.block;
+        self.pack_range(src, range, TailPolicy::More, out)?;
         if out.cuts.last().is_some_and(|last| (end - last.logical as usize) / block == end / block) {
             for cut in out.cuts.split_off(first.max(out.cuts.len().saturating_sub(2))) {
                 end -= cut.logical as usize;
@@ -61,12 +69,13 @@ impl Lane {
         at: usize,
         wanted: RangeInclusive<usize>,
         first: usize,
-        out: &mut Out,
+        out: &mut PackOutput,
     ) -> Result<usize> {
         let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw) else { return Ok(at) };
         let logical = last.logical as usize;
         let physical = last.physical.bytes();
-        let (start, place) = (at - logical, out.len - physical);
+        let start = at - logical;
+        let place = out.len - physical;
         let (early, late) = wanted.into_inner();
         let wanted = early.max(start + physical + 1);
         if self.packing.unaligned || wanted > late || wanted >= at {
@@ -77,7 +86,8 @@ impl Lane {
         let Some(len) = encoder.encode(&src[start..wanted], &mut shorter)? else { return Ok(at) };
         self.prover.prove(&src[start..wanted], &shorter[..len])?;
         out.bytes[place..place + len].copy_from_slice(&shorter[..len]);
-        (out.len, _) = (place, out.cuts.pop());
+        out.len = place;
+        out.cuts.pop();
         out.put(self.packing.physical(len), len, wanted - start);
         Ok(wanted)
     }
@@ -86,20 +96,22 @@ impl Lane {
     /// would be left at its end, in a cluster that is longer than what it holds, and the index of such a file takes four
     /// times the room. The compressed cluster before them becomes shorter, or uncompressed, too, if that saves no block.
     /// Returns the new end of what is packed.
-    pub(super) fn realign(&mut self, src: &[u8], at: usize, first: usize, out: &mut Out) -> Result<usize> {
+    pub(super) fn realign(&mut self, src: &[u8], at: usize, first: usize, out: &mut PackOutput) -> Result<usize> {
         let block = self.packing.block;
         if self.packing.unaligned || !src.len().is_multiple_of(block) {
             return Ok(at);
         }
-        let (cuts, end) = (out.cuts[first..].to_vec(), out.len);
-        let (mut start, mut given_up) = (at, false);
+        let cuts = out.cuts[first..].to_vec();
+        let end = out.len;
+        let mut start = at;
+        let mut given_up = false;
         loop {
             let wanted = start / block * block;
             match out.cuts[first..].last().copied() {
-                Some(last) if last.raw => start = pop(out, start),
+                Some(last) if last.raw => start = take_back(out, start),
                 Some(last) if start != wanted => {
                     let least = start - last.logical as usize + last.physical.bytes();
-                    for shorter in (0..SHORTER).filter_map(|n| wanted.checked_sub(n * block)) {
+                    for shorter in (0..SHORTENING_TRIES).filter_map(|n| wanted.checked_sub(n * block)) {
                         start = self.shorten(src, start, shorter..=shorter, first, out)?;
                         if start == shorter {
                             break;
@@ -114,20 +126,21 @@ impl Lane {
                         out.len = end;
                         return Ok(at);
                     }
-                    (start, given_up) = (pop(out, start), true);
+                    start = take_back(out, start);
+                    given_up = true;
                 }
                 _ => break,
             }
         }
         while start < src.len() {
-            start += self.raw(&src[start..], self.packing.cluster, first, out);
+            start += self.store_raw(&src[start..], self.packing.cluster, first, out);
         }
         Ok(start)
     }
 }
 
 /// Takes back the last cluster; returns where it began.
-fn pop(out: &mut Out, at: usize) -> usize {
+fn take_back(out: &mut PackOutput, at: usize) -> usize {
     let Some(last) = out.cuts.pop() else { return at };
     out.len -= last.physical.bytes();
     at - last.logical as usize

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Options for packing pieces; shared by all workers.
 #[derive(Debug, Clone)]
-pub(crate) struct Packing {
+pub(crate) struct PackingOptions {
     pub(crate) choice: Choice,
     /// Maximum distance in bytes that an encoder may refer back.
     pub(crate) window: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Packing {
     pub(crate) units: Units,
 }
 
-impl Packing {
+impl PackingOptions {
     /// Returns the maximum length of tails that go to the packed inode without a try: they would
     /// hardly fill a cluster.
     pub(crate) fn fragment_max(&self) -> usize {
@@ -63,8 +63,8 @@ impl Packing {
 
 /// All ways of an image.
 #[derive(Debug)]
-pub(crate) struct Lanes {
-    packings: Vec<Packing>,
+pub(crate) struct LaneTable {
+    packings: Vec<PackingOptions>,
     /// Number of the lane by the number of the codec, then of the cluster size.
     table: Vec<Vec<u8>>,
     /// The lane of the packed inode.
@@ -73,12 +73,13 @@ pub(crate) struct Lanes {
     metabox: Option<u8>,
 }
 
-impl Lanes {
+impl LaneTable {
     /// Makes the lanes of checked options.
-    pub(crate) fn new(options: &Options) -> Result<Lanes> {
-        let (mut packings, mut table) = (Vec::<Packing>::new(), Vec::new());
+    pub(crate) fn new(options: &Options) -> Result<LaneTable> {
+        let mut packings = Vec::<PackingOptions>::new();
+        let mut table = Vec::new();
         let mut lane = |(choice, cluster): (&Choice, u32)| {
-            let same = |known: &Packing| (&known.choice, known.cluster) == (choice, cluster as usize);
+            let same = |known: &PackingOptions| (&known.choice, known.cluster) == (choice, cluster as usize);
             let lane = packings.iter().position(same).unwrap_or(packings.len());
             if lane == packings.len() {
                 packings.push(packing(options, choice, cluster)?);
@@ -91,8 +92,9 @@ impl Lanes {
         }
         let packed = lane(options.way_of_packed())?;
         let metabox = options.way_of_metabox().map(lane).transpose()?;
-        let largest = |of: fn(&Packing) -> usize| packings.iter().map(of).max().unwrap_or(0);
-        let (room, longest) = (largest(|packing| packing.cluster), largest(|packing| packing.piece));
+        let largest = |of: fn(&PackingOptions) -> usize| packings.iter().map(of).max().unwrap_or(0);
+        let room = largest(|packing| packing.cluster);
+        let longest = largest(|packing| packing.piece);
         // All go through the same buffers. The pieces of all files have one length, too.
         let of_files = table
             .iter()
@@ -101,15 +103,16 @@ impl Lanes {
             .map(|lane: &u8| packings[usize::from(*lane)].piece)
             .max()
             .unwrap_or(0);
-        let buffers = Buffers::new(Packing { room, ..packings[0].clone() }.bound(longest.max(BATCH_LEN), BATCH_FILES));
+        let buffers =
+            Buffers::new(PackingOptions { room, ..packings[0].clone() }.bound(longest.max(BATCH_LEN), BATCH_FILES));
         for packing in &mut packings {
-            *packing = Packing { room, buffers: buffers.clone(), ..packing.clone() };
+            *packing = PackingOptions { room, buffers: buffers.clone(), ..packing.clone() };
         }
         packings[0].piece = of_files;
         // The streams of the packed inode take their buffers from those of files.
         packings[usize::from(packed)].piece = of_files;
         packings[0].units = units(options, &packings[0])?;
-        Ok(Lanes { packings, table, packed, metabox })
+        Ok(LaneTable { packings, table, packed, metabox })
     }
 
     /// Returns the number of the lane of the packed inode.
@@ -118,7 +121,7 @@ impl Lanes {
     }
 
     /// Returns how the packed inode is packed.
-    pub(crate) fn of_packed(&self) -> &Packing {
+    pub(crate) fn of_packed(&self) -> &PackingOptions {
         &self.packings[usize::from(self.packed)]
     }
 
@@ -133,11 +136,11 @@ impl Lanes {
     }
 
     /// Returns how files are packed that have no way of their own; its pieces are as long as those of all files.
-    pub(crate) fn usual(&self) -> &Packing {
+    pub(crate) fn usual(&self) -> &PackingOptions {
         &self.packings[0]
     }
 
-    pub(crate) fn all(&self) -> &[Packing] {
+    pub(crate) fn all(&self) -> &[PackingOptions] {
         &self.packings
     }
 
@@ -152,7 +155,7 @@ impl Lanes {
     }
 
     /// Returns a way in which clusters of an algorithm are packed.
-    pub(crate) fn with_algorithm(&self, algorithm: u8) -> &Packing {
+    pub(crate) fn with_algorithm(&self, algorithm: u8) -> &PackingOptions {
         self.packings.iter().find(|packing| packing.algorithm() == algorithm).unwrap_or_else(|| self.usual())
     }
 
@@ -170,7 +173,7 @@ impl Lanes {
 }
 
 /// Derives how workers pack files with this codec and largest cluster.
-fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<Packing> {
+fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<PackingOptions> {
     let window = choice.cluster_window(cluster_size);
     let cluster = cluster_size as usize;
     let piece = match choice.codec() {
@@ -181,7 +184,7 @@ fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<Pack
             piece_len(choice, cluster)
         }
     };
-    Ok(Packing {
+    Ok(PackingOptions {
         choice: choice.clone(),
         window,
         cluster,
@@ -210,8 +213,8 @@ fn whole_blocks(options: &Options) -> usize {
 }
 
 /// Opens the units of an older image, given all that the clusters of a piece depend on beside the codec.
-fn units(options: &Options, packing: &Packing) -> Result<Units> {
-    let Packing { choice, window, cluster, block, raw, unaligned, piece, .. } = packing;
+fn units(options: &Options, packing: &PackingOptions) -> Result<Units> {
+    let PackingOptions { choice, window, cluster, block, raw, unaligned, piece, .. } = packing;
     let extent = options.extent_max.map_or(String::new(), |max| format!(", extents of {max}"));
     let how = format!(
         "clusters of {cluster} in blocks of {block}, raw at most {raw}, window {window}, unaligned {unaligned}{extent}"

@@ -2,60 +2,65 @@
 
 use packfs_blocks::Digest;
 
-use super::piece::{Cut, Ending, Piece, Rest};
-use super::worker::{Lane, Out};
+use super::piece::{PackedCluster, PieceJob, PieceTail, TailPolicy};
+use super::worker::{LaneEncoder, PackOutput};
 use crate::Result;
 use crate::build::{Fate, Key, Noted, Stretch, Unit};
 use crate::erofs::writer::stored::cluster::{StoredLen, count};
 
-/// Numbers by which an index says where the bytes of a piece behind its clusters are.
-mod rest {
+/// Numbers by which an index says where the bytes of a piece after its clusters are.
+mod tail_code {
     pub(super) const NOTHING: u8 = 0;
     pub(super) const FRAGMENT: u8 = 1;
     pub(super) const PLAIN: u8 = 2;
 }
 
-impl Rest {
+impl PieceTail {
     /// Its number in an index; `None` if an index cannot say where these bytes are.
     pub(crate) fn number(&self) -> Option<u8> {
         match self {
-            Rest::Nothing => Some(rest::NOTHING),
-            Rest::Fragment(..) => Some(rest::FRAGMENT),
-            Rest::Plain(_) => Some(rest::PLAIN),
-            Rest::Inline { .. } => None,
+            PieceTail::Nothing => Some(tail_code::NOTHING),
+            PieceTail::Fragment(..) => Some(tail_code::FRAGMENT),
+            PieceTail::Plain(_) => Some(tail_code::PLAIN),
+            PieceTail::Inline { .. } => None,
         }
     }
 }
 
-impl Lane {
+impl LaneEncoder {
     /// Packs a whole piece, or takes it from an older image.
-    pub(super) fn whole(&mut self, piece: &Piece, src: &[u8], out: &mut Out) -> Result<(Rest, Option<Noted>)> {
+    pub(super) fn pack_piece(
+        &mut self,
+        piece: &PieceJob,
+        src: &[u8],
+        out: &mut PackOutput,
+    ) -> Result<(PieceTail, Option<Noted>)> {
         // What depends on clusters of this image is no result of the piece alone.
         if !self.packing.units.is_on() || !piece.reuse.is_empty() {
-            return Ok((self.anew(piece, src, out)?, None));
+            return Ok((self.pack_fresh(piece, src, out)?, None));
         }
         let key = Key::new(&piece.digest.unwrap_or_else(|| Digest::of(src)), form(piece));
         let units = self.packing.units.clone();
-        let before = (out.cuts.len(), out.len);
+        let before = out.mark();
         let mut fate = Fate::Fresh;
         if let Some(unit) = units.find(&key) {
-            if let Some(rest) = self.take(unit, piece, src, out) {
-                return Ok((rest, Some(Noted { key, check: unit.check(), fate: Fate::Taken })));
+            if let Some(tail) = self.take_older(unit, piece, src, out) {
+                return Ok((tail, Some(Noted { key, check: unit.check(), fate: Fate::Taken })));
             }
-            out.cuts.truncate(before.0);
-            out.len = before.1;
+            out.return_to(before);
             fate = Fate::Damaged;
         }
-        let rest = self.anew(piece, src, out)?;
-        let check = Digest::of(&out.bytes[before.1..out.len]).half();
-        let noted = rest.number().map(|_| Noted { key, check, fate });
-        Ok((rest, noted))
+        let tail = self.pack_fresh(piece, src, out)?;
+        let check = Digest::of(&out.bytes[before.len..out.len]).half();
+        let noted = tail.number().map(|_| Noted { key, check, fate });
+        Ok((tail, noted))
     }
 
     /// Takes a piece from an older image; `None` if that has other bytes than it should.
-    fn take(&mut self, unit: Unit<'_>, piece: &Piece, src: &[u8], out: &mut Out) -> Option<Rest> {
-        let (start, mut at) = (out.len, 0);
-        let plain = unit.rest() == rest::PLAIN;
+    fn take_older(&mut self, unit: Unit<'_>, piece: &PieceJob, src: &[u8], out: &mut PackOutput) -> Option<PieceTail> {
+        let start = out.len;
+        let mut at = 0;
+        let plain = unit.rest() == tail_code::PLAIN;
         for stretch in unit.stretches() {
             let content = src.get(at..)?.get(..stretch.content as usize)?;
             self.take_cluster(&stretch, content, plain, out)?;
@@ -66,15 +71,17 @@ impl Lane {
         }
         let left = &src[at..];
         match unit.rest() {
-            rest::NOTHING if left.is_empty() => Some(Rest::Nothing),
-            rest::FRAGMENT if piece.ending == Ending::Fragment => Some(Rest::Fragment(left.to_vec(), Digest::of(left))),
-            rest::PLAIN if piece.whole && at == self.plain_len(src.len()) => Some(Rest::Plain(left.to_vec())),
+            tail_code::NOTHING if left.is_empty() => Some(PieceTail::Nothing),
+            tail_code::FRAGMENT if piece.tail_policy == TailPolicy::Fragment => {
+                Some(PieceTail::Fragment(left.to_vec(), Digest::of(left)))
+            }
+            tail_code::PLAIN if piece.whole && at == self.plain_len(src.len()) => Some(PieceTail::Plain(left.to_vec())),
             _ => None,
         }
     }
 
     /// Takes a cluster that has to decode to `content`, or to be all of a file in plain blocks.
-    fn take_cluster(&mut self, stretch: &Stretch, content: &[u8], plain: bool, out: &mut Out) -> Option<()> {
+    fn take_cluster(&mut self, stretch: &Stretch, content: &[u8], plain: bool, out: &mut PackOutput) -> Option<()> {
         let stored = stretch.stored as usize;
         if !self.packing.unaligned && !stored.is_multiple_of(self.packing.block) {
             return None;
@@ -98,19 +105,19 @@ impl Lane {
             self.prover.prove_stored(content, &dst[padding..]).ok()?;
         }
         out.len += stored;
-        let cut = Cut::new(StoredLen::new(stretch.stored.into())?, count(content.len()), stretch.raw);
-        out.cuts.push(Cut { older: Some(stretch.start), ..cut });
+        let cut = PackedCluster::new(StoredLen::new(stretch.stored.into())?, count(content.len()), stretch.raw);
+        out.cuts.push(PackedCluster { older: Some(stretch.start), ..cut });
         Some(())
     }
 }
 
 /// Tells apart the ways in which the same bytes are packed.
-fn form(piece: &Piece) -> u8 {
-    let ending = match piece.ending {
-        Ending::More => 0,
-        Ending::Cluster => 1,
-        Ending::Fragment => 2,
-        Ending::Inline => 3,
+fn form(piece: &PieceJob) -> u8 {
+    let tail_policy = match piece.tail_policy {
+        TailPolicy::More => 0,
+        TailPolicy::Cluster => 1,
+        TailPolicy::Fragment => 2,
+        TailPolicy::Inline => 3,
     };
-    ending | u8::from(piece.whole) << 2
+    tail_policy | u8::from(piece.whole) << 2
 }

@@ -6,11 +6,11 @@ use packfs_blocks::hash::Half;
 use packfs_blocks::{Buffer, Digest};
 
 use crate::build::Noted;
-use crate::erofs::writer::stored::cluster::{Cluster, StoredLen};
+use crate::erofs::writer::stored::cluster::{StoredCluster, StoredLen};
 
-/// Treatment of the last bytes of a piece.
+/// What becomes of the tail of a piece: the bytes that do not fill a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum TailPolicy {
     /// The file continues after the piece.
     More,
     /// They get a cluster of their own.
@@ -23,51 +23,51 @@ pub(crate) enum Ending {
 
 /// A piece to pack.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct PieceJob {
     pub(crate) seq: u32,
     /// Number of the lane that packs it.
     pub(crate) lane: u8,
     pub(crate) range: Range<usize>,
     /// Of its bytes, if it is known.
     pub(crate) digest: Option<Digest>,
-    pub(crate) ending: Ending,
+    pub(crate) tail_policy: TailPolicy,
     /// True for a whole file, which may be stored uncompressed if it gets no shorter.
     pub(crate) whole: bool,
     /// Parts of it that are already stored, in order.
-    pub(crate) reuse: Vec<Reuse>,
+    pub(crate) reuse: Vec<ReusedStretch>,
 }
 
 /// A part of a piece that clusters of an earlier piece decode to.
 #[derive(Debug)]
-pub(crate) struct Reuse {
+pub(crate) struct ReusedStretch {
     /// Offset in the piece.
     pub(crate) start: usize,
-    pub(crate) clusters: Vec<Cluster>,
+    pub(crate) clusters: Vec<StoredCluster>,
 }
 
 /// A cluster of a packed piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct PackedCluster {
     pub(crate) physical: StoredLen,
     pub(crate) logical: u32,
     pub(crate) raw: bool,
     /// Digest of its stored bytes, if an equal cluster may replace it.
     pub(crate) digest: Option<Half>,
     /// The existing cluster, if it is already stored.
-    pub(crate) reused: Option<Cluster>,
+    pub(crate) reused: Option<StoredCluster>,
     /// Its position in an older image, if it is from there.
     pub(crate) older: Option<u64>,
 }
 
-impl Cut {
+impl PackedCluster {
     pub(super) fn new(physical: StoredLen, logical: u32, raw: bool) -> Self {
-        Cut { physical, logical, raw, digest: None, reused: None, older: None }
+        PackedCluster { physical, logical, raw, digest: None, reused: None, older: None }
     }
 }
 
-/// The rest of a piece after its clusters.
+/// The tail of a piece: bytes after its clusters.
 #[derive(Debug)]
-pub(crate) enum Rest {
+pub(crate) enum PieceTail {
     Nothing,
     /// Goes to the packed inode.
     Fragment(Vec<u8>, Digest),
@@ -82,13 +82,13 @@ pub(crate) enum Rest {
 
 /// Packed pieces, concatenated.
 #[derive(Debug)]
-pub(crate) struct Packed {
+pub(crate) struct PackedPieces {
     pub(crate) bytes: Buffer,
-    pub(crate) cuts: Vec<Cut>,
+    pub(crate) cuts: Vec<PackedCluster>,
     pub(crate) pieces: Vec<PackedPiece>,
 }
 
-/// A piece of a [`Packed`].
+/// A piece of a [`PackedPieces`].
 #[derive(Debug)]
 pub(crate) struct PackedPiece {
     pub(crate) seq: u32,
@@ -98,7 +98,7 @@ pub(crate) struct PackedPiece {
     /// Number of the algorithm of those that are compressed.
     pub(crate) algorithm: u8,
     /// The bytes after its clusters.
-    pub(crate) rest: Rest,
+    pub(crate) tail: PieceTail,
     /// For the index, if there is one or an older image.
     pub(crate) noted: Option<Noted>,
 }

@@ -2,9 +2,9 @@
 
 use packfs_blocks::encode::is_worth_a_try;
 
-use super::lanes::Packing;
-use super::piece::{Cut, Rest};
-use super::worker::{Lane, Out};
+use super::lanes::PackingOptions;
+use super::piece::{PackedCluster, PieceTail};
+use super::worker::{LaneEncoder, OutputMark, PackOutput};
 use crate::erofs::writer::stored::cluster::{StoredLen, count};
 use crate::erofs::writer::stored::tails::tail_max;
 
@@ -13,11 +13,11 @@ const PROBE_LEN: usize = 32 << 10;
 /// Number of bytes of an uncompressed file that are one cluster if no other file can share it.
 const LONGEST_UNSHARED: usize = 1 << 20;
 
-impl Lane {
+impl LaneEncoder {
     /// Returns how many bytes at the beginning of `rest`, up to a cluster, are not worth a try. In a large cluster, what
     /// shrinks may begin anywhere, so that the beginning alone would not tell.
-    pub(super) fn hopeless(&self, rest: &[u8]) -> usize {
-        let Packing { choice, cluster, .. } = &self.packing;
+    pub(super) fn hopeless_len(&self, rest: &[u8]) -> usize {
+        let PackingOptions { choice, cluster, .. } = &self.packing;
         let look = &rest[..rest.len().min(*cluster)];
         if is_worth_a_try(choice, &look[..look.len().min(PROBE_LEN)]) {
             return 0;
@@ -29,16 +29,16 @@ impl Lane {
 
     /// Returns true if a file's clusters and the data after its inode take more room than its
     /// blocks and tail would.
-    pub(super) fn is_no_shorter(&self, packed: usize, rest: &Rest, len: usize) -> bool {
+    pub(super) fn is_no_shorter(&self, packed: usize, tail: &PieceTail, len: usize) -> bool {
         let blocks = self.plain_len(len);
         // Unaligned data cannot be addressed as blocks.
         if self.packing.unaligned && blocks > 0 {
             return false;
         }
-        match rest {
-            Rest::Inline { bytes, .. } => packed + bytes.len() >= len,
-            Rest::Nothing => packed > blocks,
-            Rest::Fragment(..) | Rest::Plain(_) => false,
+        match tail {
+            PieceTail::Inline { bytes, .. } => packed + bytes.len() >= len,
+            PieceTail::Nothing => packed > blocks,
+            PieceTail::Fragment(..) | PieceTail::Plain(_) => false,
         }
     }
 
@@ -56,9 +56,8 @@ impl Lane {
     }
 
     /// Removes a file's clusters, from `before` on, and adds its blocks instead; the data after them is the rest.
-    pub(super) fn plain(&self, src: &[u8], before: (usize, usize), out: &mut Out) -> Rest {
-        out.cuts.truncate(before.0);
-        out.len = before.1;
+    pub(super) fn store_plain(&self, src: &[u8], before: OutputMark, out: &mut PackOutput) -> PieceTail {
+        out.return_to(before);
         let len = self.plain_len(src.len());
         if len > 0 {
             out.bytes[out.len..out.len + len].copy_from_slice(&src[..len]);
@@ -67,15 +66,15 @@ impl Lane {
             out.len += len + padding;
             for part in src[..len].chunks(self.longest_plain()) {
                 let physical = StoredLen::of_cut(part.len().next_multiple_of(self.packing.block));
-                out.cuts.push(Cut::new(physical, count(part.len()), true));
+                out.cuts.push(PackedCluster::new(physical, count(part.len()), true));
             }
         }
-        Rest::Plain(src[len..].to_vec())
+        PieceTail::Plain(src[len..].to_vec())
     }
 
     /// Stores the beginning of `rest`, at most `most` bytes, uncompressed; returns its length.
-    pub(super) fn raw(&self, rest: &[u8], most: usize, first: usize, out: &mut Out) -> usize {
-        let Packing { block, raw: longest, .. } = self.packing;
+    pub(super) fn store_raw(&self, rest: &[u8], most: usize, first: usize, out: &mut PackOutput) -> usize {
+        let PackingOptions { block, raw: longest, .. } = self.packing;
         // Whole blocks: the rest at the end of a file begins its own cluster.
         let len = if rest.len() < block { rest.len() } else { rest.len().min(most) / block * block };
         let len = len.min(longest);
@@ -89,7 +88,7 @@ impl Lane {
                 last.logical += count(len);
                 last.physical = StoredLen::of_cut(last.physical.bytes() + physical);
             }
-            _ => out.cuts.push(Cut::new(StoredLen::of_cut(physical), count(len), true)),
+            _ => out.cuts.push(PackedCluster::new(StoredLen::of_cut(physical), count(len), true)),
         }
         len
     }

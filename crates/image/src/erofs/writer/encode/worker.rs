@@ -8,111 +8,131 @@ use packfs_blocks::encode::Prover;
 use packfs_blocks::{Buffer, Digest};
 use packfs_codec::{Encoder, Prefix};
 
-use super::fit::Fit;
-use super::lanes::Packing;
-use super::piece::{Cut, Ending, Packed, PackedPiece, Piece, Rest};
+use super::fit::ClusterFit;
+use super::lanes::PackingOptions;
+use super::piece::{PackedCluster, PackedPiece, PackedPieces, PieceJob, PieceTail, TailPolicy};
 use crate::Result;
 use crate::erofs::writer::stored::cluster::{StoredLen, count};
 
 /// Encoders of one worker for every way to pack a file.
-pub(crate) struct Worker {
-    lanes: Vec<Lane>,
+pub(crate) struct PackWorker {
+    lanes: Vec<LaneEncoder>,
 }
 
 /// Encoders for one way to pack files, made when first needed.
-pub(super) struct Lane {
-    pub(super) packing: Packing,
+pub(super) struct LaneEncoder {
+    pub(super) packing: PackingOptions,
     pub(super) encoder: Option<Box<dyn Encoder>>,
     scout: Option<Box<dyn Encoder>>,
     pub(super) prover: Prover,
-    pub(super) fit: Fit,
+    pub(super) fit: ClusterFit,
 }
 
 /// A job's result under construction.
-pub(super) struct Out {
+pub(super) struct PackOutput {
     pub(super) bytes: Buffer,
     pub(super) len: usize,
-    pub(super) cuts: Vec<Cut>,
+    pub(super) cuts: Vec<PackedCluster>,
 }
 
-impl Worker {
-    pub(crate) fn new(lanes: &[Packing]) -> Self {
-        Worker { lanes: lanes.iter().map(Lane::new).collect() }
+/// A position in a [`PackOutput`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OutputMark {
+    /// Number of clusters before it.
+    cuts: usize,
+    /// Number of bytes before it.
+    pub(super) len: usize,
+}
+
+impl PackWorker {
+    pub(crate) fn new(lanes: &[PackingOptions]) -> Self {
+        PackWorker { lanes: lanes.iter().map(LaneEncoder::new).collect() }
     }
 
     /// Packs pieces of `bytes`.
-    pub(crate) fn pack(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) -> Result<Packed> {
+    pub(crate) fn pack(&mut self, bytes: &Arc<Buffer>, pieces: Vec<PieceJob>) -> Result<PackedPieces> {
         let total = pieces.iter().map(|piece| piece.range.len()).sum();
         let packing = &self.lanes[0].packing;
         let room = packing.buffers.take(packing.bound(total, pieces.len()));
-        let mut out = Out { bytes: room, len: 0, cuts: Vec::new() };
+        let mut out = PackOutput { bytes: room, len: 0, cuts: Vec::new() };
         let mut done = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let (before, src) = ((out.cuts.len(), out.len), &bytes[piece.range.clone()]);
+            let before = out.mark();
+            let src = &bytes[piece.range.clone()];
             let lane = &mut self.lanes[usize::from(piece.lane)];
-            let (rest, noted) = lane.whole(&piece, src, &mut out)?;
-            if lane.packing.share && !matches!(rest, Rest::Plain(_)) {
+            let (tail, noted) = lane.pack_piece(&piece, src, &mut out)?;
+            if lane.packing.share && !matches!(tail, PieceTail::Plain(_)) {
                 out.digest(before);
             }
-            let cuts = count(out.cuts.len() - before.0);
+            let cuts = count(out.cuts.len() - before.cuts);
             let algorithm = lane.packing.algorithm();
-            done.push(PackedPiece { seq: piece.seq, len: src.len(), cuts, algorithm, rest, noted });
+            done.push(PackedPiece { seq: piece.seq, len: src.len(), cuts, algorithm, tail, noted });
         }
         out.bytes.truncate(out.len);
-        Ok(Packed { bytes: out.bytes, cuts: out.cuts, pieces: done })
+        Ok(PackedPieces { bytes: out.bytes, cuts: out.cuts, pieces: done })
     }
 }
 
-impl Lane {
-    fn new(packing: &Packing) -> Self {
-        let fit = Fit::new(packing.block);
+impl LaneEncoder {
+    fn new(packing: &PackingOptions) -> Self {
+        let fit = ClusterFit::new(packing.block);
         let prover = Prover::of_clusters(packing.choice.codec(), packing.verify);
-        Lane { packing: packing.clone(), encoder: None, scout: None, prover, fit }
+        LaneEncoder { packing: packing.clone(), encoder: None, scout: None, prover, fit }
     }
 
-    /// Packs a piece anew.
-    pub(super) fn anew(&mut self, piece: &Piece, src: &[u8], out: &mut Out) -> Result<Rest> {
-        let before = (out.cuts.len(), out.len);
-        let rest = self.parts(src, piece.ending, &piece.reuse, out)?;
-        if piece.whole && piece.reuse.is_empty() && self.is_no_shorter(out.len - before.1, &rest, src.len()) {
-            return Ok(self.plain(src, before, out));
+    /// Packs a piece without an older image.
+    pub(super) fn pack_fresh(&mut self, piece: &PieceJob, src: &[u8], out: &mut PackOutput) -> Result<PieceTail> {
+        let before = out.mark();
+        let tail = self.pack_gaps(src, piece.tail_policy, &piece.reuse, out)?;
+        if piece.whole && piece.reuse.is_empty() && self.is_no_shorter(out.len - before.len, &tail, src.len()) {
+            return Ok(self.store_plain(src, before, out));
         }
-        Ok(rest)
+        Ok(tail)
     }
 
     /// Packs a range of a piece.
-    pub(super) fn piece(&mut self, src: &[u8], range: Range<usize>, ending: Ending, out: &mut Out) -> Result<Rest> {
-        let (src, mut at, first) = (&src[..range.end], range.start, out.cuts.len());
-        let (block, end) = (self.packing.block, range.end);
+    pub(super) fn pack_range(
+        &mut self,
+        src: &[u8],
+        range: Range<usize>,
+        tail_policy: TailPolicy,
+        out: &mut PackOutput,
+    ) -> Result<PieceTail> {
+        let src = &src[..range.end];
+        let mut at = range.start;
+        let first = out.cuts.len();
+        let block = self.packing.block;
+        let end = range.end;
         while at < end {
-            if ending == Ending::More && end - at <= block {
+            if tail_policy == TailPolicy::More && end - at <= block {
                 // Too short to shrink, and the next extent may begin in the same block of the file.
                 let most = end.saturating_sub(block + 1);
                 at = self.shorten(src, at, most.saturating_sub(block / 2)..=most, first, out)?;
             }
-            let rest = &src[at..];
-            if ending == Ending::Fragment && rest.len() <= self.hardly_fills(&out.cuts[first..]) {
-                return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
+            let left = &src[at..];
+            if tail_policy == TailPolicy::Fragment && left.len() <= self.hardly_fills(&out.cuts[first..]) {
+                return Ok(PieceTail::Fragment(left.to_vec(), Digest::of(left)));
             }
-            let hopeless = self.hopeless(rest);
-            let found = match hopeless {
-                0 => self.compress(&rest[..rest.len().min(self.packing.extent)], out)?,
-                _ => None,
+            let hopeless_len = self.hopeless_len(left);
+            let found = if hopeless_len == 0 {
+                self.compress(&left[..left.len().min(self.packing.extent)], out)?
+            } else {
+                None
             };
             match found {
                 Some(Prefix { taken, len }) => {
-                    self.prover.prove(&rest[..taken], &out.bytes[out.len..out.len + len])?;
-                    let last = taken == rest.len();
-                    if ending == Ending::Fragment
+                    self.prover.prove(&left[..taken], &out.bytes[out.len..out.len + len])?;
+                    let last = taken == left.len();
+                    if tail_policy == TailPolicy::Fragment
                         && last
                         && self.packing.choice.fills()
                         && len + self.packing.block <= self.packing.cluster.max(2 * self.packing.block - 1)
                     {
-                        return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
+                        return Ok(PieceTail::Fragment(left.to_vec(), Digest::of(left)));
                     }
-                    if ending == Ending::Inline && last && len < self.inline_max() {
+                    if tail_policy == TailPolicy::Inline && last && len < self.inline_max() {
                         let bytes = out.bytes[out.len..out.len + len].to_vec();
-                        return Ok(Rest::Inline { bytes, raw: false });
+                        return Ok(PieceTail::Inline { bytes, raw: false });
                     }
                     let physical = self.packing.physical(len);
                     if physical < taken {
@@ -121,37 +141,37 @@ impl Lane {
                         continue;
                     }
                 }
-                None if ending == Ending::Inline && rest.len() < self.inline_max() => {
-                    return Ok(Rest::Inline { bytes: rest.to_vec(), raw: true });
+                None if tail_policy == TailPolicy::Inline && left.len() < self.inline_max() => {
+                    return Ok(PieceTail::Inline { bytes: left.to_vec(), raw: true });
                 }
                 None => {}
             }
-            if ending == Ending::More && rest.len() < block {
+            if tail_policy == TailPolicy::More && left.len() < block {
                 let realigned = self.realign(src, at, first, out)?;
                 if realigned > at {
-                    return Ok(Rest::Nothing);
+                    return Ok(PieceTail::Nothing);
                 }
             }
-            if ending == Ending::More && rest.len() < 2 * self.packing.cluster.max(block) {
+            if tail_policy == TailPolicy::More && left.len() < 2 * self.packing.cluster.max(block) {
                 // Within a file, uncompressed data must be whole blocks.
                 let wanted = at / block * block;
                 at = self.shorten(src, at, wanted..=wanted, first, out)?;
             }
-            let most = if hopeless > 0 { hopeless } else { self.packing.cluster };
-            at += self.raw(&src[at..], most, first, out);
+            let most = if hopeless_len > 0 { hopeless_len } else { self.packing.cluster };
+            at += self.store_raw(&src[at..], most, first, out);
         }
-        Ok(Rest::Nothing)
+        Ok(PieceTail::Nothing)
     }
 
     /// Returns the number of bytes after these clusters that are not worth filling one more cluster.
-    fn hardly_fills(&self, before: &[Cut]) -> usize {
+    fn hardly_fills(&self, before: &[PackedCluster]) -> usize {
         let shrinks = before.last().filter(|last| !last.raw).map_or(0, |last| last.logical as usize / 4 * 3);
         self.packing.fragment_max().max(shrinks)
     }
 
     /// Compresses a prefix into the free end of `out`.
-    fn compress(&mut self, rest: &[u8], out: &mut Out) -> Result<Option<Prefix>> {
-        let Packing { choice, window, cluster, unaligned, .. } = &self.packing;
+    fn compress(&mut self, rest: &[u8], out: &mut PackOutput) -> Result<Option<Prefix>> {
+        let PackingOptions { choice, window, cluster, unaligned, .. } = &self.packing;
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
             none => {
@@ -169,7 +189,7 @@ impl Lane {
         if choice.fills() {
             return Ok(encoder.encode_prefix(rest, dst)?);
         }
-        self.fit.prefix(&mut **encoder, self.scout.as_deref_mut(), rest, dst)
+        self.fit.encode_prefix(&mut **encoder, self.scout.as_deref_mut(), rest, dst)
     }
 
     /// A tail as long as a block would leave no room for anything else next to it.
@@ -178,11 +198,21 @@ impl Lane {
     }
 }
 
-impl Out {
+impl PackOutput {
+    pub(super) fn mark(&self) -> OutputMark {
+        OutputMark { cuts: self.cuts.len(), len: self.len }
+    }
+
+    /// Takes back everything after a mark.
+    pub(super) fn return_to(&mut self, mark: OutputMark) {
+        self.cuts.truncate(mark.cuts);
+        self.len = mark.len;
+    }
+
     /// Computes the digests of the clusters added since `before`.
-    fn digest(&mut self, before: (usize, usize)) {
-        let mut at = before.1;
-        for cut in self.cuts[before.0..].iter_mut().filter(|cut| cut.reused.is_none()) {
+    fn digest(&mut self, before: OutputMark) {
+        let mut at = before.len;
+        for cut in self.cuts[before.cuts..].iter_mut().filter(|cut| cut.reused.is_none()) {
             let bytes = &self.bytes[at..at + cut.physical.bytes()];
             at += bytes.len();
             cut.digest = Some(Digest::of(bytes).half());
@@ -197,6 +227,6 @@ impl Out {
             self.bytes[self.len..self.len + padding].fill(0);
         }
         self.len += physical;
-        self.cuts.push(Cut::new(StoredLen::of_cut(physical), count(taken), false));
+        self.cuts.push(PackedCluster::new(StoredLen::of_cut(physical), count(taken), false));
     }
 }

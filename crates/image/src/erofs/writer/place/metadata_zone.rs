@@ -6,19 +6,19 @@
 //! order of first use, and the packed inode beside it.
 use std::collections::HashMap;
 
-use super::space::Space;
+use super::space::MetadataSpace;
 use crate::build::AHEAD;
 use crate::erofs::format::{INODE_SLOT, NID_METABOX};
-use crate::erofs::writer::emit::dir::Listing;
-use crate::erofs::writer::emit::inode::{Inodes, Size};
+use crate::erofs::writer::emit::dir::DirListing;
+use crate::erofs::writer::emit::inode::{InodeRoom, InodeWriter};
 use crate::erofs::writer::options::Features;
 use crate::tree::{Ino, ROOT, Tree};
 use crate::{Error, Result};
 
 /// Contents of a position in the zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
-    /// A directory's inode and the tail of its data, by the directory's number in [`Placing::dirs`].
+pub(crate) enum ZoneItem {
+    /// A directory's inode and the tail of its data, by the directory's number in [`MetadataLayout::dirs`].
     Dir(u32),
     /// The directory's blocks.
     DirBlocks(u32),
@@ -32,10 +32,10 @@ pub(crate) enum What {
 
 /// A directory in the zone.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Dir {
+pub(crate) struct PlacedDir {
     pub(crate) ino: Ino,
     pub(crate) parent: Ino,
-    pub(crate) listing: Listing,
+    pub(crate) listing: DirListing,
     /// Start of its blocks, if it has any.
     pub(crate) blocks: Option<u64>,
     /// True if the tail of its data follows its inode.
@@ -46,14 +46,14 @@ pub(crate) struct Dir {
 
 /// The whole zone.
 #[derive(Debug)]
-pub(crate) struct Placing {
+pub(crate) struct MetadataLayout {
     /// Contents by position, ascending, of the zone or of the metabox; without the inodes of anything but directories.
-    others: Vec<(u64, What)>,
+    others: Vec<(u64, ZoneItem)>,
     /// All inodes except those of directories, in the order of their positions. There may be tens of millions.
     inodes: Vec<Ino>,
     /// With a metabox, the blocks that inodes in it refer to, which lie before it in the image.
-    pub(crate) apart: Option<Apart>,
-    pub(crate) dirs: Vec<Dir>,
+    pub(crate) apart: Option<OutsideBlocks>,
+    pub(crate) dirs: Vec<PlacedDir>,
     /// Positions of long symlink targets.
     pub(crate) targets: HashMap<Ino, u64>,
     pub(crate) shared_xattrs: Option<u64>,
@@ -62,33 +62,34 @@ pub(crate) struct Placing {
     nids: Vec<u32>,
     /// Nid of the zone's start.
     first_nid: u64,
-    space: Space,
+    space: MetadataSpace,
 }
 
 /// Blocks outside a metabox.
 #[derive(Debug)]
-pub(crate) struct Apart {
-    pub(crate) items: Vec<(u64, What)>,
-    space: Space,
+pub(crate) struct OutsideBlocks {
+    pub(crate) items: Vec<(u64, ZoneItem)>,
+    space: MetadataSpace,
 }
 
-impl Apart {
+impl OutsideBlocks {
     /// Returns the length in bytes, whole blocks.
     pub(crate) fn len(&self) -> u64 {
         if self.items.is_empty() { 0 } else { self.space.len() }
     }
 }
 
-impl Placing {
+impl MetadataLayout {
     /// Places all inodes of a zone whose start has the nid `first_nid`.
-    pub(crate) fn of(inodes: &Inodes<'_>, first_nid: u64) -> Result<Placing> {
-        let (tree, block) = (inodes.tree, inodes.options.block_size.into());
+    pub(crate) fn of(inodes: &InodeWriter<'_>, first_nid: u64) -> Result<MetadataLayout> {
+        let tree = inodes.tree;
+        let block = inodes.options.block_size.into();
         let features = inodes.options.features;
-        let apart = || Apart { items: Vec::new(), space: Space::empty(block) };
-        let mut plan = Plan {
+        let apart = || OutsideBlocks { items: Vec::new(), space: MetadataSpace::empty(block) };
+        let mut plan = LayoutPlanner {
             inodes,
             entries: inodes.data.packed.as_ref().map_or(0, |packed| packed.size),
-            placing: Placing {
+            placing: MetadataLayout {
                 others: Vec::new(),
                 inodes: Vec::new(),
                 apart: features.contains(Features::METABOX).then(apart),
@@ -98,7 +99,7 @@ impl Placing {
                 packed: None,
                 nids: vec![0; tree.len()],
                 first_nid,
-                space: Space::new(block),
+                space: MetadataSpace::new(block),
             },
         };
         // The packed inode cannot be in the metabox, and is measured once the directories are in it.
@@ -136,10 +137,10 @@ impl Placing {
     }
 
     /// Returns all contents by position, ascending: of the zone, or of the metabox. `touch` gets the inodes that follow.
-    pub(crate) fn items(&self, touch: impl Fn(&[Ino])) -> impl Iterator<Item = (u64, What)> {
+    pub(crate) fn items(&self, touch: impl Fn(&[Ino])) -> impl Iterator<Item = (u64, ZoneItem)> {
         let at = |ino: Ino| u64::from(self.nids[ino.0 as usize]) * INODE_SLOT;
         let inodes = self.inodes.chunks(AHEAD).inspect(move |ahead| touch(ahead)).flatten();
-        let mut inodes = inodes.map(move |ino| (at(*ino), What::Inode(*ino))).peekable();
+        let mut inodes = inodes.map(move |ino| (at(*ino), ZoneItem::Inode(*ino))).peekable();
         let mut others = self.others.iter().copied().peekable();
         std::iter::from_fn(move || match (inodes.peek(), others.peek()) {
             (Some((inode, _)), Some((other, _))) if inode > other => others.next(),
@@ -159,17 +160,17 @@ impl Placing {
     }
 
     /// Places the packed inode among the others.
-    fn place_packed(&mut self, inodes: &Inodes<'_>) -> Result<()> {
+    fn place_packed(&mut self, inodes: &InodeWriter<'_>) -> Result<()> {
         if let Some(size) = inodes.measure_packed() {
             let at = self.space.place(size.len, size.together);
             self.packed = Some(self.first_nid + u64::from(nid(at)?));
-            self.others.push((at, What::Packed));
+            self.others.push((at, ZoneItem::Packed));
         }
         Ok(())
     }
 
     /// Places the packed inode after all others, unless it has its place.
-    pub(crate) fn place_packed_last(&mut self, inodes: &Inodes<'_>) -> Result<()> {
+    pub(crate) fn place_packed_last(&mut self, inodes: &InodeWriter<'_>) -> Result<()> {
         if self.packed.is_none() {
             self.place_packed(inodes)?;
             self.others.sort_unstable_by_key(|(at, _)| *at);
@@ -200,14 +201,14 @@ fn directories(tree: &Tree) -> impl Iterator<Item = (Ino, Ino)> {
     })
 }
 
-struct Plan<'p, 'a> {
-    inodes: &'p Inodes<'a>,
+struct LayoutPlanner<'p, 'a> {
+    inodes: &'p InodeWriter<'a>,
     /// Offset in the packed inode for the next directory in it.
     entries: u64,
-    placing: Placing,
+    placing: MetadataLayout,
 }
 
-impl Plan<'_, '_> {
+impl LayoutPlanner<'_, '_> {
     /// Places directories, the root before all others.
     fn dirs(&mut self, dirs: impl Iterator<Item = (Ino, Ino)>) -> Result<()> {
         for (ino, parent) in dirs {
@@ -223,13 +224,13 @@ impl Plan<'_, '_> {
         let (listing, size) = self.inodes.measure_dir(ino);
         let number = u32::try_from(self.placing.dirs.len()).expect("no more directories than inodes");
         let at = self.inode(ino, size)?;
-        self.placing.others.push((at, What::Dir(number)));
-        let blocks = self.blocks(size.blocks, What::DirBlocks(number));
+        self.placing.others.push((at, ZoneItem::Dir(number)));
+        let blocks = self.blocks(size.blocks, ZoneItem::DirBlocks(number));
         let packed = self.inodes.options.features.contains(Features::COMPRESSED_DIRS);
         let fragment = packed.then_some(self.entries);
         self.entries += listing.size;
         let has_tail = size.together > 0 && !packed;
-        self.placing.dirs.push(Dir { ino, parent, listing, blocks, has_tail, fragment });
+        self.placing.dirs.push(PlacedDir { ino, parent, listing, blocks, has_tail, fragment });
         Ok(())
     }
 
@@ -237,7 +238,7 @@ impl Plan<'_, '_> {
         let size = self.inodes.measure(ino);
         self.inode(ino, size)?;
         self.placing.inodes.push(ino);
-        if let Some(at) = self.blocks(size.blocks, What::Target(ino)) {
+        if let Some(at) = self.blocks(size.blocks, ZoneItem::Target(ino)) {
             self.placing.targets.insert(ino, at);
         }
         Ok(())
@@ -248,25 +249,25 @@ impl Plan<'_, '_> {
         let len = self.inodes.xattrs.shared().len() as u64;
         if len > 0 {
             let at = self.placing.space.blocks(len);
-            self.placing.others.push((at, What::SharedXattrs));
+            self.placing.others.push((at, ZoneItem::SharedXattrs));
             self.placing.shared_xattrs = Some(at);
         }
     }
 
     /// Places an inode; returns its position.
-    fn inode(&mut self, ino: Ino, size: Size) -> Result<u64> {
+    fn inode(&mut self, ino: Ino, size: InodeRoom) -> Result<u64> {
         let at = self.placing.space.place(size.len, size.together);
         self.placing.nids[ino.0 as usize] = nid(at)?;
         Ok(at)
     }
 
-    fn blocks(&mut self, len: u64, what: What) -> Option<u64> {
+    fn blocks(&mut self, len: u64, what: ZoneItem) -> Option<u64> {
         if len == 0 {
             return None;
         }
-        let Placing { others, apart, space, .. } = &mut self.placing;
+        let MetadataLayout { others, apart, space, .. } = &mut self.placing;
         let (items, space) = match apart {
-            Some(Apart { items, space }) => (items, space),
+            Some(OutsideBlocks { items, space }) => (items, space),
             None => (others, space),
         };
         let at = space.blocks(len);
@@ -291,8 +292,9 @@ mod tests {
     #[test]
     fn nothing_overlaps_and_tails_are_in_one_block() {
         for len in [512usize, 4096] {
-            let (block, tail_max) = (len as u64, tail_max(len) as u64);
-            let mut space = Space::new(block);
+            let block = len as u64;
+            let tail_max = tail_max(len) as u64;
+            let mut space = MetadataSpace::new(block);
             let mut taken: Vec<Range<u64>> = Vec::new();
             for n in 0..3000u64 {
                 let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;

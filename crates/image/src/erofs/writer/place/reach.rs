@@ -16,7 +16,7 @@ const SHORT_MAX: u64 = u32::MAX as u64;
 /// Number of blocks that addresses of 48 bits reach, with room for the metadata.
 const LONG_MAX: u64 = 1 << 47;
 
-/// Returns true if addresses behind `blocks` blocks of data may need more than 32 bits, and can have them.
+/// Returns true if addresses after `blocks` blocks of data may need more than 32 bits, and can have them.
 pub(crate) fn is_far(options: &Options, blocks: u64) -> bool {
     blocks >= FAR && has_long_addresses(options)
 }
@@ -49,7 +49,8 @@ pub(crate) fn check(options: &Options, len: u64) -> Result<()> {
     } else {
         "leave out the feature compressed-dirs, or add metabox"
     };
-    let (len, reach) = (Size(len), Size(max.next_power_of_two().saturating_mul(block)));
+    let len = Size(len);
+    let reach = Size(max.next_power_of_two().saturating_mul(block));
     Err(Error::Unsupported(format!("{len} of data in an EROFS image: block addresses end at {reach}; {how}")))
 }
 
@@ -79,7 +80,8 @@ mod tests {
 
     #[test]
     fn data_beyond_all_addresses_is_refused_with_its_size_and_a_way_out() {
-        let (none, wide) = (Features::empty(), Features::BITS_48);
+        let none = Features::empty();
+        let wide = Features::BITS_48;
         let last = u64::from(u32::MAX) * 4096;
         assert_eq!(refused(none, 4096, last - 4096), "");
         let said = refused(none, 4096, 17 << 40);
@@ -103,7 +105,8 @@ mod tests {
         ];
         for (codec, target, sparse, longest) in table {
             let mut options = Options { target_kernel: kernel(target), ..Options::default() };
-            (options.build.codec, options.build.sparse) = (codec.parse().unwrap(), sparse);
+            options.build.codec = codec.parse().unwrap();
+            options.build.sparse = sparse;
             assert_eq!(longest_file(&options), longest, "{codec}, {target}, sparse: {sparse}");
         }
         // A member of a sparse archive: the tree is refused before anything is written.
@@ -117,7 +120,8 @@ mod tests {
     #[test]
     fn images_of_more_than_16_tib_are_read() {
         // A file of this length is too long for ext4, where temporary files may lie.
-        let (dir, at) = (tempfile::tempdir_in("/dev/shm").unwrap(), 17u64 << 40);
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let at = 17u64 << 40;
         let wide = Features::BITS_48;
         let cases = [
             ("lz4", wide | Features::FRAGMENTS | Features::DEDUPE),
@@ -133,8 +137,10 @@ mod tests {
                 target_kernel: "6.18".parse().unwrap(),
                 ..Options::default()
             };
-            (options.build.codec, options.build.threads) = (codec.parse().unwrap(), 2);
-            let (spec, image) = (everything(4096, 65535), dir.path().join(n.to_string()));
+            options.build.codec = codec.parse().unwrap();
+            options.build.threads = 2;
+            let spec = everything(4096, 65535);
+            let image = dir.path().join(n.to_string());
             let build = |options: &Options, at| build_at(&Builder::new(options)?, spec.tree()?, at, &image);
             build(&options, at).unwrap();
             assert!(image.metadata().unwrap().len() > at);

@@ -9,21 +9,21 @@ const GAPS: usize = 16;
 
 /// Allocates room in the zone. Addresses count from the zone's start, which is the start of a block.
 #[derive(Debug)]
-pub(crate) struct Space {
+pub(crate) struct MetadataSpace {
     block: u64,
     end: u64,
     gaps: Vec<Range<u64>>,
 }
 
-impl Space {
-    pub(crate) fn new(block: u64) -> Space {
+impl MetadataSpace {
+    pub(crate) fn new(block: u64) -> MetadataSpace {
         // An inode at 0 would have number 0, which many programs treat as invalid.
-        Space { block, end: INODE_SLOT, gaps: Vec::new() }
+        MetadataSpace { block, end: INODE_SLOT, gaps: Vec::new() }
     }
 
     /// A space that has no inodes.
-    pub(crate) fn empty(block: u64) -> Space {
-        Space { block, end: 0, gaps: Vec::new() }
+    pub(crate) fn empty(block: u64) -> MetadataSpace {
+        MetadataSpace { block, end: 0, gaps: Vec::new() }
     }
 
     /// Allocates room for an inode and the data that follows it, `len` bytes of which the last

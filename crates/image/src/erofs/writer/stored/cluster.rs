@@ -41,7 +41,7 @@ impl From<StoredLen> for u64 {
 
 /// A physical cluster and the data it decodes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cluster {
+pub(crate) struct StoredCluster {
     /// Offset in the image.
     pub(crate) start: u64,
     /// Number of stored bytes.
@@ -62,7 +62,7 @@ pub(crate) struct Cluster {
 
 /// Consecutive clusters in the list of all clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ClusterRange {
     pub(crate) first: u32,
     pub(crate) count: u32,
 }

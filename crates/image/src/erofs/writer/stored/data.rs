@@ -1,15 +1,15 @@
 //! The result of writing all data: where the data of each file is, for its inode.
 
-use super::cluster::{Cluster, Part};
-use super::file::Stored;
-use super::tails::Keep;
+use super::cluster::{ClusterRange, StoredCluster};
+use super::file::StoredFile;
+use super::tails::TailStore;
 use crate::build::{Ledger, Sum};
 use crate::erofs::writer::counts::Counts;
 use crate::tree::{Ino, Tree};
 
 /// Properties shared by the indexes of all files of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Form {
+pub(crate) struct IndexForm {
     pub(crate) block_bits: u8,
     /// Number of the algorithm of files without clusters.
     pub(crate) algorithm: u8,
@@ -21,20 +21,20 @@ pub(crate) struct Form {
 
 /// Result of writing all data.
 #[derive(Debug)]
-pub(crate) struct DataDone {
+pub(crate) struct StoredData {
     /// The first block after the data.
     pub(crate) end: u64,
     /// Files by the numbers that the tree has in `Data::Stored`.
-    pub(crate) files: Vec<Stored>,
+    pub(crate) files: Vec<StoredFile>,
     /// All clusters, with holes as clusters of no bytes.
-    pub(crate) clusters: Vec<Cluster>,
-    pub(crate) form: Form,
+    pub(crate) clusters: Vec<StoredCluster>,
+    pub(crate) form: IndexForm,
     /// The packed inode's data, if it contains any fragment.
-    pub(crate) packed: Option<Stored>,
+    pub(crate) packed: Option<StoredFile>,
     /// Its pieces, in order.
-    pub(crate) packed_pieces: Vec<Part>,
+    pub(crate) packed_pieces: Vec<ClusterRange>,
     /// Data stored after inodes.
-    pub(crate) keep: Keep,
+    pub(crate) keep: TailStore,
     /// A digest of all file data in order.
     pub(crate) content: blake3::Hash,
     /// True if files share clusters other than in whole pieces.
@@ -51,7 +51,7 @@ pub(crate) struct DataDone {
     pub(crate) sums: Vec<Sum>,
 }
 
-impl DataDone {
+impl StoredData {
     /// Loads where the data of files is that are looked at next. No load waits for another.
     pub(crate) fn touch(&self, tree: &Tree, inos: &[Ino]) {
         let sizes = inos.iter().filter_map(|ino| Some(self.files[tree.stored(*ino)? as usize].size));

@@ -1,15 +1,15 @@
 //! The data of several shards as that of one image.
 
-use super::cluster::{Cluster, Part, StoredLen};
-use super::data::{DataDone, Form};
-use super::file::{Body, End, Stored, View};
-use super::tails::{Keep, Kept};
+use super::cluster::{ClusterRange, StoredCluster, StoredLen};
+use super::data::{IndexForm, StoredData};
+use super::file::{DataLocation, DataView, FileTail, StoredFile};
+use super::tails::{KeptTail, TailStore};
 use crate::build::{Get, Joined, Ledger, Put, Sum};
 use crate::erofs::writer::counts::Counts;
 use crate::{Error, Result};
 
 /// Counts of the shards before this one, which its numbers and offsets continue.
-struct Before {
+struct ShardOffsets {
     clusters: u32,
     /// Bytes of the packed inode.
     packed: u64,
@@ -17,7 +17,7 @@ struct Before {
     kept: u64,
 }
 
-impl Joined for DataDone {
+impl Joined for StoredData {
     fn end(&self) -> u64 {
         self.end * self.block_len()
     }
@@ -32,17 +32,17 @@ impl Joined for DataDone {
             .for_each(|cluster| cluster.start += by);
         for file in &mut self.files {
             file.change(|body| match body {
-                Body::Plain { start, .. } => *start = start.map(|start| start + blocks),
-                Body::Chunks { blocks: chunks, .. } => chunks.iter_mut().flatten().for_each(|at| *at += blocks),
-                Body::Compressed { .. } => {}
+                DataLocation::Plain { start, .. } => *start = start.map(|start| start + blocks),
+                DataLocation::Chunks { blocks: chunks, .. } => chunks.iter_mut().flatten().for_each(|at| *at += blocks),
+                DataLocation::Compressed { .. } => {}
             });
         }
     }
 
     fn append(&mut self, mut next: Self) -> Result<()> {
         let too_many = |what| move |_| Error::TooMany { what, max: 1 << 32 };
-        let count = |list: &[Cluster]| u32::try_from(list.len());
-        let before = Before {
+        let count = |list: &[StoredCluster]| u32::try_from(list.len());
+        let before = ShardOffsets {
             clusters: count(&self.clusters).map_err(too_many("clusters"))?,
             packed: self.packed.as_ref().map_or(0, |packed| packed.size),
             kept: self.keep.append(&next.keep).map_err(Error::io("cannot write", "a temporary file"))?,
@@ -85,7 +85,7 @@ impl Joined for DataDone {
         to.count(self.clusters.len());
         // An image in shards has one algorithm.
         // Files of different shards share no clusters, so nothing depends on page offsets any more.
-        for Cluster { start, physical, logical, raw, algorithm: _, partial, page_offset: _ } in &self.clusters {
+        for StoredCluster { start, physical, logical, raw, algorithm: _, partial, page_offset: _ } in &self.clusters {
             to.u64(*start);
             to.u32(physical.get());
             to.u32(*logical);
@@ -120,18 +120,28 @@ impl Joined for DataDone {
     }
 }
 
-impl DataDone {
+impl StoredData {
     /// Takes the data of a shard; data after inodes is kept in `keep`. `with_sums` tells whether files have digests.
-    pub(crate) fn decode(from: &mut Get<'_>, form: Form, mut keep: Keep, with_sums: bool) -> Result<DataDone> {
+    pub(crate) fn decode(
+        from: &mut Get<'_>,
+        form: IndexForm,
+        mut keep: TailStore,
+        with_sums: bool,
+    ) -> Result<StoredData> {
         let end = from.u64()?;
         let clusters = from.list(17, |from| {
-            let (start, physical, logical, flags) = (from.u64()?, from.u32()?, from.u32()?, from.u8()?);
-            let (raw, partial, algorithm) = (flags & 1 != 0, flags & 2 != 0, form.algorithm);
+            let start = from.u64()?;
+            let physical = from.u32()?;
+            let logical = from.u32()?;
+            let flags = from.u8()?;
+            let raw = flags & 1 != 0;
+            let partial = flags & 2 != 0;
+            let algorithm = form.algorithm;
             let physical = StoredLen::new(physical.into()).ok_or_else(|| from.wrong("a cluster is too long"))?;
-            Ok(Cluster { start, physical, logical, raw, algorithm, partial, page_offset: 0 })
+            Ok(StoredCluster { start, physical, logical, raw, algorithm, partial, page_offset: 0 })
         })?;
-        let files = from.list(10, |from| Stored::decode(from, clusters.len(), form))?;
-        let packed = from.bool()?.then(|| Stored::decode(from, clusters.len(), form)).transpose()?;
+        let files = from.list(10, |from| StoredFile::decode(from, clusters.len(), form))?;
+        let packed = from.bool()?.then(|| StoredFile::decode(from, clusters.len(), form)).transpose()?;
         let packed_pieces = get_parts(from, clusters.len())?;
         let content = blake3::Hash::from_bytes(from.array()?);
         let shares_clusters = from.bool()?;
@@ -152,7 +162,7 @@ impl DataDone {
         let fits = files.iter().chain(&packed).all(|file| file.fits(packed_len, kept_len));
         from.check(fits, "a file has a tail that does not exist")?;
         let ledger = Ledger::default();
-        Ok(DataDone {
+        Ok(StoredData {
             end,
             files,
             clusters,
@@ -172,59 +182,60 @@ impl DataDone {
     }
 }
 
-fn put_parts(parts: &[Part], to: &mut dyn Put) {
+fn put_parts(parts: &[ClusterRange], to: &mut dyn Put) {
     to.count(parts.len());
-    for Part { first, count } in parts {
+    for ClusterRange { first, count } in parts {
         to.u32(*first);
         to.u32(*count);
     }
 }
 
-fn get_parts(from: &mut Get<'_>, clusters: usize) -> Result<Vec<Part>> {
+fn get_parts(from: &mut Get<'_>, clusters: usize) -> Result<Vec<ClusterRange>> {
     from.list(8, |from| {
-        let part = Part { first: from.u32()?, count: from.u32()? };
+        let part = ClusterRange { first: from.u32()?, count: from.u32()? };
         let fits = part.first.checked_add(part.count).is_some_and(|end| end as usize <= clusters);
         from.check(fits, "a file has clusters that do not exist").map(|()| part)
     })
 }
 
-fn put_kept(kept: Kept, to: &mut dyn Put) {
+fn put_kept(kept: KeptTail, to: &mut dyn Put) {
     to.u64(kept.start());
     to.u32(u32::try_from(kept.len()).expect("16 bits"));
 }
 
-fn get_kept(from: &mut Get<'_>) -> Result<Kept> {
-    let (start, len) = (from.u64()?, from.u32()?);
-    let kept = usize::try_from(len).ok().and_then(|len| Kept::new(start, len));
+fn get_kept(from: &mut Get<'_>) -> Result<KeptTail> {
+    let start = from.u64()?;
+    let len = from.u32()?;
+    let kept = usize::try_from(len).ok().and_then(|len| KeptTail::new(start, len));
     kept.ok_or_else(|| from.wrong("a tail is too long"))
 }
 
-impl Stored {
+impl StoredFile {
     fn encode(&self, to: &mut dyn Put) {
         to.u64(self.size);
         match self.view() {
-            View::Plain { start, tail } => {
+            DataView::Plain { start, tail } => {
                 to.u8(0);
                 put_block(start, to);
                 put_kept(tail, to);
             }
             // An image in shards has no additional devices.
-            View::Chunks { device: _, bits, blocks } => {
+            DataView::Chunks { device: _, bits, blocks } => {
                 to.u8(1);
                 to.u8(bits);
                 to.count(blocks.len());
                 blocks.iter().for_each(|block| put_block(*block, to));
             }
-            View::Compressed { parts, end } => {
+            DataView::Compressed { parts, tail } => {
                 to.u8(2);
                 put_parts(parts, to);
-                match end {
+                match tail {
                     None => to.u8(0),
-                    Some(End::Fragment(offset)) => {
+                    Some(FileTail::Fragment(offset)) => {
                         to.u8(1);
                         to.u64(offset);
                     }
-                    Some(End::Inline { kept, raw, algorithm: _ }) => {
+                    Some(FileTail::Inline { kept, raw, algorithm: _ }) => {
                         to.u8(2 + u8::from(raw));
                         put_kept(kept, to);
                     }
@@ -233,33 +244,33 @@ impl Stored {
         }
     }
 
-    fn decode(from: &mut Get<'_>, clusters: usize, form: Form) -> Result<Stored> {
+    fn decode(from: &mut Get<'_>, clusters: usize, form: IndexForm) -> Result<StoredFile> {
         let size = from.u64()?;
         let body = match from.u8()? {
-            0 => Body::Plain { start: get_block(from)?, tail: get_kept(from)? },
-            1 => Body::Chunks { device: 0, bits: from.u8()?, blocks: from.list(8, get_block)?.into() },
+            0 => DataLocation::Plain { start: get_block(from)?, tail: get_kept(from)? },
+            1 => DataLocation::Chunks { device: 0, bits: from.u8()?, blocks: from.list(8, get_block)?.into() },
             2 => {
                 let parts = get_parts(from, clusters)?.into();
-                let end = match from.u8()? {
+                let tail = match from.u8()? {
                     0 => None,
-                    1 => Some(End::Fragment(from.u64()?)),
-                    raw => Some(End::Inline { kept: get_kept(from)?, raw: raw == 3, algorithm: form.algorithm }),
+                    1 => Some(FileTail::Fragment(from.u64()?)),
+                    raw => Some(FileTail::Inline { kept: get_kept(from)?, raw: raw == 3, algorithm: form.algorithm }),
                 };
-                Body::Compressed { parts, end }
+                DataLocation::Compressed { parts, tail }
             }
             _ => return Err(from.wrong("a file has an unknown form")),
         };
-        Ok(Stored::new(size, body))
+        Ok(StoredFile::new(size, body))
     }
 
     /// Returns true if all that follows the inode, or is in the packed inode, is within these lengths.
     fn fits(&self, packed: u64, kept: u64) -> bool {
-        let has = |tail: Kept| tail.start() + tail.len() as u64 <= kept;
+        let has = |tail: KeptTail| tail.start() + tail.len() as u64 <= kept;
         match self.view() {
-            View::Plain { tail, .. } => has(tail),
-            View::Compressed { end: Some(End::Inline { kept, .. }), .. } => has(kept),
-            View::Compressed { end: Some(End::Fragment(offset)), .. } => offset <= packed,
-            View::Compressed { end: None, .. } | View::Chunks { .. } => true,
+            DataView::Plain { tail, .. } => has(tail),
+            DataView::Compressed { tail: Some(FileTail::Inline { kept, .. }), .. } => has(kept),
+            DataView::Compressed { tail: Some(FileTail::Fragment(offset)), .. } => offset <= packed,
+            DataView::Compressed { tail: None, .. } | DataView::Chunks { .. } => true,
         }
     }
 }
@@ -275,17 +286,17 @@ fn get_block(from: &mut Get<'_>) -> Result<Option<u64>> {
     Ok(Some(block).filter(|block| *block != u64::MAX))
 }
 
-impl Before {
+impl ShardOffsets {
     /// Lets the data of a file continue what came before.
-    fn place(&self, file: &mut Stored) -> Result<()> {
+    fn place(&self, file: &mut StoredFile) -> Result<()> {
         file.change(|body| match body {
-            Body::Plain { tail, .. } => self.keep(tail),
-            Body::Chunks { .. } => Ok(()),
-            Body::Compressed { parts, end } => {
+            DataLocation::Plain { tail, .. } => self.keep(tail),
+            DataLocation::Chunks { .. } => Ok(()),
+            DataLocation::Compressed { parts, tail } => {
                 parts.iter_mut().for_each(|part| part.first += self.clusters);
-                match end {
-                    Some(End::Fragment(offset)) => *offset += self.packed,
-                    Some(End::Inline { kept, .. }) => self.keep(kept)?,
+                match tail {
+                    Some(FileTail::Fragment(offset)) => *offset += self.packed,
+                    Some(FileTail::Inline { kept, .. }) => self.keep(kept)?,
                     None => {}
                 }
                 Ok(())
@@ -293,7 +304,7 @@ impl Before {
         })
     }
 
-    fn keep(&self, kept: &mut Kept) -> Result<()> {
+    fn keep(&self, kept: &mut KeptTail) -> Result<()> {
         *kept = kept.moved(self.kept).ok_or(Error::TooMany { what: "bytes of tails", max: 1 << 48 })?;
         Ok(())
     }

@@ -13,7 +13,7 @@ const MEMORY: usize = 16 << 20;
 const SPILL_LEN: usize = 1 << 20;
 /// Number of bytes that are read from the file at once: inodes mostly need them in the order in which they were kept.
 const READ_LEN: usize = 1 << 16;
-/// Number of bytes that are copied at once; fits [`Kept::LEN_BITS`].
+/// Number of bytes that are copied at once; fits [`KeptTail::LEN_BITS`].
 const COPY_LEN: usize = 1 << 15;
 
 /// Returns the maximum number of bytes that can follow an inode in one block of `block` bytes, whatever its xattrs.
@@ -23,27 +23,27 @@ pub(crate) const fn tail_max(block: usize) -> usize {
 
 /// Position of kept bytes, in 8 bytes: each of a million files may have one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept(u64);
+pub(crate) struct KeptTail(u64);
 
-impl Kept {
+impl KeptTail {
     /// No bytes.
-    pub(crate) const NONE: Kept = Kept(0);
+    pub(crate) const NONE: KeptTail = KeptTail(0);
     /// Number of bits of the length.
     const LEN_BITS: u32 = 16;
 
     /// Returns the position of `len` bytes from `start` on; `None` if they are too many or too far.
-    pub(crate) fn new(start: u64, len: usize) -> Option<Kept> {
+    pub(crate) fn new(start: u64, len: usize) -> Option<KeptTail> {
         let len = u16::try_from(len).ok()?;
-        (start < 1 << (u64::BITS - Self::LEN_BITS)).then(|| Kept(start << Self::LEN_BITS | u64::from(len)))
+        (start < 1 << (u64::BITS - Self::LEN_BITS)).then(|| KeptTail(start << Self::LEN_BITS | u64::from(len)))
     }
 
     pub(crate) fn start(self) -> u64 {
         self.0 >> Self::LEN_BITS
     }
 
-    /// Returns the position of the same bytes behind `before` others; `None` if that is too far.
-    pub(crate) fn moved(self, before: u64) -> Option<Kept> {
-        if self == Kept::NONE { Some(self) } else { Kept::new(self.start().checked_add(before)?, self.len()) }
+    /// Returns the position of the same bytes after `before` others; `None` if that is too far.
+    pub(crate) fn moved(self, before: u64) -> Option<KeptTail> {
+        if self == KeptTail::NONE { Some(self) } else { KeptTail::new(self.start().checked_add(before)?, self.len()) }
     }
 
     pub(crate) fn len(self) -> usize {
@@ -53,7 +53,7 @@ impl Kept {
 
 /// Kept bytes.
 #[derive(Debug)]
-pub(crate) struct Keep {
+pub(crate) struct TailStore {
     /// Place for the file, if one is needed.
     scratch: Scratch,
     spilled: Option<Arc<dyn Storage>>,
@@ -66,13 +66,13 @@ pub(crate) struct Keep {
 
 /// Kept bytes on their way to the file.
 #[derive(Debug)]
-pub(crate) struct Spill {
+pub(crate) struct TailSpill {
     file: Arc<dyn Storage>,
     bytes: Vec<u8>,
     at: u64,
 }
 
-impl Spill {
+impl TailSpill {
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -83,42 +83,43 @@ impl Spill {
     }
 }
 
-impl Keep {
+impl TailStore {
     /// Makes a store that spills to a file in `scratch`.
     pub(crate) fn new(scratch: Scratch) -> Self {
-        Keep { scratch, spilled: None, spilled_len: 0, recent: Vec::new(), read: Mutex::default() }
+        TailStore { scratch, spilled: None, spilled_len: 0, recent: Vec::new(), read: Mutex::default() }
     }
 
     /// Keeps some bytes, at most a block.
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<Kept> {
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<KeptTail> {
         let (kept, spill) = self.put_later(bytes)?;
-        spill.map_or(Ok(()), Spill::write)?;
+        spill.map_or(Ok(()), TailSpill::write)?;
         Ok(kept)
     }
 
     /// Keeps some bytes, at most a block. Earlier ones may have to be written before any are read.
-    pub(crate) fn put_later(&mut self, bytes: &[u8]) -> io::Result<(Kept, Option<Spill>)> {
+    pub(crate) fn put_later(&mut self, bytes: &[u8]) -> io::Result<(KeptTail, Option<TailSpill>)> {
         if bytes.is_empty() {
-            return Ok((Kept::NONE, None));
+            return Ok((KeptTail::NONE, None));
         }
         let most = if self.spilled.is_some() { SPILL_LEN } else { MEMORY };
         let spill = if self.recent.len() + bytes.len() > most { Some(self.spill()?) } else { None };
         let start = self.len();
         self.recent.extend_from_slice(bytes);
-        let kept = Kept::new(start, bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        let kept = KeptTail::new(start, bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
         Ok((kept, spill))
     }
 
     /// Makes room in memory.
-    fn spill(&mut self) -> io::Result<Spill> {
+    fn spill(&mut self) -> io::Result<TailSpill> {
         let file = match &self.spilled {
             Some(file) => file,
             None => self.spilled.insert(self.scratch.file()?.into()),
         };
-        let (file, bytes) = (Arc::clone(file), std::mem::replace(&mut self.recent, Vec::with_capacity(SPILL_LEN)));
+        let file = Arc::clone(file);
+        let bytes = std::mem::replace(&mut self.recent, Vec::with_capacity(SPILL_LEN));
         let at = self.spilled_len;
         self.spilled_len += bytes.len() as u64;
-        Ok(Spill { file, bytes, at })
+        Ok(TailSpill { file, bytes, at })
     }
 
     /// Returns the number of bytes kept.
@@ -127,7 +128,7 @@ impl Keep {
     }
 
     /// Keeps all that another store keeps; returns the number of bytes before that.
-    pub(crate) fn append(&mut self, other: &Keep) -> io::Result<u64> {
+    pub(crate) fn append(&mut self, other: &TailStore) -> io::Result<u64> {
         let before = self.len();
         other.copy(|bytes| self.put_all(bytes))?;
         Ok(before)
@@ -140,7 +141,8 @@ impl Keep {
 
     /// Passes all kept bytes on, in pieces.
     pub(crate) fn copy(&self, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        let (mut piece, mut at) = (vec![0; COPY_LEN], 0);
+        let mut piece = vec![0; COPY_LEN];
+        let mut at = 0;
         while let Some(file) = self.spilled.as_ref().filter(|_| at < self.spilled_len) {
             let len = usize::try_from(self.spilled_len - at).unwrap_or(COPY_LEN).min(COPY_LEN);
             file.read_exact_at(&mut piece[..len], at)?;
@@ -151,7 +153,7 @@ impl Keep {
     }
 
     /// Appends kept bytes to `out`.
-    pub(crate) fn get(&self, kept: Kept, out: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) fn get(&self, kept: KeptTail, out: &mut Vec<u8>) -> io::Result<()> {
         let at = out.len();
         out.resize(at + kept.len(), 0);
         // Bytes of other stores were appended in pieces, so some may lie across the end of the file.
@@ -168,7 +170,7 @@ impl Keep {
         Ok(())
     }
 
-    /// Reads bytes of the file, and those behind them for the next call.
+    /// Reads bytes of the file, and those after them for the next call.
     fn read(&self, file: &dyn Storage, bytes: &mut [u8], at: u64) -> io::Result<()> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, ahead) = &mut *read;
@@ -180,7 +182,8 @@ impl Keep {
             let mut more = std::mem::take(ahead);
             more.resize(len, 0);
             file.read_exact_at(&mut more, at)?;
-            (*start, *ahead) = (at, more);
+            *start = at;
+            *ahead = more;
         }
         let from = usize::try_from(at - *start).expect("within what was read");
         bytes.copy_from_slice(&ahead[from..from + bytes.len()]);
@@ -195,15 +198,15 @@ mod tests {
     #[test]
     fn a_place_holds_a_block_after_256_tebibytes() {
         let most = (1 << 48) - 1;
-        let kept = Kept::new(most, 4096).unwrap();
+        let kept = KeptTail::new(most, 4096).unwrap();
         assert_eq!((kept.start(), kept.len()), (most, 4096));
-        assert_eq!((Kept::new(most + 1, 1), Kept::new(0, 1 << 16)), (None, None));
+        assert_eq!((KeptTail::new(most + 1, 1), KeptTail::new(0, 1 << 16)), (None, None));
     }
 
     #[test]
     fn kept_bytes_are_returned_from_memory_and_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut keep = Keep::new(Scratch::new(dir.path()));
+        let mut keep = TailStore::new(Scratch::new(dir.path()));
         let bytes = |n: u32| n.to_le_bytes().repeat(1000);
         let kept: Vec<_> = (0..10_000).map(|n| keep.put(&bytes(n)).unwrap()).collect();
         assert!(keep.spilled.is_some() && keep.recent.len() <= MEMORY);
@@ -217,8 +220,9 @@ mod tests {
     #[test]
     fn kept_bytes_of_other_stores_are_returned_wherever_the_file_ends() {
         let dir = tempfile::tempdir().unwrap();
-        let store = || Keep::new(Scratch::new(dir.path()));
-        let (mut keep, mut other) = (store(), store());
+        let store = || TailStore::new(Scratch::new(dir.path()));
+        let mut keep = store();
+        let mut other = store();
         // No multiple of the pieces in which stores are copied: one tail lies across the end of the file.
         let bytes = |n: u32| n.to_le_bytes().repeat(999);
         let kept: Vec<_> = (0..5000).map(|n| other.put(&bytes(n)).unwrap()).collect();

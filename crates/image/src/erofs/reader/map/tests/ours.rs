@@ -1,11 +1,11 @@
 //! Indexes of our own writer, in every form, read by this reader.
 
 use super::*;
-use crate::erofs::writer::emit::index::Index;
-use crate::erofs::writer::stored::cluster::{Cluster, Part, StoredLen};
-use crate::erofs::writer::stored::data::Form;
-use crate::erofs::writer::stored::file::End;
-use crate::erofs::writer::stored::tails::Keep;
+use crate::erofs::writer::emit::index::FileIndex;
+use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster, StoredLen};
+use crate::erofs::writer::stored::data::IndexForm;
+use crate::erofs::writer::stored::file::FileTail;
+use crate::erofs::writer::stored::tails::TailStore;
 
 const ALGORITHM: u8 = 3;
 
@@ -38,7 +38,7 @@ fn tails() -> impl Strategy<Value = Tail> {
 }
 
 /// Makes clusters that a writer could make.
-fn clusters(form: Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
+fn clusters(form: IndexForm, wishes: &[Wish], big: bool) -> Vec<StoredCluster> {
     let block = 1u32 << form.block_bits;
     let mut next = 50;
     let cluster = |&(blocks, more, raw, partial, gap): &Wish| {
@@ -48,12 +48,12 @@ fn clusters(form: Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
         let logical = if raw { physical } else { physical + more };
         let stored = StoredLen::new(physical.into()).expect("at most 20 blocks");
         let partial = partial && !raw;
-        Cluster { start, physical: stored, logical, raw, algorithm: ALGORITHM, partial, page_offset: 0 }
+        StoredCluster { start, physical: stored, logical, raw, algorithm: ALGORITHM, partial, page_offset: 0 }
     };
     wishes.iter().map(cluster).collect()
 }
 
-fn expected(index: &Index<'_>, tail_len: u64, inline_at: u64, inline_len: usize) -> Vec<MappedExtent> {
+fn expected(index: &FileIndex<'_>, tail_len: u64, inline_at: u64, inline_len: usize) -> Vec<MappedExtent> {
     let (mut at, mut out) = (0, Vec::new());
     let mut push = |len, data| {
         out.push(MappedExtent { logical: at, len, data });
@@ -79,10 +79,10 @@ fn expected(index: &Index<'_>, tail_len: u64, inline_at: u64, inline_len: usize)
         };
         push(cluster.logical.into(), data);
     }
-    match index.end {
+    match index.tail {
         None => {}
-        Some(End::Fragment(offset)) => push(tail_len, Data::Fragment(offset)),
-        Some(End::Inline { raw, .. }) => {
+        Some(FileTail::Fragment(offset)) => push(tail_len, Data::Fragment(offset)),
+        Some(FileTail::Inline { raw, .. }) => {
             let stored = Stored { place: Where::Meta(inline_at), len: inline_len as u64 };
             let data = match raw {
                 true => Data::Plain { stored, rotated: false },
@@ -105,29 +105,30 @@ proptest! {
         more in 0..5000u64,
         slot in 0..4usize,
     ) {
-        let form = Form { block_bits, algorithm: ALGORITHM, encoded, compact };
+        let form = IndexForm { block_bits, algorithm: ALGORITHM, encoded, compact };
         let clusters = clusters(form, &wishes, big);
-        let mut keep = Keep::new(packfs_blocks::io::Scratch::new(std::env::temp_dir()));
+        let mut keep = TailStore::new(packfs_blocks::io::Scratch::new(std::env::temp_dir()));
         let (end, tail_len) = match tail {
-            Tail::Fragment(offset) => (Some(End::Fragment(offset)), more + 1),
+            Tail::Fragment(offset) => (Some(FileTail::Fragment(offset)), more + 1),
             Tail::Inline(len, raw) if !encoded => {
                 let kept = keep.put(&vec![7; len]).unwrap();
                 // Uncompressed data takes as many bytes as it has.
-                (Some(End::Inline { kept, raw, algorithm: ALGORITHM }), if raw { len as u64 } else { more + len as u64 })
+                (Some(FileTail::Inline { kept, raw, algorithm: ALGORITHM }), if raw { len as u64 } else { more + len as u64 })
             }
             _ => (None, 0),
         };
         prop_assume!(!clusters.is_empty() || end.is_some());
         let size = clusters.iter().map(|one| u64::from(one.logical)).sum::<u64>() + tail_len;
         let count = u32::try_from(clusters.len()).unwrap();
-        let parts = if count == 0 { vec![] } else { vec![Part { first: 0, count }] };
-        let index = Index { form, clusters: &clusters, parts: &parts, end, size };
+        let parts = if count == 0 { vec![] } else { vec![ClusterRange { first: 0, count }] };
+        let index = FileIndex { form, clusters: &clusters, parts: &parts, tail: end, size };
 
         let at = slot * 8;
         let mut bytes = vec![0; at];
         index.write(at, &keep, &mut bytes).unwrap();
-        let (len, inline) = index.len(at);
-        prop_assert_eq!(bytes.len(), at + len);
+        let room = index.room(at);
+        let inline = room.together;
+        prop_assert_eq!(bytes.len(), at + room.len);
         let facts = Facts {
             size,
             layout: index.layout(at),

@@ -5,10 +5,10 @@
 
 use zerocopy::IntoBytes;
 
-use super::Index;
+use super::FileIndex;
 use super::entries::{ClusterEntry, for_entries, header};
 use crate::erofs::format::{MapHeader, cluster_type};
-use crate::erofs::writer::stored::file::End;
+use crate::erofs::writer::stored::file::FileTail;
 
 /// Number of entries in the two kinds of packs.
 const PAIR: usize = 2;
@@ -34,21 +34,21 @@ pub(crate) fn len(entries: usize, at: usize) -> usize {
 }
 
 /// Returns true if packs can describe the file: whole extents, and within each pack consecutive clusters.
-pub(crate) fn can_say(index: &Index<'_>, at: usize) -> bool {
-    if let Some(End::Fragment(offset)) = index.end
+pub(crate) fn can_say(index: &FileIndex<'_>, at: usize) -> bool {
+    if let Some(FileTail::Fragment(offset)) = index.tail
         && offset > u64::from(u32::MAX)
     {
         return false;
     }
     let mut possible = true;
-    for_packs(index, at, |pack, big, _| possible &= Packed::of(pack, big).is_some());
+    for_packs(index, at, |pack, big, _| possible &= EntryPack::of(pack, big).is_some());
     possible
 }
 
-pub(crate) fn write(index: &Index<'_>, at: usize, out: &mut Vec<u8>) {
+pub(crate) fn write(index: &FileIndex<'_>, at: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(header(index, index.is_big(), true).as_bytes());
     for_packs(index, at, |pack, big, len| {
-        let packed = Packed::of(pack, big).expect("asked before");
+        let packed = EntryPack::of(pack, big).expect("asked before");
         let bits = u32::try_from((len - BASE_LEN) * 8 / if len == 8 { PAIR } else { PACK }).expect("14 or 16");
         let mut bytes = [0u8; 32];
         for (n, value) in packed.values.iter().enumerate() {
@@ -60,10 +60,11 @@ pub(crate) fn write(index: &Index<'_>, at: usize, out: &mut Vec<u8>) {
 }
 
 /// Calls `put` with the entries of each pack, whether clusters may have several blocks, and its length in bytes.
-fn for_packs(index: &Index<'_>, at: usize, mut put: impl FnMut(&[ClusterEntry], bool, usize)) {
+fn for_packs(index: &FileIndex<'_>, at: usize, mut put: impl FnMut(&[ClusterEntry], bool, usize)) {
     let big = index.is_big();
     let (before, packed, _) = split(index.entries(), at);
-    let (mut pack, mut done) = (Vec::with_capacity(PACK), 0);
+    let mut pack = Vec::with_capacity(PACK);
+    let mut done = 0;
     let wanted = |done: usize| if done >= before && done < before + packed { PACK } else { PAIR };
     for_entries(index, big, |entry| {
         pack.push(entry);
@@ -80,13 +81,13 @@ fn for_packs(index: &Index<'_>, at: usize, mut put: impl FnMut(&[ClusterEntry], 
 }
 
 /// A pack's values, including types, and its block address.
-struct Packed {
+struct EntryPack {
     values: Vec<u16>,
     base: u32,
 }
 
-impl Packed {
-    fn of(pack: &[ClusterEntry], big: bool) -> Option<Packed> {
+impl EntryPack {
+    fn of(pack: &[ClusterEntry], big: bool) -> Option<EntryPack> {
         let mut base = None;
         // Number of blocks from the base to the next head, as a reader counts them.
         let mut ahead = if big { 0 } else { 1 };
@@ -120,7 +121,7 @@ impl Packed {
                 }
             });
         }
-        Some(Packed { values, base: u32::try_from(base.unwrap_or(0)).ok()? })
+        Some(EntryPack { values, base: u32::try_from(base.unwrap_or(0)).ok()? })
     }
 }
 

@@ -2,32 +2,33 @@
 
 use zerocopy::IntoBytes;
 
-use super::{Extent, Index, Target, high, low};
+use super::{ExtentTarget, FileExtent, FileIndex, high, low};
 use crate::erofs::format::{Advise, EncodedExtent, MapHeader, encoded_extent};
 use crate::erofs::writer::stored::cluster::StoredLen;
-use crate::erofs::writer::stored::file::End;
+use crate::erofs::writer::stored::file::FileTail;
 
 /// Position of the record size in [`Advise`], as log2 minus 2.
 const RECORD_SHIFT: u16 = 1;
 
-fn record_len(index: &Index<'_>) -> usize {
+fn record_len(index: &FileIndex<'_>) -> usize {
     if index.size > u64::from(u32::MAX) { 32 } else { 16 }
 }
 
 /// Returns the number of bytes between the header and the first record.
-fn gap(index: &Index<'_>, at: usize) -> usize {
+fn gap(index: &FileIndex<'_>, at: usize) -> usize {
     let begin = at + size_of::<MapHeader>();
     begin.next_multiple_of(record_len(index)) - begin
 }
 
-pub(crate) fn len(index: &Index<'_>, at: usize) -> usize {
+pub(crate) fn len(index: &FileIndex<'_>, at: usize) -> usize {
     size_of::<MapHeader>() + gap(index, at) + index.extents().count() * record_len(index)
 }
 
-pub(crate) fn write(index: &Index<'_>, at: usize, out: &mut Vec<u8>) {
-    let (len, count) = (record_len(index), index.extents().count() as u64);
+pub(crate) fn write(index: &FileIndex<'_>, at: usize, out: &mut Vec<u8>) {
+    let len = record_len(index);
+    let count = index.extents().count() as u64;
     let mut advise = Advise::COMPACT_2B_OR_EXTENTS;
-    advise.set(Advise::FRAGMENT, matches!(index.end, Some(End::Fragment(_))));
+    advise.set(Advise::FRAGMENT, matches!(index.tail, Some(FileTail::Fragment(_))));
     let size = u16::try_from(len.ilog2() - 2).expect("2 or 3") << RECORD_SHIFT;
     let [count_low, count_high] = u16::try_from(count >> 32).expect("fewer than 2^48 extents").to_le_bytes();
     let header = MapHeader {
@@ -43,9 +44,9 @@ pub(crate) fn write(index: &Index<'_>, at: usize, out: &mut Vec<u8>) {
     }
 }
 
-fn record(extent: &Extent) -> EncodedExtent {
+fn record(extent: &FileExtent) -> EncodedExtent {
     let (physical_len, start) = match extent.target {
-        Target::Cluster { cluster, partial } => {
+        ExtentTarget::Cluster { cluster, partial } => {
             let format = if cluster.raw { 0 } else { u32::from(cluster.algorithm) + 1 };
             let partial = if partial { encoded_extent::PARTIAL } else { 0 };
             // A hole is an extent without length.
@@ -53,8 +54,8 @@ fn record(extent: &Extent) -> EncodedExtent {
                 if cluster.physical == StoredLen::HOLE { 0 } else { format << encoded_extent::FORMAT_SHIFT | partial };
             (cluster.physical.get() | word, cluster.start)
         }
-        Target::Fragment(offset) => (low(offset), offset >> 32),
-        Target::Inline(_) => unreachable!("there is no inline form of encoded extents"),
+        ExtentTarget::Fragment(offset) => (low(offset), offset >> 32),
+        ExtentTarget::Inline(_) => unreachable!("there is no inline form of encoded extents"),
     };
     EncodedExtent {
         plen: physical_len.into(),

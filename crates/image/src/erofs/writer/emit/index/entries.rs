@@ -2,9 +2,9 @@
 
 use zerocopy::IntoBytes;
 
-use super::{Index, Target, low};
+use super::{ExtentTarget, FileIndex, low};
 use crate::erofs::format::{Advise, FULL_INDEX_GAP, FullIndex, MapHeader, cluster_type};
-use crate::erofs::writer::stored::file::End;
+use crate::erofs::writer::stored::file::FileTail;
 
 /// Contents of the index entry of a logical cluster; both forms with entries store this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +17,9 @@ pub(crate) enum ClusterEntry {
 }
 
 /// Calls `put` with the entry of each logical cluster.
-pub(crate) fn for_entries(index: &Index<'_>, big: bool, mut put: impl FnMut(ClusterEntry)) {
-    let (bits, block) = (index.form.block_bits, 1u64 << index.form.block_bits);
+pub(crate) fn for_entries(index: &FileIndex<'_>, big: bool, mut put: impl FnMut(ClusterEntry)) {
+    let bits = index.form.block_bits;
+    let block = 1u64 << index.form.block_bits;
     let count = index.entries() as u64;
     // A size that is not a multiple of a block ends with an entry of its own, unless the last extent begins there.
     let ends_inside = !index.size.is_multiple_of(block);
@@ -32,15 +33,15 @@ pub(crate) fn for_entries(index: &Index<'_>, big: bool, mut put: impl FnMut(Clus
         };
         debug_assert!(next > head, "one head a logical cluster");
         let (kind, at, partial, physical) = match extent.target {
-            Target::Cluster { cluster, partial } => {
+            ExtentTarget::Cluster { cluster, partial } => {
                 let kind = if cluster.raw { cluster_type::PLAIN } else { cluster_type::HEAD1 };
                 (kind, cluster.start >> bits, partial, u64::from(cluster.physical))
             }
-            Target::Fragment(offset) => (cluster_type::HEAD1, offset >> 32, false, block),
-            Target::Inline(raw) => (if raw { cluster_type::PLAIN } else { cluster_type::HEAD1 }, 0, false, block),
+            ExtentTarget::Fragment(offset) => (cluster_type::HEAD1, offset >> 32, false, block),
+            ExtentTarget::Inline(raw) => (if raw { cluster_type::PLAIN } else { cluster_type::HEAD1 }, 0, false, block),
         };
         let offset = u16::try_from(extent.logical & (block - 1)).expect("within a block");
-        let is_cluster = matches!(extent.target, Target::Cluster { .. });
+        let is_cluster = matches!(extent.target, ExtentTarget::Cluster { .. });
         put(ClusterEntry::Head { kind, offset, block: at, partial, is_cluster });
         let blocks = u16::try_from(physical >> bits).expect("at most a megabyte");
         for lcn in head + 1..next {
@@ -55,16 +56,16 @@ pub(crate) fn for_entries(index: &Index<'_>, big: bool, mut put: impl FnMut(Clus
 }
 
 /// Makes the header of the map, for both forms with entries.
-pub(crate) fn header(index: &Index<'_>, big: bool, compact: bool) -> MapHeader {
+pub(crate) fn header(index: &FileIndex<'_>, big: bool, compact: bool) -> MapHeader {
     let mut advise = Advise::empty();
     advise.set(Advise::COMPACT_2B_OR_EXTENTS, compact);
     advise.set(Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2, big);
-    let first = match index.end {
-        Some(End::Fragment(offset)) => {
+    let first = match index.tail {
+        Some(FileTail::Fragment(offset)) => {
             advise |= Advise::FRAGMENT;
             low(offset)
         }
-        Some(End::Inline { kept, .. }) => {
+        Some(FileTail::Inline { kept, .. }) => {
             advise |= Advise::INLINE_CLUSTER;
             u32::try_from(kept.len()).expect("at most a block") << 16
         }
@@ -85,7 +86,7 @@ pub(crate) fn full_len(entries: usize) -> usize {
     size_of::<MapHeader>() + FULL_INDEX_GAP + entries * size_of::<FullIndex>()
 }
 
-pub(crate) fn write_full(index: &Index<'_>, out: &mut Vec<u8>) {
+pub(crate) fn write_full(index: &FileIndex<'_>, out: &mut Vec<u8>) {
     let big = index.is_big();
     out.extend_from_slice(header(index, big, false).as_bytes());
     out.extend_from_slice(&[0; FULL_INDEX_GAP]);

@@ -7,57 +7,65 @@
 use std::ops::Range;
 
 use crate::erofs::format::Layout;
-use crate::erofs::writer::stored::cluster::{Cluster, Part, StoredLen};
-use crate::erofs::writer::stored::data::{DataDone, Form};
-use crate::erofs::writer::stored::file::{End, Stored, View};
-use crate::erofs::writer::stored::tails::Keep;
+use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster, StoredLen};
+use crate::erofs::writer::stored::data::{IndexForm, StoredData};
+use crate::erofs::writer::stored::file::{DataView, FileTail, StoredFile};
+use crate::erofs::writer::stored::tails::TailStore;
 
 mod compact;
 mod encoded;
 mod entries;
 
-impl DataDone {
+impl StoredData {
     /// Returns the index of a compressed file of `size` bytes.
-    pub(crate) fn index<'d>(&'d self, size: u64, parts: &'d [Part], end: Option<End>) -> Index<'d> {
-        Index { form: self.form, clusters: &self.clusters, parts, end, size }
+    pub(crate) fn index<'d>(&'d self, size: u64, parts: &'d [ClusterRange], tail: Option<FileTail>) -> FileIndex<'d> {
+        FileIndex { form: self.form, clusters: &self.clusters, parts, tail, size }
     }
 }
 
-impl Stored {
+impl StoredFile {
     /// Returns the index of a compressed file.
-    pub(crate) fn index<'d>(&'d self, data: &'d DataDone) -> Option<Index<'d>> {
+    pub(crate) fn index<'d>(&'d self, data: &'d StoredData) -> Option<FileIndex<'d>> {
         match self.view() {
-            View::Compressed { parts, end } => Some(data.index(self.size, parts, end)),
-            View::Plain { .. } | View::Chunks { .. } => None,
+            DataView::Compressed { parts, tail } => Some(data.index(self.size, parts, tail)),
+            DataView::Plain { .. } | DataView::Chunks { .. } => None,
         }
     }
 }
 
 /// The map of one file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Index<'d> {
-    pub(crate) form: Form,
+pub(crate) struct FileIndex<'d> {
+    pub(crate) form: IndexForm,
     /// All clusters of the image.
-    pub(crate) clusters: &'d [Cluster],
-    pub(crate) parts: &'d [Part],
-    pub(crate) end: Option<End>,
+    pub(crate) clusters: &'d [StoredCluster],
+    pub(crate) parts: &'d [ClusterRange],
+    pub(crate) tail: Option<FileTail>,
     pub(crate) size: u64,
+}
+
+/// Room that an index takes, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IndexRoom {
+    pub(crate) len: usize,
+    /// Number of these bytes, at the end, that must be in one block.
+    pub(crate) together: usize,
 }
 
 /// An extent of the file, as every form describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extent {
+struct FileExtent {
     /// Offset in the file.
     logical: u64,
     len: u64,
-    target: Target,
+    target: ExtentTarget,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum ExtentTarget {
     /// `partial` if it uses only the first bytes of what the cluster decodes to.
     Cluster {
-        cluster: Cluster,
+        cluster: StoredCluster,
         partial: bool,
     },
     Fragment(u64),
@@ -65,7 +73,7 @@ enum Target {
     Inline(bool),
 }
 
-impl<'d> Index<'d> {
+impl<'d> FileIndex<'d> {
     /// Returns the layout that the inode declares, with a map that begins `at` bytes after a multiple of 32.
     pub(crate) fn layout(&self, at: usize) -> Layout {
         if self.is_compact(at) { Layout::CompressedCompact } else { Layout::CompressedFull }
@@ -76,22 +84,21 @@ impl<'d> Index<'d> {
         let bytes: u64 = self
             .extents()
             .map(|extent| match extent.target {
-                Target::Cluster { cluster, .. } => u64::from(cluster.physical),
-                Target::Fragment(_) | Target::Inline(_) => 0,
+                ExtentTarget::Cluster { cluster, .. } => u64::from(cluster.physical),
+                ExtentTarget::Fragment(_) | ExtentTarget::Inline(_) => 0,
             })
             .sum();
         bytes.div_ceil(1 << self.form.block_bits)
     }
 
-    /// Returns the number of bytes that must follow inode and xattrs if they begin `at` bytes after
-    /// a multiple of 32 (0, 8, 16 or 24), and how many of them, at the end, must be within one
-    /// block.
-    pub(crate) fn len(&self, at: usize) -> (usize, usize) {
+    /// Returns the room that the index takes after inode and xattrs if it begins `at` bytes after a multiple of 32 (0, 8,
+    /// 16 or 24).
+    pub(crate) fn room(&self, at: usize) -> IndexRoom {
         if self.is_whole_fragment() {
-            return (8, 0);
+            return IndexRoom { len: 8, together: 0 };
         }
-        let inline = match self.end {
-            Some(End::Inline { kept, .. }) => kept.len(),
+        let inline = match self.tail {
+            Some(FileTail::Inline { kept, .. }) => kept.len(),
             _ => 0,
         };
         let map = if self.form.encoded {
@@ -101,12 +108,12 @@ impl<'d> Index<'d> {
         } else {
             entries::full_len(self.entries())
         };
-        (map + inline, inline)
+        IndexRoom { len: map + inline, together: inline }
     }
 
     /// Appends these bytes.
-    pub(crate) fn write(&self, at: usize, keep: &Keep, out: &mut Vec<u8>) -> std::io::Result<()> {
-        if let (true, Some(End::Fragment(offset))) = (self.is_whole_fragment(), self.end) {
+    pub(crate) fn write(&self, at: usize, keep: &TailStore, out: &mut Vec<u8>) -> std::io::Result<()> {
+        if let (true, Some(FileTail::Fragment(offset))) = (self.is_whole_fragment(), self.tail) {
             out.extend_from_slice(&(offset | 1 << 63).to_le_bytes());
             return Ok(());
         }
@@ -117,14 +124,14 @@ impl<'d> Index<'d> {
         } else {
             entries::write_full(self, out);
         }
-        match self.end {
-            Some(End::Inline { kept, .. }) => keep.get(kept, out),
+        match self.tail {
+            Some(FileTail::Inline { kept, .. }) => keep.get(kept, out),
             _ => Ok(()),
         }
     }
 
     fn is_whole_fragment(&self) -> bool {
-        self.parts.is_empty() && matches!(self.end, Some(End::Fragment { .. }))
+        self.parts.is_empty() && matches!(self.tail, Some(FileTail::Fragment { .. }))
     }
 
     fn is_compact(&self, at: usize) -> bool {
@@ -142,19 +149,19 @@ impl<'d> Index<'d> {
         self.used_clusters().any(|cluster| !cluster.raw && cluster.physical.get() > block)
     }
 
-    fn part(&self, part: &Part) -> &'d [Cluster] {
+    fn part(&self, part: &ClusterRange) -> &'d [StoredCluster] {
         &self.clusters[part.first as usize..][..part.count as usize]
     }
 
     /// Returns the clusters of its extents, in order.
-    pub(crate) fn used_clusters(self) -> impl Iterator<Item = &'d Cluster> {
+    pub(crate) fn used_clusters(self) -> impl Iterator<Item = &'d StoredCluster> {
         self.parts.iter().flat_map(move |part| self.part(part))
     }
 
     /// Returns the number of the algorithm that all compressed clusters of the file have.
     pub(crate) fn algorithm(&self) -> u8 {
-        let of_end = match self.end {
-            Some(End::Inline { raw: false, algorithm, .. }) => Some(algorithm),
+        let of_end = match self.tail {
+            Some(FileTail::Inline { raw: false, algorithm, .. }) => Some(algorithm),
             _ => None,
         };
         let of_clusters = || self.used_clusters().find(|cluster| !cluster.raw).map(|cluster| cluster.algorithm);
@@ -163,14 +170,14 @@ impl<'d> Index<'d> {
 
     /// Returns the range of the packed inode that holds the file's tail.
     pub(crate) fn fragment(self) -> Option<Range<u64>> {
-        let Some(End::Fragment(offset)) = self.end else { return None };
+        let Some(FileTail::Fragment(offset)) = self.tail else { return None };
         let before: u64 = self.used_clusters().map(|cluster| u64::from(cluster.logical)).sum();
         Some(offset..offset + (self.size - before))
     }
 
     /// Returns a cluster as the index describes it. The forms with entries describe an uncompressed cluster as one
     /// cluster per block, because Linux before 6.15 reads it so and fails on the rest.
-    fn as_told(self, cluster: Cluster) -> impl Iterator<Item = Cluster> {
+    fn as_told(self, cluster: StoredCluster) -> impl Iterator<Item = StoredCluster> {
         let block = 1u32 << self.form.block_bits;
         let is_divided = cluster.raw && !self.form.encoded;
         let count = if is_divided { cluster.logical.div_ceil(block) } else { 1 };
@@ -179,7 +186,7 @@ impl<'d> Index<'d> {
                 return cluster;
             }
             let logical = (cluster.logical - n * block).min(block);
-            Cluster {
+            StoredCluster {
                 start: cluster.start + u64::from(n * block),
                 physical: StoredLen::of_cut(block as usize),
                 logical,
@@ -190,14 +197,14 @@ impl<'d> Index<'d> {
     }
 
     /// Returns the file's extents in order.
-    fn extents(self) -> impl Iterator<Item = Extent> {
+    fn extents(self) -> impl Iterator<Item = FileExtent> {
         let parts = self
             .used_clusters()
             .flat_map(move |cluster| self.as_told(*cluster))
-            .map(|cluster| (Some(cluster.logical), Target::Cluster { cluster, partial: cluster.partial }));
-        let end = self.end.map(|end| match end {
-            End::Fragment(offset) => (None, Target::Fragment(offset)),
-            End::Inline { raw, .. } => (None, Target::Inline(raw)),
+            .map(|cluster| (Some(cluster.logical), ExtentTarget::Cluster { cluster, partial: cluster.partial }));
+        let end = self.tail.map(|end| match end {
+            FileTail::Fragment(offset) => (None, ExtentTarget::Fragment(offset)),
+            FileTail::Inline { raw, .. } => (None, ExtentTarget::Inline(raw)),
         });
         let size = self.size;
         parts.chain(end).scan(0, move |at, (len, target)| {
@@ -207,12 +214,12 @@ impl<'d> Index<'d> {
             *at += len;
             // Before the end of the file an extent may not be shorter than its cluster, unless it is partial.
             let target = match target {
-                Target::Cluster { cluster, .. } if *at < size && len < u64::from(cluster.physical) => {
-                    Target::Cluster { cluster, partial: true }
+                ExtentTarget::Cluster { cluster, .. } if *at < size && len < u64::from(cluster.physical) => {
+                    ExtentTarget::Cluster { cluster, partial: true }
                 }
                 target => target,
             };
-            Some(Extent { logical, len, target })
+            Some(FileExtent { logical, len, target })
         })
     }
 }

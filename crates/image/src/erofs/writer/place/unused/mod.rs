@@ -14,12 +14,12 @@ use packfs_codec::Decoder;
 
 use crate::build::referenced;
 use crate::erofs::page_end;
-use crate::erofs::writer::encode::lanes::{Lanes, Packing};
-use crate::erofs::writer::encode::piece::{Ending, Piece};
-use crate::erofs::writer::encode::worker::Worker;
-use crate::erofs::writer::stored::cluster::{Cluster, Part};
-use crate::erofs::writer::stored::data::DataDone;
-use crate::erofs::writer::stored::file::{Stored, View};
+use crate::erofs::writer::encode::lanes::{LaneTable, PackingOptions};
+use crate::erofs::writer::encode::piece::{PieceJob, TailPolicy};
+use crate::erofs::writer::encode::worker::PackWorker;
+use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster};
+use crate::erofs::writer::stored::data::StoredData;
+use crate::erofs::writer::stored::file::{DataView, StoredFile};
 use crate::tree::Tree;
 use crate::{Error, Result};
 
@@ -29,20 +29,20 @@ mod shorten;
 const CLEAR_LEN: u64 = 1 << 20;
 
 /// Position of an image and its data, and how it is packed.
-pub(crate) struct Place<'a> {
+pub(crate) struct ClearTarget<'a> {
     pub(crate) output: &'a Output,
     /// Offset of the image in the output.
     pub(crate) base: u64,
     /// Offset of the data in the image.
     pub(crate) start: u64,
     /// Clusters of the packed inode.
-    pub(crate) packing: &'a Packing,
+    pub(crate) packing: &'a PackingOptions,
     /// Packing of all clusters, including that of the packed inode.
-    pub(crate) lanes: &'a Lanes,
+    pub(crate) lanes: &'a LaneTable,
 }
 
 /// Removes everything from an image that no file of the tree refers to.
-pub(crate) fn clear(tree: &Tree, data: &mut DataDone, place: &Place<'_>) -> Result<()> {
+pub(crate) fn clear(tree: &Tree, data: &mut StoredData, place: &ClearTarget<'_>) -> Result<()> {
     let Some(used) = referenced(tree, data.files.len()) else { return Ok(()) };
     repack(data, &used, place)?;
     shorten::shorten(data, &used, place)?;
@@ -58,18 +58,18 @@ pub(crate) fn clear(tree: &Tree, data: &mut DataDone, place: &Place<'_>) -> Resu
     Ok(())
 }
 
-impl DataDone {
+impl StoredData {
     /// Adds the ranges of the image that a file refers to.
-    fn areas(&self, stored: &Stored, areas: &mut Vec<Range<u64>>) {
+    fn areas(&self, stored: &StoredFile, areas: &mut Vec<Range<u64>>) {
         let block = self.block_len();
         match stored.view() {
-            View::Plain { start: None, .. } => {}
-            View::Plain { start: Some(start), tail } => {
+            DataView::Plain { start: None, .. } => {}
+            DataView::Plain { start: Some(start), tail } => {
                 let len = (stored.size - tail.len() as u64).next_multiple_of(block);
                 areas.push(start * block..start * block + len);
             }
-            View::Chunks { device, .. } if device != self.device => {}
-            View::Chunks { device: _, bits, blocks } => {
+            DataView::Chunks { device, .. } if device != self.device => {}
+            DataView::Chunks { device: _, bits, blocks } => {
                 let chunk = block << bits;
                 for (at, start) in (0u64..).step_by(usize::try_from(chunk).unwrap_or(usize::MAX)).zip(blocks) {
                     if let Some(start) = start {
@@ -78,8 +78,8 @@ impl DataDone {
                     }
                 }
             }
-            View::Compressed { parts, end } => {
-                let clusters = self.index(stored.size, parts, end).used_clusters();
+            DataView::Compressed { parts, tail } => {
+                let clusters = self.index(stored.size, parts, tail).used_clusters();
                 areas.extend(clusters.map(|cluster| cluster.start..cluster.start + u64::from(cluster.physical)));
             }
         }
@@ -101,14 +101,16 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// Packs those pieces of the packed inode again that contain bytes of unused files, with zeros in their place.
-fn repack(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
-    let packed = data.packed.as_ref().filter(|packed| matches!(packed.view(), View::Compressed { .. }));
-    let Some(Stored { size, .. }) = packed.cloned() else { return Ok(()) };
+fn repack(data: &mut StoredData, used: &[bool], place: &ClearTarget<'_>) -> Result<()> {
+    let packed = data.packed.as_ref().filter(|packed| matches!(packed.view(), DataView::Compressed { .. }));
+    let Some(StoredFile { size, .. }) = packed.cloned() else { return Ok(()) };
     let used = data.files.iter().zip(used).filter(|(_, used)| **used);
     let fragments = used.filter_map(|(file, _)| file.index(data)?.fragment());
     let wanted = merged(fragments.collect());
-    let (mut clusters, mut at, mut end) = (Vec::new(), 0, data.end * data.block_len());
-    let mut repacker = Repacker { place, algorithm: data.form.algorithm, decoder: None, worker: None };
+    let mut clusters = Vec::new();
+    let mut at = 0;
+    let mut end = data.end * data.block_len();
+    let mut repacker = PackedInodeRepacker { place, algorithm: data.form.algorithm, decoder: None, worker: None };
     for part in &data.packed_pieces {
         let old = &data.clusters[part.first as usize..][..part.count as usize];
         let piece = at..at + old.iter().map(|cluster| u64::from(cluster.logical)).sum::<u64>();
@@ -122,13 +124,13 @@ fn repack(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
             let place = |at: u64| usize::try_from(at - piece.start).expect("within a piece");
             bytes[place(gap.start)..place(gap.end)].fill(0);
         }
-        let ending = if piece.end == size { Ending::Cluster } else { Ending::More };
-        repacker.write(&bytes, ending, &mut end, &mut clusters)?;
+        let tail_policy = if piece.end == size { TailPolicy::Cluster } else { TailPolicy::More };
+        repacker.write(&bytes, tail_policy, &mut end, &mut clusters)?;
     }
     let first = u32::try_from(data.clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
     let count = u32::try_from(clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
     data.clusters.append(&mut clusters);
-    data.packed = Some(Stored::of_clusters(size, vec![Part { first, count }]));
+    data.packed = Some(StoredFile::of_clusters(size, vec![ClusterRange { first, count }]));
     data.end = end.div_ceil(data.block_len());
     Ok(())
 }
@@ -148,16 +150,16 @@ fn unwanted<'w>(range: &Range<u64>, wanted: &'w [Range<u64>]) -> impl Iterator<I
 }
 
 /// Reads pieces back and packs them again.
-struct Repacker<'p> {
-    place: &'p Place<'p>,
+struct PackedInodeRepacker<'p> {
+    place: &'p ClearTarget<'p>,
     algorithm: u8,
     decoder: Option<Box<dyn Decoder>>,
-    worker: Option<Worker>,
+    worker: Option<PackWorker>,
 }
 
-impl Repacker<'_> {
+impl PackedInodeRepacker<'_> {
     /// Returns the decoded data of clusters.
-    fn read(&mut self, clusters: &[Cluster]) -> Result<Vec<u8>> {
+    fn read(&mut self, clusters: &[StoredCluster]) -> Result<Vec<u8>> {
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
             none => none.insert(self.place.packing.choice.codec().cluster_decoder()?),
@@ -172,13 +174,26 @@ impl Repacker<'_> {
     }
 
     /// Packs a piece to the end of the data, at `end`.
-    fn write(&mut self, piece: &[u8], ending: Ending, end: &mut u64, clusters: &mut Vec<Cluster>) -> Result<()> {
-        let Place { output, base, packing, .. } = *self.place;
-        let worker = self.worker.get_or_insert_with(|| Worker::new(std::slice::from_ref(packing)));
+    fn write(
+        &mut self,
+        piece: &[u8],
+        tail_policy: TailPolicy,
+        end: &mut u64,
+        clusters: &mut Vec<StoredCluster>,
+    ) -> Result<()> {
+        let ClearTarget { output, base, packing, .. } = *self.place;
+        let worker = self.worker.get_or_insert_with(|| PackWorker::new(std::slice::from_ref(packing)));
         let mut bytes = Buffers::new(piece.len()).take(piece.len());
         bytes.copy_from_slice(piece);
-        let job =
-            Piece { seq: 0, lane: 0, range: 0..piece.len(), digest: None, ending, whole: false, reuse: Vec::new() };
+        let job = PieceJob {
+            seq: 0,
+            lane: 0,
+            range: 0..piece.len(),
+            digest: None,
+            tail_policy,
+            whole: false,
+            reuse: Vec::new(),
+        };
         let packed = worker.pack(&Arc::new(bytes), vec![job])?;
         let mut from = 0;
         for cut in &packed.cuts {
@@ -188,18 +203,28 @@ impl Repacker<'_> {
                 *end += page_end::moved(self.algorithm, *end, stored.len() as u64) as u64;
             }
             output.write_all_at(stored, base + *end).map_err(Error::io("cannot write", output.target()))?;
-            let (physical, logical, raw) = (cut.physical, cut.logical, cut.raw);
+            let physical = cut.physical;
+            let logical = cut.logical;
+            let raw = cut.raw;
             let algorithm = self.algorithm;
-            clusters.push(Cluster { start: *end, physical, logical, raw, algorithm, partial: false, page_offset: 0 });
+            clusters.push(StoredCluster {
+                start: *end,
+                physical,
+                logical,
+                raw,
+                algorithm,
+                partial: false,
+                page_offset: 0,
+            });
             *end += stored.len() as u64;
         }
         Ok(())
     }
 }
 
-impl Place<'_> {
+impl ClearTarget<'_> {
     /// Decodes the beginning of a cluster.
-    fn read(&self, cluster: &Cluster, decoder: &mut dyn Decoder, bytes: &mut [u8]) -> Result<()> {
+    fn read(&self, cluster: &StoredCluster, decoder: &mut dyn Decoder, bytes: &mut [u8]) -> Result<()> {
         let mut stored = vec![0; cluster.physical.bytes()];
         let failed = Error::io("cannot read back", self.output.target());
         self.output.read_exact_at(&mut stored, self.base + cluster.start).map_err(failed)?;

@@ -1,5 +1,5 @@
 //! Shortens clusters of which files use the beginning only, because `dedupe` found it in a file that is gone: what the
-//! cluster decodes to behind that beginning belongs to no file.
+//! cluster decodes to after that beginning belongs to no file.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,14 +7,14 @@ use std::collections::btree_map::Entry;
 use packfs_blocks::encode::Prover;
 use packfs_codec::{Decoder, Encoder};
 
-use super::Place;
-use crate::erofs::writer::encode::lanes::Packing;
-use crate::erofs::writer::stored::cluster::{Cluster, StoredLen};
-use crate::erofs::writer::stored::data::DataDone;
+use super::ClearTarget;
+use crate::erofs::writer::encode::lanes::PackingOptions;
+use crate::erofs::writer::stored::cluster::{StoredCluster, StoredLen};
+use crate::erofs::writer::stored::data::StoredData;
 use crate::{Error, Result};
 
 /// Encodes such beginnings anew, at the ends of their clusters, and points all files there.
-pub(crate) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
+pub(crate) fn shorten(data: &mut StoredData, used: &[bool], place: &ClearTarget<'_>) -> Result<()> {
     let begun = begun(data, used);
     if begun.is_empty() {
         return Ok(());
@@ -30,9 +30,9 @@ pub(crate) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> 
         let packing = place.lanes.with_algorithm(cluster.algorithm);
         let coder = match coders.entry(cluster.algorithm) {
             Entry::Occupied(coder) => coder.into_mut(),
-            Entry::Vacant(none) => none.insert(Coder::new(packing)?),
+            Entry::Vacant(none) => none.insert(ClusterCoder::new(packing)?),
         };
-        let Coder { decoder, encoder, prover } = coder;
+        let ClusterCoder { decoder, encoder, prover } = coder;
         let mut bytes = vec![0; cluster.logical as usize];
         place.read(&cluster, &mut **decoder, &mut bytes)?;
         let mut stored = vec![0; cluster.physical.bytes()];
@@ -53,28 +53,30 @@ pub(crate) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> 
         let failed = Error::io("cannot write", place.output.target());
         place.output.write_all_at(&stored, place.base + cluster.start).map_err(failed)?;
         let physical = StoredLen::of_cut(physical);
-        moved.insert(cluster.start, Cluster { start: end - u64::from(physical), physical, ..cluster });
+        moved.insert(cluster.start, StoredCluster { start: end - u64::from(physical), physical, ..cluster });
     }
     for cluster in &mut data.clusters {
         if let Some(new) = moved.get(&cluster.start) {
-            let (start, physical, partial) = (new.start, new.physical, cluster.logical < new.logical);
-            *cluster = Cluster { start, physical, partial, ..*cluster };
+            let start = new.start;
+            let physical = new.physical;
+            let partial = cluster.logical < new.logical;
+            *cluster = StoredCluster { start, physical, partial, ..*cluster };
         }
     }
     Ok(())
 }
 
 /// Decoder and encoder of an algorithm.
-struct Coder {
+struct ClusterCoder {
     decoder: Box<dyn Decoder>,
     encoder: Box<dyn Encoder>,
     prover: Prover,
 }
 
-impl Coder {
-    fn new(packing: &Packing) -> Result<Self> {
+impl ClusterCoder {
+    fn new(packing: &PackingOptions) -> Result<Self> {
         let codec = packing.choice.codec();
-        Ok(Coder {
+        Ok(ClusterCoder {
             decoder: codec.cluster_decoder()?,
             encoder: packing.choice.cluster_encoder(packing.window)?,
             prover: Prover::of_clusters(codec, packing.verify),
@@ -83,10 +85,10 @@ impl Coder {
 }
 
 /// Returns the clusters that files use in part, by position, with the length of the longest part.
-fn begun(data: &DataDone, used: &[bool]) -> BTreeMap<u64, Cluster> {
+fn begun(data: &StoredData, used: &[bool]) -> BTreeMap<u64, StoredCluster> {
     let files = data.files.iter().zip(used).filter(|(_, used)| **used).map(|(file, _)| file);
     let clusters = || files.clone().chain(&data.packed).filter_map(|stored| Some(stored.index(data)?.used_clusters()));
-    let mut begun: BTreeMap<u64, Cluster> = BTreeMap::new();
+    let mut begun: BTreeMap<u64, StoredCluster> = BTreeMap::new();
     for cluster in clusters().flatten().filter(|cluster| cluster.partial) {
         let most = begun.entry(cluster.start).or_insert(*cluster);
         most.logical = most.logical.max(cluster.logical);
