@@ -1,4 +1,5 @@
-//! Everything that a build can be told: which sources it packs, what becomes of their entries, and how the image is made.
+//! Everything that a build can be told: which sources it packs, what becomes of their entries, and how the image is
+//! made.
 //!
 //! [`Builder`](crate::Builder) is for programs that build from a source or two. A [`BuildRequest`] is for programs that
 //! offer their users what `packfs build` does. It decides the order in which sources, layers, rules and changes apply.
@@ -38,8 +39,8 @@ use crate::{Error, Result, Warning, WarningKind, Warnings};
 pub struct BuildRequest {
     /// The image: format, codec, sizes and all that does not depend on its entries.
     pub target: AnyOptions,
-    /// Directories, files, archives, images and pack lists, as [`source::open`] takes them. Of two entries with one path,
-    /// that of the later source is kept.
+    /// Directories, files, archives, images and pack lists, as [`source::open()`] takes them. Of two entries with one
+    /// path, that of the later source is kept.
     pub sources: Vec<PathBuf>,
     /// True if an opaque directory hides entries of earlier sources.
     pub layers: bool,
@@ -193,8 +194,8 @@ impl BuildRequest {
         Ok(summary)
     }
 
-    /// Reads the sources into a tree, and applies everything else that is requested of entries. `output` is the image, if
-    /// that is a file.
+    /// Reads the sources into a tree, and applies everything else that is requested of entries. `output` is the image,
+    /// if that is a file.
     pub fn fill(
         &self,
         output: Option<&Path>,
@@ -218,9 +219,9 @@ impl BuildRequest {
         Ok(Plan { tree, order })
     }
 
-    /// Returns the source of a plan whose entries come from [parts of a scan](dir::Options::parts) one by one; `None` if
-    /// there are no parts, or if something needs all entries at once: several sources, and what adds, removes, moves or
-    /// selects entries.
+    /// Returns the source of a plan whose entries come from [parts of a scan](dir::Options::parts) one by one; `None`
+    /// if there are no parts, or if something needs all entries at once: several sources, and what adds, removes, moves
+    /// or selects entries.
     pub fn merged(&self, output: Option<&Path>, progress: &Arc<Progress>) -> Result<Option<Merged>> {
         let [source] = &self.sources[..] else { return Ok(None) };
         if self.scan.parts.is_none() || self.needs_all_entries() {
@@ -263,8 +264,9 @@ impl BuildRequest {
         self.clip_times && matches!(self.target, AnyOptions::Squashfs(_))
     }
 
-    /// Returns true if data that can be read only once has to wait until all entries are known: its place would be decided
-    /// while it is listed, but an order and cuts are made of all files, and another root leaves out most of a stream.
+    /// Returns true if data that can be read only once has to wait until all entries are known: its place would be
+    /// decided while it is listed, but an order and cuts are made of all files, and another root leaves out most of a
+    /// stream.
     fn places_data_later(&self) -> bool {
         let common = self.target.common();
         let is_ordered = common.order.is_some_and(|order| order != Order::Path) || common.shards.is_some();

@@ -57,7 +57,7 @@ pub struct Details {
     pub data: Counts,
     /// File bytes that stay on additional devices, those that several files share once for each.
     pub referred_bytes: u64,
-    /// Bytes in [`Options::blob`].
+    /// Bytes in [`Options::blob`](crate::erofs::Options::blob).
     pub blob_bytes: u64,
 }
 
