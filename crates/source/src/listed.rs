@@ -10,7 +10,7 @@ use packfs_blocks::Progress;
 use super::dir::{Links, Options, Single, Singles};
 use super::{Source, Store};
 use crate::tree::{Conflict, Ino, Kind, Meta, ROOT, components, path_of};
-use crate::{Error, OnError, Result, Tree, Warning, WarningKind};
+use crate::{Error, Result, Tree, Warning, WarningKind};
 
 /// A list of paths, relative to the working directory or absolute. Each file gets in the image the path that it has in
 /// the list, without slashes, `.` and `..` in front.
@@ -42,8 +42,8 @@ impl Source for PathList {
         let mut scan = Scan { tree, options: &self.options, singles, links, top: CommonDirectory::default(), has_root };
         for path in self.paths.split(|byte| *byte == self.separator).filter(|path| !path.is_empty()) {
             match scan.add(&ListedPath::new(path)) {
-                Err(error @ (Error::Cancelled | Error::TooMany { .. })) => return Err(error),
-                Err(error) if self.options.on_error == OnError::Stop => return Err(error),
+                Err(error @ Error::TooMany { .. }) => return Err(error),
+                Err(error) if !self.options.on_error.skips(&error) => return Err(error),
                 Err(error) => self.left_out.push(error),
                 Ok(()) => {}
             }
@@ -202,8 +202,8 @@ impl Scan<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Exclude;
     use crate::testing::Sink;
+    use crate::{Exclude, OnError};
 
     fn scan(list: &str, options: Options) -> (Result<()>, Vec<String>, Vec<String>) {
         let mut tree = Tree::default();

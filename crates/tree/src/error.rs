@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use packfs_blocks::io::SourceChanged;
 use packfs_blocks::{Progress, encode};
+use rustix::io::Errno;
 
 use crate::Warning;
 
@@ -18,8 +19,26 @@ pub enum OnError {
     /// The whole operation fails.
     #[default]
     Stop,
-    /// The entry is left out and listed. A full disk is always fatal.
+    /// The entry is left out and listed. A full disk is always fatal, and so is a process that may open no more files.
     Skip,
+}
+
+impl OnError {
+    /// Returns true if the entry that failed is left out. An error that the other entries would meet as well ends the
+    /// operation, instead of leaving out most of a tree: a process without memory or without files to open, a full or
+    /// read-only disk, and the wish to end.
+    pub fn skips(self, error: &Error) -> bool {
+        const OF_ALL_ENTRIES: [Errno; 6] =
+            [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
+        let meets_all_entries = match error {
+            Error::Cancelled => true,
+            Error::Io { source, .. } => {
+                Errno::from_io_error(source).is_some_and(|errno| OF_ALL_ENTRIES.contains(&errno))
+            }
+            _ => false,
+        };
+        self == OnError::Skip && !meets_all_entries
+    }
 }
 
 /// Error of an image, a source or a sink.
@@ -344,6 +363,22 @@ impl Error {
             | Error::Syntax { path, .. } => Some(path),
             Error::Shard { source, .. } => source.path(),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_entries_would_meet_is_never_skipped() {
+        let failed = |errno: Errno| Error::io("cannot open", "a")(errno.into());
+        for error in [failed(Errno::MFILE), failed(Errno::NOMEM), failed(Errno::NOSPC), Error::Cancelled] {
+            assert!(!OnError::Skip.skips(&error), "{error}");
+        }
+        for error in [failed(Errno::ACCESS), failed(Errno::IO), Error::NotFound { path: "a".into() }] {
+            assert!(OnError::Skip.skips(&error) && !OnError::Stop.skips(&error), "{error}");
         }
     }
 }

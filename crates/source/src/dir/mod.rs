@@ -209,10 +209,10 @@ impl<'s> Scan<'s> {
         self.begin(at, &attrs, xattrs);
         while let Some(((ino, record), listing)) = self.next(pool) {
             for error in listing.errors {
-                match self.options.on_error {
-                    OnError::Stop => return Err(error),
-                    OnError::Skip => self.errors.push(error),
+                if !self.options.on_error.skips(&error) {
+                    return Err(error);
                 }
+                self.errors.push(error);
             }
             self.found(listing.entries.len())?;
             for found in listing.entries {

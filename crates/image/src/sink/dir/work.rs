@@ -68,13 +68,7 @@ impl<'c> Context<'c> {
 
     /// Returns `error` if the extraction continues without the entry.
     pub(super) fn skippable(&self, error: Error) -> Result<Error> {
-        let full = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::MFILE, Errno::NFILE];
-        let for_all = match &error {
-            Error::Cancelled => true,
-            Error::Io { source, .. } => Errno::from_io_error(source).is_some_and(|errno| full.contains(&errno)),
-            _ => false,
-        };
-        if self.on_error == OnError::Skip && !for_all {
+        if self.on_error.skips(&error) {
             return Ok(error);
         }
         self.stop.store(true, Ordering::Relaxed);

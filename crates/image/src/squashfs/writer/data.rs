@@ -135,7 +135,7 @@ impl<'p, 'env> Data<'p, 'env> {
         // More segments of a failed file still arrive; it is reported once. Its blocks already
         // written stay unreferenced.
         self.open = Open::default();
-        if self.rules.on_error == OnError::Stop {
+        if !self.rules.on_error.skips(&error) {
             return Err(error);
         }
         if self.failed.last().is_none_or(|(last, _)| *last != file) {

@@ -99,7 +99,7 @@ impl FileTable {
     /// arrive; it is reported once. Its data already written is cleared at the end.
     pub(super) fn fail(&mut self, file: u32, error: Error) -> Result<()> {
         self.open = None;
-        if self.on_error == OnError::Stop {
+        if !self.on_error.skips(&error) {
             return Err(error);
         }
         if self.failed.last().is_none_or(|(last, _)| *last != file) {
@@ -110,7 +110,7 @@ impl FileTable {
 
     /// Records the same of a file that is complete but for the bytes that workers copy.
     pub(super) fn fail_late(&mut self, file: u32, error: Error) -> Result<()> {
-        if self.on_error == OnError::Stop {
+        if !self.on_error.skips(&error) {
             return Err(error);
         }
         self.late.entry(file).or_insert(error);
