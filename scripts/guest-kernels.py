@@ -60,7 +60,7 @@ EROFS = [
     "-c lz4 --features 48bit,dedupe",
     "-c zstd:3 -b 128K --features 48bit,unaligned,dedupe",
     "-c zstd:3 --features 48bit,dot-omitted --metabox 16K,zstd:9",
-    "-c lz4 --features 48bit --metabox 4K --inode-digest=user.digest",
+    "-c lz4 --features 48bit --metabox 4K --inode-digest",
 ]
 QUICK = [1, 5, 8, 11, 14, 17, 19, 22, 23]
 SQUASHFS = [
