@@ -100,7 +100,8 @@ impl FileReader for &KeptFile {
 
 /// Lists `source`, keeping the data it passes on.
 pub fn scan(mut source: Box<dyn crate::Source>) -> Result<Tree> {
-    let (mut tree, mut kept) = (Tree::default(), Kept::default());
+    let mut tree = Tree::default();
+    let mut kept = Kept::default();
     source.scan(&mut tree, &mut kept)?;
     let kept: Arc<dyn Contents> = Arc::new(kept);
     for ino in tree.inos() {

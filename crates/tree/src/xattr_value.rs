@@ -35,7 +35,8 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn unoctal(text: &[u8]) -> Option<Vec<u8>> {
-    let (mut out, mut rest) = (Vec::new(), text);
+    let mut out = Vec::new();
+    let mut rest = text;
     while let [byte, after @ ..] = rest {
         rest = match (byte, after) {
             (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {

@@ -96,7 +96,7 @@ pub(crate) struct Seal {
     ///
     /// The default is taken from the beginning of the image; with `--for containerd` it is 32 zeros, as containerd has it.
     #[arg(help_heading = "Tree", long, value_name = "HEX", value_parser = salt, allow_hyphen_values = true)]
-    pub(crate) salt: Option<Salt>,
+    pub(crate) salt: Option<BlockSalt>,
 
     /// UUID of the tree [default: taken from the root hash]
     #[arg(help_heading = "Tree", long, value_name = "UUID")]
@@ -134,14 +134,14 @@ pub(crate) enum SealConsumer {
 
 /// Bytes that come before each block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Salt(pub(crate) Vec<u8>);
+pub(crate) struct BlockSalt(pub(crate) Vec<u8>);
 
-fn salt(text: &str) -> Result<Salt, String> {
+fn salt(text: &str) -> Result<BlockSalt, String> {
     if text == "-" {
-        return Ok(Salt(Vec::new()));
+        return Ok(BlockSalt(Vec::new()));
     }
     let bytes = from_hex(text).filter(|bytes| !bytes.is_empty());
-    bytes.map(Salt).ok_or_else(|| "expected pairs of hexadecimal digits, or - for no salt".into())
+    bytes.map(BlockSalt).ok_or_else(|| "expected pairs of hexadecimal digits, or - for no salt".into())
 }
 
 #[cfg(test)]
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_salt_is_hexadecimal_or_none() {
-        assert_eq!(salt("-"), Ok(Salt(vec![])));
-        assert_eq!(salt("00fF"), Ok(Salt(vec![0, 255])));
+        assert_eq!(salt("-"), Ok(BlockSalt(vec![])));
+        assert_eq!(salt("00fF"), Ok(BlockSalt(vec![0, 255])));
         for wrong in ["", "0", "xx", "--"] {
             assert!(salt(wrong).is_err(), "{wrong}");
         }

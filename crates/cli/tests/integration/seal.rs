@@ -21,7 +21,9 @@ fn inputs(names: &[&str]) -> tempfile::TempDir {
         succeed(dir.path(), &["build", "root", "-o", format, "--format", format, "-q"]);
     }
     for name in names {
-        let (key, certificate, subject) = (format!("{name}.pem"), format!("{name}.crt"), format!("/CN={name}"));
+        let key = format!("{name}.pem");
+        let certificate = format!("{name}.crt");
+        let subject = format!("/CN={name}");
         let begin = ["req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", &subject];
         judge(dir.path(), "openssl", &[&begin[..], &["-keyout", &key, "-out", &certificate]].concat());
     }

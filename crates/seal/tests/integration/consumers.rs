@@ -238,12 +238,15 @@ fn signatures_count_only_by_their_name_key_and_content() {
     }
     let dir = SealedDir::new(Consumer::Systemd, &VerityOptions::default());
     let certificate_of = |name: &str| {
-        let (key, certificate, subject) = (format!("{name}.pem"), format!("{name}.crt"), format!("/CN={name}"));
+        let key = format!("{name}.pem");
+        let certificate = format!("{name}.crt");
+        let subject = format!("/CN={name}");
         let begin = ["req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", &subject];
         run(dir.dir.path(), "openssl", &[&begin[..], &["-keyout", &key, "-out", &certificate]].concat());
         SignerCertificate::parse(&fs::read(dir.path(&certificate)).unwrap()).unwrap()
     };
-    let (certificate, other) = (certificate_of("key"), certificate_of("other"));
+    let certificate = certificate_of("key");
+    let other = certificate_of("other");
     let key = SigningKey::parse(&fs::read(dir.path("key.pem")).unwrap()).unwrap();
     let root_hash: RootHash = fs::read_to_string(dir.path("app.roothash")).unwrap().parse().unwrap();
     let write = |root_hash: &RootHash| {

@@ -90,7 +90,8 @@ fn every_wrong_signature_is_named() {
     let dir = dir.path();
     make_key(dir, "one", KINDS[0].1);
     make_key(dir, "two", KINDS[0].1);
-    let (one, two) = (certificate(dir, "one"), certificate(dir, "two"));
+    let one = certificate(dir, "one");
+    let two = certificate(dir, "two");
     assert_eq!(sign(&root_hash(), &key(dir, "one"), &two), Err(SignatureError::OtherKey));
     let signature = sign(&root_hash(), &key(dir, "one"), &one).unwrap();
     let parsed = DetachedSignature::parse(&signature).unwrap();

@@ -90,8 +90,9 @@ fn write_plan(
     progress: &Arc<Progress>,
 ) -> packfs_image::Result<(Planned, packfs_image::Warnings)> {
     let target = &plan.request.target;
-    if let Some(merged) = plan.request.merged(plan.output_file(), progress)?
-        && plan.list.is_none()
+    // A list of all paths needs the tree.
+    if plan.list.is_none()
+        && let Some(merged) = plan.request.merged(plan.output_file(), progress)?
     {
         return target.plan_merged(&plan.output, progress, &merged);
     }
