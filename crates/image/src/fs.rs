@@ -4,9 +4,11 @@
 //! followed within the image: its root is `/`, and nothing outside it is ever accessed. Names and paths are [`Path`]s,
 //! which hold any bytes.
 
+mod read_many;
+
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,8 +22,13 @@ use crate::sink::{Walk, dir, lookup, resolve, tar};
 use crate::tree::{XattrSet, path_of};
 use crate::{AnyImage, Error, Finding, OpenOptions, Result};
 
+pub use read_many::{ManyBytes, ReadRequest, RequestError};
+
 /// Number of bytes that small sequential reads of a [`File`] fetch from the image at a time.
 const WINDOW: usize = 64 << 10;
+/// Number of bytes that a file is read in when all of it is wanted. Memory is reserved for the whole file but used as reads
+/// succeed, so that an image that only declares a huge file is found out after this much.
+const READ_STEP: usize = 64 << 20;
 
 /// An opened image of any format. Clones share the image and its cache; any number of threads may use them at once.
 ///
@@ -129,15 +136,95 @@ impl Fs {
         self.image.xattrs(self.nid(path.as_ref())?)
     }
 
-    /// Returns the bytes of the regular file that `path` leads to. Memory grows with what is read, which
-    /// for holes is zeros: a small image may declare a large file, whose [`metadata`](Fs::metadata) has its size.
+    /// Returns the inode that `path` leads to, following symbolic links: for [`Fs::read_many`], and to read a file again
+    /// without looking up its path.
+    pub fn inode(&self, path: impl AsRef<Path>) -> Result<Nid> {
+        self.nid(path.as_ref())
+    }
+
+    /// Returns the bytes of the regular file that `path` leads to. Memory is what the file's
+    /// [`metadata`](Fs::metadata) declares, which for holes is zeros: a small image may hold a large file.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::WrongType`] for anything but a regular file, and [`Error::Io`] of kind
+    /// [`OutOfMemory`](io::ErrorKind::OutOfMemory).
     pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
         let path = path.as_ref();
+        self.read_whole(self.nid(path)?, || path.to_owned())
+    }
+
+    /// Returns the bytes of the regular file with this inode, as [`Fs::read`] does.
+    pub fn read_inode(&self, nid: Nid) -> Result<Vec<u8>> {
+        self.read_whole(nid, || inode_name(nid))
+    }
+
+    /// Fills `buf` with the beginning of the regular file that `path` leads to. Returns the number of bytes, which is less
+    /// than `buf` holds only for a shorter file.
+    pub fn read_into(&self, path: impl AsRef<Path>, buf: &mut [u8]) -> Result<usize> {
+        let path = path.as_ref();
+        let nid = self.nid(path)?;
+        self.regular_size(nid, || path.to_owned())?;
+        self.image.read_at(nid, buf, 0)
+    }
+
+    /// Reads many files, or ranges of them, into one buffer on up to `threads` threads. The requests may come in any order:
+    /// they are sorted by their position in the image, and each stored unit is decoded once, however many requests need
+    /// a part of it. The bytes do not depend on the number of threads.
+    ///
+    /// ```
+    /// # use packfs_image::{Builder, Fs, source::Entry};
+    /// # let entries = ["a", "b", "c"].map(|name| Entry::file(name, format!("This is {name}.")));
+    /// # let (image, _) = Builder::squashfs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?;
+    /// # let fs = Fs::from_reader(image)?;
+    /// use packfs_image::ReadRequest;
+    /// let requests = [ReadRequest::whole(fs.inode("c")?), ReadRequest { nid: fs.inode("a")?, range: 8..9 }];
+    /// let many = fs.read_many(&requests, 2)?;
+    /// assert_eq!(many.bytes, b"This is c.a");
+    /// assert_eq!(many.get(1), Some(&b"a"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// That of the lowest request that failed, with its number.
+    pub fn read_many(&self, requests: &[ReadRequest], threads: usize) -> std::result::Result<ManyBytes, RequestError> {
+        let offsets = self.read_offsets(requests)?;
         let mut bytes = Vec::new();
-        let read = self.open_file(path)?.read_to_end(&mut bytes);
-        // An error of the image says more than the one that wraps it.
-        read.map_err(|error| error.downcast().unwrap_or_else(Error::io("cannot read", path)))?;
-        Ok(bytes)
+        let len = offsets.last().copied().unwrap_or(0);
+        if bytes.try_reserve_exact(len).is_err() {
+            let largest = (1..offsets.len()).max_by_key(|n| offsets[*n] - offsets[*n - 1]).unwrap_or(1) - 1;
+            let source = too_large(&inode_name(requests[largest].nid));
+            return Err(RequestError { request: largest, source });
+        }
+        bytes.resize(len, 0);
+        read_many::fill(self.image(), requests, &offsets, &mut bytes, threads)?;
+        Ok(ManyBytes { bytes, offsets })
+    }
+
+    /// Returns where [`Fs::read_many`] puts the bytes of each request, and the end of the last: one number more than there
+    /// are requests.
+    pub fn read_offsets(&self, requests: &[ReadRequest]) -> std::result::Result<Vec<usize>, RequestError> {
+        read_many::offsets(self.image(), requests)
+    }
+
+    /// Does as [`Fs::read_many`], into a buffer of the caller, which has exactly the length that
+    /// [`Fs::read_offsets`] ends with.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a buffer of another length.
+    pub fn read_many_into(
+        &self,
+        requests: &[ReadRequest],
+        buf: &mut [u8],
+        threads: usize,
+    ) -> std::result::Result<Vec<usize>, RequestError> {
+        let offsets = self.read_offsets(requests)?;
+        let len = offsets.last().copied().unwrap_or(0);
+        if buf.len() != len {
+            let source = Error::Misuse(format!("a buffer of {} bytes for {len} bytes of files", buf.len()));
+            return Err(RequestError { request: 0, source });
+        }
+        read_many::fill(self.image(), requests, &offsets, buf, threads)?;
+        Ok(offsets)
     }
 
     /// Opens the regular file that `path` leads to.
@@ -154,16 +241,27 @@ impl Fs {
     /// # Errors
     /// [`Error::WrongType`] for anything but a regular file.
     pub fn open_inode(&self, nid: Nid) -> Result<File> {
-        self.open_regular(nid, || format!("inode {}", nid.0).into())
+        self.open_regular(nid, || inode_name(nid))
     }
 
     fn open_regular(&self, nid: Nid, name: impl FnOnce() -> PathBuf) -> Result<File> {
+        let size = self.regular_size(nid, name)?;
+        Ok(File { image: self.image.clone(), nid, size, at: 0, window: Vec::new(), from: 0 })
+    }
+
+    /// Returns the size of a regular file, which is called `name` in an error.
+    fn regular_size(&self, nid: Nid, name: impl FnOnce() -> PathBuf) -> Result<u64> {
         match self.image.stat(nid)?.kind {
-            FileType::File { size } => {
-                Ok(File { image: self.image.clone(), nid, size, at: 0, window: Vec::new(), from: 0 })
-            }
+            FileType::File { size } => Ok(size),
             _ => Err(Error::WrongType { path: name(), expected: "regular file" }),
         }
+    }
+
+    fn read_whole(&self, nid: Nid, name: impl Fn() -> PathBuf) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let size = self.regular_size(nid, &name)?;
+        append_range(self.image(), nid, &mut bytes, 0..size, name)?;
+        Ok(bytes)
     }
 
     /// Returns the entries of the directory that `path` leads to, ascending by name, each with its
@@ -213,6 +311,56 @@ impl From<Arc<dyn Image>> for Fs {
 
 fn not_found(path: &Path) -> Error {
     Error::NotFound { path: path_of(path.as_os_str().as_bytes()) }
+}
+
+/// Returns what errors call a file of which only the inode is known.
+fn inode_name(nid: Nid) -> PathBuf {
+    format!("inode {}", nid.0).into()
+}
+
+fn too_large(path: &Path) -> Error {
+    Error::io("cannot hold in memory", path)(io::ErrorKind::OutOfMemory.into())
+}
+
+/// Appends a range of a regular file, which is called `name` in errors.
+fn append_range(
+    image: &dyn Image,
+    nid: Nid,
+    bytes: &mut Vec<u8>,
+    range: Range<u64>,
+    name: impl Fn() -> PathBuf,
+) -> Result<()> {
+    let mut left = usize::try_from(range.end.saturating_sub(range.start)).map_err(|_| too_large(&name()))?;
+    bytes.try_reserve_exact(left).map_err(|_| too_large(&name()))?;
+    let mut offset = range.start;
+    while left > 0 {
+        let step = left.min(READ_STEP);
+        let start = bytes.len();
+        bytes.resize(start + step, 0);
+        if let Err(error) = read_exactly(image, nid, &mut bytes[start..], offset, &name) {
+            bytes.truncate(start);
+            return Err(error);
+        }
+        offset += step as u64;
+        left -= step;
+    }
+    Ok(())
+}
+
+/// Fills `buf` from byte `offset` of a regular file, whose size says that it has as many.
+fn read_exactly(
+    image: &dyn Image,
+    nid: Nid,
+    buf: &mut [u8],
+    offset: u64,
+    name: impl FnOnce() -> PathBuf,
+) -> Result<()> {
+    let got = image.read_at(nid, buf, offset)?;
+    if got < buf.len() {
+        let why = format!("it ends at byte {}, before its size", offset + got as u64);
+        return Err(Error::Damaged { path: name(), why });
+    }
+    Ok(())
 }
 
 /// An entry of a directory.
@@ -277,6 +425,14 @@ impl Read for File {
         buf[..len].copy_from_slice(&rest[..len]);
         self.at += len as u64;
         Ok(len)
+    }
+
+    /// Reads the rest in one go, without the window.
+    fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        let start = bytes.len();
+        append_range(&*self.image, self.nid, bytes, self.at..self.size.max(self.at), || inode_name(self.nid))?;
+        self.at = self.size.max(self.at);
+        Ok(bytes.len() - start)
     }
 }
 

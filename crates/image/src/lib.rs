@@ -235,7 +235,7 @@ pub mod testing;
 
 pub use build::Plan;
 pub use builder::Builder;
-pub use fs::{DirEntry, File, Fs};
+pub use fs::{DirEntry, File, Fs, ManyBytes, ReadRequest, RequestError};
 pub use open::{AnyImage, OpenOptions};
 pub use packfs_tree::{
     Counted, Error, Excess, Finding, Image, OnError, Part, Result, Severity, Tree, Warning, WarningKind, Warnings,

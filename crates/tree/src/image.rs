@@ -113,6 +113,34 @@ impl Extent {
     }
 }
 
+/// A piece of a regular file that one read gets from one stored unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredPiece {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Length in the file.
+    pub len: u64,
+    /// The unit that has to be decoded for it; `None` if reading the piece costs no more than copying it: holes and
+    /// uncompressed bytes.
+    pub unit: Option<StoredUnit>,
+    /// Offset of the piece in the decoded unit.
+    pub within: u64,
+}
+
+/// Identity of a stored unit: pieces with equal units come from the same decoded bytes. Ascending units lie one after
+/// the other in the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoredUnit {
+    /// Number of the space in which `position` counts, in the format's own numbering.
+    pub area: u32,
+    /// Offset of its first stored byte.
+    pub position: u64,
+    /// Number of stored bytes.
+    pub len: u64,
+    /// Number of the way in which it is decoded, in the format's own numbering.
+    pub coding: u32,
+}
+
 /// Returns the mode of an inode without its ACL, if it has one: its group gets no more than the ACL grants.
 pub fn mode_without_acl(image: &dyn Image, nid: Nid, stat: &Stat) -> Result<u16> {
     if !stat.has_xattrs || stat.mode & acl::GROUP_BITS == 0 || !image.may_have_acls() {
@@ -179,6 +207,17 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
         let extents = self.extents(nid)?.into_iter().skip_while(|extent| extent.offset + extent.len <= offset);
         Extent::run(extents.map(Ok))
+    }
+
+    /// Calls `visit` for the pieces of a range of a regular file, in order and without gaps, each with the stored unit it
+    /// is decoded from. Whoever reads many files sorts their pieces by unit, to have each unit decoded once. Reads
+    /// metadata, and no data.
+    ///
+    /// The default knows no units: it returns the range as one piece.
+    fn stored_pieces(&self, nid: Nid, range: Range<u64>, visit: &mut dyn FnMut(StoredPiece)) -> Result<()> {
+        let _ = nid;
+        visit(StoredPiece { offset: range.start, len: range.end - range.start, unit: None, within: 0 });
+        Ok(())
     }
 
     /// Returns the directory that holds the directory `dir`, the root for the root itself; `None` if the image does

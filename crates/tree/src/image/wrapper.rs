@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use packfs_blocks::progress::Progress;
 
-use super::{Entry, Extent, Image, Nid, Stat};
+use super::{Entry, Extent, Image, Nid, Stat, StoredPiece};
 use crate::finding::Finding;
 use crate::tree::XattrSet;
 use crate::{Part, Result};
@@ -17,8 +17,8 @@ macro_rules! define_wrapper {
         /// An image around another one. A type with this trait is an [`Image`] whose methods ask [`ImageWrapper::inner`],
         /// except for those that it overrides.
         ///
-        /// Methods that belong together are overridden together: `lookup` with `read_dir`, and `extents` and `stretch`
-        /// with `read_at`.
+        /// Methods that belong together are overridden together: `lookup` with `read_dir`, and `extents`, `stretch`
+        /// and `stored_pieces` with `read_at`.
         ///
         /// ```
         /// use packfs_tree::image::{ImageWrapper, Nid, Stat};
@@ -76,6 +76,7 @@ define_wrapper! {
     fn will_read(&self, nid: Nid, range: Range<u64>);
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>>;
     fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>>;
+    fn stored_pieces(&self, nid: Nid, range: Range<u64>, visit: &mut dyn FnMut(StoredPiece)) -> Result<()>;
     fn parent(&self, dir: Nid) -> Result<Option<Nid>>;
     fn may_have_xattrs(&self) -> bool;
     fn may_have_acls(&self) -> bool;

@@ -34,7 +34,7 @@ use self::inode::{Inode, InodeType};
 use self::metadata::Metadata;
 use self::xattr::Prefix;
 use crate::followed::Followed;
-use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
+use crate::image::{Entry, Extent, FileType, Image, Nid, Stat, StoredPiece};
 use crate::tree::XattrSet;
 use crate::{Part, Result};
 use packfs_tree::Finding;
@@ -219,6 +219,10 @@ impl Image for Reader {
 
     fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
         data::stretch(self, &self.file(nid)?, offset)
+    }
+
+    fn stored_pieces(&self, nid: Nid, range: Range<u64>, visit: &mut dyn FnMut(StoredPiece)) -> Result<()> {
+        self.visit_pieces(nid, range, visit)
     }
 
     fn parent(&self, dir: Nid) -> Result<Option<Nid>> {

@@ -10,7 +10,7 @@ use super::metadata::Space;
 use super::xattr;
 use crate::Result;
 use crate::erofs::format::{Layout, algorithm, chunk_format};
-use crate::image::Nid;
+use crate::image::{Nid, StoredPiece, StoredUnit};
 use crate::placement::{Area, Fragment, Placed, Stored};
 
 /// Names of the algorithms, by number.
@@ -145,6 +145,30 @@ impl Reader {
             Ok(flow.is_continue())
         })?;
         Ok(flow)
+    }
+
+    /// See [`Image::stored_pieces`](crate::Image::stored_pieces).
+    pub(super) fn visit_pieces(&self, nid: Nid, range: Range<u64>, visit: &mut dyn FnMut(StoredPiece)) -> Result<()> {
+        let inode = self.inode(nid)?;
+        let _ = self.pieces(&inode, range, &mut |part| {
+            let len = part.plain.end - part.plain.start;
+            let unit = match part.data {
+                Data::Packed { algorithm, partial, .. } => self.placed(&part).stored.map(|stored| StoredUnit {
+                    area: match stored.area {
+                        Area::Image => 0,
+                        Area::Device(device) => device.into(),
+                        Area::Metabox => u32::MAX,
+                    },
+                    position: stored.position,
+                    len: stored.len,
+                    coding: u32::from(algorithm) << 1 | u32::from(partial),
+                }),
+                Data::Hole | Data::Plain { .. } | Data::Fragment(_) => None,
+            };
+            visit(StoredPiece { offset: part.offset, len, unit, within: part.plain.start });
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
     }
 
     fn placed(&self, part: &Part) -> Placed {

@@ -11,7 +11,7 @@ use packfs_codec::Codec;
 use super::Reader;
 use super::decode::Stored;
 use super::map::{self, FileMap, FileTail};
-use crate::image::Nid;
+use crate::image::{Nid, StoredPiece, StoredUnit};
 use crate::squashfs::format;
 use crate::{Error, Result};
 
@@ -101,6 +101,29 @@ impl Reader {
         Ok(())
     }
 
+    /// See [`Image::stored_pieces`](crate::Image::stored_pieces).
+    pub(super) fn visit_pieces(
+        &self,
+        file: &FileMap,
+        range: Range<u64>,
+        visit: &mut dyn FnMut(StoredPiece),
+    ) -> Result<()> {
+        let mut blocks = file.blocks(&self.metadata, range.start)?;
+        while let Some(block) = blocks.next()? {
+            if block.offset >= range.end {
+                return Ok(());
+            }
+            let unit = block.stored()?.map(unit_of);
+            visit(piece_of(block.offset, block.len, &range, unit, 0));
+        }
+        if let Some(FileTail { offset, len, tail }) = file.tail().filter(|tail| tail.offset < range.end && tail.len > 0)
+        {
+            let unit = unit_of(self.fragment(tail.fragment)?);
+            visit(piece_of(offset, len, &range, Some(unit), tail.offset.into()));
+        }
+        Ok(())
+    }
+
     /// Fills `buf`, which begins at byte `at` of the file, with the part that `block` covers.
     fn read_block(&self, block: map::Block, buf: &mut [u8], at: u64) -> Result<usize> {
         let (skip, n) = overlap(block.offset, block.len, buf, at);
@@ -173,6 +196,18 @@ impl Reader {
         }
         Ok(stored)
     }
+}
+
+fn unit_of(stored: Stored) -> StoredUnit {
+    StoredUnit { area: 0, position: stored.start, len: stored.len as u64, coding: stored.raw.into() }
+}
+
+/// Returns the part of a range that lies in a block or tail: `len` bytes at `offset` of the file, which are at byte
+/// `from` of its unit.
+fn piece_of(offset: u64, len: usize, range: &Range<u64>, unit: Option<StoredUnit>, from: u64) -> StoredPiece {
+    let start = offset.max(range.start);
+    let end = offset.saturating_add(len as u64).min(range.end);
+    StoredPiece { offset: start, len: end.saturating_sub(start), unit, within: from + (start - offset) }
 }
 
 /// Intersects a piece of `len` bytes at `offset` of a file with `buf`, which begins at byte `at`:

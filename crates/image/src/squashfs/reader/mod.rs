@@ -38,7 +38,7 @@ use self::table::{Place, Table};
 use self::xattr::XattrTable;
 use super::format;
 use crate::followed::Followed;
-use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
+use crate::image::{Entry, Extent, FileType, Image, Nid, Stat, StoredPiece};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Part, Result};
 use packfs_tree::Finding;
@@ -237,6 +237,11 @@ impl Image for Reader {
 
     fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
         self.file(nid)?.stretch(&self.metadata, offset)
+    }
+
+    fn stored_pieces(&self, nid: Nid, range: Range<u64>, visit: &mut dyn FnMut(StoredPiece)) -> Result<()> {
+        let file = self.file(nid)?;
+        self.visit_pieces(&file, range, visit)
     }
 
     fn parent(&self, dir: Nid) -> Result<Option<Nid>> {

@@ -1,0 +1,220 @@
+use std::io::Cursor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use packfs_codec::{Choice, Codec};
+
+use super::*;
+use crate::sink::fake::Fake;
+use crate::source::Entry;
+use crate::{Builder, Fs, ReadAt};
+
+/// Bytes that compress, and differ from file to file.
+fn content(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|n| u8::try_from((n / 7 + seed * 31 + (n * seed) % 13) % 251).unwrap()).collect()
+}
+
+/// Names and contents: blocks and tails, duplicates, a hole, an empty file.
+fn files() -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = (0..60).map(|n| (format!("small/{n:02}"), content(n, n * 37 % 3000))).collect();
+    files.push(("large".into(), content(70, 700_001)));
+    files.push(("copy-of-large".into(), content(70, 700_001)));
+    files.push(("beginning-of-large".into(), content(70, 131_072)));
+    files.push(("empty".into(), Vec::new()));
+    files.push(("hole".into(), [content(1, 9000), vec![0; 3_000_000], content(2, 9000)].concat()));
+    files
+}
+
+fn builders() -> Vec<(&'static str, Builder<'static>)> {
+    let squashfs = |codec| Builder::squashfs().codec(Choice::new(codec)).block_size(64 << 10);
+    vec![
+        ("squashfs gzip", squashfs(Codec::Gzip)),
+        ("squashfs zstd", squashfs(Codec::Zstd)),
+        ("squashfs lz4", squashfs(Codec::Lz4)),
+        ("erofs lz4", Builder::erofs()),
+        (
+            "erofs gzip",
+            Builder::erofs().codec(Choice::new(Codec::Gzip)).target_kernel(crate::erofs::Kernel::new(6, 10)),
+        ),
+    ]
+}
+
+fn image_of(builder: Builder<'static>) -> Vec<u8> {
+    let entries: Vec<_> = files().into_iter().map(|(name, bytes)| Entry::file(name, bytes)).collect();
+    builder.entries(entries).write_to(Cursor::new(Vec::new())).unwrap().0.into_inner()
+}
+
+#[test]
+fn every_way_of_reading_gives_the_bytes_of_the_file() {
+    for (what, builder) in builders() {
+        let fs = Fs::from_reader(image_of(builder)).unwrap();
+        for (name, bytes) in files() {
+            let nid = fs.inode(&name).unwrap();
+            assert!(fs.read(&name).unwrap() == bytes, "{what}: {name}");
+            assert!(fs.read_inode(nid).unwrap() == bytes, "{what}: {name}");
+            let mut exact = vec![1; bytes.len()];
+            assert_eq!(fs.read_into(&name, &mut exact).unwrap(), bytes.len(), "{what}: {name}");
+            assert!(exact == bytes, "{what}: {name}");
+            let mut longer = vec![1; bytes.len() + 3];
+            assert_eq!(fs.read_into(&name, &mut longer).unwrap(), bytes.len(), "{what}: {name}");
+            let mut shorter = vec![1; bytes.len() / 2];
+            assert_eq!(fs.read_into(&name, &mut shorter).unwrap(), bytes.len() / 2, "{what}: {name}");
+            assert!(shorter == bytes[..bytes.len() / 2], "{what}: {name}");
+        }
+    }
+}
+
+#[test]
+fn many_reads_give_the_bytes_of_single_ones_for_any_number_of_threads() {
+    for (what, builder) in builders() {
+        let fs = Fs::from_reader(image_of(builder)).unwrap();
+        let files = files();
+        // Every third request is a range, and every file comes twice; the order is not that of the image.
+        let mut requests = Vec::new();
+        let mut expected = Vec::new();
+        for n in 0..2 * files.len() {
+            let (name, bytes) = &files[n * 29 % files.len()];
+            let nid = fs.inode(name).unwrap();
+            let size = bytes.len() as u64;
+            let range = match n % 3 {
+                0 => size / 3..size / 3 * 2,
+                1 => 0..u64::MAX,
+                _ => size / 4..size + 10,
+            };
+            let end = usize::try_from(range.end.min(size)).unwrap();
+            let start = usize::try_from(range.start).unwrap().min(end);
+            expected.push(bytes[start..end].to_vec());
+            requests.push(ReadRequest { nid, range });
+        }
+        for threads in [0, 1, 2, 7] {
+            let many = fs.read_many(&requests, threads).unwrap();
+            assert_eq!(many.offsets.len(), requests.len() + 1);
+            assert!(many.bytes == expected.concat(), "{what}, {threads} threads");
+            for (n, bytes) in expected.iter().enumerate() {
+                assert!(many.get(n).unwrap() == bytes, "{what}, {threads} threads, request {n}");
+            }
+        }
+        assert_eq!(fs.read_many(&[], 2).unwrap(), ManyBytes { bytes: Vec::new(), offsets: vec![0] });
+    }
+}
+
+#[test]
+fn the_units_of_a_file_cover_any_range_of_it() {
+    for (what, builder) in builders() {
+        let fs = Fs::from_reader(image_of(builder)).unwrap();
+        for (name, bytes) in files() {
+            let nid = fs.inode(&name).unwrap();
+            let size = bytes.len() as u64;
+            for range in [0..size, size / 3..size / 2, size.saturating_sub(1)..size] {
+                let mut at = range.start;
+                let visit = &mut |piece: StoredPiece| {
+                    assert_eq!(piece.offset, at, "{what}: {name}");
+                    at += piece.len;
+                };
+                if !range.is_empty() {
+                    fs.image().stored_pieces(nid, range.clone(), visit).unwrap();
+                    assert_eq!(at, range.end, "{what}: {name}");
+                }
+            }
+        }
+    }
+}
+
+/// Counts the stored bytes that are read.
+#[derive(Debug)]
+struct CountedReads {
+    bytes: Vec<u8>,
+    read: Arc<AtomicU64>,
+}
+
+impl ReadAt for CountedReads {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        let got = self.bytes.read_at(buf, offset)?;
+        self.read.fetch_add(got as u64, Ordering::Relaxed);
+        Ok(got)
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
+#[test]
+fn each_unit_is_read_once() {
+    for (what, builder) in builders() {
+        let bytes = image_of(builder);
+        let len = bytes.len() as u64;
+        let read = Arc::new(AtomicU64::new(0));
+        let fs = Fs::from_reader(CountedReads { bytes, read: read.clone() }).unwrap();
+        let mut requests = Vec::new();
+        for (name, _) in files() {
+            let nid = fs.inode(name).unwrap();
+            requests.push(ReadRequest::whole(nid));
+            requests.push(ReadRequest { nid, range: 5..600 });
+        }
+        requests.rotate_left(17);
+        read.store(0, Ordering::Relaxed);
+        fs.read_many(&requests, 0).unwrap();
+        let read = read.load(Ordering::Relaxed);
+        assert!(read <= len, "{what}: {read} bytes were read of an image of {len}");
+    }
+}
+
+#[test]
+fn the_lowest_request_that_fails_is_named() {
+    let fake = || {
+        let mut fake = Fake::default()
+            .dir(0, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)])
+            .file(1, &[1; 400_000])
+            .file(2, &[2; 400_000])
+            .file(3, &[3; 400_000])
+            .dir(4, &[]);
+        fake.inodes.get_mut(&2).unwrap().damaged = true;
+        fake.inodes.get_mut(&3).unwrap().damaged = true;
+        Fs::from(Arc::new(fake) as Arc<dyn Image>)
+    };
+    let whole = |nids: &[u64]| nids.iter().map(|nid| ReadRequest::whole(Nid(*nid))).collect::<Vec<_>>();
+    for threads in [0, 2, 5] {
+        let error = fake().read_many(&whole(&[1, 3, 2, 1, 2]), threads).unwrap_err();
+        assert_eq!(error.request, 1, "{threads} threads");
+        assert_eq!(error.to_string(), "request 1: data block at byte 0: does not decode");
+        let error = fake().read_many(&whole(&[1, 4]), threads).unwrap_err();
+        assert!(matches!((error.request, error.source), (1, Error::WrongType { .. })));
+        assert_eq!(fake().read_many(&whole(&[1]), threads).unwrap().bytes, [1; 400_000]);
+    }
+}
+
+#[test]
+fn damaged_blocks_fail_alike_alone_and_among_many() {
+    for (what, builder) in builders() {
+        let mut bytes = image_of(builder);
+        let sound = Fs::from_reader(bytes.clone()).unwrap();
+        let nid = sound.inode("large").unwrap();
+        let mut unit = None;
+        sound.image().stored_pieces(nid, 300_000..300_001, &mut |piece| unit = piece.unit).unwrap();
+        let unit = unit.unwrap_or_else(|| panic!("{what}: not compressed"));
+        let start = usize::try_from(unit.position).unwrap();
+        bytes[start..start + usize::try_from(unit.len).unwrap()].fill(0x5a);
+        let fs = Fs::from_reader(bytes).unwrap();
+        let names = files();
+        let fails: Vec<bool> = names.iter().map(|(name, _)| fs.read(name).is_err()).collect();
+        let requests: Vec<_> = names.iter().map(|(name, _)| ReadRequest::whole(fs.inode(name).unwrap())).collect();
+        for threads in [0, 3] {
+            let failed = fs.read_many(&requests, threads).map_err(|error| error.request).map(drop);
+            assert_eq!(failed.err(), fails.iter().position(|failed| *failed), "{what}, {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn files_that_only_declare_their_size_take_no_memory() {
+    let mut fake = Fake::default().dir(0, &[("huge", 1), ("short", 2)]).file(1, b"text").file(2, b"text");
+    fake.inodes.get_mut(&1).unwrap().stat.kind = FileType::File { size: u64::MAX / 4 };
+    fake.inodes.get_mut(&2).unwrap().stat.kind = FileType::File { size: 5 };
+    let fs = Fs::from(Arc::new(fake) as Arc<dyn Image>);
+    let huge = fs.read("huge").unwrap_err();
+    assert_eq!(huge.kind(), std::io::ErrorKind::OutOfMemory, "{huge}");
+    let huge = fs.read_many(&[ReadRequest::whole(Nid(2)), ReadRequest::whole(Nid(1))], 2).unwrap_err();
+    assert_eq!((huge.request, huge.source.kind()), (1, std::io::ErrorKind::OutOfMemory));
+    assert!(fs.read("short").unwrap_err().to_string().contains("ends at byte 4, before its size"));
+}
