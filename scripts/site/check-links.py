@@ -46,8 +46,6 @@ def problems(root):
                 continue
             place, _, anchor = target.partition("#")
             place = urllib.parse.unquote(place.partition("?")[0])
-            if name == "404.html":
-                continue
             file = os.path.normpath(os.path.join(os.path.dirname(path), place)) if place else path
             if os.path.isdir(file):
                 file = os.path.join(file, "index.html")

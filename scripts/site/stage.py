@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Lays out the pages of the repository as sources of mdBook: stage.py DIRECTORY [MADE] | --for-package PAGE
 
-The folders stay as they are, so that links between pages hold. Links to source code become plain text, pages above 1,500
-words get a list of their contents, and SUMMARY.md gets the pages of folders whose entry is a README. Fails if a page is
-missing in docs/SUMMARY.md. MADE is a folder of pages that the program made: reference has those of reference.py, live
+The folders stay as they are, so that links between pages hold. Links to source code become plain text, and SUMMARY.md
+gets the pages of folders whose entry is a README. Fails if a page is missing in docs/SUMMARY.md. MADE is a folder of pages that the program made: reference has those of reference.py, live
 has report.html and explore.html, to which the page of all pages links.
 With --for-package, prints a page with links into the manual of a package.
 """
@@ -14,8 +13,6 @@ import sys
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 OUTSIDE_DOCS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
-# A page of two screens needs no contents; a longer one is searched from its headings.
-WORDS_WITHOUT_CONTENTS = 1500
 LIVE = """
 ## Made by the program
 
@@ -39,12 +36,6 @@ def pages():
 def title(page):
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         return next(line[2:].strip() for line in file if line.startswith("# "))
-
-
-def slug(heading):
-    """The anchor that mdBook and code hosts give to a heading."""
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-    return re.sub(r"[^\w\- ]", "", text.replace("`", "").strip().lower()).replace(" ", "-")
 
 
 def outside_code(text, change):
@@ -73,18 +64,6 @@ def relink(page, known):
             sys.exit(f"{page}: {target} does not exist")
         return text
     return lambda line: LINK.sub(change, line)
-
-
-def contents(text):
-    """The page, with a list of its sections before the first one if it is long and has no such list."""
-    headings = [line[3:] for line in outside_code(text, lambda line: line) if line.startswith("## ")]
-    if len(text.split()) <= WORDS_WITHOUT_CONTENTS or len(headings) < 2:
-        return text
-    head, mark, rest = text.partition("\n## ")
-    if sum(f"](#{slug(heading)})" in head for heading in headings) * 2 > len(headings):
-        return text
-    rows = "\n".join(f"- [{heading.replace('`', '')}](#{slug(heading)})" for heading in headings)
-    return f'{head}\n<div class="page-contents">\n\n{rows}\n\n</div>\n{mark}{rest}'
 
 
 def summary(known):
@@ -151,7 +130,7 @@ def main():
             text = file.read()
         if page == "docs/README.md" and made:
             text = text.replace("\n## Glossary", LIVE + "\n## Glossary")
-        text = contents("\n".join(outside_code(text, relink(page, set(known)))))
+        text = "\n".join(outside_code(text, relink(page, set(known))))
         place = os.path.join(target, page)
         os.makedirs(os.path.dirname(place) or ".", exist_ok=True)
         with open(place, "w", encoding="utf-8") as file:

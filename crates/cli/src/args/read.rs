@@ -304,9 +304,9 @@ pub(crate) struct Info {
 
     /// Show also what takes the space in an image
     ///
-    /// Stored bytes of files by type, folder and ratio, duplicates, metadata, the largest files. Stored bytes that several
-    /// files use are divided among them in proportion to the bytes that each has in there, so that all parts add up to
-    /// the size of the image.
+    /// Stored bytes of files by type, folder and ratio, duplicates, metadata, the folders that compress worst, the
+    /// largest files. Stored bytes that several files use are divided among them in proportion to the bytes that each
+    /// has in there, so that all parts add up to the size of the image.
     #[arg(long)]
     pub(crate) stats: bool,
 

@@ -98,11 +98,27 @@ fn instead(error: Error, path: &Path, offset: u64, offset_option: Option<&str>) 
             anyhow!("{what}, not an image: unpack it, and packfs build makes an image of the files")
         }
         _ if offset == 0 => {
-            let hint = offset_option.map(|option| format!(" (use {option} if one begins further on)"));
-            anyhow!("neither a SquashFS nor an EROFS image{}", hint.unwrap_or_default())
+            let hint = match (offset_option, offset_of_image(path)) {
+                (Some(OFFSET_OPTION), Some(found)) => format!(" (one begins further on: use {OFFSET_OPTION} {found})"),
+                (Some(option), _) => format!(" (use {option} if one begins further on)"),
+                (None, _) => String::new(),
+            };
+            anyhow!("neither a SquashFS nor an EROFS image{hint}")
         }
         _ => anyhow!("neither a SquashFS nor an EROFS image begins at byte {offset}"),
     }
+}
+
+/// Returns the byte at which the image in an AppImage or a SIF container begins; `None` if the file is something else.
+#[cfg(feature = "mount")]
+fn offset_of_image(path: &Path) -> Option<u64> {
+    packfs_mount::find_image(&FileAt::open(path, 0).ok()?).ok()?
+}
+
+/// Containers are known to the code for mounts only.
+#[cfg(not(feature = "mount"))]
+fn offset_of_image(_path: &Path) -> Option<u64> {
+    None
 }
 
 /// Opens the file or the remote object of an image.

@@ -4,6 +4,8 @@
 //! Each page is one session in a fresh directory: empty for the README, and with `root`, `overlay` and
 //! `root.tar.zst` in it for the guide.
 
+mod pages;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -296,6 +296,26 @@ fn the_build_summary_of_erofs_is_json_on_request() {
     assert_eq!((&about["uuid"], &about["created"]), (&report["uuid"], &5.into()));
 }
 
+/// The error for an AppImage says where its image begins.
+#[test]
+fn the_image_after_a_program_is_named() {
+    if !cfg!(feature = "mount") {
+        return;
+    }
+    let dir = workplace();
+    // The head of an ELF program whose section table, of one entry, ends at byte 128.
+    let mut runtime = [0; 128];
+    runtime[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    runtime[0x28] = 64;
+    runtime[0x3a] = 64;
+    runtime[0x3c] = 1;
+    std::fs::write(dir.path().join("runtime"), runtime).unwrap();
+    succeed(dir.path(), &["build", "root", "-o", "app", "--prefix", "runtime", "-q"]);
+    let error = fail(dir.path(), 1, &["info", "app"]);
+    assert!(error.contains("(one begins further on: use --offset 128)"), "{error}");
+    assert!(succeed(dir.path(), &["list", "app", "--offset", "128"]).contains("etc/motd\n"));
+}
+
 #[test]
 fn an_image_may_begin_anywhere_in_a_file() {
     let dir = workplace();
@@ -444,7 +464,9 @@ fn statistics_add_up_to_the_image() {
             assert_eq!(stored, number("file_bytes"), "{groups}");
         }
         let text = succeed(dir.path(), &["info", &image, "--stats"]);
-        for title in ["TYPE", "FOLDER", "STORED OF DATA", "LARGEST FILES", "unused or padding"] {
+        for title in
+            ["TYPE", "FOLDER", "STORED OF DATA", "LEAST COMPRESSED FOLDERS", "LARGEST FILES", "unused or padding"]
+        {
             assert!(text.contains(title), "{text}");
         }
     }

@@ -6,6 +6,9 @@ use super::{EntryStats, EntryType, Stats};
 
 /// Longest extension that counts as a type.
 const EXTENSION_MAX: usize = 12;
+/// A directory whose files have less than this part of all data is not among the least compressed ones: its ratio says
+/// nothing about the image. Less would list directories of a few short files.
+const LEAST_PART: u64 = 1000;
 /// Classes of ratios: the least stored bytes for 100 bytes of data, and the name.
 pub const RATIOS: [(u64, &str); 5] =
     [(100, "100 % or more"), (75, "75 to 100 %"), (50, "50 to 75 %"), (25, "25 to 50 %"), (0, "below 25 %")];
@@ -83,6 +86,31 @@ impl Stats {
             group
         };
         files.into_iter().map(group).collect()
+    }
+
+    /// Returns the `most` directories whose files compress worst, by the bytes stored for their data, the worst first.
+    ///
+    /// A directory counts with the files directly in it. Directories with less than a thousandth of all data are left
+    /// out; the root is `.`.
+    pub fn least_compressed(&self, most: usize) -> Vec<Group> {
+        let mut directories: HashMap<usize, Group> = HashMap::new();
+        for (_, entry) in self.files() {
+            directories.entry(entry.parent).or_insert_with(|| Group::new(Vec::new())).add(entry);
+        }
+        let least_data = self.all().data.div_ceil(LEAST_PART).max(1);
+        let mut ranked: Vec<(usize, Group)> =
+            directories.into_iter().filter(|(_, group)| group.data >= least_data).collect();
+        ranked.sort_unstable_by(|(a_entry, a), (b_entry, b)| {
+            let a_stored = u128::from(a.stored) * u128::from(b.data);
+            let b_stored = u128::from(b.stored) * u128::from(a.data);
+            b_stored.cmp(&a_stored).then(b.stored.cmp(&a.stored)).then(a_entry.cmp(b_entry))
+        });
+        ranked.truncate(most);
+        let named = |(directory, group)| match directory {
+            0 => Group { name: b".".to_vec(), ..group },
+            _ => Group { name: self.path(directory), ..group },
+        };
+        ranked.into_iter().map(named).collect()
     }
 
     fn files(&self) -> impl Iterator<Item = (usize, &EntryStats)> {

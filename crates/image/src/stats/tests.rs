@@ -89,6 +89,29 @@ fn check_sharing(stats: &Stats, what: &str) {
     assert_eq!(group(stats.by_type(), ".so"), (3, 690_001, 300_000), "{what}");
     assert_eq!(group(stats.by_type(), ".bin"), (1, 1 << 18, 0), "{what}");
     assert_eq!(group(stats.by_folder(), ".").0, 3, "{what}");
+    check_least_compressed(stats, what);
+}
+
+/// Checks that the least compressed directories are ranked by their ratio, and have the sums of the files in them.
+fn check_least_compressed(stats: &Stats, what: &str) {
+    let ranked = stats.least_compressed(usize::MAX);
+    assert!(ranked.iter().any(|directory| directory.name == b"lib"), "{what}: {ranked:?}");
+    for pair in ranked.windows(2) {
+        let first = u128::from(pair[0].stored) * u128::from(pair[1].data);
+        let second = u128::from(pair[1].stored) * u128::from(pair[0].data);
+        assert!(first >= second, "{what}: {pair:?}");
+    }
+    for directory in &ranked {
+        let parent = match &directory.name[..] {
+            b"." => 0,
+            name => (0..stats.entries.len()).find(|n| stats.path(*n) == name).unwrap(),
+        };
+        let inside = stats.entries.iter().filter(|entry| entry.kind == EntryType::File && entry.parent == parent);
+        let (data, stored) = inside.fold((0, 0), |sum, entry| (sum.0 + entry.data, sum.1 + entry.stored));
+        assert_eq!((directory.data, directory.stored), (data, stored), "{what}: {directory:?}");
+        assert!(data * 1000 >= stats.all().data, "{what}: {directory:?}");
+    }
+    assert_eq!(stats.least_compressed(1), ranked[..1], "{what}");
 }
 
 /// Checks that bytes which belong to nothing are zeros, and as many as the statistics say.

@@ -11,13 +11,13 @@ use super::{Build, Format, Order};
 /// A point of the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Preset {
-    /// About 3 s of processor time per gigabyte
+    /// A quick build of a larger image
     Fast,
-    /// About 20 s
+    /// A smaller image in moderate time
     Balanced,
-    /// About 5 minutes
+    /// A small image from a slow build
     Small,
-    /// The smallest image that Linux mounts: 5 to 10 minutes
+    /// The smallest image that Linux mounts, from the slowest build
     Smallest,
 }
 

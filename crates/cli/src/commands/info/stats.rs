@@ -11,8 +11,8 @@ use crate::output::{self, units};
 
 /// Number of rows in each table of text.
 const ROWS: usize = 12;
-/// Number of files in the JSON.
-const FILES: usize = 100;
+/// Number of the largest files, and of the least compressed folders, in the JSON.
+const JSON_ROWS: usize = 100;
 
 /// See `docs/guide/json.md`.
 #[derive(Serialize)]
@@ -27,6 +27,7 @@ pub(super) struct About {
     types: Vec<Row>,
     folders: Vec<Row>,
     ratios: Vec<Row>,
+    least_compressed: Vec<Row>,
     largest: Vec<Row>,
 }
 
@@ -55,7 +56,8 @@ impl About {
             types: rows(stats.by_type()),
             folders: rows(stats.by_folder()),
             ratios: rows(stats.by_ratio()),
-            largest: rows(stats.largest(FILES)),
+            least_compressed: rows(stats.least_compressed(JSON_ROWS)),
+            largest: rows(stats.largest(JSON_ROWS)),
         }
     }
 }
@@ -87,6 +89,7 @@ pub(super) fn print(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
     table(out, "TYPE", &stats.by_type(), whole)?;
     table(out, "FOLDER", &stats.by_folder(), whole)?;
     table(out, "STORED OF DATA", &stats.by_ratio(), whole)?;
+    table(out, "LEAST COMPRESSED FOLDERS", &stats.least_compressed(ROWS), whole)?;
     table(out, "LARGEST FILES", &stats.largest(ROWS), whole)
 }
 
