@@ -72,6 +72,35 @@ impl fmt::Display for Span {
     }
 }
 
+/// Parses a number of bytes: digits with an optional unit of powers of 1024 (`128K`, `1M`, `4GiB`).
+///
+/// # Errors
+/// A sentence that says what is accepted.
+pub fn parse(text: &str) -> Result<u64, String> {
+    const ACCEPTED: &str = "expected a number of bytes, or one with K, M, G or T (powers of 1024), as in 128K";
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(ACCEPTED.into()),
+    };
+    let number: u64 = number.parse().map_err(|_| ACCEPTED.to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "more than 16 EiB".into())
+}
+
+/// Formats bytes as [`parse`] takes them, in the largest unit that divides them.
+pub fn in_powers(bytes: u64) -> String {
+    let units = [(30, "G"), (20, "M"), (10, "K")];
+    match units.into_iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift)) {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -276,6 +276,25 @@ fn join(names: &[(&str, u16)]) -> String {
     names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns the names of the codecs that images may have, in either format.
+pub fn image_codecs() -> Vec<&'static str> {
+    let stored = CODECS.iter().filter(|info| info.squashfs_id.is_some() || info.erofs_id.is_some());
+    stored.map(|info| info.name).chain(["none"]).collect()
+}
+
+/// Fails if images of a format cannot have a codec; `takes` tells which ones it has. All take [`Codec::None`].
+///
+/// # Errors
+/// A sentence that names the accepted codecs.
+pub fn checked_for(format: &str, codec: Codec, takes: fn(Codec) -> bool) -> std::result::Result<(), String> {
+    if takes(codec) || codec == Codec::None {
+        return Ok(());
+    }
+    let others = CODECS.iter().map(|info| info.codec).filter(|codec| *codec != Codec::None && takes(*codec));
+    let names: Vec<_> = others.map(Codec::name).collect();
+    Err(format!("{format} images have no {}; accepted: {}, none", codec.name(), names.join(", ")))
+}
+
 /// Returns the table as plain text for `--help`.
 pub fn help() -> String {
     let mut text = String::new();

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use packfs_codec::table::CODECS;
+pub(super) use packfs_codec::table::image_codecs;
 
 use crate::personalities;
 
@@ -53,12 +54,6 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Known<T> {
     }
 }
 
-/// Returns the codecs that images may have, in either format.
-pub(super) fn image_codecs() -> Vec<&'static str> {
-    let stored = CODECS.iter().filter(|info| info.squashfs_id.is_some() || info.erofs_id.is_some());
-    stored.map(|info| info.name).chain(["none"]).collect()
-}
-
 /// Returns the codecs that dumps may have.
 pub(super) fn dump_codecs() -> Vec<&'static str> {
     CODECS.iter().map(|info| info.name).chain(["raw"]).collect()
@@ -74,15 +69,6 @@ pub(super) fn page_codecs() -> Vec<&'static str> {
 pub(super) fn measured_codecs() -> Vec<&'static str> {
     let others = ["memcpy", "lzjb", "quicklz", "zlib", "zlib-rs"];
     CODECS.iter().map(|info| info.name).chain(others).collect()
-}
-
-/// Kernels that make a difference to EROFS images, and those with long-term support.
-const KERNELS: [&str; 15] =
-    ["5.4", "5.10", "5.13", "5.15", "5.16", "5.17", "6.1", "6.4", "6.6", "6.8", "6.10", "6.12", "6.15", "6.17", "6.18"];
-
-/// Returns the kernels to make EROFS images for.
-pub(super) fn kernels() -> Vec<&'static str> {
-    KERNELS.to_vec()
 }
 
 /// Parser of the command line of another program, whose arguments may be any bytes. It offers the names of the programs.
@@ -107,7 +93,6 @@ mod tests {
 
     use clap::CommandFactory;
     use clap::error::ErrorKind;
-    use packfs_image::erofs::{Feature, Kernel};
 
     use crate::args::Cli;
 
@@ -135,15 +120,6 @@ mod tests {
         }
         for below in command.get_subcommands() {
             offered(below, &format!("{name} {}", below.get_name()), all);
-        }
-    }
-
-    #[test]
-    fn every_kernel_that_a_feature_needs_is_offered() {
-        let offered: Vec<Kernel> = super::KERNELS.iter().map(|kernel| kernel.parse().unwrap()).collect();
-        assert!(offered.is_sorted(), "{offered:?}");
-        for feature in Feature::ALL {
-            assert!(offered.contains(&feature.since()), "{}: {}", feature.name(), feature.since());
         }
     }
 

@@ -69,7 +69,7 @@ pub(crate) struct Tune {
     pub(crate) blocks: Vec<String>,
 
     /// Oldest Linux that must read EROFS images [default: 6.1]
-    #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(known::kernels), hide_possible_values = true)]
+    #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(Kernel::known), hide_possible_values = true)]
     pub(crate) target_kernel: Option<Kernel>,
 
     /// Amount of the source on which the slowest codecs are tried

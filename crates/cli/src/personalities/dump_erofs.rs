@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Result, bail};
-use packfs_image::erofs::{Compat, Compression, Incompat, InodeFacts, Kernel, Layout, Reader};
+use packfs_image::erofs::{Compat, Compression, Incompat, InodeFacts, Kernel, Layout, Reader, uuid_text};
 use packfs_image::image::{FileType, Image, Nid, Stat};
 use packfs_image::placement::{Area, Placed};
 use packfs_image::sink::{self, Walk};
@@ -17,7 +17,6 @@ use super::options::{Opt, Word, flag, getopt, value};
 use super::unsquashfs::rows::{at, zone};
 use super::{Show, Todo, dump_stats, version};
 use crate::args::{Command, Info, value};
-use crate::commands::info::erofs::uuid;
 use crate::commands::list::mode::mode;
 use crate::commands::open;
 use crate::output;
@@ -228,7 +227,7 @@ fn superblock(image: &Reader, out: &mut impl Write) -> Result<()> {
     line("Filesystem compatible features", spaced(compat))?;
     let incompat = INCOMPAT.iter().filter(|(bit, _)| superblock.incompat.contains(*bit)).map(|(_, name)| *name);
     line("Filesystem incompatible features", spaced(incompat))?;
-    line("Filesystem UUID", uuid(superblock.uuid))?;
+    line("Filesystem UUID", uuid_text(superblock.uuid))?;
     if !superblock.incompat.is_empty() {
         line("Required upstream Linux kernel version", Kernel::needed(&superblock.features()).to_string())?;
     }

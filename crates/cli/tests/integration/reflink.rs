@@ -74,7 +74,7 @@ fn sources_that_cannot_be_shared_are_refused_or_copied() {
     sh(dir, "tar -C root -cf root.tar . && zstd -q1 root.tar");
     for (status, args, why) in [
         (2, &["root.tar.zst"][..], "can only be read: unpack it first"),
-        (2, &["root", "--codec", "lz4"], "--reflink is for uncompressed data"),
+        (2, &["root", "--codec", "lz4"], "--reflink: it is for uncompressed data"),
         (2, &["root", "--format", "squashfs"], "--reflink"),
         (2, &["root", "--index"], "--index"),
         (2, &["root", "--shards", "3"], "shards are packed from files that are read"),

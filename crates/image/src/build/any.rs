@@ -4,6 +4,7 @@ use std::path::Path;
 
 use packfs_blocks::{Output, Progress};
 
+use super::option::{BuildOption, COMPRESSION_OPTIONS, LAYOUT_OPTIONS, OptionDraft};
 use super::{Options, Plan, Summary};
 use crate::source::Store;
 use crate::{Result, Tree, erofs, squashfs};
@@ -102,5 +103,65 @@ impl AnyOptions {
             AnyOptions::Squashfs(options) => options.block_size,
             AnyOptions::Erofs(options) => options.cluster_size,
         }
+    }
+
+    /// Sets what [`AnyOptions::block_size`] returns.
+    pub(super) fn set_block_size(&mut self, bytes: u32) {
+        match self {
+            AnyOptions::Squashfs(options) => options.block_size = bytes,
+            AnyOptions::Erofs(options) => options.cluster_size = bytes,
+        }
+    }
+
+    /// Returns the word for the files whose tails are packed together, unless features say it.
+    pub(super) fn fragments(&self) -> Option<&'static str> {
+        match self {
+            AnyOptions::Squashfs(options) => Some(options.fragments.word()),
+            AnyOptions::Erofs(_) => None,
+        }
+    }
+
+    /// Sets which tails of files are packed together, by a word. EROFS takes it for its features when all options are
+    /// known.
+    pub(super) fn set_fragments(&mut self, word: &str) -> std::result::Result<(), String> {
+        let known = squashfs::Fragments::from_word(word).ok_or("expected none, small or tails")?;
+        match self {
+            AnyOptions::Squashfs(options) => options.fragments = known,
+            AnyOptions::Erofs(_) if known == squashfs::Fragments::Small => {
+                return Err("EROFS packs small files and the ends of larger ones alike; give none or tails".into());
+            }
+            AnyOptions::Erofs(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the tables of the options that this format has.
+    pub fn option_tables(&self) -> [&'static [BuildOption]; 3] {
+        let own = match self {
+            AnyOptions::Squashfs(_) => squashfs::OPTIONS,
+            AnyOptions::Erofs(_) => erofs::OPTIONS,
+        };
+        [COMPRESSION_OPTIONS, LAYOUT_OPTIONS, own]
+    }
+
+    /// Turns off all features, for a list that names all that are on.
+    pub(super) fn clear_features(&mut self) {
+        if let AnyOptions::Erofs(options) = self {
+            options.features = erofs::Features::empty();
+        }
+    }
+}
+
+impl OptionDraft {
+    /// Decides the options that were left open: their defaults follow those that were given.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption) if options do not fit each other.
+    pub fn resolve(self) -> Result<AnyOptions> {
+        let resolved = match &self.target {
+            AnyOptions::Squashfs(options) => squashfs::resolve(options.clone(), &self).map(AnyOptions::Squashfs),
+            AnyOptions::Erofs(options) => erofs::resolve(options.clone(), &self).map(AnyOptions::Erofs),
+        };
+        resolved.map_err(|error| self.with_size_as_given(error))
     }
 }

@@ -12,6 +12,7 @@ mod feed;
 mod format;
 mod holes;
 mod older;
+pub(crate) mod option;
 mod options;
 mod order;
 mod plan;
@@ -42,6 +43,7 @@ pub(crate) use self::format::{Failed, Format, Tools, Writer, Written, buildable}
 use self::holes::Holes;
 pub(crate) use self::older::{Fate, Key, Ledger, Noted, Stretch, Unit, Units};
 pub use self::older::{Reuse, Reused};
+pub use self::option::{BuildOption, COMPRESSION_OPTIONS, LAYOUT_OPTIONS, OptionDraft, ValueForm};
 pub use self::options::Options;
 pub use self::order::Order;
 use self::order::Orderer;

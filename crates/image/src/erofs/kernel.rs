@@ -179,12 +179,32 @@ impl Feature {
     }
 }
 
+/// Kernels that make a difference to EROFS images, and those with long-term support.
+const KNOWN: [&str; 15] =
+    ["5.4", "5.10", "5.13", "5.15", "5.16", "5.17", "6.1", "6.4", "6.6", "6.8", "6.10", "6.12", "6.15", "6.17", "6.18"];
+
+impl Kernel {
+    /// Returns kernels that make a difference to EROFS images, and those with long-term support, the oldest first.
+    pub fn known() -> Vec<&'static str> {
+        KNOWN.to_vec()
+    }
+}
+
 /// Name of the option in errors.
-pub(super) const TARGET_KERNEL: &str = "target kernel Linux";
+pub(super) const TARGET_KERNEL: &str = "target-kernel";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_kernel_that_a_feature_needs_is_offered() {
+        let offered: Vec<Kernel> = KNOWN.iter().map(|kernel| kernel.parse().unwrap()).collect();
+        assert!(offered.is_sorted(), "{offered:?}");
+        for feature in Feature::ALL {
+            assert!(offered.contains(&feature.since()), "{}: {}", feature.name(), feature.since());
+        }
+    }
 
     fn kernel(text: &str) -> Kernel {
         text.parse().unwrap()

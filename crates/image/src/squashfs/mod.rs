@@ -12,7 +12,8 @@ pub use format::flags;
 pub(crate) use limits::check;
 pub use reader::{BodyFacts, CompressorOptions, IndexEntry, InodeFacts, ReadOptions, Reader, Superblock};
 pub use stream::complete;
-pub use writer::{Counts, Details, Fragments, Options, build, build_to};
+pub(crate) use writer::resolve;
+pub use writer::{Counts, Details, Fragments, OPTIONS, Options, build, build_to};
 pub(crate) use writer::{assemble, merge, merges, pack_shard, plan, whole};
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Values of options: formats, orders, ways to pack tails and whiteouts.
+//! Values of options: formats and ways to pack whiteouts.
 
 use clap::ValueEnum;
-use packfs_image::build;
 use packfs_image::tree::Whiteouts;
 
 /// An image format.
@@ -21,17 +20,6 @@ impl Format {
             Format::Erofs => "erofs",
         }
     }
-}
-
-/// Files whose tails are packed together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Fragments {
-    /// Every file has its own blocks
-    None,
-    /// Files smaller than a block
-    Small,
-    /// Those, and the tails of larger files
-    Tails,
 }
 
 /// Ways to pack the whiteouts of OCI layers.
@@ -57,27 +45,6 @@ impl From<Marks> for Whiteouts {
             Marks::Strip => Whiteouts::Strip,
             Marks::MarkOverlay => Whiteouts::MarkOverlay,
             Marks::StripOverlay => Whiteouts::StripOverlay,
-        }
-    }
-}
-
-/// An order of file data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Order {
-    /// By path: files of one directory are together
-    Path,
-    /// By type, name and length
-    Type,
-    /// The same, with similar files side by side
-    Similar,
-}
-
-impl From<Order> for build::Order {
-    fn from(order: Order) -> Self {
-        match order {
-            Order::Path => build::Order::Path,
-            Order::Type => build::Order::Type,
-            Order::Similar => build::Order::Similar,
         }
     }
 }

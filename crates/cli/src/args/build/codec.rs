@@ -1,55 +1,26 @@
-//! `--codec`, and the codecs that each format supports.
+//! `--codec` of the commands for dumps.
 
-use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use packfs_codec::table::CODECS;
-use packfs_codec::{Choice, Codec};
+use packfs_codec::Choice;
 
 use crate::args::known;
-use crate::output::failure::Usage;
 
 /// The value of `--codec`, checked; the word `help` prints the table of codecs instead.
 #[derive(Debug, Clone)]
 pub(in crate::args) struct CodecArg(Choice);
-
-impl From<Choice> for CodecArg {
-    fn from(choice: Choice) -> Self {
-        CodecArg(choice)
-    }
-}
 
 impl CodecArg {
     /// The choice, whatever it is for.
     pub(in crate::args) fn choice(&self) -> &Choice {
         &self.0
     }
-
-    /// Returns the choice, if `takes` accepts it for images of `format`.
-    pub(super) fn checked(self, format: &str, takes: fn(Codec) -> bool) -> Result<Choice, Usage> {
-        let CodecArg(choice) = self;
-        let codec = choice.codec();
-        if takes(codec) || codec == Codec::None {
-            return Ok(choice);
-        }
-        let others = CODECS.iter().map(|info| info.codec).filter(|codec| *codec != Codec::None && takes(*codec));
-        let names: Vec<_> = others.map(Codec::name).collect();
-        let name = codec.name();
-        Err(Usage(format!("--codec {name}: {format} images have no {name}; accepted: {}, none", names.join(", "))))
-    }
-}
-
-impl ValueParserFactory for CodecArg {
-    type Parser = CodecParser;
-
-    fn value_parser() -> CodecParser {
-        CodecParser { complete: str::to_owned, words: known::image_codecs }
-    }
 }
 
 /// Parses `--codec`.
 #[derive(Debug, Clone)]
 pub(in crate::args) struct CodecParser {
-    /// Gives the text the options it does not name.
+    /// Adds the options that the text does not name.
     complete: fn(&str) -> String,
     /// Names to offer.
     words: fn() -> Vec<&'static str>,

@@ -1,46 +1,27 @@
 //! The complete command line of a build, defaults included. What `resolve` decides (codec, features, sizes) is spelled
 //! out; every other option is repeated as it was given, so that no option can be forgotten here.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use packfs_image::build::{AnyOptions, Shards};
-use packfs_image::erofs::{Features, Metabox};
+use packfs_image::build::{BuildOption, Shards, ValueForm};
 use packfs_image::name::encode;
-use packfs_image::squashfs::Fragments;
 use packfs_image::tree::{Time, TimeChange};
 
-use super::{Build, BuildPlan, features};
+use super::{Build, BuildPlan, table};
 use crate::args::value;
-use crate::commands::info::erofs::uuid;
 
-/// Options that [`BuildPlan::in_full`] spells out, whether they were given or not.
-const SPELLED_OUT: [&str; 25] = [
+/// Options besides those of tables that [`BuildPlan::in_full`] spells out, whether they were given or not.
+const SPELLED_OUT: [&str; 9] = [
     "format",
-    "codec",
-    "block_size",
-    "fragments",
-    "fs_block",
-    "target_kernel",
-    "features",
-    "metabox",
-    "chunk_size",
-    "fragment_cluster",
-    "max_extent",
-    "data_align",
-    "xattr_share",
-    "uuid",
-    "order",
     "shards",
     "shard_size",
     "time",
     "image_time",
     "jobs",
     "memory",
-    "no_dedup",
-    "no_sparse",
     "no_verify",
     // It only takes back an earlier --no-verify.
     "verify",
@@ -76,7 +57,8 @@ impl FromArgMatches for GivenOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let command = Build::augment_args(Command::new("build"));
         let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        let is_repeated = |id: &str| !SPELLED_OUT.contains(&id) && !NO_PART_OF_THE_BUILD.contains(&id);
+        let is_repeated =
+            |id: &str| !SPELLED_OUT.contains(&id) && !NO_PART_OF_THE_BUILD.contains(&id) && !table::is_in_a_table(id);
         let mut words = Vec::new();
         for arg in command.get_arguments() {
             let id = arg.get_id().as_str();
@@ -125,6 +107,17 @@ fn in_seconds(time: Time) -> String {
     }
 }
 
+/// Appends an option of a table with a value.
+fn add_option(option: &BuildOption, value: &OsStr, words: &mut Vec<String>) {
+    let name = format!("--{}", option.name);
+    let text = encode(value.as_bytes());
+    match option.form {
+        ValueForm::Switch => words.push(name),
+        ValueForm::One(_) | ValueForm::Repeated(_) if !text.starts_with('-') => words.extend([name, text.into_owned()]),
+        _ => words.push(format!("{name}={text}")),
+    }
+}
+
 impl BuildPlan {
     /// Returns options that make the same build, defaults included; only sources and output are left out. Bytes that
     /// are not UTF-8 are encoded as in other names.
@@ -133,49 +126,6 @@ impl BuildPlan {
         let mut words: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
         add("--format", self.request.target.format().into());
-        add("--codec", common.codec.to_string());
-        add("--block-size", value::as_size(self.request.target.block_size()));
-        match &self.request.target {
-            AnyOptions::Squashfs(options) => {
-                let fragments = match options.fragments {
-                    Fragments::None => "none",
-                    Fragments::Small => "small",
-                    Fragments::Tails => "tails",
-                };
-                add("--fragments", fragments.into());
-            }
-            AnyOptions::Erofs(options) => {
-                add("--fs-block", value::as_size(options.block_size));
-                add("--target-kernel", options.target_kernel.to_string());
-                add("--features", features::in_words(options.features, Features::FRAGMENTS | Features::DEDUPE));
-                if options.features.contains(Features::METABOX) {
-                    let Metabox { cluster_size, codec, .. } = &options.metabox;
-                    let codec = codec.as_ref().map_or(String::new(), |codec| format!(",{codec}"));
-                    add("--metabox", value::as_size(*cluster_size) + &codec);
-                }
-                if options.features.contains(Features::CHUNKS) {
-                    add("--chunk-size", value::as_size(options.chunk_size));
-                }
-                if let Some(size) = options.fragment_cluster {
-                    add("--fragment-cluster", value::as_size(size));
-                }
-                if let Some(size) = options.extent_max {
-                    add("--max-extent", value::as_size(size));
-                }
-                if let Some(size) = options.data_align {
-                    add("--data-align", value::as_size(size));
-                }
-                if let Some(above) = options.xattr_share {
-                    add("--xattr-share", above.to_string());
-                }
-                if let Some(bytes) = &options.uuid {
-                    add("--uuid", uuid(*bytes));
-                }
-            }
-        }
-        if let Some(order) = common.order {
-            add("--order", order.to_string());
-        }
         match common.shards {
             Some(Shards::Count(count)) => add("--shards", count.to_string()),
             Some(Shards::Size(size)) => add("--shard-size", value::as_size(size.get())),
@@ -189,9 +139,14 @@ impl BuildPlan {
         }
         add("--jobs", self.request.scan.threads.to_string());
         add("--memory", value::as_size(common.memory));
-        let switches =
-            [(!common.dedup, "--no-dedup"), (!common.sparse, "--no-sparse"), (!common.verify, "--no-verify")];
-        words.extend(switches.into_iter().filter(|(on, _)| *on).map(|(_, option)| option.to_owned()));
+        if !common.verify {
+            words.push("--no-verify".into());
+        }
+        for option in self.request.target.option_tables().into_iter().flatten() {
+            for value in (option.get)(&self.request.target) {
+                add_option(option, &value, &mut words);
+            }
+        }
         words.extend(self.given.words.iter().map(|word| encode(word.as_bytes()).into_owned()));
         words
     }

@@ -4,20 +4,17 @@
 mod around;
 mod choices;
 mod codec;
-mod erofs;
-mod features;
 mod full;
 mod plan;
 mod preset;
 mod reuse;
 mod shards;
-mod squashfs;
+mod table;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use packfs_codec::Choice;
 use packfs_image::AnyImage;
 use packfs_image::build;
 use packfs_image::squashfs::flags;
@@ -25,19 +22,16 @@ use packfs_image::tree::{ModeChange, Time};
 
 use self::around::AroundArgs;
 pub(crate) use self::choices::Format;
-use self::choices::{Fragments, Marks, Order};
+use self::choices::Marks;
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
-use self::erofs::ErofsArgs;
 pub(crate) use self::full::GivenOptions;
-use self::plan::Shared;
 pub(crate) use self::plan::{BuildPlan, FsConfigFrom, ListPaths, RulesFrom};
 pub(crate) use self::preset::Preset;
 use self::reuse::ReuseArgs;
 use self::shards::ShardArgs;
-use self::squashfs::SquashfsArgs;
+use self::table::{Compression, ErofsOnly, Layout, SquashfsOnly, TableArgs};
 use super::{Effort, ExcludeArgs, OnError, RemoteArgs, Talk, value};
-use crate::output::failure::Usage;
 
 /// Pack directories, archives, images and pack lists into one image.
 ///
@@ -79,18 +73,8 @@ pub(crate) struct Build {
     #[arg(long, value_enum)]
     preset: Option<Preset>,
 
-    /// Codec with level and options, as in zstd:19; `help` lists all
-    ///
-    /// The default is zstd for SquashFS, lz4hc:9 for EROFS.
-    #[arg(short, long, value_name = "CODEC", hide_possible_values = true)]
-    codec: Option<CodecArg>,
-
-    /// Block size, for EROFS size of the largest cluster
-    ///
-    /// SquashFS: a power of two from 4K to 1M [default: 128K]. EROFS: a multiple of the block (--fs-block) up to 1M
-    /// [default: 64K].
-    #[arg(short, long, value_name = "SIZE", value_parser = value::size)]
-    block_size: Option<u64>,
+    #[command(flatten)]
+    compression: TableArgs<Compression>,
 
     /// Image format [default: erofs if IMAGE ends in .erofs, else squashfs]
     #[arg(long, value_enum)]
@@ -258,23 +242,8 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long)]
     strict: bool,
 
-    /// Files whose tails are packed together [default: tails]
-    #[arg(help_heading = "Layout of the image", long, value_enum)]
-    fragments: Option<Fragments>,
-
-    /// Do not share equal files and blocks
-    #[arg(help_heading = "Layout of the image", long)]
-    no_dedup: bool,
-
-    /// Store holes and blocks of zeros like other data
-    #[arg(help_heading = "Layout of the image", long)]
-    no_sparse: bool,
-
-    /// Order of file data [default: path for SquashFS, type for EROFS]
-    ///
-    /// By path, by type and name, or by similarity of contents, which makes the smallest images.
-    #[arg(help_heading = "Layout of the image", long, value_enum)]
-    order: Option<Order>,
+    #[command(flatten)]
+    layout: TableArgs<Layout>,
 
     #[command(flatten)]
     shards: ShardArgs,
@@ -324,10 +293,10 @@ pub(crate) struct Build {
     no_verify: bool,
 
     #[command(flatten)]
-    squashfs: SquashfsArgs,
+    squashfs: TableArgs<SquashfsOnly>,
 
     #[command(flatten)]
-    erofs: ErofsArgs,
+    erofs: TableArgs<ErofsOnly>,
 }
 
 impl Build {
@@ -342,17 +311,17 @@ impl Build {
     }
 
     /// Takes the options that are left open from an image.
-    pub(crate) fn be_like(&mut self, image: &AnyImage) -> Result<(), Usage> {
+    pub(crate) fn be_like(&mut self, image: &AnyImage) {
         let AnyImage::Squashfs(image) = image else {
             self.format = self.format.or(Some(Format::Erofs));
-            return Ok(());
+            return;
         };
         if self.format.is_some_and(|format| format != Format::Squashfs) {
-            return Ok(());
+            return;
         }
         self.format = Some(Format::Squashfs);
         let superblock = image.superblock();
-        if self.codec.is_none() && self.preset.is_none() {
+        if self.preset.is_none() {
             // Levels that other writers do not store, because they are their defaults.
             let all_plain = flags::RAW_DATA | flags::RAW_FRAGMENTS | flags::RAW_INODES;
             let codec = match superblock.flags & all_plain == all_plain {
@@ -365,19 +334,29 @@ impl Build {
                 codec if codec == "zstd" => "zstd:15".into(),
                 codec => codec,
             };
-            let choice: Choice = codec.parse().map_err(|error: packfs_codec::Error| Usage(error.to_string()))?;
-            self.codec = Some(choice.into());
+            self.compression.add_unless_given("codec", codec);
+            self.compression.add_unless_given("block-size", superblock.block_size.to_string());
         }
-        if self.preset.is_none() {
-            self.block_size = self.block_size.or(Some(superblock.block_size.into()));
+        let has = |flag| superblock.flags & flag != 0;
+        let fragments = if has(flags::NO_FRAGMENTS) {
+            "none"
+        } else if has(flags::ALWAYS_FRAGMENTS) {
+            "tails"
+        } else {
+            "small"
+        };
+        self.layout.add_unless_given("fragments", fragments);
+        // An image without any compression has codec `none`, which another codec may replace.
+        let all_plain = has(flags::RAW_DATA) && has(flags::RAW_FRAGMENTS) && has(flags::RAW_INODES);
+        let switches = [
+            (!has(flags::EXPORTABLE), "no-export"),
+            (has(flags::RAW_INODES), "plain-metadata"),
+            (has(flags::RAW_DATA) && !all_plain, "plain-data"),
+            (has(flags::RAW_FRAGMENTS) && !all_plain, "plain-fragments"),
+        ];
+        for (_, switch) in switches.into_iter().filter(|(is_on, _)| *is_on) {
+            self.squashfs.add_unless_given(switch, "");
         }
-        self.fragments = self.fragments.or(Some(match superblock.flags {
-            set if set & flags::NO_FRAGMENTS != 0 => Fragments::None,
-            set if set & flags::ALWAYS_FRAGMENTS != 0 => Fragments::Tails,
-            _ => Fragments::Small,
-        }));
-        self.squashfs.be_like(superblock);
-        Ok(())
     }
 
     /// Returns the number or size of shards, if one was given.

@@ -3,66 +3,18 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use packfs_codec::Choice;
-use packfs_image::BuildRequest;
-use packfs_image::build::{self, AnyOptions};
+use packfs_image::build::{AnyOptions, OptionDraft};
 use packfs_image::name::display;
 use packfs_image::request::{AppendedImage, FieldNames, NewRoot};
 use packfs_image::source::dir;
 use packfs_image::tree::{ExcludeXattrs, Time, TimeChange, Transform};
+use packfs_image::{BuildRequest, erofs, squashfs};
 
 use super::full::GivenOptions;
-use super::{Build, CodecArg, Format, Fragments, Order};
+use super::{Build, Format, table};
 use crate::args::RemoteArgs;
 use crate::output::failure::Usage;
 use crate::resources;
-
-/// Input for each format's options besides its own arguments. Values whose default depends on the format are as
-/// typed.
-#[derive(Debug)]
-pub(super) struct Shared {
-    /// Number of sources.
-    pub(super) sources: u16,
-    pub(super) codec: Option<CodecArg>,
-    pub(super) block_size: Option<u64>,
-    pub(super) fragments: Option<Fragments>,
-    pub(super) order: Option<Order>,
-    pub(super) dedup: bool,
-    pub(super) shards: Option<build::Shards>,
-    pub(super) sparse: bool,
-    pub(super) verify: bool,
-    pub(super) offset: u64,
-    pub(super) prefix: Option<PathBuf>,
-    pub(super) time: Option<i64>,
-    pub(super) force: bool,
-    pub(super) reuse: Option<build::Reuse>,
-    pub(super) index: Option<PathBuf>,
-    pub(super) on_error: packfs_image::OnError,
-    pub(super) threads: usize,
-    pub(super) memory: u64,
-}
-
-impl Shared {
-    /// Returns the format-independent library options, from a format's defaults and the codec.
-    pub(super) fn build(&self, mut options: build::Options, codec: Choice) -> build::Options {
-        options.codec = codec;
-        options.order = self.order.map(build::Order::from);
-        options.dedup = self.dedup;
-        options.shards = self.shards;
-        options.sparse = self.sparse;
-        options.verify = self.verify;
-        options.offset = self.offset;
-        options.prefix = self.prefix.clone();
-        options.time = self.time;
-        options.force = self.force;
-        options.reuse = self.reuse.clone();
-        options.index = self.index.clone();
-        options.on_error = self.on_error;
-        options.threads = self.threads;
-        options.memory = self.memory;
-        options
-    }
-}
 
 /// A list of the paths of files.
 #[derive(Debug)]
@@ -162,30 +114,29 @@ impl Build {
         }
         let offset = if self.offset > 0 { self.offset } else { self.around.offset()?.unwrap_or(0) };
         let (reuse, index) = self.reuse.resolve(&self.output)?;
-        let shared = Shared {
-            sources: u16::try_from(self.sources.len()).unwrap_or(u16::MAX),
-            reuse,
-            index,
-            codec: self.codec,
-            block_size: self.block_size,
-            fragments: self.fragments,
-            order: self.order,
-            dedup: !self.no_dedup,
-            shards: self.shards.resolve(),
-            sparse: !self.no_sparse,
-            verify: !self.no_verify,
-            offset,
-            prefix: self.around.prefix.clone(),
-            time: image_time,
-            force: self.force,
-            on_error: self.on_error.into(),
-            threads: self.effort.threads(),
-            memory: self.effort.memory(),
+        let mut defaults = match format {
+            Format::Squashfs => AnyOptions::Squashfs(squashfs::Options::default()),
+            Format::Erofs => AnyOptions::Erofs(erofs::Options::default()),
         };
-        let mut target = match format {
-            Format::Squashfs => AnyOptions::Squashfs(self.squashfs.resolve(shared)?),
-            Format::Erofs => AnyOptions::Erofs(self.erofs.resolve(shared)?),
-        };
+        let common = defaults.common_mut();
+        common.shards = self.shards.resolve();
+        common.verify = !self.no_verify;
+        common.offset = offset;
+        common.prefix = self.around.prefix.clone();
+        common.time = image_time;
+        common.force = self.force;
+        common.reuse = reuse;
+        common.index = index;
+        common.on_error = self.on_error.into();
+        common.threads = self.effort.threads();
+        common.memory = self.effort.memory();
+        let sources = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
+        let mut draft = OptionDraft::new(defaults, sources);
+        self.compression.apply(&mut draft)?;
+        self.layout.apply(&mut draft)?;
+        self.squashfs.apply(&mut draft)?;
+        self.erofs.apply(&mut draft)?;
+        let mut target = draft.resolve().map_err(|error| table::usage(&error))?;
         let threads = resources::threads_within_limits(target.common().threads, target.worker_memory());
         target.common_mut().threads = threads;
         let exclude = self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth));
@@ -258,12 +209,12 @@ impl Build {
     fn refuse_options_of_the_other_format(&self) -> Result<(), Usage> {
         let format = self.format();
         let (given, other) = match format {
-            Format::Squashfs => (self.erofs.given(), Format::Erofs),
-            Format::Erofs => (self.squashfs.given(), Format::Squashfs),
+            Format::Squashfs => (self.erofs.first_given(), Format::Erofs),
+            Format::Erofs => (self.squashfs.first_given(), Format::Squashfs),
         };
         let Some(option) = given else { return Ok(()) };
         let (image, other) = (display(&self.output), other.name());
-        let text = format!("{option} is for {other} images, and {image} becomes {}: leave one out", format.name());
+        let text = format!("--{option} is for {other} images, and {image} becomes {}: leave one out", format.name());
         Err(Usage(format!("{text}, or give --format {other}")))
     }
 }

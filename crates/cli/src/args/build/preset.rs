@@ -1,12 +1,9 @@
 //! `--preset`: points of the measured front of size against time (`docs/design/presets.md`), by name.
 
 use clap::ValueEnum;
-use packfs_codec::Choice;
-use packfs_image::erofs::Feature;
+use packfs_image::erofs::{Feature, Kernel};
 
-use super::codec::CodecArg;
-use super::features::Changes;
-use super::{Build, Format, Order};
+use super::{Build, Format};
 
 /// A point of the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,29 +21,29 @@ pub(crate) enum Preset {
 /// Settings that a preset stands for in one format.
 struct Point {
     codec: &'static str,
-    block_size: u64,
-    order: Option<Order>,
+    block_size: &'static str,
+    order: Option<&'static str>,
     /// EROFS only.
     features: Option<&'static str>,
     /// Size of clusters of inodes, for kernels that read such.
-    metabox: Option<u64>,
+    metabox: Option<&'static str>,
 }
 
 impl Preset {
     fn point(self, format: Format) -> Point {
         let usual = |codec, block_size| Point { codec, block_size, order: None, features: None, metabox: None };
-        let similar = |point| Point { order: Some(Order::Similar), ..point };
+        let similar = |point| Point { order: Some("similar"), ..point };
         match (format, self) {
-            (Format::Squashfs, Preset::Fast) => usual("zstd:1", 128 << 10),
-            (Format::Squashfs, Preset::Balanced) => usual("zstd:12", 128 << 10),
-            (Format::Squashfs, Preset::Small) => usual("zstd:19", 1 << 20),
-            (Format::Squashfs, Preset::Smallest) => similar(usual("xz:9:bcj=auto", 1 << 20)),
-            (Format::Erofs, Preset::Fast) => usual("lz4", 64 << 10),
-            (Format::Erofs, Preset::Balanced) => usual("lz4hc:9", 64 << 10),
-            (Format::Erofs, Preset::Small) => usual("lzma:6", 256 << 10),
+            (Format::Squashfs, Preset::Fast) => usual("zstd:1", "128K"),
+            (Format::Squashfs, Preset::Balanced) => usual("zstd:12", "128K"),
+            (Format::Squashfs, Preset::Small) => usual("zstd:19", "1M"),
+            (Format::Squashfs, Preset::Smallest) => similar(usual("xz:9:bcj=auto", "1M")),
+            (Format::Erofs, Preset::Fast) => usual("lz4", "64K"),
+            (Format::Erofs, Preset::Balanced) => usual("lz4hc:9", "64K"),
+            (Format::Erofs, Preset::Small) => usual("lzma:6", "256K"),
             (Format::Erofs, Preset::Smallest) => {
                 let features = Some("all-fragments,dedupe,compressed-dirs");
-                similar(Point { features, metabox: Some(64 << 10), ..usual("lzma:9", 1 << 20) })
+                similar(Point { features, metabox: Some("64K"), ..usual("lzma:9", "1M") })
             }
         }
     }
@@ -54,16 +51,22 @@ impl Preset {
     /// Fills in what was not given by an option of its own.
     pub(super) fn fill(self, build: &mut Build, format: Format) {
         let point = self.point(format);
-        if build.codec.is_none() && build.fragments.is_none() && build.erofs.features.is_empty() {
-            let features = point.features.map(|list| list.parse::<Changes>().expect("features of the table"));
-            build.erofs.features.extend(features);
-            if build.erofs.target_kernel.is_some_and(|target| target >= Feature::Metabox.since()) {
-                let metabox = point.metabox.map(|size| (size, None));
-                build.erofs.metabox = build.erofs.metabox.take().or(metabox);
+        let has_own_choice = build.compression.is_given("codec")
+            || build.layout.is_given("fragments")
+            || build.erofs.is_given("features");
+        if let Some(features) = point.features.filter(|_| !has_own_choice) {
+            build.erofs.add_unless_given("features", features);
+            let target = build.erofs.values("target-kernel").next_back();
+            let target: Option<Kernel> = target.and_then(|text| text.to_str()?.parse().ok());
+            let reads_metabox = target.is_some_and(|target| target >= Feature::Metabox.since());
+            if let Some(cluster) = point.metabox.filter(|_| reads_metabox) {
+                build.erofs.add_unless_given("metabox", cluster);
             }
         }
-        build.codec.get_or_insert_with(|| CodecArg::from(point.codec.parse::<Choice>().expect("a codec of the table")));
-        build.block_size.get_or_insert(point.block_size);
-        build.order = build.order.or(point.order);
+        build.compression.add_unless_given("codec", point.codec);
+        build.compression.add_unless_given("block-size", point.block_size);
+        if let Some(order) = point.order {
+            build.layout.add_unless_given("order", order);
+        }
     }
 }

@@ -31,7 +31,7 @@ use crate::output::{self, json, say, target, warnings};
 pub(super) fn run(mut args: Build) -> Result<Outcome> {
     if let Some(old) = args.appended() {
         let image = opened(old).with_context(|| format!("--append {}", display(old)))?;
-        args.be_like(&image)?;
+        args.be_like(&image);
     }
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let mut plan = args.resolve(epoch.as_deref())?;

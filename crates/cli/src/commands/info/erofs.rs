@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use packfs_image::erofs::{Compat, LZ4_BLOCKS_MAX};
-use packfs_image::erofs::{Compression, Feature, Kernel, Reader};
+use packfs_image::erofs::{Compression, Feature, Kernel, Reader, uuid_text};
 use packfs_image::name::encode;
 use packfs_image::tree::Time;
 use serde::Serialize;
@@ -85,7 +85,7 @@ impl About {
             blocks: superblock.blocks,
             created: superblock.build_time,
             inodes: superblock.inodes,
-            uuid: uuid(superblock.uuid),
+            uuid: uuid_text(superblock.uuid),
             label: encode(&superblock.label).into_owned(),
             needs_linux: no_linux.is_none().then(|| needed.to_string()),
             no_linux,
@@ -183,25 +183,7 @@ pub(crate) fn flags(compat: Compat) -> Vec<&'static str> {
     names.iter().filter(|(bit, _)| compat.contains(*bit)).map(|(_, name)| *name).collect()
 }
 
-/// Formats a UUID.
-pub(crate) fn uuid(bytes: [u8; 16]) -> String {
-    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
-    let groups = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
-    groups.join("-")
-}
-
 fn or_none(parts: impl Iterator<Item = String>) -> String {
     let all: Vec<_> = parts.collect();
     if all.is_empty() { "none".into() } else { all.join(", ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uuids_have_the_usual_form() {
-        let bytes = std::array::from_fn(|at| u8::try_from(at * 17).unwrap());
-        assert_eq!(uuid(bytes), "00112233-4455-6677-8899-aabbccddeeff");
-    }
 }

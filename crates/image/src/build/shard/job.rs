@@ -26,7 +26,7 @@ use crate::{Error, Result};
 use packfs_tree::encoding::{Get, Put};
 
 const MAGIC: [u8; 8] = *b"packfsPL";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const HEADER: usize = 8 + 4 * 4 + 3 * Located::LEN + 32;
 /// Number of bytes of an entry of the table.
 const ENTRY: usize = Located::LEN + 16;

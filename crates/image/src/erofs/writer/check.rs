@@ -3,6 +3,8 @@
 use packfs_blocks::units::Size;
 use packfs_codec::Codec;
 
+use crate::build::AnyOptions;
+use crate::build::option::check_shards;
 use crate::erofs::format;
 use crate::erofs::kernel::Feature;
 use crate::erofs::writer::emit::epoch::ImageEpoch;
@@ -19,29 +21,42 @@ pub(super) fn options(options: &Options) -> Result<()> {
     let block_size = options.block_size;
     if !block_size.is_power_of_two() || !(512..=4096).contains(&block_size) {
         return Err(Error::option(
-            "block size",
+            "fs-block",
             Size(block_size.into()),
-            "EROFS requires a power of two from 512 to 4K here",
+            "an EROFS block is a power of two from 512 to 4K",
         ));
     }
-    let of_files = std::iter::once(options.cluster_size).chain(options.build.recipes.clusters().iter().copied());
-    let of_metabox = options.features.contains(Features::METABOX).then_some(options.metabox.cluster_size);
-    for cluster_size in of_files.chain(of_metabox).chain(options.fragment_cluster) {
-        if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
-            let why = format!("EROFS requires a multiple of the block ({}) up to 1 MiB", Size(block_size.into()));
-            return Err(Error::option("cluster size", Size(cluster_size.into()), why));
-        }
+    check_cluster("block-size", options.cluster_size, block_size)?;
+    for cluster_size in options.build.recipes.clusters() {
+        check_cluster("cluster of a rule", *cluster_size, block_size)?;
+    }
+    if options.features.contains(Features::METABOX) {
+        check_cluster("metabox", options.metabox.cluster_size, block_size)?;
+    }
+    if let Some(cluster_size) = options.fragment_cluster {
+        check_cluster("fragment-cluster", cluster_size, block_size)?;
     }
     if !options.chunk_size.is_power_of_two() || !(block_size..=CHUNK_MAX).contains(&options.chunk_size) {
         let why = format!("a chunk is a power of two from the block ({}) to 16 MiB", Size(block_size.into()));
-        return Err(Error::option("chunk size", Size(options.chunk_size.into()), why));
+        return Err(Error::option("chunk-size", Size(options.chunk_size.into()), why));
     }
     features(options)?;
     data(options)?;
     devices(options)?;
     reflink(options)?;
+    check_shards(&AnyOptions::Erofs(options.clone()))?;
     options.check_target()?;
     options.check_clusters()
+}
+
+/// Checks the largest size of clusters that an option asks for.
+fn check_cluster(option: &'static str, cluster_size: u32, block_size: u32) -> Result<()> {
+    if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
+        let block = Size(block_size.into());
+        let why = format!("a cluster of an EROFS image is a multiple of the block ({block}) up to 1 MiB");
+        return Err(Error::option(option, Size(cluster_size.into()), why));
+    }
+    Ok(())
 }
 
 /// Checks the length of extents and the alignment of data.
@@ -49,21 +64,15 @@ fn data(options: &Options) -> Result<()> {
     let block = options.block_size;
     if let Some(max) = options.extent_max.filter(|max| *max < block) {
         let why = format!("an extent is at least as long as a block ({})", Size(block.into()));
-        return Err(Error::option("extent length", Size(max.into()), why));
-    }
-    if let (Some(max), Some(_)) = (options.extent_max, options.build.shards) {
-        return Err(Error::option("extent length", Size(max.into()), "shards have extents of any length"));
+        return Err(Error::option("max-extent", Size(max.into()), why));
     }
     let Some(align) = options.data_align else { return Ok(()) };
-    let refuse = |why: String| Err(Error::option("data alignment", Size(align.into()), why));
+    let refuse = |why: String| Err(Error::option("data-align", Size(align.into()), why));
     if align == 0 || align % block != 0 || align > ALIGN_MAX {
-        return refuse(format!("it is a multiple of the block ({}) up to 16 MiB", Size(block.into())));
+        return refuse(format!("files are aligned to a multiple of the block ({}) up to 16 MiB", Size(block.into())));
     }
     if options.build.codec.codec() != Codec::None {
         return refuse("only uncompressed data is aligned: the codec has to be none".into());
-    }
-    if options.build.shards.is_some() {
-        return refuse("the data of shards is not aligned".into());
     }
     Ok(())
 }
@@ -77,7 +86,6 @@ fn reflink(options: &Options) -> Result<()> {
             "an index has digests of files, which are not read",
         ),
         (options.inode_digest.is_some(), "digests of files need their bytes"),
-        (options.build.shards.is_some(), "shards are packed from files that are read"),
     ];
     let refused = needs_bytes.iter().find(|(asked, _)| options.reflink && *asked);
     refused.map_or(Ok(()), |(_, why)| Err(Error::option("reflink", "true", *why)))
@@ -151,9 +159,6 @@ fn devices(options: &Options) -> Result<()> {
     }
     if options.build.codec.codec() != Codec::None {
         return refuse("files on other devices are not compressed: the codec has to be none");
-    }
-    if options.build.shards.is_some() {
-        return refuse("an image in shards holds all of its data");
     }
     if options.blob.is_none() {
         return Ok(());

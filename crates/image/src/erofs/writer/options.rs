@@ -273,7 +273,7 @@ impl Options {
             let most = Size((LZ4_BLOCKS_MAX * self.block_size).into());
             let limit = format!("Linux reads LZ4 in clusters of up to {LZ4_BLOCKS_MAX} blocks");
             let why = format!("{blocks} blocks; {limit}, which are {most} in blocks of {block}");
-            return Err(Error::option("cluster size", Size(longest.into()), why));
+            return Err(Error::option("block-size", Size(longest.into()), why));
         }
         let compressed = self.ways().into_iter().filter(|(choice, _)| choice.codec().erofs_id().is_some());
         let longest = compressed.map(|(_, cluster_size)| longest_cluster(self, cluster_size)).max().unwrap_or(0);
@@ -281,7 +281,7 @@ impl Options {
         if blocks > CLUSTER_BLOCKS_MAX && !self.features.contains(Features::BITS_48) {
             let limit = format!("the index of a file counts up to {CLUSTER_BLOCKS_MAX} blocks of a cluster");
             let why = format!("{blocks} blocks; {limit}: choose larger blocks, or the feature 48bit");
-            return Err(Error::option("cluster size", Size(longest.into()), why));
+            return Err(Error::option("block-size", Size(longest.into()), why));
         }
         Ok(())
     }
@@ -330,7 +330,7 @@ mod tests {
             (
                 "6.9",
                 |o| o.build.codec = Choice::new(Codec::Zstd),
-                "Linux 6.9: this kernel cannot read zstd (since Linux 6.10)",
+                "target-kernel 6.9: this kernel cannot read zstd (since Linux 6.10)",
             ),
             ("6.5", |o| o.build.codec = Choice::new(Codec::Deflate), "deflate (since Linux 6.6)"),
             ("5.15", |o| o.build.codec = Choice::new(Codec::Lzma), "lzma (since Linux 5.16)"),
@@ -353,7 +353,7 @@ mod tests {
         both.features = Features::DEDUPE | Features::BITS_48;
         assert_eq!(
             refused(&both),
-            "target kernel Linux 5.16: this kernel cannot read dedupe (since Linux 6.1), 48bit (since Linux 6.15)"
+            "target-kernel 5.16: this kernel cannot read dedupe (since Linux 6.1), 48bit (since Linux 6.15)"
         );
     }
 

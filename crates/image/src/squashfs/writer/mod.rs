@@ -6,6 +6,7 @@ mod inode;
 mod joined;
 mod metadata;
 mod numbering;
+mod option_table;
 mod pack;
 mod prove;
 mod table;
@@ -22,11 +23,16 @@ use zerocopy::IntoBytes;
 use self::data::{Data, DataDone, Rules};
 use self::metadata::{Metadata, Tables};
 use self::numbering::Numbering;
+pub use self::option_table::OPTIONS;
+pub(crate) use self::option_table::resolve;
 use self::pack::{Packing, Worker};
 use super::compressor;
 use super::format::{self, Superblock, flags};
 use super::limits;
-use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written};
+use crate::build::option::check_shards;
+use crate::build::{
+    self, AnyOptions, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written,
+};
 use crate::limits::Limits;
 use crate::tree::{Ino, Tree};
 use crate::{Error, Excess, Result};
@@ -144,6 +150,7 @@ impl<'o> Builder<'o> {
             let why = "a SquashFS image has one codec with one level for all files; `store` leaves files uncompressed";
             return Err(Error::option("rules", "codec or cluster of single files", why));
         }
+        check_shards(&AnyOptions::Squashfs(options.clone()))?;
         if options.stream {
             check_stream(&options.build)?;
         }
@@ -360,10 +367,9 @@ impl Builder<'_> {
 
 /// Fails if an option needs positions to be written, or read, twice.
 fn check_stream(options: &build::Options) -> Result<()> {
-    let build::Options { offset, prefix, shards, reuse, index, .. } = options;
+    let build::Options { offset, prefix, reuse, index, .. } = options;
     let not = [
         (*offset > 0 || prefix.is_some(), "an offset or a prefix"),
-        (shards.is_some(), "shards"),
         (reuse.is_some() || index.is_some(), "an index or an older image"),
     ];
     match not.iter().find(|(given, _)| *given) {
@@ -380,9 +386,9 @@ fn checked_block_len(options: &Options) -> Result<usize> {
     let block_size = options.block_size;
     if !block_size.is_power_of_two() || !format::BLOCK_SIZES.contains(&block_size) {
         return Err(Error::option(
-            "block size",
+            "block-size",
             Size(block_size.into()),
-            "SquashFS requires a power of two from 4K to 1M",
+            "a SquashFS block is a power of two from 4K to 1M",
         ));
     }
     Ok(block_size as usize)

@@ -1,8 +1,8 @@
-//! `--features`: words that turn EROFS features on, or off with a leading `^`.
+//! The option `features`: words that turn EROFS features on, or off with a leading `^`.
 
 use std::str::FromStr;
 
-use packfs_image::erofs::Features;
+use super::options::Features;
 
 /// A word, what it turns on, and whether the thing itself is the opposite of what the word says.
 const WORDS: [(&str, Features, bool); 20] = [
@@ -31,31 +31,31 @@ const WORDS: [(&str, Features, bool); 20] = [
 
 /// Requested changes; of two words about one feature the later counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Changes {
+pub(crate) struct FeatureChanges {
     /// Features to turn on.
-    pub(super) on: Features,
+    pub(crate) on: Features,
     /// Features to turn off.
-    pub(super) off: Features,
+    pub(crate) off: Features,
 }
 
-impl Changes {
+impl FeatureChanges {
     /// Returns true if any of these features was mentioned.
-    pub(super) fn mention(&self, features: Features) -> bool {
+    pub(crate) fn mention(&self, features: Features) -> bool {
         (self.on | self.off).intersects(features)
     }
 
     /// Applies the changes to the default features.
-    pub(super) fn apply(&self, defaults: Features) -> Features {
+    pub(crate) fn apply(&self, defaults: Features) -> Features {
         (defaults | self.on).difference(self.off)
     }
 
     /// Combines these changes with later ones.
-    pub(super) fn then(self, later: Changes) -> Changes {
-        Changes { on: later.apply(self.on), off: self.off.difference(later.on) | later.off }
+    pub(crate) fn then(self, later: FeatureChanges) -> FeatureChanges {
+        FeatureChanges { on: later.apply(self.on), off: self.off.difference(later.on) | later.off }
     }
 
     /// Turns one feature on or off.
-    pub(super) fn turn(&mut self, feature: Features, on: bool) {
+    pub(crate) fn turn(&mut self, feature: Features, on: bool) {
         // Packing all files together includes packing tails together; the others require 48bit.
         let wide = Features::UNALIGNED | Features::METABOX | Features::DOT_OMITTED;
         let pairs = [(Features::FRAGMENTS, Features::ALL_FRAGMENTS), (Features::BITS_48, wide)];
@@ -71,8 +71,9 @@ impl Changes {
     }
 }
 
-/// Formats features as words, also those of `defaults` that are not among them.
-pub(super) fn in_words(features: Features, defaults: Features) -> String {
+/// Formats features as the words that turn them on, and off those that may be on by default.
+pub(crate) fn in_words(features: Features) -> String {
+    let defaults = Features::FRAGMENTS | Features::DEDUPE;
     let mut words: Vec<String> = Vec::new();
     let mut named = Features::empty();
     for (word, feature, opposite) in WORDS {
@@ -86,15 +87,15 @@ pub(super) fn in_words(features: Features, defaults: Features) -> String {
 }
 
 /// Returns the words.
-pub(super) fn words() -> Vec<&'static str> {
+pub(crate) fn words() -> Vec<&'static str> {
     WORDS.iter().map(|(word, ..)| *word).collect()
 }
 
-impl FromStr for Changes {
+impl FromStr for FeatureChanges {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut changes = Changes::default();
+        let mut changes = FeatureChanges::default();
         for word in text.split(',') {
             let name = word.strip_prefix('^').unwrap_or(word);
             let Some((_, feature, opposite)) = WORDS.iter().find(|(known, ..)| *known == name) else {
@@ -133,12 +134,12 @@ mod tests {
             ("48bit,extended-inodes", Features::FRAGMENTS | Features::BITS_48 | Features::EXTENDED_INODES),
         ];
         for (text, expected) in table {
-            assert_eq!(text.parse::<Changes>().unwrap().apply(Features::FRAGMENTS), expected, "{text}");
+            assert_eq!(text.parse::<FeatureChanges>().unwrap().apply(Features::FRAGMENTS), expected, "{text}");
         }
-        let of = |text: &str| text.parse::<Changes>().unwrap();
+        let of = |text: &str| text.parse::<FeatureChanges>().unwrap();
         assert_eq!(of("fragments,48bit").then(of("^fragments,dedupe")), of("48bit,^fragments,dedupe"));
         for wrong in ["", "fragment", "dedupe,", "^^dedupe", "!dedupe"] {
-            let message = wrong.parse::<Changes>().unwrap_err();
+            let message = wrong.parse::<FeatureChanges>().unwrap_err();
             assert!(message.contains("accepted: fragments, all-fragments"), "{message}");
         }
     }
