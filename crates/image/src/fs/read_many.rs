@@ -181,9 +181,8 @@ fn merge_adjacent(reads: Vec<PlannedRead>) -> Vec<PlannedRead> {
     let mut last_unit: Option<StoredUnit> = None;
     for (n, read) in reads.iter().enumerate() {
         let unit = read.piece.unit;
-        let shared =
-            |other: Option<&PlannedRead>| unit.is_some() && other.is_some_and(|other| other.piece.unit == unit);
-        let is_alone = !shared(reads.get(n + 1)) && !(unit.is_some() && last_unit == unit);
+        let next_unit = reads.get(n + 1).and_then(|next| next.piece.unit);
+        let is_alone = unit.is_none() || (unit != next_unit && unit != last_unit);
         last_unit = unit;
         if let Some(last) = merged.last_mut().filter(|_| is_alone && last_is_alone)
             && (last.nid, last.start + last.len) == (read.nid, read.start)

@@ -33,8 +33,8 @@ fn builders() -> Vec<(&'static str, Builder<'static>)> {
         ("squashfs lz4", squashfs(Codec::Lz4)),
         ("erofs lz4", Builder::erofs()),
         (
-            "erofs gzip",
-            Builder::erofs().codec(Choice::new(Codec::Gzip)).target_kernel(crate::erofs::Kernel::new(6, 10)),
+            "erofs deflate",
+            Builder::erofs().codec(Choice::new(Codec::Deflate)).target_kernel(crate::erofs::Kernel::new(6, 10)),
         ),
     ]
 }
