@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use packfs_image::name::display;
+
 /// Words of a page of about two screens, which needs no contents.
 const WORDS_WITHOUT_CONTENTS: usize = 1500;
 /// Words of a sentence that is understood on first reading.
@@ -20,13 +22,13 @@ fn long_pages_begin_with_their_contents() {
         long_pages += 1;
         let sections = sections(&text);
         if sections.len() < 2 {
-            problems.push(format!("{}: no sections to choose from", page.display()));
+            problems.push(format!("{}: no sections to choose from", display(&page)));
         }
         let introduction = text.split("\n## ").next().unwrap();
         for section in sections {
             let link = format!("](#{})", anchor(section));
             if !introduction.contains(&link) {
-                problems.push(format!("{}: no link to [{section}{link} before the first section", page.display()));
+                problems.push(format!("{}: no link to [{section}{link} before the first section", display(&page)));
             }
         }
     }
