@@ -7,6 +7,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum, ValueHint};
 use packfs_image::Part;
 use packfs_image::build::Shards;
 
+use super::build::ids_without_shards;
 use super::{Build, Effort, Talk, value};
 use crate::output::failure::Usage;
 
@@ -101,9 +102,20 @@ impl Args for Planned {
             _ => arg.conflicts_with("each"),
         });
         // Options that shards exclude, and those of archives, images and addresses.
-        let excluded = ["dry_run", "percentage", "reuse", "reuse_index", "index", "on_error", "spool"];
+        let excluded = [
+            "append",
+            "append_below",
+            "dry_run",
+            "index",
+            "on_error",
+            "percentage",
+            "prefix",
+            "reuse",
+            "reuse_index",
+            "spool",
+        ];
         let remote = if cfg!(feature = "remote") { &["remote_cache", "remote_unversioned"][..] } else { &[] };
-        let excluded = excluded.into_iter().chain(remote.iter().copied());
+        let excluded = excluded.iter().chain(remote).map(|id| (*id).to_owned()).chain(ids_without_shards());
         excluded.fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
     }
 

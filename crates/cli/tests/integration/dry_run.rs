@@ -47,10 +47,8 @@ fn people_are_told_counts_options_and_an_estimate() {
     let told = succeed(dir.path(), &["build", "root", "-o", "x.erofs", "--dry-run", "-j", "1"]);
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines[0], "image       x.erofs (erofs)");
-    assert!(
-        lines[1].starts_with("options     --format erofs --codec lz4hc:9 --block-size 64K --fs-block 4K"),
-        "{told}"
-    );
+    assert!(lines[1].starts_with("options     --format erofs --codec lz4hc:9 --block-size 64K "), "{told}");
+    assert!(lines[1].contains(" --fs-block 4K"), "{told}");
     assert_eq!(lines[2], "entries     10 (4 files, 5 directories, 1 symlink)");
     assert!(lines[3].starts_with("data        ") && lines[3].ends_with(" of holes"), "{told}");
     assert!(lines[4].contains(" on 1 thread (within ") && lines[4].ends_with("all of it was built"), "{told}");

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use packfs_blocks::units;
+use packfs_blocks::{name, units};
 use packfs_codec::Choice;
 use packfs_codec::table::image_codecs;
 
@@ -100,7 +100,7 @@ impl OptionDraft {
     /// [`Error::InvalidOption`] for a value that the option never takes. What depends on other options is checked by
     /// [`OptionDraft::resolve`].
     pub fn set(&mut self, option: &'static BuildOption, value: &OsStr) -> Result<()> {
-        (option.set)(self, value).map_err(|why| Error::option(option.name, value.display(), why))?;
+        (option.set)(self, value).map_err(|why| Error::option(option.name, name::display(value), why))?;
         self.given.push((option, value.to_owned()));
         Ok(())
     }
@@ -116,7 +116,7 @@ impl OptionDraft {
         let has_size =
             |known: &BuildOption| matches!(known.form, ValueForm::One(metavar) if metavar.starts_with("SIZE"));
         let given = self.given.iter().rfind(|(known, _)| known.name == option && has_size(known));
-        let value = given.map_or(value, |(_, given)| given.display().to_string());
+        let value = given.map_or(value, |(_, given)| name::display(given).to_string());
         Error::InvalidOption { option, value, why }
     }
 
@@ -250,7 +250,7 @@ pub(crate) fn check_shards(target: &AnyOptions) -> Result<()> {
     for option in target.option_tables().into_iter().flatten() {
         if let (Some(why), Some(value)) = (option.no_shards, (option.get)(target).first()) {
             let value = if value.is_empty() { OsStr::new("true") } else { value };
-            return Err(Error::option(option.name, value.display(), why));
+            return Err(Error::option(option.name, name::display(value), why));
         }
     }
     Ok(())

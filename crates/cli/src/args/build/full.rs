@@ -123,9 +123,13 @@ impl BuildPlan {
     /// are not UTF-8 are encoded as in other names.
     pub(crate) fn in_full(&self) -> Vec<String> {
         let common = self.request.target.common();
-        let mut words: Vec<String> = Vec::new();
+        let mut words: Vec<String> = vec!["--format".into(), self.request.target.format().into()];
+        for option in self.request.target.option_tables().into_iter().flatten() {
+            for value in (option.get)(&self.request.target) {
+                add_option(option, &value, &mut words);
+            }
+        }
         let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-        add("--format", self.request.target.format().into());
         match common.shards {
             Some(Shards::Count(count)) => add("--shards", count.to_string()),
             Some(Shards::Size(size)) => add("--shard-size", value::as_size(size.get())),
@@ -141,11 +145,6 @@ impl BuildPlan {
         add("--memory", value::as_size(common.memory));
         if !common.verify {
             words.push("--no-verify".into());
-        }
-        for option in self.request.target.option_tables().into_iter().flatten() {
-            for value in (option.get)(&self.request.target) {
-                add_option(option, &value, &mut words);
-            }
         }
         words.extend(self.given.words.iter().map(|word| encode(word.as_bytes()).into_owned()));
         words

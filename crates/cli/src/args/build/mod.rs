@@ -30,6 +30,7 @@ pub(crate) use self::plan::{BuildPlan, FsConfigFrom, ListPaths, RulesFrom};
 pub(crate) use self::preset::Preset;
 use self::reuse::ReuseArgs;
 use self::shards::ShardArgs;
+pub(crate) use self::table::ids_without_shards;
 use self::table::{Compression, ErofsOnly, Layout, SquashfsOnly, TableArgs};
 use super::{Effort, ExcludeArgs, OnError, RemoteArgs, Talk, value};
 

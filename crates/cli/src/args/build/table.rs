@@ -115,10 +115,14 @@ impl<T: OptionTable> TableArgs<T> {
     }
 }
 
+/// Returns the options of all tables.
+fn all_options() -> impl Iterator<Item = &'static BuildOption> {
+    [COMPRESSION_OPTIONS, LAYOUT_OPTIONS, squashfs::OPTIONS, erofs::OPTIONS].into_iter().flatten()
+}
+
 /// Returns true if an option of the command line is in a table.
 pub(super) fn is_in_a_table(id: &str) -> bool {
-    let tables = [COMPRESSION_OPTIONS, LAYOUT_OPTIONS, squashfs::OPTIONS, erofs::OPTIONS];
-    tables.into_iter().flatten().any(|option| id_of(option.name) == id)
+    all_options().any(|option| id_of(option.name) == id)
 }
 
 /// Turns an error of the library into one that names the option as it is typed.
@@ -130,6 +134,11 @@ pub(super) fn usage(error: &packfs_image::Error) -> Usage {
         }
         error => Usage(error.to_string()),
     }
+}
+
+/// Returns the ids of options that an image in shards cannot have.
+pub(crate) fn ids_without_shards() -> impl Iterator<Item = String> {
+    all_options().filter(|option| option.no_shards.is_some()).map(|option| id_of(option.name))
 }
 
 /// Returns the identifier of an option for the parser: that of a field with its name.

@@ -102,7 +102,7 @@ fn bad_input_is_reported_before_any_work() {
         (&["root", "--max-time", "soon"], 2, "as in 90s"),
         (&["root", "--min-read", "0"], 2, "as in 500"),
         (&["root", "--sample", "0"], 2, "tell nothing"),
-        (&["root", "--format", "erofs", "--codecs", "zstd"], 2, "--target-kernel 6.10"),
+        (&["root", "--format", "erofs", "--codecs", "zstd"], 2, "choose 6.10"),
     ] {
         let error = fail(dir.path(), status, &[&["tune"], args].concat());
         assert!(error.contains(why), "{args:?}: {error}");

@@ -51,7 +51,7 @@ pub(super) fn options(options: &Options) -> Result<()> {
 
 /// Checks the largest size of clusters that an option asks for.
 fn check_cluster(option: &'static str, cluster_size: u32, block_size: u32) -> Result<()> {
-    if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
+    if cluster_size == 0 || !cluster_size.is_multiple_of(block_size) || u64::from(cluster_size) > format::CLUSTER_MAX {
         let block = Size(block_size.into());
         let why = format!("a cluster of an EROFS image is a multiple of the block ({block}) up to 1 MiB");
         return Err(Error::option(option, Size(cluster_size.into()), why));

@@ -1,6 +1,7 @@
 //! Decides the options that were left open: the defaults follow the target kernel and the codec, and what does not go
 //! together is refused.
 
+use packfs_blocks::name;
 use packfs_codec::table::checked_for;
 use packfs_codec::{Choice, Codec};
 
@@ -95,7 +96,7 @@ fn resolve_features(options: &Options, draft: &OptionDraft) -> Result<Features> 
 fn asked_features(draft: &OptionDraft) -> Result<FeatureChanges> {
     let mut changes = FeatureChanges::default();
     for value in draft.values("features") {
-        let refuse = |why: String| Error::option("features", value.display(), why);
+        let refuse = |why: String| Error::option("features", name::display(value), why);
         let later = text(value).and_then(str::parse::<FeatureChanges>).map_err(refuse)?;
         changes = changes.then(later);
     }
@@ -108,7 +109,7 @@ fn asked_features(draft: &OptionDraft) -> Result<FeatureChanges> {
     if let Some(fragments) = draft.values("fragments").last() {
         if changes.mention(Features::FRAGMENTS | Features::ALL_FRAGMENTS) {
             let why = "a feature chooses the fragments, too: leave one out";
-            return Err(Error::option("fragments", fragments.display(), why));
+            return Err(Error::option("fragments", name::display(fragments), why));
         }
         changes.turn(Features::FRAGMENTS, fragments != "none");
     }
