@@ -50,6 +50,7 @@ mod split;
 mod stream;
 mod streams;
 mod subdir;
+mod updates;
 mod usage;
 mod warnings;
 mod xattrs;

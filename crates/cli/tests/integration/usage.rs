@@ -272,3 +272,28 @@ fn names_an_option(text: &str) -> bool {
     let after = |at: usize| text[at + 2..].starts_with(|next: char| next.is_ascii_lowercase());
     text.match_indices("--").any(|(at, _)| after(at) && (at == 0 || text[..at].ends_with([' ', '`', '('])))
 }
+
+#[test]
+fn help_of_plan_lists_nothing_that_plans_refuse() {
+    let refused = [
+        "--append",
+        "--append-below",
+        "--blob",
+        "--data-align",
+        "--dry-run",
+        "--index",
+        "--max-extent",
+        "--percentage",
+        "--prefix",
+        "--refer",
+        "--reuse",
+        "--spool",
+        "--stream",
+    ];
+    let text = succeed(Path::new("."), &["plan", "--help"]);
+    let listed: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(listed.contains(&"--rsyncable[=<SIZE>]"), "{text}");
+    for option in refused {
+        assert!(!listed.contains(&option), "{option}");
+    }
+}

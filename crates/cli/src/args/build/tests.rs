@@ -312,6 +312,7 @@ fn samples() -> Vec<(&'static str, Vec<&'static str>)> {
         ("retarget", "x.sqfs --subdir=usr --retarget"),
         ("reuse", "x.sqfs --reuse=old.sqfs"),
         ("reuse_index", "x.sqfs --reuse=old.sqfs --reuse-index=old"),
+        ("rsyncable", "x.erofs --rsyncable=64K"),
         ("rule", "x.sqfs --rule=glob=*.o_->_exclude --rule=size=1M.._->_store"),
         ("rules", "x.sqfs --rules=some --rules=more"),
         ("shard_size", "x.sqfs --shard-size=1G"),

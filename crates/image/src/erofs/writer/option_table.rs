@@ -6,6 +6,7 @@ use std::io::Read;
 
 use packfs_codec::Choice;
 
+use super::decide::content_cuts::{CUT_DISTANCE, CUT_DISTANCE_MIN};
 use super::features::{self, FeatureChanges};
 use super::options::{Features, INODE_DIGEST, Options};
 use crate::build::option::{size, size_text, text};
@@ -56,6 +57,23 @@ pub static OPTIONS: &[BuildOption] = &[
             change(draft, |options| options.fragment_cluster = Some(size))
         },
         get: |target| of_erofs(target, |options| options.fragment_cluster.map(size_text)),
+        ..BuildOption::BLANK
+    },
+    BuildOption {
+        name: "rsyncable",
+        form: ValueForm::Optional("SIZE", CUT_DISTANCE),
+        help: "Keep unchanged data the same in an updated image, for zsync and casync",
+        details: "Small files and tails of files are packed together. New clusters of them begin about every SIZE, where the \
+                  content says so: a changed length then moves only what comes before the next such place. Less than the \
+                  usual 1M makes updates smaller and images larger; at least 16K.",
+        set: |draft, value| {
+            let distance = size(value)?;
+            if distance < CUT_DISTANCE_MIN {
+                return Err("expected at least 16K".into());
+            }
+            change(draft, |options| options.rsyncable = Some(distance))
+        },
+        get: |target| of_erofs(target, |options| options.rsyncable.map(size_text)),
         ..BuildOption::BLANK
     },
     BuildOption {

@@ -84,6 +84,9 @@ pub struct Options {
     pub chunk_size: u32,
     /// Maximum size in bytes of the physical clusters of the packed inode; by default [`Options::cluster_size`].
     pub fragment_cluster: Option<u32>,
+    /// Average number of bytes of small files and tails after which new clusters of them begin where their content says so:
+    /// later clusters are then the same in an updated image. `None` fills all clusters; at least 16 KiB.
+    pub rsyncable: Option<u32>,
     /// Maximum number of bytes that one cluster decodes to, at least a block; by default as many as fit.
     pub extent_max: Option<u32>,
     /// The data of each file begins at a multiple of this many bytes: a multiple of the block, which is the default, up to
@@ -137,6 +140,7 @@ impl Default for Options {
             xattr_share: None,
             chunk_size: RAW_PIECE,
             fragment_cluster: None,
+            rsyncable: None,
             extent_max: None,
             data_align: None,
             metabox: Metabox::default(),

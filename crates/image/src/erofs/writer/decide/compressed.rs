@@ -13,10 +13,17 @@ use super::stretches::{ChunkOrigin, seen_until};
 use super::writer::DataWriter;
 use crate::Result;
 use crate::build::Part as ReadPart;
+use crate::erofs::raw_sharing::PAGE_LEN;
 use crate::erofs::writer::encode::piece::{PieceJob, ReusedStretch, TailPolicy};
 
 /// Factor by which a stretch must be longer to be searched in pieces that may be in flight.
 const RECENT_FACTOR: usize = 4;
+
+/// Returns zeros up to the next page of the packed inode: each piece has to begin with one.
+pub(super) fn page_padding(len: u64) -> Vec<u8> {
+    let missing = len.next_multiple_of(PAGE_LEN) - len;
+    vec![0; usize::try_from(missing).expect("less than a page")]
+}
 
 impl DataWriter<'_, '_> {
     /// Submits whole files shorter than a piece.
@@ -28,6 +35,7 @@ impl DataWriter<'_, '_> {
             let rules = self.rules.for_policy(policy);
             let fragment = rules.tail_policy == TailPolicy::Fragment && len <= rules.fragment_max;
             let location = if fragment || rules.all_fragments {
+                self.cut_small_before(digest, len)?;
                 PendingLocation::Fragment(self.put_small(&bytes[range])?)
             } else if rules.follows_inode(len) {
                 self.tally.packs(len);
@@ -85,6 +93,32 @@ impl DataWriter<'_, '_> {
             }
         }
         Ok(offset)
+    }
+
+    /// Ends the piece of small files if a cut comes before this file.
+    fn cut_small_before(&mut self, digest: Digest, len: usize) -> Result<()> {
+        if !self.rules.cuts.come_before(&digest, len) {
+            return Ok(());
+        }
+        let padding = page_padding(self.packed_inode.small.len());
+        self.put_small(&padding)?;
+        match self.packed_inode.small.take() {
+            Some(piece) => self.send_small(piece, TailPolicy::More),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the piece of tails if a cut comes before this tail.
+    pub(super) fn cut_tails_before(&mut self, digest: Digest, len: usize) -> Result<()> {
+        if !self.rules.cuts.come_before(&digest, len) {
+            return Ok(());
+        }
+        let padding = page_padding(self.packed_inode.tails.len());
+        self.put_tail(&padding)?;
+        match self.packed_inode.tails.take() {
+            Some(piece) => self.send_tail(piece, TailPolicy::More),
+            None => Ok(()),
+        }
     }
 
     /// Appends zeros to the stream of small files.

@@ -11,6 +11,7 @@
 //! | [`files`], [`layout`] | the file that is arriving, and the position of each file |
 //! | [`sharing`], [`stretches`], [`chunks`] | stored data that is equal, as a whole and in part |
 //! | [`packed_inode`] | the packed inode: small files and tails of files |
+//! | [`content_cuts`] | where a new piece of the packed inode begins early, for small updates |
 //! | [`compressed`], [`uncompressed`], [`referred`] | what becomes of a piece in each layout |
 //! | [`jobs`], [`results`] | pieces in flight, and when the result of each is taken |
 //! | [`locations`] | finished pieces, and the data that inodes carry |
@@ -21,6 +22,7 @@
 
 pub(crate) mod chunks;
 pub(crate) mod compressed;
+pub(crate) mod content_cuts;
 pub(crate) mod files;
 pub(crate) mod jobs;
 pub(crate) mod layout;

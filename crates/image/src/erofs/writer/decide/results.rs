@@ -68,6 +68,7 @@ impl DataWriter<'_, '_> {
                     self.tally.shares(bytes.len() as u64);
                     return Ok(StoredTail::Fragment(offset));
                 }
+                self.cut_tails_before(digest, bytes.len())?;
                 let offset = self.put_tail(&bytes)?;
                 self.sharing.add_tail(digest, offset);
                 StoredTail::Fragment(offset)

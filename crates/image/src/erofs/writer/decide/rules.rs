@@ -3,6 +3,7 @@
 use packfs_blocks::{Buffers, Digest};
 use packfs_codec::Codec;
 
+use super::content_cuts::ContentCuts;
 use crate::OnError;
 use crate::build::{BATCH_FILES, BATCH_LEN};
 use crate::erofs::kernel::Feature;
@@ -25,6 +26,8 @@ pub(crate) struct DataRules {
     pub(crate) form: IndexForm,
     /// Maximum length of a piece in bytes.
     pub(crate) piece: usize,
+    /// Where a new piece of the packed inode begins before the last one is full.
+    pub(crate) cuts: ContentCuts,
     /// Maximum length of files that go to the packed inode, if tails of files do.
     pub(crate) fragment_max: usize,
     /// Treatment of the tails of files.
@@ -121,6 +124,7 @@ pub(crate) fn rules(options: &Options, packing: &PackingOptions) -> DataRules {
         device: u16::from(options.blob.is_some()),
         form: IndexForm { block_bits, algorithm, encoded, compact: !asked(Features::FULL_INDEX) },
         piece: packing.piece,
+        cuts: ContentCuts::new(options.rsyncable),
         fragment_max: packing.fragment_max(),
         tail_policy,
         all_fragments: asked(Features::ALL_FRAGMENTS) && !raw,

@@ -3,6 +3,7 @@
 use packfs_blocks::units::Size;
 use packfs_blocks::{Buffer, Buffers, Progress};
 
+use super::compressed::page_padding;
 use super::files::FileTable;
 use super::jobs::PieceJobs;
 use super::layout::{FilePart, OpenFile, OpenFileState, PendingFile, PendingLocation, RareLocation, StorageLayout};
@@ -13,7 +14,6 @@ use super::rules::{DataRules, FilePolicy};
 use super::sharing::SharedData;
 use super::stretches::StretchFinder;
 use crate::build::{Cut, Failed, Fed, Ledger, Part as ReadPart, Place, Tools, Writer};
-use crate::erofs::raw_sharing::PAGE_LEN;
 use crate::erofs::writer::counts::DataTally;
 use crate::erofs::writer::encode::lanes::LaneTable;
 use crate::erofs::writer::encode::piece::TailPolicy;
@@ -180,13 +180,10 @@ impl<'p, 'env> DataWriter<'p, 'env> {
     /// Sends the rest of both streams of the packed inode, and takes all results. The stream of
     /// tails is complete only when everything else is written.
     fn settle_streams(&mut self) -> Result<()> {
-        // Each piece has to begin with a page of the packed inode.
-        let padding =
-            |len: u64| vec![0; usize::try_from(len.next_multiple_of(PAGE_LEN) - len).expect("less than a page")];
         let has_tails = self.rules.tail_policy == TailPolicy::Fragment && !self.rules.all_fragments;
         if has_tails || self.is_cut {
             // The stream of tails or that of the next shard follows.
-            self.put_small(&padding(self.packed_inode.small.len()))?;
+            self.put_small(&page_padding(self.packed_inode.small.len()))?;
         }
         if let Some(piece) = self.packed_inode.small.take() {
             self.send_small(piece, TailPolicy::Cluster)?;
@@ -194,7 +191,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
         while self.plan_oldest()? {}
         while self.take_result()? {}
         if self.is_cut {
-            self.put_tail(&padding(self.packed_inode.tails.len()))?;
+            self.put_tail(&page_padding(self.packed_inode.tails.len()))?;
         }
         if let Some(piece) = self.packed_inode.tails.take() {
             self.send_tail(piece, TailPolicy::Cluster)?;

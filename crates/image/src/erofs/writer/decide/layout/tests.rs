@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::OnError;
+use crate::erofs::writer::decide::content_cuts::ContentCuts;
 use crate::erofs::writer::encode::piece::TailPolicy;
 use crate::erofs::writer::stored::data::IndexForm;
 
@@ -12,6 +13,7 @@ fn rules() -> DataRules {
         device: 0,
         form: IndexForm { block_bits: 12, algorithm: 0, encoded: false, compact: true },
         piece: 2 << 20,
+        cuts: ContentCuts::new(None),
         fragment_max: 96 << 10,
         tail_policy: TailPolicy::Fragment,
         all_fragments: false,
