@@ -58,7 +58,7 @@ pub struct RequestError {
     pub source: Error,
 }
 
-/// What one read fills, and from where.
+/// One read: a part of the buffer, and the bytes of the image that fill it.
 #[derive(Debug, Clone, Copy)]
 struct PlannedRead {
     request: usize,

@@ -2,6 +2,8 @@
 //! of an image.
 
 #[cfg(test)]
+mod counted;
+#[cfg(test)]
 mod flipped;
 #[cfg(test)]
 mod fuse;
@@ -20,6 +22,8 @@ pub mod verdict;
 
 pub use packfs_source::testing::*;
 
+#[cfg(test)]
+pub use counted::CountedReads;
 #[cfg(test)]
 pub use flipped::Flipped;
 #[cfg(test)]

@@ -7,7 +7,8 @@ use packfs_codec::{Choice, Codec};
 use super::*;
 use crate::sink::fake::Fake;
 use crate::source::Entry;
-use crate::{Builder, Fs, ReadAt};
+use crate::testing::CountedReads;
+use crate::{Builder, Fs};
 
 /// Bytes that compress, and differ from file to file.
 fn content(seed: usize, len: usize) -> Vec<u8> {
@@ -117,25 +118,6 @@ fn the_units_of_a_file_cover_any_range_of_it() {
                 }
             }
         }
-    }
-}
-
-/// Counts the stored bytes that are read.
-#[derive(Debug)]
-struct CountedReads {
-    bytes: Vec<u8>,
-    read: Arc<AtomicU64>,
-}
-
-impl ReadAt for CountedReads {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
-        let got = self.bytes.read_at(buf, offset)?;
-        self.read.fetch_add(got as u64, Ordering::Relaxed);
-        Ok(got)
-    }
-
-    fn len(&self) -> u64 {
-        self.bytes.len() as u64
     }
 }
 

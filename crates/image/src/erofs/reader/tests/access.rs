@@ -1,15 +1,13 @@
 //! Random access: any range of any file, from many threads; and any tree.
 
-use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use packfs_blocks::ReadAt;
 use proptest::prelude::*;
 
 use super::*;
 use crate::testing::erofs_utils;
-use crate::testing::{Shape, Source, differences, snapshot, snapshot_image, specs};
+use crate::testing::{CountedReads, Shape, Source, differences, snapshot, snapshot_image, specs};
 
 /// Ways to store files.
 const KINDS: [&str; 9] = [
@@ -163,25 +161,6 @@ fn inodes_of_the_wrong_type_are_refused_as_such() {
     }
 }
 
-/// An image that counts the bytes read from it.
-#[derive(Debug)]
-struct Counted {
-    image: Vec<u8>,
-    read: Arc<AtomicU64>,
-}
-
-impl ReadAt for Counted {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let got = self.image.read_at(buf, offset)?;
-        self.read.fetch_add(got as u64, Ordering::Relaxed);
-        Ok(got)
-    }
-
-    fn len(&self) -> u64 {
-        self.image.len() as u64
-    }
-}
-
 #[test]
 fn an_extent_larger_than_the_cache_is_decoded_once_while_it_is_read() {
     const LEN: u64 = 26 << 20;
@@ -195,7 +174,7 @@ fn an_extent_larger_than_the_cache_is_decoded_once_while_it_is_read() {
     let image = image_of(&Spec::of(files), &options);
     let (len, read) = (image.len() as u64, Arc::new(AtomicU64::new(0)));
     let options = ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() };
-    let reader = Reader::open(Arc::new(Counted { image, read: Arc::clone(&read) }), options).unwrap();
+    let reader = Reader::open(Arc::new(CountedReads { bytes: image, read: Arc::clone(&read) }), options).unwrap();
     let largest = reader.extents(find(&reader, "1")).unwrap().iter().map(|extent| extent.len).max().unwrap();
     assert!(largest >= 8 << 20, "extents of {largest} bytes show nothing");
     // One after the other, then two at a time.
