@@ -31,7 +31,7 @@ pub(crate) use self::preset::Preset;
 use self::reuse::ReuseArgs;
 use self::shards::ShardArgs;
 pub(crate) use self::table::ids_without_shards;
-use self::table::{Compression, ErofsOnly, Layout, SquashfsOnly, TableArgs};
+use self::table::{CompressionTable, ErofsTable, LayoutTable, SquashfsTable, TableArgs};
 use super::{Effort, ExcludeArgs, OnError, RemoteArgs, Talk, value};
 
 /// Pack directories, archives, images and pack lists into one image.
@@ -75,7 +75,7 @@ pub(crate) struct Build {
     preset: Option<Preset>,
 
     #[command(flatten)]
-    compression: TableArgs<Compression>,
+    compression: TableArgs<CompressionTable>,
 
     /// Image format [default: erofs if IMAGE ends in .erofs, else squashfs]
     #[arg(long, value_enum)]
@@ -244,7 +244,7 @@ pub(crate) struct Build {
     strict: bool,
 
     #[command(flatten)]
-    layout: TableArgs<Layout>,
+    layout: TableArgs<LayoutTable>,
 
     #[command(flatten)]
     shards: ShardArgs,
@@ -294,10 +294,10 @@ pub(crate) struct Build {
     no_verify: bool,
 
     #[command(flatten)]
-    squashfs: TableArgs<SquashfsOnly>,
+    squashfs: TableArgs<SquashfsTable>,
 
     #[command(flatten)]
-    erofs: TableArgs<ErofsOnly>,
+    erofs: TableArgs<ErofsTable>,
 }
 
 impl Build {
@@ -322,14 +322,13 @@ impl Build {
         }
         self.format = Some(Format::Squashfs);
         let superblock = image.superblock();
+        let has = |flag| superblock.flags & flag != 0;
+        // An image without any compression has codec `none`, which another codec may replace.
+        let all_plain = has(flags::RAW_DATA) && has(flags::RAW_FRAGMENTS) && has(flags::RAW_INODES);
         if self.preset.is_none() {
+            // At least the metadata has a codec unless all is plain.
+            let codec = if all_plain { superblock.data_codec() } else { superblock.full_codec() };
             // Levels that other writers do not store, because they are their defaults.
-            let all_plain = flags::RAW_DATA | flags::RAW_FRAGMENTS | flags::RAW_INODES;
-            let codec = match superblock.flags & all_plain == all_plain {
-                true => superblock.data_codec(),
-                // At least the metadata has one.
-                false => superblock.full_codec(),
-            };
             let codec = match codec {
                 codec if codec == "gzip" => "gzip:9".into(),
                 codec if codec == "zstd" => "zstd:15".into(),
@@ -338,7 +337,6 @@ impl Build {
             self.compression.add_unless_given("codec", codec);
             self.compression.add_unless_given("block-size", superblock.block_size.to_string());
         }
-        let has = |flag| superblock.flags & flag != 0;
         let fragments = if has(flags::NO_FRAGMENTS) {
             "none"
         } else if has(flags::ALWAYS_FRAGMENTS) {
@@ -347,8 +345,6 @@ impl Build {
             "small"
         };
         self.layout.add_unless_given("fragments", fragments);
-        // An image without any compression has codec `none`, which another codec may replace.
-        let all_plain = has(flags::RAW_DATA) && has(flags::RAW_FRAGMENTS) && has(flags::RAW_INODES);
         let switches = [
             (!has(flags::EXPORTABLE), "no-export"),
             (has(flags::RAW_INODES), "plain-metadata"),

@@ -28,9 +28,9 @@ pub(super) trait OptionTable {
 
 /// `--codec` and `--block-size`.
 #[derive(Debug)]
-pub(super) struct Compression;
+pub(super) struct CompressionTable;
 
-impl OptionTable for Compression {
+impl OptionTable for CompressionTable {
     const HEADING: Option<&'static str> = None;
 
     fn options() -> &'static [BuildOption] {
@@ -40,9 +40,9 @@ impl OptionTable for Compression {
 
 /// Options for the layout of the data.
 #[derive(Debug)]
-pub(super) struct Layout;
+pub(super) struct LayoutTable;
 
-impl OptionTable for Layout {
+impl OptionTable for LayoutTable {
     const HEADING: Option<&'static str> = Some("Layout of the image");
 
     fn options() -> &'static [BuildOption] {
@@ -52,9 +52,9 @@ impl OptionTable for Layout {
 
 /// Options that only SquashFS has.
 #[derive(Debug)]
-pub(super) struct SquashfsOnly;
+pub(super) struct SquashfsTable;
 
-impl OptionTable for SquashfsOnly {
+impl OptionTable for SquashfsTable {
     const HEADING: Option<&'static str> = Some("SquashFS only");
 
     fn options() -> &'static [BuildOption] {
@@ -64,9 +64,9 @@ impl OptionTable for SquashfsOnly {
 
 /// Options that only EROFS has.
 #[derive(Debug)]
-pub(super) struct ErofsOnly;
+pub(super) struct ErofsTable;
 
-impl OptionTable for ErofsOnly {
+impl OptionTable for ErofsTable {
     const HEADING: Option<&'static str> = Some("EROFS only");
 
     fn options() -> &'static [BuildOption] {

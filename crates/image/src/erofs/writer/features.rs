@@ -99,8 +99,7 @@ impl FromStr for FeatureChanges {
         for word in text.split(',') {
             let name = word.strip_prefix('^').unwrap_or(word);
             let Some((_, feature, opposite)) = WORDS.iter().find(|(known, ..)| *known == name) else {
-                let words: Vec<_> = WORDS.iter().map(|(known, ..)| *known).collect();
-                let known = words.join(", ");
+                let known = words().join(", ");
                 return Err(format!("unknown feature `{name}`; accepted: {known}; ^NAME turns one off"));
             };
             let negated = name.len() < word.len();

@@ -10,7 +10,7 @@ use super::features::FeatureChanges;
 use super::options::{Features, Options};
 use crate::build::OptionDraft;
 use crate::build::option::text;
-use crate::erofs::kernel::{Feature, Kernel};
+use crate::erofs::kernel::{Feature, Kernel, TARGET_KERNEL};
 use crate::{Error, Result};
 
 /// Features that only compressed files can use.
@@ -31,7 +31,7 @@ pub(crate) fn resolve(mut options: Options, draft: &OptionDraft) -> Result<Optio
     if options.refer > 0 && !draft.is_given("fs-block") {
         options.block_size = REFER_BLOCK;
     }
-    if !draft.is_given("target-kernel") {
+    if !draft.is_given(TARGET_KERNEL) {
         options.target_kernel = default_target(&options);
     }
     resolve_codec(&mut options, draft)?;
@@ -144,11 +144,11 @@ fn check_together(asked: Features, codec: Codec) -> Result<()> {
 fn explain_target(error: Error, options: &Options, draft: &OptionDraft) -> Error {
     let target = options.target_kernel;
     match error {
-        Error::InvalidOption { option: "target-kernel", why, .. } => {
+        Error::InvalidOption { option: TARGET_KERNEL, why, .. } => {
             let needed = Kernel::needed(&Feature::needed_by(options));
-            let who = if draft.is_given("target-kernel") { "" } else { " (the default)" };
+            let who = if draft.is_given(TARGET_KERNEL) { "" } else { " (the default)" };
             let value = format!("{target}{who}");
-            Error::option("target-kernel", value, format!("{why}; choose {needed}, or do without"))
+            Error::option(TARGET_KERNEL, value, format!("{why}; choose {needed}, or do without"))
         }
         error => error,
     }
