@@ -1,10 +1,10 @@
-//! What an update of an image costs: with `--rsyncable`, a changed file moves little of the data after it.
+//! Updates of images: with `--rsyncable`, a changed file moves little of the data after it.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use crate::common::{kernel, noise, succeed};
+use crate::common::{fail, kernel, noise, succeed};
 
 /// Number of bytes that programs such as zsync look for at once.
 const WINDOW: usize = 2048;
@@ -53,10 +53,11 @@ fn roll(sum: u64, first: u8, next: u8) -> u64 {
 }
 
 /// Options of images.
-const IMAGES: [&str; 3] = [
+const IMAGES: [&str; 4] = [
     "--codec lz4hc:3",
     "--codec zstd:3 --target-kernel 6.12",
     "--codec deflate:3 --target-kernel 6.17 --features 48bit,unaligned",
+    "--codec zstd:3 --target-kernel 6.12 --features all-fragments,dedupe --block-size 16K",
 ];
 
 #[test]
@@ -102,6 +103,24 @@ fn the_kernel_reads_what_is_cut_by_content() {
 fn a_distance_has_to_be_worth_a_cut() {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("root")).unwrap();
-    let text = crate::common::fail(place.path(), 2, &["build", "root", "-o", "image.erofs", "--rsyncable=1K"]);
-    assert!(text.contains("--rsyncable") && text.contains("at least 16K"), "{text}");
+    for (distance, why) in [("1K", "--rsyncable 1K: cuts are at least 16 KiB apart"), ("8G", "less than 4G")] {
+        let option = format!("--rsyncable={distance}");
+        let text = fail(place.path(), 2, &["build", "root", "-o", "image.erofs", &option]);
+        assert!(text.contains(why), "{text}");
+    }
+}
+
+#[test]
+fn shards_are_cut_as_in_a_local_build() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path();
+    write_tree(dir);
+    let options = ["root", "--format", "erofs", "--rsyncable=64K", "--shards", "2", "-q", "-o"];
+    succeed(dir, &[&["build"], &options[..], &["local"]].concat());
+    succeed(dir, &[&["plan"], &options[..], &["job"]].concat());
+    for shard in ["0", "1"] {
+        succeed(dir, &["shard", "job", shard, "-o", "shards", "-q"]);
+    }
+    succeed(dir, &["assemble", "job", "shards", "-o", "assembled", "-q"]);
+    assert!(fs::read(dir.join("local")).unwrap() == fs::read(dir.join("assembled")).unwrap());
 }

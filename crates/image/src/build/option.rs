@@ -113,8 +113,10 @@ impl OptionDraft {
     /// Names the size in an error as it was given: `5000` instead of `4.88 KiB`.
     pub(super) fn with_size_as_given(&self, error: Error) -> Error {
         let Error::InvalidOption { option, value, why } = error else { return error };
-        let has_size =
-            |known: &BuildOption| matches!(known.form, ValueForm::One(metavar) if metavar.starts_with("SIZE"));
+        let has_size = |known: &BuildOption| match known.form {
+            ValueForm::One(metavar) | ValueForm::Optional(metavar, _) => metavar.starts_with("SIZE"),
+            ValueForm::Switch | ValueForm::Repeated(_) => false,
+        };
         let given = self.given.iter().rfind(|(known, _)| known.name == option && has_size(known));
         let value = given.map_or(value, |(_, given)| name::display(given).to_string());
         Error::InvalidOption { option, value, why }
@@ -152,7 +154,7 @@ pub static COMPRESSION_OPTIONS: &[BuildOption] = &[
         details: "SquashFS: a power of two from 4K to 1M [default: 128K]. EROFS: a multiple of the block (--fs-block) up to \
                   1M [default: 64K].",
         set: |draft, value| {
-            draft.target.set_block_size(size(value)?);
+            draft.target.set_block_size(bounded_size(value)?);
             Ok(())
         },
         get: |target| vec![size_text(target.block_size())],
@@ -227,7 +229,13 @@ pub(crate) fn text(value: &OsStr) -> std::result::Result<&str, String> {
     value.to_str().ok_or_else(|| "not UTF-8".into())
 }
 
-/// Parses a number of bytes that options store in 32 bits. Smaller limits are checked with the other options.
+/// Parses the size of an option that has a limit of its own, which is checked with the other options: what does not fit in
+/// 32 bits becomes the largest number, so that the error names that limit. No such option takes the largest number.
+pub(crate) fn bounded_size(value: &OsStr) -> std::result::Result<u32, String> {
+    Ok(u32::try_from(units::parse(text(value)?)?).unwrap_or(u32::MAX))
+}
+
+/// Parses the size of an option that takes all that fit in 32 bits.
 pub(crate) fn size(value: &OsStr) -> std::result::Result<u32, String> {
     u32::try_from(units::parse(text(value)?)?).map_err(|_| "too large: expected less than 4G".into())
 }

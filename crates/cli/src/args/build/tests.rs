@@ -104,7 +104,7 @@ fn block_sizes_are_powers_of_two_in_range() {
     for (text, size) in [("4K", 4096), ("131072", 131_072), ("1M", 1 << 20)] {
         assert_eq!(squashfs(&["x", "-b", text]).block_size, size);
     }
-    for bad in ["0", "2K", "5000", "2M"] {
+    for bad in ["0", "2K", "5000", "2M", "1T"] {
         assert!(plan(&["x", "-b", bad]).unwrap_err().0.contains("from 4K to 1M"), "{bad}");
     }
 }
@@ -156,7 +156,7 @@ fn the_defaults_of_erofs_follow_the_kernel() {
 
 #[test]
 fn what_erofs_cannot_do_is_refused_with_a_way_out() {
-    let table: [(&[&str], &str); 26] = [
+    let table: [(&[&str], &str); 29] = [
         (&["-c", "zstd"], "--target-kernel 6.1 (the default): this kernel cannot read zstd (since Linux 6.10)"),
         (&["-c", "zstd"], "; choose 6.10, or do without"),
         (&["-c", "zstd", "--target-kernel", "6.6"], "--target-kernel 6.6: this kernel cannot read"),
@@ -190,6 +190,15 @@ fn what_erofs_cannot_do_is_refused_with_a_way_out() {
         (
             &["--metabox", "2M"],
             "--metabox 2M: a cluster of an EROFS image is a multiple of the block (4 KiB) up to 1 MiB",
+        ),
+        (
+            &["--metabox", "1T"],
+            "--metabox 1T: a cluster of an EROFS image is a multiple of the block (4 KiB) up to 1 MiB",
+        ),
+        (&["--rsyncable=1K"], "--rsyncable 1K: cuts are at least 16 KiB apart"),
+        (
+            &["--rsyncable", "-c", "none"],
+            "--rsyncable 1M: only what is packed together is cut: it needs the feature fragments",
         ),
         (&["-c", "none", "--features", "compressed-dirs"], "is for compressed files"),
         (&["--features", "compact-inodes,extended-inodes"], "opposites"),

@@ -7,6 +7,7 @@ use crate::build::AnyOptions;
 use crate::build::option::check_shards;
 use crate::erofs::format;
 use crate::erofs::kernel::Feature;
+use crate::erofs::writer::decide::content_cuts::CUT_DISTANCE_MIN;
 use crate::erofs::writer::emit::epoch::ImageEpoch;
 use crate::erofs::writer::emit::xattr;
 use crate::erofs::writer::options::{ALIGN_MAX, CHUNK_MAX, Features, Options};
@@ -42,6 +43,7 @@ pub(super) fn options(options: &Options) -> Result<()> {
     }
     features(options)?;
     data(options)?;
+    cuts(options)?;
     devices(options)?;
     reflink(options)?;
     check_shards(&AnyOptions::Erofs(options.clone()))?;
@@ -55,6 +57,19 @@ fn check_cluster(option: &'static str, cluster_size: u32, block_size: u32) -> Re
         let block = Size(block_size.into());
         let why = format!("a cluster of an EROFS image is a multiple of the block ({block}) up to 1 MiB");
         return Err(Error::option(option, Size(cluster_size.into()), why));
+    }
+    Ok(())
+}
+
+/// Checks the distance of cuts by content.
+fn cuts(options: &Options) -> Result<()> {
+    let Some(distance) = options.rsyncable else { return Ok(()) };
+    let refuse = |why: &str| Err(Error::option("rsyncable", Size(distance.into()), why));
+    if distance < CUT_DISTANCE_MIN {
+        return refuse("cuts are at least 16 KiB apart");
+    }
+    if !options.features.intersects(Features::FRAGMENTS | Features::ALL_FRAGMENTS) {
+        return refuse("only what is packed together is cut: it needs the feature fragments, and a codec");
     }
     Ok(())
 }

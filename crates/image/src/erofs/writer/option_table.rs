@@ -6,10 +6,10 @@ use std::io::Read;
 
 use packfs_codec::Choice;
 
-use super::decide::content_cuts::{CUT_DISTANCE, CUT_DISTANCE_MIN};
+use super::decide::content_cuts::CUT_DISTANCE;
 use super::features::{self, FeatureChanges};
 use super::options::{Features, INODE_DIGEST, Options};
-use crate::build::option::{size, size_text, text};
+use crate::build::option::{bounded_size, size, size_text, text};
 use crate::build::{AnyOptions, BuildOption, OptionDraft, ValueForm};
 use crate::erofs::kernel::Kernel;
 use crate::tree::path_of;
@@ -53,7 +53,7 @@ pub static OPTIONS: &[BuildOption] = &[
         default: "as --block-size",
         help: "Pack small files and tails in clusters of SIZE",
         set: |draft, value| {
-            let size = size(value)?;
+            let size = bounded_size(value)?;
             change(draft, |options| options.fragment_cluster = Some(size))
         },
         get: |target| of_erofs(target, |options| options.fragment_cluster.map(size_text)),
@@ -65,12 +65,9 @@ pub static OPTIONS: &[BuildOption] = &[
         help: "Keep unchanged data the same in an updated image, for zsync and casync",
         details: "Small files and tails of files are packed together. New clusters of them begin about every SIZE, where the \
                   content says so: a changed length then moves only what comes before the next such place. Less than the \
-                  usual 1M makes updates smaller and images larger; at least 16K.",
+                  usual 1M makes updates smaller and images larger; at least 16K. Needs the feature fragments.",
         set: |draft, value| {
             let distance = size(value)?;
-            if distance < CUT_DISTANCE_MIN {
-                return Err("expected at least 16K".into());
-            }
             change(draft, |options| options.rsyncable = Some(distance))
         },
         get: |target| of_erofs(target, |options| options.rsyncable.map(size_text)),
@@ -83,7 +80,7 @@ pub static OPTIONS: &[BuildOption] = &[
         help: "Store uncompressed files in chunks of SIZE",
         details: "A power of two, at most 16M; equal chunks are stored once. Turns the feature chunks on.",
         set: |draft, value| {
-            let size = size(value)?;
+            let size = bounded_size(value)?;
             change(draft, |options| options.chunk_size = size)
         },
         get: |target| {
@@ -115,7 +112,7 @@ pub static OPTIONS: &[BuildOption] = &[
                   --codec none.",
         no_shards: Some("the data of shards is not aligned"),
         set: |draft, value| {
-            let size = size(value)?;
+            let size = bounded_size(value)?;
             change(draft, |options| options.data_align = Some(size))
         },
         get: |target| of_erofs(target, |options| options.data_align.map(size_text)),
@@ -192,7 +189,7 @@ pub static OPTIONS: &[BuildOption] = &[
         default: "4096, with --refer 512",
         help: "Block size: a power of two from 512 to 4096",
         set: |draft, value| {
-            let size = size(value)?;
+            let size = bounded_size(value)?;
             change(draft, |options| options.block_size = size)
         },
         get: |target| of_erofs(target, |options| Some(size_text(options.block_size))),
@@ -279,7 +276,7 @@ fn set_metabox(draft: &mut OptionDraft, value: &OsStr) -> SetResult {
     if let Some(codec) = codec.as_ref().filter(|codec| codec.codec().erofs_id().is_none()) {
         return Err(format!("{codec} cannot be in an EROFS image"));
     }
-    let cluster_size = size(OsStr::new(cluster))?;
+    let cluster_size = bounded_size(OsStr::new(cluster))?;
     change(draft, |options| {
         options.metabox.cluster_size = cluster_size;
         options.metabox.codec = codec;

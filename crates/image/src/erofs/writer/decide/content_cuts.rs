@@ -19,7 +19,7 @@ pub(crate) const CUT_DISTANCE_MIN: u32 = 16 << 10;
 /// Decides which files and tails begin a new piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContentCuts {
-    /// Average number of bytes between two cuts; `None` for no cuts.
+    /// Average number of bytes between two cuts, not 0; `None` for no cuts.
     distance: Option<u32>,
 }
 
@@ -33,8 +33,8 @@ impl ContentCuts {
     /// of files do not matter to the distance between cuts.
     pub(crate) fn come_before(self, digest: &Digest, len: usize) -> bool {
         let Some(distance) = self.distance else { return false };
-        let Some(first_bytes) = digest.as_bytes().first_chunk() else { return false };
-        let drawn = u64::from_le_bytes(*first_bytes) % u64::from(distance.max(1));
+        let first_bytes = digest.as_bytes().first_chunk().expect("a digest has more than 8 bytes");
+        let drawn = u64::from_le_bytes(*first_bytes) % u64::from(distance);
         drawn < len as u64
     }
 }
