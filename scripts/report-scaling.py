@@ -43,7 +43,7 @@ def spread(lines):
 
 
 def table(heads, rows):
-    yield "| " + " | ".join(heads) + " |"
+    yield "| " + " | ".join(head.removesuffix(":") for head in heads) + " |"
     yield "|" + "---|" * (len(heads) - sum(head.endswith(":") for head in heads)) + "--:|" * sum(head.endswith(":") for head in heads)
     for row in rows:
         yield "| " + " | ".join(row) + " |"
@@ -89,9 +89,9 @@ def section():
     _, reads = load("scaling-reads.jsonl")
     machine = session["machine"]
     threads = sorted({count for series in builds.values() for count in series if count > 1})
-    heads = ["work", "features", "1 thread, s:", *(f"x {count}:" for count in threads),
-             *(f"efficiency {count}:" for count in threads if count in (8, 16)), "system time:", "CPU of 1 thread's:", "spread:"]
-    peers = ["program", "work", "features", "threads:", "its s:", "packfs s:", "time:", "CPU:"]
+    heads = ["work", "features", "1 thread, s:", *(f"{count} threads:" for count in threads),
+             *(f"efficiency {count}:" for count in threads if count in (8, 16)), "system time:", "processor time:", "spread:"]
+    peers = ["program", "work", "features", "threads:", "peer, s:", "packfs, s:", "time:", "processor time:"]
     yield f"{machine['processors']} processors ({machine['cpu']}), {machine['memory'] / 2**30:.0f} GiB, {machine['kernel']},"
     yield "everything in memory. Programs:"
     yield ""
@@ -101,19 +101,36 @@ def section():
     yield ""
     yield from (f"- {name}: {text}" for name, text in session["settings"].items() if "bytes" in text)
     yield ""
-    yield "Building: speed-up over one thread, for each number of threads."
+    yield "Columns of the tables:"
+    yield ""
+    yield "- `2 threads` and so on: speed-up over one thread. `efficiency`: speed-up divided by the number of threads."
+    yield "- `system time`: the kernel's share of the processor time with most threads."
+    yield "- `processor time`: that with most threads, divided by that with one thread; in tables with peers, packfs's divided by"
+    yield "  the peer's. `time` there is the same ratio of wall time."
+    yield "- `spread`: the largest spread of the samples of one number of threads."
+    yield ""
+    yield "### Building"
     yield ""
     yield from table(heads, scaling_rows(builds, "build", threads))
     yield ""
-    yield "Beside peers, with the same number of threads; packfs verifies what it writes. `time` and `CPU` are packfs's "
-    yield "share of the peer's."
+    yield "Other programs with the same number of threads; only packfs verifies what it writes:"
     yield ""
     yield from table(peers, peer_rows(builds, "build"))
-    for work, what in [("processes", "The machine itself: as many processes of one thread each as there would be threads"), ("extract", "Extracting"), ("tar", "Archives, to a pipe that drops them"), ("check", "Checking"),
-                       ("split", "Splitting a stream into four parts"), ("join", "Joining four parts")]:
+    others = [
+        ("processes", "The machine itself", "Several processes of one thread each, instead of threads:"),
+        ("extract", "Extracting", ""),
+        ("tar", "Archives, to a pipe that discards them", ""),
+        ("check", "Checking", ""),
+        ("split", "Splitting a stream into four parts", ""),
+        ("join", "Joining four parts", ""),
+    ]
+    for work, what, note in others:
         yield ""
-        yield f"{what}:"
+        yield f"### {what}"
         yield ""
+        if note:
+            yield note
+            yield ""
         yield from table(heads, scaling_rows(reads, work, threads))
         rows = list(peer_rows(reads, work))
         if rows:
