@@ -38,11 +38,11 @@ pub(crate) struct Plan {
 
     /// Print a script that runs the job
     ///
-    /// The script has the paths of this machine, which must be the same on all nodes. Change it as you need.
+    /// The script contains paths of this machine, which must be the same on all nodes. Change it as needed.
     #[arg(long = "for", value_enum, value_name = "ENGINE", help_heading = None, display_order = 0)]
     pub(crate) engine: Option<Engine>,
 
-    /// Scan only part I of N of the sources; PLAN becomes a PART for --merge
+    /// Scan only part I of N of the sources, and write a PART for --merge
     ///
     /// The parts can be scanned at the same time on many machines. Each reads the attributes of about the same number of
     /// entries; sources must be directories. Give the same sources, and the same options that leave entries out.
@@ -52,10 +52,10 @@ pub(crate) struct Plan {
 
     /// Take the entries of the sources from all parts of a scan
     ///
-    /// The plan has the same bytes as one that scans the sources itself. Give the sources first. Memory does not grow with
-    /// the number of entries: half of --memory, at most 128 MiB, and 0.3 MiB for each part. What does not fit is in
-    /// temporary files beside PLAN, some 300 bytes for each file. Several sources, and options that add, remove or select
-    /// entries, need the whole tree in memory.
+    /// The plan has the same bytes as one that scans the sources itself. Give the sources first. Memory does not grow
+    /// with the number of entries: half of --memory, at most 128 MiB, and 0.3 MiB for each part. The rest is in
+    /// temporary files beside PLAN, some 300 bytes for each file. Several sources, and options that add, remove or
+    /// select entries, need the whole tree in memory.
     #[arg(long, value_name = "PART", num_args = 1.., conflicts_with = "each", value_hint = ValueHint::FilePath,
           display_order = 0)]
     pub(crate) merge: Vec<PathBuf>,
@@ -82,7 +82,10 @@ impl Args for Planned {
     fn augment_args(command: Command) -> Command {
         let command = Build::augment_args(command);
         let help = |text: &'static str| move |arg: clap::Arg| arg.help(text);
-        let command = command.mut_arg("output", |arg| arg.value_name("PLAN").help("Plan to write").display_order(0));
+        let command = command.mut_arg("output", |arg| {
+            let help = "Plan to write";
+            arg.value_name("PLAN").help(help).long_help(help).display_order(0)
+        });
         let command = command.mut_arg("sources", help("Directories to pack"));
         let command = command.mut_arg("force", help("Replace PLAN if it exists"));
         let command = command.mut_arg("format", help("Image format [default: squashfs]"));
@@ -217,7 +220,7 @@ pub(crate) struct Assemble {
 
     /// Image to write: a file or a block device
     ///
-    /// A plan of many images has the paths, and takes no -o.
+    /// A plan of many images contains their paths, so -o is not allowed.
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 
@@ -227,8 +230,8 @@ pub(crate) struct Assemble {
 
     /// Do not read the data of shards
     ///
-    /// Damage since they were packed goes unnoticed, until `packfs check`. Where the file system shares blocks between files
-    /// (Btrfs, XFS), assembly takes next to no time.
+    /// Damage since they were packed goes unnoticed until `packfs check`. Where the file system shares blocks between
+    /// files (Btrfs, XFS), assembly then takes almost no time.
     #[arg(long)]
     pub(crate) no_verify: bool,
 

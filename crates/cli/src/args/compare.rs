@@ -35,15 +35,15 @@ pub(crate) struct Check {
 
     /// First put the superblock of a streamed SquashFS image in its place
     ///
-    /// `packfs build --stream` and `mksquashfs -stream` write it at the end, where Linux does not find it. IMAGE is
-    /// changed.
+    /// `packfs build --stream` and `mksquashfs -stream` write it at the end, where Linux does not find it. This changes
+    /// IMAGE.
     #[arg(long, conflicts_with_all = ["against", "shard"])]
     pub(crate) complete: bool,
 
     /// Check only part I of N, counted from 0
     ///
-    /// Each block of data is read by one part. The first part also checks all metadata, which the others read only to
-    /// find the data. For images only.
+    /// Each part checks other blocks of data. The first part also checks all metadata; the others read it only to find
+    /// the data. For images only.
     #[arg(long, value_name = "I/N", value_parser = value::part, conflicts_with = "against")]
     pub(crate) shard: Option<Part>,
 
@@ -87,7 +87,7 @@ pub(crate) struct Diff {
     #[arg(long, value_enum, value_name = "ASPECT", value_delimiter = ',')]
     pub(crate) ignore: Vec<Ignored>,
 
-    /// Also compare the numbers of inodes
+    /// Also compare inode numbers
     #[arg(long)]
     pub(crate) inodes: bool,
 
@@ -97,7 +97,8 @@ pub(crate) struct Diff {
 
     /// Extract the files that differ into DIR/old and DIR/new
     ///
-    /// Regular files whose contents differ, or that only A or only B has: those of A into DIR/old, those of B into DIR/new.
+    /// These are regular files whose contents differ, or that only one side has. Files of A go to DIR/old, those of B
+    /// to DIR/new.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) extract: Option<PathBuf>,
 
@@ -144,7 +145,7 @@ pub(crate) enum Ignored {
     Size,
     /// Targets of symbolic links
     Target,
-    /// Numbers of devices
+    /// Device numbers
     Device,
     /// Extended attributes
     Xattrs,

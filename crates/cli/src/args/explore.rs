@@ -8,8 +8,9 @@ use super::{Effort, ImageArg, Talk, value};
 
 /// Write a page for the browser that shows what takes the space.
 ///
-/// The page is one file, needs no server and loads nothing: a treemap of stored bytes, a tree, a search, tables by type
-/// and ratio, and what each entry takes. `packfs serve` shows the same page with the contents of all files.
+/// The page is one file that needs no server and loads nothing from the network. It has a treemap of stored bytes, a
+/// tree, a search, tables by type and ratio, and the space that each entry takes. `packfs serve` shows the same page
+/// with the contents of all files.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,8 +31,8 @@ pub(crate) struct Explore {
 
     /// Include the contents of files, up to SIZE (256M at most) in all
     ///
-    /// The smallest files come first, and only whole files are included. The page then has previews and downloads of
-    /// them; it grows by a third more than SIZE.
+    /// packfs includes whole files, the smallest first. The page has previews and downloads of them, and grows by four
+    /// thirds of SIZE.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = contents)]
     pub(crate) contents: u64,
 

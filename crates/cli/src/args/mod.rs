@@ -136,8 +136,8 @@ impl Command {
 pub(crate) struct Effort {
     /// Number of worker threads; 0 does all work on one thread [default: all cores]
     ///
-    /// The result does not depend on N. The default is all cores that the process may use. Fewer threads work where
-    /// limits of the process (ulimit) leave no room for more.
+    /// The result does not depend on N. The default is all cores that the process may use, or fewer if limits of the
+    /// process (ulimit) do not allow as many threads.
     #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = value::jobs, allow_negative_numbers = true)]
     jobs: Option<usize>,
 
@@ -171,7 +171,7 @@ impl Effort {
 /// Amount of messages during the work.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Talk {
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

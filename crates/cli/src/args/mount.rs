@@ -10,7 +10,7 @@ use super::{RemoteArgs, value};
 /// The number that stands for no user or group in system calls.
 const NO_ID: u32 = u32::MAX;
 
-/// Mount an image by FUSE, without privilege or kernel support.
+/// Mount an image with FUSE, without root or kernel support.
 ///
 /// The parts of a dump are shown as one file, `dump`. The command returns when the mount is ready. A background process
 /// serves it until `packfs umount`, a signal or `-o timeout` ends it. Later errors, such as a damaged image, go to the
@@ -32,7 +32,7 @@ pub(crate) struct Mount {
 
     /// Mount point, or /dev/fd/N for an open FUSE device
     ///
-    /// Such a device must be mounted already.
+    /// The caller must have mounted that device already.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 
@@ -57,7 +57,7 @@ pub(crate) struct Mount {
 
     /// Keep at most about SIZE of decoded data in memory [default: 64M]
     ///
-    /// If a quarter of the memory is less, that is the default.
+    /// The default is less if a quarter of the memory is less.
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) cache: Option<u64>,
 
@@ -65,7 +65,7 @@ pub(crate) struct Mount {
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 
-    /// Write the files in order of first use to a new FILE, for build --hot
+    /// List the files in order of first use in a new FILE, for build --hot
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
 
@@ -90,7 +90,7 @@ pub(crate) struct Umount {
 
     /// Unmount at once, even if in use
     ///
-    /// Programs that use the mount keep it until they close their files.
+    /// Programs that use the mount can still use it until they close their files.
     #[arg(long)]
     pub(crate) lazy: bool,
 }

@@ -9,9 +9,9 @@ use super::known::ProgramLine;
 
 /// Take the command line of another program.
 ///
-/// The same happens if packfs is started through a link with that program's name. The programs are mksquashfs,
-/// sqfstar, unsquashfs and sqfscat, tar2sqfs, gensquashfs, rdsquashfs, sqfs2tar and sqfsdiff, mkfs.erofs, fsck.erofs and
-/// dump.erofs, and, for mounting, squashfuse, squashfuse_ll and erofsfuse.
+/// packfs does the same if it is started through a link with that program's name. The programs are mksquashfs, sqfstar,
+/// unsquashfs, sqfscat, tar2sqfs, gensquashfs, rdsquashfs, sqfs2tar, sqfsdiff, mkfs.erofs, fsck.erofs and dump.erofs,
+/// and, for mounting, squashfuse, squashfuse_ll and erofsfuse.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

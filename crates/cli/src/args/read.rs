@@ -58,15 +58,16 @@ pub(crate) struct Extract {
 
     /// Extract only part I of N, counted from 0
     ///
-    /// Each entry but directories belongs to one part. Parts can be extracted in any order or at once, also by several
-    /// machines that share DIR; all together are the whole. Directories that exist get the attributes of the image.
+    /// Each entry except directories belongs to one part, and all parts together are the whole image. They can be
+    /// extracted in any order or at once, also by several machines that share DIR. Existing directories get the
+    /// attributes that they have in the image.
     #[arg(long, value_name = "I/N", value_parser = value::part, conflicts_with = "dry_run")]
     pub(crate) shard: Option<Part>,
 
     /// Give all files to the extracting user and drop privileges
     ///
-    /// Set-user-ID and set-group-ID bits and file capabilities are left out, except of files with this owner in the
-    /// image. The default is the owners in the image if root extracts.
+    /// Set-user-ID and set-group-ID bits and file capabilities are left out, except for files that have this owner in
+    /// the image. If root extracts, the default is to restore the owners in the image.
     #[arg(long, conflicts_with = "owner")]
     pub(crate) no_owner: bool,
 
@@ -127,17 +128,17 @@ pub(crate) struct Tar {
 
     /// Compress the archive: gzip, xz, zstd or bzip2, with or without :LEVEL
     ///
-    /// The default is what the ending of FILE says, as in root.tar.zst; `none` compresses nothing. All cores compress; the
-    /// archive does not depend on their number. Each core takes memory for its encoder and twice a piece of the archive: 3 MiB
-    /// with gzip, 24 MiB with bzip2, 20 to 96 MiB with zstd (128 to 464 MiB above level 16), 142 MiB with xz:6 and 866 MiB
-    /// with xz:9. Within --memory, fewer cores compress.
+    /// The default follows from the ending of FILE, as in root.tar.zst; `none` does not compress. All cores compress;
+    /// the archive does not depend on their number. Each core needs memory for its encoder and twice a piece of the
+    /// archive: 3 MiB with gzip, 24 MiB with bzip2, 20 to 96 MiB with zstd (128 to 464 MiB above level 16), 142 MiB
+    /// with xz:6 and 866 MiB with xz:9. If --memory does not suffice for all cores, fewer compress.
     #[arg(long, value_name = "FORMAT", value_parser = value::compression)]
     pub(crate) compress: Option<value::Compress>,
 
     #[command(flatten)]
     pub(crate) alter: Alter,
 
-    /// Store further names of a file as files of their own
+    /// Store each name of a hard-linked file as a file of its own
     #[arg(long)]
     pub(crate) no_hard_links: bool,
 
@@ -149,14 +150,14 @@ pub(crate) struct Tar {
 
     /// Put everything into the directory DIR of the archive
     ///
-    /// DIR gets the attributes of the root; `.` begins each path with `./`.
+    /// DIR gets the attributes of the root. With `.`, each path begins with `./`.
     #[arg(long, value_name = "DIR", value_parser = value::inside)]
     pub(crate) prefix: Option<PathBuf>,
 
     /// Write only part I of N, counted from 0
     ///
-    /// All parts, one after the other, are the bytes of the whole archive. Each part that is not empty is an archive by
-    /// itself, of which only the last has an end marker. Hard links may refer to files of earlier parts.
+    /// All parts, concatenated in order, are the whole archive, byte for byte. Each part that is not empty is an
+    /// archive by itself, but only the last one has an end marker. Hard links may refer to files of earlier parts.
     #[arg(long, value_name = "I/N", value_parser = value::part)]
     pub(crate) shard: Option<Part>,
 
@@ -180,8 +181,8 @@ pub(crate) enum Archive {
     Tar,
     /// Definitions and data, which `mksquashfs -pf` and `packfs build @FILE` read
     ///
-    /// Sockets are in it, and fractions of seconds are not. packfs fails at names with line feeds and at times before
-    /// 1970 or after 2106.
+    /// It contains sockets, but no fractions of seconds. Names with line feeds and times before 1970 or after 2106 are
+    /// errors.
     Pseudo,
 }
 
@@ -234,8 +235,8 @@ pub(crate) struct List {
 
     /// Print a pack list, whose files are in DIR [default: where the list is]
     ///
-    /// `packfs extract` into DIR, this list and `packfs build @LIST` give the same tree again, without root. Nothing
-    /// that a pack list cannot hold is left out: packfs fails.
+    /// `packfs extract` into DIR and `packfs build @LIST` then give the same tree again, without root. If a pack list
+    /// cannot express an entry, packfs fails.
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".",
           conflicts_with_all = ["long", "human", "tree", "json", "du", "sort"])]
     pub(crate) pack_list: Option<PathBuf>,
@@ -272,7 +273,7 @@ pub(crate) struct Cat {
 
     /// Then write the files whose path matches the regular expression
     ///
-    /// The same syntax as with `packfs list --regex`. In a directory that matches, all files match.
+    /// The syntax is that of `packfs list --exclude-regex`. All files below a directory that matches are written.
     #[arg(long, value_name = "REGEX")]
     pub(crate) regex: Vec<String>,
 
@@ -302,18 +303,18 @@ pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) parts: PartsArg,
 
-    /// Show also what takes the space in an image
+    /// Also show what takes the space in an image
     ///
-    /// Stored bytes of files by type, folder and ratio, duplicates, metadata, the folders that compress worst, the
-    /// largest files. Stored bytes that several files use are divided among them in proportion to the bytes that each
-    /// has in there, so that all parts add up to the size of the image.
+    /// Shows stored bytes of files by type, folder and ratio, duplicates, metadata, the folders that compress worst,
+    /// and the largest files. Stored bytes that several files use are divided among them in proportion to the data of
+    /// each, so that all shares add up to the size of the image.
     #[arg(long)]
     pub(crate) stats: bool,
 
     /// Show where and how the image stores the inode at PATH
     ///
-    /// Its position, form and layout, and each extent with its position, stored length and codec. Symbolic links are
-    /// not followed.
+    /// Shows its position, form and layout, and each extent with its position, stored length and codec. Symbolic links
+    /// are not followed.
     #[arg(long, value_name = "PATH", conflicts_with = "stats")]
     pub(crate) inode: Option<PathBuf>,
 

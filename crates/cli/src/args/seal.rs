@@ -10,9 +10,9 @@ use super::{Effort, Talk, value};
 
 /// Make the hash tree by which Linux verifies an image as it reads.
 ///
-/// The tree is that of dm-verity, with the bytes of `veritysetup format`. Without options, IMAGE stays as it is, and the
-/// files NAME.verity and NAME.roothash appear beside it; NAME is that of IMAGE, without `.raw`. The same image gives the
-/// same root hash each time: salt and UUID are taken from its contents.
+/// The tree is that of dm-verity, byte for byte as `veritysetup format` writes it. Without options, IMAGE is not
+/// changed, and packfs writes NAME.verity and NAME.roothash beside it; NAME is the name of IMAGE without `.raw`. The
+/// same image gives the same root hash each time, because salt and UUID are derived from its contents.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,17 +28,17 @@ pub(crate) struct Seal {
 
     /// Write a sealed copy of the image to FILE
     ///
-    /// The other files appear beside it.
+    /// packfs writes the other files beside it.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 
-    /// Lay out the files as a consumer looks for them
+    /// Name and arrange the files as a consumer expects them
     #[arg(long = "for", value_enum, value_name = "CONSUMER")]
     pub(crate) consumer: Option<SealConsumer>,
 
     /// Append the tree to the image
     ///
-    /// Without -o, IMAGE is replaced by its sealed copy once that is complete, which needs --force.
+    /// Without -o, the sealed copy replaces IMAGE when it is complete; this needs --force.
     #[arg(long)]
     pub(crate) append: bool,
 
@@ -50,14 +50,14 @@ pub(crate) struct Seal {
 
     /// Print the digest that fs-verity has for the file and write no files
     ///
-    /// It is what `fsverity digest` prints. --algorithm is the only other option that counts.
+    /// `fsverity digest` prints the same. Of the other options, only --algorithm applies.
     #[arg(long, conflicts_with_all = ["output", "key", "attach_signature", "consumer", "append", "json"])]
     pub(crate) fs_verity: bool,
 
     /// Sign the root hash with the private key in FILE
     ///
-    /// The key is in PEM, not encrypted: RSA with 2048 to 4096 bits, or ECDSA on P-256 or P-384. The signature is PKCS#7 in
-    /// DER, detached, as systemd and Linux take it.
+    /// The key is in PEM, not encrypted: RSA with 2048 to 4096 bits, or ECDSA on P-256 or P-384. The signature is
+    /// PKCS#7 in DER, detached, as systemd and Linux expect it.
     #[arg(help_heading = "Signature", long, value_name = "FILE", requires = "certificate", value_hint = ValueHint::FilePath)]
     pub(crate) key: Option<PathBuf>,
 
@@ -65,7 +65,7 @@ pub(crate) struct Seal {
     #[arg(help_heading = "Signature", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) certificate: Option<PathBuf>,
 
-    /// Verify a signature that was made elsewhere, and put it in its place
+    /// Verify a signature that was made elsewhere, and write it to its file
     ///
     /// FILE has PKCS#7 in DER, detached, of the root hash that --root-hash-only prints, without the newline.
     #[arg(
@@ -84,7 +84,7 @@ pub(crate) struct Seal {
 
     /// Size of the blocks that are hashed, from 512 to 512K
     ///
-    /// Linux takes at most its page size, and mounts EROFS only if its blocks are no smaller than these.
+    /// Linux accepts at most its page size, and mounts EROFS only if the blocks of the image are at least as large.
     #[arg(help_heading = "Tree", long, value_name = "SIZE", default_value = "4K", value_parser = value::size)]
     pub(crate) data_block_size: u64,
 
@@ -94,17 +94,18 @@ pub(crate) struct Seal {
 
     /// Salt of the hashes in hexadecimal digits, or `-` for none
     ///
-    /// The default is taken from the beginning of the image; with `--for containerd` it is 32 zeros, as containerd has it.
+    /// The default is derived from the beginning of the image; with `--for containerd` it is 32 zeros, as in
+    /// containerd.
     #[arg(help_heading = "Tree", long, value_name = "HEX", value_parser = salt, allow_hyphen_values = true)]
     pub(crate) salt: Option<BlockSalt>,
 
-    /// UUID of the tree [default: taken from the root hash]
+    /// UUID of the tree [default: derived from the root hash]
     #[arg(help_heading = "Tree", long, value_name = "UUID")]
     pub(crate) uuid: Option<Uuid>,
 
     /// Leave out the superblock of the tree
     ///
-    /// Whoever opens it has to know all parameters. No consumer of --for does.
+    /// To open such a tree, one must know all parameters. The consumers of --for do not.
     #[arg(help_heading = "Tree", long, conflicts_with_all = ["consumer", "uuid"])]
     pub(crate) no_superblock: bool,
 

@@ -30,7 +30,7 @@ pub(crate) struct Select {
 
     /// Also take entries whose path matches the regular expression
     ///
-    /// The same syntax as with `--exclude-regex`.
+    /// The syntax is that of --exclude-regex.
     #[arg(long, value_name = "REGEX")]
     regex: Vec<String>,
 
@@ -48,9 +48,9 @@ pub(crate) struct Select {
     #[arg(long, value_name = "N", value_parser = value::count::<usize>)]
     max_depth: Option<usize>,
 
-    /// Leave out entries of these types: letters of `find -type`
+    /// Leave out entries of these types: letters of `find -type`, as in bcps
     ///
-    /// `f` regular files, `l` symbolic links, `b` and `c` devices, `p` named pipes, `s` sockets, as in `bcps`.
+    /// `f` regular files, `l` symbolic links, `b` and `c` devices, `p` named pipes, `s` sockets.
     #[arg(long, value_name = "LETTERS", value_parser = value::types)]
     exclude_types: Vec<String>,
 
@@ -108,7 +108,7 @@ fn listed(file: &Path) -> Result<Vec<PathBuf>, Usage> {
 pub(crate) struct ExcludeArgs {
     /// Leave out entries that match GLOB, with everything below
     ///
-    /// A glob with a `/` is matched from the root, one without against names.
+    /// A glob with a `/` must match the path from the root; one without a `/` must match the name.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
 
@@ -120,8 +120,8 @@ pub(crate) struct ExcludeArgs {
 
     /// Leave out entries whose path matches the regular expression
     ///
-    /// The syntax of Rust's regex crate, which reads most POSIX extended expressions as they are meant. Paths begin at
-    /// the root, without a slash; a part of the path is enough unless `^` and `$` say otherwise.
+    /// The syntax is that of Rust's regex crate; most POSIX extended expressions mean the same in it. Paths begin at
+    /// the root, without a leading slash. The expression may match any part of a path unless `^` or `$` anchors it.
     #[arg(long, value_name = "REGEX")]
     exclude_regex: Vec<String>,
 }

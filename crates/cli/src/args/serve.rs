@@ -8,10 +8,10 @@ use super::{RemoteArgs, value};
 
 /// Serve images over HTTP, with a page that explores them, or as disks.
 ///
-/// A browser shows what takes the space, finds and previews files, and saves them or folders; programs read the bytes of
-/// images, of their files, and folders as archives. Only this machine is served unless --listen says otherwise. With
-/// --nbd, images and dumps are disks for programs such as qemu-img, nbdcopy and nbd-client instead. The address is printed
-/// when the server is ready; Ctrl-C ends it.
+/// In a browser, one sees what takes the space, finds and previews files, and saves files and folders. Programs can
+/// read images, their files, and folders as archives. Only this machine can connect unless --listen says otherwise.
+/// With --nbd, images and dumps are disks for programs such as qemu-img, nbdcopy and nbd-client instead. packfs prints
+/// the address when the server is ready; Ctrl-C ends it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,10 +30,11 @@ pub(crate) struct Serve {
     #[arg(value_name = "IMAGE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) images: Vec<PathBuf>,
 
-    /// Offer the images as read-only disks, by the NBD protocol
+    /// Offer the images as read-only disks with the NBD protocol
     ///
-    /// ADDRESS is the path of a socket to create, or HOST:PORT of this machine. Each image is an export called as its
-    /// file; the parts of a dump are the disk that was split, as the export `dump`. The first export is the default one.
+    /// ADDRESS is the path of a socket to create, or HOST:PORT of this machine. Each image is an export with the name
+    /// of its file. The parts of a dump are one export, `dump`: the disk that was split. The first export is the
+    /// default.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["listen", "token", "against"])]
     pub(crate) nbd: Option<PathBuf>,
 
@@ -45,14 +46,14 @@ pub(crate) struct Serve {
 
     /// Answer only requests that have the token in the first line of FILE
     ///
-    /// As `Authorization: Bearer TOKEN`, or once as `?token=TOKEN`, which a browser then remembers. If a token is
-    /// needed and none is given, packfs makes one and prints it with the address.
+    /// A request sends it as `Authorization: Bearer TOKEN`, or once as `?token=TOKEN`, which a browser then remembers.
+    /// If a token is needed and none is given, packfs makes one and prints it with the address.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token: Option<PathBuf>,
 
     /// Keep at most about SIZE of decoded data in memory [default: 64M]
     ///
-    /// All images share it. If a quarter of the memory is less, that is the default.
+    /// All images share it. The default is less if a quarter of the memory is less.
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) cache: Option<u64>,
 

@@ -10,7 +10,7 @@ use super::Talk;
 /// Run a command and list the files it opens, for `build --hot`.
 ///
 /// LIST gets the path of each file and directory below DIR that any process opens while COMMAND runs, in order of first
-/// use. `packfs build --hot LIST` then stores them side by side. This needs root (CAP_SYS_ADMIN). COMMAND may use
+/// use. `packfs build --hot LIST` then stores them next to each other. This needs root (CAP_SYS_ADMIN). COMMAND may use
 /// `chroot`, but not a mount namespace of its own. LIST is written even if COMMAND fails or is interrupted.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -6,11 +6,11 @@ use clap::{Args, ValueHint};
 
 use super::{Effort, SealConsumer, Talk};
 
-/// Say what will be enforced for a sealed image.
+/// Show what the kernel will enforce for a sealed image.
 ///
-/// IMAGE and the files beside it are read as a consumer reads them, and all data is compared with the hash tree. The exit
-/// status is 0 only if everything is found and right. Each mistake has a name, such as `root-hash-name` for a root hash that
-/// nobody looks for.
+/// packfs reads IMAGE and the files beside it as a consumer does, and compares all data with the hash tree. The exit
+/// status is 0 only if all files are found and correct. Each mistake has a name, such as `root-hash-name` for a file
+/// with a root hash that the consumer does not look for.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ pub(crate) struct Verify {
 
     /// Certificate that the consumer trusts, in PEM or DER
     ///
-    /// With it, an image without a signature by its key is a mistake.
+    /// With this option, the image must have a signature by the key of the certificate.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) certificate: Option<PathBuf>,
 

@@ -170,7 +170,7 @@ pub static LAYOUT_OPTIONS: &[BuildOption] = &[
         choices: &[
             ("none", "Every file has its own blocks"),
             ("small", "Files smaller than a block"),
-            ("tails", "Those, and the tails of larger files"),
+            ("tails", "Files smaller than a block, and the tails of larger files"),
         ],
         default: "tails",
         help: "Files whose tails are packed together",
@@ -204,11 +204,11 @@ pub static LAYOUT_OPTIONS: &[BuildOption] = &[
         choices: &[
             ("path", "By path: files of one directory are together"),
             ("type", "By type, name and length"),
-            ("similar", "The same, with similar files side by side"),
+            ("similar", "By type, with similar files next to each other"),
         ],
         default: "path for SquashFS, type for EROFS",
         help: "Order of file data",
-        details: "By path, by type and name, or by similarity of contents, which makes the smallest images.",
+        details: "`similar` makes the smallest images.",
         set: |draft, value| {
             draft.target.common_mut().order = Some(order(value)?);
             Ok(())

@@ -15,37 +15,38 @@ use crate::output::failure::Usage;
 pub(super) struct AroundArgs {
     /// Attributes of directories that no source describes [default: 0755,0:0]
     ///
-    /// An octal mode, USER:GROUP and perhaps a time, as in 0711,root:adm,now. Archives and pack lists often name files
-    /// without the directories that lead to them; the root is one of these, too.
+    /// An octal mode, USER:GROUP and optionally a time, as in 0711,root:adm,now. Archives and pack lists often lack the
+    /// parent directories of their files, and the root.
     #[arg(help_heading = "Contents", long, value_name = "MODE,OWNER[,T]", value_parser = implied)]
     implied_dirs: Option<(u16, u32, u32, Option<Time>)>,
 
     /// Take owners, modes and capabilities from FILE, Android's fs_config
     ///
-    /// Each entry must have a line in it: PATH UID GID MODE and perhaps capabilities=NUMBER. Options for all entries,
-    /// such as --owner, and rules change what FILE says.
+    /// FILE must have a line for each entry: PATH UID GID MODE, optionally with capabilities=NUMBER. Options for all
+    /// entries, such as --owner, and rules take precedence over FILE.
     #[arg(help_heading = "Contents", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) fs_config: Option<PathBuf>,
 
-    /// With --fs-config, mount point of the image, with which the paths begin
+    /// Mount point of the image, with which the paths of --fs-config begin
     #[arg(help_heading = "Contents", long, value_name = "DIR", requires = "fs_config")]
     pub(super) fs_config_below: Option<PathBuf>,
 
     /// Pack only what lies below DIR, which becomes the root
     ///
-    /// DIR is a path in the sources, also in archives and images; symbolic links on the way are not followed. Patterns of
-    /// --exclude, and --add, mean paths in the image. An archive that can be read only once is copied to a temporary file.
+    /// DIR is a path in the sources, also in archives and images; symbolic links on the way are not followed. Patterns
+    /// of --exclude and lines of --add mean paths in the image. An archive that can be read only once is copied to a
+    /// temporary file.
     #[arg(help_heading = "Contents", long, value_name = "DIR")]
     pub(super) subdir: Option<PathBuf>,
 
-    /// With --subdir, take DIR off the absolute targets of symbolic links
+    /// With --subdir, remove DIR from the absolute targets of symbolic links
     #[arg(help_heading = "Contents", long, requires = "subdir")]
     pub(super) retarget: bool,
 
-    /// Keep entries of the sources that a pack list or --add describes, too
+    /// Keep entries that a pack list or --add would replace
     ///
-    /// Without this option a later description replaces an earlier one. The kept entries are reported as left out; with
-    /// --on-error stop they are errors.
+    /// Without this option, a later description replaces an earlier one. With it, the descriptions of existing entries
+    /// are reported as left out; with --on-error stop they are errors.
     #[arg(help_heading = "Contents", long)]
     pub(super) keep_existing: bool,
 
@@ -61,8 +62,8 @@ pub(super) struct AroundArgs {
 
     /// Put FILE in front of the image
     ///
-    /// For programs that mount an image appended to them. The image begins where FILE ends; with --offset, it begins
-    /// there, and FILE is cut off or padded. FILE may be the output.
+    /// For programs that mount an image appended to them. The image begins where FILE ends, or at --offset; FILE is
+    /// then truncated or padded. FILE may be the output.
     #[arg(help_heading = "Layout of the image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) prefix: Option<PathBuf>,
 

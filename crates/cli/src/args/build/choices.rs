@@ -25,15 +25,15 @@ impl Format {
 /// Ways to pack the whiteouts of OCI layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Marks {
-    /// Pack them as files
+    /// Pack whiteouts as files
     Keep,
-    /// Convert them to those of overlayfs
+    /// Convert them to whiteouts of overlayfs
     Overlay,
     /// Leave them out
     Strip,
-    /// Keep them; mark directories that have those of overlayfs
+    /// Keep all; mark directories that have whiteouts of overlayfs
     MarkOverlay,
-    /// Leave those of overlayfs out
+    /// Leave out whiteouts and attributes of overlayfs
     StripOverlay,
 }
 

@@ -61,8 +61,8 @@ pub(crate) struct Build {
 
     /// Image to write: a file, a block device, or `-` for standard output
     ///
-    /// An image on standard output begins when it is complete: packfs keeps it in an unnamed file in TMPDIR or /var/tmp
-    /// meanwhile. With --stream, it begins at once.
+    /// packfs writes to standard output only when the image is complete, and keeps it in an unnamed file in TMPDIR or
+    /// /var/tmp until then. With --stream, it writes while it packs.
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub(super) output: PathBuf,
 
@@ -117,28 +117,28 @@ pub(crate) struct Build {
     ///
     /// OLD_IMAGE may be the output, with --force.
     ///
-    /// An entry of a source gets another name, as in NAME_1, if the root of OLD_IMAGE has one of its name. Options such as
-    /// --owner, --exclude and --rules change what the sources have, not OLD_IMAGE; --uid-offset and --gid-offset change
-    /// both. Format, and for SquashFS codec, block size and layout, are those of OLD_IMAGE unless given.
+    /// If the root of OLD_IMAGE already has an entry of a name, the entry of a source is renamed to NAME_1. Options
+    /// such as --owner, --exclude and --rules apply to the sources, not to OLD_IMAGE; --uid-offset and --gid-offset
+    /// apply to both. Format, and for SquashFS codec, block size and layout, are those of OLD_IMAGE unless given.
     #[arg(help_heading = "Contents", long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
     append: Option<PathBuf>,
 
-    /// Put what --append OLD_IMAGE has into the directory NAME
+    /// Put the contents of OLD_IMAGE (--append) into the directory NAME
     #[arg(help_heading = "Contents", long, value_name = "NAME", requires = "append")]
     append_below: Option<OsString>,
 
     /// Add or change an entry as a line of a pack list does
     ///
-    /// For example 'nod /dev/null 0666 0 0 c 1 3' or 'mode / 0755'. Such lines come after all sources, in their order;
-    /// they have the syntax of docs/guide/packlist.md.
+    /// For example 'nod /dev/null 0666 0 0 c 1 3' or 'mode / 0755'. These lines apply after all sources, in their
+    /// order. docs/guide/packlist.md describes the syntax.
     #[arg(help_heading = "Contents", long, value_name = "LINE")]
     add: Vec<OsString>,
 
     /// Pack the files that FILE names, one path per line; `-` reads stdin
     ///
-    /// A file has the path in the image that it has in the list, without `/`, `.` and `..` in front. A directory stands
-    /// for itself, without its entries; directories that lead to a file are packed with it, and the one that all paths
-    /// begin in becomes the root.
+    /// A file has the same path in the image as in the list, without leading `/`, `.` and `..`. A directory stands for
+    /// itself, not for its entries. The parent directories of a file are packed, too; the directory in which all paths
+    /// begin becomes the root.
     #[arg(help_heading = "Contents", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files_from: Option<PathBuf>,
 
@@ -174,8 +174,8 @@ pub(crate) struct Build {
     ///
     /// With `overlay`, `.wh.NAME` becomes a character device NAME with numbers 0 and 0, and `.wh..wh..opq` the
     /// attribute trusted.overlay.opaque of its directory. Every directory with such devices gets the attribute
-    /// trusted.overlay.origin, without which overlayfs may list them. With `mark-overlay` this is all that changes.
-    /// With `strip-overlay` devices and attributes of overlayfs are left out.
+    /// trusted.overlay.origin, without which overlayfs may list deleted names. `mark-overlay` only adds this attribute.
+    /// `strip-overlay` leaves out the devices and attributes of overlayfs.
     #[arg(help_heading = "Contents", long, value_enum, value_name = "WAY", default_value_t = Marks::Keep)]
     whiteouts: Marks,
 
@@ -188,7 +188,7 @@ pub(crate) struct Build {
 
     /// Time of the image only
     ///
-    /// The default is the newest time in it.
+    /// The default is the newest time of its entries.
     #[arg(help_heading = "Contents", long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
     image_time: Option<Time>,
 
@@ -218,16 +218,16 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "MODE", allow_hyphen_values = true)]
     mode: Option<ModeChange>,
 
-    /// Treat single entries by the rules in FILE
+    /// Apply the rules in FILE to single entries
     ///
     /// Each line has tests, an arrow and effects, as in `glob=*.jpg size=1M.. -> store`. docs/guide/rules.md describes
     /// them. Rules take precedence over options for all entries, such as --owner.
     #[arg(help_heading = "Contents", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     rules: Vec<PathBuf>,
 
-    /// Treat single entries by a line of a rules file
+    /// Apply one rule to single entries
     ///
-    /// Such lines come after those of --rules.
+    /// LINE has the syntax of a rules file. It applies after the lines of --rules.
     #[arg(help_heading = "Contents", long, value_name = "LINE", allow_hyphen_values = true)]
     rule: Vec<OsString>,
 
@@ -249,9 +249,9 @@ pub(crate) struct Build {
     #[command(flatten)]
     shards: ShardArgs,
 
-    /// Place file data by the priorities in FILE
+    /// Order file data by the priorities in FILE
     ///
-    /// Its lines are `PATH PRIORITY`; higher priorities come first.
+    /// Each line is `PATH PRIORITY`; higher priorities come first.
     #[arg(help_heading = "Layout of the image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     sort: Option<PathBuf>,
 
@@ -267,10 +267,10 @@ pub(crate) struct Build {
     #[command(flatten)]
     reuse: ReuseArgs,
 
-    /// Place the files named in LIST first and side by side
+    /// Place the files named in LIST first and next to each other
     ///
-    /// Their inodes and directories are side by side, too. LIST has paths in the image in order of first use, one per
-    /// line, as `packfs trace` and `packfs mount --trace` write them.
+    /// Their inodes and directories are next to each other, too. LIST has paths in the image in order of first use, one
+    /// per line, as `packfs trace` and `packfs mount --trace` write them.
     #[arg(help_heading = "Layout of the image", long, value_name = "LIST", value_hint = ValueHint::FilePath)]
     hot: Option<PathBuf>,
 
@@ -283,13 +283,13 @@ pub(crate) struct Build {
 
     /// Check the image while it is made: data and metadata (the default)
     ///
-    /// Each block is decoded after encoding and compared, and the metadata is read back: the extents of each file have
-    /// to keep the rules of `packfs check`.
+    /// Each block is decoded after encoding and compared. The metadata is read back, and the extents of each file must
+    /// satisfy the rules of `packfs check`.
     #[arg(help_heading = "Verification", long, overrides_with = "no_verify")]
     #[allow(dead_code, reason = "it only takes back an earlier --no-verify")]
     verify: bool,
 
-    /// Trust packfs: do not decode each block, nor read the metadata back
+    /// Do not decode each block after encoding, nor read the metadata back
     #[arg(help_heading = "Verification", long, overrides_with = "verify")]
     no_verify: bool,
 

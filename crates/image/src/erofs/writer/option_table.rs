@@ -41,8 +41,8 @@ pub static OPTIONS: &[BuildOption] = &[
         name: "metabox",
         form: ValueForm::One("SIZE[,CODEC]"),
         help: "Compress inodes, in clusters of SIZE, with CODEC (Linux 6.17)",
-        details: "Turns the feature metabox on. Small clusters, as 4K, are read faster; larger ones take less room. The \
-                  codec is that of the image unless it is given, as in 16K,zstd:19.",
+        details: "Turns the feature metabox on. Small clusters such as 4K are read faster; larger ones take less space. \
+                  The default codec is that of the image; 16K,zstd:19 gives another one.",
         set: set_metabox,
         get: |target| of_erofs(target, metabox_text),
         ..BuildOption::BLANK
@@ -63,9 +63,10 @@ pub static OPTIONS: &[BuildOption] = &[
         name: "rsyncable",
         form: ValueForm::Optional("SIZE", CUT_DISTANCE),
         help: "Keep unchanged data the same in an updated image, for zsync and casync",
-        details: "Small files and tails of files are packed together. New clusters of them begin about every SIZE, where the \
-                  content says so: a changed length then moves only what comes before the next such place. Less than the \
-                  usual 1M makes updates smaller and images larger; at least 16K. Needs the feature fragments.",
+        details: "Small files and tails of files are packed together. With this option, about every SIZE a new cluster of \
+                  them begins at a place that depends on the content. A changed length then moves only data before the next \
+                  such place. The default is 1M, the minimum 16K; smaller values make updates smaller and images larger. \
+                  Needs the feature fragments.",
         set: |draft, value| {
             let distance = size(value)?;
             change(draft, |options| options.rsyncable = Some(distance))
@@ -146,10 +147,10 @@ pub static OPTIONS: &[BuildOption] = &[
     BuildOption {
         name: "refer",
         help: "Refer to the data of archives and images, do not copy it (Linux 5.16)",
-        details: "The image only has metadata and names the sources as additional devices, in their order: mount it with -o \
+        details: "The image contains only metadata; the sources are its additional devices, in their order. Mount it with -o \
                   device=SOURCE for each, or append the sources to it. Sources are uncompressed tar archives, also `-`, and \
-                  EROFS images. Data that is compressed in an image or follows an inode, and that of directories and files, \
-                  is copied. Turns compression off.",
+                  EROFS images. Data is copied if it is compressed in an image, follows an inode, or comes from directories \
+                  and files. Turns compression off.",
         conflicts: &["dry-run", "spool", "append", "reuse", "index"],
         no_shards: Some("an image in shards holds all of its data"),
         set: |draft, _| {
@@ -163,8 +164,8 @@ pub static OPTIONS: &[BuildOption] = &[
         name: "blob",
         form: ValueForm::One("FILE"),
         help: "Write the data of files to FILE, an additional device (Linux 5.16)",
-        details: "The image only has metadata: mount it with -o device=FILE, or append FILE to it. Turns compression off and \
-                  the feature chunks on.",
+        details: "The image contains only metadata: mount it with -o device=FILE, or append FILE to it. Turns compression off \
+                  and the feature chunks on.",
         conflicts: &["dry-run", "refer", "reuse", "index"],
         no_shards: Some("an image in shards holds all of its data"),
         set: |draft, value| change(draft, |options| options.blob = Some(value.into())),
@@ -174,9 +175,9 @@ pub static OPTIONS: &[BuildOption] = &[
     BuildOption {
         name: "reflink",
         help: "Share blocks with the sources on Btrfs and XFS, instead of copying",
-        details: "Files of 64K or more are not read: where the file system can, it shares their blocks, elsewhere the kernel \
-                  copies them. Equal files are stored twice, and only holes stay holes. Turns compression off. The image has \
-                  the same bytes on any file system.",
+        details: "Files of 64K or more are not read. A file system that can do so shares their blocks; otherwise the kernel \
+                  copies them. Equal files are then stored twice, and zeros are stored unless they are holes in the source. \
+                  Turns compression off. The image has the same bytes on any file system.",
         conflicts: &["dry-run", "refer", "reuse", "index", "inode-digest"],
         no_shards: Some("shards are packed from files that are read"),
         set: |draft, _| change(draft, |options| options.reflink = true),

@@ -49,8 +49,8 @@ pub static OPTIONS: &[BuildOption] = &[
     BuildOption {
         name: "stream",
         help: "Write from front to back in one pass, with the superblock last",
-        details: "With `-o -`, data leaves while it is packed, and nothing is kept on disk. Linux cannot mount such an image \
-                  until `packfs check --complete` (or `mksquashfs -fix`) has put its superblock in front; packfs and \
+        details: "With `-o -`, data is sent while it is packed, and nothing is kept on disk. Linux cannot mount such an \
+                  image until `packfs check --complete` (or `mksquashfs -fix`) has put its superblock in front; packfs and \
                   unsquashfs 4.7.3 read it. Equal data is stored as often as it occurs.",
         conflicts: &["offset", "prefix", "index", "reuse"],
         no_shards: Some("an image that is streamed cannot have shards"),
