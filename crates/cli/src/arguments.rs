@@ -88,7 +88,7 @@ fn joined(args: &[OsString]) -> Vec<u8> {
 
 /// Overwrites the arguments in the memory of this process. Nothing is written unless they are where the kernel says.
 fn overwrite(visible: &[OsString], public: &[OsString]) -> io::Result<()> {
-    let unknown = || io::Error::other("the kernel does not tell where the arguments are");
+    let unknown = || io::Error::other("the kernel does not say where the arguments are");
     let stat = std::fs::read("/proc/self/stat")?;
     let range = range(&String::from_utf8_lossy(&stat)).ok_or_else(unknown)?;
     let old = joined(visible);

@@ -101,7 +101,7 @@ pub enum Error {
     #[error("cannot resume: {0}")]
     NotResumable(String),
     /// The target of a join is too small for the dump.
-    #[error("{}: it has {}, and the dump {}: it does not fit", display(path), Size(*len), Size(*needed))]
+    #[error("{}: too small: it has {}, but the dump has {}", display(path), Size(*len), Size(*needed))]
     TooSmall {
         /// The target.
         path: PathBuf,

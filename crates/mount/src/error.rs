@@ -37,7 +37,7 @@ pub enum Error {
         why: String,
     },
     /// The mount of a program that has ended is still there.
-    #[error("{}: the mount of a program that has ended is still there; unmount it first", display(path))]
+    #[error("{}: a mount whose program has ended is still in place; unmount it first", display(path))]
     Stale {
         /// The mount point.
         path: PathBuf,

@@ -219,8 +219,8 @@ fn check_device() -> Result<()> {
         io::ErrorKind::NotFound => {
             format!("there is no {DEVICE}: load the kernel's module fuse, or give the container that device")
         }
-        io::ErrorKind::PermissionDenied => format!("{DEVICE} may not be opened: {error}"),
-        _ => format!("{DEVICE} cannot be opened, the kernel may lack FUSE: {error}"),
+        io::ErrorKind::PermissionDenied => format!("no permission to open {DEVICE}: {error}"),
+        _ => format!("cannot open {DEVICE}; the kernel may lack FUSE: {error}"),
     };
     Err(Error::NoFuse { why })
 }
@@ -256,7 +256,7 @@ fn explain(error: io::Error, place: &Path) -> Error {
         // The mount point is there, so it is the program that is not.
         io::ErrorKind::NotFound => Error::NoFuse { why: no_helper() },
         io::ErrorKind::PermissionDenied if text.contains("user_allow_other") => {
-            Error::place(place, "allow_other is for root only here: /etc/fuse.conf lacks a line `user_allow_other`")
+            Error::place(place, "allow_other is for root only, because /etc/fuse.conf has no line `user_allow_other`")
         }
         // A system error means that the program could not be started. One of several directories in PATH may give
         // another error than that it is missing.

@@ -133,7 +133,7 @@ impl CachedVersion {
             && self.writes.swap(false, Ordering::Relaxed)
             && let Some(report) = &self.report
         {
-            report.line(&format!("{}: going on without filling the cache: {error}", display(&self.dir)));
+            report.line(&format!("{}: continuing without filling the cache: {error}", display(&self.dir)));
         }
     }
 

@@ -78,10 +78,10 @@ pub enum Why {
     )]
     Unproven,
     /// The object was modified each time it was opened.
-    #[error("the object is modified again and again; read it once it is complete")]
+    #[error("the object keeps changing; read it when it is complete")]
     Unsettled,
     /// The answer contradicts the request or itself.
-    #[error("the server's answer is not to be trusted: {0}; a proxy in between may be at fault")]
+    #[error("the server's answer is not consistent: {0}; a proxy may be the cause")]
     Contradiction(String),
     /// A redirection that is not followed.
     #[error("redirected {0}")]

@@ -114,7 +114,7 @@ impl From<ureq::Error> for Failure {
         match error {
             BadUri(why) => Failure::Final(Why::Address(why)),
             Http(why) => Failure::Final(Why::Address(why.to_string())),
-            InvalidProxyUrl => Failure::Final(Why::Address("the proxy in the environment is no address".into())),
+            InvalidProxyUrl => Failure::Final(Why::Address("the proxy in the environment is not an address".into())),
             Rustls(why) => Failure::Final(Why::Tls(why.to_string())),
             Tls(why) => Failure::Final(Why::Tls(why.into())),
             Io(error) => error.into(),

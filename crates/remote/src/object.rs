@@ -116,7 +116,7 @@ impl Object {
         });
         let FirstAnswer { version, total, bytes, .. } = first.map_err(|why| Error::new(&object.name, why))?;
         if let Some(len) = object.origin.len().filter(|len| *len != total) {
-            let why = format!("an object of {total} bytes, where its manifest has {len}");
+            let why = format!("an object of {total} bytes, but its manifest says {len}");
             return Err(Error::new(&object.name, Why::Contradiction(why)));
         }
         let is_complete = bytes.len() as u64 == total;

@@ -40,7 +40,7 @@ impl Access {
         if let (Some(names), Some(host)) = (&self.names, &request.host)
             && !names.contains(&without_port(host).to_ascii_lowercase())
         {
-            return Err(Refusal(421, "this server has another name").into());
+            return Err(Refusal(421, "this server does not have that name").into());
         }
         let Some(token) = &self.token else { return Ok(()) };
         if request.parameter(TOKEN).is_some_and(|sent| equal(&sent, token)) {

@@ -112,7 +112,7 @@ pub enum Error {
         why: String,
     },
     /// A warning, if warnings are treated as errors.
-    #[error("{0}; nothing was made, because warnings are treated as errors")]
+    #[error("{0}; nothing was written, because warnings are treated as errors")]
     Refused(Box<Warning>),
     /// The target, or a file to be extracted, already exists and must not be replaced.
     #[error("{} exists", crate::name::display(path))]
@@ -121,10 +121,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// An older image is to be reused, and there is no index of it.
-    #[error(
-        "{}: there is no such index, and only an image that was built with one can be reused",
-        crate::name::display(path)
-    )]
+    #[error("{}: no such index; only images built with an index can be reused", crate::name::display(path))]
     NoIndex {
         /// The index.
         path: PathBuf,

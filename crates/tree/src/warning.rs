@@ -60,8 +60,8 @@ impl fmt::Display for WarningKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             WarningKind::ArchiveNotEnded => {
-                "the archive stops after a whole member, without the zero blocks that end one: \
-                 it is complete only if its writer leaves them out"
+                "the archive ends after a complete member, without the zero blocks of an end marker: \
+                 it is complete only if its writer left them out"
             }
             WarningKind::Socket => "left out a socket, which a tar archive cannot store",
             WarningKind::PosixAcl => "left out POSIX ACLs, which SquashFS cannot store (EROFS can)",
@@ -72,8 +72,8 @@ impl fmt::Display for WarningKind {
                  (excluded, or in another archive)"
             }
             WarningKind::RuleMatchesNothing => "the rule matches no entry",
-            WarningKind::ExcludeMatchesNothing => "no entry matches the names and patterns to leave out",
-            WarningKind::ListNamesNothing => "the list of files names none, so the image has none of it",
+            WarningKind::ExcludeMatchesNothing => "no entry matches the patterns of entries to leave out",
+            WarningKind::ListNamesNothing => "the list of files is empty, so none is packed from it",
             WarningKind::HotPathMissing => "the hot list names a path that is not in the image",
             WarningKind::SortPathMissing => "the sort file names a path that is not in the image",
             WarningKind::FractionsOfSeconds => "SquashFS stores whole seconds: fractions of timestamps are dropped",
@@ -233,7 +233,7 @@ mod tests {
     fn a_strict_collection_fails_on_the_first() {
         let error = Warnings::new(true).add(warning(1).with_detail("at byte 512")).unwrap_err();
         assert!(matches!(&error, Error::Refused(warning) if warning.path == std::path::Path::new("1.tar")));
-        assert!(error.to_string().starts_with("1.tar (at byte 512): the archive stops after"), "{error}");
+        assert!(error.to_string().starts_with("1.tar (at byte 512): the archive ends after"), "{error}");
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Join {
             };
         }
         if self.partial {
-            let why = "lost pages would be zeros that nothing in the file tells from others";
+            let why = "lost pages would be zeros, like pages that really are zero";
             return Err(Usage(format!("--partial cannot be combined with --as kdump: {why}; leave out one of them")));
         }
         let choice = match &self.codec {

@@ -24,7 +24,7 @@ pub(crate) fn count<N: std::str::FromStr>(text: &str) -> Result<N, String> {
 pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
     let (offset, len) = text.split_once(':').ok_or("expected OFFSET:LENGTH, as in 1G:64K")?;
     let (offset, len) = (size(offset)?, size(len)?);
-    Ok(offset..offset.checked_add(len).ok_or("it ends beyond 16 EiB")?)
+    Ok(offset..offset.checked_add(len).ok_or("the end is beyond 16 EiB")?)
 }
 
 /// Parses a part of some work: `I/N`, where I counts from 0.
@@ -70,7 +70,7 @@ pub(crate) fn time(text: &str) -> Result<Time, String> {
         return Ok(time);
     }
     if text == "now" {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| "the clock stands before 1970")?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| "the clock is set before 1970")?;
         let secs = i64::try_from(now.as_secs()).map_err(|_| "the clock is out of range")?;
         return Ok(Time { secs, nanos: 0 });
     }
@@ -149,7 +149,7 @@ pub(crate) fn group(text: &str) -> Result<u32, String> {
 
 fn id(text: &str, what: &str, find: impl FnOnce(&str) -> nix::Result<Option<u32>>) -> Result<u32, String> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().map_err(|_| format!("the number of a {what} is at most {}, not {text}", u32::MAX));
+        return text.parse().map_err(|_| format!("{text} is too large for a {what}; the limit is {}", u32::MAX));
     }
     match find(text) {
         Ok(Some(id)) => Ok(id),

@@ -78,9 +78,7 @@ fn instead(error: Error, path: &Path, offset: u64, offset_option: Option<&str>) 
         return error.into();
     }
     if offset == 0 && packfs_dump::set::is_part(path) {
-        return anyhow!(
-            "a part of a dump, not an image: packfs join puts the dump together, packfs info says what it is"
-        );
+        return anyhow!("a part of a dump, not an image: packfs join restores the dump, packfs info describes it");
     }
     match packfs_image::source::open::file_format(path) {
         FileFormat::Tar

@@ -27,7 +27,7 @@ pub(super) fn refuse_mistaken(source: &Path) -> Result<()> {
     }
     let name = display(source);
     if is_part(source) {
-        bail!("{name}: a part of a dump: packfs join puts the dump together (`file:{name}` takes the part as it is)");
+        bail!("{name}: a part of a dump: packfs join restores the dump (`file:{name}` packs the part as it is)");
     }
     let list = source.as_os_str().as_bytes().strip_prefix(b"@").map(OsStr::from_bytes).map(Path::new);
     if let Some(list) = list.filter(|list| !list.exists()) {

@@ -51,7 +51,7 @@ pub(super) fn run(args: &Trace) -> Result<Outcome> {
 fn report(args: &Trace, told: Told) {
     if told.listed == 0 {
         say(format_args!(
-            "packfs: nothing below {} was opened: did the command run in a mount namespace of its own?",
+            "packfs: nothing below {} was opened; perhaps the command ran in a mount namespace of its own",
             display(&args.mount)
         ));
     }

@@ -198,7 +198,7 @@ impl RemarkWriter {
         }
         // A reader that leaves, as `head` does, has seen enough.
         if error.kind() != ErrorKind::BrokenPipe {
-            say(format_args!("packfs: warning: {STDOUT}: cannot write: {error}; going on without it"));
+            say(format_args!("packfs: warning: {STDOUT}: cannot write: {error}; continuing without it"));
         }
     }
 }

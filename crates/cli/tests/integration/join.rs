@@ -238,7 +238,7 @@ fn a_block_device_is_written_in_place() {
     fs::write(dir.path().join("small"), vec![0; 4 << 20]).unwrap();
     let Some(device) = Loop::attach(TEST, &dir.path().join("small")) else { return };
     let error = fail(dir.path(), 2, &["join", "p0", "p2", "-o", &device.0, "--force"]);
-    assert!(error.contains("it does not fit"), "{error}");
+    assert!(error.contains("too small"), "{error}");
 }
 
 /// A small file system, unmounted when dropped.

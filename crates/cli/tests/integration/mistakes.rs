@@ -51,16 +51,16 @@ fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
         (1, &["list", "7z"], "7z: a 7z archive, not an image: unpack it, and packfs build"),
         (2, &["cat", "part", "etc/motd"], "etc/motd: no such part; part is a part of a dump, which contains no files"),
         (1, &["cat", "i.sqfs", "etc"], "etc: not a regular file (a glob such as 'DIR/*' selects"),
-        (1, &["build", "part", "-o", "x"], "part: a part of a dump: packfs join puts the dump together (`file:part`"),
+        (1, &["build", "part", "-o", "x"], "part: a part of a dump: packfs join restores the dump (`file:part`"),
         (1, &["build", "@nosuch", "-o", "x"], "nosuch: no such pack list (`@` means a pack list; write `./@nosuch`"),
         (1, &["build", "@text", "-o", "x"], "text:1: unknown type `text`"),
         (1, &["build", "root", "-o", "root"], "root: cannot create: is a directory; name a file in it"),
         (1, &["join", "part", "-o", "root"], "root: is a directory; name a file in it"),
         (1, &["extract", "i.sqfs", "-C", "text"], "text: not a directory; -C takes a directory, which need not exist"),
         (1, &["extract", "i.sqfs", "-C", "text", "--dry-run"], "text: not a directory; -C"),
-        (1, &["diff", "part", "i.sqfs"], "part: a part of a dump: packfs join puts the dump together"),
+        (1, &["diff", "part", "i.sqfs"], "part: a part of a dump: packfs join restores the dump"),
         (1, &["bench", "read", "root"], "root: a directory, not an image; --matrix root makes images of it"),
-        (1, &["tune", "part"], "part: a part of a dump: packfs join puts the dump together"),
+        (1, &["tune", "part"], "part: a part of a dump: packfs join restores the dump"),
     ];
     for (status, args, told) in cases {
         let error = line(dir.path(), status, args);

@@ -229,7 +229,7 @@ fn wrong_use_is_told_before_anything_is_served() {
     std::fs::write(dir.join("text"), "text".repeat(10_000)).unwrap();
     succeed(dir, &["split", "-q", "text", "-o", "part"]);
     let cases: [(&[&str], i32, &str); 8] = [
-        (&["file", "erofs"], 1, "file: cannot listen: a file that is no socket is there"),
+        (&["file", "erofs"], 1, "file: cannot listen: a file that is not a socket is there"),
         (&["nowhere/sock", "erofs"], 1, "nowhere/sock: cannot listen"),
         (&["0.0.0.0:0", "erofs"], 1, "only addresses of this machine"),
         (&["sock", "text"], 1, "neither a SquashFS nor an EROFS image"),

@@ -102,7 +102,7 @@ fn a_signature_made_elsewhere_is_verified_before_anything_is_written() {
         ("newline.p7s", "key.crt", "newline"),
         ("good.p7s", "other.crt", "somebody else"),
         ("key.crt", "key.crt", "PEM"),
-        ("good.p7s", "key.pem", "no X.509 certificate"),
+        ("good.p7s", "key.pem", "not an X.509 certificate"),
         ("good.p7s", "none.crt", "none.crt: cannot read"),
     ] {
         let told = fail(dir, 1, &attach(signature, certificate));
@@ -165,7 +165,10 @@ fn verify_says_what_is_enforced_and_names_mistakes() {
     fs::rename(dir.join("app.roothash"), dir.join("app.raw.roothash")).unwrap();
     let wrong = run_in(dir, &["verify", "app.raw", "--as", "systemd"]);
     assert_eq!(wrong.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&wrong.stdout).starts_with("root-hash-name: app.raw.roothash is not looked for"));
+    assert!(
+        String::from_utf8_lossy(&wrong.stdout)
+            .starts_with("root-hash-name: systemd does not look for app.raw.roothash")
+    );
     assert!(stderr(&wrong).contains("without any verification"), "{}", stderr(&wrong));
     let json = run_in(dir, &["verify", "app.raw", "--as", "systemd", "--json"]);
     let json = String::from_utf8_lossy(&json.stdout).into_owned();

@@ -26,7 +26,7 @@ fn a_build_warns_and_with_strict_refuses() {
     without_its_end(dir);
     let told = run_in(dir, &["build", "open.tar", "-o", "open.sqfs"]);
     assert!(told.status.success());
-    let line = "packfs: warning: open.tar (at byte 1024): the archive stops after a whole member";
+    let line = "packfs: warning: open.tar (at byte 1024): the archive ends after a complete member";
     assert!(stderr(&told).contains(line), "{}", stderr(&told));
     assert_eq!(stderr(&run_in(dir, &["build", "open.tar", "-o", "open.sqfs", "-qf"])), "");
     succeed(dir, &["build", "whole.tar", "-o", "whole.sqfs", "--strict"]);

@@ -102,7 +102,7 @@ impl Source for FileSource {
         Ok(match (now == before, now.0 == before.0) {
             (true, _) => None,
             (false, true) => Some("it was written to while it was read".to_owned()),
-            (false, false) => Some(format!("it had {} bytes and now has {}", before.0, now.0)),
+            (false, false) => Some(format!("it had {} bytes and has {} now", before.0, now.0)),
         })
     }
 }

@@ -147,7 +147,7 @@ impl Source for Flat {
 fn read(path: &Path, file: &dyn ReadAt, buf: &mut [u8], at: u64) -> Result<()> {
     file.read_exact_at(buf, at).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => {
-            Error::corrupt(path, "flat record", at, "the file ends before the record that says it is whole")
+            Error::corrupt(path, "flat record", at, "the file ends before its last record: it is incomplete")
         }
         _ => Error::io("cannot read", path)(error),
     })

@@ -70,8 +70,8 @@ impl fmt::Display for Finding {
         write!(f, "{}", self.what)?;
         match &self.harm {
             Harm::None => Ok(()),
-            Harm::Repairable { start, end } => write!(f, "; of the dump, {} can be repaired", Span(*start..*end)),
-            Harm::Lost { start, end } => write!(f, "; of the dump, some of {} are lost", Span(*start..*end)),
+            Harm::Repairable { start, end } => write!(f, "; {} of the dump can be repaired", Span(*start..*end)),
+            Harm::Lost { start, end } => write!(f, "; some of {} of the dump are lost", Span(*start..*end)),
         }
     }
 }

@@ -26,7 +26,7 @@ pub fn shared_disks(parts: &[PathBuf]) -> Vec<String> {
     let shared = by_disk.into_iter().filter(|(_, parts)| parts.len() > 1);
     let say = |(disk, parts): (String, Vec<&Path>)| {
         let names: Vec<_> = parts.iter().map(|path| display(path).to_string()).collect();
-        format!("{} are on one disk ({disk}): no faster and no safer than one part", names.join(", "))
+        format!("{} are on one disk ({disk}), which is neither faster nor safer than one part", names.join(", "))
     };
     shared.map(say).collect()
 }

@@ -81,7 +81,7 @@ pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resume
 /// Returns the superblock of a part, if it was begun.
 fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
     if part.sink == Sink::Pipe {
-        let why = "data sent through a pipe is gone; only files and devices can be resumed";
+        let why = "data sent through a pipe cannot be read back; only files and devices can be resumed";
         return Err(Error::unsuitable(&part.path, why));
     }
     let source = FileAt::open(&part.path, 0).map_err(Error::io("cannot open", &part.path))?;

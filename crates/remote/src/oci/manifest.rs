@@ -62,7 +62,7 @@ pub(super) fn layer(document: &Value) -> Result<Blob, Why> {
         ([], []) => return Err(Why::Artifact("its manifest has no layers".into())),
         ([], all) => {
             let kinds: Vec<String> = all.iter().map(|layer| kind(&layer)).collect();
-            return Err(Why::Artifact(format!("its layers are no file system images, but {}", kinds.join(", "))));
+            return Err(Why::Artifact(format!("its layers are not file system images, but {}", kinds.join(", "))));
         }
         (several, _) => {
             let digests: Vec<String> = several.iter().filter_map(|layer| digest(layer)).collect();
@@ -101,8 +101,8 @@ mod tests {
         }
         for (layers, why) in [
             (vec![], "no layers"),
-            (vec![&tar], "no file system images, but application/vnd.oci.image.layer.v1.tar+gzip"),
-            (vec![&other, &tar], "no file system images"),
+            (vec![&tar], "not file system images, but application/vnd.oci.image.layer.v1.tar+gzip"),
+            (vec![&other, &tar], "not file system images"),
             (vec![&squashfs, &erofs], "name one of them instead: @sha256:2, @sha256:3"),
             (vec![&one("x.erofs", "../../x")], "no digest"),
         ] {

@@ -232,7 +232,7 @@ fn a_full_disk_under_the_cache_costs_one_warning() {
     assert_eq!(read(&remote, 0, bytes.len()), bytes);
     drop((remote, options));
     let told: Vec<_> = told.try_iter().collect();
-    assert!(told.len() == 1 && told[0].contains("going on without filling the cache"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("continuing without filling the cache"), "{told:?}");
     // What fitted is of use.
     server.requests();
     let again = Remote::open(&address, &cached(dir.path())).unwrap();

@@ -80,7 +80,7 @@ fn what_a_digest_does_not_prove_is_refused() {
     assert!(said.contains("a manifest that does not have the digest"), "{said}");
     server.put("/v2/team/root/manifests/short", Object::new(manifest(&layer, LEN - 1).into_bytes()));
     let said = read(&format!("oci://{address}/team/root:short"), &[]);
-    assert!(said.contains("an object of 3000001 bytes, where its manifest has 3000000"), "{said}");
+    assert!(said.contains("an object of 3000001 bytes, but its manifest says 3000000"), "{said}");
     server.put("/v2/team/root/manifests/text", Object::new(b"text".to_vec()));
     assert!(read(&format!("oci://{address}/team/root:text"), &[]).contains("its manifest cannot be read"));
 }

@@ -15,13 +15,13 @@ pub enum SealMistake {
     #[error("the name of the image does not end in .raw: systemd does not find it")]
     NotRaw,
     /// No root hash: verity is silently not set up.
-    #[error("there is no {}: dm-verity is not set up, and nobody is told", display(expected))]
+    #[error("there is no {}: systemd uses the image without dm-verity, and without a warning", display(expected))]
     NoRootHash {
         /// The name that is looked for.
         expected: PathBuf,
     },
     /// A root hash under a name that nobody looks for.
-    #[error("{} is not looked for: the name of the root hash is {}", display(found), display(expected))]
+    #[error("systemd does not look for {}: the root hash must be in {}", display(found), display(expected))]
     RootHashName {
         /// The file that is there.
         found: PathBuf,
@@ -46,13 +46,13 @@ pub enum SealMistake {
         file: PathBuf,
     },
     /// No hash tree: verity is silently not set up.
-    #[error("there is no {}: dm-verity is not set up, and nobody is told", display(expected))]
+    #[error("there is no {}: systemd uses the image without dm-verity, and without a warning", display(expected))]
     NoHashTree {
         /// The name that is looked for.
         expected: PathBuf,
     },
     /// A hash tree under a name that nobody looks for.
-    #[error("{} is not looked for: the name of the hash tree is {}", display(found), display(expected))]
+    #[error("systemd does not look for {}: the hash tree must be in {}", display(found), display(expected))]
     HashTreeName {
         /// The file that is there.
         found: PathBuf,
@@ -60,19 +60,19 @@ pub enum SealMistake {
         expected: PathBuf,
     },
     /// A tree at the end of the image, where systemd does not look.
-    #[error("the hash tree at byte {offset} of the image is not looked for: it has to be a file of its own")]
+    #[error("systemd does not look for a hash tree inside the image (byte {offset}): it must be in a file of its own")]
     AppendedTree {
         /// Byte offset of its superblock.
         offset: u64,
     },
     /// A tree without a superblock, whose parameters nobody knows.
-    #[error("no superblock is at byte {offset} of the hash area: its parameters are unknown")]
+    #[error("there is no superblock at byte {offset} of the hash area, so its parameters are unknown")]
     NoSuperblock {
         /// Byte offset in the file of the hash area.
         offset: u64,
     },
     /// The offset of the tree instead of that of its superblock.
-    #[error("the hash offset {offset} is that of the tree; the superblock is at {superblock}, which has to be named")]
+    #[error("the hash offset {offset} is that of the tree; it must be {superblock}, that of the superblock")]
     OffsetAfterSuperblock {
         /// The offset in the metadata.
         offset: u64,
@@ -86,7 +86,7 @@ pub enum SealMistake {
     #[error("the UUID of the superblock is all zeros, which containerd refuses")]
     NilUuid,
     /// The file of the hash area ends within the tree.
-    #[error("the hash area has {len} bytes, and its tree {end}: it was cut off")]
+    #[error("the hash area has {len} bytes, but its tree needs {end}: it is truncated")]
     ShortHashArea {
         /// Length of the file in bytes.
         len: u64,
@@ -110,7 +110,7 @@ pub enum SealMistake {
         sealed: u64,
     },
     /// The image became shorter after it was sealed.
-    #[error("the image has {len} bytes, and {sealed} were sealed: it was cut off after sealing")]
+    #[error("the image has {len} bytes, but {sealed} were sealed: it was truncated after sealing")]
     ImageShortened {
         /// Length of the image in bytes.
         len: u64,
@@ -118,7 +118,7 @@ pub enum SealMistake {
         sealed: u64,
     },
     /// The file system goes on after the last sealed byte.
-    #[error("the file system takes {needed} bytes, of which {sealed} are sealed: its end cannot be read")]
+    #[error("the file system has {needed} bytes, but only {sealed} are sealed: its end cannot be read")]
     UncoveredFileSystem {
         /// Length of the file system in bytes.
         needed: u64,
@@ -144,7 +144,7 @@ pub enum SealMistake {
         max: u32,
     },
     /// The root hash of another image or tree.
-    #[error("the root hash is not that of the hash tree: the tree, or the root hash, is of another image")]
+    #[error("the root hash is not that of the hash tree: one of them belongs to another image")]
     OtherRootHash,
     /// Damaged blocks of the tree.
     #[error("{count} hash blocks do not match their hashes, the first at byte {offset}")]
@@ -169,7 +169,7 @@ pub enum SealMistake {
         expected: PathBuf,
     },
     /// A signature under a name that nobody looks for.
-    #[error("{} is not looked for: the name of the signature is {}", display(found), display(expected))]
+    #[error("the consumer does not look for {}: the signature must be in {}", display(found), display(expected))]
     SignatureName {
         /// The file that is there.
         found: PathBuf,
@@ -186,7 +186,7 @@ pub enum SealMistake {
         expected: PathBuf,
     },
     /// Metadata that containerd does not read.
-    #[error("{}: it is no JSON with roothash and hashoffset", display(path))]
+    #[error("{}: not JSON with roothash and hashoffset", display(path))]
     BadMetadata {
         /// The file.
         path: PathBuf,

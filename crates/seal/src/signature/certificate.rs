@@ -23,7 +23,7 @@ impl SignerCertificate {
             Ok(text) if text.contains(PEM_BEGIN) => Certificate::from_pem(first_certificate(text)),
             _ => Certificate::from_der(bytes),
         };
-        let why = "it is no X.509 certificate in PEM or DER";
+        let why = "it is not an X.509 certificate in PEM or DER";
         certificate
             .map(|certificate| SignerCertificate { certificate })
             .map_err(|_| SignatureError::BadCertificate(why))

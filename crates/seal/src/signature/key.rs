@@ -51,7 +51,7 @@ impl SigningKey {
                 return Err(bad("it is encrypted; decrypt it (openssl pkcs8), or make the signature elsewhere"));
             }
             "EC PRIVATE KEY" => return Err(bad("it is not in PKCS#8; convert it (openssl pkcs8 -topk8 -nocrypt)")),
-            _ => return Err(bad("it is no private key")),
+            _ => return Err(bad("it is not a private key")),
         };
         if let Ok(rsa) = rsa {
             return Ok(SigningKey(KeyKind::Rsa(Box::new(rsa))));

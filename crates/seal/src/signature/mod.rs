@@ -20,13 +20,13 @@ pub enum SignatureError {
     #[error("the certificate cannot be used: {0}")]
     BadCertificate(&'static str),
     /// The key is that of another certificate.
-    #[error("the key does not belong to the certificate: nobody could verify its signatures by it")]
+    #[error("the key does not belong to the certificate, which therefore could not verify its signatures")]
     OtherKey,
     /// The signature cannot be read.
     #[error("the signature cannot be used: {0}")]
     BadSignature(&'static str),
     /// The signature was made with the key of another certificate.
-    #[error("the signature was made by somebody else: its issuer and serial number are not those of the certificate")]
+    #[error("the signature is by another certificate: issuer and serial number differ")]
     OtherSigner,
     /// The signature is that of other bytes.
     #[error("the signature is not that of this root hash by the key of the certificate")]

@@ -103,16 +103,16 @@ impl DetachedSignature {
     pub fn parse(bytes: &[u8]) -> Result<Self, SignatureError> {
         let bad = SignatureError::BadSignature;
         if bytes.starts_with(b"-----BEGIN") {
-            return Err(bad("it is in PEM, and has to be in DER (openssl smime -outform der)"));
+            return Err(bad("it is in PEM; it must be in DER (openssl smime -outform der)"));
         }
-        let info = ContentInfo::from_der(bytes).map_err(|_| bad("it is no PKCS#7 in DER"))?;
+        let info = ContentInfo::from_der(bytes).map_err(|_| bad("it is not PKCS#7 in DER"))?;
         if info.content_type != OID_SIGNED_DATA {
-            return Err(bad("it is PKCS#7, but no signature"));
+            return Err(bad("it is PKCS#7, but not a signature"));
         }
         let signed: SignedData = info.content.decode_as().map_err(|_| bad("its signed data cannot be read"))?;
         if signed.encap_content_info.econtent.is_some() {
             return Err(bad(
-                "it contains what is signed, and has to be detached (openssl smime -sign without -nodetach)",
+                "it contains the signed data; it must be detached (openssl smime -sign without -nodetach)",
             ));
         }
         Ok(DetachedSignature { signers: signed.signer_infos.0.into_vec() })

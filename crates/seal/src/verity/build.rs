@@ -46,7 +46,7 @@ pub fn seal(
         return Err(Error::Unaligned { len, block_size: data_block_size });
     }
     if !hash_offset.is_multiple_of(hash_block_size.into()) {
-        let why = "it is no multiple of the hash block size";
+        let why = "it is not a multiple of the hash block size";
         return Err(Error::InvalidOption { what: "hash offset", value: hash_offset.to_string(), why });
     }
     let salt = match &options.salt {

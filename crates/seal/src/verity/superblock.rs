@@ -92,7 +92,7 @@ impl Superblock {
         };
         let sizes = [u32_at(bytes, DATA_BLOCK_SIZE_AT), u32_at(bytes, HASH_BLOCK_SIZE_AT)];
         if sizes.into_iter().any(|size| check_block_size("", size).is_err()) {
-            return bad("a block size is no power of two from 512 to 512K");
+            return bad("a block size is not a power of two from 512 to 512K");
         }
         let salt_len = usize::from(u16::from_le_bytes([bytes[SALT_LEN_AT], bytes[SALT_LEN_AT + 1]]));
         if salt_len > SALT_MAX {

@@ -75,7 +75,7 @@ fn clear(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
         Ok(file) if !file.file_type().is_socket() => {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is there"));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket is there"));
         }
         Ok(_) => {}
     }

@@ -106,7 +106,7 @@ impl FileReader for Reader<'_> {
         }
         match of.from.read_at(buf, begin + offset).map_err(Error::io("cannot read", &of.path))? {
             got if got == buf.len() => Ok(()),
-            _ => Err(Error::Changed { path: of.path.clone(), why: "it became shorter while it was read".into() }),
+            _ => Err(Error::Changed { path: of.path.clone(), why: "it was truncated while it was read".into() }),
         }
     }
 

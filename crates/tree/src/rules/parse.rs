@@ -46,7 +46,7 @@ pub(super) fn line(line: &[u8], recipes: &mut Recipes) -> Result<Option<Parsed>>
     let arrow = arrow.ok_or("the arrow is missing; expected: TEST... -> EFFECT..., as in `glob=*.o -> exclude`")?;
     let (tests, effects) = (&words[..arrow], &words[arrow + 1..]);
     if tests.is_empty() {
-        return Err("no test is in front of the arrow; `all` matches every entry".into());
+        return Err("there is no test before the arrow; `all` matches every entry".into());
     }
     if effects.is_empty() {
         return Err("no effect follows the arrow".into());
@@ -86,7 +86,7 @@ fn words(text: &str) -> Result<Vec<String>> {
 fn test(word: &str) -> Result<Test> {
     const KNOWN: &str = "path, glob, regex, type, size, owner, group, depth, magic, all";
     let (not, word) = word.strip_prefix('!').map_or((false, word), |word| (true, word));
-    let (name, value) = word.split_once('=').ok_or_else(|| format!("there is no test `{word}`; tests: {KNOWN}"))?;
+    let (name, value) = word.split_once('=').ok_or_else(|| format!("unknown test `{word}`; tests: {KNOWN}"))?;
     // The path as it is where the image is mounted.
     if let Some(mount_point) = name.strip_prefix("regex:") {
         let expression = Expression::new(value, mount_point).map_err(|error| error.to_string())?;
@@ -102,7 +102,7 @@ fn test(word: &str) -> Result<Test> {
         "group" => What::Group(range(name, value, number)?),
         "depth" => What::Depth(range(name, value, number)?),
         "magic" => What::Magic(value.split(',').map(Magic::named).collect::<Result<_>>()?),
-        _ => return Err(format!("there is no test `{name}`; tests: {KNOWN}")),
+        _ => return Err(format!("unknown test `{name}`; tests: {KNOWN}")),
     };
     Ok(Test { not, what })
 }
@@ -162,7 +162,7 @@ fn codec(text: &str) -> Result<Choice> {
 
 /// Parses an owner or group, or after a sign what is added to it.
 fn id(name: &str, text: &str) -> Result<IdChange> {
-    let wrong = || format!("{name}={text}: expected a number from 0 to 4294967294, perhaps after + or -");
+    let wrong = || format!("{name}={text}: expected a number from 0 to 4294967294, optionally after + or -");
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let id = number(digits).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX).ok_or_else(wrong)?;
     Ok(match text.as_bytes()[0] {

@@ -190,7 +190,7 @@ fn attributes_ranks_and_handling_are_set() {
 fn mistakes_are_told_with_file_and_line() {
     for (line, why) in [
         ("glob=*.o exclude", "the arrow is missing"),
-        ("-> exclude", "no test is in front of the arrow; `all` matches every entry"),
+        ("-> exclude", "there is no test before the arrow; `all` matches every entry"),
         ("all ->", "no effect follows the arrow"),
         ("name=x -> exclude", "there is no test `name`; tests: path, glob"),
         ("x -> exclude", "there is no test `x`"),

@@ -166,7 +166,7 @@ impl Tree {
         }
         // What was replaced under its last name has lost its contents.
         if self.is_gone(target) {
-            return Err(Error::Misuse(format!("`{}`: its link target has no name any more", name.escape_ascii())));
+            return Err(Error::Misuse(format!("`{}`: its link target no longer has a name", name.escape_ascii())));
         }
         let old = self.child(dir, name)?;
         match old {
@@ -318,7 +318,7 @@ mod tests {
         tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, dir(), Conflict::Replace).unwrap();
         assert!(tree.is_gone(old));
         let told = tree.link(ROOT, b"b", old, Conflict::Replace).unwrap_err().to_string();
-        assert!(told.contains("`b`: its link target has no name any more") && tree.lookup(b"b").is_none(), "{told}");
+        assert!(told.contains("`b`: its link target no longer has a name") && tree.lookup(b"b").is_none(), "{told}");
     }
 
     #[test]

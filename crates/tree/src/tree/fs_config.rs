@@ -52,7 +52,7 @@ impl FsConfig {
             let (path, rest) = split_path(line);
             let found = parse_attributes(rest).ok_or_else(|| wrong(EXPECTED))?;
             if attributes.insert(path, found).is_some_and(|earlier| earlier != found) {
-                return Err(wrong("an earlier line says something else about this path"));
+                return Err(wrong("an earlier line gives this path other attributes"));
             }
         }
         Ok(FsConfig { file: file.to_owned(), mount_point: joined(mount_point), attributes })

@@ -214,8 +214,7 @@ impl FromStr for ModeChange {
     fn from_str(text: &str) -> Result<Self> {
         let clauses = text.split(',').map(|text| parse_clause(text.as_bytes())).collect::<Option<_>>();
         clauses.map(ModeChange).ok_or_else(|| {
-            let good =
-                "octal (0644) or symbolic (u+rwX,go-w), perhaps with D or F in front for directories or the rest";
+            let good = "octal (0644) or symbolic (u+rwX,go-w), optionally after D (directories) or F (everything else)";
             Error::option("mode", text, format!("not a valid mode change; accepted: {good}"))
         })
     }

@@ -59,7 +59,7 @@ impl Tree {
         }
         let group = next()?;
         let from = &mut Get::new(NAME, &group);
-        from.check(!tree.is_empty() && tree.is_dir(ROOT), "the root is no directory")?;
+        from.check(!tree.is_empty() && tree.is_dir(ROOT), "the root is not a directory")?;
         tree.check_parents(from)?;
         for _ in 0..from.count(4)? {
             let ino = Ino(from.u32()?);

@@ -26,6 +26,6 @@ pub(super) fn run(args: &Bench) -> Result<Outcome> {
         (Some(BenchCommand::Memory(args)), _) => memory::run(args),
         (None, Some(dir)) => quick::run(&args.quick, dir),
         // The parser requires one of them.
-        (None, None) => Err(Usage("say what to measure, or give --quick".into()).into()),
+        (None, None) => Err(Usage("name a subcommand, or use --quick".into()).into()),
     }
 }

@@ -73,7 +73,7 @@ fn plan_one(
     let mut plan = build.resolve(epoch)?;
     super::refuse(&plan)?;
     if plan.json {
-        return Err(Usage("a line of --each takes no --json".into()).into());
+        return Err(Usage("a line of --each cannot have --json".into()).into());
     }
     let common = plan.request.target.common_mut();
     common.shards = Some(shards);

@@ -32,7 +32,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     if let Some(list) = args.each {
         let each = args.build.each(&list)?;
         if engine.is_some() && each.json {
-            return Err(Usage("packfs plan takes --json not together with --for".into()).into());
+            return Err(Usage("packfs plan cannot combine --json with --for".into()).into());
         }
         return each::plan(each, &list, engine);
     }
@@ -40,7 +40,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     let mut plan = args.build.0.resolve(epoch.as_deref())?;
     if plan.output.as_os_str() == "-" || matches!(&plan.request.target, AnyOptions::Squashfs(options) if options.stream)
     {
-        return Err(Usage("the image of a plan cannot be streamed, or go to standard output".into()).into());
+        return Err(Usage("the image of a plan cannot be streamed or written to standard output".into()).into());
     }
     refuse(&plan)?;
     if let Some(part) = args.scan {
@@ -50,7 +50,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
         return Err(Usage("a plan needs the number of shards: --shards N, or --shard-size SIZE".into()).into());
     }
     if engine.is_some() && plan.json {
-        return Err(Usage("packfs plan takes --json not together with --for".into()).into());
+        return Err(Usage("packfs plan cannot combine --json with --for".into()).into());
     }
     plan.request.sources.iter().try_for_each(|source| super::sources::refuse_mistaken(source))?;
     complete(&mut plan)?;
@@ -112,15 +112,15 @@ fn refuse(plan: &args::BuildPlan) -> Result<(), Usage> {
             "--append",
             "shards read files of directories, not of OLD_IMAGE: extract it and give its directory as the first source",
         ),
-        (common.prefix.is_some(), "--prefix", "nothing can be put in front of an image in shards"),
+        (common.prefix.is_some(), "--prefix", "an image in shards cannot have a prefix"),
         (common.reuse.is_some(), "--reuse", NO_OLDER),
         (common.index.is_some(), "--index", NO_OLDER),
         (
             plan.request.scan.on_error == packfs_image::OnError::Skip,
             "--on-error skip",
-            "files that cannot be read cannot be left out of an image in shards",
+            "an image in shards cannot leave out files that cannot be read",
         ),
-        (plan.request.spool, "--spool", "a plan reads no archives, whose files it would keep"),
+        (plan.request.spool, "--spool", "a plan reads no archives, and there is nothing to copy"),
     ];
     match refused.iter().find(|(given, ..)| *given) {
         Some((_, option, why)) => Err(Usage(format!("{option}: {why}"))),
@@ -165,7 +165,7 @@ pub(super) fn assemble(args: &args::Assemble) -> Result<Outcome> {
     match &args.output {
         None if !is_set => Err(Usage("a plan of one image needs its path: -o IMAGE".into()).into()),
         Some(_) if is_set => {
-            let why = "a plan of many images has their paths: leave -o out";
+            let why = "a plan of many images contains their paths: leave out -o";
             Err(Usage(format!("{}: {why}", display(&args.plan))).into())
         }
         None => assemble_all(args, &jobs),

@@ -77,7 +77,7 @@ fn refuse_sealed(image: &Arc<dyn ReadAt>, args: &Seal) -> Result<()> {
     tree.map_or(Ok(()), |offset| {
         let name = display(&args.image);
         anyhow::bail!(
-            "{name}: it is sealed already, by a tree at byte {offset}; cut that off (truncate -s {offset}) before"
+            "{name}: it is sealed already, by a tree at byte {offset}; remove that first (truncate -s {offset})"
         )
     })
 }
@@ -188,7 +188,7 @@ fn report(args: &Seal, sealed: &verity::Seal, files: &[String]) -> Result<Outcom
         let name = display(&args.image);
         say(format_args!("{name}: root hash {}; {} of hashes", sealed.root_hash, units::bytes(hash_bytes)));
         if args.key.is_none() && args.attach_signature.is_none() {
-            say("packfs: note: without a signature, whoever may replace the image may replace its root hash");
+            say("packfs: note: without a signature, anyone who can replace the image can also replace its root hash");
         }
     }
     Ok(Outcome::Done)

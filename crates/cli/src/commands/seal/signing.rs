@@ -30,10 +30,7 @@ impl RootSignature {
             return Ok(Some(RootSignature::Made { key, certificate }));
         }
         let Some(path) = &args.attach_signature else {
-            return Err(Usage(
-                "--certificate alone signs nothing: name a key, or a signature with --attach-signature".into(),
-            )
-            .into());
+            return Err(Usage("--certificate alone does not sign: also give --key or --attach-signature".into()).into());
         };
         let bytes = read_small(path)?;
         let name = display(path).to_string();

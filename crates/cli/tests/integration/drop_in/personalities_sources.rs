@@ -131,13 +131,13 @@ fn names_that_select_nothing_are_told() {
     for program in ["mksquashfs", "tar2sqfs"] {
         link(dir, program);
     }
-    let nothing = "no entry matches the names and patterns to leave out";
+    let nothing = "no entry matches the patterns of entries to leave out";
     for (script, told) in [
         ("./mksquashfs t i -noappend -quiet -e a//f", ""),
         ("./mksquashfs t i -noappend -quiet -e nosuch", "no source has any of the names to leave out"),
         ("./mksquashfs t i -noappend -wildcards -e 'nosuch*'", nothing),
         ("./mksquashfs t i -noappend -wildcards -e 'a/*'", ""),
-        ("./mksquashfs - i -noappend -cpiostyle < none", "the list of files names none"),
+        ("./mksquashfs - i -noappend -cpiostyle < none", "the list of files is empty"),
         ("./tar2sqfs -f i -E 'a/*' < t.tar", ""),
         ("./tar2sqfs -f i -E 'b/*' < t.tar", nothing),
     ] {

@@ -146,10 +146,10 @@ fn options_that_make_no_sense_in_a_plan_are_refused_by_name() {
         (&["--append", "old.sqfs"][..], "--append: shards read files of directories, not of OLD_IMAGE"),
         (&["--dry-run"], "--dry-run: use it with `packfs build`"),
         (&["--percentage"], "--percentage: there is no build to follow"),
-        (&["--prefix", "old.sqfs"], "--prefix: nothing can be put in front"),
+        (&["--prefix", "old.sqfs"], "--prefix: an image in shards cannot have a prefix"),
         (&["--index"], "--index: an image in shards can neither reuse"),
         (&["--reuse", "old.sqfs"], "--reuse: an image in shards can neither reuse"),
-        (&["--on-error", "skip"], "--on-error skip: files that cannot be read cannot be left out"),
+        (&["--on-error", "skip"], "--on-error skip: an image in shards cannot leave out files"),
         (&["--spool"], "--spool: a plan reads no archives"),
     ] {
         let told = fail(dir, 2, &[&["plan", "root", "-o", "x", "--shards", "2"], words].concat());

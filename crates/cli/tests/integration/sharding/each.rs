@@ -157,7 +157,7 @@ fn bad_lists_name_the_line() {
         ("root -o small\nroot -o taken\n", 1, "bad:2: taken exists"),
         ("root -o a 'b\n", 2, "bad:1: a quote is not closed"),
         ("root\n", 2, "bad:1: the following required arguments"),
-        ("\nroot -o a --json", 2, "bad:2: a line of --each takes no --json"),
+        ("\nroot -o a --json", 2, "bad:2: a line of --each cannot have --json"),
         ("root -o a --index\n", 2, "bad:1: "),
         ("gone -o a\n", 1, "gone"),
         ("root -o a --block-size 3\n", 2, "bad:1: "),

@@ -110,13 +110,13 @@ pub(super) fn check(options: &Options, shards: Shards) -> Result<()> {
         return refuse("an image in shards can neither reuse another one nor have an index");
     }
     if options.prefix.is_some() {
-        return refuse("nothing can be put in front of an image in shards");
+        return refuse("an image in shards cannot have a prefix");
     }
     if !options.recipes.is_empty() {
         return refuse("files of an image in shards cannot have codecs or cluster sizes of their own");
     }
     if options.on_error == OnError::Skip {
-        return refuse("files that cannot be read cannot be left out of an image in shards");
+        return refuse("an image in shards cannot leave out files that cannot be read");
     }
     Ok(())
 }

@@ -177,7 +177,8 @@ impl Reader {
             result
         })?;
         if self.is_stranded(cluster)? {
-            let why = format!("Linux cannot read it: the end of its {} bytes lies alone on a page", cluster.stored.len);
+            let why =
+                format!("Linux cannot read it: only the end of its {} bytes lies on its last page", cluster.stored.len);
             return Err(Error::corrupt(STRUCTURE, cluster.stored.place.byte(), why));
         }
         Ok(())
