@@ -23,17 +23,17 @@ pub(super) static ARCHIVE_WITHOUT_DATA: RefusedOption =
     RefusedOption { what: "--tar=headerball", why: "such an archive does not say where the data is; expected f or i" };
 pub(super) static RESERVED_DATA: RefusedOption = RefusedOption {
     what: "--clean=rvsp with archives and images, --clean=0 with images",
-    why: "packfs leaves no room for data that others write",
+    why: "packfs cannot reserve room for data that other programs write",
 };
 pub(super) static COMPRESSED_BLOB: RefusedOption = RefusedOption {
     what: "--blobdev with -z",
-    why: "packfs does not compress some files and put others there; leave out -z",
+    why: "packfs cannot both compress files and write data to a blob device; leave out -z",
 };
 pub(super) static COMPRESSED_ALIGNMENT: RefusedOption =
     RefusedOption { what: "--dsunit with -z", why: "packfs aligns only uncompressed data; leave out -z" };
 pub(super) static WRITTEN_ARCHIVE: RefusedOption = RefusedOption {
     what: "--ungzip=FILE, --unxz=FILE",
-    why: "packfs does not write the archive, too; gzip -dc ARCHIVE | tee FILE does",
+    why: "packfs does not also write the archive; gzip -dc ARCHIVE | tee FILE does",
 };
 pub(super) static LARGE_BLOCKS: RefusedOption =
     RefusedOption { what: "-b above 4096", why: "packfs writes blocks of at most 4096 bytes" };
@@ -63,7 +63,7 @@ pub(super) static NAMED_FRAGMENTS: RefusedOption =
     RefusedOption { what: "-action fragment", why: "packfs has one sequence of fragment blocks for all files" };
 pub(super) static MOVED_ENTRIES: RefusedOption = RefusedOption {
     what: "-action move, -action dereference",
-    why: "packfs packs entries where they are; a pack list moves them",
+    why: "packfs keeps the path of each entry; a pack list can give another",
 };
 pub(super) static OTHER_ACTIONS: RefusedOption =
     RefusedOption { what: "-action with other actions", why: "packfs has no such action" };
@@ -73,7 +73,7 @@ pub(super) static LARGE_ALIGNMENT: RefusedOption =
     RefusedOption { what: "-action align above 4K", why: "packfs aligns to 4K, and so to all smaller powers of two" };
 pub(super) static COMPRESSED_IN_PLAIN: RefusedOption = RefusedOption {
     what: "-action compressed with -noD or -noF",
-    why: "packfs compresses all files then, or none; use uncompressed",
+    why: "packfs then compresses all files or none; use uncompressed",
 };
 pub(super) static XATTR_NAMESPACES: RefusedOption = RefusedOption {
     what: "-xattrs-include with other expressions",

@@ -20,7 +20,7 @@ pub(super) fn metabox(text: &str) -> Result<(String, Option<Codec>), String> {
 fn codec(text: &str) -> Result<Codec, String> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
-    let wrong = |part: &str| format!("-z {text}: {part} is no option of {name}");
+    let wrong = |part: &str| format!("-z {text}: {name} has no option {part}");
     let (mut level, mut options) = (None, Vec::new());
     for part in parts {
         match part.split_once('=').unwrap_or(("level", part)) {

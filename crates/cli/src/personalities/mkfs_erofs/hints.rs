@@ -43,7 +43,7 @@ impl Hints {
             compressor.parse().map_err(|_| format!("{compressor}: expected the number of a compressor"))?;
         // As mkfs.erofs does with a warning, too.
         if !size.is_multiple_of(BLOCK_MIN) {
-            say(format_args!("mkfs.erofs: --compress-hints: {size} is no size of clusters: left out"));
+            say(format_args!("mkfs.erofs: --compress-hints: {size} is not a cluster size: ignored"));
             return Ok(());
         }
         self.0.push(Hint { size, compressor, test: word("regex", &translated(pattern, Subject::Path)?)? });

@@ -365,7 +365,7 @@ impl Asked {
         line.extend(self.root_lines(&root));
         let excluded = self.excluded.words(&entries)?;
         if self.excluded.select_nothing(&excluded) {
-            say("mksquashfs: no source has any of the names to leave out");
+            say("mksquashfs: no source has an entry that matches the exclusions");
         }
         line.extend(excluded);
         let xattrs = std::mem::take(&mut self.xattrs);

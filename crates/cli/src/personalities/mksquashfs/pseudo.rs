@@ -143,7 +143,7 @@ pub(super) fn file(name: &str) -> Result<Vec<OsString>, String> {
     }
     match begun.is_empty() {
         true => Ok(made),
-        false => Err(format!("-pf {name}: a backslash continues the last line, and nothing follows")),
+        false => Err(format!("-pf {name}: the last line ends with a backslash")),
     }
 }
 

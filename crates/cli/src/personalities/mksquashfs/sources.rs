@@ -126,7 +126,10 @@ fn with_whole_paths(sources: &[OsString]) -> Result<SourceWords, String> {
             } else if place == kept.place {
                 made.add(place.as_os_str().as_bytes(), &path, attributes.is_dir());
             } else if !attributes.is_dir() {
-                return Err(format!("{}: it is on the path of another source, but not a directory", display(&path)));
+                return Err(format!(
+                    "{}: the path of another source goes through it, but it is not a directory",
+                    display(&path)
+                ));
             } else if is_new {
                 made.words.extend(["--add".into(), dir_like_line(place.as_os_str().as_bytes(), path.as_os_str())]);
             }

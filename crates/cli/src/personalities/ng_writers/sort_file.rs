@@ -15,7 +15,7 @@ pub(super) fn rules(option: &str, file: &str) -> Result<Vec<String>, String> {
 
 fn rule(line: &str) -> Result<String, String> {
     let (priority, rest) = line.split_once(|letter: char| letter.is_ascii_whitespace()).ok_or("the path is missing")?;
-    let priority: i64 = priority.parse().map_err(|_| "the line must start with a priority")?;
+    let priority: i64 = priority.parse().map_err(|_| "the line must begin with a priority")?;
     let priority = priority.checked_neg().and_then(|priority| i32::try_from(priority).ok());
     let priority = priority.filter(|priority| *priority > i32::MIN);
     let priority = priority.ok_or("packfs has priorities from -2147483647 to 2147483647")?;
@@ -77,13 +77,13 @@ mod tests {
             assert!(packfs_image::rules::Rules::parse([("r".as_ref(), made.as_bytes())]).is_ok(), "{made}");
         }
         for (line, why) in [
-            ("x a", "must start with a priority"),
+            ("x a", "must begin with a priority"),
             ("5", "the path is missing"),
             ("5 [glob a", "not closed"),
             ("5 [foo] a", "unknown flag `foo`"),
             ("9999999999 a", "priorities from"),
             ("-9223372036854775808 a", "priorities from"),
-            ("9223372036854775808 a", "must start with a priority"),
+            ("9223372036854775808 a", "must begin with a priority"),
             ("2147483648 a", "priorities from"),
         ] {
             assert!(rule(line).unwrap_err().contains(why), "{line}");

@@ -251,7 +251,7 @@ impl Work {
         match extract::run(&args)? {
             Outcome::Done => Ok(0),
             _ => {
-                say(format_args!("rdsquashfs: {}: not everything was unpacked", display(&args.directory)));
+                say(format_args!("rdsquashfs: {}: not all entries were unpacked", display(&args.directory)));
                 Ok(1)
             }
         }

@@ -62,7 +62,7 @@ impl Parser<'_> {
     /// Translates alternatives up to the end, or to the parenthesis that closes their group.
     fn alternatives(&mut self, depth: usize) -> Result<String, String> {
         if depth > DEPTH_MAX {
-            return Err(format!("more than {DEPTH_MAX} groups lie in each other"));
+            return Err(format!("groups are nested more than {DEPTH_MAX} deep"));
         }
         let mut out = String::new();
         // Outside of groups a closing parenthesis is a letter.
@@ -86,7 +86,7 @@ impl Parser<'_> {
                 Escaped::Letter(letter) => letter,
             },
             letter @ (b'*' | b'+' | b'?' | b'{') => {
-                return Err(format!("nothing stands before `{}` that it could repeat", char::from(letter)));
+                return Err(format!("there is nothing before `{}` to repeat", char::from(letter)));
             }
             b'(' => {
                 let inside = self.alternatives(depth + 1)?;
@@ -142,7 +142,7 @@ impl Parser<'_> {
 
     /// Translates what follows a backslash: besides letters without their meaning, extensions of glibc.
     fn escaped(&mut self) -> Result<Escaped, String> {
-        let byte = self.next().ok_or("nothing stands behind the backslash at the end")?;
+        let byte = self.next().ok_or("nothing follows the backslash at the end")?;
         Ok(match byte {
             b'`' => Escaped::Anchor("^"),
             b'\'' => Escaped::Anchor("$"),
@@ -177,7 +177,7 @@ impl Parser<'_> {
             }
             let has_range = !self.rest.starts_with(b"[=");
             if !is_first && self.rest[0] == b'-' && self.rest.get(1) != Some(&b']') {
-                return Err("a range begins with `-`, or with the end of another or a class".into());
+                return Err("a range begins with `-`, with a class, or with the end of another range".into());
             }
             let first = self.member()?;
             is_first = false;
@@ -205,7 +205,7 @@ impl Parser<'_> {
             if self.takes(&[b'[', kind]) {
                 return match self.symbol(kind)? {
                     [byte] => Ok(*byte),
-                    name => Err(format!("no letter is called `{}`", String::from_utf8_lossy(name))),
+                    name => Err(format!("there is no character named `{}`", String::from_utf8_lossy(name))),
                 };
             }
         }
@@ -271,7 +271,7 @@ fn class_named(name: &[u8]) -> Result<fn(u8) -> bool, String> {
         b"space" => is_space,
         b"upper" => |byte| byte.is_ascii_uppercase(),
         b"xdigit" => |byte| byte.is_ascii_hexdigit(),
-        name => return Err(format!("no class of letters is called `{}`", String::from_utf8_lossy(name))),
+        name => return Err(format!("there is no character class named `{}`", String::from_utf8_lossy(name))),
     })
 }
 

@@ -5,7 +5,7 @@ use crate::personalities::options::{Opt, Takes, flag, value};
 
 const NO_PAGER: &str = "help is printed as it is";
 const MEM_DEFAULT: &str = "prints a quarter of the memory in MiB, which packfs does not exceed (4.7.6)";
-const SHARE: &str = "packfs takes what it needs, and no more than a quarter";
+const SHARE: &str = "packfs uses as much as it needs, at most a quarter of the memory";
 
 pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-d", "-dest"], Same("--directory; in listings the beginning of each path")),
@@ -14,10 +14,10 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     Opt { names: &["-ex", "-exclude-list"], takes: Takes::List, does: Same("--exclude") },
     value(&["-extract-file", "-e", "-ef"], Same("a path for each line")),
     value(&["-exclude-file", "-exc", "-excf"], Same("--exclude, for each line")),
-    flag(&["-match"], Same("--follow, no --ignore-missing, and paths are no globs")),
-    flag(&["-follow", "-follow-symlinks", "-L"], Same("--follow; paths are no globs")),
-    flag(&["-missing", "-missing-symlinks"], Same("--follow, no --ignore-missing, and paths are no globs")),
-    flag(&["-no-wild", "-no-wildcards"], Same("paths are no globs")),
+    flag(&["-match"], Same("--follow, no --ignore-missing, and paths are not globs")),
+    flag(&["-follow", "-follow-symlinks", "-L"], Same("--follow; paths are not globs")),
+    flag(&["-missing", "-missing-symlinks"], Same("--follow, no --ignore-missing, and paths are not globs")),
+    flag(&["-no-wild", "-no-wildcards"], Same("paths are not globs")),
     flag(&["-r", "-regex"], Same("--regex, --exclude-regex")),
     value(&["-all", "-all-time"], Same("--time")),
     flag(&["-cat"], Same("packfs cat")),
@@ -44,7 +44,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-mem"], Becomes(&["--memory", "{}"])),
     value(&["-mem-percent"], Ignored(SHARE)),
     flag(&["-mem-default"], Same(MEM_DEFAULT)),
-    value(&["-max-files"], Ignored("packfs has few files open at a time (4.7.6)")),
+    value(&["-max-files"], Ignored("packfs keeps few files open at a time (4.7.6)")),
     value(&["-force-uid"], Same("--owner USER: (4.7.6)")),
     value(&["-force-gid"], Same("--owner :GROUP (4.7.6)")),
     value(&["-force-file-mode"], Same("--mode FMODE (4.7.6)")),
@@ -52,7 +52,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-da", "-data-queue"], Ignored(SHARE)),
     value(&["-fr", "-frag-queue"], Ignored(SHARE)),
     flag(&["-q", "-quiet"], Same("--quiet")),
-    flag(&["-n", "-no-progress"], Ignored("progress is shown on terminals only, and once a minute elsewhere")),
+    flag(&["-n", "-no-progress"], Ignored("progress is shown on terminals, and elsewhere once a minute")),
     flag(&["-percentage"], Same("--percentage")),
     flag(&["-ig", "-ignore-errors"], Same("entries that cannot be written give status 2")),
     flag(&["-st", "-strict-errors"], Same("--on-error stop")),
@@ -73,9 +73,9 @@ pub(in crate::personalities) static CAT_TABLE: &[Opt] = &[
     flag(&["-mem-default"], Same(MEM_DEFAULT)),
     value(&["-o", "-offset"], Becomes(&["--offset", "{}"])),
     flag(&["-ig", "-ignore-errors"], Same("status 2 if standard output cannot be written")),
-    flag(&["-st", "-strict-errors"], Same("it goes on after a missing file; not together with the two around it")),
+    flag(&["-st", "-strict-errors"], Same("continues after a missing file; not with -ignore-errors or -no-exit-code")),
     flag(&["-no-exit", "-no-exit-code"], Same("status 0 where it would be 2")),
-    flag(&["-no-wild", "-no-wildcards"], Same("paths are no globs")),
+    flag(&["-no-wild", "-no-wildcards"], Same("paths are not globs")),
     flag(&["-r", "-regex"], Same("--regex")),
     flag(&["-h", "-help", "-help-all", "-ha"], Same("prints this table")),
     value(&["-help-option", "-ho"], Same("prints this table")),

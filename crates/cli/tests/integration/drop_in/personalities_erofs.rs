@@ -208,7 +208,7 @@ fn images_refer_to_archives_and_images_as_those_of_mkfs_erofs_do() {
     for (line, why) in [
         ("IMAGE root.tar", "not an EROFS image"),
         ("IMAGE root upper", "several sources have to be EROFS images"),
-        ("--clean=rvsp IMAGE a.erofs", "--clean=rvsp: packfs leaves no room for data"),
+        ("--clean=rvsp IMAGE a.erofs", "--clean=rvsp: packfs cannot reserve room for data"),
         ("--tar=headerball IMAGE root.tar", "expected f or i"),
     ] {
         let failed = make(dir, &mine, line, "failed");

@@ -126,7 +126,7 @@ fn mkfs_erofs_labels_and_hints() {
     // As with mkfs.erofs, a wrong size is only reported.
     for (hints, status, why) in [
         ("4096 1 x", 1, "compressor 1: -z names 1"),
-        ("5000 tool", 0, "--compress-hints: 5000 is no size of clusters: left out"),
+        ("5000 tool", 0, "--compress-hints: 5000 is not a cluster size: ignored"),
     ] {
         std::fs::write(dir.join("hints"), hints).unwrap();
         let made = run(packfs(["as", "mkfs.erofs"]), dir, "-zlz4 -C65536 --compress-hints=hints IMAGE root", "new");
