@@ -220,7 +220,7 @@ fn check_device() -> Result<()> {
             format!("there is no {DEVICE}: load the kernel's module fuse, or give the container that device")
         }
         io::ErrorKind::PermissionDenied => format!("no permission to open {DEVICE}: {error}"),
-        _ => format!("cannot open {DEVICE}; the kernel may lack FUSE: {error}"),
+        _ => format!("{DEVICE} cannot be opened; the kernel may lack FUSE: {error}"),
     };
     Err(Error::NoFuse { why })
 }

@@ -48,7 +48,7 @@ fn files_come_in_front_of_images() {
     let told = fail(dir, 2, &["build", "root", "-o", "x", "--prefix", "nosuch"]);
     assert!(told.contains("--prefix nosuch: cannot read: No such file"), "{told}");
     let told = fail(dir, 2, &["build", "root", "-o", "x", "--prefix", "front", "--shards", "2"]);
-    assert!(told.contains("in front of an image in shards"), "{told}");
+    assert!(told.contains("an image in shards cannot have a prefix"), "{told}");
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn a_file_of_an_option_is_named_with_the_option_once() {
         (&["build", "root", "-o", "x", "--sort", "nosuch"], "--sort nosuch: cannot read: "),
         (&["build", "root", "-o", "x", "--hot", "nosuch", "--dry-run"], "--hot nosuch: cannot read: "),
         (&["build", "root", "-o", "x", "--reuse", "nosuch"], "--reuse nosuch: cannot open: "),
-        (&["build", "root", "-o", "x", "--reuse", "text"], "--reuse text: text.index: there is no such index"),
+        (&["build", "root", "-o", "x", "--reuse", "text"], "--reuse text: text.index: no such index"),
         (&["bench", "codecs", "--data", "nosuch"], "--data nosuch: "),
         (&["bench", "split", "--data", "nosuch"], "--data nosuch: "),
         (&["bench", "report", "results", "--against", "nosuch"], "--against nosuch: "),

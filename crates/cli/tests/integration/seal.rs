@@ -100,7 +100,7 @@ fn a_signature_made_elsewhere_is_verified_before_anything_is_written() {
         |signature, certificate| ["seal", "erofs", "-q", "--attach-signature", signature, "--certificate", certificate];
     for (signature, certificate, why) in [
         ("newline.p7s", "key.crt", "newline"),
-        ("good.p7s", "other.crt", "somebody else"),
+        ("good.p7s", "other.crt", "another certificate"),
         ("key.crt", "key.crt", "PEM"),
         ("good.p7s", "key.pem", "not an X.509 certificate"),
         ("good.p7s", "none.crt", "none.crt: cannot read"),

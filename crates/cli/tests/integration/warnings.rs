@@ -33,7 +33,7 @@ fn a_build_warns_and_with_strict_refuses() {
     assert_eq!(std::fs::read(dir.join("open.sqfs")).unwrap(), std::fs::read(dir.join("whole.sqfs")).unwrap());
     for image in ["strict.sqfs", "strict.erofs"] {
         let refused = fail(dir, 1, &["build", "open.tar", "-o", image, "--strict"]);
-        assert!(refused.contains("open.tar (at byte 1024): the archive stops"), "{refused}");
+        assert!(refused.contains("open.tar (at byte 1024): the archive ends"), "{refused}");
         assert!(!dir.join(image).exists());
     }
 }
@@ -62,7 +62,7 @@ fn json_has_all_of_them() {
     let of_one = |warnings: &serde_json::Value| {
         assert_eq!((&warnings[0]["kind"], &warnings[0]["count"]), (&"archive-not-ended".into(), &1.into()));
         assert_eq!(warnings[0]["shown"][0], serde_json::json!({"path": "open.tar", "detail": "at byte 1024"}));
-        assert!(warnings[0]["text"].as_str().unwrap().starts_with("the archive stops"));
+        assert!(warnings[0]["text"].as_str().unwrap().starts_with("the archive ends"));
     };
     of_one(&json(&["build", "open.tar", "-o", "x.sqfs", "--json"])["warnings"]);
     of_one(&json(&["check", "x.sqfs", "--against", "open.tar", "--json"])["warnings"]);

@@ -471,7 +471,7 @@ fn a_socket_left_behind_is_replaced_and_a_living_one_is_not() {
     assert!(!path.exists());
     std::fs::write(&path, "precious").unwrap();
     let told = bind().unwrap_err().to_string();
-    assert!(told.contains("no socket") && std::fs::read(&path).unwrap() == b"precious", "{told}");
+    assert!(told.contains("not a socket") && std::fs::read(&path).unwrap() == b"precious", "{told}");
     let elsewhere = Address::Tcp("0.0.0.0:0".parse().unwrap());
     assert!(matches!(Server::bind(exports(), &elsewhere, Options::default()), Err(Error::NotLocal { .. })));
 }

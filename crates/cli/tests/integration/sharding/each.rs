@@ -171,7 +171,7 @@ fn bad_lists_name_the_line() {
     let error = fail(dir, 2, &["plan", "--each", "list", "-o", "x.plan", "--codec", "xz"]);
     assert!(error.contains("cannot be used with"), "{error}");
     plan(dir, &[]);
-    assert!(fail(dir, 2, &["assemble", "set.plan", "shards", "-o", "x"]).contains("has their paths"));
+    assert!(fail(dir, 2, &["assemble", "set.plan", "shards", "-o", "x"]).contains("contains their paths"));
     assert!(fail(dir, 2, &["assemble", "set.plan", "shards", "--shard", "2/2"]).contains("0/2 to 1/2"));
     assert!(fail(dir, 2, &["shard", "set.plan", "999", "-o", "shards"]).contains("has shards 0 to"));
 }
