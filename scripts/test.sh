@@ -41,6 +41,8 @@ need cryptsetup-bin veritysetup
 need fsverity fsverity
 need systemd-container systemd-dissect
 need docker-registry docker-registry
+need umoci umoci
+need skopeo skopeo
 need fuse3 fusermount3
 need btrfs-progs mkfs.btrfs
 need munge munged

@@ -17,6 +17,7 @@ mod join;
 mod known;
 #[cfg(feature = "mount")]
 mod mount;
+mod oci;
 mod personality;
 mod read;
 pub(crate) mod refused;
@@ -46,6 +47,7 @@ pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};
 #[cfg(feature = "mount")]
 pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
+pub(crate) use oci::{Oci, OciCache, OciCommand, OciConvert};
 pub(crate) use personality::AsProgram;
 pub(crate) use read::{Archive, Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use remote::RemoteArgs;
@@ -99,6 +101,7 @@ pub(crate) enum Command {
     Diff(Diff),
     Seal(Box<Seal>),
     Verify(Verify),
+    Oci(Box<Oci>),
     Split(Box<Split>),
     Join(Join),
     #[cfg(feature = "mount")]

@@ -16,6 +16,7 @@ pub(crate) mod list;
 mod man;
 #[cfg(feature = "mount")]
 pub(crate) mod mount;
+mod oci;
 pub(crate) mod open;
 mod parts;
 pub(crate) mod remote;
@@ -50,6 +51,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Diff(args) => diff::run(&args),
         Command::Seal(args) => seal::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Oci(args) => oci::run(&args),
         Command::Split(args) => split::run(&args),
         Command::Join(args) => join::run(&args),
         #[cfg(feature = "mount")]

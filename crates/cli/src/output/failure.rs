@@ -85,11 +85,13 @@ const INTERRUPTED: u8 = 130;
 /// files, or of the environment, are failures.
 fn status(error: &anyhow::Error) -> u8 {
     let wrong_use = match Cause::of(error) {
+        Cause::Image(packfs_image::Error::Cancelled) => return INTERRUPTED,
         Cause::Image(error) => is_wrong_use(error),
         Cause::Dump(error) => {
             use packfs_dump::Error::{InvalidOption, NotResumable, TooSmall, Unsuitable};
             matches!(error, InvalidOption { .. } | NotResumable(_) | TooSmall { .. } | Unsuitable { .. })
         }
+        Cause::Oci(_) => false,
         Cause::Seal(error) => matches!(error, packfs_seal::Error::InvalidOption { .. }),
         Cause::Interrupted => return INTERRUPTED,
         Cause::Other => error.is::<Usage>(),
@@ -117,6 +119,7 @@ pub(crate) fn hint(error: &anyhow::Error, may_leave_out: Option<&[PathBuf]>) -> 
             Some(if skips { "run as root, or leave it out with --on-error skip" } else { "run as root" })
         }
         Cause::Image(error) => image_hint(error),
+        Cause::Oci(packfs_oci::Error::Exists { .. }) => Some("--force replaces it"),
         Cause::Dump(packfs_dump::Error::Exists { device: false, .. }) => {
             Some("replace it with --force, or continue with --resume")
         }
@@ -159,6 +162,7 @@ enum Cause<'e> {
     Image(&'e packfs_image::Error),
     Dump(&'e packfs_dump::Error),
     Seal(&'e packfs_seal::Error),
+    Oci(&'e packfs_oci::Error),
     Interrupted,
     Other,
 }
@@ -175,6 +179,11 @@ impl<'e> Cause<'e> {
             Some(packfs_bench::Error::Image(error)) => return Cause::Image(error),
             Some(packfs_bench::Error::Interrupted) => return Cause::Interrupted,
             _ => {}
+        }
+        match error.downcast_ref() {
+            Some(packfs_oci::Error::Image(error)) => return Cause::Image(error),
+            Some(error) => return Cause::Oci(error),
+            None => {}
         }
         match error.downcast_ref() {
             Some(packfs_seal::Error::Interrupted) => Cause::Interrupted,

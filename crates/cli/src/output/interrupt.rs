@@ -1,8 +1,10 @@
-//! Prints a message before a signal ends the program, for operations that leave something behind.
+//! Signals that would end the program, for operations that would leave something behind: a message before the end, or a
+//! clean end.
 
 use std::process;
+use std::sync::Arc;
 
-use packfs_blocks::threads;
+use packfs_blocks::{Progress, threads};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -21,14 +23,41 @@ pub(crate) fn heeded() -> Vec<i32> {
 /// long as the program runs; if no thread can be started for it, signals end the program without a
 /// message.
 pub(crate) fn explain(word: String) {
-    let Ok(mut signals) = Signals::new(heeded()) else { return };
-    let wait = move || {
+    start_waiting(move |mut signals| {
         if let Some(signal) = signals.forever().next() {
             say(format_args!("packfs: interrupted: {word}"));
-            // It does not return.
-            let _ = emulate_default_handler(signal);
-            process::abort();
+            end_by(signal);
+        }
+    });
+}
+
+/// Makes the first signal that would end the program cancel an operation, which then removes what it has written. The
+/// second one ends the program at once, and so does the first if no thread can be started to wait for it.
+pub(crate) fn cancel(progress: &Arc<Progress>) {
+    let progress = Arc::clone(progress);
+    start_waiting(move |mut signals| {
+        let mut signals = signals.forever();
+        if signals.next().is_some() {
+            progress.cancel();
+        }
+        if let Some(signal) = signals.next() {
+            end_by(signal);
+        }
+    });
+}
+
+/// Starts a thread that waits for signals. It registers for them itself: without the thread, they would be ignored.
+fn start_waiting(wait: impl FnOnce(Signals) + Send + 'static) {
+    let work = move || {
+        if let Ok(signals) = Signals::new(heeded()) {
+            wait(signals);
         }
     };
-    let _ = threads::named("packfs-signals").start(wait);
+    let _ = threads::named("packfs-signals").start(work);
+}
+
+fn end_by(signal: i32) -> ! {
+    // It returns only if the signal cannot be sent.
+    let _ = emulate_default_handler(signal);
+    process::abort()
 }

@@ -127,6 +127,11 @@ fn guide_sealed_images() {
 }
 
 #[test]
+fn guide_container_layers() {
+    page("guide_container_layers", "docs/guide/container-layers.md");
+}
+
+#[test]
 fn guide_json() {
     page("guide_json", "docs/guide/json.md");
 }

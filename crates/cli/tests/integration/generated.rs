@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::common::{fail, have, succeed};
 
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 27] = [
     "build",
     "extract",
     "tar",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 26] = [
     "diff",
     "seal",
     "verify",
+    "oci",
     "split",
     "join",
     "mount",
@@ -51,19 +52,21 @@ const PROGRAMS: [&str; 15] = [
     "erofsfuse",
 ];
 const OF_BENCH: [&str; 6] = ["codecs", "read", "build", "split", "report", "memory"];
+const OF_OCI: [&str; 2] = ["convert", "cache"];
 
 fn here() -> &'static Path {
     Path::new(".")
 }
 
 /// Typed text, and the completions offered for it.
-const TYPED: [(&str, &[&str]); 13] = [
+const TYPED: [(&str, &[&str]); 14] = [
     ("packfs b", &["bench", "build"]),
     ("packfs bench r", &["read", "report"]),
     ("packfs build --codec lz", &["lz4", "lz4hc", "lzma", "lzo"]),
     ("packfs build -c h", &["help"]),
     ("packfs build --features fr", &["fragments"]),
     ("packfs build --target-kernel 5.1", &["5.10", "5.13", "5.15", "5.16", "5.17"]),
+    ("packfs oci convert --target-kernel 5.1", &["5.10", "5.13", "5.15", "5.16", "5.17"]),
     ("packfs as mk", &["mkfs.erofs", "mksquashfs"]),
     ("packfs split -c r", &["raw"]),
     ("packfs join --as k", &["kdump", "kdump-flat"]),
@@ -135,6 +138,7 @@ fn every_command_has_a_page() {
     succeed(here(), &["man", "--dir", pages.to_str().unwrap()]);
     let mut names: Vec<_> = COMMANDS.iter().map(|command| vec![*command]).collect();
     names.extend(OF_BENCH.iter().map(|command| vec!["bench", command]));
+    names.extend(OF_OCI.iter().map(|command| vec!["oci", command]));
     assert_eq!(std::fs::read_dir(&pages).unwrap().count(), 1 + names.len() + PROGRAMS.len());
     for words in names {
         let name = words.join("-");

@@ -169,6 +169,7 @@ const CASES: &[Case] = &[
     case("as rdsquashfs -q -u / -p o ../in/a.sqfs"),
     case("as sqfs2tar ../in/a.sqfs"),
     case("as sqfsdiff -a ../in/a.sqfs -b ../in/a.sqfs"),
+    case("oci convert ../in/a.tar o -q -j 8"),
 ];
 
 /// Makes the inputs: a tree with a file that needs several blocks, one that does not shrink, and twelve levels; images and

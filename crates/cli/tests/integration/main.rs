@@ -31,6 +31,7 @@ mod measuring;
 mod mistakes;
 mod mount;
 mod nbd;
+mod oci;
 mod options;
 mod owners;
 mod parts;

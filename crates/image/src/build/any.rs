@@ -4,7 +4,7 @@ use std::path::Path;
 
 use packfs_blocks::{Output, Progress};
 
-use super::option::{BuildOption, COMPRESSION_OPTIONS, LAYOUT_OPTIONS, OptionDraft};
+use super::option::{self, BuildOption, COMPRESSION_OPTIONS, LAYOUT_OPTIONS, OptionDraft};
 use super::{Options, Plan, Summary};
 use crate::source::Store;
 use crate::{Result, Tree, erofs, squashfs};
@@ -142,6 +142,14 @@ impl AnyOptions {
             AnyOptions::Erofs(_) => erofs::OPTIONS,
         };
         [COMPRESSION_OPTIONS, LAYOUT_OPTIONS, own]
+    }
+
+    /// Refuses options that a layer of a container image cannot have.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption) names the first of them.
+    pub fn check_layer(&self) -> Result<()> {
+        option::refuse(self, |option| option.no_layers)
     }
 
     /// Turns off all features, for a list that names all that are on.

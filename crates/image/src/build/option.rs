@@ -35,6 +35,8 @@ pub struct BuildOption {
     pub conflicts: &'static [&'static str],
     /// The reason why an image in shards cannot have it, so that plans refuse it.
     pub no_shards: Option<&'static str>,
+    /// The reason why a layer of a container image cannot have it.
+    pub no_layers: Option<&'static str>,
     /// Applies a value, which is empty for a switch. An error is the reason alone.
     pub set: fn(&mut OptionDraft, &OsStr) -> std::result::Result<(), String>,
     /// Returns the values with which the option has to be given to make these options; none if it can be left out.
@@ -68,6 +70,7 @@ impl BuildOption {
         details: "",
         conflicts: &[],
         no_shards: None,
+        no_layers: None,
         set: |_, _| Ok(()),
         get: |_| Vec::new(),
     };
@@ -255,8 +258,13 @@ pub(crate) fn check_shards(target: &AnyOptions) -> Result<()> {
     if target.common().shards.is_none() {
         return Ok(());
     }
+    refuse(target, |option| option.no_shards)
+}
+
+/// Refuses the options for which `why_not` has a reason.
+pub(super) fn refuse(target: &AnyOptions, why_not: impl Fn(&BuildOption) -> Option<&'static str>) -> Result<()> {
     for option in target.option_tables().into_iter().flatten() {
-        if let (Some(why), Some(value)) = (option.no_shards, (option.get)(target).first()) {
+        if let (Some(why), Some(value)) = (why_not(option), (option.get)(target).first()) {
             let value = if value.is_empty() { OsStr::new("true") } else { value };
             return Err(Error::option(option.name, name::display(value), why));
         }

@@ -13,7 +13,7 @@ pub use image::FromImage;
 pub use open::open;
 pub use packfs_source::{
     Dir, Entries, Entry, HotList, LazySpool, PackList, PathList, SortFile, Source, Spool, Store, archive, data_order,
-    dir, packlist,
+    decompress, dir, packlist,
 };
-pub(crate) use packfs_source::{decompress, tar, unchanged};
+pub(crate) use packfs_source::{tar, unchanged};
 pub use packfs_tree::{Contents, Device, Exclude, FileReader, Run, Seen, xattr_value};

@@ -14,7 +14,6 @@ use super::full::GivenOptions;
 use super::{Build, Format, table};
 use crate::args::RemoteArgs;
 use crate::output::failure::Usage;
-use crate::resources;
 
 /// A list of the paths of files.
 #[derive(Debug)]
@@ -90,8 +89,8 @@ impl Build {
         if from_stdin.count() > 1 {
             return Err(Usage("standard input (`-`) can be read only once".into()));
         }
-        self.refuse_options_of_the_other_format()?;
         let format = self.format();
+        table::refuse_other_format(format, display(&self.output), &self.squashfs, &self.erofs)?;
         if let Some(preset) = self.preset {
             preset.fill(&mut self, format);
         }
@@ -136,9 +135,8 @@ impl Build {
         self.layout.apply(&mut draft)?;
         self.squashfs.apply(&mut draft)?;
         self.erofs.apply(&mut draft)?;
-        let mut target = draft.resolve().map_err(|error| table::usage(&error))?;
-        let threads = resources::threads_within_limits(target.common().threads, target.worker_memory());
-        target.common_mut().threads = threads;
+        let target = table::resolve(draft)?;
+        let threads = target.common().threads;
         let exclude = self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth));
         let scan = dir::Options::default().set(|scan| {
             scan.threads = threads;
@@ -204,18 +202,6 @@ impl Build {
             }
             None => Ok(()),
         }
-    }
-
-    fn refuse_options_of_the_other_format(&self) -> Result<(), Usage> {
-        let format = self.format();
-        let (given, other) = match format {
-            Format::Squashfs => (self.erofs.first_given(), Format::Erofs),
-            Format::Erofs => (self.squashfs.first_given(), Format::Squashfs),
-        };
-        let Some(option) = given else { return Ok(()) };
-        let (image, other) = (display(&self.output), other.name());
-        let text = format!("--{option} is for {other} images, and {image} becomes {}: leave one out", format.name());
-        Err(Usage(format!("{text}, or give --format {other}")))
     }
 }
 

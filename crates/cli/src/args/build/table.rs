@@ -1,6 +1,7 @@
 //! Options of the command line that are made from the tables of the library.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::marker::PhantomData;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StyledStr, TypedValueParser, ValueParser};
@@ -10,7 +11,9 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint}
 use packfs_image::build::{AnyOptions, BuildOption, COMPRESSION_OPTIONS, LAYOUT_OPTIONS, OptionDraft, ValueForm};
 use packfs_image::{erofs, squashfs};
 
+use super::Format;
 use crate::output::failure::Usage;
+use crate::resources;
 
 /// A table of options, which are together in the help.
 pub(super) trait OptionTable {
@@ -18,7 +21,7 @@ pub(super) trait OptionTable {
     const HEADING: Option<&'static str>;
 
     /// Returns the options.
-    fn options() -> &'static [BuildOption];
+    fn options() -> impl Iterator<Item = &'static BuildOption>;
 
     /// Returns options of a format that has those of the table, to check values.
     fn some_target() -> AnyOptions {
@@ -33,8 +36,8 @@ pub(super) struct CompressionTable;
 impl OptionTable for CompressionTable {
     const HEADING: Option<&'static str> = None;
 
-    fn options() -> &'static [BuildOption] {
-        COMPRESSION_OPTIONS
+    fn options() -> impl Iterator<Item = &'static BuildOption> {
+        COMPRESSION_OPTIONS.iter()
     }
 }
 
@@ -45,8 +48,8 @@ pub(super) struct LayoutTable;
 impl OptionTable for LayoutTable {
     const HEADING: Option<&'static str> = Some("Layout of the image");
 
-    fn options() -> &'static [BuildOption] {
-        LAYOUT_OPTIONS
+    fn options() -> impl Iterator<Item = &'static BuildOption> {
+        LAYOUT_OPTIONS.iter()
     }
 }
 
@@ -57,8 +60,8 @@ pub(super) struct SquashfsTable;
 impl OptionTable for SquashfsTable {
     const HEADING: Option<&'static str> = Some("SquashFS only");
 
-    fn options() -> &'static [BuildOption] {
-        squashfs::OPTIONS
+    fn options() -> impl Iterator<Item = &'static BuildOption> {
+        squashfs::OPTIONS.iter()
     }
 }
 
@@ -69,12 +72,28 @@ pub(super) struct ErofsTable;
 impl OptionTable for ErofsTable {
     const HEADING: Option<&'static str> = Some("EROFS only");
 
-    fn options() -> &'static [BuildOption] {
-        erofs::OPTIONS
+    fn options() -> impl Iterator<Item = &'static BuildOption> {
+        erofs::OPTIONS.iter()
     }
 
     fn some_target() -> AnyOptions {
         erofs::Options::default().into()
+    }
+}
+
+/// The options of a table that a layer of a container image can have.
+#[derive(Debug)]
+pub(super) struct OfLayers<T>(PhantomData<T>);
+
+impl<T: OptionTable> OptionTable for OfLayers<T> {
+    const HEADING: Option<&'static str> = T::HEADING;
+
+    fn options() -> impl Iterator<Item = &'static BuildOption> {
+        T::options().filter(|option| option.no_layers.is_none())
+    }
+
+    fn some_target() -> AnyOptions {
+        T::some_target()
     }
 }
 
@@ -103,7 +122,7 @@ impl<T: OptionTable> TableArgs<T> {
 
     /// Gives an option of the table a value, unless it was given one.
     pub(super) fn add_unless_given(&mut self, name: &str, value: impl Into<OsString>) {
-        let option = T::options().iter().find(|option| option.name == name);
+        let option = T::options().find(|option| option.name == name);
         if let Some(option) = option.filter(|_| !self.is_given(name)) {
             self.given.push((option, value.into()));
         }
@@ -113,6 +132,31 @@ impl<T: OptionTable> TableArgs<T> {
     pub(super) fn apply(&self, draft: &mut OptionDraft) -> Result<(), Usage> {
         self.given.iter().try_for_each(|(option, value)| draft.set(option, value)).map_err(|error| usage(&error))
     }
+}
+
+/// Decides the options that were left open, and starts no more threads than the process has room for.
+pub(super) fn resolve(draft: OptionDraft) -> Result<AnyOptions, Usage> {
+    let mut target = draft.resolve().map_err(|error| usage(&error))?;
+    let threads = resources::threads_within_limits(target.common().threads, target.worker_memory());
+    target.common_mut().threads = threads;
+    Ok(target)
+}
+
+/// Refuses the first option of the format that `image` does not have.
+pub(super) fn refuse_other_format<S: OptionTable, E: OptionTable>(
+    format: Format,
+    image: impl fmt::Display,
+    squashfs: &TableArgs<S>,
+    erofs: &TableArgs<E>,
+) -> Result<(), Usage> {
+    let (given, other) = match format {
+        Format::Squashfs => (erofs.first_given(), Format::Erofs),
+        Format::Erofs => (squashfs.first_given(), Format::Squashfs),
+    };
+    let Some(option) = given else { return Ok(()) };
+    let other = other.name();
+    let text = format!("--{option} is for {other} images, and {image} becomes {}: leave one out", format.name());
+    Err(Usage(format!("{text}, or give --format {other}")))
 }
 
 /// Returns the options of all tables.
@@ -148,7 +192,7 @@ fn id_of(name: &str) -> String {
 
 impl<T: OptionTable> Args for TableArgs<T> {
     fn augment_args(command: Command) -> Command {
-        command.args(T::options().iter().map(arg::<T>))
+        command.args(T::options().map(arg::<T>))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -140,6 +140,15 @@ pub(crate) static CASES: &[StreamCase] = &[
     StreamCase { prepare: "PACKFS seal IN/erofs -o app.raw -q", ..silent("verify", "verify app.raw --as systemd") },
     result("verify", "verify IN/squashfs --as systemd").with_findings(),
     result("verify", "verify IN/squashfs --as containerd --json").with_findings(),
+    StreamCase { prepare: "PACKFS tar IN/squashfs -o a.tar -q", ..silent("oci", "oci convert a.tar converted") },
+    StreamCase {
+        prepare: "PACKFS tar IN/squashfs -o a.tar -q",
+        ..result("oci-convert", "oci convert a.tar converted --json")
+    },
+    StreamCase {
+        prepare: "PACKFS tar IN/squashfs -o a.tar -q",
+        ..result("oci-cache", "oci cache a.tar cached --json")
+    },
     silent("split", "split IN/dump -o p0"),
     result("split", "split IN/dump -o p0 --json"),
     silent("split", "split - -o p0").reads("dump"),

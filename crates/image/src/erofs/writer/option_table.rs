@@ -153,6 +153,7 @@ pub static OPTIONS: &[BuildOption] = &[
                   and files. Turns compression off.",
         conflicts: &["dry-run", "spool", "append", "reuse", "index"],
         no_shards: Some("an image in shards holds all of its data"),
+        no_layers: Some("a layer holds all of its data"),
         set: |draft, _| {
             let sources = draft.sources;
             change(draft, |options| options.refer = sources)
@@ -168,6 +169,7 @@ pub static OPTIONS: &[BuildOption] = &[
                   and the feature chunks on.",
         conflicts: &["dry-run", "refer", "reuse", "index"],
         no_shards: Some("an image in shards holds all of its data"),
+        no_layers: Some("a layer holds all of its data"),
         set: |draft, value| change(draft, |options| options.blob = Some(value.into())),
         get: |target| of_erofs(target, |options| options.blob.as_ref().map(OsString::from)),
         ..BuildOption::BLANK
@@ -180,6 +182,7 @@ pub static OPTIONS: &[BuildOption] = &[
                   Turns compression off. The image has the same bytes on any file system.",
         conflicts: &["dry-run", "refer", "reuse", "index", "inode-digest"],
         no_shards: Some("shards are packed from files that are read"),
+        no_layers: Some("layers are packed from archives"),
         set: |draft, _| change(draft, |options| options.reflink = true),
         get: |target| of_erofs(target, |options| options.reflink.then(OsString::new)),
         ..BuildOption::BLANK
@@ -201,6 +204,7 @@ pub static OPTIONS: &[BuildOption] = &[
         form: ValueForm::One("UUID"),
         default: "derived from its contents",
         help: "UUID of the image, or `random`",
+        no_layers: Some("the UUID of a layer is derived from its digest, as containerd does"),
         set: |draft, value| {
             let uuid = uuid_of(text(value)?)?;
             change(draft, |options| options.uuid = Some(uuid))

@@ -54,6 +54,7 @@ pub static OPTIONS: &[BuildOption] = &[
                   unsquashfs 4.7.3 read it. Equal data is stored as often as it occurs.",
         conflicts: &["offset", "prefix", "index", "reuse"],
         no_shards: Some("an image that is streamed cannot have shards"),
+        no_layers: Some("Linux does not mount an image that is streamed"),
         set: |draft, _| change(draft, |options| options.stream = true),
         get: |target| has(target, |options| options.stream),
         ..BuildOption::BLANK

@@ -1,0 +1,157 @@
+//! Options of `packfs oci`: container images whose layers the kernel mounts.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+use packfs_image::build::AnyOptions;
+use packfs_oci::{Platform, SourceOptions};
+
+use super::build::{AnyLayer, ErofsLayer};
+use super::{Effort, Talk};
+use crate::output::failure::Usage;
+
+/// Convert container images to layers that Linux mounts.
+#[derive(Debug, Args)]
+#[command(disable_help_subcommand = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  packfs oci convert layout converted
+  packfs oci cache image.tar /var/cache/erofs-layers")]
+pub(crate) struct Oci {
+    #[command(subcommand)]
+    pub(crate) command: OciCommand,
+}
+
+/// One variant a subcommand.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OciCommand {
+    Convert(OciConvert),
+    Cache(OciCache),
+}
+
+/// Write a layout in which every layer is an EROFS or SquashFS image.
+///
+/// A SOURCE is an OCI layout (a directory or a tar archive), an archive of `docker save`, or tar layers, the lowest
+/// first. Every blob is compared with its digest. Images keep their names, platforms and settings. DEST is a
+/// directory that appears when it is complete. If it is a layout already, the images are added to it, and the layers
+/// that it has already are not made again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs oci convert layout converted
+  packfs oci convert image.tar converted --codec zstd --target-kernel 6.12 --platform linux/arm64
+  packfs oci convert base.tar.gz change.tar.gz converted --flatten --format squashfs")]
+pub(crate) struct OciConvert {
+    /// OCI layout, archive of docker save, or tar layers
+    #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) sources: Vec<PathBuf>,
+
+    /// Directory of the layout to write or to add to
+    #[arg(value_name = "DEST", value_hint = ValueHint::DirPath)]
+    pub(crate) target: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) choice: ImageChoice,
+
+    /// Make one layer of all, with nothing in it that a layer deletes
+    #[arg(long)]
+    pub(crate) flatten: bool,
+
+    #[command(flatten)]
+    layers: AnyLayer,
+
+    /// Replace images of the same names in DEST
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    effort: Effort,
+
+    /// Print images and layers as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// Fill the layer cache of containerd's EROFS snapshotter.
+///
+/// DIR is a directory of `layer_content_caches` in containerd's configuration. Each layer becomes an EROFS image with
+/// the name of its diffID, which containerd takes instead of downloading and unpacking the layer. Layers that DIR has
+/// already are not made again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs oci cache layout /var/cache/erofs-layers --codec zstd --target-kernel 6.12
+  packfs oci cache image.tar /var/cache/erofs-layers --platform linux/amd64")]
+pub(crate) struct OciCache {
+    /// OCI layout, archive of docker save, or tar layers
+    #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) sources: Vec<PathBuf>,
+
+    /// Directory of the cache
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) cache: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) choice: ImageChoice,
+
+    #[command(flatten)]
+    layers: ErofsLayer,
+
+    /// Replace layers that the cache has already
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    effort: Effort,
+
+    /// Print the layers as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// Which images of a source to take.
+#[derive(Debug, Args)]
+pub(crate) struct ImageChoice {
+    /// Name of the image to take [default: all images]
+    #[arg(long, value_name = "NAME")]
+    image: Option<String>,
+
+    /// Platform to take, as in linux/arm64 (repeat) [default: all]
+    #[arg(long, value_name = "OS/ARCH[/VARIANT]", value_parser = platform)]
+    platform: Vec<Platform>,
+}
+
+impl ImageChoice {
+    pub(crate) fn source_options(&self) -> SourceOptions {
+        SourceOptions::default().set(|all| {
+            all.image = self.image.clone();
+            all.platforms = self.platform.clone();
+        })
+    }
+}
+
+impl OciConvert {
+    /// Returns the options by which layers are built.
+    pub(crate) fn target(&self) -> Result<AnyOptions, Usage> {
+        self.layers.resolve(&self.effort)
+    }
+}
+
+impl OciCache {
+    /// Returns the options by which layers are built.
+    pub(crate) fn target(&self) -> Result<AnyOptions, Usage> {
+        let mut target = self.layers.resolve(&self.effort)?;
+        target.common_mut().force = self.force;
+        Ok(target)
+    }
+}
+
+fn platform(text: &str) -> Result<Platform, String> {
+    Platform::parse(text).ok_or_else(|| "expected OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT, as in linux/arm64".into())
+}

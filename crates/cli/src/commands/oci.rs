@@ -1,0 +1,148 @@
+//! `packfs oci`: container images whose layers the kernel mounts.
+
+use std::path::Path;
+
+use anyhow::Result;
+use packfs_image::build::AnyOptions;
+use packfs_image::name::{display, encode};
+use packfs_oci::{ContainerSource, ConvertOptions, ConvertedImage, ConvertedLayer, LayerWarnings, convert, fill_cache};
+use serde::Serialize;
+
+use crate::args::{Oci, OciCache, OciCommand, OciConvert};
+use crate::output::failure::Outcome;
+use crate::output::meter::Meter;
+use crate::output::{interrupt, json, say, units, warnings};
+
+pub(super) fn run(args: &Oci) -> Result<Outcome> {
+    match &args.command {
+        OciCommand::Convert(args) => convert_images(args),
+        OciCommand::Cache(args) => cache_layers(args),
+    }
+}
+
+fn convert_images(args: &OciConvert) -> Result<Outcome> {
+    let mut options = ConvertOptions::new(args.target()?);
+    options.flatten = args.flatten;
+    options.force = args.force;
+    let meter = Meter::start(args.talk.quiet);
+    let source = ContainerSource::open(&args.sources, &args.choice.source_options())?;
+    interrupt::cancel(meter.progress());
+    let converted = convert(&source, &args.target, &options, meter.progress()).map_err(interrupted)?;
+    let spent = meter.finish();
+    if args.json {
+        let images = converted.images.iter().map(ImageReport::new).collect();
+        let layers = converted.layers.iter().map(LayerReport::new).collect();
+        json::print("oci-convert", &ConvertReport { layout: encode_path(&args.target), images, layers })?;
+    }
+    if !args.talk.quiet {
+        print_warnings(&converted.warnings);
+        let images = units::of(converted.images.len() as u64, "image");
+        let name = display(&args.target);
+        say(format_args!("{name}: {images} with {} in {}", told(&converted.layers), units::span(spent.time)));
+    }
+    Ok(Outcome::Done)
+}
+
+fn cache_layers(args: &OciCache) -> Result<Outcome> {
+    let AnyOptions::Erofs(target) = args.target()? else { unreachable!("the cache has EROFS images") };
+    let meter = Meter::start(args.talk.quiet);
+    let source = ContainerSource::open(&args.sources, &args.choice.source_options())?;
+    let cached = fill_cache(&source, &args.cache, &target, meter.progress())?;
+    let spent = meter.finish();
+    if args.json {
+        let layers = cached.layers.iter().map(LayerReport::new).collect();
+        json::print("oci-cache", &CacheReport { cache: encode_path(&args.cache), layers })?;
+    }
+    if !args.talk.quiet {
+        print_warnings(&cached.warnings);
+        let name = display(&args.cache);
+        say(format_args!("{name}: {} in {}", told(&cached.layers), units::span(spent.time)));
+    }
+    Ok(Outcome::Done)
+}
+
+/// Says what a signal has ended.
+fn interrupted(error: packfs_oci::Error) -> anyhow::Error {
+    match error {
+        packfs_oci::Error::Image(packfs_image::Error::Cancelled) => {
+            anyhow::Error::from(error).context("interrupted: nothing was written")
+        }
+        error => error.into(),
+    }
+}
+
+fn print_warnings(of_layers: &[LayerWarnings]) {
+    of_layers.iter().for_each(|layer| warnings::print(&layer.warnings));
+}
+
+fn encode_path(path: &Path) -> String {
+    encode(path.as_os_str().as_encoded_bytes()).into_owned()
+}
+
+/// Counts layers, and compares their sizes.
+fn told(layers: &[ConvertedLayer]) -> String {
+    let reused = layers.iter().filter(|layer| layer.is_reused).count() as u64;
+    let before = layers.iter().map(|layer| layer.source_bytes).sum();
+    let after = layers.iter().map(|layer| layer.bytes).sum();
+    let count = units::of(layers.len() as u64, "layer");
+    let before = units::bytes(before);
+    let after = units::bytes(after);
+    match reused {
+        0 => format!("{count}: {before} became {after}"),
+        reused => format!("{count}, {} there already: {before} became {after}", units::count(reused)),
+    }
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct ConvertReport {
+    layout: String,
+    images: Vec<ImageReport>,
+    layers: Vec<LayerReport>,
+}
+
+#[derive(Serialize)]
+struct CacheReport {
+    cache: String,
+    layers: Vec<LayerReport>,
+}
+
+#[derive(Serialize)]
+struct ImageReport {
+    name: Option<String>,
+    platform: String,
+    digest: String,
+    layers: usize,
+}
+
+impl ImageReport {
+    fn new(image: &ConvertedImage) -> Self {
+        ImageReport {
+            name: image.name.clone(),
+            platform: image.platform.to_string(),
+            digest: image.digest.to_string(),
+            layers: image.layers,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct LayerReport {
+    source_diff_id: String,
+    source_bytes: u64,
+    digest: String,
+    bytes: u64,
+    is_reused: bool,
+}
+
+impl LayerReport {
+    fn new(layer: &ConvertedLayer) -> Self {
+        LayerReport {
+            source_diff_id: layer.source_diff_id.to_string(),
+            source_bytes: layer.source_bytes,
+            digest: layer.digest.to_string(),
+            bytes: layer.bytes,
+            is_reused: layer.is_reused,
+        }
+    }
+}

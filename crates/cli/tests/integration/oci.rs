@@ -1,0 +1,402 @@
+//! `packfs oci`: layouts that umoci and skopeo make, and what Linux makes of the converted layers.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+
+use crate::common::mounts::soon;
+use crate::common::program::{sh, text};
+use crate::common::{fail, have, noise, packfs, run_in, sample, skip, stderr, succeed};
+
+/// A layout of three layers: files; deletions and replacements; an opaque directory and a deleted hard link.
+const LAYERS: &str = r#"
+umoci init --layout layout
+umoci new --image layout:t
+umoci unpack --image layout:t bundle
+root=bundle/rootfs
+mkdir -p $root/etc/old $root/usr/bin $root/var/cache/deep/er
+echo base > $root/etc/motd; echo gone > $root/etc/gone; echo a > $root/etc/old/a; echo b > $root/etc/old/b
+cp noise $root/usr/bin/tool; ln $root/usr/bin/tool $root/usr/bin/tool2; ln -s tool $root/usr/bin/link
+echo x > $root/var/cache/deep/er/x; chmod 700 $root/var/cache; setfattr -n user.note -v hello $root/etc/motd
+umoci repack --refresh-bundle --image layout:t bundle
+rm -r $root/etc/gone $root/etc/old $root/usr/bin/tool2
+echo change > $root/etc/motd; echo new > $root/etc/new
+umoci repack --refresh-bundle --image layout:t bundle
+mkdir -p top/var/cache/deep; touch top/var/cache/deep/.wh..wh..opq; echo y > top/var/cache/deep/y
+mkdir -p top/etc; touch top/etc/.wh.new
+tar --sort=name --owner=0 --group=0 --numeric-owner -C top -cf top.tar etc var
+umoci raw add-layer --image layout:t top.tar
+"#;
+
+/// Makes the layout `layout` with the image `t`; `None` where the programs for it are missing.
+fn layered(test: &str) -> Option<tempfile::TempDir> {
+    if !["umoci", "setfattr", "tar"].iter().all(|tool| have(test, tool)) {
+        return None;
+    }
+    if !rustix::process::geteuid().is_root() {
+        skip(test, "umoci unpacks as root");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("noise"), noise(7, 300_000)).unwrap();
+    sh(dir.path(), &format!("set -e\nexec 2>&1\n{LAYERS}"));
+    Some(dir)
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// Converts, and returns the digests of the layers.
+fn converted(dir: &Path, args: &[&str]) -> Vec<String> {
+    let report = json(&succeed(dir, &[&["oci", "convert"], args, &["--json", "-q"]].concat()));
+    let layers = report["layers"].as_array().unwrap();
+    layers.iter().map(|layer| layer["digest"].as_str().unwrap().to_owned()).collect()
+}
+
+fn blob(layout: &Path, digest: &str) -> PathBuf {
+    layout.join("blobs").join(digest.replace(':', "/"))
+}
+
+/// Reads index, manifest and configuration of the first image in a layout.
+fn documents(layout: &Path) -> [Value; 3] {
+    let read = |path: PathBuf| json(&fs::read_to_string(path).unwrap());
+    let index = read(layout.join("index.json"));
+    let manifest = read(blob(layout, index["manifests"][0]["digest"].as_str().unwrap()));
+    let config = read(blob(layout, manifest["config"]["digest"].as_str().unwrap()));
+    [index, manifest, config]
+}
+
+#[test]
+fn a_layout_becomes_one_of_erofs_layers() {
+    let Some(dir) = layered("a_layout_becomes_one_of_erofs_layers") else { return };
+    let dir = dir.path();
+    let digests = converted(dir, &["layout", "converted"]);
+    assert_eq!(digests.len(), 3);
+    let [index, manifest, config] = documents(&dir.join("converted"));
+    assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "t");
+    assert_eq!(index["manifests"][0]["platform"]["os.features"][0], "erofs");
+    assert_eq!(config["os.features"][0], "erofs");
+    for (number, digest) in digests.iter().enumerate() {
+        let layer = &manifest["layers"][number];
+        assert_eq!(layer["mediaType"], "application/vnd.erofs.layer.v1");
+        assert_eq!(layer["digest"], digest.as_str());
+        assert_eq!(config["rootfs"]["diff_ids"][number], digest.as_str());
+        let path = blob(&dir.join("converted"), digest);
+        let summed = sh(dir, &format!("sha256sum {}", text(path.as_os_str().as_encoded_bytes())));
+        assert_eq!(summed.split(' ').next(), digest.strip_prefix("sha256:"));
+        succeed(dir, &["check", path.to_str().unwrap(), "-q"]);
+    }
+    // Deleted files and opaque directories are what overlayfs has for them.
+    let layer = |digest: &str| blob(Path::new("converted"), digest).to_str().unwrap().to_owned();
+    let listed = |digest: &str| text(&run_in(dir, &["tar", &layer(digest), "--format", "pseudo"]).stdout);
+    for (digest, entry) in [
+        (&digests[1], "etc/gone C 0 0 0 0 0 0"),
+        (&digests[1], "usr/bin/tool2 C 0 0 0 0 0 0"),
+        (&digests[2], "var/cache/deep x trusted.overlay.opaque=y"),
+    ] {
+        assert!(listed(digest).lines().any(|line| line == entry), "{entry}: {}", listed(digest));
+    }
+    let left: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".packfs")), "{left:?}");
+}
+
+/// Mounts the converted layers as containerd does, and compares the result with what umoci unpacks.
+#[test]
+fn overlayfs_over_the_layers_shows_what_umoci_unpacks() {
+    let test = "overlayfs_over_the_layers_shows_what_umoci_unpacks";
+    let Some(dir) = layered(test) else { return };
+    if !["erofs", "squashfs", "overlay"].iter().all(|name| kernel_has(test, name)) {
+        return;
+    }
+    let dir = dir.path();
+    sh(dir, "umoci unpack --image layout:t expected 2>&1");
+    // The second layer of umoci has no entries for these directories: in an image they have the time 0.
+    sh(dir, "touch -d @0 expected/rootfs/usr/bin expected/rootfs/usr");
+    sh(dir, "tar --sort=name --xattrs --xattrs-include='user.*' -C expected/rootfs -cf expected.tar .");
+    without_root_time(dir, "expected.tar", "expected.image");
+    for format in ["erofs", "squashfs"] {
+        let layout = format!("converted-{format}");
+        let digests = converted(dir, &["layout", &layout, "--format", format]);
+        let mut script = String::new();
+        let mut lower = Vec::new();
+        for (number, digest) in digests.iter().enumerate() {
+            let path = blob(Path::new(&layout), digest);
+            script += &format!(
+                "mkdir -p m/{number}; mount -t {format} -o ro,loop {} m/{number}\n",
+                text(path.as_os_str().as_encoded_bytes())
+            );
+            lower.insert(0, format!("m/{number}"));
+        }
+        script += &format!("mkdir -p m/all; mount -t overlay -o ro,lowerdir={} overlay m/all\n", lower.join(":"));
+        script += "tar --sort=name --xattrs --xattrs-include='user.*' -C m/all -cf seen.tar .\n";
+        let inside = Command::new("unshare").args(["-m", "sh", "-ec", &script]).current_dir(dir).output().unwrap();
+        assert!(inside.status.success(), "{}", stderr(&inside));
+        without_root_time(dir, "seen.tar", "seen.image");
+        succeed(dir, &["diff", "seen.image", "expected.image"]);
+        // The same in one layer.
+        let flat = converted(dir, &["layout", &format!("flat-{format}"), "--format", format, "--flatten"]);
+        assert_eq!(flat.len(), 1);
+        let flat = blob(Path::new(&format!("flat-{format}")), &flat[0]);
+        without_root_time(dir, flat.to_str().unwrap(), "flat.image");
+        succeed(dir, &["diff", "flat.image", "expected.image"]);
+    }
+}
+
+/// Returns true if Linux can mount a file system; otherwise the test is skipped.
+fn kernel_has(test: &str, name: &str) -> bool {
+    let is_known = || fs::read_to_string("/proc/filesystems").unwrap().lines().any(|line| line.ends_with(name));
+    // A module appears in the list when it is loaded.
+    let has = is_known() || Command::new("modprobe").arg(name).status().is_ok_and(|done| done.success()) && is_known();
+    if !has {
+        skip(test, &format!("the kernel has no {name}"));
+    }
+    has
+}
+
+/// Packs a source again with a fixed time of its root: no layer says when the root was changed, so each program has its own.
+fn without_root_time(dir: &Path, source: &str, image: &str) {
+    succeed(dir, &["build", source, "-o", image, "-f", "-q", "--rule", "path=/ -> time=0"]);
+}
+
+/// A layer has the bytes of an image that is built by hand with the same options.
+#[test]
+fn layers_take_the_options_of_builds() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    sh(dir, "touch root/.wh.gone; tar --sort=name -C root -cf base.tar .");
+    for options in [
+        &["--codec", "lz4"][..],
+        &["--codec", "zstd:3", "--target-kernel", "6.12", "--block-size", "128K", "--features", "^dedupe"],
+        &["--fragments", "none", "--order", "path", "--label", "layer"],
+        &["--format", "squashfs", "--codec", "xz:1", "--no-export"],
+    ] {
+        sh(dir, "rm -rf converted");
+        let digest = converted(dir, &[&["base.tar", "converted"], options].concat()).remove(0);
+        let layer = blob(Path::new("converted"), &digest);
+        let info = json(&succeed(dir, &["info", "--json", layer.to_str().unwrap()]));
+        let by_hand = [&["build", "base.tar", "-o", "by-hand", "-f", "-q", "--whiteouts", "overlay"], options].concat();
+        let uuid = info["uuid"].as_str().unwrap_or_default();
+        let format: &[&str] = if options[0] == "--format" { &[] } else { &["--format", "erofs", "--uuid", uuid] };
+        succeed(dir, &[&by_hand[..], format].concat());
+        assert!(fs::read(dir.join(layer)).unwrap() == fs::read(dir.join("by-hand")).unwrap(), "{options:?}");
+    }
+    for (options, parts) in [
+        (&["--codec", "xz"][..], ["--codec xz", "EROFS"]),
+        (&["--uuid", "random"], ["unexpected argument", "--uuid"]),
+        (&["--blob", "x"], ["unexpected argument", "--blob"]),
+        (&["--metabox", "4K", "--format", "squashfs"], ["--metabox is for erofs", "--format erofs"]),
+        (&["--no-export"], ["--no-export is for squashfs", "--format squashfs"]),
+        (&["--block-size", "5000"], ["--block-size 5000", "multiple"]),
+        (&["--platform", "linux"], ["--platform linux", "OS/ARCHITECTURE"]),
+    ] {
+        let error = fail(dir, 2, &[&["oci", "convert", "base.tar", "refused"], options].concat());
+        assert!(parts.iter().all(|part| error.contains(part)), "{options:?}: {error}");
+        assert!(!dir.join("refused").exists());
+    }
+}
+
+/// An empty directory may be a mount point, which cannot be replaced.
+#[test]
+fn empty_directories_become_layouts() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    sh(dir, "tar -C root -cf base.tar .; mkdir -p empty/.packfs-oci-1-0/layout; ln -s empty link");
+    let inode = fs::metadata(dir.join("empty")).unwrap().ino();
+    let digest = converted(dir, &["base.tar", "link"]).remove(0);
+    assert_eq!(fs::metadata(dir.join("empty")).unwrap().ino(), inode);
+    assert_eq!(sh(dir, "ls -A empty").lines().collect::<Vec<_>>(), ["blobs", "index.json", "oci-layout"]);
+    assert!(blob(&dir.join("empty"), &digest).is_file());
+    let again = json(&succeed(dir, &["oci", "convert", "base.tar", "empty", "--json", "-q"]));
+    assert_eq!(again["layers"][0]["is_reused"], true);
+    // A layer that was damaged meanwhile is made again.
+    sh(
+        dir,
+        &format!(
+            "printf x | dd of={} conv=notrunc status=none",
+            text(blob(Path::new("empty"), &digest).as_os_str().as_encoded_bytes())
+        ),
+    );
+    let again = json(&succeed(dir, &["oci", "convert", "base.tar", "empty", "--json", "-q"]));
+    assert_eq!(again["layers"][0]["is_reused"], false);
+    assert!(
+        sh(dir, &format!("sha256sum {}", text(blob(Path::new("empty"), &digest).as_os_str().as_encoded_bytes())))
+            .starts_with(&digest[7..])
+    );
+}
+
+/// Neither a full disk nor Ctrl-C leaves anything.
+#[test]
+fn nothing_is_left_after_a_failure() {
+    let test = "nothing_is_left_after_a_failure";
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    // Text of random letters takes LZMA many seconds.
+    sh(dir, "mkdir out; head -c 36M /dev/urandom | base64 > letters; tar -cf letters.tar letters");
+    let mut command = packfs(["oci", "convert", "letters.tar", "out/x", "-j", "1", "--codec", "lzma:9", "-b", "1M"]);
+    let mut child = command.current_dir(dir).stderr(Stdio::piped()).spawn().unwrap();
+    let is_empty = |place: &str| fs::read_dir(dir.join(place)).unwrap().next().is_none();
+    soon("begun", || !is_empty("out"));
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
+    assert!(told.contains("interrupted: nothing was written") && is_empty("out"), "{told}");
+
+    if !rustix::process::geteuid().is_root() {
+        return skip(test, "a small file system needs root");
+    }
+    let script = "mkdir small; mount -t tmpfs -o size=2m none small
+status=0; \"$0\" oci convert letters.tar small/x -q 2> told || status=$?; ls -A small; exit $status";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-m", "sh", "-ec", script]).arg(packfs([""; 0]).get_program()).current_dir(dir);
+    let ran = unshare.output().unwrap();
+    let told = fs::read_to_string(dir.join("told")).unwrap();
+    assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(1), &b""[..]), "{told} {}", stderr(&ran));
+    assert!(told.contains("No space left"), "{told}");
+}
+
+#[test]
+fn archives_tar_layers_and_threads_give_the_same_layers() {
+    let test = "archives_tar_layers_and_threads_give_the_same_layers";
+    let Some(dir) = layered(test) else { return };
+    let dir = dir.path();
+    let expected = converted(dir, &["layout", "a", "-j", "1"]);
+    assert_eq!(converted(dir, &["layout", "b", "-j", "4"]), expected);
+    sh(dir, "tar -C layout -cf layout.tar .");
+    assert_eq!(converted(dir, &["layout.tar", "c"]), expected);
+    assert_eq!(fs::read(dir.join("a/index.json")).unwrap(), fs::read(dir.join("c/index.json")).unwrap());
+    assert_eq!(converted(dir, &["top.tar", "tops"]), expected[2..]);
+    if have(test, "skopeo") {
+        sh(dir, "skopeo copy -q oci:layout:t docker-archive:docker.tar:example.com/a:v1 2>&1");
+        assert_eq!(converted(dir, &["docker.tar", "d"]), expected);
+        let [index, ..] = documents(&dir.join("d"));
+        assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "example.com/a:v1");
+        assert!(sh(dir, "skopeo inspect --raw oci:a:t").contains("vnd.erofs.layer.v1"));
+    }
+}
+
+#[test]
+fn a_layout_takes_more_images_and_makes_no_layer_again() {
+    let Some(dir) = layered("a_layout_takes_more_images_and_makes_no_layer_again") else { return };
+    let dir = dir.path();
+    let first = converted(dir, &["layout", "converted"]);
+    let before = fs::read(dir.join("converted/index.json")).unwrap();
+    let error = fail(dir, 1, &["oci", "convert", "layout", "converted"]);
+    assert!(error.contains("already has an image named t") && error.contains("--force"), "{error}");
+    assert_eq!(fs::read(dir.join("converted/index.json")).unwrap(), before);
+    let again = json(&succeed(dir, &["oci", "convert", "layout", "converted", "--force", "--json", "-q"]));
+    for (layer, digest) in again["layers"].as_array().unwrap().iter().zip(&first) {
+        assert_eq!(layer["digest"], digest.as_str());
+        assert_eq!(layer["is_reused"], true);
+    }
+    assert_eq!(fs::read(dir.join("converted/index.json")).unwrap(), before);
+    // Another codec makes other layers, and another image is added.
+    sh(dir, "umoci tag --image layout:t u");
+    let other = converted(dir, &["layout", "converted", "--image", "u", "--codec", "none"]);
+    assert_ne!(other, first);
+    let [index, ..] = documents(&dir.join("converted"));
+    assert_eq!(index["manifests"].as_array().unwrap().len(), 2);
+    for (args, part) in [
+        (["--image", "gone"], "no image is gone; it has t, u"),
+        (["--platform", "linux/none"], "no image is for linux/none; it has linux/"),
+    ] {
+        let error = fail(dir, 1, &[&["oci", "convert", "layout", "x"], &args[..]].concat());
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(!dir.join("x").exists());
+}
+
+#[test]
+fn the_cache_has_layers_by_their_diff_id() {
+    let Some(dir) = layered("the_cache_has_layers_by_their_diff_id") else { return };
+    let dir = dir.path();
+    let [.., config] = documents(&dir.join("layout"));
+    let expected = converted(dir, &["layout", "converted"]);
+    for is_reused in [false, true] {
+        let report = json(&succeed(dir, &["oci", "cache", "layout", "cache", "--json", "-q"]));
+        for (number, layer) in report["layers"].as_array().unwrap().iter().enumerate() {
+            assert_eq!(layer["is_reused"], is_reused);
+            assert_eq!(layer["digest"], expected[number].as_str());
+            let diff_id = config["rootfs"]["diff_ids"][number].as_str().unwrap();
+            assert_eq!(layer["source_diff_id"], diff_id);
+            let hex = diff_id.strip_prefix("sha256:").unwrap();
+            let path = dir.join("cache/sha256").join(&hex[..2]).join(format!("{hex}.erofs"));
+            assert_eq!(fs::read(path).unwrap(), fs::read(blob(&dir.join("converted"), &expected[number])).unwrap());
+        }
+    }
+}
+
+/// Layouts that lie are refused, and nothing is left.
+#[test]
+fn hostile_layouts_are_refused() {
+    let Some(dir) = layered("hostile_layouts_are_refused") else { return };
+    let dir = dir.path();
+    let [index, manifest, _] = documents(&dir.join("layout"));
+    let layer = manifest["layers"][0]["digest"].as_str().unwrap();
+    let manifest_digest = index["manifests"][0]["digest"].as_str().unwrap();
+    let layer_path = blob(Path::new("layout"), layer);
+    let layer_path = layer_path.to_str().unwrap();
+    let cases = [
+        (format!("printf x | dd of={layer_path} bs=1 seek=100 conv=notrunc status=none"), "do not have the digest"),
+        (format!("truncate -s -1 {layer_path}"), "its descriptor says"),
+        (format!("truncate -s 1T {layer_path}"), "its descriptor says"),
+        (format!("rm {layer_path}"), "the blob is missing"),
+        (format!("rm {layer_path}; mkfifo {layer_path}"), "no regular file"),
+        (format!("sed -i 's/{manifest_digest}/sha256:..\\/..\\/x/' layout/index.json"), "neither sha256: with 64"),
+        ("echo '{}' > layout/index.json".into(), "missing field"),
+        ("rm layout/index.json".into(), "no OCI layout"),
+        ("truncate -s 5G layout/index.json".into(), "too many for a document"),
+    ];
+    fs::rename(dir.join("layout"), dir.join("sound")).unwrap();
+    for (damage, part) in cases {
+        sh(dir, &format!("rm -rf layout; cp -a sound layout; {damage}"));
+        let error = fail(dir, 1, &["oci", "convert", "layout", "converted", "-q"]);
+        assert!(error.contains(part), "{damage}: {error}");
+        assert!(!dir.join("converted").exists(), "{damage}");
+    }
+    // A layer that is another one than the configuration says.
+    sh(dir, "rm -rf layout; mkdir -p layout other; echo x > other/x; tar -C other -cf other.tar x");
+    let fake = "set -e
+put() { d=$(sha256sum < $1 | cut -d' ' -f1); mkdir -p layout/blobs/sha256; cp $1 layout/blobs/sha256/$d; echo \"\\\"digest\\\":\\\"sha256:$d\\\",\\\"size\\\":$(stat -c %s $1)\"; }
+l=$(put other.tar)
+zeros=$(printf '0%.0s' $(seq 64))
+echo \"{\\\"os\\\":\\\"linux\\\",\\\"architecture\\\":\\\"amd64\\\",\\\"rootfs\\\":{\\\"diff_ids\\\":[\\\"sha256:$zeros\\\"]}}\" > c
+c=$(put c)
+echo \"{\\\"schemaVersion\\\":2,\\\"config\\\":{$c},\\\"layers\\\":[{\\\"mediaType\\\":\\\"application/vnd.oci.image.layer.v1.tar\\\",$l}]}\" > m
+m=$(put m)
+echo \"{\\\"schemaVersion\\\":2,\\\"manifests\\\":[{$m}]}\" > layout/index.json";
+    sh(dir, fake);
+    let error = fail(dir, 1, &["oci", "convert", "layout", "converted", "-q"]);
+    assert!(error.contains("does not have the diffID"), "{error}");
+    // Indexes that name each other a thousand times, and indexes in indexes without end.
+    for (copies, depth, part) in [(3000, 4, "more than 128 MiB"), (1, 6, "more than 4 indexes")] {
+        sh(dir, "rm -rf layout; mkdir -p layout/blobs/sha256");
+        let mut inner = String::from("[]");
+        for _ in 0..depth {
+            fs::write(dir.join("document"), format!("{{\"schemaVersion\":2,\"manifests\":{inner}}}")).unwrap();
+            let digest = sh(dir, "sha256sum document")[..64].to_owned();
+            fs::copy(dir.join("document"), dir.join("layout/blobs/sha256").join(&digest)).unwrap();
+            let size = fs::metadata(dir.join("document")).unwrap().len();
+            let kind = "application/vnd.oci.image.index.v1+json";
+            let entry = format!("{{\"mediaType\":\"{kind}\",\"digest\":\"sha256:{digest}\",\"size\":{size}}}");
+            inner = format!("[{}]", vec![entry; copies].join(","));
+        }
+        fs::write(dir.join("layout/index.json"), format!("{{\"schemaVersion\":2,\"manifests\":{inner}}}")).unwrap();
+        let error = fail(dir, 1, &["oci", "convert", "layout", "converted", "-q"]);
+        assert!(error.contains(part), "{error}");
+    }
+    // A directory with other files is not touched.
+    fs::create_dir(dir.join("full")).unwrap();
+    fs::write(dir.join("full/x"), "x").unwrap();
+    let error = fail(dir, 1, &["oci", "convert", "sound", "full", "-q"]);
+    assert!(error.contains("no OCI layout"), "{error}");
+    assert_eq!(fs::read_dir(dir.join("full")).unwrap().count(), 1);
+}

@@ -1,0 +1,67 @@
+//! The layer cache of containerd's EROFS snapshotter: images by the diffIDs of the layers that they replace.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::Progress;
+use packfs_image::build::AnyOptions;
+
+use crate::error::{Error, Result};
+use crate::layer::{ConvertedLayer, LayerWarnings, build_layer, hash_file};
+use crate::parallel::for_each_layer;
+use crate::source::{ContainerSource, SourceLayer};
+
+/// What was added to a cache.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CachedLayers {
+    /// Layers, those of several images once.
+    pub layers: Vec<ConvertedLayer>,
+    /// Warnings about layers.
+    pub warnings: Vec<LayerWarnings>,
+}
+
+/// Builds the EROFS image of each layer of `source` in the cache `dir`: `ALGORITHM/XX/HEX.erofs`, where XX are the
+/// first two of the hexadecimal digits of the diffID. Layers that the cache has already are not built unless the
+/// options [replace](packfs_image::build::Options::force) them.
+pub fn fill_cache(
+    source: &ContainerSource,
+    dir: &Path,
+    target: &packfs_image::erofs::Options,
+    progress: &Arc<Progress>,
+) -> Result<CachedLayers> {
+    let target = AnyOptions::Erofs(target.clone());
+    target.check_layer()?;
+    let layers = source.unique_layers();
+    let sizes: Vec<u64> = layers.iter().map(|layer| layer.bytes.size).collect();
+    let built = for_each_layer(&sizes, &target, |number, target| cache_layer(layers[number], dir, target, progress))?;
+    let mut cached = CachedLayers { layers: Vec::new(), warnings: Vec::new() };
+    for (layer, warnings) in built {
+        cached.layers.push(layer);
+        cached.warnings.extend(warnings);
+    }
+    Ok(cached)
+}
+
+fn cache_layer(
+    layer: &SourceLayer,
+    dir: &Path,
+    target: &AnyOptions,
+    progress: &Progress,
+) -> Result<(ConvertedLayer, Option<LayerWarnings>)> {
+    let hex = layer.diff_id.hex();
+    let folder = dir.join(layer.diff_id.algorithm()).join(&hex[..2]);
+    std::fs::create_dir_all(&folder).map_err(Error::io("cannot create", &folder))?;
+    let path = folder.join(format!("{hex}.erofs"));
+    let is_reused = path.is_file() && !target.common().force;
+    let warnings = if is_reused { None } else { Some(build_layer(layer, &path, target, progress)?) };
+    let (digest, bytes) = hash_file(&path)?;
+    let cached = ConvertedLayer {
+        source_diff_id: layer.diff_id.clone(),
+        source_bytes: layer.bytes.size,
+        digest,
+        bytes,
+        is_reused,
+    };
+    Ok((cached, warnings.map(|warnings| LayerWarnings { layer: layer.name.clone(), warnings })))
+}

@@ -1,0 +1,196 @@
+//! Files of a container image, wherever they are: in a directory, or in an archive.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+use packfs_image::FileAt;
+use packfs_image::name::display;
+use packfs_image::source::{Contents, LazySpool, Source, Store, archive};
+use packfs_image::tree::{Data, Inode, Kind, Tree};
+
+use crate::digest::{Digest, Hasher};
+use crate::error::{Error, Result};
+
+/// Largest document that is read, as registries limit manifests.
+const DOCUMENT_MAX: u64 = 4 << 20;
+/// Number of symbolic links that lead to a file of an archive at most.
+const LINKS_MAX: usize = 8;
+
+/// A file whose bytes can be read several times.
+#[derive(Debug, Clone)]
+pub(crate) struct FileBytes {
+    pub(crate) size: u64,
+    place: BytePlace,
+}
+
+#[derive(Debug, Clone)]
+enum BytePlace {
+    /// A file of the system, opened when it is read: an image may have more layers than the process may open files.
+    File(PathBuf),
+    Archived {
+        from: Arc<dyn Contents>,
+        key: u64,
+    },
+    Empty,
+}
+
+impl FileBytes {
+    /// Finds a file of the system; `None` if there is none.
+    pub(crate) fn of_file(path: &Path) -> Result<Option<Self>> {
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_file() => {
+                Ok(Some(FileBytes { size: found.len(), place: BytePlace::File(path.to_owned()) }))
+            }
+            // A FIFO would never end.
+            Ok(_) => Err(Error::unsupported(display(path), "it is no regular file")),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(Error::io("cannot open", path)(error)),
+        }
+    }
+
+    pub(crate) fn open(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(match &self.place {
+            BytePlace::File(path) => Box::new(std::fs::File::open(path).map_err(Error::io("cannot open", path))?),
+            BytePlace::Archived { from, key } => {
+                Box::new(ArchivedReader { from: Arc::clone(from), key: *key, size: self.size, at: 0 })
+            }
+            BytePlace::Empty => Box::new(io::empty()),
+        })
+    }
+
+    /// Reads a document, which has to have a digest if one is given.
+    pub(crate) fn read_document(&self, name: &str, digest: Option<&Digest>) -> Result<Vec<u8>> {
+        if self.size > DOCUMENT_MAX {
+            return Err(Error::damaged(name, format!("it has {} bytes, too many for a document", self.size)));
+        }
+        let mut bytes = Vec::new();
+        let read = self.open()?.take(DOCUMENT_MAX).read_to_end(&mut bytes);
+        read.map_err(Error::io("cannot read", name))?;
+        if let Some(digest) = digest {
+            let mut hasher = Hasher::new(Some(digest));
+            hasher.update(&bytes);
+            if hasher.finish() != *digest {
+                return Err(Error::damaged(name, "its bytes do not have this digest"));
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Reads a file of an archive.
+struct ArchivedReader {
+    from: Arc<dyn Contents>,
+    key: u64,
+    size: u64,
+    at: u64,
+}
+
+impl Read for ArchivedReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
+        let len = buf.len().min(left);
+        if len > 0 {
+            let read = self.from.open(self.key).and_then(|mut file| file.read_exact_at(&mut buf[..len], self.at));
+            read.map_err(io::Error::other)?;
+        }
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+/// Takes the data of a compressed archive of which only the names are needed.
+struct DiscardingStore;
+
+impl Store for DiscardingStore {
+    fn put(&mut self, from: &mut dyn Read, _size: u64, _data: &[(u64, u64)]) -> packfs_image::Result<u32> {
+        io::copy(from, &mut io::sink()).map_err(packfs_image::Error::io("cannot read", "the archive"))?;
+        Ok(0)
+    }
+}
+
+/// Where the files of an image are.
+pub(crate) enum FileSet {
+    Directory(PathBuf),
+    Archive { name: PathBuf, tree: Box<Tree> },
+}
+
+impl FileSet {
+    /// Lists the files of an archive that has one of the files `marks` in its root; `None` if it has none of them.
+    /// Files of a compressed archive are copied to `temporary_dir`, but only then: it may be a large layer.
+    pub(crate) fn of_archive(path: &Path, marks: &[&str], temporary_dir: &Path) -> Result<Option<Self>> {
+        let scan = |store: &mut dyn Store| {
+            let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
+            let mut tree = Tree::default();
+            archive::from_bytes(bytes, path, archive::Options::default())?.scan(&mut tree, store)?;
+            Ok::<_, Error>(tree)
+        };
+        let mut tree = scan(&mut DiscardingStore)?;
+        let Some(mark) = marks.iter().find_map(|mark| tree.lookup(mark.as_bytes())) else { return Ok(None) };
+        let is_compressed = matches!(tree.inode(mark).kind, Kind::File { data: Data::Stored(_), .. });
+        if is_compressed {
+            let mut copies = LazySpool::new(temporary_dir);
+            tree = scan(&mut copies)?;
+            copies.serve(&mut tree)?;
+        }
+        Ok(Some(FileSet::Archive { name: path.to_owned(), tree: Box::new(tree) }))
+    }
+
+    /// Name for messages.
+    pub(crate) fn name(&self) -> &Path {
+        match self {
+            FileSet::Directory(path) | FileSet::Archive { name: path, .. } => path,
+        }
+    }
+
+    /// Name of a file for messages.
+    pub(crate) fn name_of(&self, path: &str) -> String {
+        format!("{}/{path}", display(self.name()))
+    }
+
+    /// Finds a file by its path in a layout, which packfs chose, or in an archive, which has nothing outside of it.
+    pub(crate) fn find(&self, path: &str) -> Result<Option<FileBytes>> {
+        match self {
+            FileSet::Directory(dir) => FileBytes::of_file(&dir.join(path)),
+            FileSet::Archive { tree, .. } => Ok(find_archived(tree, path.as_bytes())),
+        }
+    }
+
+    pub(crate) fn find_blob(&self, digest: &Digest) -> Result<FileBytes> {
+        let path = digest.blob_path();
+        let missing = || Error::damaged(self.name_of(&path), "the blob is missing");
+        self.find(&path)?.ok_or_else(missing)
+    }
+}
+
+/// Finds a file of an archive. Older versions of `docker save` link equal layers symbolically.
+fn find_archived(tree: &Tree, path: &[u8]) -> Option<FileBytes> {
+    let mut path = path.to_vec();
+    for _ in 0..=LINKS_MAX {
+        let Inode { kind, .. } = tree.inode(tree.lookup(&path)?);
+        match kind {
+            Kind::File { size, data: Data::Source { from, key } } => {
+                return Some(FileBytes { size, place: BytePlace::Archived { from: Arc::clone(from), key } });
+            }
+            Kind::File { size: 0, .. } => return Some(FileBytes { size: 0, place: BytePlace::Empty }),
+            Kind::Symlink(target) => path = join_link(&path, target),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Returns the path that a link at `path` leads to. What leads out of the archive names nothing in it.
+fn join_link(path: &[u8], target: &[u8]) -> Vec<u8> {
+    let mut parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    parts.pop();
+    for part in target.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join(&b'/')
+}

@@ -1,0 +1,168 @@
+//! One layer: a tar archive that is verified while it becomes an image.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use packfs_blocks::Progress;
+use packfs_image::build::{AnyOptions, Plan};
+use packfs_image::name::display;
+use packfs_image::source::{Source, Store, archive, decompress};
+use packfs_image::tree::{Tree, Whiteouts};
+use packfs_image::{Error as ImageError, OnError, Warnings};
+
+use crate::digest::{Digest, Hasher, hash_all};
+use crate::error::{Error, Result};
+use crate::files::FileBytes;
+use crate::source::SourceLayer;
+
+/// A layer of a converted image.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ConvertedLayer {
+    /// Digest of the uncompressed archive.
+    pub source_diff_id: Digest,
+    /// Length in bytes of the archive as stored.
+    pub source_bytes: u64,
+    /// Digest of the image, which is also its diffID.
+    pub digest: Digest,
+    /// Length of the image in bytes.
+    pub bytes: u64,
+    /// True if the image was there already.
+    pub is_reused: bool,
+}
+
+/// Builds the image of a layer at `target`. Deleted files become what overlayfs has for them.
+pub(crate) fn build_layer(
+    layer: &SourceLayer,
+    target: &Path,
+    options: &AnyOptions,
+    progress: &Progress,
+) -> Result<Warnings> {
+    let mut options = options.clone();
+    if let AnyOptions::Erofs(erofs) = &mut options {
+        erofs.uuid = Some(layer.diff_id.layer_uuid());
+    }
+    let summary = options.build(target, progress, |store| {
+        let mut tree = Tree::default();
+        scan_verified(layer, &mut tree, store)?;
+        Whiteouts::Overlay.apply(&mut tree)?;
+        Ok(Plan { tree, order: Vec::new() })
+    })?;
+    Ok(summary.warnings)
+}
+
+/// Lists a layer into a tree; fails unless its bytes have the digests that the image names.
+fn scan_verified(layer: &SourceLayer, tree: &mut Tree, store: &mut dyn Store) -> packfs_image::Result<()> {
+    let damaged = |why: String| ImageError::Damaged { path: layer.name.clone(), why };
+    let stored = StoredReader {
+        from: layer.bytes.open().map_err(|error| error.into_image_error(&layer.name))?,
+        hasher: Hasher::new(layer.digest.as_ref()),
+    };
+    let stored = SharedReader::new(stored);
+    let scanned = scan_archive(layer, stored.clone(), tree, store);
+    if let Err(error) = &scanned
+        && !shows_damage(error)
+    {
+        return scanned.map(drop);
+    }
+    // What follows the compressed archive belongs to the blob. And damage is best told by the digest, wherever it
+    // shows.
+    let drained = stored.drain();
+    let digest = stored.into_digest();
+    if let (Ok(()), Some(expected), Some(found)) = (&drained, &layer.digest, digest)
+        && found != *expected
+    {
+        return Err(damaged(format!("its bytes do not have the digest {expected}, but {found}")));
+    }
+    let found = scanned?;
+    drained.map_err(ImageError::io("cannot read", &layer.name))?;
+    if found != layer.diff_id {
+        let expected = &layer.diff_id;
+        return Err(damaged(format!("without compression it does not have the diffID {expected}, but {found}")));
+    }
+    Ok(())
+}
+
+/// Returns false for errors that have nothing to do with the bytes of a layer, as on a full disk: the rest of the layer
+/// then need not be read.
+fn shows_damage(error: &ImageError) -> bool {
+    OnError::Skip.skips(error)
+}
+
+/// Lists the archive in `stored`; returns its digest without compression.
+fn scan_archive(
+    layer: &SourceLayer,
+    stored: SharedReader,
+    tree: &mut Tree,
+    store: &mut dyn Store,
+) -> packfs_image::Result<Digest> {
+    let contents = StoredReader {
+        from: decompress::reader(Box::new(stored), &layer.name)?,
+        hasher: Hasher::new(Some(&layer.diff_id)),
+    };
+    let contents = SharedReader::new(contents);
+    archive::from_stream(Box::new(contents.clone()), &layer.name, archive::Options::default())?.scan(tree, store)?;
+    contents.drain().map_err(ImageError::io("cannot read", &layer.name))?;
+    contents.into_digest().ok_or_else(|| ImageError::Misuse("a layer was hashed twice".into()))
+}
+
+/// Bytes that are hashed as they are read.
+struct StoredReader {
+    from: Box<dyn Read + Send>,
+    hasher: Hasher,
+}
+
+impl Read for StoredReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.from.read(buf)?;
+        self.hasher.update(&buf[..len]);
+        Ok(len)
+    }
+}
+
+/// A reader that is still there after whoever read it is gone.
+#[derive(Clone)]
+struct SharedReader(Arc<Mutex<Option<StoredReader>>>);
+
+impl SharedReader {
+    fn new(reader: StoredReader) -> Self {
+        SharedReader(Arc::new(Mutex::new(Some(reader))))
+    }
+
+    /// Reads what is left.
+    fn drain(&self) -> io::Result<()> {
+        io::copy(&mut self.clone(), &mut io::sink()).map(drop)
+    }
+
+    /// Returns the digest of all that was read; `None` if it was taken already.
+    fn into_digest(self) -> Option<Digest> {
+        let reader = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        reader.map(|reader| reader.hasher.finish())
+    }
+}
+
+impl Read for SharedReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reader.as_mut().map_or(Ok(0), |reader| reader.read(buf))
+    }
+}
+
+/// Returns digest and length of a file that was built.
+pub(crate) fn hash_file(path: &Path) -> Result<(Digest, u64)> {
+    let missing = || Error::damaged(display(path), "it was built, and is gone");
+    let bytes = FileBytes::of_file(path)?.ok_or_else(missing)?;
+    let digest = hash_all(bytes.open()?, None).map_err(Error::io("cannot read", path))?;
+    Ok((digest, bytes.size))
+}
+
+/// Warnings about a layer, with its name.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LayerWarnings {
+    /// The layer.
+    pub layer: PathBuf,
+    /// Its warnings.
+    pub warnings: Warnings,
+}

@@ -1,0 +1,37 @@
+//! Container images whose layers the kernel mounts.
+//!
+//! - [`ContainerSource`]: images in OCI layouts, in archives of `docker save`, or made of tar layers.
+//! - [`convert`]: writes a layout in which every layer is an EROFS or SquashFS image.
+//! - [`fill_cache`]: builds the images that containerd's EROFS snapshotter takes instead of unpacking layers.
+//!
+//! Every blob is compared with its digest while it is read, and every tar layer with its diffID.
+//!
+//! ```no_run
+//! use packfs_oci::{ContainerSource, ConvertOptions, SourceOptions, convert};
+//!
+//! let source = ContainerSource::open(&["layout".into()], &SourceOptions::default())?;
+//! let options = ConvertOptions::new(packfs_image::erofs::Options::default());
+//! let converted = convert(&source, "converted".as_ref(), &options, &Default::default())?;
+//! println!("{} layers", converted.layers.len());
+//! # Ok::<(), packfs_oci::Error>(())
+//! ```
+
+mod cache;
+mod convert;
+mod digest;
+mod documents;
+mod error;
+mod files;
+mod layer;
+mod layout;
+mod parallel;
+mod source;
+mod staging;
+
+pub use cache::{CachedLayers, fill_cache};
+pub use convert::{ConvertOptions, Converted, ConvertedImage, convert};
+pub use digest::Digest;
+pub use documents::Platform;
+pub use error::{Error, Result};
+pub use layer::{ConvertedLayer, LayerWarnings};
+pub use source::{ContainerSource, SourceOptions};

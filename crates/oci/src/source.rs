@@ -1,0 +1,410 @@
+//! Container images to convert: in an OCI layout, in an archive of `docker save`, or made of tar layers.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_image::name::display;
+use packfs_image::source::decompress;
+use serde::Deserialize;
+
+use crate::digest::{Digest, hash_all};
+use crate::documents::{Descriptor, INDEXES, ImageConfig, Index, Manifest, Platform, REF_NAME};
+use crate::error::{Error, Result};
+use crate::files::{FileBytes, FileSet};
+
+/// Number of indexes in each other at most. Layouts have one below `index.json`; a few more do no harm.
+const NESTING_MAX: usize = 4;
+/// Length in bytes of all documents of a source at most. A layout of 500 images for ten platforms has about 60 MB of
+/// them. A list may name another one a thousand times, and that the next: without a limit, reading would never end.
+const ALL_DOCUMENTS_MAX: u64 = 128 << 20;
+/// Bytes that even the smallest document, and the smallest entry of a list, count for in [`ALL_DOCUMENTS_MAX`].
+const DOCUMENT_MIN: u64 = 4 << 10;
+/// Number of layers of an image at most, far more than overlayfs takes: each becomes a file.
+const LAYERS_MAX: usize = 4096;
+/// Media types of layers that are tar archives, without the ending that names their compression.
+const TAR_LAYERS: [&str; 2] =
+    ["application/vnd.oci.image.layer.v1.tar", "application/vnd.docker.image.rootfs.diff.tar"];
+/// Architecture and operating system of manifests that are attached to others, as attestations.
+const UNKNOWN: &str = "unknown";
+
+/// Which images of a source to take.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SourceOptions {
+    /// Name of the only image to take; without, all images are taken.
+    pub image: Option<String>,
+    /// Platforms to take; none for all.
+    pub platforms: Vec<Platform>,
+    /// Directory for copies of what cannot be read twice.
+    pub temporary_dir: PathBuf,
+}
+
+impl Default for SourceOptions {
+    fn default() -> Self {
+        SourceOptions { image: None, platforms: Vec::new(), temporary_dir: std::env::temp_dir() }
+    }
+}
+
+packfs_blocks::options!(SourceOptions);
+
+/// Container images, with layers that were not read yet.
+#[derive(Debug)]
+pub struct ContainerSource {
+    pub(crate) images: Vec<SourceImage>,
+}
+
+/// An image for one platform or more.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceImage {
+    pub(crate) name: Option<String>,
+    /// True if an index lists the platforms.
+    pub(crate) is_index: bool,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) platforms: Vec<Arc<SourcePlatform>>,
+    /// Platforms that are not wanted, for messages.
+    others: Vec<Platform>,
+}
+
+impl SourceImage {
+    fn new(name: Option<String>) -> Self {
+        SourceImage { name, is_index: false, annotations: BTreeMap::new(), platforms: Vec::new(), others: Vec::new() }
+    }
+
+    /// Notes a platform that is not among those `wanted`; returns true if it is one of them.
+    fn wants(&mut self, platform: &Platform, wanted: &[Platform]) -> bool {
+        let is_wanted = wanted.is_empty() || wanted.iter().any(|wanted| platform.is_meant_by(wanted));
+        if !is_wanted {
+            self.others.push(platform.clone());
+        }
+        is_wanted
+    }
+}
+
+/// An image for one platform.
+#[derive(Debug)]
+pub(crate) struct SourcePlatform {
+    pub(crate) platform: Platform,
+    pub(crate) config: ImageConfig,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) layers: Vec<SourceLayer>,
+}
+
+/// A tar archive, possibly compressed.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceLayer {
+    /// Name for messages.
+    pub(crate) name: PathBuf,
+    pub(crate) bytes: FileBytes,
+    /// Digest of the bytes as stored, if the source has one.
+    pub(crate) digest: Option<Digest>,
+    /// Digest of the archive without compression.
+    pub(crate) diff_id: Digest,
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+impl ContainerSource {
+    /// Opens an OCI layout (a directory or a tar archive), an archive of `docker save`, or tar layers, the lowest
+    /// first. All documents are read and verified; layers are not.
+    pub fn open(paths: &[PathBuf], options: &SourceOptions) -> Result<Self> {
+        let source = match paths {
+            [path] if path.is_dir() => OpenSource::new(FileSet::Directory(path.clone()), options).read_layout()?,
+            [path] => open_file(path, options)?,
+            layers => of_layers(layers, options)?,
+        };
+        source.choose(&paths.first().cloned().unwrap_or_default(), options)
+    }
+
+    /// Keeps the images that are wanted; fails if one of them has no wanted platform.
+    fn choose(self, source_name: &Path, options: &SourceOptions) -> Result<Self> {
+        let no_match = |wanted: String, available: Vec<String>, nothing: &str| {
+            let available = if available.is_empty() { nothing.to_owned() } else { available.join(", ") };
+            Err(Error::NoMatch { source_name: source_name.to_owned(), wanted, available })
+        };
+        let mut images = self.images;
+        if let Some(wanted) = &options.image {
+            let names = images.iter().filter_map(|image| image.name.clone()).collect();
+            images.retain(|image| image.name.as_ref() == Some(wanted));
+            if images.is_empty() {
+                return no_match(wanted.clone(), names, "no names");
+            }
+        }
+        if images.is_empty() {
+            return Err(Error::unsupported(display(source_name), "its index lists no images"));
+        }
+        if let Some(image) = images.iter().find(|image| image.platforms.is_empty()) {
+            let wanted: Vec<String> = options.platforms.iter().map(Platform::to_string).collect();
+            if wanted.is_empty() {
+                let name = image.name.as_deref().unwrap_or("without a name");
+                let why =
+                    format!("the image {name} has nothing but attachments of other images: choose another --image");
+                return Err(Error::unsupported(display(source_name), why));
+            }
+            let available = image.others.iter().map(Platform::to_string).collect();
+            return no_match(format!("for {}", wanted.join(" or ")), available, "no platforms");
+        }
+        Ok(ContainerSource { images })
+    }
+
+    /// Returns all layers, those of several images once, in the order of the images.
+    pub(crate) fn unique_layers(&self) -> Vec<&SourceLayer> {
+        let mut layers: Vec<&SourceLayer> = Vec::new();
+        let mut known = std::collections::BTreeSet::new();
+        for layer in self.images.iter().flat_map(|image| &image.platforms).flat_map(|found| &found.layers) {
+            if known.insert(&layer.diff_id) {
+                layers.push(layer);
+            }
+        }
+        layers
+    }
+}
+
+/// Opens a file: an archive that holds images, or else a layer.
+fn open_file(path: &Path, options: &SourceOptions) -> Result<ContainerSource> {
+    if FileBytes::of_file(path)?.is_none() {
+        return Err(Error::io("cannot open", path)(std::io::ErrorKind::NotFound.into()));
+    }
+    let marks = ["index.json", "manifest.json"];
+    let Some(files) = FileSet::of_archive(path, &marks, &options.temporary_dir)? else {
+        return of_layers(&[path.to_owned()], options);
+    };
+    let opened = OpenSource::new(files, options);
+    // Newer archives of docker save have both, and are layouts.
+    match opened.files.find("index.json")? {
+        Some(_) => opened.read_layout(),
+        None => opened.read_docker_archive(),
+    }
+}
+
+/// Makes an image of tar archives. They are read for their digests first: the UUID of an EROFS layer depends on it.
+fn of_layers(paths: &[PathBuf], options: &SourceOptions) -> Result<ContainerSource> {
+    let mut layers = Vec::new();
+    for path in paths {
+        let missing = || Error::io("cannot open", path)(std::io::ErrorKind::NotFound.into());
+        let bytes = FileBytes::of_file(path)?.ok_or_else(missing)?;
+        let diff_id =
+            hash_all(decompress::reader(bytes.open()?, path)?, None).map_err(Error::io("cannot read", path))?;
+        layers.push(SourceLayer { name: path.clone(), bytes, digest: None, diff_id, annotations: BTreeMap::new() });
+    }
+    let platform = match options.platforms.as_slice() {
+        [] => Platform::of_this_machine(),
+        [platform] => platform.clone(),
+        _ => return Err(Error::unsupported("tar layers", "they are for one platform: name only one")),
+    };
+    let diff_ids: Vec<Digest> = layers.iter().map(|layer| layer.diff_id.clone()).collect();
+    let config = ImageConfig::of_layers(&platform, &diff_ids);
+    let mut image = SourceImage::new(None);
+    image.platforms.push(Arc::new(SourcePlatform { platform, config, annotations: BTreeMap::new(), layers }));
+    Ok(ContainerSource { images: vec![image] })
+}
+
+/// An image in the manifest of `docker save`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct DockerImage {
+    config: String,
+    #[serde(default)]
+    repo_tags: Option<Vec<String>>,
+    #[serde(default)]
+    layers: Vec<String>,
+}
+
+/// Files of a source, of which the documents are read.
+struct OpenSource<'o> {
+    files: FileSet,
+    options: &'o SourceOptions,
+    /// Bytes of documents that may still be read.
+    bytes_left: Cell<u64>,
+}
+
+impl<'o> OpenSource<'o> {
+    fn new(files: FileSet, options: &'o SourceOptions) -> Self {
+        OpenSource { files, options, bytes_left: Cell::new(ALL_DOCUMENTS_MAX) }
+    }
+
+    /// Counts a document or an entry of a list; fails if there are too many.
+    fn count_document(&self, bytes: u64) -> Result<()> {
+        let Some(left) = self.bytes_left.get().checked_sub(bytes.max(DOCUMENT_MIN)) else {
+            let max = ALL_DOCUMENTS_MAX >> 20;
+            let why = format!("its indexes, manifests and configurations have more than {max} MiB; choose one --image");
+            return Err(Error::unsupported(display(self.files.name()), why));
+        };
+        self.bytes_left.set(left);
+        Ok(())
+    }
+
+    fn read_layout(&self) -> Result<ContainerSource> {
+        let name = self.files.name_of("index.json");
+        let no_layout = || {
+            let why = "no OCI layout: it has no index.json; give a layout, an archive of docker save, or tar layers";
+            Error::unsupported(display(self.files.name()), why)
+        };
+        let bytes = self.files.find("index.json")?.ok_or_else(no_layout)?.read_document(&name, None)?;
+        let index: Index = parse(&name, &bytes)?;
+        let mut images = Vec::new();
+        for descriptor in &index.manifests {
+            let name = descriptor.annotations.get(REF_NAME).cloned();
+            if self.options.image.is_some() && name != self.options.image {
+                // Only its name is needed, for a message.
+                images.push(SourceImage::new(name));
+                continue;
+            }
+            images.push(self.read_image(descriptor, name)?);
+        }
+        Ok(ContainerSource { images })
+    }
+
+    fn read_image(&self, descriptor: &Descriptor, name: Option<String>) -> Result<SourceImage> {
+        let mut image = SourceImage::new(name);
+        image.is_index = INDEXES.contains(&descriptor.media_type.as_str());
+        self.read_manifests(descriptor, 0, &mut image)?;
+        Ok(image)
+    }
+
+    /// Reads the manifest that a descriptor names, or those of an index.
+    fn read_manifests(&self, descriptor: &Descriptor, depth: usize, image: &mut SourceImage) -> Result<()> {
+        let bytes = self.read_blob(descriptor)?;
+        let name = descriptor.digest.to_string();
+        if !INDEXES.contains(&descriptor.media_type.as_str()) {
+            let manifest: Manifest = parse(&name, &bytes)?;
+            return self.read_platform(&name, manifest, image);
+        }
+        if depth == NESTING_MAX {
+            return Err(Error::damaged(name, format!("more than {NESTING_MAX} indexes are in each other")));
+        }
+        let index: Index = parse(&name, &bytes)?;
+        image.annotations.extend(index.annotations);
+        for listed in &index.manifests {
+            match &listed.platform {
+                Some(platform) if platform.os == UNKNOWN => {}
+                Some(platform) if !image.wants(platform, &self.options.platforms) => {}
+                _ => self.read_manifests(listed, depth + 1, image)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a blob that is a document.
+    fn read_blob(&self, descriptor: &Descriptor) -> Result<Vec<u8>> {
+        let found = self.files.find_blob(&descriptor.digest)?;
+        let name = self.files.name_of(&descriptor.digest.blob_path());
+        check_size(&name, found.size, descriptor.size)?;
+        self.count_document(found.size)?;
+        found.read_document(&name, Some(&descriptor.digest))
+    }
+
+    /// Reads the configuration that a manifest names; adds it with its layers to the image if its platform is wanted.
+    fn read_platform(&self, name: &str, manifest: Manifest, image: &mut SourceImage) -> Result<()> {
+        let bytes = self.read_blob(&manifest.config)?;
+        let config_name = manifest.config.digest.to_string();
+        let config = ImageConfig::parse(&bytes).map_err(|why| Error::damaged(&config_name, why))?;
+        let diff_ids = config.diff_ids().map_err(|why| Error::unsupported(&config_name, why))?;
+        let platform = config.platform();
+        let platform = platform.ok_or_else(|| Error::damaged(&config_name, "it names no architecture or no os"))?;
+        if !image.wants(&platform, &self.options.platforms) {
+            return Ok(());
+        }
+        check_layers(name, manifest.layers.len(), diff_ids.len())?;
+        let mut layers = Vec::new();
+        for (descriptor, diff_id) in manifest.layers.into_iter().zip(diff_ids) {
+            check_tar(&descriptor)?;
+            let bytes = self.files.find_blob(&descriptor.digest)?;
+            let name = self.files.name_of(&descriptor.digest.blob_path());
+            check_size(&name, bytes.size, descriptor.size)?;
+            layers.push(SourceLayer {
+                name: name.into(),
+                bytes,
+                digest: Some(descriptor.digest),
+                diff_id,
+                annotations: descriptor.annotations,
+            });
+        }
+        let found = SourcePlatform { platform, config, annotations: manifest.annotations, layers };
+        image.platforms.push(Arc::new(found));
+        Ok(())
+    }
+
+    fn read_docker_archive(&self) -> Result<ContainerSource> {
+        let name = self.files.name_of("manifest.json");
+        let bytes = self.read_named("manifest.json")?;
+        let listed: Vec<DockerImage> = parse(&name, &bytes)?;
+        let mut images = Vec::new();
+        for image in listed {
+            let unnamed = self.read_docker_image(&name, &image)?;
+            let tags = image.repo_tags.unwrap_or_default();
+            if tags.is_empty() {
+                images.push(unnamed);
+                continue;
+            }
+            for tag in tags {
+                self.count_document(0)?;
+                let mut named = unnamed.clone();
+                named.name = Some(tag);
+                images.push(named);
+            }
+        }
+        Ok(ContainerSource { images })
+    }
+
+    fn read_docker_image(&self, manifest: &str, image: &DockerImage) -> Result<SourceImage> {
+        let mut unnamed = SourceImage::new(None);
+        let config_name = self.files.name_of(&image.config);
+        let bytes = self.read_named(&image.config)?;
+        let config = ImageConfig::parse(&bytes).map_err(|why| Error::damaged(&config_name, why))?;
+        let diff_ids = config.diff_ids().map_err(|why| Error::unsupported(&config_name, why))?;
+        check_layers(manifest, image.layers.len(), diff_ids.len())?;
+        let platform = config.platform().unwrap_or_else(Platform::of_this_machine);
+        let mut layers = Vec::new();
+        for (path, diff_id) in image.layers.iter().zip(diff_ids) {
+            let name = self.files.name_of(path);
+            let bytes = self.files.find(path)?.ok_or_else(|| Error::damaged(&name, "the layer is missing"))?;
+            layers.push(SourceLayer { name: name.into(), bytes, digest: None, diff_id, annotations: BTreeMap::new() });
+        }
+        let found = SourcePlatform { platform, config, annotations: BTreeMap::new(), layers };
+        if unnamed.wants(&found.platform, &self.options.platforms) {
+            unnamed.platforms.push(Arc::new(found));
+        }
+        Ok(unnamed)
+    }
+
+    fn read_named(&self, path: &str) -> Result<Vec<u8>> {
+        let name = self.files.name_of(path);
+        let found = self.files.find(path)?.ok_or_else(|| Error::damaged(&name, "the file is missing"))?;
+        self.count_document(found.size)?;
+        found.read_document(&name, None)
+    }
+}
+
+fn parse<'b, T: Deserialize<'b>>(name: &str, bytes: &'b [u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| Error::damaged(name, error))
+}
+
+fn check_size(name: &str, found: u64, declared: u64) -> Result<()> {
+    if found == declared {
+        return Ok(());
+    }
+    Err(Error::damaged(name, format!("it has {found} bytes, and its descriptor says {declared}")))
+}
+
+fn check_layers(name: &str, layers: usize, diff_ids: usize) -> Result<()> {
+    if layers != diff_ids {
+        return Err(Error::damaged(name, format!("{layers} layers, and the configuration has {diff_ids} diff_ids")));
+    }
+    if layers > LAYERS_MAX {
+        return Err(Error::unsupported(name, format!("{layers} layers are more than {LAYERS_MAX}")));
+    }
+    Ok(())
+}
+
+/// Refuses layers that are no tar archives.
+fn check_tar(layer: &Descriptor) -> Result<()> {
+    let ending = TAR_LAYERS.iter().find_map(|prefix| layer.media_type.strip_prefix(prefix));
+    match ending {
+        Some("" | "+gzip" | ".gzip" | "+zstd" | ".zstd") => Ok(()),
+        _ => {
+            let why = format!("a layer of the type {:?}, not a tar archive: it cannot be converted", layer.media_type);
+            Err(Error::unsupported(&layer.digest, why))
+        }
+    }
+}

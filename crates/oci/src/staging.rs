@@ -1,0 +1,89 @@
+//! Directories for what is not complete yet. A killed program leaves one; the next that writes to the same place
+//! removes it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::{Error, Result};
+
+/// A directory that vanishes when it is dropped. The process holds a lock on it, by which others know that it is used.
+#[derive(Debug)]
+pub(crate) struct StagingDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl StagingDir {
+    /// Makes a directory in `parent`, whose name begins with `prefix`; removes those that nobody uses any longer.
+    pub(crate) fn create(parent: &Path, prefix: &str) -> Result<Self> {
+        remove_abandoned(parent, prefix);
+        for number in 0.. {
+            let path = parent.join(format!("{prefix}{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => {
+                    let lock = File::open(&path).map_err(Error::io("cannot open", &path))?;
+                    // File systems without locks have no others that remove it, either.
+                    let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
+                    return Ok(StagingDir { path, _lock: lock });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => {}
+                Err(error) => return Err(Error::io("cannot create", &path)(error)),
+            }
+        }
+        unreachable!("the loop returns")
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for StagingDir {
+    fn drop(&mut self) {
+        // Nothing depends on it: the next run tries again.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes directories of programs that were killed: those that nobody has locked.
+fn remove_abandoned(parent: &Path, prefix: &str) {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| is_staging(&entry.file_name(), prefix)) {
+        let path = entry.path();
+        let is_abandoned =
+            File::open(&path).is_ok_and(|dir| flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok());
+        if is_abandoned && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// Returns true for the name of a staging directory.
+pub(crate) fn is_staging(name: &OsStr, prefix: &str) -> bool {
+    let rest = name.to_str().and_then(|name| name.strip_prefix(prefix));
+    rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_abandoned_directories_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        for name in [".x-1-0", ".x-home", "other"] {
+            std::fs::create_dir(parent.path().join(name)).unwrap();
+        }
+        let used = StagingDir::create(parent.path(), ".x-").unwrap();
+        let second = StagingDir::create(parent.path(), ".x-").unwrap();
+        assert!(used.path().exists() && second.path() != used.path());
+        let left: Vec<bool> = [".x-1-0", ".x-home", "other"].map(|name| parent.path().join(name).exists()).into();
+        assert_eq!(left, [false, true, true]);
+        let path = used.path().to_owned();
+        drop(used);
+        assert!(!path.exists());
+    }
+}
