@@ -1,0 +1,68 @@
+"""Reads and builds SquashFS and EROFS images.
+
+>>> import packfs
+>>> packfs.build("docs.sqfs", [("a.txt", b"one"), ("b/c.txt", b"two")])
+BuildSummary(files=2, image_bytes=295)
+>>> image = packfs.open("docs.sqfs")
+>>> image.read("a.txt")
+b'one'
+>>> image.listdir("/")
+['a.txt', 'b']
+>>> image.glob("**/*.txt")
+['a.txt', 'b/c.txt']
+"""
+
+from __future__ import annotations
+
+from ._build import Attributes, BuildSummary, build
+from ._errors import (
+    Cancelled,
+    Changed,
+    Damaged,
+    Error,
+    Exists,
+    InvalidArgument,
+    LimitExceeded,
+    LinkLoop,
+    NoImage,
+    NotADirectory,
+    NotFound,
+    OutOfMemory,
+    PermissionDenied,
+    SystemFailure,
+    Unsupported,
+    WrongType,
+)
+from ._image import Batch, Difference, DirEntry, Finding, Image, Names, open
+from ._packfs import version as _version
+
+__version__ = _version()
+
+__all__ = [
+    "Attributes",
+    "Batch",
+    "BuildSummary",
+    "Cancelled",
+    "Changed",
+    "Damaged",
+    "Difference",
+    "DirEntry",
+    "Error",
+    "Exists",
+    "Finding",
+    "Image",
+    "InvalidArgument",
+    "LimitExceeded",
+    "LinkLoop",
+    "Names",
+    "NoImage",
+    "NotADirectory",
+    "NotFound",
+    "OutOfMemory",
+    "PermissionDenied",
+    "SystemFailure",
+    "Unsupported",
+    "WrongType",
+    "build",
+    "open",
+]

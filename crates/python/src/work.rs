@@ -1,0 +1,96 @@
+//! Long work: on a thread of its own, while the calling one reports progress and notices Ctrl-C.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use packfs_blocks::progress::Phase;
+use packfs_image::{Error, Progress};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::errors::exception;
+
+/// Time between two reports. Ctrl-C is noticed as often: a tenth of a second feels immediate.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The first exception that Python code raised inside the work, which is why the work failed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RaisedException(Arc<Mutex<Option<PyErr>>>);
+
+impl RaisedException {
+    /// Keeps an exception, unless an earlier one is kept. Returns an error for the library.
+    pub(crate) fn keep(&self, raised: PyErr) -> std::io::Error {
+        let error = std::io::Error::other(raised.to_string());
+        if let Ok(mut kept) = self.0.lock() {
+            kept.get_or_insert(raised);
+        }
+        error
+    }
+
+    fn take(&self) -> Option<PyErr> {
+        self.0.lock().ok()?.take()
+    }
+}
+
+/// Runs `work` on another thread without Python's lock. Meanwhile `report` is called with the phase, and the bytes done and
+/// in total. An exception of `report`, or Ctrl-C, cancels the work.
+pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    report: Option<&Py<PyAny>>,
+    raised: &RaisedException,
+    work: impl FnOnce(&Arc<Progress>) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let progress = Arc::new(Progress::default());
+    let result = py.detach(|| {
+        std::thread::scope(|scope| {
+            let (done, finished) = mpsc::channel();
+            let counters = progress.clone();
+            let worker = scope.spawn(move || {
+                let result = work(&counters);
+                // The receiver lives until this thread has ended.
+                let _ = done.send(());
+                result
+            });
+            let mut is_cancelled = false;
+            while let Err(RecvTimeoutError::Timeout) = finished.recv_timeout(REPORT_INTERVAL) {
+                if is_cancelled {
+                    continue;
+                }
+                if let Err(error) = Python::attach(|py| report_once(py, report, &progress)) {
+                    raised.keep(error);
+                    progress.cancel();
+                    is_cancelled = true;
+                }
+            }
+            worker.join()
+        })
+    });
+    // Joined by hand, because a scope that finds a panic panics itself, and that exception is none that programs catch.
+    let result = result.map_err(|_| PyRuntimeError::new_err("packfs panicked; see its message above"))?;
+    match (result, raised.take()) {
+        (Ok(_), Some(raised)) | (Err(_), Some(raised)) => Err(raised),
+        (Err(error), None) => Err(exception(&error)),
+        (Ok(value), None) => {
+            if let Some(report) = report {
+                report_counters(py, report, "done", &progress)?;
+            }
+            Ok(value)
+        }
+    }
+}
+
+fn report_once(py: Python<'_>, report: Option<&Py<PyAny>>, progress: &Progress) -> PyResult<()> {
+    py.check_signals()?;
+    let Some(report) = report else { return Ok(()) };
+    report_counters(py, report, &phase_name(progress.phase()), progress)
+}
+
+fn report_counters(py: Python<'_>, report: &Py<PyAny>, phase: &str, progress: &Progress) -> PyResult<()> {
+    report.call1(py, (phase, progress.done.load(Relaxed), progress.total.load(Relaxed))).map(drop)
+}
+
+fn phase_name(phase: Phase) -> String {
+    format!("{phase:?}").to_lowercase()
+}

@@ -1,0 +1,13 @@
+"""Examples of the documentation run as they stand."""
+
+import doctest
+
+import packfs
+import packfs._build
+
+
+def test_examples_of_docstrings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for module in (packfs, packfs._build):
+        result = doctest.testmod(module)
+        assert result.attempted > 0 and result.failed == 0, module

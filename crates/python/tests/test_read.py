@@ -1,0 +1,260 @@
+"""Reading: every way gives the same bytes."""
+
+import errno
+import io
+import os
+import pickle
+import random
+import stat
+import sys
+import threading
+
+import packfs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+
+def test_every_way_of_reading_gives_the_bytes(image, contents):
+    for name, expected in contents.items():
+        assert image.read(name) == expected
+        assert image.read("/" + name) == expected
+        buffer = bytearray(b"?" * (len(expected) + 2))
+        assert image.readinto(name, buffer) == len(expected)
+        assert buffer == expected + b"??"
+        with image.open(name) as file:
+            assert isinstance(file, io.BufferedReader)
+            assert file.read() == expected
+        with image.open(name, buffering=0) as file:
+            assert isinstance(file, io.RawIOBase)
+            assert file.readall() == expected
+    assert image.open("small/001.txt", "r").read() == contents["small/001.txt"].decode()
+    assert image.read("link") == contents["small/001.txt"]
+
+
+def test_names_and_sizes_are_those_of_the_regular_files(image, contents):
+    names = image.names()
+    assert sorted(names) == sorted([*contents, "attributes"])
+    assert len(names) == len(image) == len(image.sizes())
+    assert [int(size) for size in image.sizes()] == [len(image.read(name)) for name in names]
+    assert list(names) == [names[n] for n in range(len(names))] and names[-1] == list(names)[-1]
+    assert names[1:3] == list(names)[1:3]
+    for wrong in (len(names), -len(names) - 1):
+        with pytest.raises(IndexError):
+            names[wrong]
+    assert [image[n] for n in range(len(image))] == [image.read(name) for name in names]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_many_reads_equal_single_ones(image, data):
+    numbers = data.draw(st.lists(st.integers(-len(image), len(image) - 1), max_size=80))
+    batch = image.read_many(numbers, threads=data.draw(st.sampled_from([None, 0, 1, 2, 5])))
+    assert [bytes(view) for view in batch] == [image[n] for n in numbers]
+    assert len(batch) == len(numbers) and batch.offsets[len(numbers)] == len(batch.data)
+    assert [bytes(view) for view in image.__getitems__(numbers)] == [image[n] for n in numbers]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_ranges_and_seeks_equal_slices(image, contents, data):
+    name = data.draw(st.sampled_from(sorted(contents)))
+    expected = contents[name]
+    ends = st.integers(0, len(expected) + 100)
+    spans = [sorted(span) for span in data.draw(st.lists(st.tuples(ends, ends), max_size=6))]
+    batch = image.read_ranges([(name, start, end) for start, end in spans])
+    assert [bytes(view) for view in batch] == [expected[start:end] for start, end in spans]
+    with image.open(name) as file:
+        for start, end in spans:
+            assert file.seek(start) == start
+            assert file.read(end - start) == expected[start:end]
+            assert file.tell() == max(start, min(end, len(expected)))
+
+
+def test_read_many_fills_a_buffer_of_the_caller(image, contents):
+    names = ["large.txt", "empty", "small/007.txt", "large.txt"]
+    expected = b"".join(contents[name] for name in names)
+    out = bytearray(len(expected) + 5)
+    batch = image.read_many(names, out=out)
+    assert out[: len(expected)] == expected and bytes(batch[2]) == contents["small/007.txt"]
+    assert image.read_many(["empty"], out=bytearray()).data == b""
+    with pytest.raises(packfs.InvalidArgument):
+        image.read_many(names, out=bytearray(10))
+    with pytest.raises(TypeError):
+        image.read_many(names, out=bytes(len(expected)))
+
+
+def test_directories_and_attributes(image, contents):
+    assert image.listdir("small")[:2] == ["000.txt", "001.txt"]
+    walked = {os.path.join(top, name).lstrip("/") for top, _, names in image.walk() for name in names}
+    assert walked == {*contents, "attributes", "link", "bad-link"}
+    kinds = {entry.name: (entry.is_file(), entry.is_dir(), entry.is_symlink()) for entry in image.scandir()}
+    assert kinds["small"] == (False, True, False)
+    assert kinds["link"] == (True, False, True)
+    assert kinds["bad-link"] == (False, False, True)
+    status = image.stat("attributes")
+    assert (status.st_mode, status.st_uid, status.st_gid) == (stat.S_IFREG | 0o640, 7, 8)
+    assert (status.st_size, status.st_mtime_ns) == (1, 10**18)
+    assert image.xattrs("attributes") == {"user.a": b"1"}
+    assert image.readlink("link") == "small/001.txt"
+    assert stat.S_ISLNK(image.stat("link", follow_symlinks=False).st_mode)
+    assert image.exists("empty") and not image.exists("gone") and not image.exists("bad-link")
+    assert image.glob("small/00[12].txt") == ["small/001.txt", "small/002.txt"]
+    assert image.glob("**/x") == image.glob("small/**/er/**/x") == ["small/deep/er/x"]
+    assert image.glob("*/deep") == ["small/deep"] and image.glob("gone/*") == image.glob("empty/*") == []
+    tops = [top for top, _, _ in image.walk()]
+    assert tops == ["/", "/small", "/small/deep", "/small/deep/er"] == [top for top, _, _ in image.walk(topdown=False)][::-1]
+    assert set(image.glob("**")) >= set(contents)
+
+
+def test_errors_are_those_of_python_too(image, image_path, tmp_path):
+    with pytest.raises(FileNotFoundError) as gone:
+        image.read("gone")
+    assert isinstance(gone.value, packfs.NotFound) and gone.value.errno == errno.ENOENT
+    assert gone.value.path == "gone"
+    with pytest.raises(NotADirectoryError):
+        image.listdir("empty")
+    for directory in (image.read, image.open):
+        with pytest.raises(packfs.WrongType):
+            directory("small")
+    with pytest.raises(packfs.NoImage):
+        packfs.open(b"text" * 2000)
+    with pytest.raises(packfs.NotFound) as gone:
+        packfs.open(tmp_path / "gone.sqfs")
+    assert gone.value.path == os.fspath(tmp_path / "gone.sqfs")
+    with pytest.raises(packfs.SystemFailure):
+        packfs.open("http://127.0.0.1:1/no.sqfs")
+    with pytest.raises(NotADirectoryError):
+        image.scandir("empty")
+    with pytest.raises(FileExistsError):
+        packfs.build(image_path, [("a", b"")])
+    with pytest.raises(packfs.NotFound) as gone:
+        image.read_many(["empty", "gone"])
+    with pytest.raises(ValueError):
+        image.open("empty", "w")
+
+
+def test_damage_says_which_request_met_it(tmp_path):
+    for name, codec in (("a.sqfs", "zstd"), ("a.sqfs", "gzip"), ("a.erofs", "lz4")):
+        # Every codec shortens it, so that damage shows; and its data is most of the image.
+        words = [f"{n * n:x} ".encode() for n in range(1000, 1100)]
+        pick = random.Random(1)
+        files = {f"{n:02}": b"".join(pick.choices(words, k=10_000)) for n in range(30)}
+        packfs.build(tmp_path / name, files.items(), codec=codec, force=True)
+        data = bytearray((tmp_path / name).read_bytes())
+        third = len(data) // 3
+        data[third : 2 * third] = b"\xff" * third
+        image = packfs.open(data)
+        failed = []
+        for number in range(len(image)):
+            try:
+                assert image[number] == files[image.names()[number]]
+            except packfs.Damaged as error:
+                assert error.request is None
+                failed.append(number)
+        assert 0 < len(failed) < len(image)
+        named = set()
+        for threads in (1, 3):
+            with pytest.raises(packfs.Damaged) as damaged:
+                image.read_many(range(len(image)), threads=threads)
+            named.add(damaged.value.request)
+            assert pickle.loads(pickle.dumps(damaged.value)).request == damaged.value.request
+        # A file that shares a damaged unit may still be read: no file before the named one fails.
+        (first,) = named
+        assert first in failed
+        assert [bytes(view) for view in image.read_many(range(first))] == [files[name] for name in image.names()[:first]]
+        assert any(finding.severity == "damage" for finding in image.check())
+
+
+def test_a_closed_image_says_so(image_path):
+    with packfs.open(image_path) as image:
+        file = image.open("large.txt")
+        assert file.read(5) == b"line "
+    with pytest.raises(ValueError, match="closed"):
+        image.read("large.txt")
+    assert pickle.loads(pickle.dumps(image)).read("empty") == b""
+
+
+def test_trees_deeper_than_the_stack_are_walked(tmp_path):
+    depth = 2 * sys.getrecursionlimit()
+    packfs.build(tmp_path / "a.sqfs", [("d/" * depth + "x", b"deep")])
+    image = packfs.open(tmp_path / "a.sqfs")
+    assert len(list(image.walk())) == len(list(image.walk(topdown=False))) == depth + 1
+    assert image.glob("**/x") == list(image.names())
+    assert image[0] == b"deep"
+
+
+def test_every_source_is_the_same_image(image, image_path, tmp_path):
+    with open(image_path, "rb") as file:
+        data = file.read()
+    shifted = tmp_path / "shifted"
+    shifted.write_bytes(bytes(8192) + data)
+    sources = [
+        packfs.open(data),
+        packfs.open(bytearray(data)),
+        packfs.open(io.BytesIO(data)),
+        packfs.open(open(image_path, "rb")),
+        packfs.open(shifted, offset=8192),
+        packfs.open(bytes(100) + data, offset=100),
+        packfs.open(image_path, cache=0),
+    ]
+    for other in sources:
+        assert image.diff(other) == []
+        assert bytes(other.read_many(range(len(image))).data) == bytes(image.read_many(range(len(image))).data)
+
+
+def test_pickles_open_the_same_image_again(image, image_path, tmp_path):
+    copy = tmp_path / "copy.img"
+    with open(image_path, "rb") as file:
+        copy.write_bytes(file.read())
+    opened = packfs.open(copy)
+    again = pickle.loads(pickle.dumps(opened))
+    assert again.read("large.txt") == image.read("large.txt")
+    assert pickle.loads(pickle.dumps(packfs.open(copy.read_bytes()))).names()[0] == image.names()[0]
+    pickled = pickle.dumps(opened)
+    copy.write_bytes(copy.read_bytes() + b"more")
+    with pytest.raises(packfs.Changed):
+        pickle.loads(pickled)
+    with pytest.raises(TypeError):
+        pickle.dumps(packfs.open(io.BytesIO(b"".join([copy.read_bytes()]))))
+
+
+def test_a_forked_child_reads_while_the_parent_does(image, contents):
+    stop = threading.Event()
+
+    def keep_reading():
+        while not stop.is_set():
+            image.read_many(range(len(image)))
+
+    threads = [threading.Thread(target=keep_reading) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                batch = image.read_many(["large.txt", "noise.bin"])
+                os._exit(0 if bytes(batch.data) == contents["large.txt"] + contents["noise.bin"] else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_threads_share_an_image(image, contents):
+    names = sorted(contents)
+    wrong = []
+
+    def read_all(shift):
+        for n in range(len(names)):
+            name = names[(n + shift) % len(names)]
+            if image.read(name) != contents[name]:
+                wrong.append(name)
+
+    threads = [threading.Thread(target=read_all, args=(shift * 31,)) for shift in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
