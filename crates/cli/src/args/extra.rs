@@ -47,7 +47,8 @@ fn commands() -> Vec<&'static str> {
     let cluster = ["plan", "shard", "assemble", "status"];
     let others = ["bench", "tune", "trace", "as", "completions", "man"];
     let of_bench = ["codecs", "read", "report", "memory"];
-    [&images[..], &dumps, mounts, serving, &cluster, &others, &of_bench].concat()
+    let of_oci = ["convert", "cache"];
+    [&images[..], &dumps, mounts, serving, &cluster, &others, &of_bench, &of_oci].concat()
 }
 
 #[cfg(test)]

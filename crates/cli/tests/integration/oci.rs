@@ -13,7 +13,8 @@ use crate::common::mounts::soon;
 use crate::common::program::{sh, text};
 use crate::common::{fail, have, noise, packfs, run_in, sample, skip, stderr, succeed};
 
-/// A layout of three layers: files; deletions and replacements; an opaque directory and a deleted hard link.
+/// A layout of three layers: files; deletions and replacements; an opaque directory and a deleted hard link. umoci lists
+/// directories whose times have changed: here all of them, in the second layer, too.
 const LAYERS: &str = r#"
 umoci init --layout layout
 umoci new --image layout:t
@@ -23,9 +24,11 @@ mkdir -p $root/etc/old $root/usr/bin $root/var/cache/deep/er
 echo base > $root/etc/motd; echo gone > $root/etc/gone; echo a > $root/etc/old/a; echo b > $root/etc/old/b
 cp noise $root/usr/bin/tool; ln $root/usr/bin/tool $root/usr/bin/tool2; ln -s tool $root/usr/bin/link
 echo x > $root/var/cache/deep/er/x; chmod 700 $root/var/cache; setfattr -n user.note -v hello $root/etc/motd
+find $root -type d -exec touch -d @1000 {} +
 umoci repack --refresh-bundle --image layout:t bundle
 rm -r $root/etc/gone $root/etc/old $root/usr/bin/tool2
 echo change > $root/etc/motd; echo new > $root/etc/new
+find $root -type d -exec touch -d @2000 {} +
 umoci repack --refresh-bundle --image layout:t bundle
 mkdir -p top/var/cache/deep; touch top/var/cache/deep/.wh..wh..opq; echo y > top/var/cache/deep/y
 mkdir -p top/etc; touch top/etc/.wh.new
@@ -116,8 +119,6 @@ fn overlayfs_over_the_layers_shows_what_umoci_unpacks() {
     }
     let dir = dir.path();
     sh(dir, "umoci unpack --image layout:t expected 2>&1");
-    // The second layer of umoci has no entries for these directories: in an image they have the time 0.
-    sh(dir, "touch -d @0 expected/rootfs/usr/bin expected/rootfs/usr");
     sh(dir, "tar --sort=name --xattrs --xattrs-include='user.*' -C expected/rootfs -cf expected.tar .");
     without_root_time(dir, "expected.tar", "expected.image");
     for format in ["erofs", "squashfs"] {
