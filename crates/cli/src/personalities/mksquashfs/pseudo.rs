@@ -253,7 +253,7 @@ mod tests {
         std::fs::write(list.path(), "# all\n\n  /a d 755 root 5\n/b s 777 0 0 \\\n  c\n").unwrap();
         assert_eq!(file(list.path().to_str().unwrap()).unwrap(), ["/a d 755 0 5", "/b s 777 0 0 c"]);
         std::fs::write(list.path(), "/a d 755 root 5\n/b s 777 0 0 \\\n").unwrap();
-        assert!(file(list.path().to_str().unwrap()).unwrap_err().contains("nothing follows"));
+        assert!(file(list.path().to_str().unwrap()).unwrap_err().contains("ends with a backslash"));
         let name = list.path().to_str().unwrap();
         std::fs::write(name, "r R 7 644 root 0 3 2 0\n#\n# START OF DATA - DO NOT MODIFY\n#\nababc").unwrap();
         let placed = format!("/r R 7 644 0 0 3 61 0 \"{name}\"");

@@ -131,7 +131,7 @@ fn backslashes_are_those_of_glibc() {
 #[test]
 fn back_references_are_refused_by_name() {
     assert!(translated(r"(a)\1", Subject::Path).unwrap_err().contains(r"\1: packfs has no back-references"));
-    assert!(translated(&"(".repeat(1 << 20), Subject::Path).unwrap_err().contains("more than 200 groups"));
+    assert!(translated(&"(".repeat(1 << 20), Subject::Path).unwrap_err().contains("more than 200 deep"));
 }
 
 #[test]

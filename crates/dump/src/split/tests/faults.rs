@@ -183,7 +183,7 @@ fn an_input_written_to_meanwhile_is_reported() {
     Write::write_all(&mut &longer, b"more").unwrap();
     let parts = names(dir.path(), 1);
     let report = split(opened, &parts, &options("lz4"), &Progress::default()).unwrap();
-    assert!(!report.is_clean() && report.input_error.unwrap().contains("now has"));
+    assert!(!report.is_clean() && report.input_error.unwrap().contains("bytes and has"));
     assert!(restore(&parts, bytes.len() as u64).unwrap() == bytes);
 }
 

@@ -184,7 +184,7 @@ fn options_that_shards_exclude_are_refused_by_name() {
     let index = refused(|all| all.index = Some("index".into()));
     assert!(index.contains("shards 2") && index.contains("index"), "{index}");
     let skip = refused(|all| all.on_error = OnError::Skip);
-    assert!(skip.contains("shards 2") && skip.contains("left out"), "{skip}");
+    assert!(skip.contains("shards 2") && skip.contains("cannot leave out"), "{skip}");
 }
 
 #[test]
