@@ -9,11 +9,12 @@ use packfs_image::build::AnyOptions;
 use packfs_image::tree::Whiteouts;
 use packfs_image::{BuildRequest, Codec};
 
+use crate::destination::{Destination, RECIPE, SOURCE_DIFF_ID};
 use crate::digest::Digest;
 use crate::documents::{CONFIG, Descriptor, INDEX, Index, MANIFEST, Manifest, Platform, REF_NAME};
 use crate::error::Result;
 use crate::layer::{ConvertedLayer, LayerWarnings, build_layer};
-use crate::layout::{LayoutWriter, RECIPE, SOURCE_DIFF_ID, to_json};
+use crate::layout::{LayoutWriter, to_json};
 use crate::parallel::for_each_layer;
 use crate::source::{ContainerSource, SourceImage, SourceLayer, SourcePlatform};
 
@@ -32,12 +33,24 @@ pub struct ConvertOptions {
     pub flatten: bool,
     /// True to replace images of the same names in the layout.
     pub force: bool,
+    /// Directory for layers that are sent to a registry.
+    pub temporary_dir: PathBuf,
+    /// Connections to registries.
+    #[cfg(feature = "remote")]
+    pub remote: packfs_remote::Options,
 }
 
 impl ConvertOptions {
     /// Makes options with the image of a layer.
     pub fn new(target: impl Into<AnyOptions>) -> Self {
-        ConvertOptions { target: target.into(), flatten: false, force: false }
+        ConvertOptions {
+            target: target.into(),
+            flatten: false,
+            force: false,
+            temporary_dir: std::env::temp_dir(),
+            #[cfg(feature = "remote")]
+            remote: packfs_remote::Options::default(),
+        }
     }
 
     fn media_type(&self) -> &'static str {
@@ -85,7 +98,8 @@ pub struct ConvertedImage {
 }
 
 /// Converts the images of `source` into the layout `target`, which appears when it is complete. An existing layout gets
-/// the images in addition, and the layers that it already has are not made again.
+/// the images in addition, and the layers that it already has are not made again. `target` may also be an address,
+/// `oci://REGISTRY/NAME:TAG`; the tag then appears when everything else is in the registry.
 ///
 /// # Errors
 /// [`Error::Damaged`](crate::Error::Damaged) if a blob does not have its digest;
@@ -97,9 +111,10 @@ pub fn convert(
     progress: &Arc<Progress>,
 ) -> Result<Converted> {
     options.target.check_layer()?;
-    let layout = LayoutWriter::create(target, options.force)?;
-    layout.refuse_existing(source.images.iter().filter_map(|image| image.name.as_deref()))?;
-    let mut conversion = Conversion { layout: &layout, options, progress, converted: Converted::default() };
+    let layout = open_destination(target, options)?;
+    let names: Vec<Option<&str>> = source.images.iter().map(|image| image.name.as_deref()).collect();
+    layout.check_names(&names)?;
+    let mut conversion = Conversion { layout: &*layout, options, progress, converted: Converted::default() };
     let layers = if options.flatten { BTreeMap::new() } else { conversion.build_layers(source)? };
     let mut listed = Vec::new();
     for image in &source.images {
@@ -111,6 +126,16 @@ pub fn convert(
     Ok(converted)
 }
 
+fn open_destination(target: &Path, options: &ConvertOptions) -> Result<Box<dyn Destination>> {
+    #[cfg(feature = "remote")]
+    if let Some(address) = crate::registry::address(target) {
+        use crate::registry::RegistryWriter;
+        let writer = RegistryWriter::create(address, options.force, &options.remote, &options.temporary_dir)?;
+        return Ok(Box::new(writer));
+    }
+    Ok(Box::new(LayoutWriter::create(target, options.force)?))
+}
+
 /// A layer that is in the layout, or will be.
 struct BuiltLayer {
     descriptor: Descriptor,
@@ -119,7 +144,7 @@ struct BuiltLayer {
 }
 
 struct Conversion<'c> {
-    layout: &'c LayoutWriter,
+    layout: &'c dyn Destination,
     options: &'c ConvertOptions,
     progress: &'c Arc<Progress>,
     converted: Converted,

@@ -56,6 +56,10 @@ pub enum Error {
         /// Name of the image.
         name: String,
     },
+    /// A registry cannot be read or written.
+    #[cfg(feature = "remote")]
+    #[error(transparent)]
+    Remote(#[from] packfs_remote::Error),
     /// A layer cannot be built.
     #[error(transparent)]
     Image(#[from] packfs_image::Error),

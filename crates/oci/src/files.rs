@@ -11,6 +11,7 @@ use packfs_image::source::{Contents, LazySpool, Source, Store, archive};
 use packfs_image::tree::{Data, Inode, Kind, Tree};
 
 use crate::digest::{Digest, Hasher};
+use crate::documents::Descriptor;
 use crate::error::{Error, Result};
 
 /// Largest document that is read, as registries limit manifests.
@@ -34,6 +35,13 @@ enum BytePlace {
         key: u64,
     },
     Empty,
+    #[cfg(feature = "remote")]
+    Memory(Arc<[u8]>),
+    #[cfg(feature = "remote")]
+    Registry {
+        repository: Arc<packfs_remote::Repository>,
+        digest: Digest,
+    },
 }
 
 impl FileBytes {
@@ -50,6 +58,11 @@ impl FileBytes {
         }
     }
 
+    #[cfg(feature = "remote")]
+    pub(crate) fn of_memory(bytes: Vec<u8>) -> Self {
+        FileBytes { size: bytes.len() as u64, place: BytePlace::Memory(bytes.into()) }
+    }
+
     pub(crate) fn open(&self) -> Result<Box<dyn Read + Send>> {
         Ok(match &self.place {
             BytePlace::File(path) => Box::new(std::fs::File::open(path).map_err(Error::io("cannot open", path))?),
@@ -57,6 +70,13 @@ impl FileBytes {
                 Box::new(ArchivedReader { from: Arc::clone(from), key: *key, size: self.size, at: 0 })
             }
             BytePlace::Empty => Box::new(io::empty()),
+            #[cfg(feature = "remote")]
+            BytePlace::Memory(bytes) => Box::new(io::Cursor::new(Arc::clone(bytes))),
+            #[cfg(feature = "remote")]
+            BytePlace::Registry { repository, digest } => {
+                let blob = repository.blob(&digest.to_string(), self.size)?;
+                Box::new(RemoteReader { blob, size: self.size, at: 0 })
+            }
         })
     }
 
@@ -100,6 +120,27 @@ impl Read for ArchivedReader {
     }
 }
 
+/// Reads a blob of a registry.
+#[cfg(feature = "remote")]
+struct RemoteReader {
+    blob: packfs_remote::Remote,
+    size: u64,
+    at: u64,
+}
+
+#[cfg(feature = "remote")]
+impl Read for RemoteReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
+        let len = buf.len().min(left);
+        if len > 0 {
+            self.blob.read_exact_at(&mut buf[..len], self.at)?;
+        }
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
 /// Takes the data of a compressed archive of which only the names are needed.
 struct DiscardingStore;
 
@@ -113,7 +154,15 @@ impl Store for DiscardingStore {
 /// Where the files of an image are.
 pub(crate) enum FileSet {
     Directory(PathBuf),
-    Archive { name: PathBuf, tree: Box<Tree> },
+    Archive {
+        name: PathBuf,
+        tree: Box<Tree>,
+    },
+    #[cfg(feature = "remote")]
+    Registry {
+        name: PathBuf,
+        repository: Arc<packfs_remote::Repository>,
+    },
 }
 
 impl FileSet {
@@ -141,6 +190,8 @@ impl FileSet {
     pub(crate) fn name(&self) -> &Path {
         match self {
             FileSet::Directory(path) | FileSet::Archive { name: path, .. } => path,
+            #[cfg(feature = "remote")]
+            FileSet::Registry { name, .. } => name,
         }
     }
 
@@ -154,13 +205,43 @@ impl FileSet {
         match self {
             FileSet::Directory(dir) => FileBytes::of_file(&dir.join(path)),
             FileSet::Archive { tree, .. } => Ok(find_archived(tree, path.as_bytes())),
+            // A registry has no paths.
+            #[cfg(feature = "remote")]
+            FileSet::Registry { .. } => Ok(None),
         }
     }
 
-    pub(crate) fn find_blob(&self, digest: &Digest) -> Result<FileBytes> {
-        let path = digest.blob_path();
-        let missing = || Error::damaged(self.name_of(&path), "the blob is missing");
-        self.find(&path)?.ok_or_else(missing)
+    /// Name of a blob for messages.
+    pub(crate) fn name_of_blob(&self, digest: &Digest) -> String {
+        match self {
+            #[cfg(feature = "remote")]
+            FileSet::Registry { name, .. } => format!("{}: {digest}", display(name)),
+            _ => self.name_of(&digest.blob_path()),
+        }
+    }
+
+    /// Finds a blob. That of a registry is requested when it is read.
+    pub(crate) fn find_blob(&self, blob: &Descriptor) -> Result<FileBytes> {
+        #[cfg(feature = "remote")]
+        if let FileSet::Registry { repository, .. } = self {
+            let repository = Arc::clone(repository);
+            let place = BytePlace::Registry { repository, digest: blob.digest.clone() };
+            return Ok(FileBytes { size: blob.size, place });
+        }
+        let missing = || Error::damaged(self.name_of_blob(&blob.digest), "the blob is missing");
+        self.find(&blob.digest.blob_path())?.ok_or_else(missing)
+    }
+
+    /// Finds a manifest or an index. Only registries tell them from other blobs.
+    pub(crate) fn find_manifest(&self, document: &Descriptor) -> Result<FileBytes> {
+        #[cfg(feature = "remote")]
+        if let FileSet::Registry { repository, .. } = self {
+            let missing = || Error::damaged(self.name_of_blob(&document.digest), "the manifest is missing");
+            return Ok(FileBytes::of_memory(
+                repository.manifest(&document.digest.to_string())?.ok_or_else(missing)?.bytes,
+            ));
+        }
+        self.find_blob(document)
     }
 }
 

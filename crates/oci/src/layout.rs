@@ -1,6 +1,5 @@
 //! The layout that is written. It appears, or changes, when everything in it is complete.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -8,17 +7,14 @@ use packfs_blocks::Output;
 use packfs_image::name::display;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::destination::{Destination, KnownLayers, find_known_layers};
 use crate::digest::{Digest, hash_all};
-use crate::documents::{Descriptor, INDEXES, Index, Manifest, REF_NAME};
+use crate::documents::{Descriptor, Index, REF_NAME};
 use crate::error::{Error, Result};
 use crate::files::FileSet;
 use crate::layer::hash_file;
 use crate::staging::{StagingDir, is_staging};
 
-/// Annotation of a layer: the diffID of the archive that it was made of.
-pub(crate) const SOURCE_DIFF_ID: &str = "packfs.source.diff-id";
-/// Annotation of a layer: a digest of the options that it was made with.
-pub(crate) const RECIPE: &str = "packfs.recipe";
 /// The file that marks a layout, with its version.
 const MARK: &str = "oci-layout";
 const VERSION: &str = "{\"imageLayoutVersion\":\"1.0.0\"}";
@@ -79,69 +75,13 @@ impl LayoutWriter {
         Ok(LayoutWriter { target: target.to_owned(), existing, force, staging })
     }
 
-    /// Path for a file that is not complete yet.
-    pub(crate) fn work_path(&self, name: &str) -> PathBuf {
-        self.staging.path().join(name)
-    }
-
-    /// Takes a complete file as a blob.
-    pub(crate) fn add_file(&self, file: &Path, media_type: &str) -> Result<Descriptor> {
-        let (digest, size) = hash_file(file)?;
-        let place = self.staged(&digest);
-        std::fs::rename(file, &place).map_err(Error::io("cannot rename", file))?;
-        Ok(Descriptor::new(media_type, digest, size))
-    }
-
-    /// Writes a document as a blob.
-    pub(crate) fn add_document(&self, bytes: &[u8], media_type: &str) -> Result<Descriptor> {
-        let digest = Digest::of(bytes);
-        write_file(&self.staged(&digest), bytes)?;
-        Ok(Descriptor::new(media_type, digest, bytes.len() as u64))
-    }
-
     fn staged(&self, digest: &Digest) -> PathBuf {
         self.staging.path().join(LAYOUT).join(digest.blob_path())
     }
 
-    /// Returns the layers that the layout already has, by the archive and the options that they were made of. What cannot
-    /// be read has none.
-    pub(crate) fn known_layers(&self) -> BTreeMap<(String, String), Descriptor> {
-        let mut known = BTreeMap::new();
-        if self.existing != Existing::Layout {
-            return known;
-        }
-        let mut waiting = self.read_index().map(|index| index.manifests).unwrap_or_default();
-        // Images share documents, and a layout that lies may name one of them again and again.
-        let mut seen = BTreeSet::new();
-        while let Some(descriptor) = waiting.pop() {
-            if !seen.insert(descriptor.digest.clone()) {
-                continue;
-            }
-            let Ok(bytes) = self.read_document(&descriptor) else { continue };
-            if INDEXES.contains(&descriptor.media_type.as_str()) {
-                waiting.extend(serde_json::from_slice::<Index>(&bytes).into_iter().flat_map(|index| index.manifests));
-                continue;
-            }
-            for layer in serde_json::from_slice::<Manifest>(&bytes).into_iter().flat_map(|manifest| manifest.layers) {
-                let note = |name: &str| layer.annotations.get(name).cloned();
-                if let (Some(diff_id), Some(recipe)) = (note(SOURCE_DIFF_ID), note(RECIPE)) {
-                    known.insert((diff_id, recipe), layer);
-                }
-            }
-        }
-        known
-    }
-
     fn read_document(&self, descriptor: &Descriptor) -> Result<Vec<u8>> {
         let name = descriptor.digest.to_string();
-        self.files().find_blob(&descriptor.digest)?.read_document(&name, Some(&descriptor.digest))
-    }
-
-    /// Returns true if the layout has a blob, with the bytes that its digest stands for.
-    pub(crate) fn has_intact(&self, blob: &Descriptor) -> bool {
-        let Ok(found) = self.files().find_blob(&blob.digest) else { return false };
-        let hash = || hash_all(found.open().ok()?, Some(&blob.digest)).ok();
-        found.size == blob.size && hash().as_ref() == Some(&blob.digest)
+        self.files().find_blob(descriptor)?.read_document(&name, Some(&descriptor.digest))
     }
 
     fn files(&self) -> FileSet {
@@ -156,27 +96,11 @@ impl LayoutWriter {
         serde_json::from_slice(&bytes).map_err(|error| Error::damaged(&name, error))
     }
 
-    /// Fails if the layout has one of these images already and none may be replaced.
-    pub(crate) fn refuse_existing<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<()> {
-        if self.existing != Existing::Layout || self.force {
-            return Ok(());
-        }
-        self.refuse_listed(&self.read_index()?, names)
-    }
-
     fn refuse_listed<'n>(&self, index: &Index, names: impl Iterator<Item = &'n str>) -> Result<()> {
         let exists = |name: &&str| index.manifests.iter().any(|one| name_of(one) == Some(*name));
         match names.filter(|_| !self.force).find(exists) {
             Some(name) => Err(Error::Exists { layout: self.target.clone(), name: name.into() }),
             None => Ok(()),
-        }
-    }
-
-    /// Lists the images in the layout and lets it appear.
-    pub(crate) fn commit(self, images: Vec<Descriptor>) -> Result<()> {
-        match self.existing {
-            Existing::Nothing => self.commit_new(images),
-            Existing::EmptyDir | Existing::Layout => self.commit_into_existing(images),
         }
     }
 
@@ -227,6 +151,53 @@ impl LayoutWriter {
             std::fs::rename(entry.path(), &blob).map_err(Error::io("cannot rename", &blob))?;
         }
         sync_dir(&to)
+    }
+}
+
+impl Destination for LayoutWriter {
+    fn check_names(&self, names: &[Option<&str>]) -> Result<()> {
+        match self.existing {
+            Existing::Layout => self.refuse_listed(&self.read_index()?, names.iter().copied().flatten()),
+            Existing::Nothing | Existing::EmptyDir => Ok(()),
+        }
+    }
+
+    fn work_path(&self, name: &str) -> PathBuf {
+        self.staging.path().join(name)
+    }
+
+    fn known_layers(&self) -> KnownLayers {
+        if self.existing != Existing::Layout {
+            return KnownLayers::new();
+        }
+        let images = self.read_index().map(|index| index.manifests).unwrap_or_default();
+        find_known_layers(images, |descriptor| self.read_document(descriptor))
+    }
+
+    fn has_intact(&self, blob: &Descriptor) -> bool {
+        let Ok(found) = self.files().find_blob(blob) else { return false };
+        let hash = || hash_all(found.open().ok()?, Some(&blob.digest)).ok();
+        found.size == blob.size && hash().as_ref() == Some(&blob.digest)
+    }
+
+    fn add_file(&self, file: &Path, media_type: &str) -> Result<Descriptor> {
+        let (digest, size) = hash_file(file)?;
+        let place = self.staged(&digest);
+        std::fs::rename(file, &place).map_err(Error::io("cannot rename", file))?;
+        Ok(Descriptor::new(media_type, digest, size))
+    }
+
+    fn add_document(&self, bytes: &[u8], media_type: &str) -> Result<Descriptor> {
+        let digest = Digest::of(bytes);
+        write_file(&self.staged(&digest), bytes)?;
+        Ok(Descriptor::new(media_type, digest, bytes.len() as u64))
+    }
+
+    fn commit(self: Box<Self>, images: Vec<Descriptor>) -> Result<()> {
+        match self.existing {
+            Existing::Nothing => self.commit_new(images),
+            Existing::EmptyDir | Existing::Layout => self.commit_into_existing(images),
+        }
     }
 }
 

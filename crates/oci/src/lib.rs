@@ -18,6 +18,7 @@
 
 mod cache;
 mod convert;
+mod destination;
 mod digest;
 mod documents;
 mod error;
@@ -25,6 +26,8 @@ mod files;
 mod layer;
 mod layout;
 mod parallel;
+#[cfg(feature = "remote")]
+mod registry;
 mod source;
 mod staging;
 

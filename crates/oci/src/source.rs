@@ -39,11 +39,20 @@ pub struct SourceOptions {
     pub platforms: Vec<Platform>,
     /// Directory for copies of what cannot be read twice.
     pub temporary_dir: PathBuf,
+    /// Connections to registries.
+    #[cfg(feature = "remote")]
+    pub remote: packfs_remote::Options,
 }
 
 impl Default for SourceOptions {
     fn default() -> Self {
-        SourceOptions { image: None, platforms: Vec::new(), temporary_dir: std::env::temp_dir() }
+        SourceOptions {
+            image: None,
+            platforms: Vec::new(),
+            temporary_dir: std::env::temp_dir(),
+            #[cfg(feature = "remote")]
+            remote: packfs_remote::Options::default(),
+        }
     }
 }
 
@@ -105,10 +114,12 @@ pub(crate) struct SourceLayer {
 }
 
 impl ContainerSource {
-    /// Opens an OCI layout (a directory or a tar archive), an archive of `docker save`, or tar layers, the lowest
-    /// first. All documents are read and verified; layers are not.
+    /// Opens an OCI layout (a directory or a tar archive), an archive of `docker save`, an image in a registry
+    /// (`oci://REGISTRY/NAME:TAG`), or tar layers, the lowest first. All documents are read and verified; layers are not.
     pub fn open(paths: &[PathBuf], options: &SourceOptions) -> Result<Self> {
         let source = match paths {
+            #[cfg(feature = "remote")]
+            [path] if crate::registry::address(path).is_some() => open_registry(path, options)?,
             [path] if path.is_dir() => OpenSource::new(FileSet::Directory(path.clone()), options).read_layout()?,
             [path] => open_file(path, options)?,
             layers => of_layers(layers, options)?,
@@ -175,6 +186,12 @@ fn open_file(path: &Path, options: &SourceOptions) -> Result<ContainerSource> {
         Some(_) => opened.read_layout(),
         None => opened.read_docker_archive(),
     }
+}
+
+#[cfg(feature = "remote")]
+fn open_registry(path: &Path, options: &SourceOptions) -> Result<ContainerSource> {
+    let address = crate::registry::address(path).unwrap_or_default();
+    OpenSource::new(crate::registry::open(address, &options.remote)?, options).read_registry()
 }
 
 /// Makes an image of tar archives. They are read for their digests first: the UUID of an EROFS layer depends on it.
@@ -262,18 +279,41 @@ impl<'o> OpenSource<'o> {
         Ok(image)
     }
 
+    #[cfg(feature = "remote")]
+    fn read_registry(&self) -> Result<ContainerSource> {
+        let FileSet::Registry { repository, .. } = &self.files else { unreachable!("the source is a registry") };
+        let found = crate::registry::read_manifest(repository)?;
+        let descriptor = Descriptor::new(&found.media_type, Digest::of(&found.bytes), found.bytes.len() as u64);
+        let mut image = SourceImage::new(repository.tag());
+        image.is_index = INDEXES.contains(&found.media_type.as_str());
+        self.take_manifests(&descriptor, &found.bytes, 0, &mut image)?;
+        Ok(ContainerSource { images: vec![image] })
+    }
+
     /// Reads the manifest that a descriptor names, or those of an index.
     fn read_manifests(&self, descriptor: &Descriptor, depth: usize, image: &mut SourceImage) -> Result<()> {
-        let bytes = self.read_blob(descriptor)?;
+        let found = self.files.find_manifest(descriptor)?;
+        let bytes = self.read_found(descriptor, &found)?;
+        self.take_manifests(descriptor, &bytes, depth, image)
+    }
+
+    /// Takes a manifest, or those of an index.
+    fn take_manifests(
+        &self,
+        descriptor: &Descriptor,
+        bytes: &[u8],
+        depth: usize,
+        image: &mut SourceImage,
+    ) -> Result<()> {
         let name = descriptor.digest.to_string();
         if !INDEXES.contains(&descriptor.media_type.as_str()) {
-            let manifest: Manifest = parse(&name, &bytes)?;
+            let manifest: Manifest = parse(&name, bytes)?;
             return self.read_platform(&name, manifest, image);
         }
         if depth == NESTING_MAX {
             return Err(Error::damaged(name, format!("more than {NESTING_MAX} indexes are in each other")));
         }
-        let index: Index = parse(&name, &bytes)?;
+        let index: Index = parse(&name, bytes)?;
         image.annotations.extend(index.annotations);
         for listed in &index.manifests {
             match &listed.platform {
@@ -285,10 +325,9 @@ impl<'o> OpenSource<'o> {
         Ok(())
     }
 
-    /// Reads a blob that is a document.
-    fn read_blob(&self, descriptor: &Descriptor) -> Result<Vec<u8>> {
-        let found = self.files.find_blob(&descriptor.digest)?;
-        let name = self.files.name_of(&descriptor.digest.blob_path());
+    /// Reads a document, which has to be what its descriptor says.
+    fn read_found(&self, descriptor: &Descriptor, found: &FileBytes) -> Result<Vec<u8>> {
+        let name = self.files.name_of_blob(&descriptor.digest);
         check_size(&name, found.size, descriptor.size)?;
         self.count_document(found.size)?;
         found.read_document(&name, Some(&descriptor.digest))
@@ -296,7 +335,7 @@ impl<'o> OpenSource<'o> {
 
     /// Reads the configuration that a manifest names; adds it with its layers to the image if its platform is wanted.
     fn read_platform(&self, name: &str, manifest: Manifest, image: &mut SourceImage) -> Result<()> {
-        let bytes = self.read_blob(&manifest.config)?;
+        let bytes = self.read_found(&manifest.config, &self.files.find_blob(&manifest.config)?)?;
         let config_name = manifest.config.digest.to_string();
         let config = ImageConfig::parse(&bytes).map_err(|why| Error::damaged(&config_name, why))?;
         let diff_ids = config.diff_ids().map_err(|why| Error::unsupported(&config_name, why))?;
@@ -309,8 +348,8 @@ impl<'o> OpenSource<'o> {
         let mut layers = Vec::new();
         for (descriptor, diff_id) in manifest.layers.into_iter().zip(diff_ids) {
             check_tar(&descriptor)?;
-            let bytes = self.files.find_blob(&descriptor.digest)?;
-            let name = self.files.name_of(&descriptor.digest.blob_path());
+            let bytes = self.files.find_blob(&descriptor)?;
+            let name = self.files.name_of_blob(&descriptor.digest);
             check_size(&name, bytes.size, descriptor.size)?;
             layers.push(SourceLayer {
                 name: name.into(),

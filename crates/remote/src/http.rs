@@ -6,9 +6,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use ureq::http::{HeaderMap, Response};
+use ureq::http::{HeaderMap, Method, Request, Response};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
-use ureq::{Agent, Body, Proxy};
+use ureq::{Agent, Body, Proxy, SendBody};
 
 use crate::Options;
 use crate::error::{Why, status_name};
@@ -19,6 +19,20 @@ use crate::url::Url;
 const KEPT: usize = 16;
 /// Time after which an unused connection is not trusted to be open any more.
 const KEPT_FOR: Duration = Duration::from_secs(10);
+
+/// Time that a server may take to store what it was sent, before it answers: some copy large blobs to another store.
+const STORING: Duration = Duration::from_secs(300);
+
+/// The body of a request.
+pub(crate) enum RequestBody<'b> {
+    None,
+    Bytes(&'b [u8]),
+    /// `len` bytes of a reader.
+    Stream {
+        open: &'b dyn Fn() -> io::Result<Box<dyn io::Read>>,
+        len: u64,
+    },
+}
 
 /// Agents that share nothing but the options: one for each proxy, and for secure and other addresses.
 pub(crate) struct Client {
@@ -156,6 +170,34 @@ impl Client {
             request = request.header(*name, value);
         }
         Ok(request.call()?)
+    }
+
+    /// Sends a request of any kind; redirections and other statuses come back as they are.
+    pub(crate) fn send(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &[(&str, String)],
+        body: &RequestBody<'_>,
+    ) -> Result<Response<Body>, Failure> {
+        let agent = self.agent(url)?;
+        let mut request = Request::builder().method(method).uri(url.request());
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        if let RequestBody::Stream { len, .. } = body {
+            request = request.header("Content-Length", *len);
+        }
+        let wrong = |error: ureq::http::Error| Failure::Final(Why::Address(error.to_string()));
+        match body {
+            RequestBody::None => Ok(agent.run(request.body(()).map_err(wrong)?)?),
+            RequestBody::Bytes(bytes) => Ok(agent.run(request.body(*bytes).map_err(wrong)?)?),
+            RequestBody::Stream { open, .. } => {
+                let request = request.body(SendBody::from_owned_reader(open()?)).map_err(wrong)?;
+                let request = agent.configure_request(request).timeout_recv_response(Some(self.idle.max(STORING)));
+                Ok(agent.run(request.build())?)
+            }
+        }
     }
 
     fn agent(&self, url: &Url) -> Result<Agent, Failure> {

@@ -23,6 +23,7 @@ mod origin;
 mod progress;
 mod proxy;
 mod reader;
+mod retry;
 mod s3;
 mod sign;
 mod stream;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::{Error, Result, Why};
+pub use oci::{Manifest, Repository};
 pub use reader::Remote;
 
 /// Options for reading a remote object.

@@ -4,19 +4,20 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use packfs_blocks::threads;
 use ureq::Body;
 use ureq::http::{HeaderMap, Response};
 
+use crate::Options;
 use crate::error::{Error, Result, Why};
 use crate::http::{CUT, Client, Failure, text};
 use crate::origin::Origin;
 use crate::progress::ProgressRule;
+use crate::retry::Retry;
 use crate::url::Url;
 use crate::version::{ObjectVersion, VersionComparison};
-use crate::{Options, Report};
 
 /// Largest object that is read whole where the server does not answer ranges.
 pub(crate) const WHOLE_MAX: u64 = 4 << 20;
@@ -24,8 +25,6 @@ pub(crate) const WHOLE_MAX: u64 = 4 << 20;
 const RENEWALS_MAX: u32 = 3;
 /// Number of redirections followed, as browsers do.
 const REDIRECTIONS: usize = 10;
-/// Longest wait between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// Pause before an object is opened again that was modified in this second: a little longer than the granularity of
 /// dates.
 const FRESH_PAUSE: Duration = Duration::from_millis(1100);
@@ -39,17 +38,13 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct Object {
     client: Client,
     origin: Box<dyn Origin>,
-    name: String,
     len: u64,
     version: ObjectVersion,
     /// The last redirection's target, which saves a round trip for each range until it expires.
     target: Mutex<Option<Url>>,
-    tries: u32,
-    pause: Duration,
+    retry: Retry,
     allow_unversioned: bool,
     progress: ProgressRule,
-    quiet: Duration,
-    report: Option<Report>,
 }
 
 /// First bytes of an object, with the marks and the length that the answer gives.
@@ -95,33 +90,29 @@ impl Object {
     pub(crate) fn open(origin: Box<dyn Origin>, options: &Options, head: u64, tail: u64) -> Result<Opened> {
         let mut object = Object {
             client: Client::new(options),
-            name: origin.name(),
+            retry: Retry::new(origin.name(), options),
             origin,
             len: 0,
             version: ObjectVersion::default(),
             target: Mutex::default(),
-            tries: options.tries.max(1),
-            pause: options.pause,
             allow_unversioned: options.allow_unversioned,
             progress: ProgressRule { window: options.idle_timeout, least: options.idle_bytes },
-            quiet: options.quiet,
-            report: options.report.clone(),
         };
-        let prepared = object.again(|_| object.origin.prepare(&object.client));
-        prepared.map_err(|why| Error::new(&object.name, why))?;
+        let prepared = object.retry.again(|_| object.origin.prepare(&object.client));
+        prepared.map_err(|why| Error::new(object.retry.name(), why))?;
         let (first, last) = thread::scope(|scope| {
             let last = threads::named("packfs-remote").start_in(scope, || object.last(tail));
             let first = object.first(head);
             (first, last.ok().and_then(|last| last.join().ok()).flatten())
         });
-        let FirstAnswer { version, total, bytes, .. } = first.map_err(|why| Error::new(&object.name, why))?;
+        let FirstAnswer { version, total, bytes, .. } = first.map_err(|why| Error::new(object.retry.name(), why))?;
         if let Some(len) = object.origin.len().filter(|len| *len != total) {
             let why = format!("an object of {total} bytes, but its manifest says {len}");
-            return Err(Error::new(&object.name, Why::Contradiction(why)));
+            return Err(Error::new(object.retry.name(), Why::Contradiction(why)));
         }
         let is_complete = bytes.len() as u64 == total;
         if !is_complete && !version.is_marked() && !object.accepts_unproven() {
-            return Err(Error::new(&object.name, Why::Unversioned));
+            return Err(Error::new(object.retry.name(), Why::Unversioned));
         }
         let mut parts = vec![(0, bytes)];
         // Speculative: whatever is odd about it, the range will be read again when it is needed.
@@ -146,7 +137,7 @@ impl Object {
 
     /// Returns the name for messages.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        self.retry.name()
     }
 
     /// Returns a text that no other bytes have; `None` if the server does not tell versions apart reliably.
@@ -163,14 +154,14 @@ impl Object {
 
     /// Reads the first bytes once the object can no longer change without another mark.
     fn first(&self, head: u64) -> std::result::Result<FirstAnswer, Why> {
-        let mut first = self.again(|_| self.first_once(head))?;
-        for _ in 0..self.tries {
+        let mut first = self.retry.again(|_| self.first_once(head))?;
+        for _ in 0..self.retry.tries() {
             let is_complete = first.bytes.len() as u64 == first.total;
             if is_complete || !first.may_change_unseen || self.accepts_unproven() {
                 return Ok(first);
             }
             thread::sleep(FRESH_PAUSE);
-            let next = self.again(|_| self.first_once(head))?;
+            let next = self.retry.again(|_| self.first_once(head))?;
             let is_same = next.total == first.total && first.version.compare(&next.version) == VersionComparison::Same;
             // The clocks of the server may differ; but by each of them, the second of the modification is over now.
             first = FirstAnswer { may_change_unseen: next.may_change_unseen && !is_same, ..next };
@@ -216,7 +207,7 @@ impl Object {
     /// Reads a range and passes its bytes on in order. After a cut connection it goes on where that ended.
     pub(crate) fn fetch(&self, range: &Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut at = range.start;
-        let read = self.again(|tries| {
+        let read = self.retry.again(|tries| {
             let from = at;
             let done = self.fetch_once(at..range.end, &mut |bytes| {
                 at += bytes.len() as u64;
@@ -227,7 +218,7 @@ impl Object {
             }
             done
         });
-        read.map_err(|why| Error::new(&self.name, why).at(range.clone()))
+        read.map_err(|why| Error::new(self.retry.name(), why).at(range.clone()))
     }
 
     fn fetch_once(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), Failure> {
@@ -300,49 +291,6 @@ impl Object {
             301 | 302 | 303 | 307 | 308 => Err(Why::Redirect(format!("more than {REDIRECTIONS} times")).into()),
             _ => Ok(response),
         }
-    }
-
-    /// Repeats `attempt` until it succeeds, fails for good, or has failed too often. It may reset the count.
-    fn again<T>(
-        &self,
-        mut attempt: impl FnMut(&mut u32) -> std::result::Result<T, Failure>,
-    ) -> std::result::Result<T, Why> {
-        let mut tries = 0;
-        let mut quiet_since = Instant::now();
-        loop {
-            let failed = attempt(&mut tries);
-            tries += 1;
-            match failed {
-                Ok(done) => return Ok(done),
-                Err(Failure::Final(why)) => return Err(why),
-                Err(Failure::Passing { why, .. }) if tries >= self.tries => return Err(why.after(tries)),
-                Err(Failure::Passing { why, after }) => {
-                    let pause = after.unwrap_or_else(|| self.pause(tries));
-                    if let Some(report) = &self.report
-                        && quiet_since.elapsed() + pause >= self.quiet
-                    {
-                        let next = tries + 1;
-                        report.line(&format!(
-                            "{}: {why}; attempt {next} of {} follows in {:.1} s",
-                            self.name,
-                            self.tries,
-                            pause.as_secs_f64()
-                        ));
-                        quiet_since = Instant::now();
-                    }
-                    thread::sleep(pause);
-                }
-            }
-        }
-    }
-
-    /// Returns the pause after `tries` attempts: twice as long each time, and up to a half longer by chance, so that
-    /// many readers do not come back at once.
-    fn pause(&self, tries: u32) -> Duration {
-        let pause = self.pause.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST_PAUSE);
-        let mut random = [0; 1];
-        let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
-        pause + pause.mul_f64(f64::from(random[0]) / 512.0)
     }
 }
 

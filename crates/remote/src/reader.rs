@@ -113,6 +113,11 @@ impl Remote {
             }
             _ => Box::new(Plain(Url::parse(address).map_err(wrong)?)),
         };
+        Remote::from_origin(origin, options)
+    }
+
+    /// Opens the object of an origin.
+    pub(crate) fn from_origin(origin: Box<dyn Origin>, options: &Options) -> Result<Self> {
         let Opened { object, bytes } = Object::open(origin, options, HEAD, TAIL)?;
         let cache = options.cache.as_deref().zip(object.identity()).and_then(|(dir, identity)| {
             CachedVersion::open(dir, options.cache_bytes, &identity, object.len(), options.report.clone())

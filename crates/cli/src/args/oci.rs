@@ -31,22 +31,24 @@ pub(crate) enum OciCommand {
 
 /// Write a layout in which every layer is an EROFS or SquashFS image.
 ///
-/// A SOURCE is an OCI layout (a directory or a tar archive), an archive of `docker save`, or tar layers, the lowest
-/// first. Every blob is compared with its digest. Images keep their names, platforms and settings. DEST is a
-/// directory that appears when it is complete. If it is a layout already, the images are added to it, and the layers
-/// that it has already are not made again.
+/// A SOURCE is an OCI layout (a directory or a tar archive), an archive of `docker save`, an image in a registry as
+/// oci://REGISTRY/NAME:TAG, or tar layers, the lowest first. Every blob is compared with its digest. Images keep their
+/// names, platforms and settings. DEST is a directory that appears when it is complete. If it is a layout already, the
+/// images are added to it, and the layers that it has already are not made again. DEST may also be an image in a
+/// registry, which gets its tag when everything else is there. Logins come from the files of docker, podman and skopeo.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs oci convert layout converted
   packfs oci convert image.tar converted --codec zstd --target-kernel 6.12 --platform linux/arm64
+  packfs oci convert oci://registry.example/app:v1 oci://registry.example/app:v1-erofs
   packfs oci convert base.tar.gz change.tar.gz converted --flatten --format squashfs")]
 pub(crate) struct OciConvert {
-    /// OCI layout, archive of docker save, or tar layers
+    /// OCI layout, archive of docker save, registry, or tar layers
     #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) sources: Vec<PathBuf>,
 
-    /// Directory of the layout to write or to add to
+    /// Layout or image in a registry to write or to add to
     #[arg(value_name = "DEST", value_hint = ValueHint::DirPath)]
     pub(crate) target: PathBuf,
 
@@ -86,7 +88,7 @@ Examples:
   packfs oci cache layout /var/cache/erofs-layers --codec zstd --target-kernel 6.12
   packfs oci cache image.tar /var/cache/erofs-layers --platform linux/amd64")]
 pub(crate) struct OciCache {
-    /// OCI layout, archive of docker save, or tar layers
+    /// OCI layout, archive of docker save, registry, or tar layers
     #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) sources: Vec<PathBuf>,
 

@@ -5,10 +5,13 @@ use std::path::Path;
 use anyhow::Result;
 use packfs_image::build::AnyOptions;
 use packfs_image::name::{display, encode};
-use packfs_oci::{ContainerSource, ConvertOptions, ConvertedImage, ConvertedLayer, LayerWarnings, convert, fill_cache};
+use packfs_oci::{
+    ContainerSource, ConvertOptions, ConvertedImage, ConvertedLayer, LayerWarnings, SourceOptions, convert, fill_cache,
+};
 use serde::Serialize;
 
-use crate::args::{Oci, OciCache, OciCommand, OciConvert};
+use super::remote;
+use crate::args::{ImageChoice, Oci, OciCache, OciCommand, OciConvert};
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
 use crate::output::{interrupt, json, say, units, warnings};
@@ -24,20 +27,28 @@ fn convert_images(args: &OciConvert) -> Result<Outcome> {
     let mut options = ConvertOptions::new(args.target()?);
     options.flatten = args.flatten;
     options.force = args.force;
+    #[cfg(feature = "remote")]
+    {
+        options.remote = connections();
+    }
     let meter = Meter::start(args.talk.quiet);
-    let source = ContainerSource::open(&args.sources, &args.choice.source_options())?;
+    let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
     interrupt::cancel(meter.progress());
     let converted = convert(&source, &args.target, &options, meter.progress()).map_err(interrupted)?;
     let spent = meter.finish();
     if args.json {
         let images = converted.images.iter().map(ImageReport::new).collect();
         let layers = converted.layers.iter().map(LayerReport::new).collect();
-        json::print("oci-convert", &ConvertReport { layout: encode_path(&args.target), images, layers })?;
+        json::print(
+            "oci-convert",
+            &ConvertReport { layout: encode_path(&remote::shown(&args.target)), images, layers },
+        )?;
     }
     if !args.talk.quiet {
         print_warnings(&converted.warnings);
         let images = units::of(converted.images.len() as u64, "image");
-        let name = display(&args.target);
+        let name = remote::shown(&args.target);
+        let name = display(&name);
         say(format_args!("{name}: {images} with {} in {}", told(&converted.layers), units::span(spent.time)));
     }
     Ok(Outcome::Done)
@@ -46,7 +57,7 @@ fn convert_images(args: &OciConvert) -> Result<Outcome> {
 fn cache_layers(args: &OciCache) -> Result<Outcome> {
     let AnyOptions::Erofs(target) = args.target()? else { unreachable!("the cache has EROFS images") };
     let meter = Meter::start(args.talk.quiet);
-    let source = ContainerSource::open(&args.sources, &args.choice.source_options())?;
+    let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
     let cached = fill_cache(&source, &args.cache, &target, meter.progress())?;
     let spent = meter.finish();
     if args.json {
@@ -59,6 +70,26 @@ fn cache_layers(args: &OciCache) -> Result<Outcome> {
         say(format_args!("{name}: {} in {}", told(&cached.layers), units::span(spent.time)));
     }
     Ok(Outcome::Done)
+}
+
+fn source_options(choice: &ImageChoice) -> SourceOptions {
+    #[cfg_attr(not(feature = "remote"), allow(unused_mut))]
+    let mut options = choice.source_options();
+    #[cfg(feature = "remote")]
+    {
+        options.remote = connections();
+    }
+    options
+}
+
+/// Returns the options for connections to registries. Blobs are read once, from the beginning to the end: nothing is
+/// kept on disk, and little in memory, since several are read at the same time.
+#[cfg(feature = "remote")]
+fn connections() -> packfs_remote::Options {
+    packfs_remote::Options::default().set(|options| {
+        options.memory = 32 << 20;
+        options.report = Some(packfs_remote::Report::new(|line| say(format_args!("packfs: warning: {line}"))));
+    })
 }
 
 /// Says what a signal has ended.

@@ -1,10 +1,14 @@
 //! `packfs oci`: layouts that umoci and skopeo make, and what Linux makes of the converted layers.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
@@ -400,4 +404,188 @@ echo \"{\\\"schemaVersion\\\":2,\\\"manifests\\\":[{$m}]}\" > layout/index.json"
     let error = fail(dir, 1, &["oci", "convert", "sound", "full", "-q"]);
     assert!(error.contains("no OCI layout"), "{error}");
     assert_eq!(fs::read_dir(dir.join("full")).unwrap().count(), 1);
+}
+
+/// A registry of Debian's docker-registry, ended when dropped.
+struct Registry {
+    child: Child,
+    /// Host and port.
+    host: String,
+}
+
+impl Registry {
+    fn start(dir: &Path) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        drop(listener);
+        let store = text(dir.join("store").as_os_str().as_encoded_bytes());
+        let config =
+            format!("version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {store}\nhttp:\n  addr: {host}\n");
+        fs::write(dir.join("registry.yml"), config).unwrap();
+        let mut command = Command::new("docker-registry");
+        command.args(["serve", "registry.yml"]).current_dir(dir).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        soon("answered", || TcpStream::connect(&host).is_ok());
+        Registry { child, host }
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn registries_are_read_and_written() {
+    let test = "registries_are_read_and_written";
+    if !["docker-registry", "skopeo"].iter().all(|tool| have(test, tool)) {
+        return;
+    }
+    let Some(dir) = layered(test) else { return };
+    let dir = dir.path();
+    let registry = Registry::start(dir);
+    let host = &registry.host;
+    let source = format!("oci://{host}/team/app:v1");
+    let target = format!("oci://{host}/team/app:v1-erofs");
+    sh(dir, &format!("skopeo copy -q --dest-tls-verify=false oci:layout:t docker://{host}/team/app:v1"));
+    let expected = converted(dir, &["layout", "converted"]);
+    // Out of a registry, into one, and from one name to another.
+    assert_eq!(converted(dir, &[&source, "from-registry"]), expected);
+    assert_eq!(converted(dir, &["layout", &target]), expected);
+    assert_eq!(converted(dir, &[&source, &format!("oci://{host}/other/app")]), expected);
+    let [index, ..] = documents(&dir.join("converted"));
+    let digest = index["manifests"][0]["digest"].as_str().unwrap();
+    let manifest = fs::read_to_string(blob(&dir.join("converted"), digest)).unwrap();
+    for name in ["team/app:v1-erofs", "other/app:latest"] {
+        let found = sh(dir, &format!("skopeo inspect --raw --tls-verify=false docker://{host}/{name}"));
+        assert_eq!(found, manifest, "{name}");
+    }
+    // All blobs are there.
+    sh(dir, &format!("skopeo copy -q --src-tls-verify=false docker://{host}/team/app:v1-erofs oci:back:t"));
+    for digest in &expected {
+        let back = fs::read(blob(&dir.join("back"), digest)).unwrap();
+        assert!(back == fs::read(blob(&dir.join("converted"), digest)).unwrap());
+    }
+    let error = fail(dir, 1, &["oci", "convert", "layout", &target]);
+    assert!(error.contains("already has an image named v1-erofs") && error.contains("--force"), "{error}");
+    let again = json(&succeed(dir, &["oci", "convert", &source, &target, "--force", "--json", "-q"]));
+    assert!(again["layers"].as_array().unwrap().iter().all(|layer| layer["is_reused"] == true), "{again}");
+    let cached = json(&succeed(dir, &["oci", "cache", &source, "cache", "--json", "-q"]));
+    assert_eq!(cached["layers"][0]["digest"], expected[0].as_str());
+    sh(dir, "umoci tag --image layout:t u");
+    for (arguments, part) in [
+        ([&*format!("oci://me:hunter2@{host}/team/none:v1"), "x"], "the registry has no such image"),
+        ([&*format!("oci://{host}/team/app@sha256:12"), "x"], "its digest is neither"),
+        (["layout", &*format!("oci://{host}/team/two:v1")], "the source has 2 images"),
+        ([&target, "x"], "not a tar archive"),
+    ] {
+        let error = fail(dir, 1, &[&["oci", "convert"], &arguments[..]].concat());
+        assert!(error.contains(part) && !error.contains("hunter2"), "{arguments:?}: {error}");
+        assert!(!dir.join("x").exists());
+    }
+    let left = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let names: Vec<String> = left.map(|entry| text(entry.file_name().as_encoded_bytes())).collect();
+    assert!(!names.iter().any(|name| name.starts_with(".packfs-push-")), "{names:?}");
+}
+
+/// Blobs and manifests of a small registry, by their paths.
+type Stored = Arc<Mutex<BTreeMap<String, (String, Vec<u8>)>>>;
+
+/// Answers the requests of a connection as a registry that asks for tokens, one to read and another one to write. The
+/// first blob that is sent meets a server that is busy.
+fn answer_requests(stream: TcpStream, stored: &Stored, was_busy: &AtomicBool) -> std::io::Result<()> {
+    let host = stream.local_addr()?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut stream = stream;
+    loop {
+        let mut first = String::new();
+        if reader.read_line(&mut first)? == 0 {
+            return Ok(());
+        }
+        let words: Vec<&str> = first.split_whitespace().collect();
+        let [method, path] = [words[0], words[1]];
+        let mut headers = BTreeMap::new();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            let Some((name, value)) = line.split_once(':') else { break };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        let len = headers.get("content-length").map_or(0, |len| len.parse().unwrap());
+        let mut body = vec![0; len];
+        reader.read_exact(&mut body)?;
+        let kind = headers.get("content-type").cloned().unwrap_or_default();
+        let token = headers.get("authorization").map_or("", String::as_str);
+        let writes = !["GET", "HEAD"].contains(&method);
+        let is_allowed = token == "Bearer writing" || token == "Bearer reading" && !writes;
+        let found = stored.lock().unwrap().get(path).cloned();
+        let mut answer = |status: &str, header: &str, body: &[u8]| {
+            write!(stream, "HTTP/1.1 {status} X\r\n{header}\r\nContent-Length: {}\r\n\r\n", body.len())?;
+            stream.write_all(if method == "HEAD" { b"" } else { body })
+        };
+        if let Some((_, query)) = path.split_once("/token?") {
+            let token = if query.contains("push") { "writing" } else { "reading" };
+            answer("200", "X: y", format!("{{\"token\": \"{token}\"}}").as_bytes())?;
+        } else if !is_allowed {
+            let actions = if writes { "pull,push" } else { "pull" };
+            let scope = format!("scope=\"repository:team/app:{actions}\"");
+            answer("401", &format!("WWW-Authenticate: Bearer realm=\"http://{host}/token\",{scope}"), b"")?;
+        } else if method == "POST" {
+            answer("202", "Location: /upload?state=1", b"")?;
+        } else if let Some((_, digest)) = path.split_once("/upload?state=1&digest=") {
+            if was_busy.swap(true, Relaxed) {
+                stored.lock().unwrap().insert(format!("/v2/team/app/blobs/{digest}"), (kind, body));
+                answer("201", "X: y", b"")?;
+            } else {
+                answer("503", "Retry-After: 0", b"")?;
+            }
+        } else if method == "PUT" {
+            stored.lock().unwrap().insert(path.to_owned(), (kind, body));
+            answer("201", "X: y", b"")?;
+        } else if let Some((kind, bytes)) = found {
+            answer("200", &format!("Content-Type: {kind}"), &bytes)?;
+        } else {
+            answer("404", "X: y", b"")?;
+        }
+    }
+}
+
+#[test]
+fn a_registry_with_tokens_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    sh(dir, "tar --sort=name -C root -cf base.tar .");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap();
+    let stored = Stored::default();
+    let was_busy = Arc::new(AtomicBool::new(false));
+    let state = (Arc::clone(&stored), Arc::clone(&was_busy));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (stored, was_busy) = state.clone();
+            // A client may leave at any time.
+            std::thread::spawn(move || drop(answer_requests(stream, &stored, &was_busy)));
+        }
+    });
+    let expected = converted(dir, &["base.tar", "converted"]);
+    let address = format!("oci://{host}/team/app:v1");
+    assert_eq!(converted(dir, &["base.tar", &address]), expected);
+    assert!(was_busy.load(Relaxed));
+    let blobs = stored.lock().unwrap();
+    let [index, ..] = documents(&dir.join("converted"));
+    let digest = index["manifests"][0]["digest"].as_str().unwrap();
+    let manifest = fs::read(blob(&dir.join("converted"), digest)).unwrap();
+    for reference in ["v1", digest] {
+        let (kind, bytes) = &blobs[&format!("/v2/team/app/manifests/{reference}")];
+        assert_eq!(kind, "application/vnd.oci.image.manifest.v1+json");
+        assert!(*bytes == manifest, "{reference}");
+    }
+    let layer = fs::read(blob(&dir.join("converted"), &expected[0])).unwrap();
+    assert!(blobs[&format!("/v2/team/app/blobs/{}", expected[0])].1 == layer);
+    drop(blobs);
+    let again = json(&succeed(dir, &["oci", "convert", "base.tar", &address, "--force", "--json", "-q"]));
+    assert_eq!(again["layers"][0]["is_reused"], true);
 }

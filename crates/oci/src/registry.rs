@@ -1,0 +1,146 @@
+//! Registries: the source of an image, and the place that one is written to.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_remote::{Manifest, Options, Repository};
+
+use crate::destination::{Destination, KnownLayers, find_known_layers};
+use crate::digest::Digest;
+use crate::documents::{Descriptor, INDEXES, MANIFEST};
+use crate::error::{Error, Result};
+use crate::files::FileSet;
+use crate::layer::hash_file;
+use crate::staging::StagingDir;
+
+/// Schemes of addresses of registries.
+const SCHEMES: [&str; 2] = ["oci", "oci+http"];
+/// Beginning of the names of directories for layers that are not sent yet.
+const STAGING: &str = ".packfs-push-";
+
+/// Returns the address of an image in a registry, if `path` is one.
+pub(crate) fn address(path: &Path) -> Option<&str> {
+    let text = path.to_str()?;
+    let (scheme, _) = text.split_once("://")?;
+    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(text)
+}
+
+/// Opens a repository as the source of an image.
+pub(crate) fn open(address: &str, options: &Options) -> Result<FileSet> {
+    let repository = Repository::new(address, options)?;
+    Ok(FileSet::Registry { name: repository.name().into(), repository: Arc::new(repository) })
+}
+
+/// Reads the manifest or index that the address names.
+pub(crate) fn read_manifest(repository: &Repository) -> Result<Manifest> {
+    let missing = || Error::unsupported(repository.name(), "the registry has no such image");
+    let mut found = repository.manifest(&repository.reference())?.ok_or_else(missing)?;
+    found.media_type = media_type(&found);
+    Ok(found)
+}
+
+/// Returns the media type in a document, or else that of the answer without its parameters.
+fn media_type(found: &Manifest) -> String {
+    let document: Option<serde_json::Value> = serde_json::from_slice(&found.bytes).ok();
+    let named = document.as_ref().and_then(|document| document.get("mediaType")?.as_str());
+    let answered = found.media_type.split(';').next().unwrap_or_default().trim();
+    named.unwrap_or(answered).to_owned()
+}
+
+/// An image that is being written to a registry. Blobs are sent as they become complete, the tag at the end.
+pub(crate) struct RegistryWriter {
+    repository: Repository,
+    tag: String,
+    /// The image that has the tag already.
+    existing: Option<Manifest>,
+    staging: StagingDir,
+}
+
+impl RegistryWriter {
+    /// Begins an image. Layers are built in `temporary_dir`.
+    pub(crate) fn create(address: &str, force: bool, options: &Options, temporary_dir: &Path) -> Result<Self> {
+        let repository = Repository::new(address, options)?;
+        let no_tag =
+            || Error::unsupported(repository.name(), "an image is written under a tag, as in oci://HOST/NAME:TAG");
+        let tag = repository.tag().ok_or_else(no_tag)?;
+        let existing = repository.manifest(&tag)?;
+        if existing.is_some() && !force {
+            return Err(Error::Exists { layout: repository.name().into(), name: tag });
+        }
+        let staging = StagingDir::create(temporary_dir, STAGING)?;
+        Ok(RegistryWriter { repository, tag, existing, staging })
+    }
+
+    /// Sends a blob unless the registry has it.
+    fn send(
+        &self,
+        digest: &Digest,
+        len: u64,
+        open: &dyn Fn() -> std::io::Result<Box<dyn std::io::Read>>,
+    ) -> Result<()> {
+        let digest = digest.to_string();
+        if !self.repository.has_blob(&digest)? {
+            self.repository.push_blob(&digest, len, open)?;
+        }
+        Ok(())
+    }
+}
+
+impl Destination for RegistryWriter {
+    fn check_names(&self, names: &[Option<&str>]) -> Result<()> {
+        if names.len() == 1 {
+            return Ok(());
+        }
+        let why = format!("the source has {} images, and one tag takes one: choose it with --image", names.len());
+        Err(Error::unsupported(self.repository.name(), why))
+    }
+
+    fn work_path(&self, name: &str) -> PathBuf {
+        self.staging.path().join(name)
+    }
+
+    fn known_layers(&self) -> KnownLayers {
+        let Some(existing) = &self.existing else { return KnownLayers::new() };
+        let digest = Digest::of(&existing.bytes);
+        let image = Descriptor::new(&media_type(existing), digest.clone(), existing.bytes.len() as u64);
+        find_known_layers(vec![image], |descriptor| {
+            if descriptor.digest == digest {
+                return Ok(existing.bytes.clone());
+            }
+            let found = self.repository.manifest(&descriptor.digest.to_string())?;
+            found.map(|found| found.bytes).ok_or_else(|| Error::damaged(&descriptor.digest, "the manifest is missing"))
+        })
+    }
+
+    fn has_intact(&self, blob: &Descriptor) -> bool {
+        self.repository.has_blob(&blob.digest.to_string()).unwrap_or(false)
+    }
+
+    fn add_file(&self, file: &Path, media_type: &str) -> Result<Descriptor> {
+        let (digest, len) = hash_file(file)?;
+        self.send(&digest, len, &|| Ok(Box::new(std::fs::File::open(file)?)))?;
+        std::fs::remove_file(file).map_err(Error::io("cannot remove", file))?;
+        Ok(Descriptor::new(media_type, digest, len))
+    }
+
+    fn add_document(&self, bytes: &[u8], media_type: &str) -> Result<Descriptor> {
+        let digest = Digest::of(bytes);
+        let len = bytes.len() as u64;
+        if media_type == MANIFEST || INDEXES.contains(&media_type) {
+            self.repository.push_manifest(&digest.to_string(), media_type, bytes)?;
+        } else {
+            let bytes: Arc<[u8]> = bytes.into();
+            self.send(&digest, len, &|| Ok(Box::new(std::io::Cursor::new(Arc::clone(&bytes)))))?;
+        }
+        Ok(Descriptor::new(media_type, digest, len))
+    }
+
+    fn commit(self: Box<Self>, images: Vec<Descriptor>) -> Result<()> {
+        for image in images {
+            let missing = || Error::damaged(&image.digest, "the registry has lost it");
+            let sent = self.repository.manifest(&image.digest.to_string())?.ok_or_else(missing)?;
+            self.repository.push_manifest(&self.tag, &image.media_type, &sent.bytes)?;
+        }
+        Ok(())
+    }
+}

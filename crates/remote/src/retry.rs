@@ -1,0 +1,91 @@
+//! Attempts that are repeated while their failure may pass.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result, Why};
+use crate::http::Failure;
+use crate::{Options, Report};
+
+/// Longest wait between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// How often an attempt is made, and who hears of failures.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    /// Name of what is read or written, without secrets.
+    name: String,
+    tries: u32,
+    pause: Duration,
+    quiet: Duration,
+    report: Option<Report>,
+}
+
+impl Retry {
+    pub(crate) fn new(name: String, options: &Options) -> Self {
+        Retry {
+            name,
+            tries: options.tries.max(1),
+            pause: options.pause,
+            quiet: options.quiet,
+            report: options.report.clone(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of attempts without progress.
+    pub(crate) fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// Repeats `attempt` until it succeeds, fails for good, or has failed too often. The error names what was read.
+    pub(crate) fn named<T>(&self, mut attempt: impl FnMut() -> std::result::Result<T, Failure>) -> Result<T> {
+        self.again(|_| attempt()).map_err(|why| Error::new(&self.name, why))
+    }
+
+    /// As [`Retry::named`], with the reason alone as the error. The attempt may reset the count.
+    pub(crate) fn again<T>(
+        &self,
+        mut attempt: impl FnMut(&mut u32) -> std::result::Result<T, Failure>,
+    ) -> std::result::Result<T, Why> {
+        let mut tries = 0;
+        let mut quiet_since = Instant::now();
+        loop {
+            let failed = attempt(&mut tries);
+            tries += 1;
+            match failed {
+                Ok(done) => return Ok(done),
+                Err(Failure::Final(why)) => return Err(why),
+                Err(Failure::Passing { why, .. }) if tries >= self.tries => return Err(why.after(tries)),
+                Err(Failure::Passing { why, after }) => {
+                    let pause = after.unwrap_or_else(|| self.pause(tries));
+                    if let Some(report) = &self.report
+                        && quiet_since.elapsed() + pause >= self.quiet
+                    {
+                        let next = tries + 1;
+                        report.line(&format!(
+                            "{}: {why}; attempt {next} of {} follows in {:.1} s",
+                            self.name,
+                            self.tries,
+                            pause.as_secs_f64()
+                        ));
+                        quiet_since = Instant::now();
+                    }
+                    thread::sleep(pause);
+                }
+            }
+        }
+    }
+
+    /// Returns the pause after `tries` attempts: twice as long each time, and up to a half longer by chance, so that
+    /// many readers do not come back at once.
+    fn pause(&self, tries: u32) -> Duration {
+        let pause = self.pause.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST_PAUSE);
+        let mut random = [0; 1];
+        let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
+        pause + pause.mul_f64(f64::from(random[0]) / 512.0)
+    }
+}
