@@ -2,6 +2,7 @@
 
 import errno
 import io
+import multiprocessing
 import os
 import pickle
 import random
@@ -240,6 +241,17 @@ def test_a_forked_child_reads_while_the_parent_does(image, contents):
         stop.set()
         for thread in threads:
             thread.join()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_worker_processes_read(image, contents, method):
+    names = ["large.txt", "noise.bin", "empty"]
+    numbers = [list(image.names()).index(name) for name in names]
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map(image.read, names) == [contents[name] for name in names]
+        assert pool.map(image.__getitems__, [numbers]) == [[contents[name] for name in names]]
+        with pytest.raises(packfs.NotFound):
+            pool.map(image.read, ["gone"])
 
 
 def test_threads_share_an_image(image, contents):
