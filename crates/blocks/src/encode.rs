@@ -163,14 +163,7 @@ mod tests {
     #[test]
     fn blocks_are_probed_and_encoded() {
         let text = b"again and again ".repeat(4096);
-        let mut seed = 1u64;
-        let mut next = || {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed.to_le_bytes()[3]
-        };
-        let noise: Vec<u8> = (0..65_536).map(|_| next()).collect();
+        let noise = packfs_codec::testing::noise(65_536, 1);
         let mut dst = vec![0; 65_535];
         for codec in ["zstd:3", "lz4", "gzip:6"] {
             let choice: Choice = codec.parse().unwrap();

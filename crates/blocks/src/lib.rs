@@ -45,4 +45,7 @@ pub use block::{Block, Shelf};
 pub use buffer::{Buffer, Buffers};
 pub use hash::Digest;
 pub use io::{Output, ReadAt, Storage};
+#[doc(hidden)]
+#[cfg(feature = "testing")]
+pub use packfs_codec::testing;
 pub use progress::Progress;

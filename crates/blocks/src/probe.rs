@@ -114,25 +114,15 @@ fn repeats(block: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use packfs_codec::testing::noise;
 
-    /// A simple generator is enough: the bytes only need to look random.
-    fn random(len: usize, mut seed: u64) -> Vec<u8> {
-        (0..len)
-            .map(|_| {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                seed.to_le_bytes()[3]
-            })
-            .collect()
-    }
+    use super::*;
 
     #[test]
     fn random_blocks_are_recognised_at_every_size() {
         for len in [4096, 8192, 65536, 131_072, 1 << 20] {
             for seed in 1..20 {
-                assert!(is_incompressible(&random(len, seed)), "{len} seed {seed}");
+                assert!(is_incompressible(&noise(len, seed)), "{len} seed {seed}");
             }
         }
     }
@@ -143,7 +133,7 @@ mod tests {
         // 7.92 bits a byte in the first case, 7.81 in the second.
         for (most, of, worth) in [(1, 3, false), (1, 2, true)] {
             for len in [32 << 10, 128 << 10, 1 << 20] {
-                let uneven = random(len, 3).into_iter().zip(random(len, 5));
+                let uneven = noise(len, 3).into_iter().zip(noise(len, 5));
                 let uneven: Vec<u8> = uneven.map(|(b, dice)| if dice % of < most { b & 0x7f } else { b }).collect();
                 assert_eq!(!is_incompressible(&uneven), worth, "{most} of {of}, {len} bytes");
             }
@@ -153,7 +143,7 @@ mod tests {
     #[test]
     fn repeats_are_found_at_any_distance() {
         for distance in [5000, 60_001, 100_003] {
-            let mut block = random(128 << 10, distance as u64);
+            let mut block = noise(128 << 10, distance as u64);
             block.copy_within(0..1000, distance);
             assert!(!is_incompressible(&block), "{distance}");
         }
@@ -169,7 +159,7 @@ mod tests {
 
     #[test]
     fn blocks_that_can_shrink_are_never_refused() {
-        let noise = random(1 << 17, 42);
+        let noise = noise(1 << 17, 42);
         let mut hidden = noise.clone();
         hidden.copy_within(0..4096, 100_000); // one repeat of 4 KiB: 3 % to gain
         let base64: Vec<u8> = noise.iter().map(|b| b % 64 + 40).collect();

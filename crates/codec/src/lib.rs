@@ -39,8 +39,6 @@ mod error;
 mod library;
 #[cfg(any(feature = "gzip", feature = "xz", feature = "zstd"))]
 mod logarithm;
-#[cfg(all(test, any(feature = "gzip", feature = "lz4")))]
-mod made;
 mod memory;
 mod settings;
 #[cfg(any(feature = "gzip", feature = "xz"))]
@@ -49,6 +47,9 @@ mod store;
 mod strict;
 mod syntax;
 pub mod table;
+#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 #[cfg(feature = "gzip")]
 mod deflate;

@@ -197,6 +197,7 @@ fn no_memory() -> Error {
 mod tests {
     use super::*;
     use crate::Choice;
+    use crate::testing::Random;
 
     /// Returns the memory of an encoder that has encoded the block that needs most.
     fn memory_of_encoder(level: i32, block: usize) -> usize {
@@ -230,13 +231,8 @@ mod tests {
 
     /// Data of a kind by `seed`: words, tables of numbers with a stride, long repeats, runs and noise.
     fn data(len: usize, seed: u64) -> Vec<u8> {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut draw = |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 20) as usize % below
-        };
+        let mut random = Random::new(seed);
+        let mut draw = |limit| random.below(limit);
         let mut data = Vec::new();
         while data.len() < len {
             match (seed as usize + draw(6)) % 8 {

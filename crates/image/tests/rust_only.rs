@@ -6,6 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use packfs_blocks::testing::noise;
 use packfs_image::name::display;
 use packfs_image::source::{Dir, Source, dir};
 use packfs_image::{Choice, Codec, Error, Fs, Plan, Progress, Severity, Tree, erofs, sink, squashfs};
@@ -24,19 +25,10 @@ fn source() -> tempfile::TempDir {
     dir
 }
 
-fn noise(len: usize, seed: u32) -> Vec<u8> {
-    let mut state = u64::from(seed) + 1;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state.to_be_bytes()[0]
-    };
-    (0..len).map(|_| next()).collect()
-}
-
 /// Lines that resemble each other.
 fn mixed(len: usize, seed: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len + 80);
-    for n in noise(len / 8 + 1, seed) {
+    for n in noise(len / 8 + 1, u64::from(seed)) {
         bytes.extend(format!("line {n} of {}\n", u32::from(n) * seed).bytes());
         if bytes.len() >= len {
             break;

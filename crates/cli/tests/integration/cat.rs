@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use crate::common::{FORMATS, fail, noise, run_in, stderr, succeed};
+use crate::common::{FORMATS, fail, run_in, stderr, succeed};
+use packfs_blocks::testing::noise;
 
 const LEN: usize = 3_000_000;
 
 /// Makes incompressible bytes that differ from place to place.
 /// Makes images of both formats with a file of noise and a short one.
 fn images(dir: &Path) -> Vec<u8> {
-    let bytes = noise(1, LEN);
+    let bytes = noise(LEN, 1);
     std::fs::create_dir(dir.join("root")).unwrap();
     std::fs::write(dir.join("root/large"), &bytes).unwrap();
     std::fs::write(dir.join("root/short"), "short").unwrap();

@@ -3,12 +3,11 @@
 
 use std::path::Path;
 
-use crate::common::{fail, packfs, run_in, sample, stderr, succeed};
+use crate::common::{fail, packfs, run_in, sample_dir, stderr, succeed};
 
 /// Makes a directory with `root` and a pack list that adds entries which need privilege to create.
 fn workplace() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    sample(dir.path());
+    let dir = sample_dir();
     let list = "\
         nod /dev/null 0666 0 0 c 1 3\n\
         nod /dev/sda 0660 0 6 b 8 0\n\

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::common::{noise, packfs, stderr};
+use crate::common::{packfs, stderr};
+use packfs_blocks::testing::noise;
 
 /// Digests of the last run with `PACKFS_DIGESTS=write`.
 const EXPECTED: &str = include_str!("digests.txt");
@@ -187,10 +188,10 @@ fn make_inputs(dir: &Path) {
     fs::create_dir_all(root.join("dir2/deep")).unwrap();
     let write = |name: &str, pieces: &[Vec<u8>]| fs::write(root.join(name), pieces.concat()).unwrap();
     write("text", &[text(1, 25_000)]);
-    write("mixed", &[noise(3, 150_000), text(2, 9000), noise(4, 70_000)]);
-    write("dir2/copy", &[noise(3, 150_000), text(2, 9000), noise(4, 70_000)]);
-    write("shares", &[noise(9, 1234), noise(3, 150_000), text(2, 9000), text(5, 3000)]);
-    write("noise", &[noise(6, 200_001)]);
+    write("mixed", &[noise(150_000, 3), text(2, 9000), noise(70_000, 4)]);
+    write("dir2/copy", &[noise(150_000, 3), text(2, 9000), noise(70_000, 4)]);
+    write("shares", &[noise(1234, 9), noise(150_000, 3), text(2, 9000), text(5, 3000)]);
+    write("noise", &[noise(200_001, 6)]);
     write("dir2/empty", &[]);
     write("dir2/deep/tail", &[text(11, 2000)]);
     for number in 0..30 {
@@ -198,7 +199,7 @@ fn make_inputs(dir: &Path) {
     }
     let sparse = fs::File::create(root.join("sparse")).unwrap();
     sparse.write_all_at(&text(7, 100), 0).unwrap();
-    sparse.write_all_at(&noise(8, 10_000), 500_000).unwrap();
+    sparse.write_all_at(&noise(10_000, 8), 500_000).unwrap();
     sparse.set_len(900_000).unwrap();
     fs::hard_link(root.join("text"), root.join("dir2/again")).unwrap();
     symlink("../text", root.join("dir2/link")).unwrap();
@@ -207,7 +208,7 @@ fn make_inputs(dir: &Path) {
     }
 
     let text_file = fs::read(root.join("text")).unwrap();
-    fs::write(dir.join("in/dump"), [noise(3, 400_000), vec![0; 300_000], text_file, noise(3, 400_000)].concat())
+    fs::write(dir.join("in/dump"), [noise(400_000, 3), vec![0; 300_000], text_file, noise(400_000, 3)].concat())
         .unwrap();
     fs::write(dir.join("in/hot"), "dir1/small3\nshares\n").unwrap();
     fs::write(

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{FORMATS, axe, fail, have, sample, succeed};
+use packfs_blocks::testing::Random;
 use packfs_image::name::display;
 use serde_json::{Value, json};
 
@@ -184,14 +185,8 @@ fn areas_are_shared_by_size_and_fill_the_map() {
     }
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
-    let mut state = 1u64;
-    let mut noise = |len: usize| {
-        let next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state.to_le_bytes()[6]
-        };
-        std::iter::repeat_with(next).take(len).collect::<Vec<u8>>()
-    };
+    let mut random = Random::new(1);
+    let mut noise = |len: usize| random.bytes(len);
     for folder in 0..40 {
         let path = root.join(format!("a/deep/and/deeper/{folder}"));
         std::fs::create_dir_all(&path).unwrap();

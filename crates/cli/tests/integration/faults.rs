@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::{FORMATS, fail, have, packfs, run_in, sample, skip, stderr, succeed};
+use packfs_blocks::testing::noise;
 
 const OLD: &[u8] = b"the old image";
 
@@ -140,13 +141,7 @@ fn a_full_disk_leaves_the_old_image() {
     let mounted = Mounted(dir.path());
     std::fs::write(dir.path().join("image"), OLD).unwrap();
     let source = tempfile::tempdir().unwrap();
-    let mut noise = vec![0; 2 << 20];
-    let mut state = 1u64;
-    for byte in &mut noise {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        *byte = state.to_be_bytes()[0];
-    }
-    std::fs::write(source.path().join("noise"), &noise).unwrap();
+    std::fs::write(source.path().join("noise"), noise(2 << 20, 1)).unwrap();
     for (jobs, format) in [("0", "squashfs"), ("2", "squashfs"), ("0", "erofs"), ("2", "erofs")] {
         let source = source.path().to_str().unwrap();
         let build = ["build", source, "-o", "image", "--force", "-q", "-j", jobs, "--format", format];

@@ -5,13 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{self, FORMATS, fail, packfs, run_in, sample, stderr, succeed};
-
-fn workplace() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    sample(dir.path());
-    dir
-}
+use crate::common::{self, FORMATS, fail, packfs, run_in, sample_dir, stderr, succeed};
 
 fn bytes(dir: &Path, name: &str) -> Vec<u8> {
     std::fs::read(dir.join(name)).unwrap()
@@ -20,7 +14,7 @@ fn bytes(dir: &Path, name: &str) -> Vec<u8> {
 #[test]
 fn a_hot_list_changes_the_layout_and_not_the_tree() {
     for format in FORMATS {
-        let workplace = workplace();
+        let workplace = sample_dir();
         let dir = workplace.path();
         let build = |options: &[&str]| run_in(dir, &[&["build", "root", "--format", format], options].concat());
         assert!(build(&["-o", "plain"]).status.success());
@@ -60,7 +54,7 @@ fn a_trace_lists_what_a_command_opens_in_order() {
     if !can_trace("a_trace_lists_what_a_command_opens_in_order") {
         return;
     }
-    let workplace = workplace();
+    let workplace = sample_dir();
     let dir = workplace.path();
     std::fs::write(dir.join("root/new\nline"), "x").unwrap();
     std::fs::write(dir.join("outside"), "x").unwrap();
@@ -93,7 +87,7 @@ fn an_interrupted_trace_ends_the_command_and_keeps_the_list() {
     if !can_trace("an_interrupted_trace_ends_the_command_and_keeps_the_list") {
         return;
     }
-    let workplace = workplace();
+    let workplace = sample_dir();
     let dir = workplace.path();
     let script = "cat root/etc/motd; touch begun; exec sleep 600";
     let mut child = packfs(["trace", "-o", "list", "--mount", "root", "--", "sh", "-c", script]);
@@ -108,7 +102,7 @@ fn an_interrupted_trace_ends_the_command_and_keeps_the_list() {
 
 #[test]
 fn without_root_a_trace_says_what_it_needs() {
-    let workplace = workplace();
+    let workplace = sample_dir();
     let dir = workplace.path();
     let mut command = packfs(["trace", "-o", "list", "--mount", "root", "--", "true"]);
     if rustix::process::geteuid().is_root() {

@@ -5,17 +5,14 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::program::is_current;
-use crate::common::{FORMATS, fail, kernel, packfs, run_in, stderr, succeed};
+use crate::common::{FORMATS, fail, kernel, packfs, run_in, script_dir, stderr, succeed};
 
 /// A directory with `root` in it.
 fn workplace() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
     let script = "mkdir -p root/usr/lib/x root/etc/empty && echo 1 > root/usr/lib/a.so && echo 2 > root/usr/lib/x/b.so.1 &&
         echo 3 > root/etc/one.conf && ln root/etc/one.conf root/usr/two.conf && ln -s one.conf root/etc/link &&
         echo 4 > root/top && chmod 700 root/usr/lib && chown 7:8 root/usr/lib && find root -exec touch -h -d @1700000000 {} +";
-    let made = Command::new("sh").args(["-ec", script]).current_dir(dir.path()).status().unwrap();
-    assert!(made.success());
-    dir
+    script_dir(script)
 }
 
 /// Runs a program with this text on its standard input.

@@ -6,17 +6,13 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{self, fail, run_in, shorter, skip, stderr, succeed};
+use packfs_blocks::testing::Random;
 use packfs_blocks::units::Span;
 
 /// Makes a dump of noise, text and zeros, of an odd length.
 fn dump(len: usize) -> Vec<u8> {
-    let mut state = 88_172_645_463_325_252_u64;
-    let mut noise = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
+    let mut random = Random::new(1);
+    let mut noise = || random.number().to_le_bytes();
     let mut bytes = Vec::new();
     while bytes.len() < len {
         match bytes.len() >> 16 & 7 {

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{have, packfs, run_in, stderr, succeed};
+use packfs_blocks::testing::Random;
 
 /// Numbers of kills unless the environment says otherwise, with `O_TMPFILE` and without.
 const KILLS: u64 = 50;
@@ -54,27 +55,17 @@ struct Seen {
 }
 
 fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut out = Vec::with_capacity(len);
     while out.len() < len {
         match random.below(4) {
             0 => out.extend([0; 4096]),
             1 => out.extend(b"a line of text that shrinks\n".repeat(200)),
-            _ => (0..512).for_each(|_| out.extend(random.below(u64::MAX).to_le_bytes())),
+            _ => (0..512).for_each(|_| out.extend(random.number().to_le_bytes())),
         }
     }
     out.truncate(len);
     out
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let high = (self.0 ^ (self.0 >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (high ^ (high >> 29)) % end
-    }
 }
 
 /// Makes the inputs of all jobs, and the expected outputs.
@@ -160,7 +151,7 @@ fn kill_at_random_moments(dir: &Path, usual: u64, unnamed: bool) {
     let (mut jobs, wanted) = prepare(dir);
     // The others write under names anyhow.
     jobs.retain(|job| unnamed || job.made == Made::File);
-    let mut random = Random(number("PACKFS_KILLS_SEED").unwrap_or(1));
+    let mut random = Random::new(number("PACKFS_KILLS_SEED").unwrap_or(1));
     let kills = number("PACKFS_KILLS").unwrap_or(usual);
     let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
     for (turn, job) in (0..kills).zip(jobs.iter().cycle()) {

@@ -12,8 +12,9 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::common::{have, noise, packfs, skip, stderr, succeed};
+use crate::common::{have, packfs, skip, stderr, succeed};
 use crate::server::Server;
+use packfs_blocks::testing::noise;
 
 /// Seconds after which a command counts as hanging. The slowest takes three.
 const DEADLINE: &str = "100";
@@ -181,7 +182,7 @@ fn make_inputs(dir: &Path) {
     fs::write(deep.join("deep"), "the deepest file\n").unwrap();
     let text: String = (0..60_000).map(|n| format!("line {n} of many, {}\n", n * 7919 % 1009)).collect();
     fs::write(src.join("text"), &text).unwrap();
-    fs::write(src.join("noise"), noise(1, 700_000)).unwrap();
+    fs::write(src.join("noise"), noise(700_000, 1)).unwrap();
     for n in 0..40 {
         let sub = src.join(format!("dir{n}"));
         fs::create_dir(&sub).unwrap();

@@ -8,13 +8,12 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::mounts::{Place, ends, soon};
 use crate::common::{self, FORMATS, fail, packfs, run_in, stderr, succeed};
+use packfs_blocks::testing::noise;
 
 /// Returns 300,000 bytes that do not compress, so that files with them share no block, and others for another name.
-fn noise(name: &str) -> Vec<u8> {
+fn named_noise(name: &str) -> Vec<u8> {
     let seed = name.bytes().fold(1, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
-    let next =
-        |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
-    std::iter::successors(Some(seed), next).skip(4).take(300_000).map(|state| state.to_be_bytes()[0]).collect()
+    noise(300_000, seed)
 }
 
 /// Starts `packfs mount` in the foreground and waits until it is mounted.
@@ -145,14 +144,14 @@ fn an_image_that_is_overwritten_in_place_is_an_error_and_one_line_in_the_log() {
     };
     let files: Vec<String> = (0..20).map(|number| format!("large{number}")).collect();
     for name in &files {
-        std::fs::write(place.at("root").join(name), noise(name)).unwrap();
+        std::fs::write(place.at("root").join(name), named_noise(name)).unwrap();
     }
     for format in FORMATS {
         succeed(place.path(), &["build", "-q", "--force", "root", "-o", format, "--format", format]);
         let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
         File::options().write(true).open(place.at(format)).unwrap().set_modified(hour_ago).unwrap();
         succeed(place.path(), &["mount", format, "m", "--log", "log", "--cache", "1M"]);
-        assert!(std::fs::read(place.at("m/large0")).unwrap() == noise("large0"));
+        assert!(std::fs::read(place.at("m/large0")).unwrap() == named_noise("large0"));
         // The same bytes: even that may be another image by the time of the next read.
         let image = std::fs::read(place.at(format)).unwrap();
         File::options().write(true).open(place.at(format)).unwrap().write_all(&image[..4096]).unwrap();

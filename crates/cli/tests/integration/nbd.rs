@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::mounts::{ends, soon};
-use crate::common::{FORMATS, fail, have, noise, packfs, sample, stderr, succeed};
+use crate::common::{FORMATS, fail, have, packfs, sample, stderr, succeed};
+use packfs_blocks::testing::noise;
 
 /// A server, ended with the test.
 struct Server {
@@ -71,7 +72,7 @@ fn same(dir: &Path, one: &str, other: &str) -> bool {
 fn images() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
-    std::fs::write(dir.path().join("root/noise"), noise(7, 5 << 20)).unwrap();
+    std::fs::write(dir.path().join("root/noise"), noise(5 << 20, 7)).unwrap();
     for format in FORMATS {
         succeed(dir.path(), &["build", "-q", "root", "-o", format, "--format", format]);
     }
@@ -127,7 +128,7 @@ fn parts_of_a_dump_are_the_disk_that_was_split() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let text = "All work and no play.\n".repeat(150_000).into_bytes();
-    let disk = [noise(7, 3 << 20), vec![0; 12 << 20], text, vec![0; 5 << 20], noise(7, 1000), b"end".to_vec()].concat();
+    let disk = [noise(3 << 20, 7), vec![0; 12 << 20], text, vec![0; 5 << 20], noise(1000, 7), b"end".to_vec()].concat();
     std::fs::write(dir.join("disk"), &disk).unwrap();
     succeed(dir, &["split", "-q", "disk", "-o", "a", "-o", "b", "-o", "c", "--parity", "1"]);
     // One part may be lost.

@@ -2,15 +2,8 @@
 
 use std::path::Path;
 
-use crate::common::{FORMATS, fail, packfs, run_in, sample, stderr, succeed};
+use crate::common::{FORMATS, fail, packfs, run_in, sample, sample_dir, stderr, succeed};
 use serde_json::Value;
-
-/// A directory with `root` in it.
-fn workplace() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    sample(dir.path());
-    dir
-}
 
 /// Builds `image` from `root` and returns its entries as JSON.
 fn entries(dir: &Path, options: &[&str]) -> Vec<Value> {
@@ -31,7 +24,7 @@ fn info(dir: &Path) -> Value {
 
 #[test]
 fn the_bytes_do_not_depend_on_the_number_of_threads() {
-    let dir = workplace();
+    let dir = sample_dir();
     let cases: [&[&str]; 8] = [
         &["-c", "zstd:3"],
         &["-c", "gzip"],
@@ -55,7 +48,7 @@ fn the_bytes_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn attributes_can_be_set_for_everything() {
-    let dir = workplace();
+    let dir = sample_dir();
     let options = ["--owner", "7:8", "--mode", "D0700,F0600", "--time", "2026-01-02"];
     for entry in entries(dir.path(), &options) {
         let mode = match entry["type"].as_str().unwrap() {
@@ -96,7 +89,7 @@ fn each_format_accepts_the_times_in_its_range() {
 
 #[test]
 fn source_date_epoch_lowers_later_times_and_yields_to_the_option() {
-    let dir = workplace();
+    let dir = sample_dir();
     let build = |epoch: &str, options: &[&str]| {
         let args = [&["build", "root", "-o", "image", "-f", "-q"], options].concat();
         let output = packfs(args).current_dir(dir.path()).env("SOURCE_DATE_EPOCH", epoch).output().unwrap();
@@ -111,7 +104,7 @@ fn source_date_epoch_lowers_later_times_and_yields_to_the_option() {
 
 #[test]
 fn selection_leaves_out_what_matches() {
-    let dir = workplace();
+    let dir = sample_dir();
     let all = entries(dir.path(), &[]);
     let expected = [
         "",
@@ -135,7 +128,7 @@ fn selection_leaves_out_what_matches() {
 
 #[test]
 fn format_options_show_in_the_image() {
-    let dir = workplace();
+    let dir = sample_dir();
     let with = |options: &[&str]| {
         entries(dir.path(), options);
         succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
@@ -189,7 +182,7 @@ fn plain_fragments_stay_plain_without_replaced_files() {
 
 #[test]
 fn options_of_erofs_show_in_the_image() {
-    let dir = workplace();
+    let dir = sample_dir();
     let with = |options: &[&str]| {
         entries(dir.path(), &[&["--format", "erofs"], options].concat());
         succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
@@ -229,7 +222,7 @@ fn options_of_erofs_show_in_the_image() {
 
 #[test]
 fn no_linux_reads_lz4_clusters_of_too_many_blocks() {
-    let dir = workplace();
+    let dir = sample_dir();
     entries(dir.path(), &["--format", "erofs", "-c", "lz4", "--fs-block", "512", "--target-kernel", "6.8"]);
     let place = dir.path().join("image");
     let pristine = std::fs::read(&place).unwrap();
@@ -255,7 +248,7 @@ fn no_linux_reads_lz4_clusters_of_too_many_blocks() {
 
 #[test]
 fn no_image_needs_more_than_its_target_kernel() {
-    let dir = workplace();
+    let dir = sample_dir();
     // Holes between data, and pieces that are stored elsewhere already but not consecutively.
     let mut mixed = std::fs::read(dir.path().join("root/usr/share/doc/text")).unwrap();
     mixed.resize(5 << 20, 0);
@@ -281,7 +274,7 @@ fn no_image_needs_more_than_its_target_kernel() {
 
 #[test]
 fn the_build_summary_of_erofs_is_json_on_request() {
-    let dir = workplace();
+    let dir = sample_dir();
     let build = ["build", "root", "-o", "image.erofs", "--json", "-q", "--time", "5"];
     let report: Value = serde_json::from_str(&succeed(dir.path(), &build)).unwrap();
     let size = std::fs::metadata(dir.path().join("image.erofs")).unwrap().len();
@@ -318,7 +311,7 @@ fn the_image_after_a_program_is_named() {
 
 #[test]
 fn an_image_may_begin_anywhere_in_a_file() {
-    let dir = workplace();
+    let dir = sample_dir();
     for format in FORMATS {
         succeed(dir.path(), &["build", "root", "-o", "image", "--offset", "8K", "-f", "-q", "--format", format]);
         assert!(fail(dir.path(), 1, &["list", "image"]).contains("--offset if one begins further on"));
@@ -330,7 +323,7 @@ fn an_image_may_begin_anywhere_in_a_file() {
 
 #[test]
 fn a_sort_file_places_data_and_keeps_contents() {
-    let dir = workplace();
+    let dir = sample_dir();
     std::fs::write(dir.path().join("sort"), "usr/share/doc/text 100\nno/such/file 1\n").unwrap();
     for format in FORMATS {
         let build = ["build", "root", "-o", "image", "-f", "--sort", "sort", "--format", format];
@@ -345,7 +338,7 @@ fn a_sort_file_places_data_and_keeps_contents() {
 
 #[test]
 fn the_build_summary_is_json_on_request() {
-    let dir = workplace();
+    let dir = sample_dir();
     let report: Value =
         serde_json::from_str(&succeed(dir.path(), &["build", "root", "-o", "image", "--json", "-q"])).unwrap();
     let size = std::fs::metadata(dir.path().join("image")).unwrap().len();
@@ -358,7 +351,7 @@ fn the_build_summary_is_json_on_request() {
 
 #[test]
 fn differences_are_listed_and_are_status_1() {
-    let dir = workplace();
+    let dir = sample_dir();
     succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
     assert_eq!(succeed(dir.path(), &["diff", "image", "root", "-q"]), "");
     std::fs::write(dir.path().join("root/etc/new"), "new").unwrap();
@@ -378,7 +371,7 @@ fn differences_are_listed_and_are_status_1() {
 
 #[test]
 fn damage_is_found_and_is_status_1() {
-    let dir = workplace();
+    let dir = sample_dir();
     succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
     assert_eq!(succeed(dir.path(), &["check", "image", "-q"]), "");
     let mut bytes = std::fs::read(dir.path().join("image")).unwrap();
@@ -398,7 +391,7 @@ fn damage_is_found_and_is_status_1() {
 
 #[test]
 fn notes_are_reported_and_do_not_fail() {
-    let dir = workplace();
+    let dir = sample_dir();
     succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
     let info: Value = serde_json::from_str(&succeed(dir.path(), &["info", "image", "--json"])).unwrap();
     let image = std::fs::OpenOptions::new().write(true).open(dir.path().join("image")).unwrap();
@@ -417,7 +410,7 @@ fn notes_are_reported_and_do_not_fail() {
 #[test]
 fn archives_and_directories_round_trip() {
     for format in FORMATS {
-        let dir = workplace();
+        let dir = sample_dir();
         succeed(dir.path(), &["build", "root", "-o", "image", "-q", "--format", format]);
         succeed(dir.path(), &["tar", "image", "-o", "image.tar", "-q"]);
         assert!(fail(dir.path(), 1, &["tar", "image", "-o", "image.tar", "-q"]).contains("--force"));

@@ -3,17 +3,14 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{FORMATS, fail, kernel, packfs, stderr, succeed};
+use crate::common::{FORMATS, fail, kernel, packfs, script_dir, stderr, succeed};
 
 /// A directory with `root` in it: files of two owners, one with three names.
 fn workplace() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
     let script =
         "mkdir -p root/d && echo one > root/a && ln root/a root/b && ln root/a root/d/c && echo two > root/d/e &&
         ln -s a root/l && ln root/l root/m";
-    let made = Command::new("sh").args(["-ec", script]).current_dir(dir.path()).status().unwrap();
-    assert!(made.success());
-    dir
+    script_dir(script)
 }
 
 /// Returns a line for each entry that the kernel shows (path, inode, links, owner), then the contents of the four files.

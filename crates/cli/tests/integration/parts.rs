@@ -4,13 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{FORMATS, fail, have, packfs, run_in, sample, stderr, succeed};
+use crate::common::{FORMATS, fail, have, packfs, run_in, sample, sample_dir, stderr, succeed};
 
 /// Writes a tree with links over far places, modes that forbid writing, and lists of access control, and its images.
 fn workplace() -> tempfile::TempDir {
-    let work = tempfile::tempdir().unwrap();
+    let work = sample_dir();
     let dir = work.path();
-    sample(dir);
     for n in 0..60u64 {
         let below = dir.join(format!("root/usr/{}/{}/deep", n % 7, n % 3));
         std::fs::create_dir_all(&below).unwrap();

@@ -6,20 +6,13 @@ use std::path::Path;
 
 use crate::common::program::sh;
 use crate::common::{fail, have, run_in, succeed};
+use packfs_blocks::testing::noise;
 
 const MIB: usize = 1 << 20;
 
 /// Makes a tree with files of which some bytes do not fill a block, with holes, and too small to stay unread.
 fn tree(root: &Path) {
     std::fs::create_dir(root).unwrap();
-    let noise = |len: usize, seed: u64| -> Vec<u8> {
-        let mut state = seed;
-        let next = |_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state.to_le_bytes()[6]
-        };
-        (0..len).map(next).collect()
-    };
     for (name, len, seed) in
         [("large", 9 * MIB + 4097, 1), ("again", 9 * MIB + 4097, 1), ("even", 3 * MIB, 2), ("small", 5000, 3)]
     {

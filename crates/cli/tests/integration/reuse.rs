@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use crate::common::{FORMATS, fail, run_in, sample, stderr, succeed};
+use crate::common::{FORMATS, fail, run_in, sample_dir, stderr, succeed};
 use serde_json::Value;
 
 /// A directory with `root` in it and a larger file.
 fn workplace() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    sample(dir.path());
+    let dir = sample_dir();
     let text: String = (0..40_000u64).map(|n| format!("{:x} ", n * n * 7919)).collect();
     std::fs::write(dir.path().join("root/numbers"), text).unwrap();
     dir

@@ -3,19 +3,16 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{FORMATS, fail, kernel, packfs, run_in, stderr, succeed};
+use crate::common::{FORMATS, fail, kernel, packfs, run_in, script_dir, stderr, succeed};
 
 /// A directory with `root` in it.
 fn workplace() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
     let script = "mkdir -p root/boot root/usr/lib root/etc && seq 1 60000 > root/boot/vmlinuz && seq 1 60000 > root/usr/copy &&
         seq -f s%g 500 | tee root/etc/small > root/etc/twin && seq -f o%g 700 > root/etc/other && echo o > root/usr/lib/a.o &&
         echo k > root/etc/hostkey && ln -s small root/etc/link && ln root/usr/copy root/usr/lib/linked &&
         printf '\\211PNG\\r\\n\\032\\n' > root/usr/picture && seq 1 90000 >> root/usr/picture &&
         find root -exec touch -h -d @1700000000 {} +";
-    let made = Command::new("sh").args(["-ec", script]).current_dir(dir.path()).status().unwrap();
-    assert!(made.success());
-    dir
+    script_dir(script)
 }
 
 fn read(dir: &Path, name: &str) -> Vec<u8> {

@@ -8,25 +8,17 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{fail, have, packfs, run_in, skip, stderr, succeed};
+use packfs_blocks::testing::Random;
 
 /// Makes partly compressible bytes: the same for the same seed.
 fn memory(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.max(1);
+    let mut random = Random::new(seed);
     let mut out = Vec::with_capacity(len + 4096);
     while out.len() < len {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        match state >> 61 {
+        match random.below(8) {
             0 => out.extend([0; 4096]),
-            1 => out.extend(state.to_le_bytes().repeat(512)),
-            _ => {
-                let mut word = state | 1;
-                for _ in 0..512 {
-                    word ^= word << 13;
-                    word ^= word >> 7;
-                    word ^= word << 17;
-                    out.extend(word.to_le_bytes());
-                }
-            }
+            1 => out.extend(random.number().to_le_bytes().repeat(512)),
+            _ => out.extend(random.bytes(4096)),
         }
     }
     out.truncate(len);

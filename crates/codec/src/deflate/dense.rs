@@ -133,7 +133,7 @@ pub(crate) fn memory(len: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made::letters;
+    use crate::testing::letters;
 
     fn compress(dense: &mut Dense, src: &[u8]) -> Vec<u8> {
         let mut dst = vec![0; src.len() + 64];

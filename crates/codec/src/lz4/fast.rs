@@ -60,6 +60,7 @@ mod tests {
 
     use super::super::emit::EXTENDED;
     use super::*;
+    use crate::testing::{letters, noise};
 
     /// Compresses with room to spare, then with just enough room and with one byte less.
     fn round_trip(src: &[u8]) -> usize {
@@ -76,16 +77,6 @@ mod tests {
         assert!(exact == dst[..len]);
         assert_eq!(compress(&mut table, src, &mut exact[..len - 1]), None);
         len
-    }
-
-    fn noise(len: usize, mut seed: u64) -> Vec<u8> {
-        let step = |_| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed.to_le_bytes()[3]
-        };
-        (0..len).map(step).collect()
     }
 
     #[test]
@@ -147,11 +138,11 @@ mod tests {
         fn mixed_blocks_round_trip(
             pieces in proptest::collection::vec((0usize..60, 1usize..70_000, 0usize..3000), 0..60),
             seed in 1u64..,
-            letters in 1u8..,
+            count in 1u8..,
         ) {
             let mut block: Vec<u8> = Vec::new();
             for (n, (fresh, distance, len)) in pieces.into_iter().enumerate() {
-                block.extend(noise(fresh, seed.rotate_left(n as u32) | 1).iter().map(|byte| byte % letters));
+                block.extend(letters(fresh, seed.rotate_left(n as u32), count));
                 for _ in 0..len {
                     block.push(block.len().checked_sub(distance).map_or(0, |from| block[from]));
                 }

@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::made::letters;
+    use crate::testing::letters;
 
     /// Fills, decodes and compares; then follows the sequences to check that the block ends as the format requires.
     fn check(src: &[u8], room: usize, acceleration: i32) -> Option<Prefix> {

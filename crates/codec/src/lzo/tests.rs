@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::emit::Emitter;
 use super::oracle::{self, Job};
 use super::{Class, LzoDecoder, LzoEncoder};
+use crate::testing::noise;
 use crate::{Decoder, Encoder};
 
 const CLASSES: [Class; 4] =
@@ -18,18 +19,6 @@ const DISTANCES: [usize; 20] =
 const LENGTHS: [usize; 20] = [3, 4, 5, 8, 9, 10, 11, 16, 17, 32, 33, 34, 35, 264, 265, 288, 289, 519, 520, 543];
 /// Lengths of literal runs on both sides of every limit of the format.
 const RUNS: [usize; 16] = [1, 2, 3, 4, 5, 17, 18, 19, 237, 238, 239, 272, 273, 274, 528, 529];
-
-/// Bytes that hardly repeat.
-fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let step = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 24) as u8
-    };
-    (0..len).map(step).collect()
-}
 
 fn text(len: usize) -> Vec<u8> {
     let words = ["the ", "block ", "of ", "a ", "squash", "image ", "inode", ", ", "and\n", "fragment", "tail ", "32"];

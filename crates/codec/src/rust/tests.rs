@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use crate::rust::{inflate::Inflate, lz4, zstd};
+use crate::testing::letters;
 use crate::{Choice, Codec, Decoder, Error};
 
 /// Relation of the verdicts of two decoders on damaged bytes.
@@ -73,20 +74,9 @@ impl Pair {
     }
 }
 
-fn bytes(len: usize, mut seed: u64, letters: u8) -> Vec<u8> {
-    seed |= 1;
-    let step = |_| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed.to_le_bytes()[3] % letters
-    };
-    (0..len).map(step).collect()
-}
-
 /// Bytes with matches of many lengths at many distances.
 fn mixed(len: usize, seed: u64) -> Vec<u8> {
-    let picks = bytes(len / 2 + 2, seed, 251);
+    let picks = letters(len / 2 + 2, seed, 251);
     let mut all: Vec<u8> = Vec::with_capacity(len + 600);
     for (at, pick) in picks.iter().enumerate() {
         if all.len() >= len {
@@ -126,7 +116,7 @@ fn encoder_output_is_read() {
         let (_, choices) = CHOICES.iter().find(|(codec, _)| *codec == pair.codec).unwrap();
         for text in *choices {
             for len in [0, 1, 5, 13, 100, 5000, 131_072, 1 << 20] {
-                for block in [mixed(len, 3), bytes(len, 5, 255), vec![0; len]] {
+                for block in [mixed(len, 3), letters(len, 5, 255), vec![0; len]] {
                     let stream = packed(text, &block);
                     let mut back = vec![0; len];
                     assert_eq!(pair.rust.decode(&stream, &mut back), Ok(len), "{text}");

@@ -93,17 +93,11 @@ fn is_riscv_call(bytes: [u8; 4]) -> bool {
 mod tests {
     use super::*;
     use crate::Choice;
+    use crate::testing::noise;
 
     /// Makes bytes that look random, but never like a call.
-    fn filler(len: usize, mut seed: u64) -> Vec<u8> {
-        (0..len)
-            .map(|_| {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                seed.to_le_bytes()[3] & 0x27 | 0x10
-            })
-            .collect()
+    fn filler(len: usize, seed: u64) -> Vec<u8> {
+        noise(len, seed).iter().map(|byte| byte & 0x27 | 0x10).collect()
     }
 
     /// Makes 64 KiB of code that calls one of a few functions every 48 bytes.

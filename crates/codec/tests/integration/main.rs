@@ -4,8 +4,13 @@ mod cluster;
 mod hostile;
 mod oracles;
 mod round_trip;
+#[allow(dead_code, unreachable_pub, reason = "shared with the unit tests and other crates")]
+#[path = "../../src/testing.rs"]
+mod testing;
 
 use packfs_codec::{Choice, table};
+
+pub(crate) use testing::noise;
 
 /// Choices that together reach every encoder.
 pub(crate) const CHOICES: &[&str] = &[
@@ -53,19 +58,6 @@ pub(crate) fn choices() -> Vec<Choice> {
 
 /// The largest block of these tests.
 pub(crate) const BLOCK: usize = 1 << 17;
-
-/// Random bytes: the same for the same seed.
-pub(crate) fn noise(len: usize, mut seed: u64) -> Vec<u8> {
-    seed |= 1;
-    (0..len)
-        .map(|_| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed.to_le_bytes()[3]
-        })
-        .collect()
-}
 
 /// Bytes that compress: words of a small set in a random order.
 pub(crate) fn text(len: usize, seed: u64) -> Vec<u8> {

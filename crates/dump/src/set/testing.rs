@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
+pub(crate) use packfs_blocks::testing::noise;
 use packfs_codec::Choice;
 use zerocopy::IntoBytes;
 
@@ -243,18 +244,6 @@ pub(crate) fn open(parts: impl IntoIterator<Item = Vec<u8>>) -> Result<Set> {
     let parts = parts.into_iter().enumerate();
     let sources = parts.map(|(n, bytes)| (PathBuf::from(format!("p{n}")), Arc::new(bytes) as Arc<dyn ReadAt>));
     Set::from_sources(sources.collect(), &Options { cache_bytes: 1 << 20 })
-}
-
-/// Makes incompressible bytes.
-pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[5]
-    };
-    (0..len).map(|_| next()).collect()
 }
 
 /// Makes compressible bytes.

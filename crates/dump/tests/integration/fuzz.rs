@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use packfs_blocks::testing::Random;
+
 use crate::zeros;
 
 #[allow(unreachable_pub, reason = "public where the fuzz targets use it")]
@@ -14,13 +16,8 @@ fn no_input_makes_a_reader_panic() {
     let mut seeds: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
     seeds.sort();
     assert!(!seeds.is_empty());
-    let mut state = 0x2545_F491_4F6C_DD1D_u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state >> 33).unwrap() % below
-    };
+    let mut generator = Random::new(1);
+    let mut random = |limit| generator.below(limit);
     for seed in seeds {
         let seed = std::fs::read(seed).unwrap();
         dump_part::look(&seed);

@@ -126,6 +126,7 @@ mod tests {
     use std::sync::Arc;
 
     use packfs_blocks::Progress;
+    use packfs_blocks::testing::noise;
 
     use super::*;
     use crate::source::Entry;
@@ -138,17 +139,9 @@ mod tests {
     /// Paths, and by how many units they grew.
     type GrowthList<'f> = &'f [(&'f str, i64)];
 
-    fn noise((seed, units): (u64, usize)) -> Vec<u8> {
-        let mut state = seed;
-        let next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state.to_le_bytes()[6]
-        };
-        std::iter::repeat_with(next).take(units * UNIT).collect()
-    }
-
     fn image(builder: Builder<'_>, files: FileList<'_>) -> AnyImage {
-        let entries: Vec<Entry> = files.iter().map(|(path, content)| Entry::file(*path, noise(*content))).collect();
+        let entries: Vec<Entry> =
+            files.iter().map(|(path, (seed, units))| Entry::file(*path, noise(units * UNIT, *seed))).collect();
         let bytes = builder.entries(entries).write_to(Cursor::new(Vec::new())).unwrap().0.into_inner();
         AnyImage::open(Arc::new(bytes), OpenOptions::default()).unwrap()
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use packfs_blocks::io::faults::{Fault, Faults};
 use packfs_blocks::io::loop_device::LoopDevice;
 use packfs_blocks::io::{FileSystem, Memory, System};
+use packfs_blocks::testing::noise;
 use packfs_blocks::{Output, Progress};
 use packfs_image::source::{Dir, Source, Store, archive, dir};
 use packfs_image::{Error, Plan, Result, Tree, erofs, squashfs};
@@ -17,15 +18,6 @@ const OLD: &[u8] = b"the old image";
 
 /// A build of any kind into an output.
 type Build = Box<dyn Fn(Output) -> Result<()>>;
-
-fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state.to_be_bytes()[0]
-    };
-    (0..len).map(|_| next()).collect()
-}
 
 /// Makes a directory with files of all kinds: small ones, large compressible and incompressible
 /// ones, equal ones, and holes.

@@ -45,16 +45,6 @@ pub(crate) fn shorter<'p>(dir: &Path, parts: [&'p str; 2]) -> &'p str {
     if len(one) <= len(other) { one } else { other }
 }
 
-/// Returns `len` bytes that do not compress, others for each seed.
-pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed;
-    let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state.to_be_bytes()[0]
-    };
-    std::iter::repeat_with(next).take(len).collect()
-}
-
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -71,6 +61,21 @@ pub(crate) fn sample(dir: &Path) {
     std::os::unix::fs::symlink("../etc/motd", root.join("usr/motd")).unwrap();
     let hole = std::fs::File::create(root.join("hole")).unwrap();
     hole.set_len(3_000_000).unwrap();
+}
+
+/// Makes a directory with the `root` of [`sample`].
+pub(crate) fn sample_dir() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    dir
+}
+
+/// Makes a directory and runs a shell script in it.
+pub(crate) fn script_dir(script: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let made = Command::new("sh").args(["-ec", script]).current_dir(dir.path()).status().unwrap();
+    assert!(made.success(), "{script}");
+    dir
 }
 
 /// Returns true if a program needed by the test is installed; otherwise reports that, or fails if

@@ -4,17 +4,15 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::program::is_current;
-use crate::common::{have, packfs, run_in, stderr, succeed};
+use crate::common::{have, packfs, run_in, script_dir, stderr, succeed};
 
 /// A directory with `root` in it, and files that options name.
 fn workplace() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
     let script = "mkdir -p root/boot root/usr/lib root/bin && seq 1 60000 > root/boot/vmlinuz && seq -f s%g 500 > root/usr/lib/small &&
         seq -f t%g 9000 > root/usr/lib/text.txt && echo tool > root/bin/tool && echo other > 'root/bin/a b' &&
         ln -s tool root/bin/link && setfattr -n user.k -v v root/bin/tool && setfattr -n security.selinux -v old root/bin/tool &&
         find root -exec touch -h -d @1700000000 {} +";
-    let made = Command::new("sh").args(["-ec", script]).current_dir(dir.path()).status().unwrap();
-    assert!(made.success());
+    let dir = script_dir(script);
     let files = [
         (
             "contexts",

@@ -8,7 +8,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use crate::common::program::write_script;
-use crate::common::{self, FORMATS, fail, packfs, run_in, sample, stderr, succeed};
+use crate::common::{self, FORMATS, fail, packfs, run_in, sample_dir, stderr, succeed};
 use serde_json::Value;
 
 fn same(dir: &Path, a: &str, b: &str) -> bool {
@@ -16,8 +16,7 @@ fn same(dir: &Path, a: &str, b: &str) -> bool {
 }
 
 fn workplace() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    sample(dir.path());
+    let dir = sample_dir();
     for n in 0..40u64 {
         let text: String = (0..3000).map(|i| format!("{:x} ", i * i * (7919 + n % 30))).collect();
         std::fs::write(dir.path().join(format!("root/usr/{n}")), text).unwrap();

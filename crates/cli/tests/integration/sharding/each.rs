@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use crate::common::{fail, packfs, run_in, sample, stderr, succeed};
+use crate::common::{fail, packfs, run_in, sample_dir, stderr, succeed};
 use serde_json::Value;
 
 const LINES: [&str; 5] = [
@@ -18,9 +18,8 @@ const OPTIONS: [&str; 5] = ["", "--shard-size 1M", "", "--shards 2", ""];
 
 /// Writes sources and a list of images into a directory, and builds the images locally into `local/`.
 fn workplace() -> tempfile::TempDir {
-    let work = tempfile::tempdir().unwrap();
+    let work = sample_dir();
     let dir = work.path();
-    sample(dir);
     for name in ["big", "a dir", "none", "local"] {
         std::fs::create_dir(dir.join(name)).unwrap();
     }

@@ -5,7 +5,7 @@ use lzzzz::{lz4, lz4_hc};
 use proptest::prelude::*;
 
 use super::*;
-use crate::made::letters;
+use crate::testing::letters;
 
 /// Fresh bytes and copies of earlier ones, in turns.
 fn pieces(pieces: &[(usize, usize, usize)], seed: u64, count: u8) -> Vec<u8> {

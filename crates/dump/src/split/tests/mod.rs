@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use packfs_blocks::testing::Random;
 use packfs_blocks::{Progress, ReadAt};
 use proptest::prelude::*;
 
@@ -17,23 +18,17 @@ use crate::{Error, Input, Result, Source};
 
 /// Makes bytes like a machine's memory: pages of zeros, of one word, of text, and of noise.
 fn memory(pages: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.max(1);
-    let mut next = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut random = Random::new(seed);
     let mut out = Vec::with_capacity(pages * 4096);
     while out.len() < pages * 4096 {
-        let run = 1 + next() % 40;
-        let kind = next() % 5;
+        let run = 1 + random.below(40);
+        let kind = random.below(5);
         for _ in 0..run {
             match kind {
                 0 | 1 => out.extend([0; 4096]),
                 2 => out.extend(b"deadbeef".repeat(512)),
-                3 => (0..512).for_each(|_| out.extend((next() % 1000 + 0xffff_8800_0000).to_le_bytes())),
-                _ => (0..512).for_each(|_| out.extend(next().to_le_bytes())),
+                3 => (0..512).for_each(|_| out.extend((random.number() % 1000 + 0xffff_8800_0000).to_le_bytes())),
+                _ => (0..512).for_each(|_| out.extend(random.number().to_le_bytes())),
             }
         }
     }

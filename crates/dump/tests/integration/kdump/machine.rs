@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use packfs_blocks::ReadAt;
+use packfs_blocks::testing::Random;
 use packfs_dump::elf::Core;
 use packfs_dump::elf::format::{Header, IDENT, ProgramHeader};
 use zerocopy::{FromZeros, IntoBytes};
@@ -164,19 +165,13 @@ fn put_note(notes: &mut Vec<u8>, name: &str, kind: u32, desc: &[u8]) {
 /// Returns a page of memory: zeros, one repeated byte, text, pointers, or incompressible data. The
 /// page that `init_uts_ns` points to has the names of the machine; some pages are page tables.
 fn page(pfn: u64) -> Vec<u8> {
-    let mut state = pfn.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    let mut page: Vec<u8> = match random() % 8 {
+    let mut random = Random::new(pfn);
+    let mut page: Vec<u8> = match random.number() % 8 {
         0..3 => vec![0; PAGE as usize],
         3 => vec![pfn as u8 | 1; PAGE as usize],
         4 => format!("page {pfn} has some text; ").bytes().cycle().take(PAGE as usize).collect(),
-        5 | 6 => (0..512).flat_map(|_| (0xffff_8880_0000_0000 + random() % (1 << 25)).to_le_bytes()).collect(),
-        _ => (0..512).flat_map(|_| random().to_le_bytes()).collect(),
+        5 | 6 => (0..512).flat_map(|_| (0xffff_8880_0000_0000 + random.number() % (1 << 25)).to_le_bytes()).collect(),
+        _ => (0..512).flat_map(|_| random.number().to_le_bytes()).collect(),
     };
     let entry = |index: usize, value: u64| (8 * index, value.to_le_bytes().to_vec());
     let names = ["Linux", "host", "6.1.0-test", "#1 SMP", "x86_64", "(none)"];

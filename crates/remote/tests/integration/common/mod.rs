@@ -105,14 +105,7 @@ pub fn skip(test: &str, why: &str) {
 
 /// Returns bytes that look like no others.
 pub fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        bytes.extend_from_slice(&(state >> 16).to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
+    packfs_blocks::testing::noise(len, 1)
 }
 
 impl Server {

@@ -110,14 +110,7 @@ impl Answer {
 
 /// Returns bytes that do not compress.
 pub(crate) fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    };
-    std::iter::repeat_with(next).take(len).collect()
+    packfs_blocks::testing::noise(len, 1)
 }
 
 /// Returns the entries of the image of most tests.
