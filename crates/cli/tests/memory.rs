@@ -14,6 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use packfs_blocks::testing::noise;
 use wait4::Wait4;
 
 use common::{FORMATS, packfs};
@@ -111,14 +112,10 @@ fn aligned_files_take_no_more_memory_than_others() {
 fn compression_of_archives_keeps_to_its_memory() {
     const LIMIT: u64 = 64 << 20;
     let dir = tempfile::tempdir().unwrap();
-    let (mut state, mut file) = (1_u64, std::fs::File::create(dir.path().join("noise")).unwrap());
+    let mut file = std::fs::File::create(dir.path().join("noise")).unwrap();
     // In pieces: the peak of a program includes what this one held when it started it.
-    for _ in 0..96 {
-        let noise = std::iter::repeat_with(|| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            state.to_be_bytes()[0]
-        });
-        file.write_all(&noise.take(1 << 20).collect::<Vec<_>>()).unwrap();
+    for seed in 0..96 {
+        file.write_all(&noise(1 << 20, seed)).unwrap();
     }
     common::succeed(dir.path(), &["build", "noise", "-o", "image", "-c", "none", "-f", "-q"]);
     let tar = |out: &str, memory: &str| {

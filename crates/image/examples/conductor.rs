@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use packfs_blocks::testing::Random;
 use packfs_blocks::{Output, Storage};
 use packfs_image::build::{Options, Plan, Summary};
 use packfs_image::source::{Contents, Dir, FileReader, Source, Store, dir};
@@ -122,10 +123,9 @@ struct Made {
 
 impl Made {
     fn new(len: u64) -> Made {
-        let mut seed = 1u64;
+        let mut random = Random::new(1);
         let noise = |at: usize| {
-            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            if at % 4096 < 512 { seed.to_be_bytes()[0] } else { 0 }
+            if at % 4096 < 512 { random.number().to_be_bytes()[0] } else { 0 }
         };
         Made { bytes: (0..1 << 20).map(noise).collect(), len }
     }

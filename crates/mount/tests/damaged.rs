@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use packfs_blocks::testing::Random;
 use packfs_image::build::AnyOptions;
 use packfs_image::testing::everything;
 use packfs_image::{erofs, squashfs};
@@ -57,11 +58,10 @@ fn walk(dir: &Path, left: &AtomicU64) {
 /// Reads a damaged image by several threads; adds to the number of errors that were told.
 fn load(image: &[u8], seed: u64, errors: &Arc<AtomicU64>) {
     let mut bytes = image.to_vec();
-    let mut state = seed * 7919 + 1;
+    let mut random = Random::new(seed);
     for _ in 0..1 + seed % 8 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let place = (state >> 16) as usize % bytes.len();
-        bytes[place] ^= 1 << (state >> 60 & 7);
+        let place = random.below(bytes.len());
+        bytes[place] ^= 1 << random.below(8);
     }
     if seed % 10 == 9 {
         bytes.truncate(bytes.len() * 2 / 3);

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use packfs_blocks::testing::Random;
+
 use crate::common::{fail, packfs, run_in, sample, stderr, succeed};
 
 fn dry(dir: &Path, status: i32, args: &[&str]) -> serde_json::Value {
@@ -60,17 +62,14 @@ fn more_is_estimated_from_a_sample_within_what_is_said() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("root")).unwrap();
     // 40 MiB, of which each file shrinks otherwise.
-    let mut state = 1_u64;
+    let mut random = Random::new(1);
     for number in 0..160_u64 {
         let mut bytes = Vec::with_capacity(256 << 10);
         while bytes.len() < 256 << 10 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let word = (state >> 33).to_le_bytes();
+            let word = random.number().to_le_bytes();
             bytes.extend_from_slice(&word[..if number % 3 == 0 { 4 } else { 1 }]);
-            bytes.extend(std::iter::repeat_n(
-                b'a' + (state >> 59) as u8,
-                (state >> 61) as usize * (number % 5) as usize,
-            ));
+            let letter = b'a' + u8::try_from(random.below(32)).unwrap();
+            bytes.extend(std::iter::repeat_n(letter, random.below(8) * (number % 5) as usize));
         }
         std::fs::write(dir.path().join(format!("root/f{number}")), &bytes).unwrap();
     }

@@ -10,12 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use packfs_blocks::testing::noise;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::common::mounts::soon;
 use crate::common::program::{sh, text};
-use crate::common::{fail, have, noise, packfs, run_in, sample, skip, stderr, succeed};
+use crate::common::{fail, have, packfs, run_in, sample, skip, stderr, succeed};
 
 /// A layout of three layers: files; deletions and replacements; an opaque directory and a deleted hard link. umoci lists
 /// directories whose times have changed: here all of them, in the second layer, too.
@@ -50,7 +51,7 @@ fn layered(test: &str) -> Option<tempfile::TempDir> {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("noise"), noise(7, 300_000)).unwrap();
+    fs::write(dir.path().join("noise"), noise(300_000, 7)).unwrap();
     sh(dir.path(), &format!("set -e\nexec 2>&1\n{LAYERS}"));
     Some(dir)
 }

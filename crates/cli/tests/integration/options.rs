@@ -295,7 +295,7 @@ fn the_image_after_a_program_is_named() {
     if !cfg!(feature = "mount") {
         return;
     }
-    let dir = workplace();
+    let dir = sample_dir();
     // The head of an ELF program whose section table, of one entry, ends at byte 128.
     let mut runtime = [0; 128];
     runtime[..6].copy_from_slice(b"\x7fELF\x02\x01");

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use crate::common::{fail, kernel, noise, succeed};
+use packfs_blocks::testing::noise;
+
+use crate::common::{fail, kernel, succeed};
 
 /// Number of bytes that programs such as zsync look for at once.
 const WINDOW: usize = 2048;
@@ -15,7 +17,7 @@ fn write_tree(dir: &Path) {
         let folder = dir.join(format!("root/{}", number % 30));
         fs::create_dir_all(&folder).unwrap();
         let len = 500 + usize::try_from(number).unwrap() * 7919 % 4000;
-        let digits = noise(u64::from(number), len).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let digits = noise(len, u64::from(number)).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         fs::write(folder.join(format!("{number:04}.txt")), digits).unwrap();
     }
 }

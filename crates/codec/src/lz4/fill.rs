@@ -223,8 +223,10 @@ mod tests {
         for room in (0..80).chain((80..900).step_by(13)) {
             for acceleration in [1, 2, 40] {
                 let prefix = check(&few, room, acceleration);
-                // At most two bytes stay free: one more length byte for literals would leave no room for a literal.
-                assert!(room < 400 || prefix.is_some_and(|prefix| prefix.len + 2 >= room), "{room}: {prefix:?}");
+                // At most two bytes stay free: one more length byte for literals would leave no room for a literal. Who skips
+                // much may find no match.
+                let is_filled = prefix.map_or(acceleration == 40, |prefix| prefix.len + 2 >= room);
+                assert!(room < 400 || is_filled, "{room}: {prefix:?}");
                 for len in [0, 1, 24, 25, 26, 100, room, 2 * room] {
                     check(&few[..len], room, acceleration);
                     check(&vec![7; len], room, acceleration);

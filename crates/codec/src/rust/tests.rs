@@ -91,7 +91,7 @@ fn mixed(len: usize, seed: u64) -> Vec<u8> {
             all.push(picks[(at * 7) % picks.len()]);
         }
     }
-    all.truncate(len);
+    all.resize(len, b'.');
     all
 }
 

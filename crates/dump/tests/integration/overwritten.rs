@@ -6,18 +6,17 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use packfs_blocks::testing::noise;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::{Input, Set, SplitOptions, join, set, split};
 
-/// Returns noise that differs with the seed.
-fn noise(seed: u32) -> Vec<u8> {
-    (0..1_000_000u32).flat_map(|n| (n ^ seed).wrapping_mul(2_654_435_761).to_le_bytes()).collect()
-}
+/// Length of the dumps.
+const LEN: usize = 4_000_000;
 
 /// Splits noise and returns the paths of the parts, as if they had been written an hour ago.
 fn parts(dir: &std::path::Path, seed: u32, parity: u16) -> Vec<PathBuf> {
     let input = dir.join(format!("input{seed}"));
-    std::fs::write(&input, noise(seed)).unwrap();
+    std::fs::write(&input, noise(LEN, seed.into())).unwrap();
     let paths: Vec<PathBuf> = (0..3).map(|n| dir.join(format!("part{seed}-{n}"))).collect();
     let options = SplitOptions::default().set(|all| (all.chunk, all.threads, all.parity) = (1 << 16, 1, parity));
     split(Input::open(&input).unwrap(), &paths, &options, &Progress::default()).unwrap();
@@ -40,7 +39,7 @@ fn a_part_that_is_overwritten_is_not_read_any_more() {
         assert!(set.check_unchanged().is_err());
         let mut joined = Vec::new();
         match join::to_stream(&set, &mut joined, &join::Options::default(), &Progress::default()) {
-            Ok(_) => assert!(joined == noise(1), "parity {parity}: the dump has bytes of another one"),
+            Ok(_) => assert!(joined == noise(LEN, 1), "parity {parity}: the dump has bytes of another one"),
             Err(error) => {
                 assert!(
                     error.to_string().contains("after it was opened") || error.to_string().contains("now"),
@@ -48,9 +47,9 @@ fn a_part_that_is_overwritten_is_not_read_any_more() {
                 );
             }
         }
-        let mut all = vec![0; noise(1).len()];
+        let mut all = vec![0; LEN];
         if set.read_exact_at(&mut all, 0).is_ok() {
-            assert!(all == noise(1), "parity {parity}: the dump has bytes of another one");
+            assert!(all == noise(LEN, 1), "parity {parity}: the dump has bytes of another one");
         }
     }
 }

@@ -4,12 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::sink::fake::Fake;
-use crate::testing::{Attrs, Node, Piece, Shape, Spec, What, specs};
+use crate::testing::{Attrs, Node, Piece, Shape, Spec, What, specs, text};
 use crate::tree::TreeImage;
-
-fn text(seed: u64, len: u64) -> Piece {
-    Piece::Text { seed, len }
-}
 
 fn node(what: What) -> Node {
     Node { attrs: Attrs { owner: (1, 2), ..Attrs::plain(0o644) }, what }

@@ -10,6 +10,7 @@ use crate::image::FileType;
 use crate::sink::Walk;
 use crate::testing::{Node, Piece, Source, Spec, erofs_utils, have, skipped};
 use crate::{AnyImage, Builder, Choice, Codec, Image, OpenOptions};
+use packfs_blocks::testing::Random;
 
 /// A tree with equal files, incompressible data, holes, small files and a large file.
 fn spec() -> Spec {
@@ -157,13 +158,12 @@ fn damaged_images_give_errors_or_pieces_inside_the_file() {
         builder.codec(Codec::Lz4).dir(source.tree()).build(&path).unwrap();
         let sound = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let (mut state, mut pieces) = (1_u64, 0_u64);
+        let mut random = Random::new(1);
+        let mut pieces = 0_u64;
         for n in 0..400_usize {
             let mut bytes = sound.clone();
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let spot = usize::try_from(state >> 33).unwrap();
-            let at = if n % 2 == 0 { spot % 4096 } else { bytes.len() - 1 - spot % 12_000 };
-            bytes[at] ^= 1 << (state >> 20 & 7);
+            let at = if n % 2 == 0 { random.below(4096) } else { bytes.len() - 1 - random.below(12_000) };
+            bytes[at] ^= 1 << random.below(8);
             let Ok(image) = AnyImage::open(Arc::new(bytes), OpenOptions::default()) else { continue };
             let Ok(mut walk) = Walk::new(image.image(), &[]) else { continue };
             while let Ok(Some(visit)) = walk.step() {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::io::FileAt;
+use packfs_blocks::testing::Random;
 
 use super::*;
 use crate::erofs::{self, Features};
@@ -228,15 +229,14 @@ fn damaged_images_give_errors_or_sums_that_fit() {
         builder.codec(Codec::Lz4).dir(source.tree()).build(&path).unwrap();
         let sound = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let (mut state, mut measured) = (1_u64, 0);
+        let mut random = Random::new(1);
+        let mut measured = 0;
         for n in 0..600_usize {
             let mut bytes = sound.clone();
             // Half of the damage hits the superblock, the rest what lies at the end: tables and inodes.
             for _ in 0..=n % 3 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let spot = usize::try_from(state >> 33).unwrap();
-                let at = if n % 2 == 0 { spot % 1300 } else { bytes.len() - 1 - spot % 12_000 };
-                bytes[at] ^= 1 << (state >> 20 & 7);
+                let at = if n % 2 == 0 { random.below(1300) } else { bytes.len() - 1 - random.below(12_000) };
+                bytes[at] ^= 1 << random.below(8);
             }
             let len = bytes.len() as u64;
             let Ok(image) = AnyImage::open(Arc::new(bytes), OpenOptions::default()) else { continue };

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use packfs_blocks::testing::Random;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::source::{Dir, dir};
 use packfs_image::{AnyImage, Image, OpenOptions, Plan, Progress, ReadAt, Tree, erofs, sink, squashfs};
@@ -47,11 +48,10 @@ impl Watched {
 
 /// Returns text that compresses to about a third, another one for each number.
 fn text(number: u64, len: usize) -> Vec<u8> {
-    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = Random::new(number);
     let mut bytes = Vec::with_capacity(len + 32);
     while bytes.len() < len {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        bytes.extend_from_slice(format!("{:08x} = a line of text\n", state >> 32).as_bytes());
+        bytes.extend_from_slice(format!("{:08x} = a line of text\n", random.number() >> 32).as_bytes());
     }
     bytes.truncate(len);
     bytes

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use packfs_blocks::testing::Random;
 use packfs_image::build::AnyOptions;
 use packfs_image::testing::{Node, Piece, Spec};
 use packfs_image::{erofs, squashfs};
@@ -23,12 +24,6 @@ fn formats() -> [AnyOptions; 3] {
     };
     let squashfs = squashfs::Options::default().with(|all| all.codec = "zstd:1".parse().unwrap());
     [AnyOptions::Squashfs(squashfs), erofs("zstd:1"), erofs("lz4")]
-}
-
-/// A number that follows another at random.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 20
 }
 
 #[test]
@@ -50,10 +45,10 @@ fn random_reads_of_32_threads_equal_the_file() {
             for thread in 0..32 {
                 let (file, want) = (&file, &want);
                 scope.spawn(move || {
-                    let mut state = thread * 77 + 1;
+                    let mut random = Random::new(thread);
                     for _ in 0..150 {
-                        let at = (next(&mut state) % LEN) as usize;
-                        let len = (next(&mut state) % [10, 4096, 50_000, 400_000][thread as usize % 4]) as usize;
+                        let at = random.below(LEN as usize);
+                        let len = random.below([10, 4096, 50_000, 400_000][thread as usize % 4]);
                         let mut buf = vec![0; len];
                         let got = file.read_at(&mut buf, at as u64).unwrap();
                         let end = (at + got).min(want.len());

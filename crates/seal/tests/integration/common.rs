@@ -28,12 +28,7 @@ pub(crate) fn run(dir: &Path, program: &str, args: &[&str]) -> String {
 
 /// Returns `len` bytes that differ from block to block.
 pub(crate) fn noise(len: usize) -> Vec<u8> {
-    let mut state = 7u64;
-    let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state.to_be_bytes()[0]
-    };
-    std::iter::repeat_with(next).take(len).collect()
+    packfs_blocks::testing::noise(len, 7)
 }
 
 /// Returns threads with counters of their own.

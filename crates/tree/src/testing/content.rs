@@ -48,6 +48,16 @@ pub enum ByteStream {
 
 const TEXT: [u8; 91] = *b"The quick brown fox jumps over the lazy dog, and packs my box with five dozen liquor jugs. ";
 
+/// Returns a piece that no codec can shrink.
+pub fn noise(seed: u64, len: u64) -> Piece {
+    Piece::Noise { seed, len }
+}
+
+/// Returns a piece that every codec shrinks.
+pub fn text(seed: u64, len: u64) -> Piece {
+    Piece::Text { seed, len }
+}
+
 impl Piece {
     /// Length in bytes.
     pub fn len(&self) -> u64 {

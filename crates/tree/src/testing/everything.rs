@@ -2,20 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Attrs, Node, Piece, Spec, What, is_root};
+use super::{Node, Piece, Spec, What, is_root, noise, plain, text};
 use crate::tree::Device;
-
-fn text(seed: u64, len: u64) -> Piece {
-    Piece::Text { seed, len }
-}
-
-fn noise(seed: u64, len: u64) -> Piece {
-    Piece::Noise { seed, len }
-}
-
-fn plain(what: What) -> Node {
-    Node { attrs: Attrs::plain(0o640), what }
-}
 
 /// Makes a node, and everything below it, with attributes that do not depend on who runs the test.
 pub fn owned(mut node: Node) -> Node {

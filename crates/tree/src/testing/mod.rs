@@ -15,7 +15,7 @@ mod spec;
 mod strategy;
 mod tools;
 
-pub use content::{ByteStream, Memory, Piece, mix};
+pub use content::{ByteStream, Memory, Piece, mix, noise, text};
 pub use everything::{everything, one_of_each, owned};
 pub use mount::{
     LoopDevice, Mount, can_mount, disagreements, kernel_disagreements, kernel_reads, reader_disagreements, said_by,
@@ -24,7 +24,7 @@ pub use random::random_images;
 pub use snapshot::{
     Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, snapshot_without_xattrs, whole_seconds,
 };
-pub use spec::{Attrs, Node, Spec, What, deep, wide};
+pub use spec::{Attrs, Node, Spec, What, deep, plain, wide};
 pub use strategy::{Shape, specs};
 pub use tools::{Source, damage, erofs_utils, exercise, findings, have, sh};
 

@@ -180,6 +180,11 @@ pub fn wide(n: u64) -> Spec {
     Spec::of((0..n).map(|at| (format!("entry-{at:06}").into_bytes(), file(at))))
 }
 
+/// Returns a node with plain attributes.
+pub fn plain(what: What) -> Node {
+    Node { attrs: Attrs::plain(0o640), what }
+}
+
 /// Makes directories `levels` deep with names of `name_len` bytes, and a file at the bottom.
 pub fn deep(levels: usize, name_len: usize) -> Spec {
     let mut node = Node::file(vec![Piece::Text { seed: 0, len: 100 }]);

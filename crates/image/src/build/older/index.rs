@@ -240,6 +240,8 @@ mod testing {
 
     use std::collections::BTreeMap;
 
+    use packfs_blocks::testing::Random;
+
     use super::*;
 
     impl Index {
@@ -260,11 +262,9 @@ mod testing {
 
     impl Units {
         /// Changes random numbers.
-        pub(in super::super) fn distort(&mut self, mut seed: u64) {
-            let mut draw = |most: u64| {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (seed >> 33) % most
-            };
+        pub(in super::super) fn distort(&mut self, seed: u64) {
+            let mut random = Random::new(seed);
+            let mut draw = |limit: u64| random.number() % limit;
             let number = |n: u64| u32::try_from(n).unwrap();
             for unit in &mut self.units {
                 match draw(8) {

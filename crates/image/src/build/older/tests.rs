@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
 use packfs_blocks::Progress;
+use packfs_blocks::testing::Random;
 use proptest::prelude::*;
 
 use super::*;
@@ -443,11 +444,8 @@ fn the_kernel_reads_what_was_taken() {
 }
 
 /// Changes, removes and adds files of a tree by a random number.
-fn mutate(node: &mut Node, seed: &mut u64) {
-    let mut draw = |most: u64| {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*seed >> 33) % most
-    };
+fn mutate(node: &mut Node, random: &mut Random) {
+    let mut draw = |limit: u64| random.number() % limit;
     match &mut node.what {
         What::File(pieces) if draw(4) == 0 => {
             let at = usize::try_from(draw(pieces.len() as u64 + 1)).unwrap();
@@ -457,7 +455,7 @@ fn mutate(node: &mut Node, seed: &mut u64) {
             if draw(3) == 0 {
                 entries.insert(name(format!("new{}", draw(9))), half(draw(1000), draw(40_000)));
             }
-            entries.values_mut().for_each(|node| mutate(node, seed));
+            entries.values_mut().for_each(|node| mutate(node, random));
         }
         _ => {}
     }
@@ -470,7 +468,7 @@ proptest! {
     fn random_trees_and_changes(
         spec in specs(Shape::default()),
         case in 0..cases().len(),
-        mut seed in any::<u64>(),
+        seed in any::<u64>(),
         threads in proptest::sample::select(vec![0, 1, 2, 7]),
         dedup in any::<bool>(),
     ) {
@@ -479,7 +477,7 @@ proptest! {
         options.common_mut().on_error = OnError::Stop;
         let bench = Bench::new(&options);
         let mut changed = spec.clone();
-        mutate(&mut changed.root, &mut seed);
+        mutate(&mut changed.root, &mut Random::new(seed));
         let links = std::mem::take(&mut changed.links);
         changed.links = links.into_iter().filter(|(_, new)| changed.tree().is_ok_and(|tree| tree.lookup(new).is_none())).collect();
         bench.build(&spec, "old", None, 2);

@@ -47,11 +47,9 @@ fn mix(run: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use packfs_blocks::testing::noise;
 
-    fn noise(seed: u64, len: u64) -> Vec<u8> {
-        (0..len / 8).flat_map(|n| mix(mix(seed) ^ n).to_le_bytes()).collect()
-    }
+    use super::*;
 
     fn equal(a: &[u8], b: &[u8]) -> usize {
         of(a).iter().zip(of(b)).filter(|(a, b)| **a == *b && *b != NONE).count()
@@ -59,7 +57,7 @@ mod tests {
 
     #[test]
     fn bins_agree_by_what_is_in_common() {
-        let (a, b) = (noise(1, 40_000), noise(2, 40_000));
+        let (a, b) = (noise(40_000, 1), noise(40_000, 2));
         let half = [&a[..20_000], &b[..20_000]].concat();
         assert_eq!(equal(&a, &a), BINS);
         assert!(equal(&a, &b) <= 2);

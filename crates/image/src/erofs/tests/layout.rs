@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 
+use packfs_blocks::testing::Random;
+
 use super::*;
 use crate::build::Shards;
 use crate::erofs::INODE_DIGEST;
@@ -170,11 +172,8 @@ fn uncompressed_clusters_have_one_block_unless_extents_are_encoded() {
 /// Encoders do not always fit the beginning of a cluster's data into as many bytes as all of it.
 #[test]
 fn clusters_that_save_much_stay_compressed_at_the_end_of_a_piece() {
-    let mut state = 1u64;
-    let mut random = |most: u64| {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        (state >> 33) % most
-    };
+    let mut numbers = Random::new(1);
+    let mut random = |limit: u64| numbers.number() % limit;
     // Files are packed in pieces of 1 MiB, which end shortly behind the texts.
     let files: Vec<(u64, Vec<Piece>)> = (0..60)
         .map(|_| {

@@ -2,7 +2,7 @@
 //! files of sizes around every boundary.
 
 use super::*;
-use crate::testing::{Node, Piece};
+use crate::testing::{Node, Piece, noise, text};
 
 /// Every codec, at a fast level.
 pub(in crate::erofs) const CODECS: [&str; 5] = ["lz4", "lz4hc:1", "deflate:1", "lzma:0", "zstd:1"];
@@ -79,14 +79,6 @@ pub(in crate::erofs) fn mixed(seed: u64, len: u64) -> Vec<Piece> {
         n += 1;
     }
     pieces
-}
-
-fn noise(seed: u64, len: u64) -> Piece {
-    Piece::Noise { seed, len }
-}
-
-fn text(seed: u64, len: u64) -> Piece {
-    Piece::Text { seed, len }
 }
 
 /// Files with lengths around every block and cluster boundary, with contents of every kind.

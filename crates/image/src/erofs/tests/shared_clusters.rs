@@ -7,17 +7,11 @@ use std::path::Path;
 use rustix::fs::{Advice, fadvise};
 
 use super::*;
-use crate::testing::{Mount, Node, Piece, can_mount, differences, findings, snapshot_image, snapshot_tree};
+use crate::testing::{
+    Mount, Node, Piece, can_mount, differences, findings, noise, snapshot_image, snapshot_tree, text,
+};
 
 const PAGE: u64 = 4096;
-
-fn noise(seed: u64, len: u64) -> Piece {
-    Piece::Noise { seed, len }
-}
-
-fn text(seed: u64, len: u64) -> Piece {
-    Piece::Text { seed, len }
-}
 
 fn files(files: &[&[Piece]]) -> Spec {
     let named = files.iter().enumerate().map(|(n, pieces)| (format!("f{n}").into_bytes(), Node::file(pieces.to_vec())));

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use packfs_blocks::testing::Random;
+
 use super::examples::ManualExample;
 use crate::common::program::text;
 
@@ -84,7 +86,7 @@ pub(crate) fn judge_lines(grammar: &Grammar, mut judge: impl FnMut(&Line) -> Jud
     let seed = number("PACKFS_DIFFERENTIAL_SEED").unwrap_or(SEED);
     let mut told: Vec<String> = Vec::new();
     for n in 0..number("PACKFS_DIFFERENTIAL").unwrap_or(LINES) {
-        let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(n));
+        let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(n));
         let line = draw(grammar, &mut random);
         if judge(&line).is_err() {
             let (line, difference) = shrunk(line, &mut judge);
@@ -109,14 +111,14 @@ fn draw(grammar: &Grammar, random: &mut Random) -> Line {
     let likely = 1 + random.below(5);
     let mut options: Vec<&str> = Vec::new();
     for group in grammar.options {
-        if random.below(grammar.options.len() as u64) < likely {
-            options.push(group[random.index(group.len())]);
+        if random.below(grammar.options.len()) < likely {
+            options.push(group[random.below(group.len())]);
         }
     }
     for last in (1..options.len()).rev() {
-        options.swap(last, random.index(last + 1));
+        options.swap(last, random.below(last + 1));
     }
-    Line { options, operands: grammar.operands[random.index(grammar.operands.len())] }
+    Line { options, operands: grammar.operands[random.below(grammar.operands.len())] }
 }
 
 /// Leaves out options one by one as long as the programs differ.
@@ -132,21 +134,6 @@ fn shrunk(mut line: Line, judge: &mut impl FnMut(&Line) -> Judged) -> (Line, Str
         }
     }
     (line, difference)
-}
-
-/// Random numbers, the same for the same seed.
-pub(crate) struct Random(u64);
-
-impl Random {
-    fn index(&mut self, len: usize) -> usize {
-        usize::try_from(self.below(len as u64)).expect("below a number of this type")
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let high = (self.0 ^ (self.0 >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (high ^ (high >> 29)) % end
-    }
 }
 
 /// Runs a command line in `dir`, with a file of it on standard input if there is one.

@@ -24,7 +24,7 @@ use super::{ReadOptions, Reader};
 use crate::Plan;
 use crate::erofs::{Features, Options, build};
 use crate::image::Nid;
-use crate::testing::{Attrs, Node, Piece, Spec, What, everything, findings, is_root};
+use crate::testing::{Attrs, Node, Piece, Spec, What, everything, findings, is_root, noise, text};
 use crate::tree::components;
 use crate::{Image, Result};
 
@@ -48,14 +48,6 @@ fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {
 
 fn find(reader: &Reader, path: &str) -> Nid {
     components(path.as_bytes()).fold(reader.root(), |dir, name| reader.lookup(dir, name).unwrap().unwrap())
-}
-
-fn text(seed: u64, len: u64) -> Piece {
-    Piece::Text { seed, len }
-}
-
-fn noise(seed: u64, len: u64) -> Piece {
-    Piece::Noise { seed, len }
 }
 
 fn plain(what: What) -> Node {

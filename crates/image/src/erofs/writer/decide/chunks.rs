@@ -65,19 +65,9 @@ fn first(bytes: &[u8], average: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use packfs_blocks::testing::noise;
 
-    fn noise(len: usize, seed: u64) -> Vec<u8> {
-        let mut state = seed | 1;
-        (0..len)
-            .map(|_| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state.to_le_bytes()[4]
-            })
-            .collect()
-    }
+    use super::*;
 
     #[test]
     fn chunks_cover_a_piece_within_their_bounds() {

@@ -166,6 +166,7 @@ mod tests {
     use std::sync::Arc;
 
     use packfs_blocks::io::Memory;
+    use packfs_blocks::testing::noise;
     use packfs_blocks::{Buffers, Output, Progress, pipeline};
 
     use super::*;
@@ -176,15 +177,6 @@ mod tests {
     use crate::erofs::writer::stored::cluster::StoredLen;
 
     const BLOCK: usize = 4096;
-
-    /// Makes bytes without repetition.
-    fn noise(len: usize, mut state: u64) -> Vec<u8> {
-        let next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state.to_le_bytes()[7]
-        };
-        std::iter::repeat_with(next).take(len).collect()
-    }
 
     #[test]
     fn a_stretch_is_found_to_the_byte_and_begins_with_a_cluster() {

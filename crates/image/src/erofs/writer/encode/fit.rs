@@ -157,6 +157,7 @@ fn moved(from: usize, by: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use packfs_blocks::testing::Random;
     use packfs_codec::Choice;
 
     use super::*;
@@ -180,11 +181,10 @@ mod tests {
     /// Words of three kinds of texts, one after the other.
     fn texts(len: usize) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut state = 1u64;
+        let mut random = Random::new(1);
         while out.len() < len {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let many = [50, 2000, 60_000][out.len() / 100_000 % 3];
-            out.extend(format!("{:x} ", (state >> 33) % many * 7919).bytes());
+            out.extend(format!("{:x} ", random.below(many) * 7919).bytes());
         }
         out
     }

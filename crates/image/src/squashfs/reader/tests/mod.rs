@@ -20,7 +20,7 @@ use packfs_blocks::io::FileAt;
 
 use super::{ReadOptions, Reader};
 use crate::image::Nid;
-use crate::testing::{Attrs, Node, Piece, Spec, What, findings, have};
+use crate::testing::{Attrs, Node, Piece, Spec, What, findings, have, noise, text};
 use crate::tree::components;
 use crate::{Image, Result};
 
@@ -35,14 +35,6 @@ fn open_file(image: &Path) -> Result<Reader> {
 
 fn find(reader: &Reader, path: &str) -> Nid {
     components(path.as_bytes()).fold(reader.root(), |dir, name| reader.lookup(dir, name).unwrap().unwrap())
-}
-
-fn text(seed: u64, len: u64) -> Piece {
-    Piece::Text { seed, len }
-}
-
-fn noise(seed: u64, len: u64) -> Piece {
-    Piece::Noise { seed, len }
 }
 
 fn plain(what: What) -> Node {
