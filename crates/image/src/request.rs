@@ -16,7 +16,7 @@ use packfs_tree::Rank;
 use crate::build::{AnyOptions, Merged, Order, Plan, Summary};
 use crate::name::display;
 use crate::rules::{Matches, Rules};
-use crate::source::open::{Elsewhere, FileFormat};
+use crate::source::open::Elsewhere;
 use crate::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
 use crate::tree::{FsConfig, Meta, ROOT, Time, TimeChange, Transform, Tree, Whiteouts, XattrId};
 use crate::{Error, Result, Warning, WarningKind, Warnings};
@@ -418,19 +418,19 @@ impl BuildRequest {
         if !is_squashfs || !keeps_times || !tree.has_fractions_of_seconds() {
             return None;
         }
-        self.sources.iter().map(PathBuf::as_path).find(|source| is_image(source))
+        self.sources.iter().map(PathBuf::as_path).find(|source| is_image_source(source))
     }
 }
 
 /// Returns true if a source that was read is an image.
-fn is_image(source: &Path) -> bool {
+fn is_image_source(source: &Path) -> bool {
     let argument = source.as_os_str().as_bytes();
     if argument == b"-" || argument.starts_with(b"@") {
         return false;
     }
     // What was read although it is no file lies elsewhere, where there are only images.
     let lies_elsewhere = source.symlink_metadata().is_err() && !argument.starts_with(b"file:");
-    lies_elsewhere || matches!(source::open::file_format(source), FileFormat::SquashFs | FileFormat::Erofs)
+    lies_elsewhere || source::open::file_format(source).is_image()
 }
 
 /// Moves times outside of what SquashFS holds to its ends.

@@ -4,7 +4,7 @@
 use std::io;
 
 use packfs_blocks::ReadAt;
-use packfs_image::source::open::{FileFormat, SNIFF_LEN, sniff};
+use packfs_image::source::open::{SNIFF_LEN, sniff};
 
 /// Position of the magic word of a SIF file, behind the line that starts it.
 const SIF_MAGIC: (&[u8], u64) = (b"SIF_MAGIC\0", 32);
@@ -36,7 +36,7 @@ pub fn find_image(file: &dyn ReadAt) -> io::Result<Option<u64>> {
 fn is_image(file: &dyn ReadAt, offset: u64) -> io::Result<bool> {
     let mut head = [0; SNIFF_LEN];
     let len = file.read_at(&mut head, offset)?;
-    Ok(matches!(sniff(&head[..len]), FileFormat::SquashFs | FileFormat::Erofs))
+    Ok(sniff(&head[..len]).is_image())
 }
 
 /// Returns the end of an ELF program: that of its section table, which comes last.

@@ -6,10 +6,8 @@ use std::path::Path;
 use packfs_blocks::units::Size;
 
 use crate::name::display;
+use crate::stream_formats::{STREAM_MAGIC_LEN, StreamCodec, refused_compression};
 use crate::{Error, Result};
-
-/// Number of bytes that [`Compression::detect`] needs.
-pub(crate) const MAGIC_LEN: usize = 10;
 
 /// Upper bound of memory for decompression, where the input decides.
 #[cfg(feature = "tar-xz")]
@@ -18,57 +16,14 @@ const MEMORY: u64 = 512 << 20;
 #[cfg(feature = "tar-zstd")]
 const ZSTD_WINDOW_LOG: u32 = 29;
 
-/// Compression of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Compression {
-    Gzip,
-    Xz,
-    Zstd,
-    Bzip2,
-}
-
-impl Compression {
-    /// Detects the compression from the first bytes of a file; `None` if it is not compressed or
-    /// the compression is not supported.
-    pub(crate) fn detect(start: &[u8]) -> Option<Self> {
-        match start {
-            [0x1f, 0x8b, 8, ..] => Some(Compression::Gzip),
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
-            // A frame, or a skippable frame before it.
-            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Compression::Zstd),
-            // Followed by the magic of a block, or of the end of an empty stream.
-            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
-            | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(Compression::Bzip2),
-            _ => None,
+impl StreamCodec {
+    /// Returns the codec of a stream with these first bytes, `None` for bytes that are not compressed; `name` is for the
+    /// error about compression that is not supported.
+    pub(crate) fn of_stream(head: &[u8], name: &Path) -> Result<Option<Self>> {
+        match refused_compression(head) {
+            Some(what) => Err(Error::Unsupported(format!("{}: {what}: decompress it first", display(name)))),
+            None => Ok(StreamCodec::recognise(head)),
         }
-    }
-
-    /// As [`Compression::detect`], but unsupported compression is an error; `name` is for its message.
-    pub(crate) fn of(start: &[u8], name: &Path) -> Result<Option<Self>> {
-        match (Compression::detect(start), foreign(start)) {
-            (None, Some(what)) => Err(Error::Unsupported(format!("{}: {what}: decompress it first", display(name)))),
-            (found, _) => Ok(found),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Compression::Gzip => "gzip",
-            Compression::Xz => "xz",
-            Compression::Zstd => "zstd",
-            Compression::Bzip2 => "bzip2",
-        }
-    }
-}
-
-/// Names a compression that is not supported.
-pub(crate) fn foreign(start: &[u8]) -> Option<&'static str> {
-    match start {
-        [0x04, 0x22, 0x4d, 0x18, ..] => Some("compressed with lz4"),
-        [b'L', b'Z', b'I', b'P', 1, ..] => Some("compressed with lzip"),
-        [0x89, b'L', b'Z', b'O', 0, ..] => Some("compressed with lzop"),
-        [0x1f, 0x9d, ..] => Some("compressed with compress"),
-        _ => None,
     }
 }
 
@@ -88,8 +43,8 @@ pub(crate) struct DecompressedStream {
 pub(crate) fn decompressed(from: Box<dyn Read + Send>, name: &Path) -> Result<DecompressedStream> {
     let mut from = from;
     let mut start = Vec::new();
-    from.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut start).map_err(Error::io("cannot read", name))?;
-    let compression = Compression::of(&start, name)?;
+    from.by_ref().take(STREAM_MAGIC_LEN as u64).read_to_end(&mut start).map_err(Error::io("cannot read", name))?;
+    let compression = StreamCodec::of_stream(&start, name)?;
     let from = io::Cursor::new(start).chain(from);
     let Some(compression) = compression else {
         return Ok(DecompressedStream { bytes: Box::new(from), was_compressed: false });
@@ -102,7 +57,7 @@ pub(crate) fn decompressed(from: Box<dyn Read + Send>, name: &Path) -> Result<De
 /// Input whose first bytes were inspected.
 type Buffered = BufReader<io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>>>;
 
-impl Compression {
+impl StreamCodec {
     #[cfg_attr(
         not(any(feature = "tar-gzip", feature = "tar-xz", feature = "tar-zstd", feature = "tar-bzip2")),
         allow(unused_variables)
@@ -112,21 +67,21 @@ impl Compression {
         let cannot = || Error::io("cannot decompress", name);
         match self {
             #[cfg(feature = "tar-gzip")]
-            Compression::Gzip => Ok(Box::new(flate2::bufread::MultiGzDecoder::new(from))),
+            StreamCodec::Gzip => Ok(Box::new(flate2::bufread::MultiGzDecoder::new(from))),
             #[cfg(feature = "tar-xz")]
-            Compression::Xz => {
+            StreamCodec::Xz => {
                 let stream = liblzma::stream::Stream::new_stream_decoder(MEMORY, liblzma::stream::CONCATENATED);
                 let stream = stream.map_err(io::Error::from).map_err(cannot())?;
                 Ok(Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream)))
             }
             #[cfg(feature = "tar-zstd")]
-            Compression::Zstd => {
+            StreamCodec::Zstd => {
                 let mut decoder = zstd::stream::read::Decoder::with_buffer(from).map_err(cannot())?;
                 decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(cannot())?;
                 Ok(Box::new(decoder))
             }
             #[cfg(feature = "tar-bzip2")]
-            Compression::Bzip2 => Ok(Box::new(bzip2::bufread::MultiBzDecoder::new(from))),
+            StreamCodec::Bzip2 => Ok(Box::new(bzip2::bufread::MultiBzDecoder::new(from))),
             #[allow(unreachable_patterns, reason = "reached when a decompressor's feature is off")]
             other => {
                 let codec = other.name();
@@ -163,7 +118,7 @@ pub fn out_of_memory(codec: &str) -> io::Error {
 /// Adds the name of the compression to a decoder's errors.
 struct Decompress {
     from: Box<dyn Read + Send>,
-    compression: Compression,
+    compression: StreamCodec,
     given: u64,
 }
 

@@ -27,6 +27,7 @@ pub mod packlist;
 mod sniff;
 mod sort;
 mod spool;
+mod stream_formats;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
@@ -44,6 +45,7 @@ pub use packlist::PackList;
 pub use sniff::{FileFormat, SNIFF_LEN, is_archive_name, is_empty_tar, sniff};
 pub use sort::{SortFile, data_order};
 pub use spool::{LazySpool, Spool};
+pub use stream_formats::{STREAM_FORMATS, StreamCodec, StreamFormat, StreamSupport};
 
 packfs_blocks::options!(archive::Options, dir::Options);
 

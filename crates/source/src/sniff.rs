@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::cpio;
-use super::decompress::{self, Compression};
+use super::stream_formats::{STREAM_FORMATS, StreamCodec, StreamFormat, refused_compression};
 use super::tar;
 
 /// Type of a file according to its first bytes.
@@ -20,14 +20,8 @@ pub enum FileFormat {
     Cpio,
     /// A zip archive.
     Zip,
-    /// Compressed with gzip; likewise the following.
-    Gzip,
-    /// xz.
-    Xz,
-    /// Zstandard.
-    Zstd,
-    /// bzip2.
-    Bzip2,
+    /// A compressed file, which may contain an archive.
+    Compressed(StreamCodec),
     /// A SquashFS image.
     SquashFs,
     /// An EROFS image.
@@ -54,25 +48,21 @@ const ZIP_MAGICS: [&[u8]; 3] = [b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"];
 /// First bytes of archives that are not supported.
 const FOREIGN: [(&[u8], &str); 2] = [(b"7z\xbc\xaf\x27\x1c", "a 7z archive"), (b"Rar!\x1a\x07", "a rar archive")];
 
-/// Name suffixes of archives and images. Compressed tar archives are recognised by `.tar` before the last suffix.
-const ARCHIVE_ENDS: [&str; 21] = [
-    "tar", "tgz", "taz", "txz", "tzst", "tbz", "tbz2", "tb2", "tlz", "tlz4", "tzo", "cpio", "zip", "7z", "rar", "sqfs",
-    "squashfs", "sfs", "sqsh", "erofs", "tzstd",
-];
+/// Name suffixes of archives and images that are not compressed as a whole.
+const ARCHIVE_ENDS: [&str; 10] = ["tar", "cpio", "zip", "7z", "rar", "sqfs", "squashfs", "sfs", "sqsh", "erofs"];
 
-/// Name suffixes of compressed files.
-const COMPRESSED_ENDS: [&str; 14] =
-    ["gz", "xz", "zst", "zstd", "bz2", "bz", "z", "lz", "lz4", "lzma", "lzo", "br", "sz", "lrz"];
+impl FileFormat {
+    /// Returns true for a SquashFS or EROFS image.
+    pub fn is_image(self) -> bool {
+        matches!(self, FileFormat::SquashFs | FileFormat::Erofs)
+    }
+}
 
 /// Returns the type of a file from its first [`SNIFF_LEN`] bytes (fewer if it is shorter).
 pub fn sniff(head: &[u8]) -> FileFormat {
     let (erofs_off, erofs) = EROFS_MAGIC;
-    match Compression::detect(head) {
-        Some(Compression::Gzip) => return FileFormat::Gzip,
-        Some(Compression::Xz) => return FileFormat::Xz,
-        Some(Compression::Zstd) => return FileFormat::Zstd,
-        Some(Compression::Bzip2) => return FileFormat::Bzip2,
-        None => {}
+    if let Some(codec) = StreamCodec::recognise(head) {
+        return FileFormat::Compressed(codec);
     }
     if SQUASHFS_MAGICS.iter().any(|magic| head.starts_with(magic)) {
         return FileFormat::SquashFs;
@@ -90,7 +80,7 @@ pub fn sniff(head: &[u8]) -> FileFormat {
         return FileFormat::Zip;
     }
     let archive = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what);
-    match archive.or_else(|| decompress::foreign(head)) {
+    match archive.or_else(|| refused_compression(head)) {
         Some(what) => FileFormat::Foreign(what),
         None => FileFormat::Other,
     }
@@ -104,16 +94,19 @@ pub(super) fn is_zip(head: &[u8]) -> bool {
 /// Returns true if a file of this name is meant to be an archive or an image.
 pub fn is_archive_name(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.as_bytes().to_ascii_lowercase()).unwrap_or_default();
-    let mut ends = name.rsplit(|byte| *byte == b'.');
-    let is = |end: Option<&[u8]>, of: &[&str]| end.is_some_and(|end| of.iter().any(|known| known.as_bytes() == end));
-    let last = ends.next();
-    let before = ends.next();
+    let mut parts = name.rsplit(|byte| *byte == b'.').map(|part| std::str::from_utf8(part).unwrap_or_default());
+    let last = parts.next().unwrap_or_default();
+    let before = parts.next().unwrap_or_default();
     // A name without a dot, or with its only dot in front, has no suffix.
-    before.is_some_and(|before| !before.is_empty())
-        && (is(last, &ARCHIVE_ENDS)
-            || is(last, &COMPRESSED_ENDS)
-                && is(before, &["tar", "cpio"])
-                && ends.next().is_some_and(|name| !name.is_empty()))
+    if before.is_empty() {
+        return false;
+    }
+    let is_any =
+        |is_ending: fn(&StreamFormat, &str) -> bool| STREAM_FORMATS.iter().any(|format| is_ending(format, last));
+    let is_compressed_archive = is_any(StreamFormat::is_file_ending)
+        && ["tar", "cpio"].contains(&before)
+        && parts.next().is_some_and(|stem| !stem.is_empty());
+    ARCHIVE_ENDS.contains(&last) || is_any(StreamFormat::is_tar_ending) || is_compressed_archive
 }
 
 /// Returns true if the bytes start a tar archive without members: zero blocks.
@@ -142,10 +135,10 @@ mod tests {
             (&damaged, FileFormat::Tar),
             (&tar_bytes()[..511], FileFormat::Tar),
             (&v7[..511], FileFormat::Other),
-            (&gzip(b""), FileFormat::Gzip),
-            (b"\xfd7zXZ\0\0", FileFormat::Xz),
-            (b"\x28\xb5\x2f\xfd....", FileFormat::Zstd),
-            (b"BZh91AY&SY", FileFormat::Bzip2),
+            (&gzip(b""), FileFormat::Compressed(StreamCodec::Gzip)),
+            (b"\xfd7zXZ\0\0", FileFormat::Compressed(StreamCodec::Xz)),
+            (b"\x28\xb5\x2f\xfd....", FileFormat::Compressed(StreamCodec::Zstd)),
+            (b"BZh91AY&SY", FileFormat::Compressed(StreamCodec::Bzip2)),
             (b"BZh9 but not bzip2", FileFormat::Other),
             (b"hsqs", FileFormat::SquashFs),
             (b"sqsh", FileFormat::SquashFs),
@@ -166,9 +159,20 @@ mod tests {
 
     #[test]
     fn names_of_archives() {
-        for name in
-            ["a.tar", "d/a.TAR.gz", "a.b.tgz", "a.tar.Z", "x.tar.lz4", "i.cpio.xz", "r.sqfs", "r.erofs", "z.zip"]
-        {
+        for name in [
+            "a.tar",
+            "d/a.TAR.gz",
+            "a.tzstd",
+            "a.tb2",
+            "a.taz",
+            "a.b.tgz",
+            "a.tar.Z",
+            "x.tar.lz4",
+            "i.cpio.xz",
+            "r.sqfs",
+            "r.erofs",
+            "z.zip",
+        ] {
             assert!(is_archive_name(Path::new(name)), "{name}");
         }
         for name in ["tar", "zip", "a.gz", "a.tar.sig", "a.tar.gz.sha256", "vmlinuz", ".tar", "a.tar.d/x", "a.target"] {

@@ -81,15 +81,7 @@ fn instead(error: Error, path: &Path, offset: u64, offset_option: Option<&str>) 
         return anyhow!("a part of a dump, not an image: packfs join restores the dump, packfs info describes it");
     }
     match packfs_image::source::open::file_format(path) {
-        FileFormat::Tar
-        | FileFormat::Cpio
-        | FileFormat::Zip
-        | FileFormat::Gzip
-        | FileFormat::Xz
-        | FileFormat::Zstd
-        | FileFormat::Bzip2
-            if offset == 0 =>
-        {
+        FileFormat::Tar | FileFormat::Cpio | FileFormat::Zip | FileFormat::Compressed(_) if offset == 0 => {
             anyhow!("an archive, not an image: packfs build makes an image of it")
         }
         FileFormat::Foreign(what) if offset == 0 => {

@@ -71,7 +71,7 @@ pub(super) fn name(argument: &Path) -> String {
 
 /// Returns true if a file is an image, or `path` the address of one.
 pub(super) fn is_image(path: &Path) -> bool {
-    remote::is_address(path) || matches!(open::file_format(path), open::FileFormat::SquashFs | open::FileFormat::Erofs)
+    remote::is_address(path) || open::file_format(path).is_image()
 }
 
 /// Makes a file without a name in the directory for temporary files.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use packfs_blocks::pipeline::{self, Pool, Window};
+use packfs_source::{STREAM_FORMATS, StreamCodec, StreamFormat, StreamSupport};
 
 use crate::source::decompress::{is_out_of_memory, out_of_memory};
 use crate::{Error, Result};
@@ -15,34 +16,32 @@ use crate::{Error, Result};
 /// A format of compressed streams, and a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compression {
-    format: Format,
+    codec: StreamCodec,
     level: u8,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Gzip,
-    Xz,
-    Zstd,
-    Bzip2,
-}
-
-/// Properties of a format.
-struct Info {
-    format: Format,
+/// An encoder of compressed streams, by the table of formats.
+struct StreamEncoder {
     name: &'static str,
+    codec: StreamCodec,
     levels: RangeInclusive<u8>,
-    default: u8,
-    /// Endings of file names.
-    endings: &'static [&'static str],
+    default_level: u8,
 }
 
-const FORMATS: [Info; 4] = [
-    Info { format: Format::Gzip, name: "gzip", levels: 1..=12, default: 6, endings: &["gz", "tgz"] },
-    Info { format: Format::Xz, name: "xz", levels: 0..=9, default: 6, endings: &["xz", "txz"] },
-    Info { format: Format::Zstd, name: "zstd", levels: 1..=22, default: 3, endings: &["zst", "tzst"] },
-    Info { format: Format::Bzip2, name: "bzip2", levels: 1..=9, default: 9, endings: &["bz2", "tbz2", "tbz"] },
-];
+impl StreamEncoder {
+    /// Returns the first format that packfs writes and that meets a condition.
+    fn find(is_meant: impl Fn(&StreamFormat) -> bool) -> Option<Self> {
+        STREAM_FORMATS.iter().filter(|format| is_meant(format)).find_map(|format| match &format.support {
+            StreamSupport::ReadAndWritten { codec, levels, default_level } => Some(StreamEncoder {
+                name: format.name,
+                codec: *codec,
+                levels: levels.clone(),
+                default_level: *default_level,
+            }),
+            StreamSupport::Refused(_) | StreamSupport::NameOnly => None,
+        })
+    }
+}
 
 /// Parses `FORMAT` or `FORMAT:LEVEL`.
 impl FromStr for Compression {
@@ -50,20 +49,19 @@ impl FromStr for Compression {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let (name, level) = text.split_once(':').map_or((text, None), |(name, level)| (name, Some(level)));
-        let info = FORMATS.iter().find(|info| info.name == name);
-        let info = info.ok_or("expected gzip, xz, zstd or bzip2, as in zstd:9")?;
-        let level = level.map_or(Ok(info.default), |level| match level.parse() {
-            Ok(level) if info.levels.contains(&level) => Ok(level),
-            _ => Err(format!("levels of {name} are {} to {}", info.levels.start(), info.levels.end())),
+        let encoder = StreamEncoder::find(|format| format.name == name);
+        let encoder = encoder.ok_or("expected gzip, xz, zstd or bzip2, as in zstd:9")?;
+        let level = level.map_or(Ok(encoder.default_level), |level| match level.parse() {
+            Ok(level) if encoder.levels.contains(&level) => Ok(level),
+            _ => Err(format!("levels of {name} are {} to {}", encoder.levels.start(), encoder.levels.end())),
         });
-        Ok(Compression { format: info.format, level: level? })
+        Ok(Compression { codec: encoder.codec, level: level? })
     }
 }
 
 impl fmt::Display for Compression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = FORMATS.iter().find(|info| info.format == self.format).map_or("", |info| info.name);
-        write!(f, "{name}:{}", self.level)
+        write!(f, "{}:{}", self.codec.name(), self.level)
     }
 }
 
@@ -71,18 +69,18 @@ impl Compression {
     /// Returns the compression that the ending of a file name means, if it means any.
     pub fn of_name(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        let info = FORMATS.iter().find(|info| info.endings.contains(&ending.as_str()))?;
-        Some(Compression { format: info.format, level: info.default })
+        let encoder = StreamEncoder::find(|format| format.has_ending(&ending))?;
+        Some(Compression { codec: encoder.codec, level: encoder.default_level })
     }
 
     /// Length of a piece: some times the distance over which the format finds repetitions.
     fn piece(self) -> usize {
         const XZ_DICT_LOG: [u8; 10] = [18, 20, 21, 22, 22, 23, 23, 24, 25, 26];
-        match self.format {
-            Format::Gzip => 1 << 20,
-            Format::Zstd if self.level > 16 => 32 << 20,
-            Format::Zstd | Format::Bzip2 => 8 << 20,
-            Format::Xz => {
+        match self.codec {
+            StreamCodec::Gzip => 1 << 20,
+            StreamCodec::Zstd if self.level > 16 => 32 << 20,
+            StreamCodec::Zstd | StreamCodec::Bzip2 => 8 << 20,
+            StreamCodec::Xz => {
                 let dict = XZ_DICT_LOG.get(usize::from(self.level)).map_or(26, |log| *log);
                 (3usize << dict).clamp(4 << 20, 96 << 20)
             }
@@ -92,19 +90,19 @@ impl Compression {
     /// Memory of an encoder for a piece in MiB, rounded up: the tables that the library allocates for the level.
     fn encoder(self) -> u64 {
         const XZ: [u64; 10] = [3, 9, 17, 32, 48, 94, 94, 186, 370, 674];
-        match (self.format, self.level) {
-            (Format::Gzip, ..10) => 1,
-            (Format::Gzip, _) => 9,
-            (Format::Bzip2, _) => 8,
-            (Format::Xz, level) => XZ.get(usize::from(level)).map_or(674, |size| *size),
-            (Format::Zstd, ..5) => 4,
-            (Format::Zstd, 5..9) => 12,
-            (Format::Zstd, 9..17) => 80,
-            (Format::Zstd, 17..19) => 64,
-            (Format::Zstd, 19) => 96,
-            (Format::Zstd, 20) => 176,
-            (Format::Zstd, 21) => 336,
-            (Format::Zstd, _) => 400,
+        match (self.codec, self.level) {
+            (StreamCodec::Gzip, ..10) => 1,
+            (StreamCodec::Gzip, _) => 9,
+            (StreamCodec::Bzip2, _) => 8,
+            (StreamCodec::Xz, level) => XZ.get(usize::from(level)).map_or(674, |size| *size),
+            (StreamCodec::Zstd, ..5) => 4,
+            (StreamCodec::Zstd, 5..9) => 12,
+            (StreamCodec::Zstd, 9..17) => 80,
+            (StreamCodec::Zstd, 17..19) => 64,
+            (StreamCodec::Zstd, 19) => 96,
+            (StreamCodec::Zstd, 20) => 176,
+            (StreamCodec::Zstd, 21) => 336,
+            (StreamCodec::Zstd, _) => 400,
         }
     }
 
@@ -133,24 +131,24 @@ impl Compression {
     fn encode_by_library(self, piece: &[u8]) -> io::Result<Vec<u8>> {
         let level = u32::from(self.level);
         let _ = (level, piece);
-        match self.format {
+        match self.codec {
             #[cfg(feature = "tar-gzip")]
-            Format::Gzip => gzip(piece, self.level),
+            StreamCodec::Gzip => gzip(piece, self.level),
             #[cfg(feature = "tar-xz")]
-            Format::Xz => {
+            StreamCodec::Xz => {
                 let stream = liblzma::stream::Stream::new_easy_encoder(level, liblzma::stream::Check::Crc64)?;
                 let mut out = liblzma::write::XzEncoder::new_stream(Vec::with_capacity(piece.len()), stream);
                 out.write_all(piece)?;
                 out.finish()
             }
             #[cfg(feature = "tar-zstd")]
-            Format::Zstd => {
+            StreamCodec::Zstd => {
                 let mut encoder = zstd::bulk::Compressor::new(i32::from(self.level))?;
                 encoder.include_checksum(true)?;
                 encoder.compress(piece)
             }
             #[cfg(feature = "tar-bzip2")]
-            Format::Bzip2 => {
+            StreamCodec::Bzip2 => {
                 let mut out =
                     bzip2::write::BzEncoder::new(Vec::with_capacity(piece.len()), bzip2::Compression::new(level));
                 out.write_all(piece)?;
@@ -333,7 +331,14 @@ mod tests {
         for bad in ["", "lz4", "zstd:", "zstd:0", "xz:10", "gzip:x"] {
             assert!(bad.parse::<Compression>().is_err(), "{bad}");
         }
-        for (name, how) in [("a.tar.gz", Some("gzip:6")), ("a.TZST", Some("zstd:3")), ("a.tar", None), ("gz", None)] {
+        for (name, how) in [
+            ("a.tar.gz", Some("gzip:6")),
+            ("a.TZST", Some("zstd:3")),
+            ("a.tar.zstd", Some("zstd:3")),
+            ("a.tar.lz4", None),
+            ("a.tar", None),
+            ("gz", None),
+        ] {
             assert_eq!(Compression::of_name(Path::new(name)).map(|how| how.to_string()).as_deref(), how, "{name}");
         }
     }

@@ -19,7 +19,7 @@ use super::{Exclude, FromImage, PackList, Source};
 use crate::name::display;
 use crate::tree::Time;
 use crate::{AnyImage, Error, OpenOptions, Result};
-pub use packfs_source::{FileFormat, SNIFF_LEN, sniff};
+pub use packfs_source::{FileFormat, SNIFF_LEN, StreamCodec, sniff};
 use packfs_source::{is_archive_name, is_empty_tar};
 
 /// Options for reading sources of every kind.
@@ -107,7 +107,7 @@ fn look_into(path: &Path) -> Result<FileFormat> {
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
     let head = read_head(&file).map_err(Error::io("cannot read", path))?;
     let kind = match sniff(&head) {
-        FileFormat::Gzip | FileFormat::Xz | FileFormat::Zstd | FileFormat::Bzip2 => {
+        FileFormat::Compressed(_) => {
             let inside = head_inside(path)?;
             match sniff(&inside) {
                 kind @ (FileFormat::Tar | FileFormat::Cpio) => kind,

@@ -22,9 +22,10 @@ use self::input::Stored;
 use self::seekable::Seekable;
 use self::stream::Stream;
 use super::cpio::{self, CpioSource};
-use super::decompress::{self, Compression, DecompressedStream};
+use super::decompress::{self, DecompressedStream};
 use super::readahead::ReadAhead;
 use super::sniff::is_zip;
+use super::stream_formats::{STREAM_MAGIC_LEN, StreamCodec};
 use super::tar::{self, TarSource};
 use super::{Exclude, Source};
 use crate::name::display;
@@ -59,7 +60,7 @@ impl Default for Options {
 impl Options {
     /// Refuses an archive, by its first bytes, whose data an image cannot refer to.
     fn check(&self, head: &[u8], name: &Path) -> Result<()> {
-        let what = match Compression::detect(head) {
+        let what = match StreamCodec::recognise(head) {
             _ if !self.refer => return Ok(()),
             Some(_) => "its data is compressed: decompress it first",
             None if cpio::is_header(head) => "its data does not begin at multiples of a block: convert it to tar",
@@ -99,11 +100,11 @@ pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
 
 /// Opens an archive in `bytes`; `name` is for messages.
 pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Result<Box<dyn Source>> {
-    let mut head = [0; decompress::MAGIC_LEN];
+    let mut head = [0; STREAM_MAGIC_LEN];
     let got = bytes.read_at(&mut head, 0).map_err(Error::io("cannot read", name))?;
     let head = &head[..got];
     options.check(head, name)?;
-    if Compression::of(head, name)?.is_some() {
+    if StreamCodec::of_stream(head, name)?.is_some() {
         let from = Box::new(seekable::Rest::new(Arc::clone(&bytes)));
         return stream(from, name, Some(bytes), options);
     }
@@ -139,14 +140,14 @@ fn stream(
     let mut from = from;
     if options.refer {
         let mut head = Vec::new();
-        let read = from.by_ref().take(decompress::MAGIC_LEN as u64).read_to_end(&mut head);
+        let read = from.by_ref().take(STREAM_MAGIC_LEN as u64).read_to_end(&mut head);
         read.map_err(Error::io("cannot read", name))?;
         options.check(&head, name)?;
         from = Box::new(io::Cursor::new(head).chain(from));
     }
     let DecompressedStream { bytes: mut from, was_compressed } = decompress::decompressed(from, name)?;
     let mut head = Vec::new();
-    let read = from.by_ref().take(decompress::MAGIC_LEN as u64).read_to_end(&mut head);
+    let read = from.by_ref().take(STREAM_MAGIC_LEN as u64).read_to_end(&mut head);
     read.map_err(Error::io("cannot read", name))?;
     if is_zip(&head) {
         let why = "a zip archive has its directory at the end: save it to a file, which packfs can read";

@@ -13,7 +13,8 @@ use super::archive::place::{clean, place};
 use super::archive::seekable::Seekable;
 use super::archive::stream::Stream;
 use super::archive::{MAX_PATH, Member, MemberKind, Options};
-use super::decompress::{self, Compression};
+use super::decompress;
+use super::stream_formats::{STREAM_MAGIC_LEN, StreamCodec};
 use super::{Source, Store};
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, Time, Tree, XattrSet};
 use crate::{Error, Result, Warning, WarningKind};
@@ -134,11 +135,11 @@ impl Scan<'_> {
     /// Returns what follows the archives if it is compressed. Anything else is not part of them.
     fn after<I: Input>(&mut self, mut input: I, mut head: Vec<u8>, at: u64) -> Result<Option<Stream>> {
         let begun = head.len();
-        head.resize(decompress::MAGIC_LEN, 0);
+        head.resize(STREAM_MAGIC_LEN, 0);
         let got = input.read(&mut head[begun..])?;
         head.truncate(begun + got);
         let name = input.name().to_owned();
-        if Compression::of(&head, &name)?.is_some() {
+        if StreamCodec::of_stream(&head, &name)?.is_some() {
             let rest = input.rest(head)?;
             let bytes = decompress::reader(rest, &name)?;
             return Ok(Some(Stream::new(bytes, name, STRUCTURE, None)));
