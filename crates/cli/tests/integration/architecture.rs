@@ -40,7 +40,7 @@ const FORBIDDEN: [(&str, &[&str], &[&str]); 6] = [
         "build",
         &["squashfs", "erofs", "sink", "diff", "stats", "request"],
         // They name each format, because an image of any of them is built, reported on, and cut into shards.
-        &["any.rs", "summary.rs", "shard/options.rs", "shard/steps.rs"],
+        &["any.rs", "summary.rs", "shard/options.rs"],
     ),
     ("squashfs", &["erofs", "sink", "diff", "stats", "request", "open"], &[]),
     // It looks for files of version 0.2 with a walk.

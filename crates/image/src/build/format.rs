@@ -12,6 +12,17 @@ use crate::source::Run;
 use crate::tree::{Handling, Recipe, Tree};
 use crate::{Error, Result};
 
+/// Options of one format as users give them.
+pub(crate) trait FormatOptions {
+    /// The checked options.
+    type Checked<'o>: Format
+    where
+        Self: 'o;
+
+    /// Fails, before any work, if the options are invalid.
+    fn checked(&self) -> Result<Self::Checked<'_>>;
+}
+
 /// The format-specific part of a build: the checked options of a format.
 pub(crate) trait Format: Sync {
     /// State of a worker thread: encoders, decoders, scratch buffers.
@@ -147,106 +158,3 @@ pub(crate) struct Written {
     /// Notes on the units of the image.
     pub(crate) ledger: Ledger,
 }
-
-/// Gives a format the code that every format has, in the module of its `Options` and of the
-/// `Builder` made from them.
-macro_rules! buildable {
-    ($any:ident) => {
-        impl Options {
-            /// Returns these options with changes to those that every format has.
-            #[must_use]
-            pub fn with(mut self, change: impl FnOnce(&mut crate::build::Options)) -> Self {
-                change(&mut self.build);
-                self
-            }
-        }
-
-        impl From<Options> for crate::build::AnyOptions {
-            fn from(options: Options) -> Self {
-                crate::build::AnyOptions::$any(options)
-            }
-        }
-
-        /// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
-        /// once pass their data to the store given to `fill`. The target appears whole, or not at all.
-        pub fn build(
-            target: &std::path::Path,
-            options: &Options,
-            progress: &packfs_blocks::Progress,
-            fill: impl FnOnce(&mut dyn crate::source::Store) -> Result<crate::Plan>,
-        ) -> Result<crate::build::Summary> {
-            crate::build::build(target, &Builder::new(options)?, progress, fill)
-        }
-
-        /// Builds an image into `output`, for example in memory, and commits it; otherwise as [`build()`].
-        /// Whether to replace an existing target is decided by the output, not by the options.
-        pub fn build_to(
-            output: packfs_blocks::Output,
-            options: &Options,
-            progress: &packfs_blocks::Progress,
-            fill: impl FnOnce(&mut dyn crate::source::Store) -> Result<crate::Plan>,
-        ) -> Result<crate::build::Summary> {
-            crate::build::build_to(output, &Builder::new(options)?, progress, fill)
-        }
-
-        /// Writes a plan of a build in shards.
-        pub(crate) fn plan(
-            to: (&packfs_blocks::Output, u64),
-            all: &crate::build::AnyOptions,
-            options: &Options,
-            progress: &packfs_blocks::Progress,
-            fill: impl FnOnce(&mut dyn crate::source::Store) -> Result<crate::Plan>,
-        ) -> Result<(crate::build::Laid, crate::Warnings)> {
-            crate::build::shard::plan(to, all, &Builder::new(options)?, progress, fill)
-        }
-
-        /// Writes a plan from parts of a scan.
-        pub(crate) fn merge(
-            to: &packfs_blocks::Output,
-            all: &crate::build::AnyOptions,
-            options: &Options,
-            progress: &packfs_blocks::Progress,
-            merged: &crate::build::Merged,
-        ) -> Result<(crate::build::Laid, crate::Warnings)> {
-            crate::build::shard::merge(to, all, &Builder::new(options)?, progress, merged)
-        }
-
-        /// Returns true if a plan from parts of a scan need not have the whole tree in memory.
-        pub(crate) fn merges(options: &Options) -> Result<bool> {
-            Ok(crate::build::shard::merges(&Builder::new(options)?))
-        }
-
-        /// Packs a shard of a plan.
-        pub(crate) fn pack_shard(
-            dir: &std::path::Path,
-            options: &Options,
-            job: &crate::build::Job,
-            shard: u32,
-            progress: &packfs_blocks::Progress,
-        ) -> Result<bool> {
-            crate::build::shard::pack(dir, &Builder::new(options)?, job, shard, progress)
-        }
-
-        /// Makes the image of a plan of one shard.
-        pub(crate) fn whole(
-            target: &std::path::Path,
-            options: &Options,
-            job: &crate::build::Job,
-            progress: &packfs_blocks::Progress,
-        ) -> Result<crate::build::Summary> {
-            crate::build::shard::whole(target, &Builder::new(options)?, job, progress)
-        }
-
-        /// Makes the image of the shards of a plan.
-        pub(crate) fn assemble(
-            target: &std::path::Path,
-            dir: &std::path::Path,
-            options: &Options,
-            job: &crate::build::Job,
-            progress: &packfs_blocks::Progress,
-        ) -> Result<crate::build::Summary> {
-            crate::build::shard::assemble(target, dir, &Builder::new(options)?, job, progress)
-        }
-    };
-}
-pub(crate) use buildable;

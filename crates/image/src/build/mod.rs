@@ -39,7 +39,7 @@ pub use self::any::AnyOptions;
 pub(crate) use self::census::Census;
 pub(crate) use self::cut::{Cut, Segment};
 pub(crate) use self::feed::{BATCH_FILES, BATCH_LEN, Cutting, Fed, Feed, Part};
-pub(crate) use self::format::{Failed, Format, Tools, Writer, Written, buildable};
+pub(crate) use self::format::{Failed, Format, FormatOptions, Tools, Writer, Written};
 use self::holes::Holes;
 pub(crate) use self::older::{Fate, Key, Ledger, Noted, Stretch, Unit, Units};
 pub use self::older::{Reuse, Reused};
@@ -52,7 +52,7 @@ pub(crate) use self::plan::referenced;
 pub use self::shard::{
     FailedShard, Images, Job, Jobs, Merged, Planned, PlannedSet, Planner, RunningShard, Shards, Status, Task,
 };
-pub(crate) use self::shard::{Joined, Laid, Place};
+pub(crate) use self::shard::{Joined, Place};
 pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
 use self::sums::Sums;

@@ -14,12 +14,11 @@ pub use format::{Compat, Incompat, LZ4_BLOCKS_MAX, Layout};
 pub use kernel::{Feature, Kernel};
 pub(crate) use limits::check;
 pub use reader::{Compression, Device, InodeFacts, ReadOptions, Reader, Superblock};
-pub(crate) use writer::resolve;
 pub use writer::{
     ALIGN_MAX, CHUNK_MAX, Counts, Details, Features, INODE_DIGEST, Metabox, OPTIONS, Options, build, build_to,
     uuid_text,
 };
-pub(crate) use writer::{assemble, merge, merges, pack_shard, piece_len, plan, whole};
+pub(crate) use writer::{piece_len, resolve};
 
 #[cfg(test)]
 mod tests;

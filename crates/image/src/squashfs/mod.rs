@@ -14,7 +14,6 @@ pub use reader::{BodyFacts, CompressorOptions, IndexEntry, InodeFacts, ReadOptio
 pub use stream::complete;
 pub(crate) use writer::resolve;
 pub use writer::{Counts, Details, Fragments, OPTIONS, Options, build, build_to};
-pub(crate) use writer::{assemble, merge, merges, pack_shard, plan, whole};
 
 #[cfg(test)]
 mod tests;

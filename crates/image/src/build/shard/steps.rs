@@ -10,7 +10,7 @@ use super::job::{self, Job, Laid, NoStream};
 use super::mark;
 use super::{ALIGN, AnyOptions, Joining, Layout, Merged, Place, Planned, check, first_place, only_readable, state};
 use crate::build::order::Orderer;
-use crate::build::{Census, Conductor, Format, Plan, Summary, Tools, commit, order_of, output_error};
+use crate::build::{Census, Conductor, Format, FormatOptions, Plan, Summary, Tools, commit, order_of, output_error};
 use crate::source::Store;
 use crate::tree::{Handling, Recipe};
 use crate::{Error, Result};
@@ -243,16 +243,16 @@ impl Job {
     /// [`Error::Changed`] names a file that is no longer as the plan has it.
     pub fn pack(&self, dir: &Path, shard: u32, progress: &Progress) -> Result<bool> {
         state::told(dir, self, shard, progress, || match self.options() {
-            AnyOptions::Squashfs(options) => crate::squashfs::pack_shard(dir, options, self, shard, progress),
-            AnyOptions::Erofs(options) => crate::erofs::pack_shard(dir, options, self, shard, progress),
+            AnyOptions::Squashfs(options) => pack(dir, &options.checked()?, self, shard, progress),
+            AnyOptions::Erofs(options) => pack(dir, &options.checked()?, self, shard, progress),
         })
     }
 
     /// Makes the image at `target` of a plan of one shard.
     pub(super) fn whole(&self, target: &Path, progress: &Progress) -> Result<Summary> {
         match self.options() {
-            AnyOptions::Squashfs(options) => crate::squashfs::whole(target, options, self, progress),
-            AnyOptions::Erofs(options) => crate::erofs::whole(target, options, self, progress),
+            AnyOptions::Squashfs(options) => whole(target, &options.checked()?, self, progress),
+            AnyOptions::Erofs(options) => whole(target, &options.checked()?, self, progress),
         }
     }
 
@@ -263,8 +263,8 @@ impl Job {
     /// name of the image then, and [`Job::status`] counts a damaged shard as such.
     pub fn assemble(&self, dir: &Path, target: &Path, progress: &Progress) -> Result<Summary> {
         match self.options() {
-            AnyOptions::Squashfs(options) => crate::squashfs::assemble(target, dir, options, self, progress),
-            AnyOptions::Erofs(options) => crate::erofs::assemble(target, dir, options, self, progress),
+            AnyOptions::Squashfs(options) => assemble(target, dir, &options.checked()?, self, progress),
+            AnyOptions::Erofs(options) => assemble(target, dir, &options.checked()?, self, progress),
         }
     }
 }
@@ -300,8 +300,8 @@ impl AnyOptions {
         let force = self.common().force;
         let output = Output::create(target, PRIVATE, force).map_err(output_error("cannot create", target))?;
         let (laid, warned) = match self {
-            AnyOptions::Squashfs(options) => crate::squashfs::merge(&output, self, options, progress, merged),
-            AnyOptions::Erofs(options) => crate::erofs::merge(&output, self, options, progress, merged),
+            AnyOptions::Squashfs(options) => super::merge(&output, self, &options.checked()?, progress, merged),
+            AnyOptions::Erofs(options) => super::merge(&output, self, &options.checked()?, progress, merged),
         }?;
         end(output, progress)?;
         Ok((laid.figures, warned))
@@ -312,8 +312,8 @@ impl AnyOptions {
     /// have a name that attributes of files may have.
     pub fn merges(&self) -> bool {
         let merges = match self {
-            AnyOptions::Squashfs(options) => crate::squashfs::merges(options),
-            AnyOptions::Erofs(options) => crate::erofs::merges(options),
+            AnyOptions::Squashfs(options) => options.checked().map(|format| super::merges(&format)),
+            AnyOptions::Erofs(options) => options.checked().map(|format| super::merges(&format)),
         };
         // Wrong options are reported when they are used.
         merges.unwrap_or(false)
@@ -327,8 +327,8 @@ impl AnyOptions {
         fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
     ) -> Result<(Laid, crate::Warnings)> {
         match self {
-            AnyOptions::Squashfs(options) => crate::squashfs::plan(to, self, options, progress, fill),
-            AnyOptions::Erofs(options) => crate::erofs::plan(to, self, options, progress, fill),
+            AnyOptions::Squashfs(options) => plan(to, self, &options.checked()?, progress, fill),
+            AnyOptions::Erofs(options) => plan(to, self, &options.checked()?, progress, fill),
         }
     }
 }

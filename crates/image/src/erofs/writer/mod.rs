@@ -23,10 +23,10 @@ pub(super) mod place;
 mod resolution;
 pub(super) mod stored;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use packfs_blocks::io::Scratch;
-use packfs_blocks::{Buffers, Output};
+use packfs_blocks::{Buffers, Output, Progress};
 
 pub use self::counts::{Counts, Details};
 use self::decide::rules::{DataRules, rules};
@@ -46,14 +46,61 @@ use self::stored::data::StoredData;
 use self::stored::tails::TailStore;
 use super::limits;
 use crate::Result;
-use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Summed, Tools, Units, Writer, Written};
+use crate::build::{
+    self, AnyOptions, Census, Cutting, Format, FormatOptions, Get, Ledger, Order, Place, Plan, Summary, Summed, Tools,
+    Units, Writer, Written,
+};
 use crate::limits::Limits;
+use crate::source::Store;
 use crate::tree::Tree;
 
-build::buildable!(Erofs);
+impl Options {
+    /// Returns these options with changes to those that every format has.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut build::Options)) -> Self {
+        change(&mut self.build);
+        self
+    }
+}
+
+impl From<Options> for AnyOptions {
+    fn from(options: Options) -> Self {
+        AnyOptions::Erofs(options)
+    }
+}
+
+impl FormatOptions for Options {
+    type Checked<'o> = ErofsFormat<'o>;
+
+    fn checked(&self) -> Result<ErofsFormat<'_>> {
+        ErofsFormat::new(self)
+    }
+}
+
+/// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
+/// once pass their data to the store given to `fill`. The target appears whole, or not at all.
+pub fn build(
+    target: &Path,
+    options: &Options,
+    progress: &Progress,
+    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+) -> Result<Summary> {
+    build::build(target, &options.checked()?, progress, fill)
+}
+
+/// Builds an image into `output`, for example in memory, and commits it; otherwise as [`build()`].
+/// Whether to replace an existing target is decided by the output, not by the options.
+pub fn build_to(
+    output: Output,
+    options: &Options,
+    progress: &Progress,
+    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+) -> Result<Summary> {
+    build::build_to(output, &options.checked()?, progress, fill)
+}
 
 /// Checked options, and values derived from them.
-struct Builder<'o> {
+pub(crate) struct ErofsFormat<'o> {
     options: &'o Options,
     lanes: LaneTable,
     rules: DataRules,
@@ -63,14 +110,14 @@ struct Builder<'o> {
     pieces: Buffers,
 }
 
-impl<'o> Builder<'o> {
+impl<'o> ErofsFormat<'o> {
     /// Fails, before any work, if the options are invalid.
     fn new(options: &'o Options) -> Result<Self> {
         check::options(options)?;
         let lanes = LaneTable::new(options)?;
         let rules = rules(options, lanes.usual());
         let first_block = ImageHead::new(options)?.blocks();
-        Ok(Builder { options, rules, first_block, pieces: Buffers::new(lanes.usual().piece), lanes })
+        Ok(ErofsFormat { options, rules, first_block, pieces: Buffers::new(lanes.usual().piece), lanes })
     }
 
     /// Number of bytes that keep all workers busy, even if that exceeds the budget.
@@ -79,7 +126,7 @@ impl<'o> Builder<'o> {
     }
 }
 
-impl Format for Builder<'_> {
+impl Format for ErofsFormat<'_> {
     type Worker = PackWorker;
     type Done = StoredData;
 

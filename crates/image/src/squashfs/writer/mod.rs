@@ -13,9 +13,11 @@ mod table;
 mod unused;
 mod xattr;
 
-use packfs_blocks::Buffers;
+use std::path::Path;
+
 use packfs_blocks::io::Scratch;
 use packfs_blocks::units::Size;
+use packfs_blocks::{Buffers, Output, Progress};
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 use zerocopy::IntoBytes;
@@ -31,9 +33,11 @@ use super::format::{self, Superblock, flags};
 use super::limits;
 use crate::build::option::check_shards;
 use crate::build::{
-    self, AnyOptions, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written,
+    self, AnyOptions, Census, Cutting, Format, FormatOptions, Get, Ledger, Order, Place, Plan, Summary, Tools, Units,
+    Writer, Written,
 };
 use crate::limits::Limits;
+use crate::source::Store;
 use crate::tree::{Ino, Tree};
 use crate::{Error, Excess, Result};
 
@@ -129,10 +133,53 @@ pub struct Details {
     pub data: Counts,
 }
 
-build::buildable!(Squashfs);
+impl Options {
+    /// Returns these options with changes to those that every format has.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut build::Options)) -> Self {
+        change(&mut self.build);
+        self
+    }
+}
+
+impl From<Options> for AnyOptions {
+    fn from(options: Options) -> Self {
+        AnyOptions::Squashfs(options)
+    }
+}
+
+impl FormatOptions for Options {
+    type Checked<'o> = SquashfsFormat<'o>;
+
+    fn checked(&self) -> Result<SquashfsFormat<'_>> {
+        SquashfsFormat::new(self)
+    }
+}
+
+/// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
+/// once pass their data to the store given to `fill`. The target appears whole, or not at all.
+pub fn build(
+    target: &Path,
+    options: &Options,
+    progress: &Progress,
+    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+) -> Result<Summary> {
+    build::build(target, &options.checked()?, progress, fill)
+}
+
+/// Builds an image into `output`, for example in memory, and commits it; otherwise as [`build()`].
+/// Whether to replace an existing target is decided by the output, not by the options.
+pub fn build_to(
+    output: Output,
+    options: &Options,
+    progress: &Progress,
+    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+) -> Result<Summary> {
+    build::build_to(output, &options.checked()?, progress, fill)
+}
 
 /// Checked options, and values derived from them.
-struct Builder<'o> {
+pub(crate) struct SquashfsFormat<'o> {
     options: &'o Options,
     packing: Packing,
     /// The compressor options stored after the superblock, if they are not the defaults.
@@ -141,7 +188,7 @@ struct Builder<'o> {
     time: Option<u32>,
 }
 
-impl<'o> Builder<'o> {
+impl<'o> SquashfsFormat<'o> {
     /// Fails, before any work, if the options are invalid.
     fn new(options: &'o Options) -> Result<Self> {
         let build::Options { codec, verify, time, .. } = &options.build;
@@ -159,7 +206,7 @@ impl<'o> Builder<'o> {
         let buffers = Buffers::new(block_len);
         let how = format!("blocks of {block_len}");
         let units = Units::open(&options.build, "squashfs", &how, block_len, || codec.encoder(block_len))?;
-        Ok(Builder {
+        Ok(SquashfsFormat {
             options,
             packing: Packing {
                 choice: codec.clone(),
@@ -180,7 +227,7 @@ impl<'o> Builder<'o> {
     }
 }
 
-impl Format for Builder<'_> {
+impl Format for SquashfsFormat<'_> {
     type Worker = Worker;
     type Done = DataDone;
 
@@ -313,7 +360,7 @@ impl Counts {
     }
 }
 
-impl Builder<'_> {
+impl SquashfsFormat<'_> {
     /// Writes what a stream has in place of the superblock, and the compressor options after it.
     fn begin_stream(&self, tools: Tools<'_, '_, Worker>) -> Result<()> {
         let target = tools.output.target();

@@ -70,7 +70,7 @@ mod tests {
     use crate::Fs;
     use crate::build::Format;
     use crate::build::shard::far_tests::build_at;
-    use crate::erofs::writer::Builder;
+    use crate::erofs::writer::ErofsFormat;
     use crate::testing::{Node, Piece, Spec, can_mount, disagreements, everything, snapshot_tree};
 
     fn refused(features: Features, block_size: u32, len: u64) -> String {
@@ -113,7 +113,7 @@ mod tests {
         let spec = Spec::of([(b"disk".to_vec(), Node::file(vec![Piece::Hole(20 << 40)]))]);
         let mut options = Options { target_kernel: kernel("5.4"), features: Features::empty(), ..Options::default() };
         options.build.codec = "none".parse().unwrap();
-        let refused = Builder::new(&options).unwrap().check(&mut spec.tree().unwrap()).unwrap_err().to_string();
+        let refused = ErofsFormat::new(&options).unwrap().check(&mut spec.tree().unwrap()).unwrap_err().to_string();
         assert!(refused.contains("disk") && refused.contains("20"), "{refused}");
     }
 
@@ -141,7 +141,7 @@ mod tests {
             options.build.threads = 2;
             let spec = everything(4096, 65535);
             let image = dir.path().join(n.to_string());
-            let build = |options: &Options, at| build_at(&Builder::new(options)?, spec.tree()?, at, &image);
+            let build = |options: &Options, at| build_at(&ErofsFormat::new(options)?, spec.tree()?, at, &image);
             build(&options, at).unwrap();
             assert!(image.metadata().unwrap().len() > at);
             let opened = Fs::open(&image).map(Fs::into_image);
