@@ -22,7 +22,6 @@ pub struct Compression {
 
 /// An encoder of compressed streams, by the table of formats.
 struct StreamEncoder {
-    name: &'static str,
     codec: StreamCodec,
     levels: RangeInclusive<u8>,
     default_level: u8,
@@ -32,12 +31,9 @@ impl StreamEncoder {
     /// Returns the first format that packfs writes and that meets a condition.
     fn find(is_meant: impl Fn(&StreamFormat) -> bool) -> Option<Self> {
         STREAM_FORMATS.iter().filter(|format| is_meant(format)).find_map(|format| match &format.support {
-            StreamSupport::ReadAndWritten { codec, levels, default_level } => Some(StreamEncoder {
-                name: format.name,
-                codec: *codec,
-                levels: levels.clone(),
-                default_level: *default_level,
-            }),
+            StreamSupport::ReadAndWritten { codec, levels, default_level } => {
+                Some(StreamEncoder { codec: *codec, levels: levels.clone(), default_level: *default_level })
+            }
             StreamSupport::Refused(_) | StreamSupport::NameOnly => None,
         })
     }

@@ -26,7 +26,6 @@ use packfs_tree::encoding::Put;
 
 pub use self::cuts::Shards;
 pub(super) use self::cuts::weight;
-pub(crate) use self::job::Laid;
 pub use self::job::{Job, Planned};
 pub use self::merge::Merged;
 use self::merge::{merge, merges};
