@@ -8,6 +8,7 @@
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
 //! - [`name`]: file names, which are arbitrary bytes, as text; [`options!`]: the way to change options.
 //! - [`threads`]: start of all threads, within the limits of the process.
+//! - [`system`]: the seam to the operating system.
 //! - [`descriptors`]: the number of files that may still be opened.
 //! - [`progress`]: counters that a user interface may poll; [`stages`]: time spent per stage; [`trouble`]: errors while serving.
 //! - [`page`]: the looks that all HTML pages share.
@@ -37,6 +38,7 @@ pub mod probe;
 pub mod progress;
 mod slot;
 pub mod stages;
+pub mod system;
 pub mod threads;
 pub mod trouble;
 pub mod units;

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use crate::system::OsStrExt;
 
 /// Returns `bytes` in a form that is safe to print: control characters, bytes that are not UTF-8,
 /// characters that change the direction of writing, and `\` itself are escaped (`\n`, `\x1b`,

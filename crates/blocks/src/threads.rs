@@ -12,8 +12,8 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 
-use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
+use crate::system;
+pub use crate::system::address_room;
 
 /// Default stack size in bytes, that of the standard library. It is repeated here because the room for it is checked.
 pub const STACK: usize = 2 << 20;
@@ -76,7 +76,7 @@ impl ThreadStarter {
 
     fn builder(&self) -> io::Result<thread::Builder> {
         match address_room() {
-            Some(room) if room < self.stack as u64 + RESERVE => Err(refused(Errno::NOMEM.into())),
+            Some(room) if room < self.stack as u64 + RESERVE => Err(refused(io::ErrorKind::OutOfMemory.into())),
             _ => Ok(thread::Builder::new().name(self.name.clone()).stack_size(self.stack)),
         }
     }
@@ -92,10 +92,10 @@ pub fn start_program(command: &mut Command) -> io::Result<Child> {
 
 /// Returns the error of starting a program with the limit of the process that may be the reason; `None` if it is none.
 pub fn program_limit(error: &io::Error) -> Option<io::Error> {
-    let limit = match Errno::from_io_error(error)? {
-        Errno::AGAIN => PROCESS_LIMIT,
-        Errno::MFILE => "limit of open files: ulimit -n",
-        Errno::NOMEM => MEMORY_LIMIT,
+    let limit = match error.kind() {
+        io::ErrorKind::WouldBlock => PROCESS_LIMIT,
+        io::ErrorKind::OutOfMemory => MEMORY_LIMIT,
+        _ if system::is_own_file_limit(error) => "limit of open files: ulimit -n",
         _ => return None,
     };
     Some(io::Error::new(error.kind(), format!("{error} ({limit})")))
@@ -167,42 +167,6 @@ pub fn tell_shortage(new: ThreadShortage) {
     }
 }
 
-/// Returns the number of bytes that the process may still map, by the limits of its addresses (`RLIMIT_AS`) and of its
-/// data (`RLIMIT_DATA`); `None` if neither is set. If the system does not tell what the process has mapped, that counts
-/// as nothing.
-pub fn address_room() -> Option<u64> {
-    let addresses = getrlimit(Resource::As).current;
-    let data = getrlimit(Resource::Data).current;
-    if addresses.is_none() && data.is_none() {
-        return None;
-    }
-    let in_use = InUse::now();
-    let rooms = [
-        addresses.map(|limit| limit.saturating_sub(in_use.addresses)),
-        data.map(|limit| limit.saturating_sub(in_use.data)),
-    ];
-    rooms.into_iter().flatten().min()
-}
-
-/// Numbers of bytes that a process has mapped.
-#[derive(Debug, Default)]
-struct InUse {
-    /// All addresses.
-    addresses: u64,
-    /// Private writable ones, and stacks.
-    data: u64,
-}
-
-impl InUse {
-    fn now() -> Self {
-        let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let pages: Vec<u64> = pages.split_whitespace().map_while(|field| field.parse().ok()).collect();
-        let bytes = |field: usize| pages.get(field).copied().unwrap_or(0) * rustix::param::page_size() as u64;
-        // Fields as in proc(5): size, resident, shared, text, lib, data.
-        InUse { addresses: bytes(0), data: bytes(5) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,11 +188,5 @@ mod tests {
         assert!(error.starts_with("cannot start a thread: ") && error.contains("ulimit -"), "{error}");
         let (value, _) = huge().start_with(5, |n| n).unwrap_err();
         assert_eq!(value, 5);
-    }
-
-    #[test]
-    fn the_use_of_addresses_is_known() {
-        let before = InUse::now();
-        assert!(before.addresses > before.data && before.data > 0, "{before:?}");
     }
 }

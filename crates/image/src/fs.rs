@@ -6,19 +6,19 @@
 
 mod read_many;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::{ControlFlow, Range};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::io::FileAt;
+use packfs_blocks::system::{OsStrExt, os_str};
 use packfs_blocks::{Progress, ReadAt, pipeline};
 
 use crate::diff::{self, Difference};
 use crate::image::{FileType, Image, Nid, Stat};
-use crate::sink::{Walk, dir, lookup, resolve, tar};
+use crate::sink::{Walk, lookup, resolve, tar};
 use crate::tree::{XattrSet, path_of};
 use crate::{AnyImage, Error, Finding, OpenOptions, Result};
 
@@ -79,12 +79,6 @@ impl Fs {
         self.image
     }
 
-    /// Extracts everything into the directory `target`, which is created if it does not exist, with
-    /// the default options; see [`extract`](dir::extract) for other options, parts and progress.
-    pub fn extract(&self, target: impl AsRef<Path>) -> Result<dir::Summary> {
-        dir::extract(self.image(), target.as_ref(), &dir::Options::default(), &Progress::default())
-    }
-
     /// Writes everything as a tar archive, with the default options; see [`write_tar`](tar::write_tar) for others.
     pub fn write_tar(&self, mut out: impl Write) -> Result<tar::Summary> {
         tar::write_tar(self.image(), &mut out, &tar::Options::default(), &Progress::default())
@@ -126,7 +120,7 @@ impl Fs {
     pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         let path = path.as_ref();
         match self.symlink_metadata(path)?.kind {
-            FileType::Symlink { target } => Ok(OsString::from_vec(target.into_vec()).into()),
+            FileType::Symlink { target } => Ok(os_str(&target).into_owned().into()),
             _ => Err(Error::WrongType { path: path.to_owned(), expected: "symbolic link" }),
         }
     }
@@ -277,7 +271,7 @@ impl Fs {
         }
         let entry = |entry: crate::image::Entry| {
             let stat = self.image.stat(entry.nid)?;
-            Ok(DirEntry { path: path.join(OsStr::from_bytes(&entry.name)), stat, nid: entry.nid })
+            Ok(DirEntry { path: path.join(os_str(&entry.name)), stat, nid: entry.nid })
         };
         self.image.read_dir(nid)?.into_iter().map(entry).collect()
     }
@@ -290,7 +284,7 @@ impl Fs {
     pub fn walk<B>(&self, mut visit: impl FnMut(DirEntry) -> ControlFlow<B>) -> Result<ControlFlow<B>> {
         let mut walk = Walk::new(self.image(), &[])?;
         while let Some(found) = walk.step()? {
-            let entry = DirEntry { path: OsStr::from_bytes(found.path).into(), stat: found.stat, nid: found.nid };
+            let entry = DirEntry { path: os_str(found.path).into_owned().into(), stat: found.stat, nid: found.nid };
             if let ControlFlow::Break(value) = visit(entry) {
                 return Ok(ControlFlow::Break(value));
             }
@@ -379,8 +373,7 @@ pub struct DirEntry {
 impl DirEntry {
     /// Returns the name, the last component of the path; empty for the root.
     pub fn name(&self) -> &OsStr {
-        let path = self.path.as_os_str().as_bytes();
-        OsStr::from_bytes(path.rsplit(|byte| *byte == b'/').next().unwrap_or_default())
+        self.path.file_name().unwrap_or_default()
     }
 }
 

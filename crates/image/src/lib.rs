@@ -250,7 +250,6 @@ packfs_blocks::options!(
     diff::Options,
     erofs::Options,
     erofs::ReadOptions,
-    sink::dir::Options,
     sink::tar::Options,
     source::open::Options,
     squashfs::Options,

@@ -5,11 +5,11 @@
 //! offer their users what `packfs build` does. It decides the order in which sources, layers, rules and changes apply.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::Progress;
+use packfs_blocks::system::OsStrExt;
 use packfs_source::LazySpool;
 use packfs_tree::Rank;
 

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::io::{self, Read};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
+use packfs_blocks::system::OsStrExt;
 
 use super::{Contents, FileReader, Source, Store};
 use crate::tree::{Conflict, Data, Device, Kind, Meta, ROOT, Time, XattrSet, path_of};
@@ -83,7 +83,7 @@ impl<'a> Entry<'a> {
     /// Makes another name for the entry `first`, which must come before this one and determines the
     /// attributes of both.
     pub fn hard_link(path: impl AsRef<Path>, first: impl AsRef<Path>) -> Self {
-        Entry::new(path, Node::HardLink(first.as_ref().as_os_str().to_owned().into_vec()), 0)
+        Entry::new(path, Node::HardLink(first.as_ref().as_os_str().as_bytes().to_owned()), 0)
     }
 
     /// Makes a character device, 0600.

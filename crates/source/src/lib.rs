@@ -13,17 +13,19 @@ use std::path::Path;
 use packfs_blocks::{ReadAt, name};
 use packfs_tree::{
     Contents, Device, Error, Exclude, FileReader, OnError, Part, Rank, Result, Run, Seen, Tree, Warning, WarningKind,
-    encoding, tree, xattr_value,
+    tree, xattr_value,
 };
 
 pub mod archive;
 mod cpio;
+#[cfg_attr(not(target_os = "linux"), path = "dir_portable.rs")]
 pub mod dir;
 mod entries;
 mod hot;
 mod lex;
 mod listed;
 pub mod packlist;
+mod scan;
 mod sniff;
 mod sort;
 mod spool;
@@ -47,7 +49,7 @@ pub use sort::{SortFile, data_order};
 pub use spool::{LazySpool, Spool};
 pub use stream_formats::{STREAM_FORMATS, StreamCodec, StreamFormat, StreamSupport};
 
-packfs_blocks::options!(archive::Options, dir::Options);
+packfs_blocks::options!(archive::Options);
 
 /// Lists entries into a tree.
 ///

@@ -1,11 +1,10 @@
 //! Files of the running system by a list of their paths, as `find` prints them (`build --files-from`).
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use packfs_blocks::Progress;
+use packfs_blocks::system::os_str;
 
 use super::dir::{Links, Options, Single, Singles};
 use super::{Source, Store};
@@ -134,8 +133,8 @@ impl Scan<'_> {
             CommonDirectory::Same { id, .. } => Some(*id),
             CommonDirectory::Unknown => None,
         };
-        let dir = Path::new(OsStr::from_bytes(top));
-        let Single { meta, id, .. } = self.singles.find_any(self.tree, dir, Links::Follow)?;
+        let dir = os_str(top);
+        let Single { meta, id, .. } = self.singles.find_any(self.tree, Path::new(&dir), Links::Follow)?;
         self.top = match before {
             Some(before) if before != id => CommonDirectory::Different,
             _ => CommonDirectory::Same { path: top.to_owned(), id, meta },
@@ -163,7 +162,7 @@ impl Scan<'_> {
                 continue;
             }
             let host = if listed.top == b"." { way.clone() } else { [listed.top, &way[..]].concat() };
-            let found = self.singles.find_any(self.tree, Path::new(OsStr::from_bytes(&host)), Links::Keep)?;
+            let found = self.singles.find_any(self.tree, Path::new(&os_str(&host)), Links::Keep)?;
             if !is_last && !matches!(found.kind, Kind::Dir) {
                 let why = format!("`{}` on the way is not a directory", way.escape_ascii());
                 return Err(Error::limit(path_of(path), why));

@@ -3,8 +3,9 @@
 //! Names never decide how a file is read. They only show that an archive was meant if the bytes
 //! match no format, so that a damaged one is not packed as a plain file.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use packfs_blocks::system::OsStrExt;
 
 use super::cpio;
 use super::stream_formats::{STREAM_FORMATS, StreamCodec, StreamFormat, refused_compression};

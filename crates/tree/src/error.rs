@@ -5,8 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use packfs_blocks::io::SourceChanged;
-use packfs_blocks::{Progress, encode};
-use rustix::io::Errno;
+use packfs_blocks::{Progress, encode, system};
 
 use crate::Warning;
 
@@ -28,12 +27,12 @@ impl OnError {
     /// operation, instead of leaving out most of a tree: a process without memory or without files to open, a full or
     /// read-only disk, and the wish to end.
     pub fn skips(self, error: &Error) -> bool {
-        const OF_ALL_ENTRIES: [Errno; 6] =
-            [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
+        use io::ErrorKind::{OutOfMemory, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         let meets_all_entries = match error {
             Error::Cancelled => true,
             Error::Io { source, .. } => {
-                Errno::from_io_error(source).is_some_and(|errno| OF_ALL_ENTRIES.contains(&errno))
+                system::is_file_limit(source)
+                    || matches!(source.kind(), OutOfMemory | QuotaExceeded | ReadOnlyFilesystem | StorageFull)
             }
             _ => false,
         };
@@ -296,8 +295,8 @@ impl Error {
     }
 
     /// Shorthand for [`Error::Io`], for calls that return a bare error number.
-    pub fn sys(what: &'static str, path: impl AsRef<Path>, errno: rustix::io::Errno) -> Error {
-        Error::Io { what, path: path.as_ref().to_owned(), source: errno.into() }
+    pub fn sys(what: &'static str, path: impl AsRef<Path>, error: impl Into<io::Error>) -> Error {
+        Error::Io { what, path: path.as_ref().to_owned(), source: error.into() }
     }
 
     /// Shorthand for [`Error::Corrupt`].
@@ -366,6 +365,8 @@ impl Error {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]

@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use std::os::unix::ffi::OsStrExt;
-
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+use packfs_blocks::system::OsStrExt;
 
 use crate::regex::Regexes;
 use crate::tree::components;
@@ -181,7 +180,7 @@ impl Set {
         }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let is_match =
-            |set: &GlobSet, text: &[u8]| !set.is_empty() && set.is_match(Path::new(std::ffi::OsStr::from_bytes(text)));
+            |set: &GlobSet, text: &[u8]| !set.is_empty() && set.is_match_candidate(&Candidate::from_bytes(text));
         !path.is_empty() && (is_match(&self.names, name) || is_match(&self.paths, path))
     }
 }

@@ -205,7 +205,7 @@ impl Serialize for Warnings {
 }
 
 fn path_as_text<S: Serializer>(path: &std::path::Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    use std::os::unix::ffi::OsStrExt;
+    use packfs_blocks::system::OsStrExt;
     serializer.serialize_str(&crate::name::encode(path.as_os_str().as_bytes()))
 }
 

@@ -4,14 +4,10 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
-use rustix::io::Errno;
-
 use super::storage::Storage;
+use crate::system::{self, Claim, claim};
 
 /// Creates, names and removes files.
 pub trait FileSystem: Send + Sync + fmt::Debug {
@@ -53,20 +49,11 @@ pub struct System;
 
 impl FileSystem for System {
     fn create_unnamed(&self, dir: &Path, mode: u32) -> io::Result<Box<dyn Storage>> {
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        match rustix::fs::open(dir, flags, Mode::from_raw_mode(mode)) {
-            Ok(fd) => Ok(Box::new(File::from(fd))),
-            // Without support for the flag, kernels and file systems see an attempt to open a
-            // directory for writing.
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {
-                Err(io::ErrorKind::Unsupported.into())
-            }
-            Err(errno) => Err(errno.into()),
-        }
+        Ok(Box::new(system::create_unnamed(dir, mode)?))
     }
 
     fn create_new(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Storage>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
+        let file = system::create_new(path, mode)?;
         match claim(&file) {
             // Between creation and claim another process took it for a leftover and removed it.
             Claim::Taken => Err(io::ErrorKind::AlreadyExists.into()),
@@ -78,14 +65,7 @@ impl FileSystem for System {
         let file = file.file().ok_or(io::ErrorKind::Unsupported)?;
         // Held until the file has its final name.
         claim(file);
-        match rustix::fs::linkat(file.as_fd(), c"", CWD, path, AtFlags::EMPTY_PATH) {
-            Err(errno) if errno != Errno::EXIST => {
-                // Without CAP_DAC_READ_SEARCH the descriptor must be named through /proc.
-                let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-                Ok(rustix::fs::linkat(CWD, name, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
-            }
-            done => Ok(done?),
-        }
+        system::name_file(file, path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -93,10 +73,12 @@ impl FileSystem for System {
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // The file system lacks the flag, or the kernel lacks the call.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_by_link(from, to),
-            done => Ok(done?),
+        match system::rename_new(from, to) {
+            // The file system lacks the flag, or the system the call.
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+                rename_by_link(from, to)
+            }
+            done => done,
         }
     }
 
@@ -111,11 +93,14 @@ impl FileSystem for System {
 
 /// Renames without replacing where `renameat2` cannot do so.
 fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
-    match rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()) {
+    use io::ErrorKind::{PermissionDenied, TooManyLinks, Unsupported};
+    match std::fs::hard_link(from, to) {
         Ok(()) => std::fs::remove_file(from),
         // The file system has no hard links either.
-        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => rename_by_creating(from, to),
-        Err(errno) => Err(errno.into()),
+        Err(error) if matches!(error.kind(), PermissionDenied | Unsupported | TooManyLinks) => {
+            rename_by_creating(from, to)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -128,23 +113,6 @@ fn rename_by_creating(from: &Path, to: &Path) -> io::Result<()> {
     })
 }
 
-/// Result of claiming a file.
-enum Claim {
-    Ours,
-    /// Another process holds it, or has removed it.
-    Taken,
-    /// The file system has no locks.
-    Unknown,
-}
-
-fn claim(file: &File) -> Claim {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) if file.metadata().is_ok_and(|found| found.nlink() > 0) => Claim::Ours,
-        Ok(()) | Err(Errno::WOULDBLOCK) => Claim::Taken,
-        Err(_) => Claim::Unknown,
-    }
-}
-
 /// Removes temporary files in `dir`, as recognised by `is_litter`, if the process that made them is gone.
 pub(super) fn remove_litter(dir: &Path, is_litter: impl Fn(&OsStr) -> bool) {
     // Files that cannot be listed or opened stay: failing to clean up after others is not an error.
@@ -152,9 +120,7 @@ pub(super) fn remove_litter(dir: &Path, is_litter: impl Fn(&OsStr) -> bool) {
         if !is_litter(&entry.file_name()) || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(entry.path());
-        if let Ok(file) = opened
+        if let Ok(file) = system::open_leftover(&entry.path())
             && matches!(claim(&file), Claim::Ours)
         {
             let _ = std::fs::remove_file(entry.path());

@@ -1,28 +1,22 @@
 //! `Output`: a file that appears whole under its name, or not at all.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::OFlags;
-
 use super::ReadAt;
 use super::file_system::{FileSystem, System};
-use super::replaced::{is_forbidden, keep_access, overwrite};
+use super::replaced::{is_forbidden, overwrite};
 use super::storage::{Device, Storage};
 use super::temporary::{Scratch, TemporaryName, directory};
 use crate::Buffers;
+use crate::system::{self, FileTypeExt, identity};
 
 /// Bytes copied at once.
 const COPY_LEN: usize = 1 << 20;
 /// Bytes copied at once if somebody looks at them: they stay in the processor's cache until they are written.
 const SEEN_LEN: usize = 1 << 16;
-/// File systems that copy ranges of files without passing the bytes through this machine's memory: by sharing blocks
-/// (Btrfs, XFS, bcachefs, OCFS2, ZFS), or on a server (NFS, CIFS, SMB2, Ceph).
-const COPYING: [u64; 9] =
-    [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f, 0x2fc1_2fc1, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400];
 
 /// An output being written. Until [`commit`](Output::commit) the target is untouched. If the output
 /// is dropped before, or the process is killed, nothing is left behind.
@@ -94,7 +88,7 @@ impl Output {
         // Renaming over a symlink would replace the link, so write to the file it points to.
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         // Nobody who could not read the old file may open the new one before it has the same access.
-        let first_mode = replaced.as_ref().filter(|_| !is_private).map_or(mode, |old| mode & old.mode());
+        let first_mode = replaced.as_ref().filter(|_| !is_private).map_or(mode, |old| mode & system::mode(old));
         let (storage, arrival) = match begin_file(&files, &target, first_mode) {
             Ok((storage, temporary)) => {
                 let files = Arc::clone(&files);
@@ -109,7 +103,7 @@ impl Output {
         };
         if let (Some(old), Some(new), CommitMethod::Named(_), false) = (&replaced, storage.file(), &arrival, is_private)
         {
-            keep_access(&target, old, new);
+            system::keep_access(&target, old, new);
         }
         let new = storage.file().and_then(|file| file.metadata().ok());
         let own_files = [new, replaced].iter().flatten().map(identity).collect();
@@ -142,10 +136,7 @@ impl Output {
     }
 
     fn on_device(files: &dyn FileSystem, target: &Path) -> io::Result<Self> {
-        // O_EXCL on a block device means: fail if it is mounted.
-        let options = OFlags::EXCL.bits().cast_signed();
-        let file = OpenOptions::new().read(true).write(true).custom_flags(options).open(target)?;
-        let storage = files.adopt(Box::new(Device(file)));
+        let storage = files.adopt(Box::new(Device(system::open_device(target)?)));
         Ok(Output::in_place(storage, target.into()))
     }
 
@@ -222,10 +213,8 @@ impl Output {
         let Some(own) = self.storage.file() else { return Ok(0) };
         let mut done = 0;
         while done < len {
-            let mut from = start + done;
-            let mut to = offset + done;
             let left = usize::try_from(len - done).unwrap_or(COPY_LEN);
-            match rustix::fs::copy_file_range(file, Some(&mut from), own, Some(&mut to), left) {
+            match system::copy_range(file, start + done, own, offset + done, left) {
                 Ok(copied) if copied > 0 => done += copied as u64,
                 // The file systems cannot do it, or the file ends, which reading finds again.
                 Ok(_) | Err(_) => break,
@@ -236,9 +225,7 @@ impl Output {
 
     /// Returns true if the file system may copy ranges of files by itself: [`Output::copy_from`] is then best.
     pub fn copies_by_itself(&self) -> bool {
-        let found = self.storage.file().and_then(|file| rustix::fs::fstatfs(file).ok());
-        let kind = found.and_then(|found| u64::try_from(found.f_type).ok());
-        kind.is_some_and(|kind| COPYING.contains(&kind))
+        self.storage.file().is_some_and(system::copies_by_itself)
     }
 
     /// As [`Output::copy_from`], through memory: `see` gets all bytes in order, as they are written.
@@ -398,10 +385,6 @@ impl ReadAt for WrittenBytes {
     }
 }
 
-fn identity(file: &Metadata) -> (u64, u64) {
-    (file.dev(), file.ino())
-}
-
 /// Writes an [`Output`] from front to back.
 #[derive(Debug)]
 pub struct Appender<'o> {
@@ -423,6 +406,8 @@ impl Write for Appender<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::io::Memory;
     use crate::io::faults::{Fault, Faults};

@@ -4,11 +4,11 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::unchanged::FileWatch;
+use crate::system::FileExt;
 
 /// Bytes of known length that any thread may read at any offset.
 ///

@@ -1,56 +1,14 @@
-//! Files that an output replaces: the new file keeps their access, and a file that cannot be replaced is overwritten.
+//! Files that an output replaces: a file that cannot be replaced is overwritten.
 
-use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
-use rustix::fs::{FallocateFlags, Gid, Mode, Uid, XattrFlags};
-use rustix::io::Errno;
 
 use super::storage::Storage;
+use crate::system;
 
-/// Attribute with the access control list of a file.
-const ACL: &str = "system.posix_acl_access";
-/// Maximum length of an attribute value in Linux.
-const XATTR_LEN_MAX: usize = 64 << 10;
-/// Permissions of the group of a file; with an access control list, those that are allowed to anyone in it.
-const GROUP_BITS: u32 = 0o070;
 /// Bytes copied at once.
 const COPY_LEN: usize = 1 << 20;
 /// Bytes at the beginning of an image that are written last. Without them it is not taken for one.
 const HEAD_LEN: u64 = 4096;
-/// Unit in which the system counts the disk space of a file, in bytes.
-const SECTOR_LEN: u64 = 512;
-
-/// Gives a file the owner, the access control list and the permissions of the file at `path` that it will replace.
-///
-/// Attributes that this user cannot set are left out. Nobody gains rights by that: without the group or the list, the
-/// group gets no permissions.
-pub(super) fn keep_access(path: &Path, old: &Metadata, new: &File) {
-    let mut mode = old.mode() & 0o777;
-    let Ok(made) = new.metadata() else { return };
-    if made.uid() != old.uid() {
-        // Only root may give a file away. The permissions of the owner are then those of the user who replaces the
-        // file.
-        let _ = rustix::fs::fchown(new, Some(Uid::from_raw(old.uid())), None);
-    }
-    if made.gid() != old.gid() && rustix::fs::fchown(new, None, Some(Gid::from_raw(old.gid()))).is_err() {
-        mode &= !GROUP_BITS;
-    }
-    let mut list = vec![0; XATTR_LEN_MAX];
-    match rustix::fs::getxattr(path, ACL, &mut list[..]) {
-        Ok(len) => {
-            if rustix::fs::fsetxattr(new, ACL, &list[..len], XattrFlags::empty()).is_err() {
-                mode &= !GROUP_BITS;
-            }
-        }
-        // The new file may have inherited a default list of its directory. This fails on file systems without lists.
-        Err(_) => drop(rustix::fs::fremovexattr(new, ACL)),
-    }
-    // It fails on file systems without permissions, where all files have the same.
-    let _ = rustix::fs::fchmod(new, Mode::from_raw_mode(mode));
-}
 
 /// Returns true if the error means that files in a directory may not be created or replaced, though they may be
 /// writable.
@@ -77,21 +35,10 @@ pub(super) fn overwrite(existing: &dyn Storage, contents: &dyn Storage) -> io::R
 /// Reserves space for the new contents in the existing file, without changing its bytes or its length.
 fn reserve_room(existing: &dyn Storage, contents: &dyn Storage) -> io::Result<()> {
     let (Some(old), Some(new)) = (existing.file(), contents.file()) else { return Ok(()) };
-    let wanted = new.metadata()?;
-    // Holes need no space. Space reserved at the beginning also serves the bytes after it.
-    let len = wanted.len().min(wanted.blocks().saturating_mul(SECTOR_LEN));
-    if len == 0 {
-        return Ok(());
-    }
-    match rustix::fs::fallocate(old, FallocateFlags::KEEP_SIZE, 0, len) {
-        Err(full @ (Errno::NOSPC | Errno::DQUOT)) => {
-            // The file system may have reserved a part.
-            let _ = existing.set_len(existing.len()?);
-            Err(full.into())
-        }
-        // Not all file systems can reserve space.
-        _ => Ok(()),
-    }
+    system::reserve_room(old, new).inspect_err(|_| {
+        // The file system may have reserved a part.
+        let _ = existing.len().and_then(|len| existing.set_len(len));
+    })
 }
 
 /// Writes the contents to an empty file, the beginning last.

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::FallocateFlags;
+use crate::system::{self, FileExt};
 
 /// Bytes that any thread may write, and read back, at any offset.
 ///
@@ -121,8 +120,7 @@ impl Storage for Device {
     }
 
     fn zero_at(&self, offset: u64, len: u64) -> io::Result<()> {
-        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-        if len == 0 || rustix::fs::fallocate(&self.0, flags, offset, len).is_ok() {
+        if len == 0 || system::zero_range(&self.0, offset, len).is_ok() {
             return Ok(());
         }
         // A device that cannot be told to zero a range is overwritten.

@@ -2,12 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::file_system::{FileSystem, System, remove_litter};
 use super::storage::Storage;
+use crate::system::{self, OsStrExt};
 
 /// Names tried before giving up; of 2^64 random ones the first is free.
 const TRIES: usize = 16;
@@ -130,7 +130,7 @@ pub(super) fn directory(target: &Path) -> &Path {
 /// names have at most 255 bytes.
 fn temporary_name(target: &Path) -> io::Result<PathBuf> {
     let mut random = [0; DIGITS / 2];
-    rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
+    system::fill_random(&mut random)?;
     let mut name = prefix(target);
     name.push(format!("{:016x}", u64::from_ne_bytes(random)));
     Ok(target.with_file_name(name))
@@ -139,7 +139,7 @@ fn temporary_name(target: &Path) -> io::Result<PathBuf> {
 fn prefix(target: &Path) -> OsString {
     let name = target.file_name().unwrap_or_default().as_bytes();
     let mut prefix = OsString::from(".");
-    prefix.push(OsStr::from_bytes(&name[..name.len().min(200)]));
+    prefix.push(system::os_str(&name[..name.len().min(200)]));
     prefix.push(".packfs-");
     prefix
 }

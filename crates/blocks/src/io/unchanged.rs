@@ -8,9 +8,10 @@
 use std::error::Error;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::system::{self, FileExt};
 
 /// Bytes compared at each end of a file if its attributes changed but not its length and time of modification. The
 /// first ones hold the superblock of an image and the last ones its last table; both differ in practically every other
@@ -74,12 +75,8 @@ struct FileVersion {
 
 impl FileVersion {
     fn of(stat: &Metadata) -> Self {
-        FileVersion {
-            device: stat.dev(),
-            inode: stat.ino(),
-            len: stat.len(),
-            modified: nanoseconds(stat.mtime(), stat.mtime_nsec()),
-        }
+        let (device, inode) = system::identity(stat);
+        FileVersion { device, inode, len: stat.len(), modified: nanoseconds(system::modification_time(stat)) }
     }
 }
 
@@ -92,7 +89,7 @@ impl FileWatch {
         }
         Ok(Some(FileWatch {
             opened: FileVersion::of(&stat),
-            status_time: AtomicI64::new(nanoseconds(stat.ctime(), stat.ctime_nsec())),
+            status_time: AtomicI64::new(nanoseconds(system::change_time(&stat))),
             ends: digest_ends(file, stat.len()).ok(),
             change: OnceLock::new(),
         }))
@@ -106,7 +103,7 @@ impl FileWatch {
         }
         let stat = file.metadata()?;
         let now = FileVersion::of(&stat);
-        let status_time = nanoseconds(stat.ctime(), stat.ctime_nsec());
+        let status_time = nanoseconds(system::change_time(&stat));
         if now == self.opened && status_time == self.status_time.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -125,7 +122,7 @@ impl FileWatch {
     }
 }
 
-fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+fn nanoseconds((seconds, nanoseconds): (i64, i64)) -> i64 {
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
 }
 

@@ -1,10 +1,11 @@
 //! Destinations of images: directories, tar archives, pseudo files, listings.
 //!
-//! Each sink follows a [`Walk`] over an [`Image`], whatever its format.
+//! Extraction to a directory is for Linux alone. Each sink follows a [`Walk`] over an [`Image`], whatever its format.
 
 mod altered;
 mod batch;
 pub mod compress;
+#[cfg(target_os = "linux")]
 pub mod dir;
 #[cfg(test)]
 pub(crate) mod fake;

@@ -1,8 +1,7 @@
 //! The entries of an image that a sink takes.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use crate::Result;
 use crate::image::Stat;
 use crate::source::Exclude;
 use crate::tree::check_name;
+use packfs_blocks::system::{OsStrExt, os_str};
 
 /// Entries of an image. The default is all of them.
 #[derive(Debug, Clone, Default)]
@@ -77,9 +77,9 @@ impl EntryDecision {
     /// Returns the new name of an entry; `None` if it is left out.
     pub(super) fn name(&self, path: &[u8], name: Box<[u8]>, stat: &Stat) -> Result<Option<Box<[u8]>>> {
         let Some(decide) = &self.0 else { return Ok(Some(name)) };
-        let Some(name) = decide(Path::new(OsStr::from_bytes(path)), stat) else { return Ok(None) };
+        let Some(name) = decide(Path::new(&os_str(path)), stat) else { return Ok(None) };
         check_name(name.as_bytes())?;
-        Ok(Some(name.into_vec().into()))
+        Ok(Some(name.as_bytes().into()))
     }
 }
 

@@ -4,7 +4,6 @@
 //! directory is entered once, and depth is limited, so that a walk over a hostile image ends.
 
 use std::collections::HashSet;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
@@ -16,6 +15,7 @@ use crate::name;
 use crate::source::Exclude;
 use crate::tree::{check_name, components, path_of};
 use crate::{Error, Result};
+use packfs_blocks::system::OsStrExt;
 use packfs_tree::regex::Regexes;
 
 /// Maximum depth of directories; deeper than any path that a program could use.

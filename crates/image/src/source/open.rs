@@ -4,13 +4,12 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
+use packfs_blocks::system::{FileTypeExt, OsStrExt, os_str};
 
 use super::archive;
 use super::decompress;
@@ -73,14 +72,14 @@ pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
         return open_archive(None, options);
     }
     if let Some(list) = argument.as_bytes().strip_prefix(b"@") {
-        return Ok(Box::new(PackList::new(OsStr::from_bytes(list), options.scan.clone(), options.time)));
+        return Ok(Box::new(PackList::new(os_str(list).into_owned(), options.scan.clone(), options.time)));
     }
     if let Some(found) = options.elsewhere.open(argument) {
         let (name, bytes) = found?;
         return open_image(&name, bytes, options);
     }
-    let plain = argument.as_bytes().strip_prefix(PLAIN).map(OsStr::from_bytes);
-    let path = Path::new(plain.unwrap_or(argument));
+    let plain = argument.as_bytes().strip_prefix(PLAIN).map(os_str);
+    let path = Path::new(plain.as_deref().unwrap_or(argument));
     let kind = path.metadata().map_err(Error::io("cannot open", path))?.file_type();
     if plain.is_some() && !kind.is_file() {
         return Err(Error::WrongType { path: path.to_owned(), expected: "regular file" });

@@ -1,13 +1,13 @@
 //! Streamed images, whose superblock is at their end: `complete` moves it to its place.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use zerocopy::FromBytes;
 
 use super::format::{MAGIC, MAGIC_STREAMED, Superblock};
 use crate::{Error, Result};
+use packfs_blocks::system::FileExt;
 
 /// Length of the superblock.
 const LEN: u64 = size_of::<Superblock>() as u64;

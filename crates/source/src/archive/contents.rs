@@ -1,7 +1,5 @@
 //! Files in an uncompressed archive, read in place by any number of threads.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -131,7 +129,7 @@ impl Contents for ArchiveContents {
         let mut text = self.archive.path.clone().into_os_string();
         if let Some(name) = self.member_name(key) {
             text.push(":");
-            text.push(OsStr::from_bytes(&name));
+            text.push(packfs_blocks::system::os_str(&name));
         }
         text.into()
     }

@@ -9,13 +9,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
+use packfs_blocks::system::{self, FileTypeExt};
 
 use self::contents::Archive;
 use self::input::Stored;
@@ -86,9 +85,8 @@ pub(crate) const MAX_SIZE: u64 = i64::MAX.unsigned_abs();
 pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
     let Some(path) = path else {
         let name = Path::new("standard input");
-        // Not io::stdin(), which reads a descriptor that cannot be read as an empty archive.
-        let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(Error::io("cannot read", name))?;
-        return from_stream(Box::new(File::from(stdin)), name, options);
+        let stdin = system::open_stdin().map_err(Error::io("cannot read", name))?;
+        return from_stream(Box::new(stdin), name, options);
     };
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
     let kind = file.metadata().map_err(Error::io("cannot read", path))?.file_type();

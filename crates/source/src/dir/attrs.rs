@@ -3,8 +3,8 @@
 use rustix::fs::{FileType, Stat};
 
 use crate::Result;
-use crate::encoding::{Get, Put};
 use crate::tree::Time;
+use packfs_tree::encoding::{Get, Put};
 
 /// Attributes of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

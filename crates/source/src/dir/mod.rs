@@ -13,9 +13,9 @@ use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::{Digest, Progress};
 use rustix::fs::{self, FileType};
 
-use super::{Contents, Exclude, Source, Store};
+use super::{Contents, Source, Store};
 use crate::tree::{Conflict, Data, Device, Ino, Kind, Meta, ROOT, XattrSet};
-use crate::{Error, OnError, Result, Tree};
+use crate::{Error, Result, Tree};
 
 mod ahead;
 mod attrs;
@@ -40,61 +40,18 @@ use listing::{Found, Scratch};
 use merge::Listed;
 pub use merge::Parts;
 use root::Root;
-pub use share::{Scanned, scan_part};
-pub(super) use single::{Links, Single, Singles};
-pub use stream::{Receive, Streamed, stream};
+pub use share::scan_part;
+pub(super) use single::Singles;
+pub use stream::stream;
 
-/// Options of a scan.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Options {
-    /// Worker threads; 0 scans on the calling thread. The tree is the same for any number.
-    pub threads: usize,
-    /// True to stay on one file system: mount points become empty directories.
-    pub one_file_system: bool,
-    /// True to leave out mount points as well.
-    pub no_mount_points: bool,
-    /// Entries to leave out.
-    pub exclude: Exclude,
-    /// True to read extended attributes. All that the system shows are taken; a format that cannot
-    /// store one refuses it.
-    pub xattrs: bool,
-    /// Action for entries that cannot be read.
-    pub on_error: OnError,
-    /// True if lines of a [`PackList`](super::PackList) do not replace entries that the tree has already: those stay, as
-    /// after an error that is skipped.
-    pub keep_existing: bool,
-    /// Device and inode numbers of files to leave out. [`Dir`] and [`PackList`](super::PackList)
-    /// add those of the image being written, and of the one it replaces.
-    pub leave_out: Vec<(u64, u64)>,
-    /// Counts the entries found; cancelling it stops the scan.
-    pub progress: Option<Arc<Progress>>,
-    /// Parts of an earlier scan, from which directories are taken that they begin with, instead of being read.
-    pub parts: Option<Arc<Parts>>,
-}
+pub(super) use crate::scan::{Links, Single};
+pub use crate::scan::{Options, Receive, Scanned, Streamed};
 
 impl Options {
     /// Returns a digest of all that decides which entries and attributes a scan finds.
     fn digest(&self) -> Digest {
         let flags = [self.one_file_system, self.no_mount_points, self.xattrs].map(u8::from);
         Digest::of(&[&flags[..], self.exclude.text().as_bytes()].concat())
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            threads: packfs_blocks::pipeline::cores(),
-            one_file_system: false,
-            no_mount_points: false,
-            exclude: Exclude::default(),
-            xattrs: true,
-            on_error: OnError::Stop,
-            keep_existing: false,
-            leave_out: Vec::new(),
-            progress: None,
-            parts: None,
-        }
     }
 }
 

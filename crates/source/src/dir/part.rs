@@ -21,9 +21,9 @@ use packfs_blocks::{Digest, Output};
 use super::attrs::Attrs;
 use super::changed;
 use super::listing::Found;
-use crate::encoding::{Get, Put};
 use crate::tree::{XattrSet, path_of};
 use crate::{Error, Part, Result};
+use packfs_tree::encoding::{Get, Put};
 
 const MAGIC: [u8; 8] = *b"packfsPS";
 const VERSION: u32 = 2;

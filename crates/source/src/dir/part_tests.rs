@@ -7,8 +7,9 @@ use std::sync::Arc;
 use super::tests::scan;
 use super::*;
 use crate::Part;
-use crate::encoding::Put;
 use crate::testing::{Shape, Source as Made, deep, specs, wide};
+use crate::{Exclude, OnError};
+use packfs_tree::encoding::Put;
 
 fn scan_parts(root: &Path, place: &Path, count: u32, options: &Options) -> Result<Vec<PathBuf>> {
     let roots = [root.to_owned()];

@@ -10,14 +10,13 @@ use std::sync::Arc;
 
 use packfs_blocks::{Digest, Output, Progress, pipeline};
 use rustix::fs::{self, FileType};
-use serde::Serialize;
 
 use super::ahead::Ahead;
 use super::attrs::Attrs;
 use super::listing::{self, Listing, Scratch};
 use super::part::{Head, Writer};
 use super::root::Root;
-use super::{Options, XattrSet};
+use super::{Options, Scanned, XattrSet};
 use crate::{Error, Part, Result};
 
 /// Mode of parts: they have names that others may not read.
@@ -40,16 +39,6 @@ impl Share {
         let hash = digest.as_bytes().first_chunk().expect("a digest has 32 bytes");
         self.0.holds(u64::from_le_bytes(*hash))
     }
-}
-
-/// Summary of a part of a scan.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[non_exhaustive]
-pub struct Scanned {
-    /// Number of entries that belong to the part.
-    pub entries: u64,
-    /// Length of the part.
-    pub part_bytes: u64,
 }
 
 /// Scans a part of directories and writes it to the file `target`, for [`Parts`](super::Parts).

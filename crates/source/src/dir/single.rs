@@ -13,27 +13,9 @@ use super::attrs::Attrs;
 use super::files::{Files, Records};
 use super::listing::{self, Scratch};
 use super::root::Root;
-use super::{device, file_kind, meta};
+use super::{Links, Single, device, file_kind, meta};
 use crate::tree::{Data, Kind, Meta};
 use crate::{Error, Result, Tree};
-
-/// Treatment of a symbolic link as the last component of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Links {
-    Follow,
-    Keep,
-}
-
-/// A file found.
-#[derive(Debug)]
-pub(crate) struct Single {
-    pub(crate) meta: Meta,
-    pub(crate) kind: Kind,
-    /// Device and inode number: equal for all names of one file.
-    pub(crate) id: (u64, u64),
-    /// True if the file has other names.
-    pub(crate) linked: bool,
-}
 
 /// Collects single files. They can be read after [`finish`](Self::finish).
 pub(crate) struct Singles {

@@ -7,41 +7,9 @@ use rustix::fs::FileType;
 use super::attrs::Attrs;
 use super::files::seen;
 use super::listing::Found;
-use super::{Options, entry_kind};
-use crate::Seen;
+use super::{Options, Receive, Streamed, entry_kind};
 use crate::tree::{Kind, Meta, Time, XattrId, XattrSet};
 use crate::{Error, Result};
-
-/// Receives entries, and keeps the list of directories whose entries are still to come.
-pub trait Receive {
-    /// Takes the root directory.
-    fn root(&mut self, entry: Streamed) -> Result<()>;
-
-    /// Takes an entry of the directory that was returned last, whose path is given.
-    fn entry(&mut self, dir: &[u8], entry: Streamed) -> Result<()>;
-
-    /// Returns the path of the next directory, in the order in which entries that [enter](Streamed::enters) were taken.
-    fn next_dir(&mut self) -> Result<Option<Vec<u8>>>;
-}
-
-/// An entry without its data.
-#[derive(Debug)]
-pub struct Streamed {
-    /// Name in its directory.
-    pub name: Box<[u8]>,
-    /// Attributes, but for the extended ones.
-    pub meta: Meta,
-    /// Extended attributes.
-    pub xattrs: XattrSet,
-    /// Type; a file has its size, but no data.
-    pub kind: Kind,
-    /// State of a file, by which its content is known again.
-    pub seen: Seen,
-    /// Equal for all names of a file that has several.
-    pub link: Option<(u64, u64)>,
-    /// True for a directory whose entries belong to the scan.
-    pub enters: bool,
-}
 
 /// Passes on all entries of the source at `path`, which has to be the next of the parts in `options`.
 ///

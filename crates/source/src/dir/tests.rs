@@ -2,6 +2,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "test data is small")]
 
 use crate::name::display;
+use crate::{Exclude, OnError};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};

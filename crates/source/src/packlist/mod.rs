@@ -5,8 +5,6 @@
 //! file begin with a keyword, those of mksquashfs's pseudo files with a path.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -219,7 +217,7 @@ fn parse(line: &[u8], keywords: bool) -> std::result::Result<Option<Item>, Strin
 
 /// Returns a file name of the list as a path of the running system.
 fn host_path(dir: &Path, name: &[u8]) -> PathBuf {
-    dir.join(OsStr::from_bytes(name))
+    dir.join(packfs_blocks::system::os_str(name))
 }
 
 /// Line on which each path was described, to find duplicates.

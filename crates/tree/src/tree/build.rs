@@ -3,8 +3,6 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use std::os::unix::ffi::OsStrExt;
-
 use super::hot::Hot;
 use super::inodes::Inodes;
 use super::{Data, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name, components};
@@ -288,7 +286,7 @@ impl Tree {
 
 /// Converts the bytes of a path to a path.
 pub fn path_of(path: &[u8]) -> PathBuf {
-    PathBuf::from(std::ffi::OsStr::from_bytes(path))
+    packfs_blocks::system::os_str(path).into_owned().into()
 }
 
 #[cfg(test)]

@@ -1,12 +1,9 @@
 //! Extended attributes; each distinct set is stored once, however many inodes have it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::acl;
 use crate::{Error, Result};
@@ -123,7 +120,7 @@ impl ExcludeXattrs {
 
     /// Returns true if the attribute of this name is left out.
     pub fn matches(&self, name: &[u8]) -> bool {
-        self.0.is_match(Path::new(OsStr::from_bytes(name)))
+        self.0.is_match_candidate(&Candidate::from_bytes(name))
     }
 }
 

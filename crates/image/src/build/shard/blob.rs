@@ -2,11 +2,11 @@
 //! needs to know of it, then a trailer. It is complete if it has its name, so nothing else tells what is done.
 
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::pipeline::{Pool, Window};
+use packfs_blocks::system::FileExt;
 use packfs_blocks::{Buffers, Digest, Output, Progress};
 use xxhash_rust::xxh3::Xxh3;
 

@@ -1,9 +1,9 @@
 //! Parts of plans and shards on disk: a section is written once, and found and proven by its place and digest.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use packfs_blocks::system::FileExt;
 use packfs_blocks::{Digest, Output};
 
 use crate::{Error, Result};

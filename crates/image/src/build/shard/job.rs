@@ -11,10 +11,10 @@
 //! The digest of the header stands for the whole plan: shards carry it.
 
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use packfs_blocks::system::OsStrExt;
 use packfs_blocks::{Digest, Output, Progress};
 use serde::Serialize;
 

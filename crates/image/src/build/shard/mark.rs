@@ -2,10 +2,9 @@
 //! is changed, replaced or removed later no longer matches its mark, so the change is noticed without reading the file.
 //! Damage that leaves the attributes unchanged, such as that of a disk, is not noticed.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use packfs_blocks::{Digest, Output};
+use packfs_blocks::{Digest, Output, system};
 
 use super::steps::PRIVATE;
 use crate::build::output_error;
@@ -78,7 +77,8 @@ fn content(id: Digest, file: &Path) -> std::io::Result<Vec<u8>> {
     let mut content = MAGIC.to_vec();
     content.put(id.as_bytes());
     content.u64(found.len());
-    content.u64(found.mtime().cast_unsigned());
-    content.u64(found.mtime_nsec().cast_unsigned());
+    let (seconds, nanoseconds) = system::modification_time(&found);
+    content.u64(seconds.cast_unsigned());
+    content.u64(nanoseconds.cast_unsigned());
     Ok(content)
 }

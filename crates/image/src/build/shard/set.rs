@@ -171,9 +171,7 @@ impl Jobs {
 
 /// Creates a directory that only its owner may read, unless it exists.
 fn create(dir: &Path) -> Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    created.map_err(Error::io("cannot create the directory", dir))
+    packfs_blocks::system::create_private_dir(dir).map_err(Error::io("cannot create the directory", dir))
 }
 
 fn read_images(bytes: &[u8], count: u32) -> Result<Vec<Image>> {
@@ -275,7 +273,7 @@ impl Planner {
         for Image { plan, shards, path } in &images {
             section.u64(*plan);
             section.u32(*shards);
-            section.bytes(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()));
+            section.bytes(packfs_blocks::system::OsStrExt::as_bytes(path.as_os_str()));
         }
         let image_table = section.finish()?;
         let mut section = Section::new(&output, image_table.start + image_table.len);

@@ -140,7 +140,7 @@ impl Teller<'_> {
         state.u32(std::process::id());
         state.u64(u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX));
         state.u64(done.min(self.job.bytes(self.shard)));
-        state.bytes(rustix::system::uname().nodename().to_string_lossy().as_bytes());
+        state.bytes(packfs_blocks::system::host_name().as_bytes());
         state.bytes(error.as_bytes());
         let write = || {
             let output = Output::create(&self.path, PRIVATE, true)?;

@@ -28,7 +28,17 @@ use self::restore::Restore;
 use self::work::{Context, Worker};
 use super::{Deal, Selection, Walk};
 use crate::image::Image;
-use crate::{Error, OnError, Part, Result};
+use crate::{Error, Fs, OnError, Part, Result};
+
+packfs_blocks::options!(Options);
+
+impl Fs {
+    /// Extracts everything into the directory `target`, which is created if it does not exist, with
+    /// the default options; see [`extract`] for other options, parts and progress.
+    pub fn extract(&self, target: impl AsRef<Path>) -> Result<Summary> {
+        extract(self.image(), target.as_ref(), &Options::default(), &Progress::default())
+    }
+}
 
 /// Owner of the extracted entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

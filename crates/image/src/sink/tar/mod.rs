@@ -6,13 +6,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use packfs_blocks::io::Turns;
 use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::{Phase, Progress};
+use packfs_blocks::system::OsStrExt;
 
 use self::header::Member;
 use super::batch::{self, Batches, Output, Target};

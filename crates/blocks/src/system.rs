@@ -1,0 +1,23 @@
+//! The seam to the operating system: all that differs between systems is asked for here, and chosen in this file alone.
+//!
+//! Linux has everything. Elsewhere images are read and built in memory; outputs appear by a rename, and what only Linux
+//! does is left out or refused with [`Unsupported`](std::io::ErrorKind::Unsupported). Without a Unix, paths are text:
+//! other names are shown escaped.
+
+#[cfg(not(unix))]
+mod generic;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod portable;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(not(unix))]
+pub use generic::*;
+#[cfg(target_os = "linux")]
+pub use linux::*;
+#[cfg(not(target_os = "linux"))]
+pub use portable::*;
+#[cfg(unix)]
+pub use unix::*;
