@@ -188,14 +188,8 @@ impl Tar<'_, '_, '_> {
             }
             self.names.insert(nid, path.into());
         }
-        let dir_path;
-        let name = if stat.kind == FileType::Dir {
-            dir_path = [if path.is_empty() { b"." } else { path }, b"/"].concat();
-            &dir_path
-        } else {
-            path
-        };
-        let xattrs = if stat.has_xattrs && self.options.xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
+        let name = member_path(path, stat);
+        let (xattrs, mode) = member_attributes(self.image, nid, stat, self.options.xattrs)?;
         let extents = match stat.kind {
             FileType::File { size } => {
                 announce(self.image, nid, size);
@@ -205,12 +199,7 @@ impl Tar<'_, '_, '_> {
         };
         let regions = regions(&extents);
         let regions = regions.as_deref();
-        // The mask of an ACL would give too much where the archive is unpacked without ACLs.
-        let mode = match self.options.xattrs {
-            true => stat.mode & acl::kept_mode_bits(&xattrs, &XattrSet::new()),
-            false => mode_without_acl(self.image, nid, stat)?,
-        };
-        let member = Member { path: name, stat, mode, xattrs: &xattrs, hard_link: None, regions };
+        let member = Member { path: &name, stat, mode, xattrs: &xattrs, hard_link: None, regions };
         add_header(&mut self.batches, &mut self.header, &member)?;
         self.data(path, nid, &extents, regions)
     }
@@ -246,6 +235,50 @@ impl Tar<'_, '_, '_> {
         }
         self.batches.finish()
     }
+}
+
+/// Returns the path of a member as its header has it: that of a directory ends with a slash.
+fn member_path<'p>(path: &'p [u8], stat: &Stat) -> Cow<'p, [u8]> {
+    match stat.kind {
+        FileType::Dir => [if path.is_empty() { b"." } else { path }, b"/"].concat().into(),
+        _ => path.into(),
+    }
+}
+
+/// Returns the extended attributes to store, and the mode that goes with them.
+fn member_attributes(image: &dyn Image, nid: Nid, stat: &Stat, with_xattrs: bool) -> Result<(XattrSet, u16)> {
+    if !with_xattrs {
+        return Ok((XattrSet::new(), mode_without_acl(image, nid, stat)?));
+    }
+    let xattrs = if stat.has_xattrs { image.xattrs(nid)? } else { XattrSet::new() };
+    // The mask of an ACL would give too much where the archive is unpacked without ACLs.
+    let mode = stat.mode & acl::kept_mode_bits(&xattrs, &XattrSet::new());
+    Ok((xattrs, mode))
+}
+
+/// Returns the header of an entry of an archive whose data a program writes itself, for example as it arrives over a
+/// network.
+///
+/// Such an archive is the header of each entry, after that of a regular file its bytes and zeros up to a multiple of 512
+/// bytes, and 1024 zeros at the end. Holes are stored as zeros. `path` is the one in the archive, where directories come
+/// before what they hold. `first_path` makes the entry a hard link to that earlier one, without bytes of its own.
+///
+/// # Errors
+/// Those of the image; [`Error::Unsupported`] for a socket, which no archive holds.
+pub fn member_header(image: &dyn Image, path: &[u8], nid: Nid, first_path: Option<&[u8]>) -> Result<Vec<u8>> {
+    let stat = image.stat(nid)?;
+    if stat.kind == FileType::Socket {
+        return Err(Error::Unsupported(format!("{}: a tar archive holds no sockets", path.escape_ascii())));
+    }
+    let (xattrs, mode) = match first_path {
+        Some(_) => (XattrSet::new(), stat.mode),
+        None => member_attributes(image, nid, &stat, true)?,
+    };
+    let name = member_path(path, &stat);
+    let member = Member { path: &name, stat: &stat, mode, xattrs: &xattrs, hard_link: first_path, regions: None };
+    let mut bytes = Vec::new();
+    header::add(&mut bytes, &member);
+    Ok(bytes)
 }
 
 fn add_header(batches: &mut Batches<'_, '_>, scratch: &mut Vec<u8>, member: &Member<'_>) -> Result<()> {

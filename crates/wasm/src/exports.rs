@@ -1,0 +1,90 @@
+//! The functions of the module. JavaScript passes requests and bytes of the image through one buffer, and takes answers from
+//! another; each call may move both.
+#![allow(unsafe_code, reason = "functions have to keep their names to be found")]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::session::{Outcome, Session};
+
+/// The request was answered in JSON.
+const JSON: u32 = 0;
+/// The request was answered by bytes.
+const BYTES: u32 = 1;
+/// Bytes are missing: the answer is a JSON list of ranges, each a list of first byte and end.
+const MISSING: u32 = 2;
+/// The request failed: the answer is JSON with `code` and `message`.
+const FAILED: u32 = 3;
+
+/// The one image of an instance, and what it exchanges.
+#[derive(Debug)]
+struct Exchange {
+    session: Option<Session>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+static EXCHANGE: Mutex<Exchange> = Mutex::new(Exchange { session: None, input: Vec::new(), output: Vec::new() });
+
+fn exchange() -> MutexGuard<'static, Exchange> {
+    EXCHANGE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins with an image of `len` bytes.
+// SAFETY of the name: nothing else in this module has it; so below.
+#[unsafe(no_mangle)]
+pub extern "C" fn packfs_open(len: u64) {
+    exchange().session = Some(Session::new(len));
+}
+
+/// Makes room for `len` bytes of input and returns its address.
+#[unsafe(no_mangle)]
+pub extern "C" fn packfs_input(len: usize) -> *mut u8 {
+    let mut exchange = exchange();
+    exchange.input = vec![0; len];
+    exchange.input.as_mut_ptr()
+}
+
+/// Takes the input as bytes of the image from `offset` on.
+#[unsafe(no_mangle)]
+pub extern "C" fn packfs_supply(offset: u64) {
+    let mut exchange = exchange();
+    let input = std::mem::take(&mut exchange.input);
+    if let Some(session) = &exchange.session {
+        session.supply(offset, &input);
+    }
+}
+
+/// Takes the input as a request in JSON, and tries it. Returns the kind of the answer, which is the output.
+#[unsafe(no_mangle)]
+pub extern "C" fn packfs_attempt() -> u32 {
+    let mut exchange = exchange();
+    let input = std::mem::take(&mut exchange.input);
+    let outcome = match (serde_json::from_slice(&input), &mut exchange.session) {
+        (Ok(request), Some(session)) => session.attempt(&request),
+        (Err(error), _) => Outcome::Failed(crate::describe_error(&packfs_image::Error::Misuse(error.to_string()))),
+        (_, None) => Outcome::Failed(crate::describe_error(&packfs_image::Error::Misuse("no image was opened".into()))),
+    };
+    let (kind, output) = match outcome {
+        Outcome::Json(text) => (JSON, text.into_bytes()),
+        Outcome::Bytes(bytes) => (BYTES, bytes),
+        Outcome::Missing(ranges) => {
+            let pairs: Vec<[u64; 2]> = ranges.iter().map(|range| [range.start, range.end]).collect();
+            (MISSING, serde_json::to_vec(&pairs).unwrap_or_default())
+        }
+        Outcome::Failed(text) => (FAILED, text.into_bytes()),
+    };
+    exchange.output = output;
+    kind
+}
+
+/// Returns the address of the output.
+#[unsafe(no_mangle)]
+pub extern "C" fn packfs_output() -> *const u8 {
+    exchange().output.as_ptr()
+}
+
+/// Returns the length of the output.
+#[unsafe(no_mangle)]
+pub extern "C" fn packfs_output_len() -> usize {
+    exchange().output.len()
+}

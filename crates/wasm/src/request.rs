@@ -1,0 +1,202 @@
+//! Requests and answers as JSON.
+
+use packfs_image::image::{FileType, Nid, Stat};
+use packfs_image::{Error, name};
+use serde::{Deserialize, Serialize};
+
+/// A request to an image. Paths are as [`name::encode`] writes them: `%XX` stands for bytes that are not UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "do", rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Request {
+    /// Facts about the whole image. Answer: `ImageFacts`.
+    Info,
+    /// Attributes of what is at a path. Answer: `EntryFacts`.
+    #[serde(rename_all = "camelCase")]
+    Stat {
+        /// The path.
+        path: String,
+        /// True if a symbolic link at the end of the path is followed.
+        follow: bool,
+    },
+    /// A part of the entries of a directory, by name. Answer: `Listing`.
+    List {
+        /// The path of the directory.
+        path: String,
+        /// Number of entries to skip.
+        skip: usize,
+        /// Maximum number of entries.
+        count: usize,
+    },
+    /// A range of a regular file, as bytes. Answer: fewer bytes than asked for only at the end of the file.
+    Read {
+        /// Number of the inode, as `EntryFacts::nid` has it.
+        nid: String,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes, at most 16 MiB.
+        length: usize,
+    },
+    /// Extended attributes of what is at a path. Answer: a list of `AttributeFacts`.
+    Xattrs {
+        /// The path; a symbolic link at its end is followed.
+        path: String,
+    },
+    /// The header of an entry in a tar archive, as bytes. The bytes of a regular file come after it, then zeros up to a
+    /// multiple of 512 bytes; 1024 zeros end the archive.
+    #[serde(rename_all = "camelCase")]
+    TarHeader {
+        /// The path in the image.
+        path: String,
+        /// The path in the archive.
+        place: String,
+        /// The path in the archive of an earlier name of the same inode, to which this one becomes a hard link.
+        first_place: Option<String>,
+    },
+}
+
+/// Facts about an image.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ImageFacts {
+    /// `squashfs` or `erofs`.
+    pub(crate) format: &'static str,
+    /// Length of the image in bytes.
+    pub(crate) bytes: u64,
+    /// Number of inodes that the image declares.
+    pub(crate) inodes: u64,
+}
+
+/// Attributes of an entry.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EntryFacts {
+    /// Name in its directory; empty for the root.
+    pub(crate) name: String,
+    /// `file`, `directory`, `symlink`, `char`, `block`, `fifo` or `socket`.
+    pub(crate) kind: &'static str,
+    /// Length in bytes; 0 for all but regular files.
+    pub(crate) size: u64,
+    /// The 12 permission bits.
+    pub(crate) mode: u16,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// Time of last modification, in seconds since 1970.
+    pub(crate) mtime: i64,
+    pub(crate) nlink: u32,
+    /// Target of a symbolic link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<String>,
+    /// Number of the inode in the image, in decimal: it may exceed what a number of JavaScript holds.
+    pub(crate) nid: String,
+}
+
+/// A part of a directory.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Listing {
+    pub(crate) entries: Vec<EntryFacts>,
+    /// Number of entries of the whole directory.
+    pub(crate) total: usize,
+}
+
+/// An extended attribute.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AttributeFacts {
+    pub(crate) name: String,
+    /// The value in base 64.
+    pub(crate) value: String,
+}
+
+impl EntryFacts {
+    pub(crate) fn new(entry_name: &[u8], nid: Nid, stat: &Stat) -> Self {
+        let kind = match &stat.kind {
+            FileType::Dir => "directory",
+            FileType::File { .. } => "file",
+            FileType::Symlink { .. } => "symlink",
+            FileType::Char(_) => "char",
+            FileType::Block(_) => "block",
+            FileType::Fifo => "fifo",
+            FileType::Socket => "socket",
+        };
+        let size = match stat.kind {
+            FileType::File { size } => size,
+            _ => 0,
+        };
+        let target = match &stat.kind {
+            FileType::Symlink { target } => Some(name::encode(target).into_owned()),
+            _ => None,
+        };
+        EntryFacts {
+            name: name::encode(entry_name).into_owned(),
+            kind,
+            size,
+            mode: stat.mode,
+            uid: stat.uid,
+            gid: stat.gid,
+            mtime: stat.mtime.secs,
+            nlink: stat.nlink,
+            target,
+            nid: nid.0.to_string(),
+        }
+    }
+}
+
+/// What went wrong, for JavaScript.
+#[derive(Debug, Serialize)]
+struct Failure<'e> {
+    /// `NotFound`, `WrongType`, `Damaged`, `Unsupported`, `NoImage` or `Failed`.
+    code: &'static str,
+    message: &'e str,
+}
+
+/// Returns an error as JSON, with a code to act on and a message to show.
+pub fn describe_error(error: &Error) -> String {
+    let code = match error {
+        Error::NotFound { .. } => "NotFound",
+        Error::WrongType { .. } | Error::LinkLoop { .. } => "WrongType",
+        Error::NoImage { .. } => "NoImage",
+        Error::Corrupt { .. } | Error::Damaged { .. } => "Damaged",
+        Error::Codec(_) | Error::Unsupported(_) => "Unsupported",
+        _ => "Failed",
+    };
+    let message = &error.to_string();
+    serde_json::to_string(&Failure { code, message }).unwrap_or_default()
+}
+
+/// Returns the bytes of a path or name that [`name::encode`] made text of.
+pub(crate) fn decode_name(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escaped = (bytes[at] == b'%').then(|| bytes.get(at + 1..at + 3)).flatten();
+        let value = escaped.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        decoded.push(value.unwrap_or(bytes[at]));
+        at += if value.is_some() { 3 } else { 1 };
+    }
+    decoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_survives_as_text() {
+        for bytes in [&b"plain"[..], "größe".as_bytes(), b"100%", b"%41", b"\xff\xfe/%", b""] {
+            assert_eq!(decode_name(&name::encode(bytes)), bytes);
+        }
+        assert_eq!(decode_name("50% of %zz %"), b"50% of %zz %", "what is no escape stays");
+    }
+
+    #[test]
+    fn requests_are_checked() {
+        let read: Request = serde_json::from_str(r#"{"do":"read","nid":"7","offset":1,"length":2}"#).unwrap();
+        assert_eq!(read, Request::Read { nid: "7".into(), offset: 1, length: 2 });
+        for wrong in [r#"{"do":"erase"}"#, r#"{"do":"list"}"#, r#"{"do":"stat","path":"a","follow":1}"#, "[]", ""] {
+            assert!(serde_json::from_str::<Request>(wrong).is_err(), "{wrong}");
+        }
+    }
+}
