@@ -2,7 +2,7 @@
 //! clean end.
 
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use packfs_blocks::{Progress, threads};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -46,14 +46,19 @@ pub(crate) fn cancel(progress: &Arc<Progress>) {
     });
 }
 
-/// Starts a thread that waits for signals. It registers for them itself: without the thread, they would be ignored.
+/// Starts a thread that waits for signals, and returns once they reach it: what is begun afterwards is cleaned up. The
+/// thread registers for them itself: without it, they would be ignored.
 fn start_waiting(wait: impl FnOnce(Signals) + Send + 'static) {
+    let (registered, registration) = mpsc::channel::<()>();
     let work = move || {
         if let Ok(signals) = Signals::new(heeded()) {
+            drop(registered);
             wait(signals);
         }
     };
     let _ = threads::named("packfs-signals").start(work);
+    // It ends when the sender is dropped, which a thread that cannot start does too.
+    let _ = registration.recv();
 }
 
 fn end_by(signal: i32) -> ! {
