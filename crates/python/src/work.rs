@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use packfs_blocks::progress::Phase;
+use packfs_blocks::threads;
 use packfs_image::{Error, Progress};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
 use crate::errors::exception;
@@ -47,12 +48,12 @@ pub(crate) fn run<T: Send>(
         std::thread::scope(|scope| {
             let (done, finished) = mpsc::channel();
             let counters = progress.clone();
-            let worker = scope.spawn(move || {
+            let worker = threads::named("packfs-python").start_in(scope, move || {
                 let result = work(&counters);
                 // The receiver lives until this thread has ended.
                 let _ = done.send(());
                 result
-            });
+            })?;
             let mut is_cancelled = false;
             while let Err(RecvTimeoutError::Timeout) = finished.recv_timeout(REPORT_INTERVAL) {
                 if is_cancelled {
@@ -64,9 +65,10 @@ pub(crate) fn run<T: Send>(
                     is_cancelled = true;
                 }
             }
-            worker.join()
+            Ok(worker.join())
         })
     });
+    let result = result.map_err(|error: std::io::Error| PyOSError::new_err(error.to_string()))?;
     // Joined by hand, because a scope that finds a panic panics itself, and that exception is none that programs catch.
     let result = result.map_err(|_| PyRuntimeError::new_err("packfs panicked; see its message above"))?;
     match (result, raised.take()) {
