@@ -172,7 +172,7 @@ fn rules_are_explained_and_mistakes_told() {
     assert!(fail(dir, 1, &[&build[..], &["--strict"]].concat()).contains("the rule matches no entry"));
     std::fs::write(dir.join("wrong"), "all -> stop\nname=x -> exclude\n").unwrap();
     for (status, options, why) in [
-        (1, &["--rules", "wrong"][..], "wrong:2: there is no test `name`"),
+        (1, &["--rules", "wrong"][..], "wrong:2: unknown test `name`"),
         (1, &["--rule", "all -> codec=none"], "--rule:1: codec=none: the effect `store`"),
         (2, &["--rule", "all -> codec=lz4", "--format", "squashfs"], "a SquashFS image has one codec"),
         (
