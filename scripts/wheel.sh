@@ -23,7 +23,8 @@ for python in python3 ~/.pyenv/versions/3.*/bin/python3; do
     minor=$("$python" -c 'import sys; print(sys.version_info[1])' 2>/dev/null) || continue
     [[ $minor -lt 9 || -n ${found[$minor]:-} ]] || found[$minor]=$python
 done
-read -ra minors < <(printf '%s\n' "${!found[@]}" | sort -n | tr '\n' ' ')
+((${#found[@]})) || { echo "there is no Python from 3.9 on" >&2; exit 3; }
+mapfile -t minors < <(printf '%s\n' "${!found[@]}" | sort -n)
 # What works in the oldest and the newest works in those between, which only a wheel to give away is tested with.
 [[ $profile != dev || ${#minors[@]} -lt 3 ]] || minors=("${minors[0]}" "${minors[-1]}")
 
