@@ -174,10 +174,17 @@ impl ContainerSource {
 /// Opens a file: an archive that holds images, or else a layer.
 fn open_file(path: &Path, options: &SourceOptions) -> Result<ContainerSource> {
     if FileBytes::of_file(path)?.is_none() {
-        return Err(Error::io("cannot open", path)(std::io::ErrorKind::NotFound.into()));
+        return Err(missing_file(path));
     }
     let marks = ["index.json", "manifest.json"];
-    let Some(files) = FileSet::of_archive(path, &marks, &options.temporary_dir)? else {
+    let opened = FileSet::of_archive(path, &marks, &options.temporary_dir).map_err(|error| match error {
+        // It knows the place in the bytes, and not whose bytes they are.
+        Error::Image(corrupt @ packfs_image::Error::Corrupt { .. }) => {
+            Error::damaged(display(path), format!("neither a container image nor a tar layer: {corrupt}"))
+        }
+        other => other,
+    });
+    let Some(files) = opened? else {
         return of_layers(&[path.to_owned()], options);
     };
     let opened = OpenSource::new(files, options);
@@ -186,6 +193,12 @@ fn open_file(path: &Path, options: &SourceOptions) -> Result<ContainerSource> {
         Some(_) => opened.read_layout(),
         None => opened.read_docker_archive(),
     }
+}
+
+/// Returns the error for a file that is not there, in the system's words.
+fn missing_file(path: &Path) -> Error {
+    let reason = std::fs::metadata(path).err().unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
+    Error::io("cannot open", path)(reason)
 }
 
 #[cfg(feature = "remote")]
@@ -198,8 +211,7 @@ fn open_registry(path: &Path, options: &SourceOptions) -> Result<ContainerSource
 fn of_layers(paths: &[PathBuf], options: &SourceOptions) -> Result<ContainerSource> {
     let mut layers = Vec::new();
     for path in paths {
-        let missing = || Error::io("cannot open", path)(std::io::ErrorKind::NotFound.into());
-        let bytes = FileBytes::of_file(path)?.ok_or_else(missing)?;
+        let bytes = FileBytes::of_file(path)?.ok_or_else(|| missing_file(path))?;
         let diff_id =
             hash_all(decompress::reader(bytes.open()?, path)?, None).map_err(Error::io("cannot read", path))?;
         layers.push(SourceLayer { name: path.clone(), bytes, digest: None, diff_id, annotations: BTreeMap::new() });

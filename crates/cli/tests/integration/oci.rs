@@ -404,6 +404,14 @@ echo \"{\\\"schemaVersion\\\":2,\\\"manifests\\\":[{$m}]}\" > layout/index.json"
     fs::write(dir.join("full/x"), "x").unwrap();
     let error = fail(dir, 1, &["oci", "convert", "sound", "full", "-q"]);
     assert!(error.contains("no OCI layout"), "{error}");
+    fs::write(dir.join("text"), "no archive ".repeat(500)).unwrap();
+    for (source, part) in [
+        ("text", "text: neither a container image nor a tar layer"),
+        ("none", "none: cannot open: No such file or directory"),
+    ] {
+        let error = fail(dir, 1, &["oci", "convert", source, "x"]);
+        assert!(error.contains(part), "{error}");
+    }
     assert_eq!(fs::read_dir(dir.join("full")).unwrap().count(), 1);
 }
 
