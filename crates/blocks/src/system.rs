@@ -21,3 +21,14 @@ pub use linux::*;
 pub use portable::*;
 #[cfg(unix)]
 pub use unix::*;
+
+/// Result of claiming a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileClaim {
+    /// This process holds it.
+    Ours,
+    /// Another process holds it, or has removed it.
+    Taken,
+    /// There are no locks.
+    Unknown,
+}

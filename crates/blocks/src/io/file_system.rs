@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use super::storage::Storage;
-use crate::system::{self, Claim, claim};
+use crate::system::{self, FileClaim, claim};
 
 /// Creates, names and removes files.
 pub trait FileSystem: Send + Sync + fmt::Debug {
@@ -56,8 +56,8 @@ impl FileSystem for System {
         let file = system::create_new(path, mode)?;
         match claim(&file) {
             // Between creation and claim another process took it for a leftover and removed it.
-            Claim::Taken => Err(io::ErrorKind::AlreadyExists.into()),
-            Claim::Ours | Claim::Unknown => Ok(Box::new(file)),
+            FileClaim::Taken => Err(io::ErrorKind::AlreadyExists.into()),
+            FileClaim::Ours | FileClaim::Unknown => Ok(Box::new(file)),
         }
     }
 
@@ -121,7 +121,7 @@ pub(super) fn remove_litter(dir: &Path, is_litter: impl Fn(&OsStr) -> bool) {
             continue;
         }
         if let Ok(file) = system::open_leftover(&entry.path())
-            && matches!(claim(&file), Claim::Ours)
+            && matches!(claim(&file), FileClaim::Ours)
         {
             let _ = std::fs::remove_file(entry.path());
         }

@@ -1,4 +1,4 @@
-//! What only Linux has: files without names, locks, copies by the kernel, limits of the process.
+//! Calls that only Linux has: files without names, locks, copies by the kernel, limits of the process.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -9,6 +9,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+
+use super::FileClaim;
 
 /// File systems that copy ranges of files without passing the bytes through this machine's memory: by sharing blocks
 /// (Btrfs, XFS, bcachefs, OCFS2, ZFS), or on a server (NFS, CIFS, SMB2, Ceph).
@@ -60,23 +62,12 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }
 
-/// Result of claiming a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
-    /// This process holds it.
-    Ours,
-    /// Another process holds it, or has removed it.
-    Taken,
-    /// The file system has no locks.
-    Unknown,
-}
-
 /// Locks a file as long as it is open.
-pub fn claim(file: &File) -> Claim {
+pub fn claim(file: &File) -> FileClaim {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) if file.metadata().is_ok_and(|found| found.nlink() > 0) => Claim::Ours,
-        Ok(()) | Err(Errno::WOULDBLOCK) => Claim::Taken,
-        Err(_) => Claim::Unknown,
+        Ok(()) if file.metadata().is_ok_and(|found| found.nlink() > 0) => FileClaim::Ours,
+        Ok(()) | Err(Errno::WOULDBLOCK) => FileClaim::Taken,
+        Err(_) => FileClaim::Unknown,
     }
 }
 

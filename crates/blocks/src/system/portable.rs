@@ -6,6 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
 
+use super::FileClaim;
+
 fn unsupported<T>() -> io::Result<T> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -30,20 +32,9 @@ pub fn rename_new(_from: &Path, _to: &Path) -> io::Result<()> {
     unsupported()
 }
 
-/// Result of claiming a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
-    /// This process holds it.
-    Ours,
-    /// Another process holds it, or has removed it.
-    Taken,
-    /// There are no locks.
-    Unknown,
-}
-
 /// Claims nothing: files that killed runs left stay.
-pub fn claim(_file: &File) -> Claim {
-    Claim::Unknown
+pub fn claim(_file: &File) -> FileClaim {
+    FileClaim::Unknown
 }
 
 /// Opens a file that another process may have left.

@@ -1,4 +1,4 @@
-//! What all Unix systems have: names of any bytes, positional reads and writes, attributes of files.
+//! Calls that all Unix systems have: names of any bytes, positional reads and writes, attributes of files.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
