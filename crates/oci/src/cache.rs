@@ -11,7 +11,7 @@ use crate::layer::{ConvertedLayer, LayerWarnings, build_layer, hash_file};
 use crate::parallel::for_each_layer;
 use crate::source::{ContainerSource, SourceLayer};
 
-/// What was added to a cache.
+/// Layers that a cache now has, with their warnings.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CachedLayers {

@@ -9,7 +9,7 @@ use packfs_image::build::AnyOptions;
 use packfs_image::tree::Whiteouts;
 use packfs_image::{BuildRequest, Codec};
 
-use crate::destination::{Destination, RECIPE, SOURCE_DIFF_ID};
+use crate::destination::{ImageDestination, RECIPE, SOURCE_DIFF_ID};
 use crate::digest::Digest;
 use crate::documents::{CONFIG, Descriptor, INDEX, Index, MANIFEST, Manifest, Platform, REF_NAME};
 use crate::error::Result;
@@ -71,10 +71,10 @@ impl ConvertOptions {
     }
 }
 
-/// What a conversion has made.
+/// Result of a conversion.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Converted {
+pub struct ConversionResult {
     /// Manifests, in the order of the source.
     pub images: Vec<ConvertedImage>,
     /// Layers, those of several images once.
@@ -109,12 +109,13 @@ pub fn convert(
     target: &Path,
     options: &ConvertOptions,
     progress: &Arc<Progress>,
-) -> Result<Converted> {
+) -> Result<ConversionResult> {
     options.target.check_layer()?;
     let layout = open_destination(target, options)?;
     let names: Vec<Option<&str>> = source.images.iter().map(|image| image.name.as_deref()).collect();
     layout.check_names(&names)?;
-    let mut conversion = Conversion { layout: &*layout, options, progress, converted: Converted::default() };
+    let mut conversion =
+        RunningConversion { layout: &*layout, options, progress, converted: ConversionResult::default() };
     let layers = if options.flatten { BTreeMap::new() } else { conversion.build_layers(source)? };
     let mut listed = Vec::new();
     for image in &source.images {
@@ -126,7 +127,7 @@ pub fn convert(
     Ok(converted)
 }
 
-fn open_destination(target: &Path, options: &ConvertOptions) -> Result<Box<dyn Destination>> {
+fn open_destination(target: &Path, options: &ConvertOptions) -> Result<Box<dyn ImageDestination>> {
     #[cfg(feature = "remote")]
     if let Some(address) = crate::registry::address(target) {
         use crate::registry::RegistryWriter;
@@ -143,14 +144,14 @@ struct BuiltLayer {
     is_reused: bool,
 }
 
-struct Conversion<'c> {
-    layout: &'c dyn Destination,
+struct RunningConversion<'c> {
+    layout: &'c dyn ImageDestination,
     options: &'c ConvertOptions,
     progress: &'c Arc<Progress>,
-    converted: Converted,
+    converted: ConversionResult,
 }
 
-impl Conversion<'_> {
+impl RunningConversion<'_> {
     /// Builds every layer once; returns their descriptors by diffID.
     fn build_layers(&mut self, source: &ContainerSource) -> Result<BTreeMap<Digest, Descriptor>> {
         let known = self.layout.known_layers();

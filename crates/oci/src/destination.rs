@@ -16,7 +16,7 @@ pub(crate) const RECIPE: &str = "packfs.recipe";
 pub(crate) type KnownLayers = BTreeMap<(String, String), Descriptor>;
 
 /// Receives blobs and documents. Images appear when they are committed.
-pub(crate) trait Destination: Sync {
+pub(crate) trait ImageDestination: Sync {
     /// Fails if images with these names cannot be added.
     fn check_names(&self, names: &[Option<&str>]) -> Result<()>;
 

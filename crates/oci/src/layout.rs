@@ -7,7 +7,7 @@ use packfs_blocks::Output;
 use packfs_image::name::display;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::destination::{Destination, KnownLayers, find_known_layers};
+use crate::destination::{ImageDestination, KnownLayers, find_known_layers};
 use crate::digest::{Digest, hash_all};
 use crate::documents::{Descriptor, Index, REF_NAME};
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ const LAYOUT: &str = "layout";
 /// Beginning of the names of staging directories.
 const STAGING: &str = ".packfs-oci-";
 
-/// What is at the place of a layout before it is written.
+/// State of the place of a layout before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Existing {
     /// Nothing.
@@ -154,7 +154,7 @@ impl LayoutWriter {
     }
 }
 
-impl Destination for LayoutWriter {
+impl ImageDestination for LayoutWriter {
     fn check_names(&self, names: &[Option<&str>]) -> Result<()> {
         match self.existing {
             Existing::Layout => self.refuse_listed(&self.read_index()?, names.iter().copied().flatten()),

@@ -32,7 +32,7 @@ mod source;
 mod staging;
 
 pub use cache::{CachedLayers, fill_cache};
-pub use convert::{ConvertOptions, Converted, ConvertedImage, convert};
+pub use convert::{ConversionResult, ConvertOptions, ConvertedImage, convert};
 pub use digest::Digest;
 pub use documents::Platform;
 pub use error::{Error, Result};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packfs_remote::{Manifest, Options, Repository};
 
-use crate::destination::{Destination, KnownLayers, find_known_layers};
+use crate::destination::{ImageDestination, KnownLayers, find_known_layers};
 use crate::digest::Digest;
 use crate::documents::{Descriptor, INDEXES, MANIFEST};
 use crate::error::{Error, Result};
@@ -86,7 +86,7 @@ impl RegistryWriter {
     }
 }
 
-impl Destination for RegistryWriter {
+impl ImageDestination for RegistryWriter {
     fn check_names(&self, names: &[Option<&str>]) -> Result<()> {
         if names.len() == 1 {
             return Ok(());

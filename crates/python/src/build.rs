@@ -57,7 +57,7 @@ enum GivenSource {
     Path(PathBuf),
     /// A tar or cpio archive.
     Archive(StreamReader),
-    /// What an iterator yields.
+    /// Entries that an iterator yields.
     Entries(YieldedEntries),
 }
 

@@ -1,4 +1,4 @@
-//! What a scan of directories is told and what it finds, on every system: `dir` scans, where it can.
+//! Options and results of a scan of directories, on every system; `dir` does the scan where it can.
 
 use std::sync::Arc;
 

@@ -28,11 +28,11 @@ pub struct StreamFormat {
     endings: &'static [&'static str],
     /// Endings that stand for `.tar` and one of [`endings`](Self::endings).
     tar_endings: &'static [&'static str],
-    /// What packfs does with the format.
+    /// Whether packfs reads and writes the format.
     pub support: StreamSupport,
 }
 
-/// What packfs does with a format of compressed streams.
+/// Whether packfs reads and writes a format of compressed streams.
 #[derive(Debug)]
 pub enum StreamSupport {
     /// The format is read, and written at these levels.

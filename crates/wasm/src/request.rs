@@ -143,7 +143,7 @@ impl EntryFacts {
     }
 }
 
-/// What went wrong, for JavaScript.
+/// An error as JavaScript gets it.
 #[derive(Debug, Serialize)]
 struct Failure<'e> {
     /// `NotFound`, `WrongType`, `Damaged`, `Unsupported`, `NoImage` or `Failed`.

@@ -15,12 +15,12 @@ use crate::{Error, Result};
 /// Options of one format as users give them.
 pub(crate) trait FormatOptions {
     /// The checked options.
-    type Checked<'o>: Format
+    type CheckedFormat<'o>: Format
     where
         Self: 'o;
 
     /// Fails, before any work, if the options are invalid.
-    fn checked(&self) -> Result<Self::Checked<'_>>;
+    fn checked(&self) -> Result<Self::CheckedFormat<'_>>;
 }
 
 /// The format-specific part of a build: the checked options of a format.

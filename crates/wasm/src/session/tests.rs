@@ -10,7 +10,7 @@ use super::*;
 /// Length of a file that takes many pages.
 const NOISE_LEN: usize = 3_000_000;
 
-/// What a caller does: makes a request until no bytes are missing. Counts the attempts and the bytes.
+/// A caller as in JavaScript: makes a request until no bytes are missing. Counts the attempts and the bytes.
 struct Caller {
     bytes: Vec<u8>,
     session: Session,

@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn bins_agree_by_what_is_in_common() {
-        let (a, b) = (noise(40_000, 1), noise(40_000, 2));
+        let a = noise(40_000, 1);
+        let b = noise(40_000, 2);
         let half = [&a[..20_000], &b[..20_000]].concat();
         assert_eq!(equal(&a, &a), BINS);
         assert!(equal(&a, &b) <= 2);

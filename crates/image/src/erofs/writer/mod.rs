@@ -70,7 +70,7 @@ impl From<Options> for AnyOptions {
 }
 
 impl FormatOptions for Options {
-    type Checked<'o> = ErofsFormat<'o>;
+    type CheckedFormat<'o> = ErofsFormat<'o>;
 
     fn checked(&self) -> Result<ErofsFormat<'_>> {
         ErofsFormat::new(self)

@@ -149,7 +149,7 @@ impl From<Options> for AnyOptions {
 }
 
 impl FormatOptions for Options {
-    type Checked<'o> = SquashfsFormat<'o>;
+    type CheckedFormat<'o> = SquashfsFormat<'o>;
 
     fn checked(&self) -> Result<SquashfsFormat<'_>> {
         SquashfsFormat::new(self)
