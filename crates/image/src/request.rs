@@ -4,6 +4,8 @@
 //! [`Builder`](crate::Builder) is for programs that build from a source or two. A [`BuildRequest`] is for programs that
 //! offer their users what `packfs build` does. It decides the order in which sources, layers, rules and changes apply.
 
+mod oversized;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use packfs_blocks::system::OsStrExt;
 use packfs_source::LazySpool;
 use packfs_tree::Rank;
 
+pub use self::oversized::OversizedFiles;
+use self::oversized::{SmallFileStore, remove_oversized};
 use crate::build::{AnyOptions, Merged, Order, Plan, Summary};
 use crate::name::display;
 use crate::rules::{Matches, Rules};
@@ -56,6 +60,9 @@ pub struct BuildRequest {
     pub scan: dir::Options,
     /// Way to open sources that are no files.
     pub elsewhere: Elsewhere,
+    /// Largest length of a file in bytes. Longer files of the sources are left out and [counted](Summary::oversized);
+    /// those of an appended image stay.
+    pub max_file_size: Option<u64>,
     /// Time of entries whose source has none.
     pub entry_time: Time,
     /// Attributes of directories that no source describes.
@@ -139,11 +146,19 @@ pub struct RequestNotes {
     pub reading: Option<PathBuf>,
     /// Entries that sources left out, with the reasons.
     pub left_out: Vec<(String, String)>,
+    /// Files that were left out because of their length; `None` without [a limit](BuildRequest::max_file_size).
+    pub oversized: Option<OversizedFiles>,
     /// Number of entries that each rule matched.
     pub matches: Vec<Matches>,
 }
 
 impl RequestNotes {
+    /// Adds to the summary of a build what was left out before it began.
+    pub fn add_to(self, summary: &mut Summary) {
+        summary.left_out.splice(0..0, self.left_out);
+        summary.oversized = self.oversized;
+    }
+
     fn add_left_out(&mut self, source: &dyn Source) {
         for error in source.left_out() {
             let place = error.path().map_or_else(String::new, |path| display(path).to_string());
@@ -165,6 +180,7 @@ impl BuildRequest {
             append: None,
             scan: dir::Options::default(),
             elsewhere: Elsewhere::default(),
+            max_file_size: None,
             entry_time: Time::default(),
             implied_dirs: None,
             hard_links: true,
@@ -190,7 +206,7 @@ impl BuildRequest {
         let mut notes = RequestNotes::default();
         let mut summary =
             self.target.build(output, progress, |store| self.fill(Some(output), store, progress, &mut notes))?;
-        summary.left_out.splice(0..0, notes.left_out);
+        notes.add_to(&mut summary);
         Ok(summary)
     }
 
@@ -253,8 +269,9 @@ impl BuildRequest {
     /// Returns true if anything but attributes of single entries is requested.
     fn needs_all_entries(&self) -> bool {
         let adds_entries = self.listed_files.is_some() || !self.additions.is_empty() || self.append.is_some();
-        let moves_entries = self.new_root.is_some() || self.layers || !matches!(self.whiteouts, Whiteouts::Keep);
-        let selects_entries = !self.rules.is_empty() || self.fs_config.is_some() || !self.hard_links;
+        let moves_entries =
+            self.new_root.is_some() || self.layers || !self.hard_links || !matches!(self.whiteouts, Whiteouts::Keep);
+        let selects_entries = !self.rules.is_empty() || self.fs_config.is_some() || self.max_file_size.is_some();
         let orders_entries = self.sort.is_some() || self.hot.is_some();
         let is_of_all = self.refers_to_sources() || !self.target.merges();
         adds_entries || moves_entries || selects_entries || orders_entries || is_of_all
@@ -301,6 +318,8 @@ impl BuildRequest {
         });
         let mut copies = LazySpool::new(&self.temporary_dir);
         let store: &mut dyn Store = if self.spool || self.places_data_later() { &mut copies } else { store };
+        let mut small_files = SmallFileStore::new(store, self.max_file_size.unwrap_or(u64::MAX));
+        let store = &mut small_files;
         for argument in &self.sources {
             notes.reading = Some(argument.clone());
             if self.layers {
@@ -332,6 +351,9 @@ impl BuildRequest {
 
     /// Applies what changes entries of sources; returns the ranks that rules give to files.
     fn change_entries(&self, tree: &mut Tree, notes: &mut RequestNotes) -> Result<Vec<Rank>> {
+        if let Some(max_len) = self.max_file_size {
+            notes.oversized = Some(remove_oversized(tree, max_len)?);
+        }
         let mut transform = self.transform.clone();
         if std::mem::take(&mut transform.drop_xattrs) {
             // Before whiteouts: the attributes they get are wanted.

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use packfs_blocks::testing::noise;
+
 use crate::common::program::is_current;
 use crate::common::{FORMATS, fail, kernel, packfs, run_in, script_dir, stderr, succeed};
 
@@ -93,6 +95,58 @@ fn expressions_and_depths_leave_out_entries_of_every_source() {
     assert!(told.contains("`a(b` is not a regular expression"), "{told}");
     let listed = succeed(dir, &["list", "root.sqfs", "--exclude-regex", "^(usr|etc)$"]);
     assert_eq!(listed, ".\ntop\n");
+}
+
+/// The large file has two names, holes, and data that no codec shrinks.
+#[test]
+fn files_above_a_size_are_left_out_of_every_source_and_counted() {
+    const LARGE: u64 = 3 << 20;
+    let dir = workplace();
+    let dir = dir.path();
+    std::fs::write(dir.join("root/usr/large"), noise(1 << 20, 1)).unwrap();
+    let grown = std::fs::OpenOptions::new().write(true).open(dir.join("root/usr/large")).unwrap();
+    grown.set_len(LARGE).unwrap();
+    std::fs::hard_link(dir.join("root/usr/large"), dir.join("root/etc/same")).unwrap();
+    succeed(dir, &["build", "root", "-o", "root.erofs", "-q"]);
+    succeed(dir, &["tar", "root.erofs", "-o", "root.tar", "-q"]);
+    succeed(dir, &["tar", "root.erofs", "-o", "root.tar.gz", "-q"]);
+    let streamed = std::fs::read(dir.join("root.tar")).unwrap();
+    let all = succeed(dir, &["list", "root.erofs"]);
+    let without = all.replace("etc/same\n", "").replace("usr/large\n", "");
+
+    for format in FORMATS {
+        for (source, input) in [("root", &b""[..]), ("root.erofs", b""), ("root.tar.gz", b""), ("-", &streamed)] {
+            for (limit, oversized, listed) in [("3M", 0, &all), ("3145727", 1, &without), ("2", 1, &without)] {
+                let what = format!("{format} {source} {limit}");
+                let words = ["build", source, "-o", "image", "-fq", "--json", "--format", format, "--max-file-size"];
+                let made = feed(packfs([&words[..], &[limit]].concat()), dir, input);
+                assert!(made.status.success(), "{what}: {}", stderr(&made));
+                let report: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+                let counted = serde_json::json!({ "files": oversized, "bytes": oversized * LARGE });
+                assert_eq!(report["oversized"], counted, "{what}");
+                assert_eq!(report["left_out"], serde_json::json!([]), "{what}");
+                assert_eq!(&succeed(dir, &["list", "image"]), listed, "{what}");
+                succeed(dir, &["check", "image", "-q"]);
+                // Data of streams is not kept, either.
+                let len = std::fs::metadata(dir.join("image")).unwrap().len();
+                assert_eq!(len < 100_000, oversized > 0, "{what}: {len} bytes");
+            }
+        }
+    }
+
+    let planned = succeed(dir, &["build", "root", "-o", "new", "--max-file-size", "1M", "--dry-run", "--json"]);
+    let planned: serde_json::Value = serde_json::from_str(&planned).unwrap();
+    assert_eq!(planned["oversized"]["files"], 1, "{planned}");
+    assert_eq!(planned["files"], 4, "{planned}");
+    let unlimited = succeed(dir, &["build", "root", "-o", "image", "-fq", "--json"]);
+    assert!(unlimited.contains("\"oversized\": null"), "{unlimited}");
+    let told = stderr(&run_in(dir, &["build", "root", "-o", "image", "-f", "--max-file-size", "1M"]));
+    assert!(told.contains("oversized   1 file with 3.00 MiB left out"), "{told}");
+    let told = stderr(&run_in(dir, &["plan", "root", "-o", "plan", "--shards", "2", "--max-file-size", "1M"]));
+    assert!(told.contains("oversized   1 file with 3.00 MiB left out"), "{told}");
+    // What an image has already stays.
+    succeed(dir, &["build", "root/top", "-o", "both.erofs", "--append", "root.erofs", "-q", "--max-file-size", "0"]);
+    assert_eq!(succeed(dir, &["list", "both.erofs"]), all);
 }
 
 #[test]

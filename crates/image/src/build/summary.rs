@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Census, Ledger, Order, Reused, Written};
+use crate::request::OversizedFiles;
 use crate::{Warnings, erofs, squashfs};
 
 /// Summary of a build.
@@ -36,6 +37,8 @@ pub struct Summary {
     pub reused: Option<Reused>,
     /// Paths of files left out because they could not be read, with their errors.
     pub left_out: Vec<(String, String)>,
+    /// Files left out because of their length; `None` if a [request](crate::BuildRequest) sets no limit.
+    pub oversized: Option<OversizedFiles>,
     /// Warnings about sources and entries.
     pub warnings: Warnings,
 }
@@ -89,6 +92,7 @@ impl Summary {
             counts,
             reused: None,
             left_out,
+            oversized: None,
             warnings,
         };
         summary.reused = ledger.reused(summary.padded_bytes());

@@ -152,6 +152,12 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "N", value_parser = value::count::<usize>)]
     max_depth: Option<usize>,
 
+    /// Leave out files larger than SIZE
+    ///
+    /// The summary counts them. A file with holes counts with its full length. Files of OLD_IMAGE (--append) stay.
+    #[arg(help_heading = "Contents", long, value_name = "SIZE", value_parser = value::size)]
+    max_file_size: Option<u64>,
+
     /// Do not descend into other file systems
     #[arg(help_heading = "Contents", short = 'x', long)]
     one_file_system: bool,

@@ -154,6 +154,7 @@ impl Build {
         request.additions = self.add;
         request.append = self.append.map(|image| AppendedImage { image, below: self.append_below });
         request.scan = scan;
+        request.max_file_size = self.max_file_size;
         request.entry_time = Time { secs: image_time.unwrap_or(0), nanos: 0 };
         request.hard_links = !self.no_hard_links;
         request.whiteouts = self.whiteouts.into();

@@ -288,6 +288,7 @@ fn samples() -> Vec<(&'static str, Vec<&'static str>)> {
         ("layers", "x.sqfs --layers"),
         ("list", ""),
         ("max_depth", "x.sqfs --max-depth=3"),
+        ("max_file_size", "x.sqfs --max-file-size=1M"),
         ("max_extent", "x.erofs --max-extent=64K"),
         ("memory", "x.sqfs --memory=99M"),
         ("metabox", "x.erofs --metabox=8K,zstd:19 --target-kernel=6.18"),

@@ -14,7 +14,7 @@ use packfs_bench::tune::predict::Prediction;
 use packfs_bench::tune::{self, Candidate, sample};
 use packfs_blocks::Progress;
 use packfs_image::name::{display, encode};
-use packfs_image::request::RequestNotes;
+use packfs_image::request::{OversizedFiles, RequestNotes};
 use packfs_image::rules::Matches;
 use packfs_image::source::LazySpool;
 use packfs_image::tree::{Data, Kind};
@@ -22,6 +22,7 @@ use packfs_image::{OnError, Tree, Warnings};
 use rustix::fs::{Access, access};
 use serde::Serialize;
 
+use super::report::OversizedLine;
 use super::{fill, place};
 use crate::args::BuildPlan;
 use crate::commands::tune::{Effort, attempt};
@@ -49,7 +50,7 @@ pub(super) fn run(mut plan: BuildPlan) -> Result<Outcome> {
     let meter = Meter::start(plan.quiet);
     let scanned = scan(&plan, meter.progress());
     meter.finish();
-    let Scanned { mut tree, timing, mut left_out, matches } = scanned?;
+    let Scanned { mut tree, timing, mut left_out, oversized, matches } = scanned?;
     let mut obstacles: Vec<String> = obstacle(&plan).into_iter().collect();
     let checked = plan.request.target.check(&mut tree);
     let fits = checked.is_ok();
@@ -76,6 +77,7 @@ pub(super) fn run(mut plan: BuildPlan) -> Result<Outcome> {
         estimate,
         rules: matches.iter().map(Rule::of).collect(),
         left_out,
+        oversized,
         obstacles,
         warnings: &tree.warnings,
     };
@@ -91,6 +93,7 @@ struct Scanned {
     tree: Tree,
     timing: Timing,
     left_out: Vec<(String, String)>,
+    oversized: Option<OversizedFiles>,
     matches: Vec<Matches>,
 }
 
@@ -105,7 +108,8 @@ fn scan(plan: &BuildPlan, progress: &Arc<Progress>) -> Result<Scanned> {
         Some(source) => sources::name(source),
         None => display(&plan.output).to_string(),
     })?;
-    Ok(Scanned { tree: plan.tree, timing: Timing::of(took, took), left_out: notes.left_out, matches: notes.matches })
+    let RequestNotes { left_out, oversized, matches, .. } = notes;
+    Ok(Scanned { tree: plan.tree, timing: Timing::of(took, took), left_out, oversized, matches })
 }
 
 /// Builds a sample of the tree.
@@ -280,6 +284,8 @@ struct Report<'a> {
     /// Entries that each rule matched.
     rules: Vec<Rule>,
     left_out: Vec<(String, String)>,
+    /// Null without `--max-file-size`.
+    oversized: Option<OversizedFiles>,
     /// Why the build would fail.
     obstacles: Vec<String>,
     warnings: &'a Warnings,
@@ -304,6 +310,9 @@ impl Report<'_> {
         let options: Vec<OsString> = self.options.iter().map(OsString::from).collect();
         writeln!(out, "options     {}", output::quoted(&options))?;
         writeln!(out, "entries     {}", self.counts.in_words())?;
+        if let Some(oversized) = &self.oversized {
+            writeln!(out, "{}", OversizedLine(oversized))?;
+        }
         let holes = self.counts.file_bytes.saturating_sub(self.data_bytes);
         writeln!(out, "data        {}, and {} of holes", units::bytes(self.data_bytes), units::bytes(holes))?;
         for Rule { file, line, rule, entries } in &self.rules {

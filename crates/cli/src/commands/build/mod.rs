@@ -21,6 +21,7 @@ use packfs_image::source::{HotList, SortFile, Store};
 use packfs_image::tree::FsConfig;
 use packfs_image::{AnyImage, Error, OpenOptions, Plan};
 
+pub(super) use self::report::OversizedLine;
 use self::report::Report;
 use super::{remote, sources};
 use crate::args::{Build, BuildPlan, FsConfigFrom, ListPaths, RulesFrom, read};
@@ -60,7 +61,7 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
         };
         anyhow::Error::new(error).context(doing)
     })?;
-    summary.left_out.splice(0..0, notes.left_out);
+    notes.add_to(&mut summary);
     if !plan.quiet {
         warnings::print(&summary.warnings);
     }

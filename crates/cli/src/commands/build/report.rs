@@ -7,6 +7,7 @@ use std::time::Duration;
 use packfs_blocks::stages::{Stage, Stages};
 use packfs_image::build::{Details, Summary};
 use packfs_image::name::encode;
+use packfs_image::request::OversizedFiles;
 use packfs_image::{erofs, squashfs};
 use serde::Serialize;
 
@@ -40,6 +41,16 @@ impl fmt::Display for Lines<'_> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Line about files above `--max-file-size`.
+pub(in crate::commands) struct OversizedLine<'a>(pub(in crate::commands) &'a OversizedFiles);
+
+impl fmt::Display for OversizedLine<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OversizedFiles { files, bytes } = *self.0;
+        write!(out, "oversized   {} with {} left out", units::of(files, "file"), units::bytes(bytes))
     }
 }
 
@@ -135,6 +146,9 @@ impl fmt::Display for Report<'_> {
         let inodes = units::count(summary.inodes.into());
         let (files, directories) = (of(summary.files, "file"), of(summary.directories, "directory"));
         writeln!(out, "entries     {inodes} ({files}, {directories})")?;
+        if let Some(oversized) = &summary.oversized {
+            writeln!(out, "{}", OversizedLine(oversized))?;
+        }
         write!(out, "{}", Lines(&summary.details))?;
         let (twice, holes) = (units::bytes(summary.duplicate_bytes()), units::bytes(summary.hole_bytes()));
         writeln!(out, "saved       {twice} of duplicates, {holes} of holes")?;

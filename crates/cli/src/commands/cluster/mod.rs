@@ -18,7 +18,7 @@ use packfs_image::source::Store;
 use serde::Serialize;
 
 pub(super) use self::status::status;
-use super::build::{complete, fill};
+use super::build::{OversizedLine, complete, fill};
 use crate::args::{self, Effort};
 use crate::output::failure::{self, Outcome, Usage};
 use crate::output::meter::Meter;
@@ -97,7 +97,12 @@ fn write_plan(
         return target.plan_merged(&plan.output, progress, &merged);
     }
     let mut notes = RequestNotes::default();
-    target.plan(&plan.output, progress, |store: &mut dyn Store| fill(plan, store, progress, &mut notes))
+    let planned =
+        target.plan(&plan.output, progress, |store: &mut dyn Store| fill(plan, store, progress, &mut notes))?;
+    if let Some(oversized) = notes.oversized.filter(|_| !plan.quiet) {
+        say(OversizedLine(&oversized));
+    }
+    Ok(planned)
 }
 
 /// Refuses options of a build that a plan cannot have.
