@@ -77,7 +77,7 @@ impl Files {
 }
 
 impl Progress {
-    /// Marks the beginning of a phase.
+    /// Marks the beginning of a phase. It reads no clock: readers in browsers, which have none, call it, too.
     pub fn enter(&self, phase: Phase) {
         let at = PHASES.iter().position(|p| *p == phase).unwrap_or(0);
         self.phase.store(u8::try_from(at).unwrap_or(0), Relaxed);

@@ -1,4 +1,4 @@
-//! Time spent in each stage of building an image: clocks that any thread may add to. Reading the
+//! Time spent in each stage of building or checking an image: clocks that any thread may add to. Reading the
 //! clock once per block costs nothing compared with processing the block, and does not affect the
 //! order of work.
 
@@ -13,7 +13,7 @@ pub enum Stage {
     Scan,
     /// All work of the conductor on data that arrives while sources are listed.
     Put,
-    /// All work of the conductor on the remaining data.
+    /// All work of the conductor on the remaining data. Of a check: the verification of data, waiting included.
     Data,
     /// Reading streams, which only the conductor can read.
     Stream,
@@ -27,7 +27,7 @@ pub enum Stage {
     Wait,
     /// Writing file data, on workers.
     Write,
-    /// Inodes, directories and tables.
+    /// Inodes, directories and tables: writing them, or checking them.
     Metadata,
     /// Flushing the output to disk.
     Flush,

@@ -4,6 +4,7 @@
 use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
+use packfs_blocks::stages::Stage;
 
 use crate::{Error, Part, Result};
 use packfs_tree::{Finding, Remark, Report};
@@ -11,7 +12,8 @@ use packfs_tree::{Finding, Remark, Report};
 /// Jobs in flight for each thread.
 const JOBS: usize = 4;
 
-/// Checks an image, or a part of its data: first `metadata`, then `data` with the result of the first step.
+/// Checks an image, or a part of its data: first `metadata`, then `data` with the result of the first step. Each is a
+/// phase of `progress`, and its time that of a stage.
 pub(crate) fn run<M>(
     progress: &Progress,
     finding: &mut dyn FnMut(Finding),
@@ -23,9 +25,9 @@ pub(crate) fn run<M>(
     // All parts need the metadata, and one reports what is wrong with it.
     report.set_muted(!part.is_first());
     progress.enter(Phase::Metadata);
-    let found = metadata(&mut report)?;
+    let found = progress.stages.time(Stage::Metadata, || metadata(&mut report))?;
     progress.enter(Phase::Read);
-    data(found, &mut report)?;
+    progress.stages.time(Stage::Data, || data(found, &mut report))?;
     report.finish();
     progress.enter(Phase::Done);
     Ok(())

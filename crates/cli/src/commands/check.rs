@@ -1,9 +1,15 @@
 //! `packfs check`.
 
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use packfs_blocks::Progress;
+use packfs_blocks::progress::Phase;
+use packfs_blocks::stages::Stage;
+use packfs_blocks::{Progress, ReadAt};
 use packfs_image::diff::{self, diff};
 use packfs_image::tree::TreeImage;
 use packfs_image::{Image, Severity, Warnings, squashfs};
@@ -27,19 +33,23 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
     if args.complete {
         squashfs::complete(&args.image.path)?;
     }
-    let opened = open::with_cache(&args.image, args.effort.memory())?;
-    let image = opened.image();
     let name = open::name(&args.image.path);
     let meter = Meter::start(args.talk.quiet);
-    let checked = check(image, args, meter.progress());
+    let reads = Arc::new(ReadCounts::new(meter.progress()));
+    let begun = Instant::now();
+    let opened = open::observed(&args.image, args.effort.memory(), |bytes| reads.observe(bytes))?;
+    let opening = begun.elapsed();
+    let image = opened.image();
+    let checked = check(image, args, meter.progress(), &reads, opening);
     let spent = meter.finish();
-    let Checked { findings, notes, warnings } = checked.with_context(|| format!("checking {name}"))?;
+    let Checked { findings, notes, warnings, phases } = checked.with_context(|| format!("checking {name}"))?;
     if !args.talk.quiet {
         warnings::print(&warnings);
     }
     let sound = findings.count == 0;
     if args.json {
-        json::print("check", &Report { image: name, sound, findings: &findings, notes: &notes, warnings: &warnings })?;
+        let (findings, notes, warnings) = (&findings, &notes, &warnings);
+        json::print("check", &Report { image: name, sound, findings, notes, warnings, phases })?;
     } else {
         findings.print(String::clone)?;
         notes.print(|note| format!("note: {note}"))?;
@@ -66,17 +76,35 @@ struct Checked {
     notes: Findings<String>,
     /// Warnings about the source of the comparison.
     warnings: Warnings,
+    phases: Vec<PhaseReport>,
 }
 
-/// Verifies the image, then compares it with its sources if there are any.
-fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Checked> {
+/// Verifies the image, which took `opening` to open, then compares it with its sources if there are any.
+fn check(
+    image: &dyn Image,
+    args: &Check,
+    progress: &Arc<Progress>,
+    reads: &ReadCounts,
+    opening: Duration,
+) -> Result<Checked> {
     let threads = args.effort.threads();
-    let (mut findings, mut notes, mut warnings) = (Findings::new(), Findings::new(), Warnings::default());
+    let mut findings = Findings::new();
+    let mut notes = Findings::new();
+    let mut warnings = Warnings::default();
     image.check_part(args.shard.unwrap_or_default(), threads, progress, &mut |finding| match finding.severity {
         Severity::Note => notes.add(finding.to_string()),
         _ => findings.add(finding.to_string()),
     })?;
+    let checked_bytes = reads.total();
+    let data_bytes = reads.data_bytes.load(Relaxed);
+    // Opening reads the superblock and tables.
+    let metadata_time = opening + progress.stages.of(Stage::Metadata);
+    let mut phases = vec![
+        PhaseReport::new("metadata", metadata_time, checked_bytes - data_bytes),
+        PhaseReport::new("data", progress.stages.of(Stage::Data), data_bytes),
+    ];
     if !args.against.is_empty() {
+        let begun = Instant::now();
         let tree = sources::tree(&args.against, args.strict, &args.image.remote, threads, progress)?;
         let options = diff::Options::default().set(|all| all.threads = threads);
         let compared = diff(image, &TreeImage::new(&tree), &options, progress, &mut |difference| {
@@ -90,8 +118,83 @@ fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Ch
             other => drop(other?),
         }
         warnings = tree.warnings;
+        phases.push(PhaseReport::new("compare", begun.elapsed(), reads.total() - checked_bytes));
     }
-    Ok(Checked { findings, notes, warnings })
+    Ok(Checked { findings, notes, warnings, phases })
+}
+
+/// Number of bytes that a check reads from an image and its devices; those read twice count twice.
+#[derive(Debug)]
+struct ReadCounts {
+    /// Tells when the check comes to the data.
+    progress: Arc<Progress>,
+    data_bytes: AtomicU64,
+    other_bytes: AtomicU64,
+}
+
+impl ReadCounts {
+    fn new(progress: &Arc<Progress>) -> Self {
+        ReadCounts { progress: Arc::clone(progress), data_bytes: AtomicU64::new(0), other_bytes: AtomicU64::new(0) }
+    }
+
+    /// Returns the same bytes; reads of them are counted here.
+    fn observe(self: &Arc<Self>, bytes: Arc<dyn ReadAt>) -> Arc<dyn ReadAt> {
+        Arc::new(CountedReads { bytes, counts: Arc::clone(self) })
+    }
+
+    fn add(&self, len: u64) {
+        let counter = if self.progress.phase() == Phase::Read { &self.data_bytes } else { &self.other_bytes };
+        counter.fetch_add(len, Relaxed);
+    }
+
+    fn total(&self) -> u64 {
+        self.data_bytes.load(Relaxed) + self.other_bytes.load(Relaxed)
+    }
+}
+
+/// Bytes of which the reads are counted.
+#[derive(Debug)]
+struct CountedReads {
+    bytes: Arc<dyn ReadAt>,
+    counts: Arc<ReadCounts>,
+}
+
+impl ReadAt for CountedReads {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let got = self.bytes.read_at(buf, offset)?;
+        self.counts.add(got as u64);
+        Ok(got)
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes.len()
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        self.bytes.check_unchanged()
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        self.bytes.will_read(range);
+    }
+
+    fn has_delay(&self) -> bool {
+        self.bytes.has_delay()
+    }
+}
+
+/// What a phase of a check took. See `docs/guide/json.md`.
+#[derive(Debug, Serialize)]
+struct PhaseReport {
+    phase: &'static str,
+    seconds: f64,
+    read_bytes: u64,
+}
+
+impl PhaseReport {
+    fn new(phase: &'static str, time: Duration, read_bytes: u64) -> Self {
+        PhaseReport { phase, seconds: time.as_secs_f64(), read_bytes }
+    }
 }
 
 /// See `docs/guide/json.md`.
@@ -102,4 +205,5 @@ struct Report<'a> {
     findings: &'a Findings<String>,
     notes: &'a Findings<String>,
     warnings: &'a Warnings,
+    phases: Vec<PhaseReport>,
 }

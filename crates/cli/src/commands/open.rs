@@ -28,7 +28,18 @@ pub(crate) fn image(arg: &ImageArg) -> Result<AnyImage> {
 
 /// As [`image`], with a cache of at most `cache_bytes` of decoded blocks.
 pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<AnyImage> {
-    from_bytes(arg, bytes(&arg.path, arg.offset, &arg.remote)?, cache_bytes, Some(OFFSET_OPTION))
+    observed(arg, cache_bytes, |bytes| bytes)
+}
+
+/// As [`with_cache`], with the bytes of the image and of its devices read through what `observe` makes of them.
+pub(super) fn observed(
+    arg: &ImageArg,
+    cache_bytes: u64,
+    observe: impl Fn(Arc<dyn ReadAt>) -> Arc<dyn ReadAt>,
+) -> Result<AnyImage> {
+    let source = observe(bytes(&arg.path, arg.offset, &arg.remote)?);
+    let devices = devices(arg)?.into_iter().map(observe).collect();
+    from_devices(arg, source, devices, cache_bytes, Some(OFFSET_OPTION))
 }
 
 /// As [`with_cache`], with the bytes of the image opened already. `offset_option` is the option of the command for an
@@ -39,9 +50,25 @@ pub(super) fn from_bytes(
     cache_bytes: u64,
     offset_option: Option<&str>,
 ) -> Result<AnyImage> {
-    let devices = arg.device.iter().map(|path| bytes(path, 0, &arg.remote)).collect::<Result<_>>()?;
+    from_devices(arg, source, devices(arg)?, cache_bytes, offset_option)
+}
+
+/// Opens the additional devices of an image.
+fn devices(arg: &ImageArg) -> Result<Vec<Arc<dyn ReadAt>>> {
+    arg.device.iter().map(|path| bytes(path, 0, &arg.remote)).collect()
+}
+
+fn from_devices(
+    arg: &ImageArg,
+    source: Arc<dyn ReadAt>,
+    devices: Vec<Arc<dyn ReadAt>>,
+    cache_bytes: u64,
+    offset_option: Option<&str>,
+) -> Result<AnyImage> {
     let options = OpenOptions::default().set(|all| {
-        (all.cache_bytes, all.name, all.devices) = (cache_bytes, remote::shown(&arg.path), devices);
+        all.cache_bytes = cache_bytes;
+        all.name = remote::shown(&arg.path);
+        all.devices = devices;
     });
     let opened = AnyImage::open(source, options);
     opened.map_err(|error| instead(error, &arg.path, arg.offset, offset_option)).with_context(|| name(&arg.path))

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use crate::common::{FORMATS, fail, packfs, run_in, sample, sample_dir, stderr, succeed};
+use packfs_blocks::testing::noise;
 use serde_json::Value;
+
+use crate::common::{FORMATS, fail, packfs, run_in, sample, sample_dir, stderr, succeed};
 
 /// Builds `image` from `root` and returns its entries as JSON.
 fn entries(dir: &Path, options: &[&str]) -> Vec<Value> {
@@ -367,6 +369,42 @@ fn differences_are_listed_and_are_status_1() {
     let checked = run_in(dir.path(), &["check", "image", "--against", "root", "-q", "--json"]);
     let report: Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_eq!((checked.status.code(), &report["sound"]), (Some(1), &false.into()));
+}
+
+#[test]
+fn a_check_reports_time_and_bytes_of_each_phase() {
+    let dir = sample_dir();
+    let dir = dir.path();
+    std::fs::write(dir.join("root/noise"), noise(3 << 20, 1)).unwrap();
+    let phases = |args: &[&str]| -> Vec<(String, u64)> {
+        let report: Value =
+            serde_json::from_str(&succeed(dir, &[&["check", "image", "--json"], args].concat())).unwrap();
+        let phases = report["phases"].as_array().unwrap().iter();
+        let figures = phases.map(|phase| {
+            assert!(phase["seconds"].as_f64().unwrap() >= 0.0, "{report}");
+            (phase["phase"].as_str().unwrap().to_owned(), phase["read_bytes"].as_u64().unwrap())
+        });
+        figures.collect()
+    };
+    for format in FORMATS {
+        let built = succeed(dir, &["build", "root", "-o", "image", "-fq", "--json", "--format", format]);
+        let built: Value = serde_json::from_str(&built).unwrap();
+        let data_bytes = built["data_bytes"].as_u64().unwrap();
+        let image_bytes = built["image_bytes"].as_u64().unwrap();
+        let whole = phases(&[]);
+        let [(metadata, metadata_read), (data, data_read)] = &whole[..] else { panic!("{whole:?}") };
+        assert_eq!((metadata.as_str(), data.as_str()), ("metadata", "data"));
+        assert!((data_bytes..image_bytes).contains(data_read), "{format}: {whole:?} of {data_bytes}");
+        assert!((1..1 << 20).contains(metadata_read), "{format}: {whole:?}");
+        // Each part reads all metadata, and its part of the data.
+        let part = phases(&["--shard", "1/2"]);
+        assert!(part[1].1 < data_read * 3 / 4, "{format}: {part:?} of {whole:?}");
+        let compared = phases(&["--against", "root"]);
+        assert_eq!((&compared[..2], compared[2].0.as_str()), (&whole[..], "compare"), "{format}");
+        // The noise is in more blocks than are kept decoded with this limit.
+        let compared = phases(&["--against", "root", "--memory", "1M"]);
+        assert!(compared[2].1 > 1 << 20, "{format}: {compared:?}");
+    }
 }
 
 #[test]
