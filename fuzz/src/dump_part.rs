@@ -8,7 +8,7 @@ use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::Set;
 use packfs_dump::format::{ALIGN, FOOTER_MAGIC, MAGIC, Record, SEGMENT_MAGIC, SegmentHeader, sum};
 use packfs_dump::join;
-use packfs_dump::set::Options;
+use packfs_dump::set::SetOptions;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Enough of a dump; its fills may be as long as they like.
@@ -45,14 +45,14 @@ pub fn open(bytes: Vec<u8>) {
     begins.push(bytes.len());
     let parts = begins.windows(2).map(|at| Arc::new(bytes[at[0]..at[1]].to_vec()) as Arc<dyn ReadAt>);
     let parts = parts.enumerate().map(|(n, part)| (PathBuf::from(n.to_string()), part)).collect();
-    let Ok(set) = Set::from_sources(parts, &Options::default().set(|all| all.cache_bytes = 1 << 20)) else { return };
+    let Ok(set) = Set::from_sources(parts, &SetOptions::default().set(|all| all.cache_bytes = 1 << 20)) else { return };
     let _ = (set.info(), set.lost());
     let _ = set.check(0, &Progress::default(), &mut |finding| drop(finding.to_string()));
     let mut piece = [0; 5000];
     for offset in [0, set.len() / 2, set.len().saturating_sub(1), set.len(), u64::MAX] {
         let _ = set.read_at(&mut piece, offset);
     }
-    let options = join::Options::default().set(|all| (all.threads, all.memory, all.partial) = (0, 1 << 20, true));
+    let options = join::JoinOptions::default().set(|all| (all.threads, all.memory, all.partial) = (0, 1 << 20, true));
     let _ = join::to_stream(&set, &mut Enough(0), &options, &Progress::default());
 }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
-use packfs_dump::elf::{Core, Notes, Segment, VmcoreInfo};
+use packfs_dump::elf::{ElfCore, NoteIter, MemorySegment, VmcoreInfo};
 use packfs_dump::kdump::format::MAGIC;
-use packfs_dump::kdump::{DumpForm, Flat, Options, View, detect, write};
+use packfs_dump::kdump::{DumpForm, FlattenedFile, KdumpOptions, CoreView, detect, write};
 
 /// Where parts of a split dump may begin.
 const ALIGN: usize = 4096;
@@ -24,7 +24,7 @@ pub fn look(bytes: &[u8]) {
             open(parts(&bytes));
         }
         Ok(DumpForm::Flattened) => {
-            if let Ok(flat) = Flat::read(path, whole.clone()) {
+            if let Ok(flat) = FlattenedFile::read(path, whole.clone()) {
                 look_at(&flat, flat.len());
                 if let Ok(DumpForm::Elf) = detect(path, &flat) {
                     core(&flat);
@@ -47,7 +47,7 @@ fn parts(bytes: &[u8]) -> Vec<Arc<dyn ReadAt>> {
 
 fn open(parts: Vec<Arc<dyn ReadAt>>) {
     let parts = parts.into_iter().enumerate().map(|(n, part)| (format!("part {n}").into(), part)).collect();
-    let Ok(view) = View::open(parts) else { return };
+    let Ok(view) = CoreView::open(parts) else { return };
     let _ = view.info();
     look_at(&view, view.len());
 }
@@ -61,25 +61,25 @@ fn look_at(file: &dyn ReadAt, len: u64) {
 
 fn core(file: &dyn ReadAt) {
     let path = Path::new("core");
-    let Ok(core) = Core::read(path, file) else { return };
+    let Ok(core) = ElfCore::read(path, file) else { return };
     let _ = (core.machine(), core.segments(), core.is_incomplete());
-    if let Some(note) = Notes::new(core.notes()).find(|note| note.name == b"VMCOREINFO") {
+    if let Some(note) = NoteIter::new(core.notes()).find(|note| note.name == b"VMCOREINFO") {
         let _ = VmcoreInfo::new(note.desc);
     }
     // A file may say that the machine has more memory than anybody wants to go through.
-    let end = |segment: &Segment| segment.paddr.saturating_add(segment.memsz);
+    let end = |segment: &MemorySegment| segment.paddr.saturating_add(segment.memsz);
     if core.segments().iter().any(|segment| end(segment) > 256 << 20) {
         return;
     }
     let codec = "lzo:algorithm=lzo1x_1".parse().expect("a codec");
-    let options = Options::default().set(|all| (all.codec, all.threads, all.memory) = (codec, 0, 1 << 20));
+    let options = KdumpOptions::default().set(|all| (all.codec, all.threads, all.memory) = (codec, 0, 1 << 20));
     let mut packed = Vec::new();
     let Ok(report) = write((path, file), (Path::new("packed"), &mut packed), &options, &Progress::default()) else {
         return;
     };
-    let view = View::open(vec![("packed".into(), Arc::new(packed))]).expect("we wrote it");
+    let view = CoreView::open(vec![("packed".into(), Arc::new(packed))]).expect("we wrote it");
     assert_eq!(view.info().dumped_pages, report.pages);
-    let again = Core::read(Path::new("view"), &view).expect("we made it up");
+    let again = ElfCore::read(Path::new("view"), &view).expect("we made it up");
     for range in core.data().take(8) {
         let len = (range.end - range.start).min(COMPARE);
         let (mut want, mut got) = (vec![0; len as usize], vec![0; len as usize]);

@@ -8,7 +8,7 @@ use packfs_blocks::name::display;
 use packfs_blocks::units::{Size, Span};
 use packfs_blocks::{Progress, encode};
 
-use crate::lost::Lost;
+use crate::lost::LostRange;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -53,7 +53,7 @@ pub enum Error {
     #[error("{}", incomplete(lost, *open_end))]
     Incomplete {
         /// Lost ranges, in order.
-        lost: Vec<Lost>,
+        lost: Vec<LostRange>,
         /// Reason why the dump may be longer than known.
         open_end: Option<&'static str>,
     },
@@ -127,7 +127,7 @@ pub enum Error {
     Codec(#[from] packfs_codec::Error),
 }
 
-fn incomplete(lost: &[Lost], open_end: Option<&str>) -> String {
+fn incomplete(lost: &[LostRange], open_end: Option<&str>) -> String {
     let bytes: u64 = lost.iter().map(|lost| lost.end - lost.start).sum();
     let mut text = match open_end {
         Some(why) => format!("the end of the dump is missing: {why}"),

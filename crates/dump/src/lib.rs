@@ -14,7 +14,7 @@
 //! let options = SplitOptions::default().set(|all| all.parity = 1);
 //! assert!(split(Input::open(&core)?, &parts, &options, &Progress::default())?.is_clean());
 //! // One part may be lost.
-//! let set = Set::open(&parts[1..], &set::Options::default())?;
+//! let set = Set::open(&parts[1..], &set::SetOptions::default())?;
 //! let mut bytes = [0; 3];
 //! set.read_exact_at(&mut bytes, 99_997)?;
 //! assert_eq!(bytes, [7; 3]);
@@ -37,6 +37,6 @@ mod split;
 pub use error::{Error, Result};
 pub use input::{FileSource, Input, Source};
 pub use set::Set;
-packfs_blocks::options!(SplitOptions, join::Options, kdump::Options, set::Options);
+packfs_blocks::options!(SplitOptions, join::JoinOptions, kdump::KdumpOptions, set::SetOptions);
 
-pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, check, shared_disks, split};
+pub use split::{ChunkBytes, PartReport, SplitOptions, SplitReport, SplitTimes, check, shared_disks, split};

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Bytes of the dump that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Lost {
+pub struct LostRange {
     /// First byte.
     pub start: u64,
     /// End of the range.
@@ -16,9 +16,9 @@ pub struct Lost {
     pub why: String,
 }
 
-impl Lost {
+impl LostRange {
     /// Adds a range to an ordered list, merging it with the range before.
-    pub(crate) fn push(list: &mut Vec<Lost>, lost: Lost) {
+    pub(crate) fn push(list: &mut Vec<LostRange>, lost: LostRange) {
         match list.last_mut() {
             Some(last) if last.end == lost.start && last.why == lost.why => last.end = lost.end,
             _ => list.push(lost),
@@ -26,7 +26,7 @@ impl Lost {
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", Span(self.start..self.end), self.why)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::Set;
-use packfs_dump::set::Content;
+use packfs_dump::set::ExtentContent;
 use packfs_image::Finding;
 use packfs_image::image::{Entry, Extent, FileType, Nid, Stat};
 use packfs_image::tree::{Time, XattrSet};
@@ -94,7 +94,7 @@ impl Image for DumpImage {
 }
 
 /// Zeros are holes; what is lost is data, so that reading it is an error and not a hole.
-fn shown(extent: &packfs_dump::set::Extent) -> Extent {
-    let hole = extent.content == Content::Fill([0; 8]);
+fn shown(extent: &packfs_dump::set::DumpExtent) -> Extent {
+    let hole = extent.content == ExtentContent::Fill([0; 8]);
     Extent { offset: extent.start, len: extent.end - extent.start, hole }
 }

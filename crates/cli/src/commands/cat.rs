@@ -87,7 +87,7 @@ fn dump(args: &Cat, parts: &[PathBuf]) -> Result<Outcome> {
     let memory = resources::default_budget(resources::cores());
     let set = parts::open(parts, memory / 2)?;
     let ranges = ranges(&args.range, set.len()).context("the dump")?;
-    let options = join::Options::default().set(|all| all.memory = memory);
+    let options = join::JoinOptions::default().set(|all| all.memory = memory);
     let options = options.set(|all| all.name = output::STDOUT.into());
     output::write_raw_result(packfs_dump::Error::io("cannot write", output::STDOUT), |out| {
         for range in ranges {

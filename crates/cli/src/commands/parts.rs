@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use packfs_bench::report::word;
-use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
+use packfs_dump::set::{FindingHarm, LostRange, PartStatus, SetFinding, SetInfo, SetOptions, is_part};
 use packfs_dump::{Error, Set};
 use packfs_image::name::{display, encode};
 use serde::Serialize;
@@ -56,7 +56,7 @@ pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set>
         let why = "an image, not a part of a dump: packfs extract takes files out of it, packfs list shows them";
         return Err(anyhow!("{}: {why}", display(image)));
     }
-    let opened = Set::open(paths, &Options::default().set(|all| all.cache_bytes = cache_bytes));
+    let opened = Set::open(paths, &SetOptions::default().set(|all| all.cache_bytes = cache_bytes));
     opened.map_err(|error| match &error {
         Error::Corrupt { path, .. } if !is_part(path) => {
             anyhow!("{}: not a part of a dump; name the parts that packfs split wrote", display(path))
@@ -114,7 +114,7 @@ struct Checked<'a> {
     parts: Vec<String>,
     sound: bool,
     findings: &'a Findings<Found>,
-    lost: &'a [Lost],
+    lost: &'a [LostRange],
 }
 
 #[derive(Serialize)]
@@ -122,13 +122,13 @@ struct Found {
     part: Option<String>,
     offset: Option<u64>,
     what: String,
-    harm: Harm,
+    harm: FindingHarm,
     #[serde(skip)]
     line: String,
 }
 
 impl Found {
-    fn new(finding: &Finding) -> Self {
+    fn new(finding: &SetFinding) -> Self {
         Found {
             part: finding.part.as_deref().map(text),
             offset: finding.offset,
@@ -169,12 +169,12 @@ struct About {
     fill_bytes: u64,
     zero_bytes: u64,
     restorable: bool,
-    lost: Vec<Lost>,
+    lost: Vec<LostRange>,
     parts: Vec<AboutPart>,
 }
 
 /// Returns the words of the command that resumes an unfinished split. A missing part is named by its number.
-fn resume(info: &Info) -> Vec<String> {
+fn resume(info: &SetInfo) -> Vec<String> {
     let mut words: Vec<String> = ["packfs", "split", "INPUT"].map(str::to_owned).into();
     for part in &info.parts {
         let missing = || part.number.map_or("PART".to_owned(), |number| format!("PART{number}"));
@@ -206,7 +206,7 @@ struct AboutPart {
 }
 
 impl About {
-    fn new(info: &Info) -> Self {
+    fn new(info: &SetInfo) -> Self {
         let parts = info.parts.iter().map(|part| AboutPart {
             number: part.number,
             path: part.path.as_deref().map(text),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::common::{fail, have, run_in, shorter, stderr, succeed};
 use crate::machine::Machine;
-use packfs_dump::kdump::View;
+use packfs_dump::kdump::CoreView;
 
 const CODECS: [&str; 5] = ["lzo", "gzip", "none", "snappy", "zstd:3"];
 /// Codecs that Debian's makedumpfile is built with.
@@ -24,7 +24,7 @@ fn run(dir: &Path, program: &str, args: &str) -> Output {
 /// Asserts that the file is a kdump-compressed dump, flattened or not, of exactly this machine.
 fn check(machine: &Machine, file: &Path) {
     let bytes = Arc::new(fs::read(file).unwrap());
-    machine.check(&View::open(vec![(file.to_owned(), bytes)]).unwrap());
+    machine.check(&CoreView::open(vec![(file.to_owned(), bytes)]).unwrap());
 }
 
 fn names(dir: &Path) -> Vec<String> {

@@ -8,9 +8,10 @@ use packfs_blocks::ReadAt;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::format::{
-    ET_CORE, Header, IDENT, INCOMPLETE, MACHINES, NT_PRSTATUS, PN_XNUM, PT_LOAD, PT_NOTE, ProgramHeader, SectionHeader,
+    ET_CORE, ElfHeader, IDENT, INCOMPLETE, MACHINES, NT_PRSTATUS, PN_XNUM, PT_LOAD, PT_NOTE, ProgramHeader,
+    SectionHeader,
 };
-use super::{Note, Notes, VmcoreInfo};
+use super::{ElfNote, NoteIter, VmcoreInfo};
 use crate::{Error, Result};
 
 /// Maximum number of program headers read.
@@ -22,7 +23,7 @@ const BATCH: usize = 4096;
 
 /// A piece of memory described by a program header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct MemorySegment {
     /// Offset in the file.
     pub offset: u64,
     /// Physical address.
@@ -37,42 +38,42 @@ pub struct Segment {
 
 /// The headers and notes of an ELF core.
 #[derive(Debug)]
-pub struct Core {
+pub struct ElfCore {
     machine: u16,
     incomplete: bool,
     notes: Vec<u8>,
-    segments: Vec<Segment>,
-    data: Vec<Extent>,
+    segments: Vec<MemorySegment>,
+    data: Vec<FileExtent>,
     memory: Vec<Range<u64>>,
 }
 
 /// Physical memory that is in the file.
 #[derive(Debug, Clone, Copy)]
-struct Extent {
+struct FileExtent {
     paddr: u64,
     len: u64,
     offset: u64,
 }
 
-impl Core {
+impl ElfCore {
     /// Returns true if these first bytes of a file are those of a supported ELF core.
     pub fn is_one(bytes: &[u8]) -> bool {
-        Header::read_from_prefix(bytes)
+        ElfHeader::read_from_prefix(bytes)
             .is_ok_and(|(header, _)| header.ident.starts_with(&IDENT) && header.e_type.get() == ET_CORE)
     }
 
     /// Reads and checks the headers of `file`; `path` is for errors.
-    pub fn read(path: &Path, file: &dyn ReadAt) -> Result<Core> {
-        let mut header = Header::new_zeroed();
+    pub fn read(path: &Path, file: &dyn ReadAt) -> Result<ElfCore> {
+        let mut header = ElfHeader::new_zeroed();
         read(path, file, header.as_mut_bytes(), 0)?;
-        if !Core::is_one(header.as_bytes()) {
+        if !ElfCore::is_one(header.as_bytes()) {
             return Err(Error::corrupt(path, "ELF header", 0, "not a core of 64 bits in little-endian order"));
         }
         if usize::from(header.phentsize.get()) != size_of::<ProgramHeader>() {
             return Err(Error::corrupt(path, "ELF header", 0, "program headers of another size"));
         }
         let count = number_of_headers(path, file, &header)?;
-        let mut core = Core {
+        let mut core = ElfCore {
             machine: header.machine.get(),
             incomplete: header.flags.get() & INCOMPLETE != 0,
             notes: Vec::new(),
@@ -128,7 +129,7 @@ impl Core {
         if paddr.checked_add(memsz).is_none() {
             return Err(corrupt("memory beyond the last address"));
         }
-        self.segments.push(Segment { offset, paddr, vaddr, filesz, memsz });
+        self.segments.push(MemorySegment { offset, paddr, vaddr, filesz, memsz });
         Ok(())
     }
 
@@ -140,7 +141,7 @@ impl Core {
             let skip = end.max(segment.paddr) - segment.paddr;
             if skip < segment.filesz {
                 let len = segment.filesz - skip;
-                self.data.push(Extent { paddr: segment.paddr + skip, len, offset: segment.offset + skip });
+                self.data.push(FileExtent { paddr: segment.paddr + skip, len, offset: segment.offset + skip });
                 end = segment.paddr + segment.filesz;
             }
         }
@@ -174,8 +175,8 @@ impl Core {
     }
 
     /// Returns the note with this name.
-    pub fn note(&self, name: &str) -> Option<Note<'_>> {
-        Notes::named(&self.notes, name.as_bytes())
+    pub fn note(&self, name: &str) -> Option<ElfNote<'_>> {
+        NoteIter::named(&self.notes, name.as_bytes())
     }
 
     /// Returns the kernel's description of itself.
@@ -185,11 +186,11 @@ impl Core {
 
     /// Returns the number of processors whose registers are stored.
     pub fn processors(&self) -> usize {
-        Notes::new(&self.notes).filter(|note| note.name == b"CORE" && note.kind == NT_PRSTATUS).count()
+        NoteIter::new(&self.notes).filter(|note| note.name == b"CORE" && note.kind == NT_PRSTATUS).count()
     }
 
     /// Returns the segments in the order of their physical addresses. They may overlap.
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[MemorySegment] {
         &self.segments
     }
 
@@ -229,7 +230,7 @@ fn index(distance: u64) -> usize {
     usize::try_from(distance).unwrap_or(usize::MAX)
 }
 
-fn number_of_headers(path: &Path, file: &dyn ReadAt, header: &Header) -> Result<u64> {
+fn number_of_headers(path: &Path, file: &dyn ReadAt, header: &ElfHeader) -> Result<u64> {
     let mut count = u64::from(header.phnum.get());
     if header.phnum.get() == PN_XNUM {
         let mut section = SectionHeader::default();

@@ -23,7 +23,7 @@ pub const NT_PRSTATUS: u32 = 1;
 /// The ELF header.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub struct Header {
+pub struct ElfHeader {
     /// [`IDENT`], then the system and its ABI's version, which are ignored.
     pub ident: [u8; 16],
     /// [`ET_CORE`].
@@ -114,7 +114,7 @@ pub struct NoteHeader {
     pub n_type: U32,
 }
 
-const _: () = assert!(size_of::<Header>() == 64);
+const _: () = assert!(size_of::<ElfHeader>() == 64);
 const _: () = assert!(size_of::<ProgramHeader>() == 56);
 const _: () = assert!(size_of::<SectionHeader>() == 64);
 const _: () = assert!(size_of::<NoteHeader>() == 12);

@@ -2,11 +2,11 @@
 
 use zerocopy::IntoBytes;
 
-use super::format::{ET_CORE, Header, IDENT, INCOMPLETE, PN_XNUM, PT_LOAD, PT_NOTE, ProgramHeader, SectionHeader};
+use super::format::{ET_CORE, ElfHeader, IDENT, INCOMPLETE, PN_XNUM, PT_LOAD, PT_NOTE, ProgramHeader, SectionHeader};
 
 /// A piece of memory for a program header of a new core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Load {
+pub(crate) struct LoadedMemory {
     /// Physical address.
     pub(crate) paddr: u64,
     /// Virtual address in the kernel; 0 if unknown.
@@ -21,10 +21,10 @@ pub(crate) struct Load {
 /// `align`, so that pages of memory are pages of the file. Memory that is not stored takes room in
 /// the file too, as a hole: when makedumpfile maps a file, it expects such memory after the stored
 /// bytes.
-pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[Load], align: u64) -> Vec<u8> {
+pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[LoadedMemory], align: u64) -> Vec<u8> {
     let count = loads.len() + 1;
     let extended = count >= usize::from(PN_XNUM);
-    let phoff = size_of::<Header>();
+    let phoff = size_of::<ElfHeader>();
     // makedumpfile assumes that the program headers follow the ELF header directly, whatever it says.
     let after = phoff + count * size_of::<ProgramHeader>();
     let notes_at = if extended { after + size_of::<SectionHeader>() } else { after };
@@ -32,7 +32,7 @@ pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[Load
 
     let mut ident = [0; 16];
     ident[..IDENT.len()].copy_from_slice(&IDENT);
-    let header = Header {
+    let header = ElfHeader {
         ident,
         e_type: ET_CORE.into(),
         machine: machine.into(),
@@ -50,7 +50,7 @@ pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[Load
     };
     let mut bytes = Vec::with_capacity(data);
     bytes.extend_from_slice(header.as_bytes());
-    let note = Load { paddr: 0, vaddr: 0, filesz: notes.len() as u64, memsz: notes.len() as u64 };
+    let note = LoadedMemory { paddr: 0, vaddr: 0, filesz: notes.len() as u64, memsz: notes.len() as u64 };
     bytes.extend_from_slice(program_header(PT_NOTE, 0, notes_at as u64, note).as_bytes());
     let mut at = data as u64;
     for load in loads {
@@ -66,7 +66,7 @@ pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[Load
     bytes
 }
 
-fn program_header(p_type: u32, flags: u32, offset: u64, load: Load) -> ProgramHeader {
+fn program_header(p_type: u32, flags: u32, offset: u64, load: LoadedMemory) -> ProgramHeader {
     ProgramHeader {
         p_type: p_type.into(),
         flags: flags.into(),
@@ -84,17 +84,17 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::elf::{Core, note};
+    use crate::elf::{ElfCore, note};
 
     #[test]
     fn a_core_has_its_headers_however_many_they_are() {
         let notes = note("VMCOREINFO", 0, b"PAGESIZE=4096\n").unwrap();
         for count in [0, 1, 65_533, 65_534, 65_535, 70_000] {
-            let load = |n| Load { paddr: 8192 * n, vaddr: 0, filesz: 0, memsz: 4096 };
-            let loads: Vec<Load> = (0..count).map(load).collect();
+            let load = |n| LoadedMemory { paddr: 8192 * n, vaddr: 0, filesz: 0, memsz: 4096 };
+            let loads: Vec<LoadedMemory> = (0..count).map(load).collect();
             let head = layout(62, count % 2 == 1, &notes, &loads, 4096);
             assert!(head.len().is_multiple_of(4096));
-            let core = Core::read(Path::new("core"), &head).unwrap();
+            let core = ElfCore::read(Path::new("core"), &head).unwrap();
             assert_eq!((core.machine_name(), core.is_incomplete()), (Some("x86_64"), count % 2 == 1));
             assert_eq!((core.segments().len() as u64, core.memory().len() as u64), (count, count));
             assert_eq!(core.vmcoreinfo().unwrap().number("PAGESIZE"), Some(4096));

@@ -1,6 +1,6 @@
 //! ELF cores of whole machines, as written by `/proc/vmcore`, makedumpfile and virtual machine monitors.
 //!
-//! [`Core`] reads and checks a core; [`Notes`] and [`VmcoreInfo`] describe its machine. Only 64-bit
+//! [`ElfCore`] reads and checks a core; [`NoteIter`] and [`VmcoreInfo`] describe its machine. Only 64-bit
 //! little-endian cores are supported.
 
 mod core;
@@ -10,7 +10,7 @@ pub mod format;
 mod layout;
 mod notes;
 
-pub use core::{Core, Segment};
-pub(crate) use layout::{Load, layout};
+pub use core::{ElfCore, MemorySegment};
+pub(crate) use layout::{LoadedMemory, layout};
 pub(crate) use notes::note;
-pub use notes::{Note, Notes, VmcoreInfo};
+pub use notes::{ElfNote, NoteIter, VmcoreInfo};

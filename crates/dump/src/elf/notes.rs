@@ -7,7 +7,7 @@ use super::format::NoteHeader;
 
 /// One note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Note<'a> {
+pub struct ElfNote<'a> {
     /// Name, without the NUL.
     pub name: &'a [u8],
     /// Type, in the scope of the name.
@@ -20,27 +20,27 @@ pub struct Note<'a> {
 
 /// Iterates over notes, as far as they are complete.
 #[derive(Debug, Clone)]
-pub struct Notes<'a> {
+pub struct NoteIter<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Notes<'a> {
+impl<'a> NoteIter<'a> {
     /// Iterates over the notes in `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Notes { bytes, at: 0 }
+        NoteIter { bytes, at: 0 }
     }
 
     /// Returns the first note with this name.
-    pub fn named(bytes: &'a [u8], name: &[u8]) -> Option<Note<'a>> {
-        Notes::new(bytes).find(|note| note.name == name)
+    pub fn named(bytes: &'a [u8], name: &[u8]) -> Option<ElfNote<'a>> {
+        NoteIter::new(bytes).find(|note| note.name == name)
     }
 }
 
-impl<'a> Iterator for Notes<'a> {
-    type Item = Note<'a>;
+impl<'a> Iterator for NoteIter<'a> {
+    type Item = ElfNote<'a>;
 
-    fn next(&mut self) -> Option<Note<'a>> {
+    fn next(&mut self) -> Option<ElfNote<'a>> {
         let (header, rest) = NoteHeader::read_from_prefix(self.bytes.get(self.at..)?).ok()?;
         let namesz = usize::try_from(header.namesz.get()).ok()?;
         let descsz = usize::try_from(header.descsz.get()).ok()?;
@@ -56,7 +56,7 @@ impl<'a> Iterator for Notes<'a> {
             self.at = self.bytes.len();
             return None;
         }
-        Some(Note { name, kind: header.n_type.get(), desc, desc_at })
+        Some(ElfNote { name, kind: header.n_type.get(), desc, desc_at })
     }
 }
 
@@ -116,24 +116,24 @@ mod tests {
         let mut bytes = note("CORE", 1, &[7; 13]).unwrap();
         bytes.extend(note("VMCOREINFO", 0, b"A=1\n").unwrap());
         bytes.extend([0; 40]);
-        let all: Vec<_> = Notes::new(&bytes).collect();
+        let all: Vec<_> = NoteIter::new(&bytes).collect();
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].name, all[0].kind, all[0].desc), (&b"CORE"[..], 1, &[7; 13][..]));
         assert_eq!(&bytes[all[1].desc_at..][..4], b"A=1\n");
-        assert_eq!(Notes::named(&bytes, b"VMCOREINFO"), Some(all[1]));
-        assert_eq!(Notes::named(&bytes, b"VMCOREINF"), None);
+        assert_eq!(NoteIter::named(&bytes, b"VMCOREINFO"), Some(all[1]));
+        assert_eq!(NoteIter::named(&bytes, b"VMCOREINF"), None);
     }
 
     #[test]
     fn iteration_ends_at_an_incomplete_note() {
         let bytes = note("CORE", 1, &[7; 12]).unwrap();
         for len in 0..bytes.len() {
-            assert_eq!(Notes::new(&bytes[..len]).count(), 0, "{len}");
+            assert_eq!(NoteIter::new(&bytes[..len]).count(), 0, "{len}");
         }
         for sizes in [[u32::MAX, 4], [4, u32::MAX], [u32::MAX - 2, u32::MAX - 2]] {
             let mut bytes = bytes.clone();
             bytes[..8].copy_from_slice(sizes.map(u32::to_le_bytes).as_flattened());
-            assert_eq!(Notes::new(&bytes).count(), 0, "{sizes:?}");
+            assert_eq!(NoteIter::new(&bytes).count(), 0, "{sizes:?}");
         }
     }
 

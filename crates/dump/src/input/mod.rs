@@ -37,30 +37,30 @@ pub trait Source: ReadAt {
 #[derive(Debug)]
 pub struct Input {
     name: PathBuf,
-    kind: Origin,
+    kind: InputOrigin,
     /// Identity of the underlying file, which no part may have.
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Origin {
+pub(crate) enum InputOrigin {
     Source(Arc<dyn Source>),
     Stream(File),
 }
 
 /// Identity of a file: device and inode, or the number of a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Identity {
+pub(crate) enum FileIdentity {
     File(u64, u64),
     Device(u64),
 }
 
-impl Identity {
+impl FileIdentity {
     pub(crate) fn of(found: &std::fs::Metadata) -> Self {
         if found.file_type().is_block_device() {
-            Identity::Device(found.rdev())
+            FileIdentity::Device(found.rdev())
         } else {
-            Identity::File(found.dev(), found.ino())
+            FileIdentity::File(found.dev(), found.ino())
         }
     }
 }
@@ -82,21 +82,21 @@ impl Input {
         if kind.is_dir() {
             return Err(Error::unsuitable(name, "a directory cannot be split; build an image of it"));
         }
-        let identity = Some(Identity::of(&found));
+        let identity = Some(FileIdentity::of(&found));
         // Standard input may be positioned anywhere in its file: the bytes before were read by others.
         let fresh = rustix::fs::tell(&file).is_ok_and(|at| at == 0);
         if fresh && (kind.is_block_device() || (kind.is_file() && found.len() > 0)) {
             let source = FileSource::new(file, &found).map_err(Error::io("cannot read its size", &name))?;
-            return Ok(Input { name, kind: Origin::Source(Arc::new(source)), identity });
+            return Ok(Input { name, kind: InputOrigin::Source(Arc::new(source)), identity });
         }
-        Ok(Input { name, kind: Origin::Stream(file), identity })
+        Ok(Input { name, kind: InputOrigin::Stream(file), identity })
     }
 
     /// Makes an input from another source, such as the pages of a crash dump; `name` is for messages.
     pub fn from_source(name: impl Into<PathBuf>, source: Arc<dyn Source>) -> Self {
         let name = name.into();
-        let identity = std::fs::metadata(&name).ok().map(|found| Identity::of(&found));
-        Input { name, kind: Origin::Source(source), identity }
+        let identity = std::fs::metadata(&name).ok().map(|found| FileIdentity::of(&found));
+        Input { name, kind: InputOrigin::Source(source), identity }
     }
 
     /// Returns the name for messages.
@@ -107,8 +107,8 @@ impl Input {
     /// Returns the length, if it is known before reading.
     pub fn size(&self) -> Option<u64> {
         match &self.kind {
-            Origin::Source(source) => Some(source.len()),
-            Origin::Stream(_) => None,
+            InputOrigin::Source(source) => Some(source.len()),
+            InputOrigin::Stream(_) => None,
         }
     }
 
@@ -116,24 +116,24 @@ impl Input {
     /// cannot be read again.
     pub(crate) fn fingerprint(&self) -> Result<u64> {
         match &self.kind {
-            Origin::Source(source) => source.fingerprint().map_err(Error::io("cannot read", &self.name)),
-            Origin::Stream(_) => Ok(0),
+            InputOrigin::Source(source) => source.fingerprint().map_err(Error::io("cannot read", &self.name)),
+            InputOrigin::Stream(_) => Ok(0),
         }
     }
 
-    pub(crate) fn identity(&self) -> Option<Identity> {
+    pub(crate) fn identity(&self) -> Option<FileIdentity> {
         self.identity
     }
 
     /// Describes how it has changed since it was opened, or why that cannot be determined.
     pub(crate) fn changed(&self) -> Option<String> {
         match &self.kind {
-            Origin::Source(source) => source.changed().unwrap_or_else(|error| Some(error.to_string())),
-            Origin::Stream(_) => None,
+            InputOrigin::Source(source) => source.changed().unwrap_or_else(|error| Some(error.to_string())),
+            InputOrigin::Stream(_) => None,
         }
     }
 
-    pub(crate) fn kind(&mut self) -> &mut Origin {
+    pub(crate) fn kind(&mut self) -> &mut InputOrigin {
         &mut self.kind
     }
 }

@@ -4,7 +4,7 @@ use packfs_blocks::io::{Piece, Turns};
 use packfs_blocks::{Buffers, Output, Progress};
 
 use super::repeat;
-use crate::set::Bytes;
+use crate::set::DumpBytes;
 use crate::{Error, Result};
 
 /// Length of a piece.
@@ -15,7 +15,7 @@ pub(super) const WAITING: usize = 1 << 20;
 
 /// The output of a join, and how workers write to it.
 #[derive(Debug)]
-pub(super) struct Sink<'o> {
+pub(super) struct JoinSink<'o> {
     output: &'o Output,
     turns: Turns<'o>,
     progress: &'o Progress,
@@ -23,34 +23,36 @@ pub(super) struct Sink<'o> {
 }
 
 /// The piece that a worker fills.
-pub(super) struct Gather<'s> {
-    sink: &'s Sink<'s>,
+pub(super) struct PieceGatherer<'s> {
+    sink: &'s JoinSink<'s>,
     piece: Option<Piece>,
 }
 
-impl<'o> Sink<'o> {
+impl<'o> JoinSink<'o> {
     pub(super) fn new(output: &'o Output, progress: &'o Progress) -> Self {
         let turns = Turns::new(output, progress, WAITING);
         let buffers = Buffers::new(PIECE);
-        Sink { output, turns, progress, buffers }
+        JoinSink { output, turns, progress, buffers }
     }
 }
 
-impl<'s> Gather<'s> {
-    pub(super) fn new(sink: &'s Sink<'s>) -> Self {
-        Gather { sink, piece: None }
+impl<'s> PieceGatherer<'s> {
+    pub(super) fn new(sink: &'s JoinSink<'s>) -> Self {
+        PieceGatherer { sink, piece: None }
     }
 
-    /// Has bytes written at offset `at` of the dump, now or by [`Gather::finish`].
-    pub(super) fn put(&mut self, at: u64, bytes: Bytes<'_>) -> Result<()> {
+    /// Has bytes written at offset `at` of the dump, now or by [`PieceGatherer::finish`].
+    pub(super) fn put(&mut self, at: u64, bytes: DumpBytes<'_>) -> Result<()> {
         let output = self.sink.output;
         match bytes {
-            Bytes::Data(bytes) => self.data(at, bytes),
-            Bytes::Fill { pattern: [0, 0, 0, 0, 0, 0, 0, 0], len, .. } => {
+            DumpBytes::Data(bytes) => self.data(at, bytes),
+            DumpBytes::Fill { pattern: [0, 0, 0, 0, 0, 0, 0, 0], len, .. } => {
                 Progress::add(&self.sink.progress.saved, len);
                 output.leave_zeros_at(at, len)
             }
-            Bytes::Fill { pattern, skip, len } => repeat(pattern, skip, len, |from, bytes| self.data(at + from, bytes)),
+            DumpBytes::Fill { pattern, skip, len } => {
+                repeat(pattern, skip, len, |from, bytes| self.data(at + from, bytes))
+            }
         }
         .map_err(Error::io("cannot write", output.target()))
     }

@@ -14,14 +14,14 @@ use packfs_blocks::progress::Phase;
 use packfs_blocks::{Buffer, Buffers, Output, Progress, ReadAt};
 
 use crate::part::fill;
-use crate::set::{Bytes, Lost, Scratch, Set};
+use crate::set::{DumpBytes, LostRange, ReadScratch, Set};
 use crate::{Error, Result};
 
 mod gather;
 #[cfg(test)]
 mod tests;
 
-use gather::{Gather, Sink};
+use gather::{JoinSink, PieceGatherer};
 
 /// Maximum length of a stream's piece.
 const PIECE_MAX: u64 = 4 << 20;
@@ -33,7 +33,7 @@ const WORKER: u64 = 1 << 20;
 /// Options of a join.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct JoinOptions {
     /// Number of worker threads; 0 works on the calling thread. Default: one for each core.
     pub threads: usize,
     /// Approximate maximum of data in memory, in bytes. Default: 64 MiB.
@@ -44,32 +44,32 @@ pub struct Options {
     pub name: PathBuf,
 }
 
-impl Default for Options {
+impl Default for JoinOptions {
     fn default() -> Self {
-        Options { threads: pipeline::cores(), memory: 64 << 20, partial: false, name: "output".into() }
+        JoinOptions { threads: pipeline::cores(), memory: 64 << 20, partial: false, name: "output".into() }
     }
 }
 
 /// Result of a join.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Report {
+pub struct JoinReport {
     /// Length of the dump in bytes.
     pub size: u64,
     /// Bytes of zeros that were left as holes, or that the device was told to zero.
     pub hole_bytes: u64,
     /// Lost ranges, in order; they are zeros in the output.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostRange>,
 }
 
 /// Writes the dump into a new file, with holes for its zeros, or in place on a block device. Does
 /// not commit the output.
 ///
-/// Fails with [`Error::Incomplete`] if anything is lost, unless [`Options::partial`] is set:
+/// Fails with [`Error::Incomplete`] if anything is lost, unless [`JoinOptions::partial`] is set:
 /// missing data is noticed before the first byte is written, damage only when it is read.
 /// [`Progress::cancel`] ends it with [`Error::Cancelled`] at the next piece: an output that is not
 /// committed leaves its target unchanged, except for a block device, which keeps the bytes written.
-pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress) -> Result<Report> {
+pub fn to_output(set: &Set, out: &Output, options: &JoinOptions, progress: &Progress) -> Result<JoinReport> {
     let mut report = begin(set, &(0..set.len()), options, progress)?;
     let writing = || Error::io("cannot write", out.target());
     if let Some(len) = out.device_len().map_err(writing())?
@@ -78,21 +78,21 @@ pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress
         return Err(Error::TooSmall { path: out.target().to_owned(), len, needed: set.len() });
     }
     out.set_len(set.len()).map_err(writing())?;
-    let sink = Sink::new(out, progress);
-    pipeline::scope(threads(set, options, gather::PIECE as u64), Scratch::default, |pool| {
+    let sink = JoinSink::new(out, progress);
+    pipeline::scope(threads(set, options, gather::PIECE as u64), ReadScratch::default, |pool| {
         let mut window = Window::new(2 * options.threads + 2);
-        for range in Pieces::new(set, u64::MAX) {
+        for range in DumpPieces::new(set, u64::MAX) {
             Error::unless_cancelled(progress)?;
             if window.is_full() {
                 report.add(window.pop())?;
             }
             let sink = &sink;
-            let job = move |scratch: &mut Scratch| {
+            let job = move |scratch: &mut ReadScratch| {
                 Error::unless_cancelled(progress)?;
-                let mut gather = Gather::new(sink);
+                let mut gather = PieceGatherer::new(sink);
                 let lost = set.walk(range.clone(), scratch, &mut |at, bytes| gather.put(at, bytes))?;
                 for lost in &lost {
-                    gather.put(lost.start, Bytes::Fill { pattern: [0; 8], skip: 0, len: lost.end - lost.start })?;
+                    gather.put(lost.start, DumpBytes::Fill { pattern: [0; 8], skip: 0, len: lost.end - lost.start })?;
                 }
                 gather.finish()?;
                 Progress::add(&progress.done, range.end - range.start);
@@ -115,7 +115,7 @@ pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress
 
 /// Writes the dump from its start to its end. As [`to_output`], but if damage is found on the way,
 /// or the join is cancelled, the bytes before have been written.
-pub fn to_stream(set: &Set, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Report> {
+pub fn to_stream(set: &Set, out: &mut dyn Write, options: &JoinOptions, progress: &Progress) -> Result<JoinReport> {
     range_to_stream(set, 0..set.len(), out, options, progress)
 }
 
@@ -124,36 +124,37 @@ pub fn range_to_stream(
     set: &Set,
     range: Range<u64>,
     out: &mut dyn Write,
-    options: &Options,
+    options: &JoinOptions,
     progress: &Progress,
-) -> Result<Report> {
+) -> Result<JoinReport> {
     let mut report = begin(set, &range, options, progress)?;
     let chunk = set.chunk_len() as u64;
     let piece = (options.memory / (4 * options.threads as u64 + 4)).clamp(chunk.min(PIECE_MAX), PIECE_MAX.max(chunk));
     let piece = piece / chunk.min(piece) * chunk.min(piece);
     let buffers = Buffers::new(usize::try_from(piece).unwrap_or(usize::MAX));
-    pipeline::scope(threads(set, options, piece), Scratch::default, |pool| {
+    pipeline::scope(threads(set, options, piece), ReadScratch::default, |pool| {
         let mut window = Window::new(usize::try_from(options.memory / 2).unwrap_or(usize::MAX).max(1));
-        let mut write = |report: &mut Report, taken: Option<Result<Taken>>| -> Result<()> {
+        let mut write = |report: &mut JoinReport, taken: Option<Result<TakenPiece>>| -> Result<()> {
             let Some(taken) = taken else { return Ok(()) };
             let (buffer, lost) = taken?;
             Error::unless_cancelled(progress)?;
             if !lost.is_empty() && !options.partial {
                 return Err(Error::Incomplete { lost, open_end: None });
             }
-            lost.into_iter().for_each(|lost| Lost::push(&mut report.lost, lost));
+            lost.into_iter().for_each(|lost| LostRange::push(&mut report.lost, lost));
             out.write_all(&buffer).map_err(Error::io("cannot write", &options.name))?;
             Progress::add(&progress.done, buffer.len() as u64);
             Progress::add(&progress.written, buffer.len() as u64);
             Ok(())
         };
-        for range in Pieces::of(set, range, piece) {
+        for range in DumpPieces::of(set, range, piece) {
             if window.is_full() {
                 write(&mut report, window.pop())?;
             }
             let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let mut buffer = buffers.take(len);
-            let job = move |scratch: &mut Scratch| take(set, range, &mut buffer, scratch).map(|lost| (buffer, lost));
+            let job =
+                move |scratch: &mut ReadScratch| take(set, range, &mut buffer, scratch).map(|lost| (buffer, lost));
             window.push(pool.submit(job), len);
         }
         while let Some(taken) = window.pop() {
@@ -165,15 +166,15 @@ pub fn range_to_stream(
 }
 
 /// A piece of a stream, and its lost ranges.
-type Taken = (Buffer, Vec<Lost>);
+type TakenPiece = (Buffer, Vec<LostRange>);
 
-fn take(set: &Set, range: Range<u64>, buffer: &mut [u8], scratch: &mut Scratch) -> Result<Vec<Lost>> {
+fn take(set: &Set, range: Range<u64>, buffer: &mut [u8], scratch: &mut ReadScratch) -> Result<Vec<LostRange>> {
     let within = |from: u64, to: u64| usize::try_from(to - from).unwrap_or(usize::MAX);
     let lost = set.walk(range.clone(), scratch, &mut |at, bytes| {
         let place = &mut buffer[within(range.start, at)..][..within(0, bytes.len())];
         match bytes {
-            Bytes::Data(bytes) => place.copy_from_slice(bytes),
-            Bytes::Fill { pattern, skip, .. } => fill(pattern, skip, place),
+            DumpBytes::Data(bytes) => place.copy_from_slice(bytes),
+            DumpBytes::Fill { pattern, skip, .. } => fill(pattern, skip, place),
         }
         Ok(())
     })?;
@@ -184,7 +185,7 @@ fn take(set: &Set, range: Range<u64>, buffer: &mut [u8], scratch: &mut Scratch) 
 }
 
 /// Checks the preconditions of a join before anything is written.
-fn begin(set: &Set, range: &Range<u64>, options: &Options, progress: &Progress) -> Result<Report> {
+fn begin(set: &Set, range: &Range<u64>, options: &JoinOptions, progress: &Progress) -> Result<JoinReport> {
     progress.enter(Phase::Read);
     progress.total.store(range.end - range.start, Relaxed);
     progress.files.set(set.count_reads());
@@ -194,20 +195,20 @@ fn begin(set: &Set, range: &Range<u64>, options: &Options, progress: &Progress) 
     if !options.partial && (!lost.is_empty() || open_end.is_some()) {
         return Err(Error::Incomplete { lost, open_end });
     }
-    Ok(Report { size: range.end - range.start, ..Report::default() })
+    Ok(JoinReport { size: range.end - range.start, ..JoinReport::default() })
 }
 
 /// Returns as many workers as the budget allows.
-fn threads(set: &Set, options: &Options, piece: u64) -> usize {
+fn threads(set: &Set, options: &JoinOptions, piece: u64) -> usize {
     let each = WORKER + 2 * set.chunk_len() as u64 + piece;
     let room = usize::try_from(options.memory / each).unwrap_or(usize::MAX).max(1);
     options.threads.min(room)
 }
 
-impl Report {
-    fn add(&mut self, lost: Option<Result<Vec<Lost>>>) -> Result<()> {
+impl JoinReport {
+    fn add(&mut self, lost: Option<Result<Vec<LostRange>>>) -> Result<()> {
         for lost in lost.transpose()?.unwrap_or_default() {
-            Lost::push(&mut self.lost, lost);
+            LostRange::push(&mut self.lost, lost);
         }
         Ok(())
     }
@@ -233,24 +234,24 @@ fn repeat(
 }
 
 /// A range of the dump, cut where segments end, and where a piece would be too long.
-struct Pieces<'s> {
+struct DumpPieces<'s> {
     set: &'s Set,
     rest: Range<u64>,
     /// Pieces end at multiples of this.
     grid: u64,
 }
 
-impl<'s> Pieces<'s> {
+impl<'s> DumpPieces<'s> {
     fn new(set: &'s Set, grid: u64) -> Self {
-        Pieces::of(set, 0..set.len(), grid)
+        DumpPieces::of(set, 0..set.len(), grid)
     }
 
     fn of(set: &'s Set, rest: Range<u64>, grid: u64) -> Self {
-        Pieces { set, rest, grid }
+        DumpPieces { set, rest, grid }
     }
 }
 
-impl Iterator for Pieces<'_> {
+impl Iterator for DumpPieces<'_> {
     type Item = Range<u64>;
 
     fn next(&mut self) -> Option<Range<u64>> {

@@ -10,18 +10,18 @@ use packfs_blocks::io::faults::{Fault, Faults};
 use super::*;
 use crate::set::testing::{Chunk, Dump, Plan, gappy, mixed, noise, text};
 
-fn options(threads: usize, partial: bool) -> Options {
-    Options { threads, memory: 8 << 20, partial, ..Options::default() }
+fn options(threads: usize, partial: bool) -> JoinOptions {
+    JoinOptions { threads, memory: 8 << 20, partial, ..JoinOptions::default() }
 }
 
-fn to_file(set: &Set, path: &Path, options: &Options) -> Result<Report> {
+fn to_file(set: &Set, path: &Path, options: &JoinOptions) -> Result<JoinReport> {
     let out = Output::create(path, 0o600, false).unwrap();
     let report = to_output(set, &out, options, &Progress::default())?;
     out.commit().unwrap();
     Ok(report)
 }
 
-fn to_bytes(set: &Set, options: &Options) -> (Vec<u8>, Result<Report>) {
+fn to_bytes(set: &Set, options: &JoinOptions) -> (Vec<u8>, Result<JoinReport>) {
     let mut bytes = Vec::new();
     let report = to_stream(set, &mut bytes, options, &Progress::default());
     (bytes, report)

@@ -16,11 +16,11 @@ pub(crate) const WORDS: usize = BLOCK / 8;
 const CACHE: u64 = 1 << 20;
 
 /// A block: one bit for each page, from the lowest of the first word on.
-pub(crate) type Block = [u64; WORDS];
+pub(crate) type BitmapBlock = [u64; WORDS];
 
 /// A bitmap with the number of 1 bits before each block.
 #[derive(Debug)]
-pub(crate) struct Bitmap {
+pub(crate) struct PageBitmap {
     file: Arc<dyn ReadAt>,
     at: u64,
     pages: u64,
@@ -28,11 +28,11 @@ pub(crate) struct Bitmap {
     cache: BlockCache,
 }
 
-impl Bitmap {
+impl PageBitmap {
     /// Reads the bitmap of `pages` pages that begins at byte `at`.
-    pub(crate) fn read(file: Arc<dyn ReadAt>, at: u64, pages: u64) -> io::Result<Bitmap> {
+    pub(crate) fn read(file: Arc<dyn ReadAt>, at: u64, pages: u64) -> io::Result<PageBitmap> {
         let cache = BlockCache::new(CACHE, BLOCK as u64);
-        let mut bitmap = Bitmap { file, at, pages, ranks: Vec::new(), cache };
+        let mut bitmap = PageBitmap { file, at, pages, ranks: Vec::new(), cache };
         let mut rank = 0;
         for number in 0..pages.div_ceil(BLOCK_PAGES) {
             bitmap.ranks.push(rank);
@@ -42,7 +42,7 @@ impl Bitmap {
     }
 
     /// Reads a block from the file. Bits beyond the last page are 0.
-    pub(crate) fn load(&self, number: u64) -> io::Result<Block> {
+    pub(crate) fn load(&self, number: u64) -> io::Result<BitmapBlock> {
         let mut bytes = [0; BLOCK];
         self.load_bytes(number, &mut bytes)?;
         Ok(words(&bytes))
@@ -59,7 +59,7 @@ impl Bitmap {
     }
 
     /// Returns the block with the bit of page `pfn`, from the cache if possible.
-    pub(crate) fn block(&self, pfn: u64) -> io::Result<Block> {
+    pub(crate) fn block(&self, pfn: u64) -> io::Result<BitmapBlock> {
         let number = pfn / BLOCK_PAGES;
         let bytes = self.cache.get(number, || {
             let mut bytes = [0; BLOCK];
@@ -79,7 +79,7 @@ impl Bitmap {
     }
 }
 
-fn words(bytes: &[u8]) -> Block {
+fn words(bytes: &[u8]) -> BitmapBlock {
     let mut words = [0; WORDS];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
         *word = u64::from_le_bytes(*bytes);
@@ -94,7 +94,7 @@ fn place(pfn: u64) -> (usize, u32) {
 }
 
 /// Returns the bit of page `pfn` in its block, and how many pages from it on, within the block, have the same bit.
-pub(crate) fn run(block: &Block, pfn: u64) -> (bool, u64) {
+pub(crate) fn run(block: &BitmapBlock, pfn: u64) -> (bool, u64) {
     let (mut word, bit) = place(pfn);
     let set = block[word] >> bit & 1 == 1;
     let differs = |word: u64| if set { !word } else { word };
@@ -115,7 +115,7 @@ pub(crate) fn run(block: &Block, pfn: u64) -> (bool, u64) {
 }
 
 /// Clears all bits except those of the pages of `range` in the block with this number.
-pub(crate) fn keep(block: &mut Block, number: u64, range: &std::ops::Range<u64>) {
+pub(crate) fn keep(block: &mut BitmapBlock, number: u64, range: &std::ops::Range<u64>) {
     let first = number * BLOCK_PAGES;
     if range.start <= first && first + BLOCK_PAGES <= range.end {
         return;
@@ -151,7 +151,7 @@ mod tests {
             let all = bits(&bytes, pages);
             let mut file = vec![9; 100];
             file.extend(&bytes);
-            let bitmap = Bitmap::read(Arc::new(file), 100, pages).unwrap();
+            let bitmap = PageBitmap::read(Arc::new(file), 100, pages).unwrap();
             for pfn in pfns {
                 let pfn = u64::from(pfn) % pages;
                 let at = usize::try_from(pfn).unwrap();

@@ -19,7 +19,7 @@ const RECORDS_MAX: usize = 1 << 24;
 
 /// A flattened file, read as the original file.
 #[derive(Debug)]
-pub struct Flat {
+pub struct FlattenedFile {
     file: Arc<dyn ReadAt>,
     /// Pieces by `start`, disjoint.
     pieces: Vec<ByteRun>,
@@ -34,14 +34,14 @@ struct ByteRun {
     at: u64,
 }
 
-impl Flat {
+impl FlattenedFile {
     /// Returns true if these first bytes of a file are those of a flattened one.
     pub fn is_one(bytes: &[u8]) -> bool {
         bytes.starts_with(&FLAT_MAGIC)
     }
 
     /// Reads the headers of all records; `path` is for errors.
-    pub fn read(path: &Path, file: Arc<dyn ReadAt>) -> Result<Flat> {
+    pub fn read(path: &Path, file: Arc<dyn ReadAt>) -> Result<FlattenedFile> {
         let mut header = FlatHeader::new_zeroed();
         read(path, &*file, header.as_mut_bytes(), 0)?;
         if header.magic != FLAT_MAGIC || header.kind.get() != 1 || header.version.get() != 1 {
@@ -77,7 +77,7 @@ impl Flat {
         }
         let pieces: Vec<ByteRun> = pieces.into_values().collect();
         let len = pieces.last().map_or(0, |piece| piece.end);
-        Ok(Flat { file, pieces, len })
+        Ok(FlattenedFile { file, pieces, len })
     }
 }
 
@@ -96,7 +96,7 @@ fn insert(pieces: &mut BTreeMap<u64, ByteRun>, new: ByteRun) {
     pieces.insert(new.start, new);
 }
 
-impl ReadAt for Flat {
+impl ReadAt for FlattenedFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let len = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
         let buf = &mut buf[..len];
@@ -130,7 +130,7 @@ impl ReadAt for Flat {
     }
 }
 
-impl Source for Flat {
+impl Source for FlattenedFile {
     fn data_from(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
         let next = self.pieces.partition_point(|piece| piece.end <= offset);
         Ok(self.pieces.get(next).map(|piece| offset.max(piece.start)..piece.end))
@@ -236,7 +236,7 @@ mod tests {
             for (offset, bytes) in &writes {
                 (&mut plain as &mut dyn WriteAt).write_all_at(bytes, *offset).unwrap();
             }
-            let flat = Flat::read(Path::new("flat"), Arc::new(flatten(&writes))).unwrap();
+            let flat = FlattenedFile::read(Path::new("flat"), Arc::new(flatten(&writes))).unwrap();
             prop_assert_eq!(ReadAt::len(&flat), plain.len() as u64);
             let mut want = vec![1; len];
             let mut got = vec![1; len];
@@ -250,13 +250,13 @@ mod tests {
     fn a_flattened_file_that_is_not_whole_is_refused() {
         let whole = flatten(&[(0, vec![1; 100]), (4096, vec![2; 10])]);
         for len in 0..whole.len() {
-            let error = Flat::read(Path::new("flat"), Arc::new(whole[..len].to_vec())).unwrap_err();
+            let error = FlattenedFile::read(Path::new("flat"), Arc::new(whole[..len].to_vec())).unwrap_err();
             assert!(matches!(error, Error::Corrupt { .. }), "{len}: {error}");
         }
         for (offset, len) in [(-1, 5), (5, -1), (5, 0), (5, i64::MAX), (i64::MAX, i64::MAX)] {
             let mut bytes = whole.clone();
             bytes[FLAT_HEADER..][..16].copy_from_slice([offset, len].map(i64::to_be_bytes).as_flattened());
-            assert!(Flat::read(Path::new("flat"), Arc::new(bytes)).is_err(), "{offset} {len}");
+            assert!(FlattenedFile::read(Path::new("flat"), Arc::new(bytes)).is_err(), "{offset} {len}");
         }
     }
 }

@@ -11,7 +11,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::format::{INCOMPLETE, MAGIC, MainHeader, PAGE, PageDesc, SubHeader};
 use crate::elf::format::MACHINES;
-use crate::elf::{Notes, note};
+use crate::elf::{NoteIter, note};
 use crate::{Error, Result};
 
 /// Maximum number of memory pages: 256 TiB in pages of 4 KiB.
@@ -21,7 +21,7 @@ const TEXT_MAX: u64 = 256 << 20;
 
 /// The headers of one file.
 #[derive(Debug)]
-pub(crate) struct Headers {
+pub(crate) struct KdumpHeaders {
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn ReadAt>,
     pub(crate) main: MainHeader,
@@ -40,9 +40,9 @@ pub(crate) struct Headers {
     pub(crate) descs: u64,
 }
 
-impl Headers {
+impl KdumpHeaders {
     /// Reads and checks the headers of `file`, which is not flattened; `path` is for errors.
-    pub(crate) fn read(path: &Path, file: Arc<dyn ReadAt>) -> Result<Headers> {
+    pub(crate) fn read(path: &Path, file: Arc<dyn ReadAt>) -> Result<KdumpHeaders> {
         let mut main = MainHeader::new_zeroed();
         read(path, &*file, "main header", main.as_mut_bytes(), 0)?;
         let corrupt = |why: &str| Error::corrupt(path, "main header", 0, why);
@@ -74,7 +74,7 @@ impl Headers {
         }
         let bitmaps = [first, first + both / 2];
         let descs = first + both;
-        Ok(Headers { path: path.to_owned(), file, main, sub, machine, page, pages, own, bitmaps, descs })
+        Ok(KdumpHeaders { path: path.to_owned(), file, main, sub, machine, page, pages, own, bitmaps, descs })
     }
 
     /// Returns true if pages were lost when the file was written.
@@ -101,7 +101,7 @@ impl Headers {
             ("ERASEINFO", self.sub.offset_eraseinfo.get(), self.sub.size_eraseinfo.get()),
         ];
         for (name, offset, size) in others {
-            if size > 0 && Notes::named(&notes, name.as_bytes()).is_none() {
+            if size > 0 && NoteIter::named(&notes, name.as_bytes()).is_none() {
                 let text = self.text(name, offset, size)?;
                 notes.resize(notes.len().next_multiple_of(4), 0);
                 notes.extend(note(name, 0, &text).unwrap_or_default());

@@ -16,14 +16,14 @@ pub(crate) const X86_64_IMAGE: u64 = 0xffff_ffff_8000_0000;
 
 /// Facts about a machine.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Machine<'a> {
+pub(crate) struct MachineFacts<'a> {
     /// `e_machine`.
     pub(crate) number: u16,
     /// The kernel's description of itself.
     pub(crate) info: VmcoreInfo<'a>,
 }
 
-impl Machine<'_> {
+impl MachineFacts<'_> {
     /// Returns `phys_base` for the sub header of a kdump-compressed file: on x86-64 the value to
     /// add to an address within the image, on arm64 the start of memory.
     pub(crate) fn phys_base(&self) -> Option<u64> {

@@ -22,12 +22,12 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
 
-use crate::elf::Core;
+use crate::elf::ElfCore;
 use crate::{Error, Input, Result};
 
-pub use flat::{Flat, Flattener, WriteAt};
-pub use view::{Info, View};
-pub use write::{Options, Report, accepts, write};
+pub use flat::{FlattenedFile, Flattener, WriteAt};
+pub use view::{CoreView, KdumpInfo};
+pub use write::{KdumpOptions, KdumpReport, accepts, write};
 
 /// Type of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +49,8 @@ pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<DumpForm> {
     let start = &start[..got];
     Ok(match start {
         _ if start.starts_with(&format::MAGIC) => DumpForm::Kdump,
-        _ if Flat::is_one(start) => DumpForm::Flattened,
-        _ if Core::is_one(start) => DumpForm::Elf,
+        _ if FlattenedFile::is_one(start) => DumpForm::Flattened,
+        _ if ElfCore::is_one(start) => DumpForm::Elf,
         _ => DumpForm::Raw,
     })
 }
@@ -66,11 +66,11 @@ pub fn input(path: &Path) -> Result<Option<Input>> {
     let file: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
     let core = |source| Some(Input::from_source(path, source));
     Ok(match detect(path, &*file)? {
-        DumpForm::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
+        DumpForm::Kdump => core(Arc::new(CoreView::open(vec![(path.to_owned(), file)])?)),
         DumpForm::Flattened => {
-            let flat = Flat::read(path, file.clone())?;
+            let flat = FlattenedFile::read(path, file.clone())?;
             match detect(path, &flat)? {
-                DumpForm::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
+                DumpForm::Kdump => core(Arc::new(CoreView::open(vec![(path.to_owned(), file)])?)),
                 _ => core(Arc::new(flat)),
             }
         }

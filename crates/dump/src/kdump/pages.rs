@@ -11,9 +11,9 @@ use packfs_blocks::name::display;
 use packfs_codec::{Codec, Decoder};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::bitmap::{self, BLOCK_PAGES, Bitmap, Block, WORDS};
+use super::bitmap::{self, BLOCK_PAGES, BitmapBlock, PageBitmap, WORDS};
 use super::format::{LZO, PageDesc, SNAPPY, ZLIB, ZSTD};
-use super::header::{self, Headers};
+use super::header::{self, KdumpHeaders};
 use crate::{Error, Result};
 
 /// Number of descriptors read at once.
@@ -23,17 +23,17 @@ const WINDOW: u64 = 256 << 10;
 
 /// A whole dump.
 #[derive(Debug)]
-pub(crate) struct Pages {
-    parts: Vec<Part>,
-    memory: Bitmap,
-    workers: Mutex<Vec<Worker>>,
+pub(crate) struct DumpPages {
+    parts: Vec<SplitFile>,
+    memory: PageBitmap,
+    workers: Mutex<Vec<PageDecoder>>,
 }
 
 /// One file, with the range of pages it contains.
 #[derive(Debug)]
-struct Part {
-    headers: Headers,
-    dumped: Bitmap,
+struct SplitFile {
+    headers: KdumpHeaders,
+    dumped: PageBitmap,
     /// Number of 1 bits of `dumped` before this part's first page, which have no descriptors here.
     before: u64,
     /// Offset of the page shared by all pages of zeros, once it is known.
@@ -42,7 +42,7 @@ struct Part {
 
 /// Decoder and buffers of one thread.
 #[derive(Default)]
-struct Worker {
+struct PageDecoder {
     decoders: Vec<(Codec, Box<dyn Decoder>)>,
     window: Vec<u8>,
     /// The part and file offset of the window.
@@ -50,42 +50,42 @@ struct Worker {
     descs: Vec<PageDesc>,
 }
 
-impl fmt::Debug for Worker {
+impl fmt::Debug for PageDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker").finish_non_exhaustive()
     }
 }
 
-impl Pages {
+impl DumpPages {
     /// Fails if a file of the dump has changed since it was opened.
     pub(super) fn check_unchanged(&self) -> std::io::Result<()> {
         self.parts.iter().try_for_each(|part| part.headers.file.check_unchanged())
     }
 
     /// Assembles the files of a dump, in any order.
-    pub(crate) fn new(mut files: Vec<Headers>) -> Result<Pages> {
+    pub(crate) fn new(mut files: Vec<KdumpHeaders>) -> Result<DumpPages> {
         files.sort_by_key(|headers| (headers.own.start, headers.own.end));
         check(&files)?;
         let Some(first) = files.first() else {
             return Err(Error::option("files", 0, "at least one is needed"));
         };
-        let memory = Bitmap::read(first.file.clone(), first.bitmaps[0], first.pages);
+        let memory = PageBitmap::read(first.file.clone(), first.bitmaps[0], first.pages);
         let memory = memory.map_err(|error| first.io(error))?;
         let mut parts = Vec::with_capacity(files.len());
         for headers in files {
             let read = || {
-                let dumped = Bitmap::read(headers.file.clone(), headers.bitmaps[1], headers.pages)?;
+                let dumped = PageBitmap::read(headers.file.clone(), headers.bitmaps[1], headers.pages)?;
                 let before = if headers.own.start < headers.pages { dumped.rank(headers.own.start)? } else { 0 };
                 Ok((dumped, before))
             };
             let (dumped, before) = read().map_err(|error| headers.io(error))?;
-            parts.push(Part { headers, dumped, before, zero: AtomicU64::new(u64::MAX) });
+            parts.push(SplitFile { headers, dumped, before, zero: AtomicU64::new(u64::MAX) });
         }
-        Ok(Pages { parts, memory, workers: Mutex::default() })
+        Ok(DumpPages { parts, memory, workers: Mutex::default() })
     }
 
     /// Returns the headers of the first file, which apply to all.
-    pub(crate) fn headers(&self) -> &Headers {
+    pub(crate) fn headers(&self) -> &KdumpHeaders {
         &self.parts[0].headers
     }
 
@@ -102,8 +102,8 @@ impl Pages {
     /// Visits all pages of memory in order: `f` receives, in blocks of bits, which pages have
     /// memory and which are in the dump. Pages that were lost when the dump was written do not
     /// count as dumped.
-    pub(crate) fn each_block(&self, mut f: impl FnMut(u64, &Block, &Block) -> Result<()>) -> Result<()> {
-        let mut lost: Vec<_> = self.parts.iter().map(Lost::new).collect();
+    pub(crate) fn each_block(&self, mut f: impl FnMut(u64, &BitmapBlock, &BitmapBlock) -> Result<()>) -> Result<()> {
+        let mut lost: Vec<_> = self.parts.iter().map(LostPages::new).collect();
         for number in 0..self.headers().pages.div_ceil(BLOCK_PAGES) {
             let mut memory = self.memory.load(number).map_err(|error| self.headers().io(error))?;
             let mut data = [0; WORDS];
@@ -134,7 +134,7 @@ impl Pages {
         result
     }
 
-    fn read_with(&self, worker: &mut Worker, mut pfn: u64, mut buf: &mut [u8]) -> Result<()> {
+    fn read_with(&self, worker: &mut PageDecoder, mut pfn: u64, mut buf: &mut [u8]) -> Result<()> {
         let page = len(self.headers().page);
         while !buf.is_empty() {
             let number = self.parts.partition_point(|part| part.headers.own.end <= pfn);
@@ -160,7 +160,7 @@ impl Pages {
 }
 
 /// Checks that several files are all the parts of one dump.
-fn check(files: &[Headers]) -> Result<()> {
+fn check(files: &[KdumpHeaders]) -> Result<()> {
     let Some(first) = files.first() else { return Ok(()) };
     if files.len() > 1 && files.iter().any(|file| file.sub.split.get() == 0) {
         return Err(Error::option("files", files.len(), "not all of them are parts of a dump"));
@@ -201,19 +201,19 @@ fn len(n: u64) -> usize {
 }
 
 /// Visits the descriptors of a part whose writer ran out of space, to find the pages that were lost.
-struct Lost {
+struct LostPages {
     active: bool,
     next: u64,
     descs: Vec<PageDesc>,
 }
 
-impl Lost {
-    fn new(part: &Part) -> Self {
-        Lost { active: part.headers.is_incomplete(), next: 0, descs: Vec::new() }
+impl LostPages {
+    fn new(part: &SplitFile) -> Self {
+        LostPages { active: part.headers.is_incomplete(), next: 0, descs: Vec::new() }
     }
 
     /// Clears the bits of lost pages in `block`, the next of this part.
-    fn take_out(&mut self, part: &Part, block: &mut Block) -> Result<()> {
+    fn take_out(&mut self, part: &SplitFile, block: &mut BitmapBlock) -> Result<()> {
         if !self.active {
             return Ok(());
         }
@@ -245,9 +245,9 @@ impl Lost {
     }
 }
 
-impl Worker {
+impl PageDecoder {
     /// Reads and decodes pages, starting with the descriptor numbered `first`, until `buf` is full.
-    fn pages(&mut self, part: &Part, number: usize, first: u64, buf: &mut [u8]) -> Result<()> {
+    fn pages(&mut self, part: &SplitFile, number: usize, first: u64, buf: &mut [u8]) -> Result<()> {
         let headers = &part.headers;
         let page = len(part.headers.page);
         let mut descs = std::mem::take(&mut self.descs);
@@ -263,7 +263,7 @@ impl Worker {
     }
 
     /// Decodes the page of the first of `descs`, which is at offset `at`.
-    fn page(&mut self, part: &Part, number: usize, descs: &[PageDesc], at: u64, buf: &mut [u8]) -> Result<()> {
+    fn page(&mut self, part: &SplitFile, number: usize, descs: &[PageDesc], at: u64, buf: &mut [u8]) -> Result<()> {
         let Some(desc) = descs.first() else { return Ok(()) };
         let headers = &part.headers;
         let offset = desc.offset.get();
@@ -305,7 +305,7 @@ impl Worker {
     }
 
     /// Reads the page of the first of `descs` and the pages that follow it in the file.
-    fn fetch(&mut self, part: &Part, number: usize, descs: &[PageDesc]) -> Result<()> {
+    fn fetch(&mut self, part: &SplitFile, number: usize, descs: &[PageDesc]) -> Result<()> {
         let headers = &part.headers;
         let zero = part.zero.load(Relaxed);
         let Some(first) = descs.first() else { return Ok(()) };

@@ -10,14 +10,14 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::format::{INCOMPLETE, MAGIC, MainHeader, PAGE, PageDesc, SubHeader, VERSION, ZERO_SHARED};
 use super::header::PAGES_MAX;
-use super::machine::Machine;
-use crate::elf::Core;
+use super::machine::MachineFacts;
+use crate::elf::ElfCore;
 use crate::{Error, Result};
 
 /// Layout of a new file.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) core: Core,
+pub(crate) struct FileLayout {
+    pub(crate) core: ElfCore,
     main: MainHeader,
     sub: SubHeader,
     /// Page size in bytes.
@@ -30,10 +30,10 @@ pub(crate) struct Plan {
     bitmap: u64,
 }
 
-impl Plan {
+impl FileLayout {
     /// Reads the headers of an ELF core; `status` is the compression of pages.
-    pub(crate) fn new(path: &Path, file: &dyn ReadAt, status: u32) -> Result<Plan> {
-        let core = Core::read(path, file)?;
+    pub(crate) fn new(path: &Path, file: &dyn ReadAt, status: u32) -> Result<FileLayout> {
+        let core = ElfCore::read(path, file)?;
         let unsupported = |why: &str| Error::Unsupported(format!("{}: {why}", display(path)));
         let info =
             core.vmcoreinfo().ok_or_else(|| unsupported("a core without VMCOREINFO: not a crash dump of Linux"))?;
@@ -55,7 +55,7 @@ impl Plan {
         let notes = core.notes().len() as u64;
         let sub_blocks = (size_of::<SubHeader>() as u64 + notes).div_ceil(page);
 
-        let machine = Machine { number: core.machine(), info };
+        let machine = MachineFacts { number: core.machine(), info };
         let utsname = machine.utsname(name, |buf, paddr| core.read_memory(file, buf, paddr).unwrap_or(false));
         let main = MainHeader {
             magic: MAGIC,
@@ -87,7 +87,7 @@ impl Plan {
             max_mapnr_64: pages.into(),
             ..SubHeader::new_zeroed()
         };
-        Ok(Plan { core, main, sub, page, memory, dumped, bitmap })
+        Ok(FileLayout { core, main, sub, page, memory, dumped, bitmap })
     }
 
     /// Returns the number of pages that will be in the file.

@@ -2,9 +2,9 @@
 //! them, but on x86-64 the kernel's own page tables do: they are looked up for an address that the
 //! kernel published and that is known to be in its direct map.
 
-use super::machine::{Machine, X86_64, X86_64_IMAGE};
-use super::pages::Pages;
-use crate::elf::{Notes, VmcoreInfo};
+use super::machine::{MachineFacts, X86_64, X86_64_IMAGE};
+use super::pages::DumpPages;
+use crate::elf::{NoteIter, VmcoreInfo};
 
 /// Alignment of the start of the direct map, even with address space randomisation.
 const ALIGN: u64 = 1 << 30;
@@ -15,13 +15,13 @@ const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// The mapping of all memory, if it is known.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Map {
+pub(crate) struct KernelMap {
     base: Option<u64>,
 }
 
-impl Map {
-    pub(crate) fn of(pages: &Pages, notes: &[u8]) -> Map {
-        Map { base: direct_map(pages, notes) }
+impl KernelMap {
+    pub(crate) fn of(pages: &DumpPages, notes: &[u8]) -> KernelMap {
+        KernelMap { base: direct_map(pages, notes) }
     }
 
     /// Returns the kernel's address of a physical one; 0 if unknown.
@@ -30,10 +30,10 @@ impl Map {
     }
 }
 
-fn direct_map(pages: &Pages, notes: &[u8]) -> Option<u64> {
+fn direct_map(pages: &DumpPages, notes: &[u8]) -> Option<u64> {
     let number = pages.headers().machine;
-    let info = VmcoreInfo::new(Notes::named(notes, b"VMCOREINFO")?.desc);
-    let machine = Machine { number, info };
+    let info = VmcoreInfo::new(NoteIter::named(notes, b"VMCOREINFO")?.desc);
+    let machine = MachineFacts { number, info };
     // Kernels with sparse memory allocate this table outside of their image.
     let vaddr = info.symbol("mem_section").filter(|vaddr| number == X86_64 && *vaddr < X86_64_IMAGE)?;
     let table = ["init_top_pgt", "init_level4_pgt", "swapper_pg_dir"].iter().find_map(|name| info.symbol(name))?;
@@ -42,7 +42,7 @@ fn direct_map(pages: &Pages, notes: &[u8]) -> Option<u64> {
 }
 
 /// Returns the physical address of `vaddr` in the page tables whose top is at `table`.
-fn walk(pages: &Pages, machine: &Machine<'_>, mut table: u64, vaddr: u64) -> Option<u64> {
+fn walk(pages: &DumpPages, machine: &MachineFacts<'_>, mut table: u64, vaddr: u64) -> Option<u64> {
     let levels = if machine.info.number("NUMBER(pgtable_l5_enabled)") == Some(1) { 5 } else { 4 };
     // Set in addresses of encrypted memory.
     let mask = ADDRESS & !machine.info.number("NUMBER(sme_mask)").unwrap_or(0);
@@ -62,7 +62,7 @@ fn walk(pages: &Pages, machine: &Machine<'_>, mut table: u64, vaddr: u64) -> Opt
 }
 
 /// Reads eight bytes of memory at `paddr`, which do not cross a page.
-fn number_at(pages: &Pages, paddr: u64) -> Option<u64> {
+fn number_at(pages: &DumpPages, paddr: u64) -> Option<u64> {
     let size = pages.headers().page;
     let mut page = vec![0; usize::try_from(size).ok()?];
     pages.read(paddr / size, &mut page).ok()?;

@@ -13,11 +13,11 @@ use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bitmap::{self, BLOCK_PAGES};
-use super::flat::Flat;
-use super::header::{Headers, text};
-use super::pages::Pages;
+use super::flat::FlattenedFile;
+use super::header::{KdumpHeaders, text};
+use super::pages::DumpPages;
 use super::vaddr;
-use crate::elf::{Load, Notes, VmcoreInfo, layout};
+use crate::elf::{LoadedMemory, NoteIter, VmcoreInfo, layout};
 use crate::{Error, Result, Source};
 
 /// Maximum number of program headers of a core: readers search memory in them one after the other.
@@ -33,13 +33,13 @@ const CACHE: u64 = 4 << 20;
 /// left-out pages: the former are in the file (`p_filesz`), the latter only in memory (`p_memsz`).
 /// Left-out pages read as zeros; [`Source::data_from`] skips them.
 #[derive(Debug)]
-pub struct View {
+pub struct CoreView {
     head: Vec<u8>,
     pieces: Vec<PageRun>,
     len: u64,
-    pages: Pages,
+    pages: DumpPages,
     cache: BlockCache,
-    info: Info,
+    info: KdumpInfo,
 }
 
 /// Pages that are consecutive in memory and in the core.
@@ -53,7 +53,7 @@ struct PageRun {
 /// Facts about a dump.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
-pub struct Info {
+pub struct KdumpInfo {
     /// Number of its files.
     pub files: usize,
     /// Version of the format.
@@ -78,22 +78,22 @@ pub struct Info {
     pub filled_gap: u64,
 }
 
-impl View {
+impl CoreView {
     /// Opens a dump from its files, plain or flattened; several are the parts of `makedumpfile
     /// --split`, in any order. The paths are for errors.
-    pub fn open(files: Vec<(PathBuf, Arc<dyn ReadAt>)>) -> Result<View> {
+    pub fn open(files: Vec<(PathBuf, Arc<dyn ReadAt>)>) -> Result<CoreView> {
         let headers = files.into_iter().map(|(path, file)| headers(&path, file)).collect::<Result<_>>()?;
-        View::new(Pages::new(headers)?)
+        CoreView::new(DumpPages::new(headers)?)
     }
 
-    fn new(pages: Pages) -> Result<View> {
+    fn new(pages: DumpPages) -> Result<CoreView> {
         let headers = pages.headers();
-        let census = Census::take(&pages)?;
+        let census = RunCensus::take(&pages)?;
         let gap = census.gap().ok_or_else(|| {
             Error::Unsupported(format!("{}: its memory is in too many pieces", display(&headers.path)))
         })?;
         let notes = headers.notes()?;
-        let info = Info {
+        let info = KdumpInfo {
             files: pages.files(),
             version: headers.main.header_version.get(),
             page_size: headers.page,
@@ -107,18 +107,18 @@ impl View {
             filled_gap: gap - 1,
         };
 
-        let map = vaddr::Map::of(&pages, &notes);
+        let map = vaddr::KernelMap::of(&pages, &notes);
         let page = headers.page;
-        let mut builder = Builder::new(gap);
+        let mut builder = ViewBuilder::new(gap);
         each_run(&pages, |run| builder.add(run))?;
         let stretches = builder.finish();
-        let loads: Vec<Load> = stretches
+        let loads: Vec<LoadedMemory> = stretches
             .iter()
             .map(|stretch| {
                 let paddr = stretch.pfn * page;
                 let filesz = stretch.data * page;
                 let memsz = stretch.memory * page;
-                Load { paddr, vaddr: map.vaddr(paddr), filesz, memsz }
+                LoadedMemory { paddr, vaddr: map.vaddr(paddr), filesz, memsz }
             })
             .collect();
         let head = layout(headers.machine, info.incomplete, &notes, &loads, page);
@@ -130,11 +130,11 @@ impl View {
             }
             len += stretch.memory * page;
         }
-        Ok(View { head, pieces, len, cache: BlockCache::new(CACHE, page), pages, info })
+        Ok(CoreView { head, pieces, len, cache: BlockCache::new(CACHE, page), pages, info })
     }
 
     /// Returns facts about the dump.
-    pub fn info(&self) -> &Info {
+    pub fn info(&self) -> &KdumpInfo {
         &self.info
     }
 
@@ -167,21 +167,21 @@ impl View {
 }
 
 fn release(notes: &[u8]) -> Option<String> {
-    let note = Notes::named(notes, b"VMCOREINFO")?;
+    let note = NoteIter::named(notes, b"VMCOREINFO")?;
     VmcoreInfo::new(note.desc).text("OSRELEASE").map(str::to_owned)
 }
 
 /// Reads the headers of a file, plain or flattened.
-fn headers(path: &Path, file: Arc<dyn ReadAt>) -> Result<Headers> {
+fn headers(path: &Path, file: Arc<dyn ReadAt>) -> Result<KdumpHeaders> {
     let mut start = [0; 16];
     let got = file.read_at(&mut start, 0).map_err(Error::io("cannot read", path))?;
-    match Flat::is_one(&start[..got]) {
-        true => Headers::read(path, Arc::new(Flat::read(path, file)?)),
-        false => Headers::read(path, file),
+    match FlattenedFile::is_one(&start[..got]) {
+        true => KdumpHeaders::read(path, Arc::new(FlattenedFile::read(path, file)?)),
+        false => KdumpHeaders::read(path, file),
     }
 }
 
-impl ReadAt for View {
+impl ReadAt for CoreView {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let len = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
         let buf = &mut buf[..len];
@@ -219,7 +219,7 @@ impl ReadAt for View {
     }
 }
 
-impl Source for View {
+impl Source for CoreView {
     /// Holes are the pages that are not in the dump.
     fn data_from(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
         let head = self.head.len() as u64;
@@ -238,14 +238,14 @@ impl Source for View {
 
 /// A run of consecutive pages of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
-    kind: Presence,
+struct PresenceRun {
+    kind: PagePresence,
     pfn: u64,
     len: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Presence {
+enum PagePresence {
     /// No memory.
     Nothing,
     /// Memory that is not in the dump.
@@ -255,8 +255,8 @@ enum Presence {
 }
 
 /// Visits all of memory, one run after the other.
-fn each_run(pages: &Pages, mut f: impl FnMut(Run)) -> Result<()> {
-    let mut last = Run { kind: Presence::Nothing, pfn: 0, len: 0 };
+fn each_run(pages: &DumpPages, mut f: impl FnMut(PresenceRun)) -> Result<()> {
+    let mut last = PresenceRun { kind: PagePresence::Nothing, pfn: 0, len: 0 };
     pages.each_block(|number, memory, data| {
         let mut pfn = number * BLOCK_PAGES;
         let end = (number + 1) * BLOCK_PAGES;
@@ -264,15 +264,15 @@ fn each_run(pages: &Pages, mut f: impl FnMut(Run)) -> Result<()> {
             let (is_memory, memory_len) = bitmap::run(memory, pfn);
             let (is_data, data_len) = bitmap::run(data, pfn);
             let kind = match (is_memory, is_data) {
-                (_, true) => Presence::Data,
-                (true, false) => Presence::LeftOut,
-                (false, false) => Presence::Nothing,
+                (_, true) => PagePresence::Data,
+                (true, false) => PagePresence::LeftOut,
+                (false, false) => PagePresence::Nothing,
             };
             let len = memory_len.min(data_len);
             if kind == last.kind {
                 last.len += len;
             } else {
-                f(std::mem::replace(&mut last, Run { kind, pfn, len }));
+                f(std::mem::replace(&mut last, PresenceRun { kind, pfn, len }));
             }
             pfn += len;
         }
@@ -283,7 +283,7 @@ fn each_run(pages: &Pages, mut f: impl FnMut(Run)) -> Result<()> {
 }
 
 /// Statistics that determine the number of program headers.
-struct Census {
+struct RunCensus {
     memory: u64,
     data: u64,
     /// Number of stretches of memory.
@@ -292,18 +292,18 @@ struct Census {
     gaps: Vec<u64>,
 }
 
-impl Census {
-    fn take(pages: &Pages) -> Result<Census> {
-        let mut census = Census { memory: 0, data: 0, regions: 0, gaps: vec![0; GAP_MAX + 2] };
-        let mut last = Run { kind: Presence::Nothing, pfn: 0, len: 0 };
+impl RunCensus {
+    fn take(pages: &DumpPages) -> Result<RunCensus> {
+        let mut census = RunCensus { memory: 0, data: 0, regions: 0, gaps: vec![0; GAP_MAX + 2] };
+        let mut last = PresenceRun { kind: PagePresence::Nothing, pfn: 0, len: 0 };
         each_run(pages, |run| {
-            if run.kind != Presence::Nothing {
+            if run.kind != PagePresence::Nothing {
                 census.memory += run.len;
-                census.regions += u64::from(last.kind == Presence::Nothing);
+                census.regions += u64::from(last.kind == PagePresence::Nothing);
             }
-            if run.kind == Presence::Data {
+            if run.kind == PagePresence::Data {
                 census.data += run.len;
-                if last.kind == Presence::LeftOut {
+                if last.kind == PagePresence::LeftOut {
                     let len = usize::try_from(last.len).unwrap_or(usize::MAX).min(GAP_MAX + 1);
                     census.gaps[len] += 1;
                 }
@@ -328,39 +328,39 @@ impl Census {
 
 /// Memory with one program header: `data` dumped pages, followed by left-out pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stretch {
+struct MemoryStretch {
     pfn: u64,
     data: u64,
     memory: u64,
 }
 
-struct Builder {
+struct ViewBuilder {
     gap: u64,
-    done: Vec<Stretch>,
-    open: Option<Stretch>,
+    done: Vec<MemoryStretch>,
+    open: Option<MemoryStretch>,
 }
 
-impl Builder {
+impl ViewBuilder {
     fn new(gap: u64) -> Self {
-        Builder { gap, done: Vec::new(), open: None }
+        ViewBuilder { gap, done: Vec::new(), open: None }
     }
 
-    fn add(&mut self, run: Run) {
+    fn add(&mut self, run: PresenceRun) {
         match (run.kind, &mut self.open) {
-            (Presence::Nothing, open) => self.done.extend(open.take()),
-            (Presence::LeftOut, Some(open)) => open.memory += run.len,
-            (Presence::Data, Some(open)) if open.memory - open.data < self.gap => {
+            (PagePresence::Nothing, open) => self.done.extend(open.take()),
+            (PagePresence::LeftOut, Some(open)) => open.memory += run.len,
+            (PagePresence::Data, Some(open)) if open.memory - open.data < self.gap => {
                 open.memory += run.len;
                 open.data = open.memory;
             }
             (kind, open) => {
-                let data = if kind == Presence::Data { run.len } else { 0 };
-                self.done.extend(open.replace(Stretch { pfn: run.pfn, data, memory: run.len }));
+                let data = if kind == PagePresence::Data { run.len } else { 0 };
+                self.done.extend(open.replace(MemoryStretch { pfn: run.pfn, data, memory: run.len }));
             }
         }
     }
 
-    fn finish(mut self) -> Vec<Stretch> {
+    fn finish(mut self) -> Vec<MemoryStretch> {
         self.done.extend(self.open);
         self.done
     }
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn short_gaps_are_filled_where_there_would_be_too_many_headers() {
-        let mut census = Census { memory: 0, data: 0, regions: 10, gaps: vec![0; GAP_MAX + 2] };
+        let mut census = RunCensus { memory: 0, data: 0, regions: 10, gaps: vec![0; GAP_MAX + 2] };
         census.gaps[1] = LOADS_MAX;
         census.gaps[3] = LOADS_MAX - 10;
         census.gaps[7] = 5;
@@ -385,14 +385,14 @@ mod tests {
 
     #[test]
     fn a_stretch_is_data_followed_by_left_out_pages() {
-        use Presence::{Data, LeftOut, Nothing};
+        use PagePresence::{Data, LeftOut, Nothing};
         let runs =
             [(Nothing, 3), (LeftOut, 2), (Data, 4), (LeftOut, 1), (Data, 2), (LeftOut, 5), (Nothing, 9), (Data, 1)];
         let stretches = |gap| {
-            let mut builder = Builder::new(gap);
+            let mut builder = ViewBuilder::new(gap);
             let mut pfn = 0;
             for (kind, len) in runs {
-                builder.add(Run { kind, pfn, len });
+                builder.add(PresenceRun { kind, pfn, len });
                 pfn += len;
             }
             builder.finish().iter().map(|s| (s.pfn, s.data, s.memory)).collect::<Vec<_>>()

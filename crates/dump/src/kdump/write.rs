@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 
 use super::flat::WriteAt;
 use super::format::{LZO, PageDesc, SNAPPY, ZLIB, ZSTD};
-use super::plan::Plan;
+use super::plan::FileLayout;
 use crate::{Error, Result};
 
 /// Number of bytes of memory that one job reads.
@@ -27,7 +27,7 @@ const WRITE: usize = 1 << 20;
 /// Options for writing a kdump-compressed file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct KdumpOptions {
     /// Codec of pages: `gzip`, `lzo`, `snappy`, `zstd` or `none`. Default: lzo, which every `crash` reads.
     pub codec: Choice,
     /// Number of compression threads; 0 works on the calling thread. Default: one for each core.
@@ -38,16 +38,16 @@ pub struct Options {
     pub verify: bool,
 }
 
-impl Default for Options {
+impl Default for KdumpOptions {
     fn default() -> Self {
-        Options { codec: Choice::new(Codec::Lzo), threads: pipeline::cores(), memory: 64 << 20, verify: true }
+        KdumpOptions { codec: Choice::new(Codec::Lzo), threads: pipeline::cores(), memory: 64 << 20, verify: true }
     }
 }
 
 /// Result of writing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Report {
+pub struct KdumpReport {
     /// Number of pages in the file.
     pub pages: u64,
     /// Number of pages of zeros, which share one.
@@ -83,11 +83,11 @@ fn flag(codec: Codec) -> Result<u32> {
 pub fn write(
     (path, core): (&Path, &dyn ReadAt),
     (output_path, output): (&Path, &mut dyn WriteAt),
-    options: &Options,
+    options: &KdumpOptions,
     progress: &Progress,
-) -> Result<Report> {
+) -> Result<KdumpReport> {
     let flag = flag(options.codec.codec())?;
-    let plan = Plan::new(path, core, flag)?;
+    let plan = FileLayout::new(path, core, flag)?;
     let page = usize::try_from(plan.page).unwrap_or(usize::MAX);
     // A codec that is not available is an error before anything is written.
     options.codec.encoder(page)?;
@@ -95,8 +95,8 @@ pub fn write(
 
     progress.enter(Phase::Data);
     progress.total.store(plan.count() * plan.page, Relaxed);
-    let mut sink = Sink { output, path: output_path, progress };
-    let mut report = Report { pages: plan.count(), ..Report::default() };
+    let mut sink = CountedSink { output, path: output_path, progress };
+    let mut report = KdumpReport { pages: plan.count(), ..KdumpReport::default() };
     sink.write(&plan.head(), 0)?;
     let mut at = plan.bitmaps_at();
     plan.bitmaps(WRITE, |bytes| {
@@ -105,21 +105,21 @@ pub fn write(
         Ok(())
     })?;
 
-    let mut writer = Writer {
+    let mut writer = PageWriter {
         zero: PageDesc {
             offset: plan.pages_at().into(),
             size: page_size(page).into(),
             flags: 0.into(),
             page_flags: 0.into(),
         },
-        descs: Stretch { at: plan.descs_at(), bytes: Vec::new() },
-        data: Stretch { at: plan.pages_at(), bytes: vec![0; page] },
+        descs: PendingBytes { at: plan.descs_at(), bytes: Vec::new() },
+        data: PendingBytes { at: plan.pages_at(), bytes: vec![0; page] },
         page,
         sink,
         report: &mut report,
     };
-    let state = || Worker { encoder: BlockEncoder::new(&options.codec, page, options.verify), page, flag };
-    pipeline::scope(options.threads, state, |pool: &Pool<'_, Worker>| {
+    let state = || PageEncoder { encoder: BlockEncoder::new(&options.codec, page, options.verify), page, flag };
+    pipeline::scope(options.threads, state, |pool: &Pool<'_, PageEncoder>| {
         let mut window = Window::new(options.memory.max(1));
         for job in jobs(&plan) {
             Error::unless_cancelled(progress)?;
@@ -128,7 +128,7 @@ pub fn write(
             }
             let bytes = job.iter().map(|range| range.end - range.start).sum::<u64>() * plan.page;
             let plan = &plan;
-            let ticket = pool.submit(move |worker: &mut Worker| worker.pack((path, core), plan, &job));
+            let ticket = pool.submit(move |worker: &mut PageEncoder| worker.pack((path, core), plan, &job));
             // The page data and its compressed form.
             window.push(ticket, 2 * usize::try_from(bytes).unwrap_or(usize::MAX / 2));
             while let Some(packed) = window.pop_ready() {
@@ -149,7 +149,7 @@ fn page_size(page: usize) -> u32 {
 }
 
 /// Groups the pages into jobs. If memory is in small pieces a job has several of them.
-fn jobs(plan: &Plan) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
+fn jobs(plan: &FileLayout) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
     let most = (JOB / plan.page).max(1);
     let mut ranges = plan.dumped.iter().cloned();
     let mut rest = 0..0;
@@ -171,22 +171,27 @@ fn jobs(plan: &Plan) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
 }
 
 /// Compressed pages of a job, ready to be written.
-struct Packed {
+struct PackedPages {
     /// Size and flags of each; size 0 is a page of zeros.
     pages: Vec<(u32, u32)>,
     bytes: Vec<u8>,
 }
 
 /// Encoder and buffers of one thread.
-struct Worker {
+struct PageEncoder {
     encoder: BlockEncoder,
     page: usize,
     flag: u32,
 }
 
-impl Worker {
-    fn pack(&mut self, (path, core): (&Path, &dyn ReadAt), plan: &Plan, job: &[Range<u64>]) -> Result<Packed> {
-        let mut packed = Packed { pages: Vec::new(), bytes: Vec::new() };
+impl PageEncoder {
+    fn pack(
+        &mut self,
+        (path, core): (&Path, &dyn ReadAt),
+        plan: &FileLayout,
+        job: &[Range<u64>],
+    ) -> Result<PackedPages> {
+        let mut packed = PackedPages { pages: Vec::new(), bytes: Vec::new() };
         let mut buf = Vec::new();
         for range in job {
             let pages = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
@@ -200,7 +205,7 @@ impl Worker {
         Ok(packed)
     }
 
-    fn pack_page(&mut self, page: &[u8], packed: &mut Packed) -> Result<()> {
+    fn pack_page(&mut self, page: &[u8], packed: &mut PackedPages) -> Result<()> {
         if page.iter().all(|byte| *byte == 0) {
             packed.pages.push((0, 0));
             return Ok(());
@@ -228,13 +233,13 @@ impl Worker {
 }
 
 /// Consecutive bytes of the file that are not written yet.
-struct Stretch {
+struct PendingBytes {
     at: u64,
     bytes: Vec<u8>,
 }
 
-impl Stretch {
-    fn flush(&mut self, sink: &mut Sink<'_>) -> Result<()> {
+impl PendingBytes {
+    fn flush(&mut self, sink: &mut CountedSink<'_>) -> Result<()> {
         sink.write(&self.bytes, self.at)?;
         self.at += self.bytes.len() as u64;
         self.bytes.clear();
@@ -243,17 +248,17 @@ impl Stretch {
 }
 
 /// Writes pages and their descriptors.
-struct Writer<'a> {
+struct PageWriter<'a> {
     zero: PageDesc,
-    descs: Stretch,
-    data: Stretch,
+    descs: PendingBytes,
+    data: PendingBytes,
     page: usize,
-    sink: Sink<'a>,
-    report: &'a mut Report,
+    sink: CountedSink<'a>,
+    report: &'a mut KdumpReport,
 }
 
-impl Writer<'_> {
-    fn put(&mut self, packed: Packed) -> Result<()> {
+impl PageWriter<'_> {
+    fn put(&mut self, packed: PackedPages) -> Result<()> {
         let mut offset = self.data.at + self.data.bytes.len() as u64;
         for (size, flags) in &packed.pages {
             let desc = match size {
@@ -292,13 +297,13 @@ impl Writer<'_> {
 }
 
 /// The output, its name, and the counters of written bytes.
-struct Sink<'a> {
+struct CountedSink<'a> {
     output: &'a mut dyn WriteAt,
     path: &'a Path,
     progress: &'a Progress,
 }
 
-impl Sink<'_> {
+impl CountedSink<'_> {
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
         self.output.write_all_at(bytes, offset).map_err(Error::io("cannot write", self.path))?;
         Progress::add(&self.progress.written, bytes.len() as u64);

@@ -6,17 +6,17 @@ use crate::Error;
 
 /// Defect of bytes that should be a structure of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flaw {
+pub struct StructureFlaw {
     /// Name of the structure, as the format's documentation calls it.
     pub structure: &'static str,
     /// Description of the defect.
     pub why: String,
 }
 
-impl Flaw {
+impl StructureFlaw {
     /// Makes a flaw of `structure`.
     pub fn new(structure: &'static str, why: impl Into<String>) -> Self {
-        Flaw { structure, why: why.into() }
+        StructureFlaw { structure, why: why.into() }
     }
 
     /// Converts it to an error about the part at `path`; the structure begins at byte `offset`.

@@ -14,9 +14,9 @@ mod superblock;
 mod trailer;
 
 pub use chunk::{ChunkDecoder, fill};
-pub use flaw::Flaw;
-pub use parse::{Lengths, Segment, Shard, Stretch, What};
-pub use scan::{Found, Scan, payload_is_sound, read_segment};
-pub use seal::{Head, RecordBytes, seal, seal_payload, sealed_len};
-pub use superblock::Super;
-pub use trailer::{Foot, SegmentEntry, find_footer, read_index};
+pub use flaw::StructureFlaw;
+pub use parse::{DumpStretch, ParsedSegment, SegmentLengths, StretchStorage, StripeShard};
+pub use scan::{ScanStep, SegmentScan, payload_is_sound, read_segment};
+pub use seal::{RecordBytes, SegmentHead, seal, seal_payload, sealed_len};
+pub use superblock::PartSuperblock;
+pub use trailer::{ManifestEntry, PartFooter, SegmentEntry, find_footer, read_index};

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::flaw::Flaw;
-use super::seal::Head;
+use super::flaw::StructureFlaw;
+use super::seal::SegmentHead;
 use crate::format::{
     ALIGN, IndexEntry, PARTS_MAX, Record, RecordKind, SEGMENT_MAGIC, SEGMENT_MAX, SQUEEZED, SegmentHeader, SegmentKind,
 };
@@ -15,14 +15,14 @@ const HEADER: usize = size_of::<SegmentHeader>();
 
 /// Number of bytes to read of a segment, by a header that is not verified yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lengths {
-    /// Length of header and records, which [`Segment::parse`] needs. At most [`SEGMENT_MAX`].
+pub struct SegmentLengths {
+    /// Length of header and records, which [`ParsedSegment::parse`] needs. At most [`SEGMENT_MAX`].
     pub head: usize,
     /// Length of the whole segment, a multiple of [`ALIGN`]. At most [`SEGMENT_MAX`].
     pub whole: usize,
 }
 
-impl Lengths {
+impl SegmentLengths {
     /// Checks the first bytes of a possible segment of the set; `None` if it is not one.
     pub fn peek(bytes: &[u8], set: &[u8; 16]) -> Option<Self> {
         let (header, _) = SegmentHeader::ref_from_prefix(bytes).ok()?;
@@ -34,15 +34,15 @@ impl Lengths {
         if whole > u64::from(SEGMENT_MAX) {
             return None;
         }
-        Some(Lengths { head: usize::try_from(head).ok()?, whole: usize::try_from(whole).ok()? })
+        Some(SegmentLengths { head: usize::try_from(head).ok()?, whole: usize::try_from(whole).ok()? })
     }
 }
 
 /// A segment with consistent header and records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
+pub struct ParsedSegment {
     /// Type and position.
-    pub head: Head,
+    pub head: SegmentHead,
     /// Length of header and records.
     pub head_len: u32,
     /// Length of the payload, which begins after header and records.
@@ -50,25 +50,25 @@ pub struct Segment {
     /// [`sum`](crate::format::sum) of the payload.
     pub payload_sum: u64,
     /// In a data segment: its stretches of the dump, without gaps from `head.start` to `head.end`.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<DumpStretch>,
     /// In a parity segment: the data segments of its stripe.
-    pub shards: Vec<Shard>,
+    pub shards: Vec<StripeShard>,
 }
 
 /// A stretch of the dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stretch {
+pub struct DumpStretch {
     /// Its range of the dump: never empty, and no longer than a chunk unless it is a fill.
     pub range: Range<u64>,
     /// [`sum`](crate::format::sum) of its bytes; 0 for a fill, which needs none.
     pub sum: u64,
     /// Its storage.
-    pub what: What,
+    pub what: StretchStorage,
 }
 
 /// Storage of a stretch. Ranges are in the segment's payload and checked to be within it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum StretchStorage {
     /// A chunk, for [`ChunkDecoder`](super::ChunkDecoder).
     Stored {
         /// Range of the payload.
@@ -80,25 +80,27 @@ pub enum What {
     },
     /// These bytes, repeated.
     Fill([u8; 8]),
-    /// The bytes of an earlier stretch; the payload contains its offset, see [`Stretch::target`].
+    /// The bytes of an earlier stretch; the payload contains its offset, see [`DumpStretch::target`].
     Same {
         /// Range of the eight-byte offset in the payload.
         payload: Range<u32>,
     },
 }
 
-impl Stretch {
-    /// For a [`What::Same`], returns the offset of the same bytes in the dump. It is checked to be
+impl DumpStretch {
+    /// For a [`StretchStorage::Same`], returns the offset of the same bytes in the dump. It is checked to be
     /// wholly before the stretch.
-    pub fn target(&self, payload: &[u8]) -> Result<u64, Flaw> {
-        let What::Same { payload: place } = &self.what else { return Err(Flaw::new(WHAT, "not a reference")) };
+    pub fn target(&self, payload: &[u8]) -> Result<u64, StructureFlaw> {
+        let StretchStorage::Same { payload: place } = &self.what else {
+            return Err(StructureFlaw::new(WHAT, "not a reference"));
+        };
         let bytes = payload.get(place.start as usize..place.end as usize).and_then(|bytes| bytes.try_into().ok());
-        let target = u64::from_le_bytes(bytes.ok_or_else(|| Flaw::new(WHAT, "the payload is too short"))?);
+        let target = u64::from_le_bytes(bytes.ok_or_else(|| StructureFlaw::new(WHAT, "the payload is too short"))?);
         let end = target.checked_add(self.range.end - self.range.start);
         if end.is_none_or(|end| end > self.range.start) {
             let start = self.range.start;
             let why = "which is not before it";
-            return Err(Flaw::new(WHAT, format!("byte {start} of the dump refers to byte {target}, {why}")));
+            return Err(StructureFlaw::new(WHAT, format!("byte {start} of the dump refers to byte {target}, {why}")));
         }
         Ok(target)
     }
@@ -106,7 +108,7 @@ impl Stretch {
 
 /// A data segment of a stripe, as recorded in a parity segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
+pub struct StripeShard {
     /// First byte of the dump in it.
     pub start: u64,
     /// End of its range.
@@ -117,11 +119,11 @@ pub struct Shard {
     pub sum: u64,
 }
 
-impl Segment {
-    /// Checks header and records: `bytes` has at least the length in [`Lengths::head`]. `chunk`
+impl ParsedSegment {
+    /// Checks header and records: `bytes` has at least the length in [`SegmentLengths::head`]. `chunk`
     /// comes from the superblock.
-    pub fn parse(bytes: &[u8], set: &[u8; 16], chunk: u32) -> Result<Self, Flaw> {
-        let lengths = Lengths::peek(bytes, set).ok_or_else(|| flaw("not a segment of this set"))?;
+    pub fn parse(bytes: &[u8], set: &[u8; 16], chunk: u32) -> Result<Self, StructureFlaw> {
+        let lengths = SegmentLengths::peek(bytes, set).ok_or_else(|| flaw("not a segment of this set"))?;
         let bytes = bytes.get(..lengths.head).ok_or_else(|| flaw("it is cut off"))?;
         let (mut header, records) =
             SegmentHeader::read_from_prefix(bytes).map_err(|_| flaw("shorter than its header"))?;
@@ -130,7 +132,7 @@ impl Segment {
             return Err(flaw("the checksum of its header does not match"));
         }
         let records = <[Record]>::ref_from_bytes(records).map_err(|_| flaw("a record is cut off"))?;
-        let segment = Segment {
+        let segment = ParsedSegment {
             head: head(&header)?,
             head_len: u32::try_from(lengths.head).map_err(|_| flaw("it is too long"))?,
             payload: header.payload.get(),
@@ -161,7 +163,7 @@ impl Segment {
         false
     }
 
-    fn with_stretches(mut self, records: &[Record], chunk: u32) -> Result<Self, Flaw> {
+    fn with_stretches(mut self, records: &[Record], chunk: u32) -> Result<Self, StructureFlaw> {
         let mut at = self.head.start;
         let mut used = 0u32;
         self.stretches.reserve_exact(records.len());
@@ -182,7 +184,7 @@ impl Segment {
         Ok(self)
     }
 
-    fn with_shards(mut self, records: &[Record]) -> Result<Self, Flaw> {
+    fn with_shards(mut self, records: &[Record]) -> Result<Self, StructureFlaw> {
         for record in records {
             let start = record.offset.get();
             let len = record.stored.get();
@@ -191,7 +193,7 @@ impl Segment {
             if record.kind.get() != RecordKind::Shard as u16 || !aligned {
                 return Err(flaw(format!("a shard of kind {} with {len} bytes", record.kind)));
             }
-            self.shards.push(Shard { start, end, len, sum: record.sum.get() });
+            self.shards.push(StripeShard { start, end, len, sum: record.sum.get() });
         }
         let longest = self.shards.iter().map(|shard| shard.len).max();
         if records.len() != usize::from(self.head.data) || longest != Some(self.payload) {
@@ -201,8 +203,8 @@ impl Segment {
     }
 }
 
-fn flaw(why: impl Into<String>) -> Flaw {
-    Flaw::new(WHAT, why)
+fn flaw(why: impl Into<String>) -> StructureFlaw {
+    StructureFlaw::new(WHAT, why)
 }
 
 /// Computes the sum over the header, with 0 in place of its own sum, and the records.
@@ -213,7 +215,7 @@ fn sum_of_head(header: &SegmentHeader, records: &[u8]) -> u64 {
     hasher.digest()
 }
 
-fn head(header: &SegmentHeader) -> Result<Head, Flaw> {
+fn head(header: &SegmentHeader) -> Result<SegmentHead, StructureFlaw> {
     let kind = match header.kind.get() {
         1 => SegmentKind::Data,
         2 => SegmentKind::Parity,
@@ -237,10 +239,10 @@ fn head(header: &SegmentHeader) -> Result<Head, Flaw> {
     if start > end {
         return Err(flaw(format!("bytes {start} to {end} of the dump")));
     }
-    Ok(Head { kind, stripe: header.stripe.get(), shard, data, parity, start, end })
+    Ok(SegmentHead { kind, stripe: header.stripe.get(), shard, data, parity, start, end })
 }
 
-fn stretch(record: &Record, payload_at: u32, chunk: u32) -> Result<Stretch, Flaw> {
+fn stretch(record: &Record, payload_at: u32, chunk: u32) -> Result<DumpStretch, StructureFlaw> {
     let start = record.offset.get();
     let len = record.len.get();
     let stored = record.stored.get();
@@ -253,12 +255,16 @@ fn stretch(record: &Record, payload_at: u32, chunk: u32) -> Result<Stretch, Flaw
     let known_flags = record.flags.get() & !SQUEEZED == 0;
     let (what, sum) = match kind {
         0 if short && known_flags && stored > 0 && (squeezed || u64::from(stored) == len) => {
-            (What::Stored { payload, coded: false, squeezed }, record.sum.get())
+            (StretchStorage::Stored { payload, coded: false, squeezed }, record.sum.get())
         }
-        1 if short && known_flags && stored > 0 => (What::Stored { payload, coded: true, squeezed }, record.sum.get()),
-        2 if len > 0 && stored == 0 && record.flags.get() == 0 => (What::Fill(record.sum.get().to_le_bytes()), 0),
-        3 if short && stored == 8 && record.flags.get() == 0 => (What::Same { payload }, record.sum.get()),
+        1 if short && known_flags && stored > 0 => {
+            (StretchStorage::Stored { payload, coded: true, squeezed }, record.sum.get())
+        }
+        2 if len > 0 && stored == 0 && record.flags.get() == 0 => {
+            (StretchStorage::Fill(record.sum.get().to_le_bytes()), 0)
+        }
+        3 if short && stored == 8 && record.flags.get() == 0 => (StretchStorage::Same { payload }, record.sum.get()),
         _ => return Err(flaw(format!("a record of kind {kind}: {stored} bytes for {len} at byte {start}"))),
     };
-    Ok(Stretch { range: start..end, sum, what })
+    Ok(DumpStretch { range: start..end, sum, what })
 }

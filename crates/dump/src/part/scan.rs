@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use packfs_blocks::ReadAt;
 
-use super::flaw::Flaw;
-use super::parse::{Lengths, Segment};
-use super::superblock::Super;
+use super::flaw::StructureFlaw;
+use super::parse::{ParsedSegment, SegmentLengths};
+use super::superblock::PartSuperblock;
 use crate::format::{ALIGN, sum};
 
 /// Number of bytes examined at once if there is no segment.
@@ -15,13 +15,13 @@ const STRIDE: usize = 1 << 18;
 
 /// Result of a step of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum ScanStep {
     /// A segment with consistent header and records; its payload is not verified.
     Segment {
         /// Offset in the part.
         position: u64,
         /// Its contents.
-        segment: Segment,
+        segment: ParsedSegment,
     },
     /// Bytes of the part that belong to no segment.
     Gap(Range<u64>),
@@ -29,30 +29,30 @@ pub enum Found {
 
 /// Iterates over the consecutive segments of a part.
 #[derive(Debug)]
-pub struct Scan<'a> {
+pub struct SegmentScan<'a> {
     source: &'a dyn ReadAt,
-    superblock: &'a Super,
+    superblock: &'a PartSuperblock,
     range: Range<u64>,
     bytes: Vec<u8>,
     /// Segment found after a gap, not returned yet.
-    next: Option<(u64, Segment)>,
+    next: Option<(u64, ParsedSegment)>,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> SegmentScan<'a> {
     /// Scans `range` of the part, which begins at a multiple of [`ALIGN`].
-    pub fn new(source: &'a dyn ReadAt, superblock: &'a Super, range: Range<u64>) -> Self {
+    pub fn new(source: &'a dyn ReadAt, superblock: &'a PartSuperblock, range: Range<u64>) -> Self {
         let range = range.start..range.end.min(source.len());
-        Scan { source, superblock, range, bytes: Vec::new(), next: None }
+        SegmentScan { source, superblock, range, bytes: Vec::new(), next: None }
     }
 
     /// Scans the whole part after its superblock.
-    pub fn whole(source: &'a dyn ReadAt, superblock: &'a Super) -> Self {
-        Scan::new(source, superblock, ALIGN as u64..u64::MAX)
+    pub fn whole(source: &'a dyn ReadAt, superblock: &'a PartSuperblock) -> Self {
+        SegmentScan::new(source, superblock, ALIGN as u64..u64::MAX)
     }
 
-    fn step(&mut self) -> io::Result<Option<Found>> {
+    fn step(&mut self) -> io::Result<Option<ScanStep>> {
         if let Some((position, segment)) = self.next.take() {
-            return Ok(Some(Found::Segment { position, segment }));
+            return Ok(Some(ScanStep::Segment { position, segment }));
         }
         let begin = self.range.start;
         while self.range.start < self.range.end {
@@ -62,14 +62,14 @@ impl<'a> Scan<'a> {
             {
                 self.range.start = position + segment.len();
                 if begin == position {
-                    return Ok(Some(Found::Segment { position, segment }));
+                    return Ok(Some(ScanStep::Segment { position, segment }));
                 }
                 self.next = Some((position, segment));
-                return Ok(Some(Found::Gap(begin..position)));
+                return Ok(Some(ScanStep::Gap(begin..position)));
             }
             self.skip(position)?;
         }
-        Ok((begin < self.range.end).then_some(Found::Gap(begin..self.range.end)))
+        Ok((begin < self.range.end).then_some(ScanStep::Gap(begin..self.range.end)))
     }
 
     /// Continues at the next offset after `position` at which a segment may begin.
@@ -78,16 +78,16 @@ impl<'a> Scan<'a> {
         self.bytes.resize(STRIDE, 0);
         let got = self.source.read_at(&mut self.bytes, from)?;
         let pages = self.bytes[..got].chunks(ALIGN);
-        let quiet = pages.take_while(|page| Lengths::peek(page, &self.superblock.set).is_none()).count();
+        let quiet = pages.take_while(|page| SegmentLengths::peek(page, &self.superblock.set).is_none()).count();
         self.range.start = from.saturating_add((quiet * ALIGN) as u64).min(self.range.end.max(from));
         Ok(())
     }
 }
 
-impl Iterator for Scan<'_> {
-    type Item = io::Result<Found>;
+impl Iterator for SegmentScan<'_> {
+    type Item = io::Result<ScanStep>;
 
-    fn next(&mut self) -> Option<io::Result<Found>> {
+    fn next(&mut self) -> Option<io::Result<ScanStep>> {
         self.step().transpose()
     }
 }
@@ -96,32 +96,32 @@ impl Iterator for Scan<'_> {
 /// if there is none.
 pub fn read_segment(
     source: &dyn ReadAt,
-    superblock: &Super,
+    superblock: &PartSuperblock,
     position: u64,
     bytes: &mut Vec<u8>,
-) -> io::Result<Result<Segment, Flaw>> {
+) -> io::Result<Result<ParsedSegment, StructureFlaw>> {
     bytes.resize(ALIGN, 0);
     let got = source.read_at(bytes, position)?;
     bytes.truncate(got);
-    let Some(lengths) = Lengths::peek(bytes, &superblock.set) else {
-        return Ok(Err(Flaw::new("segment", "not a segment of this set")));
+    let Some(lengths) = SegmentLengths::peek(bytes, &superblock.set) else {
+        return Ok(Err(StructureFlaw::new("segment", "not a segment of this set")));
     };
     // No memory is allocated for bytes that the part does not have.
     if position.saturating_add(lengths.whole as u64) > source.len() {
-        return Ok(Err(Flaw::new("segment", "it is cut off")));
+        return Ok(Err(StructureFlaw::new("segment", "it is cut off")));
     }
     if lengths.head > bytes.len() {
         bytes.resize(lengths.head, 0);
         source.read_exact_at(bytes, position)?;
     }
-    Ok(Segment::parse(bytes, &superblock.set, superblock.chunk))
+    Ok(ParsedSegment::parse(bytes, &superblock.set, superblock.chunk))
 }
 
 /// Reads the payload of a segment into `bytes` and returns true if it is intact.
 pub fn payload_is_sound(
     source: &dyn ReadAt,
     position: u64,
-    segment: &Segment,
+    segment: &ParsedSegment,
     bytes: &mut Vec<u8>,
 ) -> io::Result<bool> {
     let len = segment.payload as usize;

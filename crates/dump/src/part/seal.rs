@@ -6,7 +6,7 @@ use crate::format::{ALIGN, Record, SEGMENT_MAGIC, SegmentHeader, SegmentKind, su
 
 /// Contents of a segment's header besides lengths and sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
+pub struct SegmentHead {
     /// Type of the segment.
     pub kind: SegmentKind,
     /// Number of its stripe.
@@ -43,7 +43,12 @@ pub fn sealed_len(records: usize, payload: usize) -> usize {
 ///
 /// # Panics
 /// If `out` has another length, or more than 4 GiB.
-pub fn seal<'a>(set: &[u8; 16], head: &Head, pieces: impl Iterator<Item = RecordBytes<'a>> + Clone, out: &mut [u8]) {
+pub fn seal<'a>(
+    set: &[u8; 16],
+    head: &SegmentHead,
+    pieces: impl Iterator<Item = RecordBytes<'a>> + Clone,
+    out: &mut [u8],
+) {
     let mut records = 0;
     let mut payload = 0;
     for piece in pieces.clone() {
@@ -70,7 +75,7 @@ pub fn seal<'a>(set: &[u8; 16], head: &Head, pieces: impl Iterator<Item = Record
 ///
 /// # Panics
 /// As [`seal`].
-pub fn seal_payload(set: &[u8; 16], head: &Head, payload: &[u8], out: &mut [u8]) {
+pub fn seal_payload(set: &[u8; 16], head: &SegmentHead, payload: &[u8], out: &mut [u8]) {
     assert_eq!(out.len(), sealed_len(0, payload.len()), "room for the segment");
     let (place, rest) = out[size_of::<SegmentHeader>()..].split_at_mut(payload.len());
     place.copy_from_slice(payload);
@@ -79,7 +84,7 @@ pub fn seal_payload(set: &[u8; 16], head: &Head, payload: &[u8], out: &mut [u8])
 }
 
 /// Writes the header before existing records and payload.
-fn put_header(set: &[u8; 16], head: &Head, records: usize, payload: usize, out: &mut [u8]) {
+fn put_header(set: &[u8; 16], head: &SegmentHead, records: usize, payload: usize, out: &mut [u8]) {
     let head_len = size_of::<SegmentHeader>() + records * size_of::<Record>();
     let count = |n: usize| u32::try_from(n).expect("a segment is short");
     let mut header = SegmentHeader {

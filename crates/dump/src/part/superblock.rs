@@ -3,14 +3,14 @@
 use packfs_codec::Choice;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::flaw::Flaw;
+use super::flaw::StructureFlaw;
 use crate::format::{ALIGN, CHUNK, MAGIC, PARTS_MAX, SEGMENT_MAX, Superblock, UNKNOWN, VERSION, sum};
 
 const WHAT: &str = "superblock";
 
 /// A consistent superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Super {
+pub struct PartSuperblock {
     /// Number of this part, from 0; less than `parts`.
     pub part: u16,
     /// Number of parts of the set when it was begun.
@@ -33,10 +33,10 @@ pub struct Super {
     pub codec: Choice,
 }
 
-impl Super {
+impl PartSuperblock {
     /// Reads and checks the first [`ALIGN`] bytes of a part.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Flaw> {
-        let flaw = |why: String| Flaw::new(WHAT, why);
+    pub fn parse(bytes: &[u8]) -> Result<Self, StructureFlaw> {
+        let flaw = |why: String| StructureFlaw::new(WHAT, why);
         let Ok((raw, _)) = Superblock::ref_from_prefix(bytes) else {
             return Err(flaw(format!("{} bytes instead of {ALIGN}", bytes.len())));
         };
@@ -67,7 +67,7 @@ impl Super {
         let codec = &raw.codec[..raw.codec.iter().position(|byte| *byte == 0).unwrap_or(raw.codec.len())];
         let text = std::str::from_utf8(codec).map_err(|_| flaw("its codec is not text".to_owned()))?;
         let codec = text.parse().map_err(|error| flaw(format!("codec `{}`: {error}", text.escape_debug())))?;
-        Ok(Super {
+        Ok(PartSuperblock {
             part,
             parts,
             parity,
@@ -107,8 +107,8 @@ impl Super {
     }
 
     /// Returns true if `other` belongs to the same set: everything is equal except number and footer.
-    pub fn is_of_the_set_of(&self, other: &Super) -> bool {
-        let neutral = |one: &Super| Super { part: 0, footer: None, ..one.clone() };
+    pub fn is_of_the_set_of(&self, other: &PartSuperblock) -> bool {
+        let neutral = |one: &PartSuperblock| PartSuperblock { part: 0, footer: None, ..one.clone() };
         neutral(self) == neutral(other)
     }
 }
@@ -118,8 +118,8 @@ mod tests {
     use super::*;
     use packfs_codec::Codec;
 
-    fn sample() -> Super {
-        Super {
+    fn sample() -> PartSuperblock {
+        PartSuperblock {
             part: 1,
             parts: 3,
             parity: 1,
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn superblocks_read_back() {
-        for one in [sample(), Super { size: None, footer: None, ..sample() }] {
-            assert_eq!(Super::parse(one.to_raw().unwrap().as_bytes()), Ok(one));
+        for one in [sample(), PartSuperblock { size: None, footer: None, ..sample() }] {
+            assert_eq!(PartSuperblock::parse(one.to_raw().unwrap().as_bytes()), Ok(one));
         }
     }
 
@@ -146,13 +146,13 @@ mod tests {
         for at in (0..ALIGN).step_by(7).chain([0, 8, 9, ALIGN - 1]) {
             let mut bytes = bytes.as_bytes().to_vec();
             bytes[at] ^= 4;
-            assert!(Super::parse(&bytes).is_err(), "{at}");
+            assert!(PartSuperblock::parse(&bytes).is_err(), "{at}");
         }
     }
 
     #[test]
     fn numbers_out_of_range_are_refused() {
-        let wrong: [fn(&mut Super); 6] = [
+        let wrong: [fn(&mut PartSuperblock); 6] = [
             |one| one.part = 3,
             |one| one.parity = 3,
             |one| one.parts = 129,
@@ -163,8 +163,8 @@ mod tests {
         for change in wrong {
             let mut one = sample();
             change(&mut one);
-            assert!(Super::parse(one.to_raw().unwrap().as_bytes()).is_err(), "{one:?}");
+            assert!(PartSuperblock::parse(one.to_raw().unwrap().as_bytes()).is_err(), "{one:?}");
         }
-        assert!(Super::parse(b"").is_err());
+        assert!(PartSuperblock::parse(b"").is_err());
     }
 }

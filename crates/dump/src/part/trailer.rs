@@ -6,17 +6,17 @@ use packfs_blocks::ReadAt;
 use zerocopy::little_endian::U16;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::flaw::Flaw;
+use super::flaw::StructureFlaw;
 use super::scan::{payload_is_sound, read_segment};
-use super::seal::Head;
-use super::superblock::Super;
+use super::seal::SegmentHead;
+use super::superblock::PartSuperblock;
 use crate::format::{
     ALIGN, FOOTER_MAGIC, Footer, IndexEntry, PARTS_MAX, PartEntry, PartState, SEGMENT_MAX, SegmentKind, UNKNOWN, sum,
 };
 
 /// The footer of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Foot {
+pub struct PartFooter {
     /// True if the set contains the whole input.
     pub complete: bool,
     /// Length of the dump in bytes.
@@ -25,14 +25,25 @@ pub struct Foot {
     pub index: u64,
     /// Number of consecutive index segments.
     pub indexes: u64,
-    /// Each part of the set: its state if known, number of segments, and number of bytes before its index.
-    pub manifest: Vec<(Option<PartState>, u64, u64)>,
+    /// What is known of each part of the set, by number.
+    pub manifest: Vec<ManifestEntry>,
 }
 
-impl Foot {
+/// What a footer says of one part of the set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ManifestEntry {
+    /// State of the part, if it is known.
+    pub state: Option<PartState>,
+    /// Number of its data and parity segments.
+    pub segments: u64,
+    /// Number of bytes before its index.
+    pub len: u64,
+}
+
+impl PartFooter {
     /// Reads and checks a footer of the part with this superblock.
-    pub fn parse(bytes: &[u8], superblock: &Super) -> Result<Self, Flaw> {
-        let flaw = |why: &str| Flaw::new("footer", why);
+    pub fn parse(bytes: &[u8], superblock: &PartSuperblock) -> Result<Self, StructureFlaw> {
+        let flaw = |why: &str| StructureFlaw::new("footer", why);
         let (raw, _) = Footer::ref_from_prefix(bytes).map_err(|_| flaw("it is cut off"))?;
         if raw.magic != FOOTER_MAGIC {
             return Err(flaw("there is no footer"));
@@ -51,23 +62,29 @@ impl Foot {
             2 => Some(PartState::Retired),
             _ => None,
         };
+        let entry = |part: &PartEntry| ManifestEntry {
+            state: state(part.state.get()),
+            segments: part.segments.get(),
+            len: part.len.get(),
+        };
         let entries = raw.parts.iter().take(usize::from(superblock.parts));
-        Ok(Foot {
+        Ok(PartFooter {
             complete: raw.complete.get() == 1,
             size: raw.size.get(),
             index: raw.index.get(),
             indexes: raw.indexes.get(),
-            manifest: entries.map(|part| (state(part.state.get()), part.segments.get(), part.len.get())).collect(),
+            manifest: entries.map(entry).collect(),
         })
     }
 
     /// Encodes it, for the end of the part with this superblock.
-    pub fn to_raw(&self, superblock: &Super) -> Footer {
+    pub fn to_raw(&self, superblock: &PartSuperblock) -> Footer {
         let none = PartEntry { state: 0.into(), reserved: [0; 6], segments: 0.into(), len: 0.into() };
         let mut parts = [none; PARTS_MAX];
-        for (slot, (state, segments, len)) in parts.iter_mut().zip(&self.manifest) {
-            slot.state = state.map_or(0, |state| state as u16).into();
-            (slot.segments, slot.len) = ((*segments).into(), (*len).into());
+        for (slot, entry) in parts.iter_mut().zip(&self.manifest) {
+            slot.state = entry.state.map_or(0, |state| state as u16).into();
+            slot.segments = entry.segments.into();
+            slot.len = entry.len.into();
         }
         let mut raw = Footer {
             magic: FOOTER_MAGIC,
@@ -95,7 +112,7 @@ pub struct SegmentEntry {
     /// Length, a multiple of [`ALIGN`], at most [`SEGMENT_MAX`].
     pub len: u32,
     /// As in its header.
-    pub head: Head,
+    pub head: SegmentHead,
 }
 
 impl SegmentEntry {
@@ -133,7 +150,7 @@ impl SegmentEntry {
         (aligned && inside && ordered && len > 0 && len <= SEGMENT_MAX).then_some(SegmentEntry {
             position,
             len,
-            head: Head {
+            head: SegmentHead {
                 kind,
                 stripe: raw.stripe.get(),
                 shard: raw.shard.get(),
@@ -147,14 +164,14 @@ impl SegmentEntry {
 }
 
 /// Returns the footer of a part and its offset: the one in the superblock, or the last bytes.
-pub fn find_footer(source: &dyn ReadAt, superblock: &Super) -> io::Result<Option<(u64, Foot)>> {
+pub fn find_footer(source: &dyn ReadAt, superblock: &PartSuperblock) -> io::Result<Option<(u64, PartFooter)>> {
     let mut bytes = vec![0; ALIGN];
     let last = source.len().checked_sub(ALIGN as u64);
     for position in superblock.footer.into_iter().chain(last) {
         if source.read_at(&mut bytes, position)? < ALIGN {
             continue;
         }
-        if let Ok(foot) = Foot::parse(&bytes, superblock)
+        if let Ok(foot) = PartFooter::parse(&bytes, superblock)
             && foot.index <= position
         {
             return Ok(Some((position, foot)));
@@ -165,8 +182,12 @@ pub fn find_footer(source: &dyn ReadAt, superblock: &Super) -> io::Result<Option
 
 /// Reads the index that the footer points to. Returns `Ok(Err(..))` if it is not consistent; the
 /// part must then be scanned.
-pub fn read_index(source: &dyn ReadAt, superblock: &Super, foot: &Foot) -> io::Result<Result<Vec<SegmentEntry>, Flaw>> {
-    let flaw = |why: &str| Ok(Err(Flaw::new("index", why)));
+pub fn read_index(
+    source: &dyn ReadAt,
+    superblock: &PartSuperblock,
+    foot: &PartFooter,
+) -> io::Result<Result<Vec<SegmentEntry>, StructureFlaw>> {
+    let flaw = |why: &str| Ok(Err(StructureFlaw::new("index", why)));
     let mut entries = Vec::new();
     let mut position = foot.index;
     let mut from = ALIGN as u64;

@@ -15,18 +15,18 @@ use packfs_blocks::units::{Size, Span};
 use packfs_blocks::{Progress, ReadAt};
 use serde::Serialize;
 
-use super::map::{ABSENT, Number, Place};
-use super::read::{Opened, Origin, Run};
-use super::stripe::Stripe;
-use super::{Lost, Part, PartStatus, Scratch, Set};
+use super::map::{ABSENT, SegmentNumber, SegmentPlace};
+use super::read::{OpenedSegment, SegmentOrigin, SegmentRun};
+use super::stripe::ParityStripe;
+use super::{AvailablePart, LostRange, PartStatus, ReadScratch, Set};
 use crate::format::{ALIGN, SegmentKind, sum};
-use crate::part::{Found as Met, Scan, What};
+use crate::part::{ScanStep as Met, SegmentScan, StretchStorage};
 use crate::{Error, Result};
 
 /// A defect of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Finding {
+pub struct SetFinding {
     /// The affected part.
     pub part: Option<PathBuf>,
     /// Offset in the part.
@@ -34,13 +34,13 @@ pub struct Finding {
     /// Description of the defect.
     pub what: String,
     /// Effect on the dump.
-    pub harm: Harm,
+    pub harm: FindingHarm,
 }
 
 /// Effect of a finding on the dump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
-pub enum Harm {
+pub enum FindingHarm {
     /// No byte of the dump is affected.
     None,
     /// These bytes can be read from another copy, or restored from parity.
@@ -59,7 +59,7 @@ pub enum Harm {
     },
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for SetFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(part) = &self.part {
             write!(f, "{}: ", display(part))?;
@@ -69,9 +69,9 @@ impl fmt::Display for Finding {
         }
         write!(f, "{}", self.what)?;
         match &self.harm {
-            Harm::None => Ok(()),
-            Harm::Repairable { start, end } => write!(f, "; {} of the dump can be repaired", Span(*start..*end)),
-            Harm::Lost { start, end } => write!(f, "; some of {} of the dump are lost", Span(*start..*end)),
+            FindingHarm::None => Ok(()),
+            FindingHarm::Repairable { start, end } => write!(f, "; {} of the dump can be repaired", Span(*start..*end)),
+            FindingHarm::Lost { start, end } => write!(f, "; some of {} of the dump are lost", Span(*start..*end)),
         }
     }
 }
@@ -79,47 +79,52 @@ impl fmt::Display for Finding {
 /// Result of a check.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Checked {
+pub struct CheckedSet {
     /// Number of data and parity segments verified.
     pub segments: u64,
     /// Lost ranges of the dump, including damaged ones.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostRange>,
 }
 
 /// Result of one job.
-type Found = (Vec<Finding>, Vec<Lost>);
+type JobFindings = (Vec<SetFinding>, Vec<LostRange>);
 
 /// A job: the item to verify.
 #[derive(Clone, Copy)]
-enum Job {
-    Data(Number),
+enum CheckJob {
+    Data(SegmentNumber),
     Stripe(u64),
 }
 
 impl Set {
     /// Verifies everything in the available parts, on `threads` threads, calling `finding` for each
     /// defect. Ends with [`Error::Cancelled`] at the next segment after [`Progress::cancel`].
-    pub fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<Checked> {
+    pub fn check(
+        &self,
+        threads: usize,
+        progress: &Progress,
+        finding: &mut dyn FnMut(SetFinding),
+    ) -> Result<CheckedSet> {
         progress.enter(Phase::Read);
         for number in self.missing() {
             let what = format!("part {} of {} is missing", number + 1, self.superblock.parts);
-            finding(Finding { part: None, offset: None, what, harm: Harm::None });
+            finding(SetFinding { part: None, offset: None, what, harm: FindingHarm::None });
         }
         for (at, part) in (0..).zip(&self.parts) {
             self.structures(part, finding);
             self.strangers(at, part, finding)?;
         }
         if let Some(why) = self.open_end {
-            finding(Finding { part: None, offset: None, what: why.into(), harm: Harm::None });
+            finding(SetFinding { part: None, offset: None, what: why.into(), harm: FindingHarm::None });
         }
         let jobs = self.jobs();
         let bytes = self.map.data().iter().chain(self.map.parity()).map(|place| u64::from(place.len)).sum();
         progress.total.store(bytes, std::sync::atomic::Ordering::Relaxed);
         let mut lost = self.lost();
-        let state = || (Scratch::default(), Vec::new());
+        let state = || (ReadScratch::default(), Vec::new());
         pipeline::scope(threads, state, |pool| {
             let mut window = Window::new(4 * threads);
-            let mut take = |(findings, gone): Found| {
+            let mut take = |(findings, gone): JobFindings| {
                 findings.into_iter().for_each(&mut *finding);
                 lost.extend(gone);
             };
@@ -138,25 +143,31 @@ impl Set {
             Ok::<_, Error>(())
         })?;
         progress.enter(Phase::Done);
-        Ok(Checked { segments: jobs.len() as u64, lost: merged(lost) })
+        Ok(CheckedSet { segments: jobs.len() as u64, lost: merged(lost) })
     }
 
     /// Returns the data segments in the order of the parts, then the stripes.
-    fn jobs(&self) -> Vec<Job> {
-        let mut numbers: Vec<Number> = (0..).zip(self.map.data()).map(|(number, _)| number).collect();
+    fn jobs(&self) -> Vec<CheckJob> {
+        let mut numbers: Vec<SegmentNumber> = (0..).zip(self.map.data()).map(|(number, _)| number).collect();
         numbers.sort_unstable_by_key(|n| (self.map.get(*n).part, self.map.get(*n).position));
         let stripes =
-            self.map.parity().chunk_by(|a, b| a.stripe == b.stripe).map(|parity| Job::Stripe(parity[0].stripe));
-        numbers.into_iter().map(Job::Data).chain(stripes).collect()
+            self.map.parity().chunk_by(|a, b| a.stripe == b.stripe).map(|parity| CheckJob::Stripe(parity[0].stripe));
+        numbers.into_iter().map(CheckJob::Data).chain(stripes).collect()
     }
 
-    fn verify(&self, job: Job, scratch: &mut Scratch, bytes: &mut Vec<u8>, progress: &Progress) -> Found {
+    fn verify(
+        &self,
+        job: CheckJob,
+        scratch: &mut ReadScratch,
+        bytes: &mut Vec<u8>,
+        progress: &Progress,
+    ) -> JobFindings {
         match job {
-            Job::Data(number) => {
+            CheckJob::Data(number) => {
                 Progress::add(&progress.done, self.map.get(number).len.into());
                 self.verify_data(number, scratch, bytes)
             }
-            Job::Stripe(stripe) => {
+            CheckJob::Stripe(stripe) => {
                 let len: u64 = self.map.parity_of(stripe).iter().map(|place| u64::from(place.len)).sum();
                 Progress::add(&progress.done, len);
                 (self.verify_parity(stripe), Vec::new())
@@ -164,7 +175,7 @@ impl Set {
         }
     }
 
-    fn verify_data(&self, number: Number, scratch: &mut Scratch, bytes: &mut Vec<u8>) -> Found {
+    fn verify_data(&self, number: SegmentNumber, scratch: &mut ReadScratch, bytes: &mut Vec<u8>) -> JobFindings {
         let place = self.map.get(number);
         if place.part == ABSENT {
             // Whether it can be restored is known only by restoring it.
@@ -175,13 +186,16 @@ impl Set {
         match self.open_whole(number, scratch, bytes) {
             Err(error) => wrong.push((0, error.to_string(), place.start..place.end)),
             Ok(opened) => {
-                let run = Run { opened: &opened, wanted: place.start..place.end, same: true };
+                let run = SegmentRun { opened: &opened, wanted: place.start..place.end, same: true };
                 let head_len = u64::from(opened.segment.head_len);
                 let rest = &bytes[opened.segment.head_len as usize..];
                 let (payload, padding) = rest.split_at(opened.segment.payload as usize);
                 let mut chunk = Vec::new();
                 for stretch in opened.stretches() {
-                    let (What::Stored { payload, .. } | What::Same { payload }) = &stretch.what else { continue };
+                    let (StretchStorage::Stored { payload, .. } | StretchStorage::Same { payload }) = &stretch.what
+                    else {
+                        continue;
+                    };
                     chunk.resize(usize::try_from(stretch.range.end - stretch.range.start).unwrap_or(0), 0);
                     if let Err(error) = self.chunk(&run, stretch, scratch, &mut chunk) {
                         wrong.push((head_len + u64::from(payload.start), reason(error), stretch.range.clone()));
@@ -200,57 +214,63 @@ impl Set {
         let mut lost = Vec::new();
         let findings = wrong.into_iter().map(|(at, what, range)| {
             let harm = self.harm(range, scratch, &mut lost);
-            Finding { part: Some(part.clone()), offset: Some(place.position + at), what, harm }
+            SetFinding { part: Some(part.clone()), offset: Some(place.position + at), what, harm }
         });
         (findings.collect(), lost)
     }
 
     /// Opens a segment with all its bytes in memory, which are also in `bytes`.
-    fn open_whole(&self, number: Number, scratch: &mut Scratch, bytes: &mut Vec<u8>) -> Result<Opened> {
+    fn open_whole(
+        &self,
+        number: SegmentNumber,
+        scratch: &mut ReadScratch,
+        bytes: &mut Vec<u8>,
+    ) -> Result<OpenedSegment> {
         let place = self.map.get(number);
         let part = &self.parts[usize::from(place.part)];
-        let opened = self.open_segment(number, Origin::Part, scratch)?;
+        let opened = self.open_segment(number, SegmentOrigin::Part, scratch)?;
         bytes.resize(place.len as usize, 0);
         part.source.read_exact_at(bytes, place.position).map_err(Error::io("cannot read", &part.path))?;
         let whole = Some(Arc::from(bytes.as_slice()));
-        Ok(Opened { number, origin: Origin::Part, segment: opened.segment.clone(), bytes: whole })
+        Ok(OpenedSegment { number, origin: SegmentOrigin::Part, segment: opened.segment.clone(), bytes: whole })
     }
 
     /// Determines the effect of damaged bytes of the dump: whether they can be read from elsewhere.
-    fn harm(&self, range: Range<u64>, scratch: &mut Scratch, lost: &mut Vec<Lost>) -> Harm {
+    fn harm(&self, range: Range<u64>, scratch: &mut ReadScratch, lost: &mut Vec<LostRange>) -> FindingHarm {
         let start = range.start;
         let end = range.end.min(self.size);
         if start >= end {
-            return Harm::None;
+            return FindingHarm::None;
         }
         let gone = self.walk(start..end, scratch, &mut |_, _| Ok(())).unwrap_or_default();
-        let harm = if gone.is_empty() { Harm::Repairable { start, end } } else { Harm::Lost { start, end } };
+        let harm =
+            if gone.is_empty() { FindingHarm::Repairable { start, end } } else { FindingHarm::Lost { start, end } };
         lost.extend(gone);
         harm
     }
 
-    fn verify_parity(&self, stripe: u64) -> Vec<Finding> {
+    fn verify_parity(&self, stripe: u64) -> Vec<SetFinding> {
         let places = self.map.parity_of(stripe);
-        let mut wrong: Vec<(Place, String)> =
+        let mut wrong: Vec<(SegmentPlace, String)> =
             places.iter().filter_map(|place| Some((*place, self.flaw_of_parity(place)?))).collect();
         if wrong.is_empty() {
-            let verdicts = Stripe::read(self, stripe).and_then(|stripe| stripe.recompute(self));
+            let verdicts = ParityStripe::read(self, stripe).and_then(|stripe| stripe.recompute(self));
             let differ = verdicts.ok().flatten().unwrap_or_default().into_iter().filter(|(_, same)| !same);
             wrong.extend(differ.map(|(place, _)| (place, "it is not the parity of its stripe".into())));
         }
-        let finding = |(place, why): (Place, String)| Finding {
+        let finding = |(place, why): (SegmentPlace, String)| SetFinding {
             part: Some(self.parts[usize::from(place.part)].path.clone()),
             offset: Some(place.position),
             what: format!("parity segment: {why}"),
-            harm: Harm::None,
+            harm: FindingHarm::None,
         };
         wrong.into_iter().map(finding).collect()
     }
 
     /// Checks superblock, footer, index and manifest of a part.
-    fn structures(&self, part: &Part, finding: &mut dyn FnMut(Finding)) {
+    fn structures(&self, part: &AvailablePart, finding: &mut dyn FnMut(SetFinding)) {
         let mut found = |offset: u64, what: String| {
-            finding(Finding { part: Some(part.path.clone()), offset: Some(offset), what, harm: Harm::None });
+            finding(SetFinding { part: Some(part.path.clone()), offset: Some(offset), what, harm: FindingHarm::None });
         };
         if let Some(flaw) = &part.flaw {
             found(0, format!("superblock: {flaw}"));
@@ -269,24 +289,26 @@ impl Set {
             found(foot.index, format!("footer: it says {} bytes of the dump instead of {}", foot.size, self.size));
         }
         let places = self.map.data().iter().chain(self.map.parity());
-        let mine = |place: &&Place| self.parts.get(usize::from(place.part)).is_some_and(|of| of.path == part.path);
+        let mine =
+            |place: &&SegmentPlace| self.parts.get(usize::from(place.part)).is_some_and(|of| of.path == part.path);
         let segments = places.filter(mine).count() as u64;
         let said = part.number.and_then(|number| foot.manifest.get(usize::from(number)));
-        if let Some((_, said, len)) = said
-            && (*said, *len) != (segments, foot.index)
+        if let Some(entry) = said
+            && (entry.segments != segments || entry.len != foot.index)
         {
-            let here = format!("{segments} segments in {} bytes", foot.index);
-            found(foot.index, format!("footer: the manifest has {said} segments in {len} bytes, the part {here}"));
+            let listed = format!("{} segments in {} bytes", entry.segments, entry.len);
+            let present = format!("{segments} segments in {} bytes", foot.index);
+            found(foot.index, format!("footer: the manifest has {listed}, the part {present}"));
         }
     }
 
     /// Checks the gaps between indexed segments for unknown segments and stray bytes.
-    fn strangers(&self, at: u16, part: &Part, finding: &mut dyn FnMut(Finding)) -> Result<()> {
+    fn strangers(&self, at: u16, part: &AvailablePart, finding: &mut dyn FnMut(SetFinding)) -> Result<()> {
         let places = self.map.data().iter().chain(self.map.parity());
         let known: HashSet<u64> = places.filter(|place| place.part == at).map(|place| place.position).collect();
         let to = part.foot.as_ref().map_or(u64::MAX, |foot| foot.index);
         let (status, _) = self.status(part);
-        for step in Scan::new(&part.source, &self.superblock, ALIGN as u64..to) {
+        for step in SegmentScan::new(&part.source, &self.superblock, ALIGN as u64..to) {
             let (offset, what) = match step.map_err(Error::io("cannot read", &part.path))? {
                 Met::Segment { position, segment } => match segment.head.kind {
                     SegmentKind::Data | SegmentKind::Parity => {
@@ -308,7 +330,7 @@ impl Set {
                     (gap.start, format!("{} that belong to no segment", Size(gap.end - gap.start)))
                 }
             };
-            finding(Finding { part: Some(part.path.clone()), offset: Some(offset), what, harm: Harm::None });
+            finding(SetFinding { part: Some(part.path.clone()), offset: Some(offset), what, harm: FindingHarm::None });
         }
         Ok(())
     }
@@ -324,15 +346,15 @@ fn reason(error: Error) -> String {
 }
 
 /// Merges ranges: in order, without duplicates.
-fn merged(mut lost: Vec<Lost>) -> Vec<Lost> {
+fn merged(mut lost: Vec<LostRange>) -> Vec<LostRange> {
     lost.sort_by_key(|lost| (lost.start, lost.end));
-    let mut merged: Vec<Lost> = Vec::new();
+    let mut merged: Vec<LostRange> = Vec::new();
     for mut next in lost {
         if let Some(last) = merged.last() {
             next.start = next.start.max(last.end);
         }
         if next.start < next.end {
-            Lost::push(&mut merged, next);
+            LostRange::push(&mut merged, next);
         }
     }
     merged

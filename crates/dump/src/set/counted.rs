@@ -8,14 +8,14 @@ use packfs_blocks::ReadAt;
 
 /// A part's bytes with a count of those read.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct CountedReads {
     source: Arc<dyn ReadAt>,
     read: Arc<AtomicU64>,
 }
 
-impl Counted {
+impl CountedReads {
     pub(super) fn new(source: Arc<dyn ReadAt>) -> Self {
-        Counted { source, read: Arc::default() }
+        CountedReads { source, read: Arc::default() }
     }
 
     /// Starts a new count.
@@ -25,7 +25,7 @@ impl Counted {
     }
 }
 
-impl ReadAt for Counted {
+impl ReadAt for CountedReads {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let got = self.source.read_at(buf, offset)?;
         self.read.fetch_add(got as u64, Relaxed);

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use super::{Scratch, Set};
-use crate::part::{What, fill};
+use super::{ReadScratch, Set};
+use crate::part::{StretchStorage, fill};
 
 /// Content of a stretch of the dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum ExtentContent {
     /// Bytes that are stored.
     Data,
     /// These bytes, repeated from the first on.
@@ -19,44 +19,44 @@ pub enum Content {
 
 /// A stretch of the dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
+pub struct DumpExtent {
     /// First byte.
     pub start: u64,
     /// End of the stretch.
     pub end: u64,
     /// Content.
-    pub content: Content,
+    pub content: ExtentContent,
 }
 
 /// The extents of a dump in order, without gaps; made by [`Set::extents`].
 #[derive(Debug)]
-pub struct Extents<'s> {
+pub struct DumpExtents<'s> {
     set: &'s Set,
     /// Everything before it has been examined.
     at: u64,
-    scratch: Scratch,
+    scratch: ReadScratch,
     /// Examined and not returned yet.
-    ahead: VecDeque<Extent>,
+    ahead: VecDeque<DumpExtent>,
 }
 
 impl Set {
     /// Returns the extents of the dump from its start to its end. Reads header and records of each
     /// segment but no data, so damage to data is not noticed.
-    pub fn extents(&self) -> Extents<'_> {
+    pub fn extents(&self) -> DumpExtents<'_> {
         self.extents_from(0)
     }
 
     /// As [`Set::extents`], from byte `offset` on.
-    pub fn extents_from(&self, offset: u64) -> Extents<'_> {
-        Extents { set: self, at: offset, scratch: Scratch::default(), ahead: VecDeque::new() }
+    pub fn extents_from(&self, offset: u64) -> DumpExtents<'_> {
+        DumpExtents { set: self, at: offset, scratch: ReadScratch::default(), ahead: VecDeque::new() }
     }
 }
 
-impl Extent {
+impl DumpExtent {
     /// Returns true if `next`, which begins where this ends, continues it.
-    fn goes_on_with(&self, next: &Extent) -> bool {
+    fn goes_on_with(&self, next: &DumpExtent) -> bool {
         match (self.content, next.content) {
-            (Content::Fill(one), Content::Fill(other)) => turned(one, self.end - self.start) == other,
+            (ExtentContent::Fill(one), ExtentContent::Fill(other)) => turned(one, self.end - self.start) == other,
             (one, other) => one == other,
         }
     }
@@ -69,7 +69,7 @@ fn turned(pattern: [u8; 8], skip: u64) -> [u8; 8] {
     turned
 }
 
-impl Extents<'_> {
+impl DumpExtents<'_> {
     /// Examines the next segment.
     fn look(&mut self) {
         let set = self.set;
@@ -79,7 +79,7 @@ impl Extents<'_> {
         let opened = set.origins(at).find_map(|(number, origin)| set.open_segment(number, origin, scratch).ok());
         let Some(opened) = opened else {
             let end = lost_to.unwrap_or(set.size).min(set.size);
-            self.ahead.push_back(Extent { start: at, end, content: Content::Lost });
+            self.ahead.push_back(DumpExtent { start: at, end, content: ExtentContent::Lost });
             self.at = end;
             return;
         };
@@ -90,20 +90,20 @@ impl Extents<'_> {
                 break;
             }
             let content = match stretch.what {
-                What::Fill(pattern) => Content::Fill(turned(pattern, start - stretch.range.start)),
-                _ => Content::Data,
+                StretchStorage::Fill(pattern) => ExtentContent::Fill(turned(pattern, start - stretch.range.start)),
+                _ => ExtentContent::Data,
             };
-            self.ahead.push_back(Extent { start, end, content });
+            self.ahead.push_back(DumpExtent { start, end, content });
             self.at = end;
         }
     }
 }
 
-impl Iterator for Extents<'_> {
-    type Item = Extent;
+impl Iterator for DumpExtents<'_> {
+    type Item = DumpExtent;
 
-    fn next(&mut self) -> Option<Extent> {
-        let mut extent: Option<Extent> = None;
+    fn next(&mut self) -> Option<DumpExtent> {
+        let mut extent: Option<DumpExtent> = None;
         loop {
             if self.ahead.is_empty() && self.at < self.set.size {
                 self.look();

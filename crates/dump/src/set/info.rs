@@ -6,13 +6,13 @@ use packfs_blocks::ReadAt;
 use serde::Serialize;
 
 use super::map::ABSENT;
-use super::{Content, Lost, Part, Set};
+use super::{AvailablePart, ExtentContent, LostRange, Set};
 use crate::format::PartState;
 
 /// Facts about a set.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Info {
+pub struct SetInfo {
     /// Id of the set, in hexadecimal digits.
     pub set: String,
     /// The codec with its options.
@@ -35,7 +35,7 @@ pub struct Info {
     /// True if all of it can be read, apart from damage.
     pub restorable: bool,
     /// Ranges that cannot be read.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostRange>,
     /// Bytes of the dump that repeat eight bytes, and take no room.
     pub fill_bytes: u64,
     /// Number of these that are zeros.
@@ -95,11 +95,11 @@ impl PartStatus {
 
 impl Set {
     /// Returns facts about the set. Reads header and records of each segment.
-    pub fn info(&self) -> Info {
+    pub fn info(&self) -> SetInfo {
         let mut fill_bytes = 0;
         let mut zero_bytes = 0;
         for extent in self.extents() {
-            if let Content::Fill(pattern) = extent.content {
+            if let ExtentContent::Fill(pattern) = extent.content {
                 fill_bytes += extent.end - extent.start;
                 zero_bytes += if pattern == [0; 8] { extent.end - extent.start } else { 0 };
             }
@@ -108,7 +108,7 @@ impl Set {
         let mut parts: Vec<PartInfo> = self.parts.iter().zip(0..).map(|(part, at)| self.part_info(part, at)).collect();
         parts.extend(self.missing().into_iter().map(|number| self.missing_info(number)));
         parts.sort_by_key(|part| part.number.unwrap_or(u16::MAX));
-        Info {
+        SetInfo {
             set: self.superblock.set.iter().map(|byte| format!("{byte:02x}")).collect(),
             codec: self.superblock.codec.to_string(),
             chunk: self.superblock.chunk,
@@ -127,7 +127,7 @@ impl Set {
         }
     }
 
-    fn part_info(&self, part: &Part, at: u16) -> PartInfo {
+    fn part_info(&self, part: &AvailablePart, at: u16) -> PartInfo {
         let (status, why) = self.status(part);
         let places = self.map.data().iter().chain(self.map.parity());
         PartInfo {
@@ -142,22 +142,23 @@ impl Set {
 
     fn missing_info(&self, number: u16) -> PartInfo {
         let manifests = self.parts.iter().filter_map(|part| part.foot.as_ref());
-        let entry = manifests.filter_map(|foot| foot.manifest.get(usize::from(number))).find(|entry| entry.0.is_some());
+        let entry =
+            manifests.filter_map(|foot| foot.manifest.get(usize::from(number))).find(|entry| entry.state.is_some());
         PartInfo {
             number: Some(number + 1),
             path: None,
             status: PartStatus::Missing,
             why: None,
-            len: entry.map(|(_, _, len)| *len),
-            segments: entry.map(|(_, segments, _)| *segments),
+            len: entry.map(|entry| entry.len),
+            segments: entry.map(|entry| entry.segments),
         }
     }
 
     /// Returns the state of an available part, with its defect.
-    pub(super) fn status(&self, part: &Part) -> (PartStatus, Option<String>) {
-        let retired = |foot: &crate::part::Foot| {
+    pub(super) fn status(&self, part: &AvailablePart) -> (PartStatus, Option<String>) {
+        let retired = |foot: &crate::part::PartFooter| {
             let entry = part.number.and_then(|number| foot.manifest.get(usize::from(number)));
-            entry.is_some_and(|(state, ..)| *state == Some(PartState::Retired))
+            entry.is_some_and(|entry| entry.state == Some(PartState::Retired))
         };
         let retired = self.parts.iter().filter_map(|other| other.foot.as_ref()).any(retired);
         match (&part.flaw, &part.foot, &part.scanned) {

@@ -30,30 +30,30 @@ use packfs_blocks::cache::BlockCache;
 use packfs_blocks::io::FileAt;
 use packfs_blocks::units::Size;
 
-use self::counted::Counted;
-use self::map::{Map, Number};
+use self::counted::CountedReads;
+use self::map::{SegmentMap, SegmentNumber};
 use crate::format::MAGIC;
-use crate::part::{Foot, Super};
+use crate::part::{PartFooter, PartSuperblock};
 use crate::{Error, Result};
 
-pub use self::check::{Checked, Finding, Harm};
-pub use self::extents::{Content, Extent, Extents};
-pub use self::info::{Info, PartInfo, PartStatus};
-pub(crate) use self::read::{Bytes, Scratch};
-pub use self::repair::Repair;
-pub use crate::lost::Lost;
+pub use self::check::{CheckedSet, FindingHarm, SetFinding};
+pub use self::extents::{DumpExtent, DumpExtents, ExtentContent};
+pub use self::info::{PartInfo, PartStatus, SetInfo};
+pub(crate) use self::read::{DumpBytes, ReadScratch};
+pub use self::repair::RestoredSegments;
+pub use crate::lost::LostRange;
 
 /// Options for reading a set.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct SetOptions {
     /// Maximum number of bytes of decoded data to cache. Default: 32 MiB.
     pub cache_bytes: u64,
 }
 
-impl Default for Options {
+impl Default for SetOptions {
     fn default() -> Self {
-        Options { cache_bytes: 32 << 20 }
+        SetOptions { cache_bytes: 32 << 20 }
     }
 }
 
@@ -70,34 +70,34 @@ impl Default for Options {
 /// ```
 pub struct Set {
     /// Common part of all superblocks.
-    superblock: Super,
+    superblock: PartSuperblock,
     /// Available parts, by number.
-    parts: Vec<Part>,
+    parts: Vec<AvailablePart>,
     /// Length of the dump in bytes, as far as known.
     size: u64,
     /// Reason why it may be longer.
     open_end: Option<&'static str>,
-    map: Map,
+    map: SegmentMap,
     /// Decoded chunks, by segment and record.
-    chunks: BlockCache<(Number, u32)>,
+    chunks: BlockCache<(SegmentNumber, u32)>,
     /// Segments restored from their stripes.
-    restored: BlockCache<Number>,
+    restored: BlockCache<SegmentNumber>,
     /// Idle readers of small reads.
-    scratch: Mutex<Vec<Scratch>>,
+    scratch: Mutex<Vec<ReadScratch>>,
 }
 
 /// An available part.
 #[derive(Debug)]
-struct Part {
+struct AvailablePart {
     path: PathBuf,
-    source: Counted,
+    source: CountedReads,
     /// Number, counted from 0; `None` if the superblock is damaged and the footer is missing.
     number: Option<u16>,
     /// Its superblock; if that is damaged, another part's, adapted to what is known of this one.
-    superblock: Super,
+    superblock: PartSuperblock,
     /// Defect of its superblock.
     flaw: Option<String>,
-    foot: Option<Foot>,
+    foot: Option<PartFooter>,
     /// Reason why it was scanned, if it was.
     scanned: Option<String>,
 }
@@ -112,7 +112,7 @@ pub fn is_part(path: &Path) -> bool {
 
 impl Set {
     /// Opens the parts of a dump, in any order; some of them may be missing.
-    pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Set> {
+    pub fn open<P: AsRef<Path>>(paths: &[P], options: &SetOptions) -> Result<Set> {
         let mut sources = Vec::new();
         for path in paths.iter().map(AsRef::as_ref) {
             let file = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
@@ -122,7 +122,7 @@ impl Set {
     }
 
     /// Opens parts that are not files. The paths are their names in messages.
-    pub fn from_sources(sources: Vec<(PathBuf, Arc<dyn ReadAt>)>, options: &Options) -> Result<Set> {
+    pub fn from_sources(sources: Vec<(PathBuf, Arc<dyn ReadAt>)>, options: &SetOptions) -> Result<Set> {
         let superblock = open::common(&sources)?;
         let parts = open::parts(sources, &superblock)?;
         let (parts, map) = open::map(parts)?;
@@ -144,12 +144,12 @@ impl Set {
 
     /// Returns the ranges of the dump that no available part contains and no stripe can restore,
     /// without reading data. Damage is noticed when the bytes are read.
-    pub fn lost(&self) -> Vec<Lost> {
+    pub fn lost(&self) -> Vec<LostRange> {
         let why = self.why_missing();
         self.map
             .gaps(self.size)
             .into_iter()
-            .map(|gap| Lost { start: gap.start, end: gap.end, why: why.clone() })
+            .map(|gap| LostRange { start: gap.start, end: gap.end, why: why.clone() })
             .collect()
     }
 

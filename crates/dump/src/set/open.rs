@@ -6,19 +6,21 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 use packfs_blocks::name::display;
 
-use super::counted::Counted;
-use super::map::{ABSENT, Map, Number, Place};
-use super::stripe::Stripe;
-use super::{Part, Set};
+use super::counted::CountedReads;
+use super::map::{ABSENT, SegmentMap, SegmentNumber, SegmentPlace};
+use super::stripe::ParityStripe;
+use super::{AvailablePart, Set};
 use crate::format::{ALIGN, SegmentKind};
-use crate::part::{Flaw, Foot, Found, Head, Scan, Super, find_footer, read_index};
+use crate::part::{
+    PartFooter, PartSuperblock, ScanStep, SegmentHead, SegmentScan, StructureFlaw, find_footer, read_index,
+};
 use crate::{Error, Result};
 
-type Sources = Vec<(PathBuf, Arc<dyn ReadAt>)>;
+type PartSources = Vec<(PathBuf, Arc<dyn ReadAt>)>;
 
 /// Returns the superblock of the set, from the first part with a valid one.
-pub(super) fn common(sources: &Sources) -> Result<Super> {
-    let mut first: Option<(&PathBuf, Super)> = None;
+pub(super) fn common(sources: &PartSources) -> Result<PartSuperblock> {
+    let mut first: Option<(&PathBuf, PartSuperblock)> = None;
     let mut flaw = None;
     for (path, source) in sources {
         match (superblock(path, source.as_ref())?, &first) {
@@ -37,14 +39,14 @@ pub(super) fn common(sources: &Sources) -> Result<Super> {
     }
 }
 
-fn superblock(path: &PathBuf, source: &dyn ReadAt) -> Result<std::result::Result<Super, Flaw>> {
+fn superblock(path: &PathBuf, source: &dyn ReadAt) -> Result<std::result::Result<PartSuperblock, StructureFlaw>> {
     let mut bytes = [0; ALIGN];
     let len = source.read_at(&mut bytes, 0).map_err(Error::io("cannot read", path))?;
-    Ok(Super::parse(&bytes[..len]))
+    Ok(PartSuperblock::parse(&bytes[..len]))
 }
 
 /// Returns the parts by number, without duplicates.
-pub(super) fn parts(sources: Sources, common: &Super) -> Result<Vec<Part>> {
+pub(super) fn parts(sources: PartSources, common: &PartSuperblock) -> Result<Vec<AvailablePart>> {
     let mut parts = Vec::new();
     for (path, source) in sources {
         parts.push(match superblock(&path, source.as_ref())? {
@@ -63,45 +65,60 @@ pub(super) fn parts(sources: Sources, common: &Super) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-fn part(path: PathBuf, source: Arc<dyn ReadAt>, superblock: Super) -> Result<Part> {
-    let source = Counted::new(source);
+fn part(path: PathBuf, source: Arc<dyn ReadAt>, superblock: PartSuperblock) -> Result<AvailablePart> {
+    let source = CountedReads::new(source);
     let foot = find_footer(&source, &superblock).map_err(Error::io("cannot read", &path))?;
     let foot = foot.map(|(_, foot)| foot);
-    Ok(Part { path, source, number: Some(superblock.part), superblock, flaw: None, foot, scanned: None })
+    Ok(AvailablePart { path, source, number: Some(superblock.part), superblock, flaw: None, foot, scanned: None })
 }
 
 /// Opens a file without a valid superblock: it is still a part if it has a footer or any segment of the set.
-fn headless(path: PathBuf, source: Arc<dyn ReadAt>, common: &Super, flaw: Flaw) -> Result<Part> {
+fn headless(
+    path: PathBuf,
+    source: Arc<dyn ReadAt>,
+    common: &PartSuperblock,
+    flaw: StructureFlaw,
+) -> Result<AvailablePart> {
     let reading = Error::io("cannot read", path.clone());
-    let mut found: Option<(Super, Foot)> = None;
+    let mut found: Option<(PartSuperblock, PartFooter)> = None;
     let mut first = None;
     let mut look = || -> std::io::Result<()> {
         for number in 0..common.parts {
-            let guess = Super { part: number, footer: None, ..common.clone() };
+            let guess = PartSuperblock { part: number, footer: None, ..common.clone() };
             if let Some((_, foot)) = find_footer(source.as_ref(), &guess)? {
                 found = Some((guess, foot));
                 return Ok(());
             }
         }
-        first = Scan::whole(source.as_ref(), common).find(|found| !matches!(found, Ok(Found::Gap(_)))).transpose()?;
+        first = SegmentScan::whole(source.as_ref(), common)
+            .find(|found| !matches!(found, Ok(ScanStep::Gap(_))))
+            .transpose()?;
         Ok(())
     };
     look().map_err(reading)?;
     let (number, superblock, foot) = match (found, first) {
         (Some((superblock, foot)), _) => (Some(superblock.part), superblock, Some(foot)),
-        (None, Some(_)) => (None, Super { footer: None, ..common.clone() }, None),
+        (None, Some(_)) => (None, PartSuperblock { footer: None, ..common.clone() }, None),
         (None, None) => return Err(flaw.at(&path, 0)),
     };
-    Ok(Part { path, source: Counted::new(source), number, superblock, flaw: Some(flaw.why), foot, scanned: None })
+    Ok(AvailablePart {
+        path,
+        source: CountedReads::new(source),
+        number,
+        superblock,
+        flaw: Some(flaw.why),
+        foot,
+        scanned: None,
+    })
 }
 
 /// Locates all segments.
-pub(super) fn map(mut parts: Vec<Part>) -> Result<(Vec<Part>, Map)> {
+pub(super) fn map(mut parts: Vec<AvailablePart>) -> Result<(Vec<AvailablePart>, SegmentMap)> {
     let mut data = Vec::new();
     let mut parity = Vec::new();
     for (at, part) in (0..).zip(&mut parts) {
         part.segments(|position, len, head| {
-            let place = Place {
+            let place = SegmentPlace {
                 start: head.start,
                 end: head.end,
                 position,
@@ -120,19 +137,19 @@ pub(super) fn map(mut parts: Vec<Part>) -> Result<(Vec<Part>, Map)> {
         })?;
     }
     countable(&data)?;
-    Ok((parts, Map::new(data, parity)))
+    Ok((parts, SegmentMap::new(data, parity)))
 }
 
-fn countable(data: &[Place]) -> Result<()> {
-    match Number::try_from(data.len()) {
+fn countable(data: &[SegmentPlace]) -> Result<()> {
+    match SegmentNumber::try_from(data.len()) {
         Ok(_) => Ok(()),
         Err(_) => Err(Error::Unsupported(format!("{} segments in one dump", data.len()))),
     }
 }
 
-impl Part {
+impl AvailablePart {
     /// Calls `found` with offset, length and head of each segment: from the index, or by scanning.
-    fn segments(&mut self, mut found: impl FnMut(u64, u32, Head)) -> Result<()> {
+    fn segments(&mut self, mut found: impl FnMut(u64, u32, SegmentHead)) -> Result<()> {
         let reading = |error| Error::io("cannot read", &self.path)(error);
         let to = match &self.foot {
             None => {
@@ -150,8 +167,8 @@ impl Part {
                 }
             },
         };
-        for step in Scan::new(&self.source, &self.superblock, ALIGN as u64..to) {
-            if let Found::Segment { position, segment } = step.map_err(reading)? {
+        for step in SegmentScan::new(&self.source, &self.superblock, ALIGN as u64..to) {
+            if let ScanStep::Segment { position, segment } = step.map_err(reading)? {
                 found(position, u32::try_from(segment.len()).unwrap_or(u32::MAX), segment.head);
             }
         }
@@ -160,7 +177,11 @@ impl Part {
 }
 
 /// Returns the length of the dump, and the reason why it may be longer.
-pub(super) fn size(superblock: &Super, parts: &[Part], map: &Map) -> (u64, Option<&'static str>) {
+pub(super) fn size(
+    superblock: &PartSuperblock,
+    parts: &[AvailablePart],
+    map: &SegmentMap,
+) -> (u64, Option<&'static str>) {
     let feet = || parts.iter().filter_map(|part| part.foot.as_ref());
     let reached = || map.data().iter().map(|place| place.end).max().unwrap_or(0);
     if let Some(size) = feet().filter(|foot| foot.complete).map(|foot| foot.size).max() {
@@ -190,10 +211,10 @@ impl Set {
                 continue;
             }
             // Without its records it restores nothing, and its bytes are lost as if it were missing.
-            let Ok(stripe) = Stripe::read(self, place.stripe) else { continue };
+            let Ok(stripe) = ParityStripe::read(self, place.stripe) else { continue };
             for shard in gone {
                 let Some(of) = stripe.shards().get(usize::from(shard)).filter(|of| of.start < of.end) else { continue };
-                missing.push(Place {
+                missing.push(SegmentPlace {
                     start: of.start,
                     end: of.end,
                     len: of.len,
@@ -211,7 +232,7 @@ impl Set {
         let (mut data, parity) = map.into_places();
         data.append(&mut missing);
         countable(&data)?;
-        self.map = Map::new(data, parity);
+        self.map = SegmentMap::new(data, parity);
         if self.open_end.is_some() {
             self.size = self.size.max(self.map.data().iter().map(|place| place.end).max().unwrap_or(0));
         }

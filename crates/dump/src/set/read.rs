@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::map::{ABSENT, DAMAGED, HOPELESS, Number, Place, RESTORED, SOUND};
-use super::{Lost, Set};
+use super::map::{ABSENT, DAMAGED, HOPELESS, RESTORED, SOUND, SegmentNumber, SegmentPlace};
+use super::{LostRange, Set};
 use crate::format::{self, PAGE, SegmentKind};
-use crate::part::{ChunkDecoder, Flaw, Segment, Stretch, What, fill, payload_is_sound, read_segment};
+use crate::part::{
+    ChunkDecoder, DumpStretch, ParsedSegment, StretchStorage, StructureFlaw, fill, payload_is_sound, read_segment,
+};
 use crate::{Error, Result};
 
 /// Number of payload bytes read at once when a segment is read in order.
@@ -18,82 +20,82 @@ const AHEAD: usize = 512 << 10;
 
 /// Source of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum SegmentOrigin {
     Part,
     Stripe,
 }
 
 /// Bytes of a stretch of the dump, as passed on.
 #[derive(Debug)]
-pub(crate) enum Bytes<'a> {
+pub(crate) enum DumpBytes<'a> {
     /// These bytes.
     Data(&'a [u8]),
     /// Number of bytes that repeat the eight of the pattern; `skip` of these came before the first.
     Fill { pattern: [u8; 8], skip: u64, len: u64 },
 }
 
-impl Bytes<'_> {
+impl DumpBytes<'_> {
     pub(crate) fn len(&self) -> u64 {
         match self {
-            Bytes::Data(bytes) => bytes.len() as u64,
-            Bytes::Fill { len, .. } => *len,
+            DumpBytes::Data(bytes) => bytes.len() as u64,
+            DumpBytes::Fill { len, .. } => *len,
         }
     }
 }
 
 /// Receives stretches of the dump with their offsets.
-pub(crate) type Take<'t> = dyn FnMut(u64, Bytes<'_>) -> Result<()> + 't;
+pub(crate) type TakeBytes<'t> = dyn FnMut(u64, DumpBytes<'_>) -> Result<()> + 't;
 
 /// Per-thread state of a reader: a decoder and buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct ReadScratch {
     decoder: Option<ChunkDecoder>,
     /// True if chunks go through the cache of the set, as they will be needed again.
     cached: bool,
     /// The segment used last.
-    opened: Option<Arc<Opened>>,
+    opened: Option<Arc<OpenedSegment>>,
     head: Vec<u8>,
     chunk: Vec<u8>,
-    stored: Stored,
+    stored: StoredPayload,
 }
 
 /// A data segment that is being read.
 #[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) number: Number,
-    pub(super) origin: Origin,
-    pub(super) segment: Segment,
+pub(super) struct OpenedSegment {
+    pub(super) number: SegmentNumber,
+    pub(super) origin: SegmentOrigin,
+    pub(super) segment: ParsedSegment,
     /// All its bytes, if they are in memory.
     pub(super) bytes: Option<Arc<[u8]>>,
 }
 
 /// Payload bytes of a segment that were read at once.
 #[derive(Debug, Default)]
-struct Stored {
-    of: Option<(Number, Origin)>,
+struct StoredPayload {
+    of: Option<(SegmentNumber, SegmentOrigin)>,
     at: usize,
     bytes: Vec<u8>,
 }
 
-impl Opened {
-    pub(super) fn stretches(&self) -> &[Stretch] {
+impl OpenedSegment {
+    pub(super) fn stretches(&self) -> &[DumpStretch] {
         &self.segment.stretches
     }
 }
 
 /// Reason why a stretch was not passed on.
-enum Stop {
+enum WalkStop {
     /// The receiver failed.
     Taker(Error),
     /// The bytes are missing or damaged.
     Source(Error),
 }
 
-type Ran = std::result::Result<(), Stop>;
+type WalkResult = std::result::Result<(), WalkStop>;
 
 /// State of reading one segment.
-pub(super) struct Run<'r> {
-    pub(super) opened: &'r Opened,
+pub(super) struct SegmentRun<'r> {
+    pub(super) opened: &'r OpenedSegment,
     /// The requested range of the dump.
     pub(super) wanted: Range<u64>,
     /// True if chunks may be read from elsewhere in the dump.
@@ -103,7 +105,12 @@ pub(super) struct Run<'r> {
 impl Set {
     /// Passes on the bytes of `range` in order. Bytes that no part contains, or that do not verify
     /// and that no stripe restores, are left out; their ranges are returned.
-    pub(crate) fn walk(&self, range: Range<u64>, scratch: &mut Scratch, take: &mut Take<'_>) -> Result<Vec<Lost>> {
+    pub(crate) fn walk(
+        &self,
+        range: Range<u64>,
+        scratch: &mut ReadScratch,
+        take: &mut TakeBytes<'_>,
+    ) -> Result<Vec<LostRange>> {
         let mut lost = Vec::new();
         let mut at = range.start;
         while at < range.end {
@@ -111,7 +118,7 @@ impl Set {
                 Ok(reached) => at = reached,
                 Err(missing) => {
                     at = missing.end;
-                    Lost::push(&mut lost, missing);
+                    LostRange::push(&mut lost, missing);
                 }
             }
         }
@@ -123,10 +130,10 @@ impl Set {
     fn step(
         &self,
         range: Range<u64>,
-        scratch: &mut Scratch,
+        scratch: &mut ReadScratch,
         same: bool,
-        take: &mut Take<'_>,
-    ) -> Result<std::result::Result<u64, Lost>> {
+        take: &mut TakeBytes<'_>,
+    ) -> Result<std::result::Result<u64, LostRange>> {
         let at = range.start;
         let mut end = self.map.next_start(at).unwrap_or(range.end).min(range.end);
         let mut failed = None;
@@ -140,7 +147,7 @@ impl Set {
                     continue;
                 }
             };
-            let run = Run { opened: &opened, wanted: at..range.end.min(place.end), same };
+            let run = SegmentRun { opened: &opened, wanted: at..range.end.min(place.end), same };
             let mut reached = at;
             let ran = self.run(&run, scratch, &mut |offset, bytes| {
                 let len = bytes.len();
@@ -149,10 +156,10 @@ impl Set {
                 Ok(())
             });
             match ran {
-                Err(Stop::Taker(error)) => return Err(error),
+                Err(WalkStop::Taker(error)) => return Err(error),
                 _ if reached > at => return Ok(Ok(reached)),
                 Ok(()) => {}
-                Err(Stop::Source(error)) => {
+                Err(WalkStop::Source(error)) => {
                     // Another segment may contain the bytes after the stretch that failed.
                     let stretches = &opened.segment.stretches;
                     end =
@@ -166,30 +173,35 @@ impl Set {
             Some(error) => error.to_string(),
             None => self.why_missing(),
         };
-        Ok(Err(Lost { start: at, end, why }))
+        Ok(Err(LostRange { start: at, end, why }))
     }
 
     /// Returns the sources of byte `at`, the most promising first.
-    pub(super) fn origins(&self, at: u64) -> impl Iterator<Item = (Number, Origin)> + '_ {
+    pub(super) fn origins(&self, at: u64) -> impl Iterator<Item = (SegmentNumber, SegmentOrigin)> + '_ {
         let parts = self.map.at(at).filter(|n| self.map.get(*n).part != ABSENT);
         let stripes = self.map.at(at).filter(|n| self.map.get(*n).parity > 0 && !self.map.is(*n, HOPELESS));
-        parts.map(|n| (n, Origin::Part)).chain(stripes.map(|n| (n, Origin::Stripe)))
+        parts.map(|n| (n, SegmentOrigin::Part)).chain(stripes.map(|n| (n, SegmentOrigin::Stripe)))
     }
 
     /// Reads header and records of a data segment.
-    pub(super) fn open_segment(&self, number: Number, origin: Origin, scratch: &mut Scratch) -> Result<Arc<Opened>> {
+    pub(super) fn open_segment(
+        &self,
+        number: SegmentNumber,
+        origin: SegmentOrigin,
+        scratch: &mut ReadScratch,
+    ) -> Result<Arc<OpenedSegment>> {
         if let Some(opened) = scratch.opened.as_ref().filter(|last| (last.number, last.origin) == (number, origin)) {
             return Ok(Arc::clone(opened));
         }
         let place = self.map.get(number);
         let (segment, bytes) = match origin {
-            Origin::Part => {
+            SegmentOrigin::Part => {
                 let read = self.read_head_with(&place, SegmentKind::Data, &mut scratch.head);
                 (read.inspect_err(|_| self.map.mark(number, DAMAGED))?, None)
             }
-            Origin::Stripe => {
+            SegmentOrigin::Stripe => {
                 let restored = self.restored(number).and_then(|bytes| {
-                    let segment = Segment::parse(&bytes, &self.superblock.set, self.superblock.chunk);
+                    let segment = ParsedSegment::parse(&bytes, &self.superblock.set, self.superblock.chunk);
                     let segment = segment.and_then(|segment| agrees(segment, &place, SegmentKind::Data));
                     Ok((segment.map_err(|flaw| flaw.why)?, Some(bytes)))
                 });
@@ -201,24 +213,24 @@ impl Set {
                 restored
             }
         };
-        let opened = Arc::new(Opened { number, origin, segment, bytes });
+        let opened = Arc::new(OpenedSegment { number, origin, segment, bytes });
         scratch.opened = Some(Arc::clone(&opened));
         Ok(opened)
     }
 
     /// Reads header and records of a segment in a part.
-    pub(super) fn read_head(&self, place: &Place, kind: SegmentKind) -> Result<Segment> {
+    pub(super) fn read_head(&self, place: &SegmentPlace, kind: SegmentKind) -> Result<ParsedSegment> {
         self.read_head_with(place, kind, &mut Vec::new())
     }
 
-    fn read_head_with(&self, place: &Place, kind: SegmentKind, bytes: &mut Vec<u8>) -> Result<Segment> {
+    fn read_head_with(&self, place: &SegmentPlace, kind: SegmentKind, bytes: &mut Vec<u8>) -> Result<ParsedSegment> {
         let part = &self.parts[usize::from(place.part)];
         let read = read_segment(&part.source, &self.superblock, place.position, bytes);
         let read = read.map_err(Error::io("cannot read", &part.path))?;
         read.and_then(|segment| agrees(segment, place, kind)).map_err(|flaw| flaw.at(&part.path, place.position))
     }
 
-    fn run(&self, run: &Run<'_>, scratch: &mut Scratch, take: &mut Take<'_>) -> Ran {
+    fn run(&self, run: &SegmentRun<'_>, scratch: &mut ReadScratch, take: &mut TakeBytes<'_>) -> WalkResult {
         let stretches = &run.opened.segment.stretches;
         let first = stretch_at(stretches, run.wanted.start);
         for (index, stretch) in stretches.iter().enumerate().skip(first) {
@@ -233,40 +245,41 @@ impl Set {
     /// Passes on the requested bytes of one stretch.
     fn stretch(
         &self,
-        run: &Run<'_>,
+        run: &SegmentRun<'_>,
         index: usize,
-        stretch: &Stretch,
-        scratch: &mut Scratch,
-        take: &mut Take<'_>,
-    ) -> Ran {
+        stretch: &DumpStretch,
+        scratch: &mut ReadScratch,
+        take: &mut TakeBytes<'_>,
+    ) -> WalkResult {
         let begin = stretch.range.start;
         let start = begin.max(run.wanted.start);
         let end = stretch.range.end.min(run.wanted.end);
-        if let What::Fill(pattern) = stretch.what {
-            return take(start, Bytes::Fill { pattern, skip: start - begin, len: end - start }).map_err(Stop::Taker);
+        if let StretchStorage::Fill(pattern) = stretch.what {
+            return take(start, DumpBytes::Fill { pattern, skip: start - begin, len: end - start })
+                .map_err(WalkStop::Taker);
         }
         // Checked when it was parsed: at most a chunk.
         let len = distance(begin, stretch.range.end);
         let wanted = distance(begin, start)..distance(begin, end);
-        if scratch.cached && matches!(stretch.what, What::Stored { .. }) {
+        if scratch.cached && matches!(stretch.what, StretchStorage::Stored { .. }) {
             let key = (run.opened.number, u32::try_from(index).unwrap_or(u32::MAX));
             let chunk = self.chunks.get(key, || {
                 let mut chunk = vec![0; len];
                 self.chunk(run, stretch, scratch, &mut chunk).map(|()| chunk.into())
             });
-            return take(start, Bytes::Data(&chunk.map_err(Stop::Source)?[wanted])).map_err(Stop::Taker);
+            return take(start, DumpBytes::Data(&chunk.map_err(WalkStop::Source)?[wanted])).map_err(WalkStop::Taker);
         }
         let mut chunk = std::mem::take(&mut scratch.chunk);
         chunk.resize(len, 0);
-        let read = self.chunk(run, stretch, scratch, &mut chunk).map_err(Stop::Source);
+        let read = self.chunk(run, stretch, scratch, &mut chunk).map_err(WalkStop::Source);
         let taken = read.and_then(|()| {
             let taken = match &stretch.what {
-                What::Stored { payload, squeezed: true, .. } if wanted == (0..len) => {
+                StretchStorage::Stored { payload, squeezed: true, .. } if wanted == (0..len) => {
                     spread(begin, &chunk, scratch.stored.slice(payload), take)
                 }
-                _ => take(start, Bytes::Data(&chunk[wanted])),
+                _ => take(start, DumpBytes::Data(&chunk[wanted])),
             };
-            taken.map_err(Stop::Taker)
+            taken.map_err(WalkStop::Taker)
         });
         scratch.chunk = chunk;
         taken
@@ -275,23 +288,23 @@ impl Set {
     /// Fills `chunk`, which is as long as the stretch, and verifies it.
     pub(super) fn chunk(
         &self,
-        run: &Run<'_>,
-        stretch: &Stretch,
-        scratch: &mut Scratch,
+        run: &SegmentRun<'_>,
+        stretch: &DumpStretch,
+        scratch: &mut ReadScratch,
         chunk: &mut [u8],
     ) -> Result<()> {
         let ahead = if scratch.cached { 0 } else { AHEAD };
         let read = match &stretch.what {
-            What::Fill(pattern) => {
+            StretchStorage::Fill(pattern) => {
                 fill(*pattern, 0, chunk);
                 return Ok(());
             }
-            What::Same { payload } => {
+            StretchStorage::Same { payload } => {
                 let stored = scratch.stored.read(self, run, payload, ahead);
                 let read = stored.and_then(|stored| self.same(run, stretch, stored, chunk));
                 return read.inspect_err(|_| self.doubt(run.opened));
             }
-            What::Stored { payload, coded, squeezed } => {
+            StretchStorage::Stored { payload, coded, squeezed } => {
                 if scratch.decoder.is_none() {
                     scratch.decoder = Some(ChunkDecoder::new(self.superblock.codec.codec())?);
                 }
@@ -305,7 +318,7 @@ impl Set {
                 })
             }
         };
-        if read.is_err() && run.opened.origin == Origin::Part {
+        if read.is_err() && run.opened.origin == SegmentOrigin::Part {
             self.map.mark(run.opened.number, DAMAGED);
         }
         read
@@ -313,10 +326,10 @@ impl Set {
 
     /// Records that a reference failed: because of its own defect, which its stripe can repair, or
     /// one of its target.
-    fn doubt(&self, opened: &Opened) {
+    fn doubt(&self, opened: &OpenedSegment) {
         let number = opened.number;
         let place = self.map.get(opened.number);
-        if opened.origin == Origin::Stripe || self.map.is(number, DAMAGED) || self.map.is(number, SOUND) {
+        if opened.origin == SegmentOrigin::Stripe || self.map.is(number, DAMAGED) || self.map.is(number, SOUND) {
             return;
         }
         let source = &self.parts[usize::from(place.part)].source;
@@ -325,21 +338,21 @@ impl Set {
     }
 
     /// Makes an error about byte `at` of a segment.
-    fn flawed(&self, run: &Run<'_>, structure: &'static str, at: u64, why: String) -> Error {
+    fn flawed(&self, run: &SegmentRun<'_>, structure: &'static str, at: u64, why: String) -> Error {
         let place = self.map.get(run.opened.number);
         match (run.opened.origin, self.parts.get(usize::from(place.part))) {
-            (Origin::Part, Some(part)) => Flaw::new(structure, why).at(&part.path, place.position + at),
+            (SegmentOrigin::Part, Some(part)) => StructureFlaw::new(structure, why).at(&part.path, place.position + at),
             _ => Error::Lost { start: place.start, end: place.end, why },
         }
     }
 
     /// Reads a chunk that equals earlier bytes of the dump.
-    fn same(&self, run: &Run<'_>, stretch: &Stretch, stored: &[u8], chunk: &mut [u8]) -> Result<()> {
+    fn same(&self, run: &SegmentRun<'_>, stretch: &DumpStretch, stored: &[u8], chunk: &mut [u8]) -> Result<()> {
         let lost = |why: String| Error::Lost { start: stretch.range.start, end: stretch.range.end, why };
         if !run.same {
             return Err(lost("it refers to bytes that are a reference themselves".into()));
         }
-        let reference = Stretch { what: What::Same { payload: 0..8 }, ..stretch.clone() };
+        let reference = DumpStretch { what: StretchStorage::Same { payload: 0..8 }, ..stretch.clone() };
         let target = reference.target(stored).map_err(|flaw| lost(flaw.why))?;
         self.with_scratch(|scratch| self.fill(target, chunk, scratch, false))?;
         match format::sum(chunk) == stretch.sum {
@@ -349,15 +362,15 @@ impl Set {
     }
 
     /// Fills `buf` with the bytes at `offset`; unless `same`, none of them may be a reference.
-    fn fill(&self, offset: u64, buf: &mut [u8], scratch: &mut Scratch, same: bool) -> Result<()> {
+    fn fill(&self, offset: u64, buf: &mut [u8], scratch: &mut ReadScratch, same: bool) -> Result<()> {
         let end = offset.saturating_add(buf.len() as u64);
         let mut at = offset;
         while at < end {
             let step = self.step(at..end, scratch, same, &mut |from, bytes| {
                 let buf = &mut buf[distance(offset, from)..];
                 match bytes {
-                    Bytes::Data(bytes) => buf[..bytes.len()].copy_from_slice(bytes),
-                    Bytes::Fill { pattern, skip, len } => fill(pattern, skip, &mut buf[..distance(0, len)]),
+                    DumpBytes::Data(bytes) => buf[..bytes.len()].copy_from_slice(bytes),
+                    DumpBytes::Fill { pattern, skip, len } => fill(pattern, skip, &mut buf[..distance(0, len)]),
                 }
                 Ok(())
             })?;
@@ -367,17 +380,17 @@ impl Set {
     }
 
     /// Lends a reader state whose chunks are cached.
-    fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {
+    fn with_scratch<T>(&self, work: impl FnOnce(&mut ReadScratch) -> T) -> T {
         let free = || self.scratch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let idle = free().pop();
-        let mut scratch = idle.unwrap_or_else(|| Scratch { cached: true, ..Scratch::default() });
+        let mut scratch = idle.unwrap_or_else(|| ReadScratch { cached: true, ..ReadScratch::default() });
         let done = work(&mut scratch);
         free().push(scratch);
         done
     }
 
     /// Fills `buf` with bytes of a segment's payload.
-    fn payload(&self, opened: &Opened, from: usize, buf: &mut [u8]) -> Result<()> {
+    fn payload(&self, opened: &OpenedSegment, from: usize, buf: &mut [u8]) -> Result<()> {
         let place = self.map.get(opened.number);
         let from = opened.segment.head_len as usize + from;
         let Some(bytes) = &opened.bytes else {
@@ -393,7 +406,11 @@ impl Set {
 }
 
 /// Checks that the header agrees with the map.
-fn agrees(segment: Segment, place: &Place, kind: SegmentKind) -> std::result::Result<Segment, Flaw> {
+fn agrees(
+    segment: ParsedSegment,
+    place: &SegmentPlace,
+    kind: SegmentKind,
+) -> std::result::Result<ParsedSegment, StructureFlaw> {
     let head = &segment.head;
     let same = head.kind == kind
         && (head.start, head.end) == (place.start, place.end)
@@ -401,12 +418,12 @@ fn agrees(segment: Segment, place: &Place, kind: SegmentKind) -> std::result::Re
         && segment.len() == u64::from(place.len);
     match same {
         true => Ok(segment),
-        false => Err(Flaw::new("segment", "it is not the one in the index or its stripe")),
+        false => Err(StructureFlaw::new("segment", "it is not the one in the index or its stripe")),
     }
 }
 
 /// Returns the stretch of a segment that contains byte `at`, which is in the segment.
-fn stretch_at(stretches: &[Stretch], at: u64) -> usize {
+fn stretch_at(stretches: &[DumpStretch], at: u64) -> usize {
     stretches.partition_point(|stretch| stretch.range.end <= at)
 }
 
@@ -416,7 +433,7 @@ fn distance(from: u64, to: u64) -> usize {
 }
 
 /// Passes on a squeezed chunk as stored pages and zeros.
-fn spread(begin: u64, chunk: &[u8], map: &[u8], take: &mut Take<'_>) -> Result<()> {
+fn spread(begin: u64, chunk: &[u8], map: &[u8], take: &mut TakeBytes<'_>) -> Result<()> {
     let is_there = |page: usize| map.get(page / 8).is_some_and(|bits| bits >> (page % 8) & 1 == 1);
     let pages = chunk.len().div_ceil(PAGE);
     let mut page = 0;
@@ -427,17 +444,17 @@ fn spread(begin: u64, chunk: &[u8], map: &[u8], take: &mut Take<'_>) -> Result<(
         let at = begin + bytes.start as u64;
         let len = bytes.len() as u64;
         match there {
-            true => take(at, Bytes::Data(&chunk[bytes]))?,
-            false => take(at, Bytes::Fill { pattern: [0; 8], skip: 0, len })?,
+            true => take(at, DumpBytes::Data(&chunk[bytes]))?,
+            false => take(at, DumpBytes::Fill { pattern: [0; 8], skip: 0, len })?,
         }
         page += run;
     }
     Ok(())
 }
 
-impl Stored {
+impl StoredPayload {
     /// Returns the bytes `range` of a segment's payload, read together with up to `ahead` bytes from there on.
-    fn read(&mut self, set: &Set, run: &Run<'_>, range: &Range<u32>, ahead: usize) -> Result<&[u8]> {
+    fn read(&mut self, set: &Set, run: &SegmentRun<'_>, range: &Range<u32>, ahead: usize) -> Result<&[u8]> {
         let start = range.start as usize;
         let end = range.end as usize;
         let of = (run.opened.number, run.opened.origin);

@@ -11,9 +11,9 @@ use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Set;
-use super::map::{ABSENT, DAMAGED, Number, Place};
+use super::map::{ABSENT, DAMAGED, SegmentNumber, SegmentPlace};
 use crate::format::{SegmentKind, sum};
-use crate::part::{Segment, Shard};
+use crate::part::{ParsedSegment, StripeShard};
 
 /// Number of bytes of each shard processed at once; the code requires a multiple of 64.
 const SLICE: usize = 64 << 10;
@@ -25,12 +25,12 @@ pub(super) type Why = String;
 
 /// A stripe, as described by its parity segments.
 #[derive(Debug)]
-pub(super) struct Stripe {
+pub(super) struct ParityStripe {
     number: u64,
     data: usize,
     parity: usize,
     /// The data segments, in the order of the shards.
-    shards: Vec<Shard>,
+    shards: Vec<StripeShard>,
     /// Length of a shard: that of the longest data segment.
     len: usize,
     /// Number of bytes of a parity segment before its payload.
@@ -39,11 +39,11 @@ pub(super) struct Stripe {
 
 /// An available shard.
 #[derive(Debug, Clone, Copy)]
-struct Source {
+struct ShardSource {
     shard: usize,
-    place: Place,
+    place: SegmentPlace,
     /// Number of a data segment.
-    number: Option<Number>,
+    number: Option<SegmentNumber>,
     /// Offset of its shard bytes in its part.
     position: u64,
     /// Number of bytes available; zeros follow them.
@@ -51,14 +51,18 @@ struct Source {
 }
 
 /// A restored data segment of a stripe: its shard and its bytes.
-type Restored = (usize, Vec<u8>);
+type RestoredShard = (usize, Vec<u8>);
 
-impl Stripe {
+impl ParityStripe {
     /// Reads the description of stripe `number` from the available parity segments.
-    pub(super) fn read(set: &Set, number: u64) -> Result<Stripe, Why> {
+    pub(super) fn read(set: &Set, number: u64) -> Result<ParityStripe, Why> {
         let mut why = "it has no parity segment".to_owned();
         for place in set.map.parity_of(number) {
-            match set.read_head(place, SegmentKind::Parity).map_err(|error| error.to_string()).and_then(Stripe::new) {
+            match set
+                .read_head(place, SegmentKind::Parity)
+                .map_err(|error| error.to_string())
+                .and_then(ParityStripe::new)
+            {
                 Ok(stripe) => return Ok(stripe),
                 Err(bad) => why = bad,
             }
@@ -66,8 +70,8 @@ impl Stripe {
         Err(why)
     }
 
-    fn new(parity: Segment) -> Result<Stripe, Why> {
-        let stripe = Stripe {
+    fn new(parity: ParsedSegment) -> Result<ParityStripe, Why> {
+        let stripe = ParityStripe {
             number: parity.head.stripe,
             data: parity.head.data.into(),
             parity: parity.head.parity.into(),
@@ -82,16 +86,16 @@ impl Stripe {
     }
 
     /// Returns the data segments, in the order of the shards.
-    pub(super) fn shards(&self) -> &[Shard] {
+    pub(super) fn shards(&self) -> &[StripeShard] {
         &self.shards
     }
 
     /// Returns one segment for each available shard, except those in `bad`.
-    fn sources(&self, set: &Set, bad: &HashSet<(u16, u64)>) -> Vec<Source> {
+    fn sources(&self, set: &Set, bad: &HashSet<(u16, u64)>) -> Vec<ShardSource> {
         let numbers = set.map.stripe(self.number).iter().filter(|n| !set.map.is(**n, DAMAGED));
         let data = numbers.map(|n| (Some(*n), set.map.get(*n)));
         let parity = set.map.parity_of(self.number).iter().map(|place| (None, *place));
-        let mut sources: Vec<Source> = Vec::new();
+        let mut sources: Vec<ShardSource> = Vec::new();
         for (number, place) in data.chain(parity) {
             let shard = usize::from(place.shard);
             let known = sources.iter().any(|source| source.shard == shard);
@@ -100,11 +104,11 @@ impl Stripe {
             }
             let source = match self.shards.get(shard) {
                 Some(of) if number.is_some() && of.len == place.len => {
-                    Source { shard, place, number, position: place.position, len: place.len as usize }
+                    ShardSource { shard, place, number, position: place.position, len: place.len as usize }
                 }
                 None if number.is_none() && shard < self.data + self.parity => {
                     let position = place.position + u64::from(self.head_len);
-                    Source { shard, place, number, position, len: self.len }
+                    ShardSource { shard, place, number, position, len: self.len }
                 }
                 _ => continue,
             };
@@ -114,7 +118,7 @@ impl Stripe {
     }
 
     /// Restores the data segment of shard `wanted`, and others that are missing.
-    fn restore(&self, set: &Set, wanted: usize) -> Result<Vec<Restored>, Why> {
+    fn restore(&self, set: &Set, wanted: usize) -> Result<Vec<RestoredShard>, Why> {
         let mut bad = HashSet::new();
         loop {
             let sources = self.sources(set, &bad);
@@ -143,15 +147,15 @@ impl Stripe {
         }
     }
 
-    fn verify(&self, restored: Vec<Restored>) -> Result<Vec<Restored>, Why> {
+    fn verify(&self, restored: Vec<RestoredShard>) -> Result<Vec<RestoredShard>, Why> {
         match restored.iter().all(|(n, bytes)| sum(bytes) == self.shards[*n].sum) {
             true => Ok(restored),
             false => Err("the segment restored from its stripe does not match its checksum".into()),
         }
     }
 
-    fn decode(&self, set: &Set, sources: &[Source], wanted: &[usize]) -> Result<Vec<Restored>, Why> {
-        let mut out: Vec<Restored> = wanted.iter().map(|n| (*n, Vec::new())).collect();
+    fn decode(&self, set: &Set, sources: &[ShardSource], wanted: &[usize]) -> Result<Vec<RestoredShard>, Why> {
+        let mut out: Vec<RestoredShard> = wanted.iter().map(|n| (*n, Vec::new())).collect();
         let mut slice = vec![0; SLICE.min(self.len)];
         let mut decoder = ReedSolomonDecoder::new(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
         for from in (0..self.len).step_by(SLICE) {
@@ -176,7 +180,7 @@ impl Stripe {
     }
 
     /// Returns true if the checksum of a source matches. A data segment that fails is remembered as damaged.
-    fn is_sound(&self, set: &Set, source: &Source) -> bool {
+    fn is_sound(&self, set: &Set, source: &ShardSource) -> bool {
         let known = match source.number {
             Some(_) => self.shards.get(source.shard).map(|shard| shard.sum),
             None => set.read_head(&source.place, SegmentKind::Parity).ok().map(|segment| segment.payload_sum),
@@ -190,13 +194,14 @@ impl Stripe {
 
     /// Recomputes the parity, and returns for each available parity segment whether it is right;
     /// `None` if not all data segments are available and intact, so that it cannot be computed.
-    pub(super) fn recompute(&self, set: &Set) -> Result<Option<Vec<(Place, bool)>>, Why> {
+    pub(super) fn recompute(&self, set: &Set) -> Result<Option<Vec<(SegmentPlace, bool)>>, Why> {
         let sources = self.sources(set, &HashSet::new());
-        let (data, parity): (Vec<Source>, Vec<Source>) = sources.into_iter().partition(|s| s.number.is_some());
+        let (data, parity): (Vec<ShardSource>, Vec<ShardSource>) =
+            sources.into_iter().partition(|s| s.number.is_some());
         if data.len() < self.data || !data.iter().all(|source| self.is_sound(set, source)) {
             return Ok(None);
         }
-        let mut verdicts: Vec<(Place, bool)> = parity.iter().map(|source| (source.place, true)).collect();
+        let mut verdicts: Vec<(SegmentPlace, bool)> = parity.iter().map(|source| (source.place, true)).collect();
         let mut slice = vec![0; SLICE.min(self.len)];
         let mut encoder = ReedSolomonEncoder::new(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
         let mut ordered = data;
@@ -218,7 +223,7 @@ impl Stripe {
     }
 }
 
-fn checksum(set: &Set, source: &Source) -> Result<u64, Why> {
+fn checksum(set: &Set, source: &ShardSource) -> Result<u64, Why> {
     let mut sum = Xxh3::new();
     let mut slice = vec![0; SLICE];
     for from in (0..source.len).step_by(SLICE) {
@@ -230,7 +235,7 @@ fn checksum(set: &Set, source: &Source) -> Result<u64, Why> {
 }
 
 /// Reads bytes of a shard from `from` on; zeros after its end.
-fn read_slice(set: &Set, source: &Source, from: usize, slice: &mut [u8]) -> Result<(), Why> {
+fn read_slice(set: &Set, source: &ShardSource, from: usize, slice: &mut [u8]) -> Result<(), Why> {
     let len = source.len.saturating_sub(from).min(slice.len());
     slice[len..].fill(0);
     let part = &set.parts[usize::from(source.place.part)];
@@ -239,16 +244,16 @@ fn read_slice(set: &Set, source: &Source, from: usize, slice: &mut [u8]) -> Resu
 
 impl Set {
     /// Returns the defect of a parity segment's bytes, apart from the parity itself.
-    pub(super) fn flaw_of_parity(&self, place: &Place) -> Option<Why> {
+    pub(super) fn flaw_of_parity(&self, place: &SegmentPlace) -> Option<Why> {
         let segment = match self.read_head(place, SegmentKind::Parity) {
             Ok(segment) => segment,
             Err(error) => return Some(error.to_string()),
         };
         let position = place.position + u64::from(segment.head_len);
         let len = segment.payload as usize;
-        let source = Source { shard: place.shard.into(), place: *place, number: None, position, len };
+        let source = ShardSource { shard: place.shard.into(), place: *place, number: None, position, len };
         let mut padding = vec![0; place.len as usize - segment.head_len as usize - len];
-        let padding_source = Source { position: position + len as u64, len: padding.len(), ..source };
+        let padding_source = ShardSource { position: position + len as u64, len: padding.len(), ..source };
         match (checksum(self, &source), read_slice(self, &padding_source, 0, &mut padding)) {
             (Ok(sum), _) if sum != segment.payload_sum => Some("the checksum of its payload does not match".into()),
             (Ok(_), Ok(())) if padding.iter().any(|byte| *byte != 0) => {
@@ -260,13 +265,13 @@ impl Set {
     }
 
     /// Returns the bytes of a data segment, restored from its stripe.
-    pub(super) fn restored(&self, number: Number) -> Result<Arc<[u8]>, Why> {
+    pub(super) fn restored(&self, number: SegmentNumber) -> Result<Arc<[u8]>, Why> {
         // The other restored segments are cached after the cache has released this one: otherwise
         // two threads that restore segments of one stripe would wait for each other.
         let mut others = Vec::new();
         let place = self.map.get(number);
         let bytes = self.restored.get(number, || {
-            let stripe = Stripe::read(self, place.stripe)?;
+            let stripe = ParityStripe::read(self, place.stripe)?;
             let mut wanted = None;
             for (shard, bytes) in stripe.restore(self, place.shard.into())? {
                 if shard == usize::from(place.shard) {
@@ -278,7 +283,7 @@ impl Set {
             wanted.ok_or_else(|| Why::from("its stripe does not have it"))
         })?;
         for (shard, bytes) in others {
-            let of_shard = |n: &&Number| usize::from(self.map.get(**n).shard) == shard;
+            let of_shard = |n: &&SegmentNumber| usize::from(self.map.get(**n).shard) == shard;
             if let Some(number) = self.map.stripe(place.stripe).iter().find(of_shard) {
                 let _: Result<_, Why> = self.restored.get(*number, || Ok(bytes.into()));
             }

@@ -9,10 +9,13 @@ pub(crate) use packfs_blocks::testing::noise;
 use packfs_codec::Choice;
 use zerocopy::IntoBytes;
 
-use super::{Options, Set};
+use super::{Set, SetOptions};
 use crate::Result;
 use crate::format::{ALIGN, PAGE, PartState, Record, RecordKind, SQUEEZED, SegmentKind, sum};
-use crate::part::{Foot, Head, RecordBytes, SegmentEntry, Super, fill, seal, seal_payload, sealed_len};
+use crate::part::{
+    ManifestEntry, PartFooter, PartSuperblock, RecordBytes, SegmentEntry, SegmentHead, fill, seal, seal_payload,
+    sealed_len,
+};
 
 /// Planned content of a record.
 #[derive(Debug, Clone)]
@@ -60,7 +63,7 @@ pub(crate) struct Dump {
 /// The largest chunk of test dumps.
 pub(crate) const CHUNK: u32 = 16 << 10;
 
-struct Part {
+struct AvailablePart {
     bytes: Vec<u8>,
     entries: Vec<SegmentEntry>,
 }
@@ -68,7 +71,7 @@ struct Part {
 impl Plan {
     pub(crate) fn build(&self) -> Dump {
         let size = self.segments.iter().flatten().map(Chunk::len).sum::<u64>();
-        let superblock = |part, footer| Super {
+        let superblock = |part, footer| PartSuperblock {
             part,
             parts: self.parts,
             parity: self.parity,
@@ -81,8 +84,8 @@ impl Plan {
             codec: self.codec.parse().unwrap(),
         };
         let begin = |part| superblock(part, None).to_raw().unwrap().as_bytes().to_vec();
-        let mut parts: Vec<Part> =
-            (0..self.parts).map(|part| Part { bytes: begin(part), entries: Vec::new() }).collect();
+        let mut parts: Vec<AvailablePart> =
+            (0..self.parts).map(|part| AvailablePart { bytes: begin(part), entries: Vec::new() }).collect();
         let mut dump = Dump { bytes: Vec::new(), parts: Vec::new(), places: Vec::new() };
         let width = usize::from(self.parts - self.parity);
         for (stripe, segments) in (0..).zip(self.segments.chunks(if self.parity > 0 { width } else { 1 })) {
@@ -90,17 +93,22 @@ impl Plan {
         }
         let manifest: Vec<_> = parts
             .iter()
-            .map(|part| (Some(PartState::Complete), part.entries.len() as u64, part.bytes.len() as u64))
+            .map(|part| ManifestEntry {
+                state: Some(PartState::Complete),
+                segments: part.entries.len() as u64,
+                len: part.bytes.len() as u64,
+            })
             .collect();
         for (number, mut part) in (0..).zip(parts) {
             let index = part.bytes.len() as u64;
             let raw: Vec<_> = part.entries.iter().map(SegmentEntry::to_raw).collect();
             let mut out = vec![0; sealed_len(0, raw.as_bytes().len())];
-            let head = Head { kind: SegmentKind::Index, stripe: 0, shard: 0, data: 1, parity: 0, start: 0, end: 0 };
+            let head =
+                SegmentHead { kind: SegmentKind::Index, stripe: 0, shard: 0, data: 1, parity: 0, start: 0, end: 0 };
             seal_payload(&[self.set; 16], &head, raw.as_bytes(), &mut out);
             part.bytes.extend(out);
             let footer = part.bytes.len() as u64;
-            let foot = Foot { complete: self.complete, size, index, indexes: 1, manifest: manifest.clone() };
+            let foot = PartFooter { complete: self.complete, size, index, indexes: 1, manifest: manifest.clone() };
             part.bytes.extend(foot.to_raw(&superblock(number, None)).as_bytes());
             if self.told {
                 let told = superblock(number, Some(footer)).to_raw().unwrap();
@@ -111,11 +119,11 @@ impl Plan {
         dump
     }
 
-    fn stripe(&self, stripe: u64, segments: &[Vec<Chunk>], parts: &mut [Part], dump: &mut Dump) {
+    fn stripe(&self, stripe: u64, segments: &[Vec<Chunk>], parts: &mut [AvailablePart], dump: &mut Dump) {
         let data = segments.len() as u16;
         let parity = self.parity;
         let mut shards = Vec::new();
-        let mut head = Head { kind: SegmentKind::Data, stripe, shard: 0, data, parity, start: 0, end: 0 };
+        let mut head = SegmentHead { kind: SegmentKind::Data, stripe, shard: 0, data, parity, start: 0, end: 0 };
         for chunks in segments {
             head.start = dump.bytes.len() as u64;
             let pieces: Vec<_> = chunks.iter().map(|chunk| self.piece(chunk, &mut dump.bytes)).collect();
@@ -202,8 +210,8 @@ impl Chunk {
     }
 }
 
-impl Part {
-    fn push(&mut self, head: &Head, bytes: &[u8]) {
+impl AvailablePart {
+    fn push(&mut self, head: &SegmentHead, bytes: &[u8]) {
         self.entries.push(SegmentEntry { position: self.bytes.len() as u64, len: bytes.len() as u32, head: *head });
         self.bytes.extend_from_slice(bytes);
     }
@@ -220,7 +228,7 @@ fn record(offset: u64, len: u64, stored: usize, kind: RecordKind, sum: u64) -> R
     }
 }
 
-fn sealed(set: u8, head: &Head, pieces: &[(Record, Vec<u8>)]) -> Vec<u8> {
+fn sealed(set: u8, head: &SegmentHead, pieces: &[(Record, Vec<u8>)]) -> Vec<u8> {
     let payload = pieces.iter().map(|(_, stored)| stored.len()).sum();
     let mut out = vec![0; sealed_len(pieces.len(), payload)];
     let pieces = pieces.iter().map(|(record, stored)| RecordBytes { record: *record, front: stored, body: &[] });
@@ -243,7 +251,7 @@ impl Dump {
 pub(crate) fn open(parts: impl IntoIterator<Item = Vec<u8>>) -> Result<Set> {
     let parts = parts.into_iter().enumerate();
     let sources = parts.map(|(n, bytes)| (PathBuf::from(format!("p{n}")), Arc::new(bytes) as Arc<dyn ReadAt>));
-    Set::from_sources(sources.collect(), &Options { cache_bytes: 1 << 20 })
+    Set::from_sources(sources.collect(), &SetOptions { cache_bytes: 1 << 20 })
 }
 
 /// Makes compressible bytes.

@@ -17,26 +17,26 @@ fn read(set: &Set) -> std::io::Result<Vec<u8>> {
 }
 
 /// Reads a dump with zeros for lost bytes; returns the lost ranges too.
-fn read_partly(set: &Set) -> (Vec<u8>, Vec<Lost>) {
+fn read_partly(set: &Set) -> (Vec<u8>, Vec<LostRange>) {
     let mut bytes = vec![0; set.len() as usize];
-    let lost = set.walk(0..set.len(), &mut Scratch::default(), &mut |at, piece| {
+    let lost = set.walk(0..set.len(), &mut ReadScratch::default(), &mut |at, piece| {
         let place = &mut bytes[at as usize..][..piece.len() as usize];
         match piece {
-            Bytes::Data(data) => place.copy_from_slice(data),
-            Bytes::Fill { pattern, skip, .. } => crate::part::fill(pattern, skip, place),
+            DumpBytes::Data(data) => place.copy_from_slice(data),
+            DumpBytes::Fill { pattern, skip, .. } => crate::part::fill(pattern, skip, place),
         }
         Ok(())
     });
     (bytes, lost.unwrap())
 }
 
-fn findings(set: &Set) -> (Vec<Finding>, Checked) {
+fn findings(set: &Set) -> (Vec<SetFinding>, CheckedSet) {
     let mut findings = Vec::new();
     let checked = set.check(2, &Progress::default(), &mut |finding| findings.push(finding)).unwrap();
     (findings, checked)
 }
 
-fn ranges(lost: &[Lost]) -> Vec<(u64, u64)> {
+fn ranges(lost: &[LostRange]) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for lost in lost {
         match ranges.last_mut() {
@@ -92,13 +92,13 @@ fn any_parts_within_the_parity_may_be_missing() {
             assert!(!set.lost().is_empty(), "{parts} {parity} without {gone:?}");
             let (left, lost) = read_partly(&set);
             right_or_lost(&dump, &left, &lost);
-            let in_gone = |lost: &Lost| {
+            let in_gone = |lost: &LostRange| {
                 let of = |(part, _, start, end): &(usize, usize, u64, u64)| {
                     gone.contains(part) && *start < lost.end && lost.start < *end
                 };
                 lost.why.starts_with("part") && dump.places.iter().any(of)
             };
-            let repeats = |lost: &Lost| lost.why.contains("missing") || lost.why.contains("stripe");
+            let repeats = |lost: &LostRange| lost.why.contains("missing") || lost.why.contains("stripe");
             assert!(
                 lost.iter().all(|lost| in_gone(lost) || repeats(lost)),
                 "{parts} {parity} without {gone:?}: {lost:?}"
@@ -108,7 +108,7 @@ fn any_parts_within_the_parity_may_be_missing() {
 }
 
 /// Asserts that all bytes outside of lost ranges are right.
-fn right_or_lost(dump: &Dump, left: &[u8], lost: &[Lost]) {
+fn right_or_lost(dump: &Dump, left: &[u8], lost: &[LostRange]) {
     let mut right = 0;
     for lost in lost {
         assert!(left[right..lost.start as usize] == dump.bytes[right..lost.start as usize], "before {lost}");
@@ -140,7 +140,7 @@ fn lost_ranges_are_exact_to_the_byte() {
     assert!(lost[0].why.starts_with("p0: chunk at byte 9240: "), "{}", lost[0].why);
     assert!(left[8001..] == dump.bytes[8001..] && left[..5000] == dump.bytes[..5000]);
     let (found, checked) = findings(&set);
-    assert_eq!((found[0].offset, &found[0].harm), (Some(9240), &Harm::Lost { start: 5000, end: 8001 }));
+    assert_eq!((found[0].offset, &found[0].harm), (Some(9240), &FindingHarm::Lost { start: 5000, end: 8001 }));
     assert_eq!((found.len(), checked.lost), (1, lost));
 }
 
@@ -167,7 +167,7 @@ fn two_copies_are_as_good_as_one() {
     let set = open(parts.clone()).unwrap();
     assert_eq!(read_partly(&set), (bytes.clone(), vec![]));
     let (found, _) = findings(&set);
-    let repairable = found.iter().filter(|found| matches!(found.harm, Harm::Repairable { .. })).count();
+    let repairable = found.iter().filter(|found| matches!(found.harm, FindingHarm::Repairable { .. })).count();
     assert_eq!(repairable, one.places.len());
     let (part, position, ..) = two.places[1];
     let moved = position + one.parts[part].len() - 8192 - 4096;
@@ -325,9 +325,9 @@ fn extents_and_info_describe_the_set() {
     let dump = Plan { parts: 3, segments, ..Plan::default() }.build();
     let extents =
         |set: &Set| set.extents().map(|extent| (extent.start, extent.end, extent.content)).collect::<Vec<_>>();
-    let data = Content::Data;
-    let zeros = Content::Fill([0; 8]);
-    let fill = Content::Fill(*b"abcdefgh");
+    let data = ExtentContent::Data;
+    let zeros = ExtentContent::Fill([0; 8]);
+    let fill = ExtentContent::Fill(*b"abcdefgh");
     let all = [(0, 1000, data), (1000, 9000, zeros), (9000, 10_503, fill), (10_503, 12_513, data)];
     let set = dump.open_all().unwrap();
     assert_eq!(extents(&set), all);
@@ -335,7 +335,7 @@ fn extents_and_info_describe_the_set() {
     assert_eq!((info.size, info.fill_bytes, info.zero_bytes, info.restorable), (12_513, 9503, 8000, true));
     assert_eq!((info.codec.as_str(), info.set.as_str()), ("lz4", "07".repeat(16).as_str()));
     let less = dump.open([2, 0]).unwrap();
-    let some = [(0, 1000, data), (1000, 6000, zeros), (6000, 10_003, Content::Lost)];
+    let some = [(0, 1000, data), (1000, 6000, zeros), (6000, 10_003, ExtentContent::Lost)];
     assert_eq!(extents(&less)[..3], some);
     let info = less.info();
     assert_eq!((info.restorable, info.lost.len(), info.parts.len()), (false, 1, 3));

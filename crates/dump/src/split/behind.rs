@@ -12,7 +12,7 @@ const WINDOW: u64 = 8 << 20;
 
 /// Tracks a file that is written from front to back.
 #[derive(Debug)]
-pub(super) struct Behind {
+pub(super) struct WriteBehind {
     on: bool,
     /// Everything before this offset is on disk and no longer cached.
     dropped: u64,
@@ -20,10 +20,10 @@ pub(super) struct Behind {
     started: u64,
 }
 
-impl Behind {
+impl WriteBehind {
     /// Begins at byte `position`; does nothing unless `on`.
     pub(super) fn new(on: bool, position: u64) -> Self {
-        Behind { on, dropped: position, started: position }
+        WriteBehind { on, dropped: position, started: position }
     }
 
     /// Notes that everything before `position` is written. The error is that of writing something

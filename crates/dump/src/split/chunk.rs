@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// State shared by all threads.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ChunkContext {
     pub(super) codec: Choice,
     pub(super) chunk: usize,
     pub(super) verify: bool,
@@ -27,13 +27,13 @@ pub(super) struct Shared {
 }
 
 /// State that a thread keeps between chunks.
-pub(super) struct Worker {
+pub(super) struct ChunkWorker {
     encoder: Option<BlockEncoder>,
 }
 
 /// A chunk in its stored form.
 #[derive(Debug)]
-pub(super) enum Packed {
+pub(super) enum PackedChunk {
     Fill([u8; 8]),
     Same { target: u64, sum: u64 },
     Stored { coded: bool, map: Vec<u8>, body: Buffer, sum: u64 },
@@ -41,7 +41,7 @@ pub(super) enum Packed {
 
 /// A classified chunk.
 #[derive(Debug)]
-pub(super) enum Looked {
+pub(super) enum ClassifiedChunk {
     Fill([u8; 8]),
     /// Its bytes, and their digest if it was requested.
     Bytes(Buffer, Option<Digest>),
@@ -54,20 +54,20 @@ pub(super) struct Read<T> {
     pub(super) what: T,
 }
 
-impl Worker {
+impl ChunkWorker {
     pub(super) fn new() -> Self {
-        Worker { encoder: None }
+        ChunkWorker { encoder: None }
     }
 
     /// Reads `len` bytes at `offset` and classifies them.
     pub(super) fn read(
         &mut self,
-        shared: &Shared,
+        shared: &ChunkContext,
         source: &Arc<dyn Source>,
         offset: u64,
         len: usize,
         digest: bool,
-    ) -> io::Result<Read<Looked>> {
+    ) -> io::Result<Read<ClassifiedChunk>> {
         let begun = Instant::now();
         let mut bytes = shared.buffers.take(len);
         let got = source.read_at(&mut bytes, offset)?;
@@ -77,13 +77,13 @@ impl Worker {
     }
 
     /// Classifies a chunk.
-    pub(super) fn look(&mut self, shared: &Shared, bytes: Buffer, digest: bool) -> Looked {
+    pub(super) fn look(&mut self, shared: &ChunkContext, bytes: Buffer, digest: bool) -> ClassifiedChunk {
         let begun = Instant::now();
         let looked = match repeated(&bytes) {
-            Some(pattern) => Looked::Fill(pattern),
+            Some(pattern) => ClassifiedChunk::Fill(pattern),
             None => {
                 let digest = digest.then(|| Digest::of(&bytes));
-                Looked::Bytes(bytes, digest)
+                ClassifiedChunk::Bytes(bytes, digest)
             }
         };
         spent(&shared.code, begun);
@@ -91,10 +91,10 @@ impl Worker {
     }
 
     /// Makes the stored form of a chunk.
-    pub(super) fn pack(&mut self, shared: &Shared, looked: Looked) -> Result<Packed> {
+    pub(super) fn pack(&mut self, shared: &ChunkContext, looked: ClassifiedChunk) -> Result<PackedChunk> {
         let raw = match looked {
-            Looked::Fill(pattern) => return Ok(Packed::Fill(pattern)),
-            Looked::Bytes(raw, _) => raw,
+            ClassifiedChunk::Fill(pattern) => return Ok(PackedChunk::Fill(pattern)),
+            ClassifiedChunk::Bytes(raw, _) => raw,
         };
         let begun = Instant::now();
         let packed = self.store(shared, raw);
@@ -102,7 +102,7 @@ impl Worker {
         packed
     }
 
-    fn store(&mut self, shared: &Shared, raw: Buffer) -> Result<Packed> {
+    fn store(&mut self, shared: &ChunkContext, raw: Buffer) -> Result<PackedChunk> {
         let sum = sum(&raw);
         let (map, squeezed) = squeeze(&raw, &shared.buffers);
         let data = squeezed.as_ref().unwrap_or(&raw);
@@ -116,13 +116,13 @@ impl Worker {
             let mut body = shared.buffers.take(data.len() - (data.len() / 64).max(1));
             if let Some(len) = self.encoder(shared).encode(data, &mut body)?.filter(|len| *len > 0) {
                 body.truncate(len);
-                return Ok(Packed::Stored { coded: true, map, body, sum });
+                return Ok(PackedChunk::Stored { coded: true, map, body, sum });
             }
         }
-        Ok(Packed::Stored { coded: false, map, body: squeezed.unwrap_or(raw), sum })
+        Ok(PackedChunk::Stored { coded: false, map, body: squeezed.unwrap_or(raw), sum })
     }
 
-    fn encoder(&mut self, shared: &Shared) -> &mut BlockEncoder {
+    fn encoder(&mut self, shared: &ChunkContext) -> &mut BlockEncoder {
         self.encoder.get_or_insert_with(|| BlockEncoder::new(&shared.codec, shared.chunk, shared.verify))
     }
 }
@@ -195,8 +195,8 @@ mod tests {
     use super::*;
     use crate::part::{ChunkDecoder, fill};
 
-    fn shared(codec: &str) -> Shared {
-        Shared {
+    fn shared(codec: &str) -> ChunkContext {
+        ChunkContext {
             codec: codec.parse().unwrap(),
             chunk: 1 << 16,
             verify: true,
@@ -206,12 +206,12 @@ mod tests {
         }
     }
 
-    fn back(shared: &Shared, packed: &Packed, len: usize) -> Vec<u8> {
+    fn back(shared: &ChunkContext, packed: &PackedChunk, len: usize) -> Vec<u8> {
         let mut out = vec![0xEE; len];
         match packed {
-            Packed::Fill(pattern) => fill(*pattern, 0, &mut out),
-            Packed::Same { .. } => panic!("no chunk is compared here"),
-            Packed::Stored { coded, map, body, sum } => {
+            PackedChunk::Fill(pattern) => fill(*pattern, 0, &mut out),
+            PackedChunk::Same { .. } => panic!("no chunk is compared here"),
+            PackedChunk::Stored { coded, map, body, sum } => {
                 let stored = [&map[..], body].concat();
                 let mut decoder = ChunkDecoder::new(shared.codec.codec()).unwrap();
                 decoder.decode(&stored, *coded, !map.is_empty(), *sum, &mut out).unwrap();
@@ -234,7 +234,7 @@ mod tests {
         let chunks = [noise, holes, text, last, words, vec![7; 4096], vec![0; 9], b"seven b".to_vec(), vec![5]];
         for codec in ["none", "lz4", "zstd:3", "lzo"] {
             let shared = shared(codec);
-            let mut worker = Worker::new();
+            let mut worker = ChunkWorker::new();
             for chunk in &chunks {
                 let mut bytes = shared.buffers.take(chunk.len());
                 bytes.copy_from_slice(chunk);
@@ -270,18 +270,18 @@ mod tests {
     #[test]
     fn zeros_and_patterns_take_no_room_and_zero_pages_are_left_out() {
         let shared = shared("none");
-        let mut worker = Worker::new();
+        let mut worker = ChunkWorker::new();
         let mut pack = |chunk: &[u8]| {
             let mut bytes = shared.buffers.take(chunk.len());
             bytes.copy_from_slice(chunk);
             let looked = worker.look(&shared, bytes, false);
             worker.pack(&shared, looked).unwrap()
         };
-        assert!(matches!(pack(&[0; 1 << 16]), Packed::Fill([0, 0, 0, 0, 0, 0, 0, 0])));
-        assert!(matches!(pack(&b"abcdefgh".repeat(512)), Packed::Fill(pattern) if pattern == *b"abcdefgh"));
+        assert!(matches!(pack(&[0; 1 << 16]), PackedChunk::Fill([0, 0, 0, 0, 0, 0, 0, 0])));
+        assert!(matches!(pack(&b"abcdefgh".repeat(512)), PackedChunk::Fill(pattern) if pattern == *b"abcdefgh"));
         let mut mixed = vec![0; 16 * PAGE];
         mixed[5 * PAGE..6 * PAGE].fill(1);
-        let Packed::Stored { coded: false, map, body, .. } = pack(&mixed) else { panic!("a page is there") };
+        let PackedChunk::Stored { coded: false, map, body, .. } = pack(&mixed) else { panic!("a page is there") };
         assert_eq!((map, body.len()), (vec![1 << 5, 0], PAGE));
     }
 }

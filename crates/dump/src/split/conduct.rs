@@ -14,20 +14,20 @@ use packfs_blocks::dedup::Recent;
 use packfs_blocks::pipeline::{Pool, Ticket, Window};
 use packfs_blocks::{Buffers, Progress};
 
-use super::chunk::{Looked, Packed, Shared, Worker};
+use super::chunk::{ChunkContext, ChunkWorker, ClassifiedChunk, PackedChunk};
 use super::options::SplitOptions;
-use super::parity::{Stripes, width};
-use super::queue::Queue;
+use super::parity::{StripeAssigner, width};
+use super::queue::SegmentQueue;
 use super::report::SplitReport;
-use super::segment::{Gather, Sealed};
-use super::work::Work;
+use super::segment::{SealedSegment, SegmentBuilder};
+use super::work::SplitWork;
 use crate::Error;
 use crate::format::PAGE;
-use crate::input::{Input, Origin, Source, read_full};
+use crate::input::{Input, InputOrigin, Source, read_full};
 
 /// Reason why reading the input ended early.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum SplitStop {
     /// All parts have failed.
     NoPart,
     /// The input could be read up to here.
@@ -36,11 +36,11 @@ pub(super) enum Stop {
     Error(Error),
 }
 
-impl Stop {
+impl SplitStop {
     /// Returns the message about the input.
     pub(super) fn of_input(&self) -> Option<String> {
         match self {
-            Stop::Input { at, why } => Some(format!("{why}; the dump contains the bytes before {at}")),
+            SplitStop::Input { at, why } => Some(format!("{why}; the dump contains the bytes before {at}")),
             _ => None,
         }
     }
@@ -48,37 +48,37 @@ impl Stop {
 
 /// A stretch of the dump in the pool.
 #[derive(Debug)]
-struct Step<T> {
+struct PendingStretch<T> {
     offset: u64,
     /// Number of bytes requested.
     len: u64,
     /// Number of bytes read, and their result.
-    result: Result<(u64, T), Failure>,
+    result: Result<(u64, T), StretchFailure>,
 }
 
 #[derive(Debug)]
-enum Failure {
+enum StretchFailure {
     Read(io::Error),
     Pack(Error),
 }
 
 /// State of the conductor.
-pub(super) struct Conductor<'a, 'env> {
-    pool: &'a Pool<'env, Worker>,
-    queue: &'a Queue,
+pub(super) struct SplitConductor<'a, 'env> {
+    pool: &'a Pool<'env, ChunkWorker>,
+    queue: &'a SegmentQueue,
     progress: &'a Progress,
-    work: &'a Work,
+    work: &'a SplitWork,
     name: PathBuf,
     begun: Instant,
-    shared: Arc<Shared>,
+    shared: Arc<ChunkContext>,
     segments: Buffers,
-    gather: Gather,
-    stripes: Stripes,
+    gather: SegmentBuilder,
+    stripes: StripeAssigner,
     /// Chunks being classified, if equal ones are searched.
-    looking: Window<Step<Looked>>,
+    looking: Window<PendingStretch<ClassifiedChunk>>,
     /// Chunks being compressed.
-    packing: Window<Step<Packed>>,
-    coding: Window<Vec<Sealed>>,
+    packing: Window<PendingStretch<PackedChunk>>,
+    coding: Window<Vec<SealedSegment>>,
     seen: Option<Recent>,
     /// True while earlier work is repeated.
     again: bool,
@@ -90,17 +90,17 @@ pub(super) struct Conductor<'a, 'env> {
     read: Duration,
 }
 
-impl<'a, 'env> Conductor<'a, 'env> {
+impl<'a, 'env> SplitConductor<'a, 'env> {
     pub(super) fn new(
-        pool: &'a Pool<'env, Worker>,
-        work: &'a Work,
+        pool: &'a Pool<'env, ChunkWorker>,
+        work: &'a SplitWork,
         options: &SplitOptions,
-        queue: &'a Queue,
+        queue: &'a SegmentQueue,
         progress: &'a Progress,
         begun: Instant,
     ) -> Self {
         let plan = &work.plan;
-        let shared = Shared {
+        let shared = ChunkContext {
             codec: options.codec.clone(),
             chunk: plan.chunk,
             verify: options.verify,
@@ -110,7 +110,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
         };
         // With two stages, each gets a share of the memory.
         let (looking, packing) = if options.dedup { (plan.window / 2, plan.window / 2) } else { (0, plan.window) };
-        Conductor {
+        SplitConductor {
             pool,
             queue,
             progress,
@@ -119,8 +119,8 @@ impl<'a, 'env> Conductor<'a, 'env> {
             begun,
             shared: Arc::new(shared),
             segments: Buffers::new(plan.segment),
-            gather: Gather::new(plan),
-            stripes: Stripes::new(options.parity, work.next_stripe),
+            gather: SegmentBuilder::new(plan),
+            stripes: StripeAssigner::new(options.parity, work.next_stripe),
             looking: Window::new(looking),
             packing: Window::new(packing),
             coding: Window::new(1),
@@ -136,23 +136,23 @@ impl<'a, 'env> Conductor<'a, 'env> {
 
     /// Moves the whole input to the parts and makes it durable there. An error says why not all of
     /// it was read; what was read is durable nevertheless, as far as parts are left.
-    pub(super) fn conduct(&mut self, input: &mut Input) -> Result<(), Stop> {
+    pub(super) fn conduct(&mut self, input: &mut Input) -> Result<(), SplitStop> {
         self.name = input.name().to_owned();
         let (taken, source) = match input.kind() {
-            Origin::Source(source) => {
+            InputOrigin::Source(source) => {
                 let source = Arc::clone(source);
                 let mut todo = self.work.todo.iter();
                 (todo.try_for_each(|range| self.take_range(&source, range.clone())), Some(source))
             }
-            Origin::Stream(stream) => (self.take_stream(stream), None),
+            InputOrigin::Stream(stream) => (self.take_stream(stream), None),
         };
         let taken = taken.and_then(|()| self.flush_chunks());
         // The dump ends where its input ended.
-        if !matches!(taken, Err(Stop::Input { .. })) {
+        if !matches!(taken, Err(SplitStop::Input { .. })) {
             self.end = self.end.max(self.work.superblock.size.unwrap_or(0));
         }
         let settled = match &taken {
-            Err(Stop::NoPart) => Ok(()),
+            Err(SplitStop::NoPart) => Ok(()),
             _ => self.settle(source.as_ref()),
         };
         self.report.bytes = self.end;
@@ -161,7 +161,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
         self.report.weak_stripes += self.stripes.weak() + self.queue.weak() + loss.parity;
         // Failed parts are worse than a failed input.
         match (taken, settled) {
-            (_, Err(Stop::NoPart)) => Err(Stop::NoPart),
+            (_, Err(SplitStop::NoPart)) => Err(SplitStop::NoPart),
             (taken, settled) => taken.and(settled),
         }
     }
@@ -183,7 +183,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
     }
 
     /// Submits a range of a source to the pool, without its holes.
-    fn take_range(&mut self, source: &Arc<dyn Source>, range: Range<u64>) -> Result<(), Stop> {
+    fn take_range(&mut self, source: &Arc<dyn Source>, range: Range<u64>) -> Result<(), SplitStop> {
         let chunk = self.shared.chunk as u64;
         let mut at = range.start;
         while at < range.end {
@@ -191,7 +191,8 @@ impl<'a, 'env> Conductor<'a, 'env> {
             let data = source.data_from(at).unwrap_or(Some(at..range.end));
             let begin = data.as_ref().map_or(range.end, |data| data.start / chunk * chunk).clamp(at, range.end);
             if at < begin {
-                let fill = Step { offset: at, len: begin - at, result: Ok((begin - at, Packed::Fill([0; 8]))) };
+                let fill =
+                    PendingStretch { offset: at, len: begin - at, result: Ok((begin - at, PackedChunk::Fill([0; 8]))) };
                 self.pack(Ticket::ready(fill), 0)?;
             }
             let end = data.map_or(begin, |data| data.end.checked_next_multiple_of(chunk).unwrap_or(u64::MAX));
@@ -205,30 +206,30 @@ impl<'a, 'env> Conductor<'a, 'env> {
         Ok(())
     }
 
-    fn take_extent(&mut self, source: &Arc<dyn Source>, offset: u64, len: usize) -> Result<(), Stop> {
+    fn take_extent(&mut self, source: &Arc<dyn Source>, offset: u64, len: usize) -> Result<(), SplitStop> {
         let shared = Arc::clone(&self.shared);
         let source = Arc::clone(source);
         if self.seen.is_some() && !self.again {
-            let look = move |worker: &mut Worker| {
-                let read = worker.read(&shared, &source, offset, len, true).map_err(Failure::Read);
-                Step { offset, len: len as u64, result: read.map(|read| (read.got as u64, read.what)) }
+            let look = move |worker: &mut ChunkWorker| {
+                let read = worker.read(&shared, &source, offset, len, true).map_err(StretchFailure::Read);
+                PendingStretch { offset, len: len as u64, result: read.map(|read| (read.got as u64, read.what)) }
             };
             let ticket = self.pool.submit(look);
             return self.look(ticket, len);
         }
-        let pack = move |worker: &mut Worker| {
-            let read = worker.read(&shared, &source, offset, len, false).map_err(Failure::Read);
+        let pack = move |worker: &mut ChunkWorker| {
+            let read = worker.read(&shared, &source, offset, len, false).map_err(StretchFailure::Read);
             let result = read.and_then(|read| {
-                let packed = worker.pack(&shared, read.what).map_err(Failure::Pack)?;
+                let packed = worker.pack(&shared, read.what).map_err(StretchFailure::Pack)?;
                 Ok((read.got as u64, packed))
             });
-            Step { offset, len: len as u64, result }
+            PendingStretch { offset, len: len as u64, result }
         };
         let ticket = self.pool.submit(pack);
         self.pack(ticket, len)
     }
 
-    fn take_stream(&mut self, stream: &mut File) -> Result<(), Stop> {
+    fn take_stream(&mut self, stream: &mut File) -> Result<(), SplitStop> {
         let mut offset = 0;
         loop {
             let begun = Instant::now();
@@ -237,7 +238,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
                 Ok(got) => got,
                 Err(error) => {
                     self.flush_chunks()?;
-                    return Err(Stop::Input { at: offset, why: format!("cannot read: {error}") });
+                    return Err(SplitStop::Input { at: offset, why: format!("cannot read: {error}") });
                 }
             };
             self.read += begun.elapsed();
@@ -250,7 +251,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
             let digest = self.seen.is_some();
             let len = got as u64;
             if digest {
-                let look = move |worker: &mut Worker| Step {
+                let look = move |worker: &mut ChunkWorker| PendingStretch {
                     offset,
                     len,
                     result: Ok((len, worker.look(&shared, bytes, true))),
@@ -258,10 +259,10 @@ impl<'a, 'env> Conductor<'a, 'env> {
                 let ticket = self.pool.submit(look);
                 self.look(ticket, got)?;
             } else {
-                let pack = move |worker: &mut Worker| {
+                let pack = move |worker: &mut ChunkWorker| {
                     let looked = worker.look(&shared, bytes, false);
-                    let result = worker.pack(&shared, looked).map_err(Failure::Pack);
-                    Step { offset, len, result: result.map(|packed| (len, packed)) }
+                    let result = worker.pack(&shared, looked).map_err(StretchFailure::Pack);
+                    PendingStretch { offset, len, result: result.map(|packed| (len, packed)) }
                 };
                 let ticket = self.pool.submit(pack);
                 self.pack(ticket, got)?;
@@ -275,7 +276,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
     }
 
     /// Queues a chunk being classified, and continues with those that are ready.
-    fn look(&mut self, ticket: Ticket<Step<Looked>>, bytes: usize) -> Result<(), Stop> {
+    fn look(&mut self, ticket: Ticket<PendingStretch<ClassifiedChunk>>, bytes: usize) -> Result<(), SplitStop> {
         self.looking.push(ticket, bytes);
         while self.looking.is_full() {
             let step = self.looking.pop();
@@ -285,31 +286,31 @@ impl<'a, 'env> Conductor<'a, 'env> {
     }
 
     /// Decides whether a chunk occurred before; if not, it is compressed.
-    fn looked(&mut self, step: Option<Step<Looked>>) -> Result<(), Stop> {
-        let Some(Step { offset, len, result }) = step else { return Ok(()) };
+    fn looked(&mut self, step: Option<PendingStretch<ClassifiedChunk>>) -> Result<(), SplitStop> {
+        let Some(PendingStretch { offset, len, result }) = step else { return Ok(()) };
         let (got, looked) = match result {
             Ok(looked) => looked,
-            Err(failure) => return self.pack(Ticket::ready(Step { offset, len, result: Err(failure) }), 0),
+            Err(failure) => return self.pack(Ticket::ready(PendingStretch { offset, len, result: Err(failure) }), 0),
         };
-        if let (Some(seen), Looked::Bytes(bytes, Some(digest))) = (&mut self.seen, &looked) {
+        if let (Some(seen), ClassifiedChunk::Bytes(bytes, Some(digest))) = (&mut self.seen, &looked) {
             let full = bytes.len() == self.shared.chunk;
             let earlier = if full { seen.find_or_add(*digest, offset) } else { None };
             if let Some(target) = earlier.filter(|_| offset >= self.work.fresh_from) {
-                let same = Packed::Same { target, sum: crate::format::sum(bytes) };
-                return self.pack(Ticket::ready(Step { offset, len, result: Ok((got, same)) }), 0);
+                let same = PackedChunk::Same { target, sum: crate::format::sum(bytes) };
+                return self.pack(Ticket::ready(PendingStretch { offset, len, result: Ok((got, same)) }), 0);
             }
         }
         let shared = Arc::clone(&self.shared);
-        let pack = move |worker: &mut Worker| {
-            let result = worker.pack(&shared, looked).map_err(Failure::Pack);
-            Step { offset, len, result: result.map(|packed| (got, packed)) }
+        let pack = move |worker: &mut ChunkWorker| {
+            let result = worker.pack(&shared, looked).map_err(StretchFailure::Pack);
+            PendingStretch { offset, len, result: result.map(|packed| (got, packed)) }
         };
         let ticket = self.pool.submit(pack);
         self.pack(ticket, usize::try_from(got).unwrap_or(0))
     }
 
     /// Queues a chunk being compressed, and packs those that are ready into segments.
-    fn pack(&mut self, ticket: Ticket<Step<Packed>>, bytes: usize) -> Result<(), Stop> {
+    fn pack(&mut self, ticket: Ticket<PendingStretch<PackedChunk>>, bytes: usize) -> Result<(), SplitStop> {
         // A chunk that takes no memory still counts in the queue.
         self.packing.push(ticket, bytes.max(PAGE / 8));
         while let Some(step) = self.packing.pop_ready() {
@@ -324,16 +325,16 @@ impl<'a, 'env> Conductor<'a, 'env> {
         Ok(())
     }
 
-    fn packed(&mut self, step: Step<Packed>) -> Result<(), Stop> {
+    fn packed(&mut self, step: PendingStretch<PackedChunk>) -> Result<(), SplitStop> {
         if self.progress.is_cancelled() {
-            return Err(self.stopped(Stop::Error(Error::Cancelled)));
+            return Err(self.stopped(SplitStop::Error(Error::Cancelled)));
         }
-        let Step { offset, len, result } = step;
+        let PendingStretch { offset, len, result } = step;
         let (got, packed) = match result {
             Ok(packed) => packed,
-            Err(Failure::Pack(error)) => return Err(self.stopped(Stop::Error(error))),
-            Err(Failure::Read(error)) => {
-                return Err(self.stopped(Stop::Input { at: offset, why: format!("cannot read: {error}") }));
+            Err(StretchFailure::Pack(error)) => return Err(self.stopped(SplitStop::Error(error))),
+            Err(StretchFailure::Read(error)) => {
+                return Err(self.stopped(SplitStop::Input { at: offset, why: format!("cannot read: {error}") }));
             }
         };
         if got > 0 {
@@ -346,32 +347,32 @@ impl<'a, 'env> Conductor<'a, 'env> {
         }
         if got < len {
             let why = "it ends earlier than when it was opened".to_owned();
-            return Err(self.stopped(Stop::Input { at: offset + got, why }));
+            return Err(self.stopped(SplitStop::Input { at: offset + got, why }));
         }
         Ok(())
     }
 
     /// Discards everything after the offset at which the input ended.
-    fn stopped(&mut self, stop: Stop) -> Stop {
+    fn stopped(&mut self, stop: SplitStop) -> SplitStop {
         (self.looking, self.packing) = (Window::new(0), Window::new(0));
-        if let (Stop::Input { at, .. }, false) = (&stop, self.again) {
+        if let (SplitStop::Input { at, .. }, false) = (&stop, self.again) {
             self.end = *at;
         }
         stop
     }
 
-    fn count(&mut self, len: u64, packed: &Packed) {
+    fn count(&mut self, len: u64, packed: &PackedChunk) {
         let chunks = &mut self.report.chunks;
         let costs = match packed {
-            Packed::Fill(_) => {
+            PackedChunk::Fill(_) => {
                 chunks.fill_bytes += len;
                 false
             }
-            Packed::Same { .. } => {
+            PackedChunk::Same { .. } => {
                 chunks.same_bytes += len;
                 false
             }
-            Packed::Stored { coded, map, .. } => {
+            PackedChunk::Stored { coded, map, .. } => {
                 chunks.add_stored(len, *coded, map);
                 true
             }
@@ -385,7 +386,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
     }
 
     /// Seals the segment being filled and passes it to the parts.
-    fn seal(&mut self) -> Result<(), Stop> {
+    fn seal(&mut self) -> Result<(), SplitStop> {
         while let Some(parity) = self.coding.pop_ready() {
             self.push_parity(parity)?;
         }
@@ -409,7 +410,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
         Ok(())
     }
 
-    fn push_parity(&mut self, parity: Vec<Sealed>) -> Result<(), Stop> {
+    fn push_parity(&mut self, parity: Vec<SealedSegment>) -> Result<(), SplitStop> {
         for sealed in parity {
             self.report.chunks.parity_bytes += sealed.bytes.len() as u64;
             self.push(Arc::new(sealed))?;
@@ -417,11 +418,11 @@ impl<'a, 'env> Conductor<'a, 'env> {
         Ok(())
     }
 
-    fn push(&mut self, sealed: Arc<Sealed>) -> Result<(), Stop> {
-        if self.queue.push(sealed, &mut self.wait_for_parts) { Ok(()) } else { Err(self.stopped(Stop::NoPart)) }
+    fn push(&mut self, sealed: Arc<SealedSegment>) -> Result<(), SplitStop> {
+        if self.queue.push(sealed, &mut self.wait_for_parts) { Ok(()) } else { Err(self.stopped(SplitStop::NoPart)) }
     }
 
-    fn flush_chunks(&mut self) -> Result<(), Stop> {
+    fn flush_chunks(&mut self) -> Result<(), SplitStop> {
         while let Some(step) = self.looking.pop() {
             self.looked(Some(step))?;
         }
@@ -432,7 +433,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
     }
 
     /// Passes all pending data to the parts, in full segments or not.
-    fn flush(&mut self) -> Result<(), Stop> {
+    fn flush(&mut self) -> Result<(), SplitStop> {
         self.flush_chunks()?;
         if !self.gather.is_empty() {
             self.seal()?;
@@ -448,11 +449,11 @@ impl<'a, 'env> Conductor<'a, 'env> {
     }
 
     /// Makes everything durable: data lost with failed parts is written again.
-    fn settle(&mut self, source: Option<&Arc<dyn Source>>) -> Result<(), Stop> {
+    fn settle(&mut self, source: Option<&Arc<dyn Source>>) -> Result<(), SplitStop> {
         loop {
             self.flush()?;
             if !self.queue.drain() {
-                return Err(Stop::NoPart);
+                return Err(SplitStop::NoPart);
             }
             if self.report.times.to_cache == 0.0 {
                 self.report.times.to_cache = self.begun.elapsed().as_secs_f64();
@@ -472,7 +473,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
                 let taken = self.take_range(source, range.clone());
                 match taken.and_then(|()| self.flush_chunks()) {
                     // It could be read before, and is lost now.
-                    Err(Stop::Input { .. }) => self.report.suspect.push((range.start, range.end)),
+                    Err(SplitStop::Input { .. }) => self.report.suspect.push((range.start, range.end)),
                     taken => taken?,
                 }
             }

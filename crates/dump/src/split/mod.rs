@@ -35,21 +35,21 @@ use packfs_blocks::name::display;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, pipeline, threads};
 
-use self::chunk::Worker;
-use self::conduct::{Conductor, Stop};
-use self::part::Part;
-use self::plan::Plan;
-use self::queue::Queue;
+use self::chunk::ChunkWorker;
+use self::conduct::{SplitConductor, SplitStop};
+use self::part::PartWriter;
+use self::plan::MemoryPlan;
+use self::queue::SegmentQueue;
 use self::serve::serve;
-use self::work::Work;
+use self::work::SplitWork;
 use crate::format::{PartState, UNKNOWN};
 use crate::input::Input;
-use crate::part::{Foot, Super};
+use crate::part::{ManifestEntry, PartFooter, PartSuperblock};
 use crate::{Error, Result};
 
 pub use disks::shared_disks;
 pub use options::SplitOptions;
-pub use report::{Chunks, PartReport, SplitReport, Times};
+pub use report::{ChunkBytes, PartReport, SplitReport, SplitTimes};
 
 /// Splits `input` over `parts`.
 ///
@@ -80,7 +80,7 @@ pub fn split(input: Input, parts: &[PathBuf], options: &SplitOptions, progress: 
 pub fn check(input: &Input, parts: &[PathBuf], options: &SplitOptions) -> Result<()> {
     // A codec that this build lacks, and invalid options, are detected before anything is touched.
     options.codec.encoder(options.chunk as usize)?;
-    Plan::new(options, parts.len())?;
+    MemoryPlan::new(options, parts.len())?;
     open::check(parts, options, input).map(drop)
 }
 
@@ -96,14 +96,14 @@ fn split_on(
     Error::unless_cancelled(progress)?;
     // A codec that this build lacks, and invalid options, are detected before anything is touched.
     options.codec.encoder(options.chunk as usize)?;
-    let plan = Plan::new(options, parts.len())?;
+    let plan = MemoryPlan::new(options, parts.len())?;
     let opened = open::open(files, parts, options, &input)?;
     let superblock = new_set(&input, parts.len(), options, &plan)?;
     let resumed = if options.resume { resume::examine(&opened, &superblock)? } else { None };
     if resumed.is_some() && input.size().is_none() {
         return Err(Error::NotResumable("the input is a stream, which cannot be read again".to_owned()));
     }
-    let work = Work::new(&opened, superblock, resumed, &input, options, plan)?;
+    let work = SplitWork::new(&opened, superblock, resumed, &input, options, plan)?;
     if work.is_finished() {
         return Ok(work.report_of_finished(&opened));
     }
@@ -117,12 +117,12 @@ fn split_on(
 }
 
 /// Makes the superblock of a new set.
-fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &Plan) -> Result<Super> {
+fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &MemoryPlan) -> Result<PartSuperblock> {
     let mut set = [0; 16];
     let random = rustix::rand::getrandom(&mut set[..], rustix::rand::GetRandomFlags::empty());
     random.map_err(|errno| Error::io("cannot read", "/dev/urandom")(errno.into()))?;
     let small = |n: usize| Error::option("memory", n, "more than a part can name");
-    let superblock = Super {
+    let superblock = PartSuperblock {
         part: 0,
         parts: u16::try_from(parts).map_err(|_| small(parts))?,
         parity: options.parity,
@@ -142,20 +142,20 @@ fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &Plan) -> 
 
 fn run(
     mut input: Input,
-    work: &Work,
-    mut parts: Vec<Part>,
+    work: &SplitWork,
+    mut parts: Vec<PartWriter>,
     options: &SplitOptions,
     progress: &Progress,
     begun: Instant,
 ) -> Result<SplitReport> {
-    let queue = Queue::new(parts.len(), work.plan.queue);
+    let queue = SegmentQueue::new(parts.len(), work.plan.queue);
     let mut report = work.report();
     let mut stop = None;
     let counters: Vec<_> = parts.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
     progress.files.set(counters.clone());
     std::thread::scope(|scope| -> Result<()> {
         // Also on a panic and an error, so that the part threads being joined do not wait for work.
-        let _home = SendHome(&queue);
+        let _home = QuitGuard(&queue);
         for (n, (part, bytes)) in parts.iter_mut().zip(counters).enumerate() {
             let queue = &queue;
             let path = part.path.clone();
@@ -164,8 +164,8 @@ fn run(
                 .start_in(scope, move || serve(n, part, queue, &[&progress.written, &bytes]))
                 .map_err(Error::io("cannot write", path))?;
         }
-        pipeline::scope(options.threads, Worker::new, |pool| {
-            let mut conductor = Conductor::new(pool, work, options, &queue, progress, begun);
+        pipeline::scope(options.threads, ChunkWorker::new, |pool| {
+            let mut conductor = SplitConductor::new(pool, work, options, &queue, progress, begun);
             stop = conductor.conduct(&mut input).err();
             conductor.report_to(&mut report);
         });
@@ -173,7 +173,7 @@ fn run(
             None => input.changed(),
             Some(_) => None,
         };
-        report.input_error = changed.or_else(|| stop.as_ref().and_then(Stop::of_input));
+        report.input_error = changed.or_else(|| stop.as_ref().and_then(SplitStop::of_input));
         report.complete = stop.is_none() && report.input_error.is_none() && report.suspect.is_empty();
         progress.enter(Phase::Flush);
         queue.finish(Arc::new(foot(&report, work, &queue)));
@@ -188,24 +188,24 @@ fn run(
     }
     let paths: Vec<_> = parts.iter().map(|part| part.path.clone()).collect();
     report.notes.extend(shared_disks(&paths));
-    report.parts = parts.iter().map(Part::report).collect();
+    report.parts = parts.iter().map(PartWriter::report).collect();
     match stop {
-        Some(Stop::Error(error)) => Err(error),
-        Some(Stop::NoPart) => Err(no_part_left(&report)),
-        Some(Stop::Input { .. }) | None => Ok(report),
+        Some(SplitStop::Error(error)) => Err(error),
+        Some(SplitStop::NoPart) => Err(no_part_left(&report)),
+        Some(SplitStop::Input { .. }) | None => Ok(report),
     }
 }
 
 /// Returns the contents of all footers.
-fn foot(report: &SplitReport, work: &Work, queue: &Queue) -> Foot {
-    let mut manifest = vec![(None, 0, 0); work.left.len()];
-    for (extent, left) in queue.extents().iter().zip(&work.left) {
+fn foot(report: &SplitReport, work: &SplitWork, queue: &SegmentQueue) -> PartFooter {
+    let mut manifest = vec![ManifestEntry::default(); work.left.len()];
+    for (extent, start) in queue.extents().iter().zip(&work.left) {
         let state = if extent.failed { PartState::Retired } else { PartState::Complete };
-        if let Some(entry) = manifest.get_mut(usize::from(left.number)) {
-            *entry = (Some(state), extent.segments, extent.len);
+        if let Some(entry) = manifest.get_mut(usize::from(start.number)) {
+            *entry = ManifestEntry { state: Some(state), segments: extent.segments, len: extent.len };
         }
     }
-    Foot { complete: report.complete, size: report.bytes, index: 0, indexes: 0, manifest }
+    PartFooter { complete: report.complete, size: report.bytes, index: 0, indexes: 0, manifest }
 }
 
 fn no_part_left(report: &SplitReport) -> Error {
@@ -216,16 +216,16 @@ fn no_part_left(report: &SplitReport) -> Error {
     Error::NoPartLeft { why: why.collect::<Vec<_>>().join("; ") }
 }
 
-struct SendHome<'q>(&'q Queue);
+struct QuitGuard<'q>(&'q SegmentQueue);
 
-impl Drop for SendHome<'_> {
+impl Drop for QuitGuard<'_> {
     fn drop(&mut self) {
         self.0.quit();
     }
 }
 
 /// Makes the names of the parts durable.
-fn sync_directories(parts: &[Part]) {
+fn sync_directories(parts: &[PartWriter]) {
     let parent = |path: &Path| match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),

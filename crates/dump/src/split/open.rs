@@ -12,23 +12,23 @@ use packfs_blocks::name::display;
 use rustix::fs::OFlags;
 
 use super::options::SplitOptions;
-use super::part::Sink;
-use super::pipe::Pipe;
+use super::part::PartTarget;
+use super::pipe::PipeStorage;
 use crate::format::PARTS_MAX;
-use crate::input::{Identity, Input};
+use crate::input::{FileIdentity, Input};
 use crate::{Error, Result};
 
 /// A part that is open for writing. If it was created, dropping this deletes it, unless it is kept.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedPart {
     pub(super) path: PathBuf,
-    pub(super) sink: Sink,
+    pub(super) sink: PartTarget,
     pub(super) direct: bool,
     storage: Option<Box<dyn Storage>>,
     created: bool,
 }
 
-impl Opened {
+impl OpenedPart {
     /// Returns the storage of the part. From now on the file stays.
     pub(super) fn keep(&mut self) -> io::Result<Box<dyn Storage>> {
         self.created = false;
@@ -44,7 +44,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenedPart {
     fn drop(&mut self) {
         if self.created {
             // Best effort: there is nobody to report an error to.
@@ -59,14 +59,14 @@ pub(super) fn open(
     paths: &[PathBuf],
     options: &SplitOptions,
     input: &Input,
-) -> Result<Vec<Opened>> {
+) -> Result<Vec<OpenedPart>> {
     let found = check(paths, options, input)?;
     let mut opened = Vec::new();
     for (path, found) in paths.iter().zip(&found) {
         opened.push(open_one(files, path, found.as_ref(), options)?);
     }
     if !options.resume {
-        for part in opened.iter().filter(|part| !part.created && part.sink == Sink::File) {
+        for part in opened.iter().filter(|part| !part.created && part.sink == PartTarget::File) {
             part.cut(0)?;
             if let Some(file) = part.storage.as_ref().and_then(|storage| storage.file()) {
                 let mode = Permissions::from_mode(0o600);
@@ -101,7 +101,7 @@ pub(super) fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) ->
             return unsuitable(path, format!("this part is already named (as {})", display(other)));
         }
         if let Some(found) = &found {
-            let identity = Identity::of(found);
+            let identity = FileIdentity::of(found);
             if found.is_dir() {
                 return unsuitable(path, "a directory cannot be a part; name a file in it".to_owned());
             }
@@ -135,22 +135,27 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-fn open_one(files: &dyn FileSystem, path: &Path, found: Option<&Metadata>, options: &SplitOptions) -> Result<Opened> {
+fn open_one(
+    files: &dyn FileSystem,
+    path: &Path,
+    found: Option<&Metadata>,
+    options: &SplitOptions,
+) -> Result<OpenedPart> {
     let sink = match found.map(Metadata::file_type) {
-        Some(kind) if kind.is_block_device() => Sink::Device,
-        Some(kind) if !kind.is_file() => Sink::Pipe,
-        _ => Sink::File,
+        Some(kind) if kind.is_block_device() => PartTarget::Device,
+        Some(kind) if !kind.is_file() => PartTarget::Pipe,
+        _ => PartTarget::File,
     };
     let created = found.is_none();
     let try_open = |direct: bool| {
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, direct);
         // On a block device: fail if it is mounted.
-        flags.set(OFlags::EXCL, sink == Sink::Device);
+        flags.set(OFlags::EXCL, sink == PartTarget::Device);
         let mut how = OpenOptions::new();
         how.write(true).create_new(created).mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)
     };
-    let direct = options.direct && sink != Sink::Pipe;
+    let direct = options.direct && sink != PartTarget::Pipe;
     let (file, direct) = match try_open(direct) {
         // Created and then refused: some file systems detect it in this order.
         Err(error) if direct && error.kind() == io::ErrorKind::InvalidInput => {
@@ -163,9 +168,9 @@ fn open_one(files: &dyn FileSystem, path: &Path, found: Option<&Metadata>, optio
     };
     let file = file.map_err(Error::io(if created { "cannot create" } else { "cannot open" }, path))?;
     let storage: Box<dyn Storage> = match sink {
-        Sink::File => Box::new(file),
-        Sink::Device => Box::new(Device(file)),
-        Sink::Pipe => Box::new(Pipe(file)),
+        PartTarget::File => Box::new(file),
+        PartTarget::Device => Box::new(Device(file)),
+        PartTarget::Pipe => Box::new(PipeStorage(file)),
     };
-    Ok(Opened { path: path.to_owned(), sink, direct, storage: Some(files.adopt(storage)), created })
+    Ok(OpenedPart { path: path.to_owned(), sink, direct, storage: Some(files.adopt(storage)), created })
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use packfs_blocks::Buffers;
 use reed_solomon_simd::ReedSolomonEncoder;
 
-use super::segment::Sealed;
+use super::segment::SealedSegment;
 use crate::format::{Record, RecordKind, SegmentKind, sum};
-use crate::part::{Head, RecordBytes, seal, sealed_len};
+use crate::part::{RecordBytes, SegmentHead, seal, sealed_len};
 
 /// Number of bytes of each shard coded together. The code works on each 64 bytes independently, so
 /// the shards may be sliced: the slices being processed then stay in the cache.
@@ -15,40 +15,40 @@ const SLICE: usize = 64 << 10;
 
 /// Assigns segments to stripes.
 #[derive(Debug)]
-pub(super) struct Stripes {
+pub(super) struct StripeAssigner {
     /// Number of parity segments in a stripe, if there are enough parts.
     wanted: u16,
     next: u64,
-    open: Option<Open>,
+    open: Option<OpenStripe>,
     /// Number of stripes with fewer parity segments than wanted.
     weak: u64,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenStripe {
     number: u64,
     data: u16,
     parity: u16,
-    sealed: Vec<Arc<Sealed>>,
+    sealed: Vec<Arc<SealedSegment>>,
 }
 
 /// A stripe with all its data segments.
 #[derive(Debug)]
-pub(super) struct Full {
+pub(super) struct FullStripe {
     number: u64,
     parity: u16,
-    sealed: Vec<Arc<Sealed>>,
+    sealed: Vec<Arc<SealedSegment>>,
 }
 
-impl Stripes {
+impl StripeAssigner {
     /// Makes stripes from number `next` on.
     pub(super) fn new(wanted: u16, next: u64) -> Self {
-        Stripes { wanted, next, open: None, weak: 0 }
+        StripeAssigner { wanted, next, open: None, weak: 0 }
     }
 
     /// Returns the position of the next data segment. If a new stripe must be begun for it, `width`
     /// is asked for its number of segments, given the maximum number of parity segments.
-    pub(super) fn place(&mut self, width: impl FnOnce(u16) -> (u16, u16)) -> Head {
+    pub(super) fn place(&mut self, width: impl FnOnce(u16) -> (u16, u16)) -> SegmentHead {
         let (number, shard, data, parity) = match &self.open {
             Some(open) => (open.number, open.sealed.len(), open.data, open.parity),
             None if self.wanted == 0 => (self.number(), 0, 1, 0),
@@ -56,12 +56,12 @@ impl Stripes {
                 let (data, parity) = width(self.wanted);
                 self.weak += u64::from(parity < self.wanted);
                 let number = self.number();
-                self.open = Some(Open { number, data, parity, sealed: Vec::new() });
+                self.open = Some(OpenStripe { number, data, parity, sealed: Vec::new() });
                 (number, 0, data, parity)
             }
         };
         let shard = u16::try_from(shard).expect("a stripe is at most as wide as there are parts");
-        Head { kind: SegmentKind::Data, stripe: number, shard, data, parity, start: 0, end: 0 }
+        SegmentHead { kind: SegmentKind::Data, stripe: number, shard, data, parity, start: 0, end: 0 }
     }
 
     fn number(&mut self) -> u64 {
@@ -72,7 +72,7 @@ impl Stripes {
     }
 
     /// Records the segment for the last position; returns the stripe if it is now complete and has parity.
-    pub(super) fn add(&mut self, sealed: &Arc<Sealed>) -> Option<Full> {
+    pub(super) fn add(&mut self, sealed: &Arc<SealedSegment>) -> Option<FullStripe> {
         let open = self.open.as_mut()?;
         open.sealed.push(Arc::clone(sealed));
         if open.sealed.len() < usize::from(open.data) {
@@ -80,7 +80,7 @@ impl Stripes {
         }
         let open = self.open.take()?;
         // With one part left, there is none for parity.
-        (open.parity > 0).then_some(Full { number: open.number, parity: open.parity, sealed: open.sealed })
+        (open.parity > 0).then_some(FullStripe { number: open.number, parity: open.parity, sealed: open.sealed })
     }
 
     /// Returns the number of stripes begun with fewer parity segments than wanted.
@@ -94,9 +94,9 @@ impl Stripes {
     }
 }
 
-impl Full {
+impl FullStripe {
     /// Computes the parity segments. Their payload is as long as the longest data segment.
-    pub(super) fn code(&self, set: &[u8; 16], buffers: &Buffers) -> Vec<Sealed> {
+    pub(super) fn code(&self, set: &[u8; 16], buffers: &Buffers) -> Vec<SealedSegment> {
         let longest = self.sealed.iter().map(|sealed| sealed.bytes.len()).max().unwrap_or(0);
         let mut payloads = vec![vec![0; longest]; usize::from(self.parity)];
         let len = SLICE.min(longest);
@@ -120,10 +120,10 @@ impl Full {
         payloads.iter().zip(0..).map(|(payload, n)| self.seal(set, n, payload, buffers)).collect()
     }
 
-    fn seal(&self, set: &[u8; 16], n: u16, payload: &[u8], buffers: &Buffers) -> Sealed {
+    fn seal(&self, set: &[u8; 16], n: u16, payload: &[u8], buffers: &Buffers) -> SealedSegment {
         let count = u16::try_from(self.sealed.len()).expect("a stripe is at most as wide as there are parts");
         let heads = || self.sealed.iter().map(|sealed| &sealed.head);
-        let head = Head {
+        let head = SegmentHead {
             kind: SegmentKind::Parity,
             stripe: self.number,
             shard: count + n,
@@ -140,11 +140,11 @@ impl Full {
         });
         let mut bytes = buffers.take(sealed_len(records.len(), payload.len()));
         seal(set, &head, pieces, &mut bytes);
-        Sealed { head, bytes }
+        SealedSegment { head, bytes }
     }
 }
 
-fn record(sealed: &Sealed) -> Record {
+fn record(sealed: &SealedSegment) -> Record {
     Record {
         offset: sealed.head.start.into(),
         len: (sealed.head.end - sealed.head.start).into(),

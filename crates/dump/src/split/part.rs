@@ -9,12 +9,12 @@ use packfs_blocks::{Buffer, Buffers, Storage};
 use rustix::fs::OFlags;
 use zerocopy::IntoBytes;
 
-use super::behind::Behind;
-use super::queue::{Extent, Loss};
+use super::behind::WriteBehind;
+use super::queue::{PartExtent, PartLoss};
 use super::report::PartReport;
-use super::segment::Sealed;
+use super::segment::SealedSegment;
 use crate::format::{ALIGN, IndexEntry, SegmentKind};
-use crate::part::{Foot, Head, SegmentEntry, Super, seal_payload, sealed_len};
+use crate::part::{PartFooter, PartSuperblock, SegmentEntry, SegmentHead, seal_payload, sealed_len};
 
 /// File with the number of bytes to which a process without privileges can enlarge a pipe.
 const PIPE_MAX_SIZE: &str = "/proc/sys/fs/pipe-max-size";
@@ -25,7 +25,7 @@ const INDEX_ENTRIES: usize = 1 << 15;
 
 /// Type of a part's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sink {
+pub(super) enum PartTarget {
     File,
     Device,
     /// A FIFO or character device: cannot seek.
@@ -34,13 +34,13 @@ pub(super) enum Sink {
 
 /// A part.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct PartWriter {
     pub(super) path: PathBuf,
-    pub(super) superblock: Super,
+    pub(super) superblock: PartSuperblock,
     storage: Box<dyn Storage>,
-    sink: Sink,
+    sink: PartTarget,
     direct: bool,
-    behind: Behind,
+    behind: WriteBehind,
     /// Offset of the next byte.
     position: u64,
     /// Number of bytes that existed when this run began.
@@ -62,28 +62,28 @@ pub(super) struct Part {
 
 /// Options for writing a part.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
-    pub(super) sink: Sink,
+pub(super) struct WritingManner {
+    pub(super) sink: PartTarget,
     pub(super) direct: bool,
     pub(super) checkpoint_every: u64,
     pub(super) can_redo: bool,
 }
 
-impl Part {
+impl PartWriter {
     /// Makes a part that is empty, or has the contents of `index` up to `position`.
     pub(super) fn new(
         path: &Path,
         storage: Box<dyn Storage>,
-        superblock: Super,
-        manner: Manner,
+        superblock: PartSuperblock,
+        manner: WritingManner,
         position: u64,
         index: Vec<SegmentEntry>,
     ) -> Self {
         let safe = (position, index.len());
-        Part {
+        PartWriter {
             path: path.to_owned(),
             superblock,
-            behind: Behind::new(manner.sink != Sink::Pipe && !manner.direct, position),
+            behind: WriteBehind::new(manner.sink != PartTarget::Pipe && !manner.direct, position),
             storage,
             sink: manner.sink,
             direct: manner.direct,
@@ -125,19 +125,19 @@ impl Part {
     }
 
     /// Appends a segment, and a checkpoint if one is due.
-    pub(super) fn append(&mut self, sealed: &Sealed) -> io::Result<Duration> {
+    pub(super) fn append(&mut self, sealed: &SealedSegment) -> io::Result<Duration> {
         let begun = Instant::now();
         self.put(&sealed.bytes, sealed.head)?;
         let took = begun.elapsed();
         self.busy += took;
-        if self.sink != Sink::Pipe && self.position - self.safe.0 >= self.checkpoint_every {
+        if self.sink != PartTarget::Pipe && self.position - self.safe.0 >= self.checkpoint_every {
             self.sync()?;
             self.checkpoint()?;
         }
         Ok(took)
     }
 
-    fn put(&mut self, bytes: &[u8], head: Head) -> io::Result<()> {
+    fn put(&mut self, bytes: &[u8], head: SegmentHead) -> io::Result<()> {
         self.write(bytes, self.position)?;
         let len = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         self.index.push(SegmentEntry { position: self.position, len, head });
@@ -149,7 +149,8 @@ impl Part {
 
     /// Writes a checkpoint, which says that everything before it is durable; the caller must have flushed it.
     fn checkpoint(&mut self) -> io::Result<()> {
-        let head = Head { kind: SegmentKind::Checkpoint, stripe: 0, shard: 0, data: 0, parity: 0, start: 0, end: 0 };
+        let head =
+            SegmentHead { kind: SegmentKind::Checkpoint, stripe: 0, shard: 0, data: 0, parity: 0, start: 0, end: 0 };
         let mut page = self.pages.take(ALIGN);
         seal_payload(&self.superblock.set, &head, &[], &mut page);
         self.put(&page, head)
@@ -157,7 +158,7 @@ impl Part {
 
     /// Flushes everything written to the disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        if self.sink == Sink::Pipe {
+        if self.sink == PartTarget::Pipe {
             return Ok(());
         }
         let begun = Instant::now();
@@ -170,23 +171,23 @@ impl Part {
     }
 
     /// Retires the part after an error: cuts it back to its last good segment and returns what may be lost with it.
-    pub(super) fn retire(&mut self, error: &io::Error) -> Loss {
+    pub(super) fn retire(&mut self, error: &io::Error) -> PartLoss {
         self.error = Some(error.to_string());
         // A full disk keeps its data. After any other error only data flushed before is relied on.
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let safe = self.sink != Sink::Pipe && full && !self.tainted && self.cut(self.position).is_ok();
+        let safe = self.sink != PartTarget::Pipe && full && !self.tainted && self.cut(self.position).is_ok();
         if safe && self.sync().is_ok() {
-            return Loss::default();
+            return PartLoss::default();
         }
         let (mut at, mut entries) = self.safe;
-        if self.sink == Sink::Pipe {
+        if self.sink == PartTarget::Pipe {
             // The reader may have received everything except the contents of the pipe.
             let received = self.position.saturating_sub(self.storage.file().map_or(USUAL_PIPE_MAX, pipe_len));
             entries = self.index.partition_point(|entry| entry.position + u64::from(entry.len) <= received);
             at = self.index.get(entries).map_or(self.position, |entry| entry.position);
         }
         let loss = loss(&self.index[entries..]);
-        if self.can_redo && self.sink != Sink::Pipe {
+        if self.can_redo && self.sink != PartTarget::Pipe {
             self.index.truncate(entries);
             self.position = at;
             // If even this fails, the checksums tell good data from bad.
@@ -200,11 +201,11 @@ impl Part {
     }
 
     /// Writes index, footer and manifest. A part that failed earlier gets them if there is room.
-    pub(super) fn finish(&mut self, foot: &Foot) {
+    pub(super) fn finish(&mut self, foot: &PartFooter) {
         let end = self.position;
         let failed = self.error.is_some();
         // Without a reader there is nothing to finish.
-        if failed && self.sink == Sink::Pipe {
+        if failed && self.sink == PartTarget::Pipe {
             return;
         }
         match self.trailer(foot) {
@@ -222,9 +223,9 @@ impl Part {
         }
     }
 
-    fn trailer(&mut self, foot: &Foot) -> io::Result<()> {
+    fn trailer(&mut self, foot: &PartFooter) -> io::Result<()> {
         let begun = Instant::now();
-        let mut foot = Foot { index: self.position, indexes: 0, ..foot.clone() };
+        let mut foot = PartFooter { index: self.position, indexes: 0, ..foot.clone() };
         let entries = std::mem::take(&mut self.index);
         let written = self.put_index(&entries, &mut foot);
         self.index = entries;
@@ -232,7 +233,7 @@ impl Part {
         let mut page = self.pages.take(ALIGN);
         page.copy_from_slice(foot.to_raw(&self.superblock).as_bytes());
         self.write(&page, self.position)?;
-        if self.sink != Sink::Pipe {
+        if self.sink != PartTarget::Pipe {
             self.storage.sync_data()?;
             self.superblock.footer = Some(self.position);
             let page = self.superblock_page();
@@ -244,8 +245,8 @@ impl Part {
         Ok(())
     }
 
-    fn put_index(&mut self, entries: &[SegmentEntry], foot: &mut Foot) -> io::Result<()> {
-        let head = Head { kind: SegmentKind::Index, stripe: 0, shard: 0, data: 0, parity: 0, start: 0, end: 0 };
+    fn put_index(&mut self, entries: &[SegmentEntry], foot: &mut PartFooter) -> io::Result<()> {
+        let head = SegmentHead { kind: SegmentKind::Index, stripe: 0, shard: 0, data: 0, parity: 0, start: 0, end: 0 };
         let most = sealed_len(0, INDEX_ENTRIES.min(entries.len()) * size_of::<IndexEntry>());
         let buffers = Buffers::new(most);
         for entries in entries.chunks(INDEX_ENTRIES) {
@@ -265,7 +266,7 @@ impl Part {
                 // Opened for direct I/O, but not capable of it: some file systems report that late.
                 self.direct = false;
                 rustix::fs::fcntl_setfl(file, rustix::fs::fcntl_getfl(file)? & !OFlags::DIRECT)?;
-                self.behind = Behind::new(true, at);
+                self.behind = WriteBehind::new(true, at);
                 self.storage.write_all_at(bytes, at)
             }
             (written, _) => written,
@@ -274,10 +275,10 @@ impl Part {
 
     /// Returns the facts for the manifest: number of data and parity segments, and number of bytes
     /// before the index.
-    pub(super) fn extent(&self) -> Extent {
+    pub(super) fn extent(&self) -> PartExtent {
         let counts = |entry: &&SegmentEntry| matches!(entry.head.kind, SegmentKind::Data | SegmentKind::Parity);
         let segments = self.index.iter().filter(counts).count() as u64;
-        Extent { failed: self.error.is_some(), segments, len: self.position }
+        PartExtent { failed: self.error.is_some(), segments, len: self.position }
     }
 
     /// Returns the number of bytes so far.
@@ -286,7 +287,7 @@ impl Part {
     }
 
     pub(super) fn is_file(&self) -> bool {
-        self.sink == Sink::File
+        self.sink == PartTarget::File
     }
 
     /// Returns true if it bypasses the page cache.
@@ -318,8 +319,8 @@ fn pipe_len(pipe: &File) -> u64 {
     }
 }
 
-fn loss(entries: &[SegmentEntry]) -> Loss {
-    let mut loss = Loss::default();
+fn loss(entries: &[SegmentEntry]) -> PartLoss {
+    let mut loss = PartLoss::default();
     for SegmentEntry { head, .. } in entries {
         match head.kind {
             SegmentKind::Data if head.start < head.end => loss.ranges.push(head.start..head.end),

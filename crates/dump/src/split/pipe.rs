@@ -7,9 +7,9 @@ use packfs_blocks::Storage;
 
 /// A pipe. The part is written in order, so offsets carry no information.
 #[derive(Debug)]
-pub(super) struct Pipe(pub(super) File);
+pub(super) struct PipeStorage(pub(super) File);
 
-impl Storage for Pipe {
+impl Storage for PipeStorage {
     fn write_all_at(&self, bytes: &[u8], _: u64) -> io::Result<()> {
         (&self.0).write_all(bytes)
     }

@@ -21,7 +21,7 @@ const SEGMENT_MOST: u64 = 4 << 20;
 
 /// Sizes derived from the options.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct MemoryPlan {
     pub(super) chunk: usize,
     /// Maximum length of any segment.
     pub(super) segment: usize,
@@ -35,7 +35,7 @@ pub(super) struct Plan {
     pub(super) held: usize,
 }
 
-impl Plan {
+impl MemoryPlan {
     /// Divides `options.memory` among `parts`.
     pub(super) fn new(options: &SplitOptions, parts: usize) -> Result<Self> {
         let chunk = u64::from(options.chunk);
@@ -76,7 +76,7 @@ impl Plan {
         let queue = 2 * parts + 1 + left * 2 / 3 / segment;
         let window = flight + (left / 4).min(64 * chunk * threads);
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        Ok(Plan {
+        Ok(MemoryPlan {
             chunk: size(chunk),
             segment: size(segment),
             data_segment: size(segment - PARITY_ROOM),
@@ -87,7 +87,7 @@ impl Plan {
     }
 }
 
-impl Plan {
+impl MemoryPlan {
     /// Divides the same memory for segments of another length.
     pub(super) fn with_segment(self, segment: usize) -> Result<Self> {
         let per_segment = segment.saturating_sub(size_of_slack());
@@ -100,7 +100,7 @@ impl Plan {
         }
         let data_segment = segment - (self.segment - self.data_segment);
         let queue = (self.queue * self.segment / segment).max(2);
-        Ok(Plan { segment, data_segment, queue, held: 2 * per_segment / self.chunk + 2, ..self })
+        Ok(MemoryPlan { segment, data_segment, queue, held: 2 * per_segment / self.chunk + 2, ..self })
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
             (256 << 20, 16, 1 << 17, 4, 1),
             (4 << 30, 2, 1 << 24, 2, 0),
         ] {
-            let plan = Plan::new(&options(memory, threads, chunk, parity), parts).unwrap();
+            let plan = MemoryPlan::new(&options(memory, threads, chunk, parity), parts).unwrap();
             let stripes = if parity > 0 { 2 * (parts + usize::from(parity)) } else { 0 };
             let segments = (plan.queue + 2 + stripes) * plan.segment;
             let chunks = plan.window + plan.held * plan.chunk + threads.max(1) * 4 * plan.chunk;
@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_refused_with_the_amount_needed() {
-        let refused = Plan::new(&options(32 << 20, 2, 1 << 24, 0), 8).unwrap_err().to_string();
+        let refused = MemoryPlan::new(&options(32 << 20, 2, 1 << 24, 0), 8).unwrap_err().to_string();
         assert!(refused.contains("chunks of 16 MiB need 603 MiB"), "{refused}");
-        assert!(Plan::new(&options(1 << 30, 2, 5000, 0), 1).is_err());
+        assert!(MemoryPlan::new(&options(1 << 30, 2, 5000, 0), 1).is_err());
     }
 }

@@ -7,32 +7,32 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::segment::Sealed;
-use crate::part::Foot;
+use super::segment::SealedSegment;
+use crate::part::PartFooter;
 
 /// Next task of a part's thread.
 #[derive(Debug)]
-pub(super) enum Task {
-    Write(Arc<Sealed>),
+pub(super) enum PartTask {
+    Write(Arc<SealedSegment>),
     /// Flush everything written to the disk.
     Sync,
     /// Write the trailer.
-    Finish(Arc<Foot>),
+    Finish(Arc<PartFooter>),
     Quit,
 }
 
 /// Order to all parts once nothing waits to be written.
 #[derive(Debug, Clone)]
-enum Order {
+enum QueueOrder {
     Wait,
     Sync,
-    Finish(Arc<Foot>),
+    Finish(Arc<PartFooter>),
     Quit,
 }
 
 /// Data lost with a failed part.
 #[derive(Debug, Default)]
-pub(super) struct Loss {
+pub(super) struct PartLoss {
     /// Ranges of the dump that were written to it and may not have reached the disk.
     pub(super) ranges: Vec<Range<u64>>,
     /// Number of parity segments of which the same is true.
@@ -41,40 +41,40 @@ pub(super) struct Loss {
 
 /// Contents of a part, for the manifest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(super) struct PartExtent {
     pub(super) failed: bool,
     pub(super) segments: u64,
     pub(super) len: u64,
 }
 
 #[derive(Debug)]
-struct State {
-    waiting: VecDeque<Arc<Sealed>>,
+struct QueueState {
+    waiting: VecDeque<Arc<SealedSegment>>,
     /// Parts that take segments, one bit each.
     live: u128,
     /// For each stripe with waiting segments: the parts that have one of its segments.
-    served: HashMap<u64, Served>,
-    order: Order,
+    served: HashMap<u64, ServedStripe>,
+    order: QueueOrder,
     /// Parts that have executed the order.
     done: u128,
     /// Parts whose threads have ended.
     gone: u128,
-    paces: Vec<Pace>,
-    extents: Vec<Extent>,
-    loss: Loss,
+    paces: Vec<WritingPace>,
+    extents: Vec<PartExtent>,
+    loss: PartLoss,
     weak: u64,
 }
 
 /// Writing speed of a part.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pace {
+struct WritingPace {
     bytes: u64,
     time: Duration,
     /// Length of the segment being written, and its start time.
     in_hand: Option<(u64, Instant)>,
 }
 
-impl Pace {
+impl WritingPace {
     /// Returns bytes per second; 0 if unknown. The segment in hand counts as if it were finished
     /// now, so a part that hangs becomes slower with time, even if it never wrote anything.
     fn speed(&self) -> f64 {
@@ -86,12 +86,12 @@ impl Pace {
     }
 
     fn written(&mut self, bytes: u64, time: Duration) {
-        *self = Pace { bytes: self.bytes + bytes, time: self.time + time, in_hand: None };
+        *self = WritingPace { bytes: self.bytes + bytes, time: self.time + time, in_hand: None };
     }
 }
 
 #[derive(Debug, Default)]
-struct Served {
+struct ServedStripe {
     parts: u128,
     /// Number of written segments of the stripe.
     written: u16,
@@ -100,38 +100,38 @@ struct Served {
 
 /// A queue of sealed segments.
 #[derive(Debug)]
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct SegmentQueue {
+    state: Mutex<QueueState>,
     for_parts: Condvar,
     for_conductor: Condvar,
     most: usize,
     parts: usize,
 }
 
-impl Queue {
+impl SegmentQueue {
     /// Makes a queue for `parts` parts that holds `most` segments.
     pub(super) fn new(parts: usize, most: usize) -> Self {
-        let state = State {
+        let state = QueueState {
             waiting: VecDeque::new(),
             live: (0..parts).fold(0, |live, n| live | 1 << n),
             served: HashMap::new(),
-            order: Order::Wait,
+            order: QueueOrder::Wait,
             done: 0,
             gone: 0,
-            paces: vec![Pace::default(); parts],
-            extents: vec![Extent::default(); parts],
-            loss: Loss::default(),
+            paces: vec![WritingPace::default(); parts],
+            extents: vec![PartExtent::default(); parts],
+            loss: PartLoss::default(),
             weak: 0,
         };
-        Queue { state: Mutex::new(state), for_parts: Condvar::new(), for_conductor: Condvar::new(), most, parts }
+        SegmentQueue { state: Mutex::new(state), for_parts: Condvar::new(), for_conductor: Condvar::new(), most, parts }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().expect("no panic under this lock")
     }
 
     /// Adds a segment, waiting while the queue is full. Returns `false` if no part is left. Adds to `waited`.
-    pub(super) fn push(&self, sealed: Arc<Sealed>, waited: &mut Duration) -> bool {
+    pub(super) fn push(&self, sealed: Arc<SealedSegment>, waited: &mut Duration) -> bool {
         let mut state = self.lock();
         if state.is_full(self.most) {
             let begun = Instant::now();
@@ -169,30 +169,30 @@ impl Queue {
 
     /// Has all remaining parts flush their data to disk; waits until they have done so or failed.
     pub(super) fn sync(&self) {
-        self.order(Order::Sync, |state| state.live);
+        self.order(QueueOrder::Sync, |state| state.live);
     }
 
     /// Has all parts, including failed ones, write their trailers.
-    pub(super) fn finish(&self, foot: Arc<Foot>) {
+    pub(super) fn finish(&self, foot: Arc<PartFooter>) {
         let all = (0..self.parts).fold(0, |all, n| all | 1 << n);
-        self.order(Order::Finish(foot), |_| all);
+        self.order(QueueOrder::Finish(foot), |_| all);
     }
 
-    fn order(&self, order: Order, of: impl Fn(&State) -> u128) {
+    fn order(&self, order: QueueOrder, of: impl Fn(&QueueState) -> u128) {
         let mut state = self.lock();
         (state.order, state.done) = (order, 0);
         self.for_parts.notify_all();
         while of(&state) & !state.done & !state.gone != 0 {
             state = self.for_conductor.wait(state).expect("no panic under this lock");
         }
-        state.order = Order::Wait;
+        state.order = QueueOrder::Wait;
     }
 
     /// Ends all part threads.
     pub(super) fn quit(&self) {
         // Also called while the conductor unwinds, when the state of other threads does not matter.
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        state.order = Order::Quit;
+        state.order = QueueOrder::Quit;
         drop(state);
         self.for_parts.notify_all();
     }
@@ -210,7 +210,7 @@ impl Queue {
     }
 
     /// Returns the data lost with parts that failed since the last call.
-    pub(super) fn take_loss(&self) -> Loss {
+    pub(super) fn take_loss(&self) -> PartLoss {
         std::mem::take(&mut self.lock().loss)
     }
 
@@ -220,26 +220,26 @@ impl Queue {
     }
 
     /// Returns the next task of part `n`; waits until there is one.
-    pub(super) fn take(&self, n: usize) -> Task {
+    pub(super) fn take(&self, n: usize) -> PartTask {
         let mut state = self.lock();
         loop {
-            if matches!(state.order, Order::Quit) {
-                return Task::Quit;
+            if matches!(state.order, QueueOrder::Quit) {
+                return PartTask::Quit;
             }
             if let Some(sealed) = state.next(n) {
-                return Task::Write(sealed);
+                return PartTask::Write(sealed);
             }
             let idle = state.done >> n & 1 == 0;
             match &state.order {
-                Order::Sync if idle && state.is_live(n) => return Task::Sync,
-                Order::Finish(foot) if idle => return Task::Finish(Arc::clone(foot)),
+                QueueOrder::Sync if idle && state.is_live(n) => return PartTask::Sync,
+                QueueOrder::Finish(foot) if idle => return PartTask::Finish(Arc::clone(foot)),
                 _ => state = self.for_parts.wait(state).expect("no panic under this lock"),
             }
         }
     }
 
     /// Records that part `n` wrote a segment in `time`.
-    pub(super) fn written(&self, n: usize, sealed: &Sealed, time: Duration) {
+    pub(super) fn written(&self, n: usize, sealed: &SealedSegment, time: Duration) {
         let mut state = self.lock();
         state.paces[n].written(sealed.bytes.len() as u64, time);
         if sealed.head.parity > 0 {
@@ -250,7 +250,7 @@ impl Queue {
     }
 
     /// Records that part `n` has executed the order, and its contents.
-    pub(super) fn obeyed(&self, n: usize, extent: Extent) {
+    pub(super) fn obeyed(&self, n: usize, extent: PartExtent) {
         let mut state = self.lock();
         state.done |= 1 << n;
         state.extents[n] = extent;
@@ -259,12 +259,12 @@ impl Queue {
     }
 
     /// Returns the contents of the parts, as last reported.
-    pub(super) fn extents(&self) -> Vec<Extent> {
+    pub(super) fn extents(&self) -> Vec<PartExtent> {
         self.lock().extents.clone()
     }
 
     /// Records that part `n` has failed: the segment it could not write goes to the others.
-    pub(super) fn failed(&self, n: usize, unwritten: Option<Arc<Sealed>>, loss: Loss, extent: Extent) {
+    pub(super) fn failed(&self, n: usize, unwritten: Option<Arc<SealedSegment>>, loss: PartLoss, extent: PartExtent) {
         let mut state = self.lock();
         state.live &= !(1 << n);
         state.extents[n] = extent;
@@ -280,7 +280,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl QueueState {
     fn is_full(&self, most: usize) -> bool {
         self.live != 0 && self.waiting.len() + self.in_hand() >= most
     }
@@ -295,7 +295,7 @@ impl State {
     }
 
     /// Returns the first segment that part `n` may have.
-    fn next(&mut self, n: usize) -> Option<Arc<Sealed>> {
+    fn next(&mut self, n: usize) -> Option<Arc<SealedSegment>> {
         if !self.is_live(n) {
             return None;
         }
@@ -314,7 +314,7 @@ impl State {
     }
 
     /// A part takes only one segment of a stripe, unless every remaining part already has one.
-    fn may_take(&self, n: usize, sealed: &Sealed) -> bool {
+    fn may_take(&self, n: usize, sealed: &SealedSegment) -> bool {
         if sealed.head.parity == 0 {
             return true;
         }
@@ -323,7 +323,7 @@ impl State {
     }
 
     /// Forgets a stripe when the last of its segments is written.
-    fn count(&mut self, sealed: &Sealed) {
+    fn count(&mut self, sealed: &SealedSegment) {
         let head = &sealed.head;
         if let Some(served) = self.served.get_mut(&head.stripe) {
             served.written += 1;

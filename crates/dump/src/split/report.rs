@@ -23,7 +23,7 @@ pub struct SplitReport {
     /// Bytes of the dump that were written again because a part had failed.
     pub redone_bytes: u64,
     /// Statistics of the chunks, including those found by `resume`.
-    pub chunks: Chunks,
+    pub chunks: ChunkBytes,
     /// The parts, by number; not serialised, as their paths need not be text.
     #[serde(skip)]
     pub parts: Vec<PartReport>,
@@ -34,7 +34,7 @@ pub struct SplitReport {
     /// Notes for the user although nothing failed.
     pub notes: Vec<String>,
     /// Time spent per activity.
-    pub times: Times,
+    pub times: SplitTimes,
 }
 
 impl SplitReport {
@@ -49,7 +49,7 @@ impl SplitReport {
 
 /// Statistics of the chunks, in bytes of the dump unless noted otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Chunks {
+pub struct ChunkBytes {
     /// Stored uncompressed.
     pub raw_bytes: u64,
     /// Compressed.
@@ -66,7 +66,7 @@ pub struct Chunks {
     pub parity_bytes: u64,
 }
 
-impl Chunks {
+impl ChunkBytes {
     /// Counts a stored chunk of `len` bytes; `map` has a bit for each stored page, and is empty if all are stored.
     pub(super) fn add_stored(&mut self, len: u64, coded: bool, map: &[u8]) {
         if !map.is_empty() {
@@ -77,7 +77,7 @@ impl Chunks {
     }
 }
 
-impl AddAssign for Chunks {
+impl AddAssign for ChunkBytes {
     fn add_assign(&mut self, other: Self) {
         self.raw_bytes += other.raw_bytes;
         self.coded_bytes += other.coded_bytes;
@@ -113,7 +113,7 @@ pub struct PartReport {
 
 /// Time spent per activity, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Times {
+pub struct SplitTimes {
     /// Time until everything was passed to the system.
     pub to_cache: f64,
     /// Time until everything was on disk.

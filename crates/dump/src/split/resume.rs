@@ -7,11 +7,13 @@ use std::ops::Range;
 use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
 
-use super::open::Opened;
-use super::part::Sink;
-use super::report::Chunks;
+use super::open::OpenedPart;
+use super::part::PartTarget;
+use super::report::ChunkBytes;
 use crate::format::{ALIGN, MAGIC, PAGE, SEGMENT_MAX, SegmentKind};
-use crate::part::{Found, Scan, Segment, SegmentEntry, Super, What, find_footer, payload_is_sound};
+use crate::part::{
+    ParsedSegment, PartSuperblock, ScanStep, SegmentEntry, SegmentScan, StretchStorage, find_footer, payload_is_sound,
+};
 use crate::{Error, Result};
 
 /// File systems, volume managers and RAID have their signature within this many bytes; the farthest is that of
@@ -20,15 +22,15 @@ const BLANK_LEN: usize = 1 << 20;
 
 /// Results of earlier runs.
 #[derive(Debug)]
-pub(super) struct Resumed {
+pub(super) struct ResumedSet {
     /// The superblock, as its first part has it.
-    pub(super) superblock: Super,
+    pub(super) superblock: PartSuperblock,
     /// State of each part, in the order of the given paths.
-    pub(super) parts: Vec<Left>,
+    pub(super) parts: Vec<PartStart>,
     /// Ranges of the dump that are already stored, in order and disjoint.
     pub(super) covered: Vec<Range<u64>>,
     /// Statistics of their chunks.
-    pub(super) chunks: Chunks,
+    pub(super) chunks: ChunkBytes,
     /// First unused stripe number.
     pub(super) next_stripe: u64,
     /// True if all parts have their trailer and say that the set is complete.
@@ -37,7 +39,7 @@ pub(super) struct Resumed {
 
 /// State of an existing part.
 #[derive(Debug, Clone)]
-pub(super) struct Left {
+pub(super) struct PartStart {
     /// Its number.
     pub(super) number: u16,
     /// Offset at which to continue; 0 for one without a superblock.
@@ -46,7 +48,7 @@ pub(super) struct Left {
 }
 
 /// Examines the parts. `wanted` is the superblock that a new set would have. Returns `None` if no part was begun.
-pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resumed>> {
+pub(super) fn examine(opened: &[OpenedPart], wanted: &PartSuperblock) -> Result<Option<ResumedSet>> {
     let mut found = Vec::new();
     for part in opened {
         found.push(begun(part)?);
@@ -58,7 +60,7 @@ pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resume
     let numbers = number(opened, &found, &superblock)?;
     let mut parts = Vec::new();
     let mut finished = true;
-    let mut stripes = Stripes::default();
+    let mut stripes = FoundStripes::default();
     for ((part, found), number) in opened.iter().zip(&found).zip(numbers) {
         let mut position = 0;
         let mut kept = Vec::new();
@@ -72,15 +74,15 @@ pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resume
         }
         stripes.add(&kept);
         let index = kept.into_iter().map(|(entry, _)| entry).collect();
-        parts.push(Left { number, position, index });
+        parts.push(PartStart { number, position, index });
     }
     let (covered, chunks) = stripes.covered();
-    Ok(Some(Resumed { superblock, parts, covered, chunks, next_stripe: stripes.next, finished }))
+    Ok(Some(ResumedSet { superblock, parts, covered, chunks, next_stripe: stripes.next, finished }))
 }
 
 /// Returns the superblock of a part, if it was begun.
-fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
-    if part.sink == Sink::Pipe {
+fn begun(part: &OpenedPart) -> Result<Option<(PartSuperblock, FileAt)>> {
+    if part.sink == PartTarget::Pipe {
         let why = "data sent through a pipe cannot be read back; only files and devices can be resumed";
         return Err(Error::unsuitable(&part.path, why));
     }
@@ -93,11 +95,11 @@ fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
         return Ok(None);
     }
     // A device has its length from the start.
-    if part.sink == Sink::Device && is_blank(&source).map_err(Error::io("cannot read", &part.path))? {
+    if part.sink == PartTarget::Device && is_blank(&source).map_err(Error::io("cannot read", &part.path))? {
         return Ok(None);
     }
     bytes.truncate(got);
-    let superblock = Super::parse(&bytes).map_err(|flaw| flaw.at(&part.path, 0))?;
+    let superblock = PartSuperblock::parse(&bytes).map_err(|flaw| flaw.at(&part.path, 0))?;
     Ok(Some((superblock, source)))
 }
 
@@ -109,7 +111,7 @@ fn is_blank(source: &FileAt) -> io::Result<bool> {
 }
 
 /// Refuses to continue with another input or other settings.
-fn same_work(found: &Super, wanted: &Super) -> Result<()> {
+fn same_work(found: &PartSuperblock, wanted: &PartSuperblock) -> Result<()> {
     let differs = |what: &str, found: String, wanted: String| {
         Err(Error::NotResumable(format!("the parts were begun with {what} {found}, but now it is {wanted}")))
     };
@@ -133,7 +135,11 @@ fn same_work(found: &Super, wanted: &Super) -> Result<()> {
 }
 
 /// Returns the numbers of the parts; those not begun get the unused numbers.
-fn number(opened: &[Opened], found: &[Option<(Super, FileAt)>], first: &Super) -> Result<Vec<u16>> {
+fn number(
+    opened: &[OpenedPart],
+    found: &[Option<(PartSuperblock, FileAt)>],
+    first: &PartSuperblock,
+) -> Result<Vec<u16>> {
     let mut free: Vec<u16> = (0..first.parts).rev().collect();
     for (part, found) in opened.iter().zip(found) {
         let Some((superblock, _)) = found else { continue };
@@ -146,7 +152,7 @@ fn number(opened: &[Opened], found: &[Option<(Super, FileAt)>], first: &Super) -
         };
         free.remove(at);
     }
-    let number = |found: &Option<(Super, FileAt)>| match found {
+    let number = |found: &Option<(PartSuperblock, FileAt)>| match found {
         Some((superblock, _)) => Some(superblock.part),
         None => free.pop(),
     };
@@ -154,7 +160,11 @@ fn number(opened: &[Opened], found: &[Option<(Super, FileAt)>], first: &Super) -
 }
 
 /// Returns the good segments of a part with the types of their chunks, and the end of the last segment.
-fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<(SegmentEntry, Chunks)>)> {
+fn scan(
+    part: &OpenedPart,
+    superblock: &PartSuperblock,
+    source: &FileAt,
+) -> Result<(u64, Vec<(SegmentEntry, ChunkBytes)>)> {
     let io = |error| Error::io("cannot read", &part.path)(error);
     let mut segments = Vec::new();
     let mut position = ALIGN as u64;
@@ -183,8 +193,8 @@ fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<
 }
 
 /// Returns the types of the chunks of a segment.
-fn chunks(source: &FileAt, position: u64, segment: &Segment) -> std::io::Result<Chunks> {
-    let mut chunks = Chunks::default();
+fn chunks(source: &FileAt, position: u64, segment: &ParsedSegment) -> std::io::Result<ChunkBytes> {
+    let mut chunks = ChunkBytes::default();
     match segment.head.kind {
         SegmentKind::Data => chunks.segment_bytes = segment.len(),
         SegmentKind::Parity => chunks.parity_bytes = segment.len(),
@@ -194,9 +204,9 @@ fn chunks(source: &FileAt, position: u64, segment: &Segment) -> std::io::Result<
     for stretch in &segment.stretches {
         let len = stretch.range.end - stretch.range.start;
         match &stretch.what {
-            What::Fill(_) => chunks.fill_bytes += len,
-            What::Same { .. } => chunks.same_bytes += len,
-            What::Stored { payload, coded, squeezed } => {
+            StretchStorage::Fill(_) => chunks.fill_bytes += len,
+            StretchStorage::Same { .. } => chunks.same_bytes += len,
+            StretchStorage::Stored { payload, coded, squeezed } => {
                 map.clear();
                 if *squeezed {
                     map.resize(usize::try_from(len).unwrap_or(usize::MAX).div_ceil(PAGE).div_ceil(8), 0);
@@ -211,10 +221,10 @@ fn chunks(source: &FileAt, position: u64, segment: &Segment) -> std::io::Result<
     Ok(chunks)
 }
 
-fn next(source: &FileAt, superblock: &Super, position: u64) -> std::io::Result<Option<(u64, Segment)>> {
+fn next(source: &FileAt, superblock: &PartSuperblock, position: u64) -> std::io::Result<Option<(u64, ParsedSegment)>> {
     let to = position.saturating_add(2 * u64::from(SEGMENT_MAX));
-    for found in Scan::new(source, superblock, position..to) {
-        if let Found::Segment { position, segment } = found? {
+    for found in SegmentScan::new(source, superblock, position..to) {
+        if let ScanStep::Segment { position, segment } = found? {
             return Ok(Some((position, segment)));
         }
     }
@@ -223,21 +233,21 @@ fn next(source: &FileAt, superblock: &Super, position: u64) -> std::io::Result<O
 
 /// Stripes by number: their segments in all parts.
 #[derive(Debug, Default)]
-struct Stripes {
-    found: HashMap<u64, Stripe>,
+struct FoundStripes {
+    found: HashMap<u64, FoundStripe>,
     next: u64,
 }
 
 #[derive(Debug, Default)]
-struct Stripe {
+struct FoundStripe {
     shards: u128,
     wanted: u16,
     ranges: Vec<Range<u64>>,
-    chunks: Chunks,
+    chunks: ChunkBytes,
 }
 
-impl Stripes {
-    fn add(&mut self, kept: &[(SegmentEntry, Chunks)]) {
+impl FoundStripes {
+    fn add(&mut self, kept: &[(SegmentEntry, ChunkBytes)]) {
         for (SegmentEntry { head, .. }, chunks) in kept {
             if !matches!(head.kind, SegmentKind::Data | SegmentKind::Parity) {
                 continue;
@@ -255,10 +265,10 @@ impl Stripes {
 
     /// Returns the ranges covered by complete stripes, and their contents. Other stripes would lack
     /// the requested protection, and are written again.
-    fn covered(&self) -> (Vec<Range<u64>>, Chunks) {
+    fn covered(&self) -> (Vec<Range<u64>>, ChunkBytes) {
         let whole = self.found.values().filter(|stripe| stripe.shards.count_ones() == u32::from(stripe.wanted));
         let mut ranges = Vec::new();
-        let mut chunks = Chunks::default();
+        let mut chunks = ChunkBytes::default();
         for stripe in whole {
             ranges.extend(stripe.ranges.iter().cloned());
             chunks += stripe.chunks;
@@ -291,22 +301,22 @@ pub(super) fn missing(covered: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::part::Head;
+    use crate::part::SegmentHead;
 
-    fn entry(stripe: u64, shard: u16, range: Range<u64>) -> (SegmentEntry, Chunks) {
+    fn entry(stripe: u64, shard: u16, range: Range<u64>) -> (SegmentEntry, ChunkBytes) {
         let kind = if shard < 2 { SegmentKind::Data } else { SegmentKind::Parity };
-        let head = Head { kind, stripe, shard, data: 2, parity: 1, start: range.start, end: range.end };
+        let head = SegmentHead { kind, stripe, shard, data: 2, parity: 1, start: range.start, end: range.end };
         let raw_bytes = if shard < 2 { range.end - range.start } else { 0 };
-        (SegmentEntry { position: 4096, len: 4096, head }, Chunks { raw_bytes, ..Chunks::default() })
+        (SegmentEntry { position: 4096, len: 4096, head }, ChunkBytes { raw_bytes, ..ChunkBytes::default() })
     }
 
     #[test]
     fn only_whole_stripes_count() {
-        let mut stripes = Stripes::default();
+        let mut stripes = FoundStripes::default();
         stripes.add(&[entry(0, 0, 0..10), entry(1, 1, 30..40), entry(2, 0, 40..50)]);
         stripes.add(&[entry(0, 1, 10..20), entry(1, 2, 20..40), entry(2, 1, 50..60)]);
         stripes.add(&[entry(0, 2, 0..20), entry(2, 2, 40..60)]);
-        assert_eq!(stripes.covered(), (vec![0..20, 40..60], Chunks { raw_bytes: 40, ..Chunks::default() }));
+        assert_eq!(stripes.covered(), (vec![0..20, 40..60], ChunkBytes { raw_bytes: 40, ..ChunkBytes::default() }));
         assert_eq!(stripes.next, 3);
     }
 

@@ -4,18 +4,18 @@ use std::fmt;
 
 use packfs_blocks::{Buffer, Buffers};
 
-use super::chunk::Packed;
-use super::plan::Plan;
+use super::chunk::PackedChunk;
+use super::plan::MemoryPlan;
 use crate::format::{Record, RecordKind, SQUEEZED};
-use crate::part::{Head, RecordBytes, seal, sealed_len};
+use crate::part::{RecordBytes, SegmentHead, seal, sealed_len};
 
 /// A segment ready to be written.
-pub(super) struct Sealed {
-    pub(super) head: Head,
+pub(super) struct SealedSegment {
+    pub(super) head: SegmentHead,
     pub(super) bytes: Buffer,
 }
 
-impl fmt::Debug for Sealed {
+impl fmt::Debug for SealedSegment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sealed").field("head", &self.head).field("len", &self.bytes.len()).finish()
     }
@@ -23,7 +23,7 @@ impl fmt::Debug for Sealed {
 
 /// The segment being filled.
 #[derive(Debug)]
-pub(super) struct Gather {
+pub(super) struct SegmentBuilder {
     items: Vec<(Record, Vec<u8>, Option<Buffer>)>,
     payload: usize,
     chunks: usize,
@@ -33,9 +33,17 @@ pub(super) struct Gather {
     held: usize,
 }
 
-impl Gather {
-    pub(super) fn new(plan: &Plan) -> Self {
-        Gather { items: Vec::new(), payload: 0, chunks: 0, start: 0, end: 0, most: plan.data_segment, held: plan.held }
+impl SegmentBuilder {
+    pub(super) fn new(plan: &MemoryPlan) -> Self {
+        SegmentBuilder {
+            items: Vec::new(),
+            payload: 0,
+            chunks: 0,
+            start: 0,
+            end: 0,
+            most: plan.data_segment,
+            held: plan.held,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -43,14 +51,14 @@ impl Gather {
     }
 
     /// Returns true if the next stretch, which begins at `offset`, must go to another segment.
-    pub(super) fn must_seal_before(&self, offset: u64, packed: &Packed) -> bool {
+    pub(super) fn must_seal_before(&self, offset: u64, packed: &PackedChunk) -> bool {
         if self.items.is_empty() {
             return false;
         }
         let stored = match packed {
-            Packed::Fill(_) => 0,
-            Packed::Same { .. } => 8,
-            Packed::Stored { map, body, .. } => map.len() + body.len(),
+            PackedChunk::Fill(_) => 0,
+            PackedChunk::Same { .. } => 8,
+            PackedChunk::Stored { map, body, .. } => map.len() + body.len(),
         };
         offset != self.end
             || self.chunks >= self.held
@@ -58,21 +66,21 @@ impl Gather {
     }
 
     /// Adds a stretch of `len` bytes of the dump.
-    pub(super) fn add(&mut self, offset: u64, len: u64, packed: Packed) {
+    pub(super) fn add(&mut self, offset: u64, len: u64, packed: PackedChunk) {
         if self.items.is_empty() {
             self.start = offset;
         }
         self.end = offset + len;
         let (kind, flags, sum, front, body) = match packed {
-            Packed::Fill(pattern) => {
+            PackedChunk::Fill(pattern) => {
                 let pattern = u64::from_le_bytes(pattern);
                 if self.grow_fill(offset, len, pattern) {
                     return;
                 }
                 (RecordKind::Fill, 0, pattern, Vec::new(), None)
             }
-            Packed::Same { target, sum } => (RecordKind::Same, 0, sum, target.to_le_bytes().to_vec(), None),
-            Packed::Stored { coded, map, body, sum } => {
+            PackedChunk::Same { target, sum } => (RecordKind::Same, 0, sum, target.to_le_bytes().to_vec(), None),
+            PackedChunk::Stored { coded, map, body, sum } => {
                 let kind = if coded { RecordKind::Coded } else { RecordKind::Raw };
                 self.chunks += 1;
                 (kind, if map.is_empty() { 0 } else { SQUEEZED }, sum, map, Some(body))
@@ -104,9 +112,9 @@ impl Gather {
 
     /// Seals the gathered stretches, even if there are none, and starts anew. `head` contains type
     /// and position in the stripe; the range is filled in.
-    pub(super) fn seal(&mut self, set: &[u8; 16], head: Head, buffers: &Buffers) -> Sealed {
+    pub(super) fn seal(&mut self, set: &[u8; 16], head: SegmentHead, buffers: &Buffers) -> SealedSegment {
         let start = if self.items.is_empty() { self.end } else { self.start };
-        let head = Head { start, end: self.end, ..head };
+        let head = SegmentHead { start, end: self.end, ..head };
         let mut bytes = buffers.take(sealed_len(self.items.len(), self.payload));
         let pieces = self.items.iter().map(|(record, front, body)| RecordBytes {
             record: *record,
@@ -116,6 +124,6 @@ impl Gather {
         seal(set, &head, pieces, &mut bytes);
         self.items.clear();
         (self.payload, self.chunks) = (0, 0);
-        Sealed { head, bytes }
+        SealedSegment { head, bytes }
     }
 }

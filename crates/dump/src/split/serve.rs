@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use packfs_blocks::Progress;
 
-use super::part::Part;
-use super::queue::{Queue, Task};
-use super::segment::Sealed;
+use super::part::PartWriter;
+use super::queue::{PartTask, SegmentQueue};
+use super::segment::SealedSegment;
 
 /// Serves part number `n`, and adds the bytes it writes to `written`.
-pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, written: &[&AtomicU64]) {
-    let _leave = Leave(n, queue);
+pub(super) fn serve(n: usize, part: &mut PartWriter, queue: &SegmentQueue, written: &[&AtomicU64]) {
+    let _leave = LeaveGuard(n, queue);
     if let Err(error) = part.begin() {
         fail(n, part, queue, None, &error);
     }
     loop {
         match queue.take(n) {
-            Task::Quit => return,
-            Task::Write(sealed) => write(n, part, queue, sealed, written),
-            Task::Sync => match part.sync() {
+            PartTask::Quit => return,
+            PartTask::Write(sealed) => write(n, part, queue, sealed, written),
+            PartTask::Sync => match part.sync() {
                 Ok(()) => queue.obeyed(n, part.extent()),
                 Err(error) => fail(n, part, queue, None, &error),
             },
-            Task::Finish(foot) => {
+            PartTask::Finish(foot) => {
                 part.finish(&foot);
                 queue.obeyed(n, part.extent());
             }
@@ -34,9 +34,9 @@ pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, written: &[&Atomic
 }
 
 /// On a panic, marks the part as abandoned.
-struct Leave<'q>(usize, &'q Queue);
+struct LeaveGuard<'q>(usize, &'q SegmentQueue);
 
-impl Drop for Leave<'_> {
+impl Drop for LeaveGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.1.abandoned(self.0);
@@ -44,7 +44,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-fn write(n: usize, part: &mut Part, queue: &Queue, sealed: Arc<Sealed>, written: &[&AtomicU64]) {
+fn write(n: usize, part: &mut PartWriter, queue: &SegmentQueue, sealed: Arc<SealedSegment>, written: &[&AtomicU64]) {
     let before = part.position();
     let appended = part.append(&sealed);
     // The failure may have come after the segment, which then is in the part.
@@ -58,7 +58,13 @@ fn write(n: usize, part: &mut Part, queue: &Queue, sealed: Arc<Sealed>, written:
     }
 }
 
-fn fail(n: usize, part: &mut Part, queue: &Queue, unwritten: Option<Arc<Sealed>>, error: &io::Error) {
+fn fail(
+    n: usize,
+    part: &mut PartWriter,
+    queue: &SegmentQueue,
+    unwritten: Option<Arc<SealedSegment>>,
+    error: &io::Error,
+) {
     let loss = part.retire(error);
     queue.failed(n, unwritten, loss, part.extent());
 }

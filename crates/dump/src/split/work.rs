@@ -2,68 +2,68 @@
 
 use std::ops::Range;
 
-use super::open::Opened;
+use super::open::OpenedPart;
 use super::options::SplitOptions;
-use super::part::{Manner, Part, Sink};
-use super::plan::Plan;
-use super::report::{Chunks, PartReport, SplitReport};
-use super::resume::{self, Left, Resumed};
+use super::part::{PartTarget, PartWriter, WritingManner};
+use super::plan::MemoryPlan;
+use super::report::{ChunkBytes, PartReport, SplitReport};
+use super::resume::{self, PartStart, ResumedSet};
 use crate::input::Input;
-use crate::part::Super;
+use crate::part::PartSuperblock;
 use crate::{Error, Result};
 
 /// The work to do.
 #[derive(Debug)]
-pub(super) struct Work {
-    pub(super) superblock: Super,
-    pub(super) plan: Plan,
+pub(super) struct SplitWork {
+    pub(super) superblock: PartSuperblock,
+    pub(super) plan: MemoryPlan,
     /// State of each part, in the order of the paths.
-    pub(super) left: Vec<Left>,
+    pub(super) left: Vec<PartStart>,
     /// Ranges of the dump to write; meaningless for a stream.
     pub(super) todo: Vec<Range<u64>>,
     pub(super) resumed_bytes: u64,
     /// Statistics of the chunks in the ranges found by `resume`.
-    resumed_chunks: Chunks,
+    resumed_chunks: ChunkBytes,
     /// Chunks may refer to others only from this offset on: those of earlier runs may already be referred to.
     pub(super) fresh_from: u64,
     pub(super) next_stripe: u64,
     pub(super) finished: bool,
-    pub(super) manner: Manner,
+    pub(super) manner: WritingManner,
 }
 
-impl Work {
+impl SplitWork {
     pub(super) fn new(
-        opened: &[Opened],
-        superblock: Super,
-        resumed: Option<Resumed>,
+        opened: &[OpenedPart],
+        superblock: PartSuperblock,
+        resumed: Option<ResumedSet>,
         input: &Input,
         options: &SplitOptions,
-        plan: Plan,
+        plan: MemoryPlan,
     ) -> Result<Self> {
         let size = input.size().unwrap_or(0);
-        let manner = Manner {
-            sink: Sink::File,
+        let manner = WritingManner {
+            sink: PartTarget::File,
             direct: false,
             checkpoint_every: options.checkpoint.max(1 << 20),
             can_redo: input.size().is_some(),
         };
         let Some(resumed) = resumed else {
-            let number = |n| Left { number: n, position: 0, index: Vec::new() };
+            let number = |n| PartStart { number: n, position: 0, index: Vec::new() };
             let left = (0..superblock.parts).map(number).collect();
-            if let Some(part) = opened.iter().find(|part| part.sink == Sink::Device && !options.force) {
+            if let Some(part) = opened.iter().find(|part| part.sink == PartTarget::Device && !options.force) {
                 return Err(Error::Exists { path: part.path.clone(), device: true });
             }
             let todo = resume::missing(&[], size);
             let resumed_bytes = 0;
             let fresh_from = 0;
             let next_stripe = 0;
-            return Ok(Work {
+            return Ok(SplitWork {
                 superblock,
                 plan,
                 left,
                 todo,
                 resumed_bytes,
-                resumed_chunks: Chunks::default(),
+                resumed_chunks: ChunkBytes::default(),
                 fresh_from,
                 next_stripe,
                 manner,
@@ -72,10 +72,10 @@ impl Work {
         };
         let todo = resume::missing(&resumed.covered, size);
         let undone: u64 = todo.iter().map(|range| range.end - range.start).sum();
-        let superblock = Super { part: 0, footer: None, ..resumed.superblock };
+        let superblock = PartSuperblock { part: 0, footer: None, ..resumed.superblock };
         // Segments keep the length given by the set.
         let plan = plan.with_segment(superblock.segment as usize)?;
-        Ok(Work {
+        Ok(SplitWork {
             superblock,
             plan,
             left: resumed.parts,
@@ -100,7 +100,7 @@ impl Work {
         SplitReport { set, resumed_bytes, chunks, ..SplitReport::default() }
     }
 
-    pub(super) fn report_of_finished(&self, opened: &[Opened]) -> SplitReport {
+    pub(super) fn report_of_finished(&self, opened: &[OpenedPart]) -> SplitReport {
         let parts = opened.iter().zip(&self.left).map(|(part, left)| PartReport {
             path: part.path.clone(),
             bytes: left.position,
@@ -116,14 +116,14 @@ impl Work {
     }
 
     /// Prepares the parts for appending. Those that cannot even be begun fail in their threads.
-    pub(super) fn begin(&self, opened: Vec<Opened>) -> Result<Vec<Part>> {
+    pub(super) fn begin(&self, opened: Vec<OpenedPart>) -> Result<Vec<PartWriter>> {
         let mut parts = Vec::new();
         for (mut open, left) in opened.into_iter().zip(&self.left) {
             open.cut(left.position)?;
             let storage = open.keep().map_err(Error::io("cannot open", &open.path))?;
-            let superblock = Super { part: left.number, ..self.superblock.clone() };
-            let manner = Manner { sink: open.sink, direct: open.direct, ..self.manner };
-            parts.push(Part::new(&open.path, storage, superblock, manner, left.position, left.index.clone()));
+            let superblock = PartSuperblock { part: left.number, ..self.superblock.clone() };
+            let manner = WritingManner { sink: open.sink, direct: open.direct, ..self.manner };
+            parts.push(PartWriter::new(&open.path, storage, superblock, manner, left.position, left.index.clone()));
         }
         Ok(parts)
     }

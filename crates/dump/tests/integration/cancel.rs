@@ -67,8 +67,8 @@ fn names(dir: &Path, count: usize) -> Vec<PathBuf> {
 
 fn joined(parts: &[PathBuf]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let set = Set::open(parts, &set::Options::default())?;
-    join::to_stream(&set, &mut bytes, &join::Options::default(), &Progress::default())?;
+    let set = Set::open(parts, &set::SetOptions::default())?;
+    join::to_stream(&set, &mut bytes, &join::JoinOptions::default(), &Progress::default())?;
     Ok(bytes)
 }
 
@@ -121,7 +121,7 @@ fn at_every_read(mut work: impl FnMut(&Set, &Progress) -> Result<()>) {
     let mut stopped = 0;
     for reads in 0.. {
         let alarm = Alarm::new(&part);
-        let set = Set::from_sources(vec![("part".into(), alarm.clone())], &set::Options::default()).unwrap();
+        let set = Set::from_sources(vec![("part".into(), alarm.clone())], &set::SetOptions::default()).unwrap();
         alarm.after(reads);
         match work(&set, &alarm.progress) {
             Err(Error::Cancelled) => stopped += 1,
@@ -139,7 +139,7 @@ fn a_cancelled_join_leaves_the_target_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("dump");
     for threads in [0, 2] {
-        let options = join::Options::default().set(|all| all.threads = threads);
+        let options = join::JoinOptions::default().set(|all| all.threads = threads);
         at_every_read(|set, progress| {
             let out = Output::create(&path, 0o600, false).unwrap();
             let done = join::to_output(set, &out, &options, progress).map(drop);

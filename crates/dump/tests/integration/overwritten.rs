@@ -32,13 +32,13 @@ fn a_part_that_is_overwritten_is_not_read_any_more() {
     for parity in [0, 1] {
         let dir = tempfile::tempdir().unwrap();
         let paths = parts(dir.path(), 1, parity);
-        let set = Set::open(&paths, &set::Options::default().set(|all| all.cache_bytes = 1 << 20)).unwrap();
+        let set = Set::open(&paths, &set::SetOptions::default().set(|all| all.cache_bytes = 1 << 20)).unwrap();
         set.check_unchanged().unwrap();
         let other = std::fs::read(&parts(dir.path(), 2, parity)[1]).unwrap();
         File::options().write(true).open(&paths[1]).unwrap().write_all_at(&other, 0).unwrap();
         assert!(set.check_unchanged().is_err());
         let mut joined = Vec::new();
-        match join::to_stream(&set, &mut joined, &join::Options::default(), &Progress::default()) {
+        match join::to_stream(&set, &mut joined, &join::JoinOptions::default(), &Progress::default()) {
             Ok(_) => assert!(joined == noise(LEN, 1), "parity {parity}: the dump has bytes of another one"),
             Err(error) => {
                 assert!(

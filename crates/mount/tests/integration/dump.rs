@@ -25,7 +25,7 @@ fn parts_are_one_file_with_holes_where_zeros_are() {
     bytes.extend_from_slice(b"the end");
     std::fs::write(&input, &bytes).unwrap();
     split(Input::open(&input).unwrap(), &parts, &SplitOptions::default(), &Progress::default()).unwrap();
-    let set = Arc::new(Set::open(&parts, &set::Options::default()).unwrap());
+    let set = Arc::new(Set::open(&parts, &set::SetOptions::default()).unwrap());
     let image = DumpImage::new(set, b"dump", Time { secs: 5, nanos: 0 });
     let mount = Served::new(Arc::new(image), Options::default());
     let mut file = File::open(mount.path().join("dump")).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use packfs_blocks::Progress;
 use packfs_codec::Choice;
-use packfs_dump::kdump::{self, DumpForm, Flattener, Report, WriteAt};
+use packfs_dump::kdump::{self, DumpForm, Flattener, KdumpReport, WriteAt};
 use packfs_dump::{Error, Set, join};
 use packfs_image::name::display;
 
@@ -25,17 +25,17 @@ pub(super) fn write(
     target: Target,
     flat: bool,
     codec: Choice,
-    options: &join::Options,
+    options: &join::JoinOptions,
     progress: &Progress,
-) -> Result<Report> {
+) -> Result<KdumpReport> {
     check(set)?;
     let memory = usize::try_from(options.memory).unwrap_or(usize::MAX);
-    let options =
-        kdump::Options::default().set(|all| (all.codec, all.threads, all.memory) = (codec, options.threads, memory));
+    let options = kdump::KdumpOptions::default()
+        .set(|all| (all.codec, all.threads, all.memory) = (codec, options.threads, memory));
     let plain = |out: &mut dyn WriteAt, name: &Path| {
         kdump::write((Path::new(DUMP), set), (name, out), &options, progress).map_err(anyhow::Error::from)
     };
-    let flattened = |out: &mut dyn Write, name: &Path| -> Result<Report> {
+    let flattened = |out: &mut dyn Write, name: &Path| -> Result<KdumpReport> {
         let failed = || format!("{}: cannot write", display(name));
         let mut flattener = Flattener::new(BufWriter::with_capacity(WRITE, out)).with_context(failed)?;
         let report = plain(&mut flattener, name)?;

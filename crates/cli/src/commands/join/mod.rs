@@ -9,9 +9,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use packfs_blocks::units::Size;
 use packfs_blocks::{Progress, ReadAt};
-use packfs_dump::join::{Options, Report, to_output, to_stream};
-use packfs_dump::kdump::Report as Kdump;
-use packfs_dump::set::{Lost, Repair};
+use packfs_dump::join::{JoinOptions, JoinReport, to_output, to_stream};
+use packfs_dump::kdump::KdumpReport;
+use packfs_dump::set::{LostRange, RestoredSegments};
 use packfs_dump::{Error, Set};
 use packfs_image::name::display;
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
     let to_stdout = matches!(target, Target::Stdout);
     let memory = args.effort.memory();
     let set = parts::open(&args.parts, memory / 4)?;
-    let options = Options::default().set(|all| {
+    let options = JoinOptions::default().set(|all| {
         all.threads = args.effort.threads();
         all.memory = memory / 4 * 3;
         all.partial = args.partial;
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
     Ok(if whole { Outcome::Done } else { Outcome::Findings })
 }
 
-fn raw(set: &Set, target: Target, options: &Options, progress: &Progress) -> Result<Report> {
+fn raw(set: &Set, target: Target, options: &JoinOptions, progress: &Progress) -> Result<JoinReport> {
     let stream = |out: &mut File, name: &Path| {
         let options = options.clone().set(|all| all.name = name.to_owned());
         to_stream(set, out, &options, progress)
@@ -85,8 +85,8 @@ fn raw(set: &Set, target: Target, options: &Options, progress: &Progress) -> Res
 }
 
 /// Report of a dump that had to be complete.
-fn all(set: &Set) -> Report {
-    let mut report = Report::default();
+fn all(set: &Set) -> JoinReport {
+    let mut report = JoinReport::default();
     report.size = set.len();
     report
 }
@@ -118,7 +118,7 @@ fn explain(error: anyhow::Error, set: &Set, args: &Join) -> anyhow::Error {
 }
 
 /// Names missing parts, unless the repairs tell of them.
-fn missing(set: &Set, repairs: &[Repair]) -> Option<String> {
+fn missing(set: &Set, repairs: &[RestoredSegments]) -> Option<String> {
     let numbers: Vec<_> = set.missing().iter().map(|number| (number + 1).to_string()).collect();
     let (parts, are) = if numbers.len() == 1 { ("part", "is") } else { ("parts", "are") };
     let is_told = numbers.is_empty() || repairs.iter().any(|repair| repair.part.is_none());
@@ -126,8 +126,8 @@ fn missing(set: &Set, repairs: &[Repair]) -> Option<String> {
 }
 
 /// Describes a repair.
-fn told(repair: &Repair, set: &Set) -> String {
-    let Repair { part, segments, bytes, start } = repair;
+fn told(repair: &RestoredSegments, set: &Set) -> String {
+    let RestoredSegments { part, segments, bytes, start } = repair;
     let whose = match (part, &set.missing()[..]) {
         (Some(path), _) => format!("damaged in {}", display(path)),
         (None, [number]) => format!("of part {}, which is missing", number + 1),
@@ -149,8 +149,8 @@ struct Repaired {
 }
 
 impl Repaired {
-    fn new(repair: &Repair) -> Self {
-        let Repair { part, segments, bytes, start } = repair;
+    fn new(repair: &RestoredSegments) -> Self {
+        let RestoredSegments { part, segments, bytes, start } = repair;
         Repaired { part: part.as_deref().map(parts::text), segments: *segments, bytes: *bytes, start: *start }
     }
 }
@@ -163,11 +163,11 @@ struct Summary<'a> {
     size: u64,
     hole_bytes: u64,
     lost_bytes: u64,
-    lost: &'a [Lost],
+    lost: &'a [LostRange],
     /// Segments restored from parity.
     repaired: Vec<Repaired>,
     /// The crash dump, if one was written instead of the dump's own bytes.
-    kdump: Option<Kdump>,
+    kdump: Option<KdumpReport>,
     seconds: f64,
     bytes_per_second: u64,
     peak_memory: u64,
@@ -176,9 +176,9 @@ struct Summary<'a> {
 impl<'a> Summary<'a> {
     fn new(
         args: &Join,
-        report: &'a Report,
-        repairs: &[Repair],
-        kdump: Option<Kdump>,
+        report: &'a JoinReport,
+        repairs: &[RestoredSegments],
+        kdump: Option<KdumpReport>,
         whole: bool,
         spent: &Spent,
     ) -> Self {

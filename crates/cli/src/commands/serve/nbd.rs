@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_dump::Set;
-use packfs_dump::set::Content;
+use packfs_dump::set::ExtentContent;
 use packfs_image::AnyImage;
 use packfs_image::image::Extent;
 use packfs_serve::nbd::{Address, Export, Holes, Options, Server};
@@ -117,7 +117,7 @@ impl Holes for Zeros {
             offset: extent.start,
             len: extent.end - extent.start,
             // What is lost counts as data, so that reading it is an error and not a hole.
-            hole: extent.content == Content::Fill([0; 8]),
+            hole: extent.content == ExtentContent::Fill([0; 8]),
         }))
     }
 }

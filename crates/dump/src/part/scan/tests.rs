@@ -7,11 +7,12 @@ use zerocopy::IntoBytes;
 use super::*;
 use crate::format::{PartState, Record, RecordKind, SegmentKind};
 use crate::part::{
-    Foot, Head, RecordBytes, SegmentEntry, What, find_footer, read_index, seal, seal_payload, sealed_len,
+    ManifestEntry, PartFooter, RecordBytes, SegmentEntry, SegmentHead, StretchStorage, find_footer, read_index, seal,
+    seal_payload, sealed_len,
 };
 
-fn superblock() -> Super {
-    Super {
+fn superblock() -> PartSuperblock {
+    PartSuperblock {
         part: 0,
         parts: 2,
         parity: 0,
@@ -25,8 +26,8 @@ fn superblock() -> Super {
     }
 }
 
-fn head(kind: SegmentKind, start: u64, end: u64) -> Head {
-    Head { kind, stripe: start, shard: 0, data: 1, parity: 0, start, end }
+fn head(kind: SegmentKind, start: u64, end: u64) -> SegmentHead {
+    SegmentHead { kind, stripe: start, shard: 0, data: 1, parity: 0, start, end }
 }
 
 /// Makes a data segment with one uncompressed chunk.
@@ -60,10 +61,10 @@ fn part() -> (Vec<u8>, Vec<u64>) {
 fn positions(bytes: &dyn ReadAt) -> (Vec<u64>, Vec<(u64, u64)>) {
     let mut segments = Vec::new();
     let mut gaps = Vec::new();
-    for found in Scan::whole(bytes, &superblock()) {
+    for found in SegmentScan::whole(bytes, &superblock()) {
         match found.unwrap() {
-            Found::Segment { position, .. } => segments.push(position),
-            Found::Gap(range) => gaps.push((range.start, range.end)),
+            ScanStep::Segment { position, .. } => segments.push(position),
+            ScanStep::Gap(range) => gaps.push((range.start, range.end)),
         }
     }
     (segments, gaps)
@@ -75,7 +76,9 @@ fn all_segments_of_a_whole_part_are_found() {
     assert_eq!(positions(&bytes), (places, vec![]));
     let mut scratch = Vec::new();
     let first = read_segment(&bytes, &superblock(), 4096, &mut scratch).unwrap().unwrap();
-    assert!(matches!(&first.stretches[0].what, What::Stored { payload, coded: false, .. } if *payload == (0..4096)));
+    assert!(
+        matches!(&first.stretches[0].what, StretchStorage::Stored { payload, coded: false, .. } if *payload == (0..4096))
+    );
     assert!(payload_is_sound(&bytes, 4096, &first, &mut scratch).unwrap());
     assert_eq!(scratch, [1; 4096]);
 }
@@ -135,17 +138,20 @@ fn trailer_is_found_by_the_superblock_and_at_the_end() {
     let mut out = vec![0; sealed_len(0, raw.as_bytes().len())];
     seal_payload(&superblock().set, &head(SegmentKind::Index, 0, 0), raw.as_bytes(), &mut out);
     bytes.extend(out);
-    let manifest = vec![(Some(PartState::Complete), 4, index), (Some(PartState::Retired), 0, 4096)];
-    let foot = Foot { complete: true, size: 16384, index, indexes: 1, manifest };
+    let manifest = vec![
+        ManifestEntry { state: Some(PartState::Complete), segments: 4, len: index },
+        ManifestEntry { state: Some(PartState::Retired), segments: 0, len: 4096 },
+    ];
+    let foot = PartFooter { complete: true, size: 16384, index, indexes: 1, manifest };
     let footer = bytes.len() as u64;
     bytes.extend(foot.to_raw(&superblock()).as_bytes());
     assert_eq!(find_footer(&bytes, &superblock()).unwrap(), Some((footer, foot.clone())));
     assert_eq!(read_index(&bytes, &superblock(), &foot).unwrap(), Ok(entries));
     bytes.extend([0; 8192]);
     assert_eq!(find_footer(&bytes, &superblock()).unwrap(), None);
-    let told = Super { footer: Some(footer), ..superblock() };
+    let told = PartSuperblock { footer: Some(footer), ..superblock() };
     assert_eq!(find_footer(&bytes, &told).unwrap(), Some((footer, foot.clone())));
-    assert_eq!(find_footer(&bytes, &Super { part: 1, ..told }).unwrap(), None);
+    assert_eq!(find_footer(&bytes, &PartSuperblock { part: 1, ..told }).unwrap(), None);
     bytes[usize::try_from(index).unwrap() + 100] ^= 1;
     assert!(read_index(&bytes, &superblock(), &foot).unwrap().is_err());
 }
@@ -182,7 +188,7 @@ proptest! {
             whole[..80].copy_from_slice(header.as_bytes());
             bytes[..whole.len()].copy_from_slice(&whole);
         }
-        if let Ok(segment) = Segment::parse(&bytes, &[7; 16], 4096) {
+        if let Ok(segment) = ParsedSegment::parse(&bytes, &[7; 16], 4096) {
             let mut at = segment.head.start;
             for stretch in &segment.stretches {
                 prop_assert_eq!(stretch.range.start, at);
@@ -196,7 +202,7 @@ proptest! {
 
     #[test]
     fn random_bytes_are_not_a_part(bytes in proptest::collection::vec(any::<u8>(), 0..9000)) {
-        prop_assert!(Super::parse(&bytes).is_err());
+        prop_assert!(PartSuperblock::parse(&bytes).is_err());
         prop_assert!(positions(&bytes).0.is_empty());
         prop_assert!(find_footer(&bytes, &superblock()).unwrap().is_none());
     }

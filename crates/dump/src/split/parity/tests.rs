@@ -3,15 +3,15 @@
 use reed_solomon_simd::{decode, encode};
 
 use super::*;
-use crate::part::Segment;
+use crate::part::ParsedSegment;
 
-fn sealed(stripe: u64, shard: u16, len: usize, buffers: &Buffers) -> Arc<Sealed> {
+fn sealed(stripe: u64, shard: u16, len: usize, buffers: &Buffers) -> Arc<SealedSegment> {
     let mut bytes = buffers.take(len);
     for (n, byte) in bytes.iter_mut().enumerate() {
         *byte = (n * 31 + usize::from(shard) * 7 + n / 251).to_le_bytes()[0];
     }
-    let head = Head { kind: SegmentKind::Data, stripe, shard, data: 3, parity: 2, start: 5, end: 9 };
-    Arc::new(Sealed { head, bytes })
+    let head = SegmentHead { kind: SegmentKind::Data, stripe, shard, data: 3, parity: 2, start: 5, end: 9 };
+    Arc::new(SealedSegment { head, bytes })
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn coding_in_slices_equals_coding_whole_segments() {
     let buffers = Buffers::new(1 << 20);
     let lens = [3 * SLICE + 4096, 4096, 2 * SLICE];
     let shards: Vec<_> = lens.iter().zip(0..).map(|(len, n)| sealed(4, n, *len, &buffers)).collect();
-    let full = Full { number: 4, parity: 2, sealed: shards.clone() };
+    let full = FullStripe { number: 4, parity: 2, sealed: shards.clone() };
     let coded = full.code(&[1; 16], &buffers);
     let padded: Vec<Vec<u8>> = shards
         .iter()
@@ -31,7 +31,7 @@ fn coding_in_slices_equals_coding_whole_segments() {
         .collect();
     let whole = encode(3, 2, &padded).unwrap();
     for (n, (parity, expected)) in coded.iter().zip(&whole).enumerate() {
-        let segment = Segment::parse(&parity.bytes, &[1; 16], 4096).unwrap();
+        let segment = ParsedSegment::parse(&parity.bytes, &[1; 16], 4096).unwrap();
         assert_eq!(usize::from(segment.head.shard), 3 + n);
         assert_eq!(segment.shards.len(), 3);
         let payload = &parity.bytes[segment.head_len as usize..][..segment.payload as usize];
@@ -45,7 +45,7 @@ fn coding_in_slices_equals_coding_whole_segments() {
 #[test]
 fn stripes_number_their_segments() {
     let buffers = Buffers::new(4096);
-    let mut stripes = Stripes::new(1, 7);
+    let mut stripes = StripeAssigner::new(1, 7);
     for (stripe, shard) in [(7, 0), (7, 1), (8, 0)] {
         let head = stripes.place(|wanted| (2, wanted));
         assert_eq!((head.stripe, head.shard, head.data, head.parity), (stripe, shard, 2, 1));
@@ -53,7 +53,7 @@ fn stripes_number_their_segments() {
         assert_eq!(full.is_some(), shard == 1);
     }
     assert!(stripes.is_open());
-    let mut alone = Stripes::new(0, 0);
+    let mut alone = StripeAssigner::new(0, 0);
     for n in 0..3 {
         let head = alone.place(|_| panic!("no width without parity"));
         assert_eq!((head.stripe, head.shard, head.data, head.parity), (n, 0, 1, 0));

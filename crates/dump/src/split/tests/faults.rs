@@ -290,9 +290,9 @@ fn joined(parts: &[PathBuf]) -> Result<Vec<u8>> {
         File::open(part).is_ok_and(|file| file.read_at(&mut first, 0).is_ok()) && first != [0; 4096]
     };
     let begun: Vec<_> = parts.iter().filter(begun).collect();
-    let set = Set::open(&begun, &set::Options::default())?;
+    let set = Set::open(&begun, &set::SetOptions::default())?;
     let mut bytes = Vec::new();
-    let options = join::Options { threads: 0, memory: 16 << 20, partial: false, ..join::Options::default() };
+    let options = join::JoinOptions { threads: 0, memory: 16 << 20, partial: false, ..join::JoinOptions::default() };
     join::to_stream(&set, &mut bytes, &options, &Progress::default())?;
     Ok(bytes)
 }

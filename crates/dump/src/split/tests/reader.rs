@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use packfs_blocks::ReadAt;
 
 use crate::format::{ALIGN, SegmentKind, sum};
-use crate::part::{ChunkDecoder, Found, Scan, Segment, Super, What, fill, find_footer, payload_is_sound, read_index};
+use crate::part::{
+    ChunkDecoder, ParsedSegment, PartSuperblock, ScanStep, SegmentScan, StretchStorage, fill, find_footer,
+    payload_is_sound, read_index,
+};
 
 /// The available segments of a stripe, as stored in the parts.
 #[derive(Debug, Default)]
@@ -30,7 +33,7 @@ impl Stripe {
         let parity: Vec<_> = (self.data..self.data + self.parity)
             .filter_map(|n| {
                 let bytes = self.shards.get(&n)?;
-                let segment = Segment::parse(bytes, set, 1 << 24).unwrap();
+                let segment = ParsedSegment::parse(bytes, set, 1 << 24).unwrap();
                 let from = segment.head_len as usize;
                 Some((n - self.data, bytes[from..from + segment.payload as usize].to_vec(), segment.shards))
             })
@@ -60,11 +63,11 @@ pub(super) fn stripes(parts: &[PathBuf]) -> BTreeMap<u64, Stripe> {
     let mut stripes: BTreeMap<u64, Stripe> = BTreeMap::new();
     for path in parts {
         let bytes = std::fs::read(path).unwrap();
-        let superblock = Super::parse(&bytes).unwrap();
+        let superblock = PartSuperblock::parse(&bytes).unwrap();
         let foot = find_footer(&bytes, &superblock).unwrap();
         let mut index = foot.map(|(_, foot)| read_index(&bytes, &superblock, &foot).unwrap().unwrap().into_iter());
-        for found in Scan::whole(&bytes, &superblock) {
-            let Found::Segment { position, segment } = found.unwrap() else { continue };
+        for found in SegmentScan::whole(&bytes, &superblock) {
+            let ScanStep::Segment { position, segment } = found.unwrap() else { continue };
             if segment.head.kind == SegmentKind::Index {
                 continue;
             }
@@ -93,7 +96,7 @@ pub(super) fn stripes(parts: &[PathBuf]) -> BTreeMap<u64, Stripe> {
 
 /// Returns the dump, of `len` bytes; the error says what is missing.
 pub(super) fn restore(parts: &[PathBuf], len: u64) -> Result<Vec<u8>, String> {
-    let superblock = Super::parse(&std::fs::read(&parts[0]).unwrap()).unwrap();
+    let superblock = PartSuperblock::parse(&std::fs::read(&parts[0]).unwrap()).unwrap();
     let mut decoder = ChunkDecoder::new(superblock.codec.codec()).unwrap();
     let mut out = vec![0u8; usize::try_from(len).unwrap()];
     let mut there = vec![false; out.len()];
@@ -104,18 +107,20 @@ pub(super) fn restore(parts: &[PathBuf], len: u64) -> Result<Vec<u8>, String> {
         let data =
             data.unwrap_or_else(|| stripe.shards.into_iter().filter(|(n, _)| *n < stripe.data).map(|s| s.1).collect());
         for bytes in data {
-            let segment = Segment::parse(&bytes, &superblock.set, superblock.chunk).unwrap();
+            let segment = ParsedSegment::parse(&bytes, &superblock.set, superblock.chunk).unwrap();
             let payload = &bytes[segment.head_len as usize..][..segment.payload as usize];
             for stretch in &segment.stretches {
                 let place = usize::try_from(stretch.range.start).unwrap()..usize::try_from(stretch.range.end).unwrap();
                 match &stretch.what {
-                    What::Fill(pattern) => fill(*pattern, 0, &mut out[place.clone()]),
-                    What::Stored { payload: at, coded, squeezed } => {
+                    StretchStorage::Fill(pattern) => fill(*pattern, 0, &mut out[place.clone()]),
+                    StretchStorage::Stored { payload: at, coded, squeezed } => {
                         let stored = &payload[at.start as usize..at.end as usize];
                         let done = decoder.decode(stored, *coded, *squeezed, stretch.sum, &mut out[place.clone()]);
                         done.map_err(|why| format!("stripe {number}: {why}"))?;
                     }
-                    What::Same { .. } => same.push((place.clone(), stretch.target(payload).unwrap(), stretch.sum)),
+                    StretchStorage::Same { .. } => {
+                        same.push((place.clone(), stretch.target(payload).unwrap(), stretch.sum))
+                    }
                 }
                 there[place].fill(true);
             }

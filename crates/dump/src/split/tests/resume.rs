@@ -1,7 +1,7 @@
 //! Runs that are interrupted at any point and resumed.
 
 use super::*;
-use crate::Chunks;
+use crate::ChunkBytes;
 
 fn resumed(codec: &str) -> SplitOptions {
     SplitOptions { resume: true, checkpoint: 1 << 20, ..options(codec) }
@@ -32,7 +32,7 @@ fn a_run_interrupted_anywhere_is_resumed() {
             let report = run(&input, &parts, &SplitOptions { resume: true, force: false, ..given.clone() }).unwrap();
             assert!(report.is_clean(), "{report:?}");
             // Figures are of the whole, not of this run. Of equal chunks it knows only those it has seen.
-            let figures = |report: &SplitReport| Chunks { segment_bytes: 0, parity_bytes: 0, ..report.chunks };
+            let figures = |report: &SplitReport| ChunkBytes { segment_bytes: 0, parity_bytes: 0, ..report.chunks };
             assert!(dedup || figures(&report) == figures(&whole), "{shares:?}: {report:?} for {whole:?}");
             assert!(report.parts.iter().all(|part| part.resumed_bytes <= part.bytes), "{report:?}");
             let any = report.parts.iter().any(|part| part.resumed_bytes > 0);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 use packfs_dump::Source;
-use packfs_dump::elf::Core;
-use packfs_dump::kdump::View;
+use packfs_dump::elf::ElfCore;
+use packfs_dump::kdump::CoreView;
 
 use super::machine::{Load, Machine, PAGE};
 use super::{flattened, options, write_to, written};
@@ -23,7 +23,7 @@ fn small() -> Machine {
 
 /// Opens and reads everything. Files this small must not need more memory than the limit.
 fn read_all(bytes: Vec<u8>) -> Option<Vec<u8>> {
-    let view = View::open(vec![("dump".into(), Arc::new(bytes) as _)]).ok()?;
+    let view = CoreView::open(vec![("dump".into(), Arc::new(bytes) as _)]).ok()?;
     let mut all = Vec::new();
     let mut at = 0;
     while let Some(range) = view.data_from(at).unwrap().filter(|_| all.len() < 1 << 22) {
@@ -69,7 +69,7 @@ fn a_truncated_or_changed_core_does_no_harm() {
         for flip in [0x01, 0x80, 0xff] {
             let mut core = core.clone();
             core[at] ^= flip;
-            if let Ok(found) = Core::read(Path::new("core"), &core) {
+            if let Ok(found) = ElfCore::read(Path::new("core"), &core) {
                 let mut buf = [0; 5000];
                 for segment in found.segments() {
                     found.read_memory(&core, &mut buf, segment.paddr.saturating_sub(100)).unwrap();
@@ -87,7 +87,7 @@ fn headers_that_lie_about_sizes_are_refused() {
     let with = |at: usize, bytes: &[u8]| {
         let mut dump = dump.clone();
         dump[at..at + bytes.len()].copy_from_slice(bytes);
-        View::open(vec![("dump".into(), Arc::new(dump) as _)])
+        CoreView::open(vec![("dump".into(), Arc::new(dump) as _)])
     };
     let cases: [(&str, usize, &[u8]); 11] = [
         ("magic", 0, b"KDUMQ"),

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use packfs_blocks::ReadAt;
 use packfs_blocks::testing::Random;
-use packfs_dump::elf::Core;
-use packfs_dump::elf::format::{Header, IDENT, ProgramHeader};
+use packfs_dump::elf::ElfCore;
+use packfs_dump::elf::format::{ElfHeader, IDENT, ProgramHeader};
 use zerocopy::{FromZeros, IntoBytes};
 
 pub(crate) const PAGE: u64 = 4096;
@@ -96,7 +96,7 @@ impl Machine {
     pub(crate) fn core(&self) -> Vec<u8> {
         let notes = self.notes();
         let notes_at = 64 + 56 * (self.loads.len() as u64 + 1);
-        let mut header = Header::new_zeroed();
+        let mut header = ElfHeader::new_zeroed();
         header.ident[..IDENT.len()].copy_from_slice(&IDENT);
         (header.e_type, header.machine) = (4.into(), self.number.into());
         (header.version, header.phoff) = (1.into(), 64.into());
@@ -125,7 +125,7 @@ impl Machine {
 
     /// Asserts that `core` is an ELF core of exactly this machine's memory.
     pub(crate) fn check(&self, core: &dyn ReadAt) {
-        let found = Core::read(Path::new("core"), core).unwrap();
+        let found = ElfCore::read(Path::new("core"), core).unwrap();
         assert_eq!(found.machine(), self.number);
         let data = |loads: &[Load]| union(loads.iter().map(|load| load.paddr..load.paddr + load.filesz));
         assert_eq!(union(found.data()), data(&self.loads));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use packfs_blocks::ReadAt;
-use packfs_dump::elf::Core;
+use packfs_dump::elf::ElfCore;
 
 use super::{CODECS, options, view, written};
 
@@ -53,7 +53,7 @@ fn a_real_dump_opens_in_crash() {
 
 /// Asserts that both cores have the same memory.
 fn same_memory(one: &dyn ReadAt, other: &dyn ReadAt) {
-    let read = |core| Core::read(Path::new("core"), core).unwrap();
+    let read = |core| ElfCore::read(Path::new("core"), core).unwrap();
     let first = read(one);
     let second = read(other);
     assert_eq!(first.memory(), second.memory());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use packfs_blocks::ReadAt;
-use packfs_dump::elf::Core;
+use packfs_dump::elf::ElfCore;
 use packfs_dump::kdump::{DumpForm, Flattener, WriteAt, detect, input};
 use packfs_dump::{Error, Source};
 use proptest::prelude::*;
@@ -105,7 +105,7 @@ fn partly_stored_pages_are_padded_with_zeros() {
     let dump = written(&machine.core(), &options("none", 0));
     let mut page = vec![1; PAGE as usize];
     let view = view(&[&dump]).unwrap();
-    let core = Core::read(Path::new("core"), &view).unwrap();
+    let core = ElfCore::read(Path::new("core"), &view).unwrap();
     assert!(core.read_memory(&view, &mut page, 1 << 20).unwrap());
     assert_eq!((&page[..100], &page[100..]), (&[0; 100][..], &machine.memory((1 << 20) + 100..(1 << 20) + PAGE)[..]));
     assert!(core.read_memory(&view, &mut page, (1 << 20) + 3 * PAGE).unwrap());
@@ -157,7 +157,7 @@ fn memory_is_where_the_kernel_saw_it() {
     let machine = Machine::new(300);
     let vaddrs = |machine: &Machine| {
         let view = view(&[&written(&machine.core(), &options("none", 0))]).unwrap();
-        let core = Core::read(Path::new("core"), &view).unwrap();
+        let core = ElfCore::read(Path::new("core"), &view).unwrap();
         core.segments().iter().map(|segment| (segment.paddr, segment.vaddr)).collect::<Vec<_>>()
     };
     let base = 0xffff_8880_0000_0000;
