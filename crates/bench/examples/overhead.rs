@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packfs_bench::Result;
-use packfs_bench::codecs::Method;
-use packfs_bench::corpus::Data;
-use packfs_bench::executor::Executor;
-use packfs_bench::matrix::Cell;
-use packfs_bench::memory::Shares;
-use packfs_bench::policy::Policy;
-use packfs_bench::real::Machine;
-use packfs_bench::stats::Summary;
+use packfs_bench::codecs::CodecMethod;
+use packfs_bench::corpus::DataSet;
+use packfs_bench::executor::CellExecutor;
+use packfs_bench::matrix::CodecCell;
+use packfs_bench::memory::PageShares;
+use packfs_bench::policy::StoragePolicy;
+use packfs_bench::real::CodecMachine;
+use packfs_bench::stats::SampleSummary;
 use rustix::time::{ClockId, clock_gettime};
 
 const ROUNDS: usize = 15;
@@ -27,18 +27,25 @@ fn main() -> Result<()> {
         codecs = ["memcpy", "lz4", "snappy", "zstd:1", "zlib:9"].map(str::to_owned).into();
     }
     println!("{:<10} {:>6} {:>12} {:>12} {:>8}", "codec", "block", "bare MB/s", "bench MB/s", "differ");
-    let data = Arc::new(Data::memory(8 << 20, 1, Shares::default()));
+    let data = Arc::new(DataSet::memory(8 << 20, 1, PageShares::default()));
     for codec in &codecs {
         for block in [4 << 10, 128 << 10] {
-            let method: Method = codec.parse()?;
-            let cell = Cell { data: Arc::clone(&data), method, block, sector: 4096, policy: Policy::Raw, threads: 1 };
+            let method: CodecMethod = codec.parse()?;
+            let cell = CodecCell {
+                data: Arc::clone(&data),
+                method,
+                block,
+                sector: 4096,
+                policy: StoragePolicy::Raw,
+                threads: 1,
+            };
             let (mut bare, mut bench) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
                 bare.push(bare_loop(&cell)?);
-                bench.push(Machine::new().run(&cell, LEAST)?.encode.cpu_seconds());
+                bench.push(CodecMachine::new().run(&cell, LEAST)?.encode.cpu_seconds());
             }
-            if let (Some(bare), Some(bench)) = (Summary::of(&bare), Summary::of(&bench)) {
-                let speed = |summary: Summary| data.bytes() as f64 / 1e6 / summary.median;
+            if let (Some(bare), Some(bench)) = (SampleSummary::of(&bare), SampleSummary::of(&bench)) {
+                let speed = |summary: SampleSummary| data.bytes() as f64 / 1e6 / summary.median;
                 let differ = 100.0 * (bench.median / bare.median - 1.0);
                 println!("{codec:<10} {block:>6} {:>12.1} {:>12.1} {differ:>7.2}%", speed(bare), speed(bench));
             }
@@ -48,10 +55,10 @@ fn main() -> Result<()> {
 }
 
 /// Seconds of a pass in which each block has its own buffers, as in the executor.
-fn bare_loop(cell: &Cell) -> Result<f64> {
+fn bare_loop(cell: &CodecCell) -> Result<f64> {
     let blocks: Vec<&[u8]> = cell.data.files.iter().flat_map(|file| file.chunks(cell.block)).collect();
     let room = |raw: &&[u8]| match cell.method {
-        Method::Memcpy => raw.len(),
+        CodecMethod::Memcpy => raw.len(),
         _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
     };
     let mut packed: Vec<Vec<u8>> = blocks.iter().map(|raw| vec![0xA5; room(raw)]).collect();

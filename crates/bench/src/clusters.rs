@@ -92,12 +92,12 @@ fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{Memory, Shares};
+    use crate::memory::{MemoryReader, PageShares};
     use packfs_codec::Choice;
 
     #[test]
     fn clusters_are_full_and_come_back() {
-        let raw = Memory::bytes(3, "text=2,code=1,random=1".parse::<Shares>().unwrap(), 1 << 20);
+        let raw = MemoryReader::bytes(3, "text=2,code=1,random=1".parse::<PageShares>().unwrap(), 1 << 20);
         for codec in ["lz4", "lz4hc:9", "zstd:3", "deflate:6", "lzma:1"] {
             let choice: Choice = codec.parse().unwrap();
             let mut encoder = choice.cluster_encoder(choice.cluster_window(16_384)).unwrap();

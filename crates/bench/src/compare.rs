@@ -4,30 +4,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::keys::{build, codec, read, split};
-use crate::record::{AnyKey, Contents, Line, Recorded, Session};
+use crate::record::{AnyKey, BenchSession, RecordLine, RecordedKey, ResultsFile};
 use crate::results::last_samples;
-use crate::sample::{CodecSample, Trial};
-use crate::stats::{Summary, geometric_mean, least_probability, mann_whitney};
+use crate::sample::{CodecSample, TrialSample};
+use crate::stats::{SampleSummary, geometric_mean, least_probability, mann_whitney};
 
 /// Rules for when a difference counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct Rules {
+pub struct CompareRules {
     /// Significance level, from 0 to 1.
     pub alpha: f64,
     /// Minimum relative difference of a quantity that varies from run to run: 0.01 is 1 %.
     pub threshold: f64,
 }
 
-impl Default for Rules {
+impl Default for CompareRules {
     fn default() -> Self {
-        Rules { alpha: 0.05, threshold: 0.01 }
+        CompareRules { alpha: 0.05, threshold: 0.01 }
     }
 }
 
 /// A measured quantity. Less is always better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
+pub enum CompareMetric {
     /// Seconds of a build, read or split.
     Time,
     /// Seconds to compress all blocks.
@@ -40,25 +40,26 @@ pub enum Metric {
     Memory,
 }
 
-impl Metric {
+impl CompareMetric {
     /// All quantities.
-    pub const ALL: [Metric; 5] = [Metric::Time, Metric::Encode, Metric::Decode, Metric::Size, Metric::Memory];
+    pub const ALL: [CompareMetric; 5] =
+        [CompareMetric::Time, CompareMetric::Encode, CompareMetric::Decode, CompareMetric::Size, CompareMetric::Memory];
 
     /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Metric::Time => "time",
-            Metric::Encode => "compressing",
-            Metric::Decode => "decompressing",
-            Metric::Size => "size",
-            Metric::Memory => "memory",
+            CompareMetric::Time => "time",
+            CompareMetric::Encode => "compressing",
+            CompareMetric::Decode => "decompressing",
+            CompareMetric::Size => "size",
+            CompareMetric::Memory => "memory",
         }
     }
 }
 
 /// Verdict on the change of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ChangeVerdict {
     /// Significantly larger: slower, or more bytes.
     Worse,
     /// Significantly smaller: faster, or fewer bytes.
@@ -71,22 +72,22 @@ pub enum Verdict {
 
 /// Old and new samples of one quantity of one cell.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct MetricChange {
     /// Key of the cell.
     pub key: AnyKey,
     /// The quantity.
-    pub metric: Metric,
+    pub metric: CompareMetric,
     /// Old samples.
-    pub old: Summary,
+    pub old: SampleSummary,
     /// New samples.
-    pub new: Summary,
+    pub new: SampleSummary,
     /// Probability that chance alone causes a difference of this size; `None` if nothing varies.
     pub p: Option<f64>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ChangeVerdict,
 }
 
-impl Change {
+impl MetricChange {
     /// Returns the new median divided by the old one.
     pub fn factor(&self) -> Option<f64> {
         (self.old.median > 0.0).then(|| self.new.median / self.old.median)
@@ -95,55 +96,55 @@ impl Change {
 
 /// The comparison of results with earlier ones.
 #[derive(Debug, Clone, Default)]
-pub struct Comparison {
+pub struct ResultsComparison {
     /// Rules for when a difference counts.
-    pub rules: Rules,
+    pub rules: CompareRules,
     /// All quantities of all cells that both sides have, sorted by key.
-    pub changes: Vec<Change>,
+    pub changes: Vec<MetricChange>,
     /// Cells that only the old results have.
     pub only_old: Vec<AnyKey>,
     /// Cells that only the new results have.
     pub only_new: Vec<AnyKey>,
     /// Sessions of the old results.
-    pub old: Vec<Session>,
+    pub old: Vec<BenchSession>,
     /// Sessions of the new results.
-    pub new: Vec<Session>,
+    pub new: Vec<BenchSession>,
 }
 
-impl Comparison {
+impl ResultsComparison {
     /// Compares results with earlier ones. If several sessions of a side measured a cell, the last one counts.
-    pub fn of(new: &[Contents], old: &[Contents], rules: Rules) -> Self {
-        let new = Side::of(new);
-        let old = Side::of(old);
-        let mut comparison = Comparison { rules, ..Comparison::default() };
-        comparison.compare::<codec::Key>(&new, &old);
-        comparison.compare::<build::Key>(&new, &old);
-        comparison.compare::<read::Key>(&new, &old);
-        comparison.compare::<split::Key>(&new, &old);
+    pub fn of(new: &[ResultsFile], old: &[ResultsFile], rules: CompareRules) -> Self {
+        let new = ComparedSide::of(new);
+        let old = ComparedSide::of(old);
+        let mut comparison = ResultsComparison { rules, ..ResultsComparison::default() };
+        comparison.compare::<codec::CodecKey>(&new, &old);
+        comparison.compare::<build::BuildKey>(&new, &old);
+        comparison.compare::<read::ReadKey>(&new, &old);
+        comparison.compare::<split::SplitKey>(&new, &old);
         (comparison.old, comparison.new) = (old.sessions(), new.sessions());
         comparison
     }
 
     /// Returns the changes with a verdict.
-    pub fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Change> {
+    pub fn with(&self, verdict: ChangeVerdict) -> impl Iterator<Item = &MetricChange> {
         self.changes.iter().filter(move |change| change.verdict == verdict)
     }
 
     /// Returns true if anything got worse.
     pub fn is_worse(&self) -> bool {
-        self.with(Verdict::Worse).next().is_some()
+        self.with(ChangeVerdict::Worse).next().is_some()
     }
 
     /// Returns the geometric mean of a quantity's factors over all cells, and their number.
-    pub fn mean(&self, metric: Metric) -> Option<(f64, usize)> {
+    pub fn mean(&self, metric: CompareMetric) -> Option<(f64, usize)> {
         let of = self.changes.iter().filter(|change| change.metric == metric);
-        let factors: Vec<f64> = of.filter_map(Change::factor).filter(|factor| *factor > 0.0).collect();
+        let factors: Vec<f64> = of.filter_map(MetricChange::factor).filter(|factor| *factor > 0.0).collect();
         Some((geometric_mean(&factors)?, factors.len()))
     }
 
-    fn compare<K: Recorded>(&mut self, new: &Side<'_>, old: &Side<'_>)
+    fn compare<K: RecordedKey>(&mut self, new: &ComparedSide<'_>, old: &ComparedSide<'_>)
     where
-        K::Sample: Measures,
+        K::Sample: HasMetrics,
     {
         let new = last_samples::<K>(&new.lines);
         let old = last_samples::<K>(&old.lines);
@@ -152,7 +153,7 @@ impl Comparison {
                 self.only_new.push((*key).clone().any());
                 continue;
             };
-            for metric in Metric::ALL {
+            for metric in CompareMetric::ALL {
                 let values = |samples: &[&K::Sample]| samples.iter().filter_map(|one| one.measure(metric)).collect();
                 let (old, new): (Vec<f64>, Vec<f64>) = (values(before), values(samples));
                 self.changes.extend(judge((*key).clone().any(), metric, &old, &new, self.rules));
@@ -163,25 +164,25 @@ impl Comparison {
 }
 
 /// Lines of one side of the comparison.
-struct Side<'l> {
-    lines: Vec<&'l Line>,
+struct ComparedSide<'l> {
+    lines: Vec<&'l RecordLine>,
 }
 
-impl<'l> Side<'l> {
-    fn of(files: &'l [Contents]) -> Self {
-        Side { lines: files.iter().flat_map(|file| &file.lines).collect() }
+impl<'l> ComparedSide<'l> {
+    fn of(files: &'l [ResultsFile]) -> Self {
+        ComparedSide { lines: files.iter().flat_map(|file| &file.lines).collect() }
     }
 
     /// Returns the sessions that contain the last samples of any cell.
-    fn sessions(&self) -> Vec<Session> {
+    fn sessions(&self) -> Vec<BenchSession> {
         let mut used = BTreeSet::new();
-        used.extend(last_samples::<codec::Key>(&self.lines).into_values().map(|(session, _)| session));
-        used.extend(last_samples::<build::Key>(&self.lines).into_values().map(|(session, _)| session));
-        used.extend(last_samples::<read::Key>(&self.lines).into_values().map(|(session, _)| session));
-        used.extend(last_samples::<split::Key>(&self.lines).into_values().map(|(session, _)| session));
+        used.extend(last_samples::<codec::CodecKey>(&self.lines).into_values().map(|(session, _)| session));
+        used.extend(last_samples::<build::BuildKey>(&self.lines).into_values().map(|(session, _)| session));
+        used.extend(last_samples::<read::ReadKey>(&self.lines).into_values().map(|(session, _)| session));
+        used.extend(last_samples::<split::SplitKey>(&self.lines).into_values().map(|(session, _)| session));
         let mut sessions = BTreeMap::new();
         for line in &self.lines {
-            if let Line::Session(session) = line
+            if let RecordLine::Session(session) = line
                 && used.contains(session.session.as_str())
             {
                 sessions.insert(&session.session, session.clone());
@@ -192,60 +193,60 @@ impl<'l> Side<'l> {
 }
 
 /// A sample with quantities to compare.
-trait Measures {
+trait HasMetrics {
     /// Returns a quantity, if the sample has it.
-    fn measure(&self, metric: Metric) -> Option<f64>;
+    fn measure(&self, metric: CompareMetric) -> Option<f64>;
 }
 
-impl Measures for CodecSample {
-    fn measure(&self, metric: Metric) -> Option<f64> {
+impl HasMetrics for CodecSample {
+    fn measure(&self, metric: CompareMetric) -> Option<f64> {
         match metric {
-            Metric::Encode => Some(self.encode.seconds()),
-            Metric::Decode => self.decode.map(|decode| decode.seconds()),
-            Metric::Size => Some(self.sizes.stored as f64),
-            Metric::Time | Metric::Memory => None,
+            CompareMetric::Encode => Some(self.encode.seconds()),
+            CompareMetric::Decode => self.decode.map(|decode| decode.seconds()),
+            CompareMetric::Size => Some(self.sizes.stored as f64),
+            CompareMetric::Time | CompareMetric::Memory => None,
         }
     }
 }
 
-impl Measures for Trial {
-    fn measure(&self, metric: Metric) -> Option<f64> {
+impl HasMetrics for TrialSample {
+    fn measure(&self, metric: CompareMetric) -> Option<f64> {
         match metric {
-            Metric::Time => Some(self.time.seconds()),
-            Metric::Size => (self.made > 0).then_some(self.made as f64),
-            Metric::Memory => self.peak_memory.map(|bytes| bytes as f64),
-            Metric::Encode | Metric::Decode => None,
+            CompareMetric::Time => Some(self.time.seconds()),
+            CompareMetric::Size => (self.made > 0).then_some(self.made as f64),
+            CompareMetric::Memory => self.peak_memory.map(|bytes| bytes as f64),
+            CompareMetric::Encode | CompareMetric::Decode => None,
         }
     }
 }
 
 /// Compares the samples of one quantity.
-fn judge(key: AnyKey, metric: Metric, old: &[f64], new: &[f64], rules: Rules) -> Option<Change> {
-    let before = Summary::of(old)?;
-    let after = Summary::of(new)?;
-    let constant = |one: &Summary| one.min == one.max;
-    let exact = metric == Metric::Size && constant(&before) && constant(&after);
+fn judge(key: AnyKey, metric: CompareMetric, old: &[f64], new: &[f64], rules: CompareRules) -> Option<MetricChange> {
+    let before = SampleSummary::of(old)?;
+    let after = SampleSummary::of(new)?;
+    let constant = |one: &SampleSummary| one.min == one.max;
+    let exact = metric == CompareMetric::Size && constant(&before) && constant(&after);
     let p = if exact { None } else { mann_whitney(old, new) };
-    let direction = if after.median > before.median { Verdict::Worse } else { Verdict::Better };
+    let direction = if after.median > before.median { ChangeVerdict::Worse } else { ChangeVerdict::Better };
     let far = (after.median - before.median).abs() >= rules.threshold * before.median;
     let verdict = match p {
-        _ if after.median == before.median => Verdict::Same,
+        _ if after.median == before.median => ChangeVerdict::Same,
         None => direction,
-        Some(_) if least_probability(old.len(), new.len()) >= rules.alpha => Verdict::TooFew,
+        Some(_) if least_probability(old.len(), new.len()) >= rules.alpha => ChangeVerdict::TooFew,
         Some(p) if p < rules.alpha && far => direction,
-        Some(_) => Verdict::Same,
+        Some(_) => ChangeVerdict::Same,
     };
-    Some(Change { key, metric, old: before, new: after, p, verdict })
+    Some(MetricChange { key, metric, old: before, new: after, p, verdict })
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::{Machine, Measured};
-    use crate::sample::Timing;
+    use crate::record::{MachineRecord, MeasuredSample};
+    use crate::sample::PassTiming;
 
-    fn key(codec: &str) -> build::Key {
-        build::Key {
+    fn key(codec: &str) -> build::BuildKey {
+        build::BuildKey {
             source: "root".into(),
             digest: "00".into(),
             tool: "packfs".into(),
@@ -257,27 +258,27 @@ pub(crate) mod tests {
         }
     }
 
-    fn session(name: &str) -> Line {
-        let machine = Machine { cpu: "one".into(), ..Machine::default() };
-        Line::Session(Session { session: name.into(), machine, ..Session::default() })
+    fn session(name: &str) -> RecordLine {
+        let machine = MachineRecord { cpu: "one".into(), ..MachineRecord::default() };
+        RecordLine::Session(BenchSession { session: name.into(), machine, ..BenchSession::default() })
     }
 
     /// Lines of a build: milliseconds of each run, and the size of the image.
-    fn builds(session: &str, codec: &str, ms: &[u64], made: u64) -> Vec<Line> {
+    fn builds(session: &str, codec: &str, ms: &[u64], made: u64) -> Vec<RecordLine> {
         let line = |ms: &u64| {
-            let time = Timing { wall: ms * 1_000_000, cpu: ms * 1_000_000, passes: 1 };
-            let sample = Trial { time, bytes: 1000, made, peak_memory: Some(1 << 20), stages: BTreeMap::new() };
-            Line::Build(Measured { session: session.into(), key: key(codec), sample })
+            let time = PassTiming { wall: ms * 1_000_000, cpu: ms * 1_000_000, passes: 1 };
+            let sample = TrialSample { time, bytes: 1000, made, peak_memory: Some(1 << 20), stages: BTreeMap::new() };
+            RecordLine::Build(MeasuredSample { session: session.into(), key: key(codec), sample })
         };
         ms.iter().map(line).collect()
     }
 
-    fn contents(lines: Vec<Vec<Line>>) -> Vec<Contents> {
-        vec![Contents { lines: lines.concat(), ..Contents::default() }]
+    fn contents(lines: Vec<Vec<RecordLine>>) -> Vec<ResultsFile> {
+        vec![ResultsFile { lines: lines.concat(), ..ResultsFile::default() }]
     }
 
     /// lz4 gets slower and larger, zstd faster; gzip only varies, and xz has too few samples.
-    pub(crate) fn sample() -> Comparison {
+    pub(crate) fn sample() -> ResultsComparison {
         let old = contents(vec![
             vec![session("old")],
             builds("old", "lz4", &[100, 101, 102, 101, 100], 500),
@@ -294,7 +295,7 @@ pub(crate) mod tests {
             builds("new", "xz", &[1800, 1801], 300),
             builds("new", "lzma", &[900], 300),
         ]);
-        Comparison::of(&new, &old, Rules::default())
+        ResultsComparison::of(&new, &old, CompareRules::default())
     }
 
     #[test]
@@ -308,20 +309,20 @@ pub(crate) mod tests {
                 (key.codec.as_str(), change.metric, change.verdict)
             })
             .collect();
-        use Metric::{Memory, Size, Time};
+        use CompareMetric::{Memory, Size, Time};
         let want = [
-            ("gzip", Time, Verdict::Same),
-            ("gzip", Size, Verdict::Same),
-            ("gzip", Memory, Verdict::Same),
-            ("lz4", Time, Verdict::Worse),
-            ("lz4", Size, Verdict::Worse),
-            ("lz4", Memory, Verdict::Same),
-            ("xz", Time, Verdict::TooFew),
-            ("xz", Size, Verdict::Same),
-            ("xz", Memory, Verdict::Same),
-            ("zstd", Time, Verdict::Better),
-            ("zstd", Size, Verdict::Same),
-            ("zstd", Memory, Verdict::Same),
+            ("gzip", Time, ChangeVerdict::Same),
+            ("gzip", Size, ChangeVerdict::Same),
+            ("gzip", Memory, ChangeVerdict::Same),
+            ("lz4", Time, ChangeVerdict::Worse),
+            ("lz4", Size, ChangeVerdict::Worse),
+            ("lz4", Memory, ChangeVerdict::Same),
+            ("xz", Time, ChangeVerdict::TooFew),
+            ("xz", Size, ChangeVerdict::Same),
+            ("xz", Memory, ChangeVerdict::Same),
+            ("zstd", Time, ChangeVerdict::Better),
+            ("zstd", Size, ChangeVerdict::Same),
+            ("zstd", Memory, ChangeVerdict::Same),
         ];
         assert_eq!(verdicts, want);
         assert!(comparison.is_worse());
@@ -331,7 +332,7 @@ pub(crate) mod tests {
         let codecs = |keys: &[AnyKey]| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert!(codecs(&comparison.only_old)[0].contains("lzo") && codecs(&comparison.only_new)[0].contains("lzma"));
         assert_eq!((comparison.old[0].session.as_str(), comparison.new[0].session.as_str()), ("old", "new"));
-        let (mean, count) = comparison.mean(Metric::Size).unwrap();
+        let (mean, count) = comparison.mean(CompareMetric::Size).unwrap();
         assert!((mean - 1.002f64.powf(0.25)).abs() < 1e-12 && count == 4, "{mean}");
     }
 
@@ -340,13 +341,18 @@ pub(crate) mod tests {
         let lines = |name: &str, ms: &[u64]| contents(vec![vec![session(name)], builds(name, "lz4", ms, 500)]);
         let old = lines("old", &[1000, 1001, 1002, 1003, 1004]);
         let new = lines("new", &[1005, 1006, 1007, 1008, 1009]);
-        let verdict = |rules| Comparison::of(&new, &old, rules).changes[0].verdict;
+        let verdict = |rules| ResultsComparison::of(&new, &old, rules).changes[0].verdict;
         // Significant, but only half a percent.
-        assert_eq!(verdict(Rules::default()), Verdict::Same);
-        assert_eq!(verdict(Rules { threshold: 0.0, ..Rules::default() }), Verdict::Worse);
-        assert_eq!(verdict(Rules { alpha: 0.001, threshold: 0.0 }), Verdict::TooFew);
+        assert_eq!(verdict(CompareRules::default()), ChangeVerdict::Same);
+        assert_eq!(verdict(CompareRules { threshold: 0.0, ..CompareRules::default() }), ChangeVerdict::Worse);
+        assert_eq!(verdict(CompareRules { alpha: 0.001, threshold: 0.0 }), ChangeVerdict::TooFew);
         // Identical results have no differences.
-        assert!(Comparison::of(&old, &old, Rules::default()).changes.iter().all(|one| one.verdict == Verdict::Same));
-        assert!(Comparison::of(&[], &old, Rules::default()).changes.is_empty());
+        assert!(
+            ResultsComparison::of(&old, &old, CompareRules::default())
+                .changes
+                .iter()
+                .all(|one| one.verdict == ChangeVerdict::Same)
+        );
+        assert!(ResultsComparison::of(&[], &old, CompareRules::default()).changes.is_empty());
     }
 }

@@ -12,7 +12,7 @@ use packfs_blocks::progress::Phase;
 use packfs_blocks::{Digest, Progress};
 use packfs_image::name::display;
 
-use crate::memory::{Memory, Shares};
+use crate::memory::{MemoryReader, PageShares};
 use crate::rng::Rng;
 use crate::{Error, Result};
 
@@ -27,7 +27,7 @@ pub const INCOMPRESSIBLE: &str = "incompressible";
 
 /// A data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Data {
+pub struct DataSet {
     /// Name in tables.
     pub name: String,
     /// Pieces that are cut into blocks separately.
@@ -40,11 +40,11 @@ pub struct Data {
     pub left_out: Vec<String>,
 }
 
-impl Data {
+impl DataSet {
     fn new(name: String, files: Vec<Vec<u8>>, total: u64) -> Self {
         let digests: Vec<Digest> = files.iter().map(|file| Digest::of(file)).collect();
         let digest = Digest::of_all(&digests).short();
-        Data { name, files, total, digest, left_out: Vec::new() }
+        DataSet { name, files, total, digest, left_out: Vec::new() }
     }
 
     /// Size of the sample.
@@ -53,8 +53,8 @@ impl Data {
     }
 
     /// Generates memory-like data.
-    pub fn memory(len: usize, seed: u64, shares: Shares) -> Self {
-        Self::new("memory".into(), vec![Memory::bytes(seed, shares, len)], len as u64)
+    pub fn memory(len: usize, seed: u64, shares: PageShares) -> Self {
+        Self::new("memory".into(), vec![MemoryReader::bytes(seed, shares, len)], len as u64)
     }
 
     /// Generates incompressible data, which shows how early a codec gives up.
@@ -77,7 +77,7 @@ impl Data {
             found.push((path.to_owned(), metadata.len()));
         }
         let total: u64 = found.iter().map(|(_, len)| len).sum();
-        let mut sampler = Sampler { total, most, seen: 0, taken: 0 };
+        let mut sampler = ShareSampler { total, most, seen: 0, taken: 0 };
         let piece = (most / 16).clamp(PIECE_MIN, PIECE_MAX);
         let select = |(path, len): (PathBuf, u64)| {
             let lens = (0..len.div_ceil(piece)).map(|at| (len - at * piece).min(piece));
@@ -100,7 +100,7 @@ impl Data {
             return Err(Error::Usage(format!("{}: {why}", display(path))));
         }
         let name = path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string());
-        Ok(Data { left_out, ..Self::new(name, vec![files.concat()], total) })
+        Ok(DataSet { left_out, ..Self::new(name, vec![files.concat()], total) })
     }
 }
 
@@ -118,7 +118,7 @@ fn read_pieces(path: &Path, piece: u64, taken: &[bool], progress: &Progress) -> 
 }
 
 /// Numbers data sets with the same name, so that tables can distinguish them.
-pub fn distinct(mut sets: Vec<Data>) -> Vec<Arc<Data>> {
+pub fn distinct(mut sets: Vec<DataSet>) -> Vec<Arc<DataSet>> {
     for at in 1..sets.len() {
         let same = sets[..at].iter().filter(|set| set.name == sets[at].name).count();
         if same > 0 {
@@ -129,14 +129,14 @@ pub fn distinct(mut sets: Vec<Data>) -> Vec<Arc<Data>> {
 }
 
 /// Selects pieces so that their share of the data so far stays constant.
-struct Sampler {
+struct ShareSampler {
     total: u64,
     most: u64,
     seen: u64,
     taken: u64,
 }
 
-impl Sampler {
+impl ShareSampler {
     fn take(&mut self, len: u64) -> bool {
         self.seen += len;
         let share = u128::from(self.seen) * u128::from(self.most) / u128::from(self.total.max(1));
@@ -171,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    fn read(path: &Path, most: u64) -> Result<Data> {
-        Data::read(path, most, &Progress::default())
+    fn read(path: &Path, most: u64) -> Result<DataSet> {
+        DataSet::read(path, most, &Progress::default())
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(data.files, [b"onetwothree".to_vec()]);
         assert_eq!((data.bytes(), data.total), (11, 11));
         let progress = Progress::default();
-        Data::read(dir.path(), 1 << 20, &progress).unwrap();
+        DataSet::read(dir.path(), 1 << 20, &progress).unwrap();
         assert_eq!([&progress.done, &progress.total].map(|bytes| bytes.load(Relaxed)), [11, 11]);
         assert_eq!(progress.entries.load(Relaxed), 6);
         assert_eq!(data.digest, read(dir.path(), 1 << 30).unwrap().digest);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn sets_of_one_name_get_numbers() {
-        let set = |name: &str| Data::new(name.into(), vec![vec![1]], 1);
+        let set = |name: &str| DataSet::new(name.into(), vec![vec![1]], 1);
         let names: Vec<_> = distinct(vec![set("a"), set("b"), set("a")]).iter().map(|set| set.name.clone()).collect();
         assert_eq!(names, ["a", "b", "a (2)"]);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::codecs::Method;
+use crate::codecs::CodecMethod;
 
 /// Block size of the sample.
 const BLOCK: usize = 128 << 10;
@@ -14,7 +14,7 @@ const AROUND: f64 = 1e-9;
 
 /// Measured cost of a codec on the sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rate {
+pub struct CodecRate {
     /// Seconds per byte compressed, on one processor.
     pub encode: f64,
     /// Seconds per byte decompressed.
@@ -23,30 +23,30 @@ pub struct Rate {
     pub ratio: f64,
 }
 
-impl Rate {
+impl CodecRate {
     /// Cost without a codec.
-    pub const NONE: Rate = Rate { encode: AROUND, decode: AROUND, ratio: 1.0 };
+    pub const NONE: CodecRate = CodecRate { encode: AROUND, decode: AROUND, ratio: 1.0 };
 }
 
 /// Cost of several codecs on one sample.
 #[derive(Debug, Clone, Default)]
-pub struct Rates(BTreeMap<String, Rate>);
+pub struct CodecRates(BTreeMap<String, CodecRate>);
 
-impl Rates {
+impl CodecRates {
     /// Measures each codec on the sample once.
     pub fn of<'c>(sample: &[u8], codecs: impl IntoIterator<Item = &'c str>) -> Self {
         let mut rates = BTreeMap::new();
         for codec in codecs {
             if !rates.contains_key(codec) {
-                rates.insert(codec.to_owned(), rate(sample, codec).unwrap_or(Rate::NONE));
+                rates.insert(codec.to_owned(), rate(sample, codec).unwrap_or(CodecRate::NONE));
             }
         }
-        Rates(rates)
+        CodecRates(rates)
     }
 
-    /// Returns the cost of a codec, or [`Rate::NONE`] if it is unknown.
-    pub fn get(&self, codec: &str) -> Rate {
-        self.0.get(codec).copied().unwrap_or(Rate::NONE)
+    /// Returns the cost of a codec, or [`CodecRate::NONE`] if it is unknown.
+    pub fn get(&self, codec: &str) -> CodecRate {
+        self.0.get(codec).copied().unwrap_or(CodecRate::NONE)
     }
 
     /// Returns the size of the largest image of `bytes` bytes with any of the codecs.
@@ -61,8 +61,8 @@ pub fn scaled(bytes: u64, ratio: f64) -> u64 {
     (bytes as f64 * ratio) as u64
 }
 
-fn rate(sample: &[u8], codec: &str) -> Option<Rate> {
-    let method: Method = codec.parse().ok()?;
+fn rate(sample: &[u8], codec: &str) -> Option<CodecRate> {
+    let method: CodecMethod = codec.parse().ok()?;
     let mut encoder = method.encoder(BLOCK).ok()?;
     let mut decoder = method.decoder().ok()?;
     let mut packed = vec![0; BLOCK];
@@ -90,23 +90,23 @@ fn rate(sample: &[u8], codec: &str) -> Option<Rate> {
         }
     }
     let each = |time: Duration| AROUND + time.as_secs_f64() / raw as f64;
-    (raw > 0).then(|| Rate { encode: each(encode), decode: each(decode), ratio: stored as f64 / raw as f64 })
+    (raw > 0).then(|| CodecRate { encode: each(encode), decode: each(decode), ratio: stored as f64 / raw as f64 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{Memory, Shares};
+    use crate::memory::{MemoryReader, PageShares};
 
     #[test]
     fn rates_tell_slow_codecs_from_fast_ones_and_dense_from_light() {
-        let sample = Memory::bytes(3, "text=1".parse::<Shares>().unwrap(), 1 << 20);
-        let rates = Rates::of(&sample, ["lz4", "xz:6", "none", "of a later version"]);
+        let sample = MemoryReader::bytes(3, "text=1".parse::<PageShares>().unwrap(), 1 << 20);
+        let rates = CodecRates::of(&sample, ["lz4", "xz:6", "none", "of a later version"]);
         let [lz4, xz] = ["lz4", "xz:6"].map(|codec| rates.get(codec));
         assert!(xz.encode > lz4.encode && xz.ratio < lz4.ratio && lz4.ratio < 1.0, "{lz4:?} {xz:?}");
-        assert_eq!(rates.get("of a later version"), Rate::NONE);
+        assert_eq!(rates.get("of a later version"), CodecRate::NONE);
         assert_eq!(rates.get("none").ratio, 1.0);
         assert_eq!(rates.largest(1000), 1000);
-        assert_eq!(Rates::of(&[], ["lz4"]).get("lz4"), Rate::NONE, "nothing is known of no sample");
+        assert_eq!(CodecRates::of(&[], ["lz4"]).get("lz4"), CodecRate::NONE, "nothing is known of no sample");
     }
 }

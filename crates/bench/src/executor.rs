@@ -3,19 +3,19 @@
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::record::{Recorded, Sample};
+use crate::record::{RecordedKey, Sample};
 
 /// A cell of a matrix, which is measured repeatedly.
-pub trait Subject {
+pub trait MeasuredCell {
     /// Type of the key that identifies its results.
-    type Key: Recorded;
+    type Key: RecordedKey;
 
     /// Returns the key.
     fn key(&self) -> Self::Key;
 }
 
 /// Measures cells of one kind.
-pub trait Executor<S: Subject> {
+pub trait CellExecutor<S: MeasuredCell> {
     /// Measures a cell once. Short work is repeated until `least` has passed.
     fn run(&mut self, cell: &S, least: Duration) -> Result<Sample<S::Key>>;
 

@@ -8,22 +8,22 @@ use crate::{Error, Result};
 
 /// An image format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Format {
+pub enum ImageFormat {
     /// SquashFS.
     Squashfs,
     /// EROFS.
     Erofs,
 }
 
-impl Format {
+impl ImageFormat {
     /// Both formats.
-    pub const ALL: [Format; 2] = [Format::Squashfs, Format::Erofs];
+    pub const ALL: [ImageFormat; 2] = [ImageFormat::Squashfs, ImageFormat::Erofs];
 
     /// Name in options, and of the kernel's file system.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Squashfs => "squashfs",
-            Format::Erofs => "erofs",
+            ImageFormat::Squashfs => "squashfs",
+            ImageFormat::Erofs => "erofs",
         }
     }
 
@@ -31,18 +31,18 @@ impl Format {
     pub fn has(self, choice: &Choice) -> bool {
         let codec = choice.codec();
         let id = match self {
-            Format::Squashfs => codec.squashfs_id().is_some(),
-            Format::Erofs => codec.erofs_id().is_some(),
+            ImageFormat::Squashfs => codec.squashfs_id().is_some(),
+            ImageFormat::Erofs => codec.erofs_id().is_some(),
         };
         id || codec == Codec::None
     }
 }
 
-impl FromStr for Format {
+impl FromStr for ImageFormat {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let known = Format::ALL.into_iter().find(|format| format.name() == text);
+        let known = ImageFormat::ALL.into_iter().find(|format| format.name() == text);
         known.ok_or_else(|| Error::Usage(format!("unknown format `{text}`; accepted: squashfs, erofs")))
     }
 }

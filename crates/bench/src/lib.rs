@@ -50,4 +50,4 @@ mod units;
 
 pub use error::{Error, Result};
 
-packfs_blocks::options!(compare::Rules, tune::choose::Limits);
+packfs_blocks::options!(compare::CompareRules, tune::choose::TuneLimits);

@@ -2,53 +2,53 @@
 
 use std::sync::Arc;
 
-use crate::codecs::Method;
-use crate::corpus::{Data, INCOMPRESSIBLE};
-use crate::executor::Subject;
-use crate::policy::Policy;
+use crate::codecs::CodecMethod;
+use crate::corpus::{DataSet, INCOMPRESSIBLE};
+use crate::executor::MeasuredCell;
+use crate::policy::StoragePolicy;
 use crate::{Error, Result};
 
-pub use crate::keys::codec::Key;
+pub use crate::keys::codec::CodecKey;
 
 /// The values to combine.
 #[derive(Debug, Clone)]
-pub struct Matrix {
+pub struct CodecMatrix {
     /// Data sets.
-    pub data: Vec<Arc<Data>>,
+    pub data: Vec<Arc<DataSet>>,
     /// Codecs.
-    pub methods: Vec<Method>,
+    pub methods: Vec<CodecMethod>,
     /// Block sizes in bytes.
     pub blocks: Vec<usize>,
     /// Sector size in bytes.
     pub sector: usize,
     /// Storage policy.
-    pub policy: Policy,
+    pub policy: StoragePolicy,
     /// Numbers of threads.
     pub threads: Vec<usize>,
 }
 
 /// One codec measurement.
 #[derive(Debug, Clone)]
-pub struct Cell {
+pub struct CodecCell {
     /// The data.
-    pub data: Arc<Data>,
+    pub data: Arc<DataSet>,
     /// The codec.
-    pub method: Method,
+    pub method: CodecMethod,
     /// Block size in bytes.
     pub block: usize,
     /// Sector size in bytes.
     pub sector: usize,
     /// Storage policy.
-    pub policy: Policy,
+    pub policy: StoragePolicy,
     /// Number of threads.
     pub threads: usize,
 }
 
-impl Subject for Cell {
-    type Key = Key;
+impl MeasuredCell for CodecCell {
+    type Key = CodecKey;
 
-    fn key(&self) -> Key {
-        Key {
+    fn key(&self) -> CodecKey {
+        CodecKey {
             data: self.data.name.clone(),
             digest: self.data.digest.clone(),
             codec: self.method.to_string(),
@@ -60,9 +60,9 @@ impl Subject for Cell {
     }
 }
 
-impl Matrix {
+impl CodecMatrix {
     /// Returns all cells. Incompressible data is measured with the first number of threads only.
-    pub fn cells(&self) -> Result<Vec<Cell>> {
+    pub fn cells(&self) -> Result<Vec<CodecCell>> {
         for (what, none) in [
             ("data", self.data.is_empty()),
             ("codec", self.methods.is_empty()),
@@ -82,7 +82,7 @@ impl Matrix {
             for &block in &self.blocks {
                 self.policy.check(block, self.sector)?;
                 for method in &self.methods {
-                    cells.extend(threads.iter().map(|&threads| Cell {
+                    cells.extend(threads.iter().map(|&threads| CodecCell {
                         data: Arc::clone(data),
                         method: method.clone(),
                         block,
@@ -100,27 +100,32 @@ impl Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Shares;
+    use crate::memory::PageShares;
 
     #[test]
     fn every_combination_is_a_cell_once() {
-        let matrix = Matrix {
-            data: vec![Arc::new(Data::memory(4096, 1, Shares::default())), Arc::new(Data::incompressible(4096, 1))],
-            methods: Method::list("lz4,zstd:3,memcpy").unwrap(),
+        let matrix = CodecMatrix {
+            data: vec![
+                Arc::new(DataSet::memory(4096, 1, PageShares::default())),
+                Arc::new(DataSet::incompressible(4096, 1)),
+            ],
+            methods: CodecMethod::list("lz4,zstd:3,memcpy").unwrap(),
             blocks: vec![4096, 8192],
             sector: 4096,
-            policy: Policy::Squashfs,
+            policy: StoragePolicy::Squashfs,
             threads: vec![1, 2],
         };
         let cells = matrix.cells().unwrap();
         // Three codecs, two block sizes; two numbers of threads for memory, one for incompressible data.
         assert_eq!(cells.len(), 3 * 2 * 2 + 3 * 2);
-        let mut keys: Vec<Key> = cells.iter().map(Cell::key).collect();
+        let mut keys: Vec<CodecKey> = cells.iter().map(CodecCell::key).collect();
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), cells.len());
-        assert!(Matrix { threads: vec![0], ..matrix.clone() }.cells().is_err());
-        assert!(Matrix { methods: vec![], ..matrix.clone() }.cells().unwrap_err().to_string().contains("no codec"));
-        assert!(Matrix { policy: Policy::F2fs, ..matrix }.cells().is_err());
+        assert!(CodecMatrix { threads: vec![0], ..matrix.clone() }.cells().is_err());
+        assert!(
+            CodecMatrix { methods: vec![], ..matrix.clone() }.cells().unwrap_err().to_string().contains("no codec")
+        );
+        assert!(CodecMatrix { policy: StoragePolicy::F2fs, ..matrix }.cells().is_err());
     }
 }

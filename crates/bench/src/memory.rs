@@ -32,7 +32,7 @@ pub enum PageKind {
 }
 
 impl PageKind {
-    /// All kinds, in the order of [`Shares`].
+    /// All kinds, in the order of [`PageShares`].
     pub const ALL: [PageKind; 6] =
         [PageKind::Zero, PageKind::Same, PageKind::Text, PageKind::Pointers, PageKind::Code, PageKind::Random];
 
@@ -51,19 +51,19 @@ impl PageKind {
 
 /// Shares of the kinds of pages, such as `zero=30,text=20,random=10`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shares([u16; 6]);
+pub struct PageShares([u16; 6]);
 
 /// Typical shares: much free memory, caches of text and code, and data of programs.
-impl Default for Shares {
+impl Default for PageShares {
     fn default() -> Self {
-        Shares([30, 5, 20, 20, 15, 10])
+        PageShares([30, 5, 20, 20, 15, 10])
     }
 }
 
 /// Maximum sum of shares.
 const SUM_MAX: usize = 1000;
 
-impl Shares {
+impl PageShares {
     fn sum(&self) -> usize {
         self.0.iter().map(|share| usize::from(*share)).sum()
     }
@@ -78,13 +78,13 @@ impl Shares {
     }
 }
 
-impl FromStr for Shares {
+impl FromStr for PageShares {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let names = PageKind::ALL.map(PageKind::name).join(", ");
         let wrong = |what: String| Error::Usage(format!("{what}; accepted: KIND=SHARE,..., where KIND is of {names}"));
-        let mut shares = Shares([0; 6]);
+        let mut shares = PageShares([0; 6]);
         for part in text.split(',') {
             let (name, share) = part.split_once('=').ok_or_else(|| wrong(format!("`{part}` is not a share")))?;
             let at = PageKind::ALL.iter().position(|kind| kind.name() == name);
@@ -98,7 +98,7 @@ impl FromStr for Shares {
     }
 }
 
-impl fmt::Display for Shares {
+impl fmt::Display for PageShares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let given = PageKind::ALL.iter().zip(self.0).filter(|(_, share)| *share > 0);
         let parts: Vec<_> = given.map(|(kind, share)| format!("{}={share}", kind.name())).collect();
@@ -108,9 +108,9 @@ impl fmt::Display for Shares {
 
 /// An endless reader of memory-like data.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryReader {
     seed: u64,
-    shares: Shares,
+    shares: PageShares,
     /// Kinds of the pages of the current group.
     group: Vec<PageKind>,
     next: u64,
@@ -119,16 +119,16 @@ pub struct Memory {
     read: usize,
 }
 
-impl Memory {
+impl MemoryReader {
     /// Creates a reader for a seed.
-    pub fn new(seed: u64, shares: Shares) -> Self {
-        Memory { seed, shares, group: Vec::new(), next: 0, page: Box::new([0; PAGE]), read: PAGE }
+    pub fn new(seed: u64, shares: PageShares) -> Self {
+        MemoryReader { seed, shares, group: Vec::new(), next: 0, page: Box::new([0; PAGE]), read: PAGE }
     }
 
     /// Returns `len` bytes.
-    pub fn bytes(seed: u64, shares: Shares, len: usize) -> Vec<u8> {
+    pub fn bytes(seed: u64, shares: PageShares, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        let mut memory = Memory::new(seed, shares);
+        let mut memory = MemoryReader::new(seed, shares);
         for page in bytes.chunks_mut(PAGE) {
             memory.turn();
             page.copy_from_slice(&memory.page[..page.len()]);
@@ -149,7 +149,7 @@ impl Memory {
     }
 }
 
-impl Read for Memory {
+impl Read for MemoryReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.read == PAGE {
             self.turn();
@@ -312,8 +312,8 @@ mod tests {
 
     #[test]
     fn pages_come_in_the_shares_asked_for() {
-        let shares: Shares = "zero=4,same=1,text=2,pointers=2,code=1".parse().unwrap();
-        let bytes = Memory::bytes(5, shares, 100 * PAGE);
+        let shares: PageShares = "zero=4,same=1,text=2,pointers=2,code=1".parse().unwrap();
+        let bytes = MemoryReader::bytes(5, shares, 100 * PAGE);
         let count = |kind| bytes.chunks(PAGE).filter(|page| kind_of(page) == kind).count();
         let kinds = [PageKind::Zero, PageKind::Same, PageKind::Text, PageKind::Pointers, PageKind::Code];
         assert_eq!(kinds.map(count), [40, 10, 20, 20, 10]);
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn no_page_but_the_empty_ones_occurs_twice() {
-        let bytes = Memory::bytes(1, Shares::default(), 4000 * PAGE);
+        let bytes = MemoryReader::bytes(1, PageShares::default(), 4000 * PAGE);
         let mut seen = HashSet::new();
         let filled = bytes.chunks(PAGE).filter(|page| kind_of(page) != PageKind::Zero);
         assert_eq!(filled.map(|page| assert!(seen.insert(page))).count(), 2800);
@@ -338,10 +338,10 @@ mod tests {
 
     #[test]
     fn any_seed_and_any_way_to_read_give_the_bytes_of_that_seed() {
-        let whole = Memory::bytes(3, Shares::default(), 3 * PAGE + 100);
-        assert_ne!(whole, Memory::bytes(4, Shares::default(), 3 * PAGE + 100));
+        let whole = MemoryReader::bytes(3, PageShares::default(), 3 * PAGE + 100);
+        assert_ne!(whole, MemoryReader::bytes(4, PageShares::default(), 3 * PAGE + 100));
         let mut read = vec![0; whole.len()];
-        let mut memory = Memory::new(3, Shares::default());
+        let mut memory = MemoryReader::new(3, PageShares::default());
         for piece in read.chunks_mut(777) {
             memory.read_exact(piece).unwrap();
         }
@@ -359,7 +359,7 @@ mod tests {
             ("same=1", 50.0, 300.0),
         ];
         for (shares, least, most) in cases {
-            let bytes = Memory::bytes(9, shares.parse().unwrap(), 64 * PAGE);
+            let bytes = MemoryReader::bytes(9, shares.parse().unwrap(), 64 * PAGE);
             let mut encoder = "lz4".parse::<packfs_codec::Choice>().unwrap().encoder(PAGE).unwrap();
             let mut dst = vec![0; 2 * PAGE];
             let lens = bytes.chunks(PAGE).map(|page| encoder.encode(page, &mut dst).unwrap().unwrap());
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn shares_are_read_and_written() {
         for text in ["zero=30,text=20,random=50", "code=1", "zero=999,random=1"] {
-            assert_eq!(text.parse::<Shares>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<PageShares>().unwrap().to_string(), text);
         }
         for (text, why) in [
             ("", "is not a share"),
@@ -379,11 +379,11 @@ mod tests {
             ("holes=3", "unknown kind"),
             ("zero=x", "whole number"),
         ] {
-            let error = text.parse::<Shares>().unwrap_err().to_string();
+            let error = text.parse::<PageShares>().unwrap_err().to_string();
             assert!(error.contains(why) && error.contains("pointers"), "{text}: {error}");
         }
         for text in ["zero=0", "zero=1001", "zero=600,text=600"] {
-            assert!(text.parse::<Shares>().is_err(), "{text}");
+            assert!(text.parse::<PageShares>().is_err(), "{text}");
         }
     }
 }

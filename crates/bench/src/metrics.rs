@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Sizes of a pass, which depend neither on the machine nor on the number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Sizes {
+pub struct PassSizes {
     /// sum(s), the length of the data.
     pub raw: u64,
     /// sum(stored).
@@ -20,7 +20,7 @@ pub struct Sizes {
     pub kept: u64,
 }
 
-impl Sizes {
+impl PassSizes {
     /// R = sum(stored) / sum(s). Below 1 is a gain.
     pub fn ratio(&self) -> f64 {
         over(self.stored as f64, self.raw as f64).unwrap_or(1.0)
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     /// Four blocks of 1 MB: three shrink to 250, 500 and 750 kB, one does not. Encoding takes 2 s, decoding 0.5 s.
-    const SIZES: Sizes = Sizes { raw: 4_000_000, stored: 2_500_000, decoded: 3_000_000, blocks: 4, kept: 3 };
+    const SIZES: PassSizes = PassSizes { raw: 4_000_000, stored: 2_500_000, decoded: 3_000_000, blocks: 4, kept: 3 };
 
     #[test]
     fn metrics_are_those_computed_by_hand() {
@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn nothing_and_nothing_kept_give_no_speed() {
-        let nothing = Sizes::default();
+        let nothing = PassSizes::default();
         assert_eq!((nothing.ratio(), nothing.share()), (1.0, 0.0));
         assert_eq!(SIZES.encode_speed(0.0), None);
-        let plain = Sizes { decoded: 0, kept: 0, stored: 4_096_000, ..SIZES };
+        let plain = PassSizes { decoded: 0, kept: 0, stored: 4_096_000, ..SIZES };
         assert_eq!((plain.decode_speed(1.0), plain.decode_savings(1.0)), (None, None));
         // Rounding to sectors makes it larger than the data.
         assert_eq!(plain.encode_savings(1.0), Some(-0.096));

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// The rule by which blocks are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Policy {
+pub enum StoragePolicy {
     /// Whole sectors; compressed if at least one is saved. The rule of the test that the metrics come from.
     Sector,
     /// SquashFS: bytes; compressed if that is shorter.
@@ -40,28 +40,35 @@ const EROFS_MAX: usize = 1 << 20;
 
 /// Space that one block takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredSize {
     /// Bytes it occupies.
     pub bytes: usize,
     /// True if it is stored compressed and has to be decoded when read.
     pub compressed: bool,
 }
 
-impl Policy {
+impl StoragePolicy {
     /// All policies.
-    pub const ALL: [Policy; 7] =
-        [Policy::Sector, Policy::Squashfs, Policy::Zfs, Policy::Btrfs, Policy::F2fs, Policy::Erofs, Policy::Raw];
+    pub const ALL: [StoragePolicy; 7] = [
+        StoragePolicy::Sector,
+        StoragePolicy::Squashfs,
+        StoragePolicy::Zfs,
+        StoragePolicy::Btrfs,
+        StoragePolicy::F2fs,
+        StoragePolicy::Erofs,
+        StoragePolicy::Raw,
+    ];
 
     /// Name in options.
     pub fn name(self) -> &'static str {
         match self {
-            Policy::Sector => "sector",
-            Policy::Squashfs => "squashfs",
-            Policy::Zfs => "zfs",
-            Policy::Btrfs => "btrfs",
-            Policy::F2fs => "f2fs",
-            Policy::Erofs => "erofs",
-            Policy::Raw => "raw",
+            StoragePolicy::Sector => "sector",
+            StoragePolicy::Squashfs => "squashfs",
+            StoragePolicy::Zfs => "zfs",
+            StoragePolicy::Btrfs => "btrfs",
+            StoragePolicy::F2fs => "f2fs",
+            StoragePolicy::Erofs => "erofs",
+            StoragePolicy::Raw => "raw",
         }
     }
 
@@ -70,16 +77,16 @@ impl Policy {
         let refuse = |why: String| Err(Error::Usage(format!("policy {}: {why}", self.name())));
         match self {
             _ if block == 0 || sector == 0 => refuse("blocks and sectors have at least a byte".into()),
-            Policy::Btrfs if block > BTRFS_MAX || !block.is_multiple_of(PAGE) => {
+            StoragePolicy::Btrfs if block > BTRFS_MAX || !block.is_multiple_of(PAGE) => {
                 refuse(format!("blocks of {block} bytes; btrfs has multiples of 4K up to 128K"))
             }
-            Policy::F2fs if block < F2FS_MIN || !block.is_power_of_two() => {
+            StoragePolicy::F2fs if block < F2FS_MIN || !block.is_power_of_two() => {
                 refuse(format!("blocks of {block} bytes; F2FS has powers of two from 16K"))
             }
-            Policy::Erofs if !block.is_multiple_of(sector) || block > EROFS_MAX => {
+            StoragePolicy::Erofs if !block.is_multiple_of(sector) || block > EROFS_MAX => {
                 refuse(format!("clusters of {block} bytes; EROFS has multiples of a sector up to 1M"))
             }
-            Policy::Zfs if !block.is_power_of_two() || !sector.is_power_of_two() => {
+            StoragePolicy::Zfs if !block.is_power_of_two() || !sector.is_power_of_two() => {
                 refuse("ZFS has powers of two for records and sectors".into())
             }
             _ => Ok(()),
@@ -91,52 +98,52 @@ impl Policy {
     pub fn room(self, raw: &[u8], block: usize, sector: usize) -> Option<usize> {
         let len = raw.len();
         match self {
-            Policy::Sector if len > sector => Some((len - sector).next_multiple_of(sector)),
-            Policy::Sector => Some(sector),
-            Policy::Squashfs => Some(len.saturating_sub(1)),
-            Policy::Zfs if is_zero(raw) => None,
-            Policy::Zfs => Some((len - len / 8) / sector * sector).filter(|room| *room > 0),
-            Policy::Btrfs => len.next_multiple_of(PAGE).checked_sub(PAGE).filter(|room| *room > 0),
+            StoragePolicy::Sector if len > sector => Some((len - sector).next_multiple_of(sector)),
+            StoragePolicy::Sector => Some(sector),
+            StoragePolicy::Squashfs => Some(len.saturating_sub(1)),
+            StoragePolicy::Zfs if is_zero(raw) => None,
+            StoragePolicy::Zfs => Some((len - len / 8) / sector * sector).filter(|room| *room > 0),
+            StoragePolicy::Btrfs => len.next_multiple_of(PAGE).checked_sub(PAGE).filter(|room| *room > 0),
             // Only whole clusters are compressed.
-            Policy::F2fs => (len == block).then(|| block - PAGE - F2FS_HEADER),
-            Policy::Raw => Some(len + len / 4 + 1024),
+            StoragePolicy::F2fs => (len == block).then(|| block - PAGE - F2FS_HEADER),
+            StoragePolicy::Raw => Some(len + len / 4 + 1024),
             // Several clusters: each compressed one is shorter than its contents.
-            Policy::Erofs => Some(len + block),
+            StoragePolicy::Erofs => Some(len + block),
         }
     }
 
     /// Returns the space that a block takes, given its compressed length if that fits the buffer.
-    pub fn store(self, raw: &[u8], packed: Option<usize>, sector: usize) -> Stored {
+    pub fn store(self, raw: &[u8], packed: Option<usize>, sector: usize) -> StoredSize {
         let len = raw.len();
         let unit = match self {
-            Policy::Sector | Policy::Zfs | Policy::Erofs => sector,
-            Policy::Btrfs | Policy::F2fs => PAGE,
-            Policy::Squashfs | Policy::Raw => 1,
+            StoragePolicy::Sector | StoragePolicy::Zfs | StoragePolicy::Erofs => sector,
+            StoragePolicy::Btrfs | StoragePolicy::F2fs => PAGE,
+            StoragePolicy::Squashfs | StoragePolicy::Raw => 1,
         };
-        let plain = Stored { bytes: len.next_multiple_of(unit), compressed: false };
-        if self == Policy::Zfs && is_zero(raw) {
-            return Stored { bytes: 0, compressed: false };
+        let plain = StoredSize { bytes: len.next_multiple_of(unit), compressed: false };
+        if self == StoragePolicy::Zfs && is_zero(raw) {
+            return StoredSize { bytes: 0, compressed: false };
         }
-        let header = if self == Policy::F2fs { F2FS_HEADER } else { 0 };
+        let header = if self == StoragePolicy::F2fs { F2FS_HEADER } else { 0 };
         match packed.map(|packed| (packed + header).next_multiple_of(unit)) {
-            Some(bytes) if bytes < len || self == Policy::Raw => Stored { bytes, compressed: true },
+            Some(bytes) if bytes < len || self == StoragePolicy::Raw => StoredSize { bytes, compressed: true },
             _ => plain,
         }
     }
 }
 
-impl FromStr for Policy {
+impl FromStr for StoragePolicy {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Policy::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
-            let names = Policy::ALL.map(Policy::name).join(", ");
+        StoragePolicy::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
+            let names = StoragePolicy::ALL.map(StoragePolicy::name).join(", ");
             Error::Usage(format!("unknown policy `{text}`; accepted: {names}"))
         })
     }
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for StoragePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -151,7 +158,7 @@ mod tests {
     /// Block length, compressed length, sector; buffer size, space taken and whether it is compressed.
     #[test]
     fn rules_are_those_of_worked_examples() {
-        use Policy::{Btrfs, F2fs, Raw, Sector, Squashfs, Zfs};
+        use StoragePolicy::{Btrfs, F2fs, Raw, Sector, Squashfs, Zfs};
         let cases = [
             // If the block equals the sector, nothing can be saved.
             (Sector, 4 * K, Some(1), 4 * K, 4 * K, (4 * K, false)),
@@ -187,29 +194,33 @@ mod tests {
             let raw = vec![1; len];
             assert_eq!(policy.room(&raw, len, sector), Some(room), "{policy}: {len}");
             let stored = policy.store(&raw, packed, sector);
-            assert_eq!(stored, Stored { bytes, compressed }, "{policy}: {len} to {packed:?}");
+            assert_eq!(stored, StoredSize { bytes, compressed }, "{policy}: {len} to {packed:?}");
         }
     }
 
     #[test]
     fn some_blocks_are_not_even_tried() {
-        assert_eq!(Policy::Zfs.room(&[0; 8192], 8192, 512), None);
-        assert_eq!(Policy::Zfs.store(&[0; 8192], None, 512), Stored { bytes: 0, compressed: false });
-        assert_eq!(Policy::Btrfs.room(&[1; 4096], 8192, 4096), None);
-        assert_eq!(Policy::F2fs.room(&[1; 8192], 16_384, 4096), None);
-        assert_eq!(Policy::F2fs.store(&[1; 8000], None, 4096), Stored { bytes: 8192, compressed: false });
+        assert_eq!(StoragePolicy::Zfs.room(&[0; 8192], 8192, 512), None);
+        assert_eq!(StoragePolicy::Zfs.store(&[0; 8192], None, 512), StoredSize { bytes: 0, compressed: false });
+        assert_eq!(StoragePolicy::Btrfs.room(&[1; 4096], 8192, 4096), None);
+        assert_eq!(StoragePolicy::F2fs.room(&[1; 8192], 16_384, 4096), None);
+        assert_eq!(StoragePolicy::F2fs.store(&[1; 8000], None, 4096), StoredSize { bytes: 8192, compressed: false });
     }
 
     #[test]
     fn what_a_rule_does_not_have_is_refused() {
-        for (policy, block) in [(Policy::Btrfs, 256 * K), (Policy::F2fs, 8 * K), (Policy::Zfs, 3000), (Policy::Raw, 0)]
-        {
+        for (policy, block) in [
+            (StoragePolicy::Btrfs, 256 * K),
+            (StoragePolicy::F2fs, 8 * K),
+            (StoragePolicy::Zfs, 3000),
+            (StoragePolicy::Raw, 0),
+        ] {
             assert!(policy.check(block, 4096).is_err(), "{policy}");
         }
-        for policy in Policy::ALL {
+        for policy in StoragePolicy::ALL {
             policy.check(16 * K, 4096).unwrap();
-            assert_eq!(policy.name().parse::<Policy>().unwrap(), policy);
+            assert_eq!(policy.name().parse::<StoragePolicy>().unwrap(), policy);
         }
-        assert!("ext4".parse::<Policy>().unwrap_err().to_string().contains("accepted: sector, squashfs"));
+        assert!("ext4".parse::<StoragePolicy>().unwrap_err().to_string().contains("accepted: sector, squashfs"));
     }
 }

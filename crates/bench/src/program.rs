@@ -15,14 +15,14 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use wait4::Wait4;
 
-use crate::sample::Timing;
+use crate::sample::PassTiming;
 use crate::{Error, Result};
 
 /// Output and resource use of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct ProgramRun {
     /// Elapsed and processor time.
-    pub time: Timing,
+    pub time: PassTiming,
     /// Peak memory in bytes. Unknown if it is below that of this process, because the system counts a child from before
     /// exec.
     pub peak_memory: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Ran {
 }
 
 /// Runs a program, which must succeed. Its standard output is kept or discarded.
-pub fn run(command: &mut Command, keep_output: bool) -> Result<Ran> {
+pub fn run(command: &mut Command, keep_output: bool) -> Result<ProgramRun> {
     run_where(command, Stdio::null(), keep_output, |status| status.success())
 }
 
@@ -41,7 +41,7 @@ pub fn run_where(
     input: Stdio,
     keep_output: bool,
     good: impl Fn(ExitStatus) -> bool,
-) -> Result<Ran> {
+) -> Result<ProgramRun> {
     let name = command.get_program().to_owned();
     let failed = |why: String| Error::Program { program: display(Path::new(&name)).to_string(), why };
     let mut errors = tempfile::tempfile().map_err(Error::io(std::env::temp_dir()))?;
@@ -62,18 +62,18 @@ pub fn run_where(
         return Err(failed(format!("{}{}", how(ended.status), last_line(&text))));
     }
     let usage = ended.rusage;
-    let time = Timing::of(wall, usage.utime + usage.stime);
+    let time = PassTiming::of(wall, usage.utime + usage.stime);
     let own = own_peak();
-    Ok(Ran { time, peak_memory: Some(usage.maxrss).filter(|peak| *peak > own), output })
+    Ok(ProgramRun { time, peak_memory: Some(usage.maxrss).filter(|peak| *peak > own), output })
 }
 
 /// Running programs, as pidfds, which never refer to another process.
-struct Programs {
+struct RunningPrograms {
     running: Vec<(u32, OwnedFd)>,
     ending: bool,
 }
 
-static PROGRAMS: Mutex<Programs> = Mutex::new(Programs { running: Vec::new(), ending: false });
+static PROGRAMS: Mutex<RunningPrograms> = Mutex::new(RunningPrograms { running: Vec::new(), ending: false });
 
 /// Terminates all running programs and prevents new ones, before this process ends. Can be called from any thread.
 pub fn end_all() {
@@ -94,7 +94,7 @@ fn signal_all(signal: Signal) {
     }
 }
 
-fn start(command: &mut Command, failed: impl Fn(String) -> Error) -> Result<(Child, Running)> {
+fn start(command: &mut Command, failed: impl Fn(String) -> Error) -> Result<(Child, RunningProgram)> {
     let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     if programs.ending {
         return Err(Error::Interrupted);
@@ -104,14 +104,14 @@ fn start(command: &mut Command, failed: impl Fn(String) -> Error) -> Result<(Chi
     if let Ok(handle) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         programs.running.push((child.id(), handle));
     }
-    let running = Running(child.id());
+    let running = RunningProgram(child.id());
     Ok((child, running))
 }
 
 /// Registration of a program for [`end_all`], until dropped.
-struct Running(u32);
+struct RunningProgram(u32);
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
         programs.running.retain(|(id, _)| *id != self.0);

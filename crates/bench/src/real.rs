@@ -12,12 +12,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::clock::thread_time;
 use crate::clusters::{self, PackedRange};
-use crate::codecs::Method;
-use crate::executor::Executor;
-use crate::matrix::Cell;
-use crate::metrics::Sizes;
-use crate::policy::{Policy, Stored};
-use crate::sample::{CodecSample, Timing};
+use crate::codecs::CodecMethod;
+use crate::executor::CellExecutor;
+use crate::matrix::CodecCell;
+use crate::metrics::PassSizes;
+use crate::policy::{StoragePolicy, StoredSize};
+use crate::sample::{CodecSample, PassTiming};
 use crate::{Error, Result};
 
 /// Bytes of blocks that a thread takes at once: enough to make the overhead negligible. Small data has smaller batches,
@@ -27,17 +27,17 @@ const BATCHES: usize = 8;
 
 /// Measures on this machine.
 #[derive(Debug)]
-pub struct Machine {
+pub struct CodecMachine {
     /// Processors available to this process.
     processors: Vec<usize>,
 }
 
-impl Machine {
+impl CodecMachine {
     /// Creates the executor for this machine.
     pub fn new() -> Self {
         let allowed = sched_getaffinity(None).ok();
         let processors = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.as_ref().is_some_and(|set| set.is_set(*cpu)));
-        Machine { processors: processors.collect() }
+        CodecMachine { processors: processors.collect() }
     }
 
     /// Pins the calling thread to a processor if there is one for each thread. A single thread is not pinned, because
@@ -53,14 +53,14 @@ impl Machine {
     }
 }
 
-impl Default for Machine {
+impl Default for CodecMachine {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// A block with its compressed and decompressed form.
-struct Block<'d> {
+struct CodedBlock<'d> {
     raw: &'d [u8],
     /// Buffer for the encoder; empty if the policy does not compress the block.
     packed: Vec<u8>,
@@ -72,7 +72,7 @@ struct Block<'d> {
     back: Vec<u8>,
 }
 
-impl Block<'_> {
+impl CodedBlock<'_> {
     fn pieces(&self) -> &[PackedRange] {
         if self.clusters.is_empty() { std::slice::from_ref(&self.whole) } else { &self.clusters }
     }
@@ -82,28 +82,28 @@ impl Block<'_> {
     }
 }
 
-struct Worker {
+struct CodecWorker {
     encoder: Box<dyn Encoder>,
     decoder: Box<dyn Decoder>,
 }
 
-impl Worker {
-    fn new(cell: &Cell) -> Result<Self> {
+impl CodecWorker {
+    fn new(cell: &CodecCell) -> Result<Self> {
         let (encoder, decoder) = match (&cell.method, cell.policy) {
-            (Method::Choice(choice), Policy::Erofs) => {
+            (CodecMethod::Choice(choice), StoragePolicy::Erofs) => {
                 let cluster = u32::try_from(cell.block).unwrap_or(u32::MAX);
                 (choice.cluster_encoder(choice.cluster_window(cluster))?, choice.codec().cluster_decoder()?)
             }
-            (method, Policy::Erofs) if *method != Method::Memcpy => {
+            (method, StoragePolicy::Erofs) if *method != CodecMethod::Memcpy => {
                 return Err(Error::Usage(format!("EROFS has no {method}")));
             }
             (method, _) => (method.encoder(cell.block)?, method.decoder()?),
         };
-        Ok(Worker { encoder, decoder })
+        Ok(CodecWorker { encoder, decoder })
     }
 
-    fn encode(&mut self, cell: &Cell, block: &mut Block<'_>) -> Result<()> {
-        if let (Method::Choice(choice), Policy::Erofs) = (&cell.method, cell.policy) {
+    fn encode(&mut self, cell: &CodecCell, block: &mut CodedBlock<'_>) -> Result<()> {
+        if let (CodecMethod::Choice(choice), StoragePolicy::Erofs) = (&cell.method, cell.policy) {
             block.clusters.clear();
             let lens = (cell.block, cell.sector);
             let raw = block.raw;
@@ -117,10 +117,10 @@ impl Worker {
         Ok(())
     }
 
-    fn decode(&mut self, block: &mut Block<'_>) -> Result<()> {
+    fn decode(&mut self, block: &mut CodedBlock<'_>) -> Result<()> {
         let mut at = 0;
         let mut out = 0;
-        let Block { packed, whole, clusters, back, .. } = block;
+        let CodedBlock { packed, whole, clusters, back, .. } = block;
         let pieces = if clusters.is_empty() { std::slice::from_ref(whole) } else { clusters };
         for piece in pieces {
             if let Some(len) = piece.packed {
@@ -134,7 +134,7 @@ impl Worker {
 }
 
 /// Returns true if a block decodes to its source.
-fn came_back(block: &Block<'_>) -> bool {
+fn came_back(block: &CodedBlock<'_>) -> bool {
     let mut at = 0;
     block.pieces().iter().all(|piece| {
         let range = at..at + piece.raw;
@@ -143,10 +143,10 @@ fn came_back(block: &Block<'_>) -> bool {
     })
 }
 
-impl Executor<Cell> for Machine {
-    fn run(&mut self, cell: &Cell, least: Duration) -> Result<CodecSample> {
+impl CellExecutor<CodecCell> for CodecMachine {
+    fn run(&mut self, cell: &CodecCell, least: Duration) -> Result<CodecSample> {
         let mut blocks = cut(cell);
-        let mut workers = (0..cell.threads).map(|_| Worker::new(cell)).collect::<Result<Vec<Worker>>>()?;
+        let mut workers = (0..cell.threads).map(|_| CodecWorker::new(cell)).collect::<Result<Vec<CodecWorker>>>()?;
         let encode = self.passes(&mut workers, &mut blocks, least, |worker, block| worker.encode(cell, block))?;
         let sizes = settle(cell, &mut blocks);
         if sizes.kept == 0 {
@@ -160,15 +160,15 @@ impl Executor<Cell> for Machine {
     }
 }
 
-impl Machine {
+impl CodecMachine {
     /// Repeats passes over all blocks until `least` has passed. Returns their mean.
     fn passes(
         &self,
-        workers: &mut [Worker],
-        blocks: &mut [Block<'_>],
+        workers: &mut [CodecWorker],
+        blocks: &mut [CodedBlock<'_>],
         least: Duration,
-        step: impl Fn(&mut Worker, &mut Block<'_>) -> Result<()> + Sync,
-    ) -> Result<Timing> {
+        step: impl Fn(&mut CodecWorker, &mut CodedBlock<'_>) -> Result<()> + Sync,
+    ) -> Result<PassTiming> {
         let mut wall = Duration::ZERO;
         let mut cpu = Duration::ZERO;
         let mut passes = 0;
@@ -176,20 +176,20 @@ impl Machine {
             let (took, spent) = self.pass(workers, blocks, &step)?;
             (wall, cpu, passes) = (wall + took, cpu + spent, passes + 1);
         }
-        Ok(Timing { passes, ..Timing::of(wall / passes, cpu / passes) })
+        Ok(PassTiming { passes, ..PassTiming::of(wall / passes, cpu / passes) })
     }
 
     /// Runs one pass. Returns the elapsed time from the first start to the last end, and the processor time.
     fn pass(
         &self,
-        workers: &mut [Worker],
-        blocks: &mut [Block<'_>],
-        step: &(impl Fn(&mut Worker, &mut Block<'_>) -> Result<()> + Sync),
+        workers: &mut [CodecWorker],
+        blocks: &mut [CodedBlock<'_>],
+        step: &(impl Fn(&mut CodecWorker, &mut CodedBlock<'_>) -> Result<()> + Sync),
     ) -> Result<(Duration, Duration)> {
         let threads = workers.len();
         let queue = Mutex::new(batches(blocks, threads));
         let barrier = Barrier::new(threads);
-        let work = |number: usize, worker: &mut Worker| -> Result<(Instant, Instant, Duration)> {
+        let work = |number: usize, worker: &mut CodecWorker| -> Result<(Instant, Instant, Duration)> {
             self.pin(number, threads);
             barrier.wait();
             let start = Instant::now();
@@ -238,31 +238,31 @@ impl Machine {
 }
 
 /// Cuts the data of the cell into blocks with all their buffers, and touches every page.
-fn cut(cell: &Cell) -> Vec<Block<'_>> {
-    let len = if cell.policy == Policy::Erofs { clusters::segment(cell.block) } else { cell.block };
+fn cut(cell: &CodecCell) -> Vec<CodedBlock<'_>> {
+    let len = if cell.policy == StoragePolicy::Erofs { clusters::segment(cell.block) } else { cell.block };
     let raws = cell.data.files.iter().flat_map(|file| file.chunks(len));
     raws.map(|raw| {
         let room = match cell.method {
-            Method::Memcpy => raw.len(),
+            CodecMethod::Memcpy => raw.len(),
             _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
         };
         let whole = PackedRange { raw: raw.len(), packed: None };
-        Block { raw, packed: vec![0xA5; room], whole, clusters: Vec::new(), back: vec![0x5A; raw.len()] }
+        CodedBlock { raw, packed: vec![0xA5; room], whole, clusters: Vec::new(), back: vec![0x5A; raw.len()] }
     })
     .collect()
 }
 
 /// Decides by the policy which blocks are kept compressed, and sums up the sizes. Copies are always kept, so that
 /// decoding them is timed.
-fn settle(cell: &Cell, blocks: &mut [Block<'_>]) -> Sizes {
-    let mut sizes = Sizes::default();
+fn settle(cell: &CodecCell, blocks: &mut [CodedBlock<'_>]) -> PassSizes {
+    let mut sizes = PassSizes::default();
     for block in blocks {
         let data = block.raw;
         let mut at = 0;
         for piece in block.pieces_mut() {
             let raw = &data[at..at + piece.raw];
             let stored = match cell.method {
-                Method::Memcpy => Stored { bytes: raw.len(), compressed: true },
+                CodecMethod::Memcpy => StoredSize { bytes: raw.len(), compressed: true },
                 _ => cell.policy.store(raw, piece.packed, cell.sector),
             };
             sizes.blocks += 1;
@@ -281,7 +281,7 @@ fn settle(cell: &Cell, blocks: &mut [Block<'_>]) -> Sizes {
 }
 
 /// Divides blocks into batches. Threads take batches from the end, so the first ones are last.
-fn batches<'b, 'd>(blocks: &'b mut [Block<'d>], threads: usize) -> Vec<&'b mut [Block<'d>]> {
+fn batches<'b, 'd>(blocks: &'b mut [CodedBlock<'d>], threads: usize) -> Vec<&'b mut [CodedBlock<'d>]> {
     let count = blocks.len().max(1);
     let bytes: usize = blocks.iter().map(|block| block.raw.len()).sum();
     let many = (BATCH * count / bytes.max(1)).min(count / (threads * BATCHES)).max(1);
@@ -293,25 +293,25 @@ fn batches<'b, 'd>(blocks: &'b mut [Block<'d>], threads: usize) -> Vec<&'b mut [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corpus::Data;
-    use crate::memory::Shares;
+    use crate::corpus::DataSet;
+    use crate::memory::PageShares;
     use std::sync::Arc;
 
-    fn cell(codec: &str, threads: usize) -> Cell {
-        Cell {
-            data: Arc::new(Data::memory(1_000_001, 1, Shares::default())),
+    fn cell(codec: &str, threads: usize) -> CodecCell {
+        CodecCell {
+            data: Arc::new(DataSet::memory(1_000_001, 1, PageShares::default())),
             method: codec.parse().unwrap(),
             block: 16_384,
             sector: 4096,
-            policy: Policy::Sector,
+            policy: StoragePolicy::Sector,
             threads,
         }
     }
 
     #[test]
     fn sizes_do_not_depend_on_threads_and_passes() {
-        let one = Machine::new().run(&cell("lz4", 1), Duration::ZERO).unwrap();
-        let three = Machine::new().run(&cell("lz4", 3), Duration::from_millis(30)).unwrap();
+        let one = CodecMachine::new().run(&cell("lz4", 1), Duration::ZERO).unwrap();
+        let three = CodecMachine::new().run(&cell("lz4", 3), Duration::from_millis(30)).unwrap();
         assert_eq!(one.sizes, three.sizes);
         assert_eq!((one.sizes.raw, one.sizes.blocks), (1_000_001, 62));
         assert!(one.sizes.kept > 20 && one.sizes.stored < 800_000, "{:?}", one.sizes);
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn sizes_are_those_of_a_plain_loop() {
         let cell = cell("zstd:3", 1);
-        let sample = Machine::new().run(&cell, Duration::ZERO).unwrap();
+        let sample = CodecMachine::new().run(&cell, Duration::ZERO).unwrap();
         let mut encoder = cell.method.encoder(cell.block).unwrap();
         let mut stored = 0;
         let mut dst = vec![0; 1 << 16];
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn copies_are_timed_both_ways_and_save_nothing() {
-        let sample = Machine::new().run(&cell("memcpy", 2), Duration::ZERO).unwrap();
+        let sample = CodecMachine::new().run(&cell("memcpy", 2), Duration::ZERO).unwrap();
         assert_eq!((sample.sizes.ratio(), sample.sizes.share()), (1.0, 1.0));
         assert!(sample.decode.is_some_and(|decode| decode.wall > 0));
     }

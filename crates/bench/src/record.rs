@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::keys::{build, codec, read, split};
-use crate::sample::{CodecSample, Trial};
+use crate::sample::{CodecSample, TrialSample};
 use crate::{Error, Result};
 
 pub use crate::keys::AnyKey;
@@ -24,24 +24,24 @@ pub const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Line {
+pub enum RecordLine {
     /// Description of a session; other lines refer to it by its name.
-    Session(Session),
+    Session(BenchSession),
     /// Sample of a codec on blocks.
-    Codec(Measured<codec::Key, CodecSample>),
+    Codec(MeasuredSample<codec::CodecKey, CodecSample>),
     /// Sample of a build.
-    Build(Measured<build::Key, Trial>),
+    Build(MeasuredSample<build::BuildKey, TrialSample>),
     /// Sample of a read.
-    Read(Measured<read::Key, Trial>),
+    Read(MeasuredSample<read::ReadKey, TrialSample>),
     /// Sample of a split, join or check.
-    Split(Measured<split::Key, Trial>),
+    Split(MeasuredSample<split::SplitKey, TrialSample>),
     /// A cell that failed.
-    Failure(Failure),
+    Failure(FailedCell),
 }
 
 /// Description of a session: time, machine and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Session {
+pub struct BenchSession {
     /// Name by which other lines refer to the session.
     pub session: String,
     /// Start time in seconds since 1970.
@@ -49,7 +49,7 @@ pub struct Session {
     /// Version of packfs.
     pub program: String,
     /// Machine that measured.
-    pub machine: Machine,
+    pub machine: MachineRecord,
     /// Version of the library of each codec, and of each program.
     pub libraries: BTreeMap<String, String>,
     /// Other settings that affect the results, by name.
@@ -63,7 +63,7 @@ pub struct Session {
 
 /// Description of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineRecord {
     /// Name of the processor.
     pub cpu: String,
     /// Number of usable processors.
@@ -78,7 +78,7 @@ pub struct Machine {
 
 /// A sample with its session and cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured<K, S> {
+pub struct MeasuredSample<K, S> {
     /// Name of the session.
     pub session: String,
     /// Key of the cell.
@@ -91,7 +91,7 @@ pub struct Measured<K, S> {
 
 /// A cell that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct FailedCell {
     /// Name of the session.
     pub session: String,
     /// Key of the cell.
@@ -101,35 +101,35 @@ pub struct Failure {
     pub why: String,
 }
 
-impl Line {
+impl RecordLine {
     /// Returns the name of the session.
     pub fn session(&self) -> &str {
         match self {
-            Line::Session(session) => &session.session,
-            Line::Codec(measured) => &measured.session,
-            Line::Build(measured) => &measured.session,
-            Line::Read(measured) => &measured.session,
-            Line::Split(measured) => &measured.session,
-            Line::Failure(failure) => &failure.session,
+            RecordLine::Session(session) => &session.session,
+            RecordLine::Codec(measured) => &measured.session,
+            RecordLine::Build(measured) => &measured.session,
+            RecordLine::Read(measured) => &measured.session,
+            RecordLine::Split(measured) => &measured.session,
+            RecordLine::Failure(failure) => &failure.session,
         }
     }
 
     /// Returns the key of the cell, if the line is about one.
     pub fn key(&self) -> Option<AnyKey> {
         Some(match self {
-            Line::Session(_) => return None,
-            Line::Codec(measured) => AnyKey::Codec(measured.key.clone()),
-            Line::Build(measured) => AnyKey::Build(measured.key.clone()),
-            Line::Read(measured) => AnyKey::Read(measured.key.clone()),
-            Line::Split(measured) => AnyKey::Split(measured.key.clone()),
-            Line::Failure(failure) => failure.key.clone(),
+            RecordLine::Session(_) => return None,
+            RecordLine::Codec(measured) => AnyKey::Codec(measured.key.clone()),
+            RecordLine::Build(measured) => AnyKey::Build(measured.key.clone()),
+            RecordLine::Read(measured) => AnyKey::Read(measured.key.clone()),
+            RecordLine::Split(measured) => AnyKey::Split(measured.key.clone()),
+            RecordLine::Failure(failure) => failure.key.clone(),
         })
     }
 }
 
 /// A key whose samples are lines of a results file. It lets rounds, records and statistics be generic over all kinds of
 /// cells.
-pub trait Recorded: Clone + Ord + Debug + Display {
+pub trait RecordedKey: Clone + Ord + Debug + Display {
     /// Sample of a cell of this kind.
     type Sample: Clone + Debug;
 
@@ -137,35 +137,35 @@ pub trait Recorded: Clone + Ord + Debug + Display {
     fn any(self) -> AnyKey;
 
     /// Converts a sample to a line.
-    fn line(measured: Measured<Self, Self::Sample>) -> Line;
+    fn line(measured: MeasuredSample<Self, Self::Sample>) -> RecordLine;
 
     /// Returns the sample in a line of this kind.
-    fn measured(line: &Line) -> Option<&Measured<Self, Self::Sample>>;
+    fn measured(line: &RecordLine) -> Option<&MeasuredSample<Self, Self::Sample>>;
 
     /// Returns the seconds of a sample, by which sessions are compared.
     fn seconds(sample: &Self::Sample) -> f64;
 }
 
 /// A sample of a cell with this key.
-pub type Sample<K> = <K as Recorded>::Sample;
+pub type Sample<K> = <K as RecordedKey>::Sample;
 
-/// Implements [`Recorded`] for a key whose samples are lines of this variant.
+/// Implements [`RecordedKey`] for a key whose samples are lines of this variant.
 macro_rules! recorded {
     ($variant:ident, $key:ty, $sample:ty, $seconds:expr) => {
-        impl Recorded for $key {
+        impl RecordedKey for $key {
             type Sample = $sample;
 
             fn any(self) -> AnyKey {
                 AnyKey::$variant(self)
             }
 
-            fn line(measured: Measured<$key, $sample>) -> Line {
-                Line::$variant(measured)
+            fn line(measured: MeasuredSample<$key, $sample>) -> RecordLine {
+                RecordLine::$variant(measured)
             }
 
-            fn measured(line: &Line) -> Option<&Measured<$key, $sample>> {
+            fn measured(line: &RecordLine) -> Option<&MeasuredSample<$key, $sample>> {
                 match line {
-                    Line::$variant(measured) => Some(measured),
+                    RecordLine::$variant(measured) => Some(measured),
                     _ => None,
                 }
             }
@@ -178,13 +178,13 @@ macro_rules! recorded {
     };
 }
 
-recorded!(Codec, codec::Key, CodecSample, |sample| sample.encode.seconds());
-recorded!(Build, build::Key, Trial, |trial| trial.time.seconds());
-recorded!(Read, read::Key, Trial, |trial| trial.time.seconds());
-recorded!(Split, split::Key, Trial, |trial| trial.time.seconds());
+recorded!(Codec, codec::CodecKey, CodecSample, |sample| sample.encode.seconds());
+recorded!(Build, build::BuildKey, TrialSample, |trial| trial.time.seconds());
+recorded!(Read, read::ReadKey, TrialSample, |trial| trial.time.seconds());
+recorded!(Split, split::SplitKey, TrialSample, |trial| trial.time.seconds());
 
 #[derive(Serialize, Deserialize)]
-struct Versioned<T> {
+struct VersionedLine<T> {
     packfs_bench: u32,
     #[serde(flatten)]
     line: T,
@@ -192,16 +192,16 @@ struct Versioned<T> {
 
 /// Contents of a results file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Contents {
+pub struct ResultsFile {
     /// All complete lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<RecordLine>,
     /// Length of the complete lines in bytes.
     pub(crate) whole: u64,
     /// True if an incomplete line follows.
     pub torn: bool,
 }
 
-impl Contents {
+impl ResultsFile {
     /// Reads a results file.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
@@ -214,29 +214,29 @@ impl Contents {
         for (number, line) in text[..whole].lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let wrong = |why: String| Error::Results { path: path.into(), line: number + 1, why };
             // Check the version first: lines of another version may have other fields.
-            let version: Versioned<BTreeMap<String, serde_json::Value>> =
+            let version: VersionedLine<BTreeMap<String, serde_json::Value>> =
                 serde_json::from_str(line).map_err(|error| wrong(format!("not a line of results: {error}")))?;
             if version.packfs_bench != VERSION {
                 let other = version.packfs_bench;
                 return Err(wrong(format!("results of version {other}, and this program knows version {VERSION}")));
             }
-            let line: Versioned<Line> =
+            let line: VersionedLine<RecordLine> =
                 serde_json::from_str(line).map_err(|error| wrong(format!("not understood: {error}")))?;
             lines.push(line.line);
         }
-        Ok(Contents { lines, whole: whole as u64, torn: whole < text.len() })
+        Ok(ResultsFile { lines, whole: whole as u64, torn: whole < text.len() })
     }
 
     /// Returns the sessions in their order in the file.
-    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+    pub fn sessions(&self) -> impl Iterator<Item = &BenchSession> {
         self.lines.iter().filter_map(|line| match line {
-            Line::Session(session) => Some(session),
+            RecordLine::Session(session) => Some(session),
             _ => None,
         })
     }
 
     /// Returns the number of samples of each cell of one kind in a session.
-    pub fn done<K: Recorded>(&self, session: &str) -> BTreeMap<K, u32> {
+    pub fn done<K: RecordedKey>(&self, session: &str) -> BTreeMap<K, u32> {
         let mut done = BTreeMap::new();
         for measured in self.lines.iter().filter_map(K::measured).filter(|measured| measured.session == session) {
             *done.entry(measured.key.clone()).or_insert(0) += 1;
@@ -247,14 +247,14 @@ impl Contents {
 
 /// A results file to append to.
 #[derive(Debug)]
-pub struct Log {
+pub struct ResultsLog {
     path: PathBuf,
     file: File,
 }
 
-impl Log {
+impl ResultsLog {
     /// Opens or creates a file for appending. Returns it with its current contents.
-    pub fn open(path: &Path) -> Result<(Self, Contents)> {
+    pub fn open(path: &Path) -> Result<(Self, ResultsFile)> {
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -264,17 +264,17 @@ impl Log {
             .map_err(Error::io(path))?;
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(Error::io(path))?;
-        let contents = Contents::parse(path, &text)?;
+        let contents = ResultsFile::parse(path, &text)?;
         if contents.torn {
             file.set_len(contents.whole).map_err(Error::io(path))?;
         }
         file.seek(SeekFrom::End(0)).map_err(Error::io(path))?;
-        Ok((Log { path: path.into(), file }, contents))
+        Ok((ResultsLog { path: path.into(), file }, contents))
     }
 
     /// Appends a line with a single write.
-    pub fn append(&mut self, line: &Line) -> Result<()> {
-        let versioned = Versioned { packfs_bench: VERSION, line };
+    pub fn append(&mut self, line: &RecordLine) -> Result<()> {
+        let versioned = VersionedLine { packfs_bench: VERSION, line };
         let mut text = serde_json::to_string(&versioned).map_err(|error| Error::io(&self.path)(error.into()))?;
         text.push('\n');
         self.file.write_all(text.as_bytes()).map_err(Error::io(&self.path))
@@ -284,12 +284,12 @@ impl Log {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::keys::codec::Key;
-    use crate::metrics::Sizes;
-    use crate::sample::Timing;
+    use crate::keys::codec::CodecKey;
+    use crate::metrics::PassSizes;
+    use crate::sample::PassTiming;
 
-    pub(crate) fn measured(session: &str, codec: &str) -> Line {
-        let key = Key {
+    pub(crate) fn measured(session: &str, codec: &str) -> RecordLine {
+        let key = CodecKey {
             data: "root".into(),
             digest: "abcd".into(),
             codec: codec.into(),
@@ -298,9 +298,9 @@ pub(crate) mod tests {
             policy: "sector".into(),
             threads: 1,
         };
-        let sizes = Sizes { raw: 1000, stored: 400, decoded: 900, blocks: 4, kept: 3 };
-        let encode = Timing { wall: 2000, cpu: 1900, passes: 3 };
-        Line::Codec(Measured {
+        let sizes = PassSizes { raw: 1000, stored: 400, decoded: 900, blocks: 4, kept: 3 };
+        let encode = PassTiming { wall: 2000, cpu: 1900, passes: 3 };
+        RecordLine::Codec(MeasuredSample {
             session: session.into(),
             key,
             sample: CodecSample { sizes, encode, decode: Some(encode) },
@@ -311,9 +311,9 @@ pub(crate) mod tests {
     fn lines_come_back_and_torn_ones_are_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("results");
-        let session = Line::Session(Session { session: "s".into(), ..Session::default() });
-        let (mut log, contents) = Log::open(&path).unwrap();
-        assert_eq!(contents, Contents::default());
+        let session = RecordLine::Session(BenchSession { session: "s".into(), ..BenchSession::default() });
+        let (mut log, contents) = ResultsLog::open(&path).unwrap();
+        assert_eq!(contents, ResultsFile::default());
         log.append(&session).unwrap();
         log.append(&measured("s", "lz4")).unwrap();
         log.append(&measured("t", "lz4")).unwrap();
@@ -322,21 +322,21 @@ pub(crate) mod tests {
         let mut text = std::fs::read_to_string(&path).unwrap();
         text.push_str("{\"packfs_bench\":1,\"kind\":\"cod");
         std::fs::write(&path, &text).unwrap();
-        let read = Contents::read(&path).unwrap();
+        let read = ResultsFile::read(&path).unwrap();
         assert!(read.torn);
         assert_eq!(read.lines, [session, measured("s", "lz4"), measured("t", "lz4")]);
-        assert_eq!(read.done::<Key>("s").into_values().collect::<Vec<_>>(), [1]);
+        assert_eq!(read.done::<CodecKey>("s").into_values().collect::<Vec<_>>(), [1]);
         // Appending removes the incomplete line.
-        let (mut log, contents) = Log::open(&path).unwrap();
+        let (mut log, contents) = ResultsLog::open(&path).unwrap();
         assert_eq!(contents.lines.len(), 3);
         log.append(&measured("s", "lz4")).unwrap();
-        let read = Contents::read(&path).unwrap();
+        let read = ResultsFile::read(&path).unwrap();
         assert_eq!((read.torn, read.lines.len()), (false, 4));
     }
 
     #[test]
     fn what_is_not_such_a_file_is_refused_by_its_line() {
-        let good = serde_json::to_string(&Versioned { packfs_bench: VERSION, line: measured("s", "lz4") }).unwrap();
+        let good = serde_json::to_string(&VersionedLine { packfs_bench: VERSION, line: measured("s", "lz4") }).unwrap();
         let cases = [
             ("hello\n", "line 1: not a line of results"),
             ("{\"packfs_bench\":2,\"kind\":\"new\"}\n", "line 1: results of version 2"),
@@ -344,7 +344,7 @@ pub(crate) mod tests {
             (&format!("{good}\n{}\n", &good[..40]), "line 2: not a line of results"),
         ];
         for (text, why) in cases {
-            let error = Contents::parse(Path::new("results"), text).unwrap_err().to_string();
+            let error = ResultsFile::parse(Path::new("results"), text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
     }
@@ -352,7 +352,7 @@ pub(crate) mod tests {
     /// Other programs read the lines, so their text must not change unnoticed.
     #[test]
     fn lines_look_as_documented() {
-        let text = serde_json::to_string(&Versioned { packfs_bench: VERSION, line: measured("s", "lz4") }).unwrap();
+        let text = serde_json::to_string(&VersionedLine { packfs_bench: VERSION, line: measured("s", "lz4") }).unwrap();
         insta::assert_snapshot!(text, @r#"{"packfs_bench":1,"kind":"codec","session":"s","data":"root","digest":"abcd","codec":"lz4","block":131072,"sector":4096,"policy":"sector","threads":1,"sizes":{"raw":1000,"stored":400,"decoded":900,"blocks":4,"kept":3},"encode":{"wall":2000,"cpu":1900,"passes":3},"decode":{"wall":2000,"cpu":1900,"passes":3}}"#);
     }
 }

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::executor::{Executor, Subject};
-use crate::record::{Failure, Line, Measured, Recorded};
+use crate::executor::{CellExecutor, MeasuredCell};
+use crate::record::{FailedCell, MeasuredSample, RecordLine, RecordedKey};
 use crate::rng::Rng;
 use crate::{Error, Result};
 
 /// Settings of a run.
 #[derive(Debug, Clone)]
-pub struct Plan<S: Subject> {
+pub struct RunPlan<S: MeasuredCell> {
     /// Cells to measure.
     pub cells: Vec<S>,
     /// Number of runs of each cell.
@@ -33,7 +33,7 @@ pub struct Plan<S: Subject> {
 
 /// Progress of a run.
 #[derive(Debug)]
-pub enum Event<'e, S> {
+pub enum RunEvent<'e, S> {
     /// The run begins.
     Begun {
         /// Number of cells to measure.
@@ -57,18 +57,18 @@ pub enum Event<'e, S> {
     /// The warm-up is over; expected time of the measurements.
     Left(Duration),
     /// A cell failed and is not measured any more.
-    Failed(&'e Failure),
+    Failed(&'e FailedCell),
 }
 
 /// Result of a step.
-enum Outcome<T> {
+enum StepOutcome<T> {
     /// Expected time of a measurement.
     Warm(Duration),
     Measured(T),
 }
 
 /// Expected time of the remaining steps. Cells without a warm-up so far are assumed to be average.
-struct Forecast {
+struct TimeForecast {
     /// Number of cells to warm up, and of their measurements.
     cold: (u32, u32),
     /// Number of warm-ups so far, and their total time.
@@ -79,11 +79,11 @@ struct Forecast {
     known: (u32, Duration),
 }
 
-impl Forecast {
+impl TimeForecast {
     fn of(runs: impl Iterator<Item = u32>) -> Self {
         let cold = runs.fold((0, 0), |(cells, all), runs| (cells + 1, all + runs));
         let none = (0, Duration::ZERO);
-        Forecast { cold, warm: none, measurements: none, known: none }
+        TimeForecast { cold, warm: none, measurements: none, known: none }
     }
 
     fn warmed(&mut self, took: Duration, one: Duration, runs: u32) {
@@ -125,11 +125,11 @@ fn mean((count, sum): (u32, Duration)) -> Option<Duration> {
 
 /// Runs the plan, and passes each line to `record`. An error of `record` ends the run, an error of a cell does not.
 /// Returns the number of failed cells, or [`Error::Interrupted`] after a request to stop.
-pub fn run<S: Subject>(
-    plan: &Plan<S>,
-    executor: &mut dyn Executor<S>,
-    record: &mut dyn FnMut(&Line) -> Result<()>,
-    watch: &mut dyn FnMut(Event<'_, S>),
+pub fn run<S: MeasuredCell>(
+    plan: &RunPlan<S>,
+    executor: &mut dyn CellExecutor<S>,
+    record: &mut dyn FnMut(&RecordLine) -> Result<()>,
+    watch: &mut dyn FnMut(RunEvent<'_, S>),
 ) -> Result<usize> {
     let missing = |cell: &S| plan.runs.saturating_sub(plan.done.get(&cell.key()).copied().unwrap_or(0));
     let mut left: Vec<(&S, u32)> = plan.cells.iter().map(|cell| (cell, missing(cell))).collect();
@@ -137,38 +137,42 @@ pub fn run<S: Subject>(
     let of = left.iter().map(|(_, runs)| *runs as usize + 1).sum();
     let mut number = 0;
     let mut failed = 0;
-    watch(Event::Begun { cells: left.len(), steps: of });
-    let mut forecast = Forecast::of(left.iter().map(|(_, runs)| *runs));
+    watch(RunEvent::Begun { cells: left.len(), steps: of });
+    let mut forecast = TimeForecast::of(left.iter().map(|(_, runs)| *runs));
     for round in 0..=plan.runs {
         let warm_up = round == 0;
         Rng::of(plan.seed, u64::from(round)).shuffle(&mut left);
         let mut broken = Vec::new();
         for (cell, runs) in left.iter().filter(|(_, runs)| *runs >= round) {
-            watch(Event::Step { number, of, round, left: forecast.left(), cell });
+            watch(RunEvent::Step { number, of, round, left: forecast.left(), cell });
             number += 1;
             let begun = Instant::now();
             let outcome = match warm_up {
-                true => executor.warm_up(cell).map(Outcome::Warm),
-                false => executor.run(cell, plan.least).map(Outcome::Measured),
+                true => executor.warm_up(cell).map(StepOutcome::Warm),
+                false => executor.run(cell, plan.least).map(StepOutcome::Measured),
             };
             // An interrupted measurement may be disturbed or have failed because of the interruption.
             if plan.stop.load(Relaxed) {
                 return Err(Error::Interrupted);
             }
             match outcome {
-                Ok(Outcome::Warm(one)) => forecast.warmed(begun.elapsed(), one.max(2 * plan.least), *runs),
-                Ok(Outcome::Measured(sample)) => {
+                Ok(StepOutcome::Warm(one)) => forecast.warmed(begun.elapsed(), one.max(2 * plan.least), *runs),
+                Ok(StepOutcome::Measured(sample)) => {
                     forecast.measured();
-                    record(&Recorded::line(Measured { session: plan.session.clone(), key: cell.key(), sample }))?
+                    record(&RecordedKey::line(MeasuredSample {
+                        session: plan.session.clone(),
+                        key: cell.key(),
+                        sample,
+                    }))?
                 }
                 Err(error) => {
                     forecast.failed(warm_up, *runs + 1 - round);
                     let session = plan.session.clone();
                     let key = cell.key().any();
-                    let failure = Failure { session, key, why: error.to_string() };
-                    watch(Event::Failed(&failure));
+                    let failure = FailedCell { session, key, why: error.to_string() };
+                    watch(RunEvent::Failed(&failure));
                     broken.push(cell.key());
-                    record(&Line::Failure(failure))?;
+                    record(&RecordLine::Failure(failure))?;
                     // A codec that corrupts data is not measured further.
                     if matches!(error, Error::Damage(_)) {
                         return Err(error);
@@ -179,7 +183,7 @@ pub fn run<S: Subject>(
         failed += broken.len();
         left.retain(|(cell, _)| !broken.contains(&cell.key()));
         if warm_up {
-            watch(Event::Left(forecast.measuring()));
+            watch(RunEvent::Left(forecast.measuring()));
         }
     }
     Ok(failed)
@@ -188,13 +192,13 @@ pub fn run<S: Subject>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codecs::Method;
-    use crate::corpus::Data;
-    use crate::matrix::{Cell, Matrix};
-    use crate::memory::Shares;
-    use crate::metrics::Sizes;
-    use crate::policy::Policy;
-    use crate::sample::{CodecSample, Timing};
+    use crate::codecs::CodecMethod;
+    use crate::corpus::DataSet;
+    use crate::matrix::{CodecCell, CodecMatrix};
+    use crate::memory::PageShares;
+    use crate::metrics::PassSizes;
+    use crate::policy::StoragePolicy;
+    use crate::sample::{CodecSample, PassTiming};
 
     /// Has predetermined samples, and fails for one codec.
     struct Mock {
@@ -202,37 +206,37 @@ mod tests {
         fails: &'static str,
     }
 
-    impl Executor<Cell> for Mock {
-        fn run(&mut self, cell: &Cell, _: Duration) -> Result<CodecSample> {
+    impl CellExecutor<CodecCell> for Mock {
+        fn run(&mut self, cell: &CodecCell, _: Duration) -> Result<CodecSample> {
             self.order.push(cell.method.to_string());
             if cell.method.to_string() == self.fails {
                 return Err(Error::Usage("out of order".into()));
             }
-            let encode = Timing { wall: 1, cpu: 1, passes: 1 };
-            Ok(CodecSample { sizes: Sizes::default(), encode, decode: None })
+            let encode = PassTiming { wall: 1, cpu: 1, passes: 1 };
+            Ok(CodecSample { sizes: PassSizes::default(), encode, decode: None })
         }
     }
 
-    fn plan(runs: u32) -> Plan<Cell> {
-        let matrix = Matrix {
-            data: vec![Arc::new(Data::memory(4096, 1, Shares::default()))],
-            methods: Method::list("lz4,zstd:1,zstd:3,zstd:9,xz:6,lzo:9,snappy,lzjb").unwrap(),
+    fn plan(runs: u32) -> RunPlan<CodecCell> {
+        let matrix = CodecMatrix {
+            data: vec![Arc::new(DataSet::memory(4096, 1, PageShares::default()))],
+            methods: CodecMethod::list("lz4,zstd:1,zstd:3,zstd:9,xz:6,lzo:9,snappy,lzjb").unwrap(),
             blocks: vec![4096],
             sector: 512,
-            policy: Policy::Sector,
+            policy: StoragePolicy::Sector,
             threads: vec![1],
         };
         let cells = matrix.cells().unwrap();
         let session = "s".into();
         let done = BTreeMap::new();
         let stop = Arc::default();
-        Plan { cells, runs, seed: 1, least: Duration::ZERO, session, done, stop }
+        RunPlan { cells, runs, seed: 1, least: Duration::ZERO, session, done, stop }
     }
 
-    fn go(plan: &Plan<Cell>, fails: &'static str) -> (Vec<String>, Vec<Line>, usize) {
+    fn go(plan: &RunPlan<CodecCell>, fails: &'static str) -> (Vec<String>, Vec<RecordLine>, usize) {
         let mut mock = Mock { order: Vec::new(), fails };
         let mut lines = Vec::new();
-        let mut record = |line: &Line| {
+        let mut record = |line: &RecordLine| {
             lines.push(line.clone());
             Ok(())
         };
@@ -253,14 +257,14 @@ mod tests {
             assert!(!rounds[..at].contains(round), "{round:?}");
         }
         assert_eq!(go(&plan(3), "").0, order);
-        assert_ne!(go(&Plan { seed: 2, ..plan(3) }, "").0, order);
+        assert_ne!(go(&RunPlan { seed: 2, ..plan(3) }, "").0, order);
     }
 
     #[test]
     fn the_time_left_is_told_from_the_second_step_on() {
         let second = Duration::from_secs(1);
         // Three cells with two runs each: a warm-up takes a second, a measurement two.
-        let mut forecast = Forecast::of([2, 2, 2].into_iter());
+        let mut forecast = TimeForecast::of([2, 2, 2].into_iter());
         assert_eq!(forecast.left(), None);
         forecast.warmed(second, 2 * second, 2);
         assert_eq!(forecast.left(), Some((2 + 4 * 2 + 2 * 2) * second));
@@ -280,9 +284,9 @@ mod tests {
     fn every_step_is_told_before_it_begins() {
         let mut mock = Mock { order: Vec::new(), fails: "" };
         let mut told = Vec::new();
-        let mut watch = |event: Event<'_, Cell>| match event {
-            Event::Begun { cells, steps } => told.push((cells, steps, true)),
-            Event::Step { number, of, left, .. } => told.push((number, of, left.is_some())),
+        let mut watch = |event: RunEvent<'_, CodecCell>| match event {
+            RunEvent::Begun { cells, steps } => told.push((cells, steps, true)),
+            RunEvent::Step { number, of, left, .. } => told.push((number, of, left.is_some())),
             _ => {}
         };
         run(&plan(2), &mut mock, &mut |_| Ok(()), &mut watch).unwrap();
@@ -294,8 +298,8 @@ mod tests {
     fn a_cell_that_fails_is_told_and_left_out_and_the_rest_is_measured() {
         let (order, lines, failed) = go(&plan(2), "xz:6");
         assert_eq!((order.len(), failed), (8 + 7 + 7, 1));
-        let failures: Vec<&Line> = lines.iter().filter(|line| matches!(line, Line::Failure(_))).collect();
-        assert!(matches!(failures[..], [Line::Failure(failure)] if failure.why == "out of order"));
+        let failures: Vec<&RecordLine> = lines.iter().filter(|line| matches!(line, RecordLine::Failure(_))).collect();
+        assert!(matches!(failures[..], [RecordLine::Failure(failure)] if failure.why == "out of order"));
         assert_eq!(lines.len(), 15);
     }
 
@@ -315,7 +319,7 @@ mod tests {
         let plan = plan(3);
         let mut mock = Mock { order: Vec::new(), fails: "" };
         let mut lines = 0;
-        let mut record = |_: &Line| {
+        let mut record = |_: &RecordLine| {
             lines += 1;
             plan.stop.store(lines == 5, Relaxed);
             Ok(())
@@ -329,7 +333,7 @@ mod tests {
     #[test]
     fn a_record_that_cannot_be_written_ends_the_run() {
         let mut mock = Mock { order: Vec::new(), fails: "" };
-        let mut record = |_: &Line| Err(Error::Usage("disk full".into()));
+        let mut record = |_: &RecordLine| Err(Error::Usage("disk full".into()));
         assert!(run(&plan(3), &mut mock, &mut record, &mut |_| {}).is_err());
         assert_eq!(mock.order.len(), 9);
     }

@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::Sizes;
+use crate::metrics::PassSizes;
 
 /// A sample of a codec on blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodecSample {
     /// Sizes of the data and the result.
-    pub sizes: Sizes,
+    pub sizes: PassSizes,
     /// Time to encode all blocks.
-    pub encode: Timing,
+    pub encode: PassTiming,
     /// Time to decode the blocks kept compressed; `None` if there are none.
-    pub decode: Option<Timing>,
+    pub decode: Option<PassTiming>,
 }
 
 /// Time of a pass: the mean over all passes of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Timing {
+pub struct PassTiming {
     /// Elapsed nanoseconds.
     pub wall: u64,
     /// Nanoseconds of processor time, summed over all threads.
@@ -29,11 +29,11 @@ pub struct Timing {
     pub passes: u32,
 }
 
-impl Timing {
+impl PassTiming {
     /// Creates the timing of a single pass.
     pub fn of(wall: Duration, cpu: Duration) -> Self {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Timing { wall: nanos(wall), cpu: nanos(cpu), passes: 1 }
+        PassTiming { wall: nanos(wall), cpu: nanos(cpu), passes: 1 }
     }
 
     /// Returns the elapsed time in seconds.
@@ -49,9 +49,9 @@ impl Timing {
 
 /// A sample of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Trial {
+pub struct TrialSample {
     /// Time of the trial.
-    pub time: Timing,
+    pub time: PassTiming,
     /// Bytes of the input: the files packed, read or split.
     pub bytes: u64,
     /// Bytes of the image or of all parts.

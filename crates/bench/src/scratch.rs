@@ -21,7 +21,7 @@ static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A temporary directory, removed with its contents when dropped.
 #[derive(Debug)]
-pub struct Scratch(TempDir);
+pub struct ScratchDir(TempDir);
 
 /// Removes all directories in use, before this process ends at once. Can be called from any thread.
 pub fn remove_all() {
@@ -38,7 +38,7 @@ pub fn remove_all() {
     }
 }
 
-impl Scratch {
+impl ScratchDir {
     /// Creates a directory in `parent`. Without a parent it is in memory, if possible, else among temporary files. It
     /// must not lie within `packed`.
     pub fn new(parent: Option<&Path>, packed: Option<&Path>) -> Result<Self> {
@@ -49,7 +49,7 @@ impl Scratch {
             let text = "images cannot be made within what is packed; --scratch names another directory";
             return Err(Error::Usage(format!("{}: {text}", display(&parent))));
         }
-        Scratch::within(&parent, "packfs-bench-")
+        ScratchDir::within(&parent, "packfs-bench-")
     }
 
     /// Creates a directory in `parent` whose name begins with `prefix`.
@@ -57,7 +57,7 @@ impl Scratch {
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         let made = tempfile::Builder::new().prefix(prefix).tempdir_in(parent).map_err(Error::io(parent))?;
         in_use.push(made.path().to_owned());
-        Ok(Scratch(made))
+        Ok(ScratchDir(made))
     }
 
     /// Returns the path.
@@ -71,7 +71,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         // It remains registered until it is removed, because a signal may arrive in between.
         let _ = std::fs::remove_dir_all(self.path());
@@ -90,13 +90,13 @@ mod tests {
         let other = dir.path().join("other");
         std::fs::create_dir_all(source.join("sub")).unwrap();
         std::fs::create_dir(&other).unwrap();
-        let scratch = Scratch::new(Some(&other), Some(&source)).unwrap();
+        let scratch = ScratchDir::new(Some(&other), Some(&source)).unwrap();
         std::fs::write(scratch.path().join("image"), "data").unwrap();
         assert_eq!(scratch.parent(), other);
         drop(scratch);
         assert_eq!(std::fs::read_dir(&other).unwrap().count(), 0);
-        let error = Scratch::new(Some(&source.join("sub")), Some(&source)).unwrap_err().to_string();
+        let error = ScratchDir::new(Some(&source.join("sub")), Some(&source)).unwrap_err().to_string();
         assert!(error.contains("--scratch names another"), "{error}");
-        assert!(Scratch::new(Some(&dir.path().join("missing")), None).is_err());
+        assert!(ScratchDir::new(Some(&dir.path().join("missing")), None).is_err());
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Median and spread of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Summary {
+pub struct SampleSummary {
     /// Median: the middle sample, or the mean of the two in the middle.
     pub median: f64,
     /// Median absolute deviation.
@@ -23,7 +23,7 @@ pub const WIDE: f64 = 0.05;
 /// Factor from the median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
-impl Summary {
+impl SampleSummary {
     /// Summarises samples; `None` if there are none.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
@@ -33,7 +33,7 @@ impl Summary {
         let median = middle(&sorted);
         let mut distances: Vec<f64> = sorted.iter().map(|sample| (sample - median).abs()).collect();
         distances.sort_by(f64::total_cmp);
-        Some(Summary { median, mad: middle(&distances), min, max, count: sorted.len() })
+        Some(SampleSummary { median, mad: middle(&distances), min, max, count: sorted.len() })
     }
 
     /// Returns the relative spread: a robust estimate of the standard deviation, divided by the median. `None` for a
@@ -49,14 +49,14 @@ impl Summary {
 
     /// Returns the summary in another unit.
     pub fn scaled(&self, factor: f64) -> Self {
-        let Summary { median, mad, min, max, count } = *self;
-        Summary { median: median * factor, mad: mad * factor, min: min * factor, max: max * factor, count }
+        let SampleSummary { median, mad, min, max, count } = *self;
+        SampleSummary { median: median * factor, mad: mad * factor, min: min * factor, max: max * factor, count }
     }
 
     /// Returns true if the medians differ by more than the wider spread of the two. An unknown spread is assumed to be
     /// [`WIDE`].
-    pub fn is_apart_from(&self, other: &Summary) -> bool {
-        let noise = |one: &Summary| one.spread().unwrap_or(WIDE) * one.median.abs();
+    pub fn is_apart_from(&self, other: &SampleSummary) -> bool {
+        let noise = |one: &SampleSummary| one.spread().unwrap_or(WIDE) * one.median.abs();
         (self.median - other.median).abs() > noise(self).max(noise(other))
     }
 }
@@ -175,17 +175,17 @@ mod tests {
 
     #[test]
     fn medians_and_spreads_are_those_computed_by_hand() {
-        let odd = Summary::of(&[3.0, 1.0, 2.0, 10.0, 2.0]).unwrap();
+        let odd = SampleSummary::of(&[3.0, 1.0, 2.0, 10.0, 2.0]).unwrap();
         // Distances 1, 1, 0, 8, 0: sorted 0, 0, 1, 1, 8.
-        assert_eq!(odd, Summary { median: 2.0, mad: 1.0, min: 1.0, max: 10.0, count: 5 });
+        assert_eq!(odd, SampleSummary { median: 2.0, mad: 1.0, min: 1.0, max: 10.0, count: 5 });
         assert!((odd.spread().unwrap() - 0.7413).abs() < 1e-9 && odd.is_wide());
-        let even = Summary::of(&[1.0, 2.0, 3.0, 4.0]).unwrap();
+        let even = SampleSummary::of(&[1.0, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!((even.median, even.mad), (2.5, 1.0));
-        let close = Summary::of(&[100.0, 101.0, 100.5, 500.0, 100.2]).unwrap();
+        let close = SampleSummary::of(&[100.0, 101.0, 100.5, 500.0, 100.2]).unwrap();
         // A single outlier does not increase the spread.
         assert!(!close.is_wide(), "{close:?}");
-        assert!(Summary::of(&[1.0, 1.0]).unwrap().is_wide());
-        assert_eq!(Summary::of(&[]), None);
+        assert!(SampleSummary::of(&[1.0, 1.0]).unwrap().is_wide());
+        assert_eq!(SampleSummary::of(&[]), None);
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn one_sample_has_no_spread_and_ties_are_told() {
-        let of = |samples: &[f64]| Summary::of(samples).unwrap();
+        let of = |samples: &[f64]| SampleSummary::of(samples).unwrap();
         assert_eq!((of(&[2.0]).spread(), of(&[2.0, 2.0]).spread()), (None, Some(0.0)));
         // Spreads of 1.4826 %: medians that differ by 2 % are apart, by 1 % are not.
         let a = of(&[0.99, 1.0, 1.01]);

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::record::Machine;
+use crate::record::MachineRecord;
 
-impl Machine {
+impl MachineRecord {
     /// Returns the properties of this machine. Unknown ones are empty.
     pub fn this() -> Self {
         let uname = rustix::system::uname();
@@ -13,7 +13,7 @@ impl Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let memory = field(&read("/proc/meminfo"), "MemTotal").and_then(|value| kib(&value)).unwrap_or(0);
         let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-        Machine {
+        MachineRecord {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
             processors: packfs_blocks::pipeline::cores(),
             governor: Some(governor.trim().to_owned()).filter(|governor| !governor.is_empty()),
@@ -43,6 +43,6 @@ mod tests {
         assert_eq!(field(text, "model name").as_deref(), Some("A: fast one"));
         assert_eq!(field(text, "flags"), None);
         assert_eq!((kib("  123 kB"), kib("12")), (Some(125_952), None));
-        assert!(Machine::this().processors > 0 && !Machine::this().kernel.is_empty());
+        assert!(MachineRecord::this().processors > 0 && !MachineRecord::this().kernel.is_empty());
     }
 }

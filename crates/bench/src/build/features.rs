@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 /// Features of an image other than compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Features {
+pub struct ImageFeatures {
     /// Pack small files and tails together.
     pub fragments: bool,
     /// Store equal data once.
@@ -16,9 +16,9 @@ pub struct Features {
     pub unverified: bool,
 }
 
-impl Features {
+impl ImageFeatures {
     /// The default features of packfs.
-    pub const ALL: Features = Features { fragments: true, dedupe: true, unverified: false };
+    pub const ALL: ImageFeatures = ImageFeatures { fragments: true, dedupe: true, unverified: false };
 
     fn words(self) -> Vec<&'static str> {
         let all = [(self.fragments, "fragments"), (self.dedupe, "dedupe"), (self.unverified, "unverified")];
@@ -26,17 +26,17 @@ impl Features {
     }
 }
 
-impl fmt::Display for Features {
+impl fmt::Display for ImageFeatures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words().join(","))
     }
 }
 
-impl FromStr for Features {
+impl FromStr for ImageFeatures {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let mut features = Features::default();
+        let mut features = ImageFeatures::default();
         for word in text.split('+').filter(|_| text != "plain") {
             match word {
                 "fragments" => features.fragments = true,

@@ -2,28 +2,28 @@
 
 use packfs_codec::{Choice, Codec};
 
-use super::features::Features;
-use super::tool::{Maker, Tool};
-use super::{Cell, Key};
-use crate::format::Format;
+use super::features::ImageFeatures;
+use super::tool::{BuildProgram, BuildTool};
+use super::{BuildCell, BuildKey};
+use crate::format::ImageFormat;
 use crate::units::size;
 use crate::{Error, Result};
 
 /// Returns the default codecs: those of the published benchmarks that the tables follow.
-fn defaults(format: Format) -> &'static str {
+fn defaults(format: ImageFormat) -> &'static str {
     match format {
-        Format::Squashfs => "gzip,xz,lzma,lzo,lz4,zstd,none",
-        Format::Erofs => "lz4,lz4hc:12,deflate,zstd,lzma,none",
+        ImageFormat::Squashfs => "gzip,xz,lzma,lzo,lz4,zstd,none",
+        ImageFormat::Erofs => "lz4,lz4hc:12,deflate,zstd,lzma,none",
     }
 }
 
 /// The values to combine.
 #[derive(Debug, Clone)]
-pub struct Matrix {
+pub struct BuildMatrix {
     /// Name and digest of the source.
     pub source: (String, String),
     /// Formats.
-    pub formats: Vec<Format>,
+    pub formats: Vec<ImageFormat>,
     /// Codecs; if `None`, the defaults of each format.
     pub codecs: Option<Vec<Choice>>,
     /// Block sizes in bytes.
@@ -31,12 +31,12 @@ pub struct Matrix {
     /// Numbers of threads; 0 does everything on one thread.
     pub jobs: Vec<usize>,
     /// Combinations of features.
-    pub features: Vec<Features>,
+    pub features: Vec<ImageFeatures>,
 }
 
-impl Matrix {
+impl BuildMatrix {
     /// Returns all cells for these programs, and a message for each combination that a program does not support.
-    pub fn cells(&self, tools: &[Tool]) -> Result<(Vec<Cell>, Vec<String>)> {
+    pub fn cells(&self, tools: &[BuildTool]) -> Result<(Vec<BuildCell>, Vec<String>)> {
         for (what, none) in [
             ("format", self.formats.is_empty()),
             ("block size", self.blocks.is_empty()),
@@ -48,11 +48,11 @@ impl Matrix {
             }
         }
         self.check()?;
-        let (mut cells, mut left_out): (Vec<Cell>, Vec<String>) = (Vec::new(), Vec::new());
+        let (mut cells, mut left_out): (Vec<BuildCell>, Vec<String>) = (Vec::new(), Vec::new());
         for tool in tools {
             for key in self.keys(tool)? {
                 match tool.kind.refuses(&key) {
-                    None if cells.iter().all(|cell| cell.key != key) => cells.push(Cell { key }),
+                    None if cells.iter().all(|cell| cell.key != key) => cells.push(BuildCell { key }),
                     Some(why) if !left_out.contains(&why) => left_out.push(why),
                     _ => {}
                 }
@@ -61,14 +61,14 @@ impl Matrix {
         Ok((cells, left_out))
     }
 
-    fn keys(&self, tool: &Tool) -> Result<Vec<Key>> {
+    fn keys(&self, tool: &BuildTool) -> Result<Vec<BuildKey>> {
         let mut keys = Vec::new();
         for &format in self.formats.iter().filter(|format| tool.kind.makes(**format)) {
             for choice in self.choices(format)?.iter().filter(|choice| format.has(choice)) {
                 for (&block, &features) in
                     self.blocks.iter().flat_map(|block| self.features.iter().map(move |f| (block, f)))
                 {
-                    keys.extend(self.jobs.iter().map(|&threads| Key {
+                    keys.extend(self.jobs.iter().map(|&threads| BuildKey {
                         source: self.source.0.clone(),
                         digest: self.source.1.clone(),
                         tool: tool.kind.name().into(),
@@ -84,7 +84,7 @@ impl Matrix {
         Ok(keys)
     }
 
-    fn choices(&self, format: Format) -> Result<Vec<Choice>> {
+    fn choices(&self, format: ImageFormat) -> Result<Vec<Choice>> {
         match &self.codecs {
             Some(choices) => Ok(choices.clone()),
             None => defaults(format).split(',').map(|text| Ok(text.parse()?)).collect(),
@@ -109,13 +109,13 @@ impl Matrix {
 }
 
 /// Drops features that have no effect without compression: EROFS has fragments of compressed files only.
-fn possible(features: Features, format: Format, choice: &Choice, kind: Maker) -> Features {
+fn possible(features: ImageFeatures, format: ImageFormat, choice: &Choice, kind: BuildProgram) -> ImageFeatures {
     let none = choice.codec() == Codec::None;
-    let raw = none && format == Format::Erofs;
-    Features {
+    let raw = none && format == ImageFormat::Erofs;
+    ImageFeatures {
         fragments: features.fragments && !raw,
         // The dedupe of mkfs.erofs works on compressed files only.
-        dedupe: features.dedupe && !(raw && kind == Maker::MkfsErofs),
+        dedupe: features.dedupe && !(raw && kind == BuildProgram::MkfsErofs),
         unverified: features.unverified && !none,
     }
 }
@@ -124,28 +124,28 @@ fn possible(features: Features, format: Format, choice: &Choice, kind: Maker) ->
 mod tests {
     use super::*;
 
-    fn matrix() -> Matrix {
-        Matrix {
+    fn matrix() -> BuildMatrix {
+        BuildMatrix {
             source: ("root".into(), "0011".into()),
-            formats: vec![Format::Squashfs, Format::Erofs],
+            formats: vec![ImageFormat::Squashfs, ImageFormat::Erofs],
             codecs: Some(vec!["lz4".parse().unwrap(), "xz".parse().unwrap(), "none".parse().unwrap()]),
             blocks: vec![131_072],
             jobs: vec![0, 2],
-            features: vec![Features::ALL, Features::default()],
+            features: vec![ImageFeatures::ALL, ImageFeatures::default()],
         }
     }
 
-    fn tools(kinds: &[Maker]) -> Vec<Tool> {
-        kinds.iter().map(|kind| Tool { kind: *kind, path: kind.name().into(), version: String::new() }).collect()
+    fn tools(kinds: &[BuildProgram]) -> Vec<BuildTool> {
+        kinds.iter().map(|kind| BuildTool { kind: *kind, path: kind.name().into(), version: String::new() }).collect()
     }
 
     #[test]
     fn every_combination_that_makes_sense_is_a_cell_once() {
-        let (cells, left_out) = matrix().cells(&tools(&[Maker::Packfs])).unwrap();
+        let (cells, left_out) = matrix().cells(&tools(&[BuildProgram::Packfs])).unwrap();
         // SquashFS: three codecs. EROFS: lz4 with and without features, and uncompressed with and without dedupe. Each
         // with 0 and 2 threads.
         assert_eq!((cells.len(), left_out.len()), (3 * 2 * 2 + 2 * 2 + 2 * 2, 0));
-        let mut keys: Vec<Key> = cells.iter().map(|cell| cell.key.clone()).collect();
+        let mut keys: Vec<BuildKey> = cells.iter().map(|cell| cell.key.clone()).collect();
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), cells.len());
@@ -156,8 +156,9 @@ mod tests {
 
     #[test]
     fn what_peers_cannot_do_is_left_out_with_a_word() {
-        let (cells, left_out) =
-            matrix().cells(&tools(&[Maker::Mksquashfs, Maker::Tar2sqfs, Maker::MkfsErofs])).unwrap();
+        let (cells, left_out) = matrix()
+            .cells(&tools(&[BuildProgram::Mksquashfs, BuildProgram::Tar2sqfs, BuildProgram::MkfsErofs]))
+            .unwrap();
         let of = |tool: &str| cells.iter().filter(|cell| cell.key.tool == tool).count();
         assert_eq!((of("mksquashfs"), of("tar2sqfs"), of("mkfs.erofs")), (3 * 2, 2, 2 + 1));
         assert!(cells.iter().all(|cell| cell.key.threads == 2));
@@ -172,8 +173,8 @@ mod tests {
 
     #[test]
     fn defaults_are_codecs_that_the_formats_have() {
-        let matrix = Matrix { codecs: None, jobs: vec![1], features: vec![Features::ALL], ..matrix() };
-        let (cells, _) = matrix.cells(&tools(&[Maker::Packfs])).unwrap();
+        let matrix = BuildMatrix { codecs: None, jobs: vec![1], features: vec![ImageFeatures::ALL], ..matrix() };
+        let (cells, _) = matrix.cells(&tools(&[BuildProgram::Packfs])).unwrap();
         let codecs: Vec<&str> = cells.iter().map(|cell| cell.key.codec.as_str()).collect();
         let squashfs = ["gzip:6", "xz:6", "lzma:6", "lzo:8", "lz4", "zstd:15", "none"];
         assert_eq!(codecs, [&squashfs[..], &["lz4", "lz4hc:12", "deflate:9", "zstd:15", "lzma:6", "none"]].concat());
@@ -183,23 +184,27 @@ mod tests {
     fn what_is_wrong_is_told() {
         let wrong = [
             (
-                Matrix { formats: vec![Format::Erofs], codecs: Some(vec!["xz".parse().unwrap()]), ..matrix() },
+                BuildMatrix {
+                    formats: vec![ImageFormat::Erofs],
+                    codecs: Some(vec!["xz".parse().unwrap()]),
+                    ..matrix()
+                },
                 "erofs has no xz",
             ),
-            (Matrix { blocks: vec![5000], ..matrix() }, "powers of two"),
-            (Matrix { blocks: vec![2 << 20], ..matrix() }, "2M: blocks"),
-            (Matrix { jobs: vec![], ..matrix() }, "no number of threads"),
+            (BuildMatrix { blocks: vec![5000], ..matrix() }, "powers of two"),
+            (BuildMatrix { blocks: vec![2 << 20], ..matrix() }, "2M: blocks"),
+            (BuildMatrix { jobs: vec![], ..matrix() }, "no number of threads"),
         ];
         for (matrix, why) in wrong {
-            let error = matrix.cells(&tools(&[Maker::Packfs])).unwrap_err().to_string();
+            let error = matrix.cells(&tools(&[BuildProgram::Packfs])).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
         for (text, shown) in [("plain", ""), ("dedupe", "dedupe"), ("dedupe+fragments", "fragments,dedupe")] {
-            assert_eq!(text.parse::<Features>().unwrap().to_string(), shown);
+            assert_eq!(text.parse::<ImageFeatures>().unwrap().to_string(), shown);
         }
         for text in ["", "plain+dedupe", "dedup"] {
-            assert!(text.parse::<Features>().unwrap_err().to_string().contains("accepted: plain"), "{text}");
+            assert!(text.parse::<ImageFeatures>().unwrap_err().to_string().contains("accepted: plain"), "{text}");
         }
-        assert!("ext4".parse::<Format>().unwrap_err().to_string().contains("squashfs, erofs"));
+        assert!("ext4".parse::<ImageFormat>().unwrap_err().to_string().contains("squashfs, erofs"));
     }
 }

@@ -1,6 +1,6 @@
 //! Measures builds by source, program, format, codec and number of threads.
 //!
-//! A [`Matrix`] creates cells for [`Tool`]s, and a [`Builder`] runs them. A [`Model`] predicts the effect of more
+//! A [`BuildMatrix`] creates cells for [`BuildTool`]s, and a [`BuildRunner`] runs them. A [`ScalingModel`] predicts the effect of more
 //! threads.
 
 mod builder;
@@ -10,27 +10,27 @@ mod model;
 mod source;
 mod tool;
 
-use crate::executor::Subject;
+use crate::executor::MeasuredCell;
 
-pub use crate::keys::build::Key;
-pub use builder::Builder;
-pub use features::Features;
-pub use matrix::Matrix;
-pub use model::{Limit, Model};
-pub use source::Source;
-pub use tool::{Input, Maker, PEERS, Tool};
+pub use crate::keys::build::BuildKey;
+pub use builder::BuildRunner;
+pub use features::ImageFeatures;
+pub use matrix::BuildMatrix;
+pub use model::{ScalingLimit, ScalingModel};
+pub use source::BuildSource;
+pub use tool::{BuildInput, BuildProgram, BuildTool, PEERS};
 
 /// One build to measure.
 #[derive(Debug, Clone)]
-pub struct Cell {
+pub struct BuildCell {
     /// Key of its results.
-    pub key: Key,
+    pub key: BuildKey,
 }
 
-impl Subject for Cell {
-    type Key = Key;
+impl MeasuredCell for BuildCell {
+    type Key = BuildKey;
 
-    fn key(&self) -> Key {
+    fn key(&self) -> BuildKey {
         self.key.clone()
     }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// Parts of a build in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Model {
+pub struct ScalingModel {
     /// Work before and after the file data (`s`).
     pub serial: f64,
     /// Ordering and reading of streams, on the conductor.
@@ -35,7 +35,7 @@ pub struct Model {
 
 /// The part that limits the speed of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum ScalingLimit {
     /// Work before and after the file data.
     Serial,
     /// Ordering, by the conductor.
@@ -48,7 +48,7 @@ pub enum Limit {
     Compute,
 }
 
-impl Model {
+impl ScalingModel {
     /// Fits the model to the stages of one parallel build, as `packfs build --json` reports them. `seconds` is its
     /// duration, `processors` the number of processors of the machine.
     pub fn of(stages: &BTreeMap<String, f64>, seconds: f64, processors: usize) -> Option<Self> {
@@ -57,7 +57,7 @@ impl Model {
         let order = stage("order")? + stage("stream")?;
         let write = stage("write")? - write_apart;
         let flowing = order + write + stage("wait")?;
-        Some(Model {
+        Some(ScalingModel {
             serial: (seconds - flowing).max(0.0),
             order,
             write,
@@ -109,28 +109,28 @@ impl Model {
     }
 
     /// Returns the part that limits the build with `threads` workers.
-    pub fn limit(&self, threads: usize) -> Limit {
+    pub fn limit(&self, threads: usize) -> ScalingLimit {
         let flowing = self.seconds(threads) - self.serial;
-        let larger = |a: f64, b: f64, then: Limit, other: Limit| if a >= b { then } else { other };
+        let larger = |a: f64, b: f64, then: ScalingLimit, other: ScalingLimit| if a >= b { then } else { other };
         if self.serial >= flowing {
-            Limit::Serial
+            ScalingLimit::Serial
         } else if flowing <= self.alone() {
-            larger(self.writing(), self.order, Limit::Write, Limit::Order)
+            larger(self.writing(), self.order, ScalingLimit::Write, ScalingLimit::Order)
         } else {
-            larger(self.compute, self.read, Limit::Compute, Limit::Read)
+            larger(self.compute, self.read, ScalingLimit::Compute, ScalingLimit::Read)
         }
     }
 }
 
-impl Limit {
+impl ScalingLimit {
     /// Returns the phrase that follows "the limit is".
     pub fn words(self) -> &'static str {
         match self {
-            Limit::Serial => "the serial part, before and after file data goes through",
-            Limit::Order => "the ordering that one thread does",
-            Limit::Write => "writing one file, which one thread does at a time",
-            Limit::Read => "reading files",
-            Limit::Compute => "compressing and hashing still",
+            ScalingLimit::Serial => "the serial part, before and after file data goes through",
+            ScalingLimit::Order => "the ordering that one thread does",
+            ScalingLimit::Write => "writing one file, which one thread does at a time",
+            ScalingLimit::Read => "reading files",
+            ScalingLimit::Compute => "compressing and hashing still",
         }
     }
 }
@@ -157,47 +157,54 @@ mod tests {
             ("write", 1.5),
             ("write_apart", 0.0),
         ]);
-        let model = Model::of(&measured, 9.0, 3).unwrap();
-        assert_eq!(model, Model { serial: 1.0, write: 1.5, processors: 3, ..LONG });
+        let model = ScalingModel::of(&measured, 9.0, 3).unwrap();
+        assert_eq!(model, ScalingModel { serial: 1.0, write: 1.5, processors: 3, ..LONG });
         assert_eq!((model.conducting(), model.work(), model.enough()), (2.0, 16.0, Some(9.0)));
         // On three processors, two workers have one each.
         let cases = [(0, 19.0), (1, 17.0), (2, 9.0), (4, 5.5), (8, 3.25), (9, 3.0), (64, 3.0)];
         for (threads, seconds) in cases {
             assert!((model.seconds(threads) - seconds).abs() < 1e-12, "{threads}");
         }
-        assert_eq!((model.limit(4), model.limit(64)), (Limit::Compute, Limit::Write));
+        assert_eq!((model.limit(4), model.limit(64)), (ScalingLimit::Compute, ScalingLimit::Write));
         // With a processor of its own, the conductor is hidden by one worker less.
-        let apart = Model { processors: 9, ..model };
+        let apart = ScalingModel { processors: 9, ..model };
         assert_eq!((apart.enough(), apart.seconds(8), apart.seconds(7) > 3.0), (Some(8.0), 3.0, true));
         // On two processors, the conductor takes time from the workers.
-        assert!((Model { processors: 2, ..model }.seconds(2) - 10.0).abs() < 1e-12);
+        assert!((ScalingModel { processors: 2, ..model }.seconds(2) - 10.0).abs() < 1e-12);
     }
 
-    const LONG: Model =
-        Model { serial: 1.0, order: 0.5, write: 0.25, write_apart: 0.0, read: 1.0, compute: 15.0, processors: 64 };
+    const LONG: ScalingModel = ScalingModel {
+        serial: 1.0,
+        order: 0.5,
+        write: 0.25,
+        write_apart: 0.0,
+        read: 1.0,
+        compute: 15.0,
+        processors: 64,
+    };
 
     #[test]
     fn what_workers_write_is_work_but_not_at_once() {
-        let model = Model { serial: 0.0, order: 0.25, write: 0.0, write_apart: 2.0, ..LONG };
+        let model = ScalingModel { serial: 0.0, order: 0.25, write: 0.0, write_apart: 2.0, ..LONG };
         assert_eq!((model.conducting(), model.writing(), model.work()), (0.25, 2.0, 18.0));
-        assert_eq!((model.enough(), model.limit(64)), (Some(9.0), Limit::Write));
+        assert_eq!((model.enough(), model.limit(64)), (Some(9.0), ScalingLimit::Write));
         for (threads, seconds) in [(0, 18.25), (1, 18.0), (6, 3.0), (64, 2.0)] {
             assert!((model.seconds(threads) - seconds).abs() < 1e-12, "{threads}");
         }
         let measured = [("order", 0.25), ("stream", 0.0), ("write", 2.0), ("write_apart", 2.0), ("wait", 17.75)];
         let measured = measured.into_iter().chain([("read", 1.0), ("hash", 5.0), ("compress", 10.0)]);
         let measured = measured.map(|(name, seconds)| (name.to_owned(), seconds)).collect();
-        assert_eq!(Model::of(&measured, 18.0, 64), Some(model));
+        assert_eq!(ScalingModel::of(&measured, 18.0, 64), Some(model));
     }
 
     #[test]
     fn the_limit_is_the_largest_part() {
-        let model = Model { read: 3.0, compute: 29.0, ..LONG };
+        let model = ScalingModel { read: 3.0, compute: 29.0, ..LONG };
         let cases = [
-            (model, 2, Limit::Compute),
-            (model, 64, Limit::Serial),
-            (Model { serial: 0.1, ..model }, 64, Limit::Order),
-            (Model { read: 30.0, ..model }, 4, Limit::Read),
+            (model, 2, ScalingLimit::Compute),
+            (model, 64, ScalingLimit::Serial),
+            (ScalingModel { serial: 0.1, ..model }, 64, ScalingLimit::Order),
+            (ScalingModel { read: 30.0, ..model }, 4, ScalingLimit::Read),
         ];
         for (model, threads, limit) in cases {
             assert_eq!(model.limit(threads), limit, "{model:?}");
@@ -206,8 +213,8 @@ mod tests {
 
     #[test]
     fn without_stages_or_conducting_there_is_little_to_say() {
-        assert_eq!(Model::of(&BTreeMap::new(), 1.0, 1), None);
-        let free = Model { order: 0.0, write: 0.0, ..LONG };
+        assert_eq!(ScalingModel::of(&BTreeMap::new(), 1.0, 1), None);
+        let free = ScalingModel { order: 0.0, write: 0.0, ..LONG };
         assert_eq!(free.enough(), None);
     }
 }

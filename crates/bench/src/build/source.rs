@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use packfs_blocks::Digest;
 use packfs_image::name::display;
 
-use crate::memory::{Memory, Shares};
+use crate::memory::{MemoryReader, PageShares};
 use crate::rng::Rng;
 use crate::{Error, Result};
 
 /// A directory to pack.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct BuildSource {
     /// Path of the directory.
     pub path: PathBuf,
     /// Name in tables.
@@ -28,7 +28,7 @@ pub struct Source {
     files: Vec<(PathBuf, u64)>,
 }
 
-impl Source {
+impl BuildSource {
     /// Scans a directory.
     pub fn of(path: &Path) -> Result<Self> {
         if !fs::metadata(path).map_err(Error::io(path))?.is_dir() {
@@ -43,13 +43,13 @@ impl Source {
         }
         let name = path.file_name().map_or_else(|| display(&path).to_string(), |name| display(name).to_string());
         let digest = Digest::of(&listing.known).short();
-        Ok(Source { name, digest, bytes, files: listing.files, path })
+        Ok(BuildSource { name, digest, bytes, files: listing.files, path })
     }
 
     /// Creates a directory of memory-like files. The same seed gives the same files.
     pub fn made(path: &Path, len: u64, seed: u64) -> Result<()> {
         fs::create_dir_all(path).map_err(Error::io(path))?;
-        let mut memory = Memory::new(seed, Shares::default());
+        let mut memory = MemoryReader::new(seed, PageShares::default());
         let mut rng = Rng::of(seed, 1);
         let mut left = len;
         let mut number = 0;
@@ -70,7 +70,7 @@ impl Source {
     }
 
     /// Creates a directory with every n-th file, at most `most` bytes in total.
-    pub fn sample(&self, path: &Path, most: u64) -> Result<Source> {
+    pub fn sample(&self, path: &Path, most: u64) -> Result<BuildSource> {
         fs::create_dir_all(path).map_err(Error::io(path))?;
         let step = usize::try_from(self.bytes.div_ceil(most.max(1))).unwrap_or(usize::MAX).max(1);
         let every = self.files.iter().step_by(step);
@@ -85,7 +85,7 @@ impl Source {
                 left -= len;
             }
         }
-        Source::of(path)
+        BuildSource::of(path)
     }
 }
 
@@ -141,17 +141,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tree");
         fs::create_dir_all(path.join("sub")).unwrap();
-        assert!(Source::of(&path).unwrap_err().to_string().contains("no data"));
+        assert!(BuildSource::of(&path).unwrap_err().to_string().contains("no data"));
         fs::write(path.join("sub/a"), "12345").unwrap();
         fs::hard_link(path.join("sub/a"), path.join("b")).unwrap();
         std::os::unix::fs::symlink("nowhere", path.join("link")).unwrap();
-        let source = Source::of(&path).unwrap();
+        let source = BuildSource::of(&path).unwrap();
         assert_eq!((source.name.as_str(), source.bytes), ("tree", 5));
-        assert_eq!(Source::of(&path).unwrap().digest, source.digest);
+        assert_eq!(BuildSource::of(&path).unwrap().digest, source.digest);
         fs::write(path.join("c"), "1").unwrap();
-        assert_ne!(Source::of(&path).unwrap().digest, source.digest);
-        assert!(Source::of(&path.join("c")).unwrap_err().to_string().contains("not a directory"));
-        assert!(Source::of(&path.join("missing")).is_err());
+        assert_ne!(BuildSource::of(&path).unwrap().digest, source.digest);
+        assert!(BuildSource::of(&path.join("c")).unwrap_err().to_string().contains("not a directory"));
+        assert!(BuildSource::of(&path.join("missing")).is_err());
     }
 
     #[test]
@@ -159,8 +159,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let made = |name: &str, seed| {
             let path = dir.path().join(name).join("made");
-            Source::made(&path, 3_000_000, seed).unwrap();
-            Source::of(&path).unwrap()
+            BuildSource::made(&path, 3_000_000, seed).unwrap();
+            BuildSource::of(&path).unwrap()
         };
         let a = made("a", 1);
         let b = made("b", 1);
@@ -178,14 +178,14 @@ mod tests {
         for n in 0..100 {
             fs::write(path.join(format!("{n:03}")), vec![1; 1000]).unwrap();
         }
-        let sample = Source::of(&path).unwrap().sample(&dir.path().join("sample"), 10_000).unwrap();
+        let sample = BuildSource::of(&path).unwrap().sample(&dir.path().join("sample"), 10_000).unwrap();
         assert!((9000..=10_000).contains(&sample.bytes), "{}", sample.bytes);
-        let whole = Source::of(&path).unwrap().sample(&dir.path().join("whole"), 1 << 20).unwrap();
+        let whole = BuildSource::of(&path).unwrap().sample(&dir.path().join("whole"), 1 << 20).unwrap();
         assert!(whole.bytes >= 100_000, "{}", whole.bytes);
         // A large file that the sample omits.
         fs::write(path.join("large"), vec![1; 1 << 20]).unwrap();
         (0..100).for_each(|n| fs::write(path.join(format!("{n:03}")), "").unwrap());
-        let sample = Source::of(&path).unwrap().sample(&dir.path().join("one"), 5000).unwrap();
+        let sample = BuildSource::of(&path).unwrap().sample(&dir.path().join("one"), 5000).unwrap();
         assert_eq!(sample.bytes, 5000);
     }
 }

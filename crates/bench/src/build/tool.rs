@@ -6,16 +6,16 @@ use std::process::Command;
 
 use packfs_codec::{Choice, Codec, Settings};
 
-use super::{Features, Key};
-use crate::format::Format;
+use super::{BuildKey, ImageFeatures};
+use crate::format::ImageFormat;
 use crate::program;
 use crate::{Error, Result};
 
 /// An installed program that builds images.
 #[derive(Debug, Clone)]
-pub struct Tool {
+pub struct BuildTool {
     /// Which program it is.
-    pub kind: Maker,
+    pub kind: BuildProgram,
     /// Path of its executable.
     pub path: PathBuf,
     /// Version, as the program reports it.
@@ -24,7 +24,7 @@ pub struct Tool {
 
 /// A program that builds images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Maker {
+pub enum BuildProgram {
     /// packfs.
     Packfs,
     /// mksquashfs of squashfs-tools.
@@ -36,38 +36,38 @@ pub enum Maker {
 }
 
 /// The programs that packfs is compared with.
-pub const PEERS: [Maker; 3] = [Maker::Mksquashfs, Maker::Tar2sqfs, Maker::MkfsErofs];
+pub const PEERS: [BuildProgram; 3] = [BuildProgram::Mksquashfs, BuildProgram::Tar2sqfs, BuildProgram::MkfsErofs];
 
-impl Maker {
+impl BuildProgram {
     /// Name in tables. For peers, it is also the name of the executable.
     pub fn name(self) -> &'static str {
         match self {
-            Maker::Packfs => "packfs",
-            Maker::Mksquashfs => "mksquashfs",
-            Maker::Tar2sqfs => "tar2sqfs",
-            Maker::MkfsErofs => "mkfs.erofs",
+            BuildProgram::Packfs => "packfs",
+            BuildProgram::Mksquashfs => "mksquashfs",
+            BuildProgram::Tar2sqfs => "tar2sqfs",
+            BuildProgram::MkfsErofs => "mkfs.erofs",
         }
     }
 
     /// Returns true if it builds images of `format`.
-    pub fn makes(self, format: Format) -> bool {
+    pub fn makes(self, format: ImageFormat) -> bool {
         match self {
-            Maker::Packfs => true,
-            Maker::Mksquashfs | Maker::Tar2sqfs => format == Format::Squashfs,
-            Maker::MkfsErofs => format == Format::Erofs,
+            BuildProgram::Packfs => true,
+            BuildProgram::Mksquashfs | BuildProgram::Tar2sqfs => format == ImageFormat::Squashfs,
+            BuildProgram::MkfsErofs => format == ImageFormat::Erofs,
         }
     }
 
     /// Returns the reason why it does not support a cell. Limits of single versions are not known in advance.
-    pub fn refuses(self, key: &Key) -> Option<String> {
+    pub fn refuses(self, key: &BuildKey) -> Option<String> {
         let codec = key.codec.split(':').next().unwrap_or_default();
-        let partly = self == Maker::Tar2sqfs && key.features != Features::ALL.to_string();
+        let partly = self == BuildProgram::Tar2sqfs && key.features != ImageFeatures::ALL.to_string();
         let why = match self {
-            Maker::Packfs => return None,
+            BuildProgram::Packfs => return None,
             _ if key.threads == 0 => "cannot work on one thread alone",
             _ if key.features.contains("unverified") => "does not verify what it packs: `unverified` is packfs's only",
             _ if partly => "always uses fragments and shares what is equal",
-            Maker::Tar2sqfs if codec == "none" => "always compresses",
+            BuildProgram::Tar2sqfs if codec == "none" => "always compresses",
             _ => return None,
         };
         Some(format!("{} {why}", self.name()))
@@ -75,13 +75,13 @@ impl Maker {
 
     /// Option that prints the version.
     fn version_option(self) -> &'static str {
-        if self == Maker::Mksquashfs { "-version" } else { "--version" }
+        if self == BuildProgram::Mksquashfs { "-version" } else { "--version" }
     }
 }
 
 /// Input of a program that builds images.
 #[derive(Debug, Clone)]
-pub struct Input {
+pub struct BuildInput {
     /// The source directory.
     pub directory: PathBuf,
     /// The directory as a tar archive, for programs that only read archives.
@@ -90,37 +90,42 @@ pub struct Input {
     pub bytes: u64,
 }
 
-impl Tool {
+impl BuildTool {
     /// Finds the peers in a folder or on `PATH`. Returns them and the names of those that are missing.
-    pub fn peers(folder: Option<&Path>) -> (Vec<Tool>, Vec<&'static str>) {
-        let (found, missing) = program::find_all(PEERS, Maker::name, folder);
-        let tool = |(kind, path): (Maker, PathBuf)| {
+    pub fn peers(folder: Option<&Path>) -> (Vec<BuildTool>, Vec<&'static str>) {
+        let (found, missing) = program::find_all(PEERS, BuildProgram::name, folder);
+        let tool = |(kind, path): (BuildProgram, PathBuf)| {
             let version = program::version(&path, kind.version_option());
-            Tool { kind, path, version }
+            BuildTool { kind, path, version }
         };
         (found.into_iter().map(tool).collect(), missing)
     }
 
     /// Returns the command for a cell, and the file to connect to its standard input, if any.
-    pub fn command<'i>(&self, key: &Key, input: &'i Input, image: &Path) -> Result<(Command, Option<&'i Path>)> {
+    pub fn command<'i>(
+        &self,
+        key: &BuildKey,
+        input: &'i BuildInput,
+        image: &Path,
+    ) -> Result<(Command, Option<&'i Path>)> {
         let choice: Choice = key.codec.parse()?;
         let mut command = Command::new(&self.path);
         let source = input.directory.as_path();
         match self.kind {
-            Maker::Packfs => {
+            BuildProgram::Packfs => {
                 let path = |path: &Path| path.as_os_str().to_owned();
                 command.arg("build").args([path(source), "-o".into(), path(image)]).args(packfs(key, &choice));
             }
-            Maker::Mksquashfs => {
+            BuildProgram::Mksquashfs => {
                 command.args([source, image]).args(mksquashfs(key, &choice)?);
             }
-            Maker::Tar2sqfs => {
+            BuildProgram::Tar2sqfs => {
                 let tar = input.tar.as_deref();
                 let tar = tar.ok_or_else(|| Error::Usage("tar2sqfs needs a tar archive, and there is none".into()))?;
                 command.args(tar2sqfs(key, &choice)?).arg(image);
                 return Ok((command, Some(tar)));
             }
-            Maker::MkfsErofs => {
+            BuildProgram::MkfsErofs => {
                 command.args(mkfs_erofs(key, &choice)?).args([OsStr::new(image), source.as_os_str()]);
             }
         }
@@ -128,11 +133,11 @@ impl Tool {
     }
 }
 
-fn has(key: &Key, feature: &str) -> bool {
+fn has(key: &BuildKey, feature: &str) -> bool {
     key.features.split(',').any(|one| one == feature)
 }
 
-fn packfs(key: &Key, choice: &Choice) -> Vec<String> {
+fn packfs(key: &BuildKey, choice: &Choice) -> Vec<String> {
     let mut args = vec!["--quiet".to_owned(), "--json".into()];
     for (option, value) in [("--format", &key.format), ("--codec", &key.codec)] {
         args.extend([option.to_owned(), value.clone()]);
@@ -141,14 +146,14 @@ fn packfs(key: &Key, choice: &Choice) -> Vec<String> {
     let fragments = has(key, "fragments");
     let dedupe = has(key, "dedupe");
     // mkfs.erofs finds equal files among fragments even without its dedupe.
-    let shares = dedupe || fragments && key.format == Format::Erofs.name();
+    let shares = dedupe || fragments && key.format == ImageFormat::Erofs.name();
     if !shares {
         args.push("--no-dedup".into());
     }
     if has(key, "unverified") {
         args.push("--no-verify".into());
     }
-    if key.format == Format::Squashfs.name() {
+    if key.format == ImageFormat::Squashfs.name() {
         args.extend(["--fragments".into(), if fragments { "tails" } else { "none" }.into()]);
     } else if choice.codec() != Codec::None {
         let word = |on: bool, name: &str| format!("{}{name}", if on { "" } else { "^" });
@@ -164,7 +169,7 @@ fn packfs(key: &Key, choice: &Choice) -> Vec<String> {
     args
 }
 
-fn mksquashfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
+fn mksquashfs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
     let mut args: Vec<String> = ["-noappend", "-no-progress", "-quiet"].map(str::to_owned).into();
     args.extend(["-b".into(), key.block.to_string(), "-processors".into(), key.threads.to_string()]);
     args.push(if has(key, "fragments") { "-always-use-fragments" } else { "-no-fragments" }.into());
@@ -200,7 +205,7 @@ fn mksquashfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
     Ok(args)
 }
 
-fn tar2sqfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
+fn tar2sqfs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
     let (name, extra) = match choice.settings() {
         Settings::Gzip { level, window: 15, strategies: 1 } => ("gzip", format!("level={level}")),
         Settings::Zstd { level, .. } => ("zstd", format!("level={level}")),
@@ -224,7 +229,7 @@ fn tar2sqfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
     Ok(args)
 }
 
-fn mkfs_erofs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
+fn mkfs_erofs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
     let mut args = vec!["--quiet".to_owned(), format!("--workers={}", key.threads)];
     let codec = match choice.settings() {
         Settings::None => return Ok(args),
@@ -247,7 +252,7 @@ fn lzo(algorithm: u8) -> &'static str {
     ["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lzo1x_999"].get(usize::from(algorithm)).unwrap_or(&"")
 }
 
-fn unknown(tool: &str, key: &Key) -> Error {
+fn unknown(tool: &str, key: &BuildKey) -> Error {
     Error::Usage(format!("{tool} has nothing like {}", key.codec))
 }
 
@@ -255,10 +260,10 @@ fn unknown(tool: &str, key: &Key) -> Error {
 mod tests {
     use super::*;
 
-    fn shown(kind: Maker, format: Format, codec: &str, features: &str) -> String {
-        let tool = Tool { kind, path: kind.name().into(), version: String::new() };
+    fn shown(kind: BuildProgram, format: ImageFormat, codec: &str, features: &str) -> String {
+        let tool = BuildTool { kind, path: kind.name().into(), version: String::new() };
         let choice: Choice = codec.parse().unwrap();
-        let key = Key {
+        let key = BuildKey {
             source: "root".into(),
             digest: "0011".into(),
             tool: kind.name().into(),
@@ -268,7 +273,7 @@ mod tests {
             features: features.into(),
             threads: 2,
         };
-        let input = Input { directory: "root".into(), tar: Some("root.tar".into()), bytes: 1 };
+        let input = BuildInput { directory: "root".into(), tar: Some("root.tar".into()), bytes: 1 };
         match tool.command(&key, &input, Path::new("image")) {
             Ok((command, reads)) => {
                 let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -281,23 +286,23 @@ mod tests {
 
     #[test]
     fn programs_are_told_to_do_the_same() {
-        use Format::{Erofs, Squashfs};
+        use ImageFormat::{Erofs, Squashfs};
         let both = "fragments,dedupe";
         let cases = [
-            shown(Maker::Packfs, Squashfs, "zstd", both),
-            shown(Maker::Packfs, Squashfs, "none", "unverified"),
-            shown(Maker::Packfs, Erofs, "zstd:3", "fragments"),
-            shown(Maker::Packfs, Erofs, "none", ""),
-            shown(Maker::Mksquashfs, Squashfs, "zstd", both),
-            shown(Maker::Mksquashfs, Squashfs, "lzo", ""),
-            shown(Maker::Mksquashfs, Squashfs, "xz", "dedupe"),
-            shown(Maker::Mksquashfs, Squashfs, "xz:9", both),
-            shown(Maker::Tar2sqfs, Squashfs, "gzip:9", both),
-            shown(Maker::Tar2sqfs, Squashfs, "lz4hc", both),
-            shown(Maker::Tar2sqfs, Squashfs, "lzma", both),
-            shown(Maker::MkfsErofs, Erofs, "lz4hc:12", both),
-            shown(Maker::MkfsErofs, Erofs, "deflate:12", "dedupe"),
-            shown(Maker::MkfsErofs, Erofs, "none", ""),
+            shown(BuildProgram::Packfs, Squashfs, "zstd", both),
+            shown(BuildProgram::Packfs, Squashfs, "none", "unverified"),
+            shown(BuildProgram::Packfs, Erofs, "zstd:3", "fragments"),
+            shown(BuildProgram::Packfs, Erofs, "none", ""),
+            shown(BuildProgram::Mksquashfs, Squashfs, "zstd", both),
+            shown(BuildProgram::Mksquashfs, Squashfs, "lzo", ""),
+            shown(BuildProgram::Mksquashfs, Squashfs, "xz", "dedupe"),
+            shown(BuildProgram::Mksquashfs, Squashfs, "xz:9", both),
+            shown(BuildProgram::Tar2sqfs, Squashfs, "gzip:9", both),
+            shown(BuildProgram::Tar2sqfs, Squashfs, "lz4hc", both),
+            shown(BuildProgram::Tar2sqfs, Squashfs, "lzma", both),
+            shown(BuildProgram::MkfsErofs, Erofs, "lz4hc:12", both),
+            shown(BuildProgram::MkfsErofs, Erofs, "deflate:12", "dedupe"),
+            shown(BuildProgram::MkfsErofs, Erofs, "none", ""),
         ];
         insta::assert_snapshot!(cases.join("\n"), @r"
         packfs build root -o image --quiet --json --format squashfs --codec zstd:15 --block-size 131072 --jobs 2 --fragments tails
@@ -322,8 +327,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("tar2sqfs");
         std::os::unix::fs::symlink("/bin/true", &program).unwrap();
-        let (found, missing) = Tool::peers(Some(dir.path()));
-        assert!(found.iter().any(|tool| tool.kind == Maker::Tar2sqfs && tool.path == program));
+        let (found, missing) = BuildTool::peers(Some(dir.path()));
+        assert!(found.iter().any(|tool| tool.kind == BuildProgram::Tar2sqfs && tool.path == program));
         assert_eq!(found.len() + missing.len(), PEERS.len());
     }
 }

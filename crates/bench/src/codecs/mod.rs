@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// A codec with its settings, parsed from the user's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Method {
+pub enum CodecMethod {
     /// A codec of packfs.
     Choice(Choice),
     /// Copying, the upper limit of memory speed.
@@ -58,57 +58,57 @@ pub const DEFAULT: &[&str] = &[
 ];
 
 /// The codec that others are compared with.
-pub const BASELINE: Method = Method::Zlib(9);
+pub const BASELINE: CodecMethod = CodecMethod::Zlib(9);
 
-impl Method {
+impl CodecMethod {
     /// Creates an encoder for blocks of up to `block_len` bytes.
     pub fn encoder(&self, block_len: usize) -> Result<Box<dyn Encoder>> {
         Ok(match self {
-            Method::Choice(choice) => choice.encoder(block_len)?,
-            Method::Memcpy => Choice::new(Codec::None).encoder(block_len)?,
-            Method::Lzjb => Box::new(lzjb::Lzjb::new()),
-            Method::QuickLz => Box::new(quicklz::QuickLz),
-            Method::Zlib(level) => Box::new(zlib::Zlib::new(*level)?),
-            Method::ZlibRs(level) => Box::new(zlib_rs::ZlibRs::new(*level)),
+            CodecMethod::Choice(choice) => choice.encoder(block_len)?,
+            CodecMethod::Memcpy => Choice::new(Codec::None).encoder(block_len)?,
+            CodecMethod::Lzjb => Box::new(lzjb::Lzjb::new()),
+            CodecMethod::QuickLz => Box::new(quicklz::QuickLz),
+            CodecMethod::Zlib(level) => Box::new(zlib::Zlib::new(*level)?),
+            CodecMethod::ZlibRs(level) => Box::new(zlib_rs::ZlibRs::new(*level)),
         })
     }
 
     /// Creates a decoder.
     pub fn decoder(&self) -> Result<Box<dyn Decoder>> {
         Ok(match self {
-            Method::Choice(choice) => choice.codec().decoder()?,
-            Method::Memcpy => Codec::None.decoder()?,
-            Method::Lzjb => Box::new(lzjb::Unlzjb),
-            Method::QuickLz => Box::new(quicklz::UnquickLz),
-            Method::Zlib(_) => Box::new(zlib::Unzlib::new()?),
-            Method::ZlibRs(_) => Box::new(zlib_rs::UnzlibRs::new()),
+            CodecMethod::Choice(choice) => choice.codec().decoder()?,
+            CodecMethod::Memcpy => Codec::None.decoder()?,
+            CodecMethod::Lzjb => Box::new(lzjb::Unlzjb),
+            CodecMethod::QuickLz => Box::new(quicklz::UnquickLz),
+            CodecMethod::Zlib(_) => Box::new(zlib::Unzlib::new()?),
+            CodecMethod::ZlibRs(_) => Box::new(zlib_rs::UnzlibRs::new()),
         })
     }
 
     /// Name of the library and, if known, its version.
     pub fn library(&self) -> String {
         match self {
-            Method::Choice(choice) => choice.codec().library(),
-            Method::Memcpy => "Rust".into(),
-            Method::Lzjb => "packfs".into(),
-            Method::QuickLz => "quicklz (Rust)".into(),
-            Method::Zlib(_) => format!("zlib {}", zlib::version()),
-            Method::ZlibRs(_) => "zlib-rs (Rust)".into(),
+            CodecMethod::Choice(choice) => choice.codec().library(),
+            CodecMethod::Memcpy => "Rust".into(),
+            CodecMethod::Lzjb => "packfs".into(),
+            CodecMethod::QuickLz => "quicklz (Rust)".into(),
+            CodecMethod::Zlib(_) => format!("zlib {}", zlib::version()),
+            CodecMethod::ZlibRs(_) => "zlib-rs (Rust)".into(),
         }
     }
 
     /// Parses a list separated by commas. Options of a codec are separated by colons.
-    pub fn list(text: &str) -> Result<Vec<Method>> {
+    pub fn list(text: &str) -> Result<Vec<CodecMethod>> {
         text.split(',').map(str::parse).collect()
     }
 
     /// Returns the methods of [`DEFAULT`].
-    pub fn defaults() -> Result<Vec<Method>> {
+    pub fn defaults() -> Result<Vec<CodecMethod>> {
         DEFAULT.iter().map(|text| text.parse()).collect()
     }
 }
 
-impl FromStr for Method {
+impl FromStr for CodecMethod {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -122,13 +122,13 @@ impl FromStr for Method {
                 .ok_or_else(|| Error::Usage(format!("{name}: level `{digits}` is not one; accepted: 1 to 9"))),
         };
         match (name, text.len() == name.len()) {
-            ("memcpy", true) => Ok(Method::Memcpy),
-            ("lzjb", true) => Ok(Method::Lzjb),
-            ("quicklz", true) => Ok(Method::QuickLz),
+            ("memcpy", true) => Ok(CodecMethod::Memcpy),
+            ("lzjb", true) => Ok(CodecMethod::Lzjb),
+            ("quicklz", true) => Ok(CodecMethod::QuickLz),
             ("memcpy" | "lzjb" | "quicklz", false) => Err(Error::Usage(format!("{name} has no options"))),
-            ("zlib", _) => Ok(Method::Zlib(level(6)?)),
-            ("zlib-rs", _) => Ok(Method::ZlibRs(level(6)?)),
-            _ => text.parse().map(Method::Choice).map_err(|error: CodecError| {
+            ("zlib", _) => Ok(CodecMethod::Zlib(level(6)?)),
+            ("zlib-rs", _) => Ok(CodecMethod::ZlibRs(level(6)?)),
+            _ => text.parse().map(CodecMethod::Choice).map_err(|error: CodecError| {
                 let unknown = packfs_codec::table::CODECS.iter().all(|info| info.name != name);
                 let more = if unknown { ", memcpy, lzjb, quicklz, zlib, zlib-rs" } else { "" };
                 Error::Usage(format!("{error}{more}"))
@@ -137,15 +137,15 @@ impl FromStr for Method {
     }
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for CodecMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Method::Choice(choice) => choice.fmt(f),
-            Method::Memcpy => f.write_str("memcpy"),
-            Method::Lzjb => f.write_str("lzjb"),
-            Method::QuickLz => f.write_str("quicklz"),
-            Method::Zlib(level) => write!(f, "zlib:{level}"),
-            Method::ZlibRs(level) => write!(f, "zlib-rs:{level}"),
+            CodecMethod::Choice(choice) => choice.fmt(f),
+            CodecMethod::Memcpy => f.write_str("memcpy"),
+            CodecMethod::Lzjb => f.write_str("lzjb"),
+            CodecMethod::QuickLz => f.write_str("quicklz"),
+            CodecMethod::Zlib(level) => write!(f, "zlib:{level}"),
+            CodecMethod::ZlibRs(level) => write!(f, "zlib-rs:{level}"),
         }
     }
 }
@@ -153,15 +153,15 @@ impl fmt::Display for Method {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{Memory, Shares};
+    use crate::memory::{MemoryReader, PageShares};
 
     #[test]
     fn methods_are_read_and_written() {
         for text in DEFAULT {
-            assert_eq!(text.parse::<Method>().unwrap().to_string(), *text);
+            assert_eq!(text.parse::<CodecMethod>().unwrap().to_string(), *text);
         }
-        assert_eq!("zlib".parse::<Method>().unwrap(), Method::Zlib(6));
-        assert_eq!(Method::list("lzjb,zstd:3").unwrap().len(), 2);
+        assert_eq!("zlib".parse::<CodecMethod>().unwrap(), CodecMethod::Zlib(6));
+        assert_eq!(CodecMethod::list("lzjb,zstd:3").unwrap().len(), 2);
         for (text, why) in [
             ("zlib:0", "accepted: 1 to 9"),
             ("zlib-rs:x", "accepted: 1 to 9"),
@@ -170,15 +170,15 @@ mod tests {
             ("zstd:99", "-131072 to 22"),
             ("", "unknown codec"),
         ] {
-            let error = text.parse::<Method>().unwrap_err().to_string();
+            let error = text.parse::<CodecMethod>().unwrap_err().to_string();
             assert!(error.ends_with(why) || error.contains(why), "{text}: {error}");
         }
     }
 
     #[test]
     fn every_method_gives_back_what_it_took() {
-        let bytes = Memory::bytes(2, Shares::default(), 300_000);
-        for method in Method::defaults().unwrap() {
+        let bytes = MemoryReader::bytes(2, PageShares::default(), 300_000);
+        for method in CodecMethod::defaults().unwrap() {
             for block_len in [1, 2, 100, 4096, 1 << 17] {
                 let mut encoder = method.encoder(block_len).unwrap();
                 let mut decoder = method.decoder().unwrap();
@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn damaged_streams_are_errors_and_nothing_worse() {
-        let block = Memory::bytes(2, "text=1".parse::<Shares>().unwrap(), 3000);
-        for method in [Method::Lzjb, Method::QuickLz, Method::Zlib(6), Method::ZlibRs(6)] {
+        let block = MemoryReader::bytes(2, "text=1".parse::<PageShares>().unwrap(), 3000);
+        for method in [CodecMethod::Lzjb, CodecMethod::QuickLz, CodecMethod::Zlib(6), CodecMethod::ZlibRs(6)] {
             let mut encoder = method.encoder(4096).unwrap();
             let mut decoder = method.decoder().unwrap();
             let mut packed = vec![0; 6000];
@@ -222,8 +222,8 @@ mod tests {
 
     #[test]
     fn zlib_and_its_like_read_one_another() {
-        let block = Memory::bytes(2, "code=1".parse::<Shares>().unwrap(), 30_000);
-        let methods = [Method::Zlib(1), Method::Zlib(9), Method::ZlibRs(6), "gzip:6".parse().unwrap()];
+        let block = MemoryReader::bytes(2, "code=1".parse::<PageShares>().unwrap(), 30_000);
+        let methods = [CodecMethod::Zlib(1), CodecMethod::Zlib(9), CodecMethod::ZlibRs(6), "gzip:6".parse().unwrap()];
         for writer in &methods {
             let mut packed = vec![0; 40_000];
             let len = writer.encoder(1 << 15).unwrap().encode(&block, &mut packed).unwrap().unwrap();

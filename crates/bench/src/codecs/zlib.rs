@@ -16,22 +16,22 @@ pub(super) fn version() -> String {
 }
 
 /// A stream of either direction with its destructor. The library keeps its address, so it must not move.
-struct Stream {
+struct ZlibStream {
     raw: Box<MaybeUninit<sys::z_stream>>,
     end: unsafe extern "C" fn(sys::z_streamp) -> c_int,
 }
 
 // SAFETY: the stream is owned, and the library does not depend on threads.
-unsafe impl Send for Stream {}
+unsafe impl Send for ZlibStream {}
 
-impl Drop for Stream {
+impl Drop for ZlibStream {
     fn drop(&mut self) {
-        // SAFETY: initialised by `Stream::new`, and ended once.
+        // SAFETY: initialised by `ZlibStream::new`, and ended once.
         unsafe { (self.end)(self.raw.as_mut_ptr()) };
     }
 }
 
-impl Stream {
+impl ZlibStream {
     fn new(
         begin: impl FnOnce(sys::z_streamp) -> c_int,
         end: unsafe extern "C" fn(sys::z_streamp) -> c_int,
@@ -39,7 +39,7 @@ impl Stream {
         // All zeros selects the default allocator, no input and no output.
         let mut raw = Box::new(MaybeUninit::zeroed());
         match begin(raw.as_mut_ptr()) {
-            sys::Z_OK => Ok(Stream { raw, end }),
+            sys::Z_OK => Ok(ZlibStream { raw, end }),
             code => Err(Error::Library { codec: NAME, why: format!("error {code}") }),
         }
     }
@@ -83,13 +83,13 @@ const STREAM_SIZE: c_int = {
 };
 
 /// zlib encoder.
-pub(super) struct Zlib(Stream);
+pub(super) struct Zlib(ZlibStream);
 
 impl Zlib {
     pub(super) fn new(level: u8) -> Result<Self> {
         // SAFETY: the stream is zeroed and does not move; version and size are the library's own.
         let begin = |raw| unsafe { sys::deflateInit_(raw, c_int::from(level), sys::zlibVersion(), STREAM_SIZE) };
-        Stream::new(begin, sys::deflateEnd).map(Zlib)
+        ZlibStream::new(begin, sys::deflateEnd).map(Zlib)
     }
 }
 
@@ -104,13 +104,13 @@ impl Encoder for Zlib {
 }
 
 /// zlib decoder.
-pub(super) struct Unzlib(Stream);
+pub(super) struct Unzlib(ZlibStream);
 
 impl Unzlib {
     pub(super) fn new() -> Result<Self> {
         // SAFETY: as for the encoder.
         let begin = |raw| unsafe { sys::inflateInit_(raw, sys::zlibVersion(), STREAM_SIZE) };
-        Stream::new(begin, sys::inflateEnd).map(Unzlib)
+        ZlibStream::new(begin, sys::inflateEnd).map(Unzlib)
     }
 }
 

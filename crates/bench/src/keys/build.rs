@@ -8,7 +8,7 @@ use crate::units::size;
 
 /// Key of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
+pub struct BuildKey {
     /// Name of the source.
     pub source: String,
     /// Digest of the source's statistics; results with the same digest are comparable.
@@ -27,9 +27,9 @@ pub struct Key {
     pub threads: usize,
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for BuildKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { source, tool, format, codec, block, features, threads, .. } = self;
+        let BuildKey { source, tool, format, codec, block, features, threads, .. } = self;
         let block = size(*block);
         write!(f, "{tool} packing {source} as {format}, {codec}, blocks of {block}")?;
         if !features.is_empty() {

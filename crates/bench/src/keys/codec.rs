@@ -8,7 +8,7 @@ use crate::units::size;
 
 /// Key of a codec benchmark. The text of its fields stays the same in later versions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
+pub struct CodecKey {
     /// Name of the data.
     pub data: String,
     /// Digest of the measured sample.
@@ -25,7 +25,7 @@ pub struct Key {
     pub threads: usize,
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for CodecKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {} in blocks of {}", self.codec, self.data, size(self.block))?;
         if self.threads == 1 { Ok(()) } else { write!(f, ", {} threads", self.threads) }

@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub enum AnyKey {
     /// A codec, measured on blocks.
-    Codec(codec::Key),
+    Codec(codec::CodecKey),
     /// The build of an image.
-    Build(build::Key),
+    Build(build::BuildKey),
     /// A read of an image.
-    Read(read::Key),
+    Read(read::ReadKey),
     /// A split or join of a dump.
-    Split(split::Key),
+    Split(split::SplitKey),
 }
 
 impl fmt::Display for AnyKey {

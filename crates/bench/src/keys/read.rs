@@ -15,7 +15,7 @@ pub const NONE: &str = "none";
 
 /// Key of a read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
+pub struct ReadKey {
     /// Name of the image's source, or of the image if its source is unknown.
     pub source: String,
     /// Digest of the names and lengths of its files; images with the same digest are comparable.
@@ -36,9 +36,9 @@ pub struct Key {
     pub work: String,
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ReadKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { source, tool, format, codec, block, features, reader, work, .. } = self;
+        let ReadKey { source, tool, format, codec, block, features, reader, work, .. } = self;
         write!(f, "{reader}: {work} of {source} as {format}")?;
         if !tool.is_empty() {
             write!(f, " by {tool}")?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The timed work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum SplitWork {
     /// Splitting, until every disk has received all its data.
     Split,
     /// Joining the parts.
@@ -15,20 +15,20 @@ pub enum Work {
     Check,
 }
 
-impl Work {
-    /// Name in [`Key::work`].
+impl SplitWork {
+    /// Name in [`SplitKey::work`].
     pub const fn name(self) -> &'static str {
         match self {
-            Work::Split => "split",
-            Work::Join => "join",
-            Work::Check => "check",
+            SplitWork::Split => "split",
+            SplitWork::Join => "join",
+            SplitWork::Check => "check",
         }
     }
 }
 
 /// Key of a split, join or check.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
+pub struct SplitKey {
     /// Name of the data.
     pub data: String,
     /// Digest of the data.
@@ -38,7 +38,7 @@ pub struct Key {
     /// The codec in the user's spelling.
     pub codec: String,
     /// Kind of the outputs: `directories`, or speeds of simulated disks in MB/s. See
-    /// [`Profile`](crate::split::Profile).
+    /// [`Profile`](crate::split::DiskProfile).
     pub disks: String,
     /// Number of outputs.
     pub outputs: usize,
@@ -46,9 +46,9 @@ pub struct Key {
     pub work: String,
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for SplitKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { data, tool, codec, disks, outputs, work, .. } = self;
+        let SplitKey { data, tool, codec, disks, outputs, work, .. } = self;
         let outputs = if *outputs == 1 { "1 output".into() } else { format!("{outputs} outputs") };
         match disks.as_str() {
             "directories" => write!(f, "{tool} {work} of {data}, {codec}, {outputs}"),

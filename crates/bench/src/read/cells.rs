@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use packfs_blocks::Digest;
 
-use super::fio::{self, Pattern};
-use super::programs::Program;
-use crate::executor::Subject;
-use crate::format::Format;
-use crate::keys::read::{FIO, KERNEL, Key};
+use super::fio::{self, FioPattern};
+use super::programs::ReadProgram;
+use crate::executor::MeasuredCell;
+use crate::format::ImageFormat;
+use crate::keys::read::{FIO, KERNEL, ReadKey};
 
 /// A regular file in an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct File {
+pub struct ImageFile {
     /// Path from the root.
     pub path: PathBuf,
     /// Length in bytes.
@@ -25,27 +25,27 @@ pub struct File {
 
 /// The files in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tree {
+pub struct ImageFiles {
     /// Regular files, sorted by path.
-    files: Vec<File>,
+    files: Vec<ImageFile>,
     /// Digest of their names and lengths.
     digest: String,
 }
 
-impl Tree {
+impl ImageFiles {
     /// Creates a tree from regular files in any order.
-    pub fn new(mut files: Vec<File>) -> Self {
+    pub fn new(mut files: Vec<ImageFile>) -> Self {
         files.sort();
         let digests = files.iter().map(|file| {
             let path = file.path.as_os_str().as_encoded_bytes();
             Digest::of(&[&file.len.to_le_bytes(), path].concat())
         });
         let digest = Digest::of_all(&digests.collect::<Vec<_>>());
-        Tree { files, digest: digest.short() }
+        ImageFiles { files, digest: digest.short() }
     }
 
     /// Returns the regular files, sorted by path.
-    pub fn files(&self) -> &[File] {
+    pub fn files(&self) -> &[ImageFile] {
         &self.files
     }
 
@@ -65,7 +65,7 @@ impl Tree {
     }
 
     /// Returns the file with the most data, if it is large enough to read in pieces.
-    pub fn largest(&self) -> Option<&File> {
+    pub fn largest(&self) -> Option<&ImageFile> {
         let largest = self.files.iter().rev().max_by_key(|file| file.data);
         largest.filter(|file| file.data >= fio::LEAST)
     }
@@ -73,13 +73,13 @@ impl Tree {
 
 /// An image to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct MeasuredImage {
     /// Path of the image.
     pub path: PathBuf,
     /// Length in bytes.
     pub len: u64,
     /// The format.
-    pub format: Format,
+    pub format: ImageFormat,
     /// Name of its source, or its own.
     pub source: String,
     /// Program that made it; empty if unknown.
@@ -93,12 +93,12 @@ pub struct Image {
     /// True if it can be mounted here.
     pub mounts: bool,
     /// Files in the image.
-    pub tree: Arc<Tree>,
+    pub tree: Arc<ImageFiles>,
 }
 
 /// Which files are read, in which order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum ReadOrder {
     /// All, in directory order.
     Sequential,
     /// A few hundred, in random order.
@@ -107,66 +107,68 @@ pub enum Order {
     Full,
 }
 
-impl Order {
+impl ReadOrder {
     /// All orders.
-    pub const ALL: [Order; 3] = [Order::Sequential, Order::Small, Order::Full];
+    pub const ALL: [ReadOrder; 3] = [ReadOrder::Sequential, ReadOrder::Small, ReadOrder::Full];
 }
 
 /// One way to read an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Work {
+pub enum ReadWork {
     /// The contents of files on a mount.
-    Data(Order),
+    Data(ReadOrder),
     /// The attributes of files, on a mount.
-    Metadata(Order),
+    Metadata(ReadOrder),
     /// The largest file on a mount, by fio.
-    Fio(Pattern),
+    Fio(FioPattern),
     /// A program writes an archive of everything.
-    Tar(Program),
+    Tar(ReadProgram),
     /// A program extracts everything.
-    Extract(Program),
+    Extract(ReadProgram),
 }
 
-impl fmt::Display for Work {
+impl fmt::Display for ReadWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Work::Data(Order::Sequential) => "sequential data",
-            Work::Data(Order::Small) => "small random data",
-            Work::Data(Order::Full) => "full random data",
-            Work::Metadata(Order::Sequential) => "sequential metadata",
-            Work::Metadata(Order::Small) => "small random metadata",
-            Work::Metadata(Order::Full) => "full random metadata",
-            Work::Fio(Pattern::Sequential) => "sequential 4K",
-            Work::Fio(Pattern::Random) => "random 4K",
-            Work::Fio(Pattern::Twentieth) => "random 4K of 5 %",
-            Work::Tar(_) => "tar",
-            Work::Extract(_) => "extract",
+            ReadWork::Data(ReadOrder::Sequential) => "sequential data",
+            ReadWork::Data(ReadOrder::Small) => "small random data",
+            ReadWork::Data(ReadOrder::Full) => "full random data",
+            ReadWork::Metadata(ReadOrder::Sequential) => "sequential metadata",
+            ReadWork::Metadata(ReadOrder::Small) => "small random metadata",
+            ReadWork::Metadata(ReadOrder::Full) => "full random metadata",
+            ReadWork::Fio(FioPattern::Sequential) => "sequential 4K",
+            ReadWork::Fio(FioPattern::Random) => "random 4K",
+            ReadWork::Fio(FioPattern::Twentieth) => "random 4K of 5 %",
+            ReadWork::Tar(_) => "tar",
+            ReadWork::Extract(_) => "extract",
         })
     }
 }
 
 /// Programs available for reading.
 #[derive(Debug, Clone, Default)]
-pub struct Readers {
+pub struct ReadPrograms {
     /// fio, if it is installed.
     pub fio: Option<PathBuf>,
     /// Programs that read images.
-    pub programs: Vec<Program>,
+    pub programs: Vec<ReadProgram>,
 }
 
-impl Readers {
+impl ReadPrograms {
     /// Returns all ways to read an image.
-    fn works(&self, image: &Image) -> Vec<Work> {
+    fn works(&self, image: &MeasuredImage) -> Vec<ReadWork> {
         let mut works = Vec::new();
         if image.mounts {
-            works.extend(Order::ALL.into_iter().flat_map(|order| [Work::Data(order), Work::Metadata(order)]));
+            works.extend(
+                ReadOrder::ALL.into_iter().flat_map(|order| [ReadWork::Data(order), ReadWork::Metadata(order)]),
+            );
             if self.fio.is_some() && image.tree.largest().is_some() {
-                works.extend(Pattern::ALL.map(Work::Fio));
+                works.extend(FioPattern::ALL.map(ReadWork::Fio));
             }
         }
         for program in self.programs.iter().filter(|program| program.reads(image.format)) {
-            works.extend(program.archives().then(|| Work::Tar(program.clone())));
-            works.extend(program.extracts().then(|| Work::Extract(program.clone())));
+            works.extend(program.archives().then(|| ReadWork::Tar(program.clone())));
+            works.extend(program.extracts().then(|| ReadWork::Extract(program.clone())));
         }
         works
     }
@@ -174,24 +176,24 @@ impl Readers {
 
 /// One read to measure.
 #[derive(Debug, Clone)]
-pub struct Cell {
+pub struct ReadCell {
     /// Image to read.
-    pub image: Arc<Image>,
+    pub image: Arc<MeasuredImage>,
     /// Way to read it.
-    pub work: Work,
+    pub work: ReadWork,
 }
 
-impl Subject for Cell {
-    type Key = Key;
+impl MeasuredCell for ReadCell {
+    type Key = ReadKey;
 
-    fn key(&self) -> Key {
-        let Image { format, source, tool, codec, block, features, tree, .. } = &*self.image;
+    fn key(&self) -> ReadKey {
+        let MeasuredImage { format, source, tool, codec, block, features, tree, .. } = &*self.image;
         let reader = match &self.work {
-            Work::Data(_) | Work::Metadata(_) => KERNEL,
-            Work::Fio(_) => FIO,
-            Work::Tar(program) | Work::Extract(program) => program.name(),
+            ReadWork::Data(_) | ReadWork::Metadata(_) => KERNEL,
+            ReadWork::Fio(_) => FIO,
+            ReadWork::Tar(program) | ReadWork::Extract(program) => program.name(),
         };
-        Key {
+        ReadKey {
             source: source.clone(),
             digest: tree.digest.clone(),
             tool: tool.clone(),
@@ -206,10 +208,10 @@ impl Subject for Cell {
 }
 
 /// Returns all ways to read all images.
-pub fn cells(images: &[Arc<Image>], readers: &Readers) -> Vec<Cell> {
-    let of = |image: &Arc<Image>| {
+pub fn cells(images: &[Arc<MeasuredImage>], readers: &ReadPrograms) -> Vec<ReadCell> {
+    let of = |image: &Arc<MeasuredImage>| {
         let works = readers.works(image).into_iter();
-        works.map(|work| Cell { image: Arc::clone(image), work }).collect::<Vec<_>>()
+        works.map(|work| ReadCell { image: Arc::clone(image), work }).collect::<Vec<_>>()
     };
     images.iter().flat_map(of).collect()
 }
@@ -219,9 +221,9 @@ pub(super) mod tests {
     use super::*;
     use crate::read::NONE;
 
-    pub(crate) fn image(format: Format, files: &[(&str, u64)]) -> Arc<Image> {
-        let files = files.iter().map(|(path, len)| File { path: path.into(), len: *len, data: *len }).collect();
-        Arc::new(Image {
+    pub(crate) fn image(format: ImageFormat, files: &[(&str, u64)]) -> Arc<MeasuredImage> {
+        let files = files.iter().map(|(path, len)| ImageFile { path: path.into(), len: *len, data: *len }).collect();
+        Arc::new(MeasuredImage {
             path: "a.img".into(),
             len: 1000,
             format,
@@ -231,16 +233,16 @@ pub(super) mod tests {
             block: 65_536,
             features: String::new(),
             mounts: true,
-            tree: Arc::new(Tree::new(files)),
+            tree: Arc::new(ImageFiles::new(files)),
         })
     }
 
     #[test]
     fn readers_do_what_they_can() {
-        let programs = vec![Program::packfs("packfs".into())];
-        let mut readers = Readers { fio: Some("fio".into()), programs };
-        let large = image(Format::Erofs, &[("a", 10), ("b", 1 << 20)]);
-        let keys = |readers: &Readers, image: &Arc<Image>| {
+        let programs = vec![ReadProgram::packfs("packfs".into())];
+        let mut readers = ReadPrograms { fio: Some("fio".into()), programs };
+        let large = image(ImageFormat::Erofs, &[("a", 10), ("b", 1 << 20)]);
+        let keys = |readers: &ReadPrograms, image: &Arc<MeasuredImage>| {
             let cells = cells(std::slice::from_ref(image), readers);
             cells.iter().map(|cell| format!("{} {}", cell.key().reader, cell.work)).collect::<Vec<_>>()
         };
@@ -261,25 +263,26 @@ pub(super) mod tests {
             ]
         );
         // No file is large enough for fio.
-        assert_eq!(keys(&readers, &image(Format::Erofs, &[("a", 10)])).len(), 8);
+        assert_eq!(keys(&readers, &image(ImageFormat::Erofs, &[("a", 10)])).len(), 8);
         readers.fio = None;
         assert_eq!(keys(&readers, &large).len(), 8);
-        let not_mounted = Arc::new(Image { mounts: false, ..(*large).clone() });
+        let not_mounted = Arc::new(MeasuredImage { mounts: false, ..(*large).clone() });
         assert_eq!(keys(&readers, &not_mounted), ["packfs tar", "packfs extract"]);
     }
 
     #[test]
     fn trees_of_the_same_names_and_lengths_are_the_same() {
-        let file = |path: &str, len: u64, data: u64| File { path: path.into(), len, data };
-        let tree = Tree::new(vec![file("b", 2, 2), file("a", 1, 1)]);
-        assert_eq!(tree, Tree::new(vec![file("a", 1, 1), file("b", 2, 2)]));
+        let file = |path: &str, len: u64, data: u64| ImageFile { path: path.into(), len, data };
+        let tree = ImageFiles::new(vec![file("b", 2, 2), file("a", 1, 1)]);
+        assert_eq!(tree, ImageFiles::new(vec![file("a", 1, 1), file("b", 2, 2)]));
         assert_eq!((tree.bytes(), tree.files()[0].path.as_os_str()), (3, "a".as_ref()));
         for other in [vec![file("a", 1, 1)], vec![file("a", 2, 2), file("b", 1, 1)]] {
-            assert_ne!(tree.digest, Tree::new(other).digest);
+            assert_ne!(tree.digest, ImageFiles::new(other).digest);
         }
         // Digests ignore holes, because not every program keeps them.
-        assert_eq!(tree.digest, Tree::new(vec![file("a", 1, 0), file("b", 2, 2)]).digest);
-        let most = Tree::new(vec![file("hole", 9 << 20, 0), file("y", 1 << 20, 1 << 20), file("x", 1 << 20, 1 << 20)]);
+        assert_eq!(tree.digest, ImageFiles::new(vec![file("a", 1, 0), file("b", 2, 2)]).digest);
+        let most =
+            ImageFiles::new(vec![file("hole", 9 << 20, 0), file("y", 1 << 20, 1 << 20), file("x", 1 << 20, 1 << 20)]);
         assert_eq!(most.largest().unwrap().path.as_os_str(), "x");
     }
 
@@ -289,8 +292,8 @@ pub(super) mod tests {
             let codec = if block == 0 { NONE } else { "lz4hc:12" }.into();
             let tool = tool.into();
             let features = features.into();
-            let image = Image { block, codec, tool, features, ..(*image(Format::Erofs, &[])).clone() };
-            Cell { image: Arc::new(image), work: Work::Data(Order::Small) }.key().to_string()
+            let image = MeasuredImage { block, codec, tool, features, ..(*image(ImageFormat::Erofs, &[])).clone() };
+            ReadCell { image: Arc::new(image), work: ReadWork::Data(ReadOrder::Small) }.key().to_string()
         };
         assert_eq!(
             cell(65_536, "packfs", "fragments"),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::sample::Timing;
+use crate::sample::PassTiming;
 use crate::{Error, Result};
 
 /// Bytes per read.
@@ -17,7 +17,7 @@ pub(super) const LEAST: u64 = 20 * PIECE;
 
 /// Mode in which fio reads a file, 4 KiB at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pattern {
+pub enum FioPattern {
     /// In order.
     Sequential,
     /// Every piece once, in random order.
@@ -26,21 +26,21 @@ pub enum Pattern {
     Twentieth,
 }
 
-impl Pattern {
+impl FioPattern {
     /// All modes.
-    pub const ALL: [Pattern; 3] = [Pattern::Sequential, Pattern::Random, Pattern::Twentieth];
+    pub const ALL: [FioPattern; 3] = [FioPattern::Sequential, FioPattern::Random, FioPattern::Twentieth];
 }
 
 /// Returns the command that reads a file of `len` bytes.
-pub(super) fn command(fio: &Path, file: &Path, len: u64, pattern: Pattern) -> Command {
+pub(super) fn command(fio: &Path, file: &Path, len: u64, pattern: FioPattern) -> Command {
     let mut command = Command::new(fio);
     command.args(["--name=read", "--readonly", "--output-format=json"]);
     command.arg(format!("--bs={PIECE}"));
     command.arg(match pattern {
-        Pattern::Sequential => "--rw=read",
-        Pattern::Random | Pattern::Twentieth => "--rw=randread",
+        FioPattern::Sequential => "--rw=read",
+        FioPattern::Random | FioPattern::Twentieth => "--rw=randread",
     });
-    if pattern == Pattern::Twentieth {
+    if pattern == FioPattern::Twentieth {
         command.arg(format!("--io_size={}", (len / 20).next_multiple_of(PIECE)));
     }
     let mut name = OsString::from("--filename=");
@@ -56,28 +56,28 @@ fn escaped(path: &Path) -> OsString {
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    jobs: Vec<Job>,
+struct FioAnswer {
+    jobs: Vec<FioJob>,
 }
 
 #[derive(Deserialize)]
-struct Job {
+struct FioJob {
     error: i64,
-    read: Reads,
+    read: FioReads,
     usr_cpu: f64,
     sys_cpu: f64,
 }
 
 #[derive(Deserialize)]
-struct Reads {
+struct FioReads {
     io_bytes: u64,
     /// Milliseconds.
     runtime: u64,
-    lat_ns: Latency,
+    lat_ns: FioLatency,
 }
 
 #[derive(Deserialize)]
-struct Latency {
+struct FioLatency {
     mean: f64,
     #[serde(rename = "N")]
     count: u64,
@@ -85,20 +85,20 @@ struct Latency {
 
 /// Parses the time and bytes of fio's output. fio counts whole milliseconds; the result is at least the time of its
 /// reads.
-pub(super) fn parse(output: &[u8]) -> Result<(Timing, u64)> {
+pub(super) fn parse(output: &[u8]) -> Result<(PassTiming, u64)> {
     let failed = |why: String| Error::Program { program: "fio".into(), why };
     // Warnings precede the JSON.
     let begin = output.iter().position(|byte| *byte == b'{').unwrap_or(0);
-    let answer: Answer = serde_json::from_slice(&output[begin..])
+    let answer: FioAnswer = serde_json::from_slice(&output[begin..])
         .map_err(|error| failed(format!("its answer is not understood (fio 3 or newer is needed): {error}")))?;
     let [job] = &answer.jobs[..] else { return Err(failed("it answers for another number of jobs than one".into())) };
     if job.error != 0 || job.read.io_bytes == 0 {
         return Err(failed(format!("it read {} bytes, error {}", job.read.io_bytes, job.error)));
     }
-    let Reads { io_bytes, runtime, lat_ns } = &job.read;
+    let FioReads { io_bytes, runtime, lat_ns } = &job.read;
     let wall = (*runtime as f64 * 1e6).max(lat_ns.mean * lat_ns.count as f64);
     let cpu = wall * (job.usr_cpu + job.sys_cpu) / 100.0;
-    Ok((Timing { wall: whole(wall), cpu: whole(cpu), passes: 1 }, *io_bytes))
+    Ok((PassTiming { wall: whole(wall), cpu: whole(cpu), passes: 1 }, *io_bytes))
 }
 
 /// Rounds a positive number.
@@ -119,10 +119,10 @@ mod tests {
         };
         let common = "--name=read --readonly --output-format=json --bs=4096";
         let file = r"--filename=/m/a\:b";
-        assert_eq!(shown(Pattern::Sequential), format!("{common} --rw=read {file}"));
-        assert_eq!(shown(Pattern::Random), format!("{common} --rw=randread {file}"));
+        assert_eq!(shown(FioPattern::Sequential), format!("{common} --rw=read {file}"));
+        assert_eq!(shown(FioPattern::Random), format!("{common} --rw=randread {file}"));
         // 5 %, rounded to whole pieces.
-        assert_eq!(shown(Pattern::Twentieth), format!("{common} --rw=randread --io_size=53248 {file}"));
+        assert_eq!(shown(FioPattern::Twentieth), format!("{common} --rw=randread --io_size=53248 {file}"));
     }
 
     fn answer(error: u64, bytes: u64, runtime: u64, mean: f64, count: u64) -> String {
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn answers_are_read() {
         let (time, bytes) = parse(answer(0, 409_600, 80, 100.5, 100).as_bytes()).unwrap();
-        assert_eq!((time, bytes), (Timing { wall: 80_000_000, cpu: 50_000_000, passes: 1 }, 409_600));
+        assert_eq!((time, bytes), (PassTiming { wall: 80_000_000, cpu: 50_000_000, passes: 1 }, 409_600));
         // Less than a millisecond of fio's clock.
         let (time, _) = parse(answer(0, 409_600, 0, 2500.0, 100).as_bytes()).unwrap();
         assert_eq!((time.wall, time.cpu), (250_000, 156_250));

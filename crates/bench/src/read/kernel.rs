@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use crate::format::Format;
+use crate::format::ImageFormat;
 use crate::program;
 
 /// Build configuration of a kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Config {
+pub struct KernelConfig {
     /// Path of the file that contains it.
     from: Option<String>,
     values: BTreeMap<String, String>,
 }
 
-impl Config {
+impl KernelConfig {
     /// Reads the configuration of the running kernel from the usual places; empty if there is none.
     pub fn running() -> Self {
         let unpacked = program::run(Command::new("gzip").args(["-dc", "/proc/config.gz"]), true).ok();
@@ -29,7 +29,7 @@ impl Config {
     fn parse(from: String, text: &str) -> Self {
         let lines = text.lines().filter_map(|line| line.split_once('='));
         let values = lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-        Config { from: Some(from), values: values.collect() }
+        KernelConfig { from: Some(from), values: values.collect() }
     }
 
     fn has(&self, name: &str) -> bool {
@@ -48,13 +48,13 @@ impl Config {
 
     /// Returns the settings that affect reads of a format, by name. `options` are those of a mount, which may select
     /// the decompressor.
-    pub fn describe(&self, format: Format, options: &str) -> BTreeMap<String, String> {
+    pub fn describe(&self, format: ImageFormat, options: &str) -> BTreeMap<String, String> {
         let (name, value) = match format {
-            Format::Squashfs => ("SquashFS decompressors", self.squashfs(options)),
-            Format::Erofs => ("EROFS decompression", self.first(&EROFS, "by work queues, no threads of its own")),
+            ImageFormat::Squashfs => ("SquashFS decompressors", self.squashfs(options)),
+            ImageFormat::Erofs => ("EROFS decompression", self.first(&EROFS, "by work queues, no threads of its own")),
         };
         let mut all = BTreeMap::from([(name.to_owned(), value)]);
-        if format == Format::Squashfs {
+        if format == ImageFormat::Squashfs {
             all.insert("SquashFS decompresses".into(), self.first(&PAGES, "unknown"));
         }
         all
@@ -92,14 +92,14 @@ mod tests {
                         set\nCONFIG_SQUASHFS_FILE_DIRECT=y\nCONFIG_SQUASHFS_DECOMP_MULTI_PERCPU=y\nCONFIG_EROFS_FS=m\n\
                         CONFIG_SQUASHFS_FRAGMENT_CACHE_SIZE=3\n";
 
-    fn described(config: &Config, options: &str) -> Vec<String> {
-        let all = Format::ALL.into_iter().flat_map(|format| config.describe(format, options));
+    fn described(config: &KernelConfig, options: &str) -> Vec<String> {
+        let all = ImageFormat::ALL.into_iter().flat_map(|format| config.describe(format, options));
         all.map(|(name, value)| format!("{name}: {value}")).collect()
     }
 
     #[test]
     fn a_configuration_is_told_in_words() {
-        let config = Config::parse("/boot/config-6.1".into(), TEXT);
+        let config = KernelConfig::parse("/boot/config-6.1".into(), TEXT);
         assert_eq!(
             described(&config, "ro,errors=continue"),
             [
@@ -109,7 +109,7 @@ mod tests {
             ]
         );
         let threads = "CONFIG_EROFS_FS_PCPU_KTHREAD=y\nCONFIG_SQUASHFS_DECOMP_SINGLE=y\n";
-        let config = Config::parse("/proc/config.gz".into(), threads);
+        let config = KernelConfig::parse("/proc/config.gz".into(), threads);
         let shown = described(&config, "ro");
         assert_eq!(shown[0], "SquashFS decompresses: unknown (by /proc/config.gz)");
         assert_eq!(
@@ -122,14 +122,14 @@ mod tests {
 
     #[test]
     fn what_a_mount_says_counts_more() {
-        let config = Config::parse("/boot/config-6.6".into(), TEXT);
+        let config = KernelConfig::parse("/boot/config-6.6".into(), TEXT);
         let shown = described(&config, "ro,errors=continue,threads=multi");
         assert_eq!(shown[1], "SquashFS decompressors: threads=multi by the mount");
     }
 
     #[test]
     fn what_is_not_told_is_said_to_be_unknown() {
-        let shown = described(&Config::default(), "ro");
+        let shown = described(&KernelConfig::default(), "ro");
         assert_eq!(shown.len(), 3);
         assert!(shown.iter().all(|line| line.contains("unknown: the kernel keeps no configuration in")), "{shown:?}");
     }

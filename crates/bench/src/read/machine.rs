@@ -4,18 +4,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::Program;
-use super::cells::{Cell, Image, Order, Work};
-use super::fio::{self, Pattern};
-use super::mount::Mount;
-use super::protocol::{Reader, chosen};
+use super::ReadProgram;
+use super::cells::{MeasuredImage, ReadCell, ReadOrder, ReadWork};
+use super::fio::{self, FioPattern};
+use super::mount::MountedImage;
+use super::protocol::{TimedReader, chosen};
 use crate::clock::thread_time;
-use crate::executor::Executor;
-use crate::format::Format;
+use crate::executor::CellExecutor;
+use crate::format::ImageFormat;
 use crate::program;
-use crate::sample::Timing;
-use crate::sample::Trial;
-use crate::scratch::Scratch;
+use crate::sample::PassTiming;
+use crate::sample::TrialSample;
+use crate::scratch::ScratchDir;
 use crate::{Error, Result};
 
 /// File that drops the kernel's caches when written to.
@@ -25,7 +25,7 @@ const MEMORY: &str = "/dev/shm";
 
 /// Reads on this machine.
 #[derive(Debug)]
-pub struct Machine {
+pub struct ReadMachine {
     /// Seed that selects files.
     pub seed: u64,
     /// Path of fio, if any cell needs it.
@@ -34,61 +34,61 @@ pub struct Machine {
     pub scratch: PathBuf,
 }
 
-impl Executor<Cell> for Machine {
+impl CellExecutor<ReadCell> for ReadMachine {
     /// Reads once only: a second read would come from the caches.
-    fn run(&mut self, cell: &Cell, _: Duration) -> Result<Trial> {
+    fn run(&mut self, cell: &ReadCell, _: Duration) -> Result<TrialSample> {
         let image = &*cell.image;
         let (time, bytes, peak_memory) = match &cell.work {
-            Work::Data(order) => on_mount(image, true, *order, self.seed)?,
-            Work::Metadata(order) => on_mount(image, false, *order, self.seed)?,
-            Work::Fio(pattern) => self.fio(image, *pattern)?,
-            Work::Tar(program) => {
+            ReadWork::Data(order) => on_mount(image, true, *order, self.seed)?,
+            ReadWork::Metadata(order) => on_mount(image, false, *order, self.seed)?,
+            ReadWork::Fio(pattern) => self.fio(image, *pattern)?,
+            ReadWork::Tar(program) => {
                 let ran = program::run(&mut program.archive(&image.path), false)?;
                 (ran.time, image.tree.bytes(), ran.peak_memory)
             }
-            Work::Extract(program) => self.extract(image, program)?,
+            ReadWork::Extract(program) => self.extract(image, program)?,
         };
-        Ok(Trial { time, bytes, made: image.len, peak_memory, stages: Default::default() })
+        Ok(TrialSample { time, bytes, made: image.len, peak_memory, stages: Default::default() })
     }
 }
 
-type Outcome = (Timing, u64, Option<u64>);
+type ReadOutcome = (PassTiming, u64, Option<u64>);
 
 /// Reads files or attributes on a fresh mount.
-fn on_mount(image: &Image, data: bool, order: Order, seed: u64) -> Result<Outcome> {
+fn on_mount(image: &MeasuredImage, data: bool, order: ReadOrder, seed: u64) -> Result<ReadOutcome> {
     let paths = chosen(&image.tree, order, seed);
-    let mut reader = Reader::new(data);
-    let mount = Mount::new(&image.path, image.format)?;
+    let mut reader = TimedReader::new(data);
+    let mount = MountedImage::new(&image.path, image.format)?;
     let root = mount.root()?;
     drop_caches()?;
     let begun = Instant::now();
     let cpu = thread_time();
     let done = match order {
-        Order::Sequential => reader.walk(root),
-        Order::Small | Order::Full => reader.files(root, &paths),
+        ReadOrder::Sequential => reader.walk(root),
+        ReadOrder::Small | ReadOrder::Full => reader.files(root, &paths),
     };
     let wall = begun.elapsed();
     let cpu = thread_time().saturating_sub(cpu);
     let bytes = done.map_err(Error::io(&image.path))?;
-    Ok((Timing::of(wall, cpu), bytes, None))
+    Ok((PassTiming::of(wall, cpu), bytes, None))
 }
 
-impl Machine {
-    fn fio(&self, image: &Image, pattern: Pattern) -> Result<Outcome> {
+impl ReadMachine {
+    fn fio(&self, image: &MeasuredImage, pattern: FioPattern) -> Result<ReadOutcome> {
         let missing = |why: &str| Error::Program { program: "fio".into(), why: why.into() };
         let fio = self.fio.as_deref().ok_or_else(|| missing("it is not installed"))?;
         let file = image.tree.largest().ok_or_else(|| missing("there is no file that is large enough"))?;
-        let mount = Mount::new(&image.path, image.format)?;
+        let mount = MountedImage::new(&image.path, image.format)?;
         drop_caches()?;
         let ran = program::run(&mut fio::command(fio, &mount.path().join(&file.path), file.len, pattern), true)?;
         let (time, bytes) = fio::parse(&ran.output)?;
         Ok((time, bytes, None))
     }
 
-    fn extract(&self, image: &Image, program: &Program) -> Result<Outcome> {
+    fn extract(&self, image: &MeasuredImage, program: &ReadProgram) -> Result<ReadOutcome> {
         let bytes = image.tree.bytes();
         let place = if has_room(Path::new(MEMORY), 2 * bytes) { Path::new(MEMORY) } else { &self.scratch };
-        let dir = Scratch::new(Some(place), None)?;
+        let dir = ScratchDir::new(Some(place), None)?;
         let ran = program::run(&mut program.extract(&image.path, &dir.path().join("root")), false)?;
         Ok((ran.time, bytes, ran.peak_memory))
     }
@@ -112,8 +112,8 @@ fn drop_caches() -> Result<()> {
 }
 
 /// Fails unless an image can be mounted and caches can be dropped. Returns the mount options of its file system.
-pub fn try_mount(image: &Path, format: Format) -> Result<String> {
-    let mount = Mount::new(image, format)?;
+pub fn try_mount(image: &Path, format: ImageFormat) -> Result<String> {
+    let mount = MountedImage::new(image, format)?;
     drop_caches()?;
     Ok(mount.options().to_owned())
 }

@@ -4,8 +4,8 @@
 //! random order, and of some files; and one large file with fio. Each has a fresh mount, with all caches dropped.
 //! Programs read whole images from the page cache.
 //!
-//! The path: the images exist already, or [`build::Tool`](crate::build::Tool)s make them from a source. An [`Image`]
-//! describes one, [`cells`] lists its measurements, and [`Machine`] performs them.
+//! The path: the images exist already, or [`build::Tool`](crate::build::Tool)s make them from a source. An [`MeasuredImage`]
+//! describes one, [`cells`] lists its measurements, and [`ReadMachine`] performs them.
 
 mod cells;
 mod fio;
@@ -15,11 +15,11 @@ mod mount;
 mod programs;
 mod protocol;
 
-pub use crate::keys::read::{FIO, KERNEL, Key, NONE};
-pub use cells::{Cell, File, Image, Order, Readers, Tree, Work, cells};
-pub use fio::Pattern;
-pub use kernel::Config;
-pub use machine::{Machine, try_mount};
-pub use mount::Mount;
-pub use programs::Program;
+pub use crate::keys::read::{FIO, KERNEL, NONE, ReadKey};
+pub use cells::{ImageFile, ImageFiles, MeasuredImage, ReadCell, ReadOrder, ReadPrograms, ReadWork, cells};
+pub use fio::FioPattern;
+pub use kernel::KernelConfig;
+pub use machine::{ReadMachine, try_mount};
+pub use mount::MountedImage;
+pub use programs::ReadProgram;
 pub use protocol::SMALL;

@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use packfs_blocks::threads::start_program;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use crate::format::Format;
+use crate::format::ImageFormat;
 use crate::{Error, Result};
 
 /// Script of the child; its arguments are the file system, the image and the mount point. The mount may hide programs,
@@ -28,16 +28,16 @@ umount "$3"
 
 /// A mounted image, until dropped.
 #[derive(Debug)]
-pub struct Mount {
+pub struct MountedImage {
     child: Child,
     root: Option<OwnedFd>,
     path: PathBuf,
     options: String,
 }
 
-impl Mount {
+impl MountedImage {
     /// Mounts an image through a loop device, for both formats alike.
-    pub fn new(image: &Path, format: Format) -> Result<Self> {
+    pub fn new(image: &Path, format: ImageFormat) -> Result<Self> {
         let failed =
             |why: String| Error::Program { program: "mount".into(), why: format!("{}: {why}", display(image)) };
         // Any directory will do, because only the child sees the mount.
@@ -56,7 +56,7 @@ impl Mount {
         let ready = child.stdout.take().map(said).unwrap_or_default();
         let path = PathBuf::from(format!("/proc/{}/root", child.id())).join(place.strip_prefix("/").unwrap_or(&place));
         // From here on, dropping `mount` ends the child.
-        let mut mount = Mount { child, root: None, path, options: String::new() };
+        let mut mount = MountedImage { child, root: None, path, options: String::new() };
         if ready != "mounted\n" {
             return Err(failed(mount.last_words()));
         }
@@ -101,7 +101,7 @@ impl Mount {
     }
 }
 
-impl Drop for Mount {
+impl Drop for MountedImage {
     fn drop(&mut self) {
         // Closed first: a file system with open files stays mounted. Then the child's input ends.
         self.root = None;

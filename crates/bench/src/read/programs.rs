@@ -3,56 +3,56 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::format::Format;
+use crate::format::ImageFormat;
 use crate::program;
 
 /// A program that reads images.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    kind: Reader,
+pub struct ReadProgram {
+    kind: ReaderKind,
     path: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reader {
+enum ReaderKind {
     Packfs,
     Unsquashfs,
     Sqfs2tar,
     FsckErofs,
 }
 
-impl Reader {
-    const PEERS: [Reader; 3] = [Reader::Unsquashfs, Reader::Sqfs2tar, Reader::FsckErofs];
+impl ReaderKind {
+    const PEERS: [ReaderKind; 3] = [ReaderKind::Unsquashfs, ReaderKind::Sqfs2tar, ReaderKind::FsckErofs];
 
     fn name(self) -> &'static str {
         match self {
-            Reader::Packfs => "packfs",
-            Reader::Unsquashfs => "unsquashfs",
-            Reader::Sqfs2tar => "sqfs2tar",
-            Reader::FsckErofs => "fsck.erofs",
+            ReaderKind::Packfs => "packfs",
+            ReaderKind::Unsquashfs => "unsquashfs",
+            ReaderKind::Sqfs2tar => "sqfs2tar",
+            ReaderKind::FsckErofs => "fsck.erofs",
         }
     }
 
     /// Returns the option that prints the version.
     fn version_option(self) -> &'static str {
         match self {
-            Reader::Packfs | Reader::Sqfs2tar => "--version",
-            Reader::Unsquashfs => "-version",
-            Reader::FsckErofs => "-V",
+            ReaderKind::Packfs | ReaderKind::Sqfs2tar => "--version",
+            ReaderKind::Unsquashfs => "-version",
+            ReaderKind::FsckErofs => "-V",
         }
     }
 }
 
-impl Program {
+impl ReadProgram {
     /// packfs itself.
     pub fn packfs(path: PathBuf) -> Self {
-        Program { kind: Reader::Packfs, path }
+        ReadProgram { kind: ReaderKind::Packfs, path }
     }
 
     /// Finds other programs in a folder or on `PATH`. Returns them and the names of those that are missing.
     pub fn peers(folder: Option<&Path>) -> (Vec<Self>, Vec<&'static str>) {
-        let (found, missing) = program::find_all(Reader::PEERS, Reader::name, folder);
-        (found.into_iter().map(|(kind, path)| Program { kind, path }).collect(), missing)
+        let (found, missing) = program::find_all(ReaderKind::PEERS, ReaderKind::name, folder);
+        (found.into_iter().map(|(kind, path)| ReadProgram { kind, path }).collect(), missing)
     }
 
     /// Name of the program.
@@ -66,28 +66,28 @@ impl Program {
     }
 
     /// Returns true if it reads images of `format`.
-    pub fn reads(&self, format: Format) -> bool {
+    pub fn reads(&self, format: ImageFormat) -> bool {
         match self.kind {
-            Reader::Packfs => true,
-            Reader::Unsquashfs | Reader::Sqfs2tar => format == Format::Squashfs,
-            Reader::FsckErofs => format == Format::Erofs,
+            ReaderKind::Packfs => true,
+            ReaderKind::Unsquashfs | ReaderKind::Sqfs2tar => format == ImageFormat::Squashfs,
+            ReaderKind::FsckErofs => format == ImageFormat::Erofs,
         }
     }
 
     /// Returns true if it writes archives.
     pub fn archives(&self) -> bool {
-        matches!(self.kind, Reader::Packfs | Reader::Sqfs2tar)
+        matches!(self.kind, ReaderKind::Packfs | ReaderKind::Sqfs2tar)
     }
 
     /// Returns true if it extracts.
     pub fn extracts(&self) -> bool {
-        self.kind != Reader::Sqfs2tar
+        self.kind != ReaderKind::Sqfs2tar
     }
 
     /// Returns the command that writes an archive of everything to standard output.
     pub(super) fn archive(&self, image: &Path) -> Command {
         let mut command = Command::new(&self.path);
-        if self.kind == Reader::Packfs {
+        if self.kind == ReaderKind::Packfs {
             command.args(["tar", "-q"]);
         }
         command.arg(image);
@@ -98,13 +98,13 @@ impl Program {
     pub(super) fn extract(&self, image: &Path, dir: &Path) -> Command {
         let mut command = Command::new(&self.path);
         match self.kind {
-            Reader::Packfs => command.args(["extract", "-q", "-C"]).arg(dir),
-            Reader::FsckErofs => {
+            ReaderKind::Packfs => command.args(["extract", "-q", "-C"]).arg(dir),
+            ReaderKind::FsckErofs => {
                 let mut option = std::ffi::OsString::from("--extract=");
                 option.push(dir);
                 command.arg(option)
             }
-            Reader::Unsquashfs | Reader::Sqfs2tar => command.args(["-no-progress", "-d"]).arg(dir),
+            ReaderKind::Unsquashfs | ReaderKind::Sqfs2tar => command.args(["-no-progress", "-d"]).arg(dir),
         };
         command.arg(image);
         command
@@ -121,13 +121,13 @@ mod tests {
         let image = Path::new("a.img");
         let dir = Path::new("/x/out");
         let cases = [
-            (Reader::Packfs, Some("packfs tar -q a.img"), Some("packfs extract -q -C /x/out a.img")),
-            (Reader::Unsquashfs, None, Some("unsquashfs -no-progress -d /x/out a.img")),
-            (Reader::Sqfs2tar, Some("sqfs2tar a.img"), None),
-            (Reader::FsckErofs, None, Some("fsck.erofs --extract=/x/out a.img")),
+            (ReaderKind::Packfs, Some("packfs tar -q a.img"), Some("packfs extract -q -C /x/out a.img")),
+            (ReaderKind::Unsquashfs, None, Some("unsquashfs -no-progress -d /x/out a.img")),
+            (ReaderKind::Sqfs2tar, Some("sqfs2tar a.img"), None),
+            (ReaderKind::FsckErofs, None, Some("fsck.erofs --extract=/x/out a.img")),
         ];
         for (kind, archive, extract) in cases {
-            let program = Program { kind, path: kind.name().into() };
+            let program = ReadProgram { kind, path: kind.name().into() };
             assert_eq!(program.archives().then(|| shown(program.archive(image))).as_deref(), archive);
             assert_eq!(program.extracts().then(|| shown(program.extract(image, dir))).as_deref(), extract);
         }
@@ -139,10 +139,10 @@ mod tests {
         for name in ["unsquashfs", "sqfs2tar", "fsck.erofs"] {
             std::os::unix::fs::symlink("/bin/sh", dir.path().join(name)).unwrap();
         }
-        let (found, missing) = Program::peers(Some(dir.path()));
+        let (found, missing) = ReadProgram::peers(Some(dir.path()));
         assert_eq!((found.len(), missing.len()), (3, 0));
         assert!(found.iter().all(|program| program.path.starts_with(dir.path())));
-        let formats = |program: &Program| Format::ALL.map(|format| program.reads(format));
+        let formats = |program: &ReadProgram| ImageFormat::ALL.map(|format| program.reads(format));
         assert_eq!(found.iter().map(formats).collect::<Vec<_>>(), [[true, false], [true, false], [false, true]]);
     }
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::{Errno, read, retry_on_intr};
 
-use super::cells::{Order, Tree};
+use super::cells::{ImageFiles, ReadOrder};
 use crate::rng::Rng;
 
 /// Number of files of a small random read.
@@ -22,10 +22,10 @@ pub const SMALL: usize = 500;
 const PIECE: usize = 128 << 10;
 
 /// Returns the files of a random order; the same for every image of a source.
-pub(super) fn chosen(tree: &Tree, order: Order, seed: u64) -> Vec<&Path> {
+pub(super) fn chosen(tree: &ImageFiles, order: ReadOrder, seed: u64) -> Vec<&Path> {
     let mut paths: Vec<&Path> = tree.files().iter().map(|file| file.path.as_path()).collect();
     Rng::new(seed).shuffle(&mut paths);
-    if order == Order::Small {
+    if order == ReadOrder::Small {
         paths.truncate(SMALL);
     }
     paths
@@ -33,16 +33,16 @@ pub(super) fn chosen(tree: &Tree, order: Order, seed: u64) -> Vec<&Path> {
 
 /// Reads files or attributes, and counts the bytes.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct TimedReader {
     piece: Vec<u8>,
     /// True to read files, false to read attributes only.
     data: bool,
     bytes: u64,
 }
 
-impl Reader {
+impl TimedReader {
     pub(super) fn new(data: bool) -> Self {
-        Reader { piece: vec![0; PIECE], data, bytes: 0 }
+        TimedReader { piece: vec![0; PIECE], data, bytes: 0 }
     }
 
     /// Reads everything below a directory in directory order. Returns the number of bytes.
@@ -97,8 +97,8 @@ fn open(dir: BorrowedFd<'_>, path: impl rustix::path::Arg, more: OFlags) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Format;
-    use crate::read::File;
+    use crate::format::ImageFormat;
+    use crate::read::ImageFile;
     use crate::read::cells::tests::image;
     use rustix::fs::CWD;
 
@@ -107,23 +107,23 @@ mod tests {
         let names: Vec<String> = (0..2000).map(|number| format!("dir/{number}")).collect();
         let files = |step: usize| names.iter().cycle().skip(step).take(2000);
         let tree = |step| {
-            let file = |name: &String| File { path: name.into(), len: 1, data: 1 };
-            Tree::new(files(step).map(file).collect())
+            let file = |name: &String| ImageFile { path: name.into(), len: 1, data: 1 };
+            ImageFiles::new(files(step).map(file).collect())
         };
         let one = tree(0);
         let other = tree(700);
-        let small = chosen(&one, Order::Small, 1);
-        assert_eq!((small.len(), &small), (SMALL, &chosen(&other, Order::Small, 1)));
-        assert_ne!(small, chosen(&one, Order::Small, 2));
-        let full = chosen(&one, Order::Full, 1);
+        let small = chosen(&one, ReadOrder::Small, 1);
+        assert_eq!((small.len(), &small), (SMALL, &chosen(&other, ReadOrder::Small, 1)));
+        assert_ne!(small, chosen(&one, ReadOrder::Small, 2));
+        let full = chosen(&one, ReadOrder::Full, 1);
         // The small selection is the beginning of the full one.
         assert_eq!((full.len(), &full[..SMALL]), (2000, &small[..]));
         let mut sorted = full.clone();
         sorted.sort();
         sorted.dedup();
         assert!(sorted.len() == 2000 && sorted != full);
-        let few = image(Format::Erofs, &[("a", 1), ("b", 1)]);
-        assert_eq!(chosen(&few.tree, Order::Small, 1).len(), 2);
+        let few = image(ImageFormat::Erofs, &[("a", 1), ("b", 1)]);
+        assert_eq!(chosen(&few.tree, ReadOrder::Small, 1).len(), 2);
     }
 
     #[test]
@@ -137,13 +137,13 @@ mod tests {
         // Opening it would block until there is a writer.
         rustix::fs::mkfifoat(CWD, dir.path().join("fifo"), Mode::RUSR).unwrap();
         let root = std::fs::File::open(dir.path()).unwrap();
-        assert_eq!(Reader::new(true).walk(root.as_fd()).unwrap(), 300_005);
-        assert_eq!(Reader::new(false).walk(root.as_fd()).unwrap(), 0);
+        assert_eq!(TimedReader::new(true).walk(root.as_fd()).unwrap(), 300_005);
+        assert_eq!(TimedReader::new(false).walk(root.as_fd()).unwrap(), 0);
         let paths = ["a/small", "a/b/large", "a/small"].map(Path::new);
-        assert_eq!(Reader::new(true).files(root.as_fd(), &paths).unwrap(), 300_010);
-        assert_eq!(Reader::new(false).files(root.as_fd(), &paths).unwrap(), 0);
+        assert_eq!(TimedReader::new(true).files(root.as_fd(), &paths).unwrap(), 300_010);
+        assert_eq!(TimedReader::new(false).files(root.as_fd(), &paths).unwrap(), 0);
         for data in [true, false] {
-            let error = Reader::new(data).files(root.as_fd(), &[Path::new("gone")]).unwrap_err().to_string();
+            let error = TimedReader::new(data).files(root.as_fd(), &[Path::new("gone")]).unwrap_err().to_string();
             assert!(error.starts_with("gone: No such file"), "{error}");
         }
     }

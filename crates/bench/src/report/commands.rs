@@ -7,8 +7,8 @@ use crate::keys::{build, codec, read, split};
 use crate::units::size;
 
 /// Returns the command that measures a codec.
-pub(super) fn codec(key: &codec::Key) -> String {
-    let codec::Key { data, codec, block, threads, policy, .. } = key;
+pub(super) fn codec(key: &codec::CodecKey) -> String {
+    let codec::CodecKey { data, codec, block, threads, policy, .. } = key;
     format!(
         "packfs bench codecs --data {} --codecs {codec} --blocks {} --policy {policy} -j {threads}",
         word(data),
@@ -17,12 +17,12 @@ pub(super) fn codec(key: &codec::Key) -> String {
 }
 
 /// Returns the command that builds an image.
-pub(super) fn build(key: &build::Key) -> Option<String> {
-    use crate::build::{Input, Maker, PEERS, Tool};
-    let kind = PEERS.into_iter().chain([Maker::Packfs]).find(|kind| kind.name() == key.tool)?;
-    let tool = Tool { kind, path: kind.name().into(), version: String::new() };
+pub(super) fn build(key: &build::BuildKey) -> Option<String> {
+    use crate::build::{BuildInput, BuildProgram, BuildTool, PEERS};
+    let kind = PEERS.into_iter().chain([BuildProgram::Packfs]).find(|kind| kind.name() == key.tool)?;
+    let tool = BuildTool { kind, path: kind.name().into(), version: String::new() };
     let tar = format!("{}.tar", key.source);
-    let input = Input { directory: key.source.clone().into(), tar: Some(tar.clone().into()), bytes: 0 };
+    let input = BuildInput { directory: key.source.clone().into(), tar: Some(tar.clone().into()), bytes: 0 };
     let image = format!("{}.{}", key.source, key.format);
     let (command, stdin) = tool.command(key, &input, Path::new(&image)).ok()?;
     let from = stdin.map_or(String::new(), |_| format!(" < {}", word(&tar)));
@@ -30,7 +30,7 @@ pub(super) fn build(key: &build::Key) -> Option<String> {
 }
 
 /// Returns the command that reads an image with a program; kernel reads have none.
-pub(super) fn read(key: &read::Key) -> Option<String> {
+pub(super) fn read(key: &read::ReadKey) -> Option<String> {
     let image = word(&format!("{}.{}", key.source, key.format));
     let reader = &key.reader;
     Some(match (reader.as_str(), key.work.as_str()) {
@@ -44,7 +44,7 @@ pub(super) fn read(key: &read::Key) -> Option<String> {
 }
 
 /// Returns the command that splits a dump or restores it.
-pub(super) fn split(key: &split::Key) -> Option<String> {
+pub(super) fn split(key: &split::SplitKey) -> Option<String> {
     let parts = || (1..=key.outputs).map(|part| format!("part{part}"));
     let list = |before: &str| parts().map(|part| format!(" {before}{part}")).collect::<String>();
     let codec = &key.codec;
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn commands_are_those_that_were_run() {
-        let key = build::Key {
+        let key = build::BuildKey {
             source: "my root".into(),
             digest: "00".into(),
             tool: "mksquashfs".into(),
@@ -91,12 +91,12 @@ mod tests {
             "mksquashfs 'my root' 'my root.squashfs' -noappend -no-progress -quiet -b 131072 -processors 2 \
              -always-use-fragments -comp zstd -Xcompression-level 3"
         );
-        let packed = build(&build::Key { tool: "packfs".into(), ..key.clone() }).unwrap();
+        let packed = build(&build::BuildKey { tool: "packfs".into(), ..key.clone() }).unwrap();
         assert!(packed.starts_with("packfs build 'my root' -o 'my root.squashfs' "), "{packed}");
-        let piped = build(&build::Key { tool: "tar2sqfs".into(), ..key.clone() }).unwrap();
+        let piped = build(&build::BuildKey { tool: "tar2sqfs".into(), ..key.clone() }).unwrap();
         assert!(piped.ends_with(" < 'my root.tar'"), "{piped}");
-        assert_eq!(build(&build::Key { tool: "unknown".into(), ..key }), None);
-        let key = split::Key {
+        assert_eq!(build(&build::BuildKey { tool: "unknown".into(), ..key }), None);
+        let key = split::SplitKey {
             data: "core".into(),
             digest: "00".into(),
             tool: "packfs".into(),
@@ -106,6 +106,6 @@ mod tests {
             work: "split".into(),
         };
         assert_eq!(split(&key).unwrap(), "packfs split --as-is --codec lzo core -o part1 -o part2");
-        assert_eq!(split(&split::Key { work: "join".into(), ..key }).unwrap(), "packfs join part1 part2");
+        assert_eq!(split(&split::SplitKey { work: "join".into(), ..key }).unwrap(), "packfs join part1 part2");
     }
 }

@@ -1,29 +1,30 @@
 //! The report of `--against`: changes first, then every cell.
 
 use super::leaders::listed;
-use super::model::{Chapter, Column, Report, Section, Table, Value};
+use super::model::{BenchReport, ReportChapter, ReportSection, ReportTable, TableColumn, TableValue};
 use super::ratios::charts;
 use super::shape::{distinct, spread, table};
-use crate::compare::{Change, Comparison, Metric, Verdict};
-use crate::record::Session;
+use crate::compare::{ChangeVerdict, CompareMetric, MetricChange, ResultsComparison};
+use crate::record::BenchSession;
 use crate::stats::least_probability;
 use crate::units::three;
 
-impl Report {
+impl BenchReport {
     /// Creates the report of a comparison.
-    pub fn of_comparison(comparison: &Comparison) -> Self {
+    pub fn of_comparison(comparison: &ResultsComparison) -> Self {
         let mut sections = vec![changed(comparison)];
         sections.extend(all(comparison));
-        Report { title: "Results compared with earlier ones".into(), sections, ..Report::default() }
+        BenchReport { title: "Results compared with earlier ones".into(), sections, ..BenchReport::default() }
     }
 }
 
 /// Returns the section of changes, the worst first.
-fn changed(comparison: &Comparison) -> Section {
-    let mut changes: Vec<&Change> = comparison.with(Verdict::Worse).chain(comparison.with(Verdict::Better)).collect();
-    let far = |change: &Change| change.factor().map_or(f64::INFINITY, |factor| factor.ln().abs());
+fn changed(comparison: &ResultsComparison) -> ReportSection {
+    let mut changes: Vec<&MetricChange> =
+        comparison.with(ChangeVerdict::Worse).chain(comparison.with(ChangeVerdict::Better)).collect();
+    let far = |change: &MetricChange| change.factor().map_or(f64::INFINITY, |factor| factor.ln().abs());
     changes.sort_by(|a, b| {
-        let better = |change: &Change| change.verdict == Verdict::Better;
+        let better = |change: &MetricChange| change.verdict == ChangeVerdict::Better;
         better(a).cmp(&better(b)).then(far(b).total_cmp(&far(a)))
     });
     let mut sentences = vec![[summary(comparison), greatest(&changes)].concat()];
@@ -36,14 +37,22 @@ fn changed(comparison: &Comparison) -> Section {
     let title = "What changed".into();
     let finding = sentences.first().cloned();
     let charts = charts(comparison);
-    Section { chapter: Chapter::Changes, title, sentences, charts, tables, finding, ..Section::default() }
+    ReportSection {
+        chapter: ReportChapter::Changes,
+        title,
+        sentences,
+        charts,
+        tables,
+        finding,
+        ..ReportSection::default()
+    }
 }
 
 /// Returns the section of all common cells.
-fn all(comparison: &Comparison) -> Option<Section> {
-    let changes: Vec<&Change> = comparison.changes.iter().collect();
-    (!changes.is_empty()).then(|| Section {
-        chapter: Chapter::Changes,
+fn all(comparison: &ResultsComparison) -> Option<ReportSection> {
+    let changes: Vec<&MetricChange> = comparison.changes.iter().collect();
+    (!changes.is_empty()).then(|| ReportSection {
+        chapter: ReportChapter::Changes,
         title: "Every cell compared".into(),
         notes: vec![
             "Medians before and after, with the spread of each side. p is the probability that chance alone causes such a \
@@ -52,26 +61,26 @@ fn all(comparison: &Comparison) -> Option<Section> {
                 .into(),
         ],
         tables: vec![changes_table("compared", "Every cell compared", &changes)],
-        ..Section::default()
+        ..ReportSection::default()
     })
 }
 
-fn summary(comparison: &Comparison) -> String {
-    let count = |metrics: &[Metric], verdict: Verdict| {
+fn summary(comparison: &ResultsComparison) -> String {
+    let count = |metrics: &[CompareMetric], verdict: ChangeVerdict| {
         comparison.with(verdict).filter(|change| metrics.contains(&change.metric)).count()
     };
     let cells = distinct(comparison.changes.iter().map(|change| &change.key)).len();
     if cells == 0 {
         return "The results have no cell in common: nothing can be compared.".into();
     }
-    let timed = [Metric::Time, Metric::Encode, Metric::Decode];
+    let timed = [CompareMetric::Time, CompareMetric::Encode, CompareMetric::Decode];
     let parts: Vec<String> = [
-        (count(&timed, Verdict::Worse), "slower"),
-        (count(&timed, Verdict::Better), "faster"),
-        (count(&[Metric::Size], Verdict::Worse), "larger"),
-        (count(&[Metric::Size], Verdict::Better), "smaller"),
-        (count(&[Metric::Memory], Verdict::Worse), "with more memory"),
-        (count(&[Metric::Memory], Verdict::Better), "with less memory"),
+        (count(&timed, ChangeVerdict::Worse), "slower"),
+        (count(&timed, ChangeVerdict::Better), "faster"),
+        (count(&[CompareMetric::Size], ChangeVerdict::Worse), "larger"),
+        (count(&[CompareMetric::Size], ChangeVerdict::Better), "smaller"),
+        (count(&[CompareMetric::Memory], ChangeVerdict::Worse), "with more memory"),
+        (count(&[CompareMetric::Memory], ChangeVerdict::Better), "with less memory"),
     ]
     .into_iter()
     .filter(|(count, _)| *count > 0)
@@ -85,7 +94,7 @@ fn summary(comparison: &Comparison) -> String {
 }
 
 /// Names the greatest change for the worse, or else for the better. `changes` begin with it.
-fn greatest(changes: &[&Change]) -> String {
+fn greatest(changes: &[&MetricChange]) -> String {
     let named = changes.first().and_then(|change| Some((change, change.factor()?)));
     named.map_or(String::new(), |(change, factor)| {
         format!(" The greatest change: {}, {} {}.", change.key, change.metric.name(), percent(factor))
@@ -93,19 +102,20 @@ fn greatest(changes: &[&Change]) -> String {
 }
 
 /// Describes the geometric means of all common cells.
-fn means(comparison: &Comparison) -> Option<String> {
-    let of = |metric: Metric| {
+fn means(comparison: &ResultsComparison) -> Option<String> {
+    let of = |metric: CompareMetric| {
         let (mean, count) = comparison.mean(metric)?;
         Some(format!("{} {} ({count})", metric.name(), percent(mean)))
     };
-    let means: Vec<String> = Metric::ALL.into_iter().filter_map(of).collect();
+    let means: Vec<String> = CompareMetric::ALL.into_iter().filter_map(of).collect();
     (!means.is_empty())
         .then(|| format!("On average over all cells (geometric mean, number of cells): {}.", means.join(", ")))
 }
 
 /// Describes how many differences chance alone would show.
-fn chance(comparison: &Comparison) -> Option<String> {
-    let tested = comparison.changes.iter().filter(|one| one.p.is_some() && one.verdict != Verdict::TooFew).count();
+fn chance(comparison: &ResultsComparison) -> Option<String> {
+    let tested =
+        comparison.changes.iter().filter(|one| one.p.is_some() && one.verdict != ChangeVerdict::TooFew).count();
     (tested > 0).then(|| {
         let alpha = comparison.rules.alpha;
         let threshold = comparison.rules.threshold;
@@ -118,8 +128,8 @@ fn chance(comparison: &Comparison) -> Option<String> {
     })
 }
 
-fn too_few(comparison: &Comparison) -> Option<String> {
-    let count = comparison.with(Verdict::TooFew).count();
+fn too_few(comparison: &ResultsComparison) -> Option<String> {
+    let count = comparison.with(ChangeVerdict::TooFew).count();
     let alpha = comparison.rules.alpha;
     let enough = (2..100).find(|runs| least_probability(*runs, *runs) < alpha)?;
     (count > 0).then(|| {
@@ -133,7 +143,7 @@ fn too_few(comparison: &Comparison) -> Option<String> {
 /// Properties of a machine that affect results.
 const FACTS: [&str; 4] = ["processor", "number of processors", "kernel", "governor"];
 
-fn fact(session: &Session, name: &str) -> String {
+fn fact(session: &BenchSession, name: &str) -> String {
     let machine = &session.machine;
     match name {
         "processor" => machine.cpu.clone(),
@@ -144,15 +154,15 @@ fn fact(session: &Session, name: &str) -> String {
 }
 
 /// Describes other differences between the two sides.
-fn sessions(comparison: &Comparison) -> Option<String> {
-    let of = |name: &str, sessions: &[Session]| distinct(sessions.iter().map(|session| fact(session, name)));
+fn sessions(comparison: &ResultsComparison) -> Option<String> {
+    let of = |name: &str, sessions: &[BenchSession]| distinct(sessions.iter().map(|session| fact(session, name)));
     let differ = FACTS.into_iter().filter(|name| of(name, &comparison.old) != of(name, &comparison.new));
     let names: Vec<String> = differ.map(str::to_owned).collect();
     (!names.is_empty() && !comparison.changes.is_empty())
         .then(|| format!("Warning: the two sides were measured on different machines ({} differs).", listed(&names)))
 }
 
-fn unmatched(comparison: &Comparison) -> Option<String> {
+fn unmatched(comparison: &ResultsComparison) -> Option<String> {
     let old = comparison.only_old.len();
     let new = comparison.only_new.len();
     let cells = if old == 1 { "cell" } else { "cells" };
@@ -166,60 +176,61 @@ fn percent(factor: f64) -> String {
     format!("{sign}{change} %")
 }
 
-fn verdict(change: &Change) -> &'static str {
+fn verdict(change: &MetricChange) -> &'static str {
     match (change.verdict, change.metric) {
-        (Verdict::Same, _) => "~",
-        (Verdict::TooFew, _) => "too few samples",
-        (Verdict::Worse, Metric::Size) => "larger",
-        (Verdict::Better, Metric::Size) => "smaller",
-        (Verdict::Worse, Metric::Memory) => "more memory",
-        (Verdict::Better, Metric::Memory) => "less memory",
-        (Verdict::Worse, _) => "slower",
-        (Verdict::Better, _) => "faster",
+        (ChangeVerdict::Same, _) => "~",
+        (ChangeVerdict::TooFew, _) => "too few samples",
+        (ChangeVerdict::Worse, CompareMetric::Size) => "larger",
+        (ChangeVerdict::Better, CompareMetric::Size) => "smaller",
+        (ChangeVerdict::Worse, CompareMetric::Memory) => "more memory",
+        (ChangeVerdict::Better, CompareMetric::Memory) => "less memory",
+        (ChangeVerdict::Worse, _) => "slower",
+        (ChangeVerdict::Better, _) => "faster",
     }
 }
 
 /// Formats a size to the byte, because it has no spread that would hide the last digits.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are whole and positive")]
-fn whole(bytes: f64) -> Value {
-    Value::Whole(bytes.round() as u64)
+fn whole(bytes: f64) -> TableValue {
+    TableValue::Whole(bytes.round() as u64)
 }
 
-fn changes_table(id: &str, title: &str, changes: &[&Change]) -> Table {
-    let row = |change: &&Change| {
+fn changes_table(id: &str, title: &str, changes: &[&MetricChange]) -> ReportTable {
+    let row = |change: &&MetricChange| {
         let (scale, unit) = match change.metric {
-            Metric::Size => (1.0, "bytes"),
-            Metric::Memory => (1e-6, "MB"),
+            CompareMetric::Size => (1.0, "bytes"),
+            CompareMetric::Memory => (1e-6, "MB"),
             _ => (1e3, "ms"),
         };
-        let value =
-            |median: f64| if change.metric == Metric::Size { whole(median) } else { Value::Number(scale * median) };
+        let value = |median: f64| {
+            if change.metric == CompareMetric::Size { whole(median) } else { TableValue::Number(scale * median) }
+        };
         vec![
-            Value::Text(change.key.to_string()),
+            TableValue::Text(change.key.to_string()),
             change.metric.name().into(),
             unit.into(),
             value(change.old.median),
             spread(&change.old),
             value(change.new.median),
             spread(&change.new),
-            change.factor().map_or(Value::None, |factor| Value::Text(percent(factor))),
+            change.factor().map_or(TableValue::None, |factor| TableValue::Text(percent(factor))),
             change.p.into(),
-            Value::Text(format!("{}+{}", change.old.count, change.new.count)),
+            TableValue::Text(format!("{}+{}", change.old.count, change.new.count)),
             verdict(change).into(),
         ]
     };
     let columns = [
-        Column::of("cell"),
-        Column::of("what"),
-        Column::of("unit"),
-        Column::of("old"),
-        Column::of("old spread %"),
-        Column::of("new"),
-        Column::of("new spread %"),
-        Column::of("change"),
-        Column::of("p"),
-        Column::wide("runs"),
-        Column::of("verdict"),
+        TableColumn::of("cell"),
+        TableColumn::of("what"),
+        TableColumn::of("unit"),
+        TableColumn::of("old"),
+        TableColumn::of("old spread %"),
+        TableColumn::of("new"),
+        TableColumn::of("new spread %"),
+        TableColumn::of("change"),
+        TableColumn::of("p"),
+        TableColumn::wide("runs"),
+        TableColumn::of("verdict"),
     ];
     table(id, title, columns, changes.iter().map(row).collect())
 }
@@ -228,22 +239,22 @@ fn changes_table(id: &str, title: &str, changes: &[&Change]) -> Table {
 mod tests {
     use super::super::{csv, markdown, text};
     use super::*;
-    use crate::compare::Rules;
+    use crate::compare::CompareRules;
     use crate::compare::tests::sample;
 
     #[test]
     fn a_comparison_in_markdown() {
-        insta::assert_snapshot!(markdown(&Report::of_comparison(&sample())));
+        insta::assert_snapshot!(markdown(&BenchReport::of_comparison(&sample())));
     }
 
     #[test]
     fn a_comparison_for_a_terminal() {
-        insta::assert_snapshot!(text(&Report::of_comparison(&sample())));
+        insta::assert_snapshot!(text(&BenchReport::of_comparison(&sample())));
     }
 
     #[test]
     fn nothing_in_common_is_told() {
-        let report = Report::of_comparison(&Comparison::of(&[], &[], Rules::default()));
+        let report = BenchReport::of_comparison(&ResultsComparison::of(&[], &[], CompareRules::default()));
         assert!(markdown(&report).contains("no cell in common") && report.tables().next().is_none());
         assert!(report.tables().map(csv).all(|table| table.is_empty()));
     }

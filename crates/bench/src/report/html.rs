@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use packfs_blocks::page::LOOK;
 
-use super::model::{Chart, Column, Report, Section, Table, Value};
+use super::model::{BenchReport, ReportChart, ReportSection, ReportTable, TableColumn, TableValue};
 use super::shape::slug;
 use crate::units::codec;
 
@@ -44,7 +44,7 @@ const ANSWER: usize = 2;
 const LONG: usize = 40;
 
 /// Returns the report as HTML.
-pub fn html(report: &Report) -> String {
+pub fn html(report: &BenchReport) -> String {
     let mut body = String::new();
     put_head(&mut body, report);
     if report.sections.iter().any(|section| !section.charts.is_empty()) {
@@ -59,7 +59,7 @@ pub fn html(report: &Report) -> String {
     }
     let title = escape(report.heading());
     let contents = contents(report);
-    let charts: Vec<&Chart> = report.sections.iter().flat_map(|section| &section.charts).collect();
+    let charts: Vec<&ReportChart> = report.sections.iter().flat_map(|section| &section.charts).collect();
     // Charts contain only numbers and names, so serialising cannot fail.
     let data = serde_json::to_string(&charts).unwrap_or_else(|_| "[]".into());
     // Nothing in the page may look like the end of a script.
@@ -88,7 +88,7 @@ pub fn html(report: &Report) -> String {
 }
 
 /// Writes the heading and the findings, with links to their sections.
-fn put_head(out: &mut String, report: &Report) {
+fn put_head(out: &mut String, report: &BenchReport) {
     let _ = writeln!(out, "<h1>{}</h1>", escape(report.heading()));
     for sentence in &report.about {
         let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(sentence));
@@ -108,7 +108,7 @@ fn put_head(out: &mut String, report: &Report) {
 }
 
 /// Returns the list of chapters and sections, which stays visible.
-fn contents(report: &Report) -> String {
+fn contents(report: &BenchReport) -> String {
     let has_charts = report.sections.iter().any(|section| !section.charts.is_empty());
     let search = "<label>Highlight <input id=\"search\" type=\"search\" placeholder=\"zstd, mksquashfs\"></label>\n";
     let search = if has_charts { search } else { "" };
@@ -128,13 +128,13 @@ fn contents(report: &Report) -> String {
     out + "</ul>\n</details>\n</nav>\n"
 }
 
-fn chapter_id(section: &Section) -> String {
+fn chapter_id(section: &ReportSection) -> String {
     format!("chapter-{}", slug(section.chapter.title()))
 }
 
 /// Returns the anchor of a section, made of the words of its title; a number distinguishes equal titles.
-fn section_id(report: &Report, at: usize) -> String {
-    let words = |section: &Section| {
+fn section_id(report: &BenchReport, at: usize) -> String {
+    let words = |section: &ReportSection| {
         let slug = slug(&section.title);
         slug.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
     };
@@ -145,7 +145,7 @@ fn section_id(report: &Report, at: usize) -> String {
     }
 }
 
-fn put_section(out: &mut String, id: &str, section: &Section) {
+fn put_section(out: &mut String, id: &str, section: &ReportSection) {
     let title = escape(&section.title);
     let _ = match section.folded {
         true => writeln!(out, "<details class=\"more\" id=\"{id}\"><summary>{title}</summary>\n<section>"),
@@ -189,9 +189,9 @@ fn put_folded(out: &mut String, summary: &str, sentences: &[String]) {
 }
 
 /// Writes a table. Columns without values are omitted, wide ones are shown on request, and long tables are folded.
-fn put_table(out: &mut String, table: &Table) {
+fn put_table(out: &mut String, table: &ReportTable) {
     let numeric = table.numeric();
-    let filled = |at: &usize| table.rows.iter().any(|row| !matches!(row.get(*at), None | Some(Value::None)));
+    let filled = |at: &usize| table.rows.iter().any(|row| !matches!(row.get(*at), None | Some(TableValue::None)));
     let columns: Vec<usize> = beside(&table.columns).into_iter().filter(filled).collect();
     let extra = |at: usize| table.columns[at].wide && !table.columns[at].published;
     let class = |at: usize| {
@@ -223,11 +223,11 @@ fn put_table(out: &mut String, table: &Table) {
         for at in &columns {
             let _ = match row.get(*at) {
                 // The script adds a button, which would do nothing without it.
-                Some(Value::Command(command)) => {
+                Some(TableValue::Command(command)) => {
                     write!(out, "<td><code class=\"command\">{}</code></td>", escape(command))
                 }
                 value => {
-                    let shown = value.map(Value::show).unwrap_or_default();
+                    let shown = value.map(TableValue::show).unwrap_or_default();
                     write!(out, "<td{}>{}</td>", class(*at), escape(codec(&shown)))
                 }
             };
@@ -244,7 +244,7 @@ fn put_table(out: &mut String, table: &Table) {
 }
 
 /// Returns the columns in an order in which published figures follow the measured ones of the same name.
-fn beside(columns: &[Column]) -> Vec<usize> {
+fn beside(columns: &[TableColumn]) -> Vec<usize> {
     let (published, measured): (Vec<usize>, Vec<usize>) = (0..columns.len()).partition(|at| columns[*at].published);
     let alike = |of: &usize| {
         let ends = |at: &&usize| columns[*of].name.ends_with(&format!(" {}", columns[**at].name));

@@ -1,7 +1,7 @@
 //! The best of several measurements, including those within the noise: a sentence calls nothing the fastest if the next
 //! one differs by less than the spread.
 
-use crate::stats::Summary;
+use crate::stats::SampleSummary;
 
 /// Maximum number of names in a sentence; further ones are counted.
 const LISTED: usize = 3;
@@ -12,18 +12,18 @@ const NOISY: f64 = 1.25;
 
 /// The items at one end of a ranking: the first, and those after it until its spread separates one.
 #[derive(Debug)]
-pub(super) struct RankingLeaders<T>(Vec<(T, Summary)>);
+pub(super) struct RankingLeaders<T>(Vec<(T, SampleSummary)>);
 
 /// Returns the items with the least cost.
-pub(super) fn leaders<T>(items: impl IntoIterator<Item = (T, Summary)>) -> RankingLeaders<T> {
-    let mut items: Vec<(T, Summary)> = items.into_iter().collect();
+pub(super) fn leaders<T>(items: impl IntoIterator<Item = (T, SampleSummary)>) -> RankingLeaders<T> {
+    let mut items: Vec<(T, SampleSummary)> = items.into_iter().collect();
     items.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
     RankingLeaders::of_ranking(items)
 }
 
 /// Returns the items with the greatest cost.
-pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, Summary)>) -> RankingLeaders<T> {
-    let mut items: Vec<(T, Summary)> = items.into_iter().collect();
+pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, SampleSummary)>) -> RankingLeaders<T> {
+    let mut items: Vec<(T, SampleSummary)> = items.into_iter().collect();
     items.sort_by(|a, b| b.1.median.total_cmp(&a.1.median));
     RankingLeaders::of_ranking(items)
 }
@@ -31,7 +31,7 @@ pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Rank
 impl<T> RankingLeaders<T> {
     /// Keeps the beginning of a ranking. An item of great spread further on is not tied with the first, because the
     /// items between them are separate from it.
-    fn of_ranking(mut items: Vec<(T, Summary)>) -> Self {
+    fn of_ranking(mut items: Vec<(T, SampleSummary)>) -> Self {
         if let Some((_, first)) = items.first() {
             let first = *first;
             let tied = items.iter().position(|(_, cost)| first.is_apart_from(cost)).unwrap_or(items.len());
@@ -40,7 +40,7 @@ impl<T> RankingLeaders<T> {
         RankingLeaders(items)
     }
 
-    pub(super) fn first(&self) -> Option<&(T, Summary)> {
+    pub(super) fn first(&self) -> Option<&(T, SampleSummary)> {
         self.0.first()
     }
 
@@ -103,8 +103,8 @@ pub(super) fn listed(names: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn cost(samples: &[f64]) -> Summary {
-        Summary::of(samples).unwrap()
+    fn cost(samples: &[f64]) -> SampleSummary {
+        SampleSummary::of(samples).unwrap()
     }
 
     fn names(found: &RankingLeaders<&str>) -> Vec<String> {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Report, Table};
+use super::model::{BenchReport, ReportTable};
 
 /// Returns the report as Markdown.
-pub fn markdown(report: &Report) -> String {
+pub fn markdown(report: &BenchReport) -> String {
     let mut out = format!("# {}\n", escape(report.heading()));
     for sentence in &report.about {
         // Writing to a String cannot fail.
@@ -27,7 +27,7 @@ pub fn markdown(report: &Report) -> String {
     out
 }
 
-fn one(table: &Table) -> String {
+fn one(table: &ReportTable) -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let rules = table.numeric().into_iter().map(|numeric| if numeric { "--:" } else { "---" }.to_owned());
     let mut out = row(table.columns.iter().map(|column| escape(&column.name)).collect());

@@ -1,6 +1,6 @@
 //! The report: sentences, tables and charts, and their output as HTML, Markdown and CSV.
 //!
-//! [`Report::of`] determines the contents; all outputs show the same tables.
+//! [`BenchReport::of`] determines the contents; all outputs show the same tables.
 
 mod builds;
 mod codecs;
@@ -24,14 +24,17 @@ pub use commands::word;
 pub use csv::csv;
 pub use html::html;
 pub use markdown::markdown;
-pub use model::{Axis, Chapter, Chart, ChartForm, Column, Point, Report, Role, Section, Series, Table, Value, X};
+pub use model::{
+    BenchReport, ChartAxis, ChartForm, ChartPoint, ChartSeries, ChartX, ReportChapter, ReportChart, ReportSection,
+    ReportTable, SeriesRole, TableColumn, TableValue,
+};
 pub use text::text;
 
-use crate::results::Results;
+use crate::results::BenchResults;
 
-impl Report {
+impl BenchReport {
     /// Creates the report of some results.
-    pub fn of(results: &Results) -> Self {
+    pub fn of(results: &BenchResults) -> Self {
         let mut sections = codecs::sections(results);
         sections.extend(builds::sections(results));
         sections.extend(reads::sections(results));
@@ -39,7 +42,7 @@ impl Report {
         sections.extend(published::sections(results));
         sections.push(sessions::overview(results));
         sections.extend(sessions::failures(results));
-        Report { title: sessions::title(results), about: sessions::about(results), sections }.in_order()
+        BenchReport { title: sessions::title(results), about: sessions::about(results), sections }.in_order()
     }
 }
 
@@ -50,7 +53,7 @@ mod tests {
 
     #[test]
     fn every_row_has_every_column_and_every_series_its_values() {
-        let report = Report::of(&sample());
+        let report = BenchReport::of(&sample());
         let mut ids = Vec::new();
         for table in report.tables() {
             assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.id);
@@ -72,17 +75,17 @@ mod tests {
 
     #[test]
     fn a_report_in_markdown() {
-        insta::assert_snapshot!(markdown(&Report::of(&sample())));
+        insta::assert_snapshot!(markdown(&BenchReport::of(&sample())));
     }
 
     #[test]
     fn a_report_for_a_terminal() {
-        insta::assert_snapshot!(text(&Report::of(&sample())));
+        insta::assert_snapshot!(text(&BenchReport::of(&sample())));
     }
 
     #[test]
     fn a_report_in_csv() {
-        let report = Report::of(&sample());
+        let report = BenchReport::of(&sample());
         let files: Vec<String> = report.tables().map(|table| format!("# {}\n{}", table.id, csv(table))).collect();
         insta::assert_snapshot!(files.join("\n"));
     }
@@ -90,7 +93,7 @@ mod tests {
     /// The page without the embedded scripts and styles.
     #[test]
     fn a_report_as_a_page() {
-        let page = html(&Report::of(&sample()));
+        let page = html(&BenchReport::of(&sample()));
         assert!(page.len() < 200_000, "{}", page.len());
         let own = page.replace(&html::style(), "[style]\n").replace(&html::script(), "[script]");
         assert!(!own.contains("<fast>") && own.contains("&lt;fast&gt;"));
@@ -99,7 +102,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_a_report_too() {
-        let report = Report::of(&Results::default());
+        let report = BenchReport::of(&BenchResults::default());
         assert!(markdown(&report).contains("Nothing was measured"));
         assert!(html(&report).contains("Nothing was measured"));
     }

@@ -2,25 +2,25 @@
 
 use serde::Serialize;
 
-use crate::stats::Summary;
+use crate::stats::SampleSummary;
 use crate::units::{three, whole};
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Report {
+pub struct BenchReport {
     /// Heading; empty for a general one.
     pub title: String,
     /// Paragraphs about the machine, the data and the date.
     pub about: Vec<String>,
     /// Sections, sorted by chapter.
-    pub sections: Vec<Section>,
+    pub sections: Vec<ReportSection>,
 }
 
 /// A section of a report.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Section {
+pub struct ReportSection {
     /// Chapter of the section.
-    pub chapter: Chapter,
+    pub chapter: ReportChapter,
     /// Heading.
     pub title: String,
     /// Paragraphs.
@@ -30,14 +30,14 @@ pub struct Section {
     /// True if the page folds it, because another section answers the same question under more common conditions.
     pub folded: bool,
     /// Charts.
-    pub charts: Vec<Chart>,
+    pub charts: Vec<ReportChart>,
     /// Tables.
-    pub tables: Vec<Table>,
+    pub tables: Vec<ReportTable>,
     /// Details of method and computation, folded on the page.
     pub notes: Vec<String>,
 }
 
-impl Section {
+impl ReportSection {
     /// Returns false for a section of charts only, which makes no sense without them.
     pub(super) fn has_words(&self) -> bool {
         self.charts.is_empty() || !(self.sentences.is_empty() && self.tables.is_empty() && self.notes.is_empty())
@@ -46,7 +46,7 @@ impl Section {
 
 /// Chapters in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Chapter {
+pub enum ReportChapter {
     /// Changes against earlier results.
     Changes,
     /// The choice of settings.
@@ -64,17 +64,17 @@ pub enum Chapter {
     Method,
 }
 
-impl Chapter {
+impl ReportChapter {
     /// Returns the heading.
     pub fn title(self) -> &'static str {
         match self {
-            Chapter::Changes => "Changes",
-            Chapter::Settings => "Settings",
-            Chapter::Codecs => "Codecs",
-            Chapter::Building => "Building",
-            Chapter::Reading => "Reading",
-            Chapter::Splitting => "Splitting",
-            Chapter::Method => "Method and raw data",
+            ReportChapter::Changes => "Changes",
+            ReportChapter::Settings => "Settings",
+            ReportChapter::Codecs => "Codecs",
+            ReportChapter::Building => "Building",
+            ReportChapter::Reading => "Reading",
+            ReportChapter::Splitting => "Splitting",
+            ReportChapter::Method => "Method and raw data",
         }
     }
 }
@@ -84,20 +84,20 @@ const FINDINGS: usize = 5;
 
 /// A table with a name that is valid as a file name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub struct ReportTable {
     /// ID of letters, digits and dashes.
     pub id: String,
     /// Caption.
     pub title: String,
     /// Columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// Rows, with a value for each column.
-    pub rows: Vec<Vec<Value>>,
+    pub rows: Vec<Vec<TableValue>>,
 }
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     /// Name with the unit.
     pub name: String,
     /// True for wide displays only: a terminal omits it.
@@ -106,30 +106,30 @@ pub struct Column {
     pub published: bool,
 }
 
-impl Column {
+impl TableColumn {
     pub(super) fn of(name: &str) -> Self {
-        Column { name: name.to_owned(), wide: false, published: false }
+        TableColumn { name: name.to_owned(), wide: false, published: false }
     }
 
     pub(super) fn wide(name: &str) -> Self {
-        Column { name: name.to_owned(), wide: true, published: false }
+        TableColumn { name: name.to_owned(), wide: true, published: false }
     }
 
     /// Creates a column of published figures.
     pub(super) fn published(name: &str) -> Self {
-        Column { name: format!("published {name}"), wide: true, published: true }
+        TableColumn { name: format!("published {name}"), wide: true, published: true }
     }
 }
 
-impl From<&str> for Column {
+impl From<&str> for TableColumn {
     fn from(name: &str) -> Self {
-        Column::of(name)
+        TableColumn::of(name)
     }
 }
 
 /// One value of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum TableValue {
     /// Text.
     Text(String),
     /// A shell command with a button that copies it.
@@ -144,19 +144,19 @@ pub enum Value {
 
 /// A chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Chart {
+pub struct ReportChart {
     /// ID of letters, digits and dashes.
     pub id: String,
     /// Caption.
     pub title: String,
     /// Horizontal axis.
-    pub x: Axis,
+    pub x: ChartAxis,
     /// Vertical axis.
-    pub y: Axis,
+    pub y: ChartAxis,
     /// Form of the chart.
     pub kind: ChartForm,
     /// Series.
-    pub series: Vec<Series>,
+    pub series: Vec<ChartSeries>,
     /// Range of values that is noise; shaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<[f64; 2]>,
@@ -178,7 +178,7 @@ pub enum ChartForm {
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Axis {
+pub struct ChartAxis {
     /// Quantity with its unit.
     pub title: String,
     /// True if the scale is logarithmic at first.
@@ -187,11 +187,11 @@ pub struct Axis {
 
 /// A series of a chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Series {
+pub struct ChartSeries {
     /// Name.
     pub name: String,
     /// Origin of its values.
-    pub role: Role,
+    pub role: SeriesRole,
     /// True if its marks are hollow, to distinguish a second kind by the same program.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hollow: bool,
@@ -199,13 +199,13 @@ pub struct Series {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recommended: bool,
     /// Values.
-    pub points: Vec<Point>,
+    pub points: Vec<ChartPoint>,
 }
 
 /// Origin of the values of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum SeriesRole {
     /// Measured here.
     Measured,
     /// An ideal, a front or another reference line.
@@ -218,9 +218,9 @@ pub enum Role {
 
 /// A value of a series.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Point {
+pub struct ChartPoint {
     /// Horizontal position.
-    pub x: X,
+    pub x: ChartX,
     /// Vertical position.
     pub y: f64,
     /// Smallest and largest sample, horizontally.
@@ -243,71 +243,71 @@ pub struct Point {
 /// A horizontal position.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum X {
+pub enum ChartX {
     /// On a numeric scale.
     Number(f64),
     /// One of several names.
     Name(String),
 }
 
-impl From<(X, f64)> for Point {
-    fn from((x, y): (X, f64)) -> Self {
-        Point { x, y, x_range: None, y_range: None, runs: None, spread: None, command: None }
+impl From<(ChartX, f64)> for ChartPoint {
+    fn from((x, y): (ChartX, f64)) -> Self {
+        ChartPoint { x, y, x_range: None, y_range: None, runs: None, spread: None, command: None }
     }
 }
 
-impl Point {
+impl ChartPoint {
     /// Adds the samples of a value that is proportional to the time.
-    pub(super) fn costing(self, time: &Summary) -> Self {
+    pub(super) fn costing(self, time: &SampleSummary) -> Self {
         let y_range = range(self.y, time, |sample| sample / time.median);
-        Point { y_range, ..self.sampled(time) }
+        ChartPoint { y_range, ..self.sampled(time) }
     }
 
     /// Adds the samples of a value that is inversely proportional to the time, such as a speed.
-    pub(super) fn gaining(self, time: &Summary) -> Self {
+    pub(super) fn gaining(self, time: &SampleSummary) -> Self {
         let y_range = range(self.y, time, |sample| time.median / sample);
-        Point { y_range, ..self.sampled(time) }
+        ChartPoint { y_range, ..self.sampled(time) }
     }
 
     /// Same as [`costing`](Self::costing), horizontally.
-    pub(super) fn costing_across(self, time: &Summary) -> Self {
+    pub(super) fn costing_across(self, time: &SampleSummary) -> Self {
         let x_range = self.x.number().and_then(|x| range(x, time, |sample| sample / time.median));
-        Point { x_range, ..self.sampled(time) }
+        ChartPoint { x_range, ..self.sampled(time) }
     }
 
     /// Same as [`gaining`](Self::gaining), horizontally.
-    pub(super) fn gaining_across(self, time: &Summary) -> Self {
+    pub(super) fn gaining_across(self, time: &SampleSummary) -> Self {
         let x_range = self.x.number().and_then(|x| range(x, time, |sample| time.median / sample));
-        Point { x_range, ..self.sampled(time) }
+        ChartPoint { x_range, ..self.sampled(time) }
     }
 
-    fn sampled(self, time: &Summary) -> Self {
-        Point { runs: Some(time.count), spread: time.spread().map(|spread| 100.0 * spread), ..self }
+    fn sampled(self, time: &SampleSummary) -> Self {
+        ChartPoint { runs: Some(time.count), spread: time.spread().map(|spread| 100.0 * spread), ..self }
     }
 
     /// Adds the command that repeats the measurement.
     pub(super) fn by(self, command: Option<String>) -> Self {
-        Point { command, ..self }
+        ChartPoint { command, ..self }
     }
 }
 
 /// Returns the values of the fastest and the slowest sample; `None` for a single sample.
-fn range(value: f64, time: &Summary, factor: impl Fn(f64) -> f64) -> Option<[f64; 2]> {
+fn range(value: f64, time: &SampleSummary, factor: impl Fn(f64) -> f64) -> Option<[f64; 2]> {
     let ends = [factor(time.min) * value, factor(time.max) * value];
     let known = time.count > 1 && ends.iter().all(|end| end.is_finite());
     known.then(|| [ends[0].min(ends[1]), ends[0].max(ends[1])])
 }
 
-impl X {
+impl ChartX {
     fn number(&self) -> Option<f64> {
         match self {
-            X::Number(number) => Some(*number),
-            X::Name(_) => None,
+            ChartX::Number(number) => Some(*number),
+            ChartX::Name(_) => None,
         }
     }
 }
 
-impl Report {
+impl BenchReport {
     /// Returns the heading.
     pub fn heading(&self) -> &str {
         if self.title.is_empty() { "What packfs measured" } else { &self.title }
@@ -335,12 +335,12 @@ impl Report {
     }
 
     /// Returns all tables.
-    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+    pub fn tables(&self) -> impl Iterator<Item = &ReportTable> {
         self.sections.iter().flat_map(|section| &section.tables)
     }
 }
 
-impl Table {
+impl ReportTable {
     /// Adds columns of published figures for the rows. Columns without any figure are omitted.
     pub(super) fn beside<R>(
         mut self,
@@ -354,7 +354,7 @@ impl Table {
             if column().all(|figure| figure.is_none()) {
                 continue;
             }
-            self.columns.push(Column::published(name.as_ref()));
+            self.columns.push(TableColumn::published(name.as_ref()));
             self.rows.iter_mut().zip(column()).for_each(|(row, figure)| row.push(figure.into()));
         }
         self
@@ -362,31 +362,31 @@ impl Table {
 
     /// Returns which columns contain numbers.
     pub(super) fn numeric(&self) -> Vec<bool> {
-        let is_number = |value: &Value| !matches!(value, Value::Text(_) | Value::Command(_));
+        let is_number = |value: &TableValue| !matches!(value, TableValue::Text(_) | TableValue::Command(_));
         (0..self.columns.len()).map(|at| self.rows.iter().all(|row| row.get(at).is_none_or(is_number))).collect()
     }
 }
 
-impl From<Option<f64>> for Value {
+impl From<Option<f64>> for TableValue {
     fn from(number: Option<f64>) -> Self {
-        number.map_or(Value::None, Value::Number)
+        number.map_or(TableValue::None, TableValue::Number)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for TableValue {
     fn from(text: &str) -> Self {
-        Value::Text(text.to_owned())
+        TableValue::Text(text.to_owned())
     }
 }
 
-impl Value {
+impl TableValue {
     /// Formats the value for people.
     pub(super) fn show(&self) -> String {
         match self {
-            Value::Text(text) | Value::Command(text) => text.clone(),
-            Value::Number(number) => three(*number),
-            Value::Whole(number) => whole(*number),
-            Value::None => String::new(),
+            TableValue::Text(text) | TableValue::Command(text) => text.clone(),
+            TableValue::Number(number) => three(*number),
+            TableValue::Whole(number) => whole(*number),
+            TableValue::None => String::new(),
         }
     }
 }

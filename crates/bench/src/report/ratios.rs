@@ -1,22 +1,22 @@
 //! Charts of a comparison: a row for each cell with the new value divided by the old, sorted. A shaded band marks the
 //! noise.
 
-use super::model::{Chart, ChartForm, Point, Series, X};
+use super::model::{ChartForm, ChartPoint, ChartSeries, ChartX, ReportChart};
 use super::shape::{axis, distinct, series};
-use crate::compare::{Change, Comparison, Metric, Verdict};
+use crate::compare::{ChangeVerdict, CompareMetric, MetricChange, ResultsComparison};
 use crate::units::three;
 
 /// Maximum number of rows in a chart; the smallest changes are omitted.
 const ROWS: usize = 30;
 
 /// Returns a chart for each common quantity, unless it never changes.
-pub(super) fn charts(comparison: &Comparison) -> Vec<Chart> {
-    Metric::ALL.into_iter().filter_map(|metric| chart(comparison, metric)).collect()
+pub(super) fn charts(comparison: &ResultsComparison) -> Vec<ReportChart> {
+    CompareMetric::ALL.into_iter().filter_map(|metric| chart(comparison, metric)).collect()
 }
 
-fn chart(comparison: &Comparison, metric: Metric) -> Option<Chart> {
+fn chart(comparison: &ResultsComparison, metric: CompareMetric) -> Option<ReportChart> {
     let of = comparison.changes.iter().filter(|change| change.metric == metric);
-    let mut changes: Vec<(&Change, f64)> =
+    let mut changes: Vec<(&MetricChange, f64)> =
         of.filter_map(|change| Some((change, change.factor().filter(|factor| *factor > 0.0)?))).collect();
     if changes.iter().all(|(_, factor)| *factor == 1.0) {
         return None;
@@ -34,10 +34,10 @@ fn chart(comparison: &Comparison, metric: Metric) -> Option<Chart> {
     let noise = three(100.0 * (band[1] - 1.0));
     let of = |name: &str, hollow: bool, counts: bool| {
         let points = changes.iter().zip(&names).filter(|(one, _)| (rank(one) == 0) == counts).map(point);
-        Series { hollow, ..series(name, points) }
+        ChartSeries { hollow, ..series(name, points) }
     };
     let both = [of("a difference", false, true), of("may be chance", true, false)];
-    Some(Chart {
+    Some(ReportChart {
         id: format!("ratios-{}", metric.name()),
         title: format!("Change of {}{shown}; shaded: {} ({noise} %)", quantity(metric), meaning(metric)),
         x: axis("cell", false),
@@ -49,7 +49,7 @@ fn chart(comparison: &Comparison, metric: Metric) -> Option<Chart> {
 }
 
 /// Returns names of cells. A number distinguishes cells whose names are equal, such as samples of the same data.
-fn names(changes: &[(&Change, f64)]) -> Vec<String> {
+fn names(changes: &[(&MetricChange, f64)]) -> Vec<String> {
     let names: Vec<String> = changes.iter().map(|(change, _)| change.key.to_string()).collect();
     let numbered = |(at, name): (usize, &String)| match names[..at].iter().filter(|other| *other == name).count() {
         0 => name.clone(),
@@ -58,12 +58,12 @@ fn names(changes: &[(&Change, f64)]) -> Vec<String> {
     names.iter().enumerate().map(numbered).collect()
 }
 
-fn rank((change, _): &(&Change, f64)) -> u8 {
-    u8::from(!matches!(change.verdict, Verdict::Worse | Verdict::Better))
+fn rank((change, _): &(&MetricChange, f64)) -> u8 {
+    u8::from(!matches!(change.verdict, ChangeVerdict::Worse | ChangeVerdict::Better))
 }
 
 /// Returns the range of factors that are noise: the usual spread of a cell, and at least the threshold.
-fn band(comparison: &Comparison, changes: &[(&Change, f64)]) -> [f64; 2] {
+fn band(comparison: &ResultsComparison, changes: &[(&MetricChange, f64)]) -> [f64; 2] {
     let mut spreads: Vec<f64> =
         changes.iter().flat_map(|(change, _)| [change.old.spread(), change.new.spread()]).flatten().collect();
     spreads.sort_by(f64::total_cmp);
@@ -73,27 +73,27 @@ fn band(comparison: &Comparison, changes: &[(&Change, f64)]) -> [f64; 2] {
 }
 
 /// Returns the quantity in a title.
-fn quantity(metric: Metric) -> &'static str {
+fn quantity(metric: CompareMetric) -> &'static str {
     match metric {
-        Metric::Encode => "compression time",
-        Metric::Decode => "decompression time",
-        Metric::Memory => "peak memory",
-        Metric::Time | Metric::Size => metric.name(),
+        CompareMetric::Encode => "compression time",
+        CompareMetric::Decode => "decompression time",
+        CompareMetric::Memory => "peak memory",
+        CompareMetric::Time | CompareMetric::Size => metric.name(),
     }
 }
 
 /// Returns the meaning of the band.
-fn meaning(metric: Metric) -> &'static str {
-    if metric == Metric::Size { "the threshold" } else { "noise" }
+fn meaning(metric: CompareMetric) -> &'static str {
+    if metric == CompareMetric::Size { "the threshold" } else { "noise" }
 }
 
 /// Returns the point of a change, with the extremes of the factor over all samples.
-fn point(((change, factor), name): (&(&Change, f64), &String)) -> Point {
+fn point(((change, factor), name): (&(&MetricChange, f64), &String)) -> ChartPoint {
     let old = &change.old;
     let new = &change.new;
     let range = [new.min / old.max, new.max / old.min];
     let known = (old.count > 1 || new.count > 1) && range[0] > 0.0 && range.iter().all(|end| end.is_finite());
-    Point {
+    ChartPoint {
         y_range: known.then_some(range),
         runs: Some(new.count.min(old.count)),
         spread: distinct([old, new].into_iter())
@@ -101,7 +101,7 @@ fn point(((change, factor), name): (&(&Change, f64), &String)) -> Point {
             .filter_map(|side| side.spread())
             .reduce(f64::max)
             .map(|one| 100.0 * one),
-        ..Point::from((X::Name(name.clone()), *factor))
+        ..ChartPoint::from((ChartX::Name(name.clone()), *factor))
     }
 }
 
@@ -116,8 +116,8 @@ mod tests {
         let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
         // Memory never changes.
         assert_eq!(ids, ["ratios-time", "ratios-size"]);
-        let names = |series: &Series| -> Vec<String> {
-            let name = |point: &Point| format!("{:?} {:.3}", point.x, point.y);
+        let names = |series: &ChartSeries| -> Vec<String> {
+            let name = |point: &ChartPoint| format!("{:?} {:.3}", point.x, point.y);
             series.points.iter().map(name).collect()
         };
         let [counts, chance] = charts[0].series.as_slice() else { panic!() };
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn of_many_cells_those_that_changed_most_are_shown() {
         let mut comparison = sample();
-        let time = comparison.changes.iter().find(|change| change.verdict == Verdict::Same).unwrap().clone();
+        let time = comparison.changes.iter().find(|change| change.verdict == ChangeVerdict::Same).unwrap().clone();
         comparison.changes.extend((0..100).map(|_| time.clone()));
         let chart = &charts(&comparison)[0];
         assert_eq!(chart.series.iter().map(|series| series.points.len()).sum::<usize>(), ROWS);

@@ -1,26 +1,26 @@
 //! Sections common to all kinds of measurements: machine, noise, and failed cells.
 
 use super::leaders::listed;
-use super::model::{Section, Table, Value};
+use super::model::{ReportSection, ReportTable, TableValue};
 use super::shape::{distinct, table};
 use crate::corpus::INCOMPRESSIBLE;
-use crate::record::{Failure, Session};
-use crate::results::{Results, Spread};
+use crate::record::{BenchSession, FailedCell};
+use crate::results::{BenchResults, SampleSpread};
 use crate::units::three;
 
 /// Table of machines and settings.
-fn sessions(results: &Results) -> Table {
-    let row = |session: &Session| {
+fn sessions(results: &BenchResults) -> ReportTable {
+    let row = |session: &BenchSession| {
         let machine = &session.machine;
         vec![
-            Value::Text(session.session.clone()),
-            Value::Text(date(session.time)),
-            Value::Text(session.program.clone()),
-            Value::Text(machine.cpu.clone()),
-            Value::Whole(machine.processors as u64),
-            Value::Text(machine.governor.clone().unwrap_or_else(|| "unknown".into())),
-            Value::Text(machine.kernel.clone()),
-            Value::Whole(u64::from(session.runs)),
+            TableValue::Text(session.session.clone()),
+            TableValue::Text(date(session.time)),
+            TableValue::Text(session.program.clone()),
+            TableValue::Text(machine.cpu.clone()),
+            TableValue::Whole(machine.processors as u64),
+            TableValue::Text(machine.governor.clone().unwrap_or_else(|| "unknown".into())),
+            TableValue::Text(machine.kernel.clone()),
+            TableValue::Whole(u64::from(session.runs)),
         ]
     };
     let columns = ["session", "date", "packfs", "processor", "processors", "governor", "kernel", "runs"];
@@ -42,7 +42,7 @@ pub(super) fn date(secs: u64) -> String {
 }
 
 /// Returns the heading: the data, the machine if there is only one, and the date.
-pub(super) fn title(results: &Results) -> String {
+pub(super) fn title(results: &BenchResults) -> String {
     if results.sessions.is_empty() {
         return String::new();
     }
@@ -55,7 +55,7 @@ pub(super) fn title(results: &Results) -> String {
 }
 
 /// Names of the data sets; generated data is named only if there is no other.
-fn data(results: &Results) -> Vec<String> {
+fn data(results: &BenchResults) -> Vec<String> {
     let codecs = results.codecs.iter().map(|row| row.key.data.as_str());
     let builds = results.builds.iter().map(|row| row.key.source.as_str());
     let reads = results.reads.iter().map(|row| row.key.source.as_str());
@@ -67,7 +67,7 @@ fn data(results: &Results) -> Vec<String> {
     data
 }
 
-fn days(results: &Results) -> String {
+fn days(results: &BenchResults) -> String {
     let days = distinct(results.sessions.iter().map(|session| date(session.time)));
     match days.as_slice() {
         [first, .., last] => format!("{first} to {last}"),
@@ -76,11 +76,11 @@ fn days(results: &Results) -> String {
 }
 
 /// Describes the machine and the program, and warns if the results are unreliable.
-pub(super) fn about(results: &Results) -> Vec<String> {
+pub(super) fn about(results: &BenchResults) -> Vec<String> {
     if results.sessions.is_empty() {
         return Vec::new();
     }
-    let of = |what: fn(&Session) -> String| distinct(results.sessions.iter().map(what)).join(", ");
+    let of = |what: fn(&BenchSession) -> String| distinct(results.sessions.iter().map(what)).join(", ");
     let processors = of(|session| session.machine.processors.to_string());
     let kernels = of(|session| session.machine.kernel.clone());
     let versions = of(|session| session.program.clone());
@@ -90,17 +90,17 @@ pub(super) fn about(results: &Results) -> Vec<String> {
 }
 
 /// Returns the section about the conditions of the measurement.
-pub(super) fn overview(results: &Results) -> Section {
-    Section {
+pub(super) fn overview(results: &BenchResults) -> ReportSection {
+    ReportSection {
         title: "How it was measured".into(),
         sentences: method(results),
         tables: std::iter::once(sessions(results)).chain(settings(results)).collect(),
-        ..Section::default()
+        ..ReportSection::default()
     }
 }
 
 /// Describes the conditions of the measurement and their effect.
-fn method(results: &Results) -> Vec<String> {
+fn method(results: &BenchResults) -> Vec<String> {
     let spreads = results.spreads();
     if spreads.is_empty() {
         return vec!["Nothing was measured.".into()];
@@ -122,7 +122,7 @@ fn cells(count: usize, one: &str, more: &str) -> String {
 }
 
 /// Returns a warning if samples vary too much.
-fn warning(spreads: &[Spread]) -> Option<String> {
+fn warning(spreads: &[SampleSpread]) -> Option<String> {
     let of = |few: bool| spreads.iter().filter(move |spread| spread.is_wide && (spread.count < 3) == few);
     let worst = of(false).filter_map(|spread| spread.worst).reduce(f64::max);
     let varied = worst.map(|worst| {
@@ -144,7 +144,7 @@ fn warning(spreads: &[Spread]) -> Option<String> {
 }
 
 /// Describes how well sessions agree.
-fn repeated(results: &Results) -> Option<String> {
+fn repeated(results: &BenchResults) -> Option<String> {
     let apart = &results.disagreements;
     let farthest = apart.iter().max_by(|a, b| a.factor.ln().abs().total_cmp(&b.factor.ln().abs()));
     let more = farthest.map_or(String::new(), |one| {
@@ -165,26 +165,26 @@ fn repeated(results: &Results) -> Option<String> {
 }
 
 /// Table of other settings that affect results.
-fn settings(results: &Results) -> Option<Table> {
-    let of = |session: &Session| {
+fn settings(results: &BenchResults) -> Option<ReportTable> {
+    let of = |session: &BenchSession| {
         let rows = session
             .settings
             .iter()
             .map(|(name, value)| [&session.session, name, value].map(|text| text.as_str().into()));
-        rows.map(Vec::from).collect::<Vec<Vec<Value>>>()
+        rows.map(Vec::from).collect::<Vec<Vec<TableValue>>>()
     };
-    let rows: Vec<Vec<Value>> = results.sessions.iter().flat_map(of).collect();
+    let rows: Vec<Vec<TableValue>> = results.sessions.iter().flat_map(of).collect();
     (!rows.is_empty()).then(|| table("settings", "Settings", ["session", "setting", "value"], rows))
 }
 
 /// Returns the section of failed cells.
-pub(super) fn failures(results: &Results) -> Option<Section> {
-    let row = |failure: &Failure| vec![Value::Text(failure.key.to_string()), failure.why.as_str().into()];
-    let rows: Vec<Vec<Value>> = results.failures.iter().map(row).collect();
-    (!rows.is_empty()).then(|| Section {
+pub(super) fn failures(results: &BenchResults) -> Option<ReportSection> {
+    let row = |failure: &FailedCell| vec![TableValue::Text(failure.key.to_string()), failure.why.as_str().into()];
+    let rows: Vec<Vec<TableValue>> = results.failures.iter().map(row).collect();
+    (!rows.is_empty()).then(|| ReportSection {
         title: "What could not be measured".into(),
         tables: vec![table("failures", "Failures", ["cell", "reason"], rows)],
-        ..Section::default()
+        ..ReportSection::default()
     })
 }
 

@@ -1,42 +1,49 @@
 //! Parts of tables and charts that all chapters use.
 
-use super::model::{Axis, Chart, Column, Point, Role, Series, Table, Value, X};
-use crate::build::Maker;
+use super::model::{
+    ChartAxis, ChartPoint, ChartSeries, ChartX, ReportChart, ReportTable, SeriesRole, TableColumn, TableValue,
+};
+use crate::build::BuildProgram;
 use crate::results::TrialRow;
-use crate::stats::Summary;
+use crate::stats::SampleSummary;
 
 pub(super) fn table<const N: usize>(
     id: &str,
     title: &str,
-    columns: [impl Into<Column>; N],
-    rows: Vec<Vec<Value>>,
-) -> Table {
-    Table { id: id.into(), title: title.into(), columns: columns.map(Into::into).into(), rows }
+    columns: [impl Into<TableColumn>; N],
+    rows: Vec<Vec<TableValue>>,
+) -> ReportTable {
+    ReportTable { id: id.into(), title: title.into(), columns: columns.map(Into::into).into(), rows }
 }
 
 /// Creates a table of trials. Each row ends with the costs and the spread.
 pub(super) fn timed<'r, const N: usize, K: 'r>(
     id: &str,
     title: &str,
-    columns: [Column; N],
-    rows: impl IntoIterator<Item = ([Value; N], &'r TrialRow<K>)>,
-) -> Table {
-    let costs = [Column::wide("CPU s"), Column::of("peak MiB"), Column::of("spread %"), Column::wide("runs")];
-    let row = |(values, row): ([Value; N], &TrialRow<K>)| {
+    columns: [TableColumn; N],
+    rows: impl IntoIterator<Item = ([TableValue; N], &'r TrialRow<K>)>,
+) -> ReportTable {
+    let costs = [
+        TableColumn::wide("CPU s"),
+        TableColumn::of("peak MiB"),
+        TableColumn::of("spread %"),
+        TableColumn::wide("runs"),
+    ];
+    let row = |(values, row): ([TableValue; N], &TrialRow<K>)| {
         let costs = [
-            Value::Number(row.cpu),
-            row.peak_memory.map_or(Value::None, |bytes| Value::Whole(bytes >> 20)),
+            TableValue::Number(row.cpu),
+            row.peak_memory.map_or(TableValue::None, |bytes| TableValue::Whole(bytes >> 20)),
             spread(&row.time),
-            Value::Whole(row.time.count as u64),
+            TableValue::Whole(row.time.count as u64),
         ];
         values.into_iter().chain(costs).collect()
     };
     let columns = columns.into_iter().chain(costs).collect();
-    Table { id: id.into(), title: title.into(), columns, rows: rows.into_iter().map(row).collect() }
+    ReportTable { id: id.into(), title: title.into(), columns, rows: rows.into_iter().map(row).collect() }
 }
 
 /// Formats a spread in percent; blank for a single sample.
-pub(super) fn spread(summary: &Summary) -> Value {
+pub(super) fn spread(summary: &SampleSummary) -> TableValue {
     summary.spread().map(|spread| 100.0 * spread).into()
 }
 
@@ -48,7 +55,7 @@ pub(super) fn slug(text: &str) -> String {
 
 /// Returns the codec, with the program unless that is packfs.
 pub(super) fn whose(tool: &str, codec: &str) -> String {
-    if tool == Maker::Packfs.name() { codec.to_owned() } else { format!("{tool} {codec}") }
+    if tool == BuildProgram::Packfs.name() { codec.to_owned() } else { format!("{tool} {codec}") }
 }
 
 /// Formats features, which keys join by commas, for sentences and charts.
@@ -61,37 +68,37 @@ pub(super) fn short(digest: &str) -> &str {
     digest.get(..4).unwrap_or(digest)
 }
 
-pub(super) fn axis(title: &str, log: bool) -> Axis {
-    Axis { title: title.into(), log }
+pub(super) fn axis(title: &str, log: bool) -> ChartAxis {
+    ChartAxis { title: title.into(), log }
 }
 
-pub(super) fn series<P: Into<Point>>(name: &str, points: impl IntoIterator<Item = P>) -> Series {
+pub(super) fn series<P: Into<ChartPoint>>(name: &str, points: impl IntoIterator<Item = P>) -> ChartSeries {
     let points = points.into_iter().map(Into::into).collect();
-    Series { name: name.into(), role: Role::Measured, hollow: false, recommended: false, points }
+    ChartSeries { name: name.into(), role: SeriesRole::Measured, hollow: false, recommended: false, points }
 }
 
 /// Creates a reference line: an ideal or a front.
-pub(super) fn guide<P: Into<Point>>(name: &str, points: impl IntoIterator<Item = P>) -> Series {
-    Series { role: Role::Guide, ..series(name, points) }
+pub(super) fn guide<P: Into<ChartPoint>>(name: &str, points: impl IntoIterator<Item = P>) -> ChartSeries {
+    ChartSeries { role: SeriesRole::Guide, ..series(name, points) }
 }
 
 /// Creates the model of the measured series with the same name.
-pub(super) fn modelled(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
-    Series { role: Role::Model, ..series(name, points) }
+pub(super) fn modelled(name: &str, points: impl IntoIterator<Item = (ChartX, f64)>) -> ChartSeries {
+    ChartSeries { role: SeriesRole::Model, ..series(name, points) }
 }
 
 /// Creates a series of published figures.
-pub(super) fn published(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
-    Series { role: Role::Published, ..series(name, points) }
+pub(super) fn published(name: &str, points: impl IntoIterator<Item = (ChartX, f64)>) -> ChartSeries {
+    ChartSeries { role: SeriesRole::Published, ..series(name, points) }
 }
 
 /// Returns true if a chart has measured points.
-pub(super) fn has_points(chart: &Chart) -> bool {
-    chart.series.iter().any(|series| series.role == Role::Measured && !series.points.is_empty())
+pub(super) fn has_points(chart: &ReportChart) -> bool {
+    chart.series.iter().any(|series| series.role == SeriesRole::Measured && !series.points.is_empty())
 }
 
-pub(super) fn name(text: &str) -> X {
-    X::Name(text.to_owned())
+pub(super) fn name(text: &str) -> ChartX {
+    ChartX::Name(text.to_owned())
 }
 
 /// Returns every value once, in the order of first occurrence.

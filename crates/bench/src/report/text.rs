@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Report, Table};
+use super::model::{BenchReport, ReportTable};
 
 /// Returns all tables of measurements with their sentences.
-pub fn text(report: &Report) -> String {
+pub fn text(report: &BenchReport) -> String {
     let mut out: String = report.about.iter().map(|sentence| wrapped(sentence, 120)).collect();
     for section in report.sections.iter().filter(|section| section.has_words()) {
         // Writing to a String cannot fail.
@@ -28,7 +28,7 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-fn one(table: &Table) -> String {
+fn one(table: &ReportTable) -> String {
     let numeric = table.numeric();
     let at: Vec<usize> = (0..table.columns.len()).filter(|at| !table.columns[*at].wide).collect();
     let mut lines: Vec<Vec<String>> = vec![at.iter().map(|at| table.columns[*at].name.clone()).collect()];

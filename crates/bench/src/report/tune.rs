@@ -1,28 +1,30 @@
 //! The report of tuning: the choice with its command, the front, and all candidates.
 
 use super::commands::word;
-use super::model::{Chapter, Chart, ChartForm, Column, Report, Section, Series, Value, X};
+use super::model::{
+    BenchReport, ChartForm, ChartSeries, ChartX, ReportChapter, ReportChart, ReportSection, TableColumn, TableValue,
+};
 use super::sessions::date;
 use super::shape::{axis, guide, series, table};
 use crate::metrics;
-use crate::record::Machine;
-use crate::results::Results;
-use crate::tune::choose::{Goal, front, most_different};
-use crate::tune::predict::Prediction;
-use crate::tune::{Settings, Tuning};
+use crate::record::MachineRecord;
+use crate::results::BenchResults;
+use crate::tune::choose::{TuneGoal, front, most_different};
+use crate::tune::predict::ImagePrediction;
+use crate::tune::{TuneResult, TuneSettings};
 use crate::units::{size, three};
 
-impl Report {
+impl BenchReport {
     /// Creates the report of a tuning run.
-    pub fn of_tuning(tuning: &Tuning) -> Self {
+    pub fn of_tuning(tuning: &TuneResult) -> Self {
         let mut sections = vec![chosen(tuning)];
         sections.extend(tried(&tuning.predictions, tuning.choice.index()));
-        Report { title: format!("packfs tune {}", tuning.source), sections, ..Report::default() }
+        BenchReport { title: format!("packfs tune {}", tuning.source), sections, ..BenchReport::default() }
     }
 
     /// Adds the machine and the time (in seconds since 1970) to the heading.
-    pub fn made_on(mut self, machine: &Machine, time: u64) -> Self {
-        let Machine { cpu, processors, kernel, .. } = machine;
+    pub fn made_on(mut self, machine: &MachineRecord, time: u64) -> Self {
+        let MachineRecord { cpu, processors, kernel, .. } = machine;
         let word = if *processors == 1 { "processor" } else { "processors" };
         let version = env!("CARGO_PKG_VERSION");
         self.about.push(format!("{cpu}, {processors} {word}; {kernel}; packfs {version}; {}.", date(time)));
@@ -30,16 +32,16 @@ impl Report {
     }
 }
 
-impl Report {
+impl BenchReport {
     /// Creates the report of `bench --quick`: codecs, and ways to build an image.
-    pub fn of_quick(results: &Results, predictions: &[Prediction]) -> Self {
-        let mut report = Report::of(results);
+    pub fn of_quick(results: &BenchResults, predictions: &[ImagePrediction]) -> Self {
+        let mut report = BenchReport::of(results);
         report.sections.extend(tried(predictions, None));
         report.in_order()
     }
 }
 
-impl Report {
+impl BenchReport {
     /// Returns the part that fits a terminal: the sentences, the command, and the front.
     pub fn brief(mut self) -> Self {
         for section in &mut self.sections {
@@ -51,17 +53,17 @@ impl Report {
     }
 }
 
-fn chosen(tuning: &Tuning) -> Section {
+fn chosen(tuning: &TuneResult) -> ReportSection {
     let mut sentences = Vec::new();
     if let Some((best, within)) = tuning.chosen() {
         if !within {
             sentences.push(format!("No settings are within the limits ({}).", limits(tuning)));
         }
         let what = match tuning.goal {
-            Goal::Size => "The smallest image",
-            Goal::Speed => "The shortest build",
-            Goal::Read => "The fastest reads",
-            Goal::Balanced => "The best balance of size, build time and read speed",
+            TuneGoal::Size => "The smallest image",
+            TuneGoal::Speed => "The shortest build",
+            TuneGoal::Read => "The fastest reads",
+            TuneGoal::Balanced => "The best balance of size, build time and read speed",
         };
         let what = if within { what } else { "The nearest to them" };
         let how = if best.measured { "Measured" } else { "Predicted" };
@@ -78,20 +80,20 @@ fn chosen(tuning: &Tuning) -> Section {
         ));
     }
     // A table, because a sentence would be wrapped.
-    let command = vec![vec![Value::Command(shell(tuning))]];
+    let command = vec![vec![TableValue::Command(shell(tuning))]];
     let tables = vec![table("tune-command", "The command that builds it", ["command"], command)];
     let title = format!("Packing {}", tuning.source);
-    Section { chapter: Chapter::Settings, title, sentences, tables, ..Section::default() }
+    ReportSection { chapter: ReportChapter::Settings, title, sentences, tables, ..ReportSection::default() }
 }
 
 /// Describes settings in a sentence.
-fn words(settings: &Settings) -> String {
+fn words(settings: &TuneSettings) -> String {
     let format = if settings.format == "erofs" { "EROFS" } else { "SquashFS" };
     let blocks = if settings.format == "erofs" { "clusters" } else { "blocks" };
     format!("{format} with {} in {blocks} of {}", settings.codec, size(settings.block as usize))
 }
 
-fn limits(tuning: &Tuning) -> String {
+fn limits(tuning: &TuneResult) -> String {
     let limits = &tuning.limits;
     // To the byte, because small limits would vanish in MB.
     let size = limits.size.map(|most| format!("at most {most} B"));
@@ -101,7 +103,7 @@ fn limits(tuning: &Tuning) -> String {
 }
 
 /// Returns the command, quoted for a shell.
-fn shell(tuning: &Tuning) -> String {
+fn shell(tuning: &TuneResult) -> String {
     tuning.command.iter().map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
@@ -110,10 +112,10 @@ const CONSIDERED: usize = 10;
 
 /// Returns the section of all candidates: those worth considering as a table and charts, then everything on the page.
 /// The recommended one is marked.
-pub(super) fn tried(predictions: &[Prediction], recommended: Option<usize>) -> Option<Section> {
+pub(super) fn tried(predictions: &[ImagePrediction], recommended: Option<usize>) -> Option<ReportSection> {
     let on = front(predictions);
     let best: Vec<usize> = (0..predictions.len()).filter(|at| on[*at]).collect();
-    let first_by = |cost: &dyn Fn(&Prediction) -> f64| {
+    let first_by = |cost: &dyn Fn(&ImagePrediction) -> f64| {
         best.iter().copied().min_by(|a, b| cost(&predictions[*a]).total_cmp(&cost(&predictions[*b])))
     };
     let smallest = first_by(&|one| one.size as f64)?;
@@ -134,8 +136,9 @@ pub(super) fn tried(predictions: &[Prediction], recommended: Option<usize>) -> O
     let rows = |of: &[usize]| of.iter().map(|at| row(&predictions[*at])).collect();
     let mut worthwhile = table("tune-front", "Settings worth considering", columns(), rows(&considered));
     if let Some(recommended) = recommended {
-        let marks = considered.iter().map(|at| if *at == recommended { "recommended".into() } else { Value::None });
-        worthwhile.columns.push(Column::of("choice"));
+        let marks =
+            considered.iter().map(|at| if *at == recommended { "recommended".into() } else { TableValue::None });
+        worthwhile.columns.push(TableColumn::of("choice"));
         worthwhile.rows.iter_mut().zip(marks).for_each(|(row, mark)| row.push(mark));
     }
     let mut tables = vec![worthwhile];
@@ -151,12 +154,19 @@ pub(super) fn tried(predictions: &[Prediction], recommended: Option<usize>) -> O
         }),
     ];
     let title = "Which settings are worth considering?".into();
-    Some(Section { chapter: Chapter::Settings, title, sentences, charts, tables, ..Section::default() })
+    Some(ReportSection {
+        chapter: ReportChapter::Settings,
+        title,
+        sentences,
+        charts,
+        tables,
+        ..ReportSection::default()
+    })
 }
 
 /// Describes the settings that no other beats, and the extremes among them: the smallest, the fastest to build and the
 /// fastest to read.
-fn summary(predictions: &[Prediction], unbeaten: usize, extremes: [usize; 3]) -> String {
+fn summary(predictions: &[ImagePrediction], unbeaten: usize, extremes: [usize; 3]) -> String {
     let [smallest, fastest_built, fastest_read] = extremes.map(|at| &predictions[at]);
     let shown = if unbeaten > CONSIDERED { format!("; the {CONSIDERED} shown differ most") } else { String::new() };
     format!(
@@ -178,60 +188,64 @@ fn method() -> String {
         .into()
 }
 
-fn columns() -> [Column; 9] {
-    let of = Column::of;
+fn columns() -> [TableColumn; 9] {
+    let of = TableColumn::of;
     [
         of("format"),
         of("codec"),
         of("block"),
         of("MB"),
         of("build s"),
-        Column::wide("CPU s"),
+        TableColumn::wide("CPU s"),
         of("read MB/s"),
         of("4K read ms"),
-        Column::wide("tried MB"),
+        TableColumn::wide("tried MB"),
     ]
 }
 
-fn row(one: &Prediction) -> Vec<Value> {
+fn row(one: &ImagePrediction) -> Vec<TableValue> {
     vec![
         one.settings.format.as_str().into(),
         one.settings.codec.as_str().into(),
         size(one.settings.block as usize).as_str().into(),
-        Value::Number(one.size as f64 / 1e6),
-        Value::Number(one.seconds),
-        Value::Number(one.cpu_seconds),
-        Value::Number(one.read_speed),
-        Value::Number(one.random_read),
-        Value::Number(one.tried as f64 / 1e6),
+        TableValue::Number(one.size as f64 / 1e6),
+        TableValue::Number(one.seconds),
+        TableValue::Number(one.cpu_seconds),
+        TableValue::Number(one.read_speed),
+        TableValue::Number(one.random_read),
+        TableValue::Number(one.tried as f64 / 1e6),
     ]
 }
 
 /// Predictions that become points of the charts.
 struct ChartPoints<'p> {
-    predictions: &'p [Prediction],
+    predictions: &'p [ImagePrediction],
     recommended: Option<usize>,
 }
 
 impl ChartPoints<'_> {
     /// Makes a chart with a named point for each candidate, and a line along the front.
-    fn against(&self, id: &str, title: &str, x: &str, value: fn(&Prediction) -> (f64, bool)) -> Chart {
+    fn against(&self, id: &str, title: &str, x: &str, value: fn(&ImagePrediction) -> (f64, bool)) -> ReportChart {
         let all = self.predictions;
-        let point = |one: &Prediction| (value(one).0, one.size as f64 / 1e6);
+        let point = |one: &ImagePrediction| (value(one).0, one.size as f64 / 1e6);
         // The front takes a cost, where less is better, and a gain, where more is better.
-        let cost = |one: &Prediction| (one.size as f64, if value(one).1 { value(one).0 } else { -value(one).0 });
+        let cost = |one: &ImagePrediction| (one.size as f64, if value(one).1 { value(one).0 } else { -value(one).0 });
         let on = metrics::front(&all.iter().map(cost).collect::<Vec<_>>());
         let mut line: Vec<(f64, f64)> = all.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| point(one)).collect();
         line.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut drawn = vec![guide("Pareto front", line.into_iter().map(|(x, y)| (X::Number(x), y)))];
+        let mut drawn = vec![guide("Pareto front", line.into_iter().map(|(x, y)| (ChartX::Number(x), y)))];
         for (at, one) in all.iter().enumerate() {
             let (x, y) = point(one);
             // packfs makes both formats, so EROFS has hollow marks, as in other charts.
             let hollow = one.settings.format == "erofs";
             let recommended = self.recommended == Some(at);
-            drawn.push(Series { hollow, recommended, ..series(&one.settings.to_string(), [(X::Number(x), y)]) });
+            drawn.push(ChartSeries {
+                hollow,
+                recommended,
+                ..series(&one.settings.to_string(), [(ChartX::Number(x), y)])
+            });
         }
-        Chart {
+        ReportChart {
             band: None,
             id: id.into(),
             title: title.into(),

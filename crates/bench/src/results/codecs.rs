@@ -2,49 +2,49 @@
 
 use std::collections::BTreeMap;
 
-use super::Results;
+use super::BenchResults;
 use crate::codecs::BASELINE;
 use crate::corpus::INCOMPRESSIBLE;
-use crate::keys::codec::Key;
-use crate::metrics::Sizes;
+use crate::keys::codec::CodecKey;
+use crate::metrics::PassSizes;
 use crate::sample::CodecSample;
-use crate::stats::Summary;
+use crate::stats::SampleSummary;
 
 /// A cell as the last session measured it.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct CodecRow {
     /// Key of the cell.
-    pub key: Key,
+    pub key: CodecKey,
     /// Name of the session.
     pub session: String,
     /// Sizes; the same in every run.
-    pub sizes: Sizes,
+    pub sizes: PassSizes,
     /// Seconds of an encoding pass.
-    pub encode: Summary,
+    pub encode: SampleSummary,
     /// Seconds of a decoding pass, if anything was decoded.
-    pub decode: Option<Summary>,
+    pub decode: Option<SampleSummary>,
     /// Median processor time of an encoding pass in seconds.
     pub encode_cpu: f64,
     /// Median processor time of a decoding pass in seconds.
     pub decode_cpu: Option<f64>,
 }
 
-impl Row {
-    pub(super) fn of(key: Key, session: &str, samples: &[&CodecSample]) -> Option<Self> {
+impl CodecRow {
+    pub(super) fn of(key: CodecKey, session: &str, samples: &[&CodecSample]) -> Option<Self> {
         let last = samples.last()?;
         let encode: Vec<f64> = samples.iter().map(|one| one.encode.seconds()).collect();
         let cpu: Vec<f64> = samples.iter().map(|one| one.encode.cpu_seconds()).collect();
         let decodes = || samples.iter().filter_map(|one| one.decode);
         let decode: Vec<f64> = decodes().map(|timing| timing.seconds()).collect();
         let decode_cpu: Vec<f64> = decodes().map(|timing| timing.cpu_seconds()).collect();
-        Some(Row {
+        Some(CodecRow {
             key,
             session: session.to_owned(),
             sizes: last.sizes,
-            encode: Summary::of(&encode)?,
-            decode: Summary::of(&decode),
-            encode_cpu: Summary::of(&cpu)?.median,
-            decode_cpu: Summary::of(&decode_cpu).map(|summary| summary.median),
+            encode: SampleSummary::of(&encode)?,
+            decode: SampleSummary::of(&decode),
+            encode_cpu: SampleSummary::of(&cpu)?.median,
+            decode_cpu: SampleSummary::of(&decode_cpu).map(|summary| summary.median),
         })
     }
 
@@ -74,11 +74,11 @@ impl Row {
     }
 }
 
-impl Results {
+impl BenchResults {
     /// Groups rows of compressible data by data set, block size, sector, policy and number of threads. Each group is
     /// sorted by ratio, the groups by block size.
-    pub fn groups(&self) -> Vec<Vec<&Row>> {
-        let mut groups: BTreeMap<_, Vec<&Row>> = BTreeMap::new();
+    pub fn groups(&self) -> Vec<Vec<&CodecRow>> {
+        let mut groups: BTreeMap<_, Vec<&CodecRow>> = BTreeMap::new();
         for row in self.codecs.iter().filter(|row| row.key.data != INCOMPRESSIBLE) {
             let key = &row.key;
             let group = (&key.data, &key.digest, &key.policy, key.sector, key.block, key.threads);
@@ -92,18 +92,18 @@ impl Results {
     }
 
     /// Returns the row with this codec and otherwise equal settings.
-    pub fn with_codec(&self, row: &Row, codec: &str) -> Option<&Row> {
-        let key = Key { codec: codec.into(), ..row.key.clone() };
+    pub fn with_codec(&self, row: &CodecRow, codec: &str) -> Option<&CodecRow> {
+        let key = CodecKey { codec: codec.into(), ..row.key.clone() };
         self.codecs.iter().find(|other| other.key == key)
     }
 
     /// Returns the row of the baseline codec with otherwise equal settings.
-    pub fn baseline(&self, row: &Row) -> Option<&Row> {
+    pub fn baseline(&self, row: &CodecRow) -> Option<&CodecRow> {
         self.with_codec(row, &BASELINE.to_string())
     }
 
     /// Returns the row for incompressible data with otherwise equal settings.
-    pub fn incompressible(&self, row: &Row) -> Option<&Row> {
+    pub fn incompressible(&self, row: &CodecRow) -> Option<&CodecRow> {
         self.codecs.iter().filter(|other| other.session == row.session).find(|other| {
             let a = &other.key;
             let b = &row.key;
@@ -114,13 +114,13 @@ impl Results {
     }
 
     /// Returns the row with one thread and otherwise equal settings.
-    pub fn one_thread(&self, row: &Row) -> Option<&Row> {
-        let key = Key { threads: 1, ..row.key.clone() };
+    pub fn one_thread(&self, row: &CodecRow) -> Option<&CodecRow> {
+        let key = CodecKey { threads: 1, ..row.key.clone() };
         self.codecs.iter().find(|other| other.key == key)
     }
 
     /// Returns the library of a row's codec.
-    pub fn library(&self, row: &Row) -> Option<&str> {
+    pub fn library(&self, row: &CodecRow) -> Option<&str> {
         let session = self.sessions.iter().find(|session| session.session == row.session)?;
         session.libraries.get(&row.key.codec).map(String::as_str)
     }

@@ -6,27 +6,27 @@ mod trials;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::keys::{build, codec, read, split};
-use crate::record::{AnyKey, Contents, Failure, Line, Recorded, Session};
-use crate::stats::Summary;
+use crate::record::{AnyKey, BenchSession, FailedCell, RecordLine, RecordedKey, ResultsFile};
+use crate::stats::SampleSummary;
 
-pub use codecs::Row;
+pub use codecs::CodecRow;
 pub use trials::TrialRow;
 
 /// Results of one or more files. Rows are sorted by key.
 #[derive(Debug, Clone, Default)]
-pub struct Results {
+pub struct BenchResults {
     /// Sessions of the rows, sorted by time.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<BenchSession>,
     /// Codecs on blocks.
-    pub codecs: Vec<Row>,
+    pub codecs: Vec<CodecRow>,
     /// Images built.
-    pub builds: Vec<TrialRow<build::Key>>,
+    pub builds: Vec<TrialRow<build::BuildKey>>,
     /// Images read.
-    pub reads: Vec<TrialRow<read::Key>>,
+    pub reads: Vec<TrialRow<read::ReadKey>>,
     /// Dumps split and joined.
-    pub splits: Vec<TrialRow<split::Key>>,
+    pub splits: Vec<TrialRow<split::SplitKey>>,
     /// Cells that failed and were never measured.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedCell>,
     /// Cells measured in several sessions whose medians differ by more than the spread.
     pub disagreements: Vec<Disagreement>,
     /// Number of cells measured in several sessions.
@@ -46,24 +46,26 @@ pub struct Disagreement {
 const AGREE: f64 = 0.05;
 
 /// Samples of a cell by session, in file order.
-type Sessions<'l, S> = Vec<(&'l str, Vec<&'l S>)>;
+type SamplesBySession<'l, S> = Vec<(&'l str, Vec<&'l S>)>;
 
-impl Results {
+impl BenchResults {
     /// Combines files of results in the given order. If several sessions measured a cell, the last one counts.
-    pub fn of(files: &[Contents]) -> Self {
-        let lines: Vec<&Line> = files.iter().flat_map(|file| &file.lines).collect();
-        let mut results = Results::default();
-        let mut seen = Seen::default();
-        results.codecs = results.rows::<codec::Key, _>(&lines, &mut seen, Row::of);
-        results.builds = results.rows::<build::Key, _>(&lines, &mut seen, TrialRow::of);
-        results.reads = results.rows::<read::Key, _>(&lines, &mut seen, TrialRow::of);
-        results.splits = results.rows::<split::Key, _>(&lines, &mut seen, TrialRow::of);
+    pub fn of(files: &[ResultsFile]) -> Self {
+        let lines: Vec<&RecordLine> = files.iter().flat_map(|file| &file.lines).collect();
+        let mut results = BenchResults::default();
+        let mut seen = SeenCells::default();
+        results.codecs = results.rows::<codec::CodecKey, _>(&lines, &mut seen, CodecRow::of);
+        results.builds = results.rows::<build::BuildKey, _>(&lines, &mut seen, TrialRow::of);
+        results.reads = results.rows::<read::ReadKey, _>(&lines, &mut seen, TrialRow::of);
+        results.splits = results.rows::<split::SplitKey, _>(&lines, &mut seen, TrialRow::of);
         for line in lines {
             match line {
-                Line::Session(session) if seen.sessions.contains(session.session.as_str()) => {
+                RecordLine::Session(session) if seen.sessions.contains(session.session.as_str()) => {
                     results.sessions.push(session.clone());
                 }
-                Line::Failure(failure) if !seen.keys.contains(&failure.key) => results.failures.push(failure.clone()),
+                RecordLine::Failure(failure) if !seen.keys.contains(&failure.key) => {
+                    results.failures.push(failure.clone())
+                }
                 _ => {}
             }
         }
@@ -71,23 +73,23 @@ impl Results {
     }
 
     /// Returns the spread of every row.
-    pub fn spreads(&self) -> Vec<Spread> {
-        let codecs = self.codecs.iter().map(|row| Spread::of(std::iter::once(&row.encode).chain(&row.decode)));
+    pub fn spreads(&self) -> Vec<SampleSpread> {
+        let codecs = self.codecs.iter().map(|row| SampleSpread::of(std::iter::once(&row.encode).chain(&row.decode)));
         let builds = self.builds.iter().map(|row| &row.time);
         let trials =
             builds.chain(self.reads.iter().map(|row| &row.time)).chain(self.splits.iter().map(|row| &row.time));
-        codecs.chain(trials.map(|time| Spread::of(std::iter::once(time)))).collect()
+        codecs.chain(trials.map(|time| SampleSpread::of(std::iter::once(time)))).collect()
     }
 
     /// Returns the rows of one kind, each from the last session that has samples of it.
     fn rows<'l, K, R>(
         &mut self,
-        lines: &[&'l Line],
-        seen: &mut Seen<'l>,
+        lines: &[&'l RecordLine],
+        seen: &mut SeenCells<'l>,
         row: impl Fn(K, &str, &[&K::Sample]) -> Option<R>,
     ) -> Vec<R>
     where
-        K: Recorded + 'l,
+        K: RecordedKey + 'l,
         K::Sample: 'l,
     {
         let mut rows = Vec::new();
@@ -104,10 +106,10 @@ impl Results {
     }
 
     /// Compares the medians of two sessions for one cell.
-    fn compare<K: Recorded>(&mut self, key: &K, before: &[&K::Sample], last: &[&K::Sample]) {
+    fn compare<K: RecordedKey>(&mut self, key: &K, before: &[&K::Sample], last: &[&K::Sample]) {
         let median = |samples: &[&K::Sample]| {
             let seconds: Vec<f64> = samples.iter().map(|sample| K::seconds(sample)).collect();
-            Summary::of(&seconds).map(|summary| summary.median)
+            SampleSummary::of(&seconds).map(|summary| summary.median)
         };
         let Some((before, last)) = median(before).zip(median(last)) else { return };
         self.repeated += 1;
@@ -119,12 +121,12 @@ impl Results {
 }
 
 /// Returns the samples of every cell of one kind, by session.
-fn by_cell<'l, K>(lines: &[&'l Line]) -> BTreeMap<&'l K, Sessions<'l, K::Sample>>
+fn by_cell<'l, K>(lines: &[&'l RecordLine]) -> BTreeMap<&'l K, SamplesBySession<'l, K::Sample>>
 where
-    K: Recorded + 'l,
+    K: RecordedKey + 'l,
     K::Sample: 'l,
 {
-    let mut cells: BTreeMap<&K, Sessions<'l, K::Sample>> = BTreeMap::new();
+    let mut cells: BTreeMap<&K, SamplesBySession<'l, K::Sample>> = BTreeMap::new();
     for measured in lines.iter().copied().filter_map(K::measured) {
         let sessions = cells.entry(&measured.key).or_default();
         match sessions.iter_mut().find(|(session, _)| *session == measured.session) {
@@ -136,9 +138,9 @@ where
 }
 
 /// Returns the samples of every cell of one kind in the last session that measured it.
-pub(crate) fn last_samples<'l, K>(lines: &[&'l Line]) -> BTreeMap<&'l K, (&'l str, Vec<&'l K::Sample>)>
+pub(crate) fn last_samples<'l, K>(lines: &[&'l RecordLine]) -> BTreeMap<&'l K, (&'l str, Vec<&'l K::Sample>)>
 where
-    K: Recorded + 'l,
+    K: RecordedKey + 'l,
     K::Sample: 'l,
 {
     by_cell::<K>(lines).into_iter().filter_map(|(key, mut sessions)| Some((key, sessions.pop()?))).collect()
@@ -146,7 +148,7 @@ where
 
 /// Spread of the samples of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub struct SampleSpread {
     /// Number of samples.
     pub count: usize,
     /// True if the samples are too few or vary too much for a conclusion.
@@ -155,10 +157,10 @@ pub struct Spread {
     pub worst: Option<f64>,
 }
 
-impl Spread {
-    fn of<'s>(summaries: impl Iterator<Item = &'s Summary>) -> Self {
-        let none = Spread { count: 0, is_wide: false, worst: None };
-        summaries.fold(none, |spread, summary| Spread {
+impl SampleSpread {
+    fn of<'s>(summaries: impl Iterator<Item = &'s SampleSummary>) -> Self {
+        let none = SampleSpread { count: 0, is_wide: false, worst: None };
+        summaries.fold(none, |spread, summary| SampleSpread {
             count: spread.count.max(summary.count),
             is_wide: spread.is_wide || summary.is_wide(),
             worst: spread.worst.into_iter().chain(summary.spread()).reduce(f64::max),
@@ -168,7 +170,7 @@ impl Spread {
 
 /// Sessions and cells of the rows so far.
 #[derive(Default)]
-struct Seen<'l> {
+struct SeenCells<'l> {
     sessions: BTreeSet<&'l str>,
     keys: BTreeSet<AnyKey>,
 }
@@ -177,10 +179,10 @@ struct Seen<'l> {
 pub(crate) mod tests {
     use super::*;
     use crate::corpus::INCOMPRESSIBLE;
-    use crate::keys::codec::Key;
-    use crate::metrics::Sizes;
-    use crate::record::{AnyKey, Machine, Measured};
-    use crate::sample::{CodecSample, Timing};
+    use crate::keys::codec::CodecKey;
+    use crate::metrics::PassSizes;
+    use crate::record::{AnyKey, MachineRecord, MeasuredSample};
+    use crate::sample::{CodecSample, PassTiming};
 
     /// Line of a codec that takes this many milliseconds for 100 MB.
     fn line(
@@ -190,13 +192,13 @@ pub(crate) mod tests {
         block: usize,
         threads: usize,
         made: (u64, u64, Option<u64>),
-    ) -> Line {
+    ) -> RecordLine {
         let (stored, encode, decode) = made;
         let kept = decode.map_or(0, |_| 100_000_000);
-        let timing = |ms: u64| Timing { wall: ms * 1_000_000, cpu: ms * 1_000_000 * threads as u64, passes: 1 };
-        Line::Codec(Measured {
+        let timing = |ms: u64| PassTiming { wall: ms * 1_000_000, cpu: ms * 1_000_000 * threads as u64, passes: 1 };
+        RecordLine::Codec(MeasuredSample {
             session: session.into(),
-            key: Key {
+            key: CodecKey {
                 data: data.into(),
                 digest: "0011223344556677".into(),
                 codec: codec.into(),
@@ -206,7 +208,7 @@ pub(crate) mod tests {
                 threads,
             },
             sample: CodecSample {
-                sizes: Sizes { raw: 100_000_000, stored, decoded: kept, blocks: 763, kept: kept / 131_072 },
+                sizes: PassSizes { raw: 100_000_000, stored, decoded: kept, blocks: 763, kept: kept / 131_072 },
                 encode: timing(encode),
                 decode: decode.map(timing),
             },
@@ -214,13 +216,13 @@ pub(crate) mod tests {
     }
 
     /// A session with three codecs, two block sizes and two numbers of threads, and incompressible data.
-    pub(crate) fn sample_lines() -> Vec<Line> {
+    pub(crate) fn sample_lines() -> Vec<RecordLine> {
         let libraries = [("lz4", "lz4 1.10.0"), ("zstd:3", "zstd 1.5.7"), ("zlib:9", "zlib 1.3.1")];
-        let mut lines = vec![Line::Session(Session {
+        let mut lines = vec![RecordLine::Session(BenchSession {
             session: "one".into(),
             time: 1_795_305_600,
             program: "0.1.0".into(),
-            machine: Machine {
+            machine: MachineRecord {
                 cpu: "A <fast> processor".into(),
                 processors: 2,
                 governor: None,
@@ -230,7 +232,7 @@ pub(crate) mod tests {
             libraries: libraries.map(|(codec, library)| (codec.to_owned(), library.to_owned())).into(),
             seed: 1,
             runs: 3,
-            ..Session::default()
+            ..BenchSession::default()
         })];
         for noise in [0, 4, 2] {
             for (block, more) in [(8192, 15_000_000), (131_072, 0)] {
@@ -249,8 +251,8 @@ pub(crate) mod tests {
         lines
     }
 
-    pub(crate) fn sample() -> Results {
-        Results::of(&[Contents { lines: sample_lines(), ..Contents::default() }])
+    pub(crate) fn sample() -> BenchResults {
+        BenchResults::of(&[ResultsFile { lines: sample_lines(), ..ResultsFile::default() }])
     }
 
     #[test]
@@ -279,7 +281,7 @@ pub(crate) mod tests {
         let mut lines = sample_lines();
         lines.push(line("two", "root", "lz4", 131_072, 1, (60_000_000, 101, Some(50))));
         lines.push(line("two", "root", "zstd:3", 131_072, 1, (40_000_000, 505, Some(150))));
-        let results = Results::of(&[Contents { lines, ..Contents::default() }]);
+        let results = BenchResults::of(&[ResultsFile { lines, ..ResultsFile::default() }]);
         assert_eq!((results.repeated, results.disagreements.len()), (2, 1));
         let Disagreement { what, factor } = &results.disagreements[0];
         assert_eq!((what.as_str(), *factor), ("lz4 on root in blocks of 128K", 2.0));
@@ -290,13 +292,13 @@ pub(crate) mod tests {
     #[test]
     fn what_failed_and_was_measured_later_did_not_fail() {
         let mut lines = sample_lines();
-        let Line::Codec(measured) = lines[1].clone() else { panic!() };
+        let RecordLine::Codec(measured) = lines[1].clone() else { panic!() };
         let failure = |codec: &str| {
-            let key = Key { codec: codec.into(), ..measured.key.clone() };
-            Line::Failure(Failure { session: "one".into(), key: AnyKey::Codec(key), why: "no memory".into() })
+            let key = CodecKey { codec: codec.into(), ..measured.key.clone() };
+            RecordLine::Failure(FailedCell { session: "one".into(), key: AnyKey::Codec(key), why: "no memory".into() })
         };
         lines.extend([failure("lz4"), failure("xz:6")]);
-        let results = Results::of(&[Contents { lines, ..Contents::default() }]);
+        let results = BenchResults::of(&[ResultsFile { lines, ..ResultsFile::default() }]);
         assert_eq!(
             results.failures.iter().map(|f| f.key.to_string()).collect::<Vec<_>>(),
             ["xz:6 on root in blocks of 8K"]

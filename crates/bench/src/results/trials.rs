@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::sample::Trial;
-use crate::stats::Summary;
+use crate::sample::TrialSample;
+use crate::stats::SampleSummary;
 
 /// A cell as the last session measured it.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub struct TrialRow<K> {
     /// Bytes of the output; of the last run, if they differ.
     pub made: u64,
     /// Elapsed seconds.
-    pub time: Summary,
+    pub time: SampleSummary,
     /// Median processor time in seconds.
     pub cpu: f64,
     /// Largest peak memory of any run.
@@ -27,12 +27,14 @@ pub struct TrialRow<K> {
 }
 
 impl<K> TrialRow<K> {
-    pub(super) fn of(key: K, session: &str, samples: &[&Trial]) -> Option<Self> {
+    pub(super) fn of(key: K, session: &str, samples: &[&TrialSample]) -> Option<Self> {
         let last = samples.last()?;
-        let summary = |value: fn(&Trial) -> f64| Summary::of(&samples.iter().map(|one| value(one)).collect::<Vec<_>>());
+        let summary = |value: fn(&TrialSample) -> f64| {
+            SampleSummary::of(&samples.iter().map(|one| value(one)).collect::<Vec<_>>())
+        };
         let stage = |name: &String| {
             let seconds: Vec<f64> = samples.iter().filter_map(|one| one.stages.get(name).copied()).collect();
-            Some((name.clone(), Summary::of(&seconds)?.median))
+            Some((name.clone(), SampleSummary::of(&seconds)?.median))
         };
         Some(TrialRow {
             key,
@@ -60,12 +62,12 @@ impl<K> TrialRow<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Timing;
+    use crate::sample::PassTiming;
 
     #[test]
     fn rows_have_medians_of_their_trials() {
-        let trial = |ms: u64, read: f64| Trial {
-            time: Timing { wall: ms * 1_000_000, cpu: 2 * ms * 1_000_000, passes: 1 },
+        let trial = |ms: u64, read: f64| TrialSample {
+            time: PassTiming { wall: ms * 1_000_000, cpu: 2 * ms * 1_000_000, passes: 1 },
             bytes: 30_000_000,
             made: 10_000_000,
             peak_memory: Some(ms),

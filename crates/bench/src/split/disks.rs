@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 /// A simulated disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Disk {
+pub struct DiskSpec {
     /// Speed in MB/s.
     pub speed: u32,
     /// MB after which it fails, if any.
@@ -17,47 +17,47 @@ pub struct Disk {
 /// The disks of the outputs. As text: `directories`; one speed (`50`), common to all disks; or the speeds of all disks
 /// (`50,50,200`), some of which may fail after a number of MB (`50,50@20`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Profile {
+pub enum DiskProfile {
     /// Directories of unknown speed.
     Directories,
     /// A disk of this speed for each output.
     Equal(u32),
     /// These disks.
-    Disks(Vec<Disk>),
+    Disks(Vec<DiskSpec>),
 }
 
 const DIRECTORIES: &str = "directories";
 
-impl Profile {
+impl DiskProfile {
     /// Returns the disks for this number of outputs; `None` if their speeds are unknown.
-    pub fn disks(&self, outputs: usize) -> Option<Vec<Disk>> {
+    pub fn disks(&self, outputs: usize) -> Option<Vec<DiskSpec>> {
         match self {
-            Profile::Directories => None,
-            Profile::Equal(speed) => Some(vec![Disk { speed: *speed, fails_after: None }; outputs]),
-            Profile::Disks(disks) => Some(disks.clone()),
+            DiskProfile::Directories => None,
+            DiskProfile::Equal(speed) => Some(vec![DiskSpec { speed: *speed, fails_after: None }; outputs]),
+            DiskProfile::Disks(disks) => Some(disks.clone()),
         }
     }
 
     /// Returns the number of outputs, if the profile determines it.
     pub fn outputs(&self) -> Option<usize> {
         match self {
-            Profile::Disks(disks) => Some(disks.len()),
+            DiskProfile::Disks(disks) => Some(disks.len()),
             _ => None,
         }
     }
 
     /// Returns true if a disk fails.
     pub fn fails(&self) -> bool {
-        matches!(self, Profile::Disks(disks) if disks.iter().any(|disk| disk.fails_after.is_some()))
+        matches!(self, DiskProfile::Disks(disks) if disks.iter().any(|disk| disk.fails_after.is_some()))
     }
 }
 
-impl fmt::Display for Profile {
+impl fmt::Display for DiskProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Profile::Directories => f.write_str(DIRECTORIES),
-            Profile::Equal(speed) => speed.fmt(f),
-            Profile::Disks(disks) => {
+            DiskProfile::Directories => f.write_str(DIRECTORIES),
+            DiskProfile::Equal(speed) => speed.fmt(f),
+            DiskProfile::Disks(disks) => {
                 for (at, disk) in disks.iter().enumerate() {
                     write!(f, "{}{}", if at > 0 { "," } else { "" }, disk.speed)?;
                     if let Some(after) = disk.fails_after {
@@ -70,47 +70,47 @@ impl fmt::Display for Profile {
     }
 }
 
-impl FromStr for Profile {
+impl FromStr for DiskProfile {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         if text == DIRECTORIES {
-            return Ok(Profile::Directories);
+            return Ok(DiskProfile::Directories);
         }
-        let disks = text.split(',').map(disk).collect::<Option<Vec<Disk>>>().ok_or_else(|| {
+        let disks = text.split(',').map(disk).collect::<Option<Vec<DiskSpec>>>().ok_or_else(|| {
             Error::Usage(format!(
                 "{text}: no speeds of disks; accepted: MB a second as in 50 (all disks), 50,50,200 (these), or 50,50@20 \
                  (the second fails after 20 MB)"
             ))
         })?;
         Ok(match disks[..] {
-            [Disk { speed, fails_after: None }] => Profile::Equal(speed),
-            _ => Profile::Disks(disks),
+            [DiskSpec { speed, fails_after: None }] => DiskProfile::Equal(speed),
+            _ => DiskProfile::Disks(disks),
         })
     }
 }
 
-fn disk(text: &str) -> Option<Disk> {
+fn disk(text: &str) -> Option<DiskSpec> {
     let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
     match text.split_once('@') {
-        None => Some(Disk { speed: number(text)?, fails_after: None }),
-        Some((speed, after)) => Some(Disk { speed: number(speed)?, fails_after: Some(number(after)?) }),
+        None => Some(DiskSpec { speed: number(text)?, fails_after: None }),
+        Some((speed, after)) => Some(DiskSpec { speed: number(speed)?, fails_after: Some(number(after)?) }),
     }
 }
 
 /// Returns the total speed of all disks in bytes per second.
-pub(crate) fn sum(disks: &[Disk]) -> f64 {
+pub(crate) fn sum(disks: &[DiskSpec]) -> f64 {
     disks.iter().map(|disk| f64::from(disk.speed) * 1e6).sum()
 }
 
 /// Returns the seconds to store this many bytes if every disk is busy until the end.
-pub(crate) fn shared(disks: &[Disk], stored: u64) -> f64 {
+pub(crate) fn shared(disks: &[DiskSpec], stored: u64) -> f64 {
     stored as f64 / sum(disks)
 }
 
 /// Returns the seconds to store this many bytes in ranges of equal length, one for each disk, which are assumed to
 /// compress alike.
-pub(crate) fn ranges(disks: &[Disk], stored: u64) -> f64 {
+pub(crate) fn ranges(disks: &[DiskSpec], stored: u64) -> f64 {
     let slowest = disks.iter().map(|disk| disk.speed).min().unwrap_or(0);
     stored as f64 / disks.len() as f64 / (f64::from(slowest) * 1e6)
 }
@@ -128,22 +128,22 @@ mod tests {
             ("50,50@20", Some(2), true),
             ("50@20", Some(1), true),
         ] {
-            let profile: Profile = text.parse().unwrap();
+            let profile: DiskProfile = text.parse().unwrap();
             assert_eq!(profile.to_string(), text);
             assert_eq!((profile.outputs(), profile.fails()), (outputs, fails), "{text}");
         }
         for text in ["", "0", "fast", "50,", "50@", "50@0", "-5", "1.5"] {
-            let error = text.parse::<Profile>().unwrap_err().to_string();
+            let error = text.parse::<DiskProfile>().unwrap_err().to_string();
             assert!(error.contains("50,50,200"), "{text}: {error}");
         }
-        assert_eq!("50".parse::<Profile>().unwrap().disks(3).unwrap().len(), 3);
-        assert_eq!(Profile::Directories.disks(3), None);
+        assert_eq!("50".parse::<DiskProfile>().unwrap().disks(3).unwrap().len(), 3);
+        assert_eq!(DiskProfile::Directories.disks(3), None);
     }
 
     /// Speeds of 1, 1, 1 and 4 times the size of the data: 0.25 s in ranges, 1/7 s shared.
     #[test]
     fn times_are_those_computed_by_hand() {
-        let disks = "100,100,100,400".parse::<Profile>().unwrap().disks(4).unwrap();
+        let disks = "100,100,100,400".parse::<DiskProfile>().unwrap().disks(4).unwrap();
         assert_eq!(sum(&disks), 700e6);
         assert_eq!(ranges(&disks, 100_000_000), 0.25);
         assert!((shared(&disks, 100_000_000) - 1.0 / 7.0).abs() < 1e-12);

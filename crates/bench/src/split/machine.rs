@@ -10,58 +10,58 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::sink::Sink;
+use super::sink::SimulatedDisk;
 use super::source::digest;
-use super::{Cell, Disk, Program, Work};
-use crate::executor::{Executor, Subject};
-use crate::program::{self, Ran};
-use crate::sample::Timing;
-use crate::sample::Trial;
-use crate::scratch::Scratch;
+use super::{DiskSpec, SplitCell, SplitProgram, SplitWork};
+use crate::executor::{CellExecutor, MeasuredCell};
+use crate::program::{self, ProgramRun};
+use crate::sample::PassTiming;
+use crate::sample::TrialSample;
+use crate::scratch::ScratchDir;
 use crate::{Error, Result};
 
 /// Measures on this machine.
 #[derive(Debug)]
-pub struct Machine {
+pub struct SplitMachine {
     /// Directory for pipes and joined dumps.
     scratch: PathBuf,
     /// Directories for parts.
     directories: Vec<PathBuf>,
 }
 
-impl Machine {
+impl SplitMachine {
     /// Creates an executor with a scratch directory and directories for parts, which are used in turn; without any,
     /// parts are in the scratch directory.
     pub fn new(scratch: &Path, directories: &[PathBuf]) -> Self {
         let directories = if directories.is_empty() { vec![scratch.to_owned()] } else { directories.to_vec() };
-        Machine { scratch: scratch.to_owned(), directories }
+        SplitMachine { scratch: scratch.to_owned(), directories }
     }
 
-    fn split(&self, cell: &Cell) -> Result<Trial> {
+    fn split(&self, cell: &SplitCell) -> Result<TrialSample> {
         match cell.profile.disks(cell.outputs) {
             Some(disks) => self.split_to_disks(cell, &disks),
-            None => self.split_to_files(cell, &Parts::new(&self.directories, cell.outputs)?),
+            None => self.split_to_files(cell, &PartPaths::new(&self.directories, cell.outputs)?),
         }
     }
 
-    fn split_to_disks(&self, cell: &Cell, disks: &[Disk]) -> Result<Trial> {
-        let dir = Scratch::new(Some(&self.scratch), None)?;
-        let start = |(at, disk): (usize, &Disk)| {
+    fn split_to_disks(&self, cell: &SplitCell, disks: &[DiskSpec]) -> Result<TrialSample> {
+        let dir = ScratchDir::new(Some(&self.scratch), None)?;
+        let start = |(at, disk): (usize, &DiskSpec)| {
             let path = dir.path().join(format!("disk{}", at + 1));
-            Sink::start(&path, *disk).map_err(Error::io(&path))
+            SimulatedDisk::start(&path, *disk).map_err(Error::io(&path))
         };
-        let sinks = disks.iter().enumerate().map(start).collect::<Result<Vec<Sink>>>()?;
-        let paths: Vec<&Path> = sinks.iter().map(Sink::path).collect();
+        let sinks = disks.iter().enumerate().map(start).collect::<Result<Vec<SimulatedDisk>>>()?;
+        let paths: Vec<&Path> = sinks.iter().map(SimulatedDisk::path).collect();
         let mut command = cell.tool.split(&cell.codec, &cell.source.path, &paths);
         let begun = Instant::now();
         let done = run(cell, &mut command)?;
         // Includes the time to drain the disk's cache.
-        let finish = |sink: Sink| sink.finish().map_err(Error::io(dir.path()));
+        let finish = |sink: SimulatedDisk| sink.finish().map_err(Error::io(dir.path()));
         let taken = sinks.into_iter().map(finish).collect::<Result<Vec<u64>>>()?;
         done.trial(cell, begun.elapsed(), taken.iter().sum())
     }
 
-    fn split_to_files(&self, cell: &Cell, parts: &Parts) -> Result<Trial> {
+    fn split_to_files(&self, cell: &SplitCell, parts: &PartPaths) -> Result<TrialSample> {
         let mut command = cell.tool.split(&cell.codec, &cell.source.path, &parts.paths);
         let begun = Instant::now();
         let done = run(cell, &mut command)?;
@@ -76,117 +76,117 @@ impl Machine {
     }
 
     /// Times the join or check of new parts, which are not in the page cache because packfs drops them.
-    fn restore(&self, cell: &Cell) -> Result<Trial> {
-        let parts = Parts::new(&self.directories, cell.outputs)?;
+    fn restore(&self, cell: &SplitCell) -> Result<TrialSample> {
+        let parts = PartPaths::new(&self.directories, cell.outputs)?;
         self.split_to_files(cell, &parts)?;
-        let dir = Scratch::new(Some(&self.scratch), None)?;
+        let dir = ScratchDir::new(Some(&self.scratch), None)?;
         let joined = dir.path().join("joined");
         let mut command = Command::new(&cell.tool.path);
         match cell.work {
-            Work::Join => command.args(["join", "--quiet"]).args(&parts.paths).arg("-o").arg(&joined),
+            SplitWork::Join => command.args(["join", "--quiet"]).args(&parts.paths).arg("-o").arg(&joined),
             _ => command.args(["check", "--quiet"]).args(&parts.paths),
         };
         let ran = program::run(&mut command, false)?;
-        if cell.work == Work::Join && digest(&joined)? != cell.source.digest {
+        if cell.work == SplitWork::Join && digest(&joined)? != cell.source.digest {
             return Err(Error::Damage(cell.key().to_string()));
         }
         Ok(trial(cell, &ran, ran.time, 0))
     }
 }
 
-impl Executor<Cell> for Machine {
-    fn run(&mut self, cell: &Cell, _: Duration) -> Result<Trial> {
+impl CellExecutor<SplitCell> for SplitMachine {
+    fn run(&mut self, cell: &SplitCell, _: Duration) -> Result<TrialSample> {
         match cell.work {
-            Work::Split => self.split(cell),
-            Work::Join | Work::Check => self.restore(cell),
+            SplitWork::Split => self.split(cell),
+            SplitWork::Join | SplitWork::Check => self.restore(cell),
         }
     }
 }
 
 /// Paths of parts, each in a new folder that is removed with its contents.
-struct Parts {
+struct PartPaths {
     paths: Vec<PathBuf>,
-    _folders: Vec<Scratch>,
+    _folders: Vec<ScratchDir>,
 }
 
-impl Parts {
+impl PartPaths {
     fn new(directories: &[PathBuf], count: usize) -> Result<Self> {
-        let folder = |dir: &PathBuf| Scratch::new(Some(dir), None);
-        let folders = directories.iter().take(count).map(folder).collect::<Result<Vec<Scratch>>>()?;
-        let path = |(at, folder): (usize, &Scratch)| folder.path().join(format!("part{}", at + 1));
+        let folder = |dir: &PathBuf| ScratchDir::new(Some(dir), None);
+        let folders = directories.iter().take(count).map(folder).collect::<Result<Vec<ScratchDir>>>()?;
+        let path = |(at, folder): (usize, &ScratchDir)| folder.path().join(format!("part{}", at + 1));
         let paths = folders.iter().cycle().take(count).enumerate().map(path).collect();
-        Ok(Parts { paths, _folders: folders })
+        Ok(PartPaths { paths, _folders: folders })
     }
 }
 
 /// Result of a program that split, and packfs's summary.
-struct Done {
-    ran: Ran,
+struct FinishedSplit {
+    ran: ProgramRun,
     stages: BTreeMap<String, f64>,
 }
 
-impl Done {
-    fn trial(self, cell: &Cell, wall: Duration, made: u64) -> Result<Trial> {
-        let time = Timing { cpu: self.ran.time.cpu, ..Timing::of(wall, Duration::ZERO) };
-        Ok(Trial { stages: self.stages, ..trial(cell, &self.ran, time, made) })
+impl FinishedSplit {
+    fn trial(self, cell: &SplitCell, wall: Duration, made: u64) -> Result<TrialSample> {
+        let time = PassTiming { cpu: self.ran.time.cpu, ..PassTiming::of(wall, Duration::ZERO) };
+        Ok(TrialSample { stages: self.stages, ..trial(cell, &self.ran, time, made) })
     }
 }
 
-fn trial(cell: &Cell, ran: &Ran, time: Timing, made: u64) -> Trial {
+fn trial(cell: &SplitCell, ran: &ProgramRun, time: PassTiming, made: u64) -> TrialSample {
     let stages = BTreeMap::new();
-    Trial { time, bytes: cell.source.bytes, made, peak_memory: ran.peak_memory, stages }
+    TrialSample { time, bytes: cell.source.bytes, made, peak_memory: ran.peak_memory, stages }
 }
 
 /// Fields of `packfs split --json` that are used here.
 #[derive(Deserialize)]
-struct Summary {
+struct SplitSummary {
     complete: bool,
     times: BTreeMap<String, f64>,
 }
 
 /// Runs the program that splits. If the profile has a failing disk, packfs may report a failure, provided that the dump
 /// is complete.
-fn run(cell: &Cell, command: &mut Command) -> Result<Done> {
-    if cell.tool.program != Program::Packfs {
-        return Ok(Done { ran: program::run(command, false)?, stages: BTreeMap::new() });
+fn run(cell: &SplitCell, command: &mut Command) -> Result<FinishedSplit> {
+    if cell.tool.program != SplitProgram::Packfs {
+        return Ok(FinishedSplit { ran: program::run(command, false)?, stages: BTreeMap::new() });
     }
     let may_tell = cell.profile.fails();
     let good = |status: ExitStatus| status.success() || may_tell && status.code() == Some(1);
     let ran = program::run_where(command, Stdio::null(), true, good)?;
     let failed = |why: String| Error::Program { program: display(&cell.tool.path).to_string(), why };
-    let summary: Summary = serde_json::from_slice(&ran.output)
+    let summary: SplitSummary = serde_json::from_slice(&ran.output)
         .map_err(|error| failed(format!("what it printed is not understood: {error}")))?;
     if !summary.complete {
         return Err(failed("the dump is not complete".into()));
     }
-    Ok(Done { ran, stages: summary.times })
+    Ok(FinishedSplit { ran, stages: summary.times })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::split::{Profile, Source, Tool};
+    use crate::split::{DiskProfile, SplitSource, SplitTool};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
     /// A cell with a script in place of nsplit.
-    fn cell(dir: &Path, script: &str, profile: &str, outputs: usize) -> Cell {
+    fn cell(dir: &Path, script: &str, profile: &str, outputs: usize) -> SplitCell {
         let path = dir.join("script");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let source = match dir.join("source") {
-            there if there.exists() => Source::open(&there),
-            new => Source::incompressible(new, 3_000_000, 1),
+            there if there.exists() => SplitSource::open(&there),
+            new => SplitSource::incompressible(new, 3_000_000, 1),
         };
-        let profile: Profile = profile.parse().unwrap();
-        Cell {
+        let profile: DiskProfile = profile.parse().unwrap();
+        SplitCell {
             source: Arc::new(source.unwrap()),
-            tool: Tool { program: Program::Nsplit, path },
+            tool: SplitTool { program: SplitProgram::Nsplit, path },
             codec: "raw".into(),
             profile,
             outputs,
-            work: Work::Split,
+            work: SplitWork::Split,
         }
     }
 
@@ -207,7 +207,7 @@ mod tests {
         let a = dir.path().join("a");
         let b = dir.path().join("b");
         [&scratch, &a, &b].iter().for_each(|dir| fs::create_dir(dir).unwrap());
-        let mut machine = Machine::new(&scratch, &[a.clone(), b.clone()]);
+        let mut machine = SplitMachine::new(&scratch, &[a.clone(), b.clone()]);
         for (profile, outputs) in [("1000", 2), ("1000,2000,3000", 3), ("directories", 1), ("directories", 3)] {
             let sample = machine.run(&cell(dir.path(), COPY, profile, outputs), Duration::ZERO).unwrap();
             assert_eq!((sample.bytes, sample.made), (3_000_000, 3_000_000 * outputs as u64), "{profile}");
@@ -223,11 +223,11 @@ mod tests {
         let a = dir.path().join("a");
         let b = dir.path().join("b");
         [&a, &b].iter().for_each(|dir| fs::create_dir(dir).unwrap());
-        let parts = Parts::new(&[a.clone(), b.clone()], 3).unwrap();
+        let parts = PartPaths::new(&[a.clone(), b.clone()], 3).unwrap();
         let in_a: Vec<bool> = parts.paths.iter().map(|path| path.starts_with(&a)).collect();
         assert_eq!(in_a, [true, false, true]);
         // A single output uses one directory only.
-        let one = Parts::new(&[a.clone(), b.clone()], 1).unwrap();
+        let one = PartPaths::new(&[a.clone(), b.clone()], 1).unwrap();
         assert_eq!((names(&a).len(), names(&b).len(), one.paths.len()), (2, 1, 1));
         drop((parts, one));
         assert!(names(&a).is_empty() && names(&b).is_empty());
@@ -238,7 +238,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let scratch = dir.path().join("scratch");
         fs::create_dir(&scratch).unwrap();
-        let mut machine = Machine::new(&scratch, &[]);
+        let mut machine = SplitMachine::new(&scratch, &[]);
         for (script, profile, why) in [
             ("echo no luck >&2; exit 3", "1000", "exit status 3: no luck"),
             ("kill -9 $$", "1000", "signal 9"),
@@ -252,7 +252,8 @@ mod tests {
             assert!(error.to_string().contains(why), "{script}: {error}");
             assert!(names(&scratch).is_empty(), "{script}");
         }
-        let gone = Machine::new(&dir.path().join("gone"), &[]).run(&cell(dir.path(), COPY, "9", 1), Duration::ZERO);
+        let gone =
+            SplitMachine::new(&dir.path().join("gone"), &[]).run(&cell(dir.path(), COPY, "9", 1), Duration::ZERO);
         assert!(gone.unwrap_err().to_string().contains("gone"));
     }
 
@@ -262,8 +263,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let run = |script: &str, profile: &str| {
             let mut cell = cell(dir.path(), script, profile, 1);
-            cell.tool.program = Program::Packfs;
-            Machine::new(dir.path(), &[]).run(&cell, Duration::ZERO).map_err(|error| error.to_string())
+            cell.tool.program = SplitProgram::Packfs;
+            SplitMachine::new(dir.path(), &[]).run(&cell, Duration::ZERO).map_err(|error| error.to_string())
         };
         let done = r#"echo '{"complete":true,"times":{"read":0.5},"more":1}'"#;
         assert_eq!(run(done, "50").unwrap().stages["read"], 0.5);

@@ -3,26 +3,26 @@
 
 use std::sync::Arc;
 
-use super::{Cell, Profile, Program, Source, Tool, Work};
+use super::{DiskProfile, SplitCell, SplitProgram, SplitSource, SplitTool, SplitWork};
 
 /// The values to combine.
 #[derive(Debug, Clone)]
-pub struct Matrix {
+pub struct SplitMatrix {
     /// Data sets to split.
-    pub sources: Vec<Arc<Source>>,
+    pub sources: Vec<Arc<SplitSource>>,
     /// Programs that split; only packfs joins and checks.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<SplitTool>,
     /// Codecs in the user's spelling.
     pub codecs: Vec<String>,
     /// Profiles of disks.
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<DiskProfile>,
     /// Numbers of outputs, unless the profile determines it.
     pub outputs: Vec<usize>,
 }
 
-impl Matrix {
+impl SplitMatrix {
     /// Returns all supported cells.
-    pub fn cells(&self) -> Vec<Cell> {
+    pub fn cells(&self) -> Vec<SplitCell> {
         let mut cells = Vec::new();
         for source in &self.sources {
             for profile in &self.profiles {
@@ -36,46 +36,56 @@ impl Matrix {
         cells
     }
 
-    fn split(&self, source: &Arc<Source>, profile: &Profile, outputs: usize) -> Vec<Cell> {
+    fn split(&self, source: &Arc<SplitSource>, profile: &DiskProfile, outputs: usize) -> Vec<SplitCell> {
         let pairs = self.tools.iter().flat_map(|tool| self.codecs.iter().map(move |codec| (tool, codec)));
         let able = pairs.filter(|(tool, codec)| tool.can(codec, source, profile, outputs));
-        able.map(|(tool, codec)| cell(source, tool, codec, profile, outputs, Work::Split)).collect()
+        able.map(|(tool, codec)| cell(source, tool, codec, profile, outputs, SplitWork::Split)).collect()
     }
 
     /// Returns the cells of joining and checking: from files, because pipes cannot be read twice, with the largest
     /// number of parts.
-    fn restore(&self, source: &Arc<Source>) -> Vec<Cell> {
-        let fixed = self.profiles.iter().filter_map(Profile::outputs);
+    fn restore(&self, source: &Arc<SplitSource>) -> Vec<SplitCell> {
+        let fixed = self.profiles.iter().filter_map(DiskProfile::outputs);
         let any = self.outputs.iter().copied().filter(|_| self.profiles.iter().any(|one| one.outputs().is_none()));
         let Some(outputs) = fixed.chain(any).max() else { return Vec::new() };
-        let Some(packfs) = self.tools.iter().find(|tool| tool.program == Program::Packfs) else { return Vec::new() };
+        let Some(packfs) = self.tools.iter().find(|tool| tool.program == SplitProgram::Packfs) else {
+            return Vec::new();
+        };
         let works = |codec: &String| {
-            [Work::Join, Work::Check].map(|work| cell(source, packfs, codec, &Profile::Directories, outputs, work))
+            [SplitWork::Join, SplitWork::Check]
+                .map(|work| cell(source, packfs, codec, &DiskProfile::Directories, outputs, work))
         };
         self.codecs.iter().flat_map(works).collect()
     }
 }
 
-fn cell(source: &Arc<Source>, tool: &Tool, codec: &str, profile: &Profile, outputs: usize, work: Work) -> Cell {
+fn cell(
+    source: &Arc<SplitSource>,
+    tool: &SplitTool,
+    codec: &str,
+    profile: &DiskProfile,
+    outputs: usize,
+    work: SplitWork,
+) -> SplitCell {
     let source = Arc::clone(source);
     let tool = tool.clone();
     let codec = codec.to_owned();
     let profile = profile.clone();
-    Cell { source, tool, codec, profile, outputs, work }
+    SplitCell { source, tool, codec, profile, outputs, work }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::Subject;
+    use crate::executor::MeasuredCell;
 
     #[test]
     fn every_combination_that_can_be_is_a_cell() {
-        let tool = |program| Tool { program, path: "tool".into() };
-        let source = Source { name: "d".into(), path: "d".into(), bytes: 1, digest: "00".into(), is_core: false };
-        let matrix = Matrix {
+        let tool = |program| SplitTool { program, path: "tool".into() };
+        let source = SplitSource { name: "d".into(), path: "d".into(), bytes: 1, digest: "00".into(), is_core: false };
+        let matrix = SplitMatrix {
             sources: vec![Arc::new(source)],
-            tools: vec![tool(Program::Packfs), tool(Program::Nsplit)],
+            tools: vec![tool(SplitProgram::Packfs), tool(SplitProgram::Nsplit)],
             codecs: vec!["raw".into(), "lz4".into()],
             profiles: vec!["50".parse().unwrap(), "50,200".parse().unwrap()],
             outputs: vec![1, 4],
@@ -100,7 +110,7 @@ mod tests {
             ]
         );
         // If all profiles list their disks, the largest one is joined.
-        let uneven = Matrix { profiles: vec!["50,200".parse().unwrap()], outputs: vec![8], ..matrix };
+        let uneven = SplitMatrix { profiles: vec!["50,200".parse().unwrap()], outputs: vec![8], ..matrix };
         assert!(uneven.cells().iter().all(|cell| cell.outputs == 2));
     }
 }

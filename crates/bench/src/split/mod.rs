@@ -1,5 +1,5 @@
-//! Measures splitting dumps over several outputs and joining them: the data ([`Source`]), the program ([`Tool`]), the
-//! disks ([`Profile`]), and the executor ([`Machine`]).
+//! Measures splitting dumps over several outputs and joining them: the data ([`SplitSource`]), the program ([`SplitTool`]), the
+//! disks ([`DiskProfile`]), and the executor ([`SplitMachine`]).
 
 mod disks;
 mod machine;
@@ -10,38 +10,38 @@ mod tool;
 
 use std::sync::Arc;
 
-use crate::executor::Subject;
+use crate::executor::MeasuredCell;
 
-pub use crate::keys::split::{Key, Work};
-pub use disks::{Disk, Profile};
+pub use crate::keys::split::{SplitKey, SplitWork};
+pub use disks::{DiskProfile, DiskSpec};
 pub(crate) use disks::{ranges, shared, sum};
-pub use machine::Machine;
-pub use matrix::Matrix;
-pub use source::Source;
-pub use tool::{Program, Tool};
+pub use machine::SplitMachine;
+pub use matrix::SplitMatrix;
+pub use source::SplitSource;
+pub use tool::{SplitProgram, SplitTool};
 
 /// One measurement.
 #[derive(Debug, Clone)]
-pub struct Cell {
+pub struct SplitCell {
     /// Data to split.
-    pub source: Arc<Source>,
+    pub source: Arc<SplitSource>,
     /// Program that splits it.
-    pub tool: Tool,
+    pub tool: SplitTool,
     /// The codec in the user's spelling.
     pub codec: String,
     /// Disks to split over.
-    pub profile: Profile,
+    pub profile: DiskProfile,
     /// Number of outputs.
     pub outputs: usize,
     /// The timed work.
-    pub work: Work,
+    pub work: SplitWork,
 }
 
-impl Subject for Cell {
-    type Key = Key;
+impl MeasuredCell for SplitCell {
+    type Key = SplitKey;
 
-    fn key(&self) -> Key {
-        Key {
+    fn key(&self) -> SplitKey {
+        SplitKey {
             data: self.source.name.clone(),
             digest: self.source.digest.clone(),
             tool: self.tool.name().into(),

@@ -14,7 +14,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat, open};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
 
-use super::Disk;
+use super::DiskSpec;
 
 /// Size of the disk's cache; the largest pipe that ordinary users may have.
 const CACHE: usize = 1 << 20;
@@ -24,16 +24,16 @@ const MB: u64 = 1_000_000;
 
 /// Computes when a disk of constant speed has written its data. Times are relative to any moment.
 #[derive(Debug)]
-struct Pace {
+struct DiskPace {
     /// Bytes per second.
     speed: f64,
     /// Time when it has written everything so far; `None` at the beginning.
     free: Option<Duration>,
 }
 
-impl Pace {
-    fn new(disk: Disk) -> Self {
-        Pace { speed: f64::from(disk.speed) * 1e6, free: None }
+impl DiskPace {
+    fn new(disk: DiskSpec) -> Self {
+        DiskPace { speed: f64::from(disk.speed) * 1e6, free: None }
     }
 
     /// Takes bytes at `now`, and returns when they are written. A disk that had to wait for data loses that time; one
@@ -52,7 +52,7 @@ impl Pace {
 
 /// A running simulated disk.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(super) struct SimulatedDisk {
     path: PathBuf,
     /// Keeps the FIFO open until the program that writes to it has ended.
     keeper: Option<OwnedFd>,
@@ -60,9 +60,9 @@ pub(super) struct Sink {
     reader: Option<JoinHandle<io::Result<u64>>>,
 }
 
-impl Sink {
+impl SimulatedDisk {
     /// Creates the FIFO and starts to read it.
-    pub(super) fn start(path: &Path, disk: Disk) -> io::Result<Self> {
+    pub(super) fn start(path: &Path, disk: DiskSpec) -> io::Result<Self> {
         mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
         // Nonblocking, because only the reader may open a FIFO without the other side.
         let pipe = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
@@ -73,7 +73,7 @@ impl Sink {
         let hurry = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&hurry);
         let reader = threads::named("packfs-disk").start(move || drain(&pipe, disk, &told))?;
-        Ok(Sink { path: path.into(), keeper: Some(keeper), hurry, reader: Some(reader) })
+        Ok(SimulatedDisk { path: path.into(), keeper: Some(keeper), hurry, reader: Some(reader) })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -93,7 +93,7 @@ impl Sink {
 }
 
 /// An abandoned disk discards the rest of its input at full speed.
-impl Drop for Sink {
+impl Drop for SimulatedDisk {
     fn drop(&mut self) {
         self.hurry.store(true, Relaxed);
         let _ = self.end();
@@ -101,11 +101,11 @@ impl Drop for Sink {
 }
 
 /// Reads everything, at the disk's speed unless `hurry` is set.
-fn drain(pipe: &OwnedFd, disk: Disk, hurry: &AtomicBool) -> io::Result<u64> {
+fn drain(pipe: &OwnedFd, disk: DiskSpec, hurry: &AtomicBool) -> io::Result<u64> {
     let null = File::options().write(true).open("/dev/null")?;
     let most = disk.fails_after.map_or(u64::MAX, |after| u64::from(after) * MB);
     let start = Instant::now();
-    let mut pace = Pace::new(disk);
+    let mut pace = DiskPace::new(disk);
     let mut taken = 0;
     while taken < most {
         let waited = ioctl_fionread(pipe)? == 0;
@@ -132,12 +132,12 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    const FAST: Disk = Disk { speed: 10_000, fails_after: None };
+    const FAST: DiskSpec = DiskSpec { speed: 10_000, fails_after: None };
 
     #[test]
     fn a_disk_keeps_its_speed_and_loses_what_it_waits() {
         let ms = Duration::from_millis;
-        let mut pace = Pace::new(Disk { speed: 100, fails_after: None });
+        let mut pace = DiskPace::new(DiskSpec { speed: 100, fails_after: None });
         // A MB takes 10 ms. The disk waited for the writer.
         assert_eq!(pace.take(1_000_000, ms(500), true), ms(510));
         // There was data, but the thread was woken late: the disk had continued.
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn all_that_was_written_is_taken() {
         let dir = tempfile::tempdir().unwrap();
-        let sink = Sink::start(&dir.path().join("disk"), FAST).unwrap();
+        let sink = SimulatedDisk::start(&dir.path().join("disk"), FAST).unwrap();
         let mut file = File::options().write(true).open(sink.path()).unwrap();
         file.write_all(&vec![7; 3_000_001]).unwrap();
         drop(file);
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_disk_that_fails_says_so_to_its_writer() {
         let dir = tempfile::tempdir().unwrap();
-        let sink = Sink::start(&dir.path().join("disk"), Disk { fails_after: Some(2), ..FAST }).unwrap();
+        let sink = SimulatedDisk::start(&dir.path().join("disk"), DiskSpec { fails_after: Some(2), ..FAST }).unwrap();
         let mut file = File::options().write(true).open(sink.path()).unwrap();
         let error = file.write_all(&vec![7; 20_000_000]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_writer_that_never_comes() {
         let dir = tempfile::tempdir().unwrap();
-        let start = |name| Sink::start(&dir.path().join(name), FAST).unwrap();
+        let start = |name| SimulatedDisk::start(&dir.path().join(name), FAST).unwrap();
         assert_eq!(start("finished").finish().unwrap(), 0);
         drop(start("dropped"));
     }

@@ -8,7 +8,7 @@ use packfs_blocks::Digest;
 use packfs_image::name::display;
 
 use crate::corpus::INCOMPRESSIBLE;
-use crate::memory::{Memory, Shares};
+use crate::memory::{MemoryReader, PageShares};
 use crate::{Error, Result};
 
 /// Bytes hashed at once.
@@ -16,7 +16,7 @@ const PIECE: usize = 1 << 20;
 
 /// A file to split.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct SplitSource {
     /// Name in tables.
     pub name: String,
     /// Path of the file.
@@ -29,7 +29,7 @@ pub struct Source {
     pub is_core: bool,
 }
 
-impl Source {
+impl SplitSource {
     /// Opens an existing file.
     pub fn open(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(Error::io(path))?;
@@ -43,9 +43,9 @@ impl Source {
     }
 
     /// Creates a file of memory-like data.
-    pub fn memory(path: PathBuf, bytes: u64, seed: u64, shares: Shares) -> Result<Self> {
+    pub fn memory(path: PathBuf, bytes: u64, seed: u64, shares: PageShares) -> Result<Self> {
         make(&path, bytes, seed, shares).map_err(Error::io(&path))?;
-        let name = if shares == Shares::default() { "memory".into() } else { format!("memory ({shares})") };
+        let name = if shares == PageShares::default() { "memory".into() } else { format!("memory ({shares})") };
         Self::of(path, name)
     }
 
@@ -62,13 +62,13 @@ impl Source {
             return Err(Error::Usage(format!("{}: there is no data in it", display(&path))));
         }
         let is_core = is_core(&path).map_err(Error::io(&path))?;
-        Ok(Source { name, path, bytes, digest, is_core })
+        Ok(SplitSource { name, path, bytes, digest, is_core })
     }
 }
 
-fn make(path: &Path, bytes: u64, seed: u64, shares: Shares) -> io::Result<()> {
+fn make(path: &Path, bytes: u64, seed: u64, shares: PageShares) -> io::Result<()> {
     let mut file = BufWriter::with_capacity(PIECE, File::create_new(path)?);
-    io::copy(&mut Memory::new(seed, shares).take(bytes), &mut file)?;
+    io::copy(&mut MemoryReader::new(seed, shares).take(bytes), &mut file)?;
     file.flush()
 }
 
@@ -103,15 +103,15 @@ mod tests {
     fn sources_are_known_by_what_is_in_them() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        let memory = Source::memory(at("a"), 2_500_000, 1, Shares::default()).unwrap();
+        let memory = SplitSource::memory(at("a"), 2_500_000, 1, PageShares::default()).unwrap();
         assert_eq!((memory.name.as_str(), memory.bytes, memory.is_core), ("memory", 2_500_000, false));
-        assert_eq!(fs::read(at("a")).unwrap(), Memory::bytes(1, Shares::default(), 2_500_000));
+        assert_eq!(fs::read(at("a")).unwrap(), MemoryReader::bytes(1, PageShares::default(), 2_500_000));
         fs::copy(at("a"), at("core")).unwrap();
-        let copy = Source::open(&at("core")).unwrap();
+        let copy = SplitSource::open(&at("core")).unwrap();
         assert_eq!((copy.name.as_str(), &copy.digest), ("core", &memory.digest));
-        let noise = Source::incompressible(at("b"), 2_500_000, 1).unwrap();
+        let noise = SplitSource::incompressible(at("b"), 2_500_000, 1).unwrap();
         assert_ne!(noise.digest, memory.digest);
-        let text = Source::memory(at("c"), 5000, 1, "text=1".parse().unwrap()).unwrap();
+        let text = SplitSource::memory(at("c"), 5000, 1, "text=1".parse().unwrap()).unwrap();
         assert_eq!((text.name.as_str(), text.bytes), ("memory (text=1)", 5000));
     }
 
@@ -121,10 +121,10 @@ mod tests {
         let path = dir.path().join("file");
         let mut head = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x04\0".to_vec();
         fs::write(&path, &head).unwrap();
-        assert!(Source::open(&path).unwrap().is_core);
+        assert!(SplitSource::open(&path).unwrap().is_core);
         head[16] = 2;
         fs::write(&path, &head).unwrap();
-        assert!(!Source::open(&path).unwrap().is_core);
+        assert!(!SplitSource::open(&path).unwrap().is_core);
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("empty"), "").unwrap();
         for (name, why) in [("empty", "no data"), (".", "not a regular file"), ("missing", "No such file")] {
-            let error = Source::open(&dir.path().join(name)).unwrap_err().to_string();
+            let error = SplitSource::open(&dir.path().join(name)).unwrap_err().to_string();
             assert!(error.contains(why), "{name}: {error}");
         }
     }

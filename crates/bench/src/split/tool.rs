@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Profile, Source};
+use super::{DiskProfile, SplitSource};
 use crate::program;
 
 /// A program that splits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
+pub enum SplitProgram {
     /// packfs.
     Packfs,
     /// nsplit: one thread and one range of the input for each output.
@@ -19,40 +19,40 @@ pub enum Program {
 
 /// An installed program that splits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tool {
+pub struct SplitTool {
     /// Which program it is.
-    pub program: Program,
+    pub program: SplitProgram,
     /// Path of its executable.
     pub path: PathBuf,
 }
 
-impl Tool {
+impl SplitTool {
     /// Name in keys and tables.
     pub fn name(&self) -> &'static str {
         match self.program {
-            Program::Packfs => "packfs",
-            Program::Nsplit => "nsplit",
-            Program::Makedumpfile => "makedumpfile",
+            SplitProgram::Packfs => "packfs",
+            SplitProgram::Nsplit => "nsplit",
+            SplitProgram::Makedumpfile => "makedumpfile",
         }
     }
 
     /// Returns the version, as the program reports it.
     pub fn version(&self) -> String {
         match self.program {
-            Program::Packfs => program::version(&self.path, "--version"),
-            Program::Nsplit => program::NO_VERSION.into(),
-            Program::Makedumpfile => program::version(&self.path, "-v"),
+            SplitProgram::Packfs => program::version(&self.path, "--version"),
+            SplitProgram::Nsplit => program::NO_VERSION.into(),
+            SplitProgram::Makedumpfile => program::version(&self.path, "-v"),
         }
     }
 
     /// Returns true if it supports a cell.
-    pub(super) fn can(&self, codec: &str, source: &Source, profile: &Profile, outputs: usize) -> bool {
+    pub(super) fn can(&self, codec: &str, source: &SplitSource, profile: &DiskProfile, outputs: usize) -> bool {
         match self.program {
-            Program::Packfs => true,
-            Program::Nsplit => self.codec_option(codec).is_some(),
+            SplitProgram::Packfs => true,
+            SplitProgram::Nsplit => self.codec_option(codec).is_some(),
             // It seeks in its outputs, and does not split for a single one.
-            Program::Makedumpfile => {
-                let files = *profile == Profile::Directories && outputs > 1;
+            SplitProgram::Makedumpfile => {
+                let files = *profile == DiskProfile::Directories && outputs > 1;
                 files && source.is_core && self.codec_option(codec).is_some()
             }
         }
@@ -62,14 +62,14 @@ impl Tool {
     fn codec_option(&self, codec: &str) -> Option<&'static str> {
         let name = codec.split(':').next()?;
         match (self.program, name) {
-            (Program::Packfs, _) => None,
+            (SplitProgram::Packfs, _) => None,
             (_, "raw" | "none") => Some(""),
-            (Program::Nsplit, "lzo") => Some("-c"),
-            (Program::Nsplit, "snappy") => Some("-s"),
-            (Program::Makedumpfile, "gzip") => Some("-c"),
-            (Program::Makedumpfile, "lzo") => Some("-l"),
-            (Program::Makedumpfile, "snappy") => Some("-p"),
-            (Program::Makedumpfile, "zstd") => Some("-z"),
+            (SplitProgram::Nsplit, "lzo") => Some("-c"),
+            (SplitProgram::Nsplit, "snappy") => Some("-s"),
+            (SplitProgram::Makedumpfile, "gzip") => Some("-c"),
+            (SplitProgram::Makedumpfile, "lzo") => Some("-l"),
+            (SplitProgram::Makedumpfile, "snappy") => Some("-p"),
+            (SplitProgram::Makedumpfile, "zstd") => Some("-z"),
             _ => None,
         }
     }
@@ -79,15 +79,15 @@ impl Tool {
         let mut command = Command::new(&self.path);
         let option = self.codec_option(codec).filter(|option| !option.is_empty());
         match self.program {
-            Program::Packfs => {
+            SplitProgram::Packfs => {
                 command.args(["split", "--as-is", "--force", "--quiet", "--json", "--codec", codec]).arg(source);
                 parts.iter().for_each(|part| {
                     command.arg("-o").arg(part.as_ref());
                 });
                 return command;
             }
-            Program::Nsplit => command.args(option),
-            Program::Makedumpfile => command.arg("--split").args(option),
+            SplitProgram::Nsplit => command.args(option),
+            SplitProgram::Makedumpfile => command.arg("--split").args(option),
         };
         command.arg(source).args(parts.iter().map(AsRef::as_ref));
         command
@@ -98,8 +98,8 @@ impl Tool {
 mod tests {
     use super::*;
 
-    fn line(program: Program, codec: &str) -> String {
-        let tool = Tool { program, path: "tool".into() };
+    fn line(program: SplitProgram, codec: &str) -> String {
+        let tool = SplitTool { program, path: "tool".into() };
         let command = tool.split(codec, Path::new("core"), &["a", "b"]);
         let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
         words.join(" ")
@@ -109,11 +109,11 @@ mod tests {
     fn every_program_is_run_as_it_wants_to_be_run() {
         let packfs = "split --as-is --force --quiet --json --codec zstd:1 core -o a -o b";
         for (program, codec, words) in [
-            (Program::Packfs, "zstd:1", packfs),
-            (Program::Nsplit, "raw", "core a b"),
-            (Program::Nsplit, "lzo", "-c core a b"),
-            (Program::Makedumpfile, "zstd:1", "--split -z core a b"),
-            (Program::Makedumpfile, "none", "--split core a b"),
+            (SplitProgram::Packfs, "zstd:1", packfs),
+            (SplitProgram::Nsplit, "raw", "core a b"),
+            (SplitProgram::Nsplit, "lzo", "-c core a b"),
+            (SplitProgram::Makedumpfile, "zstd:1", "--split -z core a b"),
+            (SplitProgram::Makedumpfile, "none", "--split core a b"),
         ] {
             assert_eq!(line(program, codec), words);
         }
@@ -121,21 +121,22 @@ mod tests {
 
     #[test]
     fn peers_do_what_they_can() {
-        let core = Source { name: "core".into(), path: "core".into(), bytes: 1, digest: "00".into(), is_core: true };
-        let noise = Source { is_core: false, ..core.clone() };
+        let core =
+            SplitSource { name: "core".into(), path: "core".into(), bytes: 1, digest: "00".into(), is_core: true };
+        let noise = SplitSource { is_core: false, ..core.clone() };
         let disks = "50".parse().unwrap();
-        let files = Profile::Directories;
+        let files = DiskProfile::Directories;
         for (program, codec, source, profile, outputs, can) in [
-            (Program::Nsplit, "snappy", &noise, &disks, 1, true),
-            (Program::Nsplit, "zstd:1", &noise, &disks, 1, false),
-            (Program::Makedumpfile, "lzo", &core, &files, 2, true),
-            (Program::Makedumpfile, "lz4", &core, &files, 2, false),
-            (Program::Makedumpfile, "lzo", &core, &files, 1, false),
-            (Program::Makedumpfile, "lzo", &core, &disks, 2, false),
-            (Program::Makedumpfile, "lzo", &noise, &files, 2, false),
-            (Program::Packfs, "zstd:1", &noise, &disks, 1, true),
+            (SplitProgram::Nsplit, "snappy", &noise, &disks, 1, true),
+            (SplitProgram::Nsplit, "zstd:1", &noise, &disks, 1, false),
+            (SplitProgram::Makedumpfile, "lzo", &core, &files, 2, true),
+            (SplitProgram::Makedumpfile, "lz4", &core, &files, 2, false),
+            (SplitProgram::Makedumpfile, "lzo", &core, &files, 1, false),
+            (SplitProgram::Makedumpfile, "lzo", &core, &disks, 2, false),
+            (SplitProgram::Makedumpfile, "lzo", &noise, &files, 2, false),
+            (SplitProgram::Packfs, "zstd:1", &noise, &disks, 1, true),
         ] {
-            let tool = Tool { program, path: "tool".into() };
+            let tool = SplitTool { program, path: "tool".into() };
             assert_eq!(tool.can(codec, source, profile, outputs), can, "{program:?} {codec} {outputs}");
         }
     }

@@ -14,7 +14,7 @@ const WITH_ZSTD: Kernel = Kernel { major: 6, minor: 10 };
 
 /// Settings that a user chooses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-pub struct Settings {
+pub struct TuneSettings {
     /// `squashfs` or `erofs`.
     pub format: String,
     /// The codec in the user's spelling.
@@ -23,28 +23,28 @@ pub struct Settings {
     pub block: u32,
 }
 
-impl fmt::Display for Settings {
+impl fmt::Display for TuneSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { format, codec, block } = self;
+        let TuneSettings { format, codec, block } = self;
         write!(f, "{format} {codec} {}", size(*block as usize))
     }
 }
 
 /// A combination of settings to try.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct TuneCandidate {
     /// Settings that identify it.
-    pub settings: Settings,
+    pub settings: TuneSettings,
     /// Options of the writer.
     pub options: AnyOptions,
 }
 
-impl Candidate {
+impl TuneCandidate {
     /// Creates a candidate; its settings follow from the options.
     pub fn new(options: AnyOptions) -> Self {
         let codec = options.common().codec.to_string();
-        let settings = Settings { format: options.format().into(), codec, block: options.block_size() };
-        Candidate { settings, options }
+        let settings = TuneSettings { format: options.format().into(), codec, block: options.block_size() };
+        TuneCandidate { settings, options }
     }
 
     /// Returns the codec with its level and options.
@@ -69,11 +69,11 @@ impl Candidate {
             // The image is never mounted.
             options.target_kernel = options.target_kernel.max(WITH_ZSTD);
         }
-        Candidate::new(options)
+        TuneCandidate::new(options)
     }
 
     /// Returns the group; candidates of the same group share a reference.
-    pub(super) fn group(&self) -> (Settings, u32) {
+    pub(super) fn group(&self) -> (TuneSettings, u32) {
         let features = match &self.options {
             AnyOptions::Squashfs(_) => 0,
             AnyOptions::Erofs(options) => options.features.bits(),

@@ -4,7 +4,7 @@ use packfs_codec::{Choice, Settings};
 
 use packfs_image::build::AnyOptions;
 
-use super::candidate::Candidate;
+use super::candidate::TuneCandidate;
 
 /// Codecs to try for SquashFS, fastest first.
 pub const SQUASHFS: &[&str] =
@@ -17,7 +17,7 @@ pub const EROFS: &[&str] = &["lz4", "lz4hc:9", "lz4hc:12", "zstd:3", "zstd:9", "
 pub const EROFS_CLUSTERS: &[&str] = &["16K", "64K", "256K"];
 
 /// Returns the approximate speed on one core in MB/s, to plan the work. It does not affect results.
-pub(super) fn speed(candidate: &Candidate) -> f64 {
+pub(super) fn speed(candidate: &TuneCandidate) -> f64 {
     let codec = by_codec(candidate.codec());
     // Codecs that cannot fill a cluster by themselves need several attempts.
     match &candidate.options {
@@ -54,7 +54,7 @@ fn by_codec(codec: &Choice) -> f64 {
 
 /// Returns the length of a candidate's sample as a multiple of the shortest: longer for faster codecs, so that all take
 /// about the same time, and twice as long for large blocks, because a sample has few of them.
-pub(super) fn share(candidate: &Candidate) -> u64 {
+pub(super) fn share(candidate: &TuneCandidate) -> u64 {
     let quickness = match by_codec(candidate.codec()) {
         ..15.0 => 1,
         15.0..60.0 => 2,

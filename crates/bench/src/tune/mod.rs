@@ -6,7 +6,7 @@
 //! two on the sample. Data that compresses well with one codec does so with all, so this ratio needs far less data than
 //! the size itself.
 //!
-//! [`Plan`] has the builds to make, [`sample`] selects the data, [`real`] builds and reads images, [`predict`] computes,
+//! [`TunePlan`] has the builds to make, [`sample`] selects the data, [`real`] builds and reads images, [`predict`] computes,
 //! and [`choose`] selects a candidate.
 
 mod candidate;
@@ -19,39 +19,39 @@ pub mod sample;
 
 use std::ffi::OsString;
 
-use self::choose::{Goal, Limits};
-use self::plan::{REFERENCE_MAX, Step};
-use self::predict::{Prediction, Reference};
+use self::choose::{TuneGoal, TuneLimits};
+use self::plan::{BuildStep, REFERENCE_MAX};
+use self::predict::{ImagePrediction, ReferenceBuilds};
 use crate::{Error, Result};
 
-pub use candidate::{Candidate, Settings};
-pub use plan::{Built, Part, Plan, Reading};
+pub use candidate::{TuneCandidate, TuneSettings};
+pub use plan::{BuiltImage, ImageReading, SourcePart, TunePlan};
 
 /// Builds and reads images: the real writers, or a mock in tests.
-pub trait Builder {
+pub trait TrialBuilder {
     /// Builds an image of a part of the source, and reads it if `read` is set.
-    fn build(&mut self, candidate: &Candidate, part: Part, read: bool) -> Result<Built>;
+    fn build(&mut self, candidate: &TuneCandidate, part: SourcePart, read: bool) -> Result<BuiltImage>;
 }
 
 /// Progress of a tuning run.
 #[derive(Debug)]
-pub enum Event<'e> {
-    /// A build begins. `done` and `of` are seconds as estimated by [`Plan::forecast`].
+pub enum TuneEvent<'e> {
+    /// A build begins. `done` and `of` are seconds as estimated by [`TunePlan::forecast`].
     Step {
         /// Settings of the build.
-        settings: &'e Settings,
+        settings: &'e TuneSettings,
         /// Estimated seconds of completed work.
         done: f64,
         /// Estimated seconds of all work.
         of: f64,
     },
     /// A candidate failed and is omitted.
-    Failed(&'e Settings, &'e Error),
+    Failed(&'e TuneSettings, &'e Error),
 }
 
 /// Result of a tuning run.
 #[derive(Debug, Clone)]
-pub struct Tuning {
+pub struct TuneResult {
     /// Name of the source.
     pub source: String,
     /// Bytes of its files.
@@ -59,32 +59,36 @@ pub struct Tuning {
     /// Number of its entries.
     pub inodes: u64,
     /// Goal of the choice.
-    pub goal: Goal,
+    pub goal: TuneGoal,
     /// Limits of the image.
-    pub limits: Limits,
+    pub limits: TuneLimits,
     /// All predictions.
-    pub predictions: Vec<Prediction>,
+    pub predictions: Vec<ImagePrediction>,
     /// The chosen prediction.
-    pub choice: choose::Choice,
+    pub choice: choose::TuneChoice,
     /// Words of the command that builds the choice.
     pub command: Vec<OsString>,
 }
 
-impl Tuning {
+impl TuneResult {
     /// Returns the chosen prediction, or the one nearest to the limits, and whether it is within them.
-    pub fn chosen(&self) -> Option<(&Prediction, bool)> {
-        let is_within = matches!(self.choice, choose::Choice::Best(_));
+    pub fn chosen(&self) -> Option<(&ImagePrediction, bool)> {
+        let is_within = matches!(self.choice, choose::TuneChoice::Best(_));
         Some((self.predictions.get(self.choice.index()?)?, is_within))
     }
 }
 
 /// Tries all candidates. Those that fail are reported and omitted. Returns [`Error::Interrupted`] after a request to
 /// stop.
-pub fn tune(plan: &Plan, builder: &mut dyn Builder, watch: &mut dyn FnMut(Event<'_>)) -> Result<Vec<Prediction>> {
+pub fn tune(
+    plan: &TunePlan,
+    builder: &mut dyn TrialBuilder,
+    watch: &mut dyn FnMut(TuneEvent<'_>),
+) -> Result<Vec<ImagePrediction>> {
     let of = plan.forecast();
     let mut done = 0.0;
-    let mut build = |candidate: &Candidate, part: Part, read: bool, watch: &mut dyn FnMut(Event<'_>)| {
-        watch(Event::Step { settings: &candidate.settings, done, of });
+    let mut build = |candidate: &TuneCandidate, part: SourcePart, read: bool, watch: &mut dyn FnMut(TuneEvent<'_>)| {
+        watch(TuneEvent::Step { settings: &candidate.settings, done, of });
         done += plan.seconds(candidate, part);
         let built = builder.build(candidate, part, read);
         // An interrupted build is incomplete, or failed because of the interruption.
@@ -97,7 +101,7 @@ pub fn tune(plan: &Plan, builder: &mut dyn Builder, watch: &mut dyn FnMut(Event<
         let built = build(&reference, part, false, watch)??;
         references.push((reference.group(), part, built));
     }
-    let find = |step: &Step<'_>, part: Part| {
+    let find = |step: &BuildStep<'_>, part: SourcePart| {
         let group = step.candidate.group();
         references.iter().find(|(other, at, _)| *at == part && *other == group).map(|(.., built)| *built)
     };
@@ -107,14 +111,14 @@ pub fn tune(plan: &Plan, builder: &mut dyn Builder, watch: &mut dyn FnMut(Event<
             Ok(built) => built,
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) => {
-                watch(Event::Failed(&step.candidate.settings, &error));
+                watch(TuneEvent::Failed(&step.candidate.settings, &error));
                 continue;
             }
         };
         let most = plan.at_most(REFERENCE_MAX);
-        let complete = most == Part::Whole;
-        let both = find(&step, most).zip(find(&step, step.part)).filter(|_| step.part != Part::Whole);
-        let reference = both.map(|(most, part)| Reference { most, complete, part });
+        let complete = most == SourcePart::Whole;
+        let both = find(&step, most).zip(find(&step, step.part)).filter(|_| step.part != SourcePart::Whole);
+        let reference = both.map(|(most, part)| ReferenceBuilds { most, complete, part });
         predictions.push(predict::predict(plan, step.candidate, &built, reference));
     }
     Ok(predictions)

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use super::candidate::{Candidate, Settings};
-use super::plan::{Built, Plan, Reading};
+use super::candidate::{TuneCandidate, TuneSettings};
+use super::plan::{BuiltImage, ImageReading, TunePlan};
 
 /// Predicted size and times of an image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Prediction {
+pub struct ImagePrediction {
     /// Settings of the build.
     #[serde(flatten)]
-    pub settings: Settings,
+    pub settings: TuneSettings,
     /// Size of the image in bytes.
     pub size: u64,
     /// Build time in seconds on an idle machine.
@@ -29,27 +29,32 @@ pub struct Prediction {
 
 /// Builds with the reference codec.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reference {
+pub(super) struct ReferenceBuilds {
     /// Build of the whole source, or of its maximum part.
-    pub(super) most: Built,
+    pub(super) most: BuiltImage,
     /// True if that is the whole source.
     pub(super) complete: bool,
     /// Build of the candidate's part.
-    pub(super) part: Built,
+    pub(super) part: BuiltImage,
 }
 
 /// Images are padded to whole pages.
 const PAGE: u64 = 4096;
 
 /// Predicts a candidate from the build of a part; without a reference, from the build of the whole.
-pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, reference: Option<Reference>) -> Prediction {
+pub(super) fn predict(
+    plan: &TunePlan,
+    candidate: &TuneCandidate,
+    built: &BuiltImage,
+    reference: Option<ReferenceBuilds>,
+) -> ImagePrediction {
     let (data, metadata, cpu, wall) = match &reference {
         None => {
             let cpu = built.time.cpu_seconds();
             let wall = built.time.seconds();
             (built.data as f64, built.metadata as f64, cpu, wall)
         }
-        Some(Reference { most, complete, part }) => {
+        Some(ReferenceBuilds { most, complete, part }) => {
             let whole = most;
             // Contents of the whole source, scaled from the reference's part.
             let (bytes, inodes) = match complete {
@@ -69,8 +74,8 @@ pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, referen
             (data, metadata, cpu_then, (wall + more / threads).max(cpu_then / threads))
         }
     };
-    let read = built.read.unwrap_or(Reading { speed: 0.0, random: 0.0 });
-    Prediction {
+    let read = built.read.unwrap_or(ImageReading { speed: 0.0, random: 0.0 });
+    ImagePrediction {
         settings: candidate.settings.clone(),
         size: whole_bytes(data + metadata).next_multiple_of(PAGE),
         seconds: wall + plan.scan.seconds(),
@@ -96,31 +101,40 @@ fn whole_bytes(bytes: f64) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::sample::Timing;
+    use crate::sample::PassTiming;
     use packfs_image::build::AnyOptions;
     use packfs_image::squashfs;
 
     /// A made-up prediction.
-    pub(crate) fn made_up(codec: &str, size: u64, seconds: f64, read_speed: f64) -> Prediction {
-        let settings = Settings { format: "squashfs".into(), codec: codec.into(), block: 131_072 };
+    pub(crate) fn made_up(codec: &str, size: u64, seconds: f64, read_speed: f64) -> ImagePrediction {
+        let settings = TuneSettings { format: "squashfs".into(), codec: codec.into(), block: 131_072 };
         let random_read = 100.0 / read_speed;
         let cpu_seconds = 2.0 * seconds;
-        Prediction { settings, size, seconds, cpu_seconds, read_speed, random_read, tried: 100_000, measured: false }
+        ImagePrediction {
+            settings,
+            size,
+            seconds,
+            cpu_seconds,
+            read_speed,
+            random_read,
+            tried: 100_000,
+            measured: false,
+        }
     }
 
-    fn built(data: u64, metadata: u64, packed: u64, (wall, cpu): (u64, u64)) -> Built {
-        let time = Timing { wall: wall * 1_000_000, cpu: cpu * 1_000_000, passes: 1 };
-        let read = Some(Reading { speed: 500.0, random: 0.002 });
-        Built { bytes: packed, inodes: 10, data, metadata, packed, time, read }
+    fn built(data: u64, metadata: u64, packed: u64, (wall, cpu): (u64, u64)) -> BuiltImage {
+        let time = PassTiming { wall: wall * 1_000_000, cpu: cpu * 1_000_000, passes: 1 };
+        let read = Some(ImageReading { speed: 500.0, random: 0.002 });
+        BuiltImage { bytes: packed, inodes: 10, data, metadata, packed, time, read }
     }
 
-    fn plan(bytes: u64, inodes: u64) -> Plan {
-        let scan = Timing { wall: 10_000_000, cpu: 20_000_000, passes: 1 };
-        Plan { candidates: Vec::new(), sample: 1, bytes, inodes, scan, stop: Default::default() }
+    fn plan(bytes: u64, inodes: u64) -> TunePlan {
+        let scan = PassTiming { wall: 10_000_000, cpu: 20_000_000, passes: 1 };
+        TunePlan { candidates: Vec::new(), sample: 1, bytes, inodes, scan, stop: Default::default() }
     }
 
-    fn candidate() -> Candidate {
-        Candidate::new(AnyOptions::Squashfs(squashfs::Options::default().with(|build| build.threads = 2)))
+    fn candidate() -> TuneCandidate {
+        TuneCandidate::new(AnyOptions::Squashfs(squashfs::Options::default().with(|build| build.threads = 2)))
     }
 
     #[test]
@@ -129,15 +143,19 @@ pub(crate) mod tests {
         let most = built(5_000_000, 50_000, 10_000_000, (400, 500));
         let part = built(500_000, 4000, 1_000_000, (50, 60));
         let tried = built(400_000, 3000, 1_000_000, (600, 960));
-        let reference = Reference { most, complete: true, part };
+        let reference = ReferenceBuilds { most, complete: true, part };
         let one = predict(&plan(99, 99), &candidate(), &tried, Some(reference));
         assert_eq!(one.size, (4_000_000u64 + 37_500).next_multiple_of(4096));
         assert!((one.cpu_seconds - (0.5 + 9.0 + 0.02)).abs() < 1e-9, "{one:?}");
         assert!((one.seconds - (0.4 + 4.5 + 0.01)).abs() < 1e-9, "{one:?}");
         assert_eq!((one.read_speed, one.random_read, one.tried, one.measured), (500.0, 2.0, 1_000_000, false));
         // The reference built a tenth of the bytes and half of the inodes.
-        let larger =
-            predict(&plan(100_000_000, 20), &candidate(), &tried, Some(Reference { complete: false, ..reference }));
+        let larger = predict(
+            &plan(100_000_000, 20),
+            &candidate(),
+            &tried,
+            Some(ReferenceBuilds { complete: false, ..reference }),
+        );
         assert_eq!(larger.size, (40_000_000u64 + 75_000).next_multiple_of(4096));
         assert!((larger.cpu_seconds - (5.0 + 90.0 + 0.02)).abs() < 1e-9, "{larger:?}");
     }
@@ -152,7 +170,7 @@ pub(crate) mod tests {
     #[test]
     fn nothing_to_compare_with_changes_nothing() {
         let nothing = built(0, 200, 0, (1, 1));
-        let reference = Reference { most: nothing, complete: false, part: nothing };
+        let reference = ReferenceBuilds { most: nothing, complete: false, part: nothing };
         let one = predict(&plan(0, 10), &candidate(), &nothing, Some(reference));
         assert_eq!(one.size, 4096);
         assert!(one.seconds.is_finite() && one.cpu_seconds.is_finite());

@@ -14,12 +14,12 @@ use packfs_image::image::{FileType, Nid};
 use packfs_image::sink::Walk;
 use packfs_image::{AnyImage, Image, OpenOptions, Tree};
 
-use super::sample::Unit;
-use super::{Builder, Built, Candidate, Part, Reading, sample};
+use super::sample::SampleUnit;
+use super::{BuiltImage, ImageReading, SourcePart, TrialBuilder, TuneCandidate, sample};
 use crate::clock::{process_time, thread_time};
 use crate::rng::Rng;
-use crate::sample::Timing;
-use crate::scratch::Scratch;
+use crate::sample::PassTiming;
+use crate::scratch::ScratchDir;
 use crate::{Error, Result};
 
 /// Decoded blocks that are worth keeping when an image is read in order.
@@ -33,21 +33,21 @@ const RANDOM_READS: usize = 32;
 
 /// Builds parts of a source.
 #[derive(Debug)]
-pub struct Machine<'s> {
+pub struct TuneMachine<'s> {
     source: &'s Tree,
     seed: u64,
     stop: Arc<AtomicBool>,
-    dir: Scratch,
+    dir: ScratchDir,
     left_out: HashMap<String, String>,
     /// The source in units of each length that was asked for.
-    units: HashMap<u64, Vec<Unit>>,
+    units: HashMap<u64, Vec<SampleUnit>>,
 }
 
-impl<'s> Machine<'s> {
+impl<'s> TuneMachine<'s> {
     /// Builds images of `source` in a directory of its own in `dir`, and fails soon after `stop` is set.
     pub fn new(source: &'s Tree, seed: u64, dir: &Path, stop: Arc<AtomicBool>) -> Result<Self> {
-        let dir = Scratch::within(dir, "packfs-tune-")?;
-        Ok(Machine { source, seed, stop, dir, left_out: HashMap::new(), units: HashMap::new() })
+        let dir = ScratchDir::within(dir, "packfs-tune-")?;
+        Ok(TuneMachine { source, seed, stop, dir, left_out: HashMap::new(), units: HashMap::new() })
     }
 
     /// Files that could not be read, and why.
@@ -57,10 +57,10 @@ impl<'s> Machine<'s> {
         all
     }
 
-    fn tree(&mut self, candidate: &Candidate, part: Part) -> packfs_image::Result<Tree> {
+    fn tree(&mut self, candidate: &TuneCandidate, part: SourcePart) -> packfs_image::Result<Tree> {
         match part {
-            Part::Whole => sample::whole(self.source, &self.stop),
-            Part::Sample(bytes) => {
+            SourcePart::Whole => sample::whole(self.source, &self.stop),
+            SourcePart::Sample(bytes) => {
                 let units = match self.units.entry(unit(candidate)) {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(new) => {
@@ -73,7 +73,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    fn write(&mut self, candidate: &Candidate, tree: Tree, target: &Path) -> Result<Built> {
+    fn write(&mut self, candidate: &TuneCandidate, tree: Tree, target: &Path) -> Result<BuiltImage> {
         let progress = Progress::default();
         let begun = Instant::now();
         let cpu = process_time();
@@ -81,13 +81,13 @@ impl<'s> Machine<'s> {
         let summary = candidate.options.build(target, &progress, |_| Ok(plan))?;
         let wall = begun.elapsed();
         let cpu = process_time().saturating_sub(cpu);
-        let built = Built {
+        let built = BuiltImage {
             bytes: summary.file_bytes,
             inodes: summary.inodes.into(),
             data: summary.data_bytes,
             metadata: summary.metadata_bytes,
             packed: summary.packed_bytes(),
-            time: Timing::of(wall, cpu),
+            time: PassTiming::of(wall, cpu),
             read: None,
         };
         self.left_out.extend(summary.left_out);
@@ -95,8 +95,8 @@ impl<'s> Machine<'s> {
     }
 }
 
-impl Builder for Machine<'_> {
-    fn build(&mut self, candidate: &Candidate, part: Part, read: bool) -> Result<Built> {
+impl TrialBuilder for TuneMachine<'_> {
+    fn build(&mut self, candidate: &TuneCandidate, part: SourcePart, read: bool) -> Result<BuiltImage> {
         let target: PathBuf = self.dir.path().join("image");
         let tree = self.tree(candidate, part)?;
         let mut built = self.write(candidate, tree, &target)?;
@@ -109,7 +109,7 @@ impl Builder for Machine<'_> {
 }
 
 /// Long enough for blocks and clusters to be cut as they are in a whole file.
-fn unit(candidate: &Candidate) -> u64 {
+fn unit(candidate: &TuneCandidate) -> u64 {
     match &candidate.options {
         AnyOptions::Squashfs(options) => u64::from(options.block_size).max(128 << 10),
         // What does not fill a cluster joins others in the packed inode, and is compressed with them.
@@ -118,7 +118,7 @@ fn unit(candidate: &Candidate) -> u64 {
 }
 
 /// Reads all files of an image one after the other, then a few bytes here and there.
-fn reading(path: &Path, seed: u64) -> Result<Reading> {
+fn reading(path: &Path, seed: u64) -> Result<ImageReading> {
     let open = |cache_bytes| {
         let bytes = FileAt::open(path, 0).map_err(Error::io(path))?;
         Ok::<_, Error>(AnyImage::open(
@@ -152,7 +152,7 @@ fn reading(path: &Path, seed: u64) -> Result<Reading> {
     }
     let speed = read as f64 / 1e6 / (thread_time().saturating_sub(cpu)).as_secs_f64().max(1e-9);
     let image = open(0)?;
-    Ok(Reading { speed, random: random(image.image(), &files, seed)? })
+    Ok(ImageReading { speed, random: random(image.image(), &files, seed)? })
 }
 
 /// Seconds for 4 KiB at a random place.

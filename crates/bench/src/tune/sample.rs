@@ -21,7 +21,7 @@ use crate::rng::Rng;
 const HOLES_FROM: u64 = 1 << 20;
 
 /// One unit: neighbouring small files, or a piece of a large one.
-pub(super) type Unit = Vec<SampledRange>;
+pub(super) type SampleUnit = Vec<SampledRange>;
 
 /// A file, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub fn measure(tree: &Tree) -> (u64, u64) {
 
 /// A copy of everything, which stops being readable when `stop` is set.
 pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
-    let mut copy = Copying::new(tree, stop);
+    let mut copy = CopiedTree::new(tree, stop);
     let mut names = vec![None; tree.len()];
     let mut dirs = vec![(ROOT, ROOT)];
     while let Some((from, to)) = dirs.pop() {
@@ -74,8 +74,8 @@ pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
 }
 
 /// About `bytes` of the file data in these units.
-pub(super) fn part(tree: &Tree, units: &[Unit], bytes: u64, seed: u64, stop: &Arc<AtomicBool>) -> Result<Tree> {
-    let mut copy = Copying::new(tree, stop);
+pub(super) fn part(tree: &Tree, units: &[SampleUnit], bytes: u64, seed: u64, stop: &Arc<AtomicBool>) -> Result<Tree> {
+    let mut copy = CopiedTree::new(tree, stop);
     let mut paths = BTreeMap::new();
     for piece in pick(units, bytes, seed).into_iter().flatten() {
         paths.entry(piece.ino).or_insert_with(Vec::new).push(*piece);
@@ -109,7 +109,7 @@ fn distinct(name: &[u8], offset: u64) -> Vec<u8> {
 }
 
 /// The data in units of about `unit` bytes, those first that shrink most. Of very much data it is a sample.
-pub(super) fn units(tree: &Tree, unit: u64, seed: u64) -> Result<Vec<Unit>> {
+pub(super) fn units(tree: &Tree, unit: u64, seed: u64) -> Result<Vec<SampleUnit>> {
     let all = cut(tree, unit)?;
     let mut known = Vec::with_capacity(UNITS_MAX.min(all.len()));
     let mut encoder = "zstd:1".parse::<Choice>()?.encoder(PROBE_LEN)?;
@@ -133,7 +133,7 @@ const PROBE_LEN: usize = 64 << 10;
 const PROBE_FILES: usize = 8;
 
 /// A bit of a unit.
-fn probe(tree: &Tree, unit: &Unit) -> Result<Vec<u8>> {
+fn probe(tree: &Tree, unit: &SampleUnit) -> Result<Vec<u8>> {
     let files = unit.len().min(PROBE_FILES);
     let mut raw = Vec::new();
     for at in 0..files {
@@ -148,14 +148,14 @@ fn probe(tree: &Tree, unit: &Unit) -> Result<Vec<u8>> {
     Ok(raw)
 }
 
-fn len(unit: &Unit) -> u64 {
+fn len(unit: &SampleUnit) -> u64 {
     unit.iter().map(|piece| piece.len).sum()
 }
 
 /// All data in units, in the order of the tree.
-fn cut(tree: &Tree, unit: u64) -> Result<Vec<Unit>> {
-    let mut units: Vec<Unit> = Vec::new();
-    let mut run: (u64, Unit) = (0, Vec::new());
+fn cut(tree: &Tree, unit: u64) -> Result<Vec<SampleUnit>> {
+    let mut units: Vec<SampleUnit> = Vec::new();
+    let mut run: (u64, SampleUnit) = (0, Vec::new());
     tree.walk(|ino, _| {
         let Kind::File { size, data: Data::Source { from, key } } = tree.inode(ino).kind else { return Ok(()) };
         if size < unit {
@@ -198,7 +198,7 @@ fn ranges(from: &dyn Contents, key: u64, size: u64) -> Result<Vec<(u64, u64)>> {
 }
 
 /// Of each of as many strata as are wanted, the unit at a random place.
-fn pick(units: &[Unit], bytes: u64, seed: u64) -> Vec<&Unit> {
+fn pick(units: &[SampleUnit], bytes: u64, seed: u64) -> Vec<&SampleUnit> {
     let total: u64 = units.iter().map(len).sum();
     let mean = (total / (units.len() as u64).max(1)).max(1);
     let strata = (bytes.div_ceil(mean)).max(1);
@@ -226,19 +226,19 @@ fn pick(units: &[Unit], bytes: u64, seed: u64) -> Vec<&Unit> {
 }
 
 /// A tree in the making, whose files are pieces of another's.
-struct Copying<'t> {
+struct CopiedTree<'t> {
     from: &'t Tree,
     to: Tree,
-    pieces: Vec<Source>,
+    pieces: Vec<PieceSource>,
     files: Vec<Ino>,
     stop: Arc<AtomicBool>,
 }
 
-impl<'t> Copying<'t> {
+impl<'t> CopiedTree<'t> {
     fn new(from: &'t Tree, stop: &Arc<AtomicBool>) -> Self {
         let mut to = Tree::new(from.meta(ROOT));
         copy_xattrs(from, &mut to, ROOT, ROOT);
-        Copying { from, to, pieces: Vec::new(), files: Vec::new(), stop: Arc::clone(stop) }
+        CopiedTree { from, to, pieces: Vec::new(), files: Vec::new(), stop: Arc::clone(stop) }
     }
 
     /// Adds what an inode is, and of a file the piece.
@@ -248,7 +248,7 @@ impl<'t> Copying<'t> {
             Kind::File { size, data } => {
                 if let Data::Source { from, key } = data {
                     let SampledRange { offset, len, .. } = piece;
-                    source = Some(Source { from: Arc::clone(from), key, offset, len, whole: len == size });
+                    source = Some(PieceSource { from: Arc::clone(from), key, offset, len, whole: len == size });
                 }
                 Kind::File { size: piece.len, data: Data::Empty }
             }
@@ -264,7 +264,7 @@ impl<'t> Copying<'t> {
     }
 
     fn done(mut self) -> Result<Tree> {
-        let contents: Arc<dyn Contents> = Arc::new(Pieces { pieces: self.pieces, stop: self.stop });
+        let contents: Arc<dyn Contents> = Arc::new(SampledPieces { pieces: self.pieces, stop: self.stop });
         for (key, ino) in (0..).zip(self.files) {
             self.to.set_data(ino, Data::Source { from: Arc::clone(&contents), key })?;
         }
@@ -281,7 +281,7 @@ fn copy_xattrs(from: &Tree, to: &mut Tree, old: Ino, new: Ino) {
 
 /// Source of a piece.
 #[derive(Debug)]
-struct Source {
+struct PieceSource {
     from: Arc<dyn Contents>,
     key: u64,
     offset: u64,
@@ -291,25 +291,25 @@ struct Source {
 
 /// Pieces of files, as files.
 #[derive(Debug)]
-struct Pieces {
-    pieces: Vec<Source>,
+struct SampledPieces {
+    pieces: Vec<PieceSource>,
     stop: Arc<AtomicBool>,
 }
 
-impl Pieces {
-    fn piece(&self, key: u64) -> Result<&Source> {
+impl SampledPieces {
+    fn piece(&self, key: u64) -> Result<&PieceSource> {
         let piece = usize::try_from(key).ok().and_then(|key| self.pieces.get(key));
         piece.ok_or_else(|| Error::Misuse(format!("there is no piece {key}")))
     }
 }
 
-impl Contents for Pieces {
+impl Contents for SampledPieces {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         if self.stop.load(Relaxed) {
             return Err(Error::Cancelled);
         }
         let piece = self.piece(key)?;
-        Ok(Box::new(Reader { piece, file: piece.from.open(piece.key)? }))
+        Ok(Box::new(PieceReader { piece, file: piece.from.open(piece.key)? }))
     }
 
     fn path(&self, key: u64) -> PathBuf {
@@ -317,18 +317,18 @@ impl Contents for Pieces {
     }
 }
 
-struct Reader<'p> {
-    piece: &'p Source,
+struct PieceReader<'p> {
+    piece: &'p PieceSource,
     file: Box<dyn FileReader + 'p>,
 }
 
-impl FileReader for Reader<'_> {
+impl FileReader for PieceReader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         self.file.read_exact_at(buf, self.piece.offset + offset)
     }
 
     fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
-        let Source { offset: base, len, .. } = *self.piece;
+        let PieceSource { offset: base, len, .. } = *self.piece;
         let inside = |(start, end): (u64, u64)| {
             let start = start.saturating_sub(base).max(offset);
             let end = end.saturating_sub(base).min(len);

@@ -10,42 +10,42 @@ use packfs_image::source::{Dir, Source, Spool, dir};
 use packfs_image::{Tree, erofs, squashfs};
 
 use super::choose::choose;
-use super::real::Machine;
+use super::real::TuneMachine;
 use super::*;
-use crate::memory::{Memory, Shares};
-use crate::report::{Report, text};
+use crate::memory::{MemoryReader, PageShares};
+use crate::report::{BenchReport, text};
 use crate::rng::Rng;
-use crate::sample::Timing;
+use crate::sample::PassTiming;
 
-fn squashfs_of(codec: &str, block_size: u32) -> Candidate {
+fn squashfs_of(codec: &str, block_size: u32) -> TuneCandidate {
     let codec = codec.parse().unwrap();
-    Candidate::new(AnyOptions::Squashfs(squashfs::Options::default().set(|all| {
+    TuneCandidate::new(AnyOptions::Squashfs(squashfs::Options::default().set(|all| {
         all.block_size = block_size;
         (all.build.codec, all.build.threads) = (codec, 2);
     })))
 }
 
-fn erofs_of(codec: &str, cluster_size: u32) -> Candidate {
+fn erofs_of(codec: &str, cluster_size: u32) -> TuneCandidate {
     let codec = codec.parse().unwrap();
-    Candidate::new(AnyOptions::Erofs(erofs::Options::default().set(|all| {
+    TuneCandidate::new(AnyOptions::Erofs(erofs::Options::default().set(|all| {
         all.cluster_size = cluster_size;
         (all.build.codec, all.build.threads) = (codec, 2);
     })))
 }
 
-fn plan(candidates: Vec<Candidate>, sample: u64, (bytes, inodes): (u64, u64)) -> Plan {
-    Plan { candidates, sample, bytes, inodes, scan: Timing::default(), stop: Arc::default() }
+fn plan(candidates: Vec<TuneCandidate>, sample: u64, (bytes, inodes): (u64, u64)) -> TunePlan {
+    TunePlan { candidates, sample, bytes, inodes, scan: PassTiming::default(), stop: Arc::default() }
 }
 
 /// Knows what each codec makes of a byte, and how long it takes for a million.
 struct Mock {
     total: u64,
-    calls: Vec<(String, Part)>,
+    calls: Vec<(String, SourcePart)>,
     stop: Option<Arc<AtomicBool>>,
 }
 
-impl Builder for Mock {
-    fn build(&mut self, candidate: &Candidate, part: Part, read: bool) -> Result<Built> {
+impl TrialBuilder for Mock {
+    fn build(&mut self, candidate: &TuneCandidate, part: SourcePart, read: bool) -> Result<BuiltImage> {
         self.calls.push((candidate.settings.codec.clone(), part));
         if let Some(stop) = &self.stop {
             stop.store(self.calls.len() == 3, Relaxed);
@@ -60,12 +60,12 @@ impl Builder for Mock {
         let Some((percent, ms, speed)) = known.get(candidate.settings.codec.as_str()) else {
             return Err(Error::Usage("unheard of".into()));
         };
-        let bytes = if let Part::Sample(bytes) = part { bytes } else { self.total };
+        let bytes = if let SourcePart::Sample(bytes) = part { bytes } else { self.total };
         let cpu = bytes * ms;
-        let time = Timing { wall: cpu / 2, cpu, passes: 1 };
-        let reading = Reading { speed: *speed, random: 1.0 / speed };
+        let time = PassTiming { wall: cpu / 2, cpu, passes: 1 };
+        let reading = ImageReading { speed: *speed, random: 1.0 / speed };
         let data = bytes * percent / 100;
-        Ok(Built { bytes, inodes: 100, data, metadata: 1000, packed: bytes, time, read: read.then_some(reading) })
+        Ok(BuiltImage { bytes, inodes: 100, data, metadata: 1000, packed: bytes, time, read: read.then_some(reading) })
     }
 }
 
@@ -81,12 +81,12 @@ fn references_are_built_once_and_predictions_come_of_them() {
     let predictions = tune(&plan, &mut mock, &mut |_| {}).unwrap();
     let part = |codec: &str, part| (codec.to_owned(), part);
     let want = [
-        part("zstd:1", Part::Whole),
-        part("zstd:1", Part::Sample(2_000_000)),
-        part("zstd:1", Part::Sample(1_000_000)),
-        part("lz4", Part::Whole),
-        part("zstd:9", Part::Sample(2_000_000)),
-        part("xz:6", Part::Sample(1_000_000)),
+        part("zstd:1", SourcePart::Whole),
+        part("zstd:1", SourcePart::Sample(2_000_000)),
+        part("zstd:1", SourcePart::Sample(1_000_000)),
+        part("lz4", SourcePart::Whole),
+        part("zstd:9", SourcePart::Sample(2_000_000)),
+        part("xz:6", SourcePart::Sample(1_000_000)),
     ];
     assert_eq!(mock.calls, want);
     let sizes: Vec<u64> = predictions.iter().map(|one| one.size).collect();
@@ -101,8 +101,8 @@ fn references_are_built_once_and_predictions_come_of_them() {
 fn a_candidate_that_fails_is_told_and_the_rest_is_tried() {
     let plan = plan(vec![squashfs_of("gzip:6", 4096), squashfs_of("xz:6", 4096)], 1 << 20, (100, 1));
     let mut failed = Vec::new();
-    let mut watch = |event: Event<'_>| {
-        if let Event::Failed(settings, why) = event {
+    let mut watch = |event: TuneEvent<'_>| {
+        if let TuneEvent::Failed(settings, why) = event {
             failed.push(format!("{settings}: {why}"));
         }
     };
@@ -126,19 +126,19 @@ fn what_tuning_has_to_say() {
     let plan =
         plan(["lz4", "zstd:9", "xz:6"].map(|codec| squashfs_of(codec, 131_072)).into(), 1_000_000, (100_000_000, 100));
     let predictions = tune(&plan, &mut mock(100_000_000), &mut |_| {}).unwrap();
-    let limits = Limits { size: Some(30_000_000), seconds: Some(60.0), read: None };
+    let limits = TuneLimits { size: Some(30_000_000), seconds: Some(60.0), read: None };
     let command = ["packfs", "build", "it's here", "-o", "x.sqfs"].map(Into::into).to_vec();
-    let tuning = Tuning {
+    let tuning = TuneResult {
         source: "it's here".into(),
         bytes: 100_000_000,
         inodes: 100,
-        goal: Goal::Size,
-        choice: choose(&predictions, Goal::Size, &limits),
+        goal: TuneGoal::Size,
+        choice: choose(&predictions, TuneGoal::Size, &limits),
         limits,
         predictions,
         command,
     };
-    insta::assert_snapshot!(text(&Report::of_tuning(&tuning).brief()));
+    insta::assert_snapshot!(text(&BenchReport::of_tuning(&tuning).brief()));
 }
 
 /// A tree of a few megabytes of all kinds of data.
@@ -146,11 +146,11 @@ fn generated(dir: &Path) {
     let mut rng = Rng::new(5);
     let kinds = ["text=1", "code=1", "pointers=1", "random=1", "text=3,random=1"];
     for number in 0..160u64 {
-        let shares: Shares = kinds[rng.below(kinds.len())].parse().unwrap();
+        let shares: PageShares = kinds[rng.below(kinds.len())].parse().unwrap();
         let len = if number % 20 == 0 { 700_000 + rng.below(900_000) } else { 100 + rng.below(60_000) };
         let path: PathBuf = dir.join(format!("d{}", number % 7));
         std::fs::create_dir_all(&path).unwrap();
-        std::fs::write(path.join(format!("f{number}.bin")), Memory::bytes(number, shares, len)).unwrap();
+        std::fs::write(path.join(format!("f{number}.bin")), MemoryReader::bytes(number, shares, len)).unwrap();
     }
     // Found to be there already, whatever the sample.
     std::fs::copy(dir.join("d0/f0.bin"), dir.join("d1/copy")).unwrap();
@@ -164,7 +164,7 @@ fn scanned(dir: &Path) -> Tree {
     tree
 }
 
-fn tried(tree: &Tree, dir: &Path, sample: u64) -> Vec<Prediction> {
+fn tried(tree: &Tree, dir: &Path, sample: u64) -> Vec<ImagePrediction> {
     let candidates = vec![
         squashfs_of("lz4hc:9", 131_072),
         squashfs_of("gzip:6", 131_072),
@@ -173,7 +173,7 @@ fn tried(tree: &Tree, dir: &Path, sample: u64) -> Vec<Prediction> {
         erofs_of("lzma:1", 65_536),
     ];
     let plan = plan(candidates, sample, sample::measure(tree));
-    let mut machine = Machine::new(tree, 1, dir, Arc::default()).unwrap();
+    let mut machine = TuneMachine::new(tree, 1, dir, Arc::default()).unwrap();
     let predictions = tune(&plan, &mut machine, &mut |_| {}).unwrap();
     assert!(machine.left_out().is_empty());
     predictions
@@ -193,7 +193,7 @@ fn predicted_sizes_are_near_those_of_real_builds_and_repeatable() {
         assert!(off.abs() < 0.08, "{}: {} for {}", real.settings, predicted.size, real.size);
         assert!(predicted.read_speed > 0.0 && predicted.random_read > 0.0 && predicted.tried < real.tried);
     }
-    let sizes = |all: &[Prediction]| all.iter().map(|one| one.size).collect::<Vec<_>>();
+    let sizes = |all: &[ImagePrediction]| all.iter().map(|one| one.size).collect::<Vec<_>>();
     assert_eq!(sizes(&tried(&tree, work.path(), 400_000)), sizes(&predicted));
     assert_eq!(std::fs::read_dir(work.path()).unwrap().count(), 0, "nothing is left behind");
 }

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, ValueEnum, ValueHint};
-use packfs_bench::tune::Candidate;
+use packfs_bench::tune::TuneCandidate;
 use packfs_bench::tune::candidates::{EROFS, EROFS_CLUSTERS, SQUASHFS, SQUASHFS_BLOCKS};
-use packfs_bench::tune::choose::{Goal, Limits};
+use packfs_bench::tune::choose::{TuneGoal, TuneLimits};
 use packfs_image::OnError;
 use packfs_image::erofs::Kernel;
 
@@ -33,9 +33,9 @@ pub(crate) struct Tune {
     /// Goal: size, speed (of the build), read, or balanced
     ///
     /// `size` is the smallest image, `speed` the shortest build, `read` the fastest reads.
-    #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = Known::<Goal>::of(Goal::names),
+    #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = Known::<TuneGoal>::of(TuneGoal::names),
         hide_possible_values = true)]
-    pub(crate) goal: Goal,
+    pub(crate) goal: TuneGoal,
 
     /// Largest image to accept
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
@@ -107,7 +107,7 @@ pub(crate) struct Tune {
 #[derive(Debug)]
 pub(crate) struct Way {
     pub(crate) command: Vec<OsString>,
-    pub(crate) candidate: Candidate,
+    pub(crate) candidate: TuneCandidate,
 }
 
 /// All ways to be tried, and why others are not.
@@ -131,8 +131,8 @@ impl Ways {
 
 impl Tune {
     /// The limits.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits::default().set(|all| {
+    pub(crate) fn limits(&self) -> TuneLimits {
+        TuneLimits::default().set(|all| {
             (all.size, all.seconds, all.read) = (self.max_size, self.max_time, self.min_read);
         })
     }
@@ -195,7 +195,7 @@ impl Tune {
 }
 
 /// Parses the words of a command, so that the measured build is the one that the command runs.
-fn candidate(command: &[OsString]) -> Result<Candidate, String> {
+fn candidate(command: &[OsString]) -> Result<TuneCandidate, String> {
     let told = |error: clap::Error| refused::value(&error).unwrap_or_else(|| error.to_string());
     let cli = Cli::try_parse_from(command).map_err(told)?;
     let Command::Build(build) = cli.command else { return Err("not a build".into()) };
@@ -203,7 +203,7 @@ fn candidate(command: &[OsString]) -> Result<Candidate, String> {
     let mut target = plan.request.target;
     // Unreadable files are left out and reported.
     target.common_mut().on_error = OnError::Skip;
-    Ok(Candidate::new(target))
+    Ok(TuneCandidate::new(target))
 }
 
 fn given(asked: &[String], default: &[&str]) -> Vec<String> {

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use packfs_bench::record;
-use packfs_bench::report::{Report, html, text};
-use packfs_bench::sample::Timing;
-use packfs_bench::tune::choose::{Choice, choose, front};
-use packfs_bench::tune::predict::Prediction;
-use packfs_bench::tune::real::Machine;
-use packfs_bench::tune::{Candidate, Event, Plan, Tuning, sample, tune};
+use packfs_bench::report::{BenchReport, html, text};
+use packfs_bench::sample::PassTiming;
+use packfs_bench::tune::choose::{TuneChoice, choose, front};
+use packfs_bench::tune::predict::ImagePrediction;
+use packfs_bench::tune::real::TuneMachine;
+use packfs_bench::tune::{TuneCandidate, TuneEvent, TunePlan, TuneResult, sample, tune};
 use packfs_image::source::{self, LazySpool, open};
 use packfs_image::{OnError, Tree};
 use serde::Serialize;
@@ -39,15 +39,15 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
     let Tried { predictions, bytes, inodes, left_out } = tried;
     let choice = choose(&predictions, args.goal, &args.limits());
     let command = |at: usize| command(&ways, &predictions[at], !left_out.is_empty());
-    let tuning = Tuning {
+    let tuning = TuneResult {
         source: sources::name(&args.source),
         bytes,
         inodes,
         goal: args.goal,
         limits: args.limits(),
         command: match choice {
-            Choice::Best(at) | Choice::Nearest(at) => command(at),
-            Choice::Nothing => anyhow::bail!("none of the settings could be tried"),
+            TuneChoice::Best(at) | TuneChoice::Nearest(at) => command(at),
+            TuneChoice::Nothing => anyhow::bail!("none of the settings could be tried"),
         },
         choice,
         predictions,
@@ -55,10 +55,10 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
     // The file first: it has to be complete even if standard output is not read to its end.
     if let Some(file) = chart {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        target::fill(file, &html(&Report::of_tuning(&tuning).made_on(&record::Machine::this(), now)))?;
+        target::fill(file, &html(&BenchReport::of_tuning(&tuning).made_on(&record::MachineRecord::this(), now)))?;
     }
     show(args, &tuning, &left_out)?;
-    let as_asked = matches!(choice, Choice::Best(_)) && left_out.is_empty();
+    let as_asked = matches!(choice, TuneChoice::Best(_)) && left_out.is_empty();
     Ok(if as_asked { Outcome::Done } else { Outcome::Findings })
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Effort {
 /// Result of trying.
 #[derive(Debug)]
 pub(super) struct Tried {
-    pub(super) predictions: Vec<Prediction>,
+    pub(super) predictions: Vec<ImagePrediction>,
     pub(super) bytes: u64,
     pub(super) inodes: u64,
     /// Files that could not be read, with the reasons.
@@ -85,7 +85,7 @@ pub(super) struct Tried {
 /// Lists a source and tries candidates on it.
 pub(super) fn measure(
     source: &Path,
-    candidates: Vec<Candidate>,
+    candidates: Vec<TuneCandidate>,
     effort: &Effort,
     jobs: Option<usize>,
 ) -> Result<Tried> {
@@ -94,7 +94,7 @@ pub(super) fn measure(
     let (tree, scan) = list(source, jobs.unwrap_or_else(resources::cores), effort.quiet, &mut left_out)
         .with_context(|| sources::name(source))?;
     let (bytes, inodes) = sample::measure(&tree);
-    let plan = Plan { candidates, sample: effort.sample, bytes, inodes, scan, stop: Arc::clone(&stop) };
+    let plan = TunePlan { candidates, sample: effort.sample, bytes, inodes, scan, stop: Arc::clone(&stop) };
     if !effort.quiet {
         effort.refused.iter().for_each(|why| say(format_args!("packfs: not tried: {why}")));
         let (ways, entries) = (units::of(plan.candidates.len() as u64, "setting"), units::of(inodes, "entry"));
@@ -114,18 +114,18 @@ pub(super) fn measure(
 
 pub(super) fn attempt(
     tree: &Tree,
-    plan: &Plan,
+    plan: &TunePlan,
     effort: &Effort,
     stop: Arc<AtomicBool>,
     left_out: &mut Vec<String>,
-) -> Result<Vec<Prediction>> {
-    let mut machine = Machine::new(tree, effort.seed, &sources::temporary_directory(), stop)?;
+) -> Result<Vec<ImagePrediction>> {
+    let mut machine = TuneMachine::new(tree, effort.seed, &sources::temporary_directory(), stop)?;
     let (display, begun) = (Steps::new("trying", effort.quiet), Instant::now());
     let predictions = tune(plan, &mut machine, &mut |event| match event {
-        Event::Step { settings, done, of } => {
+        TuneEvent::Step { settings, done, of } => {
             display.show(done / of, left(begun.elapsed(), done, of).as_slice(), settings);
         }
-        Event::Failed(settings, why) => display.say(format_args!("packfs: {settings} is left out: {why}")),
+        TuneEvent::Failed(settings, why) => display.say(format_args!("packfs: {settings} is left out: {why}")),
     });
     display.finish();
     left_out.extend(machine.left_out().into_iter().map(ToOwned::to_owned));
@@ -140,7 +140,7 @@ fn left(elapsed: Duration, done: f64, of: f64) -> Option<String> {
 }
 
 /// Returns the source as a tree whose contents can be read repeatedly, and the time it took to list it.
-fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) -> Result<(Tree, Timing)> {
+fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) -> Result<(Tree, PassTiming)> {
     let meter = Meter::start(quiet);
     let options = open::Options::default().set(|all| {
         (all.scan.threads, all.scan.progress) = (threads, Some(Arc::clone(meter.progress())));
@@ -154,11 +154,11 @@ fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) ->
     left_out.extend(source.left_out().iter().map(ToString::to_string));
     copies.serve(&mut tree)?;
     let took = begun.elapsed();
-    Ok((tree, Timing::of(took, took)))
+    Ok((tree, PassTiming::of(took, took)))
 }
 
 /// Returns the words of the command that builds the predicted image.
-fn command(ways: &[Way], prediction: &Prediction, skip: bool) -> Vec<OsString> {
+fn command(ways: &[Way], prediction: &ImagePrediction, skip: bool) -> Vec<OsString> {
     let way = ways.iter().find(|way| way.candidate.settings == prediction.settings);
     let mut words = way.map_or_else(Vec::new, |way| way.command.clone());
     if skip {
@@ -175,7 +175,7 @@ struct Document<'a> {
     inodes: u64,
     goal: String,
     within_limits: bool,
-    choice: &'a Prediction,
+    choice: &'a ImagePrediction,
     command: Vec<String>,
     predictions: Vec<TriedJson<'a>>,
     left_out: &'a [String],
@@ -184,14 +184,14 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct TriedJson<'a> {
     #[serde(flatten)]
-    prediction: &'a Prediction,
+    prediction: &'a ImagePrediction,
     /// True if no other choice is better in size, build time and read speed.
     front: bool,
 }
 
-fn show(args: &Tune, tuning: &Tuning, left_out: &[String]) -> Result<()> {
+fn show(args: &Tune, tuning: &TuneResult, left_out: &[String]) -> Result<()> {
     if !args.json {
-        super::print(&text(&Report::of_tuning(tuning).brief()))?;
+        super::print(&text(&BenchReport::of_tuning(tuning).brief()))?;
         return Ok(());
     }
     let front = front(&tuning.predictions);

@@ -1,16 +1,16 @@
 //! Charts of builds. Predictions of the model are drawn as guides, distinct from measurements.
 
 use super::super::commands;
-use super::super::model::{Chart, ChartForm, Point, Series, X};
+use super::super::model::{ChartForm, ChartPoint, ChartSeries, ChartX, ReportChart};
 use super::super::shape::{self, axis, distinct, guide, has_points, listed_features, name, series};
-use super::lines::{Base, FAR, Row, fastest, features, groups, lines, model};
+use super::lines::{BuildRow, FAR, SpeedupBase, fastest, features, groups, lines, model};
 use super::tables::{group_id, set_id};
-use crate::build::{Key, Model};
-use crate::results::Results;
+use crate::build::{BuildKey, ScalingModel};
+use crate::results::BenchResults;
 use crate::units::size;
 
 /// Returns the charts of one choice of blocks and features.
-pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
+pub(super) fn of_group(results: &BenchResults, group: &[&BuildRow]) -> Vec<ReportChart> {
     let mut charts = Vec::new();
     if group.iter().any(|row| row.key.threads > 1) {
         charts.extend([times(results, group), speedups(results, group), efficiencies(results, group)]);
@@ -21,12 +21,12 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
 }
 
 /// Returns program and codec. Unlike sentences, charts also name packfs.
-fn who(key: &Key) -> String {
+fn who(key: &BuildKey) -> String {
     format!("{} {}", key.tool, key.codec)
 }
 
-fn number(threads: usize) -> X {
-    X::Number(threads as f64)
+fn number(threads: usize) -> ChartX {
+    ChartX::Number(threads as f64)
 }
 
 /// Numbers of threads at which a model is drawn.
@@ -37,18 +37,18 @@ fn steps() -> impl Iterator<Item = usize> {
 /// Returns a line for each program and codec, and one for its model, if it has one. `costs` is true if the value grows
 /// with the time.
 fn with_models(
-    results: &Results,
-    group: &[&Row],
+    results: &BenchResults,
+    group: &[&BuildRow],
     costs: bool,
-    measured: impl Fn(&[&Row], &Row) -> Option<f64>,
-    computed: impl Fn(&Model, usize) -> f64,
-) -> Vec<Series> {
+    measured: impl Fn(&[&BuildRow], &BuildRow) -> Option<f64>,
+    computed: impl Fn(&ScalingModel, usize) -> f64,
+) -> Vec<ChartSeries> {
     let mut all = Vec::new();
     for line in lines(group) {
         let label = who(&line[0].key);
         let points = line.iter().filter(|row| row.key.threads > 0);
-        let point = |row: &&Row| {
-            let point = Point::from((number(row.key.threads), measured(&line, row)?));
+        let point = |row: &&BuildRow| {
+            let point = ChartPoint::from((number(row.key.threads), measured(&line, row)?));
             let point = if costs { point.costing(&row.time) } else { point.gaining(&row.time) };
             Some(point.by(commands::build(&row.key)))
         };
@@ -60,8 +60,8 @@ fn with_models(
     all
 }
 
-fn chart(id: String, title: &str, y: (&str, bool), series: Vec<Series>) -> Chart {
-    Chart {
+fn chart(id: String, title: &str, y: (&str, bool), series: Vec<ChartSeries>) -> ReportChart {
+    ReportChart {
         band: None,
         id,
         title: title.into(),
@@ -73,36 +73,36 @@ fn chart(id: String, title: &str, y: (&str, bool), series: Vec<Series>) -> Chart
 }
 
 /// S0a, S1a: time by threads.
-fn times(results: &Results, group: &[&Row]) -> Chart {
-    let series = with_models(results, group, true, |_, row| Some(row.time.median), Model::seconds);
+fn times(results: &BenchResults, group: &[&BuildRow]) -> ReportChart {
+    let series = with_models(results, group, true, |_, row| Some(row.time.median), ScalingModel::seconds);
     chart(format!("builds-{}-time", group_id(group)), "Time by threads", ("seconds", true), series)
 }
 
 /// S0b: speed-up, relative to one thread.
-fn speedups(results: &Results, group: &[&Row]) -> Chart {
-    let modelled = |model: &Model, threads: usize| model.seconds(1) / model.seconds(threads);
-    let mut series = with_models(results, group, false, |line, row| Base::One.speedup(line, row), modelled);
+fn speedups(results: &BenchResults, group: &[&BuildRow]) -> ReportChart {
+    let modelled = |model: &ScalingModel, threads: usize| model.seconds(1) / model.seconds(threads);
+    let mut series = with_models(results, group, false, |line, row| SpeedupBase::One.speedup(line, row), modelled);
     series.push(guide("ideal", steps().map(|threads| (number(threads), threads as f64))));
     chart(format!("builds-{}-speedup", group_id(group)), "Speed-up by threads", ("times one thread", true), series)
 }
 
 /// S0c: efficiency, relative to one thread.
-fn efficiencies(results: &Results, group: &[&Row]) -> Chart {
-    let modelled = |model: &Model, threads: usize| model.seconds(1) / model.seconds(threads) / threads as f64;
-    let mut series = with_models(results, group, false, |line, row| Base::One.efficiency(line, row), modelled);
+fn efficiencies(results: &BenchResults, group: &[&BuildRow]) -> ReportChart {
+    let modelled = |model: &ScalingModel, threads: usize| model.seconds(1) / model.seconds(threads) / threads as f64;
+    let mut series = with_models(results, group, false, |line, row| SpeedupBase::One.efficiency(line, row), modelled);
     series.push(guide("ideal", steps().map(|threads| (number(threads), 1.0))));
     let y = ("speed-up for each thread", false);
     chart(format!("builds-{}-efficiency", group_id(group)), "Efficiency by threads", y, series)
 }
 
 /// Chart of size against time. Points below and to the left of another one are better.
-fn size_and_time(group: &[&Row]) -> Chart {
-    let point = |line: &Vec<&Row>| {
+fn size_and_time(group: &[&BuildRow]) -> ReportChart {
+    let point = |line: &Vec<&BuildRow>| {
         let row = fastest(line)?;
-        let point = Point::from((X::Number(row.time.median), 100.0 * row.ratio()?)).costing_across(&row.time);
+        let point = ChartPoint::from((ChartX::Number(row.time.median), 100.0 * row.ratio()?)).costing_across(&row.time);
         Some(series(&who(&row.key), [point.by(commands::build(&row.key))]))
     };
-    Chart {
+    ReportChart {
         band: None,
         id: format!("builds-{}-size-and-time", set_id(group)),
         title: format!(
@@ -118,21 +118,21 @@ fn size_and_time(group: &[&Row]) -> Chart {
 }
 
 /// S0d: the highest throughput.
-fn throughput(group: &[&Row]) -> Chart {
+fn throughput(group: &[&BuildRow]) -> ReportChart {
     let tools = distinct(group.iter().map(|row| row.key.tool.as_str()));
     let bars = |tool: &str| {
-        let rows: Vec<&Row> = group.iter().copied().filter(|row| row.key.tool == tool).collect();
-        let bars: Vec<Point> = lines(&rows)
+        let rows: Vec<&BuildRow> = group.iter().copied().filter(|row| row.key.tool == tool).collect();
+        let bars: Vec<ChartPoint> = lines(&rows)
             .iter()
             .filter_map(|line| {
                 let row = fastest(line)?;
-                let point = Point::from((name(&row.key.codec), row.speed()?)).gaining(&row.time);
+                let point = ChartPoint::from((name(&row.key.codec), row.speed()?)).gaining(&row.time);
                 Some(point.by(commands::build(&row.key)))
             })
             .collect();
         series(tool, bars)
     };
-    Chart {
+    ReportChart {
         band: None,
         id: format!("builds-{}-throughput-chart", group_id(group)),
         title: "Most throughput".into(),
@@ -144,7 +144,7 @@ fn throughput(group: &[&Row]) -> Chart {
 }
 
 /// Returns the charts of one source and format.
-pub(super) fn of_set(set: &[&Row]) -> Vec<Chart> {
+pub(super) fn of_set(set: &[&BuildRow]) -> Vec<ReportChart> {
     // The choice of blocks and features with the most measurements represents the others.
     let groups = groups(set);
     let most = groups.iter().rev().max_by_key(|group| group.len()).map(|group| size_and_time(group));
@@ -153,16 +153,16 @@ pub(super) fn of_set(set: &[&Row]) -> Vec<Chart> {
 }
 
 /// S0f, S1b: sizes with the largest block size.
-fn sizes(set: &[&Row]) -> Chart {
+fn sizes(set: &[&BuildRow]) -> ReportChart {
     let block = set.iter().map(|row| row.key.block).max().unwrap_or(0);
-    let rows: Vec<&Row> = set.iter().copied().filter(|row| row.key.block == block).collect();
-    let kind = |row: &Row| format!("{}, {}", row.key.tool, listed_features(features(&row.key)));
+    let rows: Vec<&BuildRow> = set.iter().copied().filter(|row| row.key.block == block).collect();
+    let kind = |row: &BuildRow| format!("{}, {}", row.key.tool, listed_features(features(&row.key)));
     let bars = |one: String| {
-        let rows: Vec<&Row> = rows.iter().copied().filter(|row| kind(row) == one).collect();
+        let rows: Vec<&BuildRow> = rows.iter().copied().filter(|row| kind(row) == one).collect();
         let bars = lines(&rows).into_iter().map(|line| (name(&line[0].key.codec), line[0].made as f64 / 1e6));
         series(&one, bars.collect::<Vec<_>>())
     };
-    Chart {
+    ReportChart {
         band: None,
         id: format!("builds-{}-size", set_id(set)),
         title: format!("Size in blocks of {}", size(block)),
@@ -174,23 +174,23 @@ fn sizes(set: &[&Row]) -> Chart {
 }
 
 /// S4a, S4h: size by block or cluster size.
-fn sizes_by_block(set: &[&Row]) -> Option<Chart> {
+fn sizes_by_block(set: &[&BuildRow]) -> Option<ReportChart> {
     let mut blocks = distinct(set.iter().map(|row| row.key.block));
     blocks.sort_unstable();
     // Features are named only if they differ.
     let alike = set.iter().all(|row| row.key.features == set[0].key.features);
-    let kind = |row: &Row| match alike {
+    let kind = |row: &BuildRow| match alike {
         true => who(&row.key),
         false => format!("{}, {}", who(&row.key), listed_features(features(&row.key))),
     };
     let of = |one: String| {
         let at = |block: usize| {
             let row = set.iter().find(|row| row.key.block == block && kind(row) == one)?;
-            Some((X::Name(size(block)), row.made as f64 / 1e6))
+            Some((ChartX::Name(size(block)), row.made as f64 / 1e6))
         };
         series(&one, blocks.iter().filter_map(|block| at(*block)).collect::<Vec<_>>())
     };
-    (blocks.len() > 1).then(|| Chart {
+    (blocks.len() > 1).then(|| ReportChart {
         band: None,
         id: format!("builds-{}-size-by-block", set_id(set)),
         title: "Size by block size".into(),

@@ -7,22 +7,22 @@ mod sentences;
 mod tables;
 
 use self::lines::{groups, sets};
-use super::model::{Chapter, Section};
-use crate::results::Results;
+use super::model::{ReportChapter, ReportSection};
+use crate::results::BenchResults;
 
 /// Returns for each source and format a section of sizes and comparisons, and a section of times for each choice of
 /// blocks and features.
-pub(super) fn sections(results: &Results) -> Vec<Section> {
+pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
     let mut sections = Vec::new();
     for set in sets(results) {
-        sections.push(Section {
-            chapter: Chapter::Building,
+        sections.push(ReportSection {
+            chapter: ReportChapter::Building,
             title: sentences::set_title(&set),
             sentences: sentences::of_set(results, &set),
             charts: charts::of_set(&set),
             tables: tables::of_set(results, &set),
             finding: sentences::finding(&set),
-            ..Section::default()
+            ..ReportSection::default()
         });
         let groups = groups(&set);
         // The choice of blocks and features with the most measurements represents the others.
@@ -32,15 +32,15 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
         sections.extend(order.map(|at| {
             let group = &groups[at];
             let heading = sentences::group_title(group);
-            Section {
-                chapter: Chapter::Building,
+            ReportSection {
+                chapter: ReportChapter::Building,
                 title: if at == first { format!("Do more threads help? {heading}") } else { heading },
                 sentences: sentences::of_group(group),
                 charts: charts::of_group(results, group),
                 tables: tables::of_group(results, group),
                 notes: sentences::models(results, group),
                 folded: at != first,
-                ..Section::default()
+                ..ReportSection::default()
             }
         }));
     }

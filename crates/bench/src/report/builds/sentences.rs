@@ -2,14 +2,14 @@
 
 use super::super::leaders::leaders;
 use super::super::shape::{distinct, listed_features};
-use super::lines::{Base, FAR, Row, error, fastest, is_own, label, lines, model, tar_bytes};
+use super::lines::{BuildRow, FAR, SpeedupBase, error, fastest, is_own, label, lines, model, tar_bytes};
 use super::tables::same_work;
-use crate::build::Model;
-use crate::results::Results;
+use crate::build::ScalingModel;
+use crate::results::BenchResults;
 use crate::stats::geometric_mean;
 use crate::units::{size, three};
 
-fn format(key: &crate::build::Key) -> &str {
+fn format(key: &crate::build::BuildKey) -> &str {
     match key.format.as_str() {
         "squashfs" => "SquashFS",
         "erofs" => "EROFS",
@@ -17,19 +17,19 @@ fn format(key: &crate::build::Key) -> &str {
     }
 }
 
-pub(super) fn set_title(set: &[&Row]) -> String {
+pub(super) fn set_title(set: &[&BuildRow]) -> String {
     let key = &set[0].key;
     format!("How small is {} as {}?", key.source, format(key))
 }
 
-pub(super) fn group_title(group: &[&Row]) -> String {
+pub(super) fn group_title(group: &[&BuildRow]) -> String {
     let key = &group[0].key;
     let features = if key.features.is_empty() { "no features".into() } else { listed_features(&key.features) };
     format!("{} as {} in blocks of {}, {features}", key.source, format(key), size(key.block))
 }
 
 /// Describes the source, the smallest image and the comparison with peers.
-pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<String> {
+pub(super) fn of_set(results: &BenchResults, set: &[&BuildRow]) -> Vec<String> {
     let Some(smallest) = set.iter().min_by_key(|row| row.made) else { return Vec::new() };
     let mb = |bytes: u64| three(bytes as f64 / 1e6);
     let tar =
@@ -52,12 +52,12 @@ pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<String> {
 }
 
 /// Returns the finding: the comparison with the peer that did most of the same work, else the smallest image.
-pub(super) fn finding(set: &[&Row]) -> Option<String> {
+pub(super) fn finding(set: &[&BuildRow]) -> Option<String> {
     let key = &set.first()?.key;
     let pairs = |tool: &str| set.iter().filter(|row| row.key.tool == tool && same_work(set, row).is_some()).count();
     let tools = distinct(set.iter().filter(|row| !is_own(&row.key)).map(|row| row.key.tool.as_str()));
     let most = tools.into_iter().max_by_key(|tool| pairs(tool)).and_then(|tool| compared(set, tool));
-    if let Some(Compared { tool, time, size, .. }) = most {
+    if let Some(PeerComparison { tool, time, size, .. }) = most {
         return Some(format!(
             "{} as {}: {tool} takes {time} times as long as packfs for the same work, and its images are {size} times as \
              large.",
@@ -78,29 +78,29 @@ pub(super) fn finding(set: &[&Row]) -> Option<String> {
 }
 
 /// Comparison with a peer: geometric means over all work that both did.
-struct Compared<'t> {
+struct PeerComparison<'t> {
     tool: &'t str,
     time: String,
     size: String,
     count: usize,
 }
 
-fn compared<'t>(set: &[&Row], tool: &'t str) -> Option<Compared<'t>> {
+fn compared<'t>(set: &[&BuildRow], tool: &'t str) -> Option<PeerComparison<'t>> {
     let rows = set.iter().filter(|row| !is_own(&row.key) && row.key.tool == tool);
-    let pairs: Vec<(&Row, &Row)> = rows.filter_map(|peer| Some((*peer, same_work(set, peer)?))).collect();
-    let mean = |value: fn(&Row) -> f64| {
+    let pairs: Vec<(&BuildRow, &BuildRow)> = rows.filter_map(|peer| Some((*peer, same_work(set, peer)?))).collect();
+    let mean = |value: fn(&BuildRow) -> f64| {
         let factors: Vec<f64> = pairs.iter().map(|(peer, own)| value(peer) / value(own)).collect();
         geometric_mean(&factors).map(three)
     };
     let (time, size) = mean(|row| row.time.median).zip(mean(|row| row.made as f64))?;
-    Some(Compared { tool, time, size, count: pairs.len() })
+    Some(PeerComparison { tool, time, size, count: pairs.len() })
 }
 
 /// Compares each peer with packfs over all work that both did.
-fn peers(set: &[&Row]) -> Vec<String> {
+fn peers(set: &[&BuildRow]) -> Vec<String> {
     let tools = distinct(set.iter().map(|row| row.key.tool.as_str()));
     let of = |tool: &str| {
-        let Compared { tool, time, size, count } = compared(set, tool)?;
+        let PeerComparison { tool, time, size, count } = compared(set, tool)?;
         Some(format!(
             "{tool} takes {time} times as long as packfs for the same work, and its images are {size} times as large \
              (geometric means of {count} {}). packfs verifies every block, except in rows with unverified; {tool} does \
@@ -112,12 +112,12 @@ fn peers(set: &[&Row]) -> Vec<String> {
 }
 
 /// Describes the fastest build and the scaling of a group.
-pub(super) fn of_group(group: &[&Row]) -> Vec<String> {
+pub(super) fn of_group(group: &[&BuildRow]) -> Vec<String> {
     fastest_and_scaling(&lines(group)).into_iter().collect()
 }
 
 /// Describes the model: its formula, then the fit of each line.
-pub(super) fn models(results: &Results, group: &[&Row]) -> Vec<String> {
+pub(super) fn models(results: &BenchResults, group: &[&BuildRow]) -> Vec<String> {
     let models: Vec<String> = lines(group).iter().filter_map(|line| modelled(results, line)).collect();
     if models.is_empty() {
         return models;
@@ -129,13 +129,13 @@ pub(super) fn models(results: &Results, group: &[&Row]) -> Vec<String> {
     std::iter::once(method.to_owned()).chain(models).collect()
 }
 
-fn fastest_and_scaling(lines: &[Vec<&Row>]) -> Option<String> {
+fn fastest_and_scaling(lines: &[Vec<&BuildRow>]) -> Option<String> {
     let best = leaders(lines.iter().filter_map(|line| fastest(line)).map(|row| (row, row.time)));
     let (first, _) = best.first()?;
     let speed = first.speed().map_or(String::new(), |speed| format!(", {} MB/s", three(speed)));
     let scaled = lines.iter().filter_map(|line| {
         let most = line.last().filter(|row| row.key.threads > 1)?;
-        Some((most, Base::One.speedup(line, most)?, Base::One.efficiency(line, most)?))
+        Some((most, SpeedupBase::One.speedup(line, most)?, SpeedupBase::One.efficiency(line, most)?))
     });
     let scaling = scaled.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(String::new(), |(row, factor, efficiency)| {
         format!(
@@ -146,7 +146,7 @@ fn fastest_and_scaling(lines: &[Vec<&Row>]) -> Option<String> {
             three(efficiency)
         )
     });
-    let how = |row: &Row| match row.key.threads {
+    let how = |row: &BuildRow| match row.key.threads {
         0 => format!("{} serially", label(&row.key)),
         1 => format!("{} on 1 thread", label(&row.key)),
         n => format!("{} on {n} threads", label(&row.key)),
@@ -156,7 +156,7 @@ fn fastest_and_scaling(lines: &[Vec<&Row>]) -> Option<String> {
 }
 
 /// Describes the prediction of one line for many threads.
-fn modelled(results: &Results, line: &[&Row]) -> Option<String> {
+fn modelled(results: &BenchResults, line: &[&BuildRow]) -> Option<String> {
     let (model, threads) = model(results, line)?;
     let far = model.seconds(FAR);
     let enough = model.enough().map_or(String::new(), |enough| {
@@ -186,7 +186,7 @@ fn modelled(results: &Results, line: &[&Row]) -> Option<String> {
 }
 
 /// Returns the MB/s read and written by a build of this duration.
-fn rates(model: &Model, row: &Row, seconds: f64) -> (f64, f64) {
+fn rates(model: &ScalingModel, row: &BuildRow, seconds: f64) -> (f64, f64) {
     let flowing = (seconds - model.serial).max(f64::MIN_POSITIVE);
     (row.bytes as f64 / 1e6 / flowing, row.made as f64 / 1e6 / flowing)
 }

@@ -1,63 +1,63 @@
 //! Tables of builds.
 
-use super::super::model::{Column, Table, Value};
+use super::super::model::{ReportTable, TableColumn, TableValue};
 use super::super::published::{images, packing};
 use super::super::shape::{distinct, short, slug, table, timed};
 use super::lines::{
-    Base, FAR, Row, at, error, fastest, features, is_own, label, lines, model, tar_bytes, uncompressed,
+    BuildRow, FAR, SpeedupBase, at, error, fastest, features, is_own, label, lines, model, tar_bytes, uncompressed,
 };
 use crate::metrics::speedup;
-use crate::results::Results;
+use crate::results::BenchResults;
 use crate::units::size;
 
 /// Returns the part of IDs that identifies a set.
-pub(super) fn set_id(set: &[&Row]) -> String {
+pub(super) fn set_id(set: &[&BuildRow]) -> String {
     let key = &set[0].key;
     slug(&format!("{}-{}-{}", key.source, short(&key.digest), key.format))
 }
 
-pub(super) fn group_id(group: &[&Row]) -> String {
+pub(super) fn group_id(group: &[&BuildRow]) -> String {
     let key = &group[0].key;
     slug(&format!("{}-{}-{}", set_id(group), size(key.block), features(key)))
 }
 
 /// Returns the tables of a group.
-pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Table> {
+pub(super) fn of_group(results: &BenchResults, group: &[&BuildRow]) -> Vec<ReportTable> {
     let all = [Some(times(group)), Some(scaling(group)), Some(throughput(results, group)), stages(results, group)];
     all.into_iter().flatten().collect()
 }
 
 /// S0a, S1a: seconds by threads, one column per codec.
-fn times(group: &[&Row]) -> Table {
+fn times(group: &[&BuildRow]) -> ReportTable {
     let lines = lines(group);
     let mut threads = distinct(group.iter().map(|row| row.key.threads));
     threads.sort_unstable();
     let row = |threads: usize| {
-        let first = if threads == 0 { Value::from("serial") } else { Value::Text(threads.to_string()) };
+        let first = if threads == 0 { TableValue::from("serial") } else { TableValue::Text(threads.to_string()) };
         let cells = lines.iter().map(|line| at(line, threads).map(|row| row.time.median).into());
         std::iter::once(first).chain(cells).collect()
     };
-    let columns = lines.iter().map(|line| Column::of(&format!("{} s", label(&line[0].key))));
-    Table {
+    let columns = lines.iter().map(|line| TableColumn::of(&format!("{} s", label(&line[0].key))));
+    ReportTable {
         id: format!("builds-{}-times", group_id(group)),
         title: "Seconds by threads".into(),
-        columns: std::iter::once(Column::of("threads")).chain(columns).collect(),
+        columns: std::iter::once(TableColumn::of("threads")).chain(columns).collect(),
         rows: threads.into_iter().map(row).collect(),
     }
 }
 
 /// S0b, S0c: speed-up and efficiency.
-fn scaling(group: &[&Row]) -> Table {
+fn scaling(group: &[&BuildRow]) -> ReportTable {
     let lines = lines(group);
     let rows = lines.iter().flat_map(|line| {
         line.iter().map(move |row| {
-            let one = Base::One;
-            let serial = Base::Serial;
+            let one = SpeedupBase::One;
+            let serial = SpeedupBase::Serial;
             let values = [
                 row.key.tool.as_str().into(),
                 row.key.codec.as_str().into(),
-                Value::Whole(row.key.threads as u64),
-                Value::Number(row.time.median),
+                TableValue::Whole(row.key.threads as u64),
+                TableValue::Number(row.time.median),
                 row.speed().into(),
                 one.speedup(line, row).into(),
                 serial.speedup(line, row).into(),
@@ -69,74 +69,74 @@ fn scaling(group: &[&Row]) -> Table {
     });
     let columns =
         ["program", "codec", "threads", "s", "MB/s", "T(1)/T(n)", "T(serial)/T(n)", "efficiency", "to serial"]
-            .map(Column::of);
+            .map(TableColumn::of);
     let title = "Speed-up and efficiency, relative to one thread and to the serial run; 0 threads is serial";
     let table = timed(&format!("builds-{}-scaling", group_id(group)), title, columns, rows);
     packing::beside_builds(table, &lines.concat())
 }
 
 /// S0d: the highest throughput.
-fn throughput(results: &Results, group: &[&Row]) -> Table {
-    let row = |best: &&Row| {
+fn throughput(results: &BenchResults, group: &[&BuildRow]) -> ReportTable {
+    let row = |best: &&BuildRow| {
         let tar = tar_bytes(results, best).map(|bytes| bytes as f64 / 1e6 / best.time.median);
         let key = &best.key;
-        let threads = Value::Whole(key.threads as u64);
+        let threads = TableValue::Whole(key.threads as u64);
         vec![key.tool.as_str().into(), key.codec.as_str().into(), threads, best.speed().into(), tar.into()]
     };
     let columns = ["program", "codec", "threads", "files MB/s", "tar MB/s"];
-    let best: Vec<&Row> = lines(group).iter().filter_map(|line| fastest(line)).collect();
+    let best: Vec<&BuildRow> = lines(group).iter().filter_map(|line| fastest(line)).collect();
     let id = format!("builds-{}-throughput", group_id(group));
     let rows = best.iter().map(row).collect();
     packing::beside_throughput(table(&id, "Most throughput: bytes for the least time", columns, rows), &best)
 }
 
 /// Stages of packfs with the prediction of the model.
-fn stages(results: &Results, group: &[&Row]) -> Option<Table> {
-    let row = |line: &Vec<&Row>| {
+fn stages(results: &BenchResults, group: &[&BuildRow]) -> Option<ReportTable> {
+    let row = |line: &Vec<&BuildRow>| {
         let (model, threads) = model(results, line)?;
-        let mut row: Vec<Value> = vec![line[0].key.codec.as_str().into(), Value::Whole(threads as u64)];
+        let mut row: Vec<TableValue> = vec![line[0].key.codec.as_str().into(), TableValue::Whole(threads as u64)];
         let parts = [model.serial, model.order, model.writing(), model.read, model.compute];
-        row.extend(parts.map(Value::Number));
-        row.extend([Value::Number(100.0 * error(&model, line)), model.enough().into()]);
+        row.extend(parts.map(TableValue::Number));
+        row.extend([TableValue::Number(100.0 * error(&model, line)), model.enough().into()]);
         let far = model.seconds(FAR);
-        row.extend([Value::Number(far), speedup(model.seconds(1), far).into(), model.limit(FAR).words().into()]);
+        row.extend([TableValue::Number(far), speedup(model.seconds(1), far).into(), model.limit(FAR).words().into()]);
         Some(row)
     };
-    let rows: Vec<Vec<Value>> = lines(group).iter().filter_map(row).collect();
+    let rows: Vec<Vec<TableValue>> = lines(group).iter().filter_map(row).collect();
     let columns = [
-        Column::of("codec"),
-        Column::of("fitted at"),
-        Column::of("serial s"),
-        Column::of("order s"),
-        Column::of("write s"),
-        Column::of("read s"),
-        Column::of("compress s"),
-        Column::of("off by %"),
-        Column::of("enough threads"),
-        Column::of("s at 64"),
-        Column::of("speed-up at 64"),
-        Column::wide("limit at 64"),
+        TableColumn::of("codec"),
+        TableColumn::of("fitted at"),
+        TableColumn::of("serial s"),
+        TableColumn::of("order s"),
+        TableColumn::of("write s"),
+        TableColumn::of("read s"),
+        TableColumn::of("compress s"),
+        TableColumn::of("off by %"),
+        TableColumn::of("enough threads"),
+        TableColumn::of("s at 64"),
+        TableColumn::of("speed-up at 64"),
+        TableColumn::wide("limit at 64"),
     ];
     let title = "Stages of packfs, all threads together, and the model at 64 threads";
     (!rows.is_empty()).then(|| table(&format!("builds-{}-model", group_id(group)), title, columns, rows))
 }
 
 /// Returns the tables of a set.
-pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<Table> {
+pub(super) fn of_set(results: &BenchResults, set: &[&BuildRow]) -> Vec<ReportTable> {
     [Some(sizes(results, set)), gains(set), peers(set)].into_iter().flatten().collect()
 }
 
 /// S0f, S1b, S4a, S4h: image sizes.
-fn sizes(results: &Results, set: &[&Row]) -> Table {
-    let ratio = |made: u64, of: Option<u64>| Value::from(of.and_then(|of| speedup(made as f64, of as f64)));
-    let row = |line: &Vec<&Row>| {
+fn sizes(results: &BenchResults, set: &[&BuildRow]) -> ReportTable {
+    let ratio = |made: u64, of: Option<u64>| TableValue::from(of.and_then(|of| speedup(made as f64, of as f64)));
+    let row = |line: &Vec<&BuildRow>| {
         let row = line[0];
         vec![
             row.key.tool.as_str().into(),
             row.key.codec.as_str().into(),
-            Value::Text(size(row.key.block)),
+            TableValue::Text(size(row.key.block)),
             features(&row.key).into(),
-            Value::Whole(row.made),
+            TableValue::Whole(row.made),
             row.ratio().into(),
             ratio(row.made, uncompressed(set, row).map(|row| row.made)),
             ratio(row.made, tar_bytes(results, row)),
@@ -147,7 +147,7 @@ fn sizes(results: &Results, set: &[&Row]) -> Table {
     let columns = ["program", "codec", "block", "features", "bytes", "to files", "to uncompressed", "to tar"];
     let id = format!("builds-{}-sizes", set_id(set));
     let rows = lines.iter().map(row).collect();
-    let first: Vec<&Row> = lines.iter().map(|line| line[0]).collect();
+    let first: Vec<&BuildRow> = lines.iter().map(|line| line[0]).collect();
     let table = packing::beside_sizes(table(&id, "Sizes of images", columns, rows), &first);
     images::beside_sizes(
         table,
@@ -157,7 +157,7 @@ fn sizes(results: &Results, set: &[&Row]) -> Table {
 
 /// Gains and costs of features: each line relative to the one without features, with the largest number of threads that
 /// both have.
-fn gains(set: &[&Row]) -> Option<Table> {
+fn gains(set: &[&BuildRow]) -> Option<ReportTable> {
     let all = lines(set);
     let mut rows = Vec::new();
     for line in &all {
@@ -169,13 +169,13 @@ fn gains(set: &[&Row]) -> Option<Table> {
         let Some(plain) = plain.filter(|_| !key.features.is_empty()) else { continue };
         let threads = line.iter().rev().map(|row| row.key.threads).find(|threads| at(plain, *threads).is_some());
         let Some((row, base)) = threads.and_then(|n| at(line, n).zip(at(plain, n))) else { continue };
-        let efficiency = |line: &[&Row], row: &Row| Value::from(Base::One.efficiency(line, row));
+        let efficiency = |line: &[&BuildRow], row: &BuildRow| TableValue::from(SpeedupBase::One.efficiency(line, row));
         rows.push(vec![
             key.tool.as_str().into(),
             key.codec.as_str().into(),
-            Value::Text(size(key.block)),
+            TableValue::Text(size(key.block)),
             features(key).into(),
-            Value::Whole(row.key.threads as u64),
+            TableValue::Whole(row.key.threads as u64),
             speedup(row.made as f64, base.made as f64).into(),
             speedup(row.time.median, base.time.median).into(),
             efficiency(line, row),
@@ -189,18 +189,18 @@ fn gains(set: &[&Row]) -> Option<Table> {
 }
 
 /// packfs and other programs at the same work.
-fn peers(set: &[&Row]) -> Option<Table> {
+fn peers(set: &[&BuildRow]) -> Option<ReportTable> {
     let mut rows = Vec::new();
     for peer in set.iter().filter(|row| !is_own(&row.key)) {
         let Some(own) = same_work(set, peer) else { continue };
         rows.push(vec![
             peer.key.tool.as_str().into(),
             peer.key.codec.as_str().into(),
-            Value::Text(size(peer.key.block)),
+            TableValue::Text(size(peer.key.block)),
             features(&peer.key).into(),
-            Value::Whole(peer.key.threads as u64),
-            Value::Number(peer.time.median),
-            Value::Number(own.time.median),
+            TableValue::Whole(peer.key.threads as u64),
+            TableValue::Number(peer.time.median),
+            TableValue::Number(own.time.median),
             speedup(peer.time.median, own.time.median).into(),
             speedup(peer.made as f64, own.made as f64).into(),
             peer.peak_memory.zip(own.peak_memory).and_then(|(peer, own)| speedup(peer as f64, own as f64)).into(),
@@ -212,8 +212,8 @@ fn peers(set: &[&Row]) -> Option<Table> {
 }
 
 /// Returns packfs's row for the same work as a peer's row.
-pub(super) fn same_work<'r>(set: &[&'r Row], peer: &Row) -> Option<&'r Row> {
-    let work = |row: &Row| {
+pub(super) fn same_work<'r>(set: &[&'r BuildRow], peer: &BuildRow) -> Option<&'r BuildRow> {
+    let work = |row: &BuildRow| {
         let key = &row.key;
         (key.codec.clone(), key.block, key.features.clone(), key.threads)
     };

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::super::{Chart, Report, Role, Series, markdown};
+use super::super::{BenchReport, ChartSeries, ReportChart, SeriesRole, markdown};
 use super::*;
 use crate::Result;
-use crate::build::{Cell, Features, Maker, Matrix, Tool};
-use crate::executor::Executor;
-use crate::format::Format;
-use crate::record::{Contents, Line, Machine, Session};
-use crate::run::{self, Plan};
-use crate::sample::Timing;
-use crate::sample::Trial;
+use crate::build::{BuildCell, BuildMatrix, BuildProgram, BuildTool, ImageFeatures};
+use crate::executor::CellExecutor;
+use crate::format::ImageFormat;
+use crate::record::{BenchSession, MachineRecord, RecordLine, ResultsFile};
+use crate::run::{self, RunPlan};
+use crate::sample::PassTiming;
+use crate::sample::TrialSample;
 
 /// Times follow from the cell: w is divided between threads, c is hidden by it if there are processors, s is constant.
 /// No peer has LZ4.
@@ -28,8 +28,8 @@ fn work(codec: &str) -> (u64, u64, u64, u64) {
     }
 }
 
-impl Executor<Cell> for Mock {
-    fn run(&mut self, cell: &Cell, _: Duration) -> Result<Trial> {
+impl CellExecutor<BuildCell> for Mock {
+    fn run(&mut self, cell: &BuildCell, _: Duration) -> Result<TrialSample> {
         let key = &cell.key;
         let own = key.tool == "packfs";
         if key.codec == "lz4" && !own {
@@ -54,8 +54,8 @@ impl Executor<Cell> for Mock {
             ("wait", wait),
         ];
         let stages = stages.map(|(name, ms)| (name.to_owned(), seconds(ms)));
-        Ok(Trial {
-            time: Timing { wall: wall * 1_000_000, cpu: (serial + conducting + shared) * 1_000_000, passes: 1 },
+        Ok(TrialSample {
+            time: PassTiming { wall: wall * 1_000_000, cpu: (serial + conducting + shared) * 1_000_000, passes: 1 },
             bytes: 100_000_000,
             made: made + 5_000_000 * plain + if own { 0 } else { 1_000_000 },
             peak_memory: own.then_some(64 << 20),
@@ -64,60 +64,60 @@ impl Executor<Cell> for Mock {
     }
 }
 
-fn sample() -> Results {
-    let matrix = Matrix {
+fn sample() -> BenchResults {
+    let matrix = BuildMatrix {
         source: ("root".into(), "00112233".into()),
-        formats: vec![Format::Squashfs],
+        formats: vec![ImageFormat::Squashfs],
         codecs: Some(["lz4", "zstd:15", "none"].map(|text| text.parse().unwrap()).into()),
         blocks: vec![131_072],
         jobs: vec![0, 1, 2],
-        features: vec![Features::ALL, Features::default()],
+        features: vec![ImageFeatures::ALL, ImageFeatures::default()],
     };
-    let tool = |kind: Maker| Tool { kind, path: kind.name().into(), version: String::new() };
-    let (mut cells, _) = matrix.cells(&[tool(Maker::Packfs), tool(Maker::Tar2sqfs)]).unwrap();
-    let smaller = Matrix { blocks: vec![4096], jobs: vec![2], features: vec![Features::ALL], ..matrix };
-    cells.extend(smaller.cells(&[tool(Maker::Packfs)]).unwrap().0);
+    let tool = |kind: BuildProgram| BuildTool { kind, path: kind.name().into(), version: String::new() };
+    let (mut cells, _) = matrix.cells(&[tool(BuildProgram::Packfs), tool(BuildProgram::Tar2sqfs)]).unwrap();
+    let smaller = BuildMatrix { blocks: vec![4096], jobs: vec![2], features: vec![ImageFeatures::ALL], ..matrix };
+    cells.extend(smaller.cells(&[tool(BuildProgram::Packfs)]).unwrap().0);
     let session = "one".to_owned();
-    let mut lines = vec![Line::Session(Session {
+    let mut lines = vec![RecordLine::Session(BenchSession {
         session: session.clone(),
         time: 1_795_305_600,
         program: "0.1.0".into(),
-        machine: Machine { cpu: "A processor".into(), processors: PROCESSORS, ..Machine::default() },
+        machine: MachineRecord { cpu: "A processor".into(), processors: PROCESSORS, ..MachineRecord::default() },
         settings: [("tar".to_owned(), "110000000".to_owned())].into(),
         runs: 3,
-        ..Session::default()
+        ..BenchSession::default()
     })];
     let (done, stop, least) = Default::default();
-    let plan = Plan { cells, runs: 3, seed: 1, least, session, done, stop };
-    let mut record = |line: &Line| {
+    let plan = RunPlan { cells, runs: 3, seed: 1, least, session, done, stop };
+    let mut record = |line: &RecordLine| {
         lines.push(line.clone());
         Ok(())
     };
     // LZ4 by the peer, with one thread and with two.
     assert_eq!(run::run(&plan, &mut Mock, &mut record, &mut |_| {}).unwrap(), 2);
-    Results::of(&[Contents { lines, ..Contents::default() }])
+    BenchResults::of(&[ResultsFile { lines, ..ResultsFile::default() }])
 }
 
 #[test]
 fn builds_in_markdown() {
-    insta::assert_snapshot!(markdown(&Report::of(&sample())));
+    insta::assert_snapshot!(markdown(&BenchReport::of(&sample())));
 }
 
 #[test]
 fn charts_tell_what_was_measured_from_what_was_not() {
-    let report = Report::of(&sample());
+    let report = BenchReport::of(&sample());
     let charts: Vec<_> = report.sections.iter().flat_map(|section| &section.charts).collect();
     let chart = |id: &str| *charts.iter().find(|chart| chart.id == id).unwrap();
     let speedup = chart("builds-root-0011-squashfs-128k-fragments-dedupe-speedup");
     for series in &speedup.series {
         // Measured with one and two threads, predicted for up to 64.
-        let measured = series.role == Role::Measured;
+        let measured = series.role == SeriesRole::Measured;
         assert_eq!(series.points.len(), if measured { 2 } else { 7 }, "{}", series.name);
         let ranged = series.points.iter().all(|point| point.y_range.is_some() && point.command.is_some());
         assert_eq!(ranged, measured, "{}", series.name);
     }
-    let shown = |chart: &&Chart| {
-        let line = |series: &Series| {
+    let shown = |chart: &&ReportChart| {
+        let line = |series: &ChartSeries| {
             let values: Vec<f64> = series.points.iter().map(|point| point.y).collect();
             format!("  {} ({:?}): {values:.3?}", series.name, series.role)
         };

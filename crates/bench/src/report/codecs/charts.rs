@@ -1,25 +1,25 @@
 //! Charts of codecs.
 
 use super::super::commands;
-use super::super::model::{Chart, ChartForm, Point, Series, X};
+use super::super::model::{ChartForm, ChartPoint, ChartSeries, ChartX, ReportChart};
 use super::super::shape::{axis, distinct, guide, has_points, name, series, slug};
 use super::USUAL;
-use super::tables::{Relative, factors, fronts, group_id};
+use super::tables::{RelativeFactors, factors, fronts, group_id};
 use crate::corpus::INCOMPRESSIBLE;
 use crate::metrics::{efficiency, hull, speedup};
-use crate::results::{Results, Row};
-use crate::stats::{Summary, geometric_mean};
+use crate::results::{BenchResults, CodecRow};
+use crate::stats::{SampleSummary, geometric_mean};
 use crate::units::size;
 
 /// Returns the charts of one data set at one block size. Larger numbers of threads would look the same; other charts
 /// show their effect.
-pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
+pub(super) fn of_group(results: &BenchResults, group: &[&CodecRow]) -> Vec<ReportChart> {
     if group.iter().any(|row| row.key.threads > 1 && results.one_thread(row).is_some()) {
         return Vec::new();
     }
     let id = group_id(group[0]);
     // Copying is so much faster that it would squeeze all codecs into a corner. The table has it.
-    let group: Vec<&Row> = group.iter().copied().filter(|row| !is_copy(row)).collect();
+    let group: Vec<&CodecRow> = group.iter().copied().filter(|row| !is_copy(row)).collect();
     let (compressing, decompressing) = fronts(&group);
     let mut charts = vec![
         size_and_speed(&format!("{id}-in"), "Size and compression speed", &group, encoding, &compressing),
@@ -31,33 +31,39 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
     charts
 }
 
-fn is_copy(row: &Row) -> bool {
+fn is_copy(row: &CodecRow) -> bool {
     row.key.codec == "memcpy"
 }
 
 /// A speed with the times that it was computed from.
-type Speed = (f64, Summary);
+type MeasuredSpeed = (f64, SampleSummary);
 
-fn encoding(row: &Row) -> Option<Speed> {
+fn encoding(row: &CodecRow) -> Option<MeasuredSpeed> {
     Some((row.encode_speed()?, row.encode))
 }
 
-fn decoding(row: &Row) -> Option<Speed> {
+fn decoding(row: &CodecRow) -> Option<MeasuredSpeed> {
     Some((row.decode_speed()?, row.decode?))
 }
 
-fn command(row: &Row) -> Option<String> {
+fn command(row: &CodecRow) -> Option<String> {
     Some(commands::codec(&row.key))
 }
 
 /// Chart with a point for each codec and a line along the Pareto front.
-fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Option<Speed>, front: &[bool]) -> Chart {
-    let point = |row: &Row| {
+fn size_and_speed(
+    id: &str,
+    title: &str,
+    group: &[&CodecRow],
+    speed: fn(&CodecRow) -> Option<MeasuredSpeed>,
+    front: &[bool],
+) -> ReportChart {
+    let point = |row: &CodecRow| {
         let (speed, time) = speed(row)?;
-        let point = Point::from((X::Number(speed), 100.0 * row.sizes.ratio()));
+        let point = ChartPoint::from((ChartX::Number(speed), 100.0 * row.sizes.ratio()));
         Some((speed, point.gaining_across(&time).by(command(row))))
     };
-    let mut on: Vec<(f64, Point)> =
+    let mut on: Vec<(f64, ChartPoint)> =
         group.iter().zip(front).filter(|(_, on)| **on).filter_map(|(row, _)| point(row)).collect();
     on.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut all = vec![guide("Pareto front", on.into_iter().map(|(_, point)| (point.x, point.y)))];
@@ -65,22 +71,22 @@ fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Opti
     all.extend(points.map(|(row, (_, point))| series(&row.key.codec, [point])));
     let x = axis("MB/s", true);
     let y = axis("size, % of the data", false);
-    Chart { band: None, id: id.into(), title: title.into(), x, y, kind: ChartForm::Points, series: all }
+    ReportChart { band: None, id: id.into(), title: title.into(), x, y, kind: ChartForm::Points, series: all }
 }
 
 /// Chart of time against savings. A mixture of two codecs, each on a part of the blocks, beats every point below the
 /// line.
-fn mixtures(id: &str, group: &[&Row]) -> Chart {
-    let point = |row: &&Row| (row.encode.median * 1e9 / row.sizes.raw as f64, 100.0 * (1.0 - row.sizes.ratio()));
+fn mixtures(id: &str, group: &[&CodecRow]) -> ReportChart {
+    let point = |row: &&CodecRow| (row.encode.median * 1e9 / row.sizes.raw as f64, 100.0 * (1.0 - row.sizes.ratio()));
     let points: Vec<(f64, f64)> = group.iter().map(point).collect();
     let on: Vec<(f64, f64)> = hull(&points).into_iter().map(|at| points[at]).collect();
-    let line = mixed(&on).into_iter().map(|(x, y)| (X::Number(x), y));
+    let line = mixed(&on).into_iter().map(|(x, y)| (ChartX::Number(x), y));
     let mut all = vec![guide("best mixtures", line)];
     all.extend(group.iter().zip(&points).map(|(row, (x, y))| {
-        let point = Point::from((X::Number(*x), *y)).costing_across(&row.encode).by(command(row));
+        let point = ChartPoint::from((ChartX::Number(*x), *y)).costing_across(&row.encode).by(command(row));
         series(&row.key.codec, [point])
     }));
-    Chart {
+    ReportChart {
         band: None,
         id: id.into(),
         title: "Time and savings, with the best mixtures".into(),
@@ -113,16 +119,16 @@ fn mixed(codecs: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 /// Chart of the device speed below which compression pays.
-fn break_even(id: &str, group: &[&Row]) -> Chart {
-    let bars = |metric: fn(&Row) -> Option<Speed>| {
+fn break_even(id: &str, group: &[&CodecRow]) -> ReportChart {
+    let bars = |metric: fn(&CodecRow) -> Option<MeasuredSpeed>| {
         let valued = group.iter().filter_map(move |row| Some((row, metric(row)?)));
         valued
             .filter(|(_, (value, _))| *value > 0.0)
-            .map(|(row, (value, time))| Point::from((name(&row.key.codec), value)).gaining(&time).by(command(row)))
+            .map(|(row, (value, time))| ChartPoint::from((name(&row.key.codec), value)).gaining(&time).by(command(row)))
     };
-    let writing = |row: &Row| Some((row.encode_savings()?, row.encode));
-    let reading = |row: &Row| Some((row.decode_savings()?, row.decode?));
-    Chart {
+    let writing = |row: &CodecRow| Some((row.encode_savings()?, row.encode));
+    let reading = |row: &CodecRow| Some((row.decode_savings()?, row.decode?));
+    ReportChart {
         band: None,
         id: id.into(),
         title: "Device speed below which compressing pays".into(),
@@ -134,29 +140,29 @@ fn break_even(id: &str, group: &[&Row]) -> Chart {
 }
 
 /// Charts of codecs relative to zlib -9: the main ones, and savings with further block sizes.
-pub(super) struct Relatives {
-    pub(super) usual: Vec<Chart>,
-    pub(super) others: Vec<Chart>,
+pub(super) struct RelativeCharts {
+    pub(super) usual: Vec<ReportChart>,
+    pub(super) others: Vec<ReportChart>,
 }
 
-impl Relatives {
-    pub(super) fn of(results: &Results) -> Self {
+impl RelativeCharts {
+    pub(super) fn of(results: &BenchResults) -> Self {
         let factors = factors(results);
         let mut blocks = distinct(factors.iter().map(|one| one.block));
         blocks.sort_unstable();
         let usual = if blocks.contains(&USUAL) { Some(USUAL) } else { blocks.last().copied() };
         let (first, others): (Vec<usize>, Vec<usize>) = blocks.into_iter().partition(|block| Some(*block) == usual);
         let savings = |blocks: Vec<usize>| blocks.into_iter().map(|block| relative_savings(&factors, block));
-        let mut usual: Vec<Chart> = relative_speed(&factors).into_iter().chain(savings(first)).collect();
-        let mut others: Vec<Chart> = savings(others).collect();
+        let mut usual: Vec<ReportChart> = relative_speed(&factors).into_iter().chain(savings(first)).collect();
+        let mut others: Vec<ReportChart> = savings(others).collect();
         usual.retain(has_points);
         others.retain(has_points);
-        Relatives { usual, others }
+        RelativeCharts { usual, others }
     }
 }
 
 /// Chart of speeds relative to zlib -9, averaged over data sets and block sizes.
-fn relative_speed(factors: &[Relative]) -> Option<Chart> {
+fn relative_speed(factors: &[RelativeFactors]) -> Option<ReportChart> {
     let codecs = distinct(factors.iter().map(|one| one.codec.as_str()));
     let bars = |which: usize| {
         codecs.iter().filter_map(move |codec| {
@@ -165,7 +171,7 @@ fn relative_speed(factors: &[Relative]) -> Option<Chart> {
             Some((name(codec), geometric_mean(&all)?))
         })
     };
-    (!codecs.is_empty()).then(|| Chart {
+    (!codecs.is_empty()).then(|| ReportChart {
         band: None,
         id: "relative-speed".into(),
         title: "Speed relative to zlib -9, mean over data and blocks".into(),
@@ -177,12 +183,12 @@ fn relative_speed(factors: &[Relative]) -> Option<Chart> {
 }
 
 /// Chart of savings per second relative to zlib -9, for one block size.
-fn relative_savings(factors: &[Relative], block: usize) -> Chart {
+fn relative_savings(factors: &[RelativeFactors], block: usize) -> ReportChart {
     let bars = |which: usize| {
         let of = factors.iter().filter(move |one| one.block == block);
         of.filter_map(move |one| Some((name(&one.codec), geometric_mean(&one.factors[which])?)))
     };
-    Chart {
+    ReportChart {
         band: None,
         id: format!("relative-savings-{}", slug(&size(block))),
         title: format!("Savings a second relative to zlib -9, blocks of {}", size(block)),
@@ -194,20 +200,20 @@ fn relative_savings(factors: &[Relative], block: usize) -> Chart {
 }
 
 /// Chart of the speed on incompressible data: by block size, or in rows if there is only one.
-pub(super) fn noise(results: &Results) -> Option<Chart> {
-    let rows: Vec<&Row> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
+pub(super) fn noise(results: &BenchResults) -> Option<ReportChart> {
+    let rows: Vec<&CodecRow> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
     let least = rows.iter().map(|row| row.key.threads).min()?;
-    let rows: Vec<&Row> = rows.into_iter().filter(|row| row.key.threads == least).collect();
+    let rows: Vec<&CodecRow> = rows.into_iter().filter(|row| row.key.threads == least).collect();
     let one = rows.iter().all(|row| row.key.block == rows[0].key.block);
-    let point = |row: &Row, x: X| {
+    let point = |row: &CodecRow, x: ChartX| {
         let (speed, time) = encoding(row)?;
-        Some(Point::from((x, speed)).gaining(&time).by(command(row)))
+        Some(ChartPoint::from((x, speed)).gaining(&time).by(command(row)))
     };
     let series = match one {
         true => vec![series("compressing", rows.iter().filter_map(|row| point(row, name(&row.key.codec))))],
-        false => lines(&rows, |row| point(row, X::Name(size(row.key.block)))),
+        false => lines(&rows, |row| point(row, ChartX::Name(size(row.key.block)))),
     };
-    (!rows.is_empty()).then(|| Chart {
+    (!rows.is_empty()).then(|| ReportChart {
         band: None,
         id: "incompressible".into(),
         title: "Speed on data that does not compress".into(),
@@ -219,15 +225,15 @@ pub(super) fn noise(results: &Results) -> Option<Chart> {
 }
 
 /// Returns rows grouped by data set and policy.
-pub(super) fn by_data(results: &Results) -> Vec<Vec<&Row>> {
-    let set = |row: &Row| (row.key.data.clone(), row.key.digest.clone(), row.key.policy.clone(), row.key.sector);
-    let rows: Vec<&Row> = results.groups().into_iter().flatten().collect();
+pub(super) fn by_data(results: &BenchResults) -> Vec<Vec<&CodecRow>> {
+    let set = |row: &CodecRow| (row.key.data.clone(), row.key.digest.clone(), row.key.policy.clone(), row.key.sector);
+    let rows: Vec<&CodecRow> = results.groups().into_iter().flatten().collect();
     let sets = distinct(rows.iter().map(|row| set(row)));
     sets.iter().map(|one| rows.iter().copied().filter(|row| set(row) == *one).collect()).collect()
 }
 
 /// Returns a line for each codec, over a quantity in which several of its rows differ.
-fn lines<P: Into<Point>>(rows: &[&Row], point: impl Fn(&Row) -> Option<P>) -> Vec<Series> {
+fn lines<P: Into<ChartPoint>>(rows: &[&CodecRow], point: impl Fn(&CodecRow) -> Option<P>) -> Vec<ChartSeries> {
     let of = |codec: &str| {
         let rows = rows.iter().filter(|row| row.key.codec == codec);
         series(codec, rows.filter_map(|row| point(row)).collect::<Vec<_>>())
@@ -236,56 +242,56 @@ fn lines<P: Into<Point>>(rows: &[&Row], point: impl Fn(&Row) -> Option<P>) -> Ve
 }
 
 /// Charts of size by block size.
-pub(super) fn sizes(results: &Results) -> Vec<Chart> {
+pub(super) fn sizes(results: &BenchResults) -> Vec<ReportChart> {
     let mut charts = Vec::new();
     for set in by_data(results) {
         let least = set.iter().map(|row| row.key.threads).min().unwrap_or(1);
-        let rows: Vec<&Row> = set.into_iter().filter(|row| row.key.threads == least && !is_copy(row)).collect();
+        let rows: Vec<&CodecRow> = set.into_iter().filter(|row| row.key.threads == least && !is_copy(row)).collect();
         if rows.iter().all(|row| row.key.block == rows[0].key.block) {
             continue;
         }
-        charts.push(Chart {
+        charts.push(ReportChart {
             band: None,
             id: format!("sizes-{}", group_id(rows[0])),
             title: format!("Size by block size: {}, policy {}", rows[0].key.data, rows[0].key.policy),
             x: axis("block", false),
             y: axis("size, % of the data", false),
             kind: ChartForm::Lines,
-            series: lines(&rows, |row| Some((X::Name(size(row.key.block)), 100.0 * row.sizes.ratio()))),
+            series: lines(&rows, |row| Some((ChartX::Name(size(row.key.block)), 100.0 * row.sizes.ratio()))),
         });
     }
     charts
 }
 
 /// Charts of speed-up and efficiency by threads, with the ideal.
-pub(super) fn threads(results: &Results) -> Vec<Chart> {
+pub(super) fn threads(results: &BenchResults) -> Vec<ReportChart> {
     let mut charts = Vec::new();
     for set in by_data(results) {
         let Some(block) = set.iter().map(|row| row.key.block).max() else { continue };
-        let rows: Vec<&Row> = set.into_iter().filter(|row| row.key.block == block).collect();
+        let rows: Vec<&CodecRow> = set.into_iter().filter(|row| row.key.block == block).collect();
         let mut counts = distinct(rows.iter().map(|row| row.key.threads));
         counts.sort_unstable();
         if counts.len() < 2 || counts[0] != 1 {
             continue;
         }
-        let number = |threads: usize| X::Number(threads as f64);
-        let times = |row: &Row| Some((results.one_thread(row)?.encode.median, row.encode.median));
+        let number = |threads: usize| ChartX::Number(threads as f64);
+        let times = |row: &CodecRow| Some((results.one_thread(row)?.encode.median, row.encode.median));
         let mut speedups = lines(&rows, |row| {
             let (one, many) = times(row)?;
-            Some(Point::from((number(row.key.threads), speedup(one, many)?)).gaining(&row.encode).by(command(row)))
+            Some(ChartPoint::from((number(row.key.threads), speedup(one, many)?)).gaining(&row.encode).by(command(row)))
         });
         speedups.push(guide("ideal", counts.iter().map(|threads| (number(*threads), *threads as f64))));
         let mut efficiencies = lines(&rows, |row| {
             let (one, many) = times(row)?;
             let efficiency = efficiency(one, many, row.key.threads)?;
-            Some(Point::from((number(row.key.threads), efficiency)).gaining(&row.encode).by(command(row)))
+            Some(ChartPoint::from((number(row.key.threads), efficiency)).gaining(&row.encode).by(command(row)))
         });
         efficiencies.push(guide("ideal", counts.iter().map(|threads| (number(*threads), 1.0))));
         for (what, title, y, series) in [
             ("speedup", "Speed-up by threads, compressing", "times one thread", speedups),
             ("efficiency", "Efficiency by threads, compressing", "speed-up for each thread", efficiencies),
         ] {
-            charts.push(Chart {
+            charts.push(ReportChart {
                 band: None,
                 id: format!("{what}-{}", group_id(rows[0])),
                 title: format!("{title}: {} in blocks of {}", rows[0].key.data, size(block)),

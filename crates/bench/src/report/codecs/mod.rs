@@ -4,8 +4,8 @@ mod charts;
 mod sentences;
 mod tables;
 
-use super::model::{Chapter, Chart, Section, Table};
-use crate::results::{Results, Row};
+use super::model::{ReportChapter, ReportChart, ReportSection, ReportTable};
+use crate::results::{BenchResults, CodecRow};
 use crate::units::three;
 
 /// The most common block size of file systems, in bytes.
@@ -13,7 +13,7 @@ pub(super) const USUAL: usize = 128 << 10;
 
 /// Returns the sections: the choice of a codec for each data set (folded for further block sizes), block sizes,
 /// threads, incompressible data, and zlib -9 as the baseline.
-pub(super) fn sections(results: &Results) -> Vec<Section> {
+pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
     if results.codecs.is_empty() {
         return Vec::new();
     }
@@ -21,13 +21,13 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
     if let Some(first) = sections.first_mut() {
         first.notes = vec![sentences::method()];
     }
-    let section = |title: &str, sentences: Option<String>, charts: Vec<Chart>, table: Option<Table>| {
+    let section = |title: &str, sentences: Option<String>, charts: Vec<ReportChart>, table: Option<ReportTable>| {
         let title = title.into();
         let sentences = sentences.into_iter().collect();
         let tables = table.into_iter().collect();
-        Section { chapter: Chapter::Codecs, title, sentences, charts, tables, ..Section::default() }
+        ReportSection { chapter: ReportChapter::Codecs, title, sentences, charts, tables, ..ReportSection::default() }
     };
-    let relative = charts::Relatives::of(results);
+    let relative = charts::RelativeCharts::of(results);
     let mut across = vec![
         section("Which block size?", sentences::blocks(results), charts::sizes(results), None),
         section(
@@ -48,7 +48,7 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
             relative.usual,
             tables::relative(results),
         ),
-        Section {
+        ReportSection {
             folded: true,
             ..section("Savings relative to zlib -9 in other block sizes", None, relative.others, None)
         },
@@ -60,27 +60,27 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
 
 /// Returns a section for each group. The group of each data set with the usual block size and the fewest threads comes
 /// first, and the others are folded.
-fn choices(results: &Results) -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
+fn choices(results: &BenchResults) -> Vec<ReportSection> {
+    let mut sections: Vec<ReportSection> = Vec::new();
     let mut sets = charts::by_data(results);
     // Of data sets with the same name, the most measured one represents the others.
     sets.sort_by(|a, b| a[0].key.data.cmp(&b[0].key.data).then(b.len().cmp(&a.len())));
     for set in sets {
-        let digests = |group: &&Vec<&Row>| group.iter().all(|row| set.iter().any(|one| one.key == row.key));
+        let digests = |group: &&Vec<&CodecRow>| group.iter().all(|row| set.iter().any(|one| one.key == row.key));
         let groups = results.groups();
-        let mut groups: Vec<&Vec<&Row>> = groups.iter().filter(digests).collect();
-        let distance = |group: &Vec<&Row>| group[0].key.block.max(USUAL) / group[0].key.block.clamp(1, USUAL);
+        let mut groups: Vec<&Vec<&CodecRow>> = groups.iter().filter(digests).collect();
+        let distance = |group: &Vec<&CodecRow>| group[0].key.block.max(USUAL) / group[0].key.block.clamp(1, USUAL);
         let nearness = |at: &usize| (groups[*at][0].key.threads, distance(groups[*at]));
         let Some(at) = (0..groups.len()).min_by_key(nearness) else { continue };
         let first = groups.remove(at);
-        let section = |group: &Vec<&Row>| Section {
-            chapter: Chapter::Codecs,
+        let section = |group: &Vec<&CodecRow>| ReportSection {
+            chapter: ReportChapter::Codecs,
             title: sentences::heading(group),
             sentences: sentences::findings(results, group),
             charts: charts::of_group(results, group),
             tables: vec![tables::of_group(results, group)],
             folded: true,
-            ..Section::default()
+            ..ReportSection::default()
         };
         let usual = section(first);
         let mut title = format!("Which codec for {}?", usual.title);
@@ -90,7 +90,7 @@ fn choices(results: &Results) -> Vec<Section> {
             title =
                 format!("Which codec for {}, other data of this name ({} MB)?", usual.title, three(bytes as f64 / 1e6));
         }
-        sections.push(Section { title, finding: sentences::finding(results, first), folded: false, ..usual });
+        sections.push(ReportSection { title, finding: sentences::finding(results, first), folded: false, ..usual });
         sections.extend(groups.into_iter().map(section));
     }
     sections

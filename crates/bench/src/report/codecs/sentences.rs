@@ -6,8 +6,8 @@ use super::USUAL;
 use super::charts::by_data;
 use super::tables::factors;
 use crate::corpus::INCOMPRESSIBLE;
-use crate::results::{Results, Row};
-use crate::stats::{Summary, geometric_mean};
+use crate::results::{BenchResults, CodecRow};
+use crate::stats::{SampleSummary, geometric_mean};
 use crate::units::{codec, size, three};
 
 /// Explains the columns.
@@ -22,7 +22,7 @@ pub(super) fn method() -> String {
 }
 
 /// Returns the title of a group.
-pub(super) fn heading(group: &[&Row]) -> String {
+pub(super) fn heading(group: &[&CodecRow]) -> String {
     let key = &group[0].key;
     let threads = if key.threads == 1 { "1 thread".into() } else { format!("{} threads", key.threads) };
     let rule = match key.policy.as_str() {
@@ -34,43 +34,43 @@ pub(super) fn heading(group: &[&Row]) -> String {
 }
 
 /// Returns the rows with the least cost, including those within the noise of the first. Copying does not compete.
-fn best<'r>(group: &[&'r Row], cost: fn(&Row) -> Option<Summary>) -> RankingLeaders<&'r Row> {
+fn best<'r>(group: &[&'r CodecRow], cost: fn(&CodecRow) -> Option<SampleSummary>) -> RankingLeaders<&'r CodecRow> {
     let rows = group.iter().copied().filter(|row| row.key.codec != "memcpy");
     leaders(rows.filter_map(|row| Some((row, cost(row)?))))
 }
 
-fn names(rows: &RankingLeaders<&Row>) -> LeaderNames {
+fn names(rows: &RankingLeaders<&CodecRow>) -> LeaderNames {
     rows.named(|row| codec(&row.key.codec).to_owned())
 }
 
 /// Seconds to compress a MB.
-fn encoding(row: &Row) -> Option<Summary> {
+fn encoding(row: &CodecRow) -> Option<SampleSummary> {
     (row.sizes.raw > 0).then(|| row.encode.scaled(1e6 / row.sizes.raw as f64))
 }
 
 /// Seconds to decompress a MB.
-fn decoding(row: &Row) -> Option<Summary> {
+fn decoding(row: &CodecRow) -> Option<SampleSummary> {
     row.decode.filter(|_| row.sizes.decoded > 0).map(|decode| decode.scaled(1e6 / row.sizes.decoded as f64))
 }
 
 /// Seconds of compression per MB saved.
-fn encoding_saved(row: &Row) -> Option<Summary> {
+fn encoding_saved(row: &CodecRow) -> Option<SampleSummary> {
     (row.sizes.saved() > 0.0).then(|| row.encode.scaled(1e6 / row.sizes.saved()))
 }
 
 /// Seconds of decompression per MB saved.
-fn decoding_saved(row: &Row) -> Option<Summary> {
+fn decoding_saved(row: &CodecRow) -> Option<SampleSummary> {
     row.decode.filter(|_| row.sizes.saved() > 0.0).map(|decode| decode.scaled(1e6 / row.sizes.saved()))
 }
 
 /// Returns the findings of a group.
-pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
+pub(super) fn findings(results: &BenchResults, group: &[&CodecRow]) -> Vec<String> {
     let mut sentences = Vec::new();
     let rows = group.iter().filter(|row| row.key.codec != "memcpy");
     let smallest = rows.min_by(|a, b| a.sizes.ratio().total_cmp(&b.sizes.ratio()));
     let fast_in = best(group, encoding);
     let fast_out = best(group, decoding);
-    let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
+    let speed = |cost: &SampleSummary| format!("{} MB/s", three(1.0 / cost.median));
     if let (Some(small), Some((fast, cost))) = (smallest, fast_in.first()) {
         let ins = names(&fast_in);
         let outs = names(&fast_out);
@@ -93,7 +93,7 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
     let saving_in = best(group, encoding_saved);
     let saving_out = best(group, decoding_saved);
     if let Some((_, cost)) = saving_in.first() {
-        let saved = |cost: &Summary| three(1.0 / cost.median);
+        let saved = |cost: &SampleSummary| three(1.0 / cost.median);
         let out = saving_out.first().map_or(String::new(), |(_, cost)| {
             let best = names(&saving_out).with(&format!("{} MB", saved(cost)));
             format!(" Decompression saves most with {best}.")
@@ -123,15 +123,15 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
 }
 
 /// Returns the finding.
-pub(super) fn finding(results: &Results, group: &[&Row]) -> Option<String> {
+pub(super) fn finding(results: &BenchResults, group: &[&CodecRow]) -> Option<String> {
     let first = findings(results, group).into_iter().next()?;
     let first = first.replacen("The ", "the ", 1);
     Some(format!("{} in blocks of {}: {first}", group[0].key.data, size(group[0].key.block)))
 }
 
 /// Names the smallest result by block size.
-pub(super) fn blocks(results: &Results) -> Option<String> {
-    let told = |set: Vec<&Row>| {
+pub(super) fn blocks(results: &BenchResults) -> Option<String> {
+    let told = |set: Vec<&CodecRow>| {
         let least = |block: usize| {
             let of = set.iter().filter(|row| row.key.block == block).map(|row| row.sizes.ratio());
             of.reduce(f64::min)
@@ -151,8 +151,8 @@ pub(super) fn blocks(results: &Results) -> Option<String> {
 }
 
 /// Describes the least and the greatest effect of threads.
-pub(super) fn threads(results: &Results) -> Option<String> {
-    let factor = |row: &&Row| {
+pub(super) fn threads(results: &BenchResults) -> Option<String> {
+    let factor = |row: &&CodecRow| {
         let one = results.one_thread(row).filter(|_| row.key.threads > 1)?;
         Some((one.encode.median / row.encode.median, codec(&row.key.codec).to_owned(), row.key.threads))
     };
@@ -170,14 +170,14 @@ pub(super) fn threads(results: &Results) -> Option<String> {
 }
 
 /// Names the codecs that give up earliest.
-pub(super) fn noise(results: &Results) -> Option<String> {
-    let rows: Vec<&Row> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
+pub(super) fn noise(results: &BenchResults) -> Option<String> {
+    let rows: Vec<&CodecRow> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
     let block = rows.iter().map(|row| row.key.block).min_by_key(|block| block.max(&USUAL) / block.clamp(&1, &USUAL))?;
-    let rows: Vec<&Row> = rows.into_iter().filter(|row| row.key.block == block).collect();
+    let rows: Vec<&CodecRow> = rows.into_iter().filter(|row| row.key.block == block).collect();
     let best = best(&rows, encoding);
     let slow = trailers(rows.iter().filter_map(|row| Some((*row, encoding(row)?))));
     let ((_, least), (_, most)) = (best.first()?, slow.first()?);
-    let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
+    let speed = |cost: &SampleSummary| format!("{} MB/s", three(1.0 / cost.median));
     Some(format!(
         "On incompressible data in blocks of {}, the fastest {}; the slowest {}.",
         size(block),
@@ -187,7 +187,7 @@ pub(super) fn noise(results: &Results) -> Option<String> {
 }
 
 /// Names the codecs that are furthest ahead of zlib -9.
-pub(super) fn relative(results: &Results) -> Option<String> {
+pub(super) fn relative(results: &BenchResults) -> Option<String> {
     let all = factors(results);
     let best = |which: usize| {
         let codecs = distinct(all.iter().map(|one| one.codec.as_str()).filter(|codec| *codec != "memcpy"));

@@ -1,13 +1,13 @@
 //! "Benchmark of I/O multiplexing with LZO/snappy compression" (2012), the mail that announced nsplit: times to split
 //! 10 GiB of incompressible data over 1 to 8 disks, with three kernels (S2a to S2c).
 
-use super::super::model::{Chart, ChartForm, Table, X};
+use super::super::model::{ChartForm, ChartX, ReportChart, ReportTable};
 use super::super::shape::{axis, distinct, published, series};
-use super::figures::{Figure, Unit, claims, of_document, value};
-use super::part::{Part, codec_name};
+use super::figures::{FigureUnit, PublishedFigure, claims, of_document, value};
+use super::part::{ReportPart, codec_name};
 use crate::metrics::speedup;
-use crate::results::{Results, TrialRow};
-use crate::split::{Key, Work};
+use crate::results::{BenchResults, TrialRow};
+use crate::split::{SplitKey, SplitWork};
 use crate::units::three;
 
 const DOCUMENT: &str = "nsplit 2012";
@@ -21,7 +21,7 @@ fn bytes() -> f64 {
     value(DOCUMENT, "source", "dump", "", 0).unwrap_or_default()
 }
 
-type Row = TrialRow<Key>;
+type SplitRow = TrialRow<SplitKey>;
 
 /// Returns the mail's name of a codec.
 fn called(codec: &str) -> &str {
@@ -45,13 +45,13 @@ fn factor(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
 }
 
 /// Returns the mail's part of the section on splits.
-pub(super) fn part(results: &Results) -> Option<Part> {
-    let of_document = |row: &&Row| {
+pub(super) fn part(results: &BenchResults) -> Option<ReportPart> {
+    let of_document = |row: &&SplitRow| {
         let key = &row.key;
-        key.work == Work::Split.name() && key.outputs <= OUTPUTS && column(&key.codec).is_some() && equal(row)
+        key.work == SplitWork::Split.name() && key.outputs <= OUTPUTS && column(&key.codec).is_some() && equal(row)
     };
-    let rows: Vec<&Row> = results.splits.iter().filter(of_document).collect();
-    (!rows.is_empty()).then(|| Part {
+    let rows: Vec<&SplitRow> = results.splits.iter().filter(of_document).collect();
+    (!rows.is_empty()).then(|| ReportPart {
         sentences: vec![setup(), errors()],
         charts: charts(results, &rows),
         tables: Vec::new(),
@@ -59,12 +59,12 @@ pub(super) fn part(results: &Results) -> Option<Part> {
 }
 
 /// Returns true if all disks are equal, as far as is known.
-fn equal(row: &Row) -> bool {
-    row.key.disks.parse::<crate::split::Profile>().is_ok_and(|profile| profile.outputs().is_none())
+fn equal(row: &SplitRow) -> bool {
+    row.key.disks.parse::<crate::split::DiskProfile>().is_ok_and(|profile| profile.outputs().is_none())
 }
 
-fn one<'r>(results: &'r Results, row: &Row) -> Option<&'r Row> {
-    let key = Key { outputs: 1, ..row.key.clone() };
+fn one<'r>(results: &'r BenchResults, row: &SplitRow) -> Option<&'r SplitRow> {
+    let key = SplitKey { outputs: 1, ..row.key.clone() };
     results.splits.iter().find(|other| other.key == key)
 }
 
@@ -89,9 +89,9 @@ fn errors() -> String {
         let most = factors().fold(0.0, f64::max);
         format!("{} {} to {} ({})", CODECS[codec], three(least), three(most), says(CODECS[codec]))
     };
-    let cells = || of_document(DOCUMENT).filter(|one| one.unit == Unit::Seconds);
+    let cells = || of_document(DOCUMENT).filter(|one| one.unit == FigureUnit::Seconds);
     let best = 1e12 / bytes() * cells().map(|one| one.value).fold(f64::INFINITY, f64::min) / 60.0;
-    let before = |one: &Figure| value(DOCUMENT, one.work, one.of, one.on, one.at.checked_sub(1)?);
+    let before = |one: &PublishedFigure| value(DOCUMENT, one.work, one.of, one.on, one.at.checked_sub(1)?);
     let slower = cells().filter(|one| before(one).is_some_and(|before| one.value > before)).count();
     format!(
         "By its tables, the speed-ups over {most} outputs are {} (in brackets: what its text says). In {} places of its \
@@ -104,10 +104,10 @@ fn errors() -> String {
 }
 
 /// Adds the mail's speeds and speed-ups to a table of splits over equal disks.
-pub(in super::super) fn beside_splits(table: Table, rows: &[&Row]) -> Table {
+pub(in super::super) fn beside_splits(table: ReportTable, rows: &[&SplitRow]) -> ReportTable {
     let name = |unit: &'static str| KERNELS.iter().map(move |kernel| format!("2012 {kernel} {unit}"));
     table.beside(&name("MB/s").chain(name("speed-up")).collect::<Vec<_>>(), rows, |row| {
-        let codec = column(&row.key.codec).filter(|_| row.key.work == Work::Split.name() && equal(row));
+        let codec = column(&row.key.codec).filter(|_| row.key.work == SplitWork::Split.name() && equal(row));
         let of = |figure: fn(usize, usize, usize) -> Option<f64>| {
             (0..KERNELS.len()).map(move |kernel| figure(kernel, row.key.outputs, codec?))
         };
@@ -116,13 +116,13 @@ pub(in super::super) fn beside_splits(table: Table, rows: &[&Row]) -> Table {
 }
 
 /// Charts of speed-up by outputs, for each codec of the mail measured here with several numbers of them.
-fn charts(results: &Results, rows: &[&Row]) -> Vec<Chart> {
-    let number = |outputs: usize| X::Number(outputs as f64);
+fn charts(results: &BenchResults, rows: &[&SplitRow]) -> Vec<ReportChart> {
+    let number = |outputs: usize| ChartX::Number(outputs as f64);
     let chart = |(at, codec): (usize, &&str)| {
-        let of: Vec<&&Row> = rows.iter().filter(|row| called(&row.key.codec) == *codec).collect();
-        let kinds = distinct(of.iter().map(|row| Key { outputs: 1, ..row.key.clone() }));
-        let line = |kind: &Key| {
-            let same = of.iter().filter(|row| Key { outputs: 1, ..row.key.clone() } == *kind);
+        let of: Vec<&&SplitRow> = rows.iter().filter(|row| called(&row.key.codec) == *codec).collect();
+        let kinds = distinct(of.iter().map(|row| SplitKey { outputs: 1, ..row.key.clone() }));
+        let line = |kind: &SplitKey| {
+            let same = of.iter().filter(|row| SplitKey { outputs: 1, ..row.key.clone() } == *kind);
             let points = same.filter_map(|row| {
                 Some((number(row.key.outputs), speedup(one(results, row)?.time.median, row.time.median)?))
             });
@@ -138,7 +138,7 @@ fn charts(results: &Results, rows: &[&Row]) -> Vec<Chart> {
             let points = outputs.filter_map(|outputs| Some((number(outputs), factor(kernel, outputs, at)?)));
             all.push(published(&format!("nsplit on {name}, published 2012"), points));
         }
-        Some(Chart {
+        Some(ReportChart {
             band: None,
             id: format!("published-splits-{codec}"),
             title: format!("Speed-up of splitting with {codec}, here and as published on other hardware"),

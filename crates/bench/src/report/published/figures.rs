@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 /// One figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Figure {
+pub(super) struct PublishedFigure {
     /// Name and year of the document.
     pub(super) document: &'static str,
     /// The measured work, or `size` or `source`.
@@ -17,12 +17,12 @@ pub(super) struct Figure {
     pub(super) at: usize,
     /// The value in its unit.
     pub(super) value: f64,
-    pub(super) unit: Unit,
+    pub(super) unit: FigureUnit,
 }
 
 /// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum FigureUnit {
     Seconds,
     Bytes,
     /// MiB/s.
@@ -31,7 +31,7 @@ pub(super) enum Unit {
 
 /// A statement in the text of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct PublishedClaim {
     pub(super) document: &'static str,
     /// Name of the statement.
     pub(super) of: &'static str,
@@ -45,10 +45,11 @@ pub(super) struct Claim {
 const FIGURES: &str = include_str!("figures.tsv");
 const CLAIMS: &str = include_str!("claims.tsv");
 
-static ALL: LazyLock<Vec<Figure>> = LazyLock::new(|| lines(FIGURES).filter_map(Figure::parse).collect());
+static ALL: LazyLock<Vec<PublishedFigure>> =
+    LazyLock::new(|| lines(FIGURES).filter_map(PublishedFigure::parse).collect());
 
 /// Returns all figures of a document, in file order.
-pub(super) fn of_document(document: &str) -> impl Iterator<Item = &'static Figure> {
+pub(super) fn of_document(document: &str) -> impl Iterator<Item = &'static PublishedFigure> {
     ALL.iter().filter(move |figure| figure.document == document)
 }
 
@@ -59,8 +60,8 @@ pub(super) fn value(document: &str, work: &str, of: &str, on: &str, at: usize) -
 }
 
 /// Returns all claims of a document, in file order.
-pub(super) fn claims(document: &str) -> impl Iterator<Item = Claim> {
-    lines(CLAIMS).filter_map(Claim::parse).filter(move |claim| claim.document == document)
+pub(super) fn claims(document: &str) -> impl Iterator<Item = PublishedClaim> {
+    lines(CLAIMS).filter_map(PublishedClaim::parse).filter(move |claim| claim.document == document)
 }
 
 fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
@@ -71,24 +72,24 @@ fn fields<const N: usize>(line: &'static str) -> Option<[&'static str; N]> {
     line.split('\t').collect::<Vec<_>>().try_into().ok()
 }
 
-impl Figure {
+impl PublishedFigure {
     fn parse(line: &'static str) -> Option<Self> {
         let [document, work, of, on, at, value, unit] = fields(line)?;
         let (value, unit) = match (value.parse::<f64>().ok()?, unit) {
-            (value, "s") => (value, Unit::Seconds),
-            (value, "B") => (value, Unit::Bytes),
-            (value, "MiB/s") => (value, Unit::Speed),
-            (value, "KiB/s") => (value / 1024.0, Unit::Speed),
+            (value, "s") => (value, FigureUnit::Seconds),
+            (value, "B") => (value, FigureUnit::Bytes),
+            (value, "MiB/s") => (value, FigureUnit::Speed),
+            (value, "KiB/s") => (value / 1024.0, FigureUnit::Speed),
             _ => return None,
         };
-        Some(Figure { document, work, of, on, at: at.parse().ok()?, value, unit })
+        Some(PublishedFigure { document, work, of, on, at: at.parse().ok()?, value, unit })
     }
 }
 
-impl Claim {
+impl PublishedClaim {
     fn parse(line: &'static str) -> Option<Self> {
         let [document, of, what, says, unit, on] = fields(line)?;
-        Some(Claim { document, of, what, says, unit, on })
+        Some(PublishedClaim { document, of, what, says, unit, on })
     }
 
     /// Returns the statement as a number, unless it is in words or a range.
@@ -119,15 +120,15 @@ mod tests {
         assert_eq!(keys.len(), ALL.len());
         assert!(ALL.iter().all(|one| one.value.is_finite() && one.value > 0.0));
         let sums = [
-            ("squashfs-tools-ng 2020", Unit::Seconds, 102, 19_646.264),
-            ("squashfs-tools-ng 2020", Unit::Bytes, 7, 22_088_816_128.0),
-            ("squashfs-tools-ng 2021", Unit::Seconds, 126, 20_300.99),
-            ("squashfs-tools-ng 2021", Unit::Bytes, 8, 28_631_266_816.0),
-            ("nsplit 2012", Unit::Seconds, 72, 2938.071),
-            ("nsplit 2012", Unit::Bytes, 1, 10_737_418_240.0),
-            ("erofs-utils 2023", Unit::Seconds, 36, 98.0303),
-            ("erofs-utils 2023", Unit::Bytes, 19, 1_713_053_696.0),
-            ("erofs-utils 2023", Unit::Speed, 24, 3894.7 + 11_193.0 / 1024.0),
+            ("squashfs-tools-ng 2020", FigureUnit::Seconds, 102, 19_646.264),
+            ("squashfs-tools-ng 2020", FigureUnit::Bytes, 7, 22_088_816_128.0),
+            ("squashfs-tools-ng 2021", FigureUnit::Seconds, 126, 20_300.99),
+            ("squashfs-tools-ng 2021", FigureUnit::Bytes, 8, 28_631_266_816.0),
+            ("nsplit 2012", FigureUnit::Seconds, 72, 2938.071),
+            ("nsplit 2012", FigureUnit::Bytes, 1, 10_737_418_240.0),
+            ("erofs-utils 2023", FigureUnit::Seconds, 36, 98.0303),
+            ("erofs-utils 2023", FigureUnit::Bytes, 19, 1_713_053_696.0),
+            ("erofs-utils 2023", FigureUnit::Speed, 24, 3894.7 + 11_193.0 / 1024.0),
         ];
         for (document, unit, count, sum) in sums {
             let of: Vec<f64> = of_document(document).filter(|one| one.unit == unit).map(|one| one.value).collect();
@@ -135,7 +136,7 @@ mod tests {
             assert!((of.iter().sum::<f64>() - sum).abs() < 1e-3, "{document} {unit:?}");
         }
         assert_eq!(sums.iter().map(|(_, _, count, _)| count).sum::<usize>(), ALL.len(), "every figure is in a sum");
-        assert_eq!(lines(CLAIMS).filter_map(Claim::parse).count(), lines(CLAIMS).count());
+        assert_eq!(lines(CLAIMS).filter_map(PublishedClaim::parse).count(), lines(CLAIMS).count());
         assert_eq!(claims("synthetic test 2011").next().unwrap().says(), "367 MB/s");
     }
 }

@@ -1,11 +1,11 @@
 //! PERFORMANCE.md of the EROFS project (2023): image sizes (S4a, S4h), reads through the kernel (S4b to S4g), and reads
 //! of one large file by fio (S4i to S4k), by cluster size, of EROFS and SquashFS.
 
-use super::super::model::{Chart, ChartForm, Role, Series, Table, Value, X};
+use super::super::model::{ChartForm, ChartSeries, ChartX, ReportChart, ReportTable, SeriesRole, TableValue};
 use super::super::shape::{self, axis, distinct, listed_features, name, series, table};
-use super::figures::{Figure, Unit, of_document, value};
-use super::part::{Part, codec_name};
-use crate::results::{Results, TrialRow};
+use super::figures::{FigureUnit, PublishedFigure, of_document, value};
+use super::part::{ReportPart, codec_name};
+use crate::results::{BenchResults, TrialRow};
 use crate::units::{size, three};
 use crate::{build, read};
 
@@ -15,25 +15,25 @@ const ROOT: &str = "Debian";
 const SILESIA: &str = "silesia.tar";
 
 /// Cluster size in bytes; 0 is uncompressed. Everything else is LZ4HC level 12.
-type Cluster = usize;
+type ClusterSize = usize;
 
 /// A read of the document.
 #[derive(Clone, Copy, PartialEq)]
-struct Reading {
+struct PublishedRead {
     /// Name in keys of reads.
     work: &'static str,
     on: &'static str,
-    unit: Unit,
+    unit: FigureUnit,
 }
 
 /// Returns the reads of the document, in its order.
-fn readings() -> Vec<Reading> {
-    let reads = of_document(DOCUMENT).filter(|one| one.unit != Unit::Bytes);
-    distinct(reads.map(|one| Reading { work: one.work, on: one.on, unit: one.unit }))
+fn readings() -> Vec<PublishedRead> {
+    let reads = of_document(DOCUMENT).filter(|one| one.unit != FigureUnit::Bytes);
+    distinct(reads.map(|one| PublishedRead { work: one.work, on: one.on, unit: one.unit }))
 }
 
 /// Returns the size of an image of a data set.
-fn image(on: &str, format: &str, cluster: Cluster) -> Option<f64> {
+fn image(on: &str, format: &str, cluster: ClusterSize) -> Option<f64> {
     value(DOCUMENT, "size", format, on, cluster)
 }
 
@@ -42,19 +42,19 @@ fn silesia() -> Option<f64> {
     value(DOCUMENT, "source", "tar", SILESIA, 0)
 }
 
-impl Reading {
-    fn figure(&self, format: &str, cluster: Cluster) -> Option<f64> {
+impl PublishedRead {
+    fn figure(&self, format: &str, cluster: ClusterSize) -> Option<f64> {
         value(DOCUMENT, self.work, format, self.on, cluster)
     }
 
     /// Returns the speed of EROFS relative to SquashFS with clusters of this size.
-    fn factor(&self, cluster: Cluster) -> Option<f64> {
+    fn factor(&self, cluster: ClusterSize) -> Option<f64> {
         Some(gain(self.unit, self.figure("erofs", cluster)?, self.figure("squashfs", cluster)?))
     }
 }
 
 /// Returns the cluster size of the document that corresponds to a row, if any.
-fn cluster(codec: &str, block: usize) -> Option<Cluster> {
+fn cluster(codec: &str, block: usize) -> Option<ClusterSize> {
     match codec_name(codec) {
         "none" => Some(0),
         "lz4hc" if block > 0 => Some(block),
@@ -62,23 +62,23 @@ fn cluster(codec: &str, block: usize) -> Option<Cluster> {
     }
 }
 
-fn shown(cluster: Cluster) -> String {
+fn shown(cluster: ClusterSize) -> String {
     if cluster == 0 { "uncompressed".into() } else { size(cluster) }
 }
 
-type Build = TrialRow<build::Key>;
-type Read = TrialRow<read::Key>;
+type BuildRow = TrialRow<build::BuildKey>;
+type ReadRow = TrialRow<read::ReadKey>;
 
 /// Returns the document's part of the section on reads.
-pub(super) fn part(results: &Results) -> Option<Part> {
-    let mut part = Part::default();
+pub(super) fn part(results: &BenchResults) -> Option<ReportPart> {
+    let mut part = ReportPart::default();
     let images = images(results);
     if !images.is_empty() {
         part.charts.extend(Some(sizes_chart(&images)).filter(has_lines));
     }
     part.tables.extend(factors(results));
     let read = readings().iter().any(|one| results.reads.iter().any(|row| is_of_document(one, row)));
-    (read || !images.is_empty()).then(|| Part { sentences: vec![setup(), findings()], ..part })
+    (read || !images.is_empty()).then(|| ReportPart { sentences: vec![setup(), findings()], ..part })
 }
 
 fn setup() -> String {
@@ -92,13 +92,13 @@ fn setup() -> String {
 fn findings() -> String {
     let readings = readings();
     let erofs = of_document(DOCUMENT).filter(|one| one.of == "erofs");
-    let factor = |one: &Figure| {
+    let factor = |one: &PublishedFigure| {
         let reading = readings.iter().find(|reading| reading.work == one.work)?;
         Some((reading.factor(one.at)?, reading, one.at))
     };
     let mut factors: Vec<_> = erofs.filter_map(factor).collect();
     factors.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let tell = |(factor, reading, cluster): &(f64, &Reading, Cluster)| {
+    let tell = |(factor, reading, cluster): &(f64, &PublishedRead, ClusterSize)| {
         format!("{} ({}), {} times as fast", reading.work, shown(*cluster), three(*factor))
     };
     let behind: Vec<String> = factors.iter().filter(|(factor, ..)| *factor < 1.0).map(tell).collect();
@@ -113,13 +113,13 @@ fn findings() -> String {
 }
 
 /// Returns the speed of EROFS divided by that of SquashFS.
-fn gain(unit: Unit, erofs: f64, squashfs: f64) -> f64 {
-    if unit == Unit::Seconds { squashfs / erofs } else { erofs / squashfs }
+fn gain(unit: FigureUnit, erofs: f64, squashfs: f64) -> f64 {
+    if unit == FigureUnit::Seconds { squashfs / erofs } else { erofs / squashfs }
 }
 
 /// An image that was built or read here.
 #[derive(Clone, Copy)]
-struct Made<'r> {
+struct LocalImage<'r> {
     source: &'r str,
     format: &'r str,
     tool: &'r str,
@@ -127,41 +127,41 @@ struct Made<'r> {
     features: &'r str,
     /// Block size in bytes; 0 if unknown.
     block: usize,
-    cluster: Cluster,
+    cluster: ClusterSize,
     /// Image size divided by file size, if known.
     ratio: Option<f64>,
 }
 
-impl<'r> Made<'r> {
-    fn built(row: &'r Build) -> Option<Self> {
-        let build::Key { source, format, tool, codec, features, block, .. } = &row.key;
+impl<'r> LocalImage<'r> {
+    fn built(row: &'r BuildRow) -> Option<Self> {
+        let build::BuildKey { source, format, tool, codec, features, block, .. } = &row.key;
         let cluster = cluster(codec, *block)?;
-        Some(Made { source, format, tool, codec, features, block: *block, cluster, ratio: row.ratio() })
+        Some(LocalImage { source, format, tool, codec, features, block: *block, cluster, ratio: row.ratio() })
     }
 
     /// The size of the files is known only if something read all of them.
-    fn read(row: &'r Read) -> Option<Self> {
-        let read::Key { source, format, tool, codec, features, block, work, .. } = &row.key;
+    fn read(row: &'r ReadRow) -> Option<Self> {
+        let read::ReadKey { source, format, tool, codec, features, block, work, .. } = &row.key;
         let cluster = cluster(codec, *block)?;
         let ratio = row.ratio().filter(|_| ["sequential data", "tar", "extract"].contains(&work.as_str()));
-        Some(Made { source, format, tool, codec, features, block: *block, cluster, ratio })
+        Some(LocalImage { source, format, tool, codec, features, block: *block, cluster, ratio })
     }
 
     fn kind(&self) -> (&'r str, &'r str, &'r str, &'r str) {
         (self.source, self.format, self.tool, self.features)
     }
 
-    fn is_same(&self, other: &Made<'_>) -> bool {
+    fn is_same(&self, other: &LocalImage<'_>) -> bool {
         let blocks = self.block == other.block || self.block == 0 || other.block == 0;
         blocks && (self.kind(), self.codec, self.cluster) == (other.kind(), other.codec, other.cluster)
     }
 }
 
 /// Returns all images of the results, each once.
-fn images(results: &Results) -> Vec<Made<'_>> {
-    let built = results.builds.iter().filter_map(Made::built);
-    let read = results.reads.iter().filter(|row| row.made > 0).filter_map(Made::read);
-    let mut all: Vec<Made<'_>> = Vec::new();
+fn images(results: &BenchResults) -> Vec<LocalImage<'_>> {
+    let built = results.builds.iter().filter_map(LocalImage::built);
+    let read = results.reads.iter().filter(|row| row.made > 0).filter_map(LocalImage::read);
+    let mut all: Vec<LocalImage<'_>> = Vec::new();
     for one in built.chain(read).filter(|one| image(ROOT, one.format, one.cluster).is_some()) {
         match all.iter_mut().find(|other| other.is_same(&one)) {
             Some(other) => other.ratio = other.ratio.or(one.ratio),
@@ -172,19 +172,19 @@ fn images(results: &Results) -> Vec<Made<'_>> {
 }
 
 /// Returns a published size in percent of the uncompressed one.
-fn percent(on: &str, plain: Option<f64>, format: &str, cluster: Cluster) -> Option<f64> {
+fn percent(on: &str, plain: Option<f64>, format: &str, cluster: ClusterSize) -> Option<f64> {
     Some(100.0 * image(on, format, cluster)? / plain?)
 }
 
-fn of_root(format: &str, cluster: Cluster) -> Option<f64> {
+fn of_root(format: &str, cluster: ClusterSize) -> Option<f64> {
     percent(ROOT, image(ROOT, format, 0), format, cluster)
 }
 
 /// Adds the document's sizes to a table of images, matched by format, codec and block size.
 pub(in super::super) fn beside_sizes<'r>(
-    table: Table,
+    table: ReportTable,
     images: impl IntoIterator<Item = (&'r str, &'r str, usize)>,
-) -> Table {
+) -> ReportTable {
     let names = ["2023 Debian bytes", "2023 Debian x uncompressed", "2023 silesia.tar x"];
     table.beside(&names, images, |(format, codec, block)| {
         let Some(cluster) = cluster(codec, block) else { return Vec::new() };
@@ -196,19 +196,19 @@ pub(in super::super) fn beside_sizes<'r>(
 
 /// Adds the document's reads to a table of images: milliseconds for kernel reads, MiB/s for patterns of fio.
 pub(in super::super) fn beside_reads<'r>(
-    table: Table,
+    table: ReportTable,
     works: &[&str],
-    images: impl IntoIterator<Item = &'r read::Key>,
-) -> Table {
+    images: impl IntoIterator<Item = &'r read::ReadKey>,
+) -> ReportTable {
     let readings = readings();
     let of = |work: &str| readings.iter().find(|reading| reading.work == work);
-    let unit = |work: &str| if of(work).is_some_and(|one| one.unit == Unit::Seconds) { "ms" } else { "MiB/s" };
+    let unit = |work: &str| if of(work).is_some_and(|one| one.unit == FigureUnit::Seconds) { "ms" } else { "MiB/s" };
     let names: Vec<String> = works.iter().map(|work| format!("2023 {work} {}", unit(work))).collect();
     table.beside(&names, images, |key| {
         let Some(cluster) = cluster(&key.codec, key.block) else { return Vec::new() };
         let figure = |work: &&str| {
             let reading = of(work)?;
-            let scale = if reading.unit == Unit::Seconds { 1e3 } else { 1.0 };
+            let scale = if reading.unit == FigureUnit::Seconds { 1e3 } else { 1.0 };
             Some(scale * reading.figure(&key.format, cluster)?)
         };
         works.iter().map(figure).collect()
@@ -216,32 +216,33 @@ pub(in super::super) fn beside_reads<'r>(
 }
 
 /// Returns true if a measured line has several points.
-fn has_lines(chart: &Chart) -> bool {
-    chart.series.iter().any(|series| series.role == Role::Measured && series.points.len() > 1)
+fn has_lines(chart: &ReportChart) -> bool {
+    chart.series.iter().any(|series| series.role == SeriesRole::Measured && series.points.len() > 1)
 }
 
-fn sizes_chart(images: &[Made<'_>]) -> Chart {
-    let kinds = distinct(images.iter().map(Made::kind));
+fn sizes_chart(images: &[LocalImage<'_>]) -> ReportChart {
+    let kinds = distinct(images.iter().map(LocalImage::kind));
     let line = |kind: &(&str, &str, &str, &str)| {
         let (source, format, tool, features) = kind;
         let of = images.iter().filter(|one| one.kind() == *kind && one.cluster > 0);
-        let mut points: Vec<(Cluster, f64)> = of.filter_map(|one| Some((one.cluster, 100.0 * one.ratio?))).collect();
+        let mut points: Vec<(ClusterSize, f64)> =
+            of.filter_map(|one| Some((one.cluster, 100.0 * one.ratio?))).collect();
         points.sort_by_key(|(cluster, _)| *cluster);
         let features = if features.is_empty() { String::new() } else { format!(", {}", listed_features(features)) };
         let named = points.into_iter().map(|(cluster, share)| (name(&size(cluster)), share));
         series(&format!("{format} by {tool} of {source}{features}"), named)
     };
-    let published = |format: &str| -> Series {
+    let published = |format: &str| -> ChartSeries {
         let sizes = of_document(DOCUMENT).filter(|one| (one.work, one.of, one.on) == ("size", format, ROOT));
         let clusters = sizes.map(|one| one.at).filter(|cluster| *cluster > 0);
-        let points: Vec<(X, f64)> =
+        let points: Vec<(ChartX, f64)> =
             clusters.filter_map(|cluster| Some((name(&size(cluster)), of_root(format, cluster)?))).collect();
         shape::published(&format!("{format} of Debian, published 2023"), points)
     };
     // The published ones come first, because they have every cluster size, sorted.
     let mut all = vec![published("erofs"), published("squashfs")];
     all.extend(kinds.iter().map(line).filter(|line| !line.points.is_empty()));
-    Chart {
+    ReportChart {
         band: None,
         id: "published-sizes-by-cluster".into(),
         title: "Size by cluster with LZ4HC, here and as published for other data".into(),
@@ -252,13 +253,13 @@ fn sizes_chart(images: &[Made<'_>]) -> Chart {
     }
 }
 
-fn is_of_document(reading: &Reading, row: &Read) -> bool {
+fn is_of_document(reading: &PublishedRead, row: &ReadRow) -> bool {
     let figure = |cluster| reading.figure(&row.key.format, cluster);
     row.key.work == reading.work && cluster(&row.key.codec, row.key.block).and_then(figure).is_some()
 }
 
 /// Table of the speed of EROFS relative to SquashFS with the same clusters, published and measured.
-fn factors(results: &Results) -> Option<Table> {
+fn factors(results: &BenchResults) -> Option<ReportTable> {
     let mut rows = Vec::new();
     let mut published = Vec::new();
     for reading in &readings() {
@@ -268,7 +269,13 @@ fn factors(results: &Results) -> Option<Table> {
             let key = &row.key;
             let work = reading.work.into();
             let source = key.source.as_str().into();
-            rows.push(vec![work, source, key.tool.as_str().into(), Value::Text(shown(cluster)), Value::Number(factor)]);
+            rows.push(vec![
+                work,
+                source,
+                key.tool.as_str().into(),
+                TableValue::Text(shown(cluster)),
+                TableValue::Number(factor),
+            ]);
             published.push(reading.factor(cluster));
         }
     }
@@ -278,16 +285,16 @@ fn factors(results: &Results) -> Option<Table> {
         .then(|| table("published-reads", title, columns, rows).beside(&["2023 EROFS x"], published, |one| vec![one]))
 }
 
-fn measured_factor(results: &Results, reading: &Reading, row: &Read) -> Option<(Cluster, f64)> {
+fn measured_factor(results: &BenchResults, reading: &PublishedRead, row: &ReadRow) -> Option<(ClusterSize, f64)> {
     let cluster = cluster(&row.key.codec, row.key.block)?;
     let other = results.reads.iter().find(|other| is_counterpart(row, other, cluster))?;
-    let value = |row: &Read| if reading.unit == Unit::Seconds { Some(row.time.median) } else { row.speed() };
+    let value = |row: &ReadRow| if reading.unit == FigureUnit::Seconds { Some(row.time.median) } else { row.speed() };
     Some((cluster, gain(reading.unit, value(row)?, value(other)?)))
 }
 
 /// Returns true if a row is the SquashFS counterpart of an EROFS row: an image by the same program, or by mksquashfs
 /// for mkfs.erofs.
-fn is_counterpart(row: &Read, other: &Read, of: Cluster) -> bool {
+fn is_counterpart(row: &ReadRow, other: &ReadRow, of: ClusterSize) -> bool {
     let a = &row.key;
     let b = &other.key;
     let tool = a.tool == b.tool || (a.tool == "mkfs.erofs" && b.tool == "mksquashfs");
@@ -309,7 +316,7 @@ mod tests {
         assert_eq!((image(ROOT, "erofs", 8192), image(SILESIA, "erofs", 0)), (None, None));
         assert!((of_root("erofs", 4096).unwrap() - 58.65).abs() < 0.005);
         // Twelve times as fast in both units.
-        assert_eq!((gain(Unit::Seconds, 1.0, 12.0), gain(Unit::Speed, 12.0, 1.0)), (12.0, 12.0));
+        assert_eq!((gain(FigureUnit::Seconds, 1.0, 12.0), gain(FigureUnit::Speed, 12.0, 1.0)), (12.0, 12.0));
     }
 
     #[test]

@@ -12,22 +12,22 @@ pub(super) mod images;
 pub(super) mod packing;
 mod part;
 
-use self::part::Part;
-use super::model::{Chapter, Section};
-use crate::results::Results;
+use self::part::ReportPart;
+use super::model::{ReportChapter, ReportSection};
+use crate::results::BenchResults;
 
 /// Returns a section for each chapter that has comparable published figures.
-pub(super) fn sections(results: &Results) -> Vec<Section> {
+pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
     let parts = [
-        (Chapter::Codecs, "codecs", codecs::part(results)),
-        (Chapter::Building, "packing", packing::part(results)),
-        (Chapter::Reading, "images", images::part(results)),
-        (Chapter::Splitting, "splitting", dumps::part(results)),
+        (ReportChapter::Codecs, "codecs", codecs::part(results)),
+        (ReportChapter::Building, "packing", packing::part(results)),
+        (ReportChapter::Reading, "images", images::part(results)),
+        (ReportChapter::Splitting, "splitting", dumps::part(results)),
     ];
-    let section = |(chapter, about, part): (Chapter, &str, Option<Part>)| {
-        let Part { sentences, charts, tables } = part?;
+    let section = |(chapter, about, part): (ReportChapter, &str, Option<ReportPart>)| {
+        let ReportPart { sentences, charts, tables } = part?;
         let title = format!("How do these figures of {about} compare with those of other hardware?");
-        Some(Section { chapter, title, sentences, charts, tables, ..Section::default() })
+        Some(ReportSection { chapter, title, sentences, charts, tables, ..ReportSection::default() })
     };
     parts.into_iter().filter_map(section).collect()
 }

@@ -1,31 +1,31 @@
 //! The two benchmarks of squashfs-tools-ng: packing by threads and codecs (S0a to S0d, S1a), unpacking (S0e), and image
 //! sizes (S0f, S1b).
 
-use super::super::model::{Chart, ChartForm, Table, X};
+use super::super::model::{ChartForm, ChartX, ReportChart, ReportTable};
 use super::super::shape::{axis, distinct, listed_features, published, series};
 use super::figures::{of_document, value};
-use super::part::{Part, codec_name};
+use super::part::{ReportPart, codec_name};
 use crate::metrics::speedup;
-use crate::results::{Results, TrialRow};
+use crate::results::{BenchResults, TrialRow};
 use crate::units::three;
 use crate::{build, read};
 
 /// One of the two documents.
-struct Document {
+struct PublishedDocument {
     year: &'static str,
     name: &'static str,
 }
 
-const DOCUMENTS: [Document; 2] = [
-    Document { year: "2020", name: "squashfs-tools-ng 2020" },
-    Document { year: "2021", name: "squashfs-tools-ng 2021" },
+const DOCUMENTS: [PublishedDocument; 2] = [
+    PublishedDocument { year: "2020", name: "squashfs-tools-ng 2020" },
+    PublishedDocument { year: "2021", name: "squashfs-tools-ng 2021" },
 ];
 /// Maximum number of jobs.
 const JOBS: usize = 16;
 /// Default block size of tar2sqfs.
 const BLOCK: usize = 128 << 10;
 
-impl Document {
+impl PublishedDocument {
     /// Returns a figure of a codec, whatever its level. `at` 0 is the run without additional threads.
     fn figure(&self, work: &str, codec: &str, at: usize) -> Option<f64> {
         value(self.name, work, codec_name(codec), "", at)
@@ -65,15 +65,15 @@ fn unpacking(codec: &str) -> Option<f64> {
     DOCUMENTS[1].figure("unpack", codec, 0)
 }
 
-type Build = TrialRow<build::Key>;
-type Read = TrialRow<read::Key>;
+type BuildRow = TrialRow<build::BuildKey>;
+type ReadRow = TrialRow<read::ReadKey>;
 
 /// Returns the documents' part of the section on builds.
-pub(super) fn part(results: &Results) -> Option<Part> {
-    let of_document = |row: &&Build| is_of_document(&row.key) && DOCUMENTS[1].size(&row.key.codec).is_some();
-    let builds: Vec<&Build> = results.builds.iter().filter(of_document).collect();
+pub(super) fn part(results: &BenchResults) -> Option<ReportPart> {
+    let of_document = |row: &&BuildRow| is_of_document(&row.key) && DOCUMENTS[1].size(&row.key.codec).is_some();
+    let builds: Vec<&BuildRow> = results.builds.iter().filter(of_document).collect();
     let read = results.reads.iter().any(|row| unpacked(row).is_some());
-    (read || !builds.is_empty()).then(|| Part {
+    (read || !builds.is_empty()).then(|| ReportPart {
         sentences: vec![setup(), errors()],
         charts: scaling(results, &builds),
         tables: Vec::new(),
@@ -81,11 +81,11 @@ pub(super) fn part(results: &Results) -> Option<Part> {
 }
 
 /// Adds the speeds and speed-ups of both documents to a table of builds.
-pub(in super::super) fn beside_builds(table: Table, rows: &[&Build]) -> Table {
+pub(in super::super) fn beside_builds(table: ReportTable, rows: &[&BuildRow]) -> ReportTable {
     let names = DOCUMENTS.iter().flat_map(|one| ["MB/s", "T(1)/T(n)"].map(|unit| format!("{} {unit}", one.year)));
     table.beside(&names.collect::<Vec<_>>(), rows, |row| {
         let key = &row.key;
-        let figures = |one: &Document| match is_of_document(key) {
+        let figures = |one: &PublishedDocument| match is_of_document(key) {
             true => [one.packing(&key.codec, key.threads).map(speed), one.speedup(&key.codec, key.threads)],
             false => [None, None],
         };
@@ -94,9 +94,9 @@ pub(in super::super) fn beside_builds(table: Table, rows: &[&Build]) -> Table {
 }
 
 /// Adds the highest throughput of the documents to the table of throughput.
-pub(in super::super) fn beside_throughput(table: Table, rows: &[&Build]) -> Table {
+pub(in super::super) fn beside_throughput(table: ReportTable, rows: &[&BuildRow]) -> ReportTable {
     table.beside(&DOCUMENTS.each_ref().map(|one| format!("{} tar MB/s", one.year)), rows, |row| {
-        let most = |one: &Document| {
+        let most = |one: &PublishedDocument| {
             let speeds = (0..=JOBS).filter_map(|jobs| one.packing(&row.key.codec, jobs)).map(speed);
             speeds.reduce(f64::max).filter(|_| is_of_document(&row.key))
         };
@@ -105,15 +105,18 @@ pub(in super::super) fn beside_throughput(table: Table, rows: &[&Build]) -> Tabl
 }
 
 /// Adds the image sizes, relative to the tar archive, to a table of sizes.
-pub(in super::super) fn beside_sizes(table: Table, rows: &[&Build]) -> Table {
+pub(in super::super) fn beside_sizes(table: ReportTable, rows: &[&BuildRow]) -> ReportTable {
     table.beside(&DOCUMENTS.each_ref().map(|one| format!("{} to tar", one.year)), rows, |row| {
-        let ratio = |one: &Document| one.size(&row.key.codec).map(|size| size / tar());
+        let ratio = |one: &PublishedDocument| one.size(&row.key.codec).map(|size| size / tar());
         DOCUMENTS.iter().map(|one| ratio(one).filter(|_| is_of_document(&row.key))).collect()
     })
 }
 
 /// Adds the speed of sqfs2tar in 2021 to a table of programs.
-pub(in super::super) fn beside_programs<'r>(table: Table, rows: impl Iterator<Item = &'r Read>) -> Table {
+pub(in super::super) fn beside_programs<'r>(
+    table: ReportTable,
+    rows: impl Iterator<Item = &'r ReadRow>,
+) -> ReportTable {
     table.beside(&["2021 MB/s", "2021 x uncompressed"], rows, |row| {
         let seconds = unpacked(row);
         vec![seconds.map(speed), seconds.zip(unpacking("none")).map(|(packed, plain)| plain / packed)]
@@ -121,12 +124,12 @@ pub(in super::super) fn beside_programs<'r>(table: Table, rows: impl Iterator<It
 }
 
 /// Returns true for the format and block size of the documents.
-fn is_of_document(key: &build::Key) -> bool {
+fn is_of_document(key: &build::BuildKey) -> bool {
     key.format == "squashfs" && key.block == BLOCK
 }
 
 /// Returns the published seconds for an archive of a comparable image.
-fn unpacked(row: &Read) -> Option<f64> {
+fn unpacked(row: &ReadRow) -> Option<f64> {
     let key = &row.key;
     let fits =
         key.work == "tar" && key.format == "squashfs" && (key.block == BLOCK || codec_name(&key.codec) == "none");
@@ -159,20 +162,20 @@ fn errors() -> String {
 }
 
 /// Returns the row with one thread and otherwise equal settings.
-fn one<'r>(results: &'r Results, row: &Build) -> Option<&'r Build> {
-    let key = build::Key { threads: 1, ..row.key.clone() };
+fn one<'r>(results: &'r BenchResults, row: &BuildRow) -> Option<&'r BuildRow> {
+    let key = build::BuildKey { threads: 1, ..row.key.clone() };
     results.builds.iter().find(|other| other.key == key)
 }
 
 /// Charts of speed-up by threads, for each codec measured here with several numbers of them.
-fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
-    let number = |threads: usize| X::Number(threads as f64);
+fn scaling(results: &BenchResults, builds: &[&BuildRow]) -> Vec<ReportChart> {
+    let number = |threads: usize| ChartX::Number(threads as f64);
     let sources = distinct(builds.iter().map(|row| &row.key.source)).len();
     let chart = |codec: &str| {
-        let rows: Vec<&&Build> = builds.iter().filter(|row| codec_name(&row.key.codec) == codec).collect();
-        let kinds = distinct(rows.iter().map(|row| build::Key { threads: 1, ..row.key.clone() }));
-        let line = |kind: &build::Key| {
-            let of = rows.iter().filter(|row| build::Key { threads: 1, ..row.key.clone() } == *kind);
+        let rows: Vec<&&BuildRow> = builds.iter().filter(|row| codec_name(&row.key.codec) == codec).collect();
+        let kinds = distinct(rows.iter().map(|row| build::BuildKey { threads: 1, ..row.key.clone() }));
+        let line = |kind: &build::BuildKey| {
+            let of = rows.iter().filter(|row| build::BuildKey { threads: 1, ..row.key.clone() } == *kind);
             let points = of.filter(|row| row.key.threads > 0).filter_map(|row| {
                 let factor = speedup(one(results, row)?.time.median, row.time.median)?;
                 Some((number(row.key.threads), factor))
@@ -193,7 +196,7 @@ fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
             let published = published(&format!("tar2sqfs, published {}", document.year), points);
             all.extend(Some(published).filter(|published| !published.points.is_empty()));
         }
-        Some(Chart {
+        Some(ReportChart {
             band: None,
             id: format!("published-packing-{codec}"),
             title: format!("Speed-up of packing with {codec}, here and as published on other hardware"),

@@ -1,13 +1,13 @@
 //! A part of the section: what one document contributes.
 
-use super::super::model::{Chart, Table};
+use super::super::model::{ReportChart, ReportTable};
 
 /// Sentences, charts and tables of a document.
 #[derive(Default)]
-pub(super) struct Part {
+pub(super) struct ReportPart {
     pub(super) sentences: Vec<String>,
-    pub(super) charts: Vec<Chart>,
-    pub(super) tables: Vec<Table>,
+    pub(super) charts: Vec<ReportChart>,
+    pub(super) tables: Vec<ReportTable>,
 }
 
 /// Returns the name of a codec without level and options. `raw` and `none` are the same.

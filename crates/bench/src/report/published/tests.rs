@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{Report, markdown};
-use crate::record::{Contents, Line, Measured, Session};
-use crate::results::Results;
-use crate::sample::Timing;
-use crate::sample::Trial;
+use super::super::{BenchReport, markdown};
+use crate::record::{BenchSession, MeasuredSample, RecordLine, ResultsFile};
+use crate::results::BenchResults;
+use crate::sample::PassTiming;
+use crate::sample::TrialSample;
 use crate::{build, read, split};
 
-fn trial(ms: u64, bytes: u64, made: u64) -> Trial {
-    let time = Timing { wall: ms * 1_000_000, cpu: ms * 1_000_000, passes: 1 };
-    Trial { time, bytes, made, peak_memory: None, stages: BTreeMap::new() }
+fn trial(ms: u64, bytes: u64, made: u64) -> TrialSample {
+    let time = PassTiming { wall: ms * 1_000_000, cpu: ms * 1_000_000, passes: 1 };
+    TrialSample { time, bytes, made, peak_memory: None, stages: BTreeMap::new() }
 }
 
-fn built(tool: &str, format: &str, codec: &str, block: usize, threads: usize, made: (u64, u64)) -> Line {
-    let key = build::Key {
+fn built(tool: &str, format: &str, codec: &str, block: usize, threads: usize, made: (u64, u64)) -> RecordLine {
+    let key = build::BuildKey {
         source: "root".into(),
         digest: "00".into(),
         tool: tool.into(),
@@ -26,11 +26,11 @@ fn built(tool: &str, format: &str, codec: &str, block: usize, threads: usize, ma
         threads,
     };
     let (ms, made) = made;
-    Line::Build(Measured { session: "one".into(), key, sample: trial(ms, 100_000_000, made) })
+    RecordLine::Build(MeasuredSample { session: "one".into(), key, sample: trial(ms, 100_000_000, made) })
 }
 
-fn was_read(tool: &str, format: &str, codec: &str, block: usize, reader: &str, work: (&str, u64)) -> Line {
-    let key = read::Key {
+fn was_read(tool: &str, format: &str, codec: &str, block: usize, reader: &str, work: (&str, u64)) -> RecordLine {
+    let key = read::ReadKey {
         source: "root".into(),
         digest: "00".into(),
         tool: tool.into(),
@@ -41,11 +41,11 @@ fn was_read(tool: &str, format: &str, codec: &str, block: usize, reader: &str, w
         reader: reader.into(),
         work: work.0.into(),
     };
-    Line::Read(Measured { session: "one".into(), key, sample: trial(work.1, 100_000_000, 0) })
+    RecordLine::Read(MeasuredSample { session: "one".into(), key, sample: trial(work.1, 100_000_000, 0) })
 }
 
-fn was_split(tool: &str, codec: &str, disks: &str, outputs: usize, ms: u64) -> Line {
-    let key = split::Key {
+fn was_split(tool: &str, codec: &str, disks: &str, outputs: usize, ms: u64) -> RecordLine {
+    let key = split::SplitKey {
         data: "noise".into(),
         digest: "00".into(),
         tool: tool.into(),
@@ -54,11 +54,11 @@ fn was_split(tool: &str, codec: &str, disks: &str, outputs: usize, ms: u64) -> L
         outputs,
         work: "split".into(),
     };
-    Line::Split(Measured { session: "one".into(), key, sample: trial(ms, 100_000_000, 100_000_000) })
+    RecordLine::Split(MeasuredSample { session: "one".into(), key, sample: trial(ms, 100_000_000, 100_000_000) })
 }
 
-fn lines() -> Vec<Line> {
-    let mut lines = vec![Line::Session(Session { session: "one".into(), ..Session::default() })];
+fn lines() -> Vec<RecordLine> {
+    let mut lines = vec![RecordLine::Session(BenchSession { session: "one".into(), ..BenchSession::default() })];
     for (threads, ms) in [(0, 2100), (1, 2000), (2, 1100), (64, 90)] {
         lines.push(built("packfs", "squashfs", "gzip:9", 131_072, threads, (ms, 35_000_000)));
     }
@@ -88,13 +88,13 @@ fn lines() -> Vec<Line> {
     lines
 }
 
-fn sections(lines: Vec<Line>) -> Vec<super::Section> {
-    super::sections(&Results::of(&[Contents { lines, ..Contents::default() }]))
+fn sections(lines: Vec<RecordLine>) -> Vec<super::ReportSection> {
+    super::sections(&BenchResults::of(&[ResultsFile { lines, ..ResultsFile::default() }]))
 }
 
 #[test]
 fn published_figures_in_markdown() {
-    insta::assert_snapshot!(markdown(&Report { sections: sections(lines()), ..Report::default() }));
+    insta::assert_snapshot!(markdown(&BenchReport { sections: sections(lines()), ..BenchReport::default() }));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn published_figures_as_charts() {
 #[test]
 fn only_what_can_be_compared_is_shown() {
     assert!(sections(Vec::new()).is_empty());
-    let of = |line: Line| -> Vec<String> {
+    let of = |line: RecordLine| -> Vec<String> {
         sections(vec![line]).into_iter().map(|section| format!("{:?}", section.chapter)).collect()
     };
     assert_eq!(of(was_split("packfs", "zstd:1", "50", 1, 100)), [""; 0]);
@@ -131,7 +131,7 @@ fn only_what_can_be_compared_is_shown() {
 /// Published figures are in marked columns beside the measured ones, with the printed values.
 #[test]
 fn published_figures_stand_beside_measured_ones() {
-    let report = Report::of(&Results::of(&[Contents { lines: lines(), ..Contents::default() }]));
+    let report = BenchReport::of(&BenchResults::of(&[ResultsFile { lines: lines(), ..ResultsFile::default() }]));
     let cell = |id: &str, row: &[&str], column: &str| {
         let table = report.tables().find(|table| table.id.contains(id) && fits(table, row).is_some()).unwrap();
         let at = table.columns.iter().position(|one| one.name == column);
@@ -160,9 +160,9 @@ fn published_figures_stand_beside_measured_ones() {
 }
 
 /// Finds the row that contains these values in this order.
-fn fits(table: &super::super::Table, wanted: &[&str]) -> Option<usize> {
+fn fits(table: &super::super::ReportTable, wanted: &[&str]) -> Option<usize> {
     table.rows.iter().position(|row| {
-        let mut shown = row.iter().map(super::super::Value::show);
+        let mut shown = row.iter().map(super::super::TableValue::show);
         wanted.iter().all(|one| shown.any(|value| value == *one))
     })
 }

@@ -1,43 +1,44 @@
 //! Charts of reads.
 
 use super::super::commands;
-use super::super::model::{Chart, ChartForm, Point, Series, X};
+use super::super::model::{ChartForm, ChartPoint, ChartSeries, ChartX, ReportChart};
 use super::super::shape::{axis, distinct, guide, name, series, slug};
-use super::group::{Group, Image, Row};
+use super::group::{ImageReads, ReadGroup, ReadRow};
 use crate::read::{FIO, KERNEL};
 use crate::units::size;
 
-pub(super) fn sizes(group: &Group<'_>) -> Option<Chart> {
-    let sizes = |image: &Image<'_>, x: X| Some(Point::from((x, image.len() as f64 / 1e6)));
+pub(super) fn sizes(group: &ReadGroup<'_>) -> Option<ReportChart> {
+    let sizes = |image: &ImageReads<'_>, x: ChartX| Some(ChartPoint::from((x, image.len() as f64 / 1e6)));
     by_block(group, "size", "Sizes of images", "MB", &sizes)
 }
 
 /// Chart of a kernel read.
-pub(super) fn of_work(group: &Group<'_>, work: &str) -> Option<Chart> {
-    let times = |image: &Image<'_>, x: X| {
+pub(super) fn of_work(group: &ReadGroup<'_>, work: &str) -> Option<ReportChart> {
+    let times = |image: &ImageReads<'_>, x: ChartX| {
         let time = image.row(KERNEL, work)?.time;
-        Some(Point::from((x, 1e3 * time.median)).costing(&time))
+        Some(ChartPoint::from((x, 1e3 * time.median)).costing(&time))
     };
     by_block(group, work, &format!("Kernel, {work}"), "ms", &times)
 }
 
 /// Chart of a pattern of fio.
-pub(super) fn of_pattern(group: &Group<'_>, pattern: &str) -> Option<Chart> {
-    let speeds =
-        |image: &Image<'_>, x: X| Some(Point::from((x, image.fio(pattern)?)).gaining(&image.row(FIO, pattern)?.time));
+pub(super) fn of_pattern(group: &ReadGroup<'_>, pattern: &str) -> Option<ReportChart> {
+    let speeds = |image: &ImageReads<'_>, x: ChartX| {
+        Some(ChartPoint::from((x, image.fio(pattern)?)).gaining(&image.row(FIO, pattern)?.time))
+    };
     by_block(group, &format!("fio-{pattern}"), &format!("fio, {pattern}"), "MiB/s", &speeds)
 }
 
 /// Returns a line for each kind of image; uncompressed ones are guides. Returns bars if there is only one block size.
 fn by_block(
-    group: &Group<'_>,
+    group: &ReadGroup<'_>,
     id: &str,
     title: &str,
     unit: &str,
-    value: &dyn Fn(&Image<'_>, X) -> Option<Point>,
-) -> Option<Chart> {
+    value: &dyn Fn(&ImageReads<'_>, ChartX) -> Option<ChartPoint>,
+) -> Option<ReportChart> {
     let named = |image| Some((image, value(image, name(&image.name()))?));
-    let valued: Vec<(&Image<'_>, Point)> = group.images.iter().filter_map(named).collect();
+    let valued: Vec<(&ImageReads<'_>, ChartPoint)> = group.images.iter().filter_map(named).collect();
     let mut blocks = distinct(valued.iter().map(|(image, _)| image.key.block).filter(|block| *block > 0));
     blocks.sort_unstable();
     let (kind, x, all) = match blocks.len() {
@@ -47,7 +48,7 @@ fn by_block(
         }
         _ => (ChartForm::Lines, "block", lines(&valued, &blocks)),
     };
-    (!valued.is_empty()).then(|| Chart {
+    (!valued.is_empty()).then(|| ReportChart {
         band: None,
         id: format!("{}-{}", group.id, slug(id)),
         title: format!("{title}: {}", group.title),
@@ -58,19 +59,19 @@ fn by_block(
     })
 }
 
-fn lines(valued: &[(&Image<'_>, Point)], blocks: &[usize]) -> Vec<Series> {
+fn lines(valued: &[(&ImageReads<'_>, ChartPoint)], blocks: &[usize]) -> Vec<ChartSeries> {
     let families = distinct(valued.iter().map(|(image, _)| image.family()));
     let mut all = Vec::new();
     for family in families {
         let of = || valued.iter().filter(|(image, _)| image.family() == family);
         let at = |block: usize| of().find(|(image, _)| image.key.block == block).map(|(_, point)| point);
         let Some((first, _)) = of().next() else { continue };
-        let placed = |block: usize, point: &Point| Point { x: name(&size(block)), ..point.clone() };
+        let placed = |block: usize, point: &ChartPoint| ChartPoint { x: name(&size(block)), ..point.clone() };
         let line = match at(0) {
             Some(plain) => guide(&first.short(), blocks.iter().map(|block| placed(*block, plain))),
             None => series(&first.short(), blocks.iter().filter_map(|block| Some(placed(*block, at(*block)?)))),
         };
-        all.push(Series { hollow: first.key.format == "erofs", ..line });
+        all.push(ChartSeries { hollow: first.key.format == "erofs", ..line });
     }
     // The series with the most block sizes comes first, so that the axis has them in order.
     all.sort_by_key(|series| std::cmp::Reverse(series.points.len()));
@@ -78,19 +79,19 @@ fn lines(valued: &[(&Image<'_>, Point)], blocks: &[usize]) -> Vec<Series> {
 }
 
 /// S0e: a bar for each image, a series for each program and its task.
-pub(super) fn programs(group: &Group<'_>) -> Option<Chart> {
+pub(super) fn programs(group: &ReadGroup<'_>) -> Option<ReportChart> {
     let rows = || group.images.iter().flat_map(|image| image.programs().map(move |row| (image, row)));
     let readers = distinct(rows().map(|(_, row)| (&row.key.reader, &row.key.work)));
-    let point = |image: &Image<'_>, row: &Row| {
-        let point = Point::from((name(&image.name()), row.speed()?)).gaining(&row.time);
+    let point = |image: &ImageReads<'_>, row: &ReadRow| {
+        let point = ChartPoint::from((name(&image.name()), row.speed()?)).gaining(&row.time);
         Some(point.by(commands::read(&row.key)))
     };
     let of = |(reader, work): &(&String, &String)| {
         let own = rows().filter(|(_, row)| (&row.key.reader, &row.key.work) == (reader, work));
         series(&format!("{reader} {work}"), own.filter_map(|(image, row)| point(image, row)))
     };
-    let all: Vec<Series> = readers.iter().map(of).filter(|series| !series.points.is_empty()).collect();
-    (!all.is_empty()).then(|| Chart {
+    let all: Vec<ChartSeries> = readers.iter().map(of).filter(|series| !series.points.is_empty()).collect();
+    (!all.is_empty()).then(|| ReportChart {
         band: None,
         id: format!("{}-program-speeds", group.id),
         title: format!("Whole images read by programs: {}", group.title),

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::super::shape::{distinct, listed_features, short, slug};
-use crate::read::{FIO, KERNEL, Key, NONE};
-use crate::results::{Results, TrialRow};
+use crate::read::{FIO, KERNEL, NONE, ReadKey};
+use crate::results::{BenchResults, TrialRow};
 use crate::units::size;
 
-pub(super) type Row = TrialRow<Key>;
+pub(super) type ReadRow = TrialRow<ReadKey>;
 
 /// Kernel reads in the order of the page, with the IDs of their charts.
 pub(super) const WORKS: [(&str, &str); 6] = [
@@ -23,53 +23,53 @@ pub(super) const WORKS: [(&str, &str); 6] = [
 pub(super) const PATTERNS: [&str; 3] = ["sequential 4K", "random 4K", "random 4K of 5 %"];
 
 /// Images of the same files.
-pub(super) struct Group<'r> {
+pub(super) struct ReadGroup<'r> {
     /// The part of IDs that identifies it.
     pub(super) id: String,
     pub(super) title: String,
-    pub(super) images: Vec<Image<'r>>,
+    pub(super) images: Vec<ImageReads<'r>>,
 }
 
 /// An image with all of its reads.
-pub(super) struct Image<'r> {
-    pub(super) key: &'r Key,
-    pub(super) rows: Vec<&'r Row>,
+pub(super) struct ImageReads<'r> {
+    pub(super) key: &'r ReadKey,
+    pub(super) rows: Vec<&'r ReadRow>,
 }
 
 /// Groups images by their files, sorted by name.
-pub(super) fn groups(results: &Results) -> Vec<Group<'_>> {
-    let mut trees: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+pub(super) fn groups(results: &BenchResults) -> Vec<ReadGroup<'_>> {
+    let mut trees: BTreeMap<&str, Vec<&ReadRow>> = BTreeMap::new();
     for row in &results.reads {
         trees.entry(&row.key.digest).or_default().push(row);
     }
-    let mut groups: Vec<Group<'_>> = trees.into_iter().map(|(digest, rows)| group(digest, &rows)).collect();
+    let mut groups: Vec<ReadGroup<'_>> = trees.into_iter().map(|(digest, rows)| group(digest, &rows)).collect();
     groups.sort_by(|a, b| a.id.cmp(&b.id));
     groups
 }
 
-fn group<'r>(digest: &str, rows: &[&'r Row]) -> Group<'r> {
+fn group<'r>(digest: &str, rows: &[&'r ReadRow]) -> ReadGroup<'r> {
     let sources = distinct(rows.iter().map(|row| row.key.source.as_str()));
     let source = sources.first().copied().unwrap_or_default();
     let title = match sources.len() {
         1 => source.to_owned(),
         _ => format!("{source} and other images of the same files"),
     };
-    let mut images: BTreeMap<_, Vec<&Row>> = BTreeMap::new();
+    let mut images: BTreeMap<_, Vec<&ReadRow>> = BTreeMap::new();
     for row in rows {
         let key = &row.key;
         let place = (key.codec != NONE, &key.codec, key.block, &key.format, &key.tool, &key.features, &key.source);
         images.entry(place).or_default().push(row);
     }
-    let images = images.into_values().map(|rows| Image { key: &rows[0].key, rows }).collect();
-    Group { id: slug(&format!("read-{source}-{}", short(digest))), title, images }
+    let images = images.into_values().map(|rows| ImageReads { key: &rows[0].key, rows }).collect();
+    ReadGroup { id: slug(&format!("read-{source}-{}", short(digest))), title, images }
 }
 
-impl<'r> Image<'r> {
+impl<'r> ImageReads<'r> {
     pub(super) fn is_plain(&self) -> bool {
         self.key.codec == NONE
     }
 
-    pub(super) fn row(&self, reader: &str, work: &str) -> Option<&'r Row> {
+    pub(super) fn row(&self, reader: &str, work: &str) -> Option<&'r ReadRow> {
         self.rows.iter().find(|row| row.key.reader == reader && row.key.work == work).copied()
     }
 
@@ -85,7 +85,7 @@ impl<'r> Image<'r> {
     }
 
     /// Returns the reads by programs.
-    pub(super) fn programs(&self) -> impl Iterator<Item = &'r Row> {
+    pub(super) fn programs(&self) -> impl Iterator<Item = &'r ReadRow> {
         self.rows.iter().copied().filter(|row| row.key.reader != KERNEL && row.key.reader != FIO)
     }
 
@@ -107,7 +107,7 @@ impl<'r> Image<'r> {
 
     /// Describes the image without its block size.
     pub(super) fn family(&self) -> String {
-        let Key { format, codec, features, .. } = self.key;
+        let ReadKey { format, codec, features, .. } = self.key;
         let features = if features.is_empty() { String::new() } else { format!(" with {}", listed_features(features)) };
         let codec = if self.is_plain() { "not compressed" } else { codec };
         match self.key.tool.as_str() {
@@ -118,7 +118,7 @@ impl<'r> Image<'r> {
 
     /// Returns program and codec, and the format if the program made images of both.
     pub(super) fn short(&self) -> String {
-        let Key { format, codec, tool, .. } = self.key;
+        let ReadKey { format, codec, tool, .. } = self.key;
         let codec = if self.is_plain() { "not compressed" } else { codec };
         match tool.as_str() {
             "" => format!("{}, {codec}", self.key.source),
@@ -136,9 +136,9 @@ impl<'r> Image<'r> {
     }
 }
 
-impl Group<'_> {
+impl ReadGroup<'_> {
     /// Returns the most similar uncompressed image: of the same format, and if possible by the same program.
-    pub(super) fn uncompressed(&self, image: &Image<'_>) -> Option<&Image<'_>> {
+    pub(super) fn uncompressed(&self, image: &ImageReads<'_>) -> Option<&ImageReads<'_>> {
         let of_format = || self.images.iter().filter(|other| other.is_plain() && other.key.format == image.key.format);
         of_format().find(|other| other.key.tool == image.key.tool).or_else(|| of_format().next())
     }

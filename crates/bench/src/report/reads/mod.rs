@@ -7,16 +7,16 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use self::group::{Group, PATTERNS, groups};
-use super::model::{Chapter, Chart, Section, Table};
-use crate::results::Results;
+use self::group::{PATTERNS, ReadGroup, groups};
+use super::model::{ReportChapter, ReportChart, ReportSection, ReportTable};
+use crate::results::BenchResults;
 
 /// Returns a section for each source and question.
-pub(super) fn sections(results: &Results) -> Vec<Section> {
+pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
     if results.reads.is_empty() {
         return Vec::new();
     }
-    let mut sections: Vec<Section> = groups(results).iter().flat_map(questions).collect();
+    let mut sections: Vec<ReportSection> = groups(results).iter().flat_map(questions).collect();
     if let Some(first) = sections.first_mut() {
         first.notes = sentences::method(results);
     }
@@ -24,15 +24,17 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
 }
 
 /// Returns the sections for which something was measured.
-fn questions(group: &Group<'_>) -> Vec<Section> {
+fn questions(group: &ReadGroup<'_>) -> Vec<ReportSection> {
     let about = &group.title;
-    let ask = |title: String, sentences: Vec<String>, charts: Vec<Option<Chart>>, tables: Vec<Table>| Section {
-        chapter: Chapter::Reading,
-        title,
-        sentences,
-        charts: charts.into_iter().flatten().collect(),
-        tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
-        ..Section::default()
+    let ask = |title: String, sentences: Vec<String>, charts: Vec<Option<ReportChart>>, tables: Vec<ReportTable>| {
+        ReportSection {
+            chapter: ReportChapter::Reading,
+            title,
+            sentences,
+            charts: charts.into_iter().flatten().collect(),
+            tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
+            ..ReportSection::default()
+        }
     };
     let kernel = |works: &[&str], patterns: &[&str]| {
         let sentences = works.iter().flat_map(|work| sentences::of_work(group, work));
@@ -52,7 +54,7 @@ fn questions(group: &Group<'_>) -> Vec<Section> {
             vec![tables::sizes(group)],
         ),
         ask(format!("How fast is {about} read from beginning to end?"), sequential.0, sequential.1, Vec::new()),
-        Section {
+        ReportSection {
             finding: sentences::finding(group),
             ..ask(format!("What do larger clusters cost in random reads of {about}?"), random.0, random.1, Vec::new())
         },
@@ -63,7 +65,7 @@ fn questions(group: &Group<'_>) -> Vec<Section> {
             vec![charts::programs(group)],
             vec![tables::programs(group)],
         ),
-        Section {
+        ReportSection {
             folded: true,
             ..ask(
                 format!("All readings of {about} by the kernel and fio"),

@@ -2,14 +2,14 @@
 
 use super::super::leaders::{leaders, trailers};
 use super::super::shape::distinct;
-use super::group::{Group, Image, Row};
+use super::group::{ImageReads, ReadGroup, ReadRow};
 use crate::read::{FIO, KERNEL};
-use crate::results::Results;
-use crate::stats::Summary;
+use crate::results::BenchResults;
+use crate::stats::SampleSummary;
 use crate::units::{size, three};
 
 /// Explains how images were read, and by which kernel.
-pub(super) fn method(results: &Results) -> Vec<String> {
+pub(super) fn method(results: &BenchResults) -> Vec<String> {
     let mut sentences = vec![
         "For each measurement the kernel mounts the image again, through a loop device for both formats, and all caches \
          are dropped. One thread then reads the data or only the attributes of all files in directory order, or of files \
@@ -29,16 +29,16 @@ pub(super) fn method(results: &Results) -> Vec<String> {
 }
 
 /// Compares the formats in a kernel read, and names the fastest and the slowest image.
-pub(super) fn of_work(group: &Group<'_>, work: &str) -> Vec<String> {
-    let seconds = |image: &Image<'_>| image.row(KERNEL, work).map(|row| row.time);
+pub(super) fn of_work(group: &ReadGroup<'_>, work: &str) -> Vec<String> {
+    let seconds = |image: &ImageReads<'_>| image.row(KERNEL, work).map(|row| row.time);
     let extremes = extremes(group, work, &seconds, |seconds| format!("{} ms", three(1e3 * seconds)));
     formats(group, work).into_iter().chain(extremes).collect()
 }
 
 /// Names the images that fio reads fastest and slowest.
-pub(super) fn of_pattern(group: &Group<'_>, pattern: &str) -> Option<String> {
+pub(super) fn of_pattern(group: &ReadGroup<'_>, pattern: &str) -> Option<String> {
     // Seconds per MiB.
-    let cost = |image: &Image<'_>| {
+    let cost = |image: &ImageReads<'_>| {
         let row = image.row(FIO, pattern).filter(|row| row.bytes > 0)?;
         Some(row.time.scaled(f64::from(1 << 20) / row.bytes as f64))
     };
@@ -46,12 +46,12 @@ pub(super) fn of_pattern(group: &Group<'_>, pattern: &str) -> Option<String> {
 }
 
 /// Returns the finding: the comparison of the formats, else the smallest image.
-pub(super) fn finding(group: &Group<'_>) -> Option<String> {
+pub(super) fn finding(group: &ReadGroup<'_>) -> Option<String> {
     formats(group, "full random data").or_else(|| smallest(group))
 }
 
-pub(super) fn smallest(group: &Group<'_>) -> Option<String> {
-    let compressed: Vec<&Image<'_>> = group.images.iter().filter(|image| !image.is_plain()).collect();
+pub(super) fn smallest(group: &ReadGroup<'_>) -> Option<String> {
+    let compressed: Vec<&ImageReads<'_>> = group.images.iter().filter(|image| !image.is_plain()).collect();
     let least = compressed.iter().min_by_key(|image| image.len()).filter(|_| compressed.len() > 1)?;
     let share = least.bytes().map_or(String::new(), |bytes| {
         format!(", {} % of the files", three(100.0 * least.len() as f64 / bytes as f64))
@@ -66,9 +66,9 @@ pub(super) fn smallest(group: &Group<'_>) -> Option<String> {
 
 /// Names the images with the least and the greatest cost.
 fn extremes(
-    group: &Group<'_>,
+    group: &ReadGroup<'_>,
     work: &str,
-    cost: &dyn Fn(&Image<'_>) -> Option<Summary>,
+    cost: &dyn Fn(&ImageReads<'_>) -> Option<SampleSummary>,
     show: impl Fn(f64) -> String,
 ) -> Option<String> {
     let valued = || group.images.iter().filter_map(|image| Some((image, cost(image)?)));
@@ -99,15 +99,15 @@ fn capital(text: &str) -> String {
 }
 
 /// Compares the formats in a kernel read, for equal codecs, block sizes and programs.
-fn formats(group: &Group<'_>, work: &str) -> Option<String> {
-    let ours = |image: &Image<'_>| image.key.tool == "packfs";
-    let is_pair = |a: &Image<'_>, b: &Image<'_>| {
+fn formats(group: &ReadGroup<'_>, work: &str) -> Option<String> {
+    let ours = |image: &ImageReads<'_>| image.key.tool == "packfs";
+    let is_pair = |a: &ImageReads<'_>, b: &ImageReads<'_>| {
         let same = (&a.key.codec, a.key.block) == (&b.key.codec, b.key.block);
         same && a.key.format == "squashfs" && b.key.format == "erofs" && ours(a) == ours(b)
     };
     let known = || group.images.iter().filter(|image| !image.key.tool.is_empty() && !image.is_plain());
     let pairs = known().flat_map(|a| known().filter(move |b| is_pair(a, b)).map(move |b| (a, b)));
-    let factor = |(a, b): (&Image<'_>, &Image<'_>)| {
+    let factor = |(a, b): (&ImageReads<'_>, &ImageReads<'_>)| {
         let squashfs = a.seconds(work)?;
         let erofs = b.seconds(work)?;
         (squashfs > 0.0).then(|| (100.0 * erofs / squashfs, b.key.block))
@@ -130,11 +130,11 @@ fn formats(group: &Group<'_>, work: &str) -> Option<String> {
 }
 
 /// Names the fastest program for each task and image.
-pub(super) fn programs<'g, 'r>(group: &'g Group<'r>) -> Vec<String> {
+pub(super) fn programs<'g, 'r>(group: &'g ReadGroup<'r>) -> Vec<String> {
     let mut sentences = Vec::new();
     for work in ["tar", "extract"] {
         let rows = || group.images.iter().flat_map(|image| image.programs().map(move |row| (image, row)));
-        let cost = |(image, row): (&'g Image<'r>, &'r Row)| {
+        let cost = |(image, row): (&'g ImageReads<'r>, &'r ReadRow)| {
             (row.bytes > 0).then(|| ((image, row), row.time.scaled(1e6 / row.bytes as f64)))
         };
         let all: Vec<_> = rows().filter(|(_, row)| row.key.work == work).filter_map(cost).collect();

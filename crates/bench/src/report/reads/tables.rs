@@ -1,68 +1,74 @@
 //! Tables of reads.
 
-use super::super::model::{Column, Table, Value};
+use super::super::model::{ReportTable, TableColumn, TableValue};
 use super::super::published::{images, packing};
 use super::super::shape::{spread, table, timed};
-use super::group::{Group, Image, PATTERNS, WORKS};
+use super::group::{ImageReads, PATTERNS, ReadGroup, WORKS};
 use crate::read::{FIO, KERNEL};
 use crate::units::size;
 
 /// Returns the columns that identify an image.
-fn what() -> [Column; 5] {
-    let features = Column::wide("features");
-    [Column::of("image"), Column::of("format"), Column::of("codec"), Column::of("block"), features]
+fn what() -> [TableColumn; 5] {
+    let features = TableColumn::wide("features");
+    [TableColumn::of("image"), TableColumn::of("format"), TableColumn::of("codec"), TableColumn::of("block"), features]
 }
 
-fn is(image: &Image<'_>) -> [Value; 5] {
+fn is(image: &ImageReads<'_>) -> [TableValue; 5] {
     let key = image.key;
-    let block = if key.block == 0 { Value::None } else { Value::Text(size(key.block)) };
+    let block = if key.block == 0 { TableValue::None } else { TableValue::Text(size(key.block)) };
     [image.maker().into(), key.format.as_str().into(), key.codec.as_str().into(), block, key.features.as_str().into()]
 }
 
-fn made(group: &Group<'_>, id: &str, title: &str, more: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
+fn made(
+    group: &ReadGroup<'_>,
+    id: &str,
+    title: &str,
+    more: Vec<TableColumn>,
+    rows: Vec<Vec<TableValue>>,
+) -> ReportTable {
     let columns = what().into_iter().chain(more).collect();
-    Table {
+    ReportTable {
         columns,
-        ..table::<0>(&format!("{}-{id}", group.id), &format!("{title}: {}", group.title), [] as [Column; 0], rows)
+        ..table::<0>(&format!("{}-{id}", group.id), &format!("{title}: {}", group.title), [] as [TableColumn; 0], rows)
     }
 }
 
 /// S4a and S4h: sizes.
-pub(super) fn sizes(group: &Group<'_>) -> Table {
-    let row = |image: &Image<'_>| {
+pub(super) fn sizes(group: &ReadGroup<'_>) -> ReportTable {
+    let row = |image: &ImageReads<'_>| {
         let share = image.bytes().map(|bytes| 100.0 * image.len() as f64 / bytes as f64);
-        let plain = group.uncompressed(image).map(Image::len).filter(|len| *len > 0);
+        let plain = group.uncompressed(image).map(ImageReads::len).filter(|len| *len > 0);
         let ratio = plain.map(|plain| image.len() as f64 / plain as f64);
-        is(image).into_iter().chain([Value::Whole(image.len()), share.into(), ratio.into()]).collect()
+        is(image).into_iter().chain([TableValue::Whole(image.len()), share.into(), ratio.into()]).collect()
     };
-    let columns = ["bytes", "% of the files", "x uncompressed"].map(Column::of).into();
+    let columns = ["bytes", "% of the files", "x uncompressed"].map(TableColumn::of).into();
     let table = made(group, "sizes", "Sizes of images", columns, group.images.iter().map(row).collect());
     let keys = group.images.iter().map(|image| image.key);
     images::beside_sizes(table, keys.map(|key| (key.format.as_str(), key.codec.as_str(), key.block)))
 }
 
 /// S4b to S4g: milliseconds.
-pub(super) fn times(group: &Group<'_>) -> Table {
-    let columns = WORKS.iter().map(|(work, _)| Column::of(&format!("{work} ms")));
-    let spreads = WORKS.iter().map(|(work, _)| Column::wide(&format!("{work} spread %")));
-    let row = |image: &Image<'_>| {
+pub(super) fn times(group: &ReadGroup<'_>) -> ReportTable {
+    let columns = WORKS.iter().map(|(work, _)| TableColumn::of(&format!("{work} ms")));
+    let spreads = WORKS.iter().map(|(work, _)| TableColumn::wide(&format!("{work} spread %")));
+    let row = |image: &ImageReads<'_>| {
         let rows = || WORKS.iter().map(|(work, _)| image.row(KERNEL, work));
         let times = rows().map(|row| row.map(|row| 1e3 * row.time.median).into());
-        let spreads = rows().map(|row| row.map_or(Value::None, |row| spread(&row.time)));
-        let runs = rows().flatten().map(|row| row.time.count as u64).min().map_or(Value::None, Value::Whole);
+        let spreads = rows().map(|row| row.map_or(TableValue::None, |row| spread(&row.time)));
+        let runs = rows().flatten().map(|row| row.time.count as u64).min().map_or(TableValue::None, TableValue::Whole);
         is(image).into_iter().chain(times).chain(spreads).chain([runs]).collect()
     };
     let read = || group.images.iter().filter(|image| WORKS.iter().any(|(work, _)| image.row(KERNEL, work).is_some()));
-    let columns = columns.chain(spreads).chain([Column::wide("runs")]).collect();
+    let columns = columns.chain(spreads).chain([TableColumn::wide("runs")]).collect();
     let table = made(group, "times", "Times of the kernel", columns, read().map(row).collect());
     images::beside_reads(table, &WORKS.map(|(work, _)| work), read().map(|image| image.key))
 }
 
 /// The same as MB/s, for reads of data.
-pub(super) fn speeds(group: &Group<'_>) -> Table {
+pub(super) fn speeds(group: &ReadGroup<'_>) -> ReportTable {
     let works = || WORKS.iter().map(|(work, _)| *work).filter(|work| work.ends_with(" data"));
-    let columns = works().map(|work| Column::of(&format!("{work} MB/s"))).collect();
-    let row = |image: &Image<'_>| {
+    let columns = works().map(|work| TableColumn::of(&format!("{work} MB/s"))).collect();
+    let row = |image: &ImageReads<'_>| {
         let speeds = works().map(|work| image.row(KERNEL, work).and_then(|row| row.speed()).into());
         is(image).into_iter().chain(speeds).collect()
     };
@@ -71,13 +77,13 @@ pub(super) fn speeds(group: &Group<'_>) -> Table {
 }
 
 /// S4i to S4k: MiB/s, the unit of fio.
-pub(super) fn fio(group: &Group<'_>) -> Table {
-    let columns = PATTERNS.iter().map(|pattern| Column::of(&format!("{pattern} MiB/s")));
-    let spreads = PATTERNS.iter().map(|pattern| Column::wide(&format!("{pattern} spread %")));
-    let row = |image: &Image<'_>| {
+pub(super) fn fio(group: &ReadGroup<'_>) -> ReportTable {
+    let columns = PATTERNS.iter().map(|pattern| TableColumn::of(&format!("{pattern} MiB/s")));
+    let spreads = PATTERNS.iter().map(|pattern| TableColumn::wide(&format!("{pattern} spread %")));
+    let row = |image: &ImageReads<'_>| {
         let speeds = PATTERNS.iter().map(|pattern| image.fio(pattern).into());
         let rows = PATTERNS.iter().map(|pattern| image.row(FIO, pattern));
-        let spreads = rows.map(|row| row.map_or(Value::None, |row| spread(&row.time)));
+        let spreads = rows.map(|row| row.map_or(TableValue::None, |row| spread(&row.time)));
         is(image).into_iter().chain(speeds).chain(spreads).collect()
     };
     let read = || group.images.iter().filter(|image| PATTERNS.iter().any(|pattern| image.fio(pattern).is_some()));
@@ -88,7 +94,7 @@ pub(super) fn fio(group: &Group<'_>) -> Table {
 }
 
 /// S0e: programs.
-pub(super) fn programs(group: &Group<'_>) -> Table {
+pub(super) fn programs(group: &ReadGroup<'_>) -> ReportTable {
     let rows = group.images.iter().flat_map(|image| {
         image.programs().map(move |row| {
             let plain = group.uncompressed(image).and_then(|plain| plain.row(&row.key.reader, &row.key.work));
@@ -96,15 +102,16 @@ pub(super) fn programs(group: &Group<'_>) -> Table {
             let [maker, format, codec, block, features] = is(image);
             let reader = row.key.reader.as_str().into();
             let work = row.key.work.as_str().into();
-            let seconds = Value::Number(row.time.median);
+            let seconds = TableValue::Number(row.time.median);
             let speeds = (row.speed().into(), relative.into());
             ([maker, format, codec, block, features, reader, work, seconds, speeds.0, speeds.1], row)
         })
     });
     let [maker, format, codec, block, features] = what();
-    let [reader, work, seconds, speed, relative] = ["reader", "work", "s", "MB/s", "x uncompressed"].map(Column::of);
+    let [reader, work, seconds, speed, relative] =
+        ["reader", "work", "s", "MB/s", "x uncompressed"].map(TableColumn::of);
     let columns = [maker, format, codec, block, features, reader, work, seconds, speed, relative];
     let title = format!("Whole images read by programs: {}", group.title);
     let table = timed(&format!("{}-programs", group.id), &title, columns, rows);
-    packing::beside_programs(table, group.images.iter().flat_map(Image::programs))
+    packing::beside_programs(table, group.images.iter().flat_map(ImageReads::programs))
 }

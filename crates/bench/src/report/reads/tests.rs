@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::executor::Executor;
-use crate::format::Format;
-use crate::read::{Cell, File, Image as Made, Order, Pattern, Program, Readers, Tree, Work, cells};
-use crate::record::{Contents, Line, Machine, Session};
-use crate::report::{Chart, Report, csv, html, markdown, text};
-use crate::run::{self, Plan};
-use crate::sample::Timing;
-use crate::sample::Trial;
+use crate::executor::CellExecutor;
+use crate::format::ImageFormat;
+use crate::read::{
+    FioPattern, ImageFile, ImageFiles, MeasuredImage as Made, ReadCell, ReadOrder, ReadProgram, ReadPrograms, ReadWork,
+    cells,
+};
+use crate::record::{BenchSession, MachineRecord, RecordLine, ResultsFile};
+use crate::report::{BenchReport, ReportChart, csv, html, markdown, text};
+use crate::run::{self, RunPlan};
+use crate::sample::PassTiming;
+use crate::sample::TrialSample;
 use crate::{Error, Result};
 
 /// Larger blocks take less time, EROFS takes half the time of SquashFS, and each run takes slightly longer than the one
@@ -20,29 +23,29 @@ struct Mock {
     runs: u64,
 }
 
-impl Executor<Cell> for Mock {
-    fn run(&mut self, cell: &Cell, _: Duration) -> Result<Trial> {
+impl CellExecutor<ReadCell> for Mock {
+    fn run(&mut self, cell: &ReadCell, _: Duration) -> Result<TrialSample> {
         self.runs += 1;
         let image = &cell.image;
-        if image.block == 4096 && cell.work == Work::Fio(Pattern::Random) {
+        if image.block == 4096 && cell.work == ReadWork::Fio(FioPattern::Random) {
             return Err(Error::Program { program: "fio".into(), why: "exit status 1: no luck".into() });
         }
         let base = match cell.work {
-            Work::Data(Order::Sequential) | Work::Tar(_) => 100,
-            Work::Data(_) | Work::Fio(_) => 200,
-            Work::Metadata(_) => 30,
-            Work::Extract(_) => 300,
+            ReadWork::Data(ReadOrder::Sequential) | ReadWork::Tar(_) => 100,
+            ReadWork::Data(_) | ReadWork::Fio(_) => 200,
+            ReadWork::Metadata(_) => 30,
+            ReadWork::Extract(_) => 300,
         };
-        let format = if image.format == Format::Erofs { 1 } else { 2 };
+        let format = if image.format == ImageFormat::Erofs { 1 } else { 2 };
         let block = if image.block == 65_536 { 1 } else { 2 };
         let wall = 1_000_000 * (base * format * block + self.runs % 2);
         let bytes = match cell.work {
-            Work::Metadata(_) => 0,
-            Work::Fio(_) => 1 << 20,
+            ReadWork::Metadata(_) => 0,
+            ReadWork::Fio(_) => 1 << 20,
             _ => image.tree.bytes(),
         };
-        Ok(Trial {
-            time: Timing { wall, cpu: wall / 2, passes: 1 },
+        Ok(TrialSample {
+            time: PassTiming { wall, cpu: wall / 2, passes: 1 },
             bytes,
             made: image.len,
             peak_memory: None,
@@ -51,8 +54,8 @@ impl Executor<Cell> for Mock {
     }
 }
 
-fn image(tool: &str, format: Format, block: usize, len: u64) -> Arc<Made> {
-    let file = |path: &str, len| File { path: path.into(), len, data: len };
+fn image(tool: &str, format: ImageFormat, block: usize, len: u64) -> Arc<Made> {
+    let file = |path: &str, len| ImageFile { path: path.into(), len, data: len };
     Arc::new(Made {
         path: "image".into(),
         len,
@@ -63,23 +66,23 @@ fn image(tool: &str, format: Format, block: usize, len: u64) -> Arc<Made> {
         block,
         features: if tool == "mkfs.erofs" && block > 0 { "fragments".into() } else { String::new() },
         mounts: !tool.is_empty(),
-        tree: Arc::new(Tree::new(vec![file("a", 1_000_000), file("b", 9_000_000)])),
+        tree: Arc::new(ImageFiles::new(vec![file("a", 1_000_000), file("b", 9_000_000)])),
     })
 }
 
-fn report(images: &[Arc<Made>], readers: &Readers) -> Report {
+fn report(images: &[Arc<Made>], readers: &ReadPrograms) -> BenchReport {
     let mut lines = Vec::new();
     let mut mock = Mock { runs: 0 };
     let settings = [("EROFS decompression", "by work queues"), ("SquashFS decompressors", "one for a mount")];
-    lines.push(Line::Session(Session {
+    lines.push(RecordLine::Session(BenchSession {
         session: "one".into(),
         time: 1_795_305_600,
-        machine: Machine { kernel: "Linux 6.18.0 x86_64".into(), ..Machine::default() },
+        machine: MachineRecord { kernel: "Linux 6.18.0 x86_64".into(), ..MachineRecord::default() },
         settings: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         runs: 3,
-        ..Session::default()
+        ..BenchSession::default()
     }));
-    let plan = Plan {
+    let plan = RunPlan {
         cells: cells(images, readers),
         runs: 3,
         seed: 1,
@@ -88,36 +91,36 @@ fn report(images: &[Arc<Made>], readers: &Readers) -> Report {
         done: Default::default(),
         stop: Default::default(),
     };
-    let mut record = |line: &Line| {
+    let mut record = |line: &RecordLine| {
         lines.push(line.clone());
         Ok(())
     };
     run::run(&plan, &mut mock, &mut record, &mut |_| {}).unwrap();
-    Report::of(&Results::of(&[Contents { lines, ..Contents::default() }]))
+    BenchReport::of(&BenchResults::of(&[ResultsFile { lines, ..ResultsFile::default() }]))
 }
 
-fn matrix() -> Report {
+fn matrix() -> BenchReport {
     let images = [
-        image("packfs", Format::Squashfs, 0, 10_100_000),
-        image("packfs", Format::Erofs, 0, 10_200_000),
-        image("packfs", Format::Squashfs, 4096, 6_000_000),
-        image("packfs", Format::Erofs, 4096, 5_900_000),
-        image("packfs", Format::Squashfs, 65_536, 5_000_000),
-        image("packfs", Format::Erofs, 65_536, 4_900_000),
-        image("mkfs.erofs", Format::Erofs, 65_536, 4_950_000),
+        image("packfs", ImageFormat::Squashfs, 0, 10_100_000),
+        image("packfs", ImageFormat::Erofs, 0, 10_200_000),
+        image("packfs", ImageFormat::Squashfs, 4096, 6_000_000),
+        image("packfs", ImageFormat::Erofs, 4096, 5_900_000),
+        image("packfs", ImageFormat::Squashfs, 65_536, 5_000_000),
+        image("packfs", ImageFormat::Erofs, 65_536, 4_900_000),
+        image("mkfs.erofs", ImageFormat::Erofs, 65_536, 4_950_000),
     ];
-    let programs = vec![Program::packfs("packfs".into())];
-    report(&images, &Readers { fio: Some("fio".into()), programs })
+    let programs = vec![ReadProgram::packfs("packfs".into())];
+    report(&images, &ReadPrograms { fio: Some("fio".into()), programs })
 }
 
-fn own(report: Report) -> Report {
-    Report {
-        sections: report.sections.into_iter().filter(|section| section.chapter == Chapter::Reading).collect(),
-        ..Report::default()
+fn own(report: BenchReport) -> BenchReport {
+    BenchReport {
+        sections: report.sections.into_iter().filter(|section| section.chapter == ReportChapter::Reading).collect(),
+        ..BenchReport::default()
     }
 }
 
-fn charts(report: &Report) -> Vec<&Chart> {
+fn charts(report: &BenchReport) -> Vec<&ReportChart> {
     report.sections.iter().flat_map(|section| &section.charts).collect()
 }
 
@@ -141,8 +144,8 @@ fn a_matrix_of_images_in_csv() {
 #[test]
 fn charts_of_a_matrix_of_images() {
     let report = matrix();
-    let shown = |chart: &&Chart| {
-        let line = |series: &crate::report::Series| {
+    let shown = |chart: &&ReportChart| {
+        let line = |series: &crate::report::ChartSeries| {
             let points = series
                 .points
                 .iter()
@@ -173,9 +176,9 @@ fn tables_are_full_and_names_are_distinct() {
 /// A single image of unknown origin, read by programs only.
 #[test]
 fn one_image_without_a_kernel() {
-    let programs = vec![Program::packfs("packfs".into())];
-    let readers = Readers { programs, ..Readers::default() };
-    let report = report(&[image("", Format::Squashfs, 131_072, 4_000_000)], &readers);
+    let programs = vec![ReadProgram::packfs("packfs".into())];
+    let readers = ReadPrograms { programs, ..ReadPrograms::default() };
+    let report = report(&[image("", ImageFormat::Squashfs, 131_072, 4_000_000)], &readers);
     insta::assert_snapshot!(text(&own(report.clone())));
     let charts = charts(&report);
     assert_eq!(charts.iter().map(|chart| chart.id.as_str()).filter(|id| id.ends_with("program-speeds")).count(), 1);

@@ -1,34 +1,34 @@
 //! Charts of splits.
 
 use super::super::commands;
-use super::super::model::{Chart, ChartForm, Point, Series, X};
+use super::super::model::{ChartForm, ChartPoint, ChartSeries, ChartX, ReportChart};
 use super::super::shape::{axis, distinct, guide, name, series, short, slug};
-use super::group::{Group, Row, sound, way_of};
+use super::group::{SplitGroup, SplitRow, sound, way_of};
 use crate::metrics::speedup;
-use crate::split::{Profile, Work, ranges, shared};
+use crate::split::{DiskProfile, SplitWork, ranges, shared};
 
 /// Charts of time and speed-up by outputs, with the ideal.
-pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
+pub(super) fn of_group(group: &SplitGroup<'_>) -> Vec<ReportChart> {
     let outputs = group.outputs();
     if outputs.len() < 2 {
         return Vec::new();
     }
-    let mut charts = vec![Chart {
+    let mut charts = vec![ReportChart {
         band: None,
         id: format!("split-time-{}", group.id()),
         title: format!("{}: time by outputs", group.title()),
         x: axis("outputs", false),
         y: axis("s", true),
         kind: ChartForm::Lines,
-        series: lines(group, |row, x| Some(Point::from((x, row.time.median)).costing(&row.time))),
+        series: lines(group, |row, x| Some(ChartPoint::from((x, row.time.median)).costing(&row.time))),
     }];
     let mut speedups = lines(group, |row, x| {
         let speedup = speedup(group.one(row)?.time.median, row.time.median)?;
-        Some(Point::from((x, speedup)).gaining(&row.time))
+        Some(ChartPoint::from((x, speedup)).gaining(&row.time))
     });
     if !speedups.is_empty() {
         speedups.push(guide("ideal", outputs.iter().map(|outputs| (number(*outputs), *outputs as f64))));
-        charts.push(Chart {
+        charts.push(ReportChart {
             band: None,
             id: format!("split-speedup-{}", group.id()),
             title: format!("{}: speed-up by outputs", group.title()),
@@ -41,12 +41,12 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
     charts
 }
 
-fn number(outputs: usize) -> X {
-    X::Number(outputs as f64)
+fn number(outputs: usize) -> ChartX {
+    ChartX::Number(outputs as f64)
 }
 
 /// Returns a line for each program and codec that has points.
-fn lines(group: &Group<'_>, value: impl Fn(&Row, X) -> Option<Point>) -> Vec<Series> {
+fn lines(group: &SplitGroup<'_>, value: impl Fn(&SplitRow, ChartX) -> Option<ChartPoint>) -> Vec<ChartSeries> {
     let line = |way: String| {
         let rows = group.rows.iter().filter(|row| way_of(row) == way);
         let points: Vec<_> =
@@ -57,20 +57,21 @@ fn lines(group: &Group<'_>, value: impl Fn(&Row, X) -> Option<Point>) -> Vec<Ser
 }
 
 /// Charts for each data set and profile: measured times, and those computed for two ways to divide the work.
-pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
+pub(super) fn uneven(rows: &[(DiskProfile, &SplitRow)]) -> Vec<ReportChart> {
     let kinds = distinct(rows.iter().map(|(_, row)| (&row.key.data, &row.key.digest, &row.key.disks)));
     let chart = |(data, digest, disks): (&String, &String, &String)| {
-        let of = |value: fn(&Profile, &Row) -> Option<f64>| {
+        let of = |value: fn(&DiskProfile, &SplitRow) -> Option<f64>| {
             let all = rows
                 .iter()
                 .filter(move |(_, row)| (&row.key.data, &row.key.digest, &row.key.disks) == (data, digest, disks));
             all.filter_map(move |(profile, row)| Some((name(&way_of(row)), value(profile, row)?)))
         };
-        let point = |(_, row): &(Profile, &Row)| {
-            Point::from((name(&way_of(row)), row.time.median)).costing(&row.time).by(commands::split(&row.key))
+        let point = |(_, row): &(DiskProfile, &SplitRow)| {
+            ChartPoint::from((name(&way_of(row)), row.time.median)).costing(&row.time).by(commands::split(&row.key))
         };
-        let same =
-            |(_, row): &&(Profile, &Row)| (&row.key.data, &row.key.digest, &row.key.disks) == (data, digest, disks);
+        let same = |(_, row): &&(DiskProfile, &SplitRow)| {
+            (&row.key.data, &row.key.digest, &row.key.disks) == (data, digest, disks)
+        };
         let measured = series("measured", rows.iter().filter(same).map(point));
         let mut all = vec![
             measured,
@@ -78,7 +79,7 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
             guide("all disks busy, computed", of(|profile, row| Some(shared(&sound(row, profile)?, row.made)))),
         ];
         all.retain(|series| !series.points.is_empty());
-        Chart {
+        ReportChart {
             band: None,
             id: slug(&format!("split-uneven-{data}-{}-{disks}", short(digest))),
             title: format!("Splitting {data} over disks of {disks} MB/s"),
@@ -92,26 +93,30 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
 }
 
 /// Chart of the speed of joining and checking, for each data set.
-pub(super) fn restored(rows: &[&Row]) -> Vec<Chart> {
+pub(super) fn restored(rows: &[&SplitRow]) -> Vec<ReportChart> {
     let chart = |(data, digest): (&String, &String)| {
-        let bars = |work: Work| {
+        let bars = |work: SplitWork| {
             let all = rows.iter().filter(|row| (&row.key.data, &row.key.digest) == (data, digest));
             let all = all.filter(|row| row.key.work == work.name());
             let bars = all.filter_map(|row| {
                 let parts = if row.key.outputs == 1 { "1 part".into() } else { format!("{} parts", row.key.outputs) };
-                let point = Point::from((name(&format!("{}, {parts}", row.key.codec)), row.speed()?));
+                let point = ChartPoint::from((name(&format!("{}, {parts}", row.key.codec)), row.speed()?));
                 Some(point.gaining(&row.time).by(commands::split(&row.key)))
             });
             series(work.name(), bars.collect::<Vec<_>>())
         };
-        Chart {
+        ReportChart {
             band: None,
             id: slug(&format!("split-restored-{data}-{}", short(digest))),
             title: format!("Restoring {data}: speed by codec and parts"),
             x: axis("codec, parts", false),
             y: axis("MB/s", true),
             kind: ChartForm::Bars,
-            series: [Work::Join, Work::Check].map(bars).into_iter().filter(|bars| !bars.points.is_empty()).collect(),
+            series: [SplitWork::Join, SplitWork::Check]
+                .map(bars)
+                .into_iter()
+                .filter(|bars| !bars.points.is_empty())
+                .collect(),
         }
     };
     distinct(rows.iter().map(|row| (&row.key.data, &row.key.digest))).into_iter().map(chart).collect()

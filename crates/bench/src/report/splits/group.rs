@@ -1,27 +1,27 @@
 //! Splits grouped by data and disks, and values derived from a row.
 
 use super::super::shape::{short, slug, whose};
-use crate::results::{Results, TrialRow};
-use crate::split::{Disk, Key, Profile, Work, shared, sum};
+use crate::results::{BenchResults, TrialRow};
+use crate::split::{DiskProfile, DiskSpec, SplitKey, SplitWork, shared, sum};
 
-pub(super) type Row = TrialRow<Key>;
+pub(super) type SplitRow = TrialRow<SplitKey>;
 
 /// Splits of one data set over one kind of disks, by number of outputs.
-pub(super) struct Group<'r> {
-    pub(super) profile: Profile,
+pub(super) struct SplitGroup<'r> {
+    pub(super) profile: DiskProfile,
     /// Sorted by program, codec and number of outputs.
-    pub(super) rows: Vec<&'r Row>,
+    pub(super) rows: Vec<&'r SplitRow>,
 }
 
-impl<'r> Group<'r> {
-    pub(super) fn key(&self) -> &'r Key {
+impl<'r> SplitGroup<'r> {
+    pub(super) fn key(&self) -> &'r SplitKey {
         &self.rows[0].key
     }
 
     pub(super) fn title(&self) -> String {
         let data = &self.key().data;
         match self.profile {
-            Profile::Equal(speed) => format!("Splitting {data} over simulated disks of {speed} MB/s"),
+            DiskProfile::Equal(speed) => format!("Splitting {data} over simulated disks of {speed} MB/s"),
             _ => format!("Splitting {data} over directories"),
         }
     }
@@ -30,7 +30,7 @@ impl<'r> Group<'r> {
     pub(super) fn question(&self) -> String {
         let data = &self.key().data;
         match self.profile {
-            Profile::Equal(speed) => format!("Do more disks help? {data}, simulated disks of {speed} MB/s"),
+            DiskProfile::Equal(speed) => format!("Do more disks help? {data}, simulated disks of {speed} MB/s"),
             _ => format!("Do more disks help? {data}, directories"),
         }
     }
@@ -48,54 +48,54 @@ impl<'r> Group<'r> {
         outputs
     }
 
-    pub(super) fn at(&self, way: &str, outputs: usize) -> Option<&'r Row> {
+    pub(super) fn at(&self, way: &str, outputs: usize) -> Option<&'r SplitRow> {
         self.rows.iter().copied().find(|row| row.key.outputs == outputs && way_of(row) == way)
     }
 
     /// Returns the row with one output and otherwise equal settings.
-    pub(super) fn one(&self, row: &Row) -> Option<&'r Row> {
+    pub(super) fn one(&self, row: &SplitRow) -> Option<&'r SplitRow> {
         self.at(&way_of(row), 1)
     }
 }
 
 /// Returns program and codec.
-pub(super) fn way_of(row: &Row) -> String {
+pub(super) fn way_of(row: &SplitRow) -> String {
     whose(&row.key.tool, &row.key.codec)
 }
 
 /// Returns stored bytes per second relative to the speed of all disks, if that is known and none fails.
-pub(super) fn use_of_disks(row: &Row, profile: &Profile) -> Option<f64> {
+pub(super) fn use_of_disks(row: &SplitRow, profile: &DiskProfile) -> Option<f64> {
     let disks = sound(row, profile)?;
     (row.time.median > 0.0).then(|| shared(&disks, row.made) / row.time.median)
 }
 
 /// Returns the simulated disks, unless one of them fails.
-pub(super) fn sound(row: &Row, profile: &Profile) -> Option<Vec<Disk>> {
+pub(super) fn sound(row: &SplitRow, profile: &DiskProfile) -> Option<Vec<DiskSpec>> {
     let disks = profile.disks(row.key.outputs).filter(|_| !profile.fails())?;
     (sum(&disks) > 0.0).then_some(disks)
 }
 
 /// Returns the minutes for 10^12 bytes of the same kind.
-pub(super) fn terabyte(row: &Row) -> Option<f64> {
+pub(super) fn terabyte(row: &SplitRow) -> Option<f64> {
     row.speed().map(|speed| 1e6 / speed / 60.0)
 }
 
-fn splits(results: &Results) -> impl Iterator<Item = (Profile, &Row)> {
-    let rows = results.splits.iter().filter(|row| row.key.work == Work::Split.name());
+fn splits(results: &BenchResults) -> impl Iterator<Item = (DiskProfile, &SplitRow)> {
+    let rows = results.splits.iter().filter(|row| row.key.work == SplitWork::Split.name());
     rows.filter_map(|row| Some((row.key.disks.parse().ok()?, row)))
 }
 
-pub(super) fn groups(results: &Results) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+pub(super) fn groups(results: &BenchResults) -> Vec<SplitGroup<'_>> {
+    let mut groups: Vec<SplitGroup<'_>> = Vec::new();
     for (profile, row) in splits(results).filter(|(profile, _)| profile.outputs().is_none()) {
-        let same = |group: &&mut Group<'_>| {
+        let same = |group: &&mut SplitGroup<'_>| {
             let a = group.key();
             let b = &row.key;
             (&a.data, &a.digest, &a.disks) == (&b.data, &b.digest, &b.disks)
         };
         match groups.iter_mut().find(same) {
             Some(group) => group.rows.push(row),
-            None => groups.push(Group { profile, rows: vec![row] }),
+            None => groups.push(SplitGroup { profile, rows: vec![row] }),
         }
     }
     for group in &mut groups {
@@ -105,21 +105,21 @@ pub(super) fn groups(results: &Results) -> Vec<Group<'_>> {
 }
 
 /// packfs first; codecs in the order of the mail, then by name.
-fn order(row: &Row) -> (bool, &str, usize, &str) {
+fn order(row: &SplitRow) -> (bool, &str, usize, &str) {
     let mail = ["raw", "lzo", "snappy"].iter().position(|codec| *codec == row.key.codec);
     (row.key.tool != "packfs", &row.key.tool, mail.unwrap_or(usize::MAX), &row.key.codec)
 }
 
 /// Returns rows of profiles that list their disks.
-pub(super) fn uneven(results: &Results) -> Vec<(Profile, &Row)> {
+pub(super) fn uneven(results: &BenchResults) -> Vec<(DiskProfile, &SplitRow)> {
     let mut rows: Vec<_> = splits(results).filter(|(profile, _)| profile.outputs().is_some()).collect();
     rows.sort_by_key(|(_, row)| (&row.key.data, &row.key.digest, &row.key.disks, order(row)));
     rows
 }
 
 /// Returns rows of joining and checking.
-pub(super) fn restored(results: &Results) -> Vec<&Row> {
-    let mut rows: Vec<_> = results.splits.iter().filter(|row| row.key.work != Work::Split.name()).collect();
+pub(super) fn restored(results: &BenchResults) -> Vec<&SplitRow> {
+    let mut rows: Vec<_> = results.splits.iter().filter(|row| row.key.work != SplitWork::Split.name()).collect();
     rows.sort_by_key(|row| {
         (&row.key.data, &row.key.digest, std::cmp::Reverse(&row.key.work), order(row), row.key.outputs)
     });

@@ -7,21 +7,21 @@ mod sentences;
 mod tables;
 
 use self::group::{groups, restored, uneven};
-use super::model::{Chapter, Section};
-use crate::results::Results;
+use super::model::{ReportChapter, ReportSection};
+use crate::results::BenchResults;
 
 /// Returns a section for each data set and kind of disks, one for uneven disks, and one for restoring.
-pub(super) fn sections(results: &Results) -> Vec<Section> {
-    let mut sections: Vec<Section> = groups(results)
+pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
+    let mut sections: Vec<ReportSection> = groups(results)
         .iter()
-        .map(|group| Section {
-            chapter: Chapter::Splitting,
+        .map(|group| ReportSection {
+            chapter: ReportChapter::Splitting,
             title: group.question(),
             sentences: sentences::of_group(group),
             charts: charts::of_group(group),
             tables: tables::of_group(group),
             finding: sentences::finding(group),
-            ..Section::default()
+            ..ReportSection::default()
         })
         .collect();
     if let Some(first) = sections.first_mut() {
@@ -30,25 +30,25 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
     let uneven = uneven(results);
     let restored = restored(results);
     if !uneven.is_empty() {
-        sections.push(Section {
-            chapter: Chapter::Splitting,
+        sections.push(ReportSection {
+            chapter: ReportChapter::Splitting,
             title: "What do disks that differ or fail cost?".into(),
             sentences: sentences::uneven(&uneven),
             charts: charts::uneven(&uneven),
             tables: vec![tables::uneven(&uneven)],
             notes: vec![sentences::ranges_are_computed()],
-            ..Section::default()
+            ..ReportSection::default()
         });
     }
     if !restored.is_empty() {
-        sections.push(Section {
-            chapter: Chapter::Splitting,
+        sections.push(ReportSection {
+            chapter: ReportChapter::Splitting,
             title: "How fast are dumps joined and checked?".into(),
             sentences: sentences::restored(&restored),
             charts: charts::restored(&restored),
             tables: vec![tables::restored(&restored)],
             notes: vec![sentences::restoring()],
-            ..Section::default()
+            ..ReportSection::default()
         });
     }
     sections

@@ -2,10 +2,10 @@
 
 use super::super::leaders::{RankingLeaders, leaders, trailers};
 use super::super::shape::distinct;
-use super::group::{Group, Row, sound, terabyte, use_of_disks, way_of};
+use super::group::{SplitGroup, SplitRow, sound, terabyte, use_of_disks, way_of};
 use crate::metrics::speedup;
-use crate::split::{Profile, Work, ranges};
-use crate::stats::{Summary, WIDE};
+use crate::split::{DiskProfile, SplitWork, ranges};
+use crate::stats::{SampleSummary, WIDE};
 use crate::units::three;
 
 /// Explains the columns.
@@ -19,9 +19,9 @@ pub(super) fn method() -> String {
 }
 
 /// Returns the findings of a group.
-pub(super) fn of_group(group: &Group<'_>) -> Vec<String> {
+pub(super) fn of_group(group: &SplitGroup<'_>) -> Vec<String> {
     let most = group.outputs().last().copied().unwrap_or(1);
-    let at_most: Vec<&Row> = group.rows.iter().copied().filter(|row| row.key.outputs == most).collect();
+    let at_most: Vec<&SplitRow> = group.rows.iter().copied().filter(|row| row.key.outputs == most).collect();
     let mut sentences: Vec<String> = fastest(group, &at_most, most).into_iter().collect();
     sentences.extend(scaling(group, &at_most, most));
     sentences.extend(peers(group, &at_most));
@@ -30,12 +30,12 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<String> {
 }
 
 /// Returns the finding.
-pub(super) fn finding(group: &Group<'_>) -> Option<String> {
+pub(super) fn finding(group: &SplitGroup<'_>) -> Option<String> {
     let first = of_group(group).into_iter().next()?;
     Some(format!("{}: {}", group.title(), first.replacen("Over ", "over ", 1)))
 }
 
-fn fastest(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
+fn fastest(group: &SplitGroup<'_>, rows: &[&SplitRow], outputs: usize) -> Option<String> {
     let best = leaders(rows.iter().map(|row| (*row, row.time)));
     let (row, _) = best.first()?;
     let used = use_of_disks(row, &group.profile)
@@ -50,8 +50,8 @@ fn fastest(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
     ))
 }
 
-fn scaling(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
-    let factor = |row: &&Row| {
+fn scaling(group: &SplitGroup<'_>, rows: &[&SplitRow], outputs: usize) -> Option<String> {
+    let factor = |row: &&SplitRow| {
         let factor = speedup(group.one(row)?.time.median, row.time.median)?;
         Some(format!("{} ({})", three(factor), way_of(row)))
     };
@@ -61,8 +61,8 @@ fn scaling(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
 }
 
 /// Compares peers with packfs at the same codec.
-fn peers(group: &Group<'_>, rows: &[&Row]) -> Option<String> {
-    let factor = |row: &&Row| {
+fn peers(group: &SplitGroup<'_>, rows: &[&SplitRow]) -> Option<String> {
+    let factor = |row: &&SplitRow| {
         let own = group.at(&row.key.codec, row.key.outputs).filter(|_| row.key.tool != "packfs")?;
         Some(format!("{} {}", way_of(row), three(row.time.median / own.time.median)))
     };
@@ -71,8 +71,8 @@ fn peers(group: &Group<'_>, rows: &[&Row]) -> Option<String> {
 }
 
 /// Names the rows in which an additional output increased the time.
-fn backwards(group: &Group<'_>) -> Option<String> {
-    let slower = |pair: &[&Row]| {
+fn backwards(group: &SplitGroup<'_>) -> Option<String> {
+    let slower = |pair: &[&SplitRow]| {
         let [before, row] = pair else { return None };
         let later = way_of(before) == way_of(row) && row.time.median > (1.0 + WIDE) * before.time.median;
         later.then(|| {
@@ -93,7 +93,7 @@ pub(super) fn ranges_are_computed() -> String {
 }
 
 /// Describes the cost of uneven and failing disks.
-pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<String> {
+pub(super) fn uneven(rows: &[(DiskProfile, &SplitRow)]) -> Vec<String> {
     let mut sentences = Vec::new();
     let kinds = distinct(rows.iter().map(|(_, row)| (&row.key.data, &row.key.disks)));
     for (data, disks) in kinds {
@@ -134,9 +134,9 @@ pub(super) fn restoring() -> String {
 }
 
 /// Describes the speed of restoring.
-pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
+pub(super) fn restored(rows: &[&SplitRow]) -> Vec<String> {
     let mut sentences = Vec::new();
-    for work in [Work::Join, Work::Check] {
+    for work in [SplitWork::Join, SplitWork::Check] {
         let of = || rows.iter().filter(|row| row.key.work == work.name() && row.bytes > 0);
         let costs = || of().map(|row| (row, row.time.scaled(1e6 / row.bytes as f64)));
         let best = leaders(costs());
@@ -145,9 +145,10 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
         if best.len() == of().count() {
             continue;
         }
-        let named =
-            |rows: &RankingLeaders<&&Row>| rows.named(|row| format!("that of {} with {}", row.key.data, row.key.codec));
-        let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
+        let named = |rows: &RankingLeaders<&&SplitRow>| {
+            rows.named(|row| format!("that of {} with {}", row.key.data, row.key.codec))
+        };
+        let speed = |cost: &SampleSummary| format!("{} MB/s", three(1.0 / cost.median));
         sentences.push(format!(
             "The fastest {} {}; the slowest {}.",
             work.name(),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Report, csv, markdown};
-use crate::executor::Executor;
-use crate::record::{Contents, Line, Session};
-use crate::results::Results;
-use crate::run::{Plan, run};
-use crate::sample::Timing;
-use crate::sample::Trial;
-use crate::split::{Cell, Matrix, Profile, Program, Source, Tool, Work, shared};
+use super::super::{BenchReport, csv, markdown};
+use crate::executor::CellExecutor;
+use crate::record::{BenchSession, RecordLine, ResultsFile};
+use crate::results::BenchResults;
+use crate::run::{RunPlan, run};
+use crate::sample::PassTiming;
+use crate::sample::TrialSample;
+use crate::split::{DiskProfile, SplitCell, SplitMatrix, SplitProgram, SplitSource, SplitTool, SplitWork, shared};
 use crate::{Error, Result};
 
 /// Takes as long as the disks do, plus 100 ms. The processor limits LZO, and the slowest disk limits a peer. Each run
@@ -19,10 +19,10 @@ struct Mock {
     runs: u64,
 }
 
-impl Executor<Cell> for Mock {
-    fn run(&mut self, cell: &Cell, _: Duration) -> Result<Trial> {
+impl CellExecutor<SplitCell> for Mock {
+    fn run(&mut self, cell: &SplitCell, _: Duration) -> Result<TrialSample> {
         self.runs += 1;
-        if cell.tool.program == Program::Nsplit && cell.profile.fails() {
+        if cell.tool.program == SplitProgram::Nsplit && cell.profile.fails() {
             return Err(Error::Program { program: "nsplit".into(), why: "was ended by signal 13".into() });
         }
         let made = match cell.codec.as_str() {
@@ -31,35 +31,35 @@ impl Executor<Cell> for Mock {
         };
         let disks = cell.profile.disks(cell.outputs).unwrap_or_default();
         let seconds = match (cell.work, cell.tool.program) {
-            (Work::Split, Program::Packfs) => shared(&disks, made),
-            (Work::Split, _) => crate::split::ranges(&disks, made),
-            (Work::Join, _) => 0.5,
-            (Work::Check, _) => 0.25,
+            (SplitWork::Split, SplitProgram::Packfs) => shared(&disks, made),
+            (SplitWork::Split, _) => crate::split::ranges(&disks, made),
+            (SplitWork::Join, _) => 0.5,
+            (SplitWork::Check, _) => 0.25,
         };
         let seconds = if cell.codec == "lzo" { seconds.max(0.7) } else { seconds };
         let took = Duration::from_millis(100) + Duration::from_secs_f64(seconds) + Duration::from_micros(self.runs);
         let wall = u64::try_from(took.as_nanos()).unwrap();
-        let time = Timing { wall, cpu: wall / 10, passes: 1 };
+        let time = PassTiming { wall, cpu: wall / 10, passes: 1 };
         let stages = [("wait_for_parts".to_owned(), seconds * 0.75)].into();
-        let made = if cell.work == Work::Split { made } else { 0 };
-        Ok(Trial { time, bytes: cell.source.bytes, made, peak_memory: Some(90 << 20), stages })
+        let made = if cell.work == SplitWork::Split { made } else { 0 };
+        Ok(TrialSample { time, bytes: cell.source.bytes, made, peak_memory: Some(90 << 20), stages })
     }
 }
 
-fn cells() -> Vec<Cell> {
-    let source = Source {
+fn cells() -> Vec<SplitCell> {
+    let source = SplitSource {
         name: "noise".into(),
         path: "noise".into(),
         bytes: 200_000_000,
         digest: "89abcdef01234567".into(),
         is_core: false,
     };
-    let tool = |program| Tool { program, path: "tool".into() };
-    let profiles: Vec<Profile> =
+    let tool = |program| SplitTool { program, path: "tool".into() };
+    let profiles: Vec<DiskProfile> =
         ["50", "50,50,50,200", "50,50@20"].iter().map(|profile| profile.parse().unwrap()).collect();
-    let matrix = Matrix {
+    let matrix = SplitMatrix {
         sources: vec![Arc::new(source)],
-        tools: vec![tool(Program::Packfs), tool(Program::Nsplit)],
+        tools: vec![tool(SplitProgram::Packfs), tool(SplitProgram::Nsplit)],
         codecs: vec!["raw".into(), "lzo".into()],
         profiles,
         outputs: vec![1, 2, 4],
@@ -67,9 +67,10 @@ fn cells() -> Vec<Cell> {
     matrix.cells()
 }
 
-fn results() -> Results {
-    let mut lines = vec![Line::Session(Session { session: "one".into(), runs: 3, ..Session::default() })];
-    let plan = Plan {
+fn results() -> BenchResults {
+    let mut lines =
+        vec![RecordLine::Session(BenchSession { session: "one".into(), runs: 3, ..BenchSession::default() })];
+    let plan = RunPlan {
         cells: cells(),
         runs: 3,
         seed: 1,
@@ -78,24 +79,24 @@ fn results() -> Results {
         done: Default::default(),
         stop: Arc::default(),
     };
-    let mut record = |line: &Line| {
+    let mut record = |line: &RecordLine| {
         lines.push(line.clone());
         Ok(())
     };
     let failed = run(&plan, &mut Mock { runs: 0 }, &mut record, &mut |_| {}).unwrap();
     assert_eq!(failed, 2, "nsplit with raw and lzo, where a disk fails");
-    Results::of(&[Contents { lines, ..Contents::default() }])
+    BenchResults::of(&[ResultsFile { lines, ..ResultsFile::default() }])
 }
 
 #[test]
 fn splits_in_markdown() {
-    let report = Report { sections: super::sections(&results()), ..Report::default() };
+    let report = BenchReport { sections: super::sections(&results()), ..BenchReport::default() };
     insta::assert_snapshot!(markdown(&report));
 }
 
 #[test]
 fn splits_in_csv() {
-    let report = Report { sections: super::sections(&results()), ..Report::default() };
+    let report = BenchReport { sections: super::sections(&results()), ..BenchReport::default() };
     let files: Vec<String> = report.tables().map(|table| format!("# {}\n{}", table.id, csv(table))).collect();
     insta::assert_snapshot!(files.join("\n"));
 }

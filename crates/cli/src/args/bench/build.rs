@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use packfs_bench::build::Features;
-use packfs_bench::format::Format;
+use packfs_bench::build::ImageFeatures;
+use packfs_bench::format::ImageFormat;
 use packfs_image::Part;
 
 use super::super::known::{self, Known};
@@ -42,8 +42,8 @@ pub(crate) struct Build {
 
     /// Formats of images
     #[arg(long, value_name = "LIST", default_value = "squashfs,erofs", value_delimiter = ',',
-        value_parser = Known::<Format>::of(formats), hide_possible_values = true)]
-    pub(crate) formats: Vec<Format>,
+        value_parser = Known::<ImageFormat>::of(formats), hide_possible_values = true)]
+    pub(crate) formats: Vec<ImageFormat>,
 
     /// Block sizes, for EROFS of the largest clusters, as 4K..128K
     ///
@@ -53,8 +53,8 @@ pub(crate) struct Build {
 
     /// Features: fragments, dedupe, unverified, joined by +, or plain
     #[arg(long, value_name = "LIST", default_value = "fragments+dedupe,plain", value_delimiter = ',',
-        value_parser = Known::<Features>::of(features), hide_possible_values = true)]
-    pub(crate) features: Vec<Features>,
+        value_parser = Known::<ImageFeatures>::of(features), hide_possible_values = true)]
+    pub(crate) features: Vec<ImageFeatures>,
 
     /// Measure mksquashfs, tar2sqfs and mkfs.erofs, too
     ///
@@ -78,7 +78,7 @@ pub(crate) struct Build {
 }
 
 fn formats() -> Vec<&'static str> {
-    Format::ALL.map(Format::name).to_vec()
+    ImageFormat::ALL.map(ImageFormat::name).to_vec()
 }
 
 fn features() -> Vec<&'static str> {

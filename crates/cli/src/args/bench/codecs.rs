@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use packfs_bench::codecs::Method;
-use packfs_bench::policy::Policy;
+use packfs_bench::codecs::CodecMethod;
+use packfs_bench::policy::StoragePolicy;
 use packfs_image::Part;
 
 use super::super::known::{self, Known};
@@ -52,9 +52,9 @@ pub(crate) struct Codecs {
     ///
     /// `sector` stores whole sectors if at least one is saved, `erofs` fills clusters, `raw` counts the output of the
     /// codec.
-    #[arg(long, value_name = "NAME", default_value = "sector", value_parser = Known::<Policy>::of(policies),
+    #[arg(long, value_name = "NAME", default_value = "sector", value_parser = Known::<StoragePolicy>::of(policies),
         hide_possible_values = true)]
-    pub(crate) policy: Policy,
+    pub(crate) policy: StoragePolicy,
 
     /// Numbers of threads
     #[arg(short = 'j', long = "jobs", value_name = "LIST", default_value = "1", value_delimiter = ',',
@@ -82,12 +82,12 @@ pub(crate) struct Codecs {
 
 /// Several codecs, as one value of the command line.
 #[derive(Debug, Clone)]
-pub(crate) struct Methods(pub(crate) Vec<Method>);
+pub(crate) struct Methods(pub(crate) Vec<CodecMethod>);
 
 fn policies() -> Vec<&'static str> {
-    Policy::ALL.map(Policy::name).to_vec()
+    StoragePolicy::ALL.map(StoragePolicy::name).to_vec()
 }
 
 fn methods(text: &str) -> Result<Methods, String> {
-    Method::list(text).map(Methods).map_err(|error| error.to_string())
+    CodecMethod::list(text).map(Methods).map_err(|error| error.to_string())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use packfs_bench::codecs::Method;
+use packfs_bench::codecs::CodecMethod;
 use packfs_codec::Choice;
 
 use super::super::{Talk, value};
@@ -51,10 +51,10 @@ pub(crate) struct Choices(pub(crate) Vec<Choice>);
 
 pub(super) fn choices(text: &str) -> Result<Choices, String> {
     let choice = |method| match method {
-        Method::Choice(choice) => Ok(choice),
+        CodecMethod::Choice(choice) => Ok(choice),
         other => Err(format!("no image has {other}")),
     };
-    let methods = Method::list(text).map_err(|error| error.to_string())?;
+    let methods = CodecMethod::list(text).map_err(|error| error.to_string())?;
     methods.into_iter().map(choice).collect::<Result<_, _>>().map(Choices)
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use packfs_bench::memory::Shares;
+use packfs_bench::memory::PageShares;
 
 use super::super::value;
 
@@ -36,5 +36,5 @@ pub(crate) struct Memory {
 
     /// Shares of the kinds of pages
     #[arg(long, value_name = "KIND=SHARE,...", default_value_t)]
-    pub(crate) shares: Shares,
+    pub(crate) shares: PageShares,
 }

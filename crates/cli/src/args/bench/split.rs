@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use packfs_bench::memory::Shares;
-use packfs_bench::split::Profile;
+use packfs_bench::memory::PageShares;
+use packfs_bench::split::DiskProfile;
 
 use super::super::known::{self, Known};
 use super::super::{build, value};
@@ -34,7 +34,7 @@ pub(crate) struct Split {
 
     /// Shares of the kinds of pages in data like memory
     #[arg(long, value_name = "KIND=SHARE,...", default_value_t, conflicts_with = "data")]
-    pub(crate) shares: Shares,
+    pub(crate) shares: PageShares,
 
     /// Codecs, as `split --codec` takes them
     ///
@@ -54,7 +54,7 @@ pub(crate) struct Split {
     /// 50 stands for disks of one speed, 50,50,200 for these three, 50@20 for a disk that fails after 20 MB. The
     /// default is 50, and then 50,50,50,200.
     #[arg(long, value_name = "SPEEDS")]
-    pub(crate) disks: Vec<Profile>,
+    pub(crate) disks: Vec<DiskProfile>,
 
     /// Directories for the parts, each on its own disk
     ///

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use packfs_bench::build::{Builder, Cell, Key, Maker, Matrix, Source};
-use packfs_bench::record::Session;
+use packfs_bench::build::{BuildCell, BuildKey, BuildMatrix, BuildProgram, BuildRunner, BuildSource};
+use packfs_bench::record::BenchSession;
 use packfs_bench::results::TrialRow;
 use packfs_image::name::display;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
     let scratch = session::scratch(args.scratch.as_deref(), args.source.as_deref())?;
     let source = source(args, scratch.path())?;
     let tools = peers::tools(args.peers.as_ref())?;
-    let matrix = Matrix {
+    let matrix = BuildMatrix {
         source: (source.name.clone(), source.digest.clone()),
         formats: args.formats.clone(),
         codecs: args.codecs.clone().map(|choices| choices.0),
@@ -53,7 +53,7 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
         false if !args.measuring.talk.quiet => say(format_args!("packfs: preparing: {once}")),
         false => {}
     }
-    let builder = Builder::new(tools, &source, scratch.path()).map_err(usage);
+    let builder = BuildRunner::new(tools, &source, scratch.path()).map_err(usage);
     steps.finish();
     // An interrupted program fails, too.
     session::go_on(&stop)?;
@@ -63,17 +63,17 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
         ("tar".to_owned(), builder.tar_bytes.to_string()),
         ("images".to_owned(), format!("in {}", display(&scratch.parent()))),
     ]);
-    let about = Session { session: session::ending(args.shard), libraries, settings, ..Session::default() };
+    let about = BenchSession { session: session::ending(args.shard), libraries, settings, ..BenchSession::default() };
     let expected = expected(&cells, &source, builder.tar_bytes, &scratch.parent());
     let measured = session::measure(cells, &mut builder, about, Duration::ZERO, expected, &args.measuring)?;
     measured.show(|results| &results.builds, entry, &args.measuring)
 }
 
 /// Each build compresses the source and proves what it made; there is one image at a time.
-fn expected(cells: &[Cell], source: &Source, tar: u64, scratch: &Path) -> Expected {
+fn expected(cells: &[BuildCell], source: &BuildSource, tar: u64, scratch: &Path) -> Expected {
     let rates = estimate::rates(&source.path, cells.iter().map(|cell| cell.key.codec.as_str()));
-    let tar = if cells.iter().any(|cell| cell.key.tool == Maker::Tar2sqfs.name()) { tar } else { 0 };
-    let seconds = |cell: &Cell| {
+    let tar = if cells.iter().any(|cell| cell.key.tool == BuildProgram::Tar2sqfs.name()) { tar } else { 0 };
+    let seconds = |cell: &BuildCell| {
         let (key, rate) = (&cell.key, rates.get(&cell.key.codec));
         let threads = key.threads.clamp(1, resources::cores()) as f64;
         START + source.bytes as f64 * (rate.encode + rate.decode) / threads
@@ -81,16 +81,16 @@ fn expected(cells: &[Cell], source: &Source, tar: u64, scratch: &Path) -> Expect
     Expected::of(cells, seconds).with_scratch(rates.largest(source.bytes) + tar, scratch)
 }
 
-fn source(args: &BenchBuild, scratch: &Path) -> Result<Source> {
+fn source(args: &BenchBuild, scratch: &Path) -> Result<BuildSource> {
     let path = match &args.source {
         Some(path) => path.clone(),
         None => {
             let made = scratch.join("made");
-            Source::made(&made, MADE, args.measuring.seed)?;
+            BuildSource::made(&made, MADE, args.measuring.seed)?;
             made
         }
     };
-    Source::of(&path).map_err(usage)
+    BuildSource::of(&path).map_err(usage)
 }
 
 fn jobs(args: &BenchBuild) -> Vec<usize> {
@@ -102,7 +102,7 @@ fn jobs(args: &BenchBuild) -> Vec<usize> {
 #[derive(Serialize)]
 struct CellJson<'a> {
     #[serde(flatten)]
-    key: &'a Key,
+    key: &'a BuildKey,
     file_bytes: u64,
     image_bytes: u64,
     seconds: f64,
@@ -115,7 +115,7 @@ struct CellJson<'a> {
     runs: usize,
 }
 
-fn entry(row: &TrialRow<Key>) -> CellJson<'_> {
+fn entry(row: &TrialRow<BuildKey>) -> CellJson<'_> {
     CellJson {
         key: &row.key,
         file_bytes: row.bytes,

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use packfs_bench::codecs::Method;
-use packfs_bench::corpus::{self, Data};
-use packfs_bench::estimate::Rates;
-use packfs_bench::matrix::{Cell, Key, Matrix};
-use packfs_bench::memory::Shares;
+use packfs_bench::codecs::CodecMethod;
+use packfs_bench::corpus::{self, DataSet};
+use packfs_bench::estimate::CodecRates;
+use packfs_bench::matrix::{CodecCell, CodecKey, CodecMatrix};
+use packfs_bench::memory::PageShares;
 use packfs_bench::real;
-use packfs_bench::record::Session;
-use packfs_bench::results::Row;
+use packfs_bench::record::BenchSession;
+use packfs_bench::results::CodecRow;
 use packfs_image::name::display;
 use serde::Serialize;
 
@@ -25,8 +25,8 @@ use super::session::{self, usage};
 
 pub(super) fn run(args: &Codecs) -> Result<Outcome> {
     session::reach(&args.measuring)?;
-    let methods = args.codecs.clone().map_or_else(Method::defaults, |methods| Ok(methods.0))?;
-    let matrix = Matrix {
+    let methods = args.codecs.clone().map_or_else(CodecMethod::defaults, |methods| Ok(methods.0))?;
+    let matrix = CodecMatrix {
         data: data(args)?,
         blocks: args.blocks.0.clone(),
         sector: args.sector,
@@ -36,29 +36,29 @@ pub(super) fn run(args: &Codecs) -> Result<Outcome> {
     };
     let cells = session::part(args.shard, matrix.cells().map_err(usage)?);
     let libraries = matrix.methods.iter().map(|method| (method.to_string(), method.library())).collect();
-    let about = Session { session: session::ending(args.shard), libraries, ..Session::default() };
+    let about = BenchSession { session: session::ending(args.shard), libraries, ..BenchSession::default() };
     let least = Duration::from_millis(args.least);
     let expected = expected(&cells, least);
-    let measured = session::measure(cells, &mut real::Machine::new(), about, least, expected, &args.measuring)?;
+    let measured = session::measure(cells, &mut real::CodecMachine::new(), about, least, expected, &args.measuring)?;
     measured.show(|results| &results.codecs, entry, &args.measuring)
 }
 
 /// Each direction passes over the data at least once, and until `least` has gone by.
-fn expected(cells: &[Cell], least: Duration) -> Expected {
+fn expected(cells: &[CodecCell], least: Duration) -> Expected {
     let names: Vec<String> = cells.iter().map(|cell| cell.method.to_string()).collect();
     let sample = cells.first().map_or(&[][..], |cell| cell.data.files[0].as_slice());
-    let rates = Rates::of(&sample[..sample.len().min(1 << 20)], names.iter().map(String::as_str));
+    let rates = CodecRates::of(&sample[..sample.len().min(1 << 20)], names.iter().map(String::as_str));
     Expected::of(cells, |cell| {
         let (rate, bytes) = (rates.get(&cell.method.to_string()), cell.data.bytes() as f64);
         [rate.encode, rate.decode].map(|each| (each * bytes).max(least.as_secs_f64())).iter().sum()
     })
 }
 
-fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {
+fn data(args: &Codecs) -> Result<Vec<Arc<DataSet>>> {
     let mut sets = Vec::new();
     for path in &args.data {
         let meter = Meter::start(args.measuring.talk.quiet);
-        let set = Data::read(path, args.sample, meter.progress());
+        let set = DataSet::read(path, args.sample, meter.progress());
         drop(meter);
         let set = set.with_context(|| format!("--data {}", display(path)))?;
         for reason in &set.left_out {
@@ -68,9 +68,9 @@ fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {
     }
     let most = usize::try_from(args.sample).unwrap_or(usize::MAX);
     if sets.is_empty() {
-        sets.push(Data::memory(most, args.measuring.seed, Shares::default()));
+        sets.push(DataSet::memory(most, args.measuring.seed, PageShares::default()));
     }
-    sets.push(Data::incompressible(most, args.measuring.seed));
+    sets.push(DataSet::incompressible(most, args.measuring.seed));
     Ok(corpus::distinct(sets))
 }
 
@@ -78,8 +78,8 @@ fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {
 #[derive(Serialize)]
 struct CellJson<'a> {
     #[serde(flatten)]
-    key: &'a Key,
-    sizes: &'a packfs_bench::metrics::Sizes,
+    key: &'a CodecKey,
+    sizes: &'a packfs_bench::metrics::PassSizes,
     ratio: f64,
     encode_speed: Option<f64>,
     decode_speed: Option<f64>,
@@ -90,7 +90,7 @@ struct CellJson<'a> {
     runs: usize,
 }
 
-fn entry(row: &Row) -> CellJson<'_> {
+fn entry(row: &CodecRow) -> CellJson<'_> {
     CellJson {
         key: &row.key,
         sizes: &row.sizes,

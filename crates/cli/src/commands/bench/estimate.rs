@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use packfs_bench::corpus::Data;
-use packfs_bench::estimate::Rates;
-use packfs_bench::executor::Subject;
+use packfs_bench::corpus::DataSet;
+use packfs_bench::estimate::CodecRates;
+use packfs_bench::executor::MeasuredCell;
 use packfs_blocks::Progress;
 use packfs_image::name::display;
 
@@ -27,7 +27,7 @@ pub(super) struct Expected {
 
 impl Expected {
     /// Adds up the seconds of cells.
-    pub(super) fn of<S: Subject>(cells: &[S], seconds: impl Fn(&S) -> f64) -> Self {
+    pub(super) fn of<S: MeasuredCell>(cells: &[S], seconds: impl Fn(&S) -> f64) -> Self {
         Expected { round: cells.iter().map(seconds).sum(), scratch: None }
     }
 
@@ -62,10 +62,10 @@ pub(super) fn whole(time: Duration) -> Duration {
 }
 
 /// Measures codecs on a sample of the files in a directory, or of one file.
-pub(super) fn rates<'c>(path: &Path, codecs: impl IntoIterator<Item = &'c str>) -> Rates {
+pub(super) fn rates<'c>(path: &Path, codecs: impl IntoIterator<Item = &'c str>) -> CodecRates {
     // Where nothing can be read, measuring says so.
-    let sample = Data::read(path, SAMPLE, &Progress::default()).map(|data| data.files.concat()).unwrap_or_default();
-    Rates::of(&sample, codecs)
+    let sample = DataSet::read(path, SAMPLE, &Progress::default()).map(|data| data.files.concat()).unwrap_or_default();
+    CodecRates::of(&sample, codecs)
 }
 
 #[cfg(test)]

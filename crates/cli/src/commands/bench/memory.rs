@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use packfs_bench::memory::Memory as Pages;
+use packfs_bench::memory::MemoryReader as Pages;
 use packfs_image::name::display;
 
 use crate::args::Memory;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use packfs_bench::build::{Maker, Tool};
+use packfs_bench::build::{BuildProgram, BuildTool};
 use packfs_image::name::display;
 
 use crate::output::say;
@@ -14,10 +14,11 @@ pub(super) fn own() -> Result<PathBuf> {
 }
 
 /// Returns the tools that build images: packfs and, on request, its peers, in a folder or on `PATH`.
-pub(super) fn tools(peers: Option<&Option<PathBuf>>) -> Result<Vec<Tool>> {
-    let mut tools = vec![Tool { kind: Maker::Packfs, path: own()?, version: env!("CARGO_PKG_VERSION").into() }];
+pub(super) fn tools(peers: Option<&Option<PathBuf>>) -> Result<Vec<BuildTool>> {
+    let mut tools =
+        vec![BuildTool { kind: BuildProgram::Packfs, path: own()?, version: env!("CARGO_PKG_VERSION").into() }];
     if let Some(folder) = peers {
-        let (found, missing) = Tool::peers(folder.as_deref());
+        let (found, missing) = BuildTool::peers(folder.as_deref());
         say_missing(folder.as_ref(), &missing);
         tools.extend(found);
     }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use packfs_bench::codecs::Method;
-use packfs_bench::corpus::Data;
-use packfs_bench::executor::Executor;
-use packfs_bench::matrix::{Cell, Matrix};
-use packfs_bench::policy::Policy;
-use packfs_bench::real::Machine;
-use packfs_bench::record::Session;
-use packfs_bench::report::{Report, html, text};
+use packfs_bench::codecs::CodecMethod;
+use packfs_bench::corpus::DataSet;
+use packfs_bench::executor::CellExecutor;
+use packfs_bench::matrix::{CodecCell, CodecMatrix};
+use packfs_bench::policy::StoragePolicy;
+use packfs_bench::real::CodecMachine;
+use packfs_bench::record::BenchSession;
+use packfs_bench::report::{BenchReport, html, text};
 use packfs_blocks::Progress;
 use packfs_image::name::display;
 
@@ -63,9 +63,9 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
             ways.len()
         ));
     }
-    let about = Session {
+    let about = BenchSession {
         libraries: cells.iter().map(|cell| (cell.method.to_string(), cell.method.library())).collect(),
-        ..Session::default()
+        ..BenchSession::default()
     };
     let how = Measuring {
         runs: RUNS,
@@ -76,11 +76,11 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
         json: false,
         talk: Talk { quiet: args.quiet },
     };
-    let measured = session::measure(cells, &mut Machine::new(), about, LEAST, Expected::default(), &how)?;
+    let measured = session::measure(cells, &mut CodecMachine::new(), about, LEAST, Expected::default(), &how)?;
     let candidates = ways.into_iter().map(|way| way.candidate).collect();
     let effort = Effort { sample, seed: 1, quiet: args.quiet, refused: Vec::new() };
     let tried = tune::measure(dir, candidates, &effort, None)?;
-    let report = Report::of_quick(&measured.results, &tried.predictions);
+    let report = BenchReport::of_quick(&measured.results, &tried.predictions);
     target::fill(page, &html(&report))?;
     super::super::print(&text(&report.brief()))?;
     if !args.quiet {
@@ -94,27 +94,34 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
 /// Returns the size of a sample that this machine can measure in the available time.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few megabytes")]
 fn affordable(dir: &Path) -> Result<u64> {
-    let data = vec![Arc::new(Data::read(dir, LITTLE, &Progress::default())?)];
-    let matrix = matrix(data, Method::list(TRIED_BEFOREHAND)?, &BLOCKS[..1]);
+    let data = vec![Arc::new(DataSet::read(dir, LITTLE, &Progress::default())?)];
+    let matrix = matrix(data, CodecMethod::list(TRIED_BEFOREHAND)?, &BLOCKS[..1]);
     let mut speed = USUAL;
     for cell in matrix.cells().map_err(usage)? {
-        let sample = Machine::new().run(&cell, LEAST)?;
+        let sample = CodecMachine::new().run(&cell, LEAST)?;
         speed = sample.sizes.raw as f64 / sample.encode.seconds().max(1e-9);
     }
     // Never more than on a usual machine: the bound is for slow ones.
     Ok((SAMPLE * (speed / USUAL).min(1.0)).max(LITTLE as f64) as u64)
 }
 
-fn cells(dir: &Path, sample: u64) -> Result<Vec<Cell>> {
-    let data = Data::read(dir, sample, &Progress::default())?;
+fn cells(dir: &Path, sample: u64) -> Result<Vec<CodecCell>> {
+    let data = DataSet::read(dir, sample, &Progress::default())?;
     for reason in &data.left_out {
         say(format_args!("packfs: left out: {reason}"));
     }
-    matrix(vec![Arc::new(data)], Method::list(CODECS)?, &BLOCKS).cells().map_err(usage)
+    matrix(vec![Arc::new(data)], CodecMethod::list(CODECS)?, &BLOCKS).cells().map_err(usage)
 }
 
-fn matrix(data: Vec<Arc<Data>>, methods: Vec<Method>, blocks: &[usize]) -> Matrix {
-    Matrix { data, methods, blocks: blocks.to_vec(), sector: 4096, policy: Policy::Squashfs, threads: vec![1] }
+fn matrix(data: Vec<Arc<DataSet>>, methods: Vec<CodecMethod>, blocks: &[usize]) -> CodecMatrix {
+    CodecMatrix {
+        data,
+        methods,
+        blocks: blocks.to_vec(),
+        sector: 4096,
+        policy: StoragePolicy::Squashfs,
+        threads: vec![1],
+    }
 }
 
 /// Returns the builds, as `packfs tune` would try them.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use packfs_bench::compare::{Comparison, Rules};
-use packfs_bench::record::Contents;
-use packfs_bench::report::{Report as Findings, csv, html, markdown, text};
-use packfs_bench::results::Results;
+use packfs_bench::compare::{CompareRules, ResultsComparison};
+use packfs_bench::record::ResultsFile;
+use packfs_bench::report::{BenchReport as Findings, csv, html, markdown, text};
+use packfs_bench::results::BenchResults;
 use packfs_image::name::display;
 
 use crate::args::Report;
@@ -16,12 +16,13 @@ use crate::output::{say, target};
 
 pub(super) fn run(args: &Report) -> Result<Outcome> {
     let new = read(&args.results, "")?;
-    let mut report = Findings::of(&Results::of(&new));
+    let mut report = Findings::of(&BenchResults::of(&new));
     let mut outcome = Outcome::Done;
     let printed = args.output.is_none() && args.md.is_none() && args.csv.is_none();
     if !args.against.is_empty() {
-        let rules = Rules::default().set(|all| (all.alpha, all.threshold) = (args.alpha, args.threshold / 100.0));
-        let comparison = Comparison::of(&new, &read(&args.against, "--against ")?, rules);
+        let rules =
+            CompareRules::default().set(|all| (all.alpha, all.threshold) = (args.alpha, args.threshold / 100.0));
+        let comparison = ResultsComparison::of(&new, &read(&args.against, "--against ")?, rules);
         let compared = Findings::of_comparison(&comparison);
         if printed {
             print(&text(&compared))?;
@@ -50,10 +51,10 @@ pub(super) fn run(args: &Report) -> Result<Outcome> {
 }
 
 /// Reads results files; `option` comes before their names in errors.
-fn read(paths: &[PathBuf], option: &str) -> Result<Vec<Contents>> {
+fn read(paths: &[PathBuf], option: &str) -> Result<Vec<ResultsFile>> {
     let mut files = Vec::new();
     for path in paths {
-        let contents = Contents::read(path).with_context(|| format!("{option}{}", display(path)))?;
+        let contents = ResultsFile::read(path).with_context(|| format!("{option}{}", display(path)))?;
         if contents.torn {
             say(format_args!("packfs: {}: the last line is incomplete, and is ignored", display(path)));
         }

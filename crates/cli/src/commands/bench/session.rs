@@ -10,13 +10,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use packfs_bench::Error;
-use packfs_bench::executor::{Executor, Subject};
+use packfs_bench::executor::{CellExecutor, MeasuredCell};
 use packfs_bench::program;
-use packfs_bench::record::{AnyKey, Contents, Line, Log, Machine, Recorded, Session};
-use packfs_bench::report::{Report, text};
-use packfs_bench::results::Results;
-use packfs_bench::run::{self, Event, Plan};
-use packfs_bench::scratch::{self, Scratch};
+use packfs_bench::record::{AnyKey, BenchSession, MachineRecord, RecordLine, RecordedKey, ResultsFile, ResultsLog};
+use packfs_bench::report::{BenchReport, text};
+use packfs_bench::results::BenchResults;
+use packfs_bench::run::{self, RunEvent, RunPlan};
+use packfs_bench::scratch::{self, ScratchDir};
 use packfs_blocks::threads;
 use packfs_image::Part;
 use packfs_image::name::display;
@@ -34,9 +34,9 @@ use crate::output::{self, json, say, units};
 
 /// Result of measuring.
 pub(super) struct Measured {
-    pub(super) session: Session,
+    pub(super) session: BenchSession,
     /// Results of the requested cells, including those of earlier runs of the session.
-    pub(super) results: Results,
+    pub(super) results: BenchResults,
     /// Number of cells that failed.
     pub(super) failed: usize,
 }
@@ -44,7 +44,7 @@ pub(super) struct Measured {
 /// See `docs/guide/json.md`.
 #[derive(Serialize)]
 struct Document<'a, E> {
-    session: &'a Session,
+    session: &'a BenchSession,
     results: Vec<E>,
 }
 
@@ -52,7 +52,7 @@ impl Measured {
     /// Shows the results, as text or as JSON with an entry for each row.
     pub(super) fn show<'r, R, E: Serialize>(
         &'r self,
-        rows: fn(&'r Results) -> &'r [R],
+        rows: fn(&'r BenchResults) -> &'r [R],
         entry: fn(&'r R) -> E,
         how: &Measuring,
     ) -> Result<Outcome> {
@@ -60,7 +60,7 @@ impl Measured {
             let results = rows(&self.results).iter().map(entry).collect();
             json::print("bench", &Document { session: &self.session, results })?;
         } else {
-            super::super::print(&text(&Report::of(&self.results)))?;
+            super::super::print(&text(&BenchReport::of(&self.results)))?;
             if !how.talk.quiet {
                 let file = display(&how.output);
                 let page = format_args!("packfs bench report {file} -o report.html makes a page");
@@ -74,43 +74,43 @@ impl Measured {
 /// Measures cells and appends every sample to the results file. `about` adds facts about the
 /// session beyond the machine and the program; a measurement shorter than `least` is repeated.
 /// `expected` is printed first.
-pub(super) fn measure<S: Subject>(
+pub(super) fn measure<S: MeasuredCell>(
     cells: Vec<S>,
-    executor: &mut dyn Executor<S>,
-    about: Session,
+    executor: &mut dyn CellExecutor<S>,
+    about: BenchSession,
     least: Duration,
     expected: Expected,
     how: &Measuring,
 ) -> Result<Measured> {
     let output = &how.output;
     let session = begun(about, how)?;
-    let (mut log, contents) = Log::open(output)?;
+    let (mut log, contents) = ResultsLog::open(output)?;
     if contents.torn {
         say(format_args!("packfs: {}: the last line is incomplete, and is removed", display(output)));
     }
     let (session, done) = match resumed::<S>(how, &contents, &session) {
         Some(resumed) => resumed,
         None => {
-            log.append(&Line::Session(session.clone()))?;
+            log.append(&RecordLine::Session(session.clone()))?;
             (session, BTreeMap::new())
         }
     };
     let (name, stop) = (session.session.clone(), stop()?);
-    let plan = Plan { cells, runs: how.runs, seed: how.seed, least, session: name, done, stop };
+    let plan = RunPlan { cells, runs: how.runs, seed: how.seed, least, session: name, done, stop };
     let mut shown = Display::new(expected, plan.cells.len(), how);
-    let mut record = |line: &Line| log.append(line);
+    let mut record = |line: &RecordLine| log.append(line);
     let failed = run::run(&plan, executor, &mut record, &mut |event| shown.show(&event));
     shown.steps.finish();
     let failed = match failed {
         Err(Error::Interrupted) => return Err(interrupted(how)),
         failed => failed.with_context(|| format!("the samples measured so far are in {}", display(output)))?,
     };
-    let mut contents = Contents::read(output)?;
+    let mut contents = ResultsFile::read(output)?;
     // Other samples in this file, of this or other sessions, only matter for the report.
     let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| cell.key().any()).collect();
-    let asked = |line: &Line| line.key().is_none_or(|key| keys.contains(&key));
+    let asked = |line: &RecordLine| line.key().is_none_or(|key| keys.contains(&key));
     contents.lines.retain(|line| line.session() == session.session && asked(line));
-    Ok(Measured { results: Results::of(&[contents]), session, failed })
+    Ok(Measured { results: BenchResults::of(&[contents]), session, failed })
 }
 
 /// An interruption, with the place of the samples and the way to continue.
@@ -173,8 +173,8 @@ pub(super) fn go_on(stop: &AtomicBool) -> Result<()> {
 
 /// Makes a working directory, below the requested one or where [`Scratch`] puts it, and outside of
 /// the packed files.
-pub(super) fn scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<Scratch> {
-    let made = Scratch::new(parent, packed).map_err(usage);
+pub(super) fn scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<ScratchDir> {
+    let made = ScratchDir::new(parent, packed).map_err(usage);
     match parent {
         Some(parent) => made.map_err(|error| match error.is::<Usage>() {
             true => error,
@@ -206,13 +206,13 @@ pub(super) fn ending(part: Option<Part>) -> String {
     part.map_or_else(String::new, |part| format!("-{}.{}", part.index(), part.count()))
 }
 
-fn begun(about: Session, how: &Measuring) -> Result<Session> {
+fn begun(about: BenchSession, how: &Measuring) -> Result<BenchSession> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is set before 1970")?.as_secs();
-    Ok(Session {
+    Ok(BenchSession {
         session: format!("{now}-{}{}", std::process::id(), about.session),
         time: now,
         program: env!("CARGO_PKG_VERSION").into(),
-        machine: Machine::this(),
+        machine: MachineRecord::this(),
         seed: how.seed,
         runs: how.runs,
         ..about
@@ -220,17 +220,17 @@ fn begun(about: Session, how: &Measuring) -> Result<Session> {
 }
 
 /// Returns the session to resume, and its results so far.
-fn resumed<S: Subject>(
+fn resumed<S: MeasuredCell>(
     how: &Measuring,
-    contents: &Contents,
-    now: &Session,
-) -> Option<(Session, BTreeMap<S::Key, u32>)> {
-    let alike = |session: &&Session| {
+    contents: &ResultsFile,
+    now: &BenchSession,
+) -> Option<(BenchSession, BTreeMap<S::Key, u32>)> {
+    let alike = |session: &&BenchSession| {
         (&session.machine, &session.program, session.seed, &session.settings)
             == (&now.machine, &now.program, now.seed, &now.settings)
             && now.libraries.iter().all(|(codec, library)| session.libraries.get(codec) == Some(library))
     };
-    let sessions: Vec<&Session> = contents.sessions().filter(|_| how.resume).collect();
+    let sessions: Vec<&BenchSession> = contents.sessions().filter(|_| how.resume).collect();
     let session = sessions.into_iter().rfind(alike)?;
     Some((session.clone(), contents.done::<S::Key>(&session.session)))
 }
@@ -259,16 +259,16 @@ impl Display {
         Display { steps, quiet, runs: how.runs, expected, cells, begun: now, told: now }
     }
 
-    fn show<S: Subject>(&mut self, event: &Event<'_, S>) {
+    fn show<S: MeasuredCell>(&mut self, event: &RunEvent<'_, S>) {
         match event {
-            Event::Begun { cells, steps } if *cells > 0 && !self.quiet => {
+            RunEvent::Begun { cells, steps } if *cells > 0 && !self.quiet => {
                 let (cells, runs) = (units::of(*cells as u64, "cell"), units::of(self.runs.into(), "run"));
                 let cost = self.expected.words(self.expected.time(*steps, self.cells));
                 let text = format_args!("packfs: measuring {cells}: a warm-up and {runs} each, {steps} steps{cost}");
                 self.steps.say(text);
             }
-            Event::Begun { .. } => {}
-            Event::Step { number, of, round, left, cell } => {
+            RunEvent::Begun { .. } => {}
+            RunEvent::Step { number, of, round, left, cell } => {
                 // Before the first step has shown how long one takes, the estimate says it.
                 let guess = || (self.expected.round > 0.0).then(|| self.expected.time(*of, self.cells));
                 let left = left.or_else(guess).map(estimate::whole);
@@ -282,12 +282,12 @@ impl Display {
                 let share = *number as f64 / *of as f64;
                 self.steps.show(share, &figures, format_args!("{round}: {}", cell.key()));
             }
-            Event::Left(left) if !left.is_zero() && !self.quiet => {
+            RunEvent::Left(left) if !left.is_zero() && !self.quiet => {
                 let warm_up = units::span(self.begun.elapsed());
                 self.steps.say(format_args!("packfs: warmed up in {warm_up}; about {} to go", units::span(*left)));
             }
-            Event::Left(_) => {}
-            Event::Failed(failure) => {
+            RunEvent::Left(_) => {}
+            RunEvent::Failed(failure) => {
                 self.steps.say(format_args!("packfs: {} is left out: {}", failure.key, failure.why));
             }
         }

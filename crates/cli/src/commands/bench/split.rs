@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use packfs_bench::program;
-use packfs_bench::record::Session;
+use packfs_bench::record::BenchSession;
 use packfs_bench::results::TrialRow;
-use packfs_bench::split::{Cell, Key, Machine, Matrix, Profile, Program, Source, Tool, Work};
+use packfs_bench::split::{
+    DiskProfile, SplitCell, SplitKey, SplitMachine, SplitMatrix, SplitProgram, SplitSource, SplitTool, SplitWork,
+};
 use packfs_image::name::display;
 use serde::Serialize;
 
@@ -34,7 +36,7 @@ pub(super) fn run(args: &BenchSplit) -> Result<Outcome> {
     let scratch = session::scratch(Some(&parent), None)?;
     let tools = tools(args)?;
     let profiles = profiles(args)?;
-    let matrix = Matrix {
+    let matrix = SplitMatrix {
         sources: sources(args, scratch.path())?,
         codecs: args.codecs.0.clone(),
         outputs: outputs(args),
@@ -43,8 +45,9 @@ pub(super) fn run(args: &BenchSplit) -> Result<Outcome> {
     };
     session::go_on(&stop)?;
     let cells = matrix.cells();
-    let about = Session { libraries: libraries(&matrix), settings: settings(args, &parent), ..Session::default() };
-    let mut machine = Machine::new(scratch.path(), &args.dirs);
+    let about =
+        BenchSession { libraries: libraries(&matrix), settings: settings(args, &parent), ..BenchSession::default() };
+    let mut machine = SplitMachine::new(scratch.path(), &args.dirs);
     let expected = expected(&cells, &parent);
     let measured = session::measure(cells, &mut machine, about, Duration::ZERO, expected, &args.measuring)?;
     measured.show(|results| &results.splits, entry, &args.measuring)
@@ -52,13 +55,13 @@ pub(super) fn run(args: &BenchSplit) -> Result<Outcome> {
 
 /// A split takes what the codec on all processors takes, or the disks if that is longer. Sources that were made, parts and
 /// what was joined from them lie side by side.
-fn expected(cells: &[Cell], scratch: &Path) -> Expected {
+fn expected(cells: &[SplitCell], scratch: &Path) -> Expected {
     let names: Vec<String> = cells.iter().map(|cell| crate::args::fastest(&cell.codec)).collect();
     let sample = cells.first().map(|cell| cell.source.path.as_path());
     let rates = sample.map(|path| estimate::rates(path, names.iter().map(String::as_str))).unwrap_or_default();
-    let seconds = |cell: &Cell| {
+    let seconds = |cell: &SplitCell| {
         let (rate, bytes) = (rates.get(&crate::args::fastest(&cell.codec)), cell.source.bytes as f64);
-        let disks = cell.profile.disks(cell.outputs).filter(|_| cell.work == Work::Split);
+        let disks = cell.profile.disks(cell.outputs).filter(|_| cell.work == SplitWork::Split);
         let speed: u32 = disks.iter().flatten().map(|disk| disk.speed).sum();
         let disks = if speed > 0 { bytes * rate.ratio.min(1.0) / (1e6 * f64::from(speed)) } else { 0.0 };
         START + disks.max(bytes * (rate.encode + rate.decode) / resources::cores() as f64)
@@ -69,28 +72,28 @@ fn expected(cells: &[Cell], scratch: &Path) -> Expected {
     Expected::of(cells, seconds).with_scratch(made.values().sum::<u64>() + 2 * largest, scratch)
 }
 
-fn sources(args: &BenchSplit, scratch: &Path) -> Result<Vec<Arc<Source>>> {
+fn sources(args: &BenchSplit, scratch: &Path) -> Result<Vec<Arc<SplitSource>>> {
     let seed = args.measuring.seed;
     let sources = if args.data.is_empty() {
         if args.size == 0 {
             return Err(Usage("--size 0 leaves no data to split; accepted: 1 or more".into()).into());
         }
         vec![
-            Source::memory(scratch.join("memory"), args.size, seed, args.shares).map_err(usage)?,
-            Source::incompressible(scratch.join("incompressible"), args.size, seed).map_err(usage)?,
+            SplitSource::memory(scratch.join("memory"), args.size, seed, args.shares).map_err(usage)?,
+            SplitSource::incompressible(scratch.join("incompressible"), args.size, seed).map_err(usage)?,
         ]
     } else {
         args.data
             .iter()
-            .map(|path| Source::open(path).map_err(usage).with_context(|| format!("--data {}", display(path))))
+            .map(|path| SplitSource::open(path).map_err(usage).with_context(|| format!("--data {}", display(path))))
             .collect::<Result<_>>()?
     };
     Ok(sources.into_iter().map(Arc::new).collect())
 }
 
-fn profiles(args: &BenchSplit) -> Result<Vec<Profile>> {
+fn profiles(args: &BenchSplit) -> Result<Vec<DiskProfile>> {
     if !args.dirs.is_empty() {
-        return Ok(vec![Profile::Directories]);
+        return Ok(vec![DiskProfile::Directories]);
     }
     if !args.disks.is_empty() {
         return Ok(args.disks.clone());
@@ -104,15 +107,15 @@ fn outputs(args: &BenchSplit) -> Vec<usize> {
 }
 
 /// Returns this program, and the requested peers.
-fn tools(args: &BenchSplit) -> Result<Vec<Tool>> {
+fn tools(args: &BenchSplit) -> Result<Vec<SplitTool>> {
     let path = peers::own()?;
-    let mut tools = vec![Tool { program: Program::Packfs, path }];
-    let peers = [(Program::Nsplit, &args.nsplit), (Program::Makedumpfile, &args.makedumpfile)];
+    let mut tools = vec![SplitTool { program: SplitProgram::Packfs, path }];
+    let peers = [(SplitProgram::Nsplit, &args.nsplit), (SplitProgram::Makedumpfile, &args.makedumpfile)];
     for (program, path) in peers.into_iter().filter_map(|(program, path)| Some((program, path.clone()?))) {
-        let named = Tool { program, path };
+        let named = SplitTool { program, path };
         let missing = || Usage(format!("--{} {}: no such program that can be run", named.name(), display(&named.path)));
         let path = found(&named.path).ok_or_else(missing)?;
-        tools.push(Tool { path, ..named });
+        tools.push(SplitTool { path, ..named });
     }
     Ok(tools)
 }
@@ -126,12 +129,12 @@ fn found(path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the library of each codec, and the version of each program.
-fn libraries(matrix: &Matrix) -> BTreeMap<String, String> {
+fn libraries(matrix: &SplitMatrix) -> BTreeMap<String, String> {
     let codec = |codec: &String| {
         let choice = crate::args::fastest(codec).parse::<packfs_codec::Choice>().ok()?;
         Some((codec.clone(), choice.codec().library()))
     };
-    let version = |tool: &Tool| (tool.name().to_owned(), tool.version());
+    let version = |tool: &SplitTool| (tool.name().to_owned(), tool.version());
     matrix.codecs.iter().filter_map(codec).chain(matrix.tools.iter().map(version)).collect()
 }
 
@@ -149,7 +152,7 @@ fn settings(args: &BenchSplit, scratch: &Path) -> BTreeMap<String, String> {
 #[derive(Serialize)]
 struct CellJson<'a> {
     #[serde(flatten)]
-    key: &'a Key,
+    key: &'a SplitKey,
     bytes: u64,
     made: u64,
     seconds: f64,
@@ -161,7 +164,7 @@ struct CellJson<'a> {
     runs: usize,
 }
 
-fn entry(row: &TrialRow<Key>) -> CellJson<'_> {
+fn entry(row: &TrialRow<SplitKey>) -> CellJson<'_> {
     CellJson {
         key: &row.key,
         bytes: row.bytes,

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use packfs_bench::sample::Timing;
-use packfs_bench::tune::predict::Prediction;
-use packfs_bench::tune::{self, Candidate, sample};
+use packfs_bench::sample::PassTiming;
+use packfs_bench::tune::predict::ImagePrediction;
+use packfs_bench::tune::{self, TuneCandidate, sample};
 use packfs_blocks::Progress;
 use packfs_image::name::{display, encode};
 use packfs_image::request::{OversizedFiles, RequestNotes};
@@ -91,7 +91,7 @@ pub(super) fn run(mut plan: BuildPlan) -> Result<Outcome> {
 /// The sources, read.
 struct Scanned {
     tree: Tree,
-    timing: Timing,
+    timing: PassTiming,
     left_out: Vec<(String, String)>,
     oversized: Option<OversizedFiles>,
     matches: Vec<Matches>,
@@ -109,7 +109,7 @@ fn scan(plan: &BuildPlan, progress: &Arc<Progress>) -> Result<Scanned> {
         None => display(&plan.output).to_string(),
     })?;
     let RequestNotes { left_out, oversized, matches, .. } = notes;
-    Ok(Scanned { tree: plan.tree, timing: Timing::of(took, took), left_out, oversized, matches })
+    Ok(Scanned { tree: plan.tree, timing: PassTiming::of(took, took), left_out, oversized, matches })
 }
 
 /// Builds a sample of the tree.
@@ -117,7 +117,7 @@ fn estimate(
     tree: &Tree,
     plan: &BuildPlan,
     (bytes, inodes): (u64, u64),
-    scan: Timing,
+    scan: PassTiming,
     left_out: &mut Vec<(String, String)>,
 ) -> Result<Option<Estimate>> {
     let stop = bench::session::stop()?;
@@ -125,8 +125,8 @@ fn estimate(
     (target.common_mut().offset, target.common_mut().on_error) = (0, OnError::Skip);
     // An old image says nothing of a sample, and no index of it is to be left behind.
     (target.common_mut().reuse, target.common_mut().index) = (None, None);
-    let candidates = vec![Candidate::new(target)];
-    let way = tune::Plan { candidates, sample: SAMPLE, bytes, inodes, scan, stop: Arc::clone(&stop) };
+    let candidates = vec![TuneCandidate::new(target)];
+    let way = tune::TunePlan { candidates, sample: SAMPLE, bytes, inodes, scan, stop: Arc::clone(&stop) };
     let effort = Effort { sample: SAMPLE, seed: 1, quiet: plan.quiet, refused: Vec::new() };
     let mut unread = Vec::new();
     let made = attempt(tree, &way, &effort, stop, &mut unread)?.pop();
@@ -225,7 +225,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    fn new(made: &Prediction, bytes: u64) -> Self {
+    fn new(made: &ImagePrediction, bytes: u64) -> Self {
         Estimate {
             image_bytes: made.size,
             seconds: made.seconds,

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use packfs_bench::format::Format;
-use packfs_bench::read::{File, Image, NONE, Tree};
+use packfs_bench::format::ImageFormat;
+use packfs_bench::read::{ImageFile, ImageFiles, MeasuredImage, NONE};
 use packfs_image::AnyImage;
 use packfs_image::erofs::{self, Compression};
 use packfs_image::image::FileType;
@@ -23,7 +23,7 @@ use crate::args::RemoteArgs;
 const CACHE: u64 = 8 << 20;
 
 /// Opens the images given by the user. One that cannot be read is an error, as it was named explicitly.
-pub(super) fn named(paths: &[PathBuf]) -> Result<(Vec<Image>, usize)> {
+pub(super) fn named(paths: &[PathBuf]) -> Result<(Vec<MeasuredImage>, usize)> {
     if let Some(dir) = paths.iter().find(|path| path.is_dir()) {
         bail!("{}: a directory, not an image; --matrix {0} makes images of it", display(dir));
     }
@@ -32,7 +32,7 @@ pub(super) fn named(paths: &[PathBuf]) -> Result<(Vec<Image>, usize)> {
 }
 
 /// Describes an image from its own metadata.
-pub(super) fn describe(path: &Path) -> Result<Image> {
+pub(super) fn describe(path: &Path) -> Result<MeasuredImage> {
     let opened = open::path(path, CACHE, &RemoteArgs::default())?;
     let (format, codec, block) = match &opened {
         AnyImage::Squashfs(image) => squashfs(image.superblock()),
@@ -41,7 +41,7 @@ pub(super) fn describe(path: &Path) -> Result<Image> {
     let tree = tree(&opened).with_context(|| open::name(path))?;
     let source = path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string());
     let len = std::fs::metadata(path).with_context(|| open::name(path))?.len();
-    Ok(Image {
+    Ok(MeasuredImage {
         path: path.to_owned(),
         len,
         format,
@@ -55,16 +55,16 @@ pub(super) fn describe(path: &Path) -> Result<Image> {
     })
 }
 
-fn squashfs(superblock: &squashfs::Superblock) -> (Format, String, usize) {
+fn squashfs(superblock: &squashfs::Superblock) -> (ImageFormat, String, usize) {
     let codec = superblock.data_codec();
     if codec == NONE {
-        return (Format::Squashfs, codec, 0);
+        return (ImageFormat::Squashfs, codec, 0);
     }
-    (Format::Squashfs, codec, usize::try_from(superblock.block_size).unwrap_or(0))
+    (ImageFormat::Squashfs, codec, usize::try_from(superblock.block_size).unwrap_or(0))
 }
 
 /// In EROFS, only LZ4 images store their cluster size, and none stores the compression level.
-fn erofs(superblock: &erofs::Superblock) -> (Format, String, usize) {
+fn erofs(superblock: &erofs::Superblock) -> (ImageFormat, String, usize) {
     let names: Vec<&str> = superblock.compression.iter().map(Compression::name).collect();
     let largest = superblock.compression.iter().find_map(|compression| match compression {
         Compression::Lz4 { max_cluster_blocks, .. } => {
@@ -73,11 +73,11 @@ fn erofs(superblock: &erofs::Superblock) -> (Format, String, usize) {
         _ => None,
     });
     let codec = if names.is_empty() { NONE.into() } else { names.join("+") };
-    (Format::Erofs, codec, largest.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0))
+    (ImageFormat::Erofs, codec, largest.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0))
 }
 
 /// Returns a tree of its regular files.
-fn tree(opened: &AnyImage) -> Result<Tree> {
+fn tree(opened: &AnyImage) -> Result<ImageFiles> {
     let image = opened.image();
     let mut walk = Walk::new(image, &[])?;
     let mut files = Vec::new();
@@ -85,23 +85,23 @@ fn tree(opened: &AnyImage) -> Result<Tree> {
         let FileType::File { size } = visit.stat.kind else { continue };
         let extents = image.extents(visit.nid)?;
         let data = extents.iter().filter(|extent| !extent.hole).map(|extent| extent.len).sum();
-        files.push(File { path: OsStr::from_bytes(visit.path).into(), len: size, data });
+        files.push(ImageFile { path: OsStr::from_bytes(visit.path).into(), len: size, data });
     }
-    Ok(Tree::new(files))
+    Ok(ImageFiles::new(files))
 }
 
 /// Gives images of the same files the same tree: the one with the most holes, which not every image shows.
-pub(super) fn shared(images: Vec<Image>) -> Vec<Image> {
-    let mut trees: BTreeMap<String, Arc<Tree>> = BTreeMap::new();
+pub(super) fn shared(images: Vec<MeasuredImage>) -> Vec<MeasuredImage> {
+    let mut trees: BTreeMap<String, Arc<ImageFiles>> = BTreeMap::new();
     for image in &images {
         let tree = trees.entry(image.tree.digest().to_owned()).or_insert_with(|| Arc::clone(&image.tree));
         if image.tree.data() < tree.data() {
             *tree = Arc::clone(&image.tree);
         }
     }
-    let with = |image: Image| {
+    let with = |image: MeasuredImage| {
         let tree = trees.get(image.tree.digest()).cloned();
-        Image { tree: tree.unwrap_or_else(|| Arc::clone(&image.tree)), ..image }
+        MeasuredImage { tree: tree.unwrap_or_else(|| Arc::clone(&image.tree)), ..image }
     };
     images.into_iter().map(with).collect()
 }
@@ -112,19 +112,19 @@ mod tests {
 
     #[test]
     fn images_of_the_same_files_are_read_alike() {
-        let image = |path: &str, data: u64| Image {
+        let image = |path: &str, data: u64| MeasuredImage {
             path: path.into(),
             len: 1,
-            format: Format::Erofs,
+            format: ImageFormat::Erofs,
             source: path.into(),
             tool: String::new(),
             codec: NONE.into(),
             block: 0,
             features: String::new(),
             mounts: true,
-            tree: Arc::new(Tree::new(vec![
-                File { path: "hole".into(), len: 9 << 20, data },
-                File { path: path[..1].into(), len: 1 << 20, data: 1 << 20 },
+            tree: Arc::new(ImageFiles::new(vec![
+                ImageFile { path: "hole".into(), len: 9 << 20, data },
+                ImageFile { path: path[..1].into(), len: 1 << 20, data: 1 << 20 },
             ])),
         };
         let images = shared(vec![image("a1", 9 << 20), image("a2", 0), image("b1", 9 << 20)]);

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use packfs_bench::build::{self, Input, Maker, Tool};
+use packfs_bench::build::{self, BuildInput, BuildProgram, BuildTool};
 use packfs_bench::estimate::scaled;
-use packfs_bench::format::Format;
+use packfs_bench::format::ImageFormat;
 use packfs_bench::program;
-use packfs_bench::read::{Image, NONE};
-use packfs_bench::record::Session;
+use packfs_bench::read::{MeasuredImage, NONE};
+use packfs_bench::record::BenchSession;
 use packfs_codec::Codec;
 use packfs_image::name::display;
 
@@ -31,14 +31,14 @@ pub(super) fn make(
     source: &Path,
     scratch: &Path,
     stop: &AtomicBool,
-    about: &mut Session,
-) -> Result<(Vec<Image>, usize)> {
+    about: &mut BenchSession,
+) -> Result<(Vec<MeasuredImage>, usize)> {
     let name = name(source)?;
     let mut tools = peers::tools(args.peers.as_ref())?;
     // It reads only archives, and packs like packfs.
-    tools.retain(|tool| tool.kind != Maker::Tar2sqfs);
+    tools.retain(|tool| tool.kind != BuildProgram::Tar2sqfs);
     about.libraries.extend(tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())));
-    let input = Input { directory: source.to_owned(), tar: None, bytes: 0 };
+    let input = BuildInput { directory: source.to_owned(), tar: None, bytes: 0 };
     let plans = plans(args, &tools, &name);
     let (times, room) = costs(source, &plans);
     let all: f64 = times.iter().sum();
@@ -75,12 +75,12 @@ pub(super) fn make(
 }
 
 /// Expected seconds of each image, and bytes of all, from a sample of the source.
-fn costs(source: &Path, plans: &[(&Tool, build::Key)]) -> (Vec<f64>, u64) {
+fn costs(source: &Path, plans: &[(&BuildTool, build::BuildKey)]) -> (Vec<f64>, u64) {
     // What cannot be read is left out here as it is there.
-    let bytes = build::Source::of(source).map_or(0, |source| source.bytes);
+    let bytes = build::BuildSource::of(source).map_or(0, |source| source.bytes);
     let rates = estimate::rates(source, plans.iter().map(|(_, key)| key.codec.as_str()));
-    let rate = |key: &build::Key| rates.get(&key.codec);
-    let seconds = |key: &build::Key| {
+    let rate = |key: &build::BuildKey| rates.get(&key.codec);
+    let seconds = |key: &build::BuildKey| {
         let rate = rate(key);
         START + bytes as f64 * (rate.encode + rate.decode) / resources::cores() as f64
     };
@@ -103,7 +103,7 @@ fn name(source: &Path) -> Result<String> {
 }
 
 /// Returns every combination that a format supports; block sizes do not matter without compression.
-fn plans<'t>(args: &Read, tools: &'t [Tool], source: &str) -> Vec<(&'t Tool, build::Key)> {
+fn plans<'t>(args: &Read, tools: &'t [BuildTool], source: &str) -> Vec<(&'t BuildTool, build::BuildKey)> {
     let mut plans = Vec::new();
     for choice in &args.codecs.0 {
         let plain = choice.codec() == Codec::None;
@@ -113,17 +113,17 @@ fn plans<'t>(args: &Read, tools: &'t [Tool], source: &str) -> Vec<(&'t Tool, bui
             blocks.retain(|block| Some(*block) == least || Some(*block) == most);
         }
         for block in blocks {
-            for (tool, format) in tools.iter().flat_map(|tool| Format::ALL.map(|format| (tool, format))) {
+            for (tool, format) in tools.iter().flat_map(|tool| ImageFormat::ALL.map(|format| (tool, format))) {
                 if !tool.kind.makes(format) || !format.has(choice) {
                     continue;
                 }
                 // Sharing makes mkfs.erofs single-threaded, and does not matter to readers.
                 let features = match format {
-                    Format::Squashfs => "fragments,dedupe",
-                    Format::Erofs if plain => "",
-                    Format::Erofs => "fragments",
+                    ImageFormat::Squashfs => "fragments,dedupe",
+                    ImageFormat::Erofs if plain => "",
+                    ImageFormat::Erofs => "fragments",
                 };
-                let key = build::Key {
+                let key = build::BuildKey {
                     source: source.to_owned(),
                     digest: String::new(),
                     tool: tool.kind.name().into(),
@@ -140,11 +140,11 @@ fn plans<'t>(args: &Read, tools: &'t [Tool], source: &str) -> Vec<(&'t Tool, bui
     plans
 }
 
-fn one(tool: &Tool, key: &build::Key, input: &Input, path: &Path) -> Result<Image> {
+fn one(tool: &BuildTool, key: &build::BuildKey, input: &BuildInput, path: &Path) -> Result<MeasuredImage> {
     let (mut command, _) = tool.command(key, input, path)?;
     program::run(&mut command, false)?;
     let image = images::describe(path)?;
     let block = if key.codec == NONE { 0 } else { key.block };
-    let build::Key { source, tool, codec, features, .. } = key.clone();
-    Ok(Image { source, tool, codec, block, features, ..image })
+    let build::BuildKey { source, tool, codec, features, .. } = key.clone();
+    Ok(MeasuredImage { source, tool, codec, block, features, ..image })
 }

@@ -10,10 +10,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use packfs_bench::executor::Subject;
+use packfs_bench::executor::MeasuredCell;
 use packfs_bench::program;
-use packfs_bench::read::{self, Cell, Config, FIO, Image, Key, Machine, Program, Readers, SMALL, Work, try_mount};
-use packfs_bench::record::Session;
+use packfs_bench::read::{
+    self, FIO, KernelConfig, MeasuredImage, ReadCell, ReadKey, ReadMachine, ReadProgram, ReadPrograms, ReadWork, SMALL,
+    try_mount,
+};
+use packfs_bench::record::BenchSession;
 use packfs_bench::results::TrialRow;
 use packfs_image::name::display;
 use serde::Serialize;
@@ -38,21 +41,21 @@ pub(super) fn run(args: &Read) -> Result<Outcome> {
     // Removed on every return path.
     let scratch = session::scratch(Some(&parent), args.matrix.as_deref())?;
     let own = peers::own()?;
-    let mut about = Session::default();
+    let mut about = BenchSession::default();
     let (mut images, mut left_out) = match &args.matrix {
         Some(source) => makers::make(args, source, scratch.path(), &stop, &mut about)?,
         None => images::named(&args.images)?,
     };
     let mounts = mounts(&mut images, &mut about, &stop)?;
     left_out += mounts.failed;
-    let images: Vec<Arc<Image>> = images::shared(images).into_iter().map(Arc::new).collect();
+    let images: Vec<Arc<MeasuredImage>> = images::shared(images).into_iter().map(Arc::new).collect();
     let readers = readers(args, &own, &images, &mut about);
     let mut cells = read::cells(&images, &readers);
     cells.retain(|cell| !args.quick || QUICK.contains(&cell.key().work.as_str()));
     if cells.is_empty() {
         return Err(Usage("nothing to measure: no image was built, or no reader is available for it".into()).into());
     }
-    let mut machine = Machine { seed: args.measuring.seed, fio: readers.fio, scratch: scratch.path().to_owned() };
+    let mut machine = ReadMachine { seed: args.measuring.seed, fio: readers.fio, scratch: scratch.path().to_owned() };
     let expected = Expected::of(&cells, |cell| seconds(cell, mounts.seconds));
     let measured = session::measure(cells, &mut machine, about, Duration::ZERO, expected, &measuring)?;
     let outcome = measured.show(|results| &results.reads, entry, &args.measuring)?;
@@ -61,7 +64,7 @@ pub(super) fn run(args: &Read) -> Result<Outcome> {
 
 /// Roughly what a reading takes on one processor: all data at a speed usual for the codec, or opening the files, after
 /// `mounting` by the kernel.
-fn seconds(cell: &Cell, mounting: f64) -> f64 {
+fn seconds(cell: &ReadCell, mounting: f64) -> f64 {
     let (tree, files) = (&cell.image.tree, cell.image.tree.files().len());
     let slow = ["xz", "lzma"].iter().any(|name| cell.image.codec.starts_with(name));
     let speed = if slow { 60e6 } else { 400e6 };
@@ -74,7 +77,11 @@ fn seconds(cell: &Cell, mounting: f64) -> f64 {
         _ => (1.0, 1.0),
     };
     // The kernel's caches are dropped and the image is mounted for each of its readings.
-    let start = if matches!(cell.work, Work::Data(_) | Work::Metadata(_) | Work::Fio(_)) { mounting } else { START };
+    let start = if matches!(cell.work, ReadWork::Data(_) | ReadWork::Metadata(_) | ReadWork::Fio(_)) {
+        mounting
+    } else {
+        START
+    };
     start + share * tree.data() as f64 / speed + opened * each * files as f64
 }
 
@@ -88,12 +95,12 @@ struct Mounts {
 }
 
 /// Tries which images can be mounted, and says why others cannot.
-fn mounts(images: &mut [Image], about: &mut Session, stop: &AtomicBool) -> Result<Mounts> {
+fn mounts(images: &mut [MeasuredImage], about: &mut BenchSession, stop: &AtomicBool) -> Result<Mounts> {
     if !rustix::process::geteuid().is_root() {
         say("packfs: reading by the kernel is left out: mounting images and dropping caches needs root");
         return Ok(Mounts::default());
     }
-    let config = Config::running();
+    let config = KernelConfig::running();
     let (mut failed, mut mounted) = (0, 0);
     let mut took = Duration::ZERO;
     for image in images.iter_mut() {
@@ -125,13 +132,13 @@ fn is_forbidden(why: &str) -> bool {
 }
 
 /// Returns the available readers; names missing ones, and records versions and the chosen files.
-fn readers(args: &Read, own: &Path, images: &[Arc<Image>], about: &mut Session) -> Readers {
+fn readers(args: &Read, own: &Path, images: &[Arc<MeasuredImage>], about: &mut BenchSession) -> ReadPrograms {
     let folder = args.peers.as_ref().and_then(Option::as_ref);
     let (mut programs, missing) = match args.peers {
-        Some(_) => Program::peers(folder.map(PathBuf::as_path)),
+        Some(_) => ReadProgram::peers(folder.map(PathBuf::as_path)),
         None => (Vec::new(), Vec::new()),
     };
-    programs.insert(0, Program::packfs(own.to_owned()));
+    programs.insert(0, ReadProgram::packfs(own.to_owned()));
     programs.retain(|program| images.iter().any(|image| program.reads(image.format)));
     let mounted = images.iter().any(|image| image.mounts);
     let fio = program::find(FIO, folder.map(PathBuf::as_path)).filter(|_| mounted && !args.quick);
@@ -142,11 +149,11 @@ fn readers(args: &Read, own: &Path, images: &[Arc<Image>], about: &mut Session) 
     let versions = versions.chain(fio.as_deref().map(|fio| (FIO, program::version(fio, "--version"))));
     about.libraries.extend(versions.map(|(name, version)| (name.to_owned(), version)));
     about.settings.extend(chosen(images, fio.is_some()));
-    Readers { fio, programs }
+    ReadPrograms { fio, programs }
 }
 
 /// Describes, for each mounted tree, the selection of files that is read.
-fn chosen(images: &[Arc<Image>], fio: bool) -> BTreeMap<String, String> {
+fn chosen(images: &[Arc<MeasuredImage>], fio: bool) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     for image in images.iter().filter(|image| image.mounts) {
         let (files, source) = (image.tree.files().len(), &image.source);
@@ -164,7 +171,7 @@ fn chosen(images: &[Arc<Image>], fio: bool) -> BTreeMap<String, String> {
 #[derive(Serialize)]
 struct CellJson<'a> {
     #[serde(flatten)]
-    key: &'a Key,
+    key: &'a ReadKey,
     image_bytes: u64,
     bytes: u64,
     seconds: f64,
@@ -175,7 +182,7 @@ struct CellJson<'a> {
     runs: usize,
 }
 
-fn entry(row: &TrialRow<Key>) -> CellJson<'_> {
+fn entry(row: &TrialRow<ReadKey>) -> CellJson<'_> {
     CellJson {
         key: &row.key,
         image_bytes: row.made,

@@ -1,0 +1,350 @@
+//! Help in three lengths: `-h` lists the options of a command that most people use, `--help` lists all of them, a line
+//! each, and `packfs help COMMAND` explains them.
+//!
+//! clap renders two lengths. The texts are those of its definitions; this file only chooses what of them is shown.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgAction, Args, Command, CommandFactory};
+
+use super::Cli;
+use crate::output::failure::Usage;
+
+/// Explain a command, one of its options, or the codecs.
+///
+/// `packfs COMMAND -h` lists the options that most people use, and `packfs COMMAND --help` lists all of them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs help build
+  packfs help build exclude
+  packfs help rsyncable
+  packfs help codecs")]
+pub(crate) struct Help {
+    /// Command, option, command and options, or `codecs` [default: packfs itself]
+    #[arg(value_name = "TOPIC", allow_hyphen_values = true)]
+    topic: Vec<String>,
+}
+
+/// The options that `-h` lists, of commands that have many. They are those that the guide's pages use first; about
+/// twenty fit a terminal.
+const COMMON_OPTIONS: [(&str, &[&str]); 5] = [
+    (
+        "build",
+        &[
+            "output",
+            "preset",
+            "codec",
+            "block-size",
+            "format",
+            "exclude",
+            "force",
+            "dry-run",
+            "jobs",
+            "memory",
+            "json",
+            "quiet",
+            "add",
+            "one-file-system",
+            "time",
+            "owner",
+            "rules",
+            "order",
+            "hot",
+            "reuse",
+            "index",
+            "target-kernel",
+        ],
+    ),
+    (
+        "plan",
+        &[
+            "for",
+            "output",
+            "shard-size",
+            "shards",
+            "preset",
+            "codec",
+            "block-size",
+            "format",
+            "exclude",
+            "force",
+            "jobs",
+            "memory",
+            "json",
+            "quiet",
+            "add",
+            "one-file-system",
+            "time",
+            "owner",
+            "rules",
+            "order",
+            "target-kernel",
+        ],
+    ),
+    (
+        "extract",
+        &[
+            "paths-from",
+            "regex",
+            "exclude",
+            "directory",
+            "strip-components",
+            "dry-run",
+            "force",
+            "no-owner",
+            "owner",
+            "no-xattrs",
+            "on-error",
+            "jobs",
+            "memory",
+            "quiet",
+            "offset",
+            "device",
+        ],
+    ),
+    (
+        "tar",
+        &[
+            "output",
+            "force",
+            "format",
+            "compress",
+            "paths-from",
+            "regex",
+            "exclude",
+            "strip-components",
+            "prefix",
+            "owner",
+            "no-xattrs",
+            "jobs",
+            "memory",
+            "quiet",
+            "offset",
+            "device",
+        ],
+    ),
+    (
+        "list",
+        &[
+            "long",
+            "human",
+            "du",
+            "tree",
+            "sort",
+            "json",
+            "paths-from",
+            "regex",
+            "exclude",
+            "max-depth",
+            "offset",
+            "device",
+        ],
+    ),
+];
+
+/// Topics of `packfs help` that are no command and no option.
+const CODECS: &str = "codecs";
+
+/// Returns the help that a command line with `-h` or `--help` requests, as an error to print.
+pub(crate) fn requested(line: &[OsString]) -> clap::Error {
+    let path = command_path(line.iter().skip(1).filter_map(|word| word.to_str()));
+    let wants_all = line.iter().any(|word| word == "--help");
+    let command_line = format!("packfs {}", path.join(" "));
+    let name = path.first().copied().unwrap_or_default();
+    let common = COMMON_OPTIONS.iter().find(|(command, _)| *command == name).map(|(_, options)| *options);
+    let more = match common {
+        _ if path.is_empty() => String::new(),
+        Some(_) if !wants_all => {
+            format!(
+                "These are the most common options. All: {command_line} --help. Explained: packfs help {name} [OPTION]"
+            )
+        }
+        _ => format!("Explained at length: packfs help {} [OPTION]", path.join(" ")),
+    };
+    let shown = |command: Command| {
+        let long_about = command.get_long_about().filter(|_| wants_all);
+        let about = long_about.or(command.get_about()).cloned().unwrap_or_default();
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let command = command.about(about).after_help(format!("{examples}\n\n{more}"));
+        match common {
+            Some(options) if !wants_all => {
+                let rare = |arg: &Arg| arg.get_long().is_some_and(|long| !options.contains(&long));
+                command.mut_args(|arg| if rare(&arg) { arg.hide(true) } else { arg })
+            }
+            _ => command,
+        }
+    };
+    render(&path, ArgAction::HelpShort, shown)
+}
+
+/// Returns the explanation of a topic, as an error to print.
+pub(crate) fn explained(asked: &Help) -> Result<clap::Error, Usage> {
+    let topic: Vec<&str> = asked.topic.iter().map(String::as_str).collect();
+    if topic == [CODECS] {
+        return Ok(parse(Cli::command(), &["build", "--codec", "help"]).expect("that option has this value"));
+    }
+    let path = command_path(topic.iter().copied());
+    let options: Vec<&str> = topic[path.len()..].iter().map(|word| word.trim_start_matches('-')).collect();
+    if options.is_empty() {
+        return Ok(render(&path, ArgAction::HelpLong, |command| command));
+    }
+    let packfs = Cli::command();
+    let path = if path.is_empty() { only_owner(&packfs, &options)? } else { path };
+    let command = path.iter().fold(&packfs, |command, name| command.find_subcommand(name).unwrap_or(command));
+    if let Some(unknown) = options.iter().find(|option| !command.get_arguments().any(|arg| is_named(arg, option))) {
+        let name = path.join(" ");
+        return Err(Usage(format!("{name} has no option `{unknown}`; packfs {name} --help lists them")));
+    }
+    let shown = |command: Command| {
+        let is_wanted = |arg: &Arg| options.iter().any(|option| is_named(arg, option));
+        command.mut_args(|arg| if is_wanted(&arg) { arg } else { arg.hide(true) }).help_template("{all-args}\n")
+    };
+    Ok(render(&path, ArgAction::HelpLong, shown))
+}
+
+/// Returns the commands with which a line begins, as in `bench read`.
+fn command_path<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let packfs = Cli::command();
+    let mut command = &packfs;
+    let mut path = Vec::new();
+    for word in words {
+        let Some(below) = command.find_subcommand(word) else { break };
+        command = below;
+        path.push(word);
+    }
+    path
+}
+
+/// Returns the command that has all of `options`, if only one does.
+fn only_owner<'a>(packfs: &'a Command, options: &[&str]) -> Result<Vec<&'a str>, Usage> {
+    let below =
+        |command: &'a Command| command.get_subcommands().map(move |below| vec![command.get_name(), below.get_name()]);
+    let all = packfs.get_subcommands().map(|command| vec![command.get_name()]);
+    let paths = all.chain(packfs.get_subcommands().flat_map(below));
+    let has_all = |path: &Vec<&str>| {
+        let command = path.iter().fold(packfs, |command, name| command.find_subcommand(name).unwrap_or(command));
+        options.iter().all(|option| command.get_arguments().any(|arg| is_named(arg, option)))
+    };
+    let owners: Vec<_> = paths.filter(has_all).collect();
+    let wanted = options.join(" ");
+    match &owners[..] {
+        [] => Err(Usage(format!(
+            "no command and no option is called `{wanted}`: packfs --help lists the commands, and packfs COMMAND --help \
+             the options of one"
+        ))),
+        [owner] => Ok(owner.clone()),
+        several => {
+            let choices: Vec<String> =
+                several.iter().map(|path| format!("packfs help {} {wanted}", path.join(" "))).collect();
+            Err(Usage(format!("several commands have `{wanted}`: {}", choices.join(", "))))
+        }
+    }
+}
+
+/// Returns true if an argument is called `name`, without leading dashes.
+fn is_named(arg: &Arg, name: &str) -> bool {
+    let is_short = || arg.get_short().is_some_and(|short| name.chars().eq([short]));
+    arg.get_long() == Some(name)
+        || is_short()
+        || arg.get_long_and_visible_aliases().is_some_and(|all| all.contains(&name))
+}
+
+/// Renders the help of the command at `path`, once `change` has been applied to it.
+fn render(path: &[&str], length: ArgAction, change: impl FnOnce(Command) -> Command) -> clap::Error {
+    let with_help = |command: Command| {
+        let texts = "Print help: -h the common options, --help all; `packfs help` explains them";
+        let help = Arg::new("help").short('h').long("help").action(length).help(texts).display_order(usize::MAX);
+        change(command).disable_help_flag(true).arg(help)
+    };
+    let line: Vec<&str> = path.iter().copied().chain(["--help"]).collect();
+    parse(change_below(Cli::command(), path, Box::new(with_help)), &line).expect("--help is an option of every command")
+}
+
+/// Changes the command at `path`, below `command`.
+fn change_below(command: Command, path: &[&str], change: Box<dyn FnOnce(Command) -> Command + '_>) -> Command {
+    match path {
+        [] => change(command),
+        [first, below @ ..] => {
+            command.mut_subcommand((*first).to_owned(), |command| change_below(command, below, change))
+        }
+    }
+}
+
+/// Parses a line that asks for a text, which clap returns as an error.
+fn parse(packfs: Command, line: &[&str]) -> Option<clap::Error> {
+    packfs.try_get_matches_from(std::iter::once("packfs").chain(line.iter().copied())).err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_options_are_options_of_their_commands() {
+        let packfs = Cli::command();
+        for (name, options) in COMMON_OPTIONS {
+            let command = packfs.find_subcommand(name).unwrap();
+            for option in options {
+                assert!(command.get_arguments().any(|arg| arg.get_long() == Some(option)), "{name} --{option}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_help_in_all_lengths() {
+        let mut packfs = Cli::command();
+        packfs.build();
+        let mut paths = vec![vec![]];
+        for command in packfs.get_subcommands() {
+            paths.push(vec![command.get_name().to_owned()]);
+            let below = command.get_subcommands().map(|below| vec![command.get_name().into(), below.get_name().into()]);
+            paths.extend(below);
+        }
+        for path in paths {
+            let line = |flag: &str| -> Vec<OsString> {
+                std::iter::once("packfs")
+                    .chain(path.iter().map(String::as_str))
+                    .chain([flag])
+                    .map(OsString::from)
+                    .collect()
+            };
+            let common = requested(&line("-h")).to_string();
+            let all = requested(&line("--help")).to_string();
+            let whole = explained(&Help { topic: path.clone() }).unwrap().to_string();
+            assert!(common.lines().count() <= all.lines().count(), "{path:?}: {common}{all}");
+            assert!(all.lines().count() <= whole.lines().count() + 1, "{path:?}: {all}{whole}");
+            assert!(common.lines().count() <= 60, "{path:?}: {common}");
+        }
+    }
+
+    #[test]
+    fn topics_are_commands_options_and_codecs() {
+        let told = |words: &[&str]| {
+            let topic = words.iter().map(|&word| word.to_owned()).collect();
+            explained(&Help { topic }).map(|text| text.to_string()).map_err(|error| error.0)
+        };
+        for (words, part) in [
+            (&["build"][..], "Pack directories, archives"),
+            (&["bench", "read"], "Usage: packfs bench read"),
+            (&["build", "codec"], "--codec <CODEC>"),
+            (&["build", "--codec", "-b"], "--block-size <SIZE>"),
+            (&["rsyncable"], "several commands"),
+        ] {
+            let text = told(words).unwrap_or_else(|error| error);
+            assert!(text.contains(part), "{words:?}: {text}");
+        }
+        let codecs = explained(&Help { topic: vec![CODECS.into()] }).unwrap();
+        assert!(codecs.get(clap::error::ContextKind::Custom).is_some_and(|table| table.to_string().contains("zstd")));
+        let one = told(&["build", "codec"]).unwrap();
+        assert!(!one.contains("--block-size <SIZE>"), "{one}");
+        for (words, part) in [
+            (&["biuld"][..], "no command and no option is called `biuld`"),
+            (&["build", "cdec"], "build has no option `cdec`"),
+            (&["jobs"], "several commands have `jobs`: packfs help build jobs, "),
+        ] {
+            let error = told(words).unwrap_err();
+            assert!(error.contains(part), "{words:?}: {error}");
+        }
+    }
+}
