@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::output::failure::{Manner, Outcome, Usage};
@@ -33,8 +33,18 @@ fn main() -> ExitCode {
     }
     match args::Cli::try_parse_from(arguments::all()) {
         Ok(args::Cli { command: args::Command::As(asked) }) => personalities::run_as(asked),
+        Ok(args::Cli { command: args::Command::Help(asked) }) => match args::help::explained(&asked) {
+            Ok(text) => run(Err(text), Manner::default()),
+            Err(wrong) => output::failure::exit(Err(wrong.into()), &Manner::default()),
+        },
+        Err(error) if is_help(&error) => run(Err(args::help::requested(&arguments::all())), Manner::default()),
         parsed => run(parsed, Manner::default()),
     }
+}
+
+/// Returns true if the help of a command was requested, and no table of values.
+fn is_help(error: &clap::Error) -> bool {
+    error.kind() == ErrorKind::DisplayHelp && error.get(ContextKind::Custom).is_none()
 }
 
 /// Runs a command of packfs that another program's command line became, without the program's name. Of an option that is

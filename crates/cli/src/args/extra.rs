@@ -45,7 +45,7 @@ fn commands() -> Vec<&'static str> {
     let mounts: &[&str] = if cfg!(feature = "mount") { &["mount", "umount"] } else { &[] };
     let serving: &[&str] = if cfg!(feature = "serve") { &["serve", "explore"] } else { &[] };
     let cluster = ["plan", "shard", "assemble", "status"];
-    let others = ["bench", "tune", "trace", "as", "completions", "man"];
+    let others = ["bench", "tune", "trace", "as", "completions", "man", "help"];
     let of_bench = ["codecs", "read", "report", "memory"];
     let of_oci = ["convert", "cache"];
     [&images[..], &dumps, mounts, serving, &cluster, &others, &of_bench, &of_oci].concat()

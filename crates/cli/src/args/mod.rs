@@ -13,6 +13,7 @@ mod each;
 #[cfg(feature = "serve")]
 mod explore;
 mod extra;
+pub(crate) mod help;
 mod join;
 mod known;
 #[cfg(feature = "mount")]
@@ -82,7 +83,7 @@ Examples:
   packfs extract root.sqfs -C /tmp/root
   packfs split /proc/vmcore -o /mnt/a/core -o /mnt/b/core
 
-Each command explains its options and shows examples: packfs build --help")]
+packfs build -h lists the most common options, packfs build --help all, and packfs help build explains them.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -122,6 +123,7 @@ pub(crate) enum Command {
     Status(Status),
     Completions(Completions),
     Man(Man),
+    Help(help::Help),
 }
 
 impl Command {

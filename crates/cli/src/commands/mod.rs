@@ -65,7 +65,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Trace(args) => trace::run(&args),
-        Command::As(_) => unreachable!("main runs it"),
+        Command::As(_) | Command::Help(_) => unreachable!("main runs it"),
         Command::Plan(args) => cluster::plan(*args),
         Command::Shard(args) => cluster::shard(&args),
         Command::Assemble(args) => cluster::assemble(&args),
