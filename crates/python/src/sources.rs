@@ -80,6 +80,7 @@ impl Read for StreamReader {
         if buf.is_empty() {
             return Ok(0);
         }
+        self.raised.fail_if_kept()?;
         Python::attach(|py| {
             let bytes = self.object.bind(py).call_method1("read", (buf.len(),))?;
             copy_bytes(&bytes, buf)
@@ -97,6 +98,7 @@ pub(crate) struct StreamWriter {
 
 impl Write for StreamWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.raised.fail_if_kept()?;
         Python::attach(|py| {
             let written = self.object.bind(py).call_method1("write", (PyBytes::new(py, bytes),))?;
             // A raw file may write less; other objects return anything, or nothing, for all.

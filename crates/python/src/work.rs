@@ -30,6 +30,14 @@ impl RaisedException {
         error
     }
 
+    /// Fails if an exception is kept: a call that ends asks Python for nothing more.
+    pub(crate) fn fail_if_kept(&self) -> std::io::Result<()> {
+        match self.0.lock() {
+            Ok(kept) if kept.is_none() => Ok(()),
+            _ => Err(std::io::Error::other("an exception was raised before")),
+        }
+    }
+
     fn take(&self) -> Option<PyErr> {
         self.0.lock().ok()?.take()
     }

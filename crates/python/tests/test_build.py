@@ -2,8 +2,11 @@
 
 import io
 import os
+import signal
 import subprocess
 import tarfile
+import threading
+import time
 import zipfile
 
 import packfs
@@ -153,6 +156,36 @@ def test_progress_ends_a_build_by_an_exception(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         packfs.build(tmp_path / "b.sqfs", endless(), progress=stop)
     assert os.listdir(tmp_path) == ["a.sqfs"]
+
+
+def test_ctrl_c_ends_long_calls_and_leaves_nothing(tmp_path):
+    def endless():
+        yield "first", b"1"
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        n = 0
+        while True:
+            yield f"{n}", b"x" * 1000
+            n += 1
+
+    class SlowFile(io.RawIOBase):
+        written = 0
+
+        def write(self, data):
+            if self.written == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+            # Of a block of any size, a byte at a time: the call ends before the block does.
+            self.written += 1
+            time.sleep(0.01)
+            return 1
+
+    with pytest.raises(KeyboardInterrupt):
+        packfs.build(tmp_path / "a.sqfs", endless())
+    assert os.listdir(tmp_path) == []
+    packfs.build(tmp_path / "a.sqfs", [(f"{n}", b"x" * 1000) for n in range(100)])
+    slow = SlowFile()
+    with pytest.raises(KeyboardInterrupt):
+        packfs.open(tmp_path / "a.sqfs").tar(slow)
+    assert 0 < slow.written < 1000
 
 
 def test_the_kernel_reads_the_same(image_path, contents, tmp_path):
