@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use super::Reader;
-use super::decode::{Cluster, Part};
+use super::decode::{Cluster, Depth};
 use super::inode::Inode;
 use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored, Where};
 use super::metadata::{Place, Space};
@@ -193,8 +193,8 @@ impl<'r> File<'r> {
                 None => {
                     let (part, rest) = buf.split_at_mut(n);
                     match self.cluster(&extent).filter(|_| extent.logical > begin) {
-                        // Who comes from the extent before will go on behind this part.
-                        Some(cluster) => self.source.reader.read_cluster(cluster, 0, part, Part::Whole)?,
+                        // Who comes from the extent before will go on after this part.
+                        Some(cluster) => self.source.reader.read_cluster(cluster, 0, part, Depth::Whole)?,
                         None => self.read_extent(&extent, skip, part)?,
                     }
                     buf = rest;
@@ -238,8 +238,8 @@ impl<'r> File<'r> {
                     return reader.decode(&[cluster], out);
                 }
                 let from = usize::try_from(skip).unwrap_or(usize::MAX);
-                let end = from.checked_add(out.len()).filter(|end| *end <= cluster.len).ok_or_else(bad)?;
-                reader.read_cluster(cluster, from, out, Part::UpTo(end))
+                from.checked_add(out.len()).filter(|end| *end <= cluster.len).ok_or_else(bad)?;
+                reader.read_cluster(cluster, from, out, Depth::Wanted)
             }
         }
     }

@@ -62,11 +62,11 @@ struct Tools {
     plain: Vec<u8>,
 }
 
-/// Part of an extent to decode.
+/// Part of an extent to decode and cache. It decides about time only: which bytes can be read does not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// As far as this byte, if that takes less time than all of it.
-    UpTo(usize),
+pub(super) enum Depth {
+    /// As far as the wanted bytes, if that takes less time than all of it.
+    Wanted,
     /// All of it: who reads on soon wants the rest.
     Whole,
 }
@@ -96,9 +96,28 @@ impl Reader {
     }
 
     /// Fills `out` from byte `from` of a decoded extent, through the cache.
-    pub(super) fn read_cluster(&self, cluster: Cluster, mut from: usize, mut out: &mut [u8], part: Part) -> Result<()> {
+    ///
+    /// Bytes of a damaged cluster are returned if the stream decodes as far as their end, as Linux does. It must not depend
+    /// on more: how much is decoded varies with what is cached and with how a read is cut, and one file would be readable
+    /// in one call and not in another.
+    pub(super) fn read_cluster(&self, cluster: Cluster, from: usize, out: &mut [u8], depth: Depth) -> Result<()> {
+        let end = from.saturating_add(out.len());
+        match self.read_slices(cluster, from, out, depth) {
+            Err(Error::Corrupt { .. }) if end < cluster.len => {
+                let mut plain = vec![0; end];
+                self.decode(&[Cluster { partial: true, len: end, ..cluster }], &mut plain)?;
+                out.copy_from_slice(&plain[from..]);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// Does as [`Reader::read_cluster`] for a sound cluster.
+    fn read_slices(&self, cluster: Cluster, mut from: usize, mut out: &mut [u8], depth: Depth) -> Result<()> {
+        let end = from.saturating_add(out.len());
         while !out.is_empty() {
-            let slice = self.slice(cluster, from / SLICE, part)?;
+            let slice = self.slice(cluster, from / SLICE, end, depth)?;
             let rest = slice.get(from % SLICE..).unwrap_or_default();
             let n = rest.len().min(out.len());
             if n == 0 {
@@ -111,26 +130,30 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns slice number `n` of a decoded extent. One thread decodes an extent, whichever slices others wait for.
-    fn slice(&self, cluster: Cluster, n: usize, part: Part) -> Result<Block> {
+    /// Returns slice number `n` of a decoded extent, of which the bytes up to `end` are wanted. One thread decodes an extent,
+    /// whichever slices others wait for.
+    fn slice(&self, cluster: Cluster, n: usize, end: usize, depth: Depth) -> Result<Block> {
         let decoded = &self.clusters.decoded;
         if let Some(slice) = decoded.peek(&(cluster, n)) {
             return Ok(slice);
         }
         let first = (0..n).find(|first| decoded.peek(&(cluster, *first)).is_none());
         // Who comes back for more than was decoded wants the rest, too.
-        let more = |n: usize| if n == 0 { part } else { Part::Whole };
+        let decode = |n: usize| {
+            let depth = if n == 0 { depth } else { Depth::Whole };
+            let beginning = Some(end).filter(|_| depth == Depth::Wanted).and_then(|end| beginning(cluster, end));
+            self.decode_slices(cluster, n, beginning)
+        };
         if let Some(first) = first {
-            decoded.get((cluster, first), || self.decode_slices(cluster, first, more(first)))?;
+            decoded.get((cluster, first), || decode(first))?;
         }
-        decoded.get((cluster, n), || self.decode_slices(cluster, n, more(n)))
+        decoded.get((cluster, n), || decode(n))
     }
 
-    /// Decodes an extent; returns slice number `n` and caches those after it. As threads wait for the slices of others
-    /// only in ascending order, none waits for ever.
-    fn decode_slices(&self, cluster: Cluster, n: usize, part: Part) -> Result<Block> {
+    /// Decodes an extent, or the first `beginning` bytes of it; returns slice number `n` and caches those after it. As
+    /// threads wait for the slices of others only in ascending order, none waits for ever.
+    fn decode_slices(&self, cluster: Cluster, n: usize, beginning: Option<usize>) -> Result<Block> {
         self.clusters.decoded.reserve(CACHE_MIN + 2 * cluster.len as u64);
-        let beginning = self.beginning(cluster, part);
         let wanted = beginning.map_or(cluster, |len| Cluster { partial: true, len, ..cluster });
         self.with_tools(|tools| {
             let mut plain = std::mem::take(&mut tools.plain);
@@ -152,13 +175,6 @@ impl Reader {
             }
             result
         })
-    }
-
-    /// Returns the number of bytes to decode if that is not the whole extent.
-    fn beginning(&self, cluster: Cluster, part: Part) -> Option<usize> {
-        let Part::UpTo(end) = part else { return None };
-        let piece = Codec::from_erofs_id(cluster.algorithm).and_then(Codec::piece_len)?;
-        Some(end.next_multiple_of(piece.max(SLICE))).filter(|len| *len <= cluster.len / 4 * 3)
     }
 
     /// Decodes consecutive clusters into `out`, whose length is that of their extents together.
@@ -282,4 +298,10 @@ impl Reader {
         let start = bytes.iter().take(left).position(|byte| *byte != 0);
         start.and_then(|start| bytes.get(start..)).ok_or_else(|| "no stream begins in its first block".into())
     }
+}
+
+/// Returns the number of bytes to decode for those up to `end`, unless decoding the whole extent takes about as long.
+fn beginning(cluster: Cluster, end: usize) -> Option<usize> {
+    let piece = Codec::from_erofs_id(cluster.algorithm).and_then(Codec::piece_len)?;
+    Some(end.next_multiple_of(piece.max(SLICE))).filter(|len| *len <= cluster.len / 4 * 3)
 }

@@ -15,6 +15,13 @@ fn content(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|n| u8::try_from((n / 7 + seed * 31 + (n * seed) % 13) % 251).unwrap()).collect()
 }
 
+/// Lines of numbers: bytes that compress a little everywhere.
+fn numbers(len: usize) -> Vec<u8> {
+    let number = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let lines = (0..).flat_map(|n| format!("a line with the number {:x}\n", number(n)).into_bytes());
+    lines.take(len).collect()
+}
+
 /// Names and contents: blocks and tails, duplicates, a hole, an empty file.
 fn files() -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = (0..60).map(|n| (format!("small/{n:02}"), content(n, n * 37 % 3000))).collect();
@@ -185,6 +192,62 @@ fn damaged_blocks_fail_alike_alone_and_among_many() {
             let failed = fs.read_many(&requests, threads).map_err(|error| error.request).map(drop);
             assert_eq!(failed.err(), fails.iter().position(|failed| *failed), "{what}, {threads} threads");
         }
+    }
+}
+
+#[test]
+fn the_sound_beginning_of_a_damaged_unit_is_read_in_every_way() {
+    const LEN: usize = 3_000_000;
+    for (what, builder) in [
+        ("squashfs zstd", Builder::squashfs().codec(Choice::new(Codec::Zstd)).block_size(1 << 20)),
+        ("squashfs lz4", Builder::squashfs().codec(Choice::new(Codec::Lz4)).block_size(1 << 20)),
+        ("erofs lz4", Builder::erofs().block_size(1 << 20)),
+        (
+            "erofs zstd",
+            Builder::erofs()
+                .codec(Choice::new(Codec::Zstd))
+                .target_kernel(crate::erofs::Kernel::new(6, 10))
+                .block_size(1 << 20),
+        ),
+    ] {
+        let entries = [Entry::file("f", numbers(LEN))];
+        let mut bytes = builder.entries(entries).write_to(Cursor::new(Vec::new())).unwrap().0.into_inner();
+        let sound = Fs::from_reader(bytes.clone()).unwrap();
+        let nid = sound.inode("f").unwrap();
+        let mut pieces = Vec::new();
+        sound.image().stored_pieces(nid, 0..LEN as u64, &mut |piece| pieces.push(piece)).unwrap();
+        // Not the first: whoever reads from the beginning of the file comes from a unit before.
+        let piece = *pieces.iter().skip(1).find(|piece| piece.len > 500_000).unwrap();
+        let unit = piece.unit.unwrap();
+        let damaged = usize::try_from(unit.position + unit.len * 2 / 3).unwrap()
+            ..usize::try_from(unit.position + unit.len - 1).unwrap();
+        bytes[damaged].fill(0xff);
+        let mut readable = Vec::new();
+        for part in [1, 1000, 70_000, 140_000, 300_000, piece.len * 3 / 4, piece.len - 1, piece.len] {
+            let range = 0..piece.offset + part;
+            let request = ReadRequest { nid, range: range.clone() };
+            let within = ReadRequest { nid, range: piece.offset..piece.offset + part };
+            // Nothing is cached; the unit's first byte is; more than the wanted bytes were tried.
+            let mut results = Vec::new();
+            for before in [None, Some(1), Some(100_000), Some(piece.len)] {
+                let fs = Fs::from_reader(bytes.clone()).unwrap();
+                if let Some(len) = before {
+                    let range = piece.offset..piece.offset + len;
+                    let _ = fs.read_many(&[ReadRequest { nid, range }], 0);
+                }
+                let mut buf = vec![0; usize::try_from(range.end).unwrap()];
+                results.push(fs.image().read_at(nid, &mut buf, 0).ok().map(|_| buf));
+                results.push(fs.read_many(std::slice::from_ref(&request), 2).ok().map(|many| many.bytes));
+                let two = fs.read_many(&[request.clone(), within.clone()], 2).ok();
+                results.push(two.map(|many| many.get(0).unwrap().to_vec()));
+            }
+            let first = &results[0];
+            let same: Vec<bool> = results.iter().map(|result| result == first).collect();
+            assert!(same.iter().all(|same| *same), "{what}: {part} of {} bytes: {same:?}", piece.len);
+            readable.push(first.is_some());
+        }
+        assert!(!readable[7], "{what}: damage was not noticed");
+        assert_eq!(readable[0], what != "squashfs lz4", "{what}: {readable:?}");
     }
 }
 

@@ -172,16 +172,25 @@ impl Reader {
         let end = from.saturating_add(out.len());
         // Whether Linux reads an lz4 block shows at its end only.
         let piece = blocks.codec.piece_len().filter(|_| !stored.raw && blocks.codec != Codec::Lz4);
-        if let Some(beginning) = piece.map(|piece| end.next_multiple_of(piece)).filter(|len| *len <= most / 4 * 3) {
+        let beginning = piece.map(|piece| end.next_multiple_of(piece)).filter(|len| *len <= most / 4 * 3);
+        let decode_beginning = |len: usize| {
+            let load = |out: &mut [u8]| blocks.decode_beginning(stored, out).map(|()| len);
+            self.data.shelf.block(len, load)
+        };
+        if let Some(len) = beginning {
             // A fragment block may be shorter; decoding all of it tells whether it is damaged.
-            let load = |out: &mut [u8]| blocks.decode_beginning(stored, out).map(|()| beginning);
-            let bytes = cache.get((stored.start, Held::Beginning), || self.data.shelf.block(beginning, load));
+            let bytes = cache.get((stored.start, Held::Beginning), || decode_beginning(len));
             // Who comes back for more than was decoded wants the rest, too.
             if let Some(bytes) = bytes.ok().filter(|bytes| end <= bytes.len()) {
                 return copy(stored, &bytes, from, out);
             }
         }
-        copy(stored, &cache.get((stored.start, Held::Whole), whole)?, from, out)
+        let bytes = match (cache.get((stored.start, Held::Whole), whole), beginning) {
+            // Whether a part of a damaged block can be read must not depend on what was read, and cached, before.
+            (Err(error @ Error::Corrupt { .. }), Some(len)) => decode_beginning(len).map_err(|_| error)?,
+            (result, _) => result?,
+        };
+        copy(stored, &bytes, from, out)
     }
 
     /// Returns fragment block number `n`.
