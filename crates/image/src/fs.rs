@@ -30,6 +30,12 @@ const WINDOW: usize = 64 << 10;
 /// succeed, so that an image that only declares a huge file is found out after this much.
 const READ_STEP: usize = 64 << 20;
 
+/// Smallest default of the read limit, in bytes: most machines have as much memory to spare, and few files are longer.
+const READ_LIMIT_MIN: u64 = 1 << 30;
+/// Default of the read limit per byte of the image. Text compresses to a tenth: what is longer than this consists of holes
+/// and repetitions.
+const READ_LIMIT_RATIO: u64 = 16;
+
 /// An opened image of any format. Clones share the image and its cache; any number of threads may use them at once.
 ///
 /// ```
@@ -44,6 +50,8 @@ const READ_STEP: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub struct Fs {
     image: Arc<dyn Image>,
+    /// Maximum number of bytes that a call may return in memory of its own.
+    read_limit: u64,
 }
 
 impl Fs {
@@ -66,7 +74,16 @@ impl Fs {
     /// [`Error::Corrupt`] if it is damaged or not an image; [`Error::Unsupported`] if it needs a
     /// feature that this build lacks.
     pub fn with_options(reader: impl ReadAt + 'static, options: OpenOptions) -> Result<Fs> {
-        Ok(Fs { image: AnyImage::open(Arc::new(reader), options)?.into_image() })
+        let read_limit = READ_LIMIT_MIN.max(reader.len().saturating_mul(READ_LIMIT_RATIO));
+        Ok(Fs { image: AnyImage::open(Arc::new(reader), options)?.into_image(), read_limit })
+    }
+
+    /// Sets the maximum number of bytes that [`Fs::read`], [`Fs::read_inode`] and [`Fs::read_many`] return: a small image
+    /// may declare files, mostly holes, that fill any memory. The default is 1 GiB, or 16 times the length of the image if
+    /// that is more.
+    #[must_use]
+    pub fn with_read_limit(self, bytes: u64) -> Fs {
+        Fs { read_limit: bytes, ..self }
     }
 
     /// Returns the underlying image, for [sinks](crate::sink).
@@ -137,11 +154,11 @@ impl Fs {
     }
 
     /// Returns the bytes of the regular file that `path` leads to. Memory is what the file's
-    /// [`metadata`](Fs::metadata) declares, which for holes is zeros: a small image may hold a large file.
+    /// [`metadata`](Fs::metadata) declares, which for holes is zeros.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::WrongType`] for anything but a regular file, and [`Error::Io`] of kind
-    /// [`OutOfMemory`](io::ErrorKind::OutOfMemory).
+    /// [`Error::NotFound`], [`Error::WrongType`] for anything but a regular file, [`Error::ReadLimit`] for one above
+    /// [the limit](Fs::with_read_limit), and [`Error::Io`] of kind [`OutOfMemory`](io::ErrorKind::OutOfMemory).
     pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
         let path = path.as_ref();
         self.read_whole(self.nid(path)?, || path.to_owned())
@@ -179,9 +196,10 @@ impl Fs {
     /// ```
     ///
     /// # Errors
-    /// That of the lowest request that failed, with its number.
+    /// That of the lowest request that failed, with its number: [`Error::ReadLimit`] for the first with which all together
+    /// exceed [the limit](Fs::with_read_limit).
     pub fn read_many(&self, requests: &[ReadRequest], threads: usize) -> std::result::Result<ManyBytes, RequestError> {
-        let offsets = self.read_offsets(requests)?;
+        let offsets = self.limited_offsets(requests)?;
         let mut bytes = Vec::new();
         let len = offsets.last().copied().unwrap_or(0);
         if bytes.try_reserve_exact(len).is_err() {
@@ -194,10 +212,18 @@ impl Fs {
         Ok(ManyBytes { bytes, offsets })
     }
 
-    /// Returns where [`Fs::read_many`] puts the bytes of each request, and the end of the last: one number more than there
-    /// are requests.
+    /// Returns where [`Fs::read_many_into`] puts the bytes of each request, and the end of the last: one number more than
+    /// there are requests.
     pub fn read_offsets(&self, requests: &[ReadRequest]) -> std::result::Result<Vec<usize>, RequestError> {
-        read_many::offsets(self.image(), requests)
+        read_many::offsets(self.image(), requests, u64::MAX)
+    }
+
+    /// Does as [`Fs::read_offsets`], for who then makes a buffer of that length, as [`Fs::read_many`] does.
+    ///
+    /// # Errors
+    /// [`Error::ReadLimit`] for the first request with which all together exceed [the limit](Fs::with_read_limit).
+    pub fn limited_offsets(&self, requests: &[ReadRequest]) -> std::result::Result<Vec<usize>, RequestError> {
+        read_many::offsets(self.image(), requests, self.read_limit)
     }
 
     /// Does as [`Fs::read_many`], into a buffer of the caller, which has exactly the length that
@@ -254,6 +280,9 @@ impl Fs {
     fn read_whole(&self, nid: Nid, name: impl Fn() -> PathBuf) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let size = self.regular_size(nid, &name)?;
+        if size > self.read_limit {
+            return Err(Error::ReadLimit { path: name(), needed: size, limit: self.read_limit });
+        }
         append_range(self.image(), nid, &mut bytes, 0..size, name)?;
         Ok(bytes)
     }
@@ -299,7 +328,7 @@ impl Fs {
 
 impl From<Arc<dyn Image>> for Fs {
     fn from(image: Arc<dyn Image>) -> Self {
-        Fs { image }
+        Fs { image, read_limit: READ_LIMIT_MIN }
     }
 }
 

@@ -87,6 +87,7 @@ fn class_of(error: &Error) -> &'static str {
         | Error::Syntax { .. }
         | Error::Misuse(_) => "InvalidArgument",
         Error::Cancelled => "Cancelled",
+        Error::ReadLimit { .. } => "OutOfMemory",
         Error::Io { source, .. } if source.kind() == std::io::ErrorKind::OutOfMemory => "OutOfMemory",
         Error::Io { .. } => "SystemFailure",
         _ => "Error",

@@ -25,6 +25,20 @@ pub(crate) struct Reader {
     fs: Fs,
 }
 
+/// Options of an open image.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct OpenSettings {
+    /// Position in the source at which the image begins.
+    #[pyo3(item)]
+    offset: u64,
+    /// Number of bytes of decoded data to keep.
+    #[pyo3(item)]
+    cache: u64,
+    /// Maximum number of bytes of one read.
+    #[pyo3(item)]
+    read_limit: Option<u64>,
+}
+
 /// Attributes of an inode: letter of its type, size, inode number, mode, owner, group, time of modification in nanoseconds,
 /// link count, target of a symbolic link, major and minor device number.
 type Attributes<'py> = (char, u64, u64, u16, u32, u32, i128, u32, Option<Bound<'py, PyBytes>>, (u32, u32));
@@ -37,37 +51,36 @@ type FoundDifference<'py> = (Bound<'py, PyBytes>, &'static str, Option<String>, 
 impl Reader {
     /// Opens the image in a file.
     #[staticmethod]
-    fn open_path(py: Python<'_>, path: &[u8], offset: u64, cache_bytes: u64) -> PyResult<Self> {
+    fn open_path(py: Python<'_>, path: &[u8], settings: OpenSettings) -> PyResult<Self> {
         let path = Path::new(OsStr::from_bytes(path)).to_owned();
         py.detach(|| {
             let bytes = FileAt::open(&path, 0).map_err(Error::io("cannot open", &path))?;
-            open(Arc::new(bytes), path, offset, cache_bytes)
+            open(Arc::new(bytes), path, &settings)
         })
         .map_err(|error| exception(&error))
     }
 
     /// Opens the image in a bytes object.
     #[staticmethod]
-    fn open_bytes(py: Python<'_>, bytes: PyBackedBytes, offset: u64, cache_bytes: u64) -> PyResult<Self> {
-        py.detach(|| open(Arc::new(HeldBytes(bytes)), "bytes".into(), offset, cache_bytes))
-            .map_err(|error| exception(&error))
+    fn open_bytes(py: Python<'_>, bytes: PyBackedBytes, settings: OpenSettings) -> PyResult<Self> {
+        py.detach(|| open(Arc::new(HeldBytes(bytes)), "bytes".into(), &settings)).map_err(|error| exception(&error))
     }
 
     /// Opens the image in an object with a method `read_at(offset, size)` that any thread may call.
     #[staticmethod]
-    fn open_object(py: Python<'_>, object: Py<PyAny>, len: u64, offset: u64, cache_bytes: u64) -> PyResult<Self> {
-        py.detach(|| open(Arc::new(ObjectBytes { object, len }), "file object".into(), offset, cache_bytes))
+    fn open_object(py: Python<'_>, object: Py<PyAny>, len: u64, settings: OpenSettings) -> PyResult<Self> {
+        py.detach(|| open(Arc::new(ObjectBytes { object, len }), "file object".into(), &settings))
             .map_err(|error| exception(&error))
     }
 
     /// Opens the image at an address: http, https, s3 or oci.
     #[staticmethod]
-    fn open_address(py: Python<'_>, address: &str, offset: u64, cache_bytes: u64) -> PyResult<Self> {
+    fn open_address(py: Python<'_>, address: &str, settings: OpenSettings) -> PyResult<Self> {
         let name = packfs_remote::clean(address);
         py.detach(|| {
             let remote = packfs_remote::Remote::open(address, &packfs_remote::Options::default());
             let remote = remote.map_err(|error| remote_exception(&error))?;
-            open(Arc::new(remote), name.into(), offset, cache_bytes).map_err(|error| exception(&error))
+            open(Arc::new(remote), name.into(), &settings).map_err(|error| exception(&error))
         })
     }
 
@@ -248,7 +261,7 @@ impl Reader {
         threads: usize,
     ) -> Result<(Bound<'py, PyBytes>, Vec<usize>), (PyErr, PyErr)> {
         let both = |error: &packfs_image::RequestError| (request_exception(error), exception(&error.source));
-        let offsets = py.detach(|| self.fs.read_offsets(requests)).map_err(|error| both(&error))?;
+        let offsets = py.detach(|| self.fs.limited_offsets(requests)).map_err(|error| both(&error))?;
         let mut failed = None;
         let len = offsets.last().copied().unwrap_or(0);
         let bytes = PyBytes::new_with(py, len, |buf| {
@@ -273,12 +286,17 @@ struct FileList {
     sizes: Vec<u8>,
 }
 
-fn open(bytes: Arc<dyn ReadAt>, name: PathBuf, offset: u64, cache_bytes: u64) -> Result<Reader, Error> {
+fn open(bytes: Arc<dyn ReadAt>, name: PathBuf, settings: &OpenSettings) -> Result<Reader, Error> {
     let options = OpenOptions::default().set(|all| {
         all.name = name;
-        all.cache_bytes = cache_bytes;
+        all.cache_bytes = settings.cache;
     });
-    Ok(Reader { fs: Fs::with_options(ShiftedBytes { bytes, offset }, options)? })
+    let fs = Fs::with_options(ShiftedBytes { bytes, offset: settings.offset }, options)?;
+    let fs = match settings.read_limit {
+        Some(bytes) => fs.with_read_limit(bytes),
+        None => fs,
+    };
+    Ok(Reader { fs })
 }
 
 fn read_requests(requests: Vec<(u64, u64, u64)>) -> Vec<ReadRequest> {

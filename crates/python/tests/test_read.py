@@ -270,3 +270,37 @@ def test_threads_share_an_image(image, contents):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("ending", ["sqfs", "erofs"])
+def test_a_small_image_of_holes_takes_no_memory(tmp_path, ending):
+    source = tmp_path / "source"
+    source.mkdir()
+    with open(source / "hole", "wb") as file:
+        file.write(b"beginning")
+        file.truncate(3 << 30)
+    path = tmp_path / f"image.{ending}"
+    packfs.build(path, source)
+    assert path.stat().st_size < 3 << 20
+    image = packfs.open(path)
+    reads = [
+        lambda image: image.read("hole"),
+        lambda image: image[0],
+        lambda image: image.read_many(["hole"]),
+        lambda image: image.__getitems__([0]),
+        lambda image: image.open("hole", buffering=0).readall(),
+        lambda image: image.open("hole").read(),
+    ]
+    for read in reads:
+        with pytest.raises(packfs.OutOfMemory, match="3221225472 bytes in memory, more than the limit of 1073741824") as raised:
+            read(image)
+        assert isinstance(raised.value, MemoryError)
+    assert image.read_ranges([("hole", 4, 12)]).data == b"nning\0\0\0"
+    assert image.readinto("hole", bytearray(7)) == 7
+    # A pickle and a fork keep the limit.
+    small = packfs.open(path, read_limit=7)
+    for opened in (small, pickle.loads(pickle.dumps(small))):
+        assert opened.read_ranges([("hole", 0, 7)]).data == b"beginni"
+        with pytest.raises(packfs.OutOfMemory) as raised:
+            opened.read_ranges([("hole", 0, 4), ("hole", 0, 4)])
+        assert raised.value.request == 1

@@ -102,6 +102,19 @@ pub enum Error {
         /// The largest possible number.
         max: u64,
     },
+    /// More bytes were asked for at once than one call may hold in memory.
+    #[error(
+        "{}: {needed} bytes in memory, more than the limit of {limit}; read the file in parts, or raise the limit",
+        crate::name::display(path)
+    )]
+    ReadLimit {
+        /// The file, or the first of several, with which the limit is exceeded.
+        path: PathBuf,
+        /// Number of bytes that the call needs, up to the end of that file.
+        needed: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// A file changed between two accesses, or could not be read as listed.
     #[error("{}: {why}", crate::name::display(path))]
     Changed {
@@ -327,7 +340,7 @@ impl Error {
         match self {
             Error::Io { source, .. } => source.kind(),
             Error::Shard { source, .. } => source.kind(),
-            Error::Codec(packfs_codec::Error::NoMemory { .. }) => io::ErrorKind::OutOfMemory,
+            Error::ReadLimit { .. } | Error::Codec(packfs_codec::Error::NoMemory { .. }) => io::ErrorKind::OutOfMemory,
             Error::Corrupt { .. } | Error::NoImage { .. } | Error::Damaged { .. } | Error::Codec(_) => {
                 io::ErrorKind::InvalidData
             }
@@ -350,6 +363,7 @@ impl Error {
             | Error::NoImage { path }
             | Error::Damaged { path, .. }
             | Error::Limit { path, .. }
+            | Error::ReadLimit { path, .. }
             | Error::Changed { path, .. }
             | Error::Exists { path }
             | Error::NoIndex { path }

@@ -78,17 +78,24 @@ struct PendingRead<'b> {
 /// The reads of one stored unit; without a unit, a single read.
 type UnitReads<'b> = Vec<PendingRead<'b>>;
 
-/// Returns where the bytes of each request begin, and the end of the last.
-pub(super) fn offsets(image: &dyn Image, requests: &[ReadRequest]) -> std::result::Result<Vec<usize>, RequestError> {
+/// Returns where the bytes of each request begin, and the end of the last, which is at most `limit`.
+pub(super) fn offsets(
+    image: &dyn Image,
+    requests: &[ReadRequest],
+    limit: u64,
+) -> std::result::Result<Vec<usize>, RequestError> {
     let mut offsets = Vec::with_capacity(requests.len() + 1);
     let mut end = 0usize;
     offsets.push(end);
     for (request, wanted) in requests.iter().enumerate() {
-        let len = request_len(image, wanted).and_then(|len| {
-            let len = usize::try_from(len).ok().and_then(|len| end.checked_add(len));
-            len.ok_or_else(|| super::too_large(&super::inode_name(wanted.nid)))
+        let next = request_len(image, wanted).and_then(|len| {
+            let needed = (end as u64).saturating_add(len);
+            if needed > limit {
+                return Err(Error::ReadLimit { path: super::inode_name(wanted.nid), needed, limit });
+            }
+            usize::try_from(needed).map_err(|_| super::too_large(&super::inode_name(wanted.nid)))
         });
-        end = len.map_err(|source| RequestError { request, source })?;
+        end = next.map_err(|source| RequestError { request, source })?;
         offsets.push(end);
     }
     Ok(offsets)

@@ -69,7 +69,7 @@ class Cancelled(Error):
 
 
 class OutOfMemory(Error, MemoryError):
-    """A file does not fit in memory."""
+    """The files to read do not fit in memory, or exceed the ``read_limit`` with which the image was opened."""
 
 
 class SystemFailure(Error, OSError):

@@ -279,11 +279,11 @@ def _identity(path: bytes) -> Tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _reopen(source: Any, offset: int, cache: int, identity: Optional[Tuple[int, int]]) -> "Image":
+def _reopen(source: Any, settings: Dict[str, Any], identity: Optional[Tuple[int, int]]) -> "Image":
     """Opens a pickled image again; a file must be the one it was."""
     if identity is not None and _identity(source) != identity:
         raise _errors.Changed(f"{os.fsdecode(source)}: it is not the file that was pickled: size or time differ")
-    return Image(source, offset=offset, cache=cache, _is_path=identity is not None)
+    return Image(source, **settings, _is_path=identity is not None)
 
 
 _open_images: "weakref.WeakSet[Image]" = weakref.WeakSet()
@@ -303,13 +303,17 @@ def _forget_readers() -> None:
 os.register_at_fork(after_in_child=_forget_readers)
 
 
-def open(source: Any, *, cache: int = DEFAULT_CACHE, offset: int = 0) -> "Image":
+def open(
+    source: Any, *, cache: int = DEFAULT_CACHE, offset: int = 0, read_limit: Optional[int] = None
+) -> "Image":
     """Opens the image in ``source``, which begins at byte ``offset`` of it.
 
     ``source`` is a path, an address (http, https, s3, oci), bytes, or a binary file object that can seek. A str is a path or an
-    address. ``cache`` is the number of bytes of decoded data to keep.
+    address. ``cache`` is the number of bytes of decoded data to keep. ``read_limit`` is the maximum number of bytes that one
+    call returns, because a small image may declare files, mostly holes, that fill any memory; by default 1 GiB, or 16 times
+    the length of the image if that is more. It does not apply to buffers of the caller.
     """
-    return Image(source, cache=cache, offset=offset)
+    return Image(source, cache=cache, offset=offset, read_limit=read_limit)
 
 
 class Image:
@@ -319,10 +323,17 @@ class Image:
     ``image.names()[n]``; loaders that fetch whole batches call ``image.__getitems__``.
     """
 
-    def __init__(self, source: Any, *, cache: int = DEFAULT_CACHE, offset: int = 0, _is_path: bool = False) -> None:
+    def __init__(
+        self,
+        source: Any,
+        *,
+        cache: int = DEFAULT_CACHE,
+        offset: int = 0,
+        read_limit: Optional[int] = None,
+        _is_path: bool = False,
+    ) -> None:
         self._source = source
-        self._offset = offset
-        self._cache = cache
+        self._settings = {"offset": offset, "cache": cache, "read_limit": read_limit}
         self._lock = threading.Lock()
         self._opened: Optional[_packfs.Reader] = None
         self._files: Optional[Tuple[Names, memoryview, memoryview]] = None
@@ -350,24 +361,24 @@ class Image:
             return self._opened
 
     def _open(self) -> _packfs.Reader:
-        source, offset, cache = self._source, self._offset, self._cache
+        source, settings = self._source, self._settings
         if self._is_path:
             # Taken before the file is opened: if another one comes between, it is noticed when it is opened again.
             identity = _identity(source)
             if self._pinned not in (None, identity):
                 raise _errors.Changed(f"{os.fsdecode(source)}: it changed since it was opened")
             self._pinned = identity
-            return _packfs.Reader.open_path(source, offset, cache)
+            return _packfs.Reader.open_path(source, settings)
         if isinstance(source, bytes):
-            return _packfs.Reader.open_bytes(source, offset, cache)
+            return _packfs.Reader.open_bytes(source, settings)
         if isinstance(source, str):
-            return _packfs.Reader.open_address(source, offset, cache)
-        return _packfs.Reader.open_object(source, source.size, offset, cache)
+            return _packfs.Reader.open_address(source, settings)
+        return _packfs.Reader.open_object(source, source.size, settings)
 
     def __reduce__(self) -> Any:
         if isinstance(self._source, _FileBytes):
             raise TypeError("an image in a file object cannot be pickled: open it by its path")
-        return _reopen, (self._source, self._offset, self._cache, self._pinned)
+        return _reopen, (self._source, self._settings, self._pinned)
 
     def close(self) -> None:
         """Releases the cache, and the file once no thread reads from it any more. Reading from the image then fails."""
