@@ -4,6 +4,7 @@
 //! followed within the image: its root is `/`, and nothing outside it is ever accessed. Names and paths are [`Path`]s,
 //! which hold any bytes.
 
+mod parents;
 mod read_many;
 
 use std::ffi::OsStr;
@@ -18,10 +19,11 @@ use packfs_blocks::{Progress, ReadAt, pipeline};
 
 use crate::diff::{self, Difference};
 use crate::image::{FileType, Image, Nid, Stat};
-use crate::sink::{Walk, lookup, resolve, tar};
+use crate::sink::{Walk, lookup, tar};
 use crate::tree::{XattrSet, path_of};
 use crate::{AnyImage, Error, Finding, OpenOptions, Result};
 
+use parents::ParentCache;
 pub use read_many::{ManyBytes, ReadRequest, RequestError};
 
 /// Number of bytes that small sequential reads of a [`File`] fetch from the image at a time.
@@ -52,6 +54,8 @@ pub struct Fs {
     image: Arc<dyn Image>,
     /// Maximum number of bytes that a call may return in memory of its own.
     read_limit: u64,
+    /// Shared by clones.
+    parents: Arc<ParentCache>,
 }
 
 impl Fs {
@@ -75,7 +79,8 @@ impl Fs {
     /// feature that this build lacks.
     pub fn with_options(reader: impl ReadAt + 'static, options: OpenOptions) -> Result<Fs> {
         let read_limit = READ_LIMIT_MIN.max(reader.len().saturating_mul(READ_LIMIT_RATIO));
-        Ok(Fs { image: AnyImage::open(Arc::new(reader), options)?.into_image(), read_limit })
+        let image = AnyImage::open(Arc::new(reader), options)?.into_image();
+        Ok(Fs { image, read_limit, parents: Arc::default() })
     }
 
     /// Sets the maximum number of bytes that [`Fs::read`], [`Fs::read_inode`] and [`Fs::read_many`] return: a small image
@@ -115,7 +120,7 @@ impl Fs {
 
     /// Returns true if `path` leads to a file of any type, following symbolic links.
     pub fn exists(&self, path: impl AsRef<Path>) -> Result<bool> {
-        Ok(resolve(self.image(), path.as_ref().as_os_str().as_bytes())?.is_some())
+        Ok(self.parents.resolve(self.image(), path.as_ref().as_os_str().as_bytes())?.is_some())
     }
 
     /// Returns the attributes of the file that `path` leads to, following symbolic links.
@@ -322,13 +327,13 @@ impl Fs {
     }
 
     fn nid(&self, path: &Path) -> Result<Nid> {
-        resolve(self.image(), path.as_os_str().as_bytes())?.ok_or_else(|| not_found(path))
+        self.parents.resolve(self.image(), path.as_os_str().as_bytes())?.ok_or_else(|| not_found(path))
     }
 }
 
 impl From<Arc<dyn Image>> for Fs {
     fn from(image: Arc<dyn Image>) -> Self {
-        Fs { image, read_limit: READ_LIMIT_MIN }
+        Fs { image, read_limit: READ_LIMIT_MIN, parents: Arc::default() }
     }
 }
 

@@ -116,6 +116,16 @@ pub(super) fn fill(
     buffer: &mut [u8],
     threads: usize,
 ) -> std::result::Result<(), RequestError> {
+    if buffer.is_empty() {
+        return Ok(());
+    }
+    if let [ReadRequest { nid, range }] = requests
+        && (threads <= 1 || buffer.len() <= JOB_LEN)
+    {
+        // One worker reads all of it, and needs no plan.
+        let read = super::read_exactly(image, *nid, buffer, range.start, || super::inode_name(*nid));
+        return read.map_err(|source| RequestError { request: 0, source });
+    }
     let mut reads = plan(image, requests, offsets);
     // Furthest end first: decoding a unit may stop early, and what the first read needs then serves all others.
     reads.sort_unstable_by_key(|read| {

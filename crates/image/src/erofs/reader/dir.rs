@@ -1,5 +1,8 @@
 //! Directories: blocks of entries, each block with its names after the entries, sorted across all blocks.
 
+use std::cmp::Ordering;
+use std::sync::Arc;
+
 use zerocopy::FromBytes;
 
 use super::inode::Inode;
@@ -27,7 +30,7 @@ pub(super) struct Listing<'r> {
     /// Number of the next block, and number of blocks.
     next: u64,
     blocks: u64,
-    block: Vec<u8>,
+    block: Arc<[u8]>,
     /// Number of entries in the current block, and of those already returned.
     count: usize,
     at: usize,
@@ -38,7 +41,7 @@ impl<'r> Listing<'r> {
     /// Starts at the first entry.
     pub(super) fn open(reader: &'r Reader, dir: &'r Inode) -> Listing<'r> {
         let blocks = dir.size.div_ceil(reader.superblock.block_size.into());
-        Listing { reader, dir, next: 0, blocks, block: Vec::new(), count: 0, at: 0, name: Vec::new() }
+        Listing { reader, dir, next: 0, blocks, block: Arc::default(), count: 0, at: 0, name: Vec::new() }
     }
 
     /// Returns the next entry and its name, `None` at the end.
@@ -68,16 +71,10 @@ impl<'r> Listing<'r> {
 
     /// Reads block number `n` and the number of its entries, which follows from the first one.
     fn load(&mut self, n: u64) -> Result<()> {
-        let block_size = self.reader.superblock.block_size;
-        let offset = n * u64::from(block_size);
-        let len = (self.dir.size - offset).min(block_size.into());
-        self.block.resize(usize::try_from(len).unwrap_or(0), 0);
         self.next = n + 1;
-        let got = data::read_file(self.reader, self.dir, &mut self.block, offset)?;
-        let names = match self.block.get(..ENTRY_LEN).filter(|_| got == self.block.len()) {
-            Some(first) => name_offset(first),
-            None => 0,
-        };
+        let dir = self.dir;
+        self.block = self.reader.metadata.directories.get((dir.nid, n), || read_block(self.reader, dir, n))?;
+        let names = self.block.get(..ENTRY_LEN).map_or(0, name_offset);
         if names == 0 || names % ENTRY_LEN != 0 || names >= self.block.len() {
             return Err(self.error(format!("its names begin at byte {names} of {}", self.block.len())));
         }
@@ -113,12 +110,23 @@ impl<'r> Listing<'r> {
     }
 }
 
+/// Reads block number `n` of a directory.
+fn read_block(reader: &Reader, dir: &Inode, n: u64) -> Result<Arc<[u8]>> {
+    let block_size = u64::from(reader.superblock.block_size);
+    let offset = n.saturating_mul(block_size);
+    let len = dir.size.saturating_sub(offset).min(block_size);
+    let mut block = vec![0; usize::try_from(len).unwrap_or(0)];
+    let got = data::read_file(reader, dir, &mut block, offset)?;
+    block.truncate(got);
+    Ok(block.into())
+}
+
 /// Returns the name offset of the entry at the start of `bytes`.
 fn name_offset(bytes: &[u8]) -> usize {
     bytes.get(8..10).and_then(|bytes| bytes.first_chunk()).map_or(0, |offset| u16::from_le_bytes(*offset).into())
 }
 
-/// Finds `name` in a directory: first the last block whose first name is not greater.
+/// Finds `name` in a directory, as Linux does: first the last block whose first name is not greater, then the entry in it.
 pub(super) fn lookup(reader: &Reader, dir: &Inode, name: &[u8]) -> Result<Option<DirEntry>> {
     if name == b"." || name == b".." {
         return Ok(None);
@@ -134,12 +142,18 @@ pub(super) fn lookup(reader: &Reader, dir: &Inode, name: &[u8]) -> Result<Option
             false => to = middle,
         }
     }
-    listing.next = from;
-    listing.at = listing.count;
-    listing.blocks = to;
-    while let Some((entry, found)) = listing.next()? {
-        if found >= name {
-            return Ok((found == name).then_some(entry));
+    if from == to {
+        return Ok(None);
+    }
+    listing.load(from)?;
+    let (mut from, mut to) = (0, listing.count);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        let (entry, found) = listing.entry(middle)?;
+        match listing.block[found].cmp(name) {
+            Ordering::Less => from = middle + 1,
+            Ordering::Equal => return Ok(Some(entry)),
+            Ordering::Greater => to = middle,
         }
     }
     Ok(None)

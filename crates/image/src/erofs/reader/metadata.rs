@@ -9,6 +9,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::Reader;
 use super::data;
 use super::inode::Inode;
+use crate::image::Nid;
 use crate::{Error, Result};
 
 /// Number of bytes that are read and cached together.
@@ -66,12 +67,18 @@ impl Place {
 pub(super) struct Metadata {
     image: BlockCache,
     metabox: BlockCache,
+    /// Blocks of directories, by their numbers: a path leads through some of them again and again.
+    pub(super) directories: BlockCache<(Nid, u64)>,
 }
 
 impl Metadata {
     /// Makes a cache of up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Metadata {
-        Metadata { image: BlockCache::new(capacity / 2, PAGE), metabox: BlockCache::new(capacity / 2, PAGE) }
+        Metadata {
+            image: BlockCache::new(capacity / 2, PAGE),
+            metabox: BlockCache::new(capacity / 4, PAGE),
+            directories: BlockCache::new(capacity / 4, PAGE),
+        }
     }
 }
 

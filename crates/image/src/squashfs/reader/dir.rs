@@ -42,7 +42,10 @@ pub(super) struct Listing<'m> {
     run: u32,
     inodes: u64,
     number: u32,
+    /// Name of the entry just read.
     name: Vec<u8>,
+    /// Name of the entry before; its memory is that of the next name.
+    name_before: Vec<u8>,
 }
 
 impl<'m> Listing<'m> {
@@ -68,7 +71,17 @@ impl<'m> Listing<'m> {
         let block = table.start.saturating_add(start.into());
         let position = Position { block, offset: usize::try_from(offset).unwrap_or(usize::MAX) };
         let cursor = metadata.cursor(table, position)?;
-        Ok(Some(Listing { cursor, len, read, header: None, run: 0, inodes: 0, number: 0, name: Vec::new() }))
+        Ok(Some(Listing {
+            cursor,
+            len,
+            read,
+            header: None,
+            run: 0,
+            inodes: 0,
+            number: 0,
+            name: Vec::new(),
+            name_before: Vec::new(),
+        }))
     }
 
     /// Returns by how many bytes the entries exceed the length of the listing.
@@ -100,10 +113,11 @@ impl<'m> Listing<'m> {
         if len > NAME_MAX {
             return Err(self.cursor.error(format!("entry at offset {}: name of {len} bytes", at.offset)));
         }
-        let mut name = [0; NAME_MAX];
-        self.cursor.read(&mut name[..len])?;
+        std::mem::swap(&mut self.name, &mut self.name_before);
+        self.name.resize(len, 0);
+        self.cursor.read(&mut self.name)?;
         self.read += len as u64;
-        self.check_name(&name[..len], at)?;
+        self.check_name(at)?;
         self.run -= 1;
         let number = self.number.wrapping_add_signed(raw.inode_number.get().into());
         let nid = Nid(self.inodes | u64::from(raw.offset.get()));
@@ -134,18 +148,17 @@ impl<'m> Listing<'m> {
         self.cursor.get()
     }
 
-    fn check_name(&mut self, name: &[u8], at: Position) -> Result<()> {
+    fn check_name(&self, at: Position) -> Result<()> {
+        let name = &self.name[..];
         if tree::check_name(name).is_err() {
             let why = format!("entry at offset {}: `{}` cannot be a file name", at.offset, name.escape_ascii());
             return Err(self.cursor.error(why));
         }
-        if name <= &self.name[..] {
-            let (name, before) = (name.escape_ascii(), self.name.escape_ascii());
+        if name <= &self.name_before[..] {
+            let (name, before) = (name.escape_ascii(), self.name_before.escape_ascii());
             let why = format!("entry at offset {}: `{name}` after `{before}` is not in ascending order", at.offset);
             return Err(self.cursor.error(why));
         }
-        self.name.clear();
-        self.name.extend_from_slice(name);
         Ok(())
     }
 }
