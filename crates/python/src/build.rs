@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use packfs_codec::Choice;
 use packfs_image::source::Entry;
 use packfs_image::tree::Time;
-use packfs_image::{Builder, Error};
+use packfs_image::{Builder, Error, Fs};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyIterator;
 
 use crate::errors::invalid_argument;
+use crate::reader::Reader;
 use crate::sources::StreamReader;
 use crate::work::{self, RaisedException};
 
@@ -53,6 +54,8 @@ struct YieldedEntry {
 
 /// The source of a build.
 enum GivenSource {
+    /// An open image.
+    Image(Fs),
     /// A directory or archive.
     Path(PathBuf),
     /// A tar or cpio archive.
@@ -62,7 +65,7 @@ enum GivenSource {
 }
 
 /// Builds an image. `kind` says what `source` is: "path" for the path of a directory or archive, "tar" for an object
-/// with a method `read`, "entries" for an iterator of entries. Returns the numbers of files and bytes of the image.
+/// with a method `read`, "image" for a reader, "entries" for an iterator of entries. Returns the numbers of files and bytes of the image.
 #[pyfunction]
 pub(crate) fn build(
     py: Python<'_>,
@@ -77,6 +80,7 @@ pub(crate) fn build(
     let source = match kind {
         "path" => GivenSource::Path(OsStr::from_bytes(&source.extract::<PyBackedBytes>()?).into()),
         "tar" => GivenSource::Archive(StreamReader { object: source.unbind(), raised: raised.clone() }),
+        "image" => GivenSource::Image(source.cast::<Reader>()?.get().fs().clone()),
         _ => {
             let iterator = source.try_iter()?.unbind();
             GivenSource::Entries(YieldedEntries { iterator, raised: raised.clone(), ended: false })
@@ -104,6 +108,7 @@ pub(crate) fn build(
             builder = builder.threads(threads);
         }
         let builder = match source {
+            GivenSource::Image(fs) => builder.image(&fs),
             GivenSource::Path(path) if path.is_dir() => builder.dir(path),
             GivenSource::Path(path) => builder.archive(path),
             GivenSource::Archive(reader) => builder.tar(reader),

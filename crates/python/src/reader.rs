@@ -253,6 +253,11 @@ impl Reader {
 }
 
 impl Reader {
+    /// Returns the image as a file system, for a build from it.
+    pub(crate) fn fs(&self) -> &Fs {
+        &self.fs
+    }
+
     /// Reads straight into a bytes object. An error comes twice: with the number of its request, and without.
     fn read_requests<'py>(
         &self,

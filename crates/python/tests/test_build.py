@@ -2,6 +2,7 @@
 
 import io
 import os
+import random
 import signal
 import subprocess
 import tarfile
@@ -199,3 +200,61 @@ def test_the_kernel_reads_the_same(image_path, contents, tmp_path):
             assert (mounted / name).read_bytes() == bytes(batch), name
     finally:
         subprocess.run(["umount", mounted], check=True)
+
+
+@pytest.mark.parametrize("ending", ["sqfs", "erofs"])
+def test_convert_keeps_everything(image_path, contents, tmp_path, ending):
+    converted = tmp_path / f"converted.{ending}"
+    reports = []
+    summary = packfs.convert(image_path, converted, codec="lz4", progress=lambda *report: reports.append(report))
+    before, after = packfs.open(image_path), packfs.open(converted)
+    assert summary.files == len(before) == len(after)
+    assert before.diff(after) == []
+    assert reports[-1][0] == "done"
+    # Python's own reader of tar archives finds the same in both.
+    members = []
+    for image in (before, after):
+        archive = io.BytesIO()
+        image.tar(archive)
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as tar:
+            files = {member.name: tar.extractfile(member).read() for member in tar if member.isreg()}
+            archive.seek(0)
+            members.append([(m.name.rstrip("/"), m.type, m.mode, m.uid, m.gid, m.mtime, m.linkname) for m in tar.getmembers()])
+        assert {name.lstrip("./"): data for name, data in files.items()} == {**contents, "attributes": b"!"}
+    assert members[0] == members[1]
+
+
+def test_convert_takes_what_open_takes(tmp_path):
+    first = tmp_path / "first.sqfs"
+    packfs.build(first, [("d/a", b"one" * 9000), ("d/b", None, {"kind": "symlink", "target": "a"})])
+    image = packfs.open(first)
+    sources = [os.fspath(first), first, first.read_bytes(), io.BytesIO(first.read_bytes()), image]
+    built = []
+    for number, source in enumerate(sources):
+        target = tmp_path / f"{number}.erofs"
+        packfs.convert(source, target)
+        built.append(target.read_bytes())
+    assert built.count(built[0]) == len(sources)
+    # An image of the caller stays open, and build takes one too.
+    assert image.read("d/b") == b"one" * 9000
+    packfs.build(tmp_path / "again.erofs", image)
+    assert (tmp_path / "again.erofs").read_bytes() == built[0]
+    with pytest.raises(packfs.Exists):
+        packfs.convert(image, tmp_path / "again.erofs")
+    with pytest.raises(packfs.NoImage):
+        packfs.convert(b"no image", tmp_path / "none.erofs")
+    image.close()
+    with pytest.raises(ValueError):
+        packfs.convert(image, tmp_path / "none.erofs")
+    assert not (tmp_path / "none.erofs").exists()
+
+
+def test_damage_ends_a_conversion_and_leaves_nothing(tmp_path):
+    noise = random.Random(1).randbytes(300_000)
+    packfs.build(tmp_path / "a.sqfs", [("a", noise.hex().encode())], codec="zstd")
+    damaged = bytearray((tmp_path / "a.sqfs").read_bytes())
+    damaged[1000:200_000] = bytes(199_000)
+    with pytest.raises(packfs.Damaged):
+        packfs.convert(bytes(damaged), tmp_path / "b.erofs")
+    assert os.listdir(tmp_path) == ["a.sqfs"]

@@ -304,3 +304,44 @@ def test_a_small_image_of_holes_takes_no_memory(tmp_path, ending):
         with pytest.raises(packfs.OutOfMemory) as raised:
             opened.read_ranges([("hole", 0, 4), ("hole", 0, 4)])
         assert raised.value.request == 1
+
+
+def test_prefetched_batches_equal_those_read_at_once(image, contents):
+    numbers = list(range(len(image)))
+    random.Random(2).shuffle(numbers)
+    batches = [numbers[first : first + 50] for first in range(0, len(numbers), 50)]
+    pending = [image.prefetch(iter(batch)) for batch in batches]
+    for batch, future in zip(batches, pending):
+        assert [bytes(view) for view in future.result(timeout=60)] == [image[n] for n in batch]
+    assert [bytes(view) for view in image.prefetch(["empty", "large.txt"], threads=1).result()] == [b"", contents["large.txt"]]
+    assert len(image.prefetch([]).result()) == 0
+    # The error comes with the result, as of the call itself.
+    wanted = [0, "nowhere"]
+    future = image.prefetch(wanted)
+    wanted.clear()
+    with pytest.raises(packfs.NotFound):
+        future.result(timeout=60)
+    # A batch that was asked for before the image is closed is read, or says that it is closed.
+    last = image.prefetch(numbers)
+    image.close()
+    try:
+        assert len(last.result(timeout=60)) == len(numbers)
+    except ValueError as error:
+        assert "closed" in str(error)
+    with pytest.raises(ValueError, match="closed"):
+        image.prefetch([0])
+
+
+def _prefetch_in_child(image, expected):
+    os._exit(0 if bytes(image.prefetch([0]).result(timeout=60)[0]) == expected else 1)
+
+
+def test_a_forked_child_prefetches_on_its_own(image):
+    expected = image[0]
+    assert bytes(image.prefetch([0]).result()[0]) == expected
+    child = multiprocessing.get_context("fork").Process(target=_prefetch_in_child, args=(image, expected))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    pickled = pickle.loads(pickle.dumps(image))
+    assert bytes(pickled.prefetch([0]).result()[0]) == expected

@@ -14,7 +14,7 @@ b'one'
 
 from __future__ import annotations
 
-from ._build import Attributes, BuildSummary, build
+from ._build import Attributes, BuildSummary, build, convert
 from ._errors import (
     Cancelled,
     Changed,
@@ -64,5 +64,6 @@ __all__ = [
     "Unsupported",
     "WrongType",
     "build",
+    "convert",
     "open",
 ]

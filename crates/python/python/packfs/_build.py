@@ -13,6 +13,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, NamedTuple, Optional
 
 from . import _packfs
 from ._errors import InvalidArgument
+from ._image import Image
+from ._image import open as open_image
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Report = Callable[[str, int, int], Any]
@@ -141,7 +143,7 @@ def build(
     """Builds an image at ``target``, which appears whole or not at all.
 
     ``source`` is the path of a directory or archive (tar, cpio or zip, by its bytes), a binary stream with a tar or cpio
-    archive, a :class:`tarfile.TarFile`, a :class:`zipfile.ZipFile`, or an iterable of ``(name, data)`` or
+    archive, a :class:`tarfile.TarFile`, a :class:`zipfile.ZipFile`, an :class:`Image`, or an iterable of ``(name, data)`` or
     ``(name, data, attributes)``: data are bytes or a binary stream, attributes are :class:`Attributes`. Iterables and
     streams are used on another thread.
 
@@ -164,6 +166,8 @@ def build(
     given: Any
     if isinstance(source, (str, bytes, os.PathLike)):
         kind, given = "path", os.fsencode(source)
+    elif isinstance(source, Image):
+        kind, given = "image", source._reader()
     elif isinstance(source, tarfile.TarFile):
         kind, given = "entries", _tar_entries(source)
     elif isinstance(source, zipfile.ZipFile):
@@ -173,3 +177,47 @@ def build(
     else:
         kind, given = "entries", _entries(source)
     return BuildSummary(*_packfs.build(os.fsencode(target), kind, given, settings, progress))
+
+
+def convert(
+    source: Any,
+    target: Path,
+    *,
+    format: Optional[str] = None,
+    codec: Optional[str] = None,
+    block_size: Optional[int] = None,
+    kernel: Optional[Tuple[int, int]] = None,
+    threads: Optional[int] = None,
+    force: bool = False,
+    progress: Optional[Report] = None,
+) -> BuildSummary:
+    """Builds an image with the contents of another one: in the other format, with another codec or block size.
+
+    ``source`` is an :class:`Image`, or anything that :func:`open` takes: a path, an address, bytes or a file object. Nothing
+    is extracted. Owners, modes, times, extended attributes, hard links, devices and holes are kept, as far as the format
+    holds them: SquashFS has whole seconds and no POSIX ACLs. The other arguments are those of :func:`build`.
+
+    >>> import packfs
+    >>> packfs.build("old.sqfs", [("etc/motd", b"Welcome.")]).files
+    1
+    >>> packfs.convert("old.sqfs", "new.erofs").files
+    1
+    >>> packfs.open("old.sqfs").diff(packfs.open("new.erofs"))
+    []
+    """
+    image = source if isinstance(source, Image) else open_image(source)
+    try:
+        return build(
+            target,
+            image,
+            format=format,
+            codec=codec,
+            block_size=block_size,
+            kernel=kernel,
+            threads=threads,
+            force=force,
+            progress=progress,
+        )
+    finally:
+        if image is not source:
+            image.close()

@@ -12,6 +12,7 @@ import stat as stat_bits
 import threading
 import weakref
 from collections.abc import Sequence as SequenceABC
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _errors, _packfs
@@ -296,6 +297,8 @@ def _forget_readers() -> None:
         _abandoned_readers.append(image._opened)
         image._opened = None
         image._lock = threading.Lock()
+        # Its thread does not run in a child.
+        image._prefetcher = None
         if isinstance(image._source, _FileBytes):
             image._source.renew_lock()
 
@@ -337,6 +340,7 @@ class Image:
         self._lock = threading.Lock()
         self._opened: Optional[_packfs.Reader] = None
         self._files: Optional[Tuple[Names, memoryview, memoryview]] = None
+        self._prefetcher: Optional[ThreadPoolExecutor] = None
         self._is_closed = False
         self._is_path = _is_path or (isinstance(source, (str, os.PathLike)) and not _is_address(source))
         self._pinned: Optional[Tuple[int, int]] = None
@@ -385,6 +389,9 @@ class Image:
         with self._lock:
             self._is_closed = True
             self._opened = None
+            prefetcher, self._prefetcher = self._prefetcher, None
+        if prefetcher is not None:
+            prefetcher.shutdown(wait=False)
 
     def __enter__(self) -> "Image":
         return self
@@ -566,6 +573,33 @@ class Image:
         If a file cannot be read, the exception's ``request`` is its position in ``items``.
         """
         return self._read_requests([(self._nid(item), 0, _END) for item in items], out, threads)
+
+    def prefetch(self, items: Iterable[Any], *, threads: Optional[int] = None) -> "Future[Batch]":
+        """Begins to read many files, as :meth:`read_many` does, and returns at once: ``result()`` waits for the batch.
+
+        The next batch is read while the program works on this one. What is asked for first is read first.
+
+        >>> import packfs
+        >>> packfs.build("set.sqfs", [(f"{n}.txt", b"%d" % n) for n in range(4)]).files
+        4
+        >>> image = packfs.open("set.sqfs")
+        >>> batches = [[2, 0], [3, 1]]
+        >>> pending = image.prefetch(batches[0])
+        >>> for following in [*batches[1:], []]:
+        ...     batch, pending = pending.result(), image.prefetch(following)
+        ...     print([bytes(view) for view in batch])
+        [b'2', b'0']
+        [b'3', b'1']
+        """
+        # A list is taken now: the caller may change it, and an iterator may belong to this thread.
+        wanted = list(items)
+        with self._lock:
+            if self._is_closed:
+                raise ValueError("the image is closed")
+            if self._prefetcher is None:
+                # One thread: `read_many` uses all cores itself, and two batches at a time would only compete for the cache.
+                self._prefetcher = ThreadPoolExecutor(1, "packfs-prefetch")
+            return self._prefetcher.submit(self.read_many, wanted, threads=threads)
 
     def read_ranges(
         self, ranges: Iterable[Tuple[Any, int, int]], out: Any = None, *, threads: Optional[int] = None
