@@ -3,8 +3,8 @@
 
   usage: python-bench.py [--rounds N] [--only CASE,...] [--entries N] DIRECTORY
 
-Reads all regular files of DIRECTORY from images and from LMDB with zstd a file: each by its path in one thread, and in
-shuffled batches of 256. Lists the names and sizes of an image of N files. Each measurement is a process of its own, opening
+Reads all regular files of DIRECTORY from images, by PySquashfsImage and from LMDB with zstd a file: each by its path in one
+thread, and in shuffled batches of 256. Images have the default block size, and for shuffled batches also one of 16 KiB. Lists the names and sizes of an image of N files. Each measurement is a process of its own, opening
 included, with warm page cache; rounds are interleaved. The table shows medians of bytes per second of processor time, which
 other work on the machine disturbs less than the time of a clock, and of the peak memory.
 
@@ -48,6 +48,8 @@ def prepare(directory, place, entries):
     names = files_below(directory)
     packfs.build(f"{place}/set.sqfs", directory, codec=f"zstd:{LEVEL}")
     packfs.build(f"{place}/set.erofs", directory, codec=f"zstd:{LEVEL}", kernel=(6, 10))
+    packfs.build(f"{place}/set16.sqfs", directory, codec=f"zstd:{LEVEL}", block_size=16 << 10)
+    packfs.build(f"{place}/set16.erofs", directory, codec=f"zstd:{LEVEL}", kernel=(6, 10), block_size=16 << 10)
     packfs.build(f"{place}/many.sqfs", ((f"{n // 1000:04}/{n:07}.txt", b"") for n in range(entries)), codec="zstd:1")
     database = lmdb.open(f"{place}/lmdb", map_size=1 << 36)
     with database.begin(write=True) as transaction:
@@ -123,6 +125,8 @@ CASES = {
     "read, LMDB with zstd": lambda place: read_lmdb(place, names_of(place)),
     "read_many, packfs, SquashFS": lambda place: read_many_packfs(place, "set.sqfs"),
     "read_many, packfs, EROFS": lambda place: read_many_packfs(place, "set.erofs"),
+    "read_many, packfs, SquashFS 16 KiB": lambda place: read_many_packfs(place, "set16.sqfs"),
+    "read_many, packfs, EROFS 16 KiB": lambda place: read_many_packfs(place, "set16.erofs"),
     "shuffled, LMDB with zstd": read_lmdb_shuffled,
     "names and sizes, packfs": list_packfs,
 }
@@ -162,7 +166,7 @@ def main():
             for case in random.sample(cases, len(cases)):
                 command = [sys.executable, __file__, "--case", case, place]
                 results[case].append(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
-        for name in ("set.sqfs", "set.erofs", "compact/data.mdb"):
+        for name in ("set.sqfs", "set.erofs", "set16.sqfs", "set16.erofs", "compact/data.mdb"):
             print(f"{name}: {os.path.getsize(os.path.join(place, name)) / 1e6:.1f} MB")
         print(COLUMNS.format("case", "MB/CPU s", "CPU s", "peak MiB"))
         for case, measured in results.items():

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Builds the wheel of the Python package and tests it in a clean virtual environment of every Python from 3.9 on that can be
-# found. Takes the profile of the build: "wheel" (the default), or "dev", which compiles faster and is tested with the oldest
-# and the newest Python only.
+# Builds the source distribution and the wheel of the Python package, and tests the wheel in a clean virtual environment of
+# every Python from 3.9 on that can be found. Takes the profile of the build: "wheel" (the default) builds the wheel from the
+# source distribution, which shows that it is complete; "dev" compiles faster and is tested with the oldest and the newest
+# Python only.
 #
 # Exit status 3: the tools did not install from PyPI.
 set -euo pipefail
@@ -15,7 +16,20 @@ if [[ ! -x $tools/bin/maturin ]] && ! { python3 -m venv "$tools" &&
     exit 3
 fi
 rm -rf "$wheels"
-"$tools/bin/maturin" build --quiet --locked --manifest-path crates/python/Cargo.toml --profile "$profile" --out "$wheels"
+build=("$tools/bin/maturin" build --quiet --manifest-path crates/python/Cargo.toml --profile "$profile" --out "$wheels")
+if [[ $profile == dev ]]; then
+    "${build[@]}" --locked
+    "$tools/bin/maturin" sdist --quiet --manifest-path crates/python/Cargo.toml --out "$wheels"
+    unpacked=$(mktemp -d)
+    tar -xzf "$wheels"/*.tar.gz -C "$unpacked"
+    # All crates that it needs are in it: nothing is compiled, as that takes minutes.
+    cargo metadata --quiet --format-version 1 --manifest-path "$unpacked"/*/Cargo.toml >"$unpacked/metadata"
+    rm -rf "$unpacked"
+else
+    # Not with --locked: the lock file of a source distribution also has what only the program needs, and cargo drops that.
+    cargo metadata --quiet --locked --format-version 1 >/dev/null
+    CARGO_TARGET_DIR=$PWD/target "${build[@]}" --sdist
+fi
 
 # Each version once, oldest first.
 declare -A found
