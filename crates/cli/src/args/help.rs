@@ -28,7 +28,7 @@ pub(crate) struct Help {
 
 /// The options that `-h` lists, of commands that have many. They are those that the guide's pages use first; about
 /// twenty fit a terminal.
-const COMMON_OPTIONS: [(&str, &[&str]); 5] = [
+const COMMON_OPTIONS: [(&str, &[&str]); 6] = [
     (
         "build",
         &[
@@ -125,6 +125,23 @@ const COMMON_OPTIONS: [(&str, &[&str]); 5] = [
         ],
     ),
     (
+        "oci convert",
+        &[
+            "image",
+            "platform",
+            "flatten",
+            "format",
+            "codec",
+            "block-size",
+            "force",
+            "jobs",
+            "memory",
+            "json",
+            "quiet",
+            "target-kernel",
+        ],
+    ),
+    (
         "list",
         &[
             "long",
@@ -150,23 +167,18 @@ const CODECS: &str = "codecs";
 pub(crate) fn requested(line: &[OsString]) -> clap::Error {
     let path = command_path(line.iter().skip(1).filter_map(|word| word.to_str()));
     let wants_all = line.iter().any(|word| word == "--help");
-    let command_line = format!("packfs {}", path.join(" "));
-    let name = path.first().copied().unwrap_or_default();
+    let name = path.join(" ");
     let common = COMMON_OPTIONS.iter().find(|(command, _)| *command == name).map(|(_, options)| *options);
     let packfs = Cli::command();
-    let has_commands = command_at(&packfs, &path).has_subcommands();
+    let part = if command_at(&packfs, &path).has_subcommands() { "COMMAND" } else { "[OPTION]" };
     let more = match common {
         _ if path.is_empty() => String::new(),
         Some(_) if !wants_all => {
             format!(
-                "These are the most common options. All: {command_line} --help. Explained: packfs help {name} [OPTION]"
+                "These are the most common options. All: packfs {name} --help. Explained: packfs help {name} {part}"
             )
         }
-        _ => format!(
-            "Explained at length: packfs help {} {}",
-            path.join(" "),
-            if has_commands { "COMMAND" } else { "[OPTION]" }
-        ),
+        _ => format!("Explained at length: packfs help {name} {part}"),
     };
     let shown = |command: Command| {
         let long_about = command.get_long_about().filter(|_| wants_all);
@@ -227,30 +239,36 @@ fn command_at<'a>(packfs: &'a Command, path: &[&str]) -> &'a Command {
     path.iter().fold(packfs, |command, name| command.find_subcommand(name).unwrap_or(command))
 }
 
-/// Returns the command that has all of `options`, if only one does.
+/// Returns the command that has all of `options`, or the first one if they mean the same in all that do.
 fn only_owner<'a>(packfs: &'a Command, options: &[&str]) -> Result<Vec<&'a str>, Usage> {
-    let below =
-        |command: &'a Command| command.get_subcommands().map(move |below| vec![command.get_name(), below.get_name()]);
-    let all = packfs.get_subcommands().map(|command| vec![command.get_name()]);
-    let paths = all.chain(packfs.get_subcommands().flat_map(below));
-    let has_all = |path: &Vec<&str>| {
-        let command = command_at(packfs, path);
-        options.iter().all(|option| command.get_arguments().any(|arg| is_named(arg, option)))
-    };
-    let owners: Vec<_> = paths.filter(has_all).collect();
+    let mut paths: Vec<Vec<&str>> = Vec::new();
+    for command in packfs.get_subcommands() {
+        paths.push(vec![command.get_name()]);
+        paths.extend(command.get_subcommands().map(|below| vec![command.get_name(), below.get_name()]));
+    }
+    let texts = |path: &Vec<&str>| option_texts(command_at(packfs, path), options);
+    let owners: Vec<_> = paths.into_iter().filter(|path| texts(path).is_some()).collect();
     let wanted = options.join(" ");
-    match &owners[..] {
-        [] => Err(Usage(format!(
+    let Some(first) = owners.first() else {
+        return Err(Usage(format!(
             "no command and no option is called `{wanted}`: packfs --help lists the commands, and packfs COMMAND --help \
              the options of one"
-        ))),
-        [owner] => Ok(owner.clone()),
-        several => {
-            let choices: Vec<String> =
-                several.iter().map(|path| format!("packfs help {} {wanted}", path.join(" "))).collect();
-            Err(Usage(format!("several commands have `{wanted}`: {}", choices.join(", "))))
-        }
+        )));
+    };
+    if owners.iter().all(|owner| texts(owner) == texts(first)) {
+        return Ok(first.clone());
     }
+    let choices: Vec<String> = owners.iter().map(|path| format!("packfs help {} {wanted}", path.join(" "))).collect();
+    Err(Usage(format!("several commands have `{wanted}`: {}", choices.join(", "))))
+}
+
+/// Returns the explanations of options, if the command has all of them.
+fn option_texts(command: &Command, options: &[&str]) -> Option<Vec<String>> {
+    let text = |option: &&str| {
+        let arg = command.get_arguments().find(|arg| is_named(arg, option))?;
+        Some(arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default())
+    };
+    options.iter().map(text).collect()
 }
 
 /// Returns true if an argument is called `name`, without leading dashes.
@@ -266,7 +284,8 @@ fn render(path: &[&str], length: ArgAction, change: impl FnOnce(Command) -> Comm
     let with_help = |command: Command| {
         let texts = "Print help: -h the common options, --help all; `packfs help` explains them";
         let help = Arg::new("help").short('h').long("help").action(length).help(texts).display_order(usize::MAX);
-        change(command).disable_help_flag(true).arg(help)
+        // Without a heading of its own it would be among the options that were defined last.
+        change(command.disable_help_flag(true).arg(help.help_heading(None)))
     };
     let line: Vec<&str> = path.iter().copied().chain(["--help"]).collect();
     parse(change_below(Cli::command(), path, Box::new(with_help)), &line).expect("--help is an option of every command")
@@ -295,7 +314,8 @@ mod tests {
     fn common_options_are_options_of_their_commands() {
         let packfs = Cli::command();
         for (name, options) in COMMON_OPTIONS {
-            let command = packfs.find_subcommand(name).unwrap();
+            let path: Vec<&str> = name.split(' ').collect();
+            let command = command_at(&packfs, &path);
             for option in options {
                 assert!(command.get_arguments().any(|arg| arg.get_long() == Some(option)), "{name} --{option}");
             }
@@ -340,7 +360,7 @@ mod tests {
             (&["bench", "read"], "Usage: packfs bench read"),
             (&["build", "codec"], "--codec <CODEC>"),
             (&["build", "--codec", "-b"], "--block-size <SIZE>"),
-            (&["rsyncable"], "several commands"),
+            (&["rsyncable"], "--rsyncable[=<SIZE>]"),
         ] {
             let text = told(words).unwrap_or_else(|error| error);
             assert!(text.contains(part), "{words:?}: {text}");
@@ -348,11 +368,11 @@ mod tests {
         let codecs = explained(&Help { topic: vec![CODECS.into()] }).unwrap();
         assert!(codecs.get(clap::error::ContextKind::Custom).is_some_and(|table| table.to_string().contains("zstd")));
         let one = told(&["build", "codec"]).unwrap();
-        assert!(!one.contains("--block-size <SIZE>"), "{one}");
+        assert!(!one.contains("--block-size <SIZE>") && !one.contains("--help"), "{one}");
         for (words, part) in [
             (&["biuld"][..], "no command and no option is called `biuld`"),
             (&["build", "cdec"], "build has no option `cdec`"),
-            (&["jobs"], "several commands have `jobs`: packfs help build jobs, "),
+            (&["format"], "several commands have `format`: packfs help build format, "),
         ] {
             let error = told(words).unwrap_err();
             assert!(error.contains(part), "{words:?}: {error}");

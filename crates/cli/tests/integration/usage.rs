@@ -23,6 +23,24 @@ fn help_names_every_command_and_every_command_explains_itself() {
 }
 
 #[test]
+fn help_has_three_lengths_and_explains_single_options() {
+    let lines = |args: &[&str]| succeed(here(), args).lines().count();
+    let common = lines(&["build", "-h"]);
+    let all = lines(&["build", "--help"]);
+    let explained = lines(&["help", "build"]);
+    assert!(common <= 60 && common < all && all < 200 && 2 * all < explained, "{common}, {all}, {explained}");
+    let option = succeed(here(), &["help", "build", "--block-size"]);
+    assert!(option.contains("--block-size <SIZE>") && !option.contains("--preset"), "{option}");
+    assert_eq!(succeed(here(), &["help", "codecs"]), succeed(here(), &["build", "--codec", "help"]));
+    for (topic, told) in
+        [(&["biuld"][..], "no command and no option is called `biuld`"), (&["build", "blok"], "`blok`")]
+    {
+        let error = fail(here(), 2, &[&["help"], topic].concat());
+        assert!(error.contains(told) && error.lines().count() == 1, "{error}");
+    }
+}
+
+#[test]
 fn mistakes_of_kind_name_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
