@@ -11,15 +11,13 @@ use packfs_image::{BuildRequest, Codec};
 
 use crate::destination::{ImageDestination, RECIPE, SOURCE_DIFF_ID};
 use crate::digest::Digest;
-use crate::documents::{CONFIG, Descriptor, INDEX, Index, MANIFEST, Manifest, Platform, REF_NAME};
+use crate::documents::{CONFIG, Descriptor, EROFS_LAYER, INDEX, Index, MANIFEST, Manifest, Platform, REF_NAME};
 use crate::error::Result;
 use crate::layer::{ConvertedLayer, LayerWarnings, build_layer};
 use crate::layout::{LayoutWriter, to_json};
 use crate::parallel::for_each_layer;
 use crate::source::{ContainerSource, SourceImage, SourceLayer, SourcePlatform};
 
-/// Media type of EROFS layers, as containerd has it.
-const EROFS_LAYER: &str = "application/vnd.erofs.layer.v1";
 /// Media type of SquashFS layers, as Sylabs' tools have it.
 const SQUASHFS_LAYER: &str = "application/vnd.sylabs.image.layer.v1.squashfs";
 

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::digest::Digest;
 
+/// Media type of EROFS layers, as containerd has it.
+pub(crate) const EROFS_LAYER: &str = "application/vnd.erofs.layer.v1";
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) const CONFIG: &str = "application/vnd.oci.image.config.v1+json";

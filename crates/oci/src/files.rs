@@ -58,6 +58,14 @@ impl FileBytes {
         }
     }
 
+    /// Returns the path, if it is a file of the system.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.place {
+            BytePlace::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
     #[cfg(feature = "remote")]
     pub(crate) fn of_memory(bytes: Vec<u8>) -> Self {
         FileBytes { size: bytes.len() as u64, place: BytePlace::Memory(bytes.into()) }

@@ -2,6 +2,7 @@
 //!
 //! - [`ContainerSource`]: images in OCI layouts, in archives of `docker save`, or made of tar layers.
 //! - [`convert`]: writes a layout in which every layer is an EROFS or SquashFS image.
+//! - [`merge_layers`]: writes the metadata of EROFS layers as one image, which refers to them.
 //! - [`fill_cache`]: builds the images that containerd's EROFS snapshotter takes instead of unpacking layers.
 //!
 //! Every blob is compared with its digest while it is read, and every tar layer with its diffID.
@@ -25,6 +26,7 @@ mod error;
 mod files;
 mod layer;
 mod layout;
+mod merge;
 mod parallel;
 #[cfg(feature = "remote")]
 mod registry;
@@ -37,4 +39,5 @@ pub use digest::Digest;
 pub use documents::Platform;
 pub use error::{Error, Result};
 pub use layer::{ConvertedLayer, LayerWarnings};
+pub use merge::{MergeOptions, MergedLayers, merge_layers};
 pub use source::{ContainerSource, SourceOptions};

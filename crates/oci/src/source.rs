@@ -10,7 +10,7 @@ use packfs_image::source::decompress;
 use serde::Deserialize;
 
 use crate::digest::{Digest, hash_all};
-use crate::documents::{Descriptor, INDEXES, ImageConfig, Index, Manifest, Platform, REF_NAME};
+use crate::documents::{Descriptor, EROFS_LAYER, INDEXES, ImageConfig, Index, Manifest, Platform, REF_NAME};
 use crate::error::{Error, Result};
 use crate::files::{FileBytes, FileSet};
 
@@ -39,9 +39,21 @@ pub struct SourceOptions {
     pub platforms: Vec<Platform>,
     /// Directory for copies of what cannot be read twice.
     pub temporary_dir: PathBuf,
+    /// Form of the layers of images.
+    pub(crate) layer_form: LayerForm,
     /// Connections to registries.
     #[cfg(feature = "remote")]
     pub remote: packfs_remote::Options,
+}
+
+/// Form of the layers that are wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum LayerForm {
+    /// Tar archives, possibly compressed.
+    #[default]
+    Tar,
+    /// EROFS images.
+    Erofs,
 }
 
 impl Default for SourceOptions {
@@ -50,6 +62,7 @@ impl Default for SourceOptions {
             image: None,
             platforms: Vec::new(),
             temporary_dir: std::env::temp_dir(),
+            layer_form: LayerForm::default(),
             #[cfg(feature = "remote")]
             remote: packfs_remote::Options::default(),
         }
@@ -359,7 +372,7 @@ impl<'o> OpenSource<'o> {
         check_layers(name, manifest.layers.len(), diff_ids.len())?;
         let mut layers = Vec::new();
         for (descriptor, diff_id) in manifest.layers.into_iter().zip(diff_ids) {
-            check_tar(&descriptor)?;
+            self.options.layer_form.check(&descriptor)?;
             let bytes = self.files.find_blob(&descriptor)?;
             let name = self.files.name_of_blob(&descriptor.digest);
             check_size(&name, bytes.size, descriptor.size)?;
@@ -448,14 +461,23 @@ fn check_layers(name: &str, layers: usize, diff_ids: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses layers that are no tar archives.
-fn check_tar(layer: &Descriptor) -> Result<()> {
-    let ending = TAR_LAYERS.iter().find_map(|prefix| layer.media_type.strip_prefix(prefix));
-    match ending {
-        Some("" | "+gzip" | ".gzip" | "+zstd" | ".zstd") => Ok(()),
-        _ => {
-            let why = format!("a layer of the type {:?}, not a tar archive: it cannot be converted", layer.media_type);
+impl LayerForm {
+    /// Refuses layers of another form.
+    fn check(self, layer: &Descriptor) -> Result<()> {
+        let refuse = |why: &str| {
+            let why = format!("a layer of the type {:?}, {why}", layer.media_type);
             Err(Error::unsupported(&layer.digest, why))
+        };
+        match self {
+            LayerForm::Erofs if layer.media_type == EROFS_LAYER => Ok(()),
+            LayerForm::Erofs => refuse("not an EROFS image as it is: convert it first"),
+            LayerForm::Tar => {
+                let ending = TAR_LAYERS.iter().find_map(|prefix| layer.media_type.strip_prefix(prefix));
+                match ending {
+                    Some("" | "+gzip" | ".gzip" | "+zstd" | ".zstd") => Ok(()),
+                    _ => refuse("not a tar archive: it cannot be converted"),
+                }
+            }
         }
     }
 }

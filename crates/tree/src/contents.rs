@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::Result;
-use crate::device::Run;
+use crate::device::StayingData;
 
 /// Files that can be opened at any time, from any thread.
 ///
@@ -20,9 +20,9 @@ pub trait Contents: Send + Sync {
     /// Returns the name of the file for messages.
     fn path(&self, key: u64) -> PathBuf;
 
-    /// Returns the bytes of the file `key` that lie in the source as they are, in order; what is between them are holes.
-    /// `None` if the source does not hold the whole file like that.
-    fn runs(&self, _key: u64) -> Result<Option<Vec<Run>>> {
+    /// Returns where the source holds the bytes of the file `key`, for an image that refers to them; `None` if they have to
+    /// be copied.
+    fn staying_data(&self, _key: u64) -> Result<Option<StayingData>> {
         Ok(None)
     }
 

@@ -25,7 +25,7 @@ mod warning;
 mod xattr_value;
 
 pub use contents::{Contents, FileReader, Seen};
-pub use device::{Device, Run};
+pub use device::{ClusterDecoder, ClusteredImage, Device, ExtentStorage, PackedStream, Run, StayingData, StoredExtent};
 pub use error::{Error, Excess, OnError, Result};
 pub use exclude::Exclude;
 pub use finding::{Finding, Remark, Report, Severity};

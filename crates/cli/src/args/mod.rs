@@ -48,7 +48,7 @@ pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};
 #[cfg(feature = "mount")]
 pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
-pub(crate) use oci::{ImageChoice, Oci, OciCache, OciCommand, OciConvert};
+pub(crate) use oci::{ImageChoice, Oci, OciCache, OciCommand, OciConvert, OciMerge};
 pub(crate) use personality::AsProgram;
 pub(crate) use read::{Archive, Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use remote::RemoteArgs;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use packfs_image::build::AnyOptions;
-use packfs_oci::{Platform, SourceOptions};
+use packfs_oci::{MergeOptions, Platform, SourceOptions};
 
 use super::build::{AnyLayer, ErofsLayer};
 use super::{Effort, Talk};
@@ -16,7 +16,8 @@ use crate::output::failure::Usage;
 #[command(after_help = "\
 Examples:
   packfs oci convert layout converted
-  packfs oci cache image.tar /var/cache/erofs-layers")]
+  packfs oci cache image.tar /var/cache/erofs-layers
+  packfs oci merge base.erofs change.erofs -o merged.erofs")]
 pub(crate) struct Oci {
     #[command(subcommand)]
     pub(crate) command: OciCommand,
@@ -27,6 +28,7 @@ pub(crate) struct Oci {
 pub(crate) enum OciCommand {
     Convert(OciConvert),
     Cache(OciCache),
+    Merge(OciMerge),
 }
 
 /// Write a layout in which every layer is an EROFS or SquashFS image.
@@ -117,6 +119,50 @@ pub(crate) struct OciCache {
     pub(crate) talk: Talk,
 }
 
+/// Write the metadata of EROFS layers as one image that refers to them.
+///
+/// The image shows what overlayfs shows of the layers: deleted files and what opaque directories hide are gone. It
+/// contains no data of files. Clusters stay in the layers, which are its additional devices, in the same order: mount it
+/// with -o device=LAYER for each, name them with --device, or append them to it. Only what follows inodes is copied.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs oci merge base.erofs change.erofs -o merged.erofs
+  packfs oci merge converted --image v1 -o merged.erofs
+  packfs list merged.erofs --device base.erofs --device change.erofs")]
+pub(crate) struct OciMerge {
+    /// EROFS images, the lowest layer first, or an OCI layout of such layers
+    #[arg(value_name = "LAYER", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) layers: Vec<PathBuf>,
+
+    /// Image to write
+    #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+
+    /// Name of the image of a layout [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    image: Option<String>,
+
+    /// Platform of the image, as in linux/arm64 [default: the only one]
+    #[arg(long, value_name = "OS/ARCH[/VARIANT]", value_parser = platform)]
+    platform: Option<Platform>,
+
+    /// Label, at most 15 bytes
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    label: String,
+
+    /// Replace IMAGE if it exists
+    #[arg(short, long)]
+    force: bool,
+
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
 /// Which images of a source to take.
 #[derive(Debug, Args)]
 pub(crate) struct ImageChoice {
@@ -151,6 +197,17 @@ impl OciCache {
         let mut target = self.layers.resolve(&self.effort)?;
         target.common_mut().force = self.force;
         Ok(target)
+    }
+}
+
+impl OciMerge {
+    pub(crate) fn options(&self) -> MergeOptions {
+        MergeOptions::default().set(|options| {
+            options.label = self.label.clone();
+            options.force = self.force;
+            options.image = self.image.clone();
+            options.platform = self.platform.clone();
+        })
     }
 }
 

@@ -7,11 +7,12 @@ use packfs_image::build::AnyOptions;
 use packfs_image::name::{display, encode};
 use packfs_oci::{
     ContainerSource, ConvertOptions, ConvertedImage, ConvertedLayer, LayerWarnings, SourceOptions, convert, fill_cache,
+    merge_layers,
 };
 use serde::Serialize;
 
 use super::remote;
-use crate::args::{ImageChoice, Oci, OciCache, OciCommand, OciConvert};
+use crate::args::{ImageChoice, Oci, OciCache, OciCommand, OciConvert, OciMerge};
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
 use crate::output::{interrupt, json, say, units, warnings};
@@ -20,6 +21,7 @@ pub(super) fn run(args: &Oci) -> Result<Outcome> {
     match &args.command {
         OciCommand::Convert(args) => convert_images(args),
         OciCommand::Cache(args) => cache_layers(args),
+        OciCommand::Merge(args) => merge_metadata(args),
     }
 }
 
@@ -68,6 +70,39 @@ fn cache_layers(args: &OciCache) -> Result<Outcome> {
         print_warnings(&cached.warnings);
         let name = display(&args.cache);
         say(format_args!("{name}: {} in {}", told(&cached.layers), units::span(spent.time)));
+    }
+    Ok(Outcome::Done)
+}
+
+fn merge_metadata(args: &OciMerge) -> Result<Outcome> {
+    let meter = Meter::start(args.talk.quiet);
+    interrupt::cancel(meter.progress());
+    let merged = merge_layers(&args.layers, &args.output, &args.options(), meter.progress()).map_err(interrupted)?;
+    let spent = meter.finish();
+    if args.json {
+        json::print(
+            "oci-merge",
+            &MergeReport {
+                image: encode_path(&args.output),
+                layers: merged.layers.iter().map(|layer| encode_path(layer)).collect(),
+                inodes: merged.inodes,
+                image_bytes: merged.image_bytes,
+                referred_bytes: merged.referred_bytes,
+                uuid: merged.uuid.clone(),
+                kernel: merged.kernel.clone(),
+            },
+        )?;
+    }
+    if !args.talk.quiet {
+        warnings::print(&merged.warnings);
+        say(format_args!(
+            "{}: {} of metadata for {}, which keep {} of files, in {}",
+            display(&args.output),
+            units::bytes(merged.image_bytes),
+            units::of(merged.layers.len() as u64, "layer"),
+            units::bytes(merged.referred_bytes),
+            units::span(spent.time),
+        ));
     }
     Ok(Outcome::Done)
 }
@@ -136,6 +171,17 @@ struct ConvertReport {
 struct CacheReport {
     cache: String,
     layers: Vec<LayerReport>,
+}
+
+#[derive(Serialize)]
+struct MergeReport {
+    image: String,
+    layers: Vec<String>,
+    inodes: u32,
+    image_bytes: u64,
+    referred_bytes: u64,
+    uuid: String,
+    kernel: String,
 }
 
 #[derive(Serialize)]

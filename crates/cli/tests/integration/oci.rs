@@ -154,6 +154,102 @@ fn overlayfs_over_the_layers_shows_what_umoci_unpacks() {
     }
 }
 
+/// Merges converted layers, and compares what packfs and Linux read with what umoci unpacks.
+#[test]
+fn merged_metadata_shows_what_umoci_unpacks() {
+    let test = "merged_metadata_shows_what_umoci_unpacks";
+    let Some(dir) = layered(test) else { return };
+    if !kernel_has(test, "erofs") {
+        return;
+    }
+    let dir = dir.path();
+    sh(dir, "umoci unpack --image layout:t expected 2>&1");
+    sh(dir, "tar --sort=name --xattrs --xattrs-include='user.*' -C expected/rootfs -cf expected.tar .");
+    without_root_time(dir, "expected.tar", "expected.image");
+    for (number, options) in [
+        &["--codec", "none"][..],
+        &["--codec", "lz4"],
+        &["--codec", "zstd:3", "--target-kernel", "6.12", "--features", "all-fragments"],
+        &["--codec", "deflate:1", "--target-kernel", "6.12", "--features", "ztailpacking"],
+        &["--codec", "lz4", "--target-kernel", "6.15", "--features", "48bit"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let layout = format!("layers-{number}");
+        let digests = converted(dir, &[&["layout", &layout], options].concat());
+        let layers: Vec<String> =
+            digests.iter().map(|digest| blob(Path::new(&layout), digest).to_str().unwrap().to_owned()).collect();
+        let layers: Vec<&str> = layers.iter().map(String::as_str).collect();
+        let merge = [&["oci", "merge"], &layers[..], &["-o", "merged", "-f", "-q", "--json"]].concat();
+        let report = json(&succeed(dir, &merge));
+        assert!(report["referred_bytes"].as_u64().unwrap() >= 300_000, "{options:?}: {report}");
+        assert!(report["image_bytes"].as_u64().unwrap() <= 32 << 10, "{options:?}: {report}");
+        let before = fs::read(dir.join("merged")).unwrap();
+        let of_layout = json(&succeed(dir, &["oci", "merge", &layout, "-o", "merged", "-f", "-q", "--json"]));
+        assert_eq!(of_layout["layers"].as_array().unwrap().len(), layers.len());
+        assert!(fs::read(dir.join("merged")).unwrap() == before, "{options:?}: another image the second time");
+
+        let devices: Vec<&str> = layers.iter().flat_map(|layer| ["--device", layer]).collect();
+        succeed(dir, &[&["check", "merged", "-q"], &devices[..]].concat());
+        succeed(dir, &[&["tar", "merged", "-o", "read.tar", "-f", "-q"], &devices[..]].concat());
+        without_root_time(dir, "read.tar", "read.image");
+        succeed(dir, &["diff", "read.image", "expected.image"]);
+        // Mounted with loop devices, and as one file.
+        let script = format!(
+            "mkdir -p m/devices m/whole
+            cat merged {layers} > whole; mount -t erofs -o ro,loop whole m/whole
+            for layer in {layers}; do device=$(losetup -f --show -r $layer); devices=\"$devices $device\"; \
+            options=$options,device=$device; done
+            mount -t erofs -o ro,loop$options merged m/devices
+            for place in devices whole; do
+            tar --sort=name --xattrs --xattrs-include='user.*' -C m/$place -cf $place.tar . || failed=1; done
+            umount m/devices m/whole; losetup -d $devices; exit $failed",
+            layers = layers.join(" "),
+        );
+        let inside = Command::new("unshare").args(["-m", "sh", "-ec", &script]).current_dir(dir).output().unwrap();
+        assert!(inside.status.success(), "{options:?}: {}", stderr(&inside));
+        for mounted in ["devices", "whole"] {
+            without_root_time(dir, &format!("{mounted}.tar"), "seen.image");
+            succeed(dir, &["diff", "seen.image", "expected.image"]);
+        }
+    }
+}
+
+#[test]
+fn layers_that_cannot_be_merged_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    for (image, options) in [
+        ("a", &["--codec", "lz4"][..]),
+        ("small", &["--codec", "none", "--fs-block", "512", "--target-kernel", "6.4"]),
+        ("sqfs", &["--format", "squashfs"]),
+        ("zstd", &["--codec", "zstd", "--target-kernel", "6.12"]),
+        ("deflate", &["--codec", "deflate", "--target-kernel", "6.12"]),
+    ] {
+        let format: &[&str] = if image == "sqfs" { &[] } else { &["--format", "erofs"] };
+        succeed(dir, &[&["build", "root", "-o", image, "-q"], format, options].concat());
+    }
+    succeed(dir, &["oci", "merge", "a", "-o", "merged", "-q"]);
+    for (layers, part) in [
+        (&["a", "small"][..], "small: its blocks have 512 bytes, and those of a have 4096"),
+        (&["sqfs", "a"], "sqfs: a layer to merge is an EROFS image"),
+        (&["merged"], "merged: its data lies in other files"),
+        (
+            &["a", "zstd", "deflate"],
+            "small files of more than two codecs: build those of a third with --fragments none",
+        ),
+        (&["a", "gone"], "gone: cannot open"),
+    ] {
+        let error = fail(dir, 1, &[&["oci", "merge"], layers, &["-o", "refused"]].concat());
+        assert!(error.contains(part), "{layers:?}: {error}");
+        assert!(!dir.join("refused").exists());
+    }
+    let error = fail(dir, 1, &["oci", "merge", "a", "-o", "merged"]);
+    assert!(error.contains("already exists") && error.contains("--force"), "{error}");
+}
+
 /// Returns true if Linux can mount a file system; otherwise the test is skipped.
 fn kernel_has(test: &str, name: &str) -> bool {
     let is_known = || fs::read_to_string("/proc/filesystems").unwrap().lines().any(|line| line.ends_with(name));

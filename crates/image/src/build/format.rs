@@ -8,7 +8,7 @@ use packfs_blocks::{Output, Progress};
 use super::summary::Counts;
 use super::{Census, Cutting, Details, Fed, Get, Joined, Ledger, Options, Order, Place, Units};
 use crate::limits::Limits;
-use crate::source::Run;
+use crate::source::{Device, StayingData};
 use crate::tree::{Handling, Recipe, Tree};
 use crate::{Error, Result};
 
@@ -102,9 +102,14 @@ pub(crate) trait Writer {
     /// Returns the number of a new file of `size` bytes; `data_len` computes how many of them are not in holes.
     fn add_file(&mut self, size: u64, how: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32>;
 
+    /// Adds the next additional device, before any file that stays on it.
+    fn add_device(&mut self, _device: &Device) -> Result<()> {
+        Ok(())
+    }
+
     /// Adds a file of `size` bytes, not 0, whose bytes stay on the additional device of this number; `None` if the format
     /// cannot refer to them there.
-    fn refer(&mut self, _size: u64, _device: u16, _runs: &[Run]) -> Result<Option<u32>> {
+    fn refer(&mut self, _size: u64, _device: u16, _staying: &StayingData) -> Result<Option<u32>> {
         Ok(None)
     }
 

@@ -269,14 +269,17 @@ impl<'p, 'env> Conductor<'p, 'env, (), ()> {
 impl<K, W: Writer> Conductor<'_, '_, K, W> {
     /// Writes the data of `files`, which get the numbers from `first` on in the tree.
     fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::Done, Failed)> {
+        for device in &tree.devices {
+            self.writer.add_device(device)?;
+        }
         let mut referring = Window::new(REFERRING);
         for ahead in files.chunks(AHEAD) {
             tree.touch(ahead);
             for &ino in ahead {
                 let Inode { kind: Kind::File { size, data }, handling, recipe, .. } = tree.inode(ino) else { continue };
                 let Data::Source { from, key } = data else { continue };
-                let referred = match tree.runs_of(&data)? {
-                    Some((device, runs)) if size > 0 => self.writer.refer(size, device, &runs)?,
+                let referred = match tree.staying_data(&data)? {
+                    Some((device, staying)) if size > 0 => self.writer.refer(size, device, &staying)?,
                     _ => None,
                 };
                 if let (Some(file), Some(sums)) = (referred, &self.passing.sums) {

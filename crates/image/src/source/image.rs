@@ -1,16 +1,14 @@
 //! An image as a source, for converting one image into another.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::{Contents, Device, Exclude, FileReader, Run, Source, Store, unchanged};
+use super::{Contents, Device, Exclude, FileReader, Source, StayingData, Store, unchanged};
 use crate::image::{Extent, FileType, Image, Nid, Stat, mode_without_acl};
 use crate::name::display;
-use crate::placement::{Area, Stored};
 use crate::sink::names::NameCounts;
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, XattrSet};
 use crate::{AnyImage, Error, Result, Tree, erofs};
@@ -41,7 +39,7 @@ impl FromImage {
     }
 
     /// Makes a source of an EROFS image in `bytes` that another image is to refer to: it becomes a
-    /// [device](Tree::devices). Data that is compressed, or follows an inode, has to be copied.
+    /// [device](Tree::devices). What follows an inode is copied.
     pub fn referred_to(
         image: AnyImage,
         bytes: Arc<dyn ReadAt>,
@@ -90,8 +88,8 @@ impl Source for FromImage {
         tree.set_meta(ROOT, meta);
         self.add_to(tree, ROOT)?;
         if let (Some(tag), Some(bytes)) = (&self.device, &self.files.bytes) {
-            let (contents, len) = (self.files.clone(), bytes.len());
-            tree.devices.push(Device { contents, len, tag: tag.clone() });
+            let clusters = self.files.placed.as_ref().map(|image| image.clustered_image()).transpose()?;
+            tree.devices.push(Device { contents: self.files.clone(), len: bytes.len(), tag: tag.clone(), clusters });
         }
         Ok(())
     }
@@ -195,32 +193,8 @@ impl Contents for Files {
         Ok(Box::new(Reader { files: self, nid: Nid(key), extents: None }))
     }
 
-    fn runs(&self, key: u64) -> Result<Option<Vec<Run>>> {
-        let Some(image) = &self.placed else { return Ok(None) };
-        let mut runs = Some(Vec::<Run>::new());
-        image.placement(Nid(key), &mut |placed| {
-            let run = match placed.stored {
-                None => return ControlFlow::Continue(()),
-                Some(Stored { area: Area::Image, codec: None, inline: false, position, .. }) => {
-                    Run { offset: placed.offset, len: placed.len, at: position }
-                }
-                Some(_) => {
-                    runs = None;
-                    return ControlFlow::Break(());
-                }
-            };
-            match runs.iter_mut().flatten().last() {
-                Some(last) if (last.offset + last.len, last.at + last.len) == (run.offset, run.at) => {
-                    last.len += run.len;
-                }
-                _ => runs.iter_mut().for_each(|runs| runs.push(run)),
-            }
-            ControlFlow::Continue(())
-        })?;
-        // Bytes on devices of the image that were not given have positions behind its end. A copy of them fails.
-        let len = self.bytes.as_ref().map_or(0, |bytes| bytes.len());
-        let is_held = |run: &Run| run.at.checked_add(run.len).is_some_and(|end| end <= len);
-        Ok(runs.filter(|runs| runs.iter().all(is_held)))
+    fn staying_data(&self, key: u64) -> Result<Option<StayingData>> {
+        self.placed.as_ref().map_or(Ok(None), |image| image.staying_data(Nid(key)))
     }
 
     fn path(&self, key: u64) -> PathBuf {

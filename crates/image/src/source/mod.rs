@@ -16,4 +16,7 @@ pub use packfs_source::{
     decompress, dir, packlist,
 };
 pub(crate) use packfs_source::{tar, unchanged};
-pub use packfs_tree::{Contents, Device, Exclude, FileReader, Run, Seen, xattr_value};
+pub use packfs_tree::{
+    ClusterDecoder, ClusteredImage, Contents, Device, Exclude, ExtentStorage, FileReader, PackedStream, Run, Seen,
+    StayingData, StoredExtent, xattr_value,
+};

@@ -7,7 +7,7 @@ use packfs_blocks::ReadAt;
 
 use super::input::Stored;
 use super::seekable::Seekable;
-use crate::{Contents, FileReader, Run, unchanged};
+use crate::{Contents, FileReader, Run, StayingData, unchanged};
 use crate::{Error, Result};
 
 /// An archive and its name.
@@ -114,15 +114,16 @@ impl Contents for ArchiveContents {
         Ok(Box::new(Open { contents: self, key, file }))
     }
 
-    fn runs(&self, key: u64) -> Result<Option<Vec<Run>>> {
+    fn staying_data(&self, key: u64) -> Result<Option<StayingData>> {
         let Some(file) = self.file(key) else { return Ok(None) };
-        Ok(Some(match &file.pieces {
+        let runs = match &file.pieces {
             Pieces::Whole(at) => vec![Run { offset: 0, len: file.size, at: *at }],
             Pieces::Sparse(pieces) => {
                 let pieces = pieces.iter().filter(|piece| piece.len > 0);
                 pieces.map(|PlacedRegion { offset, len, at }| Run { offset: *offset, len: *len, at: *at }).collect()
             }
-        }))
+        };
+        Ok(Some(StayingData::Runs(runs)))
     }
 
     fn path(&self, key: u64) -> PathBuf {

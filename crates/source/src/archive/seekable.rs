@@ -107,7 +107,7 @@ impl Input for Seekable {
 
     fn device(&mut self) -> Result<Option<Device>> {
         let (contents, len) = (self.contents.clone(), self.archive.bytes.len());
-        Ok(Some(Device { contents, len, tag: String::new() }))
+        Ok(Some(Device { contents, len, tag: String::new(), clusters: None }))
     }
 
     fn name(&self) -> &Path {

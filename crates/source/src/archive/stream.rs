@@ -133,7 +133,7 @@ impl Input for Stream {
         self.skip_to(u64::MAX)?;
         let Some(Skipped { contents, files }) = self.skipped.take() else { return Ok(None) };
         contents.set(files);
-        Ok(Some(Device { contents, len: self.at, tag: String::new() }))
+        Ok(Some(Device { contents, len: self.at, tag: String::new(), clusters: None }))
     }
 
     fn name(&self) -> &Path {

@@ -149,6 +149,8 @@ pub(crate) static CASES: &[StreamCase] = &[
         prepare: "PACKFS tar IN/squashfs -o a.tar -q",
         ..result("oci-cache", "oci cache a.tar cached --json")
     },
+    silent("oci", "oci merge IN/erofs -o merged"),
+    result("oci-merge", "oci merge IN/erofs -o merged --json"),
     silent("split", "split IN/dump -o p0"),
     result("split", "split IN/dump -o p0 --json"),
     silent("split", "split - -o p0").reads("dump"),

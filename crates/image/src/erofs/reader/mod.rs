@@ -17,6 +17,7 @@ mod map;
 mod metadata;
 mod occupied;
 mod placement;
+mod staying;
 mod superblock;
 mod xattr;
 

@@ -135,6 +135,91 @@ fn images_are_merged_as_metadata() {
     }
 }
 
+/// Trees of three layers with files of every size that matters: whole blocks, tails, several clusters, equal data.
+fn layer_trees() -> [Spec; 3] {
+    let name = |name: String| name.into_bytes();
+    let text = |seed, len| Piece::Text { seed, len };
+    let noise = |seed, len| Piece::Noise { seed, len };
+    let small = |layer: u64, count: u64| {
+        let len = move |n: u64| n * n * 7 % 6000 + 1;
+        let file = move |n: u64| (name(format!("{layer}-{n}")), Node::file(vec![text(layer << 32 | n, len(n))]));
+        (name(format!("small{layer}")), Node::dir((0..count).map(file)))
+    };
+    let base = Spec::of([
+        small(0, 60),
+        (name("both".into()), Node::dir([(name("old".into()), Node::file(vec![text(1, 30_001)]))])),
+        (name("equal".into()), Node::file(vec![text(2, 300_000), noise(3, 70_000)])),
+        (name("large".into()), Node::file(vec![text(4, 2_000_003), noise(5, 100_000), text(6, 77)])),
+        (name("noise".into()), Node::file(vec![noise(7, 123_457)])),
+        (name("replaced".into()), Node::file(vec![text(8, 50_000)])),
+        (name("sparse".into()), Node::file(vec![text(9, 8192), Piece::Hole(1 << 20), text(10, 5)])),
+    ]);
+    let middle = Spec::of([
+        small(1, 9),
+        (name("again".into()), Node::file(vec![text(11, 40_960), text(2, 300_000), noise(3, 70_000)])),
+        (name("both".into()), Node::dir([(name("new".into()), Node::file(vec![noise(12, 4097)]))])),
+        (name("equal2".into()), Node::file(vec![text(2, 300_000), text(13, 70_000)])),
+        (name("replaced".into()), Node::file(vec![text(14, 9_000)])),
+    ]);
+    let top = Spec::of([small(2, 70), (name("block".into()), Node::file(vec![text(15, 4096)]))]);
+    [base, middle, top]
+}
+
+#[test]
+fn compressed_images_are_merged_as_metadata() {
+    let may_mount = can_mount("compressed_images_are_merged_as_metadata");
+    let dir = tempfile::tempdir().unwrap();
+    let usual = Features::FRAGMENTS | Features::DEDUPE;
+    // Codecs and features of the layers; features of the merged image.
+    type Layer = (&'static str, Features);
+    let none = Features::empty();
+    let cases: [([Layer; 3], Features); 13] = [
+        ([("none", none); 3], none),
+        ([("lz4", none); 3], none),
+        ([("lz4", usual); 3], none),
+        ([("lz4hc:3", usual); 3], none),
+        ([("zstd:1", usual); 3], none),
+        ([("zstd:1", Features::ALL_FRAGMENTS); 3], none),
+        ([("deflate:1", usual); 3], none),
+        ([("lzma:1", usual); 3], none),
+        ([("lz4", Features::ZTAILPACKING), ("zstd:1", none), ("deflate:1", Features::FULL_INDEX)], none),
+        ([("lz4", usual), ("zstd:1", usual), ("none", none)], none),
+        ([("lz4", usual), ("zstd:1", usual), ("lz4", Features::FRAGMENTS)], none),
+        ([("lz4", usual | Features::BITS_48); 3], Features::BITS_48),
+        (
+            [("zstd:1", usual | Features::BITS_48), ("lz4", usual), ("deflate:1", Features::ALL_FRAGMENTS)],
+            Features::BITS_48,
+        ),
+    ];
+    for (n, (layers, features)) in cases.into_iter().enumerate() {
+        let path = |what: &str| dir.path().join(format!("{what}{n}"));
+        let paths: Vec<PathBuf> = (0..3).map(|layer| path(&format!("layer{layer}-"))).collect();
+        for ((path, spec), (codec, features)) in paths.iter().zip(layer_trees()).zip(layers) {
+            let of_layer = Options { features, cluster_size: 16 << 10, ..options(codec, 4096) };
+            write(spec.tree().unwrap(), path, &of_layer).unwrap();
+        }
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let (image, full) = (path("image"), path("full"));
+        let merged = Options { features, ..options("none", 4096) };
+        let summary = refer(&image, &merged, &paths, false).unwrap();
+        let referred = summary.erofs().unwrap().referred_bytes;
+        // Without fragments, small files and tails follow their inodes.
+        let copies = |(_, features): &Layer| !features.intersects(Features::FRAGMENTS | Features::ALL_FRAGMENTS);
+        let copied = if layers.iter().any(copies) { 500_000 } else { 0 };
+        assert!(referred >= 3_000_000 - copied, "{n}: {referred} bytes stay");
+        assert!(summary.image_bytes <= 100_000 + copied, "{n}: {} bytes", summary.image_bytes);
+        build(&full, &options("none", 4096), &Progress::default(), |store| {
+            let mut tree = Tree::default();
+            for path in &paths {
+                sources::open(path.as_os_str(), &sources::Options::default())?.scan(&mut tree, store)?;
+            }
+            Ok(Plan { tree, order: Vec::new() })
+        })
+        .unwrap();
+        check(&snapshot_image(&*open(&full).unwrap()).unwrap(), &image, &paths, may_mount);
+    }
+}
+
 #[test]
 fn sources_that_cannot_be_referred_to_are_refused() {
     let source = testing::Source::new(&tree());

@@ -149,8 +149,8 @@ pub static OPTIONS: &[BuildOption] = &[
         help: "Refer to the data of archives and images, do not copy it (Linux 5.16)",
         details: "The image contains only metadata; the sources are its additional devices, in their order. Mount it with -o \
                   device=SOURCE for each, or append the sources to it. Sources are uncompressed tar archives, also `-`, and \
-                  EROFS images. Data is copied if it is compressed in an image, follows an inode, or comes from directories \
-                  and files. Turns compression off.",
+                  EROFS images. Compressed data of images stays if the target kernel reads it and the block is that of the \
+                  image. Data is copied if it follows an inode, or comes from directories and files. Turns compression off.",
         conflicts: &["dry-run", "spool", "append", "reuse", "index"],
         no_shards: Some("an image in shards holds all of its data"),
         no_layers: Some("a layer holds all of its data"),

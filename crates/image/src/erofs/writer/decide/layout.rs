@@ -6,6 +6,7 @@
 
 use super::referred::ReferredChunks;
 use super::rules::DataRules;
+use crate::erofs::writer::stored::file::FileTail;
 use crate::erofs::writer::stored::tails::KeptTail;
 
 /// Shorter files are compressed however many holes they have.
@@ -292,8 +293,12 @@ pub(super) enum RareLocation {
     Chunks(Box<[BlockStretch]>),
     /// Compressed, in several parts.
     Pieces(Box<[FilePart]>),
-    /// On the additional device of this number.
+    /// In chunks on the additional device of this number.
     Elsewhere(u16, ReferredChunks),
+    /// In consecutive blocks of an additional device from this offset on, and after the inode.
+    RowElsewhere { device: u16, start: u64, tail: KeptTail },
+    /// In clusters of additional devices, `count` from the number `first` among them on.
+    Referred { first: u32, count: u32, tail: Option<FileTail> },
 }
 
 impl From<RareLocation> for PendingLocation {

@@ -62,6 +62,8 @@ pub(super) struct LocationResolver<'d> {
     pub(super) pieces: &'d PieceTable,
     /// Holes are appended as they occur.
     pub(super) clusters: Vec<StoredCluster>,
+    /// Number of the first cluster of those on additional devices.
+    pub(super) referred_first: u32,
     /// Offset of the stream of tails in the packed inode.
     pub(super) tails_start: u64,
 }
@@ -71,10 +73,10 @@ impl LocationResolver<'_> {
         let size = file.size;
         let body = match file.location {
             PendingLocation::Missing(_) | PendingLocation::Hole => {
-                DataLocation::Plain { start: None, tail: KeptTail::NONE }
+                DataLocation::Plain { device: 0, start: None, tail: KeptTail::NONE }
             }
             PendingLocation::Row(start) => self.row(start, KeptTail::NONE),
-            PendingLocation::Tail(tail) => DataLocation::Plain { start: None, tail },
+            PendingLocation::Tail(tail) => DataLocation::Plain { device: 0, start: None, tail },
             PendingLocation::Fragment(offset) => {
                 DataLocation::Compressed { parts: Box::new([]), tail: Some(FileTail::Fragment(offset)) }
             }
@@ -85,6 +87,14 @@ impl LocationResolver<'_> {
                 RareLocation::Elsewhere(device, ReferredChunks { bits, blocks }) => {
                     DataLocation::Chunks { device, bits, blocks }
                 }
+                RareLocation::RowElsewhere { device, start, tail } => {
+                    DataLocation::Plain { device, start: Some(start >> self.rules.form.block_bits), tail }
+                }
+                RareLocation::Referred { first, count, tail } => {
+                    let range = ClusterRange { first: self.referred_first + first, count };
+                    let parts = if count > 0 { Box::new([range]) as Box<[_]> } else { Box::new([]) };
+                    DataLocation::Compressed { parts, tail }
+                }
                 RareLocation::Pieces(parts) => self.pieces(&parts),
             },
         };
@@ -92,7 +102,7 @@ impl LocationResolver<'_> {
     }
 
     fn row(&self, start: u64, tail: KeptTail) -> DataLocation {
-        DataLocation::Plain { start: Some(start >> self.rules.form.block_bits), tail }
+        DataLocation::Plain { device: 0, start: Some(start >> self.rules.form.block_bits), tail }
     }
 
     fn pieces(&mut self, parts: &[FilePart]) -> DataLocation {
@@ -118,7 +128,8 @@ impl LocationResolver<'_> {
         let [FilePart::Piece(seq)] = parts else { return None };
         let FinishedPiece { part, tail: StoredTail::Plain(tail) } = self.pieces.done(*seq) else { return None };
         let first = self.clusters[part.first as usize..].first().filter(|_| part.count > 0);
-        Some(DataLocation::Plain { start: first.map(|first| first.start >> self.rules.form.block_bits), tail })
+        let start = first.map(|first| first.start >> self.rules.form.block_bits);
+        Some(DataLocation::Plain { device: 0, start, tail })
     }
 
     fn compressed(&mut self, parts: &[FilePart]) -> DataLocation {
@@ -157,6 +168,7 @@ impl LocationResolver<'_> {
         while len > 0 {
             let logical = u32::try_from(len).unwrap_or(MOST).min(MOST);
             self.clusters.push(StoredCluster {
+                device: 0,
                 start: 0,
                 physical: StoredLen::HOLE,
                 logical,

@@ -12,7 +12,8 @@
 //! | [`sharing`], [`stretches`], [`chunks`] | stored data that is equal, as a whole and in part |
 //! | [`packed_inode`] | the packed inode: small files and tails of files |
 //! | [`content_cuts`] | where a new piece of the packed inode begins early, for small updates |
-//! | [`compressed`], [`uncompressed`], [`referred`] | what becomes of a piece in each layout |
+//! | [`compressed`], [`uncompressed`] | what becomes of a piece in each layout |
+//! | [`referred`], [`staying_extents`] | files whose data stays on an additional device |
 //! | [`jobs`], [`results`] | pieces in flight, and when the result of each is taken |
 //! | [`locations`] | finished pieces, and the data that inodes carry |
 //!
@@ -32,6 +33,7 @@ pub(crate) mod referred;
 pub(crate) mod results;
 pub(crate) mod rules;
 pub(crate) mod sharing;
+pub(crate) mod staying_extents;
 pub(crate) mod stretches;
 pub(crate) mod uncompressed;
 pub(crate) mod writer;

@@ -4,6 +4,7 @@ use packfs_blocks::{Buffers, Digest};
 use packfs_codec::Codec;
 
 use super::content_cuts::ContentCuts;
+use super::staying_extents::StayingRules;
 use crate::OnError;
 use crate::build::{BATCH_FILES, BATCH_LEN};
 use crate::erofs::kernel::Feature;
@@ -24,6 +25,8 @@ pub(crate) struct DataRules {
     /// Number of the device for the data of files; 0 is the image.
     pub(crate) device: u16,
     pub(crate) form: IndexForm,
+    /// Which compressed files of other images are used where they are.
+    pub(crate) staying: StayingRules,
     /// Maximum length of a piece in bytes.
     pub(crate) piece: usize,
     /// Where a new piece of the packed inode begins before the last one is full.
@@ -123,6 +126,7 @@ pub(crate) fn rules(options: &Options, packing: &PackingOptions) -> DataRules {
         align: options.data_align.unwrap_or(options.block_size).into(),
         device: u16::from(options.blob.is_some()),
         form: IndexForm { block_bits, algorithm, encoded, compact: !asked(Features::FULL_INDEX) },
+        staying: StayingRules { target_kernel: options.target_kernel, has_metabox: asked(Features::METABOX) },
         piece: packing.piece,
         cuts: ContentCuts::new(options.rsyncable),
         fragment_max: packing.fragment_max(),

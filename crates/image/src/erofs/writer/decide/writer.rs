@@ -6,12 +6,12 @@ use packfs_blocks::{Buffer, Buffers, Progress};
 use super::compressed::page_padding;
 use super::files::FileTable;
 use super::jobs::PieceJobs;
-use super::layout::{FilePart, OpenFile, OpenFileState, PendingFile, PendingLocation, RareLocation, StorageLayout};
+use super::layout::{FilePart, OpenFile, OpenFileState, PendingFile, PendingLocation, StorageLayout};
 use super::locations::{LocationResolver, PieceTable};
 use super::packed_inode::PackedInode;
-use super::referred::cut_referred;
 use super::rules::{DataRules, FilePolicy};
 use super::sharing::SharedData;
+use super::staying_extents::{ReferredClusters, ReferredData};
 use super::stretches::StretchFinder;
 use crate::build::{Cut, Failed, Fed, Ledger, Part as ReadPart, Place, Tools, Writer};
 use crate::erofs::writer::counts::DataTally;
@@ -21,7 +21,7 @@ use crate::erofs::writer::encode::worker::PackWorker;
 use crate::erofs::writer::place::data_zone::{DataZone, FinishedZone};
 use crate::erofs::writer::stored::data::StoredData;
 use crate::erofs::writer::stored::tails::TailStore;
-use crate::source::Run;
+use crate::source::{Device, StayingData};
 use crate::tree::{Handling, Recipe};
 use crate::{Error, Result};
 
@@ -45,9 +45,7 @@ pub(crate) struct DataWriter<'p, 'env> {
     /// Buffers for batches of small uncompressed files.
     pub(super) regions: Buffers,
     pub(super) content: blake3::Hasher,
-    /// Positions of files on additional devices: other files arrive at any time.
-    pub(super) referred: blake3::Hasher,
-    pub(super) referred_bytes: u64,
+    pub(super) referred: ReferredData,
     pub(super) tally: DataTally<'env>,
     pub(super) progress: &'env Progress,
 }
@@ -80,8 +78,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
             buffers,
             regions: rules.region_buffers(),
             content: blake3::Hasher::new(),
-            referred: blake3::Hasher::new(),
-            referred_bytes: 0,
+            referred: ReferredData::default(),
             tally: DataTally::new(progress),
             progress,
         }
@@ -226,18 +223,12 @@ impl Writer for DataWriter<'_, '_> {
         self.files.add(size, layout, policy)
     }
 
-    fn refer(&mut self, size: u64, device: u16, runs: &[Run]) -> Result<Option<u32>> {
-        let Some(chunks) = cut_referred(size, runs, self.rules.form.block_bits) else { return Ok(None) };
-        let held: u64 = runs.iter().map(|run| run.len).sum();
-        for number in runs.iter().flat_map(|run| [run.offset, run.len, run.at]).chain([size, device.into()]) {
-            self.referred.update(&number.to_le_bytes());
-        }
-        self.referred_bytes += held;
-        Progress::add(&self.progress.done, size);
-        let file = self.files.add(size, StorageLayout::Raw, FilePolicy::default())?;
-        self.files
-            .put(file, if held > 0 { RareLocation::Elsewhere(device, chunks).into() } else { PendingLocation::Hole });
-        Ok(Some(file))
+    fn add_device(&mut self, device: &Device) -> Result<()> {
+        self.place_device(device)
+    }
+
+    fn refer(&mut self, size: u64, device: u16, staying: &StayingData) -> Result<Option<u32>> {
+        self.refer_to(size, device, staying)
     }
 
     fn take(&mut self, fed: Fed) -> Result<()> {
@@ -261,18 +252,20 @@ impl Writer for DataWriter<'_, '_> {
         self.settle_streams()?;
         let DataWriter { rules, files, sharing, stretches, packed_inode, zone, pieces, keep, content, tally, .. } =
             self;
-        let content = match self.referred.count() {
-            0 => content.finalize(),
-            _ => blake3::hash(&[content.finalize(), self.referred.finalize()].map(|hash| *hash.as_bytes()).concat()),
+        let mut referred = self.referred;
+        let content = match referred.positions() {
+            None => content.finalize(),
+            Some(positions) => blake3::hash(&[content.finalize(), positions].map(|hash| *hash.as_bytes()).concat()),
         };
         // Both used memory for every file, which the next steps need.
         drop(sharing);
         drop(stretches);
         let counts = tally.counts(zone.counts());
-        let FinishedZone { clusters, end, ledger } = zone.finish()?;
+        let FinishedZone { mut clusters, end, ledger } = zone.finish()?;
+        let ReferredClusters { first: referred_first, packed: joined } = referred.append_clusters(&mut clusters)?;
         let (files, failed) = files.finish();
         let tails_start = packed_inode.small.len();
-        let mut resolver = LocationResolver { rules, pieces: &pieces, clusters, tails_start };
+        let mut resolver = LocationResolver { rules, pieces: &pieces, clusters, referred_first, tails_start };
         let files = files.into_iter().map(|file| resolver.resolve(file)).collect();
         let packed_pieces = packed_inode.pieces().map(|seq| pieces.done(seq).part).collect();
         let location = PendingLocation::compressed(packed_inode.pieces().map(FilePart::Piece).collect());
@@ -280,16 +273,18 @@ impl Writer for DataWriter<'_, '_> {
         let done = StoredData {
             end: end.div_ceil(rules.block() as u64),
             files,
-            packed: packed.map(|packed| resolver.resolve(packed)),
+            // What stays on devices is not packed, and an image with devices packs nothing else.
+            packed: joined.or_else(|| packed.map(|packed| resolver.resolve(packed))),
             clusters: resolver.clusters,
             form: rules.form,
             packed_pieces,
             keep,
             content,
-            shares_clusters: counts.shared_clusters > 0,
+            shares_clusters: counts.shared_clusters > 0 || referred.shares_clusters,
             counts,
-            referred_bytes: self.referred_bytes,
+            referred_bytes: referred.bytes,
             device: rules.device,
+            device_starts: Vec::new(),
             blob_bytes: 0,
             ledger,
             sums: Vec::new(),

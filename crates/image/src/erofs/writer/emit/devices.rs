@@ -41,6 +41,11 @@ pub(crate) fn devices(options: &Options, tree: &Tree, data: &StoredData) -> Vec<
     }
 }
 
+/// Returns the number of blocks of all devices.
+pub(crate) fn blocks(options: &Options, devices: &[(String, u64)]) -> u64 {
+    devices.iter().map(|(_, len)| len.div_ceil(options.block_size.into())).sum()
+}
+
 /// Places devices one after the other following an image of `blocks` blocks.
 pub(crate) fn slots(options: &Options, devices: &[(String, u64)], blocks: u64) -> Result<Vec<PlacedDevice>> {
     let room = options.devices();

@@ -52,11 +52,13 @@ pub(crate) fn write(
     (tree, census): (&Tree, &Census),
     data: &mut StoredData,
 ) -> Result<MetadataSummary> {
-    let head = ImageHead::new(options)?;
+    let mut head = ImageHead::new(options)?;
+    head.add_decoders(tree.devices.iter().flat_map(|device| &device.clusters))?;
+    let devices = devices::devices(options, tree, data);
     let data_end = data.end;
     reach::check(options, data_end.saturating_mul(options.block_size.into()))?;
     let has_metabox = lanes.metabox().is_some();
-    let far = reach::is_far(options, data_end);
+    let far = reach::is_far(options, data_end + devices::blocks(options, &devices));
     // Shared attributes have to lie within the first 2^32 blocks.
     let share_above = if far && !has_metabox { Some(u32::MAX) } else { options.xattr_share };
     let xattrs = EncodedXattrs::encode(options, tree, share_above)?;
@@ -67,7 +69,7 @@ pub(crate) fn write(
     let mut placing = MetadataLayout::of(&parts.inodes(data), parts.first_nid(data_end))?;
     parts.pack_dirs(&placing, data)?;
     let placed = match lanes.metabox() {
-        None => parts.zone(&mut placing, data)?,
+        None => parts.zone(&mut placing, &devices, data)?,
         Some(lane) => parts.metabox(lane, &placing, data)?,
     };
     let UsedFeatures { mut features, algorithms } = parts.uses;
@@ -90,7 +92,7 @@ pub(crate) fn write(
         uses_prefixes: xattrs.uses_prefixes(),
         uses: features,
         algorithms,
-        devices: devices::slots(options, &devices::devices(options, tree, data), blocks)?,
+        devices: devices::slots(options, &devices, blocks)?,
     };
     let output = tools.output;
     let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));
@@ -163,12 +165,20 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
         packed.append(dirs)
     }
 
-    /// Writes all inodes after the data.
-    fn zone(&mut self, placing: &mut MetadataLayout, data: &StoredData) -> Result<PlacedMetadata> {
+    /// Writes all inodes after the data. Once its own length is known, devices get their places, and so clusters on them.
+    fn zone(
+        &mut self,
+        placing: &mut MetadataLayout,
+        devices: &[(String, u64)],
+        data: &mut StoredData,
+    ) -> Result<PlacedMetadata> {
         placing.place_packed_last(&self.inodes(data))?;
         let zone = data.end;
         let blocks = zone + number(placing.len(), self.options.block_size);
         self.check_end(blocks)?;
+        let slots = devices::slots(self.options, devices, blocks)?;
+        data.device_starts = slots.iter().map(|slot| slot.start).collect();
+        let data = &*data;
         let mut out = self.image_stream(data);
         let tree = self.tree;
         self.items(placing.items(|ahead| data.touch(tree, ahead)), placing, (zone, data), &mut out)?;

@@ -95,9 +95,13 @@ impl<'a> InodePayload<'a> {
 
     pub(crate) fn of(data: &'a StoredData, stored: &'a StoredFile, options: &Options) -> Self {
         let (first, follows) = match stored.view() {
-            DataView::Plain { start: None, tail } if tail.len() == 0 && stored.size > 0 => hole(stored.size, options),
-            DataView::Plain { start, tail } if tail.len() == 0 => (address(start), FollowingData::Nothing),
-            DataView::Plain { start, tail } => (address(start), FollowingData::Kept(tail)),
+            DataView::Plain { start: None, tail, .. } if tail.len() == 0 && stored.size > 0 => {
+                hole(stored.size, options)
+            }
+            DataView::Plain { device, start, tail } => {
+                let start = address(start.map(|start| start + data.device_start(device)));
+                (start, if tail.len() == 0 { FollowingData::Nothing } else { FollowingData::Kept(tail) })
+            }
             DataView::Chunks { device, bits, blocks } => (u64::from(bits), FollowingData::Chunks(device, blocks)),
             DataView::Compressed { parts, tail } => {
                 let index = data.index(stored.size, parts, tail);
@@ -126,7 +130,7 @@ impl<'a> InodePayload<'a> {
             }
             FollowingData::Index(_) => Incompat::ZERO_PADDING,
         };
-        let algorithms = if let FollowingData::Index(index) = self.follows { 1 << index.algorithm() } else { 0 };
+        let algorithms = if let FollowingData::Index(index) = self.follows { index.algorithms().bits() } else { 0 };
         UsedFeatures { features, algorithms }
     }
 }

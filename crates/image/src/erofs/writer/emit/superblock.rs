@@ -18,10 +18,14 @@ use crate::erofs::format::{
 use crate::erofs::hash::crc32c;
 use crate::erofs::kernel::{Feature, Kernel, TARGET_KERNEL};
 use crate::erofs::writer::options::{Features, Options, longest_cluster};
+use crate::source::ClusteredImage;
 use crate::{Error, Result};
 
 /// Length of a slot of the device table in bytes, and the unit of its position.
 const DEVICE_LEN: u64 = size_of::<DeviceSlot>() as u64;
+
+/// Room in bytes for the records of all algorithms.
+const RECORDS_MAX: u64 = 2 * (2 + 14) + 2 * (2 + 6);
 
 /// Largest distance of an LZ4 match: the limit of the format.
 const LZ4_DISTANCE: u16 = u16::MAX;
@@ -88,6 +92,10 @@ impl<'a> ImageHead<'a> {
 
     fn prefixes_start(&self) -> u64 {
         let start = SUPERBLOCK_OFFSET + self.len() as u64;
+        if self.options.refer > 0 {
+            // Which algorithms the sources use is known only when they are read.
+            return start + RECORDS_MAX;
+        }
         self.records.iter().fold(start, |at, (_, record)| (at + 2 + record.len() as u64).next_multiple_of(4))
     }
 
@@ -103,6 +111,22 @@ impl<'a> ImageHead<'a> {
 
     fn has_metabox(&self) -> bool {
         self.options.features.contains(Features::METABOX)
+    }
+
+    /// Adds the records of files that stay in other images.
+    pub(crate) fn add_decoders<'d>(&mut self, images: impl Iterator<Item = &'d ClusteredImage>) -> Result<()> {
+        let mut needs = algorithm_needs(self.options);
+        let mut decoders = images.flat_map(|image| &image.decoders).peekable();
+        if decoders.peek().is_none() {
+            return Ok(());
+        }
+        for decoder in decoders {
+            let (blocks, window) = needs.entry(decoder.algorithm).or_default();
+            *blocks = (*blocks).max(decoder.cluster_len / self.options.block_size).max(1);
+            *window = (*window).max(decoder.window);
+        }
+        self.records = needs.into_iter().map(|(id, needs)| Ok((id, record(id, needs)?))).collect::<Result<_>>()?;
+        Ok(())
     }
 
     /// Refuses prefixes of names together with a packed inode for kernels that would look for them in it.
@@ -266,26 +290,34 @@ pub(crate) fn show_uuid(uuid: &[u8; 16]) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Makes the records of all algorithms that files may have, with the numbers of these. LZ4 alone has none in images for
-/// kernels without records, where all clusters are single blocks.
-fn records(options: &Options) -> Result<Vec<(u8, Vec<u8>)>> {
-    // The needs of each algorithm: blocks of the longest cluster, and the window.
-    let mut needs = BTreeMap::<u8, (u32, u32)>::new();
+/// Needs of an algorithm: blocks of the longest cluster, and the window in bytes.
+type DecoderNeeds = (u32, u32);
+
+/// Returns the needs of all algorithms that files may have, by number.
+fn algorithm_needs(options: &Options) -> BTreeMap<u8, DecoderNeeds> {
+    let mut needs = BTreeMap::<u8, DecoderNeeds>::new();
     for (choice, cluster_size) in options.ways() {
         let Some(id) = choice.codec().erofs_id() else { continue };
         let (blocks, window) = needs.entry(id).or_default();
         *blocks = (*blocks).max(longest_cluster(options, cluster_size) / options.block_size);
         *window = (*window).max(choice.cluster_window(cluster_size));
     }
+    needs
+}
+
+/// Makes the records of all algorithms that files may have, with the numbers of these. LZ4 alone has none in images for
+/// kernels without records, where all clusters are single blocks.
+fn records(options: &Options) -> Result<Vec<(u8, Vec<u8>)>> {
+    let needs = algorithm_needs(options);
     let only_blocks = needs.iter().all(|(id, (blocks, _))| *id == algorithm::LZ4 && *blocks <= 1);
     if only_blocks {
         return Ok(Vec::new());
     }
-    needs.into_iter().map(|(id, (blocks, window))| Ok((id, record(id, blocks, window)?))).collect()
+    needs.into_iter().map(|(id, needs)| Ok((id, record(id, needs)?))).collect()
 }
 
 /// Makes the record of an algorithm.
-fn record(id: u8, blocks: u32, window: u32) -> Result<Vec<u8>> {
+fn record(id: u8, (blocks, window): DecoderNeeds) -> Result<Vec<u8>> {
     Ok(match id {
         algorithm::LZ4 => {
             let blocks = u16::try_from(blocks).map_err(|_| {

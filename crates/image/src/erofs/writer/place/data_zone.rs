@@ -198,7 +198,16 @@ impl<'p, 'env> DataZone<'p, 'env> {
             self.known.insert(digest, number(self.clusters.len())?);
         }
         self.ledger.wrote(start, physical.into(), older);
-        self.clusters.push(StoredCluster { start, physical, logical, raw, algorithm, partial: false, page_offset });
+        self.clusters.push(StoredCluster {
+            device: 0,
+            start,
+            physical,
+            logical,
+            raw,
+            algorithm,
+            partial: false,
+            page_offset,
+        });
         self.counts.written += 1;
         self.counts.raw += u64::from(raw);
         run.end += physical.bytes();

@@ -42,7 +42,9 @@ impl From<StoredLen> for u64 {
 /// A physical cluster and the data it decodes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredCluster {
-    /// Offset in the image.
+    /// Number of the device that holds it; 0 is the image.
+    pub(crate) device: u16,
+    /// Offset on the device.
     pub(crate) start: u64,
     /// Number of stored bytes.
     pub(crate) physical: StoredLen,

@@ -44,7 +44,9 @@ pub(crate) struct StoredData {
     pub(crate) referred_bytes: u64,
     /// Number of the device that holds the data; 0 is the image.
     pub(crate) device: u16,
-    /// Length of that device, if it is not the image.
+    /// First block of each additional device in the address space of the image; empty until the image has its length.
+    pub(crate) device_starts: Vec<u64>,
+    /// Length of the device that holds the data, if it is not the image.
     pub(crate) blob_bytes: u64,
     pub(crate) ledger: Ledger,
     /// Digests of the files by number, if inodes have them.
@@ -58,8 +60,18 @@ impl StoredData {
         std::hint::black_box(sizes.fold(0, |all, size| all ^ size));
     }
 
+    /// Returns the first block of a device in the address space of the image; 0 as long as it is not known.
+    pub(crate) fn device_start(&self, device: u16) -> u64 {
+        device_start(&self.device_starts, device)
+    }
+
     /// Returns the block size in bytes.
     pub(crate) fn block_len(&self) -> u64 {
         1 << self.form.block_bits
     }
+}
+
+/// Returns the first block of a device; 0 for the image, and as long as no device has its place.
+pub(crate) fn device_start(starts: &[u64], device: u16) -> u64 {
+    usize::from(device).checked_sub(1).and_then(|n| starts.get(n)).copied().unwrap_or(0)
 }

@@ -16,9 +16,9 @@ pub(crate) enum FileTail {
 /// Data in the inode of a regular file that locates its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DataLocation {
-    /// Consecutive whole blocks from `start` on ([`None`]: a hole), and the bytes after the last
-    /// whole block, which follow the inode and lie within one block.
-    Plain { start: Option<u64>, tail: KeptTail },
+    /// Consecutive whole blocks of a device (0: the image) from `start` on ([`None`]: a hole), and the bytes after the
+    /// last whole block, which follow the inode and lie within one block.
+    Plain { device: u16, start: Option<u64>, tail: KeptTail },
     /// Chunks of `1 << bits` blocks, each at a block of a device (0: the image) or a hole.
     Chunks { device: u16, bits: u8, blocks: Box<[Option<u64>]> },
     /// Compressed: its clusters, and its end. See [`StoredData::index`].
@@ -28,7 +28,7 @@ pub(crate) enum DataLocation {
 /// A [`DataLocation`], as it is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum DataView<'s> {
-    Plain { start: Option<u64>, tail: KeptTail },
+    Plain { device: u16, start: Option<u64>, tail: KeptTail },
     Chunks { device: u16, bits: u8, blocks: &'s [Option<u64>] },
     Compressed { parts: &'s [ClusterRange], tail: Option<FileTail> },
 }
@@ -59,8 +59,8 @@ enum CompactLocation {
 impl CompactLocation {
     fn of(body: DataLocation) -> CompactLocation {
         match &body {
-            DataLocation::Plain { start: Some(start), tail: KeptTail::NONE } => CompactLocation::Row(*start),
-            DataLocation::Plain { start: None, tail } => CompactLocation::Tail(*tail),
+            DataLocation::Plain { device: 0, start: Some(start), tail: KeptTail::NONE } => CompactLocation::Row(*start),
+            DataLocation::Plain { start: None, tail, .. } => CompactLocation::Tail(*tail),
             DataLocation::Compressed { parts, tail } => match (&parts[..], tail) {
                 ([], Some(FileTail::Fragment(offset))) => CompactLocation::Fragment(*offset),
                 ([part], None) => CompactLocation::Clusters(*part),
@@ -72,8 +72,8 @@ impl CompactLocation {
 
     fn into_body(self) -> DataLocation {
         match self {
-            CompactLocation::Row(start) => DataLocation::Plain { start: Some(start), tail: KeptTail::NONE },
-            CompactLocation::Tail(tail) => DataLocation::Plain { start: None, tail },
+            CompactLocation::Row(start) => DataLocation::Plain { device: 0, start: Some(start), tail: KeptTail::NONE },
+            CompactLocation::Tail(tail) => DataLocation::Plain { device: 0, start: None, tail },
             CompactLocation::Fragment(offset) => {
                 DataLocation::Compressed { parts: Box::new([]), tail: Some(FileTail::Fragment(offset)) }
             }
@@ -97,14 +97,16 @@ impl StoredFile {
     /// Returns where its data is.
     pub(crate) fn view(&self) -> DataView<'_> {
         match &self.form {
-            CompactLocation::Row(start) => DataView::Plain { start: Some(*start), tail: KeptTail::NONE },
-            CompactLocation::Tail(tail) => DataView::Plain { start: None, tail: *tail },
+            CompactLocation::Row(start) => DataView::Plain { device: 0, start: Some(*start), tail: KeptTail::NONE },
+            CompactLocation::Tail(tail) => DataView::Plain { device: 0, start: None, tail: *tail },
             CompactLocation::Fragment(offset) => {
                 DataView::Compressed { parts: &[], tail: Some(FileTail::Fragment(*offset)) }
             }
             CompactLocation::Clusters(part) => DataView::Compressed { parts: std::slice::from_ref(part), tail: None },
             CompactLocation::Other(body) => match &**body {
-                DataLocation::Plain { start, tail } => DataView::Plain { start: *start, tail: *tail },
+                DataLocation::Plain { device, start, tail } => {
+                    DataView::Plain { device: *device, start: *start, tail: *tail }
+                }
                 DataLocation::Chunks { device, bits, blocks } => {
                     DataView::Chunks { device: *device, bits: *bits, blocks }
                 }
@@ -149,9 +151,10 @@ mod tests {
         let mut bodies = vec![
             DataLocation::Chunks { device: 1, bits: 3, blocks: Box::new([Some(5), None]) },
             DataLocation::Chunks { device: 0, bits: 0, blocks: Box::new([]) },
+            DataLocation::Plain { device: 2, start: Some(7), tail: KeptTail::NONE },
         ];
         for start in [None, Some(0), Some(1 << 47)] {
-            bodies.extend([KeptTail::NONE, tail].map(|tail| DataLocation::Plain { start, tail }));
+            bodies.extend([KeptTail::NONE, tail].map(|tail| DataLocation::Plain { device: 0, start, tail }));
         }
         for tail in [None, Some(FileTail::Fragment(0)), Some(FileTail::Fragment(u64::MAX)), Some(inline)] {
             bodies.extend([0, 1, 2].map(|count| DataLocation::Compressed { parts: parts(count), tail }));
@@ -159,7 +162,7 @@ mod tests {
         for body in bodies {
             let mut stored = StoredFile::new(9, body.clone());
             let seen = match stored.view() {
-                DataView::Plain { start, tail } => DataLocation::Plain { start, tail },
+                DataView::Plain { device, start, tail } => DataLocation::Plain { device, start, tail },
                 DataView::Chunks { device, bits, blocks } => {
                     DataLocation::Chunks { device, bits, blocks: blocks.into() }
                 }
@@ -180,7 +183,7 @@ mod tests {
             matches!(stored.view(), DataView::Compressed { parts, tail: None } if parts == [part(0), part(4), part(9)])
         );
         assert_eq!(stored.size, 15);
-        let hole = StoredFile::new(7, DataLocation::Plain { start: None, tail: KeptTail::NONE });
+        let hole = StoredFile::new(7, DataLocation::Plain { device: 0, start: None, tail: KeptTail::NONE });
         assert!(stored.append(hole).is_err());
         assert_eq!(stored.size, 15);
     }

@@ -85,7 +85,9 @@ impl Joined for StoredData {
         to.count(self.clusters.len());
         // An image in shards has one algorithm.
         // Files of different shards share no clusters, so nothing depends on page offsets any more.
-        for StoredCluster { start, physical, logical, raw, algorithm: _, partial, page_offset: _ } in &self.clusters {
+        for StoredCluster { device: _, start, physical, logical, raw, algorithm: _, partial, page_offset: _ } in
+            &self.clusters
+        {
             to.u64(*start);
             to.u32(physical.get());
             to.u32(*logical);
@@ -138,7 +140,7 @@ impl StoredData {
             let partial = flags & 2 != 0;
             let algorithm = form.algorithm;
             let physical = StoredLen::new(physical.into()).ok_or_else(|| from.wrong("a cluster is too long"))?;
-            Ok(StoredCluster { start, physical, logical, raw, algorithm, partial, page_offset: 0 })
+            Ok(StoredCluster { device: 0, start, physical, logical, raw, algorithm, partial, page_offset: 0 })
         })?;
         let files = from.list(10, |from| StoredFile::decode(from, clusters.len(), form))?;
         let packed = from.bool()?.then(|| StoredFile::decode(from, clusters.len(), form)).transpose()?;
@@ -175,6 +177,7 @@ impl StoredData {
             counts,
             referred_bytes: 0,
             device: 0,
+            device_starts: Vec::new(),
             blob_bytes: 0,
             ledger,
             sums,
@@ -214,12 +217,12 @@ impl StoredFile {
     fn encode(&self, to: &mut dyn Put) {
         to.u64(self.size);
         match self.view() {
-            DataView::Plain { start, tail } => {
+            // An image in shards has no additional devices.
+            DataView::Plain { device: _, start, tail } => {
                 to.u8(0);
                 put_block(start, to);
                 put_kept(tail, to);
             }
-            // An image in shards has no additional devices.
             DataView::Chunks { device: _, bits, blocks } => {
                 to.u8(1);
                 to.u8(bits);
@@ -247,7 +250,7 @@ impl StoredFile {
     fn decode(from: &mut Get<'_>, clusters: usize, form: IndexForm) -> Result<StoredFile> {
         let size = from.u64()?;
         let body = match from.u8()? {
-            0 => DataLocation::Plain { start: get_block(from)?, tail: get_kept(from)? },
+            0 => DataLocation::Plain { device: 0, start: get_block(from)?, tail: get_kept(from)? },
             1 => DataLocation::Chunks { device: 0, bits: from.u8()?, blocks: from.list(8, get_block)?.into() },
             2 => {
                 let parts = get_parts(from, clusters)?.into();

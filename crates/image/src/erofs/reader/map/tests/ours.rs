@@ -48,7 +48,16 @@ fn clusters(form: IndexForm, wishes: &[Wish], big: bool) -> Vec<StoredCluster> {
         let logical = if raw { physical } else { physical + more };
         let stored = StoredLen::new(physical.into()).expect("at most 20 blocks");
         let partial = partial && !raw;
-        StoredCluster { start, physical: stored, logical, raw, algorithm: ALGORITHM, partial, page_offset: 0 }
+        StoredCluster {
+            device: 0,
+            start,
+            physical: stored,
+            logical,
+            raw,
+            algorithm: ALGORITHM,
+            partial,
+            page_offset: 0,
+        }
     };
     wishes.iter().map(cluster).collect()
 }
@@ -121,7 +130,7 @@ proptest! {
         let size = clusters.iter().map(|one| u64::from(one.logical)).sum::<u64>() + tail_len;
         let count = u32::try_from(clusters.len()).unwrap();
         let parts = if count == 0 { vec![] } else { vec![ClusterRange { first: 0, count }] };
-        let index = FileIndex { form, clusters: &clusters, parts: &parts, tail: end, size };
+        let index = FileIndex { form, clusters: &clusters, device_starts: &[], parts: &parts, tail: end, size };
 
         let at = slot * 8;
         let mut bytes = vec![0; at];

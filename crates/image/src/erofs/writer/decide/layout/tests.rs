@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::OnError;
+use crate::erofs::kernel::Kernel;
 use crate::erofs::writer::decide::content_cuts::ContentCuts;
+use crate::erofs::writer::decide::staying_extents::StayingRules;
 use crate::erofs::writer::encode::piece::TailPolicy;
 use crate::erofs::writer::stored::data::IndexForm;
 
@@ -12,6 +14,7 @@ fn rules() -> DataRules {
         align: 4096,
         device: 0,
         form: IndexForm { block_bits: 12, algorithm: 0, encoded: false, compact: true },
+        staying: StayingRules { target_kernel: Kernel::DEFAULT, has_metabox: false },
         piece: 2 << 20,
         cuts: ContentCuts::new(None),
         fragment_max: 96 << 10,

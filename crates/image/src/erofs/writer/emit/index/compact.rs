@@ -54,7 +54,9 @@ pub(crate) fn write(index: &FileIndex<'_>, at: usize, out: &mut Vec<u8>) {
         for (n, value) in packed.values.iter().enumerate() {
             put_bits(&mut bytes, n * bits as usize, *value);
         }
-        bytes[len - BASE_LEN..len].copy_from_slice(&packed.base.to_le_bytes());
+        let base = packed.base.map_or(0, |base| base.block + index.device_start(base.device));
+        let base = u32::try_from(base).expect("checked when the devices were placed");
+        bytes[len - BASE_LEN..len].copy_from_slice(&base.to_le_bytes());
         out.extend_from_slice(&bytes[..len]);
     });
 }
@@ -83,7 +85,14 @@ fn for_packs(index: &FileIndex<'_>, at: usize, mut put: impl FnMut(&[ClusterEntr
 /// A pack's values, including types, and its block address.
 struct EntryPack {
     values: Vec<u16>,
-    base: u32,
+    base: Option<PackBase>,
+}
+
+/// The block address of a pack. It is relative to a device, so that it fits whatever place the device gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PackBase {
+    device: u16,
+    block: u64,
 }
 
 impl EntryPack {
@@ -95,9 +104,9 @@ impl EntryPack {
         for (n, entry) in pack.iter().enumerate() {
             values.push(match *entry {
                 ClusterEntry::Head { partial: true, .. } => return None,
-                ClusterEntry::Head { kind, offset, block, is_cluster, .. } => {
+                ClusterEntry::Head { kind, offset, device, block, is_cluster, .. } => {
                     if is_cluster {
-                        let here = block.checked_sub(ahead)?;
+                        let here = PackBase { device, block: block.checked_sub(ahead)? };
                         if *base.get_or_insert(here) != here {
                             return None;
                         }
@@ -121,7 +130,8 @@ impl EntryPack {
                 }
             });
         }
-        Some(EntryPack { values, base: u32::try_from(base.unwrap_or(0)).ok()? })
+        let is_near = base.is_none_or(|base| base.block <= u64::from(u32::MAX));
+        is_near.then_some(EntryPack { values, base })
     }
 }
 

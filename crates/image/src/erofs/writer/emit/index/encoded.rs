@@ -40,11 +40,11 @@ pub(crate) fn write(index: &FileIndex<'_>, at: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(header.as_bytes());
     out.resize(out.len() + gap(index, at), 0);
     for extent in index.extents() {
-        out.extend_from_slice(&record(&extent).as_bytes()[..len]);
+        out.extend_from_slice(&record(index, &extent).as_bytes()[..len]);
     }
 }
 
-fn record(extent: &FileExtent) -> EncodedExtent {
+fn record(index: &FileIndex<'_>, extent: &FileExtent) -> EncodedExtent {
     let (physical_len, start) = match extent.target {
         ExtentTarget::Cluster { cluster, partial } => {
             let format = if cluster.raw { 0 } else { u32::from(cluster.algorithm) + 1 };
@@ -52,7 +52,10 @@ fn record(extent: &FileExtent) -> EncodedExtent {
             // A hole is an extent without length.
             let word =
                 if cluster.physical == StoredLen::HOLE { 0 } else { format << encoded_extent::FORMAT_SHIFT | partial };
-            (cluster.physical.get() | word, cluster.start)
+            (
+                cluster.physical.get() | word,
+                cluster.start + (index.device_start(cluster.device) << index.form.block_bits),
+            )
         }
         ExtentTarget::Fragment(offset) => (low(offset), offset >> 32),
         ExtentTarget::Inline(_) => unreachable!("there is no inline form of encoded extents"),

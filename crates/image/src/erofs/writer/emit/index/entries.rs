@@ -9,8 +9,8 @@ use crate::erofs::writer::stored::file::FileTail;
 /// Contents of the index entry of a logical cluster; both forms with entries store this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClusterEntry {
-    /// An extent begins here, `offset` bytes after the start.
-    Head { kind: u16, offset: u16, block: u64, partial: bool, is_cluster: bool },
+    /// An extent begins here, `offset` bytes after the start. Its cluster has this block of a device.
+    Head { kind: u16, offset: u16, device: u16, block: u64, partial: bool, is_cluster: bool },
     /// No extent begins here: distances in logical clusters back to the head and on to the next;
     /// `blocks` of the cluster in the first of them, if the file has clusters of several.
     Tail { back: u64, on: u64, blocks: Option<u16> },
@@ -23,6 +23,8 @@ pub(crate) fn for_entries(index: &FileIndex<'_>, big: bool, mut put: impl FnMut(
     let count = index.entries() as u64;
     // A size that is not a multiple of a block ends with an entry of its own, unless the last extent begins there.
     let ends_inside = !index.size.is_multiple_of(block);
+    let first_algorithm = index.algorithms().first;
+    let head_of = |algorithm: u8| if algorithm == first_algorithm { cluster_type::HEAD1 } else { cluster_type::HEAD2 };
     let mut extents = index.extents().peekable();
     while let Some(extent) = extents.next() {
         let head = extent.logical >> bits;
@@ -34,15 +36,19 @@ pub(crate) fn for_entries(index: &FileIndex<'_>, big: bool, mut put: impl FnMut(
         debug_assert!(next > head, "one head a logical cluster");
         let (kind, at, partial, physical) = match extent.target {
             ExtentTarget::Cluster { cluster, partial } => {
-                let kind = if cluster.raw { cluster_type::PLAIN } else { cluster_type::HEAD1 };
+                let kind = if cluster.raw { cluster_type::PLAIN } else { head_of(cluster.algorithm) };
                 (kind, cluster.start >> bits, partial, u64::from(cluster.physical))
             }
             ExtentTarget::Fragment(offset) => (cluster_type::HEAD1, offset >> 32, false, block),
-            ExtentTarget::Inline(raw) => (if raw { cluster_type::PLAIN } else { cluster_type::HEAD1 }, 0, false, block),
+            ExtentTarget::Inline(algorithm) => (algorithm.map_or(cluster_type::PLAIN, head_of), 0, false, block),
+        };
+        let device = match extent.target {
+            ExtentTarget::Cluster { cluster, .. } => cluster.device,
+            ExtentTarget::Fragment(_) | ExtentTarget::Inline(_) => 0,
         };
         let offset = u16::try_from(extent.logical & (block - 1)).expect("within a block");
         let is_cluster = matches!(extent.target, ExtentTarget::Cluster { .. });
-        put(ClusterEntry::Head { kind, offset, block: at, partial, is_cluster });
+        put(ClusterEntry::Head { kind, offset, device, block: at, partial, is_cluster });
         let blocks = u16::try_from(physical >> bits).expect("at most a megabyte");
         for lcn in head + 1..next {
             let blocks = (big && lcn == head + 1).then_some(blocks);
@@ -50,7 +56,8 @@ pub(crate) fn for_entries(index: &FileIndex<'_>, big: bool, mut put: impl FnMut(
         }
         if extents.peek().is_none() && ends_inside && next < count {
             let offset = u16::try_from(index.size & (block - 1)).expect("within a block");
-            put(ClusterEntry::Head { kind: cluster_type::PLAIN, offset, block: 0, partial: false, is_cluster: false });
+            let kind = cluster_type::PLAIN;
+            put(ClusterEntry::Head { kind, offset, device: 0, block: 0, partial: false, is_cluster: false });
         }
     }
 }
@@ -71,10 +78,11 @@ pub(crate) fn header(index: &FileIndex<'_>, big: bool, compact: bool) -> MapHead
         }
         None => 0,
     };
+    let algorithms = index.algorithms();
     MapHeader {
         h_fragmentoff: first.into(),
         h_advise: advise.bits().into(),
-        h_algorithmtype: index.algorithm(),
+        h_algorithmtype: algorithms.first | algorithms.second.unwrap_or(0) << 4,
         h_clusterbits: 0,
     }
 }
@@ -90,15 +98,15 @@ pub(crate) fn write_full(index: &FileIndex<'_>, out: &mut Vec<u8>) {
     let big = index.is_big();
     out.extend_from_slice(header(index, big, false).as_bytes());
     out.extend_from_slice(&[0; FULL_INDEX_GAP]);
-    for_entries(index, big, |entry| out.extend_from_slice(encode(entry).as_bytes()));
+    for_entries(index, big, |entry| out.extend_from_slice(encode(index, entry).as_bytes()));
 }
 
-fn encode(entry: ClusterEntry) -> FullIndex {
+fn encode(index: &FileIndex<'_>, entry: ClusterEntry) -> FullIndex {
     match entry {
-        ClusterEntry::Head { kind, offset, block, partial, .. } => FullIndex {
+        ClusterEntry::Head { kind, offset, device, block, partial, .. } => FullIndex {
             di_advise: (kind | if partial { cluster_type::PARTIAL } else { 0 }).into(),
             di_clusterofs: offset.into(),
-            di_u: low(block).into(),
+            di_u: low(block + index.device_start(device)).into(),
         },
         ClusterEntry::Tail { back, on, blocks } => {
             let back = match blocks {

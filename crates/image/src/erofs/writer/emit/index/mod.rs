@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::erofs::format::Layout;
 use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster, StoredLen};
-use crate::erofs::writer::stored::data::{IndexForm, StoredData};
+use crate::erofs::writer::stored::data::{IndexForm, StoredData, device_start};
 use crate::erofs::writer::stored::file::{DataView, FileTail, StoredFile};
 use crate::erofs::writer::stored::tails::TailStore;
 
@@ -19,7 +19,7 @@ mod entries;
 impl StoredData {
     /// Returns the index of a compressed file of `size` bytes.
     pub(crate) fn index<'d>(&'d self, size: u64, parts: &'d [ClusterRange], tail: Option<FileTail>) -> FileIndex<'d> {
-        FileIndex { form: self.form, clusters: &self.clusters, parts, tail, size }
+        FileIndex { form: self.form, clusters: &self.clusters, device_starts: &self.device_starts, parts, tail, size }
     }
 }
 
@@ -39,6 +39,8 @@ pub(crate) struct FileIndex<'d> {
     pub(crate) form: IndexForm,
     /// All clusters of the image.
     pub(crate) clusters: &'d [StoredCluster],
+    /// See [`StoredData::device_starts`].
+    pub(crate) device_starts: &'d [u64],
     pub(crate) parts: &'d [ClusterRange],
     pub(crate) tail: Option<FileTail>,
     pub(crate) size: u64,
@@ -69,8 +71,24 @@ enum ExtentTarget {
         partial: bool,
     },
     Fragment(u64),
-    /// True if it is uncompressed.
-    Inline(bool),
+    /// The number of its algorithm; `None` if it is uncompressed.
+    Inline(Option<u8>),
+}
+
+/// Algorithms of the compressed clusters of a file, in the order of their first use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UsedAlgorithms {
+    pub(crate) first: u8,
+    /// Another one. A form with entries tells no third.
+    pub(crate) second: Option<u8>,
+    bits: u16,
+}
+
+impl UsedAlgorithms {
+    /// Returns a bit for each algorithm.
+    pub(crate) fn bits(self) -> u16 {
+        self.bits
+    }
 }
 
 impl<'d> FileIndex<'d> {
@@ -158,14 +176,30 @@ impl<'d> FileIndex<'d> {
         self.parts.iter().flat_map(move |part| self.part(part))
     }
 
-    /// Returns the number of the algorithm that all compressed clusters of the file have.
-    pub(crate) fn algorithm(&self) -> u8 {
+    /// Returns the algorithms of the file's compressed clusters; without any, that of files without clusters.
+    pub(crate) fn algorithms(&self) -> UsedAlgorithms {
         let of_end = match self.tail {
             Some(FileTail::Inline { raw: false, algorithm, .. }) => Some(algorithm),
             _ => None,
         };
-        let of_clusters = || self.used_clusters().find(|cluster| !cluster.raw).map(|cluster| cluster.algorithm);
-        of_end.or_else(of_clusters).unwrap_or(self.form.algorithm)
+        let of_clusters = self.used_clusters().filter(|cluster| !cluster.raw).map(|cluster| cluster.algorithm);
+        let mut used: Option<UsedAlgorithms> = None;
+        for algorithm in of_clusters.chain(of_end) {
+            match &mut used {
+                None => used = Some(UsedAlgorithms { first: algorithm, second: None, bits: 1 << algorithm }),
+                Some(used) => {
+                    used.second = used.second.or((algorithm != used.first).then_some(algorithm));
+                    used.bits |= 1 << algorithm;
+                }
+            }
+        }
+        let none = UsedAlgorithms { first: self.form.algorithm, second: None, bits: 1 << self.form.algorithm };
+        used.unwrap_or(none)
+    }
+
+    /// Returns the first block of a device.
+    fn device_start(&self, device: u16) -> u64 {
+        device_start(self.device_starts, device)
     }
 
     /// Returns the range of the packed inode that holds the file's tail.
@@ -204,7 +238,7 @@ impl<'d> FileIndex<'d> {
             .map(|cluster| (Some(cluster.logical), ExtentTarget::Cluster { cluster, partial: cluster.partial }));
         let end = self.tail.map(|end| match end {
             FileTail::Fragment(offset) => (None, ExtentTarget::Fragment(offset)),
-            FileTail::Inline { raw, .. } => (None, ExtentTarget::Inline(raw)),
+            FileTail::Inline { raw, algorithm, .. } => (None, ExtentTarget::Inline((!raw).then_some(algorithm))),
         });
         let size = self.size;
         parts.chain(end).scan(0, move |at, (len, target)| {

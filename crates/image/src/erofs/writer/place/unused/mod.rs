@@ -63,8 +63,8 @@ impl StoredData {
     fn areas(&self, stored: &StoredFile, areas: &mut Vec<Range<u64>>) {
         let block = self.block_len();
         match stored.view() {
-            DataView::Plain { start: None, .. } => {}
-            DataView::Plain { start: Some(start), tail } => {
+            DataView::Plain { start: None, .. } | DataView::Plain { device: 1.., .. } => {}
+            DataView::Plain { device: 0, start: Some(start), tail } => {
                 let len = (stored.size - tail.len() as u64).next_multiple_of(block);
                 areas.push(start * block..start * block + len);
             }
@@ -80,6 +80,7 @@ impl StoredData {
             }
             DataView::Compressed { parts, tail } => {
                 let clusters = self.index(stored.size, parts, tail).used_clusters();
+                let clusters = clusters.filter(|cluster| cluster.device == 0);
                 areas.extend(clusters.map(|cluster| cluster.start..cluster.start + u64::from(cluster.physical)));
             }
         }
@@ -104,6 +105,10 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 fn repack(data: &mut StoredData, used: &[bool], place: &ClearTarget<'_>) -> Result<()> {
     let packed = data.packed.as_ref().filter(|packed| matches!(packed.view(), DataView::Compressed { .. }));
     let Some(StoredFile { size, .. }) = packed.cloned() else { return Ok(()) };
+    if data.packed_pieces.is_empty() {
+        // It consists of those of additional devices.
+        return Ok(());
+    }
     let used = data.files.iter().zip(used).filter(|(_, used)| **used);
     let fragments = used.filter_map(|(file, _)| file.index(data)?.fragment());
     let wanted = merged(fragments.collect());
@@ -208,6 +213,7 @@ impl PackedInodeRepacker<'_> {
             let raw = cut.raw;
             let algorithm = self.algorithm;
             clusters.push(StoredCluster {
+                device: 0,
                 start: *end,
                 physical,
                 logical,

@@ -56,7 +56,7 @@ pub(crate) fn shorten(data: &mut StoredData, used: &[bool], place: &ClearTarget<
         moved.insert(cluster.start, StoredCluster { start: end - u64::from(physical), physical, ..cluster });
     }
     for cluster in &mut data.clusters {
-        if let Some(new) = moved.get(&cluster.start) {
+        if let Some(new) = moved.get(&cluster.start).filter(|_| cluster.device == 0) {
             let start = new.start;
             let physical = new.physical;
             let partial = cluster.logical < new.logical;
@@ -89,11 +89,11 @@ fn begun(data: &StoredData, used: &[bool]) -> BTreeMap<u64, StoredCluster> {
     let files = data.files.iter().zip(used).filter(|(_, used)| **used).map(|(file, _)| file);
     let clusters = || files.clone().chain(&data.packed).filter_map(|stored| Some(stored.index(data)?.used_clusters()));
     let mut begun: BTreeMap<u64, StoredCluster> = BTreeMap::new();
-    for cluster in clusters().flatten().filter(|cluster| cluster.partial) {
+    for cluster in clusters().flatten().filter(|cluster| cluster.partial && cluster.device == 0) {
         let most = begun.entry(cluster.start).or_insert(*cluster);
         most.logical = most.logical.max(cluster.logical);
     }
-    clusters().flatten().filter(|cluster| !cluster.partial).for_each(|cluster| {
+    clusters().flatten().filter(|cluster| !cluster.partial && cluster.device == 0).for_each(|cluster| {
         begun.remove(&cluster.start);
     });
     begun

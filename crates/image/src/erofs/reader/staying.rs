@@ -1,0 +1,151 @@
+//! Locations of file data for an image that refers to this one instead of copying the data.
+
+use super::Reader;
+use super::compression::Compression;
+use super::data::{self, File};
+use super::inode::Inode;
+use super::map::{Data, MappedExtent, Stored, Where};
+use crate::Result;
+use crate::erofs::format::Layout;
+use crate::image::Nid;
+use crate::placement::Area;
+use crate::source::{ClusterDecoder, ClusteredImage, ExtentStorage, PackedStream, Run, StayingData, StoredExtent};
+
+/// Unit of the end of the packed inode that is given to who joins it with another.
+const END_UNIT: u64 = 4096;
+
+impl Reader {
+    /// Returns where the bytes of a file are; `None` if another image cannot refer to all of them.
+    pub(crate) fn staying_data(&self, nid: Nid) -> Result<Option<StayingData>> {
+        let inode = self.file(nid)?;
+        let file = File::open(self, &inode)?;
+        match inode.layout {
+            Layout::Plain | Layout::Chunks => Ok(self.runs(&file)?.map(StayingData::Runs)),
+            Layout::Inline => self.tailed(&inode, &file),
+            Layout::CompressedFull | Layout::CompressedCompact => {
+                Ok(self.stored_extents(&inode, &file)?.map(StayingData::Extents))
+            }
+        }
+    }
+
+    /// Returns what another image has to know of this one to refer to its compressed files.
+    pub(crate) fn clustered_image(&self) -> Result<ClusteredImage> {
+        let decoders = self.superblock.compression.iter().map(|one| self.decoder(one)).collect();
+        let packed = self.packed.as_ref().map(|inode| self.packed_stream(inode)).transpose()?.flatten();
+        let block_size = self.superblock.block_size;
+        Ok(ClusteredImage { block_size, decoders, features: self.superblock.incompat.bits(), packed })
+    }
+
+    fn decoder(&self, compression: &Compression) -> ClusterDecoder {
+        let cluster_len = match compression {
+            Compression::Lz4 { max_cluster_blocks, .. } => u32::from(*max_cluster_blocks) * self.superblock.block_size,
+            _ => 0,
+        };
+        ClusterDecoder { algorithm: compression.number(), window: compression.window(), cluster_len }
+    }
+
+    /// Returns the packed inode; `None` if it cannot be joined with those of other images.
+    fn packed_stream(&self, inode: &Inode) -> Result<Option<PackedStream>> {
+        if !matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact) || inode.size == 0 {
+            return Ok(None);
+        }
+        let Some(extents) = self.stored_extents(inode, &File::open(self, inode)?)? else { return Ok(None) };
+        if extents.iter().any(|extent| matches!(extent.storage, ExtentStorage::Inline { .. })) {
+            return Ok(None);
+        }
+        let start = (inode.size - 1) / END_UNIT * END_UNIT;
+        let mut end = vec![0; usize::try_from(inode.size - start).unwrap_or(0)];
+        data::read_file(self, inode, &mut end, start)?;
+        Ok(Some(PackedStream { len: inode.size, extents, end: end.into() }))
+    }
+
+    /// Returns the runs of uncompressed blocks.
+    fn runs(&self, file: &File<'_>) -> Result<Option<Vec<Run>>> {
+        let mut runs = Vec::<Run>::new();
+        let mut stays = true;
+        file.each_from(0, &mut |MappedExtent { logical, len, data }| {
+            if let Data::Plain { stored, .. } = data {
+                let Some(at) = self.position(Stored { len, ..stored }) else {
+                    stays = false;
+                    return Ok(false);
+                };
+                match runs.last_mut() {
+                    Some(last) if (last.offset + last.len, last.at + last.len) == (logical, at) => last.len += len,
+                    _ => runs.push(Run { offset: logical, len, at }),
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(stays.then_some(runs))
+    }
+
+    /// Returns the blocks of a file of which the last part follows the inode.
+    fn tailed(&self, inode: &Inode, file: &File<'_>) -> Result<Option<StayingData>> {
+        let mut start = None;
+        let mut tail = Vec::new();
+        let mut stays = true;
+        file.each_from(0, &mut |extent| {
+            match extent.data {
+                Data::Plain { stored: Stored { place: Where::Meta(_), .. }, .. } => {
+                    tail.resize(usize::try_from(extent.len).unwrap_or(0), 0);
+                    file.read_extent(&extent, 0, &mut tail)?;
+                }
+                Data::Plain { stored, .. } => {
+                    start = self.position(stored);
+                    stays &= start.is_some();
+                }
+                _ => stays = false,
+            }
+            Ok(stays)
+        })?;
+        stays &= start.is_some() || inode.size == tail.len() as u64;
+        Ok(stays.then(|| StayingData::Tailed { start, tail: tail.into() }))
+    }
+
+    /// Returns the extents of a compressed file.
+    fn stored_extents(&self, inode: &Inode, file: &File<'_>) -> Result<Option<Vec<StoredExtent>>> {
+        let mut extents = Vec::new();
+        let mut stays = true;
+        file.each_from(0, &mut |extent| {
+            match self.extent_storage(inode, extent)? {
+                Some(storage) => extents.push(StoredExtent { len: extent.len, storage }),
+                None => stays = false,
+            }
+            Ok(stays)
+        })?;
+        Ok(stays.then_some(extents))
+    }
+
+    fn extent_storage(&self, inode: &Inode, extent: MappedExtent) -> Result<Option<ExtentStorage>> {
+        let (stored, algorithm, is_partial) = match extent.data {
+            Data::Hole => return Ok(Some(ExtentStorage::Hole)),
+            Data::Fragment(at) => return Ok(Some(ExtentStorage::Packed(at))),
+            // The bytes of a rotated cluster are in their order if the cluster begins with a block of the file.
+            Data::Plain { rotated: true, .. } if !extent.logical.is_multiple_of(self.superblock.block_size.into()) => {
+                return Ok(None);
+            }
+            Data::Plain { stored, .. } => (stored, None, false),
+            Data::Packed { stored, algorithm, partial } => (stored, Some(algorithm), partial),
+        };
+        if let Where::Meta(_) = stored.place {
+            let mut bytes = vec![0; usize::try_from(stored.len).unwrap_or(0)];
+            self.read_stored("data", inode.payload.space, stored.place, &mut bytes)?;
+            return Ok(Some(ExtentStorage::Inline { bytes: bytes.into(), algorithm }));
+        }
+        let Ok(len) = u32::try_from(stored.len) else { return Ok(None) };
+        let cluster = |start| ExtentStorage::Cluster { start, len, algorithm, is_partial };
+        Ok(self.position(stored).map(cluster))
+    }
+
+    /// Returns the offset in the image of stored bytes; `None` if they follow an inode, or lie on a device or beyond the
+    /// end. A copy of the latter fails.
+    fn position(&self, stored: Stored) -> Option<u64> {
+        let (area, offset) = match stored.place {
+            Where::Image(byte) => self.disk.locate(0, byte),
+            Where::Device(device, byte) => self.disk.locate(device, byte),
+            Where::Meta(_) => return None,
+        };
+        let is_held = offset.checked_add(stored.len).is_some_and(|end| end <= self.disk.len());
+        (area == Area::Image && is_held).then_some(offset)
+    }
+}
