@@ -12,6 +12,7 @@ use packfs_image::placement::{Area, Placed};
 use packfs_image::sink::{self, Walk};
 use packfs_image::{AnyImage, Error};
 
+use super::command_line::CommandLine;
 use super::options::Does::{Becomes, Refused, Same};
 use super::options::{Opt, Word, flag, getopt, value};
 use super::unsquashfs::rows::{at, zone};
@@ -52,7 +53,7 @@ pub(super) static TABLE: &[Opt] = &[
     flag(&["-e"], Same("packfs info --inode")),
     flag(&["-s"], Same("packfs info")),
     flag(&["--blkid-udev"], Refused("blkid -p -o udev prints it")),
-    value(&["--device"], Becomes(&["--device", "{}"])),
+    value(&["--device"], Becomes(&["--device={}"])),
     flag(&["--ls"], Same("packfs list, for one directory")),
     flag(&["--cat"], Same("packfs cat")),
     value(&["--nid"], Same("an inode by its number")),
@@ -73,15 +74,18 @@ struct Facts {
 
 /// Translates a command line.
 pub(super) fn dump_erofs(args: Vec<OsString>) -> Result<Todo, String> {
-    let (mut plain, mut out, mut facts, mut cat) = (Vec::new(), Vec::new(), Facts::default(), false);
+    let mut plain = Vec::new();
+    let mut out = CommandLine::default();
+    let mut facts = Facts::default();
+    let mut cat = false;
     for word in getopt(TABLE, args)? {
         let (name, value) = match word {
             Word::Plain(word) => {
                 plain.push(word);
                 continue;
             }
-            Word::Becomes(words) => {
-                out.extend(words);
+            Word::Becomes(options) => {
+                out.append(options);
                 continue;
             }
             Word::Option(name, values) => (name, values.into_iter().next().unwrap_or_default()),
@@ -99,7 +103,7 @@ pub(super) fn dump_erofs(args: Vec<OsString>) -> Result<Todo, String> {
             "--path" => facts.path = Some(value),
             _ => {
                 let offset = value::size(text).map_err(|why| format!("{name}: {why}"))?;
-                out.push(format!("--offset={offset}").into());
+                out.set("--offset", offset.to_string());
             }
         }
     }
@@ -110,18 +114,19 @@ pub(super) fn dump_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     }
     if cat {
         let path = facts.path.ok_or("--cat: packfs cat takes a path: --path")?;
-        let mut line: Vec<OsString> = vec!["cat".into()];
-        line.append(&mut out);
-        line.extend(["--".into(), image.clone(), path]);
+        let mut line = CommandLine::new("cat");
+        line.append(out);
+        ["--".into(), image.clone(), path].into_iter().for_each(|word: OsString| line.operand(word));
         return Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }));
     }
     facts.superblock |= !named && !facts.statistics;
-    let mut line: Vec<OsString> = vec!["info".into()];
-    line.append(&mut out);
+    let mut line = CommandLine::new("info");
+    line.append(out);
     if let Some(path) = &facts.path {
-        line.extend(["--inode".into(), path.clone()]);
+        line.set("--inode", path);
     }
-    line.extend(["--".into(), image.clone()]);
+    line.operand("--");
+    line.operand(image);
     Ok(Todo::Show(line, Box::new(facts)))
 }
 

@@ -14,6 +14,7 @@ use packfs_image::name::display;
 use packfs_image::sink;
 use packfs_image::tree::components;
 
+use super::command_line::CommandLine;
 use super::options::Does::{Becomes, Ignored, Same};
 use super::options::{Opt, Takes, Word, flag, getopt, value};
 use super::{Todo, refusals, version};
@@ -30,7 +31,7 @@ pub(super) static TABLE: &[Opt] = &[
     flag(&["-h", "--help"], Same("prints this table")),
     value(&["-d"], Ignored("findings are always told")),
     flag(&["-p"], Ignored("fsck.erofs prints the ratio from -d3 on; packfs info --stats tells sizes")),
-    value(&["--device"], Becomes(&["--device", "{}"])),
+    value(&["--device"], Becomes(&["--device={}"])),
     Opt { names: &["--extract"], takes: Takes::Optional, does: Same("packfs extract; without a value packfs check") },
     value(&["--offset"], Same("--offset")),
     value(&["--nid"], Same("as --path, by the number of the inode")),
@@ -55,7 +56,7 @@ pub(super) static TABLE: &[Opt] = &[
 struct FsckOptions {
     plain: Vec<OsString>,
     /// Options of packfs.
-    out: Vec<OsString>,
+    out: CommandLine,
     /// Directory to extract into.
     extract: Option<OsString>,
     path: Option<OsString>,
@@ -76,7 +77,7 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     let is_root = rustix::process::geteuid().is_root();
     let mut asked = FsckOptions {
         plain: Vec::new(),
-        out: Vec::new(),
+        out: CommandLine::default(),
         extract: None,
         path: None,
         nid: None,
@@ -92,7 +93,7 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     for word in getopt(TABLE, args)? {
         match word {
             Word::Plain(word) => asked.plain.push(word),
-            Word::Becomes(words) => asked.out.extend(words),
+            Word::Becomes(options) => asked.out.append(options),
             Word::Option(name, values) => asked.take(name, values.into_iter().next())?,
         }
     }
@@ -143,36 +144,44 @@ impl FsckOptions {
         let target = target(Path::new(&image), self.offset, nid, self.path.take());
         let target = target.map_err(|error| format!("{}: {error}", display(Path::new(&image))))?;
         let target = target.filter(|target| components(target.path.as_bytes()).next().is_some());
-        let mut line: Vec<OsString> = Vec::new();
-        match self.extract.take() {
+        let mut line = match self.extract.take() {
             None if target.is_some() => return Err(refusals::PART_OF_AN_IMAGE.error("--path, --nid")),
             None => {
                 if let Some(option) = self.of_extraction {
                     return Err(format!("{option} must be used together with --extract=DIR"));
                 }
-                line.push("check".into());
+                CommandLine::new("check")
             }
             Some(dir) => {
                 if components(dir.as_bytes()).next().is_none() && dir.as_bytes().starts_with(b"/") && !self.force {
                     return Err("--extract=/ must be used together with --force".into());
                 }
-                line.extend(["extract".into(), "--directory".into(), dir]);
-                line.extend(self.overwrite.then(|| "--force".into()));
-                line.extend((!self.keeps_owners).then(|| "--no-owner".into()));
-                line.extend((!self.keeps_permissions).then(without_umask).flatten());
-                line.extend((!self.with_xattrs).then(|| "--no-xattrs".into()));
+                let mut line = CommandLine::new("extract");
+                line.set("--directory", dir);
+                line.switch_if(self.overwrite, "--force");
+                line.switch_if(!self.keeps_owners, "--no-owner");
+                if let Some(mode) = without_umask().filter(|_| !self.keeps_permissions) {
+                    line.set("--mode", mode);
+                }
+                line.switch_if(!self.with_xattrs, "--no-xattrs");
                 if let Some(Target { path, is_dir }) = &target {
                     // The entries below a directory, or the file itself.
                     let depth = components(path.as_bytes()).count() - usize::from(!is_dir);
-                    line.push(format!("--strip-components={depth}").into());
+                    line.set("--strip-components", depth.to_string());
                 }
+                line
             }
+        };
+        line.switch("--quiet");
+        if self.offset > 0 {
+            line.set("--offset", self.offset.to_string());
         }
-        line.push("--quiet".into());
-        line.extend((self.offset > 0).then(|| format!("--offset={}", self.offset).into()));
-        line.append(&mut self.out);
-        line.extend(["--".into(), image]);
-        line.extend(target.map(|target| target.path));
+        line.append(self.out);
+        line.operand("--");
+        line.operand(image);
+        if let Some(target) = target {
+            line.operand(target.path);
+        }
         Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
     }
 }
@@ -200,8 +209,8 @@ fn target(image: &Path, offset: u64, nid: Option<Nid>, path: Option<OsString>) -
     Ok(Some(Target { path, is_dir: reader.stat(nid)?.kind == FileType::Dir }))
 }
 
-/// Returns the option that takes away from the permissions of entries what the umask takes away from those of new files.
-fn without_umask() -> Option<OsString> {
+/// Returns the value of `--mode` that takes away from the permissions of entries what the umask takes away from those of new files.
+fn without_umask() -> Option<String> {
     let mask = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(mask);
     let of = |(class, shift): (char, u32)| {
@@ -211,7 +220,7 @@ fn without_umask() -> Option<OsString> {
         (!names.is_empty()).then(|| format!("{class}-{names}"))
     };
     let changes: Vec<String> = [('u', 6), ('g', 3), ('o', 0)].into_iter().filter_map(of).collect();
-    (!changes.is_empty()).then(|| format!("--mode={}", changes.join(",")).into())
+    (!changes.is_empty()).then(|| changes.join(","))
 }
 
 /// Fails for anything but an EROFS image, as callers expect who try one format after the other.

@@ -1,6 +1,7 @@
 //! Other programs' names that packfs answers to: started by one of them, it takes that program's options and keeps the
 //! contracts of its callers. A personality turns them into a command of packfs and runs that.
 
+mod command_line;
 mod compressors;
 mod date;
 mod dump_erofs;
@@ -30,6 +31,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use packfs_image::name::display;
 
+use self::command_line::CommandLine;
 pub(crate) use self::options::OptionRow;
 use self::options::{Opt, listed, listed_refusals};
 use self::refusals::RefusedOption;
@@ -69,10 +71,10 @@ enum Todo {
     Problem(String, u8),
     /// Help, made from a table of options.
     Help(&'static [Opt]),
-    /// A command of packfs, without the program's name.
-    Run(Vec<OsString>, Manner),
+    /// A command of packfs.
+    Run(CommandLine, Manner),
     /// A command of packfs whose results are printed as the program prints them.
-    Show(Vec<OsString>, Box<dyn Show>),
+    Show(CommandLine, Box<dyn Show>),
 }
 
 /// Runs a command of packfs and prints its results as another program does.
@@ -196,6 +198,11 @@ pub(crate) fn option_rows(name: &str) -> Result<Vec<OptionRow>> {
     })
 }
 
+/// Returns true if the environment asks for packfs's own defaults instead of those of the other program.
+fn is_fast() -> bool {
+    std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast")
+}
+
 fn find(name: &str) -> Option<&'static Personality> {
     PERSONALITIES.iter().find(|personality| personality.name == name)
 }
@@ -218,14 +225,14 @@ impl Personality {
             }
             Ok(Todo::Print(text)) => failure::exit(commands::print(&text), &self.manner()),
             Ok(Todo::Help(table)) => failure::exit(commands::print(&help(name, table)), &self.manner()),
-            Ok(Todo::Run(line, manner)) => run_build(line, manner),
+            Ok(Todo::Run(line, manner)) => run_build(line.into_words(), manner),
             Ok(Todo::Show(line, show)) => self.run_shown(line, &*show),
         }
     }
 
     /// Runs a command of packfs and prints its results in the program's way.
-    fn run_shown(&self, line: Vec<OsString>, show: &dyn Show) -> ExitCode {
-        let shown = match parse(line) {
+    fn run_shown(&self, line: CommandLine, show: &dyn Show) -> ExitCode {
+        let shown = match parse(line.into_words()) {
             Ok(cli) => show.show(cli.command),
             Err(error) => Err(Usage(error.to_string()).into()),
         };
@@ -319,7 +326,9 @@ impl Personality {
             Todo::Problem(why, _) => Err(Usage(format!("{}: {why}", self.name)).into()),
             Todo::Print(text) => commands::print(&text),
             Todo::Help(table) => commands::print(&help(self.name, table)),
-            Todo::Run(line, _) | Todo::Show(line, _) => commands::print(&format!("packfs {}\n", quoted(&line))),
+            Todo::Run(line, _) | Todo::Show(line, _) => {
+                commands::print(&format!("packfs {}\n", quoted(&line.into_words())))
+            }
         }
     }
 }

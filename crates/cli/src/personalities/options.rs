@@ -6,6 +6,7 @@ use std::path::Path;
 
 use packfs_image::name::display;
 
+use super::command_line::CommandLine;
 use super::refusals::RefusedOption;
 
 /// An option of another program.
@@ -33,7 +34,7 @@ pub(super) enum Takes {
 /// The effect of an option with packfs.
 #[derive(Debug)]
 pub(super) enum Does {
-    /// The same, by these words of a packfs command; `{}` is the value.
+    /// The same, by these options of a packfs command; `{}` is the value.
     Becomes(&'static [&'static str]),
     /// The same, in the way described.
     Same(&'static str),
@@ -48,8 +49,8 @@ pub(super) enum Does {
 pub(super) enum Word {
     /// The first name of the option.
     Option(&'static str, Vec<OsString>),
-    /// Words of a packfs command that the option becomes.
-    Becomes(Vec<OsString>),
+    /// Options of a packfs command that the option becomes.
+    Becomes(CommandLine),
     Plain(OsString),
 }
 
@@ -168,19 +169,26 @@ fn meant(option: &'static Opt, name: &str, values: Vec<OsString>) -> Result<Opti
 }
 
 /// Puts the value in its places.
-fn fill(made: &[&str], value: Option<&OsString>) -> Result<Vec<OsString>, String> {
-    let word = |word: &&str| match (word.split_once("{}"), value) {
-        (None, _) | (_, None) => Ok(OsString::from(word)),
-        (Some(("", "")), Some(value)) => Ok(value.clone()),
-        (Some((before, after)), Some(value)) => {
-            let value = value.to_str().ok_or_else(|| format!("{}: not UTF-8", display(Path::new(value))))?;
-            Ok(format!("{before}{value}{after}").into())
+fn fill(made: &'static [&'static str], value: Option<&OsString>) -> Result<CommandLine, String> {
+    let mut line = CommandLine::default();
+    for option in made {
+        let Some((name, template)) = option.split_once('=') else {
+            line.switch(option);
+            continue;
+        };
+        match (template.split_once("{}"), value) {
+            (None, _) | (_, None) => line.set(name, template),
+            (Some(("", "")), Some(value)) => line.set(name, value),
+            (Some((before, after)), Some(value)) => {
+                let value = value.to_str().ok_or_else(|| format!("{}: not UTF-8", display(Path::new(value))))?;
+                line.set(name, format!("{before}{value}{after}"));
+            }
         }
-    };
-    made.iter().map(word).collect()
+    }
+    Ok(line)
 }
 
-/// Formats the words that an option becomes.
+/// Formats the options that an option becomes.
 fn shown(made: &[&str]) -> String {
     let word = |word: &&str| if word.contains(' ') { format!("'{word}'") } else { (*word).to_owned() };
     made.iter().map(word).collect::<Vec<_>>().join(" ").replace("{}", "VALUE")
@@ -247,6 +255,11 @@ pub(super) fn listed_refusals(program: &str, refusals: &[&RefusedOption]) -> Str
 pub(super) mod tests {
     use super::*;
 
+    /// Returns the word for an option that becomes these.
+    fn becomes(options: &'static [&'static str]) -> Word {
+        Word::Becomes(fill(options, None).unwrap())
+    }
+
     /// Checks that no name occurs twice and that explanations are short and plain.
     pub(crate) fn check(table: &[Opt]) {
         let mut names: Vec<_> = table.iter().flat_map(|option| option.names).collect();
@@ -267,7 +280,7 @@ pub(super) mod tests {
     #[test]
     fn values_go_to_their_places() {
         static TABLE: [Opt; 5] = [
-            value(&["-a"], Does::Becomes(&["--add", "mode / {}"])),
+            value(&["-a"], Does::Becomes(&["--add=mode / {}", "--no-pad"])),
             flag(&["-b", "-bb"], Does::Same("as described")),
             value(&["-c"], Does::Ignored("no reason")),
             flag(&["-d"], Does::Refused("for a reason")),
@@ -279,7 +292,7 @@ pub(super) mod tests {
             read("x -a 0755 -bb -c 1 - -e -a y").unwrap(),
             [
                 Word::Plain("x".into()),
-                Word::Becomes(vec!["--add".into(), "mode / 0755".into()]),
+                becomes(&["--add=mode / 0755", "--no-pad"]),
                 Word::Option("-b", vec![]),
                 Word::Plain("-".into()),
                 Word::Option("-e", vec!["-a".into(), "y".into()]),
@@ -294,7 +307,7 @@ pub(super) mod tests {
     #[test]
     fn options_are_read_as_getopt_long_reads_them() {
         static TABLE: [Opt; 5] = [
-            value(&["-z"], Does::Becomes(&["--codec", "{}"])),
+            value(&["-z"], Does::Becomes(&["--codec={}"])),
             flag(&["-q", "--quiet"], Does::Same("as described")),
             flag(&["-h", "--help"], Does::Same("as described")),
             value(&["--quote"], Does::Same("as described")),
@@ -306,8 +319,8 @@ pub(super) mod tests {
         assert_eq!(
             read("-za,9 -z -1 -hq x --quiet --quot=a=b --quote c --tar --tar=f - -- -x").unwrap(),
             [
-                Word::Becomes(vec!["--codec".into(), "a,9".into()]),
-                Word::Becomes(vec!["--codec".into(), "-1".into()]),
+                becomes(&["--codec=a,9"]),
+                becomes(&["--codec=-1"]),
                 option("-h", &[]),
                 option("-q", &[]),
                 Word::Plain("x".into()),

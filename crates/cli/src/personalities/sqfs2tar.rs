@@ -5,15 +5,16 @@ use std::path::Path;
 
 use packfs_image::name::display;
 
+use super::command_line::CommandLine;
 use super::options::Does::{Becomes, Same};
 use super::options::{Opt, Word, flag, getopt, value};
 use super::{NG_VERSION, Todo, version};
 use crate::output::failure::Manner;
 
 pub(super) static TABLE: &[Opt] = &[
-    value(&["--compressor", "-c"], Becomes(&["--compress", "{}"])),
+    value(&["--compressor", "-c"], Becomes(&["--compress={}"])),
     value(&["--subdir", "-d"], Same("a path; one alone with --strip-components")),
-    value(&["--root-becomes", "-r"], Becomes(&["--prefix", "{}"])),
+    value(&["--root-becomes", "-r"], Becomes(&["--prefix={}"])),
     flag(&["--keep-as-dir", "-k"], Same("no --strip-components")),
     flag(&["--no-xattr", "-X"], Becomes(&["--no-xattrs"])),
     flag(&["--no-hard-links", "-L"], Becomes(&["--no-hard-links"])),
@@ -24,11 +25,14 @@ pub(super) static TABLE: &[Opt] = &[
 
 /// Translates a command line.
 pub(super) fn sqfs2tar(args: Vec<OsString>) -> Result<Todo, String> {
-    let (mut plain, mut out, mut dirs, mut keeps) = (Vec::new(), Vec::new(), Vec::new(), false);
+    let mut plain = Vec::new();
+    let mut line = CommandLine::new("tar");
+    let mut dirs = Vec::new();
+    let mut keeps = false;
     for word in getopt(TABLE, args)? {
         match word {
             Word::Plain(word) => plain.push(word),
-            Word::Becomes(words) => out.extend(words),
+            Word::Becomes(options) => line.append(options),
             Word::Option("--subdir", values) => dirs.extend(values),
             Word::Option("--keep-as-dir", _) => keeps = true,
             Word::Option("--version", _) => {
@@ -38,24 +42,22 @@ pub(super) fn sqfs2tar(args: Vec<OsString>) -> Result<Todo, String> {
         }
     }
     let [image] = &plain[..] else { return Err("expected: sqfs2tar [OPTIONS] IMAGE".into()) };
-    let rooted = out.iter().any(|word| word == "--prefix");
-    let mut line: Vec<OsString> = vec!["tar".into()];
-    line.append(&mut out);
     match &dirs[..] {
         // The root itself is stored only under a name.
-        [] if rooted => {}
+        [] if line.has("--prefix") => {}
         [] => {
-            line.push("--ignore-missing".into());
+            line.switch("--ignore-missing");
             dirs.push("*".into());
         }
         [dir] if !keeps => {
             let dir = dir.to_str().ok_or_else(|| format!("{}: not UTF-8", display(Path::new(dir))))?;
             let depth = dir.split('/').filter(|part| !matches!(*part, "" | ".")).count();
-            line.push(format!("--strip-components={depth}").into());
+            line.set("--strip-components", depth.to_string());
         }
         _ => {}
     }
-    line.extend(["--".into(), image.clone()]);
-    line.extend(dirs);
+    line.operand("--");
+    line.operand(image);
+    dirs.into_iter().for_each(|dir| line.operand(dir));
     Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
 }

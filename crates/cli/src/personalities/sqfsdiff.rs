@@ -13,6 +13,7 @@ use packfs_image::AnyImage;
 use packfs_image::diff::{Aspect, Difference};
 use packfs_image::sink::Walk;
 
+use super::command_line::CommandLine;
 use super::options::Does::Same;
 use super::options::{Opt, Word, flag, getopt, value};
 use super::{NG_VERSION, Show, Todo, version};
@@ -46,7 +47,10 @@ pub(super) static TABLE: &[Opt] = &[
 pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
     // It does not look at them.
     let mut ignored = vec!["xattrs", "links"];
-    let (mut old, mut new, mut times, mut more) = (None, None, false, Vec::<OsString>::new());
+    let mut old = None;
+    let mut new = None;
+    let mut times = false;
+    let mut more = CommandLine::default();
     for word in getopt(TABLE, args)? {
         match word {
             Word::Option("--old", values) => old = values.into_iter().next(),
@@ -55,11 +59,11 @@ pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
             Word::Option("--no-owner", _) => ignored.push("owner"),
             Word::Option("--no-permissions", _) => ignored.push("mode"),
             Word::Option("--timestamps", _) => times = true,
-            Word::Option("--inode-num", _) => more.push("--inodes".into()),
-            Word::Option("--super", _) => more.push("--superblocks".into()),
+            Word::Option("--inode-num", _) => more.switch("--inodes"),
+            Word::Option("--super", _) => more.switch("--superblocks"),
             Word::Option("--extract", values) => {
-                more.extend(["--force".into(), "--extract".into()]);
-                more.extend(values);
+                more.switch("--force");
+                values.into_iter().for_each(|dir| more.set("--extract", dir));
             }
             Word::Option("--version", _) => {
                 return Ok(version("sqfsdiff (squashfs-tools-ng)", NG_VERSION));
@@ -74,9 +78,11 @@ pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
     let (Some(old), Some(new)) = (old, new) else {
         return Err("expected: sqfsdiff [OPTIONS] --old IMAGE --new IMAGE".into());
     };
-    let mut line = vec!["diff".into(), "--quiet".into(), format!("--ignore={}", ignored.join(",")).into()];
-    line.append(&mut more);
-    line.extend(["--".into(), old, new]);
+    let mut line = CommandLine::new("diff");
+    line.switch("--quiet");
+    line.set("--ignore", ignored.join(","));
+    line.append(more);
+    ["--".into(), old, new].into_iter().for_each(|word: OsString| line.operand(word));
     Ok(Todo::Show(line, Box::new(Lines)))
 }
 

@@ -20,12 +20,13 @@ use self::compressor::Codec;
 use self::extended::Extended;
 use self::hints::Hints;
 pub(super) use self::table::TABLE;
-use super::Todo;
+use super::command_line::CommandLine;
 use super::options::{Word, getopt};
 use super::paths::{glob_of, safe};
 use super::refusals;
 use super::regex::{Subject, translated};
 use super::rules;
+use super::{Todo, is_fast};
 use crate::args::value;
 use crate::output::failure::Manner;
 
@@ -50,20 +51,12 @@ enum TimeScope {
     All,
 }
 
-/// Words of `packfs build` for the options for times.
-#[derive(Debug)]
-struct TimeWords {
-    option: Option<OsString>,
-    /// Rule for the times of single entries.
-    rule: Option<String>,
-}
-
 /// A command line, read.
 #[derive(Debug, Default)]
 struct Asked {
     plain: Vec<OsString>,
     /// Options of `packfs build`.
-    out: Vec<OsString>,
+    out: CommandLine,
     /// Codecs in the order of `-z`.
     codecs: Vec<Codec>,
     /// Block size of the file system.
@@ -113,7 +106,7 @@ pub(super) fn mkfs_erofs(args: Vec<OsString>) -> Result<Todo, String> {
     for word in getopt(TABLE, args)? {
         match word {
             Word::Plain(word) => asked.plain.push(word),
-            Word::Becomes(words) => asked.out.extend(words),
+            Word::Becomes(options) => asked.out.append(options),
             Word::Option(name, values) => {
                 let value = values.into_iter().next();
                 let text =
@@ -157,16 +150,16 @@ impl Asked {
             ("--zD", _) => return refused("expected 0 or 1"),
             ("--chunksize", _) => self.chunk_size = Some(text),
             ("-x", _) => match text.parse::<i64>() {
-                Ok(tolerance) if tolerance < 0 => self.out.push("--no-xattrs".into()),
+                Ok(tolerance) if tolerance < 0 => self.out.switch("--no-xattrs"),
                 Ok(2) => {}
-                Ok(more) => self.add("--xattr-share", &more.min(u32::MAX.into()).to_string()),
+                Ok(more) => self.out.set("--xattr-share", more.min(u32::MAX.into()).to_string()),
                 Err(_) => return refused("expected a number"),
             },
             ("-b", _) => {
                 if text.parse::<u64>().is_ok_and(|bytes| bytes > u64::from(images::BLOCK_MAX)) {
                     return Err(refusals::LARGE_BLOCKS.error(format_args!("{name} {text}")));
                 }
-                self.add("--fs-block", &text);
+                self.out.set("--fs-block", &text);
                 self.block = Some(text);
             }
             ("-z", _) => self.codecs = compressor::codecs(&text)?,
@@ -182,8 +175,8 @@ impl Asked {
             ("--all-time", _) => self.timed = TimeScope::All,
             ("--mkfs-time", _) => self.timed = TimeScope::Image,
             ("--preserve-mtime", _) => self.ignore_mtime = false,
-            ("-U", "clear") => self.add("--uuid", "00000000-0000-0000-0000-000000000000"),
-            ("-U", _) => self.add("--uuid", &text),
+            ("-U", "clear") => self.out.set("--uuid", "00000000-0000-0000-0000-000000000000"),
+            ("-U", _) => self.out.set("--uuid", text),
             ("--all-root", _) => self.owner = (Some(0), Some(0)),
             ("--force-uid", _) => self.owner.0 = Some(value::user(&text)?),
             ("--force-gid", _) => self.owner.1 = Some(value::group(&text)?),
@@ -194,11 +187,11 @@ impl Asked {
             ("--fs-config-file", _) => self.fs_config = Some(text),
             ("--exclude-path", _) => {
                 let glob = glob_of(Path::new(&text)).map_err(|why| format!("{name} {text}: {why}"))?;
-                self.add("--exclude", &glob);
+                self.out.set("--exclude", glob);
             }
             ("--exclude-regex", _) => {
                 let regex = translated(&text, Subject::Path).map_err(|why| format!("{name} {text}: {why}"))?;
-                self.add("--exclude-regex", &regex);
+                self.out.set("--exclude-regex", regex);
             }
             ("--tar", "" | "f") => self.tar = true,
             // Blocks are those of archives, whatever -b says, and nothing is compressed.
@@ -213,11 +206,11 @@ impl Asked {
             ("--blobdev", _) => self.blob = value,
             ("--xattr-inode-digest", "") => {
                 self.digest = true;
-                self.out.push("--inode-digest".into());
+                self.out.switch("--inode-digest");
             }
             ("--xattr-inode-digest", _) => {
                 self.digest = true;
-                self.add("--inode-digest", &text);
+                self.out.set("--inode-digest", text);
             }
             ("--max-extent-bytes", _) => self.max_extent = value,
             ("--dsunit", _) => match text.parse() {
@@ -233,12 +226,8 @@ impl Asked {
         Ok(())
     }
 
-    fn add(&mut self, option: &str, value: &str) {
-        self.out.push(format!("{option}={value}").into());
-    }
-
     fn build(mut self) -> Result<Todo, String> {
-        let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
+        let fast = is_fast();
         let mut plain = std::mem::take(&mut self.plain).into_iter();
         let image = plain.next().ok_or("expected: mkfs.erofs [OPTIONS] IMAGE SOURCE")?;
         let mut sources: Vec<OsString> = plain.map(|source| safe(&source)).collect();
@@ -248,7 +237,7 @@ impl Asked {
             [..] if self.tar => {}
             [first, ..] if Path::new(first).is_file() => {
                 let block = images::block_size(&sources)?;
-                self.out.push("--layers".into());
+                self.out.switch("--layers");
                 if self.clean.is_none() {
                     self.refer = Some(block.to_string());
                 }
@@ -274,9 +263,9 @@ impl Asked {
         }
         match self.fs_config.take() {
             Some(file) => {
-                self.add("--fs-config", &file);
+                self.out.set("--fs-config", file);
                 if !self.mount_point.is_empty() {
-                    self.add("--fs-config-below", &self.mount_point.clone());
+                    self.out.set("--fs-config-below", &self.mount_point);
                 }
             }
             None if self.product_out => return Err(refusals::ANDROIDS_OWNERS.error("--product-out")),
@@ -286,14 +275,15 @@ impl Asked {
             // Inodes that are not compressed need no metabox, and the image no Linux 6.17.
             self.metabox = None;
         }
-        let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image, "--format=erofs".into()];
-        line.push("--force".into());
-        line.extend(self.compression(fast));
-        let times = self.times(fast);
-        line.extend(times.option);
+        let mut line = CommandLine::new("build");
+        line.set("--output", image);
+        line.set("--format", "erofs");
+        line.switch("--force");
+        self.add_compression(fast, &mut line);
+        let time_rule = self.add_time(fast, &mut line);
         let compressed = fast || !self.codecs.is_empty();
         if let (Some(size), true) = (&self.extended.fragment_cluster, compressed) {
-            line.push(format!("--fragment-cluster={size}").into());
+            line.set("--fragment-cluster", size);
         }
         if !compressed && self.extended.has("dedupe") {
             // Without a compressor chunks are shared, which then are as long as a block.
@@ -301,16 +291,15 @@ impl Asked {
             self.chunk_size = Some(self.block.clone().unwrap_or_else(|| BLOCK.into()));
         }
         if let (Some(size), false) = (&self.chunk_size, compressed) {
-            line.push(format!("--chunk-size={size}").into());
+            line.set("--chunk-size", size);
             self.extended.set("chunks", true);
         }
-        line.extend(
-            std::mem::take(&mut self.extended)
-                .features(fast, compressed, self.metabox.is_some())
-                .map(|list| format!("--features={list}").into()),
-        );
+        let features = std::mem::take(&mut self.extended).features(fast, compressed, self.metabox.is_some());
+        if let Some(features) = features {
+            line.set("--features", features);
+        }
         if let (Some(size), true) = (&self.max_extent, compressed) {
-            line.push(format!("--max-extent={size}").into());
+            line.set("--max-extent", size);
         }
         if self.stripe > 1 {
             if compressed {
@@ -319,31 +308,30 @@ impl Asked {
             let block = self.block.as_ref().map_or(Ok(4096), |block| block.parse::<u32>());
             let bytes = block.ok().and_then(|block| block.checked_mul(self.stripe));
             let bytes = bytes.ok_or_else(|| format!("--dsunit {}: expected fewer blocks", self.stripe))?;
-            line.push(format!("--data-align={bytes}").into());
+            line.set("--data-align", bytes.to_string());
         }
         if let Some((size, codec)) = &self.metabox {
             let codec = codec.as_ref().map_or(String::new(), |(codec, _)| format!(",{codec}"));
-            line.push(format!("--metabox={size}{codec}").into());
+            line.set("--metabox", format!("{size}{codec}"));
         }
-        if self.out.iter().any(|word| word == "--no-xattrs") {
+        if self.out.has("--no-xattrs") {
             self.labels.clear();
         }
         if self.tar {
             // Hard links and labels of archives stay; directories that it lacks have attributes of their own.
-            self.out.retain(|word| word != "--no-hard-links");
+            self.out.remove("--no-hard-links");
             self.labels.clear();
-            line.push("--implied-dirs=0777,0:0".into());
+            line.set("--implied-dirs", "0777,0:0");
         }
-        line.extend(self.whiteouts().map(|way| format!("--whiteouts={way}").into()));
-        line.append(&mut self.out);
-        let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
-        if self.owner != (None, None) {
-            line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());
+        if let Some(way) = self.whiteouts() {
+            line.set("--whiteouts", way);
         }
+        line.append(self.out);
+        line.set_owner(self.owner);
         // Hints stop at the first that matches.
-        let rules = times.rule.iter().chain(&self.labels).chain(&hints);
-        line.extend(rules.map(|rule| format!("--rule={rule}").into()));
-        line.append(&mut sources);
+        let rules = time_rule.iter().chain(&self.labels).chain(&hints);
+        rules.for_each(|rule| line.set("--rule", rule));
+        sources.into_iter().for_each(|source| line.operand(source));
         Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
     }
 
@@ -368,65 +356,69 @@ impl Asked {
         if !self.codecs.is_empty() {
             return Err(refusals::COMPRESSED_BLOB.error("--blobdev with -z"));
         }
-        self.add("--blob", &blob);
+        self.out.set("--blob", blob);
         Ok(())
     }
 
     /// Makes the image refer to its sources, in blocks of a size.
     fn refer_in(&mut self, block: String) {
-        self.out.retain(|word| !word.as_encoded_bytes().starts_with(b"--fs-block="));
-        self.out.push("--refer".into());
-        self.add("--fs-block", &block);
+        self.out.remove("--fs-block");
+        self.out.switch("--refer");
+        self.out.set("--fs-block", &block);
         (self.codecs, self.cluster, self.chunk_size) = (Vec::new(), None, None);
         self.extended.set("dedupe", false);
         self.block = Some(block);
     }
 
-    /// Codec, cluster size and the Linux that has both.
-    fn compression(&self, fast: bool) -> Vec<OsString> {
+    /// Adds codec, cluster size and the Linux that has both.
+    fn add_compression(&self, fast: bool, line: &mut CommandLine) {
         // mkfs.erofs does not ask which Linux is to read the image, so the oldest that can is meant.
         let wide = (self.extended.has("48bit") || self.extended.has("dot-omitted")).then_some((6, 15));
         let wide = wide.max(self.metabox.is_some().then_some((6, 17)));
-        let prefixes = self.digest || self.out.iter().any(|word| word == "--xattr-prefix");
+        let prefixes = self.digest || self.out.has("--xattr-prefix");
         let fragments = self.extended.has("fragments") || self.extended.has("all-fragments");
         let beside = if fragments && !self.codecs.is_empty() { (6, 17) } else { (6, 4) };
         let wide = wide.max(prefixes.then_some(beside));
         let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));
-        let Some((codec, kernel)) = self.codecs.first() else {
-            let codec = (!fast).then(|| "--codec=none".to_owned());
+        let kernel = if let Some((codec, kernel)) = self.codecs.first() {
+            line.set("--codec", codec);
+            if let Some(size) = self.cluster.as_deref().or((!fast).then_some(CLUSTER)) {
+                line.set("--block-size", size);
+            }
+            [*kernel, self.hints.kernel(&self.codecs), small.then_some((6, 8)), wide].into_iter().flatten().max()
+        } else {
+            if !fast {
+                line.set("--codec", "none");
+            }
             // Blocks of less than a page.
-            let kernel =
-                wide.max(small.then_some((6, 4))).map(|(major, minor)| format!("--target-kernel={major}.{minor}"));
-            return [codec, kernel].into_iter().flatten().map(Into::into).collect();
+            wide.max(small.then_some((6, 4)))
         };
-        let cluster = self.cluster.as_deref().or((!fast).then_some(CLUSTER));
-        let needs = [*kernel, self.hints.kernel(&self.codecs), small.then_some((6, 8)), wide];
-        let kernel = needs.into_iter().flatten().max();
-        let words = [
-            Some(format!("--codec={codec}")),
-            cluster.map(|size| format!("--block-size={size}")),
-            kernel.map(|(major, minor)| format!("--target-kernel={major}.{minor}")),
-        ];
-        words.into_iter().flatten().map(Into::into).collect()
+        if let Some((major, minor)) = kernel {
+            line.set("--target-kernel", format!("{major}.{minor}"));
+        }
     }
 
-    fn times(&self, fast: bool) -> TimeWords {
+    /// Adds the option for times; returns the rule for the times of single entries.
+    fn add_time(&self, fast: bool, line: &mut CommandLine) -> Option<String> {
         let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
         let of_all = self.timed == TimeScope::All || self.time.is_some() && self.timed == TimeScope::Unspecified;
         let time = self.time.map_or("now".to_owned(), |time| time.to_string());
         // Where all inodes are compact, all have one time.
         if of_all || self.ignore_mtime && self.extended.has("compact-inodes") {
-            return TimeWords { option: Some(format!("--time={time}").into()), rule: None };
+            line.set("--time", time);
+            return None;
         }
         if self.ignore_mtime && !self.keeps_times() {
             let now = || value::time("now").map_or(0, |now| now.secs);
             let time = self.time.map_or_else(now, |time| i64::try_from(time).unwrap_or(i64::MAX));
-            let option = Some(format!("--image-time={time}").into());
-            return TimeWords { option, rule: self.compact_times(time) };
+            line.set("--image-time", time.to_string());
+            return self.compact_times(time);
         }
         let of_run = !fast && !epoch;
-        let option = (self.time.is_some() || of_run).then(|| format!("--image-time={time}").into());
-        TimeWords { option, rule: None }
+        if self.time.is_some() || of_run {
+            line.set("--image-time", time);
+        }
+        None
     }
 
     /// Returns true if no inode is longer for its time: all are extended, or compact ones have times of their own.
@@ -438,11 +430,9 @@ impl Asked {
     /// none. Tests of rules see the owners of the sources.
     fn compact_times(&self, time: i64) -> Option<String> {
         let mut tests = vec![format!("!size={}..", u64::from(u32::MAX) + 1)];
-        for (test, forced, option) in
-            [("owner", self.owner.0, "--uid-offset="), ("group", self.owner.1, "--gid-offset=")]
+        for (test, forced, option) in [("owner", self.owner.0, "--uid-offset"), ("group", self.owner.1, "--gid-offset")]
         {
-            let mut offsets =
-                self.out.iter().filter_map(|word| word.to_str()?.strip_prefix(option)?.parse::<u32>().ok());
+            let mut offsets = self.out.values(option).filter_map(|offset| offset.to_str()?.parse::<u32>().ok());
             let offset = offsets.next_back().unwrap_or(0);
             let most = u32::from(u16::MAX).checked_sub(offset)?;
             match forced {

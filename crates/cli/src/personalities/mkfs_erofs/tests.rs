@@ -6,7 +6,7 @@ use crate::personalities::options::tests::check;
 /// Returns the line of packfs, in words joined by spaces.
 fn line(args: &str) -> Result<String, String> {
     match mkfs_erofs(args.split(' ').map(OsString::from).collect())? {
-        Todo::Run(line, _) => Ok(line.join(std::ffi::OsStr::new(" ")).into_string().unwrap()),
+        Todo::Run(line, _) => Ok(line.into_text()),
         other => panic!("{other:?}"),
     }
 }
@@ -20,7 +20,7 @@ fn the_table_is_sound() {
 
 #[test]
 fn command_lines_of_callers_are_translated() {
-    let begin = "build --output IMG --format=erofs --force";
+    let begin = "build --output=IMG --format=erofs --force";
     let plain = format!("--features=^fragments,{OFF}");
     let none = "--features=^dedupe,^chunks";
     for (args, made) in [
@@ -84,7 +84,7 @@ fn command_lines_of_callers_are_translated() {
         (
             "-zlz4 -Eall-fragments --xattr-prefix=user.lo IMG root",
             "--codec=lz4 --block-size=4K --target-kernel=6.17 --image-time=now \
-             --features=all-fragments,^dedupe,^ztailpacking,^chunks --whiteouts=mark-overlay --xattr-prefix user.lo root"
+             --features=all-fragments,^dedupe,^ztailpacking,^chunks --whiteouts=mark-overlay --xattr-prefix=user.lo root"
                 .into(),
         ),
         // containerd, for an index over an archive

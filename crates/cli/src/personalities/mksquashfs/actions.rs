@@ -1,6 +1,8 @@
 //! `-action`: what to do with entries that pass an expression of tests, as rules. An expression becomes one rule for each
 //! alternative, as a rule has tests that all have to hold.
 
+use std::ffi::OsStr;
+
 use super::attributes::OwnerShift;
 use super::exclude::xattr;
 use crate::args::value;
@@ -25,6 +27,17 @@ pub(super) enum Packing {
     #[default]
     Small,
     Tails,
+}
+
+impl Packing {
+    /// Returns what a value of `--fragments` asks for.
+    pub(super) fn of(fragments: &OsStr) -> Self {
+        match fragments.to_str() {
+            Some("none") => Packing::None,
+            Some("tails") => Packing::Tails,
+            _ => Packing::Small,
+        }
+    }
 }
 
 /// Options that change the effect of all actions, wherever they stand on the command line.

@@ -1,19 +1,20 @@
 //! Appending to an image: packfs builds it again, with what it has.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 
 use packfs_image::name::display;
 use packfs_image::source::open::whole_image;
 
 use super::Asked;
+use crate::personalities::command_line::CommandLine;
 
 /// Options of the layout, which an image that is appended to has already.
-pub(super) const LAYOUT: [&str; 3] = ["--block-size=", "--fragments=", "--no-export"];
+pub(super) const LAYOUT: [&str; 3] = ["--block-size", "--fragments", "--no-export"];
 
 impl Asked {
     /// Returns the options that append to an image, if there is one and it is not to be replaced.
-    pub(super) fn appended(&self, image: &Path) -> Result<Option<Vec<OsString>>, String> {
+    pub(super) fn appended(&self, image: &Path) -> Result<Option<CommandLine>, String> {
         let exists = image.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
         if !exists || self.no_append || self.is_sqfstar || self.stream {
             return match exists && self.is_sqfstar && !self.replaces && !self.stream {
@@ -21,16 +22,19 @@ impl Asked {
                 false => Ok(None),
             };
         }
-        let mut words = vec![option_of("--append=", image.as_os_str())];
+        let mut line = CommandLine::default();
+        line.set("--append", image);
         if let Some(name) = &self.root_becomes {
-            words.push(format!("--append-below={name}").into());
+            line.set("--append-below", name);
         }
         // With an index, blocks of the old image need not be compressed again.
-        if option_of("", image.as_os_str()).into_string().is_ok_and(|name| Path::new(&format!("{name}.index")).exists())
-        {
-            words.extend([option_of("--reuse=", image.as_os_str()), "--index".into()]);
+        let mut index = OsString::from(image);
+        index.push(".index");
+        if Path::new(&index).exists() {
+            line.set("--reuse", image);
+            line.switch("--index");
         }
-        Ok(Some(words))
+        Ok(Some(line))
     }
 
     /// Returns the names that the old image has in the root of the new one.
@@ -42,11 +46,4 @@ impl Asked {
             None => Ok(names.into_iter().map(Vec::from).collect()),
         }
     }
-}
-
-/// Returns an option with a path.
-fn option_of(option: &str, path: &OsStr) -> OsString {
-    let mut word = OsString::from(option);
-    word.push(path);
-    word
 }

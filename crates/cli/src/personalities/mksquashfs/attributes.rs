@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::sources::{RootAttributes, dir_like_line};
 use super::{Asked, pseudo};
 use crate::args::value;
+use crate::personalities::command_line::CommandLine;
 
 /// Mode of a root that is no directory of this system.
 const BARE_MODE: u16 = 0o777;
@@ -21,31 +22,29 @@ pub(super) struct Implied {
 impl Asked {
     /// Drops definitions of the root: it is there already, and they have no effect on it.
     pub(super) fn drop_root_definitions(&mut self) {
-        let is_root = |word: &OsString| pseudo::is_root(word.as_bytes());
-        while let Some(at) = self.out.windows(2).position(|pair| pair[0] == "--add" && is_root(&pair[1])) {
-            self.out.drain(at..at + 2);
-        }
+        self.out.retain(|option, value| option != "--add" || !pseudo::is_root(value.as_bytes()));
+        self.definitions.retain(|definition| !pseudo::is_root(definition.as_bytes()));
     }
 
-    /// Returns lines that give the root its attributes.
+    /// Returns lines of a pack list that give the root its attributes.
     pub(super) fn root_lines(&self, root: &RootAttributes) -> Vec<OsString> {
         match root {
             RootAttributes::Found | RootAttributes::Listed => Vec::new(),
-            RootAttributes::Like(dir) => vec!["--add".into(), dir_like_line(b"", dir.as_os_str())],
+            RootAttributes::Like(dir) => vec![dir_like_line(b"", dir.as_os_str())],
             RootAttributes::Bare => {
                 let (uid, gid) = user_and_group();
                 // The time of the run would make each image different.
                 let time = now().filter(|_| !self.newest).map(|now| format!("time / {now}"));
                 let lines = [Some(format!("dir / {BARE_MODE:04o} {uid} {gid}")), time];
-                lines.into_iter().flatten().flat_map(|line| ["--add".into(), line.into()]).collect()
+                lines.into_iter().flatten().map(OsString::from).collect()
             }
         }
     }
 
-    /// Returns the option for directories that nothing describes: those that an archive lacks, and the root of a list.
-    pub(super) fn implied_dirs(&self, root: &RootAttributes) -> Option<OsString> {
+    /// Returns the value of `--implied-dirs`, for directories that nothing describes: those that an archive lacks, and the root of a list.
+    pub(super) fn implied_dirs(&self, root: &RootAttributes) -> Option<String> {
         if let Some(pseudo) = &self.pseudo_dir {
-            return Some(format!("--implied-dirs={pseudo}").into());
+            return Some(pseudo.clone());
         }
         let (uid, gid) = user_and_group();
         let Implied { mode, uid: user, gid: group } = self.implied;
@@ -57,21 +56,15 @@ impl Asked {
         let uid = user.unwrap_or(uid);
         let gid = group.unwrap_or(gid);
         let time = now().filter(|_| self.tar || !self.newest).map_or(String::new(), |now| format!(",{now}"));
-        Some(format!("--implied-dirs={mode:04o},{uid}:{gid}{time}").into())
+        Some(format!("{mode:04o},{uid}:{gid}{time}"))
     }
 
-    /// Returns the options for owners and modes of all entries.
-    pub(super) fn for_all(&self) -> Vec<OsString> {
-        let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
-        let owner = (self.owner != (None, None)).then(|| format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)));
-        let mode = (!self.modes.is_empty()).then(|| format!("--mode={}", self.modes.join(",")));
-        owner.into_iter().chain(mode).map(Into::into).collect()
-    }
-
-    /// Returns the options that shift all owners, also those of an image that is appended to.
-    pub(super) fn offsets(&self) -> Vec<OsString> {
-        let offsets = self.shift.offset().map(|by| [format!("--uid-offset={by}"), format!("--gid-offset={by}")]);
-        offsets.into_iter().flatten().map(Into::into).collect()
+    /// Adds the options that shift all owners, also those of an image that is appended to.
+    pub(super) fn add_offsets(&self, line: &mut CommandLine) {
+        if let Some(by) = self.shift.offset() {
+            line.set("--uid-offset", by.to_string());
+            line.set("--gid-offset", by.to_string());
+        }
     }
 
     /// Returns the rules that do the same after all actions.
@@ -93,7 +86,7 @@ impl Asked {
         if !self.pseudo_override || self.owner == (None, None) && self.modes.is_empty() {
             return Ok(Vec::new());
         }
-        let lines = self.out.windows(2).filter(|pair| pair[0] == "--add").map(|pair| pair[1].as_bytes());
+        let lines = self.definitions.iter().map(|line| line.as_bytes());
         lines.filter_map(|line| pseudo::own_rule(line, !self.modes.is_empty(), self.shift).transpose()).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! `-comp`, the options of compressors, and those that turn compression off.
 
-use std::ffi::OsString;
+use crate::personalities::command_line::CommandLine;
 
 /// Options of compression, as given.
 #[derive(Debug, Default)]
@@ -32,18 +32,15 @@ impl Compressor {
     }
 
     /// Returns options of `packfs build`; those of packfs's defaults are left out if `fast`.
-    pub(super) fn words(&self, fast: bool) -> Result<Vec<OsString>, String> {
-        let mut words = Vec::new();
+    pub(super) fn options(&self, fast: bool) -> Result<CommandLine, String> {
+        let mut line = CommandLine::default();
         if !fast || self.name.is_some() || !self.own.is_empty() {
-            words.push(format!("--codec={}", self.choice()?).into());
+            line.set("--codec", self.choice()?);
         }
-        let plain = [
-            (self.plain_metadata, "--plain-metadata"),
-            (self.plain_data, "--plain-data"),
-            (self.plain_fragments, "--plain-fragments"),
-        ];
-        words.extend(plain.iter().filter(|(plain, _)| *plain).map(|(_, word)| (*word).into()));
-        Ok(words)
+        line.switch_if(self.plain_metadata, "--plain-metadata");
+        line.switch_if(self.plain_data, "--plain-data");
+        line.switch_if(self.plain_fragments, "--plain-fragments");
+        Ok(line)
     }
 
     /// Returns true if files, or fragments, are not compressed.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use packfs_image::name::display;
 
+use crate::personalities::command_line::CommandLine;
 use crate::personalities::paths::glob_of;
 use crate::personalities::refusals;
 use crate::personalities::regex::path;
@@ -38,34 +39,33 @@ impl Excluded {
         Ok(())
     }
 
-    /// Returns true if there are names, and none of them selects anything: [`Excluded::words`] returns nothing then.
-    pub(super) fn select_nothing(&self, words: &[OsString]) -> bool {
-        !self.names.is_empty() && words.is_empty()
+    /// Returns true if there are names, and none of them selects anything: [`Excluded::options`] returns nothing then.
+    pub(super) fn select_nothing(&self, options: &CommandLine) -> bool {
+        !self.names.is_empty() && options.is_empty()
     }
 
     /// Returns options of `packfs build`.
-    pub(super) fn words(&self, sources: &[Source]) -> Result<Vec<OsString>, String> {
-        let mut words = Vec::new();
+    pub(super) fn options(&self, sources: &[Source]) -> Result<CommandLine, String> {
+        let mut line = CommandLine::default();
         let mut linked = LinkedFiles::default();
-        let mut add = |option: &str, pattern: &str| words.push(OsString::from(format!("{option}={pattern}")));
         for name in &self.names {
             let text = name.to_str().ok_or_else(|| not_utf8(Path::new(name)))?;
             match self.patterns {
                 Patterns::Literal => {
                     let patterns = literal(text, sources, &mut linked)?;
-                    patterns.iter().for_each(|pattern| add("--exclude", pattern));
+                    patterns.iter().for_each(|pattern| line.set("--exclude", pattern));
                 }
-                Patterns::Globs => add("--exclude", &glob(text)?),
+                Patterns::Globs => line.set("--exclude", glob(text)?),
                 Patterns::Regexes => {
-                    add("--exclude-regex", &path(text).map_err(|why| format!("-e {text}: {why}"))?);
+                    line.set("--exclude-regex", path(text).map_err(|why| format!("-e {text}: {why}"))?);
                 }
             }
         }
         for place in linked.names_in(sources) {
             let text = place.to_str().ok_or_else(|| not_utf8(&place))?;
-            add("--exclude", &glob_of(Path::new(text)).map_err(|why| format!("-e {text}: {why}"))?);
+            line.set("--exclude", glob_of(Path::new(text)).map_err(|why| format!("-e {text}: {why}"))?);
         }
-        Ok(words)
+        Ok(line)
     }
 }
 
@@ -240,9 +240,8 @@ mod tests {
             (Vec::new(), "{two}".into(), &["/\\{two\\}"]),
         ] {
             let excluded = Excluded { names: vec![name], patterns: Patterns::Literal };
-            let words = excluded.words(&sources).unwrap();
-            let expected: Vec<OsString> = expected.iter().map(|path| format!("--exclude={path}").into()).collect();
-            assert_eq!(words, expected, "{excluded:?} {sources:?}");
+            let options = excluded.options(&sources).unwrap();
+            assert_eq!(options.values("--exclude").collect::<Vec<_>>(), expected, "{excluded:?} {sources:?}");
         }
     }
 }

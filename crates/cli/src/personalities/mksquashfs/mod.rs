@@ -24,13 +24,14 @@ use self::append::LAYOUT;
 use self::attributes::{Implied, OwnerShift};
 use self::codec::Compressor;
 use self::exclude::{Excluded, Patterns};
-use self::sources::SourceWords;
+use self::sources::PackedSources;
 pub(super) use self::table::TABLE;
-use super::Todo;
+use super::command_line::CommandLine;
 use super::date;
 use super::options::{Word, words};
 use super::refusals;
 use super::rules;
+use super::{Todo, is_fast};
 use crate::args::value;
 use crate::output::failure::Manner;
 use crate::output::say;
@@ -44,15 +45,15 @@ const VERSION: &str = "4.7.5";
 struct Asked {
     plain: Vec<OsString>,
     /// Options of `packfs build`.
-    out: Vec<OsString>,
+    out: CommandLine,
     compressor: Compressor,
     excluded: Excluded,
     tar: bool,
     /// True for sqfstar, which refuses an image that exists.
     is_sqfstar: bool,
     zip: bool,
-    /// Standard input has the paths of files; the options for it.
-    listed: Option<&'static [&'static str]>,
+    /// Standard input has the paths of files, which end with this byte.
+    listed: Option<u8>,
     exports: bool,
     keep_as_directory: bool,
     no_strip: bool,
@@ -76,6 +77,8 @@ struct Asked {
     newest: bool,
     /// True if an option gives a time.
     timed: bool,
+    /// Lines of pseudo definitions, which are among the options, too.
+    definitions: Vec<OsString>,
     /// True if owners in definitions win over those of all entries.
     pseudo_override: bool,
     /// True if the time of the image is not that of the run.
@@ -115,7 +118,11 @@ pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<Todo, String> {
         return Ok(todo);
     }
     if let Some(image) = asked.fix {
-        let line = ["check", "--complete", "--quiet", "--"].map(Into::into).into_iter().chain([image]).collect();
+        let mut line = CommandLine::new("check");
+        line.switch("--complete");
+        line.switch("--quiet");
+        line.operand("--");
+        line.operand(image);
         return Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }));
     }
     if asked.replaces {
@@ -150,9 +157,10 @@ impl Asked {
         // Actions may come before the options that they change.
         for word in &words {
             match word {
-                Word::Becomes(words) if words[0] == "--fragments=none" => asked.packing = Packing::None,
-                Word::Becomes(words) if words[0] == "--fragments=small" => asked.packing = Packing::Small,
-                Word::Becomes(words) if words[0] == "--fragments=tails" => asked.packing = Packing::Tails,
+                Word::Becomes(options) => {
+                    let fragments = options.values("--fragments").next();
+                    asked.packing = fragments.map_or(asked.packing, Packing::of);
+                }
                 Word::Option(name @ "-uid-gid-offset", values) => {
                     let text = values.first().and_then(|value| value.to_str()).unwrap_or_default();
                     asked.shift = OwnerShift::parse(name, text)?;
@@ -163,7 +171,7 @@ impl Asked {
         for word in words {
             match word {
                 Word::Plain(word) => asked.plain.push(word),
-                Word::Becomes(words) => asked.out.extend(words),
+                Word::Becomes(options) => asked.out.append(options),
                 Word::Option(name, values) => asked.take(name, values)?,
             }
         }
@@ -181,11 +189,11 @@ impl Asked {
             value.to_str().map(str::to_owned).ok_or_else(|| format!("{name} {}: not UTF-8", display(Path::new(&value))))
         };
         match name {
-            "-b" => self.add("--block-size", text()?.trim_end_matches("bytes")),
+            "-b" => self.out.set("--block-size", text()?.trim_end_matches("bytes")),
             "-tar" => self.tar = true,
             "-zip" => self.zip = true,
-            "-cpiostyle" => self.listed = Some(&["--files-from=-"]),
-            "-cpiostyle0" => self.listed = Some(&["--files-from=-", "--null"]),
+            "-cpiostyle" => self.listed = Some(b'\n'),
+            "-cpiostyle0" => self.listed = Some(0),
             "-no-strip" => self.no_strip = true,
             "-keep-as-directory" => self.keep_as_directory = true,
             "-exports" => self.exports = true,
@@ -193,21 +201,21 @@ impl Asked {
             "-repro" => (self.repeatable, self.newest) = (true, true),
             "-repro-time" => {
                 (self.repeatable, self.timed) = (true, true);
-                self.add("--time", &time(name, &text()?)?.to_string());
+                self.out.set("--time", time(name, &text()?)?.to_string());
             }
             "-mkfs-time" => {
                 self.repeatable = true;
                 self.newest = value == "inode";
                 if !self.newest {
                     self.timed = true;
-                    self.add("--image-time", &time(name, &text()?)?.to_string());
+                    self.out.set("--image-time", time(name, &text()?)?.to_string());
                 }
             }
             "-inode-time" => {
                 self.timed = true;
-                self.add("--time", &time(name, &text()?)?.to_string());
+                self.out.set("--time", time(name, &text()?)?.to_string());
             }
-            "-root-time" => self.add("--add", &format!("time / {}", time(name, &text()?)?)),
+            "-root-time" => self.out.set("--add", format!("time / {}", time(name, &text()?)?)),
             // The defaults are for the root, too.
             "-default-mode" => {
                 self.implied.mode = Some(mode(name, &text()?)?.apply(0o755, true));
@@ -216,12 +224,12 @@ impl Asked {
             "-default-uid" => {
                 let user = value::user(&text()?)?;
                 self.implied.uid = Some(user);
-                self.add("--add", &format!("owner / {user} *"));
+                self.out.set("--add", format!("owner / {user} *"));
             }
             "-default-gid" => {
                 let group = value::group(&text()?)?;
                 self.implied.gid = Some(group);
-                self.add("--add", &format!("owner / * {group}"));
+                self.out.set("--add", format!("owner / * {group}"));
             }
             "-root-mode" => {
                 mode(name, &text()?)?;
@@ -238,8 +246,8 @@ impl Asked {
                     .map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
             }
             "-force" => self.replaces = true,
-            "-root-uid" => self.add("--add", &format!("owner / {} *", value::user(&text()?)?)),
-            "-root-gid" => self.add("--add", &format!("owner / * {}", value::group(&text()?)?)),
+            "-root-uid" => self.out.set("--add", format!("owner / {} *", value::user(&text()?)?)),
+            "-root-gid" => self.out.set("--add", format!("owner / * {}", value::group(&text()?)?)),
             "-all-root" => self.owner = (Some(0), Some(0)),
             "-force-uid" => self.owner.0 = Some(value::user(&text()?)?),
             "-force-gid" => self.owner.1 = Some(value::group(&text()?)?),
@@ -250,12 +258,12 @@ impl Asked {
             }
             "-p" => {
                 let line = pseudo::definition(value.as_bytes()).map_err(|why| format!("{name}: {why}"))?;
-                self.out.extend(["--add".into(), line.into_string()]);
+                self.define(line.into_string());
             }
             "-pd" => self.pseudo_dir = Some(pseudo::directory(&text()?).map_err(|why| format!("{name}: {why}"))?),
             "-pf" => {
                 let lines = pseudo::file(&text()?)?;
-                self.out.extend(lines.into_iter().flat_map(|line| ["--add".into(), line]));
+                lines.into_iter().for_each(|line| self.define(line));
             }
             "-ef" => self.excluded.read(Path::new(&value))?,
             "-action" | "-log-action" | "-true-action" | "-false-action" => {
@@ -286,12 +294,14 @@ impl Asked {
         Ok(())
     }
 
-    fn surroundings(&self) -> ActionContext {
-        ActionContext { packing: self.packing, shift: self.shift }
+    /// Adds a pseudo definition.
+    fn define(&mut self, definition: OsString) {
+        self.out.set("--add", &definition);
+        self.definitions.push(definition);
     }
 
-    fn add(&mut self, option: &str, value: &str) {
-        self.out.push(format!("{option}={value}").into());
+    fn surroundings(&self) -> ActionContext {
+        ActionContext { packing: self.packing, shift: self.shift }
     }
 
     /// Returns what was only asked to be printed.
@@ -315,77 +325,73 @@ impl Asked {
         if self.compressor.is_plain() && self.actions.iter().any(|rule| rule.ends_with(actions::COMPRESS)) {
             return Err(refusals::COMPRESSED_IN_PLAIN.error("both compressed and -noD or -noF"));
         }
-        let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
-        let target = match (self.stream, image == "-") {
-            (true, _) => "-".into(),
-            (false, true) => "./-".into(),
-            (false, false) => image.into(),
-        };
-        let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), target, "--format=squashfs".into()];
-        line.extend(self.stream.then(|| "--stream".into()));
-        let compressor = self.compressor.words(fast)?;
-        let appended = self.appended(Path::new(image))?;
-        match &appended {
-            Some(words) => line.extend(words.iter().cloned()),
-            None => line.extend(compressor),
+        let fast = is_fast();
+        let mut line = CommandLine::new("build");
+        match (self.stream, image == "-") {
+            (true, _) => line.set("--output", "-"),
+            (false, true) => line.set("--output", "./-"),
+            (false, false) => line.set("--output", image),
         }
-        if appended.is_some() {
+        line.set("--format", "squashfs");
+        line.switch_if(self.stream, "--stream");
+        let compression = self.compressor.options(fast)?;
+        let appended = self.appended(Path::new(image))?;
+        let appends = appended.is_some();
+        line.append(appended.unwrap_or(compression));
+        if appends {
             // The old image decides.
-            self.out.retain(|word| !LAYOUT.iter().any(|option| word.as_bytes().starts_with(option.as_bytes())));
+            LAYOUT.iter().for_each(|option| self.out.remove(option));
         } else {
-            if !fast && !self.out.iter().any(|word| word.as_bytes().starts_with(b"--fragments=")) {
-                line.push("--fragments=small".into());
+            if !fast && !self.out.has("--fragments") {
+                line.set("--fragments", "small");
             }
-            if self.tar && !fast && !self.exports {
-                line.push("--no-export".into());
-            }
+            line.switch_if(self.tar && !fast && !self.exports, "--no-export");
         }
         if !fast && !self.repeatable && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
-            line.push("--image-time=now".into());
+            line.set("--image-time", "now");
         }
         // A path of a list that does not exist is an error.
         if !self.stop && self.listed.is_none() {
-            line.push("--on-error=skip".into());
+            line.set("--on-error", "skip");
         }
-        line.push("--force".into());
-        let taken = match appended.is_some() {
-            true => self.names_of(Path::new(image))?,
-            false => Vec::new(),
-        };
-        if self.out.iter().any(|word| word == "--add") {
-            // A definition of what a source has is ignored.
-            line.push("--keep-existing".into());
-        }
-        let SourceWords { words, entries, root } = self.sources(sources, taken)?;
+        line.switch("--force");
+        let taken = if appends { self.names_of(Path::new(image))? } else { Vec::new() };
+        // A definition of what a source has is ignored.
+        line.switch_if(!self.definitions.is_empty(), "--keep-existing");
+        let PackedSources { words, entries, root } = self.sources(sources, taken)?;
         if !self.only_defined(sources) {
             self.drop_root_definitions();
         }
-        line.extend(self.implied_dirs(&root));
-        line.extend(words);
-        line.extend(self.root_lines(&root));
-        let excluded = self.excluded.words(&entries)?;
+        if let Some(attributes) = self.implied_dirs(&root) {
+            line.set("--implied-dirs", attributes);
+        }
+        line.append(words);
+        self.root_lines(&root).into_iter().for_each(|definition| line.set("--add", definition));
+        let excluded = self.excluded.options(&entries)?;
         if self.excluded.select_nothing(&excluded) {
             say("mksquashfs: no source has an entry that matches the exclusions");
         }
-        line.extend(excluded);
+        line.append(excluded);
         let xattrs = std::mem::take(&mut self.xattrs);
-        line.extend(xattrs.globs().map(|glob| format!("--exclude-xattr={glob}").into()));
-        let no_xattrs = self.out.iter().any(|word| word == "--no-xattrs");
+        xattrs.globs().for_each(|glob| line.set("--exclude-xattr", glob));
+        let no_xattrs = self.out.has("--no-xattrs");
         if let Some(mode) = self.root_mode.take().filter(|_| !self.dirs_forced) {
             match mode.bytes().all(|digit| digit.is_ascii_digit()) {
-                true => self.add("--add", &format!("mode / {mode}")),
+                true => self.out.set("--add", format!("mode / {mode}")),
                 false => self.actions.insert(0, format!("path=/ -> mode={mode}")),
             }
         }
         let owners = self.definitions_owners()?;
-        line.append(&mut self.out);
-        line.extend(self.offsets());
+        line.append(std::mem::take(&mut self.out));
+        self.add_offsets(&mut line);
         if self.actions.is_empty() && owners.is_empty() {
-            line.extend(self.for_all());
+            line.set_owner(self.owner);
+            if !self.modes.is_empty() {
+                line.set("--mode", self.modes.join(","));
+            }
         } else {
             let last = self.last_actions(no_xattrs, owners)?;
-            let rules = self.actions.iter().chain(&last);
-            line.extend(rules.map(|rule| format!("--rule={rule}").into()));
+            self.actions.iter().chain(&last).for_each(|rule| line.set("--rule", rule));
         }
         Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
     }

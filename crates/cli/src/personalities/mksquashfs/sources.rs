@@ -12,13 +12,14 @@ use packfs_image::name::display;
 
 use super::exclude::Source;
 use super::{Asked, IntoString, pseudo};
+use crate::personalities::command_line::CommandLine;
 use crate::personalities::paths::safe;
 
 /// The sources of a command line.
 #[derive(Debug, Default)]
-pub(super) struct SourceWords {
-    /// Words of `packfs build`.
-    pub(super) words: Vec<OsString>,
+pub(super) struct PackedSources {
+    /// Sources and options of `packfs build`.
+    pub(super) words: CommandLine,
     /// Files and directories of this system among them.
     pub(super) entries: Vec<Source>,
     pub(super) root: RootAttributes,
@@ -47,31 +48,28 @@ impl Asked {
     }
 
     /// Returns the sources as packfs takes them. `names` are those that the root already has.
-    pub(super) fn sources(&self, sources: &[OsString], names: Vec<Vec<u8>>) -> Result<SourceWords, String> {
+    pub(super) fn sources(&self, sources: &[OsString], names: Vec<Vec<u8>>) -> Result<PackedSources, String> {
         if self.tar {
             return match sources {
-                [one] => {
-                    Ok(SourceWords { words: vec![safe(one)], root: RootAttributes::Bare, ..SourceWords::default() })
-                }
+                [one] => Ok(PackedSources::of([one], RootAttributes::Bare)),
                 _ => Err("-tar takes one archive".into()),
             };
         }
         if self.zip {
-            let words = sources.iter().map(|source| safe(source)).collect();
-            return Ok(SourceWords { words, ..SourceWords::default() });
+            return Ok(PackedSources::of(sources, RootAttributes::Found));
         }
-        if let Some(options) = self.listed {
-            let words = options.iter().map(Into::into).collect();
-            return match sources {
-                [one] if one == "-" => {
-                    Ok(SourceWords { words, root: RootAttributes::Listed, ..SourceWords::default() })
-                }
-                _ => Err("-cpiostyle reads the paths from standard input: the source is -".into()),
-            };
+        if let Some(separator) = self.listed {
+            if !matches!(sources, [one] if one == "-") {
+                return Err("-cpiostyle reads the paths from standard input: the source is -".into());
+            }
+            let mut made = PackedSources { root: RootAttributes::Listed, ..PackedSources::default() };
+            made.words.set("--files-from", "-");
+            made.words.switch_if(separator == 0, "--null");
+            return Ok(made);
         }
         if self.only_defined(sources) {
-            return match self.out.iter().any(|word| pseudo::is_root_dir(word.as_bytes())) {
-                true => Ok(SourceWords::default()),
+            return match self.definitions.iter().any(|line| pseudo::is_root_dir(line.as_bytes())) {
+                true => Ok(PackedSources::default()),
                 false => Err("the source is -, and no pseudo definition describes /; \
                               to read standard input, give -tar or -cpiostyle"
                     .into()),
@@ -85,15 +83,15 @@ impl Asked {
             && found(Path::new(one))?.is_dir()
         {
             let entries = vec![Source { path: one.into(), place: PathBuf::new() }];
-            return Ok(SourceWords { words: vec![safe(one)], entries, root: RootAttributes::Found });
+            return Ok(PackedSources { entries, ..PackedSources::of([one], RootAttributes::Found) });
         }
         with_own_names(sources, names)
     }
 }
 
 /// Returns sources under their names in the root.
-fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<SourceWords, String> {
-    let mut made = SourceWords { root: RootAttributes::Bare, ..SourceWords::default() };
+fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<PackedSources, String> {
+    let mut made = PackedSources { root: RootAttributes::Bare, ..PackedSources::default() };
     for source in sources {
         let path = Path::new(source);
         let is_dir = found(path)?.is_dir();
@@ -108,8 +106,8 @@ fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<Sourc
 }
 
 /// Returns sources under their whole paths, without leading `..`. The directories on the way keep their attributes.
-fn with_whole_paths(sources: &[OsString]) -> Result<SourceWords, String> {
-    let mut made = SourceWords::default();
+fn with_whole_paths(sources: &[OsString]) -> Result<PackedSources, String> {
+    let mut made = PackedSources::default();
     let mut tops: Vec<PathBuf> = Vec::new();
     let mut known = KnownPaths::default();
     for source in sources {
@@ -131,7 +129,7 @@ fn with_whole_paths(sources: &[OsString]) -> Result<SourceWords, String> {
                     display(&path)
                 ));
             } else if is_new {
-                made.words.extend(["--add".into(), dir_like_line(place.as_os_str().as_bytes(), path.as_os_str())]);
+                made.words.set("--add", dir_like_line(place.as_os_str().as_bytes(), path.as_os_str()));
             }
         }
         tops.push(kept.top);
@@ -199,11 +197,18 @@ impl KeptPath {
     }
 }
 
-impl SourceWords {
+impl PackedSources {
+    /// Returns sources that are packed as they are.
+    fn of<'s>(sources: impl IntoIterator<Item = &'s OsString>, root: RootAttributes) -> Self {
+        let mut words = CommandLine::default();
+        sources.into_iter().for_each(|source| words.operand(safe(source)));
+        PackedSources { words, root, ..PackedSources::default() }
+    }
+
     /// Adds a file or directory at a path in the image.
     fn add(&mut self, place: &[u8], path: &Path, is_dir: bool) {
         let line = if is_dir { tree_line(place, path.as_os_str()) } else { file_line(place, path.as_os_str()) };
-        self.words.extend(["--add".into(), line]);
+        self.words.set("--add", line);
         self.entries.push(Source { path: path.to_owned(), place: OsStr::from_bytes(place).into() });
     }
 }

@@ -3,7 +3,7 @@ use crate::personalities::options::{Does, Takes};
 
 fn line(todo: Todo) -> String {
     match todo {
-        Todo::Run(words, _) => words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "),
+        Todo::Run(line, _) => line.into_text(),
         other => panic!("{other:?}"),
     }
 }
@@ -12,9 +12,9 @@ fn line(todo: Todo) -> String {
 fn translated(text: &str) -> Result<String, String> {
     let line = mksquashfs(text.split(' ').map(OsString::from).collect()).map(line)?;
     let line = line.replace("--image-time=now ", "");
-    match line.split_once(" --add dir / 0777 ") {
+    match line.split_once(" --add=dir / 0777 ") {
         Some((before, root)) => {
-            let (_, after) = root.split_once("--add time / ").unwrap();
+            let (_, after) = root.split_once("--add=time / ").unwrap();
             let rest = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
             Ok(format!("{before}{rest}"))
         }
@@ -24,12 +24,12 @@ fn translated(text: &str) -> Result<String, String> {
 
 #[test]
 fn command_lines_of_callers_become_builds() {
-    let start = "build --output new.sqfs --format=squashfs";
+    let start = "build --output=new.sqfs --format=squashfs";
     let table = [
         // apptainer
         (
             "src new.sqfs -noappend -comp gzip -processors 4 -mem 1G -all-root",
-            "--codec=gzip:9 --fragments=small --on-error=skip --force src --jobs 4 --memory 1G --owner=0:0",
+            "--codec=gzip:9 --fragments=small --on-error=skip --force src --jobs=4 --memory=1G --owner=0:0",
         ),
         // snapd
         (
@@ -51,7 +51,7 @@ fn command_lines_of_callers_become_builds() {
         (
             "src/lib.rs new.sqfs -no-compression",
             "--codec=gzip:9 --plain-metadata --plain-data --plain-fragments --fragments=small --on-error=skip \
-          --force --add \"/lib.rs\" l \"src/lib.rs\"",
+          --force --add=\"/lib.rs\" l \"src/lib.rs\"",
         ),
         (
             "src new.sqfs -comp xz -Xbcj x86,arm -Xdict-size 50% -b 1M -tailends -root-uid root",
@@ -71,10 +71,10 @@ fn command_lines_of_callers_become_builds() {
 fn paths_are_kept_with_the_attributes_of_their_directories() {
     let got = translated("./src/main.rs src/args new.sqfs -no-strip").unwrap();
     let at = |what: &str| got.find(what).unwrap_or_else(|| panic!("{what} is not in {got}"));
-    assert!(at("--add dirlike \"/src\" ./src") < at("--add \"/src/main.rs\" l \"./src/main.rs\""), "{got}");
-    at("--add tree \"/src/args\" ./src/args");
-    assert_eq!(got.matches("--add dirlike ").count(), 2, "the root and src: {got}");
-    at("--add dirlike \"/\" ./");
+    assert!(at("--add=dirlike \"/src\" ./src") < at("--add=\"/src/main.rs\" l \"./src/main.rs\""), "{got}");
+    at("--add=tree \"/src/args\" ./src/args");
+    assert_eq!(got.matches("--add=dirlike ").count(), 2, "the root and src: {got}");
+    at("--add=dirlike \"/\" ./");
 }
 
 #[test]
@@ -108,10 +108,10 @@ fn attributes_of_the_root_are_those_of_mksquashfs() {
 #[test]
 fn several_sources_lie_under_their_names() {
     let got = translated("src src/main.rs new.sqfs -force-file-mode u=rw,go=r").unwrap();
-    assert!(got.contains("--add tree \"/src\" src --add \"/main.rs\" l \"src/main.rs\" --mode=Fu=rw,Fgo=r"), "{got}");
+    assert!(got.contains("--add=tree \"/src\" src --add=\"/main.rs\" l \"src/main.rs\" --mode=Fu=rw,Fgo=r"), "{got}");
     let got = translated("src ../cli/src Cargo.toml ../image/Cargo.toml new.sqfs").unwrap();
-    let twice = "--add tree \"/src\" src --add tree \"/src_1\" ../cli/src --add \"/Cargo.toml\" l \"Cargo.toml\" \
-                 --add \"/Cargo.toml_1\" l \"../image/Cargo.toml\"";
+    let twice = "--add=tree \"/src\" src --add=tree \"/src_1\" ../cli/src --add=\"/Cargo.toml\" l \"Cargo.toml\" \
+                 --add=\"/Cargo.toml_1\" l \"../image/Cargo.toml\"";
     assert!(got.contains(twice), "{got}");
 }
 

@@ -8,7 +8,7 @@ mod pattern;
 mod sort_file;
 mod table;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -16,9 +16,10 @@ use packfs_image::name::display;
 
 use self::pattern::GlobPattern;
 pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
+use super::command_line::CommandLine;
 use super::options::{Opt, Word, getopt};
 use super::paths::{glob_of, safe};
-use super::{NG_VERSION, Todo, refusals, rules};
+use super::{NG_VERSION, Todo, is_fast, refusals, rules};
 use crate::args::value;
 use crate::output::failure::Manner;
 
@@ -33,7 +34,7 @@ const UNLABELLED: &str = "system_u:object_r:unlabeled_t:s0";
 struct Asked {
     plain: Vec<OsString>,
     /// Options of `packfs build`.
-    out: Vec<OsString>,
+    out: CommandLine,
     compressor: Option<String>,
     extra: String,
     list: Option<PathBuf>,
@@ -60,12 +61,18 @@ pub(super) fn tar2sqfs(args: Vec<OsString>) -> Result<Todo, String> {
     if let Some(todo) = asked.printed("tar2sqfs", TAR_TABLE) {
         return Ok(todo);
     }
-    let skip = (!asked.no_skip).then(|| "--on-error=skip".into());
+    let mut more = CommandLine::default();
+    if !asked.no_skip {
+        more.set("--on-error", "skip");
+    }
     // Here the option means not to keep them.
-    let time = asked.defaults.as_ref().map_or(0, |defaults| defaults.time);
-    let time = asked.keep_time.then(|| format!("--time={time}").into());
-    let more: Vec<OsString> = skip.into_iter().chain(time).collect();
-    asked.build("tar2sqfs [OPTIONS] IMAGE, and an archive on standard input", vec!["-".into()], more)
+    if asked.keep_time {
+        more.set("--time", asked.default_time().to_string());
+    }
+    if !is_fast() {
+        more.switch("--clip-times");
+    }
+    asked.build("tar2sqfs [OPTIONS] IMAGE, and an archive on standard input", "-".into(), more)
 }
 
 /// Translates a command line of gensquashfs.
@@ -75,7 +82,7 @@ pub(super) fn gensquashfs(args: Vec<OsString>) -> Result<Todo, String> {
         return Ok(todo);
     }
     let (source, more) = asked.source()?;
-    asked.build("gensquashfs [OPTIONS] IMAGE", vec![source], more)
+    asked.build("gensquashfs [OPTIONS] IMAGE", source, more)
 }
 
 impl Asked {
@@ -84,7 +91,7 @@ impl Asked {
         for word in getopt(table, args)? {
             match word {
                 Word::Plain(word) => asked.plain.push(word),
-                Word::Becomes(words) => asked.out.extend(words),
+                Word::Becomes(options) => asked.out.append(options),
                 Word::Option(name, values) => asked.take(name, values.into_iter().next().unwrap_or_default())?,
             }
         }
@@ -133,7 +140,8 @@ impl Asked {
     }
 
     /// Returns the source of gensquashfs, and what a directory lacks by default.
-    fn source(&self) -> Result<(OsString, Vec<OsString>), String> {
+    fn source(&self) -> Result<(OsString, CommandLine), String> {
+        let mut more = CommandLine::default();
         match (&self.list, &self.dir) {
             (Some(list), dir) => {
                 let of_list = list.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
@@ -143,16 +151,19 @@ impl Asked {
                     return Err(refusals::LIST_ELSEWHERE.error("-D with -F"));
                 }
                 // Entries of lists have the time of the image.
-                let time = self.defaults.as_ref().map(|defaults| format!("--image-time={}", defaults.time).into());
-                Ok((OsString::from_vec([b"@", list.as_os_str().as_bytes()].concat()), time.into_iter().collect()))
+                if let Some(defaults) = &self.defaults {
+                    more.set("--image-time", defaults.time.to_string());
+                }
+                Ok((OsString::from_vec([b"@", list.as_os_str().as_bytes()].concat()), more))
             }
             (None, Some(dir)) => {
-                let time = format!("--time={}", self.defaults.as_ref().map_or(0, |defaults| defaults.time));
-                let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
-                let time = (!self.keep_time && !epoch).then(|| time.into());
-                let xattrs = (!self.keep_xattrs).then(|| "--no-xattrs".into());
-                let root = self.defaults.iter().flat_map(Defaults::of_root);
-                let more = time.into_iter().chain(xattrs).chain(root).collect();
+                if !self.keep_time && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
+                    more.set("--time", self.default_time().to_string());
+                }
+                more.switch_if(!self.keep_xattrs, "--no-xattrs");
+                if let Some(defaults) = &self.defaults {
+                    defaults.root_lines().into_iter().for_each(|line| more.set("--add", line));
+                }
                 Ok((safe(dir.as_os_str()), more))
             }
             (None, None) => Err("expected a list (-F FILE) or a directory (-D DIR)".into()),
@@ -161,21 +172,24 @@ impl Asked {
 
     /// Returns the block size asked for last; a wrong one is reported by the build.
     fn block(&self) -> u64 {
-        let sizes = self.out.windows(2).filter(|pair| pair[0] == "--block-size");
-        let last = sizes.filter_map(|pair| value::size(pair[1].to_str()?).ok()).next_back();
-        last.unwrap_or(compressor::BLOCK)
+        let mut sizes = self.out.values("--block-size").filter_map(|size| value::size(size.to_str()?).ok());
+        sizes.next_back().unwrap_or(compressor::BLOCK)
     }
 
-    /// Returns options for another root and for entries of the archive that are left out, whose paths have the old one.
-    fn places(&self) -> Result<Vec<OsString>, String> {
+    /// Returns the time of what nothing describes.
+    fn default_time(&self) -> u32 {
+        self.defaults.as_ref().map_or(0, |defaults| defaults.time)
+    }
+
+    /// Adds options for another root and for entries of the archive that are left out, whose paths have the old one.
+    fn add_places(&self, line: &mut CommandLine) -> Result<(), String> {
         let names = |path: &Path| -> PathBuf {
             path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
         };
         let root = self.root.as_deref().map(names).unwrap_or_default();
-        let mut words = Vec::new();
         if let Some(dir) = &self.root {
-            words.push(OsString::from_vec([b"--subdir=", dir.as_os_str().as_bytes()].concat()));
-            words.extend((!self.no_retarget).then(|| "--retarget".into()));
+            line.set("--subdir", dir);
+            line.switch_if(!self.no_retarget, "--retarget");
         }
         for dir in &self.excluded {
             let wrong = |why: &str| format!("-E {}: {why}", display(Path::new(dir)));
@@ -188,51 +202,42 @@ impl Asked {
             }
             if pattern.is_plain() {
                 if let Ok(inside) = path.strip_prefix(&root) {
-                    words.push(format!("--exclude={}", glob_of(inside).map_err(wrong)?).into());
+                    line.set("--exclude", glob_of(inside).map_err(wrong)?);
                 }
                 continue;
             }
             let begin =
                 if root.as_os_str().is_empty() { String::new() } else { format!("{}/", root.to_string_lossy()) };
-            words.extend(pattern.regex_after(&begin).map(|regex| format!("--exclude-regex={regex}").into()));
+            pattern.regex_after(&begin).into_iter().for_each(|regex| line.set("--exclude-regex", regex));
         }
-        Ok(words)
+        Ok(())
     }
 
-    fn build(
-        mut self,
-        usage: &str,
-        sources: Vec<OsString>,
-        more: impl IntoIterator<Item = OsString>,
-    ) -> Result<Todo, String> {
-        let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
+    /// Makes the line that packs a source. `more` has the options of one of the programs.
+    fn build(self, usage: &str, source: OsString, more: CommandLine) -> Result<Todo, String> {
+        let fast = is_fast();
         let [image] = self.plain.as_slice() else { return Err(format!("expected: {usage}")) };
-        let image: &OsStr = image;
-        let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image.into(), "--format=squashfs".into()];
+        let mut line = CommandLine::new("build");
+        line.set("--output", image);
+        line.set("--format", "squashfs");
         if !fast || self.compressor.is_some() || !self.extra.is_empty() {
-            line.push(
-                format!("--codec={}", compressor::codec(self.compressor.as_deref(), &self.extra, self.block())?).into(),
-            );
+            line.set("--codec", compressor::codec(self.compressor.as_deref(), &self.extra, self.block())?);
         }
         match (self.no_tails, fast) {
-            (true, _) => line.push("--fragments=small".into()),
-            (false, false) => line.push("--fragments=tails".into()),
+            (true, _) => line.set("--fragments", "small"),
+            (false, false) => line.set("--fragments", "tails"),
             (false, true) => {}
         }
-        if !self.exportable && !fast {
-            line.push("--no-export".into());
+        line.switch_if(!self.exportable && !fast, "--no-export");
+        if let Some(defaults) = &self.defaults {
+            line.set("--implied-dirs", defaults.implied_dirs());
         }
-        line.extend(self.defaults.as_ref().map(|defaults| defaults.implied_dirs().into()));
-        line.extend(more);
-        line.extend((usage.starts_with("tar2sqfs") && !fast).then(|| "--clip-times".into()));
-        line.extend(self.places()?);
-        line.append(&mut self.out);
-        line.extend(self.rules.iter().flatten().map(|rule| format!("--rule={rule}").into()));
-        let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
-        if self.owner != (None, None) {
-            line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());
-        }
-        line.extend(sources);
+        line.append(more);
+        self.add_places(&mut line)?;
+        line.append(self.out);
+        self.rules.iter().flatten().for_each(|rule| line.set("--rule", rule));
+        line.set_owner(self.owner);
+        line.operand(source);
         Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
     }
 }
@@ -267,16 +272,16 @@ impl Defaults {
         Ok(all)
     }
 
+    /// Returns the value of `--implied-dirs`.
     fn implied_dirs(&self) -> String {
         let Defaults { mode, uid, gid, time } = self;
-        format!("--implied-dirs={mode:04o},{uid}:{gid},{time}")
+        format!("{mode:04o},{uid}:{gid},{time}")
     }
 
-    /// Returns lines that give them to the root of a packed directory.
-    fn of_root(&self) -> Vec<OsString> {
+    /// Returns lines of a pack list that give them to the root of a packed directory.
+    fn root_lines(&self) -> [String; 3] {
         let Defaults { mode, uid, gid, time } = self;
-        let lines = [format!("mode / {mode:04o}"), format!("owner / {uid} {gid}"), format!("time / {time}")];
-        lines.into_iter().flat_map(|line| ["--add".into(), line.into()]).collect()
+        [format!("mode / {mode:04o}"), format!("owner / {uid} {gid}"), format!("time / {time}")]
     }
 }
 
@@ -287,7 +292,7 @@ mod tests {
 
     fn line(program: fn(Vec<OsString>) -> Result<Todo, String>, args: &str) -> Result<String, String> {
         match program(args.split(' ').map(OsString::from).collect())? {
-            Todo::Run(line, _) => Ok(line.join(OsStr::new(" ")).into_string().unwrap()),
+            Todo::Run(line, _) => Ok(line.into_text()),
             other => panic!("{other:?}"),
         }
     }
@@ -300,11 +305,11 @@ mod tests {
 
     #[test]
     fn command_lines_of_callers_are_translated() {
-        let begin = "build --output IMG --format=squashfs";
+        let begin = "build --output=IMG --format=squashfs";
         for (args, made) in [
             (
                 "-j 4 -c zstd -f IMG",
-                "--codec=zstd --fragments=tails --no-export --on-error=skip --clip-times --jobs 4 --force -",
+                "--codec=zstd --fragments=tails --no-export --on-error=skip --clip-times --jobs=4 --force -",
             ),
             (
                 "-s -e -T -cgzip -E usr/share/doc -E etc -r ./usr IMG",

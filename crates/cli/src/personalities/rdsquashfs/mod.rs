@@ -13,6 +13,7 @@ use packfs_image::name::display;
 use packfs_image::tree::components;
 use packfs_image::{AnyImage, sink, squashfs};
 
+use super::command_line::CommandLine;
 use super::options::Does::{Becomes, Ignored, Same};
 use super::options::{Opt, Word, flag, getopt, value};
 use super::{NG_VERSION, Show, Todo, version};
@@ -65,7 +66,7 @@ struct Asked {
     /// The job, and the path that it is for.
     job: Option<(Job, OsString)>,
     root: Option<OsString>,
-    select: Vec<OsString>,
+    select: CommandLine,
     no_sparse: bool,
     xattrs: bool,
     times: bool,
@@ -82,8 +83,8 @@ pub(super) fn rdsquashfs(args: Vec<OsString>) -> Result<Todo, String> {
                 asked.plain.push(word);
                 continue;
             }
-            Word::Becomes(words) => {
-                asked.select.extend(words);
+            Word::Becomes(options) => {
+                asked.select.append(options);
                 continue;
             }
             Word::Option(name, values) => (name, values.into_iter().next().unwrap_or_default()),
@@ -118,60 +119,54 @@ impl Asked {
         }
         let inside: PathBuf =
             components(path.as_bytes()).map(|name| Path::new(std::ffi::OsStr::from_bytes(name))).collect();
-        let mut line: Vec<OsString> = vec![match job {
-            Job::List | Job::Describe => "list".into(),
-            Job::Cat => "cat".into(),
-            Job::Xattrs | Job::Stat => "info".into(),
-            Job::Unpack => "extract".into(),
-        }];
+        let is_root = inside.as_os_str().is_empty();
+        let mut line = CommandLine::new(match job {
+            Job::List | Job::Describe => "list",
+            Job::Cat => "cat",
+            Job::Xattrs | Job::Stat => "info",
+            Job::Unpack => "extract",
+        });
         match job {
-            Job::List => line.push("--long".into()),
+            Job::List => line.switch("--long"),
             Job::Describe => {
-                let mut word = OsString::from("--pack-list");
-                if let Some(root) = &self.root {
-                    word.push("=");
-                    word.push(root);
+                match &self.root {
+                    Some(root) => line.set("--pack-list", root),
+                    None => line.switch("--pack-list"),
                 }
-                line.push(word);
-                line.append(&mut self.select);
+                line.append(std::mem::take(&mut self.select));
             }
-            Job::Xattrs | Job::Stat => {
-                line.push("--inode".into());
-                line.push(if inside.as_os_str().is_empty() { "/".into() } else { inside.clone().into() });
-            }
-            Job::Unpack => line.extend(self.extraction(inside.components().count())),
+            Job::Xattrs | Job::Stat => line.set("--inode", if is_root { Path::new("/") } else { &inside }),
+            Job::Unpack => self.add_extraction(inside.components().count(), &mut line),
             Job::Cat => {}
         }
-        line.extend(["--".into(), image]);
+        line.operand("--");
+        line.operand(image);
         match job {
             // The root keeps its attributes.
-            Job::Unpack if inside.as_os_str().is_empty() => line.push("*".into()),
-            Job::Unpack | Job::Cat | Job::List => line.push(inside.clone().into()),
+            Job::Unpack if is_root => line.operand("*"),
+            Job::Unpack | Job::Cat | Job::List if !is_root => line.operand(&inside),
             _ => {}
         }
-        line.retain(|word| !word.is_empty());
         Ok(Todo::Show(line, Box::new(Work { job, path: inside, prefix: self.root })))
     }
 
-    /// Returns the options of `packfs extract` for a path of this many components.
-    fn extraction(&mut self, depth: usize) -> Vec<OsString> {
-        let root = self.root.clone().unwrap_or_else(|| ".".into());
-        let mut words: Vec<OsString> = vec!["--directory".into(), root, "--quiet".into()];
-        words.append(&mut self.select);
-        let mode = format!("--mode={MODES}");
-        let depth = (depth > 0).then(|| format!("--strip-components={depth}"));
-        let chosen = [
-            (self.no_sparse, "--no-sparse"),
-            (!self.xattrs, "--no-xattrs"),
-            (!self.times, "--no-times"),
-            (!self.modes, &mode),
-            (!self.owners, "--no-owner"),
-            // An empty image has nothing that `*` matches.
-            (depth.is_none(), "--ignore-missing"),
-        ];
-        words.extend(chosen.iter().filter(|(wanted, _)| *wanted).map(|(_, word)| word.into()));
-        words.extend(depth.map(Into::into));
-        words
+    /// Adds the options of `packfs extract` for a path of this many components.
+    fn add_extraction(&mut self, depth: usize, line: &mut CommandLine) {
+        line.set("--directory", self.root.as_deref().unwrap_or(".".as_ref()));
+        line.switch("--quiet");
+        line.append(std::mem::take(&mut self.select));
+        line.switch_if(self.no_sparse, "--no-sparse");
+        line.switch_if(!self.xattrs, "--no-xattrs");
+        line.switch_if(!self.times, "--no-times");
+        if !self.modes {
+            line.set("--mode", MODES);
+        }
+        line.switch_if(!self.owners, "--no-owner");
+        // An empty image has nothing that `*` matches.
+        line.switch_if(depth == 0, "--ignore-missing");
+        if depth > 0 {
+            line.set("--strip-components", depth.to_string());
+        }
     }
 }
 

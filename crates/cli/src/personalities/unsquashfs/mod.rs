@@ -20,6 +20,7 @@ use packfs_image::{AnyImage, Error};
 use self::names::pattern;
 use self::rows::Style;
 pub(super) use self::table::{CAT_TABLE, TABLE};
+use super::command_line::CommandLine;
 use super::date;
 use super::mksquashfs::{ExcludedXattrs, exclude, of_each};
 use super::options::{Opt, Word, leading};
@@ -56,11 +57,11 @@ struct Asked {
     /// The image, then paths in it.
     plain: Vec<OsString>,
     /// Options that every command of packfs takes that reads an image.
-    out: Vec<OsString>,
+    out: CommandLine,
     /// Options of the selection of entries.
-    select: Vec<OsString>,
+    select: CommandLine,
     /// Options of `packfs extract` alone.
-    extract: Vec<OsString>,
+    extract: CommandLine,
     paths: Vec<OsString>,
     excluded: Vec<OsString>,
     /// True if the paths on the command line are excluded.
@@ -128,9 +129,9 @@ impl Asked {
         for word in leading(table, args)? {
             match word {
                 Word::Plain(word) => asked.plain.push(word),
-                Word::Becomes(words) if words[0] == "--max-depth" => asked.select.extend(words),
-                Word::Becomes(words) if words[0] == "--memory" => asked.extract.extend(words),
-                Word::Becomes(words) => asked.out.extend(words),
+                Word::Becomes(options) if options.has("--max-depth") => asked.select.append(options),
+                Word::Becomes(options) if options.has("--memory") => asked.extract.append(options),
+                Word::Becomes(options) => asked.out.append(options),
                 Word::Option(name, values) => asked.take(name, values)?,
             }
         }
@@ -159,7 +160,7 @@ impl Asked {
             "-all" => {
                 let secs = date::seconds(&text()?).map_err(|why| format!("{name}: {why}"))?;
                 self.how.style.time = Some(Time { secs, nanos: 0 });
-                self.add("--time", &secs.to_string());
+                self.extract.set("--time", secs.to_string());
             }
             "-cat" => self.job = Job::Cat,
             "-pf" => self.pseudo_file = Some(value),
@@ -181,7 +182,7 @@ impl Asked {
             }
             "-full" => self.how.style.seconds = true,
             "-UTC" => self.how.style.utc = true,
-            "-no" => self.extract.push("--no-xattrs".into()),
+            "-no" => self.extract.switch("--no-xattrs"),
             "-u" => self.only("user."),
             "-xattrs-exclude" => self.xattrs.named = Some(exclude::xattr(&text()?)?),
             "-xattrs-include" => {
@@ -192,13 +193,13 @@ impl Asked {
             "-force-file-mode" => self.modes.push(of_each(&text()?, 'F')),
             "-force-dir-mode" => self.modes.push(of_each(&text()?, 'D')),
             "-mem-default" => self.print = Some("memory"),
-            "-p" => self.add("--jobs", &text()?),
+            "-p" => self.extract.set("--jobs", text()?),
             "-q" => self.how.quiet = true,
-            "-percentage" => self.extract.push("--percentage".into()),
+            "-percentage" => self.extract.switch("--percentage"),
             "-ig" => self.how.ignores_errors = true,
             "-st" => {
                 self.strict = true;
-                self.extract.push("--on-error=stop".into());
+                self.extract.set("--on-error", "stop");
             }
             "-no-exit" => self.how.no_exit_code = true,
             "-v" => self.print = Some("version"),
@@ -207,15 +208,10 @@ impl Asked {
         Ok(())
     }
 
-    /// Adds an option of `packfs extract`.
-    fn add(&mut self, option: &str, value: &str) {
-        self.extract.push(format!("{option}={value}").into());
-    }
-
     /// Leaves out extended attributes of all other namespaces.
     fn only(&mut self, wanted: &str) {
         for name in exclude::NAMESPACES.iter().filter(|name| **name != wanted) {
-            self.add("--exclude-xattr", &format!("{name}*"));
+            self.extract.set("--exclude-xattr", format!("{name}*"));
         }
     }
 
@@ -262,98 +258,87 @@ impl Asked {
         };
         let dest = self.dest.take().unwrap_or_else(|| "squashfs-root".into());
         self.how.style.prefix = dest.as_encoded_bytes().to_vec();
-        let mut line: Vec<OsString> = match self.job {
-            Job::Extract => vec!["extract".into(), "--directory".into(), dest],
-            Job::List => vec!["list".into()],
-            Job::Cat => vec!["cat".into()],
-            Job::Pseudo => {
-                let mut words: Vec<OsString> = vec!["tar".into(), "--format=pseudo".into()];
-                if let Some(file) = self.pseudo_file.take().filter(|file| file != "-") {
-                    words.extend(["--force".into(), "--output".into(), file]);
-                }
-                words
+        let mut line = CommandLine::new(match self.job {
+            Job::Extract => "extract",
+            Job::List => "list",
+            Job::Cat => "cat",
+            Job::Pseudo => "tar",
+            Job::Superblock | Job::Time => "info",
+        });
+        if self.job == Job::Extract {
+            line.set("--directory", dest);
+        }
+        if self.job == Job::Pseudo {
+            line.set("--format", "pseudo");
+            if let Some(file) = self.pseudo_file.take().filter(|file| file != "-") {
+                line.switch("--force");
+                line.set("--output", file);
             }
-            Job::Superblock | Job::Time => vec!["info".into()],
-        };
-        line.extend(std::mem::take(&mut self.out));
+        }
+        line.append(std::mem::take(&mut self.out));
         for glob in std::mem::take(&mut self.xattrs).globs() {
-            self.add("--exclude-xattr", &glob);
+            self.extract.set("--exclude-xattr", glob);
         }
         match self.job {
             Job::Extract => {
-                let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
-                if self.owner != (None, None) {
-                    self.add("--owner", &format!("{}:{}", id(self.owner.0), id(self.owner.1)));
-                }
+                self.extract.set_owner(self.owner);
                 if !self.modes.is_empty() {
-                    let modes = self.modes.join(",");
-                    self.add("--mode", &modes);
+                    self.extract.set("--mode", self.modes.join(","));
                 }
-                if self.how.force {
-                    line.push("--force".into());
+                line.switch_if(self.how.force, "--force");
+                if !self.strict {
+                    line.set("--on-error", "skip");
                 }
-                if !self.extract.iter().any(|word| word == "--on-error=stop") {
-                    line.push("--on-error=skip".into());
-                }
-                line.extend(std::mem::take(&mut self.extract));
-                line.push("--quiet".into());
-                line.extend(self.selection()?);
+                line.append(std::mem::take(&mut self.extract));
+                line.switch("--quiet");
+                line.append(self.selection()?);
             }
             Job::List => {
-                if self.how.style.long {
-                    line.push("--long".into());
-                    line.extend((!self.how.style.numbers).then(|| "--names".into()));
-                }
-                line.extend(self.selection()?);
+                line.switch_if(self.how.style.long, "--long");
+                line.switch_if(self.how.style.long && !self.how.style.numbers, "--names");
+                line.append(self.selection()?);
             }
             Job::Pseudo => {
-                let taken = ["--time=", "--no-xattrs", "--exclude-xattr=", "--jobs="];
-                let is_taken = |word: &&OsString| {
-                    taken.iter().any(|option| word.as_encoded_bytes().starts_with(option.as_bytes()))
-                };
-                line.extend(self.extract.iter().filter(is_taken).cloned());
-                line.push("--quiet".into());
-                line.extend(self.selection()?);
+                let taken = ["--time", "--no-xattrs", "--exclude-xattr", "--jobs"];
+                self.extract.retain(|option, _| taken.contains(&option));
+                line.append(std::mem::take(&mut self.extract));
+                line.switch("--quiet");
+                line.append(self.selection()?);
             }
             Job::Cat | Job::Superblock | Job::Time => {}
         }
-        line.extend(["--".into(), image_word]);
-        if !matches!(self.job, Job::Superblock | Job::Time) {
-            if self.regexes && self.job == Job::Cat {
-                // The option goes before the image.
-                let regexes = match names::regexes("--regex", &self.paths) {
-                    Ok(regexes) => regexes,
-                    Err(why) => return Ok(Todo::Problem(why, NOT_FATAL)),
-                };
-                line.splice(line.len() - 2..line.len() - 2, regexes);
+        if self.regexes && self.job == Job::Cat {
+            match names::regexes(&self.paths) {
+                Ok(regexes) => regexes.into_iter().for_each(|regex| line.set("--regex", regex)),
+                Err(why) => return Ok(Todo::Problem(why, NOT_FATAL)),
             }
-            for path in self.paths.iter().filter(|_| !self.regexes) {
-                line.push(pattern(path, self.plain_names)?);
+        }
+        line.operand("--");
+        line.operand(image_word);
+        if !self.regexes && !matches!(self.job, Job::Superblock | Job::Time) {
+            for path in &self.paths {
+                line.operand(pattern(path, self.plain_names)?);
             }
         }
         Ok(Todo::Show(line, Box::new(Work { job: self.job, image: PathBuf::from(image), how: self.how })))
     }
 
     /// Returns options of the commands that select entries.
-    fn selection(&self) -> Result<Vec<OsString>, String> {
-        let mut words = self.select.clone();
-        if self.follows && !self.paths.is_empty() {
-            words.push("--follow".into());
-        }
-        if !self.all_must_match && !self.paths.is_empty() {
-            words.push("--ignore-missing".into());
-        }
+    fn selection(&self) -> Result<CommandLine, String> {
+        let mut line = self.select.clone();
+        line.switch_if(self.follows && !self.paths.is_empty(), "--follow");
+        line.switch_if(!self.all_must_match && !self.paths.is_empty(), "--ignore-missing");
         if self.regexes {
-            words.extend(names::regexes("--regex", &self.paths)?);
-            words.extend(names::regexes("--exclude-regex", &self.excluded)?);
-            return Ok(words);
+            names::regexes(&self.paths)?.into_iter().for_each(|regex| line.set("--regex", regex));
+            names::regexes(&self.excluded)?.into_iter().for_each(|regex| line.set("--exclude-regex", regex));
+            return Ok(line);
         }
         for name in &self.excluded {
-            let mut word = OsString::from("--exclude=/");
-            word.push(pattern(name, self.plain_names)?);
-            words.push(word);
+            let mut glob = OsString::from("/");
+            glob.push(pattern(name, self.plain_names)?);
+            line.set("--exclude", glob);
         }
-        Ok(words)
+        Ok(line)
     }
 }
 

@@ -16,13 +16,12 @@ pub(super) fn lines(path: &Path) -> Result<Vec<OsString>, String> {
     Ok(lines.map(|line| OsStr::from_bytes(line).to_owned()).collect())
 }
 
-/// Returns words of an option for paths whose names are regular expressions.
-pub(super) fn regexes(option: &str, paths: &[OsString]) -> Result<Vec<OsString>, String> {
+/// Translates paths whose names are regular expressions.
+pub(super) fn regexes(paths: &[OsString]) -> Result<Vec<String>, String> {
     let translated = |path: &OsString| {
         let shown = display(Path::new(path)).to_string();
         let text = path.to_str().ok_or_else(|| format!("{shown}: not UTF-8"))?;
-        let regex = regex::path(text).map_err(|why| format!("{shown}: {why}"))?;
-        Ok(format!("{option}={regex}").into())
+        regex::path(text).map_err(|why| format!("{shown}: {why}"))
     };
     paths.iter().map(translated).collect()
 }

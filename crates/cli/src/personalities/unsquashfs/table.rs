@@ -9,7 +9,7 @@ const SHARE: &str = "packfs uses as much as it needs, at most a quarter of the m
 
 pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-d", "-dest"], Same("--directory; in listings the beginning of each path")),
-    value(&["-max", "-max-depth"], Becomes(&["--max-depth", "{}"])),
+    value(&["-max", "-max-depth"], Becomes(&["--max-depth={}"])),
     flag(&["-excludes"], Same("--exclude, for each path")),
     Opt { names: &["-ex", "-exclude-list"], takes: Takes::List, does: Same("--exclude") },
     value(&["-extract-file", "-e", "-ef"], Same("a path for each line")),
@@ -41,7 +41,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-xattrs-include"], Same("--exclude-xattr of the others, if the expression is `^` and a namespace")),
     flag(&["-v", "-version"], Same("prints the version")),
     value(&["-p", "-processors"], Same("--jobs")),
-    value(&["-mem"], Becomes(&["--memory", "{}"])),
+    value(&["-mem"], Becomes(&["--memory={}"])),
     value(&["-mem-percent"], Ignored(SHARE)),
     flag(&["-mem-default"], Same(MEM_DEFAULT)),
     value(&["-max-files"], Ignored("packfs keeps few files open at a time (4.7.6)")),
@@ -62,7 +62,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-help-section", "-hs"], Same("prints this table")),
     flag(&["-no-pager"], Ignored(NO_PAGER)),
     value(&["-cols"], Ignored(NO_PAGER)),
-    value(&["-o", "-offset"], Becomes(&["--offset", "{}"])),
+    value(&["-o", "-offset"], Becomes(&["--offset={}"])),
 ];
 
 pub(in crate::personalities) static CAT_TABLE: &[Opt] = &[
@@ -71,7 +71,7 @@ pub(in crate::personalities) static CAT_TABLE: &[Opt] = &[
     value(&["-mem"], Ignored(SHARE)),
     value(&["-mem-percent"], Ignored(SHARE)),
     flag(&["-mem-default"], Same(MEM_DEFAULT)),
-    value(&["-o", "-offset"], Becomes(&["--offset", "{}"])),
+    value(&["-o", "-offset"], Becomes(&["--offset={}"])),
     flag(&["-ig", "-ignore-errors"], Same("status 2 if standard output cannot be written")),
     flag(&["-st", "-strict-errors"], Same("continues after a missing file; not with -ignore-errors or -no-exit-code")),
     flag(&["-no-exit", "-no-exit-code"], Same("status 0 where it would be 2")),

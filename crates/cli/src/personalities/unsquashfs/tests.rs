@@ -3,7 +3,7 @@ use crate::personalities::options::{Does, Takes};
 
 fn line(todo: Todo) -> String {
     match todo {
-        Todo::Show(words, _) => words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "),
+        Todo::Show(line, _) => line.into_text(),
         other => panic!("{other:?}"),
     }
 }
@@ -18,22 +18,22 @@ fn command_lines_of_callers_become_commands() {
         // snapd
         (
             "-n -f -d to a.snap meta/*",
-            "extract --directory to --force --on-error=skip --quiet --ignore-missing -- a.snap meta/*",
+            "extract --directory=to --force --on-error=skip --quiet --ignore-missing -- a.snap meta/*",
         ),
-        ("-n -i -d to a.snap", "extract --directory to --on-error=skip --quiet -- a.snap"),
+        ("-n -i -d to a.snap", "extract --directory=to --on-error=skip --quiet -- a.snap"),
         ("-n -cat a.snap meta/snap.yaml", "cat -- a.snap meta/snap.yaml"),
         ("-n -l -d  a.snap x", "list --ignore-missing -- a.snap x"),
         // enroot
         ("-s a.sqsh", "info -- a.sqsh"),
         (
             "-no-progress -user-xattrs -d to a.sqsh",
-            "extract --directory to --on-error=skip --exclude-xattr=trusted.* --exclude-xattr=security.* --quiet -- a.sqsh",
+            "extract --directory=to --on-error=skip --exclude-xattr=trusted.* --exclude-xattr=security.* --quiet -- a.sqsh",
         ),
         // AppImages
-        ("-o 4096 -ll a.AppImage", "list --offset 4096 --long --names -- a.AppImage"),
+        ("-o 4096 -ll a.AppImage", "list --offset=4096 --long --names -- a.AppImage"),
         (
             "-excludes -max 2 -lln a.sqfs /etc usr/**/x{1}",
-            "list --long --max-depth 2 --exclude=/etc --exclude=/usr/*/x\\{1\\} -- a.sqfs",
+            "list --long --max-depth=2 --exclude=/etc --exclude=/usr/*/x\\{1\\} -- a.sqfs",
         ),
         ("-ex a b* ; -l a.sqfs -c", "list --ignore-missing --exclude=/a --exclude=/b* -- a.sqfs -c"),
         (
@@ -43,7 +43,7 @@ fn command_lines_of_callers_become_commands() {
         ),
         (
             "-n -pf out -no-xattrs -f a.sqfs x",
-            "tar --format=pseudo --force --output out --no-xattrs --quiet --ignore-missing -- a.sqfs x",
+            "tar --format=pseudo --force --output=out --no-xattrs --quiet --ignore-missing -- a.sqfs x",
         ),
         ("-cat -r a.sqfs b/[c]", "cat --regex=(?m-s)\\A[^/]*(?:b)[^/]*/[^/]*(?:[c])[^/]*\\z -- a.sqfs"),
         ("-l a.sqfs b\\{c\\} \\**{", "list --ignore-missing -- a.sqfs b\\{c\\} \\**\\{"),
@@ -52,7 +52,7 @@ fn command_lines_of_callers_become_commands() {
         ("-pf - -all-time 5 a.sqfs", "tar --format=pseudo --time=5 --quiet -- a.sqfs"),
         (
             "-match -all-time 5 -p 3 -st -no-xattrs a.sqfs x*",
-            "extract --directory squashfs-root --time=5 --jobs=3 --on-error=stop --no-xattrs --quiet --follow -- a.sqfs x\\*",
+            "extract --directory=squashfs-root --time=5 --jobs=3 --on-error=stop --no-xattrs --quiet --follow -- a.sqfs x\\*",
         ),
     ];
     for (text, expected) in table {

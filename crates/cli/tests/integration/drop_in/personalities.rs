@@ -228,7 +228,7 @@ fn packfs_as_explains_and_installs() {
         succeed(dir, &["as", "--show", "mksquashfs", "root", "new.sqfs", "-root-mode", "0711", "-e", "etc", "a"]);
     assert_eq!(
         shown,
-        "packfs build --output new.sqfs --format=squashfs --codec=gzip:9 --fragments=small --image-time=now --on-error=skip --force \
+        "packfs build --output=new.sqfs --format=squashfs --codec=gzip:9 --fragments=small --image-time=now --on-error=skip --force \
          root --exclude=/etc '--add=mode / 0711'\n"
     );
     let list = succeed(dir, &["as", "--list", "mksquashfs"]);
