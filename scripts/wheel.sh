@@ -19,7 +19,7 @@ rm -rf "$wheels"
 build=("$tools/bin/maturin" build --quiet --manifest-path crates/python/Cargo.toml --profile "$profile" --out "$wheels")
 if [[ $profile == dev ]]; then
     "${build[@]}" --locked
-    "$tools/bin/maturin" sdist --quiet --manifest-path crates/python/Cargo.toml --out "$wheels"
+    "$tools/bin/maturin" sdist --manifest-path crates/python/Cargo.toml --out "$wheels"
     unpacked=$(mktemp -d)
     tar -xzf "$wheels"/*.tar.gz -C "$unpacked"
     # All crates that it needs are in it: nothing is compiled, as that takes minutes.
