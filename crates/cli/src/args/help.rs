@@ -295,9 +295,7 @@ fn render(path: &[&str], length: ArgAction, change: impl FnOnce(Command) -> Comm
 fn change_below(command: Command, path: &[&str], change: Box<dyn FnOnce(Command) -> Command + '_>) -> Command {
     match path {
         [] => change(command),
-        [first, below @ ..] => {
-            command.mut_subcommand((*first).to_owned(), |command| change_below(command, below, change))
-        }
+        [first, below @ ..] => command.mut_subcommand(first, |command| change_below(command, below, change)),
     }
 }
 
