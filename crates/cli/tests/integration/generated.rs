@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::common::{fail, have, succeed};
 
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 28] = [
     "build",
     "extract",
     "tar",
@@ -33,6 +33,7 @@ const COMMANDS: [&str; 27] = [
     "status",
     "completions",
     "man",
+    "help",
 ];
 const PROGRAMS: [&str; 15] = [
     "mksquashfs",
@@ -52,7 +53,7 @@ const PROGRAMS: [&str; 15] = [
     "erofsfuse",
 ];
 const OF_BENCH: [&str; 6] = ["codecs", "read", "build", "split", "report", "memory"];
-const OF_OCI: [&str; 2] = ["convert", "cache"];
+const OF_OCI: [&str; 3] = ["convert", "cache", "merge"];
 
 fn here() -> &'static Path {
     Path::new(".")

@@ -200,6 +200,8 @@ pub(crate) static CASES: &[StreamCase] = &[
     result("completions", "completions bash"),
     result("man", "man build"),
     silent("man", "man --dir ."),
+    result("help", "help build"),
+    result("help", "help codecs"),
     //
     silent("mksquashfs", "as mksquashfs IN/root image -noappend"),
     remarks("mksquashfs", "as mksquashfs IN/root image -noappend -info"),
