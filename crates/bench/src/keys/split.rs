@@ -38,7 +38,7 @@ pub struct SplitKey {
     /// The codec in the user's spelling.
     pub codec: String,
     /// Kind of the outputs: `directories`, or speeds of simulated disks in MB/s. See
-    /// [`Profile`](crate::split::DiskProfile).
+    /// [`DiskProfile`](crate::split::DiskProfile).
     pub disks: String,
     /// Number of outputs.
     pub outputs: usize,

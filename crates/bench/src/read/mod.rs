@@ -4,8 +4,8 @@
 //! random order, and of some files; and one large file with fio. Each has a fresh mount, with all caches dropped.
 //! Programs read whole images from the page cache.
 //!
-//! The path: the images exist already, or [`build::Tool`](crate::build::Tool)s make them from a source. An [`MeasuredImage`]
-//! describes one, [`cells`] lists its measurements, and [`ReadMachine`] performs them.
+//! The path: the images exist already, or [`BuildTool`](crate::build::BuildTool)s make them from a source. A
+//! [`MeasuredImage`] describes one, [`cells`] lists its measurements, and [`ReadMachine`] performs them.
 
 mod cells;
 mod fio;

@@ -61,9 +61,9 @@ impl Default for SetOptions {
 ///
 /// ```no_run
 /// use packfs_blocks::ReadAt;
-/// use packfs_dump::set::{Options, Set};
+/// use packfs_dump::set::{Set, SetOptions};
 ///
-/// let set = Set::open(&["a.part", "b.part"], &Options::default())?;
+/// let set = Set::open(&["a.part", "b.part"], &SetOptions::default())?;
 /// let mut page = [0; 4096];
 /// set.read_exact_at(&mut page, 1 << 30)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
