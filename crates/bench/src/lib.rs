@@ -9,12 +9,12 @@
 //! a sample.
 //!
 //! ```
-//! use packfs_bench::{policy::Policy, stats::Summary};
+//! use packfs_bench::{policy::StoragePolicy, stats::SampleSummary};
 //! // 8 KiB on a file system with sectors of 4 KiB: compressed they have to save one.
 //! let block = [0; 8192];
-//! assert_eq!(Policy::Sector.store(&block, Some(4000), 4096).bytes, 4096);
-//! assert_eq!(Policy::Sector.store(&block, Some(4097), 4096).bytes, 8192);
-//! assert_eq!(Summary::of(&[3.0, 1.0, 2.0]).unwrap().median, 2.0);
+//! assert_eq!(StoragePolicy::Sector.store(&block, Some(4000), 4096).bytes, 4096);
+//! assert_eq!(StoragePolicy::Sector.store(&block, Some(4097), 4096).bytes, 8192);
+//! assert_eq!(SampleSummary::of(&[3.0, 1.0, 2.0]).unwrap().median, 2.0);
 //! ```
 
 pub mod build;

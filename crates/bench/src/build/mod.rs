@@ -1,7 +1,7 @@
 //! Measures builds by source, program, format, codec and number of threads.
 //!
-//! A [`BuildMatrix`] creates cells for [`BuildTool`]s, and a [`BuildRunner`] runs them. A [`ScalingModel`] predicts the effect of more
-//! threads.
+//! A [`BuildMatrix`] creates cells for [`BuildTool`]s, and a [`BuildRunner`] runs them. A [`ScalingModel`] predicts the
+//! effect of more threads.
 
 mod builder;
 mod features;

@@ -1,5 +1,5 @@
-//! Measures splitting dumps over several outputs and joining them: the data ([`SplitSource`]), the program ([`SplitTool`]), the
-//! disks ([`DiskProfile`]), and the executor ([`SplitMachine`]).
+//! Measures splitting dumps over several outputs and joining them: the data ([`SplitSource`]), the program
+//! ([`SplitTool`]), the disks ([`DiskProfile`]), and the executor ([`SplitMachine`]).
 
 mod disks;
 mod machine;

@@ -171,7 +171,7 @@ pub(super) fn go_on(stop: &AtomicBool) -> Result<()> {
     if stop.load(Relaxed) { Err(packfs_bench::Error::Interrupted.into()) } else { Ok(()) }
 }
 
-/// Makes a working directory, below the requested one or where [`Scratch`] puts it, and outside of
+/// Makes a working directory, below the requested one or where [`ScratchDir`] puts it, and outside of
 /// the packed files.
 pub(super) fn scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<ScratchDir> {
     let made = ScratchDir::new(parent, packed).map_err(usage);
