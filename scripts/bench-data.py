@@ -4,6 +4,7 @@
 debroot    a Debian 11 root file system (minbase), about 170 MB, and debroot.tar with the same
 twice      that root in two folders
 small40k   40,000 different files of 1,000 bytes
+mixed40k   40,000 different files of 0 to 4,095 bytes
 many57k    57,000 entries: small files, nested directories, symlinks
 repeating  eight releases of one tree of text, each of which changes every file a little, 130 MB
 million    1,000,000 files of up to 4 KiB in 10,000 directories, 2 GB (only if named)
@@ -48,6 +49,16 @@ def small40k(root):
         os.makedirs(folder)
         for n in range(1000):
             put(os.path.join(folder, f"f{n:04}.txt"), text(rng, 1000))
+
+
+def mixed40k(root):
+    rng = random.Random(40001)
+    for d in range(40):
+        folder = os.path.join(root, f"d{d:02}")
+        os.makedirs(folder)
+        for n in range(1000):
+            length = rng.randrange(4096)
+            put(os.path.join(folder, f"f{n:04}.txt"), text(rng, length) if length > 1 else "")
 
 
 def many57k(root):
@@ -119,7 +130,7 @@ def twice(root):
         subprocess.run(["cp", "-a", os.path.join(root, "../debroot"), os.path.join(root, copy)], check=True)
 
 
-USUAL = {"debroot": debroot, "debroot.tar": debroot_tar, "small40k": small40k, "many57k": many57k,
+USUAL = {"debroot": debroot, "debroot.tar": debroot_tar, "small40k": small40k, "mixed40k": mixed40k, "many57k": many57k,
          "repeating": repeating, "twice": twice}
 LARGE = {"million": million, "flat": lambda root: million(root, folders=1)}
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Measures packfs against its peers: the tables of docs/benchmarking.md.
+"""Measures packfs against its peers: the results of which scripts/report-peers.py makes tables.
 
-    compare-peers.py --data DIR [--packfs PROGRAM] [--peers DIR] [--rounds N] [--out DIR] [CASE ...]
+    compare-peers.py --data DIR [--packfs PROGRAM] [--peers DIR] [--rounds N] [--results FILE] [CASE ...]
 
-Each case does the same work with several programs, in N interleaved rounds in random order after one that
-is not counted, everything in a tmpfs with the source in the page cache, and prints medians of wall time
-with their spread, CPU time, peak memory, size, and time and size against the fastest peer. `--list` names the cases.
-Data is made by bench-data.py, newer peers by build-peers.sh; a peer that is missing is said to be. The cases are in
-peercases/.
+Each case does the same work with several programs, in N interleaved rounds in random order, everything in a tmpfs with
+the source in the page cache. A round before them warms the caches and does not count, unless it is long. A case ends
+early if it takes longer than --seconds. Medians go to standard output, all samples to FILE, which is replaced. `--list`
+names the cases. Data is made by bench-data.py, newer peers by build-peers.sh; a peer that is missing is said to be. The
+cases are in peercases/.
 """
 import argparse
+import json
 import os
 import random
 import shutil
@@ -51,7 +52,8 @@ def clean(case, tmp):
             os.remove(step.output)
 
 
-def measure(name, case, rounds, env, tmp):
+def measure(name, case, args, env):
+    """Runs a case; returns a record for each program, with a value a round."""
     print(f"\n### {name}: {case.what}\n", flush=True)
     missing = [label for label, step in case.steps.items() if not shutil.which(step.program, path=env["PATH"])]
     steps = {label: step for label, step in case.steps.items() if label not in missing}
@@ -59,18 +61,30 @@ def measure(name, case, rounds, env, tmp):
         run(line, env)
     seen = {label: [] for label in steps}
     sizes = {}
-    for turn in range(rounds + 1):
+    begun = time.monotonic()
+    for turn in range(args.rounds + 1):
+        if turn and time.monotonic() - begun > args.seconds and all(seen.values()):
+            break
+        turn_begun = time.monotonic()
+        samples = {}
         for label in random.sample(list(steps), len(steps)):
-            clean(case, tmp)
+            clean(case, args.tmp)
             if case.before:
                 run(case.before, env)
             step = steps[label]
-            figures = run(step.line, env, step.reports)
+            samples[label] = run(step.line, env, step.reports)
             if step.output:
                 sizes[label] = os.path.getsize(step.output)
-            if turn:
-                seen[label].append(figures)
+        # What takes long does not become faster with warm caches.
+        if turn or time.monotonic() - turn_begun > args.seconds / (args.rounds + 1):
+            for label, sample in samples.items():
+                seen[label].append(sample)
     report(seen, sizes, missing)
+    return [{
+        "kind": "case", "case": name, "what": case.what, "program": label, "wall": [sample[0] for sample in seen[label]],
+        "cpu": [sample[1] for sample in seen[label]], "peak_kib": max(sample[2] for sample in seen[label]),
+        "bytes": sizes.get(label),
+    } for label in seen]
 
 
 def report(seen, sizes, missing):
@@ -91,15 +105,28 @@ def report(seen, sizes, missing):
         print(f"| {label} | not installed | | | | |")
 
 
-def versions(env):
-    for program, option in [("packfs", "--version"), ("mksquashfs", "-version"), ("tar2sqfs", "--version"),
-                            ("unsquashfs", "-version"), ("sqfs2tar", "--version"), ("mkfs.erofs", "-V"),
-                            ("fsck.erofs", "-V")]:
-        if shutil.which(program, path=env["PATH"]):
-            shown = subprocess.run([program, option], env=env, capture_output=True, text=True, check=False)
-            print(f"- {(shown.stdout or shown.stderr).splitlines()[0]}")
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-    print(f"- {os.cpu_count()} cores of {model}, Linux {os.uname().release}")
+def first_line(program, option, env):
+    """The version that a program prints, or None if there is no such program."""
+    if not shutil.which(program, path=env["PATH"]):
+        return None
+    shown = subprocess.run([program, option], env=env, capture_output=True, text=True, check=False)
+    return (shown.stdout or shown.stderr).splitlines()[0]
+
+
+def session(args, env):
+    """What all cases have in common."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "?")
+    programs = [("packfs", "--version"), ("mksquashfs", "-version"), ("unsquashfs", "-version"), ("tar2sqfs", "--version"),
+                ("sqfs2tar", "--version"), ("mkfs.erofs", "-V"), ("fsck.erofs", "-V")]
+    built_at = os.path.dirname(os.path.abspath(args.packfs))
+    commit = subprocess.run(["git", "-C", built_at, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    found = {program: first_line(program, option, env) for program, option in programs}
+    return {
+        "kind": "session", "packfs_peers": 1, "date": time.strftime("%Y-%m-%d"), "commit": commit.stdout.strip(),
+        "versions": {program: version for program, version in found.items() if version},
+        "machine": {"cpu": model, "cores": os.cpu_count(), "kernel": os.uname().release}, "rounds": args.rounds,
+    }
 
 
 def main():
@@ -108,6 +135,8 @@ def main():
     parser.add_argument("--packfs", default="target/release/packfs", help="the program [target/release/packfs]")
     parser.add_argument("--peers", default="", help="directory of newer peers, before PATH")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=120, help="about as long may a case take [120]")
+    parser.add_argument("--results", help="file for all samples, as docs/results/peers.jsonl")
     parser.add_argument("--tmp", default="/dev/shm", help="where images go: a tmpfs [/dev/shm]")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("cases", nargs="*")
@@ -125,9 +154,15 @@ def main():
         unknown = [name for name in args.cases if name not in known]
         if unknown:
             sys.exit(f"no case {', '.join(unknown)}; there are: {', '.join(known)}")
-        versions(env)
+        args.tmp = tmp
+        about = session(args, env)
+        print("\n".join(f"- {version}" for version in about["versions"].values()))
+        records = [about]
         for name in args.cases or [name for name, case in known.items() if case.usual]:
-            measure(name, known[name], args.rounds, env, tmp)
+            records += measure(name, known[name], args, env)
+            if args.results:
+                with open(args.results, "w", encoding="utf-8") as file:
+                    file.writelines(json.dumps(record) + "\n" for record in records)
 
 
 if __name__ == "__main__":

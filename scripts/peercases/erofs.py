@@ -28,13 +28,13 @@ def cases(data, tmp):
     big = "-C131072 -Efragments"
     out["erofs-zstd"] = pair("Debian root to EROFS, zstd 15, 128K clusters, fragments",
                              "-c zstd:15 -b 128K", f"-zzstd,level=15 {big}")
-    out["erofs-deflate"] = pair("the same, deflate 9", "-c deflate:9 -b 128K", f"-zdeflate,level=9 {big}")
-    out["erofs-libdeflate"] = pair("the same, deflate 12", "-c deflate:12 -b 128K", f"-zlibdeflate,level=12 {big}")
-    out["erofs-lzma"] = pair("the same, lzma 6", "-c lzma:6 -b 128K", f"-zlzma,level=6 {big}")
+    out["erofs-deflate"] = pair("Debian root to EROFS, deflate 9, 128K clusters, fragments", "-c deflate:9 -b 128K", f"-zdeflate,level=9 {big}")
+    out["erofs-libdeflate"] = pair("Debian root to EROFS, deflate 12, 128K clusters, fragments", "-c deflate:12 -b 128K", f"-zlibdeflate,level=12 {big}")
+    out["erofs-lzma"] = pair("Debian root to EROFS, lzma 6, 128K clusters, fragments", "-c lzma:6 -b 128K", f"-zlzma,level=6 {big}")
     for size in (4, 16, 64, 128):
         squashfs = Step(f"mksquashfs {root} {tmp}/s.sqfs -noappend -quiet -no-progress -processors 2 -comp lz4 -Xhc "
                         f"-b {size}K", f"{tmp}/s.sqfs")
-        out[f"erofs-lz4hc-{size}k"] = pair(f"the same, lz4hc 12, {size}K clusters", f"-c lz4hc:12 -b {size}K",
+        out[f"erofs-lz4hc-{size}k"] = pair(f"Debian root to EROFS, lz4hc 12, {size}K clusters, fragments", f"-c lz4hc:12 -b {size}K",
                                            f"-zlz4hc,level=12 -C{size << 10} -Efragments",
                                            more=[("mksquashfs -Xhc", squashfs)])
     out["erofs-default"] = pair("Debian root to EROFS, packfs's defaults", "",
@@ -44,7 +44,7 @@ def cases(data, tmp):
     out["erofs-none"] = pair("Debian root to EROFS, uncompressed", "-c none", "")
     dedupe = ("-c lz4hc:12 -b 4K --features dedupe", "-zlz4hc,level=12 -Efragments,dedupe")
     out["erofs-dedupe"] = pair("Debian root to EROFS, lz4hc 12, fragments, dedupe", *dedupe)
-    out["erofs-dedupe-repeating"] = pair("a tree whose content repeats, the same options", *dedupe,
+    out["erofs-dedupe-repeating"] = pair("a tree whose content repeats to EROFS, lz4hc 12, fragments, dedupe", *dedupe,
                                          source=f"{data}/repeating")
     out["erofs-encoded"] = pair("Debian root to EROFS, zstd 15, 128K clusters, encoded extents",
                                 "-c zstd:15 -b 128K --features 48bit", f"-zzstd,level=15 -C131072 -Efragments,48bit")

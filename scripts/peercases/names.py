@@ -23,7 +23,7 @@ def cases(data, tmp):
         out[f"as-mksquashfs-{codec}"] = pair(
             f"Debian root by mksquashfs's command line, {codec}", "mksquashfs",
             f"{root} IMAGE -comp {codec} -noappend -quiet -no-progress -processors 2", "sqfs")
-    out["as-mkfs.erofs"] = pair("the same by mkfs.erofs's, lz4hc 12, 64K clusters, fragments", "mkfs.erofs",
+    out["as-mkfs.erofs"] = pair("Debian root by mkfs.erofs's command line, lz4hc 12, 64K clusters, fragments", "mkfs.erofs",
                                 f"-zlz4hc,12 -C65536 -Efragments --workers=2 --quiet IMAGE {root}", "erofs")
     start = {f"packfs as {name}": Step(f"packfs as {name} {option}") for name, option in
              (("mksquashfs", "-version"), ("mkfs.erofs", "-V"))}

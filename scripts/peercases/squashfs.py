@@ -15,26 +15,35 @@ def cases(data, tmp):
         return Step(f"mksquashfs {source} {tmp}/m.image {QUIET} {how}", f"{tmp}/m.image")
 
     out = {}
-    for codec, more, how in [
-        ("gzip", "", "-comp gzip -Xcompression-level 9"),
-        ("zstd", ":15", "-comp zstd -Xcompression-level 15"),
-        ("xz", "", "-comp xz"),
-        ("lzo", "", "-comp lzo"),
-        ("lz4", "", "-comp lz4"),
+    # Level for packfs, options of mksquashfs, and whether the programs of squashfs-tools-ng have that level by default.
+    for name, codec, how, is_default in [
+        ("gzip-6", "gzip:6", "-comp gzip -Xcompression-level 6", False),
+        ("gzip-9", "gzip:9", "-comp gzip -Xcompression-level 9", True),
+        ("zstd-3", "zstd:3", "-comp zstd -Xcompression-level 3", False),
+        ("zstd-15", "zstd:15", "-comp zstd -Xcompression-level 15", True),
+        ("xz", "xz", "-comp xz", True),
+        ("lzo", "lzo", "-comp lzo", True),
+        ("lz4", "lz4", "-comp lz4", True),
+        ("lz4hc", "lz4hc:12", "-comp lz4 -Xhc", False),
     ]:
-        out[f"build-{codec}"] = Case(f"Debian root to SquashFS, {codec}", {
-            "packfs": ours(root, codec + more),
-            "packfs (tar)": ours(tar, codec + more),
-            "mksquashfs": mk(root, how),
-            "gensquashfs": Step(f"gensquashfs -q -f -k -j 2 -D {root} -c {codec} {tmp}/g.image", f"{tmp}/g.image"),
-            "tar2sqfs": Step(f"tar2sqfs -q -f -j 2 -c {codec} {tmp}/n.image < {tar}", f"{tmp}/n.image"),
-        })
+        steps = {"packfs": ours(root, codec), "packfs --no-verify": ours(root, codec + " --no-verify"),
+                 "mksquashfs": mk(root, how)}
+        if is_default:
+            of_ng = codec.split(":")[0]
+            steps |= {
+                "packfs (tar)": ours(tar, codec),
+                "gensquashfs": Step(f"gensquashfs -q -f -k -j 2 -D {root} -c {of_ng} {tmp}/g.image", f"{tmp}/g.image"),
+                "tar2sqfs": Step(f"tar2sqfs -q -f -j 2 -c {of_ng} {tmp}/n.image < {tar}", f"{tmp}/n.image"),
+            }
+        out[f"build-{name}"] = Case(f"Debian root to SquashFS, {codec.replace(':', ' ')}", steps)
     plain = "-noI -noD -noF -noX"
     out["build-none"] = Case("Debian root to SquashFS, uncompressed", {
         "packfs": ours(root, "none"), "packfs (tar)": ours(tar, "none"), "mksquashfs": mk(root, plain)})
-    small = f"{data}/small40k"
-    out["small-files"] = Case("40,000 files of 1,000 bytes, uncompressed", {
-        "packfs": ours(small, "none"), "mksquashfs": mk(small, plain)})
+    for name, folder, what in [
+        ("small-files", "small40k", "40,000 files of 1,000 bytes, uncompressed"),
+        ("mixed-files", "mixed40k", "40,000 files of 0 to 4,095 bytes, uncompressed"),
+    ]:
+        out[name] = Case(what, {"packfs": ours(f"{data}/{folder}", "none"), "mksquashfs": mk(f"{data}/{folder}", plain)})
     out["twice"] = Case("the same root twice, zstd 15", {
         "packfs, once": ours(root, "zstd:15"), "packfs, twice": ours(f"{data}/twice", "zstd:15", "t")})
     for name, where in [("million", "10,000 directories"), ("flat", "one directory")]:

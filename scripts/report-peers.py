@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Writes the tables that compare packfs with its peers, in docs/benchmarking.md and README.md, from the results of
+scripts/compare-peers.py.
+
+    report-peers.py [--check]
+
+Every figure comes from docs/results/peers.jsonl, which is one run of one commit. With --check it changes nothing and exits
+with 1 if a page differs.
+"""
+import json
+import os
+import re
+import statistics
+import sys
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+RESULTS = os.path.join(ROOT, "docs", "results", "peers.jsonl")
+
+# Region of docs/benchmarking.md -> cases that its table has, by a regular expression of their names.
+TABLES = {
+    "builds": r"build-.*|small-files|mixed-files|twice",
+    "reading": r"(tar|extract)-(gzip|zstd|xz|lz4)|list",
+    "names": r"as-.*",
+    "erofs": r"erofs-(?!extract).*",
+    "erofs-reading": r"erofs-extract-.*|convert",
+    "kernel": r"read-.*",
+}
+
+# The README: what a row says, its case, and the programs that it compares. Both do the same work at the same level.
+FRONT = [
+    ("SquashFS, gzip 9, from a directory", "build-gzip-9", "packfs", "mksquashfs"),
+    ("SquashFS, zstd 15, from a directory", "build-zstd-15", "packfs", "mksquashfs"),
+    ("SquashFS, xz, from a directory", "build-xz", "packfs", "mksquashfs"),
+    ("SquashFS, lz4, from tar", "build-lz4", "packfs (tar)", "tar2sqfs"),
+    ("40,000 small files of mixed lengths", "mixed-files", "packfs", "mksquashfs"),
+    ("EROFS, lz4hc 9, 64K, fragments, dedupe", "erofs-default", "packfs", "mkfs.erofs"),
+    ("EROFS, zstd 15, 128K, fragments", "erofs-zstd", "packfs", "mkfs.erofs"),
+    ("extract SquashFS, zstd", "extract-zstd", "packfs", "unsquashfs"),
+    ("SquashFS to tar, zstd", "tar-zstd", "packfs", "sqfs2tar"),
+    ("list 57,000 entries", "list", "packfs", "unsquashfs"),
+]
+
+
+def read_results():
+    """The session, and the records of each case by program, in the order of the file."""
+    with open(RESULTS, encoding="utf-8") as file:
+        session, *records = map(json.loads, file)
+    cases = {}
+    for record in records:
+        cases.setdefault(record["case"], {})[record["program"]] = record
+    return session, cases
+
+
+def seconds(value):
+    """Three significant figures."""
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def peer_of(programs):
+    """The fastest program that is not packfs."""
+    peers = [label for label in programs if not label.startswith("packfs")]
+    return min(peers, key=lambda label: statistics.median(programs[label]["wall"]), default=None)
+
+
+def relative(programs, label, peer):
+    """Time and size of a program in proportion to a peer's."""
+    ours, theirs = programs[label], programs[peer]
+    time = f"{statistics.median(ours['wall']) / statistics.median(theirs['wall']):.2f}"
+    size = f"{(ours['bytes'] / theirs['bytes'] - 1) * 100:+.1f} %" if ours["bytes"] and theirs["bytes"] else ""
+    return time, size
+
+
+def table(cases, pattern):
+    lines = ["| work | program | seconds: median (range) | CPU s | MiB | MB | time | size |",
+             "|---|---|--:|--:|--:|--:|--:|--:|"]
+    for case, programs in sorted(cases.items()):
+        if not re.fullmatch(pattern, case):
+            continue
+        peer = peer_of(programs)
+        what = f"{next(iter(programs.values()))['what']} (`{case}`)"
+        for label, record in programs.items():
+            wall = record["wall"]
+            spread = f" ({seconds(min(wall))}-{seconds(max(wall))})" if len(wall) > 1 else ", once"
+            size = f"{record['bytes'] / 1e6:.2f}" if record["bytes"] else ""
+            time, bytes_ratio = relative(programs, label, peer) if peer and label != peer else ("1", "")
+            lines.append(f"| {what} | {label} | {seconds(statistics.median(wall))}{spread} "
+                         f"| {seconds(statistics.median(record['cpu']))} | {record['peak_kib'] / 1024:.0f} | {size} "
+                         f"| {time} | {bytes_ratio} |")
+            what = ""
+    return "\n".join(lines)
+
+
+def about(session):
+    machine = session["machine"]
+    lines = [f"Measured on {session['date']} at commit {session['commit'][:12]}, on {machine['cores']} cores of "
+             f"{machine['cpu']}, Linux {machine['kernel']}:", ""]
+    lines += [f"- {version}" for version in session["versions"].values()]
+    return "\n".join(lines)
+
+
+def front(cases):
+    lines = ["| work | packfs, verified | other program | time | size |", "|---|--:|--:|--:|--:|"]
+    for what, case, ours, theirs in FRONT:
+        programs = cases[case]
+        time, size = relative(programs, ours, theirs)
+        ours_wall, theirs_wall = (statistics.median(programs[label]["wall"]) for label in (ours, theirs))
+        lines.append(f"| {what} | {seconds(ours_wall)} s | {theirs} {seconds(theirs_wall)} s | {time} | {size} |")
+    return "\n".join(lines)
+
+
+def main():
+    session, cases = read_results()
+    regions = {name: table(cases, pattern) for name, pattern in TABLES.items()} | {"about": about(session)}
+    pages = {os.path.join("docs", "benchmarking.md"): regions, "README.md": {"front": front(cases)}}
+    differing = []
+    for name, parts in pages.items():
+        path = os.path.join(ROOT, name)
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        made = page
+        for part, text in parts.items():
+            begin, end = f"<!-- {part}:begin -->\n", f"<!-- {part}:end -->"
+            head, _, rest = made.partition(begin)
+            _, found, tail = rest.partition(end)
+            if not found:
+                sys.exit(f"{name} has no region {part}")
+            made = head + begin + text + "\n" + end + tail
+        if made != page:
+            differing.append(name)
+            if "--check" not in sys.argv[1:]:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(made)
+    if differing and "--check" in sys.argv[1:]:
+        sys.exit(f"{', '.join(differing)}: the tables differ from docs/results/peers.jsonl; run scripts/report-peers.py")
+
+
+main()
