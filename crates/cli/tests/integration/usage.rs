@@ -33,7 +33,7 @@ fn help_has_three_lengths_and_explains_single_options() {
     assert!(option.contains("--block-size <SIZE>") && !option.contains("--preset"), "{option}");
     assert_eq!(succeed(here(), &["help", "codecs"]), succeed(here(), &["build", "--codec", "help"]));
     for (topic, told) in
-        [(&["biuld"][..], "no command and no option is called `biuld`"), (&["build", "blok"], "`blok`")]
+        [(&["biuld"][..], "no command and no option is called `biuld`"), (&["build", "block"], "`block`")]
     {
         let error = fail(here(), 2, &[&["help"], topic].concat());
         assert!(error.contains(told) && error.lines().count() == 1, "{error}");
