@@ -5,6 +5,7 @@ pub mod faults;
 mod file_system;
 #[cfg(any(test, feature = "testing"))]
 pub mod loop_device;
+mod observed;
 mod output;
 mod read_at;
 mod replaced;
@@ -15,6 +16,7 @@ mod turns;
 mod unchanged;
 
 pub use file_system::{FileSystem, System};
+pub use observed::ObservedReads;
 pub use output::{Appender, Output};
 pub use read_at::{FileAt, ReadAt};
 pub use sequential::Sequential;

@@ -1,12 +1,11 @@
 //! `packfs check`.
 
-use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use packfs_blocks::io::ObservedReads;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Progress, ReadAt};
@@ -48,8 +47,10 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
     }
     let sound = findings.count == 0;
     if args.json {
-        let (findings, notes, warnings) = (&findings, &notes, &warnings);
-        json::print("check", &Report { image: name, sound, findings, notes, warnings, phases })?;
+        json::print(
+            "check",
+            &Report { image: name, sound, findings: &findings, notes: &notes, warnings: &warnings, phases },
+        )?;
     } else {
         findings.print(String::clone)?;
         notes.print(|note| format!("note: {note}"))?;
@@ -139,7 +140,8 @@ impl ReadCounts {
 
     /// Returns the same bytes; reads of them are counted here.
     fn observe(self: &Arc<Self>, bytes: Arc<dyn ReadAt>) -> Arc<dyn ReadAt> {
-        Arc::new(CountedReads { bytes, counts: Arc::clone(self) })
+        let counts = Arc::clone(self);
+        Arc::new(ObservedReads::new(bytes, move |len| counts.add(len)))
     }
 
     fn add(&self, len: u64) {
@@ -152,38 +154,7 @@ impl ReadCounts {
     }
 }
 
-/// Bytes of which the reads are counted.
-#[derive(Debug)]
-struct CountedReads {
-    bytes: Arc<dyn ReadAt>,
-    counts: Arc<ReadCounts>,
-}
-
-impl ReadAt for CountedReads {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let got = self.bytes.read_at(buf, offset)?;
-        self.counts.add(got as u64);
-        Ok(got)
-    }
-
-    fn len(&self) -> u64 {
-        self.bytes.len()
-    }
-
-    fn check_unchanged(&self) -> io::Result<()> {
-        self.bytes.check_unchanged()
-    }
-
-    fn will_read(&self, range: Range<u64>) {
-        self.bytes.will_read(range);
-    }
-
-    fn has_delay(&self) -> bool {
-        self.bytes.has_delay()
-    }
-}
-
-/// What a phase of a check took. See `docs/guide/json.md`.
+/// Time and bytes of a phase of a check. See `docs/guide/json.md`.
 #[derive(Debug, Serialize)]
 struct PhaseReport {
     phase: &'static str,

@@ -6,7 +6,6 @@
 //! everything.
 
 mod check;
-mod counted;
 mod extents;
 mod info;
 mod map;
@@ -22,15 +21,14 @@ mod tests;
 use std::fmt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::ReadAt;
 use packfs_blocks::cache::BlockCache;
-use packfs_blocks::io::FileAt;
+use packfs_blocks::io::{FileAt, ObservedReads};
 use packfs_blocks::units::Size;
 
-use self::counted::CountedReads;
 use self::map::{SegmentMap, SegmentNumber};
 use crate::format::MAGIC;
 use crate::part::{PartFooter, PartSuperblock};
@@ -90,7 +88,9 @@ pub struct Set {
 #[derive(Debug)]
 struct AvailablePart {
     path: PathBuf,
-    source: CountedReads,
+    source: ObservedReads,
+    /// Number of bytes read from it, which shows the speed of its disk.
+    read_bytes: Arc<AtomicU64>,
     /// Number, counted from 0; `None` if the superblock is damaged and the footer is missing.
     number: Option<u16>,
     /// Its superblock; if that is damaged, another part's, adapted to what is known of this one.
@@ -155,7 +155,11 @@ impl Set {
 
     /// Starts counting the bytes read from each part; the counters are in the order of the part numbers.
     pub(crate) fn count_reads(&self) -> Vec<Arc<AtomicU64>> {
-        self.parts.iter().map(|part| part.source.restart()).collect()
+        let restart = |part: &AvailablePart| {
+            part.read_bytes.store(0, Relaxed);
+            Arc::clone(&part.read_bytes)
+        };
+        self.parts.iter().map(restart).collect()
     }
 
     /// Returns the reason why the dump may be longer than [`len`](ReadAt::len), with its end missing.

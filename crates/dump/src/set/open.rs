@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use packfs_blocks::ReadAt;
+use packfs_blocks::io::ObservedReads;
 use packfs_blocks::name::display;
 
-use super::counted::CountedReads;
 use super::map::{ABSENT, SegmentMap, SegmentNumber, SegmentPlace};
 use super::stripe::ParityStripe;
 use super::{AvailablePart, Set};
@@ -66,10 +67,10 @@ pub(super) fn parts(sources: PartSources, common: &PartSuperblock) -> Result<Vec
 }
 
 fn part(path: PathBuf, source: Arc<dyn ReadAt>, superblock: PartSuperblock) -> Result<AvailablePart> {
-    let source = CountedReads::new(source);
-    let foot = find_footer(&source, &superblock).map_err(Error::io("cannot read", &path))?;
+    let foot = find_footer(source.as_ref(), &superblock).map_err(Error::io("cannot read", &path))?;
     let foot = foot.map(|(_, foot)| foot);
-    Ok(AvailablePart { path, source, number: Some(superblock.part), superblock, flaw: None, foot, scanned: None })
+    let number = Some(superblock.part);
+    Ok(AvailablePart::new(path, source, number, superblock, None, foot))
 }
 
 /// Opens a file without a valid superblock: it is still a part if it has a footer or any segment of the set.
@@ -101,15 +102,7 @@ fn headless(
         (None, Some(_)) => (None, PartSuperblock { footer: None, ..common.clone() }, None),
         (None, None) => return Err(flaw.at(&path, 0)),
     };
-    Ok(AvailablePart {
-        path,
-        source: CountedReads::new(source),
-        number,
-        superblock,
-        flaw: Some(flaw.why),
-        foot,
-        scanned: None,
-    })
+    Ok(AvailablePart::new(path, source, number, superblock, Some(flaw.why), foot))
 }
 
 /// Locates all segments.
@@ -148,6 +141,19 @@ fn countable(data: &[SegmentPlace]) -> Result<()> {
 }
 
 impl AvailablePart {
+    fn new(
+        path: PathBuf,
+        bytes: Arc<dyn ReadAt>,
+        number: Option<u16>,
+        superblock: PartSuperblock,
+        flaw: Option<String>,
+        foot: Option<PartFooter>,
+    ) -> Self {
+        let read_bytes = Arc::<AtomicU64>::default();
+        let source = ObservedReads::counting(bytes, Arc::clone(&read_bytes));
+        AvailablePart { path, source, read_bytes, number, superblock, flaw, foot, scanned: None }
+    }
+
     /// Calls `found` with offset, length and head of each segment: from the index, or by scanning.
     fn segments(&mut self, mut found: impl FnMut(u64, u32, SegmentHead)) -> Result<()> {
         let reading = |error| Error::io("cannot read", &self.path)(error);

@@ -2,8 +2,6 @@
 //! of an image.
 
 #[cfg(test)]
-mod counted;
-#[cfg(test)]
 mod flipped;
 #[cfg(test)]
 mod fuse;
@@ -22,8 +20,6 @@ pub mod verdict;
 
 pub use packfs_source::testing::*;
 
-#[cfg(test)]
-pub use counted::CountedReads;
 #[cfg(test)]
 pub use flipped::Flipped;
 #[cfg(test)]

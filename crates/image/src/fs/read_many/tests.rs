@@ -3,12 +3,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use packfs_blocks::io::ObservedReads;
 use packfs_codec::{Choice, Codec};
 
 use super::*;
 use crate::sink::fake::Fake;
 use crate::source::Entry;
-use crate::testing::CountedReads;
 use crate::{Builder, Fs};
 
 /// Bytes that compress, and differ from file to file.
@@ -136,7 +136,7 @@ fn each_unit_is_read_once() {
         let bytes = image_of(builder);
         let len = bytes.len() as u64;
         let read = Arc::new(AtomicU64::new(0));
-        let fs = Fs::from_reader(CountedReads { bytes, read: read.clone() }).unwrap();
+        let fs = Fs::from_reader(ObservedReads::counting(Arc::new(bytes), read.clone())).unwrap();
         let mut requests = Vec::new();
         for (name, _) in files() {
             let nid = fs.inode(name).unwrap();

@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use packfs_blocks::io::ObservedReads;
 use proptest::prelude::*;
 
 use super::*;
 use crate::testing::erofs_utils;
-use crate::testing::{CountedReads, Shape, Source, differences, snapshot, snapshot_image, specs};
+use crate::testing::{Shape, Source, differences, snapshot, snapshot_image, specs};
 
 /// Ways to store files.
 const KINDS: [&str; 9] = [
@@ -174,7 +175,7 @@ fn an_extent_larger_than_the_cache_is_decoded_once_while_it_is_read() {
     let image = image_of(&Spec::of(files), &options);
     let (len, read) = (image.len() as u64, Arc::new(AtomicU64::new(0)));
     let options = ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() };
-    let reader = Reader::open(Arc::new(CountedReads { bytes: image, read: Arc::clone(&read) }), options).unwrap();
+    let reader = Reader::open(Arc::new(ObservedReads::counting(Arc::new(image), Arc::clone(&read))), options).unwrap();
     let largest = reader.extents(find(&reader, "1")).unwrap().iter().map(|extent| extent.len).max().unwrap();
     assert!(largest >= 8 << 20, "extents of {largest} bytes show nothing");
     // One after the other, then two at a time.
