@@ -26,139 +26,47 @@ pub(crate) struct Help {
     topic: Vec<String>,
 }
 
-/// The options that `-h` lists, of commands that have many. They are those that the guide's pages use first; about
-/// twenty fit a terminal.
-const COMMON_OPTIONS: [(&str, &[&str]); 6] = [
-    (
-        "build",
-        &[
-            "output",
-            "preset",
-            "codec",
-            "block-size",
-            "format",
-            "exclude",
-            "force",
-            "dry-run",
-            "jobs",
-            "memory",
-            "json",
-            "quiet",
-            "add",
-            "one-file-system",
-            "time",
-            "owner",
-            "rules",
-            "order",
-            "hot",
-            "reuse",
-            "index",
-            "target-kernel",
+/// The options that `-h` lists of a command that has many.
+struct CommonOptions {
+    /// Command with its parents, as in `oci convert`.
+    command: &'static str,
+    /// Names of options, separated by spaces.
+    options: [&'static str; 2],
+}
+
+/// Common options of all that builds images.
+const OF_BUILDS: &str = "output preset codec block-size format exclude force jobs memory json quiet add one-file-system \
+                         time owner rules order target-kernel";
+/// Common options of all that reads images.
+const OF_READERS: &str = "paths-from regex exclude offset device";
+
+/// Commands of which `-h` lists only the options that the guide's pages use first; about twenty fit a terminal.
+const COMMON_OPTIONS: [CommonOptions; 6] = [
+    CommonOptions { command: "build", options: [OF_BUILDS, "dry-run hot reuse index"] },
+    CommonOptions { command: "plan", options: [OF_BUILDS, "for shards shard-size"] },
+    CommonOptions {
+        command: "extract",
+        options: [
+            OF_READERS,
+            "directory strip-components dry-run force no-owner owner no-xattrs on-error jobs memory quiet",
         ],
-    ),
-    (
-        "plan",
-        &[
-            "for",
-            "output",
-            "shard-size",
-            "shards",
-            "preset",
-            "codec",
-            "block-size",
-            "format",
-            "exclude",
-            "force",
-            "jobs",
-            "memory",
-            "json",
-            "quiet",
-            "add",
-            "one-file-system",
-            "time",
-            "owner",
-            "rules",
-            "order",
-            "target-kernel",
-        ],
-    ),
-    (
-        "extract",
-        &[
-            "paths-from",
-            "regex",
-            "exclude",
-            "directory",
-            "strip-components",
-            "dry-run",
-            "force",
-            "no-owner",
-            "owner",
-            "no-xattrs",
-            "on-error",
-            "jobs",
-            "memory",
-            "quiet",
-            "offset",
-            "device",
-        ],
-    ),
-    (
-        "tar",
-        &[
-            "output",
-            "force",
-            "format",
-            "compress",
-            "paths-from",
-            "regex",
-            "exclude",
-            "strip-components",
-            "prefix",
-            "owner",
-            "no-xattrs",
-            "jobs",
-            "memory",
-            "quiet",
-            "offset",
-            "device",
-        ],
-    ),
-    (
-        "oci convert",
-        &[
-            "image",
-            "platform",
-            "flatten",
-            "format",
-            "codec",
-            "block-size",
-            "force",
-            "jobs",
-            "memory",
-            "json",
-            "quiet",
-            "target-kernel",
-        ],
-    ),
-    (
-        "list",
-        &[
-            "long",
-            "human",
-            "du",
-            "tree",
-            "sort",
-            "json",
-            "paths-from",
-            "regex",
-            "exclude",
-            "max-depth",
-            "offset",
-            "device",
-        ],
-    ),
+    },
+    CommonOptions {
+        command: "tar",
+        options: [OF_READERS, "output force format compress strip-components prefix owner no-xattrs jobs memory quiet"],
+    },
+    CommonOptions { command: "list", options: [OF_READERS, "long human du tree sort json max-depth"] },
+    CommonOptions {
+        command: "oci convert",
+        options: ["image platform flatten format codec block-size force jobs memory json quiet target-kernel", ""],
+    },
 ];
+
+impl CommonOptions {
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.options.into_iter().flat_map(str::split_whitespace)
+    }
+}
 
 /// Topics of `packfs help` that are no command and no option.
 const CODECS: &str = "codecs";
@@ -168,7 +76,7 @@ pub(crate) fn requested(line: &[OsString]) -> clap::Error {
     let path = command_path(line.iter().skip(1).filter_map(|word| word.to_str()));
     let wants_all = line.iter().any(|word| word == "--help");
     let name = path.join(" ");
-    let common = COMMON_OPTIONS.iter().find(|(command, _)| *command == name).map(|(_, options)| *options);
+    let common = COMMON_OPTIONS.iter().find(|common| common.command == name);
     let packfs = Cli::command();
     let part = if command_at(&packfs, &path).has_subcommands() { "COMMAND" } else { "[OPTION]" };
     let more = match common {
@@ -186,9 +94,9 @@ pub(crate) fn requested(line: &[OsString]) -> clap::Error {
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let command = command.about(about).after_help(format!("{examples}\n\n{more}"));
         match common {
-            Some(options) if !wants_all => {
-                let rare = |arg: &Arg| arg.get_long().is_some_and(|long| !options.contains(&long));
-                command.mut_args(|arg| if rare(&arg) { arg.hide(true) } else { arg })
+            Some(common) if !wants_all => {
+                let is_rare = |arg: &Arg| arg.get_long().is_some_and(|long| common.names().all(|name| name != long));
+                command.mut_args(|arg| if is_rare(&arg) { arg.hide(true) } else { arg })
             }
             _ => command,
         }
@@ -311,11 +219,12 @@ mod tests {
     #[test]
     fn common_options_are_options_of_their_commands() {
         let packfs = Cli::command();
-        for (name, options) in COMMON_OPTIONS {
-            let path: Vec<&str> = name.split(' ').collect();
+        for common in COMMON_OPTIONS {
+            let path: Vec<&str> = common.command.split(' ').collect();
             let command = command_at(&packfs, &path);
-            for option in options {
-                assert!(command.get_arguments().any(|arg| arg.get_long() == Some(option)), "{name} --{option}");
+            for option in common.names() {
+                let is_known = command.get_arguments().any(|arg| arg.get_long() == Some(option));
+                assert!(is_known, "{} --{option}", common.command);
             }
         }
     }
