@@ -146,7 +146,8 @@ pub(super) fn lookup(reader: &Reader, dir: &Inode, name: &[u8]) -> Result<Option
         return Ok(None);
     }
     listing.load(from)?;
-    let (mut from, mut to) = (0, listing.count);
+    let mut from = 0;
+    let mut to = listing.count;
     while from < to {
         let middle = from + (to - from) / 2;
         let (entry, found) = listing.entry(middle)?;

@@ -7,12 +7,10 @@ use super::inode::Inode;
 use super::map::{Data, MappedExtent, Stored, Where};
 use crate::Result;
 use crate::erofs::format::Layout;
+use crate::erofs::raw_sharing::PAGE_LEN;
 use crate::image::Nid;
 use crate::placement::Area;
 use crate::source::{ClusterDecoder, ClusteredImage, ExtentStorage, PackedStream, Run, StayingData, StoredExtent};
-
-/// Unit of the end of the packed inode that is given to who joins it with another.
-const END_UNIT: u64 = 4096;
 
 impl Reader {
     /// Returns where the bytes of a file are; `None` if another image cannot refer to all of them.
@@ -53,7 +51,7 @@ impl Reader {
         if extents.iter().any(|extent| matches!(extent.storage, ExtentStorage::Inline { .. })) {
             return Ok(None);
         }
-        let start = (inode.size - 1) / END_UNIT * END_UNIT;
+        let start = (inode.size - 1) / PAGE_LEN * PAGE_LEN;
         let mut end = vec![0; usize::try_from(inode.size - start).unwrap_or(0)];
         data::read_file(self, inode, &mut end, start)?;
         Ok(Some(PackedStream { len: inode.size, extents, end: end.into() }))

@@ -199,7 +199,8 @@ fn compressed_images_are_merged_as_metadata() {
             write(spec.tree().unwrap(), path, &of_layer).unwrap();
         }
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        let (image, full) = (path("image"), path("full"));
+        let image = path("image");
+        let full = path("full");
         let merged = Options { features, ..options("none", 4096) };
         let summary = refer(&image, &merged, &paths, false).unwrap();
         let referred = summary.erofs().unwrap().referred_bytes;

@@ -155,7 +155,8 @@ impl<'m> Listing<'m> {
             return Err(self.cursor.error(why));
         }
         if name <= &self.name_before[..] {
-            let (name, before) = (name.escape_ascii(), self.name_before.escape_ascii());
+            let name = name.escape_ascii();
+            let before = self.name_before.escape_ascii();
             let why = format!("entry at offset {}: `{name}` after `{before}` is not in ascending order", at.offset);
             return Err(self.cursor.error(why));
         }

@@ -3,7 +3,7 @@
 use super::layout::{BlockStretch, FilePart, PendingFile, PendingLocation, RareLocation};
 use super::referred::ReferredChunks;
 use super::rules::DataRules;
-use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster, StoredLen};
+use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster};
 use crate::erofs::writer::stored::file::{DataLocation, FileTail, StoredFile};
 use crate::erofs::writer::stored::tails::KeptTail;
 use crate::{Error, Result};
@@ -167,16 +167,7 @@ impl LocationResolver<'_> {
         let first = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters");
         while len > 0 {
             let logical = u32::try_from(len).unwrap_or(MOST).min(MOST);
-            self.clusters.push(StoredCluster {
-                device: 0,
-                start: 0,
-                physical: StoredLen::HOLE,
-                logical,
-                raw: true,
-                algorithm: 0,
-                partial: false,
-                page_offset: 0,
-            });
+            self.clusters.push(StoredCluster::hole(logical));
             len -= u64::from(logical);
         }
         let count = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters") - first;

@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// Number of algorithms that the entries of one index can tell.
 const ALGORITHMS_OF_ENTRIES: u32 = 2;
 
-/// What the files of an image refer to on additional devices.
+/// Data on additional devices that the files of an image refer to.
 #[derive(Debug, Default)]
 pub(super) struct ReferredData {
     /// Devices in their order.
@@ -326,16 +326,7 @@ fn referred_cluster(device: u16, extent: &StoredExtent, at: u64) -> StoredCluste
             partial: is_partial,
             page_offset: page_offset(at),
         },
-        _ => StoredCluster {
-            device: 0,
-            start: 0,
-            physical: StoredLen::HOLE,
-            logical,
-            raw: true,
-            algorithm: 0,
-            partial: false,
-            page_offset: 0,
-        },
+        _ => StoredCluster::hole(logical),
     }
 }
 
@@ -347,11 +338,10 @@ fn can_describe(form: IndexForm, extents: &[StoredExtent], size: u64) -> bool {
 
 /// Returns true if there is an encoded form of each extent.
 fn encodes(extents: &[StoredExtent]) -> bool {
-    let last = extents.len() - 1;
     extents.iter().enumerate().all(|(n, extent)| match extent.storage {
         ExtentStorage::Hole => u32::try_from(extent.len).is_ok(),
         ExtentStorage::Cluster { .. } => fits_cluster(extent),
-        ExtentStorage::Packed(_) => n == last,
+        ExtentStorage::Packed(_) => n + 1 == extents.len(),
         ExtentStorage::Inline { .. } => false,
     })
 }

@@ -62,6 +62,22 @@ pub(crate) struct StoredCluster {
     pub(crate) page_offset: u16,
 }
 
+impl StoredCluster {
+    /// Makes a hole of `len` bytes: a cluster without stored ones.
+    pub(crate) fn hole(len: u32) -> StoredCluster {
+        StoredCluster {
+            device: 0,
+            start: 0,
+            physical: StoredLen::HOLE,
+            logical: len,
+            raw: true,
+            algorithm: 0,
+            partial: false,
+            page_offset: 0,
+        }
+    }
+}
+
 /// Consecutive clusters in the list of all clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClusterRange {
