@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::record::{RecordedKey, Sample};
+use crate::record::{KeySample, RecordedKey};
 
 /// A cell of a matrix, which is measured repeatedly.
 pub trait MeasuredCell {
@@ -17,7 +17,7 @@ pub trait MeasuredCell {
 /// Measures cells of one kind.
 pub trait CellExecutor<S: MeasuredCell> {
     /// Measures a cell once. Short work is repeated until `least` has passed.
-    fn run(&mut self, cell: &S, least: Duration) -> Result<Sample<S::Key>>;
+    fn run(&mut self, cell: &S, least: Duration) -> Result<KeySample<S::Key>>;
 
     /// Warms up for a cell, so that its first measurement resembles the others. Returns the expected time of a
     /// measurement.

@@ -147,7 +147,7 @@ pub trait RecordedKey: Clone + Ord + Debug + Display {
 }
 
 /// A sample of a cell with this key.
-pub type Sample<K> = <K as RecordedKey>::Sample;
+pub type KeySample<K> = <K as RecordedKey>::Sample;
 
 /// Implements [`RecordedKey`] for a key whose samples are lines of this variant.
 macro_rules! recorded {

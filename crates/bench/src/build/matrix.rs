@@ -48,7 +48,8 @@ impl BuildMatrix {
             }
         }
         self.check()?;
-        let (mut cells, mut left_out): (Vec<BuildCell>, Vec<String>) = (Vec::new(), Vec::new());
+        let mut cells = Vec::<BuildCell>::new();
+        let mut left_out = Vec::<String>::new();
         for tool in tools {
             for key in self.keys(tool)? {
                 match tool.kind.refuses(&key) {

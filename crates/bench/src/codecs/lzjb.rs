@@ -12,11 +12,11 @@ const DISTANCE_MAX: usize = 1023;
 const SLOTS: usize = 1024;
 
 /// LZJB encoder. The table contains the last position of each hash of three bytes, plus 1.
-pub(super) struct Lzjb(Box<[u32; SLOTS]>);
+pub(super) struct LzjbEncoder(Box<[u32; SLOTS]>);
 
-impl Lzjb {
+impl LzjbEncoder {
     pub(super) fn new() -> Self {
-        Lzjb(Box::new([0; SLOTS]))
+        LzjbEncoder(Box::new([0; SLOTS]))
     }
 
     /// Returns the position and length of an earlier match for the bytes at `at`.
@@ -35,7 +35,7 @@ impl Lzjb {
     }
 }
 
-impl Encoder for Lzjb {
+impl Encoder for LzjbEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         self.0.fill(0);
         let mut at = 0;
@@ -67,9 +67,9 @@ impl Encoder for Lzjb {
 }
 
 /// LZJB decoder.
-pub(super) struct Unlzjb;
+pub(super) struct LzjbDecoder;
 
-impl Decoder for Unlzjb {
+impl Decoder for LzjbDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let mut at = 0;
         let mut out = 0;
@@ -132,9 +132,9 @@ mod tests {
         for (block, stream) in cases {
             let mut packed = vec![0; 100];
             let mut back = vec![0; block.len()];
-            let len = Lzjb::new().encode(block, &mut packed).unwrap().unwrap();
+            let len = LzjbEncoder::new().encode(block, &mut packed).unwrap().unwrap();
             assert_eq!(&packed[..len], stream);
-            assert_eq!(Unlzjb.decode(stream, &mut back).unwrap(), block.len());
+            assert_eq!(LzjbDecoder.decode(stream, &mut back).unwrap(), block.len());
             assert_eq!(back, block);
         }
     }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn matches_from_nowhere_are_refused() {
         for stream in [&[1, 0, 0][..], &[1, 0, 5], &[2, b'a', 0, 2], &[1, 0]] {
-            assert!(Unlzjb.decode(stream, &mut [0; 50]).is_err(), "{stream:?}");
+            assert!(LzjbDecoder.decode(stream, &mut [0; 50]).is_err(), "{stream:?}");
         }
     }
 }

@@ -66,10 +66,10 @@ impl CodecMethod {
         Ok(match self {
             CodecMethod::Choice(choice) => choice.encoder(block_len)?,
             CodecMethod::Memcpy => Choice::new(Codec::None).encoder(block_len)?,
-            CodecMethod::Lzjb => Box::new(lzjb::Lzjb::new()),
-            CodecMethod::QuickLz => Box::new(quicklz::QuickLz),
-            CodecMethod::Zlib(level) => Box::new(zlib::Zlib::new(*level)?),
-            CodecMethod::ZlibRs(level) => Box::new(zlib_rs::ZlibRs::new(*level)),
+            CodecMethod::Lzjb => Box::new(lzjb::LzjbEncoder::new()),
+            CodecMethod::QuickLz => Box::new(quicklz::QuickLzEncoder),
+            CodecMethod::Zlib(level) => Box::new(zlib::ZlibEncoder::new(*level)?),
+            CodecMethod::ZlibRs(level) => Box::new(zlib_rs::ZlibRsEncoder::new(*level)),
         })
     }
 
@@ -78,10 +78,10 @@ impl CodecMethod {
         Ok(match self {
             CodecMethod::Choice(choice) => choice.codec().decoder()?,
             CodecMethod::Memcpy => Codec::None.decoder()?,
-            CodecMethod::Lzjb => Box::new(lzjb::Unlzjb),
-            CodecMethod::QuickLz => Box::new(quicklz::UnquickLz),
-            CodecMethod::Zlib(_) => Box::new(zlib::Unzlib::new()?),
-            CodecMethod::ZlibRs(_) => Box::new(zlib_rs::UnzlibRs::new()),
+            CodecMethod::Lzjb => Box::new(lzjb::LzjbDecoder),
+            CodecMethod::QuickLz => Box::new(quicklz::QuickLzDecoder),
+            CodecMethod::Zlib(_) => Box::new(zlib::ZlibDecoder::new()?),
+            CodecMethod::ZlibRs(_) => Box::new(zlib_rs::ZlibRsDecoder::new()),
         })
     }
 

@@ -6,9 +6,9 @@
 use packfs_codec::{Decoder, Encoder, Error, Result};
 use quicklz::{CompressionLevel, compress, decompress};
 
-pub(super) struct QuickLz;
+pub(super) struct QuickLzEncoder;
 
-impl Encoder for QuickLz {
+impl Encoder for QuickLzEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let packed = compress(src, CompressionLevel::Lvl1);
         let Some(dst) = dst.get_mut(..packed.len()) else { return Ok(None) };
@@ -17,9 +17,9 @@ impl Encoder for QuickLz {
     }
 }
 
-pub(super) struct UnquickLz;
+pub(super) struct QuickLzDecoder;
 
-impl Decoder for UnquickLz {
+impl Decoder for QuickLzDecoder {
     fn decode(&mut self, mut src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let corrupt = |why: String| Error::Corrupt { codec: "quicklz", why };
         let room = u32::try_from(dst.len()).unwrap_or(u32::MAX);

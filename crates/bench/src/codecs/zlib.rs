@@ -83,17 +83,17 @@ const STREAM_SIZE: c_int = {
 };
 
 /// zlib encoder.
-pub(super) struct Zlib(ZlibStream);
+pub(super) struct ZlibEncoder(ZlibStream);
 
-impl Zlib {
+impl ZlibEncoder {
     pub(super) fn new(level: u8) -> Result<Self> {
         // SAFETY: the stream is zeroed and does not move; version and size are the library's own.
         let begin = |raw| unsafe { sys::deflateInit_(raw, c_int::from(level), sys::zlibVersion(), STREAM_SIZE) };
-        ZlibStream::new(begin, sys::deflateEnd).map(Zlib)
+        ZlibStream::new(begin, sys::deflateEnd).map(ZlibEncoder)
     }
 }
 
-impl Encoder for Zlib {
+impl Encoder for ZlibEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         match self.0.run(sys::deflateReset, sys::deflate, src, dst)? {
             (sys::Z_STREAM_END, _, written) => Ok(Some(written)),
@@ -104,17 +104,17 @@ impl Encoder for Zlib {
 }
 
 /// zlib decoder.
-pub(super) struct Unzlib(ZlibStream);
+pub(super) struct ZlibDecoder(ZlibStream);
 
-impl Unzlib {
+impl ZlibDecoder {
     pub(super) fn new() -> Result<Self> {
         // SAFETY: as for the encoder.
         let begin = |raw| unsafe { sys::inflateInit_(raw, sys::zlibVersion(), STREAM_SIZE) };
-        ZlibStream::new(begin, sys::inflateEnd).map(Unzlib)
+        ZlibStream::new(begin, sys::inflateEnd).map(ZlibDecoder)
     }
 }
 
-impl Decoder for Unzlib {
+impl Decoder for ZlibDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let why = match self.0.run(sys::inflateReset, sys::inflate, src, dst)? {
             (sys::Z_STREAM_END, read, written) if read == src.len() => return Ok(written),

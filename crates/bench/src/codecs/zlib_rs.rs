@@ -6,15 +6,15 @@ use zlib_rs::{Deflate, DeflateFlush, Inflate, InflateFlush, Status};
 const NAME: &str = "zlib-rs";
 const WINDOW_BITS: u8 = 15;
 
-pub(super) struct ZlibRs(Deflate);
+pub(super) struct ZlibRsEncoder(Deflate);
 
-impl ZlibRs {
+impl ZlibRsEncoder {
     pub(super) fn new(level: u8) -> Self {
-        ZlibRs(Deflate::new(i32::from(level), true, WINDOW_BITS))
+        ZlibRsEncoder(Deflate::new(i32::from(level), true, WINDOW_BITS))
     }
 }
 
-impl Encoder for ZlibRs {
+impl Encoder for ZlibRsEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         self.0.reset();
         match self.0.compress(src, dst, DeflateFlush::Finish) {
@@ -25,15 +25,15 @@ impl Encoder for ZlibRs {
     }
 }
 
-pub(super) struct UnzlibRs(Inflate);
+pub(super) struct ZlibRsDecoder(Inflate);
 
-impl UnzlibRs {
+impl ZlibRsDecoder {
     pub(super) fn new() -> Self {
-        UnzlibRs(Inflate::new(true, WINDOW_BITS))
+        ZlibRsDecoder(Inflate::new(true, WINDOW_BITS))
     }
 }
 
-impl Decoder for UnzlibRs {
+impl Decoder for ZlibRsDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let corrupt = |why: &str| Error::Corrupt { codec: NAME, why: why.into() };
         self.0.reset(true);

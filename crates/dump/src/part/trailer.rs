@@ -25,11 +25,11 @@ pub struct PartFooter {
     pub index: u64,
     /// Number of consecutive index segments.
     pub indexes: u64,
-    /// What is known of each part of the set, by number.
+    /// The parts of the set, by number.
     pub manifest: Vec<ManifestEntry>,
 }
 
-/// What a footer says of one part of the set.
+/// Entry of a footer about one part of the set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ManifestEntry {
     /// State of the part, if it is known.
