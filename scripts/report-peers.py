@@ -65,9 +65,12 @@ def peer_of(programs):
 def relative(programs, label, peer):
     """Time and size of a program in proportion to a peer's."""
     ours, theirs = programs[label], programs[peer]
-    time = f"{statistics.median(ours['wall']) / statistics.median(theirs['wall']):.2f}"
-    size = f"{(ours['bytes'] / theirs['bytes'] - 1) * 100:+.1f} %" if ours["bytes"] and theirs["bytes"] else ""
-    return time, size
+    ratio = statistics.median(ours["wall"]) / statistics.median(theirs["wall"])
+    time = f"{ratio:.2f}" if ratio >= 0.05 else f"{ratio:.4f}"
+    if not ours["bytes"] or not theirs["bytes"]:
+        return time, ""
+    percent = round((ours["bytes"] / theirs["bytes"] - 1) * 100, 1)
+    return time, f"{percent:+.1f} %" if percent else "0.0 %"
 
 
 def table(cases, pattern):
@@ -82,7 +85,12 @@ def table(cases, pattern):
             wall = record["wall"]
             spread = f" ({seconds(min(wall))}-{seconds(max(wall))})" if len(wall) > 1 else ", once"
             size = f"{record['bytes'] / 1e6:.2f}" if record["bytes"] else ""
-            time, bytes_ratio = relative(programs, label, peer) if peer and label != peer else ("1", "")
+            if peer is None:
+                time = bytes_ratio = ""
+            elif label == peer:
+                time, bytes_ratio = "1", ""
+            else:
+                time, bytes_ratio = relative(programs, label, peer)
             lines.append(f"| {what} | {label} | {seconds(statistics.median(wall))}{spread} "
                          f"| {seconds(statistics.median(record['cpu']))} | {record['peak_kib'] / 1024:.0f} | {size} "
                          f"| {time} | {bytes_ratio} |")
