@@ -5,7 +5,8 @@
 //! - [`merge_layers`]: writes the metadata of EROFS layers as one image, which refers to them.
 //! - [`fill_cache`]: builds the images that containerd's EROFS snapshotter takes instead of unpacking layers.
 //!
-//! Every blob is compared with its digest while it is read, and every tar layer with its diffID.
+//! Every blob that is converted is compared with its digest while it is read, and every tar layer with its diffID. A merge
+//! reads the metadata of layers only, and compares no digests.
 //!
 //! ```no_run
 //! use packfs_oci::{ContainerSource, ConvertOptions, SourceOptions, convert};

@@ -65,7 +65,8 @@ enum GivenSource {
 }
 
 /// Builds an image. `kind` says what `source` is: "path" for the path of a directory or archive, "tar" for an object
-/// with a method `read`, "image" for a reader, "entries" for an iterator of entries. Returns the numbers of files and bytes of the image.
+/// with a method `read`, "image" for a reader, "entries" for an iterator of entries. Returns the numbers of files and
+/// bytes of the image.
 #[pyfunction]
 pub(crate) fn build(
     py: Python<'_>,
