@@ -44,6 +44,7 @@ pub(super) fn observed(
 
 /// As [`with_cache`], with the bytes of the image opened already. `offset_option` is the option of the command for an
 /// image that begins further on, for a hint.
+#[cfg(any(feature = "mount", feature = "serve"))]
 pub(super) fn from_bytes(
     arg: &ImageArg,
     source: Arc<dyn ReadAt>,
