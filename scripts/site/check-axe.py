@@ -14,7 +14,7 @@ import tempfile
 
 RUN = """<script>
 addEventListener("load", async () => {
-  const result = await axe.run(document, { resultTypes: ["violations"] });
+  const result = await axe.run(document, { resultTypes: ["violations"], rules: { "label-content-name-mismatch": { enabled: true } } });
   const problems = result.violations.map(one => `${one.id}: ${one.help}: ${one.nodes[0].html.slice(0, 160)}`);
   if (document.documentElement.scrollWidth > innerWidth) problems.push(`wider than its window: ${document.documentElement.scrollWidth}`);
   const element = document.createElement("pre");

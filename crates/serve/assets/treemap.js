@@ -159,7 +159,9 @@ class Treemap {
     if (n === undefined) cell.classList.add("others");
     if (n === undefined && top) cell.disabled = true;
     if (n !== undefined) cell.dataset.entry = n;
-    if (top) cell.setAttribute("aria-label", n === undefined ? `${label}, ${bytes(size)}` : this.words(n));
+    // What is drawn inside is hidden from those who listen: names without their context.
+    if (top) cell.append(make("span", { class: "spoken" }, n === undefined ? `${label}, ${bytes(size)}` : this.words(n)));
+    else cell.setAttribute("aria-hidden", true);
     const isFolder = n !== undefined && entries.kind[n] === FOLDER;
     const strip = box.height >= STRIP_FROM && box.width >= LABEL.width ? LABEL.height : 0;
     const inner = { left: 0, top: strip, width: box.width - 2, height: box.height - 2 - strip };
@@ -173,10 +175,10 @@ class Treemap {
 
   // The name of an area, and its bytes where there is room: beside the name of a folder, below that of a file.
   label(text, size, box, isStrip) {
-    const name = make("span", { class: "label" }, text);
+    const name = make("span", { class: "label", "aria-hidden": true }, text);
     if (isStrip && box.width >= SIZE_BESIDE.width) name.append(make("span", { class: "size" }, bytes(size)));
     if (isStrip || box.width < SIZE_BELOW.width || box.height < SIZE_BELOW.height) return [name];
-    return [name, make("span", { class: "label below" }, bytes(size))];
+    return [name, make("span", { class: "label below", "aria-hidden": true }, bytes(size))];
   }
 
   // Draws what is in a folder, as long as areas are left; then it is one.
