@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 /// Sizes of a pass, which depend neither on the machine nor on the number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PassSizes {
-    /// sum(s), the length of the data.
+    /// sum(s), the length of the data in bytes.
     pub raw: u64,
-    /// sum(stored).
+    /// sum(stored), the bytes of all blocks as stored.
     pub stored: u64,
     /// sum(e s), the bytes to decode when reading.
     pub decoded: u64,

@@ -22,6 +22,7 @@ pub const VERSION: u32 = 1;
 
 /// One line of a results file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum RecordLine {
@@ -41,6 +42,7 @@ pub enum RecordLine {
 
 /// Description of a session: time, machine and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct BenchSession {
     /// Name by which other lines refer to the session.
     pub session: String,
@@ -50,9 +52,9 @@ pub struct BenchSession {
     pub program: String,
     /// Machine that measured.
     pub machine: MachineRecord,
-    /// Version of the library of each codec, and of each program.
+    /// Version of the library of each codec, and of each other program, by name.
     pub libraries: BTreeMap<String, String>,
-    /// Other settings that affect the results, by name.
+    /// Other settings that affect the results, by name; absent if there are none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
     /// Seed of the order and of generated data.
@@ -63,12 +65,13 @@ pub struct BenchSession {
 
 /// Description of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct MachineRecord {
     /// Name of the processor.
     pub cpu: String,
     /// Number of usable processors.
     pub processors: usize,
-    /// Frequency governor, if known.
+    /// Frequency governor; `None` if unknown.
     pub governor: Option<String>,
     /// Memory in bytes.
     pub memory: u64,
@@ -78,6 +81,7 @@ pub struct MachineRecord {
 
 /// A sample with its session and cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct MeasuredSample<K, S> {
     /// Name of the session.
     pub session: String,
@@ -91,6 +95,7 @@ pub struct MeasuredSample<K, S> {
 
 /// A cell that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct FailedCell {
     /// Name of the session.
     pub session: String,
@@ -184,10 +189,18 @@ recorded!(Read, read::ReadKey, TrialSample, |trial| trial.time.seconds());
 recorded!(Split, split::SplitKey, TrialSample, |trial| trial.time.seconds());
 
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 struct VersionedLine<T> {
+    /// Version of the line.
     packfs_bench: u32,
     #[serde(flatten)]
     line: T,
+}
+
+/// Returns the JSON Schema of one line of a results file.
+#[cfg(feature = "json-schema")]
+pub fn line_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    <VersionedLine<RecordLine> as schemars::JsonSchema>::json_schema(generator)
 }
 
 /// Contents of a results file.

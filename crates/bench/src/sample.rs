@@ -9,6 +9,7 @@ use crate::metrics::PassSizes;
 
 /// A sample of a codec on blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct CodecSample {
     /// Sizes of the data and the result.
     pub sizes: PassSizes,
@@ -20,6 +21,7 @@ pub struct CodecSample {
 
 /// Time of a pass: the mean over all passes of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PassTiming {
     /// Elapsed nanoseconds.
     pub wall: u64,
@@ -49,6 +51,7 @@ impl PassTiming {
 
 /// A sample of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TrialSample {
     /// Time of the trial.
     pub time: PassTiming,
@@ -56,10 +59,10 @@ pub struct TrialSample {
     pub bytes: u64,
     /// Bytes of the image or of all parts.
     pub made: u64,
-    /// Peak memory of the program in bytes, if known.
+    /// Peak memory of the program in bytes; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// Seconds of each stage, summed over all threads, if the program reports them.
+    /// Seconds of each stage, summed over all threads; absent if the program does not report them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages: BTreeMap<String, f64>,
 }

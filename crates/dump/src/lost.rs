@@ -7,10 +7,11 @@ use serde::Serialize;
 
 /// Bytes of the dump that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct LostRange {
-    /// First byte.
+    /// Position of the first byte.
     pub start: u64,
-    /// End of the range.
+    /// Position of the byte after the last one.
     pub end: u64,
     /// Reason.
     pub why: String,

@@ -77,6 +77,7 @@ pub(crate) struct Single {
 
 /// Summary of a part of a scan.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "ScanPart"))]
 #[non_exhaustive]
 pub struct Scanned {
     /// Number of entries that belong to the part.

@@ -17,6 +17,7 @@ const KEPT: usize = 1000;
 
 /// Reason for a warning; its text says what happened and, if something can be done about it, what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WarningKind {
@@ -95,6 +96,7 @@ impl fmt::Display for WarningKind {
 
 /// A warning about one entry or source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Warning {
     /// Reason for the warning.
@@ -102,6 +104,7 @@ pub struct Warning {
     pub kind: WarningKind,
     /// Path of the entry in the image, or of the source if the warning concerns all of it.
     #[serde(serialize_with = "path_as_text")]
+    #[cfg_attr(feature = "json-schema", schemars(with = "String"))]
     pub path: PathBuf,
     /// Details of this case: a name, a position. May be empty.
     pub detail: String,
@@ -185,22 +188,44 @@ impl Warnings {
     }
 }
 
-/// Serializes as an array with one object per kind: `kind`, `text`, `count` and `shown`, the first warnings.
+/// Warnings of one kind, as they are serialised.
+#[derive(Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+struct WarningGroup<'w> {
+    /// Name of the kind.
+    kind: WarningKind,
+    /// Explanation of the kind, as a sentence.
+    text: String,
+    /// Number of all warnings of this kind.
+    count: u64,
+    /// The first 1,000 warnings of this kind.
+    shown: &'w [Warning],
+}
+
+/// Serializes as an array with one object per kind.
 impl Serialize for Warnings {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct OfKind<'w> {
-            kind: WarningKind,
-            text: String,
-            count: u64,
-            shown: &'w [Warning],
-        }
-        serializer.collect_seq(self.kinds().map(|(kind, counted)| OfKind {
+        serializer.collect_seq(self.kinds().map(|(kind, counted)| WarningGroup {
             kind,
             text: kind.to_string(),
             count: counted.count,
             shown: &counted.first,
         }))
+    }
+}
+
+#[cfg(feature = "json-schema")]
+impl schemars::JsonSchema for Warnings {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Warnings".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Vec::<WarningGroup<'_>>::json_schema(generator)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::units::size;
 
 /// Key of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct BuildKey {
     /// Name of the source.
     pub source: String,

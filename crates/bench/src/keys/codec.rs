@@ -8,6 +8,7 @@ use crate::units::size;
 
 /// Key of a codec benchmark. The text of its fields stays the same in later versions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct CodecKey {
     /// Name of the data.
     pub data: String,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// A cell of any kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(tag = "of", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum AnyKey {

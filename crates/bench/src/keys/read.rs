@@ -15,6 +15,7 @@ pub const NONE: &str = "none";
 
 /// Key of a read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ReadKey {
     /// Name of the image's source, or of the image if its source is unknown.
     pub source: String,

@@ -28,6 +28,7 @@ impl SplitWork {
 
 /// Key of a split, join or check.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SplitKey {
     /// Name of the data.
     pub data: String,

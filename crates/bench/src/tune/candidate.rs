@@ -14,6 +14,7 @@ const WITH_ZSTD: Kernel = Kernel { major: 6, minor: 10 };
 
 /// Settings that a user chooses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TuneSettings {
     /// `squashfs` or `erofs`.
     pub format: String,

@@ -7,6 +7,7 @@ use super::plan::{BuiltImage, ImageReading, TunePlan};
 
 /// Predicted size and times of an image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ImagePrediction {
     /// Settings of the build.
     #[serde(flatten)]

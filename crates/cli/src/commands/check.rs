@@ -19,6 +19,7 @@ use super::{open, parts, sources};
 use crate::args::Check;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::findings::Findings;
+use crate::output::json::JsonDocument;
 use crate::output::meter::Meter;
 use crate::output::{json, say, units, warnings};
 
@@ -47,10 +48,14 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
     }
     let sound = findings.count == 0;
     if args.json {
-        json::print(
-            "check",
-            &Report { image: name, sound, findings: &findings, notes: &notes, warnings: &warnings, phases },
-        )?;
+        json::print(&CheckReport {
+            image: name,
+            sound,
+            findings: &findings,
+            notes: &notes,
+            warnings: &warnings,
+            phases,
+        })?;
     } else {
         findings.print(String::clone)?;
         notes.print(|note| format!("note: {note}"))?;
@@ -101,8 +106,8 @@ fn check(
     // Opening reads the superblock and tables.
     let metadata_time = opening + progress.stages.of(Stage::Metadata);
     let mut phases = vec![
-        PhaseReport::new("metadata", metadata_time, checked_bytes - data_bytes),
-        PhaseReport::new("data", progress.stages.of(Stage::Data), data_bytes),
+        PhaseReport::new(PhaseName::Metadata, metadata_time, checked_bytes - data_bytes),
+        PhaseReport::new(PhaseName::Data, progress.stages.of(Stage::Data), data_bytes),
     ];
     if !args.against.is_empty() {
         let begun = Instant::now();
@@ -119,7 +124,7 @@ fn check(
             other => drop(other?),
         }
         warnings = tree.warnings;
-        phases.push(PhaseReport::new("compare", begun.elapsed(), reads.total() - checked_bytes));
+        phases.push(PhaseReport::new(PhaseName::Compare, begun.elapsed(), reads.total() - checked_bytes));
     }
     Ok(Checked { findings, notes, warnings, phases })
 }
@@ -154,27 +159,55 @@ impl ReadCounts {
     }
 }
 
-/// Time and bytes of a phase of a check. See `docs/guide/json.md`.
+/// Time and bytes of a phase of a check.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PhaseReport {
-    phase: &'static str,
+    /// Name of the phase.
+    phase: PhaseName,
+    /// Duration in seconds.
     seconds: f64,
+    /// Bytes read of the image and its devices; bytes read twice count twice.
     read_bytes: u64,
 }
 
+/// Name of a phase of a check.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+enum PhaseName {
+    /// Opening the image; its superblock, inodes and directories.
+    Metadata,
+    /// Blocks and digests of files.
+    Data,
+    /// With `--against`: listing the source and comparing. Blocks that are still in memory are not read again.
+    Compare,
+}
+
 impl PhaseReport {
-    fn new(phase: &'static str, time: Duration, read_bytes: u64) -> Self {
+    fn new(phase: PhaseName, time: Duration, read_bytes: u64) -> Self {
         PhaseReport { phase, seconds: time.as_secs_f64(), read_bytes }
     }
 }
 
-/// See `docs/guide/json.md`.
+/// Result of checking an image.
 #[derive(Serialize)]
-struct Report<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct CheckReport<'a> {
+    /// Path of the image.
     image: String,
+    /// True if there are no findings; notes do not count.
     sound: bool,
+    /// Defects.
     findings: &'a Findings<String>,
+    /// Oddities that are not defects.
     notes: &'a Findings<String>,
+    /// Warnings about the source of `--against`.
     warnings: &'a Warnings,
+    /// Phases of the check in their order.
     phases: Vec<PhaseReport>,
+}
+
+impl JsonDocument for CheckReport<'_> {
+    const KIND: &'static str = "check";
 }

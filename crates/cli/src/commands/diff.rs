@@ -17,6 +17,7 @@ use super::{open, sources};
 use crate::args::Diff;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::findings::Findings;
+use crate::output::json::JsonDocument;
 use crate::output::meter::Meter;
 use crate::output::{json, units, warnings};
 
@@ -32,7 +33,8 @@ pub(super) fn run(args: &Diff) -> Result<Outcome> {
     let (a, b) = (open::name(&args.a), open::name(&args.b));
     if args.json {
         let [of_a, of_b] = &warnings;
-        json::print("diff", &Report { a, b, same, differences: &differences, warnings: Sides { a: of_a, b: of_b } })?;
+        let warnings = SideWarnings { a: of_a, b: of_b };
+        json::print(&DiffReport { a, b, same, differences: &differences, warnings })?;
     } else {
         differences.print(|difference| line(difference, (&a, &b)))?;
     }
@@ -147,18 +149,32 @@ impl Side {
     }
 }
 
-/// See `docs/guide/json.md`.
+/// Result of a comparison.
 #[derive(Serialize)]
-struct Report<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct DiffReport<'a> {
+    /// Path of the first side.
     a: String,
+    /// Path of the second side.
     b: String,
+    /// True if nothing differs.
     same: bool,
+    /// Differences between the two sides.
     differences: &'a Findings<Difference>,
-    warnings: Sides<'a>,
+    /// Warnings about the two sides.
+    warnings: SideWarnings<'a>,
 }
 
+impl JsonDocument for DiffReport<'_> {
+    const KIND: &'static str = "diff";
+}
+
+/// Warnings about each side.
 #[derive(Serialize)]
-struct Sides<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SideWarnings<'a> {
+    /// Warnings about the first side.
     a: &'a Warnings,
+    /// Warnings about the second side.
     b: &'a Warnings,
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::remote;
 use crate::args::{ImageChoice, Oci, OciCache, OciCommand, OciConvert, OciMerge};
 use crate::output::failure::Outcome;
+use crate::output::json::JsonDocument;
 use crate::output::meter::Meter;
 use crate::output::{interrupt, json, say, units, warnings};
 
@@ -41,10 +42,7 @@ fn convert_images(args: &OciConvert) -> Result<Outcome> {
     if args.json {
         let images = converted.images.iter().map(ImageReport::new).collect();
         let layers = converted.layers.iter().map(LayerReport::new).collect();
-        json::print(
-            "oci-convert",
-            &ConvertReport { layout: encode_path(&remote::shown(&args.target)), images, layers },
-        )?;
+        json::print(&ConvertReport { layout: encode_path(&remote::shown(&args.target)), images, layers })?;
     }
     if !args.talk.quiet {
         print_warnings(&converted.warnings);
@@ -64,7 +62,7 @@ fn cache_layers(args: &OciCache) -> Result<Outcome> {
     let spent = meter.finish();
     if args.json {
         let layers = cached.layers.iter().map(LayerReport::new).collect();
-        json::print("oci-cache", &CacheReport { cache: encode_path(&args.cache), layers })?;
+        json::print(&CacheReport { cache: encode_path(&args.cache), layers })?;
     }
     if !args.talk.quiet {
         print_warnings(&cached.warnings);
@@ -80,18 +78,15 @@ fn merge_metadata(args: &OciMerge) -> Result<Outcome> {
     let merged = merge_layers(&args.layers, &args.output, &args.options(), meter.progress()).map_err(interrupted)?;
     let spent = meter.finish();
     if args.json {
-        json::print(
-            "oci-merge",
-            &MergeReport {
-                image: encode_path(&args.output),
-                layers: merged.layers.iter().map(|layer| encode_path(layer)).collect(),
-                inodes: merged.inodes,
-                image_bytes: merged.image_bytes,
-                referred_bytes: merged.referred_bytes,
-                uuid: merged.uuid.clone(),
-                kernel: merged.kernel.clone(),
-            },
-        )?;
+        json::print(&MergeReport {
+            image: encode_path(&args.output),
+            layers: merged.layers.iter().map(|layer| encode_path(layer)).collect(),
+            inodes: merged.inodes,
+            image_bytes: merged.image_bytes,
+            referred_bytes: merged.referred_bytes,
+            uuid: merged.uuid.clone(),
+            kernel: merged.kernel.clone(),
+        })?;
     }
     if !args.talk.quiet {
         warnings::print(&merged.warnings);
@@ -159,36 +154,71 @@ fn told(layers: &[ConvertedLayer]) -> String {
     }
 }
 
-/// See `docs/guide/json.md`.
+/// Result of converting images.
 #[derive(Serialize)]
-struct ConvertReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ConvertReport {
+    /// Path of the directory, or name of the registry's repository, that got the images.
     layout: String,
+    /// Manifests of the images.
     images: Vec<ImageReport>,
+    /// Layers of all images, each once.
     layers: Vec<LayerReport>,
 }
 
+impl JsonDocument for ConvertReport {
+    const KIND: &'static str = "oci-convert";
+}
+
+/// Result of filling a cache of layers.
 #[derive(Serialize)]
-struct CacheReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct CacheReport {
+    /// Path of the cache's directory.
     cache: String,
+    /// Layers, each once.
     layers: Vec<LayerReport>,
 }
 
+impl JsonDocument for CacheReport {
+    const KIND: &'static str = "oci-cache";
+}
+
+/// Result of merging layers.
 #[derive(Serialize)]
-struct MergeReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct MergeReport {
+    /// Path of the merged metadata.
     image: String,
+    /// Paths of the layers, the lowest first.
     layers: Vec<String>,
+    /// Number of inodes.
     inodes: u32,
+    /// Length of the metadata in bytes.
     image_bytes: u64,
+    /// Bytes of files that stay in the layers.
     referred_bytes: u64,
+    /// UUID of the image.
     uuid: String,
+    /// Oldest Linux that reads the image.
     kernel: String,
 }
 
+impl JsonDocument for MergeReport {
+    const KIND: &'static str = "oci-merge";
+}
+
+/// A converted image.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ImageReport {
+    /// Name of the image; null if it has none.
     name: Option<String>,
+    /// Operating system and architecture, as in `linux/arm64`.
     platform: String,
+    /// Digest of the manifest.
     digest: String,
+    /// Number of layers.
     layers: usize,
 }
 
@@ -203,12 +233,19 @@ impl ImageReport {
     }
 }
 
+/// A converted layer.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LayerReport {
+    /// Digest of the source layer, uncompressed.
     source_diff_id: String,
+    /// Bytes of the source layer as stored.
     source_bytes: u64,
+    /// Digest of the layer's image.
     digest: String,
+    /// Length of the layer's image in bytes.
     bytes: u64,
+    /// True if the layer's image was there already.
     is_reused: bool,
 }
 

@@ -15,6 +15,7 @@ use super::sources;
 use crate::args::{Check, ImageArg, as_size};
 use crate::output::failure::{Outcome, Usage};
 use crate::output::findings::Findings;
+use crate::output::json::JsonDocument;
 use crate::output::meter::Meter;
 use crate::output::{self, json, say, units};
 
@@ -85,13 +86,14 @@ pub(super) fn check(args: &Check, paths: &[PathBuf]) -> Result<Outcome> {
     let set = open(paths, args.effort.memory() / 2)?;
     let meter = Meter::start(args.talk.quiet);
     let mut findings = Findings::new();
-    let checked = set.check(args.effort.threads(), meter.progress(), &mut |finding| findings.add(Found::new(&finding)));
+    let checked =
+        set.check(args.effort.threads(), meter.progress(), &mut |finding| findings.add(DumpFinding::new(&finding)));
     let spent = meter.finish();
     let checked = checked.context("checking the parts")?;
     let sound = findings.count == 0 && checked.lost.is_empty();
     if args.json {
         let parts = set.paths().map(text).collect();
-        json::print("check", &Checked { parts, sound, findings: &findings, lost: &checked.lost })?;
+        json::print(&DumpCheck { parts, sound, findings: &findings, lost: &checked.lost })?;
     } else {
         findings.print(|found| found.line.clone())?;
         if !args.talk.quiet {
@@ -108,28 +110,43 @@ pub(super) fn check(args: &Check, paths: &[PathBuf]) -> Result<Outcome> {
     Ok(if sound { Outcome::Done } else { Outcome::Findings })
 }
 
-/// See `docs/guide/json.md`.
+/// Result of checking the parts of a dump.
 #[derive(Serialize)]
-struct Checked<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct DumpCheck<'a> {
+    /// Paths of the parts.
     parts: Vec<String>,
+    /// True if there are no findings and nothing is lost.
     sound: bool,
-    findings: &'a Findings<Found>,
+    /// Defects of the parts.
+    findings: &'a Findings<DumpFinding>,
+    /// Ranges of the dump that cannot be restored.
     lost: &'a [LostRange],
 }
 
+impl JsonDocument for DumpCheck<'_> {
+    const KIND: &'static str = "check";
+}
+
+/// A defect of a dump.
 #[derive(Serialize)]
-struct Found {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct DumpFinding {
+    /// Path of the affected part; null if the defect does not concern a single part.
     part: Option<String>,
+    /// Byte offset in the part; null if the defect has no place in a single part.
     offset: Option<u64>,
+    /// Description of the defect.
     what: String,
+    /// Effect on the dump.
     harm: FindingHarm,
     #[serde(skip)]
     line: String,
 }
 
-impl Found {
+impl DumpFinding {
     fn new(finding: &SetFinding) -> Self {
-        Found {
+        DumpFinding {
             part: finding.part.as_deref().map(text),
             offset: finding.offset,
             what: finding.what.clone(),
@@ -140,37 +157,58 @@ impl Found {
 }
 
 pub(super) fn info(paths: &[PathBuf], as_json: bool) -> Result<Outcome> {
-    let about = About::new(&open(paths, 0)?.info());
+    let about = DumpInfo::new(&open(paths, 0)?.info());
     if as_json {
-        json::print("info", &about)?;
+        json::print(&about)?;
     } else {
         output::write_result(|out| Ok(about.print(out)?))?;
     }
     Ok(Outcome::Done)
 }
 
-/// See `docs/guide/json.md`.
+/// Facts about the parts of a dump.
 #[derive(Serialize)]
-struct About {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct DumpInfo {
+    /// `packfs dump 1`.
     format: &'static str,
+    /// Name of the set, 32 hexadecimal digits.
     set: String,
+    /// The codec with all its options.
     codec: String,
+    /// Maximum bytes of a chunk before compression.
     chunk_size: u32,
+    /// Maximum bytes of a segment.
     segment_size: u32,
+    /// Number of parts that may be lost.
     parity: u16,
+    /// True if a part records that the split finished; false if it was interrupted or the parts were truncated.
     finished: bool,
-    /// The command that finishes it, with `INPUT` for the input; null if there is none.
+    /// Words of the command that continues an unfinished split, with `INPUT` for the input; null if it finished or no
+    /// command can continue it (the input was a stream).
     resume: Option<Vec<String>>,
+    /// Bytes of the dump, as far as known.
     size: u64,
+    /// Reason why the dump may be longer than `size`; null if it is not.
     open_end: Option<&'static str>,
+    /// Bytes of all parts present.
     stored_bytes: u64,
-    /// Null unless it is finished.
+    /// `size` divided by `stored_bytes`; null unless the split finished.
     ratio: Option<f64>,
+    /// Bytes of the dump that repeat an 8-byte pattern, including zeros.
     fill_bytes: u64,
+    /// Bytes among `fill_bytes` that are zeros.
     zero_bytes: u64,
+    /// True if the parts present contain the whole dump, apart from damage.
     restorable: bool,
+    /// Ranges of the dump that these parts do not contain.
     lost: Vec<LostRange>,
-    parts: Vec<AboutPart>,
+    /// Parts of the set, by number.
+    parts: Vec<DumpPart>,
+}
+
+impl JsonDocument for DumpInfo {
+    const KIND: &'static str = "info";
 }
 
 /// Returns the words of the command that resumes an unfinished split. A missing part is named by its number.
@@ -195,19 +233,27 @@ fn operand(path: &Path) -> String {
     if text.starts_with('-') { format!("./{text}") } else { text }
 }
 
+/// Facts about one part of a dump.
 #[derive(Serialize)]
-struct AboutPart {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DumpPart {
+    /// Number of the part, counted from 1; null if the damaged part does not tell it.
     number: Option<u16>,
+    /// Path of the part; null if it is missing.
     path: Option<String>,
+    /// State of the part.
     status: PartStatus,
+    /// Description of its defect; null if it has none.
     why: Option<String>,
+    /// Length of the part in bytes; null if unknown.
     len: Option<u64>,
+    /// Number of data and parity segments in it; null if unknown.
     segments: Option<u64>,
 }
 
-impl About {
+impl DumpInfo {
     fn new(info: &SetInfo) -> Self {
-        let parts = info.parts.iter().map(|part| AboutPart {
+        let parts = info.parts.iter().map(|part| DumpPart {
             number: part.number,
             path: part.path.as_deref().map(text),
             status: part.status,
@@ -215,7 +261,7 @@ impl About {
             len: part.len,
             segments: part.segments,
         });
-        About {
+        DumpInfo {
             format: "packfs dump 1",
             set: info.set.clone(),
             codec: info.codec.clone(),

@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::args::Split;
 use crate::input;
 use crate::output::failure::{Outcome, Usage};
+use crate::output::json::JsonDocument;
 use crate::output::meter::{Meter, Spent};
 use crate::output::{interrupt, json, say, units};
 
@@ -55,9 +56,9 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
         report.notes.iter().filter(|note| !shared.contains(note)).for_each(note);
     }
     trouble(&report).iter().for_each(|line| say(format_args!("packfs: {line}")));
-    let summary = Summary::new(args, decoded, &options, &report, &spent);
+    let summary = SplitSummary::new(args, decoded, &options, &report, &spent);
     if args.json {
-        json::print("split", &summary)?;
+        json::print(&summary)?;
     } else if !args.talk.quiet {
         say(&summary);
     }
@@ -98,44 +99,61 @@ fn trouble(report: &SplitReport) -> Vec<String> {
     lines
 }
 
-/// See `docs/guide/json.md`.
+/// Result of a split.
 #[derive(Serialize)]
-struct Summary<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct SplitSummary<'a> {
+    /// Path of the input; `-` for standard input.
     input: String,
     /// True if the ELF core of a crash dump was stored instead of the bytes of the file.
     decoded: bool,
+    /// The codec with all its options.
     codec: String,
+    /// Maximum bytes of a chunk before compression.
     chunk: u32,
+    /// Number of parts that may be lost.
     parity: u16,
-    /// Time until everything was on disk.
+    /// Seconds until everything was on disk.
     seconds: f64,
+    /// Bytes of the dump per second, without those found by `--resume`.
     bytes_per_second: u64,
+    /// `bytes` divided by the length of all parts.
     ratio: f64,
+    /// Largest memory use of the process, in bytes.
     peak_memory: u64,
     #[serde(flatten)]
     report: &'a SplitReport,
-    parts: Vec<PartFile<'a>>,
+    /// The parts, by number.
+    parts: Vec<SplitPart<'a>>,
 }
 
+impl JsonDocument for SplitSummary<'_> {
+    const KIND: &'static str = "split";
+}
+
+/// A part that the split wrote.
 #[derive(Serialize)]
-struct PartFile<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SplitPart<'a> {
+    /// Path of the part.
     path: String,
+    /// Bytes written to the part per second, without those found by `--resume`.
     bytes_per_second: u64,
     #[serde(flatten)]
     report: &'a PartReport,
 }
 
-impl<'a> Summary<'a> {
+impl<'a> SplitSummary<'a> {
     fn new(args: &Split, decoded: bool, options: &SplitOptions, report: &'a SplitReport, spent: &Spent) -> Self {
         let seconds = report.times.to_disk;
         let stored = report.parts.iter().map(|part| part.bytes).sum();
         let text = |path: &Path| encode(path.as_os_str().as_bytes()).into_owned();
-        let parts = report.parts.iter().map(|part| PartFile {
+        let parts = report.parts.iter().map(|part| SplitPart {
             path: text(&part.path),
             bytes_per_second: speed(part.bytes - part.resumed_bytes, part.busy_seconds + part.sync_seconds),
             report: part,
         });
-        Summary {
+        SplitSummary {
             input: text(&args.input),
             decoded,
             codec: options.codec.to_string(),
@@ -155,7 +173,7 @@ fn speed(bytes: u64, seconds: f64) -> u64 {
     units::per_second(bytes, Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
-impl fmt::Display for Summary<'_> {
+impl fmt::Display for SplitSummary<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.report;
         let bytes = units::bytes;

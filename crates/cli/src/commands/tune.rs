@@ -23,6 +23,7 @@ use super::sources;
 use crate::args::{Tune, Way, Ways};
 use crate::output::display::Steps;
 use crate::output::failure::Outcome;
+use crate::output::json::JsonDocument;
 use crate::output::meter::Meter;
 use crate::output::target;
 use crate::output::{self, json, say, units, warnings};
@@ -167,25 +168,41 @@ fn command(ways: &[Way], prediction: &ImagePrediction, skip: bool) -> Vec<OsStri
     words
 }
 
-/// See `docs/guide/json.md`.
+/// Predictions for a source, and the choice among them.
 #[derive(Serialize)]
-struct Document<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct TuneReport<'a> {
+    /// Name of the source.
     source: &'a str,
+    /// Bytes of files outside holes.
     bytes: u64,
+    /// Number of entries.
     inodes: u64,
+    /// Goal of the choice: `size`, `speed`, `read` or `balanced`.
     goal: String,
+    /// True if the choice is within the limits; false if no setting is, and the choice is the closest to them.
     within_limits: bool,
+    /// The chosen prediction.
     choice: &'a ImagePrediction,
+    /// Words of the command that builds the chosen image.
     command: Vec<String>,
-    predictions: Vec<TriedJson<'a>>,
+    /// All predictions.
+    predictions: Vec<RankedPrediction<'a>>,
+    /// Reasons why files were left out.
     left_out: &'a [String],
 }
 
+impl JsonDocument for TuneReport<'_> {
+    const KIND: &'static str = "tune";
+}
+
+/// A prediction, compared with all others.
 #[derive(Serialize)]
-struct TriedJson<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RankedPrediction<'a> {
     #[serde(flatten)]
     prediction: &'a ImagePrediction,
-    /// True if no other choice is better in size, build time and read speed.
+    /// True if no other prediction is better in size, build time and read speed.
     front: bool,
 }
 
@@ -195,20 +212,18 @@ fn show(args: &Tune, tuning: &TuneResult, left_out: &[String]) -> Result<()> {
         return Ok(());
     }
     let front = front(&tuning.predictions);
-    let entries = tuning.predictions.iter().zip(front).map(|(prediction, front)| TriedJson { prediction, front });
+    let entries =
+        tuning.predictions.iter().zip(front).map(|(prediction, front)| RankedPrediction { prediction, front });
     let Some((choice, within_limits)) = tuning.chosen() else { return Ok(()) };
-    json::print(
-        "tune",
-        &Document {
-            source: &tuning.source,
-            bytes: tuning.bytes,
-            inodes: tuning.inodes,
-            goal: tuning.goal.to_string(),
-            within_limits,
-            choice,
-            command: tuning.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-            predictions: entries.collect(),
-            left_out,
-        },
-    )
+    json::print(&TuneReport {
+        source: &tuning.source,
+        bytes: tuning.bytes,
+        inodes: tuning.inodes,
+        goal: tuning.goal.to_string(),
+        within_limits,
+        choice,
+        command: tuning.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        predictions: entries.collect(),
+        left_out,
+    })
 }

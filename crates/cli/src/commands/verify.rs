@@ -12,6 +12,7 @@ use super::seal::{open_image, read_certificate, threads};
 use crate::args::{SealConsumer, Verify};
 use crate::output::failure::Outcome;
 use crate::output::findings::Findings;
+use crate::output::json::JsonDocument;
 use crate::output::meter::Meter;
 use crate::output::{json, say};
 
@@ -33,16 +34,13 @@ pub(super) fn run(args: &Verify) -> Result<Outcome> {
     }
     let enforced = EnforcedSeal::of(&examined);
     if args.json {
-        json::print(
-            "verify",
-            &Report {
-                image: encode(args.image.as_os_str().as_encoded_bytes()).into_owned(),
-                enforced: enforced.name,
-                root_hash: examined.root_hash.as_ref().map(ToString::to_string),
-                has_signature: examined.has_signature,
-                findings: &findings,
-            },
-        )?;
+        json::print(&VerifyReport {
+            image: encode(args.image.as_os_str().as_encoded_bytes()).into_owned(),
+            enforced: enforced.name,
+            root_hash: examined.root_hash.as_ref().map(ToString::to_string),
+            has_signature: examined.has_signature,
+            findings: &findings,
+        })?;
     } else {
         findings.print(|mistake| format!("{}: {}", mistake.name, mistake.text))?;
         if !args.talk.quiet {
@@ -54,39 +52,67 @@ pub(super) fn run(args: &Verify) -> Result<Outcome> {
 
 /// What is enforced, for programs and for people.
 struct EnforcedSeal {
-    name: &'static str,
+    name: EnforcementName,
     text: &'static str,
+}
+
+/// What the consumer enforces when it uses the image.
+#[derive(Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+enum EnforcementName {
+    /// The image is used without any verification.
+    Unverified,
+    /// The image is not used, or reading from it fails.
+    Refused,
+    /// Every block is verified, by a root hash that is not signed or whose signature was not verified.
+    Unsigned,
+    /// Every block is verified, by a root hash that the key of the certificate signed.
+    Signed,
 }
 
 impl EnforcedSeal {
     fn of(examined: &Examination) -> Self {
         let (name, text) = match examined.enforcement {
-            Enforcement::Unverified => ("unverified", "it will be used without any verification"),
-            Enforcement::Refused => ("refused", "it will not be used, or reading from it will fail"),
-            Enforcement::Signed => ("signed", "every block will be verified, by a signed root hash"),
+            Enforcement::Unverified => (EnforcementName::Unverified, "it will be used without any verification"),
+            Enforcement::Refused => (EnforcementName::Refused, "it will not be used, or reading from it will fail"),
+            Enforcement::Signed => (EnforcementName::Signed, "every block will be verified, by a signed root hash"),
             _ if examined.has_signature => (
-                "unsigned",
+                EnforcementName::Unsigned,
                 "every block will be verified; name a --certificate to verify the signature of the root hash",
             ),
-            _ => ("unsigned", "every block will be verified, by a root hash that is not signed"),
+            _ => (EnforcementName::Unsigned, "every block will be verified, by a root hash that is not signed"),
         };
         EnforcedSeal { name, text }
     }
 }
 
-/// A mistake by its name.
+/// A mistake that keeps the consumer from verifying the image.
 #[derive(Debug, Serialize)]
-struct NamedMistake {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct NamedMistake {
+    /// Name of the mistake, for programs.
     name: &'static str,
+    /// Explanation of the mistake, for people.
     text: String,
 }
 
-/// See `docs/guide/json.md`.
+/// What a consumer will enforce for a sealed image.
 #[derive(Serialize)]
-struct Report<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct VerifyReport<'a> {
+    /// Path of the image.
     image: String,
-    enforced: &'static str,
+    /// What the consumer enforces when it uses the image.
+    enforced: EnforcementName,
+    /// Root hash that the consumer finds, in hexadecimal digits; null if it finds none.
     root_hash: Option<String>,
+    /// True if there is a signature, even if no certificate was given to verify it by.
     has_signature: bool,
+    /// Mistakes that were found.
     findings: &'a Findings<NamedMistake>,
+}
+
+impl JsonDocument for VerifyReport<'_> {
+    const KIND: &'static str = "verify";
 }

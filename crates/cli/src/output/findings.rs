@@ -12,10 +12,11 @@ const SHOWN: usize = 10_000;
 
 /// Findings in the order in which they were found.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Findings<T> {
     /// Number of all findings.
     pub(crate) count: u64,
-    /// The first findings.
+    /// The first 10,000 findings.
     shown: Vec<T>,
 }
 

@@ -8,19 +8,29 @@ use serde::Serialize;
 /// Version of all documents: raised when a field changes its meaning or is removed, not when one is added.
 pub(crate) const SCHEMA: u32 = 1;
 
+/// Content of a document that a command prints with `--json`.
+pub(crate) trait JsonDocument: Serialize {
+    /// Value of the field `kind`, which names the command.
+    const KIND: &'static str;
+}
+
+/// A document as it is printed.
 #[derive(Serialize)]
-struct Document<'a, T> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct VersionedDocument<'a, T> {
+    /// Version of the schema. It increases when a field is removed or changes its meaning, not when a field is added.
     schema: u32,
+    /// Name of the command that printed the document.
     kind: &'a str,
     #[serde(flatten)]
     content: &'a T,
 }
 
 /// Prints one document on several lines. It was asked for, so it is a result of every command.
-pub(crate) fn print(kind: &str, content: &impl Serialize) -> Result<()> {
+pub(crate) fn print<T: JsonDocument>(content: &T) -> Result<()> {
     super::write_result(|out| {
-        serde_json::to_writer_pretty(&mut *out, &Document { schema: SCHEMA, kind, content })
-            .map_err(io::Error::from)?;
+        let document = VersionedDocument { schema: SCHEMA, kind: T::KIND, content };
+        serde_json::to_writer_pretty(&mut *out, &document).map_err(io::Error::from)?;
         Ok(out.write_all(b"\n")?)
     })
 }

@@ -46,13 +46,14 @@ impl Default for KdumpOptions {
 
 /// Result of writing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct KdumpReport {
     /// Number of pages in the file.
     pub pages: u64,
     /// Number of pages of zeros, which share one.
     pub zero_pages: u64,
-    /// Length of the file before it is flattened.
+    /// Length of the file in bytes before it is flattened.
     pub len: u64,
 }
 

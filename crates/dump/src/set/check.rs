@@ -39,22 +39,23 @@ pub struct SetFinding {
 
 /// Effect of a finding on the dump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum FindingHarm {
     /// No byte of the dump is affected.
     None,
     /// These bytes can be read from another copy, or restored from parity.
     Repairable {
-        /// First byte of the dump.
+        /// Position of the first byte in the dump.
         start: u64,
-        /// End of the range.
+        /// Position of the byte after the last one.
         end: u64,
     },
     /// Some of these bytes are lost.
     Lost {
-        /// First byte of the dump.
+        /// Position of the first byte in the dump.
         start: u64,
-        /// End of the range.
+        /// Position of the byte after the last one.
         end: u64,
     },
 }

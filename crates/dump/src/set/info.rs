@@ -66,6 +66,7 @@ pub struct PartInfo {
 
 /// State of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PartStatus {
     /// Superblock, index and footer are sound.

@@ -9,6 +9,7 @@ use crate::format::PAGE;
 
 /// Result of a split: amounts, positions, and problems that did not stop it.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SplitReport {
     /// Name of the set, 32 hexadecimal digits.
     pub set: String,
@@ -16,7 +17,7 @@ pub struct SplitReport {
     pub bytes: u64,
     /// True if the set contains the whole input, which did not change meanwhile.
     pub complete: bool,
-    /// Reason why the input was not read completely, or has changed.
+    /// Reason why the input was not read completely, or has changed; `None` if neither happened.
     pub input_error: Option<String>,
     /// Bytes of the dump that `resume` found in the parts.
     pub resumed_bytes: u64,
@@ -29,7 +30,8 @@ pub struct SplitReport {
     pub parts: Vec<PartReport>,
     /// Number of stripes with less protection than requested.
     pub weak_stripes: u64,
-    /// Ranges of the dump that may be lost: a part that contained them failed, and the input cannot be read again.
+    /// Ranges of the dump that may be lost: a part that contained them failed, and the input cannot be read again. Pairs
+    /// of the first byte and the byte after the last.
     pub suspect: Vec<(u64, u64)>,
     /// Notes for the user although nothing failed.
     pub notes: Vec<String>,
@@ -49,20 +51,21 @@ impl SplitReport {
 
 /// Statistics of the chunks, in bytes of the dump unless noted otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ChunkBytes {
-    /// Stored uncompressed.
+    /// Bytes stored uncompressed.
     pub raw_bytes: u64,
-    /// Compressed.
+    /// Bytes stored compressed.
     pub coded_bytes: u64,
-    /// Repetitions of eight bytes, including holes.
+    /// Bytes of repetitions of eight bytes, including zeros and holes.
     pub fill_bytes: u64,
-    /// Pages of zeros left out of other chunks, which also count as uncompressed or compressed.
+    /// Bytes of pages of zeros left out of other chunks, which also count as uncompressed or compressed.
     pub squeezed_bytes: u64,
-    /// Equal to an earlier chunk.
+    /// Bytes of chunks that equal an earlier one.
     pub same_bytes: u64,
-    /// Length of all data segments.
+    /// Length of all data segments in the parts.
     pub segment_bytes: u64,
-    /// Length of all parity segments.
+    /// Length of all parity segments in the parts.
     pub parity_bytes: u64,
 }
 
@@ -91,11 +94,12 @@ impl AddAssign for ChunkBytes {
 
 /// Report of a part.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PartReport {
     /// Its path; not serialised, as it need not be text.
     #[serde(skip)]
     pub path: PathBuf,
-    /// Length of the part.
+    /// Length of the part in bytes.
     pub bytes: u64,
     /// Bytes of the part that `resume` found.
     pub resumed_bytes: u64,
@@ -107,20 +111,21 @@ pub struct PartReport {
     pub sync_seconds: f64,
     /// True if it has an index and a footer; otherwise it must be scanned.
     pub finished: bool,
-    /// Reason why it was retired.
+    /// Reason why it was abandoned; `None` if it was not.
     pub error: Option<String>,
 }
 
 /// Time spent per activity, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SplitTimes {
     /// Time until everything was passed to the system.
     pub to_cache: f64,
     /// Time until everything was on disk.
     pub to_disk: f64,
-    /// Reading, summed over threads.
+    /// Time of reading, summed over threads.
     pub read: f64,
-    /// Classifying, compressing and verifying chunks, summed over threads.
+    /// Time of classifying, compressing and verifying chunks, summed over threads.
     pub code: f64,
     /// Time in which the conductor waited for chunks.
     pub wait_for_chunks: f64,

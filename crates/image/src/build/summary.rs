@@ -8,9 +8,10 @@ use crate::{Warnings, erofs, squashfs};
 
 /// Summary of a build.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "BuildSummary"))]
 #[non_exhaustive]
 pub struct Summary {
-    /// Length of the image in bytes, without the padding after it.
+    /// Length of the image in bytes, without the padding after it (SquashFS).
     pub image_bytes: u64,
     /// Sum of the lengths of all files, each hard-linked file once.
     pub file_bytes: u64,
@@ -35,7 +36,7 @@ pub struct Summary {
     /// Figures of the data from an older image; `None` if there was none to reuse.
     #[serde(rename = "reuse")]
     pub reused: Option<Reused>,
-    /// Paths of files left out because they could not be read, with their errors.
+    /// Files left out because they could not be read: pairs of path and error.
     pub left_out: Vec<(String, String)>,
     /// Files left out because of their length; `None` if a [request](crate::BuildRequest) sets no limit.
     pub oversized: Option<OversizedFiles>,
@@ -58,6 +59,7 @@ pub(crate) struct Counts {
 
 /// Format-specific figures.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "BuildFigures"))]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Details {

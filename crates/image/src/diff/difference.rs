@@ -1,8 +1,9 @@
 //! A difference between two images, as text and as JSON.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::name;
 
@@ -109,19 +110,55 @@ impl fmt::Display for Described<'_> {
     }
 }
 
+/// A difference, as it is serialised.
+#[derive(Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "Difference"))]
+struct DifferenceFields<'d> {
+    /// Path of the entry; empty for the root, and for a difference of superblocks.
+    path: Cow<'d, str>,
+    /// Aspect that differs: `entry` (only one side has it), `type`, `mode`, `owner`, `mtime`, `size`, `content`,
+    /// `target`, `device`, `xattr`, `links`, `inode` or `superblock`.
+    what: &'static str,
+    /// Name of the extended attribute; absent unless `what` is `xattr`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    xattr: Option<Cow<'d, str>>,
+    /// Name of the field of the superblock; absent unless `what` is `superblock`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'static str>,
+    /// Value of the first side as text; null if it has none.
+    first: Option<&'d str>,
+    /// Value of the second side as text; null if it has none.
+    second: Option<&'d str>,
+}
+
 impl Serialize for Difference {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Difference", 5)?;
-        out.serialize_field("path", &name::encode(&self.path))?;
-        out.serialize_field("what", self.aspect.word())?;
-        match &self.aspect {
-            Aspect::Xattr(xattr) => out.serialize_field("xattr", &name::encode(xattr))?,
-            Aspect::Superblock(field) => out.serialize_field("field", field)?,
-            _ => out.skip_field("xattr")?,
-        }
-        out.serialize_field("first", &self.first)?;
-        out.serialize_field("second", &self.second)?;
-        out.end()
+        let xattr = if let Aspect::Xattr(xattr) = &self.aspect { Some(name::encode(xattr)) } else { None };
+        let field = if let Aspect::Superblock(field) = self.aspect { Some(field) } else { None };
+        let fields = DifferenceFields {
+            path: name::encode(&self.path),
+            what: self.aspect.word(),
+            xattr,
+            field,
+            first: self.first.as_deref(),
+            second: self.second.as_deref(),
+        };
+        fields.serialize(serializer)
+    }
+}
+
+#[cfg(feature = "json-schema")]
+impl schemars::JsonSchema for Difference {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Difference".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        generator.subschema_for::<DifferenceFields<'_>>()
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{Error, Result};
 
 /// Files that a build left out because of their length.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct OversizedFiles {
     /// Number of files; one with several names counts once.
     pub files: u64,

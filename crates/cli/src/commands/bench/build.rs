@@ -98,25 +98,36 @@ fn jobs(args: &BenchBuild) -> Vec<usize> {
     if asked.is_empty() { (0..=resources::cores()).collect() } else { asked }
 }
 
-/// One cell, see `docs/guide/json.md`. Times in seconds, medians.
+/// Results of a cell: builds of an image.
 #[derive(Serialize)]
-struct CellJson<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct BuildResult<'a> {
     #[serde(flatten)]
     key: &'a BuildKey,
+    /// Sum of all file lengths in bytes.
     file_bytes: u64,
+    /// Length of the image in bytes.
     image_bytes: u64,
+    /// Median elapsed time in seconds.
     seconds: f64,
+    /// Spread of the elapsed times, relative to their median; null after a single run.
     spread: Option<f64>,
+    /// Median processor time in seconds.
     cpu_seconds: f64,
+    /// Millions of file bytes per second; null if the time was too short to measure.
     speed: Option<f64>,
+    /// Length of the image divided by that of the files; null if there are no file bytes.
     ratio: Option<f64>,
+    /// Largest memory use of any run in bytes; null if unknown.
     peak_memory: Option<u64>,
+    /// Median seconds of each stage, as in `packfs build --json`; empty for other programs.
     stages: &'a BTreeMap<String, f64>,
+    /// Number of samples.
     runs: usize,
 }
 
-fn entry(row: &TrialRow<BuildKey>) -> CellJson<'_> {
-    CellJson {
+fn entry(row: &TrialRow<BuildKey>) -> BuildResult<'_> {
+    BuildResult {
         key: &row.key,
         file_bytes: row.bytes,
         image_bytes: row.made,

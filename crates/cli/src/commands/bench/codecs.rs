@@ -74,24 +74,34 @@ fn data(args: &Codecs) -> Result<Vec<Arc<DataSet>>> {
     Ok(corpus::distinct(sets))
 }
 
-/// A cell, see `docs/guide/json.md`: its key, its sizes, and its metrics in MB (millions of bytes) per second.
+/// Results of a cell: a codec on blocks of data. MB are millions of bytes.
 #[derive(Serialize)]
-struct CellJson<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct CodecResult<'a> {
     #[serde(flatten)]
     key: &'a CodecKey,
+    /// Sizes of the data and of the result.
     sizes: &'a packfs_bench::metrics::PassSizes,
+    /// Stored bytes divided by raw bytes.
     ratio: f64,
+    /// Median speed of encoding all blocks, in MB/s.
     encode_speed: Option<f64>,
+    /// Median speed of decoding the blocks kept compressed, in MB/s; null if there are none.
     decode_speed: Option<f64>,
+    /// Bytes saved per second of encoding, in MB/s.
     encode_savings: Option<f64>,
+    /// Bytes saved per second of decoding, in MB/s; null if nothing was decoded.
     decode_savings: Option<f64>,
+    /// Spread of the times of encoding, relative to their median; null after a single run.
     encode_spread: Option<f64>,
+    /// Spread of the times of decoding, relative to their median; null after a single run and if nothing was decoded.
     decode_spread: Option<f64>,
+    /// Number of samples.
     runs: usize,
 }
 
-fn entry(row: &CodecRow) -> CellJson<'_> {
-    CellJson {
+fn entry(row: &CodecRow) -> CodecResult<'_> {
+    CodecResult {
         key: &row.key,
         sizes: &row.sizes,
         ratio: row.sizes.ratio(),

@@ -1,15 +1,15 @@
 //! `packfs bench`.
 
-mod build;
-mod codecs;
+pub(super) mod build;
+pub(super) mod codecs;
 mod estimate;
 mod memory;
 mod peers;
 mod quick;
-mod read;
+pub(super) mod read;
 mod report;
 pub(super) mod session;
-mod split;
+pub(super) mod split;
 
 use anyhow::Result;
 

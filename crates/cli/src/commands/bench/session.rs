@@ -30,6 +30,7 @@ use crate::args::Measuring;
 use crate::output::display::Steps;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::interrupt;
+use crate::output::json::JsonDocument;
 use crate::output::{self, json, say, units};
 
 /// Result of measuring.
@@ -41,11 +42,18 @@ pub(super) struct Measured {
     pub(super) failed: usize,
 }
 
-/// See `docs/guide/json.md`.
+/// Results of a measurement.
 #[derive(Serialize)]
-struct Document<'a, E> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct BenchDocument<'a, E> {
+    /// The session that measured.
     session: &'a BenchSession,
+    /// Results of each cell, which is one combination of settings that was measured.
     results: Vec<E>,
+}
+
+impl<E: Serialize> JsonDocument for BenchDocument<'_, E> {
+    const KIND: &'static str = "bench";
 }
 
 impl Measured {
@@ -58,7 +66,7 @@ impl Measured {
     ) -> Result<Outcome> {
         if how.json {
             let results = rows(&self.results).iter().map(entry).collect();
-            json::print("bench", &Document { session: &self.session, results })?;
+            json::print(&BenchDocument { session: &self.session, results })?;
         } else {
             super::super::print(&text(&BenchReport::of(&self.results)))?;
             if !how.talk.quiet {

@@ -148,24 +148,34 @@ fn settings(args: &BenchSplit, scratch: &Path) -> BTreeMap<String, String> {
     settings
 }
 
-/// A cell, see `docs/guide/json.md`: its key, and its results.
+/// Results of a cell: splits, joins or checks of a dump.
 #[derive(Serialize)]
-struct CellJson<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct SplitResult<'a> {
     #[serde(flatten)]
     key: &'a SplitKey,
+    /// Length of the data in bytes.
     bytes: u64,
+    /// Bytes of all parts; 0 unless `work` is `split`.
     made: u64,
+    /// Median elapsed time in seconds.
     seconds: f64,
+    /// Spread of the elapsed times, relative to their median; null after a single run.
     spread: Option<f64>,
+    /// Millions of bytes of data per second; null if the time was too short to measure.
     speed: Option<f64>,
+    /// Median processor time in seconds.
     cpu_seconds: f64,
+    /// Largest memory use of any run in bytes; null if unknown.
     peak_memory: Option<u64>,
+    /// Median seconds of each of the `times` of `packfs split --json`; empty for other work and other programs.
     stages: &'a BTreeMap<String, f64>,
+    /// Number of samples.
     runs: usize,
 }
 
-fn entry(row: &TrialRow<SplitKey>) -> CellJson<'_> {
-    CellJson {
+fn entry(row: &TrialRow<SplitKey>) -> SplitResult<'_> {
+    SplitResult {
         key: &row.key,
         bytes: row.bytes,
         made: row.made,

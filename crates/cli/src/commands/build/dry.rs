@@ -28,6 +28,7 @@ use crate::args::BuildPlan;
 use crate::commands::tune::{Effort, attempt};
 use crate::commands::{bench, sources};
 use crate::output::failure::{Outcome, hint};
+use crate::output::json::JsonDocument;
 use crate::output::meter::Meter;
 use crate::output::{self, json, target, units, warnings};
 
@@ -59,7 +60,7 @@ pub(super) fn run(mut plan: BuildPlan) -> Result<Outcome> {
         let hint = hint(&error, None).map(|hint| format!("; {hint}")).unwrap_or_default();
         obstacles.push(format!("{error}{hint}"));
     }
-    let counts = Counts::of(&tree, &mut left_out)?;
+    let counts = EntryCounts::of(&tree, &mut left_out)?;
     if strict && tree.warnings.kinds().next().is_some() {
         obstacles.push("--strict stops at the first warning".into());
     }
@@ -69,13 +70,13 @@ pub(super) fn run(mut plan: BuildPlan) -> Result<Outcome> {
     }
     let (bytes, inodes) = sample::measure(&tree);
     let estimate = if fits { estimate(&tree, &plan, (bytes, inodes), timing, &mut left_out)? } else { None };
-    let report = Report {
+    let report = DryRunReport {
         image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
         options: plan.in_full(),
         counts,
         data_bytes: bytes,
         estimate,
-        rules: matches.iter().map(Rule::of).collect(),
+        rules: matches.iter().map(RuleMatches::of).collect(),
         left_out,
         oversized,
         obstacles,
@@ -119,7 +120,7 @@ fn estimate(
     (bytes, inodes): (u64, u64),
     scan: PassTiming,
     left_out: &mut Vec<(String, String)>,
-) -> Result<Option<Estimate>> {
+) -> Result<Option<ImageEstimate>> {
     let stop = bench::session::stop()?;
     let mut target = plan.request.target.clone();
     (target.common_mut().offset, target.common_mut().on_error) = (0, OnError::Skip);
@@ -132,7 +133,7 @@ fn estimate(
     let made = attempt(tree, &way, &effort, stop, &mut unread)?.pop();
     unread.retain(|why| !left_out.iter().any(|(_, known)| known == why));
     left_out.extend(unread.into_iter().map(|why| (String::new(), why)));
-    Ok(made.map(|made| Estimate::new(&made, bytes)))
+    Ok(made.map(|made| ImageEstimate::new(&made, bytes)))
 }
 
 /// Returns the reason why the image could not be written to its place.
@@ -153,24 +154,32 @@ fn obstacle(plan: &BuildPlan) -> Option<String> {
     Some(format!("{image}: cannot create: {}", io::Error::from(refused)))
 }
 
-/// Entries by kind.
+/// Numbers of entries by type.
 #[derive(Debug, Default, Serialize)]
-struct Counts {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct EntryCounts {
+    /// Number of inodes.
     inodes: u64,
+    /// Number of regular files.
     files: u64,
+    /// Number of directories.
     directories: u64,
+    /// Number of symbolic links.
     symlinks: u64,
+    /// Number of character and block devices.
     devices: u64,
+    /// Number of FIFOs.
     fifos: u64,
+    /// Number of sockets.
     sockets: u64,
-    /// Lengths of all files together, each hard-linked file once.
+    /// Sum of the lengths of all files, each hard-linked file once.
     file_bytes: u64,
 }
 
-impl Counts {
+impl EntryCounts {
     /// Counts the entries of a tree; files that cannot be opened are added to `left_out`.
     fn of(tree: &Tree, left_out: &mut Vec<(String, String)>) -> Result<Self> {
-        let mut counts = Counts::default();
+        let mut counts = EntryCounts::default();
         tree.walk(|ino, _| {
             counts.inodes += 1;
             match &tree.inode(ino).kind {
@@ -209,24 +218,31 @@ impl Counts {
     }
 }
 
-/// Expected size and time.
+/// Expected size and time of a build.
 #[derive(Debug, Serialize)]
-struct Estimate {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ImageEstimate {
+    /// Length of the image in bytes.
     image_bytes: u64,
+    /// Build time in seconds on an idle machine.
     seconds: f64,
+    /// Processor time in seconds, summed over all threads.
     cpu_seconds: f64,
+    /// `data_bytes` divided by `image_bytes`.
     ratio: f64,
     /// Bytes of the sample.
     tried: u64,
-    /// Everything was built: the size is exact.
+    /// True if the sample was everything, so that the size is exact.
     measured: bool,
+    /// Largest expected error of `image_bytes`, in percent.
     size_error_percent: u32,
+    /// Largest expected error of `seconds`, in percent.
     time_error_percent: u32,
 }
 
-impl Estimate {
+impl ImageEstimate {
     fn new(made: &ImagePrediction, bytes: u64) -> Self {
-        Estimate {
+        ImageEstimate {
             image_bytes: made.size,
             seconds: made.seconds,
             cpu_seconds: made.cpu_seconds,
@@ -252,49 +268,63 @@ impl Estimate {
     }
 }
 
-/// A rule, and how many entries it matches.
+/// A rule, and the number of entries that it matches.
 #[derive(Serialize)]
-struct Rule {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RuleMatches {
+    /// File of the rule.
     file: String,
+    /// Number of its line, counted from 1.
     line: u32,
+    /// Text of the rule.
     rule: String,
+    /// Number of names that it matches.
     entries: u64,
 }
 
-impl Rule {
+impl RuleMatches {
     fn of(matches: &Matches) -> Self {
         let Matches { line, entries, .. } = *matches;
         let text = encode(matches.rule.as_bytes()).into_owned();
-        Rule { file: display(&matches.file).to_string(), line, rule: text, entries }
+        RuleMatches { file: display(&matches.file).to_string(), line, rule: text, entries }
     }
 }
 
-/// See `docs/guide/json.md`.
+/// Result of a dry run.
 #[derive(Serialize)]
-struct Report<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct DryRunReport<'a> {
+    /// Path that the image would have.
     image: String,
-    /// All options that matter, those included that were not given.
+    /// All options of the build, defaults included, without sources and output. Options for which packfs chooses a value
+    /// come first, the others as they were given; `now` and `random` are replaced by their values.
     options: Vec<String>,
     #[serde(flatten)]
-    counts: Counts,
-    /// Of `file_bytes`: not in holes.
+    counts: EntryCounts,
+    /// Part of `file_bytes` outside holes.
     data_bytes: u64,
-    /// Null if the sample could not be built.
-    estimate: Option<Estimate>,
-    /// Entries that each rule matched.
-    rules: Vec<Rule>,
+    /// Expected size and time; null if the format cannot hold the source or no sample could be built.
+    estimate: Option<ImageEstimate>,
+    /// Number of entries that each rule matches.
+    rules: Vec<RuleMatches>,
+    /// Entries that cannot be packed: pairs of path and reason.
     left_out: Vec<(String, String)>,
-    /// Null without `--max-file-size`.
+    /// Files left out because of their length; null without `--max-file-size`.
     oversized: Option<OversizedFiles>,
-    /// Why the build would fail.
+    /// Reasons why the build would fail.
     obstacles: Vec<String>,
+    /// Warnings about sources and entries.
     warnings: &'a Warnings,
 }
 
-impl Report<'_> {
+impl JsonDocument for DryRunReport<'_> {
+    const KIND: &'static str = "build-dry-run";
+}
+
+impl DryRunReport<'_> {
     fn print(&self, plan: &BuildPlan) -> Result<()> {
         if plan.json {
-            return json::print("build-dry-run", self);
+            return json::print(self);
         }
         for (_, why) in &self.left_out {
             output::say(format_args!("packfs: cannot be packed: {why}"));
@@ -315,7 +345,7 @@ impl Report<'_> {
         }
         let holes = self.counts.file_bytes.saturating_sub(self.data_bytes);
         writeln!(out, "data        {}, and {} of holes", units::bytes(self.data_bytes), units::bytes(holes))?;
-        for Rule { file, line, rule, entries } in &self.rules {
+        for RuleMatches { file, line, rule, entries } in &self.rules {
             writeln!(out, "rule        {file}:{line} matches {}: {rule}", units::of(*entries, "entry"))?;
         }
         if let Some(estimate) = &self.estimate {

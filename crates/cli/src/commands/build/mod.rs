@@ -1,8 +1,8 @@
 //! `packfs build`.
 
-mod dry;
+pub(super) mod dry;
 mod listed;
-mod report;
+pub(super) mod report;
 mod stdout;
 
 use std::os::unix::ffi::OsStrExt;
@@ -21,8 +21,8 @@ use packfs_image::source::{HotList, SortFile, Store};
 use packfs_image::tree::FsConfig;
 use packfs_image::{AnyImage, Error, OpenOptions, Plan};
 
+use self::report::BuildReport;
 pub(super) use self::report::OversizedLine;
-use self::report::Report;
 use super::{remote, sources};
 use crate::args::{Build, BuildPlan, FsConfigFrom, ListPaths, RulesFrom, read};
 use crate::output::failure::{Outcome, Usage};
@@ -68,9 +68,9 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
     for (_, why) in &summary.left_out {
         say(format_args!("packfs: left out: {why}"));
     }
-    let report = Report::new(&plan, &summary, &spent, &progress.stages);
+    let report = BuildReport::new(&plan, &summary, &spent, &progress.stages);
     if plan.json {
-        json::print("build", &report)?;
+        json::print(&report)?;
     } else if !plan.quiet {
         say(report);
     }

@@ -12,6 +12,7 @@ use packfs_image::{erofs, squashfs};
 use serde::Serialize;
 
 use crate::args::BuildPlan;
+use crate::output::json::JsonDocument;
 use crate::output::meter::Spent;
 use crate::output::units;
 
@@ -54,19 +55,32 @@ impl fmt::Display for OversizedLine<'_> {
     }
 }
 
-/// Seconds spent in each stage, summed over all threads. See `docs/guide/json.md`.
+/// Seconds of each stage. The conductor is the thread that hands out work and decides where data is placed; the other
+/// threads are workers, whose seconds are summed. Without workers, one thread does the work of both.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StageTimes {
+    /// Conductor: listing the source.
     scan: f64,
+    /// Conductor: reading sources that can be read only once, such as compressed archives.
     stream: f64,
+    /// Workers: reading files.
     read: f64,
+    /// Workers: finding zeros and computing digests.
     hash: f64,
+    /// Workers: compressing and verifying.
     compress: f64,
+    /// Conductor: finding duplicates and placing data.
     order: f64,
+    /// Conductor: waiting for workers.
     wait: f64,
+    /// Workers: writing file data.
     write: f64,
+    /// The same as `write`. Up to 0.2.0 it was only the workers' share, because the conductor wrote data, too.
     write_apart: f64,
+    /// Conductor: inodes, directories and tables.
     metadata: f64,
+    /// Conductor: waiting until everything is on disk.
     flush: f64,
 }
 
@@ -95,26 +109,40 @@ impl StageTimes {
     }
 }
 
-/// See `docs/guide/json.md`.
+/// Result of a build.
 #[derive(Serialize)]
-pub(super) struct Report<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct BuildReport<'a> {
+    /// Path of the image.
     image: String,
+    /// `squashfs` or `erofs`.
     format: &'static str,
+    /// The codec with all its options.
     codec: String,
+    /// Size of a block, or of the largest EROFS pcluster, in bytes.
     block_size: u32,
+    /// Duration of the build in seconds.
     seconds: f64,
+    /// File bytes packed per second.
     bytes_per_second: u64,
+    /// `file_bytes` divided by the length of the image.
     ratio: f64,
+    /// Largest memory use of the process, in bytes.
     peak_memory: u64,
+    /// Seconds of each stage.
     stages: StageTimes,
     #[serde(flatten)]
     summary: &'a Summary,
 }
 
-impl<'a> Report<'a> {
+impl JsonDocument for BuildReport<'_> {
+    const KIND: &'static str = "build";
+}
+
+impl<'a> BuildReport<'a> {
     pub(super) fn new(plan: &BuildPlan, summary: &'a Summary, spent: &Spent, stages: &Stages) -> Self {
         let (size, file_bytes) = (summary.padded_bytes(), summary.file_bytes);
-        Report {
+        BuildReport {
             image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
             format: plan.request.target.format(),
             codec: plan.request.target.common().codec.to_string(),
@@ -129,7 +157,7 @@ impl<'a> Report<'a> {
     }
 }
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for BuildReport<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let summary = self.summary;
         let of = |n: u32, what| units::of(n.into(), what);

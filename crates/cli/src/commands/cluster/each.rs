@@ -9,7 +9,7 @@ use packfs_image::build::{PlannedSet, Planner};
 use packfs_image::name::display;
 
 use super::runner::{self, Tasks};
-use super::{Done, tell};
+use super::{ClusterReport, PlanFigures, tell};
 use crate::args::{Build, Each, Engine};
 use crate::commands::build::{complete, fill};
 use crate::commands::sources;
@@ -17,6 +17,10 @@ use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::{units, warnings};
 use packfs_image::request::RequestNotes;
+
+impl PlanFigures for PlannedSet {
+    const KIND: &'static str = "plan";
+}
 
 pub(super) fn plan(each: Each, list: &Path, engine: Option<Engine>) -> Result<Outcome> {
     let Each { ref output, json, quiet, .. } = each;
@@ -33,7 +37,7 @@ pub(super) fn plan(each: Each, list: &Path, engine: Option<Engine>) -> Result<Ou
         let tasks = Tasks { tasks: planned.tasks, cut_images: Some(planned.cut_images) };
         return crate::commands::print(&runner::script(engine, &output, "", &tasks)?);
     }
-    let done = Done { path: &output, seconds: spent.time.as_secs_f64(), figures: planned };
+    let done = ClusterReport { path: &output, seconds: spent.time.as_secs_f64(), figures: planned };
     let PlannedSet { images, cut_images, tasks, files, file_bytes, largest_bytes, plan_bytes, .. } = planned;
     let text = format_args!(
         "planned     {} of {} in {}; the longest has {}\nimages      {images}, {cut_images} cut in shards\n\
@@ -46,7 +50,7 @@ pub(super) fn plan(each: Each, list: &Path, engine: Option<Engine>) -> Result<Ou
         units::span(spent.time),
     )
     .to_string();
-    tell("plan", json, quiet, &done, &text)
+    tell(json, quiet, &done, &text)
 }
 
 /// Scans the sources of all images, one image after the other.

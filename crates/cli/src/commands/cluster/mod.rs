@@ -2,7 +2,7 @@
 
 mod each;
 mod runner;
-mod scan;
+pub(super) mod scan;
 mod status;
 
 use std::ffi::OsStr;
@@ -21,6 +21,7 @@ pub(super) use self::status::status;
 use super::build::{OversizedLine, complete, fill};
 use crate::args::{self, Effort};
 use crate::output::failure::{self, Outcome, Usage};
+use crate::output::json::JsonDocument;
 use crate::output::meter::Meter;
 use crate::output::{json, quoted, say, units, warnings};
 
@@ -69,7 +70,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
         return super::print(&script);
     }
     let Planned { shards, files, file_bytes, largest_bytes, equal_files, plan_bytes, .. } = planned;
-    let done = Done { path: &plan.output, seconds: spent.time.as_secs_f64(), figures: planned };
+    let done = ClusterReport { path: &plan.output, seconds: spent.time.as_secs_f64(), figures: planned };
     let text = format_args!(
         "planned     {} of {} in {}; the largest has {}\nequal       {} also in an earlier shard\nplan        {} in {}",
         units::of(files.into(), "file"),
@@ -81,7 +82,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
         units::span(spent.time),
     )
     .to_string();
-    tell("plan", plan.json, plan.quiet, &done, &text)
+    tell(plan.json, plan.quiet, &done, &text)
 }
 
 /// Writes a plan; from parts of a scan without the tree in memory if the options allow that.
@@ -153,15 +154,15 @@ pub(super) fn shard(args: &args::Shard) -> Result<Outcome> {
     let image = jobs.path(task.image);
     let of = image.map_or_else(String::new, |image| format!(" ({})", display(image)));
     let packed = packed.with_context(|| format!("packing shard {number} of {}{of}", display(&args.plan)))?;
-    let figures = Packed { shard: number, packed, file_bytes: task.bytes, image };
-    let done = Done { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
+    let figures = PackedShard { shard: number, packed, file_bytes: task.bytes, image };
+    let done = ClusterReport { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
     let text = if packed {
         let (bytes, time) = (units::bytes(task.bytes), units::span(spent.time));
         format!("packed      shard {number} of {count}{of}, {bytes} in {time}")
     } else {
         format!("packed      shard {number} of {count}{of}, by an earlier run")
     };
-    tell("shard", args.json, args.talk.quiet, &done, &text)
+    tell(args.json, args.talk.quiet, &done, &text)
 }
 
 pub(super) fn assemble(args: &args::Assemble) -> Result<Outcome> {
@@ -191,9 +192,9 @@ fn assemble_one(args: &args::Assemble, output: &Path, job: &Job) -> Result<Outco
     let (image, files) = (units::bytes(summary.image_bytes), units::bytes(summary.file_bytes));
     let shards = units::of(job.shards().into(), "shard");
     let text = format!("assembled   {image} from {shards} with {files} of files in {}", units::span(spent.time));
-    let figures = Assembled { shards: job.shards(), summary };
-    let done = Done { path: output, seconds: spent.time.as_secs_f64(), figures };
-    tell("assemble", args.json, args.talk.quiet, &done, &text)
+    let figures = AssembledImage { shards: job.shards(), summary };
+    let done = ClusterReport { path: output, seconds: spent.time.as_secs_f64(), figures };
+    tell(args.json, args.talk.quiet, &done, &text)
 }
 
 /// Assembles the images of a plan of many; one that cannot be assembled leaves the others alone.
@@ -221,8 +222,8 @@ fn assemble_all(args: &args::Assemble, jobs: &Jobs) -> Result<Outcome> {
     let AssembledSet { assembled, earlier, .. } = figures;
     let time = units::span(spent.time);
     let text = format!("assembled   {} in {time}, {earlier} by an earlier run", units::of(assembled.into(), "image"));
-    let done = Done { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
-    let told = tell("assemble", args.json, args.talk.quiet, &done, &text);
+    let done = ClusterReport { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
+    let told = tell(args.json, args.talk.quiet, &done, &text);
     failed.map_or(told, Err)
 }
 
@@ -269,14 +270,44 @@ fn create(dir: &Path) -> Result<()> {
     created.with_context(|| format!("{}: cannot create the directory", display(dir)))
 }
 
-/// A document about what was done.
+/// Figures of a command that works on a plan.
+pub(super) trait PlanFigures: Serialize {
+    /// Value of the field `kind`, which names the command.
+    const KIND: &'static str;
+}
+
+impl PlanFigures for Planned {
+    const KIND: &'static str = "plan";
+}
+
+impl PlanFigures for PackedShard<'_> {
+    const KIND: &'static str = "shard";
+}
+
+impl PlanFigures for AssembledSet {
+    const KIND: &'static str = "assemble";
+}
+
+impl PlanFigures for AssembledImage {
+    const KIND: &'static str = "assemble";
+}
+
+/// Result of a command that works on a plan.
 #[derive(Serialize)]
-struct Done<'a, T> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ClusterReport<'a, T> {
+    /// Path of the file that was made; of the plan if the command made several.
     #[serde(serialize_with = "path")]
+    #[cfg_attr(test, schemars(with = "String"))]
     path: &'a Path,
+    /// Duration in seconds.
     seconds: f64,
     #[serde(flatten)]
     figures: T,
+}
+
+impl<T: PlanFigures> JsonDocument for ClusterReport<'_, T> {
+    const KIND: &'static str = T::KIND;
 }
 
 fn path<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
@@ -284,12 +315,19 @@ fn path<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&encode(path.as_os_str().as_bytes()))
 }
 
+/// A shard that was packed.
 #[derive(Serialize)]
-struct Packed<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct PackedShard<'a> {
+    /// Number of the shard, counted from 0.
     shard: u32,
+    /// False if the shard had been packed before and its data is sound.
     packed: bool,
+    /// Bytes of its files.
     file_bytes: u64,
+    /// Path of its image; absent for a plan of one image.
     #[serde(serialize_with = "image", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     image: Option<&'a Path>,
 }
 
@@ -299,23 +337,29 @@ fn image<S: serde::Serializer>(image: &Option<&Path>, to: S) -> Result<S::Ok, S:
 
 /// Numbers of images of a plan of many.
 #[derive(Default, Serialize)]
-struct AssembledSet {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct AssembledSet {
+    /// Number of images that this run assembled.
     assembled: u32,
-    /// Number of those that an earlier run assembled.
+    /// Number of images that an earlier run assembled.
     earlier: u32,
+    /// Number of images that could not be assembled.
     failed: u32,
 }
 
+/// An image that was assembled.
 #[derive(Serialize)]
-struct Assembled {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct AssembledImage {
+    /// Number of shards.
     shards: u32,
     #[serde(flatten)]
     summary: Summary,
 }
 
-fn tell(kind: &str, as_json: bool, quiet: bool, done: &impl Serialize, text: &str) -> Result<Outcome> {
+fn tell(as_json: bool, quiet: bool, report: &impl JsonDocument, text: &str) -> Result<Outcome> {
     if as_json {
-        json::print(kind, done)?;
+        json::print(report)?;
     } else if !quiet {
         say(text);
     }

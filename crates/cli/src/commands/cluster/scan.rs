@@ -10,18 +10,26 @@ use packfs_image::name::display;
 use packfs_image::source::dir::{Parts, Scanned, scan_part};
 use serde::Serialize;
 
-use super::{Done, tell};
+use super::{ClusterReport, PlanFigures, tell};
 use crate::args::BuildPlan;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::units;
 
+/// Result of scanning a part of the sources.
 #[derive(Serialize)]
-struct Figures {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct ScannedPart {
+    /// Number of the part, counted from 0.
     part: u32,
+    /// Number of all parts.
     parts: u32,
     #[serde(flatten)]
     scanned: Scanned,
+}
+
+impl PlanFigures for ScannedPart {
+    const KIND: &'static str = "scan";
 }
 
 /// Writes a part of a scan of the sources.
@@ -34,10 +42,10 @@ pub(super) fn scan(plan: &BuildPlan, part: Part) -> Result<Outcome> {
     let spent = meter.finish();
     let scanned = scanned.with_context(|| format!("scanning part {part} of the sources"))?;
     let (entries, len) = (units::of(scanned.entries, "entry"), units::bytes(scanned.part_bytes));
-    let figures = Figures { part: part.index(), parts: part.count(), scanned };
-    let done = Done { path: &plan.output, seconds: spent.time.as_secs_f64(), figures };
+    let figures = ScannedPart { part: part.index(), parts: part.count(), scanned };
+    let done = ClusterReport { path: &plan.output, seconds: spent.time.as_secs_f64(), figures };
     let text = format!("scanned     part {part}: {entries}, {len} in {}", units::span(spent.time));
-    tell("scan", plan.json, plan.quiet, &done, &text)
+    tell(plan.json, plan.quiet, &done, &text)
 }
 
 /// Opens the parts of a scan of the sources of a plan.

@@ -10,6 +10,7 @@ use packfs_image::build::{FailedShard, Jobs, RunningShard, Status};
 
 use crate::args;
 use crate::output::failure::Outcome;
+use crate::output::json::JsonDocument;
 use crate::output::{self, json, units};
 
 /// Number of lines for each kind of shard.
@@ -19,13 +20,17 @@ const SILENT: Duration = Duration::from_secs(60);
 /// Clears a terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
+impl JsonDocument for Status {
+    const KIND: &'static str = "status";
+}
+
 pub(in crate::commands) fn status(args: &args::Status) -> Result<Outcome> {
     let jobs = Jobs::open(&args.plan)?;
     loop {
         let status = jobs.status(&args.dir)?;
         let complete = status.is_complete();
         if args.json {
-            json::print("status", &status)?;
+            json::print(&status)?;
         } else {
             print(&State(&status), args.watch.is_some())?;
         }

@@ -11,26 +11,39 @@ use serde::Serialize;
 
 use crate::output::units;
 
-/// See `docs/guide/json.md`.
+/// Facts about an EROFS image.
 #[derive(Serialize)]
-pub(super) struct About {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct ErofsInfo {
+    /// `erofs`.
     format: &'static str,
-    algorithms: Vec<Algorithm>,
+    /// Algorithms of compressed files.
+    algorithms: Vec<ErofsAlgorithm>,
+    /// Size of a block in bytes.
     block_size: u32,
+    /// Number of blocks.
     blocks: u64,
+    /// Time of the image in seconds since 1970.
     created: i64,
+    /// Number of inodes.
     inodes: u64,
+    /// UUID of the image.
     uuid: String,
+    /// Label of the volume; may be empty.
     label: String,
-    /// Oldest Linux that reads it; `None` if none does.
+    /// Oldest Linux that reads the image; null if none does (LZ4 pclusters of more than 256 blocks).
     needs_linux: Option<String>,
     /// Number of blocks in its largest cluster, if that is more than any Linux mounts.
     #[serde(skip)]
     no_linux: Option<u32>,
+    /// Names of features that not every kernel reads.
     features: Vec<&'static str>,
+    /// Names of the compatible features that the image uses: `checksum`, `mtime`, `xattr-filter` and so on.
     flags: Vec<&'static str>,
-    layout: Layout,
-    devices: Vec<Device>,
+    /// Positions of structures.
+    layout: ErofsLayout,
+    /// Additional devices, in their order.
+    devices: Vec<ErofsDevice>,
     /// Remarks for people, such as limits that no feature tells.
     notes: Vec<&'static str>,
 }
@@ -41,44 +54,57 @@ const LONG_RAW_EXTENTS: &str = "uncompressed extents of several blocks, which Li
 
 /// Compression of files, and the needs of its decoder.
 #[derive(Serialize)]
-struct Algorithm {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ErofsAlgorithm {
+    /// Name of the algorithm.
     name: &'static str,
-    /// Maximum distance in bytes to which a stream may refer back.
+    /// Largest distance in bytes to which a stream may refer back.
     window: u64,
-    /// Size of the largest cluster in bytes, if the image stores it.
+    /// Size of the largest cluster in bytes; null if the image does not say.
     cluster_size: Option<u64>,
 }
 
 /// Positions of structures: offsets in bytes, or inode numbers.
 #[derive(Serialize)]
-struct Layout {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ErofsLayout {
+    /// Byte position from which inodes are counted.
     inodes: u64,
+    /// Byte position from which shared extended attributes are counted.
     shared_xattrs: u64,
+    /// Inode of the root directory.
     root_nid: u64,
+    /// Packed inode, which holds fragments; null if there is none.
     packed_nid: Option<u64>,
+    /// Inode of the metabox; null if there is none.
     metabox_nid: Option<u64>,
 }
 
+/// An additional device.
 #[derive(Serialize)]
-struct Device {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ErofsDevice {
+    /// Tag of the device.
     tag: String,
+    /// Number of its blocks.
     blocks: u64,
+    /// Number of its first block.
     start: u64,
 }
 
-impl About {
+impl ErofsInfo {
     pub(super) fn new(image: &Reader) -> Self {
         let superblock = image.superblock();
         let has_long_raw_extents = image.has_long_raw_extents();
         let of_indexes = if has_long_raw_extents { Feature::Bits48.since() } else { Kernel::OLDEST };
         let needed = Kernel::needed(&superblock.features()).max(of_indexes);
         let no_linux = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX);
-        let device = |device: &packfs_image::erofs::Device| Device {
+        let device = |device: &packfs_image::erofs::Device| ErofsDevice {
             tag: encode(&device.tag).into_owned(),
             blocks: device.blocks,
             start: device.start,
         };
-        About {
+        ErofsInfo {
             format: "erofs",
             algorithms: superblock.compression.iter().map(|one| algorithm(*one, superblock.block_size)).collect(),
             block_size: superblock.block_size,
@@ -91,7 +117,7 @@ impl About {
             no_linux,
             features: superblock.feature_names(),
             flags: flags(superblock.compat),
-            layout: Layout {
+            layout: ErofsLayout {
                 inodes: superblock.metadata_start,
                 shared_xattrs: superblock.xattr_start,
                 root_nid: superblock.root.0,
@@ -116,7 +142,7 @@ impl About {
         if let Some(linux) = &self.needs_linux {
             writeln!(out, "needs        Linux {linux}")?;
         }
-        writeln!(out, "codec        {}", or_none(self.algorithms.iter().map(Algorithm::describe)))?;
+        writeln!(out, "codec        {}", or_none(self.algorithms.iter().map(ErofsAlgorithm::describe)))?;
         writeln!(out, "block size   {}", units::bytes(self.block_size.into()))?;
         writeln!(out, "size         {} ({})", units::bytes(size), units::of(self.blocks, "block"))?;
         writeln!(out, "created      {created} UTC ({})", self.created)?;
@@ -125,7 +151,7 @@ impl About {
         writeln!(out, "label        {}", if self.label.is_empty() { "none" } else { &self.label })?;
         writeln!(out, "features     {}", or_none(self.features.iter().map(ToString::to_string)))?;
         writeln!(out, "flags        {}", or_none(self.flags.iter().map(ToString::to_string)))?;
-        let Layout { inodes, shared_xattrs, root_nid, packed_nid, metabox_nid } = &self.layout;
+        let ErofsLayout { inodes, shared_xattrs, root_nid, packed_nid, metabox_nid } = &self.layout;
         writeln!(out, "inode table  at byte {}", units::count(*inodes))?;
         writeln!(out, "xattrs       at byte {}", units::count(*shared_xattrs))?;
         writeln!(out, "root         inode {}", units::count(*root_nid))?;
@@ -135,7 +161,7 @@ impl About {
                 None => writeln!(out, "{what:<12} none")?,
             }
         }
-        for Device { tag, blocks, start } in &self.devices {
+        for ErofsDevice { tag, blocks, start } in &self.devices {
             let (blocks, start) = (units::of(*blocks, "block"), units::count(*start));
             writeln!(out, "device       `{tag}`, {blocks} from block {start} on")?;
         }
@@ -146,7 +172,7 @@ impl About {
     }
 }
 
-impl Algorithm {
+impl ErofsAlgorithm {
     fn describe(&self) -> String {
         let window = units::bytes(self.window);
         match self.cluster_size {
@@ -156,7 +182,7 @@ impl Algorithm {
     }
 }
 
-fn algorithm(compression: Compression, block_size: u32) -> Algorithm {
+fn algorithm(compression: Compression, block_size: u32) -> ErofsAlgorithm {
     let (window, cluster_size) = match compression {
         Compression::Lz4 { max_distance, max_cluster_blocks } => {
             (max_distance.into(), Some(u64::from(max_cluster_blocks) * u64::from(block_size)))
@@ -167,7 +193,7 @@ fn algorithm(compression: Compression, block_size: u32) -> Algorithm {
         }
         _ => (0, None),
     };
-    Algorithm { name: compression.name(), window, cluster_size }
+    ErofsAlgorithm { name: compression.name(), window, cluster_size }
 }
 
 /// Returns the features that an image uses.

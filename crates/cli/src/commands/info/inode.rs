@@ -17,95 +17,141 @@ use serde::{Serialize, Serializer};
 use crate::commands::list::json::JsonEntry;
 use crate::output::{self, units};
 
-/// See `docs/guide/json.md`.
+/// Where and how an image stores one inode.
 #[derive(Serialize)]
-pub(super) struct About<'i> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct InodeReport<'i> {
     #[serde(flatten)]
     entry: JsonEntry,
     #[serde(flatten)]
-    inode: Inode,
+    inode: StoredInode,
+    /// Bytes of the file outside holes.
     data_bytes: u64,
+    /// Stored bytes of blocks that hold no fragments.
     stored_bytes: u64,
+    /// Bytes of the file in fragments.
     fragment_bytes: u64,
-    extents: Extents<'i>,
+    /// Extents of the file, in its order.
+    #[cfg_attr(test, schemars(with = "Vec<FileExtent>"))]
+    extents: LazyExtents<'i>,
     #[serde(skip)]
     stat: Stat,
 }
 
 /// An inode as its format stores it.
 #[derive(Serialize)]
-struct Inode {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StoredInode {
+    /// `basic` or `extended` (SquashFS), `compact` or `extended` (EROFS).
     form: &'static str,
+    /// Layout of the data in EROFS: `flat plain`, `flat inline`, `compressed full`, `compressed compact` or
+    /// `chunk based`; null without data, and in SquashFS.
     layout: Option<&'static str>,
     #[serde(flatten)]
-    at: At,
-    /// Position in the decoded metadata block at `position` (SquashFS).
+    at: StoredPosition,
+    /// Offset of the inode in the decoded metadata block at `position`; absent in EROFS.
     #[serde(skip_serializing_if = "Option::is_none")]
     block_offset: Option<usize>,
     #[serde(flatten)]
-    xattrs: Xattrs,
-    /// Length and positions of a directory's listing (SquashFS).
+    xattrs: XattrPlacement,
+    /// Position of a directory's listing; absent for all other entries, and in EROFS.
     #[serde(skip_serializing_if = "Option::is_none")]
-    listing: Option<Listing>,
+    listing: Option<DirListing>,
 }
 
 /// Position of stored bytes.
 #[derive(Serialize)]
-struct At {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StoredPosition {
+    /// Byte offset in the image, in an additional device, or in the metabox; of an inode of SquashFS, that of its metadata
+    /// block.
     position: u64,
+    /// Number of the additional device, counted from 1; absent if the bytes are not on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<u16>,
+    /// True if the bytes are in the metabox; absent if they are not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     metabox: bool,
 }
 
 /// Extended attributes: the set that has them (SquashFS), or the numbers of those in each place (EROFS).
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-enum Xattrs {
-    Set { xattr_set: Option<u32> },
-    Counts { inline_xattrs: u32, shared_xattrs: u32, xattr_bytes: u32 },
+enum XattrPlacement {
+    Set {
+        /// Index of the set of extended attributes; null if there are none.
+        xattr_set: Option<u32>,
+    },
+    Counts {
+        /// Number of extended attributes stored after the inode.
+        inline_xattrs: u32,
+        /// Number of shared extended attributes.
+        shared_xattrs: u32,
+        /// Bytes that the extended attributes take after the inode.
+        xattr_bytes: u32,
+    },
 }
 
+/// Position of a directory's listing (SquashFS).
 #[derive(Serialize)]
-struct Listing {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DirListing {
+    /// Byte offset of the metadata block in which the listing begins.
     start: u64,
+    /// Offset of the listing in the decoded metadata block.
     block_offset: u16,
+    /// Length of the listing in bytes plus 3, as stored.
     size: u32,
+    /// Inode number of the parent directory.
     parent: u32,
+    /// Number of entries of its index.
     index: u16,
 }
 
 /// Extents, which are read while they are printed: a file may have millions.
-struct Extents<'i> {
+struct LazyExtents<'i> {
     image: &'i AnyImage,
     nid: Nid,
 }
 
+/// A range of a file, and its place in the image.
 #[derive(Serialize)]
-struct Extent {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FileExtent {
+    /// Position of the range in the file.
     offset: u64,
+    /// Length of the range in the file.
     len: u64,
     #[serde(flatten)]
-    at: Option<At>,
+    at: Option<StoredPosition>,
+    /// Number of stored bytes; 0 for a hole.
     stored: u64,
+    /// Name of the codec; null for a hole and if the bytes are stored uncompressed.
     codec: Option<&'static str>,
+    /// True if the bytes are stored after the inode; absent if they are not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     inline: bool,
+    /// True if the extent uses only the beginning of the decoded bytes; absent if it uses all of them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
+    /// Place in a fragment; absent if the extent is not in one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fragment: Option<Fragment>,
+    fragment: Option<FragmentPosition>,
 }
 
+/// Place of an extent in a fragment.
 #[derive(Serialize)]
-struct Fragment {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FragmentPosition {
+    /// Number of the fragment block; absent in EROFS.
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<u32>,
+    /// Byte offset in the decoded fragment block, or in the packed inode.
     offset: u64,
 }
 
-impl<'i> About<'i> {
+impl<'i> InodeReport<'i> {
     pub(super) fn new(image: &'i AnyImage, path: &Path) -> Result<Self> {
         let name = path.as_os_str().as_bytes();
         let nid = sink::lookup(image.image(), name)?.ok_or_else(|| Error::NotFound { path: path.to_owned() })?;
@@ -114,8 +160,8 @@ impl<'i> About<'i> {
         let entry = JsonEntry::new(image.image(), &inside.join(&b"/"[..]), nid, &stat, None)?;
         let totals = Totals::of(image, nid)?;
         let Totals { data: data_bytes, stored: stored_bytes, fragments: fragment_bytes, .. } = totals;
-        let (inode, extents) = (Inode::new(image, nid)?, Extents { image, nid });
-        Ok(About { entry, inode, data_bytes, stored_bytes, fragment_bytes, extents, stat })
+        let (inode, extents) = (StoredInode::new(image, nid)?, LazyExtents { image, nid });
+        Ok(InodeReport { entry, inode, data_bytes, stored_bytes, fragment_bytes, extents, stat })
     }
 
     /// Prints the facts, then the extents as a table.
@@ -137,11 +183,11 @@ impl<'i> About<'i> {
         writeln!(out, "modified     {} UTC ({}.{:09})", units::utc(*mtime), mtime.secs, mtime.nanos)?;
         writeln!(out, "links        {nlink}")?;
         match &self.inode.xattrs {
-            Xattrs::Set { xattr_set: None } => writeln!(out, "xattrs       none")?,
-            Xattrs::Set { xattr_set: Some(set) } => {
+            XattrPlacement::Set { xattr_set: None } => writeln!(out, "xattrs       none")?,
+            XattrPlacement::Set { xattr_set: Some(set) } => {
                 writeln!(out, "xattrs       {}, set {set}", self.entry.xattrs.len())?
             }
-            Xattrs::Counts { inline_xattrs, shared_xattrs, xattr_bytes } => {
+            XattrPlacement::Counts { inline_xattrs, shared_xattrs, xattr_bytes } => {
                 writeln!(
                     out,
                     "xattrs       {inline_xattrs} inline, {shared_xattrs} shared, {} after the inode",
@@ -149,7 +195,7 @@ impl<'i> About<'i> {
                 )?;
             }
         }
-        if let Some(Listing { start, block_offset, size, parent, index }) = &self.inode.listing {
+        if let Some(DirListing { start, block_offset, size, parent, index }) = &self.inode.listing {
             let start = units::count(*start);
             writeln!(
                 out,
@@ -174,7 +220,7 @@ impl<'i> About<'i> {
     }
 
     fn print_extents(&self, out: &mut impl Write) -> Result<()> {
-        let Extents { image, nid } = self.extents;
+        let LazyExtents { image, nid } = self.extents;
         let size = self.entry.size.unwrap_or_default();
         if matches!(self.stat.kind, FileType::File { .. }) {
             writeln!(
@@ -230,29 +276,29 @@ fn row(out: &mut impl Write, placed: &Placed) -> io::Result<()> {
     }
 }
 
-impl Inode {
-    fn new(image: &AnyImage, nid: Nid) -> Result<Inode> {
+impl StoredInode {
+    fn new(image: &AnyImage, nid: Nid) -> Result<StoredInode> {
         Ok(match image {
             AnyImage::Squashfs(reader) => {
                 let facts = reader.facts(nid)?;
-                Inode {
+                StoredInode {
                     form: if facts.extended() { "extended" } else { "basic" },
                     layout: None,
-                    at: At { position: facts.block, device: None, metabox: false },
+                    at: StoredPosition { position: facts.block, device: None, metabox: false },
                     block_offset: Some(facts.offset),
-                    xattrs: Xattrs::Set { xattr_set: facts.xattr_set },
-                    listing: Listing::new(reader, &facts.body),
+                    xattrs: XattrPlacement::Set { xattr_set: facts.xattr_set },
+                    listing: DirListing::new(reader, &facts.body),
                 }
             }
             AnyImage::Erofs(reader) => {
                 let facts = reader.facts(nid)?;
                 let erofs::InodeFacts { inline_xattrs, shared_xattrs, xattr_bytes, .. } = facts;
-                Inode {
+                StoredInode {
                     form: if facts.extended { "extended" } else { "compact" },
                     layout: (facts.size > 0).then(|| layout(facts.layout)),
-                    at: At::new(facts.area, facts.position),
+                    at: StoredPosition::new(facts.area, facts.position),
                     block_offset: None,
-                    xattrs: Xattrs::Counts { inline_xattrs, shared_xattrs, xattr_bytes },
+                    xattrs: XattrPlacement::Counts { inline_xattrs, shared_xattrs, xattr_bytes },
                     listing: None,
                 }
             }
@@ -294,10 +340,10 @@ impl Totals {
     }
 }
 
-impl At {
-    fn new(area: Area, position: u64) -> At {
+impl StoredPosition {
+    fn new(area: Area, position: u64) -> StoredPosition {
         let device = if let Area::Device(number) = area { Some(number) } else { None };
-        At { position, device, metabox: area == Area::Metabox }
+        StoredPosition { position, device, metabox: area == Area::Metabox }
     }
 
     fn describe(&self) -> String {
@@ -310,20 +356,20 @@ impl At {
     }
 }
 
-impl Listing {
-    fn new(reader: &squashfs::Reader, body: &BodyFacts) -> Option<Listing> {
+impl DirListing {
+    fn new(reader: &squashfs::Reader, body: &BodyFacts) -> Option<DirListing> {
         let &BodyFacts::Dir { start, offset, size, parent, index, .. } = body else { return None };
         let start = reader.superblock().directory_table.saturating_add(start.into());
-        Some(Listing { start, block_offset: offset, size, parent, index })
+        Some(DirListing { start, block_offset: offset, size, parent, index })
     }
 }
 
-impl Serialize for Extents<'_> {
+impl Serialize for LazyExtents<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut rows = serializer.serialize_seq(None)?;
         let mut written = Ok(());
         let read = self.image.placement(self.nid, &mut |placed| {
-            written = rows.serialize_element(&Extent::new(&placed));
+            written = rows.serialize_element(&FileExtent::new(&placed));
             if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         read.map_err(S::Error::custom)?;
@@ -332,18 +378,18 @@ impl Serialize for Extents<'_> {
     }
 }
 
-impl Extent {
-    fn new(placed: &Placed) -> Extent {
+impl FileExtent {
+    fn new(placed: &Placed) -> FileExtent {
         let Placed { offset, len, stored, fragment, .. } = *placed;
-        Extent {
+        FileExtent {
             offset,
             len,
-            at: stored.map(|stored| At::new(stored.area, stored.position)),
+            at: stored.map(|stored| StoredPosition::new(stored.area, stored.position)),
             stored: stored.map_or(0, |stored| stored.len),
             codec: stored.and_then(|stored| stored.codec),
             inline: stored.is_some_and(|stored| stored.inline),
             partial: stored.is_some_and(|stored| stored.partial),
-            fragment: fragment.map(|fragment| Fragment { index: fragment.index, offset: fragment.offset }),
+            fragment: fragment.map(|fragment| FragmentPosition { index: fragment.index, offset: fragment.offset }),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 pub(crate) mod erofs;
 mod inode;
-mod squashfs;
+pub(super) mod squashfs;
 mod stats;
 
 use std::io::Write;
@@ -17,7 +17,7 @@ use super::{open, parts};
 use crate::args::Info;
 use crate::output;
 use crate::output::failure::{Outcome, Usage};
-use crate::output::json;
+use crate::output::json::{self, JsonDocument};
 
 pub(super) fn run(args: &Info) -> Result<Outcome> {
     if let Some(paths) = parts::named(&args.image, &args.parts.rest)? {
@@ -32,11 +32,11 @@ pub(super) fn run(args: &Info) -> Result<Outcome> {
     }
     let stats = args.stats.then(|| Stats::measure(&image)).transpose()?;
     let about = match image {
-        AnyImage::Squashfs(image) => About::Squashfs(squashfs::About::new(image.superblock())),
-        AnyImage::Erofs(image) => About::Erofs(erofs::About::new(&image)),
+        AnyImage::Squashfs(image) => ImageInfo::Squashfs(squashfs::SquashfsInfo::new(image.superblock())),
+        AnyImage::Erofs(image) => ImageInfo::Erofs(erofs::ErofsInfo::new(&image)),
     };
     if args.json {
-        json::print("info", &Document { about, stats: stats.as_ref().map(stats::About::new) })?;
+        about.print_json(stats.as_ref().map(stats::SpaceReport::new))?;
     } else {
         output::write_result(|out| {
             about.print(out)?;
@@ -47,9 +47,9 @@ pub(super) fn run(args: &Info) -> Result<Outcome> {
 }
 
 fn inode(args: &Info, image: &AnyImage, path: &Path) -> Result<Outcome> {
-    let about = inode::About::new(image, path).with_context(|| open::name(&args.image.path))?;
+    let about = inode::InodeReport::new(image, path).with_context(|| open::name(&args.image.path))?;
     if args.json {
-        json::print("info", &OfInode { inode: about })?;
+        json::print(&InodeDocument { inode: about })?;
     } else {
         output::write_result(|out| about.print(out, path))?;
     }
@@ -58,32 +58,49 @@ fn inode(args: &Info, image: &AnyImage, path: &Path) -> Result<Outcome> {
 
 /// Facts about one inode.
 #[derive(Serialize)]
-struct OfInode<'i> {
-    inode: inode::About<'i>,
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct InodeDocument<'i> {
+    /// The inode.
+    inode: inode::InodeReport<'i>,
+}
+
+impl JsonDocument for InodeDocument<'_> {
+    const KIND: &'static str = "info";
 }
 
 /// Facts about an image, with its statistics if they are wanted.
 #[derive(Serialize)]
-struct Document {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct InfoDocument<I> {
     #[serde(flatten)]
-    about: About,
+    info: I,
+    /// What takes the space in the image; absent without `--stats`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stats: Option<stats::About>,
+    stats: Option<stats::SpaceReport>,
+}
+
+impl<I: Serialize> JsonDocument for InfoDocument<I> {
+    const KIND: &'static str = "info";
 }
 
 /// Facts about an image, in the terms of its format.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum About {
-    Squashfs(squashfs::About),
-    Erofs(erofs::About),
+enum ImageInfo {
+    Squashfs(squashfs::SquashfsInfo),
+    Erofs(erofs::ErofsInfo),
 }
 
-impl About {
+impl ImageInfo {
     fn print(&self, out: &mut impl Write) -> Result<()> {
         match self {
-            About::Squashfs(about) => about.print(out),
-            About::Erofs(about) => about.print(out),
+            ImageInfo::Squashfs(info) => info.print(out),
+            ImageInfo::Erofs(info) => info.print(out),
+        }
+    }
+
+    fn print_json(self, stats: Option<stats::SpaceReport>) -> Result<()> {
+        match self {
+            ImageInfo::Squashfs(info) => json::print(&InfoDocument { info, stats }),
+            ImageInfo::Erofs(info) => json::print(&InfoDocument { info, stats }),
         }
     }
 }

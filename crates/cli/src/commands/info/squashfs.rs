@@ -10,38 +10,59 @@ use serde::Serialize;
 
 use crate::output::units;
 
-/// See `docs/guide/json.md`.
+/// Facts about a SquashFS image.
 #[derive(Serialize)]
-pub(super) struct About {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct SquashfsInfo {
+    /// `squashfs 4.0`.
     format: &'static str,
+    /// Name of the codec.
     codec: &'static str,
+    /// Values of the codec's options by name; empty if the image does not store them.
     codec_options: BTreeMap<&'static str, i64>,
+    /// Size of a block in bytes.
     block_size: u32,
+    /// Length of the image in bytes, without padding.
     bytes_used: u64,
+    /// Time of the image in seconds since 1970.
     created: u32,
+    /// Number of inodes.
     inodes: u32,
+    /// Number of different owners and groups.
     ids: u16,
+    /// Number of fragment blocks.
     fragments: u32,
+    /// True if there is an export table.
     exportable: bool,
+    /// True if there is a table of extended attributes.
     xattrs: bool,
+    /// Names of the flags that are set.
     flags: Vec<&'static str>,
-    layout: Layout,
+    /// Byte offset of each region.
+    layout: SquashfsLayout,
 }
 
-/// Offset of each region.
+/// Byte offset of each region.
 #[derive(Serialize)]
-struct Layout {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SquashfsLayout {
+    /// Offset of the inode table.
     inode_table: u64,
+    /// Offset of the directory table.
     directory_table: u64,
+    /// Offset of the fragment table; null if there are no fragments.
     fragment_table: Option<u64>,
+    /// Offset of the export table; null if there is none.
     export_table: Option<u64>,
+    /// Offset of the table of owners and groups.
     id_table: u64,
+    /// Offset of the table of extended attributes; null if there is none.
     xattr_table: Option<u64>,
 }
 
-impl About {
+impl SquashfsInfo {
     pub(super) fn new(superblock: &Superblock) -> Self {
-        About {
+        SquashfsInfo {
             format: "squashfs 4.0",
             codec: superblock.codec.name(),
             codec_options: superblock.options.map(options).unwrap_or_default(),
@@ -54,7 +75,7 @@ impl About {
             exportable: superblock.export_table.is_some(),
             xattrs: superblock.xattr_table.is_some(),
             flags: superblock.flag_names(),
-            layout: Layout {
+            layout: SquashfsLayout {
                 inode_table: superblock.inode_table,
                 directory_table: superblock.directory_table,
                 fragment_table: (superblock.fragments > 0).then_some(superblock.fragment_table),
@@ -88,7 +109,7 @@ impl About {
     }
 }
 
-impl Layout {
+impl SquashfsLayout {
     fn rows(&self) -> [(&'static str, Option<u64>); 6] {
         [
             ("inode table", Some(self.inode_table)),

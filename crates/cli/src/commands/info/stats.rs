@@ -14,45 +14,65 @@ const ROWS: usize = 12;
 /// Number of the largest files, and of the least compressed folders, in the JSON.
 const JSON_ROWS: usize = 100;
 
-/// See `docs/guide/json.md`.
+/// What takes the space in an image. Files, metadata and unused bytes add up to the length of the image.
 #[derive(Serialize)]
-pub(super) struct About {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct SpaceReport {
+    /// Length of the image in bytes, with its additional devices and padding.
     image_bytes: u64,
+    /// Bytes of stored file data.
     file_bytes: u64,
+    /// Bytes of metadata.
     metadata_bytes: u64,
+    /// Bytes of everything else.
     unused_bytes: u64,
+    /// Part of `file_bytes` in fragment blocks or the packed inode.
     fragment_bytes: u64,
+    /// Bytes of each kind of metadata.
     metadata: BTreeMap<&'static str, u64>,
-    all: Row,
-    types: Vec<Row>,
-    folders: Vec<Row>,
-    ratios: Vec<Row>,
-    least_compressed: Vec<Row>,
-    largest: Vec<Row>,
+    /// All files.
+    all: SpaceRow,
+    /// Files of each type; `name` is an extension.
+    types: Vec<SpaceRow>,
+    /// Files of each top-level folder.
+    folders: Vec<SpaceRow>,
+    /// Files of each range of ratios; a ratio is `stored` divided by `data`.
+    ratios: Vec<SpaceRow>,
+    /// Up to 100 folders whose files compress worst; `name` is the path (`.`: the root).
+    least_compressed: Vec<SpaceRow>,
+    /// The 100 files with most stored bytes; `name` is the path.
+    largest: Vec<SpaceRow>,
 }
 
 /// Files that have something in common, or one file.
 #[derive(Serialize)]
-struct Row {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SpaceRow {
+    /// Extension in lower case, without versions (empty: none); folder (`.`: the root); range of ratios; or path.
     name: String,
+    /// Number of files.
     files: u64,
+    /// Sum of their lengths in bytes.
     size: u64,
+    /// Bytes of the files outside holes.
     data: u64,
+    /// Share of the files in the image's bytes.
     stored: u64,
+    /// Bytes of the files that are stored once for several files or places.
     duplicate: u64,
 }
 
-impl About {
+impl SpaceReport {
     pub(super) fn new(stats: &Stats) -> Self {
-        let rows = |groups: Vec<Group>| groups.iter().map(Row::new).collect();
-        About {
+        let rows = |groups: Vec<Group>| groups.iter().map(SpaceRow::new).collect();
+        SpaceReport {
             image_bytes: stats.image_bytes,
             file_bytes: stats.file_bytes(),
             metadata_bytes: stats.metadata_bytes(),
             unused_bytes: stats.unused_bytes,
             fragment_bytes: stats.fragment_bytes,
             metadata: stats.metadata.iter().copied().collect(),
-            all: Row::new(&stats.all()),
+            all: SpaceRow::new(&stats.all()),
             types: rows(stats.by_type()),
             folders: rows(stats.by_folder()),
             ratios: rows(stats.by_ratio()),
@@ -62,11 +82,11 @@ impl About {
     }
 }
 
-impl Row {
+impl SpaceRow {
     fn new(group: &Group) -> Self {
         let Group { name, files, size, data, stored, duplicate, .. } = group;
         let (files, size, data) = (*files, *size, *data);
-        Row { name: encode(name).into_owned(), files, size, data, stored: *stored, duplicate: *duplicate }
+        SpaceRow { name: encode(name).into_owned(), files, size, data, stored: *stored, duplicate: *duplicate }
     }
 }
 

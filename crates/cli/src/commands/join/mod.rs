@@ -20,6 +20,7 @@ use self::target::{Target, commit};
 use super::parts;
 use crate::args::{As, Join};
 use crate::output::failure::Outcome;
+use crate::output::json::JsonDocument;
 use crate::output::meter::{Meter, Spent};
 use crate::output::{self, json, say, units};
 
@@ -53,9 +54,9 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
         set.open_end().iter().for_each(|why| say(format_args!("packfs: the end of the dump is missing: {why}")));
     }
     let whole = report.lost.is_empty() && set.open_end().is_none();
-    let summary = Summary::new(args, &report, &repairs, kdump, whole, &spent);
+    let summary = JoinSummary::new(args, &report, &repairs, kdump, whole, &spent);
     if args.json {
-        json::print("join", &summary)?;
+        json::print(&summary)?;
     } else if !args.talk.quiet && !to_stdout {
         summary.say(&spent);
     }
@@ -138,42 +139,60 @@ fn told(repair: &RestoredSegments, set: &Set) -> String {
     format!("restored from parity: {segments} {whose} ({bytes} of the dump, the first at {})", Size(*start))
 }
 
-/// See `docs/guide/json.md`.
+/// Data that was restored from parity.
 #[derive(Serialize)]
-struct Repaired {
-    /// Null for missing parts.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RepairedPart {
+    /// Path of the damaged part; null for all missing parts.
     part: Option<String>,
+    /// Number of restored segments.
     segments: u64,
+    /// Bytes of the dump in these segments.
     bytes: u64,
+    /// Position of the first of these bytes in the dump.
     start: u64,
 }
 
-impl Repaired {
+impl RepairedPart {
     fn new(repair: &RestoredSegments) -> Self {
         let RestoredSegments { part, segments, bytes, start } = repair;
-        Repaired { part: part.as_deref().map(parts::text), segments: *segments, bytes: *bytes, start: *start }
+        RepairedPart { part: part.as_deref().map(parts::text), segments: *segments, bytes: *bytes, start: *start }
     }
 }
 
-/// See `docs/guide/json.md`.
+/// Result of joining parts.
 #[derive(Serialize)]
-struct Summary<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JoinSummary<'a> {
+    /// Path of the output; `-` for standard output.
     output: String,
+    /// True if nothing is lost.
     whole: bool,
+    /// Bytes of the dump.
     size: u64,
+    /// Zeros of the dump that became holes, in bytes.
     hole_bytes: u64,
+    /// Number of lost bytes; 0 without `--partial`.
     lost_bytes: u64,
+    /// Ranges of the dump that are lost; empty without `--partial`.
     lost: &'a [LostRange],
-    /// Segments restored from parity.
-    repaired: Vec<Repaired>,
-    /// The crash dump, if one was written instead of the dump's own bytes.
+    /// Data restored from parity: one entry for each damaged part, and one for all missing parts.
+    repaired: Vec<RepairedPart>,
+    /// The crash dump that was written instead of the dump's own bytes; null without `--as kdump` and `--as kdump-flat`.
     kdump: Option<KdumpReport>,
+    /// Duration in seconds.
     seconds: f64,
+    /// Bytes of the dump per second.
     bytes_per_second: u64,
+    /// Largest memory use of the process, in bytes.
     peak_memory: u64,
 }
 
-impl<'a> Summary<'a> {
+impl JsonDocument for JoinSummary<'_> {
+    const KIND: &'static str = "join";
+}
+
+impl<'a> JoinSummary<'a> {
     fn new(
         args: &Join,
         report: &'a JoinReport,
@@ -182,14 +201,14 @@ impl<'a> Summary<'a> {
         whole: bool,
         spent: &Spent,
     ) -> Self {
-        Summary {
+        JoinSummary {
             output: parts::text(&args.output),
             whole,
             size: report.size,
             hole_bytes: report.hole_bytes,
             lost_bytes: report.lost.iter().map(|lost| lost.end - lost.start).sum(),
             lost: &report.lost,
-            repaired: repairs.iter().map(Repaired::new).collect(),
+            repaired: repairs.iter().map(RepairedPart::new).collect(),
             kdump,
             seconds: spent.time.as_secs_f64(),
             bytes_per_second: units::per_second(report.size, spent.time),

@@ -15,7 +15,7 @@ use packfs_image::Image;
 use packfs_image::image::{Nid, Stat};
 use packfs_image::sink::{Visit, Walk};
 
-use self::json::JsonEntry;
+use self::json::{EntryList, JsonEntry};
 use self::lines::Lines;
 use self::order::{branches, sort, totals};
 use self::packlist::PackLines;
@@ -23,7 +23,7 @@ use super::open;
 use crate::args::List;
 use crate::output;
 use crate::output::failure::Outcome;
-use crate::output::json::SCHEMA;
+use crate::output::json::{JsonDocument, SCHEMA};
 
 /// An entry of the listing.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ enum Listing {
 impl Listing {
     fn begin(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
-            Listing::Json { .. } => write!(out, "{{\"schema\":{SCHEMA},\"kind\":\"list\",\"entries\":["),
+            Listing::Json { .. } => write!(out, "{{\"schema\":{SCHEMA},\"kind\":\"{}\",\"entries\":[", EntryList::KIND),
             Listing::Text(_) | Listing::PackList(_) => Ok(()),
         }
     }

@@ -21,6 +21,7 @@ pub(super) use self::signing::read_certificate;
 use super::print;
 use crate::args::{Seal, SealConsumer};
 use crate::output::failure::{Outcome, Usage};
+use crate::output::json::JsonDocument;
 use crate::output::meter::Meter;
 use crate::output::{json, say, target, units};
 
@@ -166,23 +167,20 @@ fn report(args: &Seal, sealed: &verity::Seal, files: &[String]) -> Result<Outcom
     let superblock = &sealed.area.superblock;
     let hash_bytes = sealed.area.end().unwrap_or_default() - sealed.hash_offset;
     if args.json {
-        json::print(
-            "seal",
-            &Report {
-                image: encode(args.image.as_os_str().as_encoded_bytes()).into_owned(),
-                root_hash: sealed.root_hash.to_string(),
-                algorithm: superblock.algorithm.name(),
-                salt: packfs_seal::to_hex(&superblock.salt),
-                uuid: (!args.no_superblock).then(|| superblock.uuid.to_string()),
-                data_block_size: superblock.data_block_size,
-                data_blocks: superblock.data_blocks,
-                hash_block_size: superblock.hash_block_size,
-                hash_offset: sealed.hash_offset,
-                hash_bytes,
-                is_signed: args.key.is_some() || args.attach_signature.is_some(),
-                files,
-            },
-        )?;
+        json::print(&SealReport {
+            image: encode(args.image.as_os_str().as_encoded_bytes()).into_owned(),
+            root_hash: sealed.root_hash.to_string(),
+            algorithm: superblock.algorithm.name(),
+            salt: packfs_seal::to_hex(&superblock.salt),
+            uuid: (!args.no_superblock).then(|| superblock.uuid.to_string()),
+            data_block_size: superblock.data_block_size,
+            data_blocks: superblock.data_blocks,
+            hash_block_size: superblock.hash_block_size,
+            hash_offset: sealed.hash_offset,
+            hash_bytes,
+            is_signed: args.key.is_some() || args.attach_signature.is_some(),
+            files,
+        })?;
     }
     if !args.talk.quiet {
         let name = display(&args.image);
@@ -194,19 +192,36 @@ fn report(args: &Seal, sealed: &verity::Seal, files: &[String]) -> Result<Outcom
     Ok(Outcome::Done)
 }
 
-/// See `docs/guide/json.md`.
+/// Result of sealing an image.
 #[derive(Serialize)]
-struct Report<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct SealReport<'a> {
+    /// Path of the image.
     image: String,
+    /// Root hash in hexadecimal digits.
     root_hash: String,
+    /// Hash algorithm: `sha256` or `sha512`.
     algorithm: &'static str,
+    /// Salt in hexadecimal digits; may be empty.
     salt: String,
+    /// UUID of the hash tree; null without a superblock.
     uuid: Option<String>,
+    /// Size of a data block in bytes.
     data_block_size: u32,
+    /// Number of data blocks.
     data_blocks: u64,
+    /// Size of a hash block in bytes.
     hash_block_size: u32,
+    /// Byte offset of the hash area in its file.
     hash_offset: u64,
+    /// Length of the hash area in bytes.
     hash_bytes: u64,
+    /// True if a signature was written.
     is_signed: bool,
+    /// Paths of the files that were written.
     files: &'a [String],
+}
+
+impl JsonDocument for SealReport<'_> {
+    const KIND: &'static str = "seal";
 }

@@ -9,15 +9,16 @@ use crate::{Result, Warning, WarningKind, Warnings};
 
 /// Amount of data reused from an older image, and the size of an update from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "ReusedData"))]
 #[non_exhaustive]
 pub struct Reused {
-    /// Bytes of file data, or of fragments, that were not compressed again.
+    /// Bytes that were not compressed again: of file data, fragment blocks and the packed inode.
     pub content_bytes: u64,
     /// Bytes of the image that contain them.
     pub image_bytes: u64,
-    /// Number of reused blocks or pieces.
+    /// Number of reused blocks (SquashFS) or pieces (EROFS).
     pub taken: u64,
-    /// Number of blocks or pieces that are damaged in the older image.
+    /// Number of blocks or pieces that are damaged in the older image, and were compressed again.
     pub damaged: u64,
     /// Bytes of the image that are not in any aligned block of `update_block` bytes copied from the older image as a
     /// whole.

@@ -40,6 +40,7 @@ const AHEAD: usize = 4;
 /// The order of file data in an image, among files of equal rank. Except with [`Order::Path`], files too large to share
 /// a block come first, by path, or by name if the image is packed in several shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "DataOrder"))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Order {

@@ -34,6 +34,7 @@ const TOO_MANY: Error = Error::TooMany { what: "files", max: 1 << 32 };
 
 /// Summary of a plan.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "PlannedImage"))]
 #[non_exhaustive]
 pub struct Planned {
     /// Number of shards.
@@ -46,7 +47,7 @@ pub struct Planned {
     pub largest_bytes: u64,
     /// Number of files that equal a file of an earlier shard.
     pub equal_files: u32,
-    /// Length of the plan.
+    /// Length of the plan in bytes.
     pub plan_bytes: u64,
 }
 

@@ -197,6 +197,7 @@ fn read_tasks(bytes: &[u8], count: u32, images: &[Image]) -> Result<Vec<Task>> {
 
 /// Summary of a plan of many images.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PlannedSet {
     /// Number of images.
@@ -211,7 +212,7 @@ pub struct PlannedSet {
     pub file_bytes: u64,
     /// Bytes of the longest task's files.
     pub largest_bytes: u64,
-    /// Length of the plan.
+    /// Length of the plan in bytes.
     pub plan_bytes: u64,
 }
 

@@ -25,6 +25,7 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// A task that packs a shard, or was killed while it did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RunningShard {
     /// Number of the shard.
@@ -45,6 +46,7 @@ pub struct RunningShard {
 
 /// A task that could not pack its shard.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FailedShard {
     /// Number of the shard.

@@ -11,6 +11,7 @@ use crate::{Error, Result};
 
 /// State of the shards of a job in a directory. Of a plan of many images, shards are its tasks.
 #[derive(Debug, Clone, Default, serde::Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "JobStatus"))]
 #[non_exhaustive]
 pub struct Status {
     /// Number of shards.
@@ -23,26 +24,27 @@ pub struct Status {
     pub done_bytes: u64,
     /// Bytes of data of packed shards; whole images count with their metadata.
     pub packed_bytes: u64,
-    /// Images of a plan of many.
+    /// Images of a plan of many; absent for a plan of one image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub images: Option<Images>,
     /// Tasks that pack a shard, or were killed while they did.
     pub running: Vec<RunningShard>,
     /// Tasks that could not pack their shards.
     pub failed: Vec<FailedShard>,
-    /// Shards that are not there, and of which no task is known.
+    /// Numbers of the shards that are not there, and of which no task is known.
     pub missing: Vec<u32>,
-    /// Shards whose file cannot be used, or was changed since it was packed, with the reasons.
+    /// Shards whose file cannot be used, or was changed since it was packed: pairs of number and reason.
     pub damaged: Vec<(u32, String)>,
 }
 
 /// Numbers of images.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "ImageCounts"))]
 #[non_exhaustive]
 pub struct Images {
-    /// Number of all.
+    /// Number of all images.
     pub all: u32,
-    /// Number of those that are complete.
+    /// Number of complete images.
     pub done: u32,
 }
 

@@ -5,13 +5,14 @@ use serde::Serialize;
 
 /// Counters of the data writer, in bytes except the `..._clusters`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "ErofsDataCounts"))]
 #[non_exhaustive]
 pub struct Counts {
     /// Number of physical clusters written.
     pub clusters: u64,
-    /// Clusters stored uncompressed because they do not shrink.
+    /// Number of clusters stored uncompressed because they do not shrink.
     pub raw_clusters: u64,
-    /// Clusters for which an equal one already existed.
+    /// Number of clusters that were not written because an equal one already existed.
     pub shared_clusters: u64,
     /// File bytes that went to a codec.
     pub packed_bytes: u64,
@@ -47,17 +48,19 @@ impl Counts {
 
 /// EROFS-specific figures of a build.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "ErofsBuildFigures"))]
 #[non_exhaustive]
 pub struct Details {
-    /// The oldest Linux that reads the image.
+    /// Oldest Linux that reads the image.
     pub kernel: String,
     /// UUID of the image.
     pub uuid: String,
     /// Counters of the data writer.
     pub data: Counts,
-    /// File bytes that stay on additional devices, those that several files share once for each.
+    /// File bytes that stay in the sources, on additional devices; those that several files share count once for each.
     pub referred_bytes: u64,
-    /// Bytes in [`Options::blob`](crate::erofs::Options::blob).
+    /// Length of the file of its own in which file data lies; 0 without
+    /// [`Options::blob`](crate::erofs::Options::blob).
     pub blob_bytes: u64,
 }
 

@@ -103,13 +103,14 @@ impl Default for Options {
 
 /// Counters of the data writer, in bytes except the `..._blocks`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "SquashfsDataCounts"))]
 #[non_exhaustive]
 pub struct Counts {
-    /// Data and fragment blocks written.
+    /// Number of data and fragment blocks written.
     pub blocks: u64,
-    /// Blocks stored uncompressed because they do not shrink.
+    /// Number of blocks stored uncompressed because they do not shrink.
     pub raw_blocks: u64,
-    /// Blocks copied from elsewhere in the image in their compressed form.
+    /// Number of blocks copied from elsewhere in the image in their compressed form.
     pub copied_blocks: u64,
     /// File bytes that went to a codec.
     pub packed_bytes: u64,
@@ -121,6 +122,7 @@ pub struct Counts {
 
 /// SquashFS-specific figures of a build.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "SquashfsBuildFigures"))]
 #[non_exhaustive]
 pub struct Details {
     /// Length of the image including padding.

@@ -167,23 +167,32 @@ fn chosen(images: &[Arc<MeasuredImage>], fio: bool) -> BTreeMap<String, String> 
     settings
 }
 
-/// A cell, see `docs/guide/json.md`: its key, its times in seconds, and bytes.
+/// Results of a cell: reads of an image.
 #[derive(Serialize)]
-struct CellJson<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct ReadResult<'a> {
     #[serde(flatten)]
     key: &'a ReadKey,
+    /// Length of the image in bytes.
     image_bytes: u64,
+    /// Bytes read from files.
     bytes: u64,
+    /// Median elapsed time in seconds.
     seconds: f64,
+    /// Median processor time in seconds; for the kernel, only that of the reading thread.
     cpu_seconds: f64,
+    /// Millions of bytes per second; null if no data is read.
     speed: Option<f64>,
+    /// Spread of the elapsed times, relative to their median; null after a single run.
     spread: Option<f64>,
+    /// Largest memory use of any run in bytes; null if unknown.
     peak_memory: Option<u64>,
+    /// Number of samples.
     runs: usize,
 }
 
-fn entry(row: &TrialRow<ReadKey>) -> CellJson<'_> {
-    CellJson {
+fn entry(row: &TrialRow<ReadKey>) -> ReadResult<'_> {
+    ReadResult {
         key: &row.key,
         image_bytes: row.made,
         bytes: row.bytes,
