@@ -8,7 +8,7 @@
 # Takes the tests of erofs-utils (31, its branch experimental-tests), of squashfuse (4) and of squashfs-tools-ng (2) from
 # their repositories; EROFS_UTILS, SQUASHFUSE and SQUASHFS_TOOLS_NG name others, also directories. Builds nothing of them
 # but two small programs that the tests call. Prints a line for each test; their output is in DEST/results.
-# docs/guide/drop-in.md lists the tests that do not pass, with the reasons. Takes some minutes.
+# docs/design/test-runs.md lists the tests that do not pass, with the reasons. Takes some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
