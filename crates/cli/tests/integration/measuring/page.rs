@@ -206,10 +206,10 @@ fn the_page_can_be_printed() {
     assert!(bytes.starts_with(b"%PDF") && pages > 10, "{pages} pages");
 }
 
-/// The twenty questions of the guide, each with the section of the page that answers it.
+/// The twenty questions about a full run, each with the section of the page that answers it.
 #[test]
-fn every_question_of_the_guide_has_its_place() {
-    let test = "every_question_of_the_guide_has_its_place";
+fn every_question_about_a_full_run_has_its_place() {
+    let test = "every_question_about_a_full_run_has_its_place";
     if !have(test, "xz") {
         return;
     }
@@ -217,9 +217,9 @@ fn every_question_of_the_guide_has_its_place() {
     let page = page_of_docs(dir.path());
     let titles: Vec<&str> = ["<h3>", "<summary>"].iter().flat_map(|tag| page.split(tag).skip(1)).collect();
     let titles: Vec<&str> = titles.iter().filter_map(|text| text.split("</").next()).collect();
-    let guide =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/bench.md")).unwrap();
-    let table = guide.split("### Where the page answers what").nth(1).unwrap().split("\n## ").next().unwrap();
+    let note =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/design/full-run.md")).unwrap();
+    let table = note.split("## Where the page answers what").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert_eq!(rows.len(), 20);
     for row in rows {
