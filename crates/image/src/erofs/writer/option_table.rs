@@ -190,7 +190,7 @@ pub static OPTIONS: &[BuildOption] = &[
     BuildOption {
         name: "fs-block",
         form: ValueForm::One("SIZE"),
-        default: "4096, with --refer 512",
+        default: "4096; 512 to refer to archives",
         help: "Block size: a power of two from 512 to 4096",
         set: |draft, value| {
             let size = bounded_size(value)?;
