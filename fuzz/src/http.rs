@@ -1,5 +1,5 @@
-//! The HTTP server answers any bytes of a client with whole responses: each has a status, a length or chunks that are true,
-//! and parts of the image where a part was asked for.
+//! The HTTP server answers any bytes of a client with whole responses: each has a status, a length or chunks that are
+//! true, and parts of the image where a part was asked for.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,19 +7,19 @@ use packfs_blocks::{Progress, ReadAt};
 use packfs_image::build::AnyOptions;
 use packfs_image::testing::{Node, Piece, Spec};
 use packfs_image::{AnyImage, OpenOptions, Plan, squashfs};
-use packfs_serve::{Options, Served, Server};
+use packfs_serve::{HttpOptions, ServedImage, HttpServer};
 
 /// Number of requests to look at: an input could ask for the whole image again and again.
 const REQUESTS_MAX: usize = 20;
 
 /// A server of one image, and the bytes of that image.
-fn server() -> &'static (Server, Vec<u8>) {
-    static SERVER: OnceLock<(Server, Vec<u8>)> = OnceLock::new();
+fn server() -> &'static (HttpServer, Vec<u8>) {
+    static SERVER: OnceLock<(HttpServer, Vec<u8>)> = OnceLock::new();
     SERVER.get_or_init(|| {
         let bytes = image();
         let source: Arc<dyn ReadAt> = Arc::new(bytes.clone());
         let image = AnyImage::open(Arc::clone(&source), OpenOptions::default()).unwrap();
-        let served = Served {
+        let served = ServedImage {
             name: "i".into(),
             image: Arc::new(image),
             bytes: source,
@@ -27,7 +27,7 @@ fn server() -> &'static (Server, Vec<u8>) {
             remote: false,
             older: None,
         };
-        (Server::bind(vec![served], Options::default()).unwrap(), bytes)
+        (HttpServer::bind(vec![served], HttpOptions::default()).unwrap(), bytes)
     })
 }
 
@@ -38,7 +38,7 @@ fn image() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
     let plan = |_: &mut dyn packfs_image::source::Store| Ok(Plan { tree: spec.tree()?, order: Vec::new() });
-    AnyOptions::from(squashfs::Options::default()).build(&path, &Progress::default(), plan).unwrap();
+    AnyOptions::from(squashfs::HttpOptions::default()).build(&path, &Progress::default(), plan).unwrap();
     std::fs::read(path).unwrap()
 }
 

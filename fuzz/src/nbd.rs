@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use packfs_image::image::Extent;
-use packfs_serve::nbd::{Export, Holes, converse};
+use packfs_serve::nbd::{NbdExport, HoleMap, converse};
 
 /// Bytes of the disk: zeros follow text.
 const LEN: usize = 700_000;
@@ -15,7 +15,7 @@ const READS_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 struct Zeros;
 
-impl Holes for Zeros {
+impl HoleMap for Zeros {
     fn extents_from(&self, offset: u64) -> Box<dyn Iterator<Item = Extent> + '_> {
         let extents = [(0, TEXT, false), (TEXT, LEN - TEXT, true)];
         let extents = extents.map(|(offset, len, hole)| Extent { offset: offset as u64, len: len as u64, hole });
@@ -36,13 +36,13 @@ pub fn look(bytes: &[u8]) {
         return;
     }
     let disk = disk();
-    let big = Export {
+    let big = NbdExport {
         name: "disk".into(),
         description: "text".into(),
         bytes: Arc::new(disk.clone()),
         holes: Some(Arc::new(Zeros)),
     };
-    let small = Export { name: "s".into(), description: String::new(), bytes: Arc::new(vec![1; 10]), holes: None };
+    let small = NbdExport { name: "s".into(), description: String::new(), bytes: Arc::new(vec![1; 10]), holes: None };
     let heard = converse(vec![big, small], &[b"\0\0\0\x03", bytes].concat(), None);
     assert!(heard.starts_with(b"NBDMAGICIHAVEOPT\0\x03"));
     replies(&heard[18..], &disk);

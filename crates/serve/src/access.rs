@@ -1,12 +1,12 @@
 //! Access control: refuses requests that name another host, and, if there is a token, those without it.
 //!
-//! A page from elsewhere can make a browser ask a server on the same machine, under a name that its owner lets point there
-//! (DNS rebinding). Such a request has the foreign name in its `Host`.
+//! A page from elsewhere can make a browser ask a server on the same machine, under a name that its owner lets point
+//! there (DNS rebinding). Such a request has the foreign name in its `Host`.
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::http::request::{Refusal, Request};
-use crate::http::response::Response;
+use crate::http::request::{HttpRequest, RequestRefusal};
+use crate::http::response::HttpResponse;
 
 /// Names of this machine for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -15,7 +15,7 @@ const TOKEN: &str = "token";
 
 /// Rules of a server.
 #[derive(Debug)]
-pub(crate) struct Access {
+pub(crate) struct AccessRules {
     /// The names that requests may be sent to; `None` for any.
     names: Option<Vec<String>>,
     token: Option<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Access {
     cookie: String,
 }
 
-impl Access {
+impl AccessRules {
     /// Makes the rules of a server that listens on `address`, called `name` on its command line.
     pub(crate) fn new(address: SocketAddr, name: Option<&str>, token: Option<String>) -> Self {
         let own = match address.ip() {
@@ -32,15 +32,15 @@ impl Access {
         };
         let names = LOOPBACK.into_iter().chain(name).map(str::to_ascii_lowercase).chain([own]);
         let names = address.ip().is_loopback().then(|| names.collect());
-        Access { names, token, cookie: format!("packfs-{TOKEN}-{}", address.port()) }
+        AccessRules { names, token, cookie: format!("packfs-{TOKEN}-{}", address.port()) }
     }
 
     /// Checks a request; returns the answer if it does not get any other.
-    pub(crate) fn check(&self, request: &Request) -> Result<(), Response> {
+    pub(crate) fn check(&self, request: &HttpRequest) -> Result<(), HttpResponse> {
         if let (Some(names), Some(host)) = (&self.names, &request.host)
             && !names.contains(&without_port(host).to_ascii_lowercase())
         {
-            return Err(Refusal(421, "this server does not have that name").into());
+            return Err(RequestRefusal(421, "this server does not have that name").into());
         }
         let Some(token) = &self.token else { return Ok(()) };
         if request.parameter(TOKEN).is_some_and(|sent| equal(&sent, token)) {
@@ -50,24 +50,24 @@ impl Access {
         if sent.or_else(|| self.cookie(request)).is_some_and(|sent| equal(sent, token)) {
             return Ok(());
         }
-        let refused: Response =
-            Refusal(401, "the token is missing or wrong; send it as a bearer, or open ?token=...").into();
+        let refused: HttpResponse =
+            RequestRefusal(401, "the token is missing or wrong; send it as a bearer, or open ?token=...").into();
         Err(refused.with("WWW-Authenticate", "Bearer"))
     }
 
     /// Makes the browser keep the token, and ask again without it, so that it is in no history and no link.
-    fn remember(&self, request: &Request, token: &str) -> Response {
+    fn remember(&self, request: &HttpRequest, token: &str) -> HttpResponse {
         let path = &request.raw_path;
         let query = request.query_without(TOKEN);
         // Two slashes at the beginning would name another host.
         let path = path.trim_start_matches('/');
         let place = if query.is_empty() { format!("/{path}") } else { format!("/{path}?{query}") };
         let cookie = format!("{}={token}; HttpOnly; SameSite=Lax; Path=/", self.cookie);
-        let moved = Response::new(303, "text/plain; charset=utf-8", "").with("Location", place);
+        let moved = HttpResponse::new(303, "text/plain; charset=utf-8", "").with("Location", place);
         moved.with("Set-Cookie", cookie).with("Cache-Control", "no-store")
     }
 
-    fn cookie<'r>(&self, request: &'r Request) -> Option<&'r [u8]> {
+    fn cookie<'r>(&self, request: &'r HttpRequest) -> Option<&'r [u8]> {
         let mut cookies = request.header("cookie")?.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         cookies.find_map(|one| one.strip_prefix(self.cookie.as_bytes())?.strip_prefix(b"="))
     }
@@ -97,15 +97,15 @@ fn equal(sent: &[u8], token: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn status(access: &Access, target: &str, headers: &str) -> u16 {
+    fn status(access: &AccessRules, target: &str, headers: &str) -> u16 {
         let head = format!("GET {target} HTTP/1.1\r\n{headers}\r\n\r\n");
-        let (request, _) = Request::parse(head.as_bytes()).unwrap().unwrap();
+        let (request, _) = HttpRequest::parse(head.as_bytes()).unwrap().unwrap();
         access.check(&request).map_or_else(|response| response.status, |()| 200)
     }
 
     #[test]
     fn only_the_names_of_the_server_are_answered_on_loopback() {
-        let access = Access::new("127.0.0.2:80".parse().unwrap(), Some("Box.local"), None);
+        let access = AccessRules::new("127.0.0.2:80".parse().unwrap(), Some("Box.local"), None);
         for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8", "[::1]", "127.0.0.2", "box.local:80"] {
             assert_eq!(status(&access, "/", &format!("Host: {host}")), 200, "{host}");
         }
@@ -114,13 +114,13 @@ mod tests {
             assert_eq!(status(&access, "/", &format!("Host: {host}")), 421, "{host}");
         }
         assert_eq!(status(&access, "http://evil.example/", "Host: localhost"), 421);
-        let open = Access::new("0.0.0.0:80".parse().unwrap(), None, None);
+        let open = AccessRules::new("0.0.0.0:80".parse().unwrap(), None, None);
         assert_eq!(status(&open, "/", "Host: any.example"), 200);
     }
 
     #[test]
     fn a_token_is_taken_from_three_places_and_leaves_the_address() {
-        let access = Access::new("0.0.0.0:80".parse().unwrap(), None, Some("secret".into()));
+        let access = AccessRules::new("0.0.0.0:80".parse().unwrap(), None, Some("secret".into()));
         let cases = [
             ("/", "Authorization: Bearer secret", 200),
             ("/", "Authorization: bearer secret", 200),
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(status(&access, target, &format!("Host: h\r\n{header}")), expected, "{target} {header}");
         }
         let head = b"GET //x/y?a=1&token=secret HTTP/1.1\r\nHost: h\r\n\r\n";
-        let (request, _) = Request::parse(head).unwrap().unwrap();
+        let (request, _) = HttpRequest::parse(head).unwrap().unwrap();
         assert!(format!("{:?}", access.check(&request).unwrap_err()).contains("\"/x/y?a=1\""));
     }
 }

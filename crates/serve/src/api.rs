@@ -12,15 +12,15 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use crate::explorer::area;
-use crate::http::request::Request;
-use crate::http::response::Response;
+use crate::http::request::HttpRequest;
+use crate::http::response::HttpResponse;
 use crate::http::url;
 use crate::routes::{JSON, json, long_json, missing};
-use crate::served::{Found, Served, kind};
+use crate::served::{ResolvedEntry, ServedImage, type_name};
 use crate::{Error, Result};
 
 #[derive(Serialize)]
-struct Info<'a> {
+struct ImageInfo<'a> {
     name: &'a str,
     format: &'static str,
     bytes: u64,
@@ -29,31 +29,31 @@ struct Info<'a> {
 }
 
 /// Tells what an image is.
-pub(crate) fn info(served: &Served) -> Result<Response> {
+pub(crate) fn info(served: &ServedImage) -> Result<HttpResponse> {
     let format = match &*served.image {
         AnyImage::Squashfs(_) => "squashfs",
         AnyImage::Erofs(_) => "erofs",
     };
     let bytes = served.bytes.len();
     let inodes = served.image.image().inode_count();
-    json(&Info { name: &served.name, format, bytes, inodes, version: &served.version })
+    json(&ImageInfo { name: &served.name, format, bytes, inodes, version: &served.version })
 }
 
 /// Lists a directory.
-pub(crate) fn listing(served: &Served, dir: &Found) -> Result<Response> {
+pub(crate) fn listing(served: &ServedImage, dir: &ResolvedEntry) -> Result<HttpResponse> {
     let entries = served.image.image().read_dir(dir.nid)?;
-    Ok(long_json(Listing { image: Arc::clone(&served.image), entries }))
+    Ok(long_json(DirListing { image: Arc::clone(&served.image), entries }))
 }
 
 /// A directory; attributes are read as it is written.
-struct Listing {
+struct DirListing {
     image: Arc<AnyImage>,
     entries: Vec<Entry>,
 }
 
 /// An entry of a listing.
 #[derive(Serialize)]
-struct Row {
+struct ListingRow {
     /// See [`name::encode`].
     name: String,
     /// Address, relative to that of the listing with a `/` behind it.
@@ -71,22 +71,22 @@ struct Row {
 
 /// An entry whose inode cannot be read.
 #[derive(Serialize)]
-struct Damaged {
+struct UnreadableRow {
     name: String,
     error: String,
 }
 
-impl Serialize for Listing {
+impl Serialize for DirListing {
     fn serialize<S: Serializer>(&self, out: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = out.serialize_map(Some(1))?;
-        map.serialize_entry("entries", &Rows(self))?;
+        map.serialize_entry("entries", &ListingRows(self))?;
         map.end()
     }
 }
 
-struct Rows<'l>(&'l Listing);
+struct ListingRows<'l>(&'l DirListing);
 
-impl Serialize for Rows<'_> {
+impl Serialize for ListingRows<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> std::result::Result<S::Ok, S::Error> {
         let mut rows = out.serialize_seq(Some(self.0.entries.len()))?;
         for entry in &self.0.entries {
@@ -94,7 +94,7 @@ impl Serialize for Rows<'_> {
                 Ok(row) => rows.serialize_element(&row)?,
                 Err(error) => {
                     let name = name::encode(&entry.name).into_owned();
-                    rows.serialize_element(&Damaged { name, error: error.to_string() })?;
+                    rows.serialize_element(&UnreadableRow { name, error: error.to_string() })?;
                 }
             }
         }
@@ -102,7 +102,7 @@ impl Serialize for Rows<'_> {
     }
 }
 
-fn row(image: &dyn packfs_image::Image, entry: &Entry) -> Result<Row> {
+fn row(image: &dyn packfs_image::Image, entry: &Entry) -> Result<ListingRow> {
     let stat = image.stat(entry.nid)?;
     let (size, target, end) = match &stat.kind {
         FileType::File { size } => (Some(*size), None, ""),
@@ -110,10 +110,10 @@ fn row(image: &dyn packfs_image::Image, entry: &Entry) -> Result<Row> {
         FileType::Dir => (None, None, "/"),
         _ => (None, None, ""),
     };
-    Ok(Row {
+    Ok(ListingRow {
         name: name::encode(&entry.name).into_owned(),
         url: url::encode(&entry.name) + end,
-        kind: kind(&stat.kind),
+        kind: type_name(&stat.kind),
         size,
         target,
         mode: stat.mode,
@@ -129,13 +129,13 @@ struct FileExtent {
     offset: u64,
     length: u64,
     hole: bool,
-    stored: Option<Stored>,
-    fragment: Option<Fragment>,
+    stored: Option<StoredBytes>,
+    fragment: Option<FragmentPosition>,
 }
 
 /// Stored bytes that a piece is decoded from.
 #[derive(Serialize)]
-struct Stored {
+struct StoredBytes {
     /// `image`, `metabox`, or the number of a device.
     area: String,
     position: u64,
@@ -147,7 +147,7 @@ struct Stored {
 
 /// Position among decoded bytes that several files share.
 #[derive(Serialize)]
-struct Fragment {
+struct FragmentPosition {
     index: Option<u32>,
     offset: u64,
 }
@@ -155,7 +155,7 @@ struct Fragment {
 impl From<Placed> for FileExtent {
     fn from(Placed { offset, len, stored, fragment, .. }: Placed) -> Self {
         let hole = stored.is_none();
-        let stored = stored.map(|at| Stored {
+        let stored = stored.map(|at| StoredBytes {
             area: area(at.area),
             position: at.position,
             length: at.len,
@@ -163,22 +163,22 @@ impl From<Placed> for FileExtent {
             partial: at.partial,
             inline: at.inline,
         });
-        let fragment = fragment.map(|at| Fragment { index: at.index, offset: at.offset });
+        let fragment = fragment.map(|at| FragmentPosition { index: at.index, offset: at.offset });
         FileExtent { offset, length: len, hole, stored, fragment }
     }
 }
 
 /// Tells of which pieces a file consists, and where the image stores them.
-pub(crate) fn map(served: &Served, request: &Request) -> Result<Response> {
+pub(crate) fn map(served: &ServedImage, request: &HttpRequest) -> Result<HttpResponse> {
     let path = request.parameter("path").unwrap_or_default();
     let Some(path) = url::names(&path) else { return Ok(missing()) };
     let Some(found) = served.find(&path)? else { return Ok(missing()) };
     let FileType::File { size } = found.stat.kind else {
-        return Ok(Response::refuse(404, "not a regular file"));
+        return Ok(HttpResponse::refuse(404, "not a regular file"));
     };
     let image = Arc::clone(&served.image);
     let write = move |out: &mut dyn Write| write_map(&image, found.nid, size, out);
-    Ok(Response::stream(JSON, Box::new(write)))
+    Ok(HttpResponse::stream(JSON, Box::new(write)))
 }
 
 /// Writes the pieces as they are found: a large file has millions.

@@ -7,10 +7,11 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::http::request::{HEAD_MAX, Refusal, Request};
-use crate::http::response::{Asked, Broken, Response};
-use crate::server::Shared;
-use crate::slots::Slot;
+use crate::http::request::{HEAD_MAX, HttpRequest, RequestRefusal, SendMode};
+use crate::http::response::{HttpResponse, SendFailure};
+use crate::routes::RoutedAnswer;
+use crate::server::HttpServerState;
+use crate::slots::ConnectionSlot;
 
 /// Time for the head of a request, from its first byte on or since the connection was made.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -23,9 +24,9 @@ const PIECE_TIME: Duration = Duration::from_secs(60);
 const FORGET: usize = 64 << 10;
 
 /// Serves a connection until one side ends it.
-pub(crate) fn serve(shared: &Shared, slot: &Slot) {
+pub(crate) fn serve(shared: &HttpServerState, slot: &ConnectionSlot) {
     let _ = slot.stream.set_nodelay(true);
-    let mut out = Out { stream: &slot.stream, shared };
+    let mut out = ClientOutput { stream: &slot.stream, shared };
     let mut buffer = Vec::new();
     let mut first = true;
     loop {
@@ -37,7 +38,7 @@ pub(crate) fn serve(shared: &Shared, slot: &Slot) {
             Ok(None) | Err(None) => return,
             Err(Some(refusal)) => {
                 if refuse(shared, refusal, &mut out) {
-                    forget(&slot.stream);
+                    drain_unread(&slot.stream);
                 }
                 false
             }
@@ -51,9 +52,9 @@ pub(crate) fn serve(shared: &Shared, slot: &Slot) {
 }
 
 /// Answers requests that are in memory, up to the first that is incomplete or ends the connection.
-pub(crate) fn converse(shared: &Shared, mut requests: &[u8], out: &mut dyn Write) {
+pub(crate) fn converse(shared: &HttpServerState, mut requests: &[u8], out: &mut dyn Write) {
     loop {
-        let answered = match Request::parse(requests) {
+        let answered = match HttpRequest::parse(requests) {
             Ok(Some((request, len))) => {
                 requests = &requests[len..];
                 answer(shared, &request, out)
@@ -71,57 +72,61 @@ pub(crate) fn converse(shared: &Shared, mut requests: &[u8], out: &mut dyn Write
 }
 
 /// Says why a request is not answered; returns whether the client could be told.
-fn refuse(shared: &Shared, refusal: Refusal, out: &mut dyn Write) -> bool {
+fn refuse(shared: &HttpServerState, refusal: RequestRefusal, out: &mut dyn Write) -> bool {
     shared.metrics.count("other", refusal.0);
-    let asked = Asked { head_only: false, is_1_1: true, keep: false };
-    shared.protect(refusal.into()).send(asked, out).is_ok()
+    let mode = SendMode { head_only: false, is_1_1: true, keep: false };
+    shared.protect(refusal.into()).send(mode, out).is_ok()
 }
 
 /// Answers a request; returns whether there may be another.
-fn answer(shared: &Shared, request: &Request, out: &mut dyn Write) -> bool {
-    let mut asked = Asked::from(request);
-    asked.keep &= !shared.slots.is_crowded();
-    let (route, served, response) = match shared.access.check(request) {
+fn answer(shared: &HttpServerState, request: &HttpRequest, out: &mut dyn Write) -> bool {
+    let mut mode = request.mode;
+    mode.keep &= !shared.slots.is_crowded();
+    let RoutedAnswer { route, served, response } = match shared.access.check(request) {
         Ok(()) => shared.routes.answer(request, &shared.metrics, shared.slots.open()),
-        Err(refused) => ("other", None, Ok(refused)),
+        Err(refused) => RoutedAnswer::without_image("other", Ok(refused)),
     };
     let status_of_failure = if served.is_some_and(|served| served.remote) { 502 } else { 500 };
     let fail = |error: &crate::Error| {
         let name = served.map(|served| served.name.as_str()).unwrap_or_default();
         shared.report_failure(name, request, error);
-        shared.protect(Response::refuse(status_of_failure, "the image cannot be read; the server's log says why"))
+        shared.protect(HttpResponse::refuse(status_of_failure, "the image cannot be read; the server's log says why"))
     };
     let response = response.map_or_else(|error| fail(&error), |response| shared.protect(response));
     let status = response.status;
-    match response.send(asked, out) {
+    match response.send(mode, out) {
         Ok(keep) => {
             shared.metrics.count(route, status);
             keep
         }
-        Err(Broken::Client) => {
+        Err(SendFailure::Client) => {
             shared.metrics.count(route, status);
             false
         }
-        Err(Broken::Content { error, begun: true }) => {
+        Err(SendFailure::Content { error, begun: true }) => {
             // Ending the connection early is the only way to say that the rest is missing.
             shared.metrics.count(route, status);
             fail(&error);
             false
         }
-        Err(Broken::Content { error, begun: false }) => {
+        Err(SendFailure::Content { error, begun: false }) => {
             shared.metrics.count(route, status_of_failure);
-            fail(&error).send(asked, out).unwrap_or(false)
+            fail(&error).send(mode, out).unwrap_or(false)
         }
     }
 }
 
 /// Reads the head of the next request, in time; leaves what follows it in the buffer. Returns `None` if the client is
 /// done, no refusal if nobody is there to be told.
-fn read_head(stream: &TcpStream, buffer: &mut Vec<u8>, patience: Duration) -> Result<Option<Request>, Option<Refusal>> {
+fn read_head(
+    stream: &TcpStream,
+    buffer: &mut Vec<u8>,
+    patience: Duration,
+) -> Result<Option<HttpRequest>, Option<RequestRefusal>> {
     let mut deadline = Instant::now() + patience;
     let mut begun = !buffer.is_empty();
     loop {
-        if let Some((request, len)) = Request::parse(buffer)? {
+        if let Some((request, len)) = HttpRequest::parse(buffer)? {
             buffer.drain(..len);
             return Ok(Some(request));
         }
@@ -139,7 +144,7 @@ fn read_head(stream: &TcpStream, buffer: &mut Vec<u8>, patience: Duration) -> Re
             Ok(len) => buffer.extend_from_slice(&piece[..len]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) && begun => {
-                return Err(Some(Refusal(408, "the request took too long")));
+                return Err(Some(RequestRefusal(408, "the request took too long")));
             }
             Err(_) => return Err(None),
         }
@@ -150,7 +155,7 @@ fn read_head(stream: &TcpStream, buffer: &mut Vec<u8>, patience: Duration) -> Re
 }
 
 /// Reads what the client still sends, for a short time.
-fn forget(mut stream: &TcpStream) {
+fn drain_unread(mut stream: &TcpStream) {
     let _ = stream.shutdown(Shutdown::Write);
     let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
     let mut piece = [0; 4096];
@@ -164,12 +169,12 @@ fn forget(mut stream: &TcpStream) {
 }
 
 /// The way to the client: counts bytes, and gives each piece a deadline.
-struct Out<'c> {
+struct ClientOutput<'c> {
     stream: &'c TcpStream,
-    shared: &'c Shared,
+    shared: &'c HttpServerState,
 }
 
-impl Write for Out<'_> {
+impl Write for ClientOutput<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_all(bytes)?;
         Ok(bytes.len())

@@ -9,7 +9,7 @@ use packfs_blocks::units::Size;
 use packfs_image::AnyImage;
 
 use crate::http::url;
-use crate::served::Served;
+use crate::served::ServedImage;
 
 const STYLE: &str = include_str!("../assets/list.css");
 
@@ -21,7 +21,7 @@ pub(crate) fn policy(nonce: &str) -> String {
 }
 
 /// Writes the page.
-pub(crate) fn page<'s>(images: impl Iterator<Item = &'s Served> + Clone, nonce: &str) -> String {
+pub(crate) fn page<'s>(images: impl Iterator<Item = &'s ServedImage> + Clone, nonce: &str) -> String {
     let total: u64 = images.clone().map(|served| served.bytes.len()).sum();
     let count = images.clone().count();
     let items: String = images.map(item).collect();
@@ -49,7 +49,7 @@ pub(crate) fn page<'s>(images: impl Iterator<Item = &'s Served> + Clone, nonce: 
     )
 }
 
-fn item(served: &Served) -> String {
+fn item(served: &ServedImage) -> String {
     let name = escape(&display(Path::new(&served.name)).to_string());
     let place = url::encode(served.name.as_bytes());
     let (format, codecs) = match &*served.image {
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    fn served(name: &str) -> Served {
+    fn served(name: &str) -> ServedImage {
         let bytes = Builder::squashfs()
             .codec(Codec::Gzip)
             .entries([Entry::file("a", "text")])
@@ -97,7 +97,7 @@ mod tests {
             .into_inner();
         let bytes = Arc::new(bytes);
         let image = Arc::new(AnyImage::open(bytes.clone(), OpenOptions::default()).unwrap());
-        Served { name: name.to_owned(), image, bytes, version: "1".into(), remote: false, older: None }
+        ServedImage { name: name.to_owned(), image, bytes, version: "1".into(), remote: false, older: None }
     }
 
     #[test]

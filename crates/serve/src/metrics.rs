@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Counts what a server does.
 #[derive(Debug, Default)]
-pub(crate) struct Metrics {
+pub(crate) struct ServerMetrics {
     /// By route and status, of which there are few.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     pub(crate) bytes: AtomicU64,
@@ -15,7 +15,7 @@ pub(crate) struct Metrics {
     pub(crate) failures: AtomicU64,
 }
 
-impl Metrics {
+impl ServerMetrics {
     /// Counts a request.
     pub(crate) fn count(&self, route: &'static str, status: u16) {
         *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((route, status)).or_default() += 1;

@@ -12,12 +12,12 @@ use packfs_image::sink::tar;
 use serde::Serialize;
 
 use crate::api;
-use crate::http::condition::Version;
-use crate::http::request::Request;
-use crate::http::response::Response;
+use crate::http::condition::ContentVersion;
+use crate::http::request::HttpRequest;
+use crate::http::response::HttpResponse;
 use crate::http::{date, url};
-use crate::metrics::Metrics;
-use crate::served::{Below, Content, Found, Served};
+use crate::metrics::ServerMetrics;
+use crate::served::{ResolvedEntry, ServedFile, ServedImage, SubdirImage};
 use crate::{Error, Result, explorer, list, types};
 
 /// Number of archives to write at once: each has threads and memory of its own.
@@ -30,26 +30,39 @@ const SANDBOX: &str = "sandbox";
 
 /// The images of a server by their places.
 #[derive(Debug)]
-pub(crate) struct Routes {
-    images: Vec<Placed>,
+pub(crate) struct ImageRoutes {
+    images: Vec<RoutedImage>,
     archives: Arc<AtomicUsize>,
 }
 
 /// An image at its place.
 #[derive(Debug)]
-struct Placed {
-    served: Served,
+struct RoutedImage {
+    served: ServedImage,
     /// The model that the explorer shows of it, once somebody asked.
     model: Mutex<Option<Arc<Vec<u8>>>>,
 }
 
-/// Name of a route in the counters, the image concerned, and the answer.
-pub(crate) type Routed<'r> = (&'static str, Option<&'r Served>, Result<Response>);
+/// The answer of a route.
+pub(crate) struct RoutedAnswer<'r> {
+    /// Name of the route in the counters.
+    pub(crate) route: &'static str,
+    /// The image concerned.
+    pub(crate) served: Option<&'r ServedImage>,
+    pub(crate) response: Result<HttpResponse>,
+}
 
-impl Routes {
+impl RoutedAnswer<'_> {
+    /// Makes an answer that concerns no image.
+    pub(crate) fn without_image(route: &'static str, response: Result<HttpResponse>) -> Self {
+        RoutedAnswer { route, served: None, response }
+    }
+}
+
+impl ImageRoutes {
     /// Gives each image a place. Names that are taken get a number.
-    pub(crate) fn new(images: Vec<Served>) -> Self {
-        let mut placed: Vec<Placed> = Vec::new();
+    pub(crate) fn new(images: Vec<ServedImage>) -> Self {
+        let mut placed: Vec<RoutedImage> = Vec::new();
         for mut served in images {
             let name = served.name.clone();
             let mut number = 1;
@@ -58,64 +71,75 @@ impl Routes {
                 number += 1;
                 served.name = format!("{name}-{number}");
             }
-            placed.push(Placed { served, model: Mutex::default() });
+            placed.push(RoutedImage { served, model: Mutex::default() });
         }
-        Routes { images: placed, archives: Arc::default() }
+        ImageRoutes { images: placed, archives: Arc::default() }
     }
 
     /// Returns the answer to a request that may be asked.
-    pub(crate) fn answer(&self, request: &Request, metrics: &Metrics, open: usize) -> Routed<'_> {
+    pub(crate) fn answer(&self, request: &HttpRequest, metrics: &ServerMetrics, open: usize) -> RoutedAnswer<'_> {
         let path: Vec<&[u8]> = request.path.iter().map(Vec::as_slice).collect();
         if *path == [METRICS.as_bytes()] {
-            let text = Response::new(200, "text/plain; version=0.0.4; charset=utf-8", metrics.text(open));
-            return (METRICS, None, Ok(text));
+            let text = HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", metrics.text(open));
+            return RoutedAnswer::without_image(METRICS, Ok(text));
         }
         if let [placed] = self.images.as_slice() {
-            return self.of_image(placed, request, &request.path);
+            return self.answer_about(placed, request, &request.path);
         }
-        let Some((first, rest)) = request.path.split_first() else { return ("index", None, self.index()) };
+        let Some((first, rest)) = request.path.split_first() else {
+            return RoutedAnswer::without_image("index", self.list_images());
+        };
         let Some(placed) = self.images.iter().find(|placed| placed.served.name.as_bytes() == first) else {
-            return ("other", None, Ok(Response::refuse(404, "no image of that name is served")));
+            return RoutedAnswer::without_image(
+                "other",
+                Ok(HttpResponse::refuse(404, "no image of that name is served")),
+            );
         };
         if rest.is_empty() && !request.raw_path.ends_with('/') {
             // Links on the page are relative to the directory.
-            let moved = Response::new(301, "text/plain; charset=utf-8", "");
-            return ("index", None, Ok(moved.with("Location", format!("/{}/", url::encode(first)))));
+            let moved = HttpResponse::new(301, "text/plain; charset=utf-8", "");
+            let location = format!("/{}/", url::encode(first));
+            return RoutedAnswer::without_image("index", Ok(moved.with("Location", location)));
         }
-        self.of_image(placed, request, rest)
+        self.answer_about(placed, request, rest)
     }
 
-    fn of_image<'r>(&'r self, placed: &'r Placed, request: &Request, path: &[Vec<u8>]) -> Routed<'r> {
+    fn answer_about<'r>(
+        &'r self,
+        placed: &'r RoutedImage,
+        request: &HttpRequest,
+        path: &[Vec<u8>],
+    ) -> RoutedAnswer<'r> {
         let served = &placed.served;
         let (first, rest) = path.split_first().map_or((&b""[..], path), |(first, rest)| (first, rest));
-        let (route, answer) = match (first, rest) {
+        let (route, response) = match (first, rest) {
             (b"", _) => ("page", page()),
             (b"image", []) => ("image", Ok(raw(served, request))),
             (b"files", path) => ("files", files(served, request, path)),
-            (b"tar", path) => ("tar", self.archive(served, path)),
+            (b"tar", path) => ("tar", self.write_archive(served, path)),
             (b"api", [what]) if what == b"model" => ("model", placed.model(request)),
             (b"api", [what]) if what == b"info" => ("info", api::info(served)),
             (b"api", [what]) if what == b"map" => ("map", api::map(served, request)),
-            _ => ("other", Ok(Response::refuse(404, "nothing is served there"))),
+            _ => ("other", Ok(HttpResponse::refuse(404, "nothing is served there"))),
         };
-        (route, Some(served), answer)
+        RoutedAnswer { route, served: Some(served), response }
     }
 
     /// Lists the images.
-    fn index(&self) -> Result<Response> {
+    fn list_images(&self) -> Result<HttpResponse> {
         let nonce = nonce()?;
         let page = list::page(self.images.iter().map(|placed| &placed.served), &nonce);
         Ok(html(page.into_bytes(), list::policy(&nonce)))
     }
 
     /// Writes a directory, or a single file, as a tar archive.
-    fn archive(&self, served: &Served, path: &[Vec<u8>]) -> Result<Response> {
+    fn write_archive(&self, served: &ServedImage, path: &[Vec<u8>]) -> Result<HttpResponse> {
         let Some(found) = served.find(path)? else { return Ok(missing()) };
         if found.stat.kind != FileType::Dir {
-            return Ok(Response::refuse(404, "not a directory; files/ has files"));
+            return Ok(HttpResponse::refuse(404, "not a directory; files/ has files"));
         }
-        let Some(turn) = Turn::take(&self.archives) else {
-            return Ok(Response::refuse(503, "too many archives are being written").with("Retry-After", "5"));
+        let Some(turn) = ArchivePermit::take(&self.archives) else {
+            return Ok(HttpResponse::refuse(503, "too many archives are being written").with("Retry-After", "5"));
         };
         let name = path.last().cloned().unwrap_or_else(|| served.name.clone().into_bytes());
         let file = [&name[..], b".tar"].concat();
@@ -127,24 +151,24 @@ impl Routes {
         });
         let write = move |out: &mut dyn Write| {
             let _turn = turn;
-            let below = Below { image: image.image(), root: found.nid };
+            let below = SubdirImage { image: image.image(), root: found.nid };
             tar::write_tar(&below, out, &options, &packfs_blocks::Progress::default())?;
             Ok(())
         };
-        Ok(Response::stream(types::TAR, Box::new(write)).with("Content-Disposition", attachment(&file)))
+        Ok(HttpResponse::stream(types::TAR, Box::new(write)).with("Content-Disposition", attachment(&file)))
     }
 }
 
-impl Placed {
+impl RoutedImage {
     /// Returns what the explorer shows. Whoever asks first waits for it, and all others with them.
-    fn model(&self, request: &Request) -> Result<Response> {
+    fn model(&self, request: &HttpRequest) -> Result<HttpResponse> {
         let mut kept = self.model.lock().unwrap_or_else(PoisonError::into_inner);
         let model = match &*kept {
             Some(model) => Arc::clone(model),
             None => Arc::clone(kept.insert(Arc::new(self.served.model()?))),
         };
-        let version = Version { etag: format!("\"{}\"", Digest::of(&model).short()), modified: None };
-        Ok(Response::of(request, model, JSON, &version))
+        let version = ContentVersion { etag: format!("\"{}\"", Digest::of(&model).short()), modified: None };
+        Ok(HttpResponse::for_source(request, model, JSON, &version))
     }
 }
 
@@ -152,39 +176,39 @@ impl Placed {
 const METRICS: &str = "metrics";
 
 /// One of the archives that may be written at once.
-struct Turn(Arc<AtomicUsize>);
+struct ArchivePermit(Arc<AtomicUsize>);
 
-impl Turn {
-    fn take(count: &Arc<AtomicUsize>) -> Option<Turn> {
+impl ArchivePermit {
+    fn take(count: &Arc<AtomicUsize>) -> Option<ArchivePermit> {
         let free = |now| (now < ARCHIVES).then_some(now + 1);
-        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok().map(|_| Turn(Arc::clone(count)))
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok().map(|_| ArchivePermit(Arc::clone(count)))
     }
 }
 
-impl Drop for Turn {
+impl Drop for ArchivePermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The bytes of the image itself.
-fn raw(served: &Served, request: &Request) -> Response {
-    let version = Version { etag: format!("\"{}\"", served.version), modified: None };
-    Response::of(request, Arc::clone(&served.bytes), types::BINARY, &version)
+fn raw(served: &ServedImage, request: &HttpRequest) -> HttpResponse {
+    let version = ContentVersion { etag: format!("\"{}\"", served.version), modified: None };
+    HttpResponse::for_source(request, Arc::clone(&served.bytes), types::BINARY, &version)
 }
 
 /// A file, or the listing of a directory.
-fn files(served: &Served, request: &Request, path: &[Vec<u8>]) -> Result<Response> {
+fn files(served: &ServedImage, request: &HttpRequest, path: &[Vec<u8>]) -> Result<HttpResponse> {
     let Some(found) = served.find(path)? else { return Ok(missing()) };
     let FileType::File { size } = found.stat.kind else {
         return if found.stat.kind == FileType::Dir { api::listing(served, &found) } else { Ok(special()) };
     };
-    let Found { nid, stat } = found;
+    let ResolvedEntry { nid, stat } = found;
     let version =
-        Version { etag: format!("\"{}-{:x}\"", served.version, nid.0), modified: date::format(stat.mtime.secs) };
-    let content = Content { image: Arc::clone(&served.image), bytes: Arc::clone(&served.bytes), nid, size };
+        ContentVersion { etag: format!("\"{}-{:x}\"", served.version, nid.0), modified: date::format(stat.mtime.secs) };
+    let content = ServedFile { image: Arc::clone(&served.image), bytes: Arc::clone(&served.bytes), nid, size };
     let name = path.last().map_or(&b""[..], Vec::as_slice);
-    let response = Response::of(request, Arc::new(content), types::of(name), &version);
+    let response = HttpResponse::for_source(request, Arc::new(content), types::media_type(name), &version);
     let response = response.with("Content-Security-Policy", SANDBOX);
     Ok(match request.parameter("download") {
         Some(_) => response.with("Content-Disposition", attachment(name)),
@@ -192,23 +216,23 @@ fn files(served: &Served, request: &Request, path: &[Vec<u8>]) -> Result<Respons
     })
 }
 
-pub(crate) fn missing() -> Response {
-    Response::refuse(404, "the image has no such path")
+pub(crate) fn missing() -> HttpResponse {
+    HttpResponse::refuse(404, "the image has no such path")
 }
 
-fn special() -> Response {
-    Response::refuse(404, "a device, pipe or socket, which has no contents")
+fn special() -> HttpResponse {
+    HttpResponse::refuse(404, "a device, pipe or socket, which has no contents")
 }
 
 /// Makes an answer of JSON.
-pub(crate) fn json(value: &impl Serialize) -> Result<Response> {
-    Ok(Response::new(200, JSON, serde_json::to_vec(value)?))
+pub(crate) fn json(value: &impl Serialize) -> Result<HttpResponse> {
+    Ok(HttpResponse::new(200, JSON, serde_json::to_vec(value)?))
 }
 
 /// Makes an answer of JSON that may be too long for memory.
-pub(crate) fn long_json(value: impl Serialize + 'static) -> Response {
+pub(crate) fn long_json(value: impl Serialize + 'static) -> HttpResponse {
     let write = move |out: &mut dyn Write| serde_json::to_writer(out, &value).map_err(Error::from);
-    Response::stream(JSON, Box::new(write))
+    HttpResponse::stream(JSON, Box::new(write))
 }
 
 /// Names a file to be stored, whatever bytes its name has.
@@ -217,16 +241,16 @@ fn attachment(name: &[u8]) -> String {
 }
 
 /// Makes the page that explores an image.
-fn page() -> Result<Response> {
+fn page() -> Result<HttpResponse> {
     let nonce = nonce()?;
     let mut text = Vec::new();
-    explorer::page(&mut text, &explorer::Content::Served { nonce: &nonce })?;
+    explorer::page(&mut text, &explorer::PageSource::Served { nonce: &nonce })?;
     Ok(html(text, format!("{}; frame-ancestors 'none'", explorer::policy(&nonce))))
 }
 
 /// Makes an answer of a page whose policy has a nonce, which is for this answer only.
-fn html(page: Vec<u8>, policy: String) -> Response {
-    let page = Response::new(200, "text/html; charset=utf-8", page);
+fn html(page: Vec<u8>, policy: String) -> HttpResponse {
+    let page = HttpResponse::new(200, "text/html; charset=utf-8", page);
     page.with("Content-Security-Policy", policy).with("Cache-Control", "no-store")
 }
 

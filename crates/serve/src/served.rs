@@ -11,11 +11,11 @@ use packfs_image::stats::{MeasuredImage, Stats};
 use packfs_image::{AnyImage, Image, diff};
 
 use crate::Result;
-use crate::explorer::Model;
+use crate::explorer::ImageModel;
 
 /// An image to serve.
 #[derive(Debug, Clone)]
-pub struct Served {
+pub struct ServedImage {
     /// Name of the image; also its place if there are several.
     pub name: String,
     /// The image.
@@ -32,27 +32,28 @@ pub struct Served {
 
 /// An entry of an image that a path leads to.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ResolvedEntry {
     pub(crate) nid: Nid,
     pub(crate) stat: Stat,
 }
 
-impl Served {
+impl ServedImage {
     /// Returns what a path leads to; symbolic links are followed within the image, whose root is the highest.
-    pub(crate) fn find(&self, path: &[Vec<u8>]) -> Result<Option<Found>> {
+    pub(crate) fn find(&self, path: &[Vec<u8>]) -> Result<Option<ResolvedEntry>> {
         let image = self.image.image();
         let found = match resolve(image, &path.join(&b'/')) {
             // It leads nowhere.
             Err(packfs_image::Error::LinkLoop { .. }) => None,
             found => found?,
         };
-        Ok(found.map(|nid| Ok::<_, packfs_image::Error>(Found { nid, stat: image.stat(nid)? })).transpose()?)
+        Ok(found.map(|nid| Ok::<_, packfs_image::Error>(ResolvedEntry { nid, stat: image.stat(nid)? })).transpose()?)
     }
 
-    /// Returns what the explorer shows, as JSON. All metadata is read for it; with an older image all data of both, too.
+    /// Returns what the explorer shows, as JSON. All metadata is read for it; with an older image all data of both,
+    /// too.
     pub(crate) fn model(&self) -> Result<Vec<u8>> {
         let stats = Stats::measure(&self.image)?;
-        let mut model = Model::new(self.name.as_bytes(), &self.image, &stats)?;
+        let mut model = ImageModel::new(self.name.as_bytes(), &self.image, &stats)?;
         if let Some((name, older)) = &self.older {
             let mut differences = Vec::new();
             let options = diff::Options::default();
@@ -69,14 +70,14 @@ impl Served {
 
 /// A regular file of an image.
 #[derive(Debug)]
-pub(crate) struct Content {
+pub(crate) struct ServedFile {
     pub(crate) image: Arc<AnyImage>,
     pub(crate) bytes: Arc<dyn ReadAt>,
     pub(crate) nid: Nid,
     pub(crate) size: u64,
 }
 
-impl ReadAt for Content {
+impl ReadAt for ServedFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.image.image().read_at(self.nid, buf, offset)?)
     }
@@ -100,12 +101,12 @@ impl ReadAt for Content {
 
 /// A directory of an image as an image of its own.
 #[derive(Debug)]
-pub(crate) struct Below<'i> {
+pub(crate) struct SubdirImage<'i> {
     pub(crate) image: &'i dyn Image,
     pub(crate) root: Nid,
 }
 
-impl ImageWrapper for Below<'_> {
+impl ImageWrapper for SubdirImage<'_> {
     fn inner(&self) -> &dyn Image {
         self.image
     }
@@ -120,7 +121,7 @@ impl ImageWrapper for Below<'_> {
 }
 
 /// Returns the name of a type, as in the JSON of `packfs list`.
-pub(crate) fn kind(kind: &FileType) -> &'static str {
+pub(crate) fn type_name(kind: &FileType) -> &'static str {
     match kind {
         FileType::Dir => "directory",
         FileType::File { .. } => "file",
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_directory_as_an_image_changes_nothing_but_the_root() {
-        let below: &dyn Image = &Below { image: &OwnAnswers, root: DIR };
+        let below: &dyn Image = &SubdirImage { image: &OwnAnswers, root: DIR };
         assert_eq!(below.root(), DIR);
         assert_eq!(below.lookup(DIR, b"any").unwrap(), Some(FILE));
         assert_eq!(below.stretch(FILE, 0).unwrap(), Some(STRETCH));

@@ -12,14 +12,14 @@ use packfs_blocks::name::display;
 use packfs_blocks::threads;
 use packfs_blocks::trouble::{Report, Trouble};
 
-use crate::access::Access;
+use crate::access::AccessRules;
 use crate::connection;
-use crate::http::request::Request;
-use crate::http::response::Response;
-use crate::metrics::Metrics;
-use crate::routes::Routes;
-use crate::served::Served;
-use crate::slots::Slots;
+use crate::http::request::HttpRequest;
+use crate::http::response::HttpResponse;
+use crate::metrics::ServerMetrics;
+use crate::routes::ImageRoutes;
+use crate::served::ServedImage;
+use crate::slots::ConnectionSlots;
 use crate::{Error, Result};
 
 /// Time to wait if the system has no room for another connection.
@@ -32,7 +32,7 @@ const STACK: usize = 1 << 20;
 /// Options of a server.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct HttpOptions {
     /// Address to listen on. Port 0 is any that is free.
     pub address: SocketAddr,
     /// Name by which clients on this machine call it, if not only by its address.
@@ -45,76 +45,76 @@ pub struct Options {
     pub report: Option<Report>,
 }
 
-impl Default for Options {
+impl Default for HttpOptions {
     fn default() -> Self {
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        Options { address, name: None, token: None, connections: 64, report: None }
+        HttpOptions { address, name: None, token: None, connections: 64, report: None }
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for HttpOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
-/// A server that listens; [`Server::serve`] answers.
-pub struct Server {
+/// A server that listens; [`HttpServer::serve`] answers.
+pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<HttpServerState>,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
 /// State that all connections share.
-pub(crate) struct Shared {
-    pub(crate) routes: Routes,
-    pub(crate) access: Access,
-    pub(crate) slots: Arc<Slots>,
-    pub(crate) metrics: Metrics,
+pub(crate) struct HttpServerState {
+    pub(crate) routes: ImageRoutes,
+    pub(crate) access: AccessRules,
+    pub(crate) slots: Arc<ConnectionSlots>,
+    pub(crate) metrics: ServerMetrics,
     trouble: Trouble,
 }
 
-impl Shared {
+impl HttpServerState {
     /// Adds the headers that every response has.
-    pub(crate) fn protect(&self, response: Response) -> Response {
+    pub(crate) fn protect(&self, response: HttpResponse) -> HttpResponse {
         let response = response.with("X-Content-Type-Options", "nosniff");
         response.with("Cross-Origin-Resource-Policy", "same-origin").with("Referrer-Policy", "no-referrer")
     }
 
     /// Counts and reports a request that met an unreadable image.
-    pub(crate) fn report_failure(&self, name: &str, request: &Request, error: &Error) {
+    pub(crate) fn report_failure(&self, name: &str, request: &HttpRequest, error: &Error) {
         self.metrics.failures.fetch_add(1, Relaxed);
         self.trouble.tell(format_args!("{name}: {}: {error}", display(&request.raw_path)));
     }
 }
 
-impl Server {
+impl HttpServer {
     /// Listens on an address.
     ///
     /// # Errors
     /// [`Error::Listen`], and [`Error::NeedsToken`] for an address that others can reach unless there is a token.
-    pub fn bind(images: Vec<Served>, options: Options) -> Result<Server> {
-        let Options { address, name, token, connections, report } = options;
+    pub fn bind(images: Vec<ServedImage>, options: HttpOptions) -> Result<HttpServer> {
+        let HttpOptions { address, name, token, connections, report } = options;
         if token.is_none() && !address.ip().is_loopback() {
             return Err(Error::NeedsToken { address: address.to_string() });
         }
         let listen = |source| Error::Listen { address: address.to_string(), source };
         let listener = TcpListener::bind(address).map_err(listen)?;
         let address = listener.local_addr()?;
-        let shared = Shared {
-            routes: Routes::new(images),
-            access: Access::new(address, name.as_deref(), token),
-            slots: Arc::new(Slots::new(connections)),
-            metrics: Metrics::default(),
+        let shared = HttpServerState {
+            routes: ImageRoutes::new(images),
+            access: AccessRules::new(address, name.as_deref(), token),
+            slots: Arc::new(ConnectionSlots::new(connections)),
+            metrics: ServerMetrics::default(),
             trouble: Trouble::new(report),
         };
-        Ok(Server { listener, address, shared: Arc::new(shared) })
+        Ok(HttpServer { listener, address, shared: Arc::new(shared) })
     }
 
     /// Returns the address that it listens on.
@@ -123,8 +123,8 @@ impl Server {
     }
 
     /// Returns a way to end it.
-    pub fn stopper(&self) -> Stopper {
-        Stopper { slots: Arc::clone(&self.shared.slots), address: self.address }
+    pub fn stopper(&self) -> HttpStopper {
+        HttpStopper { slots: Arc::clone(&self.shared.slots), address: self.address }
     }
 
     /// Serves until it is stopped.
@@ -164,15 +164,15 @@ fn gone_again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
 }
 
-/// Ends a [`Server`].
+/// Ends a [`HttpServer`].
 #[derive(Debug, Clone)]
-pub struct Stopper {
-    slots: Arc<Slots>,
+pub struct HttpStopper {
+    slots: Arc<ConnectionSlots>,
     address: SocketAddr,
 }
 
-impl Stopper {
-    /// Ends all connections; [`Server::serve`] returns.
+impl HttpStopper {
+    /// Ends all connections; [`HttpServer::serve`] returns.
     pub fn stop(&self) {
         self.slots.stop();
         let mut address = self.address;

@@ -11,21 +11,21 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// All open connections.
 #[derive(Debug)]
-pub(crate) struct Slots {
+pub(crate) struct ConnectionSlots {
     max: usize,
-    state: Mutex<State>,
+    state: Mutex<SlotTable>,
     left: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SlotTable {
     next: u64,
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenConnection>,
     stopped: bool,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     stream: Arc<TcpStream>,
     /// Since when a request is waited for; `None` while one is answered.
     waiting: Option<Instant>,
@@ -33,19 +33,19 @@ struct Open {
 
 /// The place of a connection, free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Slot {
-    slots: Arc<Slots>,
+pub(crate) struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     number: u64,
     pub(crate) stream: Arc<TcpStream>,
 }
 
-impl Slots {
+impl ConnectionSlots {
     pub(crate) fn new(max: usize) -> Self {
-        Slots { max: max.max(1), state: Mutex::default(), left: Condvar::new() }
+        ConnectionSlots { max: max.max(1), state: Mutex::default(), left: Condvar::new() }
     }
 
     /// Waits for a place and takes it; `None` once it is stopped.
-    pub(crate) fn enter(self: &Arc<Self>, stream: TcpStream) -> Option<Slot> {
+    pub(crate) fn enter(self: &Arc<Self>, stream: TcpStream) -> Option<ConnectionSlot> {
         let mut state = self.state();
         while state.open.len() >= self.max && !state.stopped {
             state.push_out();
@@ -57,8 +57,8 @@ impl Slots {
         let number = state.next;
         let stream = Arc::new(stream);
         state.next += 1;
-        state.open.insert(number, Open { stream: Arc::clone(&stream), waiting: Some(Instant::now()) });
-        Some(Slot { slots: Arc::clone(self), number, stream })
+        state.open.insert(number, OpenConnection { stream: Arc::clone(&stream), waiting: Some(Instant::now()) });
+        Some(ConnectionSlot { slots: Arc::clone(self), number, stream })
     }
 
     /// Returns the number of open connections.
@@ -85,12 +85,12 @@ impl Slots {
         self.state().stopped
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl SlotTable {
     /// Ends the connection that has been waiting for a request for the longest time, if that is long enough.
     fn push_out(&mut self) {
         let waiting = self.open.values_mut().filter(|open| open.waiting.is_some_and(|since| since.elapsed() >= GRACE));
@@ -101,7 +101,7 @@ impl State {
     }
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// Notes that a request is waited for, or that one is answered.
     pub(crate) fn set_waiting(&self, waiting: bool) {
         if let Some(open) = self.slots.state().open.get_mut(&self.number) {
@@ -110,7 +110,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.slots.state().open.remove(&self.number);
         self.slots.left.notify_all();

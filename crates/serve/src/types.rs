@@ -5,7 +5,7 @@ pub(crate) const BINARY: &str = "application/octet-stream";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Returns the media type of a file by its name. Text is taken for UTF-8; source code is text.
-pub(crate) fn of(name: &[u8]) -> &'static str {
+pub(crate) fn media_type(name: &[u8]) -> &'static str {
     let lower = name.to_ascii_lowercase();
     let end = lower.iter().rposition(|byte| *byte == b'.').map_or(&b""[..], |dot| &lower[dot + 1..]);
     match end {
@@ -69,7 +69,7 @@ mod tests {
             (b"\xff.", BINARY),
         ];
         for (name, expected) in cases {
-            assert_eq!(of(name), expected, "{name:?}");
+            assert_eq!(media_type(name), expected, "{name:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use packfs_blocks::Progress;
 use packfs_image::diff::{Options, diff};
 use packfs_image::name::display;
 use packfs_image::stats::{MeasuredImage, Stats};
-use packfs_serve::explorer::{Content, Contents, Model, Pieces, page};
+use packfs_serve::explorer::{BlockMaps, EmbeddedFiles, ImageModel, PageSource, page};
 
 use super::{open, remote};
 use crate::args::Explore;
@@ -27,16 +27,16 @@ pub(super) fn run(args: &Explore) -> Result<Outcome> {
     let file = target.map(|path| target::create_or_redirect(path, target::READABLE, args.force)).transpose()?;
     let image = open::with_cache(&args.image, args.effort.memory() / 2)?;
     let stats = Stats::measure(&image).with_context(|| open::name(&args.image.path))?;
-    let mut model = Model::new(&name(&args.image.path), &image, &stats)?;
+    let mut model = ImageModel::new(&name(&args.image.path), &image, &stats)?;
     if let Some(old) = &args.against {
         let meter = Meter::start(args.talk.quiet);
         let compared = compare(&mut model, MeasuredImage { image: &image, stats: &stats }, old, args, meter.progress());
         meter.finish();
         compared?;
     }
-    let files = Contents::read(&image, &stats, args.contents).with_context(|| open::name(&args.image.path))?;
-    let pieces = Pieces::read(&image, &stats).with_context(|| open::name(&args.image.path))?;
-    let content = Content::Whole { model: &model, files: &files, pieces: &pieces };
+    let files = EmbeddedFiles::read(&image, &stats, args.contents).with_context(|| open::name(&args.image.path))?;
+    let pieces = BlockMaps::read(&image, &stats).with_context(|| open::name(&args.image.path))?;
+    let content = PageSource::Whole { model: &model, files: &files, pieces: &pieces };
     match file {
         Some(file) => {
             let mut out = BufWriter::new(file.appender());
@@ -52,7 +52,13 @@ pub(super) fn run(args: &Explore) -> Result<Outcome> {
 }
 
 /// Adds the differences from the older image to the model.
-fn compare(model: &mut Model, newer: MeasuredImage<'_>, old: &Path, args: &Explore, progress: &Progress) -> Result<()> {
+fn compare(
+    model: &mut ImageModel,
+    newer: MeasuredImage<'_>,
+    old: &Path,
+    args: &Explore,
+    progress: &Progress,
+) -> Result<()> {
     let older = open::path(old, args.effort.memory() / 2, &args.image.remote)
         .with_context(|| format!("--against {}", open::name(old)))?;
     let options = Options::default().set(|all| all.threads = args.effort.threads());

@@ -11,21 +11,21 @@ use crate::Result;
 
 /// Differences from an older image.
 #[derive(Debug, Serialize)]
-pub(super) struct Changes {
+pub(super) struct ImageChanges {
     /// Name of the older image.
     against: String,
     /// Its length.
     image_bytes: u64,
     /// Paths that only the newer image has, and their [`growth`]; a directory stands for everything below it.
     added: Vec<(String, i64)>,
-    removed: Vec<Removed>,
+    removed: Vec<RemovedEntry>,
     /// Entries that both have: the path, its [`growth`], and the differences.
-    changed: Vec<(String, i64, Vec<Aspects>)>,
+    changed: Vec<(String, i64, Vec<AspectChange>)>,
 }
 
 /// An entry of the older image that the newer one lacks; a directory with everything below it.
 #[derive(Debug, Serialize)]
-struct Removed {
+struct RemovedEntry {
     path: String,
     kind: String,
     files: u64,
@@ -35,27 +35,27 @@ struct Removed {
 }
 
 /// Aspect that differs, with the older value and the newer one.
-type Aspects = (String, Option<String>, Option<String>);
+type AspectChange = (String, Option<String>, Option<String>);
 
 /// Sums over a path of the older image and everything below it.
 #[derive(Debug, Default, Clone, Copy)]
-struct Sum {
+struct SubtreeSum {
     files: u64,
     size: u64,
     stored: u64,
 }
 
-impl Changes {
+impl ImageChanges {
     /// Collects the differences of the newer image; `against` is the name of the older one.
     pub(super) fn new(
         against: &[u8],
         older: MeasuredImage<'_>,
         newer: MeasuredImage<'_>,
         differences: &[Difference],
-    ) -> Result<Changes> {
+    ) -> Result<ImageChanges> {
         let old = older.stats;
         let grown = growth(older, newer, differences)?;
-        let mut changes = Changes {
+        let mut changes = ImageChanges {
             against: encode(against).into_owned(),
             image_bytes: old.image_bytes,
             added: Vec::new(),
@@ -69,8 +69,15 @@ impl Changes {
             let growth = grown.get(&**path).copied().unwrap_or_default();
             match (aspect, first) {
                 (Aspect::Entry, Some(kind)) => {
-                    let Sum { files, size, stored } = sums.get(&**path).copied().unwrap_or_default();
-                    changes.removed.push(Removed { path: shown(), kind: kind.clone(), files, size, stored, growth });
+                    let SubtreeSum { files, size, stored } = sums.get(&**path).copied().unwrap_or_default();
+                    changes.removed.push(RemovedEntry {
+                        path: shown(),
+                        kind: kind.clone(),
+                        files,
+                        size,
+                        stored,
+                        growth,
+                    });
                 }
                 (Aspect::Entry, None) => changes.added.push((shown(), growth)),
                 _ => {
@@ -95,9 +102,9 @@ fn word(aspect: &Aspect) -> String {
 }
 
 /// Sums what the older image has at the removed paths, and below.
-fn sums<'d>(old: &Stats, differences: &'d [Difference]) -> BTreeMap<&'d [u8], Sum> {
+fn sums<'d>(old: &Stats, differences: &'d [Difference]) -> BTreeMap<&'d [u8], SubtreeSum> {
     let removed = differences.iter().filter(|one| one.aspect == Aspect::Entry && one.first.is_some());
-    let mut sums: BTreeMap<&[u8], Sum> = removed.map(|one| (&*one.path, Sum::default())).collect();
+    let mut sums: BTreeMap<&[u8], SubtreeSum> = removed.map(|one| (&*one.path, SubtreeSum::default())).collect();
     for (n, entry) in old.entries.iter().enumerate() {
         let path = old.path(n);
         let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);

@@ -9,19 +9,19 @@ use crate::Result;
 
 /// Contents of some files of an image, by their positions in its statistics.
 #[derive(Debug, Default)]
-pub struct Contents(BTreeMap<usize, Vec<u8>>);
+pub struct EmbeddedFiles(BTreeMap<usize, Vec<u8>>);
 
-impl Contents {
+impl EmbeddedFiles {
     /// Reads whole files, the smallest first, as long as they have at most `most` bytes together.
     ///
     /// # Errors
     /// Damaged files.
-    pub fn read(image: &AnyImage, stats: &Stats, most: u64) -> Result<Contents> {
+    pub fn read(image: &AnyImage, stats: &Stats, most: u64) -> Result<EmbeddedFiles> {
         let is_file = |n: &usize| stats.entries[*n].kind == EntryType::File && stats.entries[*n].size > 0;
         let mut files: Vec<usize> = (0..stats.entries.len()).filter(is_file).collect();
         files.sort_by_key(|n| stats.entries[*n].size);
         let mut left = most;
-        let mut contents = Contents::default();
+        let mut contents = EmbeddedFiles::default();
         for n in files {
             let entry = &stats.entries[n];
             let Some(rest) = left.checked_sub(entry.size) else { break };

@@ -8,13 +8,13 @@ use packfs_image::stats::{self, EntryType, MeasuredImage, RATIOS, Stats};
 use packfs_image::{AnyImage, diff::Difference};
 use serde::Serialize;
 
-use super::changes::Changes;
+use super::changes::ImageChanges;
 use crate::Result;
 
 /// Everything that the page knows about an image, to be serialised. It takes about 100 bytes for each entry besides its
 /// name. Names are text as [`encode`] makes it.
 #[derive(Debug, Serialize)]
-pub struct Model {
+pub struct ImageModel {
     name: String,
     format: &'static str,
     codecs: Vec<&'static str>,
@@ -31,17 +31,17 @@ pub struct Model {
     ratios: Vec<(u64, &'static str)>,
     /// Types of files, by the extensions of their names; `type` counts in these.
     types: Vec<String>,
-    entries: Columns,
+    entries: EntryColumns,
     /// Targets of symbolic links.
     targets: BTreeMap<usize, String>,
     /// First names of the files that have several.
     links: BTreeMap<usize, usize>,
-    changes: Option<Changes>,
+    changes: Option<ImageChanges>,
 }
 
 /// The entries, in the order of their paths: each directory before its entries, the root first.
 #[derive(Debug, Default, Serialize)]
-struct Columns {
+struct EntryColumns {
     parent: Vec<usize>,
     name: Vec<String>,
     kind: Vec<u8>,
@@ -58,13 +58,13 @@ struct Columns {
     mtime: Vec<i64>,
 }
 
-impl Model {
+impl ImageModel {
     /// Collects the facts about an image. `name` is its name on the page, of any bytes.
     ///
     /// # Errors
     /// Damaged inodes.
-    pub fn new(name: &[u8], image: &AnyImage, stats: &Stats) -> Result<Model> {
-        let mut model = Model::of_superblock(name, image);
+    pub fn new(name: &[u8], image: &AnyImage, stats: &Stats) -> Result<ImageModel> {
+        let mut model = ImageModel::of_superblock(name, image);
         (model.image_bytes, model.unused_bytes) = (stats.image_bytes, stats.unused_bytes);
         (model.fragment_bytes, model.metadata) = (stats.fragment_bytes, stats.metadata.clone());
         let mut types = BTreeMap::new();
@@ -89,7 +89,7 @@ impl Model {
         Ok(model)
     }
 
-    fn of_superblock(name: &[u8], image: &AnyImage) -> Model {
+    fn of_superblock(name: &[u8], image: &AnyImage) -> ImageModel {
         let (format, codecs, block_size, created, features) = match image {
             AnyImage::Squashfs(reader) => {
                 let about = reader.superblock();
@@ -102,7 +102,7 @@ impl Model {
                 ("EROFS", codecs, about.block_size, about.build_time, about.feature_names())
             }
         };
-        Model {
+        ImageModel {
             name: encode(name).into_owned(),
             format,
             codecs,
@@ -115,7 +115,7 @@ impl Model {
             metadata: Vec::new(),
             ratios: RATIOS.to_vec(),
             types: Vec::new(),
-            entries: Columns::default(),
+            entries: EntryColumns::default(),
             targets: BTreeMap::new(),
             links: BTreeMap::new(),
             changes: None,
@@ -134,12 +134,12 @@ impl Model {
         newer: MeasuredImage<'_>,
         differences: &[Difference],
     ) -> Result<()> {
-        self.changes = Some(Changes::new(name, older, newer, differences)?);
+        self.changes = Some(ImageChanges::new(name, older, newer, differences)?);
         Ok(())
     }
 }
 
-impl Columns {
+impl EntryColumns {
     fn add(&mut self, entry: &stats::EntryStats, stat: &Stat, extension: usize) {
         self.parent.push(entry.parent);
         self.name.push(encode(&entry.name).into_owned());

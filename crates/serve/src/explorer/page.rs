@@ -9,7 +9,7 @@ use packfs_blocks::Digest;
 use packfs_blocks::page::LOOK;
 use serde::Serialize;
 
-use super::{Contents, Model, Pieces};
+use super::{BlockMaps, EmbeddedFiles, ImageModel};
 use crate::Result;
 
 const STYLE: &str = include_str!("../../assets/page.css");
@@ -31,9 +31,9 @@ const SCRIPTS: [&str; 10] = [
 
 /// Source of what the page shows.
 #[derive(Debug)]
-pub enum Content<'c> {
-    /// The server of the page, at addresses relative to it: the [`Model`] at `api/model`, bytes of files with ranges at
-    /// `files/PATH`, archives of folders at `tar/PATH`, pieces of files at `api/map?path=PATH`.
+pub enum PageSource<'c> {
+    /// The server of the page, at addresses relative to it: the [`ImageModel`] at `api/model`, bytes of files with
+    /// ranges at `files/PATH`, archives of folders at `tar/PATH`, pieces of files at `api/map?path=PATH`.
     Served {
         /// Nonce of the scripts and looks, which [`policy`] allows.
         nonce: &'c str,
@@ -41,11 +41,11 @@ pub enum Content<'c> {
     /// The page itself, which needs no server.
     Whole {
         /// The image.
-        model: &'c Model,
+        model: &'c ImageModel,
         /// Contents of some of its files.
-        files: &'c Contents,
+        files: &'c EmbeddedFiles,
         /// Block maps of its files.
-        pieces: &'c Pieces,
+        pieces: &'c BlockMaps,
     },
 }
 
@@ -62,10 +62,10 @@ pub fn policy(nonce: &str) -> String {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn page(out: &mut dyn Write, content: &Content<'_>) -> Result<()> {
+pub fn page(out: &mut dyn Write, content: &PageSource<'_>) -> Result<()> {
     match content {
-        Content::Served { nonce } => write(out, nonce, &[]),
-        Content::Whole { model, files, pieces } => {
+        PageSource::Served { nonce } => write(out, nonce, &[]),
+        PageSource::Whole { model, files, pieces } => {
             let files: BTreeMap<usize, String> = files.encoded(|bytes| BASE64_STANDARD.encode(bytes));
             let data = [("model", json(model)?), ("contents", json(&files)?), ("pieces", json(pieces)?)];
             // No name in an image can contain the digest of all names in it.
@@ -105,15 +105,15 @@ fn write(out: &mut dyn Write, nonce: &str, data: &[(&str, Vec<u8>)]) -> Result<(
 
 /// Returns a value as JSON in which nothing looks like the end of a script.
 fn json(value: &impl Serialize) -> Result<Vec<u8>> {
-    let mut out = Escaped(Vec::new());
+    let mut out = ScriptSafeJson(Vec::new());
     serde_json::to_writer(&mut out, value)?;
     Ok(out.0)
 }
 
 /// JSON for a page. `<` occurs only in texts, where it can be written otherwise.
-struct Escaped(Vec<u8>);
+struct ScriptSafeJson(Vec<u8>);
 
-impl Write for Escaped {
+impl Write for ScriptSafeJson {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for byte in bytes {
             match byte {
@@ -138,7 +138,7 @@ mod tests {
     use packfs_image::{AnyImage, Builder, Codec, OpenOptions};
 
     use super::*;
-    use crate::explorer::Pieces;
+    use crate::explorer::BlockMaps;
 
     #[test]
     fn names_and_contents_do_not_end_the_page() {
@@ -154,17 +154,17 @@ mod tests {
             .into_inner();
         let image = AnyImage::open(Arc::new(bytes), OpenOptions::default()).unwrap();
         let stats = Stats::measure(&image).unwrap();
-        let model = Model::new(hostile.as_bytes(), &image, &stats).unwrap();
-        let files = Contents::read(&image, &stats, 1 << 20).unwrap();
-        let pieces = Pieces::read(&image, &stats).unwrap();
+        let model = ImageModel::new(hostile.as_bytes(), &image, &stats).unwrap();
+        let files = EmbeddedFiles::read(&image, &stats, 1 << 20).unwrap();
+        let pieces = BlockMaps::read(&image, &stats).unwrap();
         assert_eq!(files.files(), 2);
-        let written = |content: &Content<'_>| {
+        let written = |content: &PageSource<'_>| {
             let mut out = Vec::new();
             page(&mut out, content).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let whole = written(&Content::Whole { model: &model, files: &files, pieces: &pieces });
-        let served = written(&Content::Served { nonce: "mine" });
+        let whole = written(&PageSource::Whole { model: &model, files: &files, pieces: &pieces });
+        let served = written(&PageSource::Served { nonce: "mine" });
         for (page, scripts) in [(&whole, 4), (&served, 1)] {
             let lower = page.to_lowercase();
             assert_eq!((lower.matches("<script").count(), lower.matches("</script").count()), (scripts, scripts));

@@ -18,32 +18,32 @@ const MAX: usize = 1 << 19;
 
 /// Pieces of the files of an image, by the positions of the files in its statistics.
 #[derive(Debug, Default, Serialize)]
-pub struct Pieces {
-    /// Ways in which pieces are stored, which [`FileExtent::way`] counts.
-    ways: Vec<Way>,
-    files: BTreeMap<usize, Vec<FileExtent>>,
+pub struct BlockMaps {
+    /// Ways in which pieces are stored; the last number in [`CompactExtent::stored`] is an index into these.
+    ways: Vec<StorageForm>,
+    files: BTreeMap<usize, Vec<CompactExtent>>,
 }
 
 /// Way in which pieces are stored: codec, space of the position, true if other pieces share the stored bytes, true if
 /// they follow the inode.
-type Way = (Option<&'static str>, String, bool, bool);
+type StorageForm = (Option<&'static str>, String, bool, bool);
 
 /// A piece of a file. As JSON it is an array: `[length]` for a hole, else `[length, position, stored length, way]`, and
 /// for a piece in a fragment its index, or -1 for the packed inode.
 #[derive(Debug)]
-struct FileExtent {
+struct CompactExtent {
     len: u64,
     stored: Option<(u64, u64, usize)>,
     fragment: Option<i64>,
 }
 
-impl Pieces {
+impl BlockMaps {
     /// Reads where an image stores the data of its files.
     ///
     /// # Errors
     /// Damaged metadata.
-    pub fn read(image: &AnyImage, stats: &Stats) -> Result<Pieces> {
-        let mut pieces = Pieces::default();
+    pub fn read(image: &AnyImage, stats: &Stats) -> Result<BlockMaps> {
+        let mut pieces = BlockMaps::default();
         let mut left = MAX;
         for (n, entry) in stats.entries.iter().enumerate().filter(|(_, entry)| entry.kind == EntryType::File) {
             let most = left.min(OF_FILE_MAX);
@@ -60,7 +60,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    fn piece(&mut self, placed: &Placed) -> FileExtent {
+    fn piece(&mut self, placed: &Placed) -> CompactExtent {
         let stored = placed.stored.map(|at| {
             let way = (at.codec, area(at.area), at.partial, at.inline);
             let known = self.ways.iter().position(|other| *other == way);
@@ -71,7 +71,7 @@ impl Pieces {
             (at.position, at.len, way)
         });
         let fragment = placed.fragment.map(|at| at.index.map_or(-1, i64::from));
-        FileExtent { len: placed.len, stored, fragment }
+        CompactExtent { len: placed.len, stored, fragment }
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn area(area: Area) -> String {
     }
 }
 
-impl Serialize for FileExtent {
+impl Serialize for CompactExtent {
     fn serialize<S: Serializer>(&self, out: S) -> std::result::Result<S::Ok, S::Error> {
         let len = 1 + self.stored.map_or(0, |_| 3 + usize::from(self.fragment.is_some()));
         let mut array = out.serialize_tuple(len)?;

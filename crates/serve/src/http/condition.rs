@@ -1,11 +1,11 @@
 //! Conditions of requests (RFC 9110, section 13): what a client has already, and what it insists on.
 
 use super::date;
-use super::request::Request;
+use super::request::HttpRequest;
 
 /// Identity of what is to be sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Version {
+pub(crate) struct ContentVersion {
     /// Strong entity tag, with its quotes.
     pub(crate) etag: String,
     /// Time of modification, as HTTP writes it.
@@ -14,7 +14,7 @@ pub(crate) struct Version {
 
 /// Result of the conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ConditionOutcome {
     /// Send it.
     Send,
     /// The client has it: 304.
@@ -23,27 +23,27 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-impl Version {
+impl ContentVersion {
     /// Evaluates all conditions except `If-Range`.
-    pub(crate) fn judge(&self, request: &Request) -> Verdict {
+    pub(crate) fn judge(&self, request: &HttpRequest) -> ConditionOutcome {
         let is_wanted = match (request.header("if-match"), request.header("if-unmodified-since")) {
             (Some(list), _) => self.is_in(list, false),
             (None, Some(date)) => !self.is_modified_since(date),
             (None, None) => true,
         };
         if !is_wanted {
-            return Verdict::Failed;
+            return ConditionOutcome::Failed;
         }
         match (request.header("if-none-match"), request.header("if-modified-since")) {
-            (Some(list), _) if self.is_in(list, true) => Verdict::NotModified,
+            (Some(list), _) if self.is_in(list, true) => ConditionOutcome::NotModified,
             // Dates are those that were sent before, so a date that differs is another version.
-            (None, Some(date)) if self.is_date(date) => Verdict::NotModified,
-            _ => Verdict::Send,
+            (None, Some(date)) if self.is_date(date) => ConditionOutcome::NotModified,
+            _ => ConditionOutcome::Send,
         }
     }
 
     /// Returns true if a range counts: no `If-Range`, or one that names this version.
-    pub(crate) fn allows_range(&self, request: &Request) -> bool {
+    pub(crate) fn allows_range(&self, request: &HttpRequest) -> bool {
         let named = |text: &[u8]| text.trim_ascii() == self.etag.as_bytes() || self.is_date(text);
         request.header("if-range").is_none_or(named)
     }
@@ -75,34 +75,34 @@ mod tests {
     #[test]
     fn conditions_are_judged_as_the_standard_says() {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-        let version = Version { etag: "\"a\"".into(), modified: Some(date.into()) };
+        let version = ContentVersion { etag: "\"a\"".into(), modified: Some(date.into()) };
         let since = format!("If-Modified-Since: {date}");
         let range = format!("If-Range: {date}");
         let cases = [
-            ("X: y", Verdict::Send, true),
-            ("If-None-Match: \"b\", W/\"a\"", Verdict::NotModified, true),
-            ("If-None-Match: *", Verdict::NotModified, true),
-            ("If-None-Match: \"b\"", Verdict::Send, true),
-            ("If-Match: \"b\" , \"a\"", Verdict::Send, true),
-            ("If-Match: W/\"a\"", Verdict::Failed, true),
-            ("If-Match: \"b\"", Verdict::Failed, true),
-            (&since, Verdict::NotModified, true),
-            ("If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT", Verdict::Send, true),
-            ("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT", Verdict::Send, true),
-            ("If-Unmodified-Since: Sunday, 06-Nov-94 08:49:38 GMT", Verdict::Send, true),
-            ("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT", Verdict::Failed, true),
-            ("If-Unmodified-Since: yesterday", Verdict::Send, true),
+            ("X: y", ConditionOutcome::Send, true),
+            ("If-None-Match: \"b\", W/\"a\"", ConditionOutcome::NotModified, true),
+            ("If-None-Match: *", ConditionOutcome::NotModified, true),
+            ("If-None-Match: \"b\"", ConditionOutcome::Send, true),
+            ("If-Match: \"b\" , \"a\"", ConditionOutcome::Send, true),
+            ("If-Match: W/\"a\"", ConditionOutcome::Failed, true),
+            ("If-Match: \"b\"", ConditionOutcome::Failed, true),
+            (&since, ConditionOutcome::NotModified, true),
+            ("If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT", ConditionOutcome::Send, true),
+            ("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT", ConditionOutcome::Send, true),
+            ("If-Unmodified-Since: Sunday, 06-Nov-94 08:49:38 GMT", ConditionOutcome::Send, true),
+            ("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT", ConditionOutcome::Failed, true),
+            ("If-Unmodified-Since: yesterday", ConditionOutcome::Send, true),
             // The tag counts where both are sent.
-            ("If-Match: \"a\"\r\nIf-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT", Verdict::Send, true),
-            ("If-Match: \"b\"\r\nIf-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT", Verdict::Failed, true),
-            ("If-Range: \"a\"", Verdict::Send, true),
-            (&range, Verdict::Send, true),
-            ("If-Range: W/\"a\"", Verdict::Send, false),
-            ("If-Range: \"b\"", Verdict::Send, false),
+            ("If-Match: \"a\"\r\nIf-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT", ConditionOutcome::Send, true),
+            ("If-Match: \"b\"\r\nIf-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT", ConditionOutcome::Failed, true),
+            ("If-Range: \"a\"", ConditionOutcome::Send, true),
+            (&range, ConditionOutcome::Send, true),
+            ("If-Range: W/\"a\"", ConditionOutcome::Send, false),
+            ("If-Range: \"b\"", ConditionOutcome::Send, false),
         ];
         for (header, verdict, range) in cases {
             let head = format!("GET / HTTP/1.1\r\nHost: h\r\n{header}\r\n\r\n");
-            let (request, _) = Request::parse(head.as_bytes()).unwrap().unwrap();
+            let (request, _) = HttpRequest::parse(head.as_bytes()).unwrap().unwrap();
             assert_eq!((version.judge(&request), version.allows_range(&request)), (verdict, range), "{header}");
         }
     }

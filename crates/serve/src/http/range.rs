@@ -8,7 +8,7 @@ const MAX: usize = 16;
 
 /// Part of a representation that a request is for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RangeSelection {
     /// All of it: there is no range, or none that counts.
     Whole,
     /// At least one range, none empty, all within the length.
@@ -18,29 +18,30 @@ pub(crate) enum Wanted {
 }
 
 /// Returns what a header wants of `len` bytes. What is not a list of byte ranges is ignored, as the standard says.
-pub(crate) fn parse(header: &[u8], len: u64) -> Wanted {
-    let Some(specs) = specs(header) else { return Wanted::Whole };
+pub(crate) fn parse(header: &[u8], len: u64) -> RangeSelection {
+    let Some(specs) = specs(header) else { return RangeSelection::Whole };
     let parts: Vec<_> = specs.iter().filter_map(|spec| within(*spec, len)).collect();
     match parts.len() {
-        0 => Wanted::Unsatisfiable,
-        1..=MAX if !overlap(&parts) => Wanted::Parts(parts),
-        _ => Wanted::Whole,
+        0 => RangeSelection::Unsatisfiable,
+        1..=MAX if !overlap(&parts) => RangeSelection::Parts(parts),
+        _ => RangeSelection::Whole,
     }
 }
 
 /// First and last byte; without the first, the number of bytes from the end.
-type Spec = (Option<u64>, Option<u64>);
+type RangeSpec = (Option<u64>, Option<u64>);
 
-fn specs(header: &[u8]) -> Option<Vec<Spec>> {
+fn specs(header: &[u8]) -> Option<Vec<RangeSpec>> {
     let (unit, list) = std::str::from_utf8(header).ok()?.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return None;
     }
-    let specs: Option<Vec<Spec>> = list.split(',').map(str::trim).filter(|one| !one.is_empty()).map(spec).collect();
+    let specs: Option<Vec<RangeSpec>> =
+        list.split(',').map(str::trim).filter(|one| !one.is_empty()).map(spec).collect();
     specs.filter(|specs| !specs.is_empty())
 }
 
-fn spec(text: &str) -> Option<Spec> {
+fn spec(text: &str) -> Option<RangeSpec> {
     let (first, last) = text.split_once('-')?;
     match (number(first)?, number(last)?) {
         (None, None) => None,
@@ -57,7 +58,7 @@ fn number(text: &str) -> Option<Option<u64>> {
     is_number.then(|| (!text.is_empty()).then(|| text.parse().unwrap_or(u64::MAX)))
 }
 
-fn within((first, last): Spec, len: u64) -> Option<Range<u64>> {
+fn within((first, last): RangeSpec, len: u64) -> Option<Range<u64>> {
     let range = match (first, last) {
         (Some(first), last) => first..last.map_or(len, |last| last.saturating_add(1).min(len)),
         (None, last) => len.saturating_sub(last.unwrap_or(0))..len,
@@ -82,7 +83,7 @@ mod tests {
         let many = format!("bytes={}", (0..17).map(|n| format!("{n}-{n},")).collect::<String>());
         let most = format!("bytes={}", (0..16).map(|n| format!("{n}-{n},")).collect::<String>());
         let singles = (0..16).map(|n| n..n + 1).collect();
-        let one = |start, end| Wanted::Parts(std::iter::once(start..end).collect());
+        let one = |start, end| RangeSelection::Parts(std::iter::once(start..end).collect());
         let cases = [
             ("bytes=0-0", one(0, 1)),
             ("Bytes = 5-", one(5, 100)),
@@ -91,26 +92,26 @@ mod tests {
             ("bytes=-1000", one(0, 100)),
             ("bytes=0-99999999999999999999999999", one(0, 100)),
             ("bytes=200-300, 7-8", one(7, 9)),
-            ("bytes=50-59,,0-9", Wanted::Parts(vec![50..60, 0..10])),
-            ("bytes=100-", Wanted::Unsatisfiable),
-            ("bytes=-0", Wanted::Unsatisfiable),
-            (&huge, Wanted::Unsatisfiable),
-            (&most, Wanted::Parts(singles)),
-            (&many, Wanted::Whole),
-            ("bytes=0-,0-,0-", Wanted::Whole),
-            ("bytes=9-0", Wanted::Whole),
-            ("bytes=", Wanted::Whole),
-            ("bytes=-", Wanted::Whole),
-            ("bytes=a-b", Wanted::Whole),
-            ("bytes=1-2-3", Wanted::Whole),
-            ("bytes=+1-2", Wanted::Whole),
-            ("lines=0-1", Wanted::Whole),
-            ("0-1", Wanted::Whole),
+            ("bytes=50-59,,0-9", RangeSelection::Parts(vec![50..60, 0..10])),
+            ("bytes=100-", RangeSelection::Unsatisfiable),
+            ("bytes=-0", RangeSelection::Unsatisfiable),
+            (&huge, RangeSelection::Unsatisfiable),
+            (&most, RangeSelection::Parts(singles)),
+            (&many, RangeSelection::Whole),
+            ("bytes=0-,0-,0-", RangeSelection::Whole),
+            ("bytes=9-0", RangeSelection::Whole),
+            ("bytes=", RangeSelection::Whole),
+            ("bytes=-", RangeSelection::Whole),
+            ("bytes=a-b", RangeSelection::Whole),
+            ("bytes=1-2-3", RangeSelection::Whole),
+            ("bytes=+1-2", RangeSelection::Whole),
+            ("lines=0-1", RangeSelection::Whole),
+            ("0-1", RangeSelection::Whole),
         ];
         for (header, wanted) in cases {
             assert_eq!(parse(header.as_bytes(), 100), wanted, "{header}");
         }
-        assert_eq!(parse(b"bytes=0-", 0), Wanted::Unsatisfiable);
-        assert_eq!(parse(b"\xff", 9), Wanted::Whole);
+        assert_eq!(parse(b"bytes=0-", 0), RangeSelection::Unsatisfiable);
+        assert_eq!(parse(b"\xff", 9), RangeSelection::Whole);
     }
 }

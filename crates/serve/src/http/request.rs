@@ -9,13 +9,9 @@ const HEADERS_MAX: usize = 64;
 
 /// A request without a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
-    /// Only the head of the response is wanted.
-    pub(crate) head_only: bool,
-    /// The client takes more than one response, and chunked ones.
-    pub(crate) is_1_1: bool,
-    /// The client wants to use the connection again.
-    pub(crate) keep: bool,
+pub(crate) struct HttpRequest {
+    /// How its response is to be sent.
+    pub(crate) mode: SendMode,
     /// The path as it was sent.
     pub(crate) raw_path: String,
     /// Components of the path, decoded.
@@ -27,35 +23,53 @@ pub(crate) struct Request {
     headers: Vec<(String, Vec<u8>)>,
 }
 
+/// Properties of a request that decide how its response is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SendMode {
+    /// Only the head of the response is wanted.
+    pub(crate) head_only: bool,
+    /// The client takes more than one response, and chunked ones.
+    pub(crate) is_1_1: bool,
+    /// The client wants to use the connection again.
+    pub(crate) keep: bool,
+}
+
 /// Status and reason for a request that is not answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal(pub(crate) u16, pub(crate) &'static str);
+pub(crate) struct RequestRefusal(pub(crate) u16, pub(crate) &'static str);
 
-impl Request {
+impl HttpRequest {
     /// Parses the head at the beginning of `bytes` and returns it with its length; `None` if its end is missing.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(HttpRequest, usize)>, RequestRefusal> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut head = httparse::Request::new(&mut headers);
+        let mut head = httparse::HttpRequest::new(&mut headers);
         let len = match head.parse(bytes) {
             Ok(httparse::Status::Complete(len)) if len <= HEAD_MAX => len,
             Ok(httparse::Status::Partial) if bytes.len() < HEAD_MAX => return Ok(None),
-            Ok(_) => return Err(Refusal(431, "the head of the request is too long")),
-            Err(httparse::Error::TooManyHeaders) => return Err(Refusal(431, "too many headers")),
-            Err(httparse::Error::Version) => return Err(Refusal(505, "only HTTP/1.1 and HTTP/1.0 are spoken here")),
-            Err(_) => return Err(Refusal(400, "not a request")),
+            Ok(_) => return Err(RequestRefusal(431, "the head of the request is too long")),
+            Err(httparse::Error::TooManyHeaders) => return Err(RequestRefusal(431, "too many headers")),
+            Err(httparse::Error::Version) => {
+                return Err(RequestRefusal(505, "only HTTP/1.1 and HTTP/1.0 are spoken here"));
+            }
+            Err(_) => return Err(RequestRefusal(400, "not a request")),
         };
         let headers = head.headers.iter().map(|header| (header.name.to_ascii_lowercase(), header.value.to_vec()));
         let method = head.method.unwrap_or_default();
         let target = head.path.unwrap_or_default();
-        let request = Request::new(method, target, head.version == Some(1), headers.collect())?;
+        let request = HttpRequest::new(method, target, head.version == Some(1), headers.collect())?;
         Ok(Some((request, len)))
     }
 
-    fn new(method: &str, target: &str, is_1_1: bool, headers: Vec<(String, Vec<u8>)>) -> Result<Request, Refusal> {
+    fn new(
+        method: &str,
+        target: &str,
+        is_1_1: bool,
+        headers: Vec<(String, Vec<u8>)>,
+    ) -> Result<HttpRequest, RequestRefusal> {
         let head_only = match method {
             "GET" => false,
             "HEAD" => true,
-            _ => return Err(Refusal(405, "only GET and HEAD are answered")),
+            _ => return Err(RequestRefusal(405, "only GET and HEAD are answered")),
         };
         // A target with a scheme, as proxies get it, names the host itself.
         let (authority, target) = match target.strip_prefix("http://") {
@@ -65,12 +79,10 @@ impl Request {
         let (raw_path, query) = target.split_once('?').unwrap_or((target, ""));
         let starts = raw_path.starts_with('/') || (authority.is_some() && raw_path.is_empty());
         let path = url::components(raw_path.as_bytes()).filter(|_| starts && !target.contains('#'));
-        let mut request = Request {
-            head_only,
-            is_1_1,
-            keep: is_1_1,
+        let mut request = HttpRequest {
+            mode: SendMode { head_only, is_1_1, keep: is_1_1 },
             raw_path: raw_path.into(),
-            path: path.ok_or(Refusal(400, "not a path"))?,
+            path: path.ok_or(RequestRefusal(400, "not a path"))?,
             query: query.into(),
             host: authority.map(str::to_owned),
             headers,
@@ -80,19 +92,19 @@ impl Request {
     }
 
     /// Looks at the headers that concern the connection.
-    fn take_headers(&mut self) -> Result<(), Refusal> {
+    fn take_headers(&mut self) -> Result<(), RequestRefusal> {
         if self.header("transfer-encoding").is_some() || self.header("content-length").is_some_and(|len| len != b"0") {
-            return Err(Refusal(413, "requests have no body here"));
+            return Err(RequestRefusal(413, "requests have no body here"));
         }
         let mut hosts = self.headers.iter().filter(|(name, _)| name == "host");
         let host = match (hosts.next(), hosts.next()) {
             (Some((_, host)), None) => String::from_utf8(host.clone()).ok(),
-            (None, None) if !self.is_1_1 => None,
-            _ => return Err(Refusal(400, "exactly one Host is needed")),
+            (None, None) if !self.mode.is_1_1 => None,
+            _ => return Err(RequestRefusal(400, "exactly one Host is needed")),
         };
         self.host = self.host.take().or(host);
         let options = self.header("connection").map(String::from_utf8_lossy).unwrap_or_default();
-        self.keep &= !options.split(',').any(|option| option.trim().eq_ignore_ascii_case("close"));
+        self.mode.keep &= !options.split(',').any(|option| option.trim().eq_ignore_ascii_case("close"));
         Ok(())
     }
 
@@ -122,24 +134,27 @@ impl Request {
 mod tests {
     use super::*;
 
-    fn parse(head: &str) -> Result<Option<(Request, usize)>, Refusal> {
-        Request::parse(head.replace('\n', "\r\n").as_bytes())
+    fn parse(head: &str) -> Result<Option<(HttpRequest, usize)>, RequestRefusal> {
+        HttpRequest::parse(head.replace('\n', "\r\n").as_bytes())
     }
 
     #[test]
     fn heads_are_taken_apart() {
         let (request, len) =
             parse("GET /a%20b/?x=1&token=a%2Bb&y HTTP/1.1\nHOST: h:1\nRange: r\n\nGET").unwrap().unwrap();
-        assert_eq!((request.head_only, request.keep, len), (false, true, 63));
+        assert_eq!((request.mode.head_only, request.mode.keep, len), (false, true, 63));
         assert_eq!((request.path.as_slice(), request.host.as_deref()), (&[b"a b".to_vec()][..], Some("h:1")));
         assert_eq!(request.header("range"), Some(&b"r"[..]));
         assert_eq!(request.parameter("token").as_deref(), Some(&b"a+b"[..]));
         assert_eq!((request.parameter("y"), request.parameter("z")), (Some(Vec::new()), None));
         assert_eq!(request.query_without("token"), "x=1&y");
         let (request, _) = parse("HEAD http://other:9 HTTP/1.1\nHost: h\nConnection: x, Close\n\n").unwrap().unwrap();
-        assert_eq!((request.head_only, request.keep, request.host.as_deref()), (true, false, Some("other:9")));
+        assert_eq!(
+            (request.mode.head_only, request.mode.keep, request.host.as_deref()),
+            (true, false, Some("other:9"))
+        );
         let (request, _) = parse("GET / HTTP/1.0\n\n").unwrap().unwrap();
-        assert_eq!((request.is_1_1, request.keep, request.host), (false, false, None));
+        assert_eq!((request.mode.is_1_1, request.mode.keep, request.host), (false, false, None));
         assert_eq!(parse("GET / HTTP/1.1\nHost: h\n"), Ok(None));
         assert_eq!(parse(""), Ok(None));
     }
@@ -169,7 +184,7 @@ mod tests {
         ];
         for (head, status) in cases {
             let refused = parse(head).map(|found| found.is_some());
-            assert_eq!(refused.map_err(|Refusal(status, _)| status), Err(status), "{head}");
+            assert_eq!(refused.map_err(|RequestRefusal(status, _)| status), Err(status), "{head}");
         }
     }
 }

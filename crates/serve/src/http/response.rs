@@ -8,10 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use packfs_blocks::ReadAt;
 
-use super::condition::{Verdict, Version};
+use super::condition::{ConditionOutcome, ContentVersion};
 use super::date;
-use super::range::{self, Wanted};
-use super::request::{Refusal, Request};
+use super::range::{self, RangeSelection};
+use super::request::{HttpRequest, RequestRefusal, SendMode};
 
 /// Bytes that are read and sent at a time.
 const PIECE: u64 = 256 << 10;
@@ -20,17 +20,17 @@ const CHUNK: usize = 64 << 10;
 
 /// An answer to a request.
 #[derive(Debug)]
-pub(crate) struct Response {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     headers: Vec<(&'static str, String)>,
-    body: Body,
+    body: ResponseBody,
 }
 
 /// Writes a body of unknown length.
-pub(crate) type Stream = Box<dyn FnOnce(&mut dyn Write) -> Result<(), crate::Error>>;
+pub(crate) type BodyWriter = Box<dyn FnOnce(&mut dyn Write) -> Result<(), crate::Error>>;
 
 /// The bytes behind the head.
-enum Body {
+enum ResponseBody {
     Bytes(Vec<u8>),
     /// Ranges of a source, each behind a text, and a text at the end.
     Slices {
@@ -38,67 +38,74 @@ enum Body {
         slices: Vec<(String, Range<u64>)>,
         end: String,
     },
-    Stream(Stream),
+    Stream(BodyWriter),
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Body::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
-            Body::Slices { slices, .. } => write!(f, "{slices:?}"),
-            Body::Stream(_) => f.write_str("stream"),
+            ResponseBody::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+            ResponseBody::Slices { slices, .. } => write!(f, "{slices:?}"),
+            ResponseBody::Stream(_) => f.write_str("stream"),
         }
     }
 }
 
 /// Reason why a response was not sent completely.
 #[derive(Debug)]
-pub(crate) enum Broken {
+pub(crate) enum SendFailure {
     /// The client is gone, or too slow.
     Client,
     /// The served object cannot be read. If nothing was sent yet, another response can be.
     Content { error: crate::Error, begun: bool },
 }
 
-impl Response {
+impl HttpResponse {
     /// Makes a response with a body in memory.
-    pub(crate) fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Response {
-        Response { status, headers: Vec::new(), body: Body::Bytes(body.into()) }.with("Content-Type", content_type)
+    pub(crate) fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> HttpResponse {
+        HttpResponse { status, headers: Vec::new(), body: ResponseBody::Bytes(body.into()) }
+            .with("Content-Type", content_type)
     }
 
     /// Makes a response that says in a line why there is no other.
-    pub(crate) fn refuse(status: u16, why: &str) -> Response {
+    pub(crate) fn refuse(status: u16, why: &str) -> HttpResponse {
         let response =
-            Response::new(status, "text/plain; charset=utf-8", format!("{status} {}: {why}\n", reason(status)));
+            HttpResponse::new(status, "text/plain; charset=utf-8", format!("{status} {}: {why}\n", reason(status)));
         if status == 405 { response.with("Allow", "GET, HEAD") } else { response }
     }
 
     /// Makes a response whose length shows only at its end.
-    pub(crate) fn stream(content_type: &str, stream: Stream) -> Response {
-        Response { status: 200, headers: Vec::new(), body: Body::Stream(stream) }.with("Content-Type", content_type)
+    pub(crate) fn stream(content_type: &str, stream: BodyWriter) -> HttpResponse {
+        HttpResponse { status: 200, headers: Vec::new(), body: ResponseBody::Stream(stream) }
+            .with("Content-Type", content_type)
     }
 
     /// Makes the response that a request gets of a source: all of it, ranges, or none if its conditions say so.
-    pub(crate) fn of(request: &Request, source: Arc<dyn ReadAt>, content_type: &str, version: &Version) -> Response {
+    pub(crate) fn for_source(
+        request: &HttpRequest,
+        source: Arc<dyn ReadAt>,
+        content_type: &str,
+        version: &ContentVersion,
+    ) -> HttpResponse {
         let len = source.len();
         let wanted = match request.header("range").filter(|_| version.allows_range(request)) {
             Some(header) => range::parse(header, len),
-            None => Wanted::Whole,
+            None => RangeSelection::Whole,
         };
-        let slices = |slices, end| Body::Slices { source, slices, end };
-        let response = |status, body| Response { status, headers: Vec::new(), body };
+        let slices = |slices, end| ResponseBody::Slices { source, slices, end };
+        let response = |status, body| HttpResponse { status, headers: Vec::new(), body };
         let response = match (version.judge(request), wanted) {
-            (Verdict::NotModified, _) => response(304, Body::Bytes(Vec::new())),
-            (Verdict::Failed, _) => Response::refuse(412, "it is another version now"),
-            (Verdict::Send, Wanted::Unsatisfiable) => {
-                let refused = Response::refuse(416, &format!("there are {len} bytes"));
+            (ConditionOutcome::NotModified, _) => response(304, ResponseBody::Bytes(Vec::new())),
+            (ConditionOutcome::Failed, _) => HttpResponse::refuse(412, "it is another version now"),
+            (ConditionOutcome::Send, RangeSelection::Unsatisfiable) => {
+                let refused = HttpResponse::refuse(416, &format!("there are {len} bytes"));
                 refused.with("Content-Range", format!("bytes */{len}"))
             }
-            (Verdict::Send, Wanted::Whole) => {
+            (ConditionOutcome::Send, RangeSelection::Whole) => {
                 let all = response(200, slices(vec![(String::new(), 0..len)], String::new()));
                 all.with("Content-Type", content_type)
             }
-            (Verdict::Send, Wanted::Parts(parts)) => match parts.as_slice() {
+            (ConditionOutcome::Send, RangeSelection::Parts(parts)) => match parts.as_slice() {
                 [part] => {
                     let one = response(206, slices(vec![(String::new(), part.clone())], String::new()));
                     one.with("Content-Type", content_type).with("Content-Range", content_range(part, len))
@@ -123,7 +130,7 @@ impl Response {
     }
 
     /// Adds a header. A value that could end it is left out.
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> HttpResponse {
         let value = value.into();
         if !value.bytes().any(|byte| byte.is_ascii_control()) {
             self.headers.push((name, value));
@@ -132,7 +139,7 @@ impl Response {
     }
 
     /// Sends it; returns whether the connection can be used again.
-    pub(crate) fn send(self, asked: Asked, out: &mut dyn Write) -> Result<bool, Broken> {
+    pub(crate) fn send(self, mode: SendMode, out: &mut dyn Write) -> Result<bool, SendFailure> {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
         let mut put = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
         for (name, value) in &self.headers {
@@ -142,10 +149,10 @@ impl Response {
         match len {
             Some(_) if self.status == 304 => {}
             Some(len) => put("Content-Length", &len.to_string()),
-            None if asked.is_1_1 => put("Transfer-Encoding", "chunked"),
+            None if mode.is_1_1 => put("Transfer-Encoding", "chunked"),
             None => {}
         }
-        let keep = asked.keep && (len.is_some() || asked.is_1_1);
+        let keep = mode.keep && (len.is_some() || mode.is_1_1);
         if !keep {
             put("Connection", "close");
         }
@@ -153,58 +160,44 @@ impl Response {
             put("Date", &date);
         }
         head.push_str("\r\n");
-        self.body.send(head, asked, out)?;
+        self.body.send(head, mode, out)?;
         Ok(keep)
     }
 }
 
-/// Properties of a request that decide how its response is sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
-    pub(crate) head_only: bool,
-    pub(crate) is_1_1: bool,
-    pub(crate) keep: bool,
-}
-
-impl From<&Request> for Asked {
-    fn from(request: &Request) -> Self {
-        Asked { head_only: request.head_only, is_1_1: request.is_1_1, keep: request.keep }
-    }
-}
-
-impl Body {
+impl ResponseBody {
     /// Returns its length if that is known.
     fn len(&self) -> Option<u64> {
         match self {
-            Body::Bytes(bytes) => Some(bytes.len() as u64),
-            Body::Slices { slices, end, .. } => {
+            ResponseBody::Bytes(bytes) => Some(bytes.len() as u64),
+            ResponseBody::Slices { slices, end, .. } => {
                 let lens = slices.iter().map(|(before, range)| before.len() as u64 + (range.end - range.start));
                 Some(lens.sum::<u64>() + end.len() as u64)
             }
-            Body::Stream(_) => None,
+            ResponseBody::Stream(_) => None,
         }
     }
 
     /// Sends the head and, unless only that is wanted, the body. Contents are read before the head goes out, so that a
     /// damaged file gets a status that says so, and `HEAD` gets the status of `GET`.
-    fn send(self, head: String, asked: Asked, out: &mut dyn Write) -> Result<(), Broken> {
+    fn send(self, head: String, mode: SendMode, out: &mut dyn Write) -> Result<(), SendFailure> {
         let mut head = head.into_bytes();
         match self {
-            Body::Bytes(bytes) => {
-                head.extend(bytes.iter().filter(|_| !asked.head_only));
-                out.write_all(&head).map_err(|_| Broken::Client)
+            ResponseBody::Bytes(bytes) => {
+                head.extend(bytes.iter().filter(|_| !mode.head_only));
+                out.write_all(&head).map_err(|_| SendFailure::Client)
             }
-            Body::Slices { source, slices, end } => send_slices(&*source, &slices, &end, head, asked, out),
-            Body::Stream(_) if asked.head_only => out.write_all(&head).map_err(|_| Broken::Client),
-            Body::Stream(stream) => {
+            ResponseBody::Slices { source, slices, end } => send_slices(&*source, &slices, &end, head, mode, out),
+            ResponseBody::Stream(_) if mode.head_only => out.write_all(&head).map_err(|_| SendFailure::Client),
+            ResponseBody::Stream(stream) => {
                 let mut chunks =
-                    Chunks { out, head, pending: Vec::new(), chunked: asked.is_1_1, begun: false, gone: false };
+                    ChunkWriter { out, head, pending: Vec::new(), chunked: mode.is_1_1, begun: false, gone: false };
                 let written = stream(&mut chunks);
                 let ended = written.map(|()| chunks.end());
                 match ended {
-                    Err(error) if !chunks.gone => Err(Broken::Content { error, begun: chunks.begun }),
+                    Err(error) if !chunks.gone => Err(SendFailure::Content { error, begun: chunks.begun }),
                     Ok(Ok(())) => Ok(()),
-                    _ => Err(Broken::Client),
+                    _ => Err(SendFailure::Client),
                 }
             }
         }
@@ -216,9 +209,9 @@ fn send_slices(
     slices: &[(String, Range<u64>)],
     end: &str,
     head: Vec<u8>,
-    asked: Asked,
+    mode: SendMode,
     out: &mut dyn Write,
-) -> Result<(), Broken> {
+) -> Result<(), SendFailure> {
     let mut out_buf = head;
     let mut begun = false;
     for (before, range) in slices {
@@ -230,22 +223,22 @@ fn send_slices(
             let from = out_buf.len();
             out_buf.resize(from + usize::try_from(len).unwrap_or(0), 0);
             let read = source.check_unchanged().and_then(|()| source.read_exact_at(&mut out_buf[from..], at));
-            read.map_err(|error| Broken::Content { error: error.into(), begun })?;
-            if asked.head_only {
+            read.map_err(|error| SendFailure::Content { error: error.into(), begun })?;
+            if mode.head_only {
                 out_buf.truncate(from);
-                return out.write_all(&out_buf).map_err(|_| Broken::Client);
+                return out.write_all(&out_buf).map_err(|_| SendFailure::Client);
             }
-            out.write_all(&out_buf).map_err(|_| Broken::Client)?;
+            out.write_all(&out_buf).map_err(|_| SendFailure::Client)?;
             (begun, at) = (true, at + len);
             out_buf.clear();
         }
     }
     out_buf.extend_from_slice(end.as_bytes());
-    out.write_all(&out_buf).map_err(|_| Broken::Client)
+    out.write_all(&out_buf).map_err(|_| SendFailure::Client)
 }
 
 /// Writes a body as it comes. The head waits for the first bytes.
-struct Chunks<'o> {
+struct ChunkWriter<'o> {
     out: &'o mut dyn Write,
     head: Vec<u8>,
     pending: Vec<u8>,
@@ -255,7 +248,7 @@ struct Chunks<'o> {
     gone: bool,
 }
 
-impl Chunks<'_> {
+impl ChunkWriter<'_> {
     fn put(&mut self) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.head);
         let end = if self.chunked && !self.pending.is_empty() {
@@ -276,7 +269,7 @@ impl Chunks<'_> {
     }
 }
 
-impl Write for Chunks<'_> {
+impl Write for ChunkWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let len = bytes.len().min(CHUNK - self.pending.len());
         self.pending.extend_from_slice(&bytes[..len]);
@@ -295,9 +288,9 @@ impl Write for Chunks<'_> {
     }
 }
 
-impl From<Refusal> for Response {
-    fn from(Refusal(status, why): Refusal) -> Self {
-        Response::refuse(status, why)
+impl From<RequestRefusal> for HttpResponse {
+    fn from(RequestRefusal(status, why): RequestRefusal) -> Self {
+        HttpResponse::refuse(status, why)
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use packfs_blocks::hash::is_zero;
 use packfs_blocks::trouble::Trouble;
 
-use super::handshake::{Agreed, REQUEST_MAX};
+use super::handshake::{NegotiatedExport, REQUEST_MAX};
 use super::wire::{
-    ALLOCATION_ID, HOLE_AND_ZERO, ONE_CHUNK, ONE_EXTENT, Request, chunk, chunk_head, command, error, simple,
+    ALLOCATION_ID, HOLE_AND_ZERO, NbdRequest, ONE_CHUNK, ONE_EXTENT, chunk, chunk_head, command, error, simple,
 };
 
 /// Bytes of a piece of data.
@@ -20,19 +20,19 @@ const EXTENTS_MAX: usize = 1024;
 const ROOM: usize = chunk::HEAD + 8;
 
 /// The connection that requests are answered on.
-pub(super) struct Answers<'s, W> {
-    pub(super) agreed: Agreed<'s>,
+pub(super) struct RequestAnswerer<'s, W> {
+    pub(super) agreed: NegotiatedExport<'s>,
     pub(super) trouble: &'s Trouble,
     /// The way to the client. A reply, or a chunk of one, is written by one thread at a time.
     pub(super) out: Mutex<W>,
 }
 
-impl<W: Write> Answers<'_, W> {
+impl<W: Write> RequestAnswerer<'_, W> {
     /// Answers a request.
     ///
     /// # Errors
     /// If the client cannot be reached, or must not be told anything more.
-    pub(super) fn answer(&self, request: &Request, buffer: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn answer(&self, request: &NbdRequest, buffer: &mut Vec<u8>) -> io::Result<()> {
         match (request.command, request.flags) {
             (command::READ, flags) if flags & !self.read_flags() == 0 => self.read(request, buffer),
             (command::BLOCK_STATUS, flags) if self.agreed.allocation && flags & !ONE_EXTENT == 0 => {
@@ -50,12 +50,12 @@ impl<W: Write> Answers<'_, W> {
     }
 
     /// Returns the end of a request's range, if that lies within the export.
-    fn end(&self, request: &Request) -> Option<u64> {
+    fn end(&self, request: &NbdRequest) -> Option<u64> {
         let end = request.offset.checked_add(request.len.into())?;
         (request.len > 0 && end <= self.agreed.export.bytes.len()).then_some(end)
     }
 
-    fn read(&self, request: &Request, buffer: &mut Vec<u8>) -> io::Result<()> {
+    fn read(&self, request: &NbdRequest, buffer: &mut Vec<u8>) -> io::Result<()> {
         let Some(end) = self.end(request).filter(|_| request.len <= REQUEST_MAX) else {
             return self.refuse(request, error::INVALID);
         };
@@ -89,7 +89,7 @@ impl<W: Write> Answers<'_, W> {
 
     /// Answers with a simple reply, whose first bytes already say that nothing failed: if something does later, ending
     /// the connection is the only way to say so.
-    fn read_simply(&self, request: &Request, end: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
+    fn read_simply(&self, request: &NbdRequest, end: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
         let mut at = request.offset;
         let mut until = end.min(at + as_u64(PIECE));
         let Ok(()) = self.fill(at, until, buffer) else { return self.refuse(request, error::IO) };
@@ -114,7 +114,7 @@ impl<W: Write> Answers<'_, W> {
         read.inspect_err(|error| self.trouble.tell(format_args!("{}: byte {at}: {error}", export.name)))
     }
 
-    fn block_status(&self, request: &Request) -> io::Result<()> {
+    fn block_status(&self, request: &NbdRequest) -> io::Result<()> {
         let Some(end) = self.end(request) else { return self.refuse(request, error::INVALID) };
         let most = if request.flags & ONE_EXTENT != 0 { 1 } else { EXTENTS_MAX };
         let mut content = ALLOCATION_ID.to_be_bytes().to_vec();
@@ -155,14 +155,14 @@ impl<W: Write> Answers<'_, W> {
         runs
     }
 
-    fn cache(&self, request: &Request) -> io::Result<()> {
+    fn cache(&self, request: &NbdRequest) -> io::Result<()> {
         let Some(end) = self.end(request) else { return self.refuse(request, error::INVALID) };
         self.agreed.export.bytes.will_read(request.offset..end);
         self.send(&simple(request.cookie, 0))
     }
 
     /// Answers with an error.
-    fn refuse(&self, request: &Request, number: u32) -> io::Result<()> {
+    fn refuse(&self, request: &NbdRequest, number: u32) -> io::Result<()> {
         let structured = matches!(request.command, command::READ | command::BLOCK_STATUS) && self.agreed.structured;
         if !structured {
             return self.send(&simple(request.cookie, number));

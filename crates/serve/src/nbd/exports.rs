@@ -11,7 +11,7 @@ const TEXT_MAX: usize = 4096;
 
 /// Bytes that are offered as a disk.
 #[derive(Debug, Clone)]
-pub struct Export {
+pub struct NbdExport {
     /// Name by which clients choose it, of at most 4096 bytes.
     pub name: String,
     /// Description for people, of at most 4096 bytes.
@@ -19,23 +19,23 @@ pub struct Export {
     /// The bytes.
     pub bytes: Arc<dyn ReadAt>,
     /// Ranges of zeros that are not stored, if they are known.
-    pub holes: Option<Arc<dyn Holes>>,
+    pub holes: Option<Arc<dyn HoleMap>>,
 }
 
 /// Knows where bytes are zeros that are not stored.
-pub trait Holes: Send + Sync + fmt::Debug {
+pub trait HoleMap: Send + Sync + fmt::Debug {
     /// Returns the extents from an offset on, adjacent and in order. Bytes that no extent covers count as stored.
     fn extents_from(&self, offset: u64) -> Box<dyn Iterator<Item = Extent> + '_>;
 }
 
 /// The exports of a server, with names that differ.
 #[derive(Debug)]
-pub(super) struct Exports(Vec<Export>);
+pub(super) struct ExportList(Vec<NbdExport>);
 
-impl Exports {
+impl ExportList {
     /// Takes exports. Names that are taken get a number, and too long texts are cut.
-    pub(super) fn new(given: Vec<Export>) -> Self {
-        let mut exports: Vec<Export> = Vec::new();
+    pub(super) fn new(given: Vec<NbdExport>) -> Self {
+        let mut exports: Vec<NbdExport> = Vec::new();
         for mut export in given {
             cut(&mut export.name, TEXT_MAX - 32);
             cut(&mut export.description, TEXT_MAX);
@@ -47,15 +47,15 @@ impl Exports {
             }
             exports.push(export);
         }
-        Exports(exports)
+        ExportList(exports)
     }
 
     /// Returns the export that a client names; the empty name is that of the first one.
-    pub(super) fn find(&self, name: &[u8]) -> Option<&Export> {
+    pub(super) fn find(&self, name: &[u8]) -> Option<&NbdExport> {
         if name.is_empty() { self.0.first() } else { self.0.iter().find(|one| one.name.as_bytes() == name) }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Export> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &NbdExport> {
         self.0.iter()
     }
 }
@@ -72,13 +72,13 @@ mod tests {
 
     #[test]
     fn names_differ_and_fit_the_protocol() {
-        let export = |name: &str| Export {
+        let export = |name: &str| NbdExport {
             name: name.into(),
             description: "ä".repeat(3000),
             bytes: Arc::new(Vec::new()),
             holes: None,
         };
-        let exports = Exports::new(vec![export("a"), export("a"), export(""), export(&"ö".repeat(5000))]);
+        let exports = ExportList::new(vec![export("a"), export("a"), export(""), export(&"ö".repeat(5000))]);
         let names: Vec<&str> = exports.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names[..3], ["a", "a-2", "-2"]);
         assert!(exports.iter().all(|one| one.name.len() <= TEXT_MAX && one.description.len() == TEXT_MAX));

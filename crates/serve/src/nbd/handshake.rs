@@ -4,9 +4,9 @@
 
 use std::io::{self, Read, Write};
 
-use super::exports::{Export, Exports};
+use super::exports::{ExportList, NbdExport};
 use super::wire::{
-    ALLOCATION, ALLOCATION_ID, EXPORT_FLAGS, FIXED_NEWSTYLE, Fields, MAGIC, NO_ZEROES, OPTION_MAGIC,
+    ALLOCATION, ALLOCATION_ID, EXPORT_FLAGS, FIXED_NEWSTYLE, FieldReader, MAGIC, NO_ZEROES, OPTION_MAGIC,
     OPTION_REPLY_MAGIC, SEND_DF, info, option, parse_contexts, parse_info, reply,
 };
 
@@ -21,8 +21,8 @@ const PREFERRED: u32 = 4096;
 
 /// The result of a handshake: an export, and how to serve it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Agreed<'e> {
-    pub(super) export: &'e Export,
+pub(super) struct NegotiatedExport<'e> {
+    pub(super) export: &'e NbdExport,
     /// The client takes structured replies.
     pub(super) structured: bool,
     /// The client may ask where the export has holes.
@@ -30,8 +30,8 @@ pub(super) struct Agreed<'e> {
 }
 
 /// State of a client during the handshake.
-struct Client<'e> {
-    exports: &'e Exports,
+struct HandshakeClient<'e> {
+    exports: &'e ExportList,
     no_zeroes: bool,
     structured: bool,
     /// Name of the export of which the client may ask for holes.
@@ -39,7 +39,10 @@ struct Client<'e> {
 }
 
 /// Leads a handshake. Returns `None` if the client leaves, or is to be left, without an error.
-pub(super) fn shake<'e>(exports: &'e Exports, stream: &mut (impl Read + Write)) -> io::Result<Option<Agreed<'e>>> {
+pub(super) fn negotiate<'e>(
+    exports: &'e ExportList,
+    stream: &mut (impl Read + Write),
+) -> io::Result<Option<NegotiatedExport<'e>>> {
     let greeting = [MAGIC.to_be_bytes(), OPTION_MAGIC.to_be_bytes()].concat();
     stream.write_all(&[greeting.as_slice(), &(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes()].concat())?;
     let flags = u32::from_be_bytes(array(stream)?);
@@ -47,10 +50,10 @@ pub(super) fn shake<'e>(exports: &'e Exports, stream: &mut (impl Read + Write)) 
         return Ok(None);
     }
     let no_zeroes = flags & u32::from(NO_ZEROES) != 0;
-    let mut client = Client { exports, no_zeroes, structured: false, allocation: None };
+    let mut client = HandshakeClient { exports, no_zeroes, structured: false, allocation: None };
     for _ in 0..OPTIONS_MAX {
         let head: [u8; 16] = array(stream)?;
-        let mut fields = Fields(&head);
+        let mut fields = FieldReader(&head);
         let magic = fields.u64();
         let code = fields.u32().unwrap_or(0);
         let len = fields.u32().unwrap_or(0);
@@ -68,29 +71,29 @@ pub(super) fn shake<'e>(exports: &'e Exports, stream: &mut (impl Read + Write)) 
             return Ok(None);
         }
         match client.option(stream, code, &content)? {
-            Next::Option => {}
-            Next::Leave => return Ok(None),
-            Next::Serve(agreed) => return Ok(Some(agreed)),
+            HandshakeStep::Option => {}
+            HandshakeStep::Leave => return Ok(None),
+            HandshakeStep::Serve(agreed) => return Ok(Some(agreed)),
         }
     }
     Ok(None)
 }
 
 /// The next step after an option.
-enum Next<'e> {
+enum HandshakeStep<'e> {
     Option,
     Leave,
-    Serve(Agreed<'e>),
+    Serve(NegotiatedExport<'e>),
 }
 
-impl<'e> Client<'e> {
+impl<'e> HandshakeClient<'e> {
     /// Answers an option.
-    fn option(&mut self, stream: &mut impl Write, code: u32, content: &[u8]) -> io::Result<Next<'e>> {
+    fn option(&mut self, stream: &mut impl Write, code: u32, content: &[u8]) -> io::Result<HandshakeStep<'e>> {
         match code {
             option::EXPORT_NAME => return self.export_name(stream, content),
             option::ABORT => {
                 answer(stream, code, reply::ACK, b"")?;
-                return Ok(Next::Leave);
+                return Ok(HandshakeStep::Leave);
             }
             option::LIST if content.is_empty() => {
                 for export in self.exports.iter() {
@@ -116,24 +119,24 @@ impl<'e> Client<'e> {
             option::LIST | option::STRUCTURED_REPLY => invalid(stream, code)?,
             _ => answer(stream, code, reply::UNSUPPORTED, b"this option is not known here")?,
         }
-        Ok(Next::Option)
+        Ok(HandshakeStep::Option)
     }
 
     /// Answers the oldest way to choose an export, which has no replies: a wrong name ends the connection.
-    fn export_name(&self, stream: &mut impl Write, name: &[u8]) -> io::Result<Next<'e>> {
-        let Some(export) = self.exports.find(name) else { return Ok(Next::Leave) };
+    fn export_name(&self, stream: &mut impl Write, name: &[u8]) -> io::Result<HandshakeStep<'e>> {
+        let Some(export) = self.exports.find(name) else { return Ok(HandshakeStep::Leave) };
         let mut bytes = export.bytes.len().to_be_bytes().to_vec();
         bytes.extend(self.flags().to_be_bytes());
         bytes.resize(bytes.len() + if self.no_zeroes { 0 } else { 124 }, 0);
         stream.write_all(&bytes)?;
-        Ok(Next::Serve(self.agreed(export)))
+        Ok(HandshakeStep::Serve(self.agreed(export)))
     }
 
     /// Tells about an export; with `GO`, it is chosen.
-    fn info(&self, stream: &mut impl Write, code: u32, name: &[u8], wanted: &[u16]) -> io::Result<Next<'e>> {
+    fn info(&self, stream: &mut impl Write, code: u32, name: &[u8], wanted: &[u16]) -> io::Result<HandshakeStep<'e>> {
         let Some(export) = self.exports.find(name) else {
             answer(stream, code, reply::UNKNOWN, b"no export has this name")?;
-            return Ok(Next::Option);
+            return Ok(HandshakeStep::Option);
         };
         let mut tell = |kind: u16, parts: &[&[u8]]| {
             answer(stream, code, reply::INFO, &[&[kind.to_be_bytes().as_slice()], parts].concat().concat())
@@ -149,7 +152,7 @@ impl<'e> Client<'e> {
             tell(info::BLOCK_SIZE, &[&1u32.to_be_bytes(), &PREFERRED.to_be_bytes(), &REQUEST_MAX.to_be_bytes()])?;
         }
         answer(stream, code, reply::ACK, b"")?;
-        Ok(if code == option::GO { Next::Serve(self.agreed(export)) } else { Next::Option })
+        Ok(if code == option::GO { HandshakeStep::Serve(self.agreed(export)) } else { HandshakeStep::Option })
     }
 
     /// Lists or sets the metadata contexts of an export.
@@ -178,10 +181,10 @@ impl<'e> Client<'e> {
         EXPORT_FLAGS | if self.structured { SEND_DF } else { 0 }
     }
 
-    fn agreed(&self, export: &'e Export) -> Agreed<'e> {
+    fn agreed(&self, export: &'e NbdExport) -> NegotiatedExport<'e> {
         // Contexts hold for the export that they were asked for.
         let allocation = self.allocation.as_ref() == Some(&export.name);
-        Agreed { export, structured: self.structured, allocation }
+        NegotiatedExport { export, structured: self.structured, allocation }
     }
 }
 

@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::stream::Stream;
+use super::stream::ClientStream;
 
 /// A socket that clients connect to.
 #[derive(Debug)]
-pub(super) enum Listener {
+pub(super) enum SocketListener {
     Unix { listener: UnixListener, path: PathBuf, file: (u64, u64) },
     Tcp(TcpListener),
 }
 
-impl Listener {
+impl SocketListener {
     /// Listens on an address.
     pub(super) fn tcp(address: SocketAddr) -> io::Result<Self> {
-        TcpListener::bind(address).map(Listener::Tcp)
+        TcpListener::bind(address).map(SocketListener::Tcp)
     }
 
     /// Listens at a path. The socket of a server that was killed is replaced.
@@ -34,34 +34,34 @@ impl Listener {
         clear(path)?;
         let listener = UnixListener::bind(path)?;
         let file = identity(path)?;
-        Ok(Listener::Unix { listener, path: path.to_owned(), file })
+        Ok(SocketListener::Unix { listener, path: path.to_owned(), file })
     }
 
     /// Returns the address, if it is one.
     pub(super) fn address(&self) -> io::Result<Option<SocketAddr>> {
         match self {
-            Listener::Unix { .. } => Ok(None),
-            Listener::Tcp(listener) => listener.local_addr().map(Some),
+            SocketListener::Unix { .. } => Ok(None),
+            SocketListener::Tcp(listener) => listener.local_addr().map(Some),
         }
     }
 
-    pub(super) fn accept(&self) -> io::Result<Stream> {
+    pub(super) fn accept(&self) -> io::Result<ClientStream> {
         match self {
-            Listener::Unix { listener, .. } => Ok(Stream::Unix(listener.accept()?.0)),
-            Listener::Tcp(listener) => Ok(Stream::Tcp(listener.accept()?.0)),
+            SocketListener::Unix { listener, .. } => Ok(ClientStream::Unix(listener.accept()?.0)),
+            SocketListener::Tcp(listener) => Ok(ClientStream::Tcp(listener.accept()?.0)),
         }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         match self {
-            Listener::Unix { listener, .. } => listener.as_fd(),
-            Listener::Tcp(listener) => listener.as_fd(),
+            SocketListener::Unix { listener, .. } => listener.as_fd(),
+            SocketListener::Tcp(listener) => listener.as_fd(),
         }
     }
 
     /// Removes the file of the socket, unless another server has taken the path.
     pub(super) fn remove(&self) {
-        if let Listener::Unix { path, file, .. } = self
+        if let SocketListener::Unix { path, file, .. } = self
             && identity(path).is_ok_and(|now| now == *file)
         {
             let _ = fs::remove_file(path);

@@ -14,10 +14,10 @@ use packfs_blocks::threads;
 use packfs_blocks::trouble::{Report, Trouble};
 use rustix::net::{Shutdown, shutdown};
 
-use super::exports::{Export, Exports};
-use super::listener::Listener;
+use super::exports::{ExportList, NbdExport};
+use super::listener::SocketListener;
 use super::session;
-use super::stream::Stream;
+use super::stream::ClientStream;
 use crate::{Error, Result};
 
 /// Time to wait if the system has no room for another connection.
@@ -27,18 +27,18 @@ const STACK: usize = 256 << 10;
 
 /// Place to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
+pub enum NbdAddress {
     /// Path of a socket, whose directory says who may connect.
     Unix(PathBuf),
     /// Address of this machine. Port 0 is any that is free.
     Tcp(SocketAddr),
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for NbdAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Unix(path) => display(path).fmt(f),
-            Address::Tcp(address) => address.fmt(f),
+            NbdAddress::Unix(path) => display(path).fmt(f),
+            NbdAddress::Tcp(address) => address.fmt(f),
         }
     }
 }
@@ -46,7 +46,7 @@ impl fmt::Display for Address {
 /// Options of a server.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct NbdOptions {
     /// Number of connections to serve at once. Further ones are closed: a disk that waits helps nobody.
     pub connections: usize,
     /// Number of threads that answer the requests of a connection.
@@ -55,69 +55,69 @@ pub struct Options {
     pub report: Option<Report>,
 }
 
-impl Default for Options {
+impl Default for NbdOptions {
     fn default() -> Self {
-        Options { connections: 64, threads: 8, report: None }
+        NbdOptions { connections: 64, threads: 8, report: None }
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for NbdOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options").field("connections", &self.connections).finish_non_exhaustive()
     }
 }
 
-/// A server that listens; [`Server::serve`] answers. The file of a socket is removed with it.
+/// A server that listens; [`NbdServer::serve`] answers. The file of a socket is removed with it.
 #[derive(Debug)]
-pub struct Server {
-    shared: Arc<Shared>,
-    address: Address,
+pub struct NbdServer {
+    shared: Arc<NbdServerState>,
+    address: NbdAddress,
     threads: usize,
     connections: usize,
 }
 
 /// State that all connections share.
 #[derive(Debug)]
-struct Shared {
-    listener: Listener,
-    exports: Exports,
+struct NbdServerState {
+    listener: SocketListener,
+    exports: ExportList,
     trouble: Trouble,
-    open: Mutex<Open>,
+    open: Mutex<StreamTable>,
 }
 
 /// The open connections.
 #[derive(Debug, Default)]
-struct Open {
+struct StreamTable {
     next: u64,
-    streams: BTreeMap<u64, Arc<Stream>>,
+    streams: BTreeMap<u64, Arc<ClientStream>>,
     stopped: bool,
 }
 
-impl Server {
+impl NbdServer {
     /// Listens on an address.
     ///
     /// # Errors
     /// [`Error::Listen`], also if another server listens there, and [`Error::NotLocal`] for an address that others can
     /// reach.
-    pub fn bind(exports: Vec<Export>, address: &Address, options: Options) -> Result<Server> {
-        let Options { connections, threads, report } = options;
+    pub fn bind(exports: Vec<NbdExport>, address: &NbdAddress, options: NbdOptions) -> Result<NbdServer> {
+        let NbdOptions { connections, threads, report } = options;
         let listen = |source| Error::Listen { address: address.to_string(), source };
         let listener = match address {
-            Address::Unix(path) => Listener::unix(path).map_err(listen)?,
-            Address::Tcp(tcp) if !tcp.ip().is_loopback() => {
+            NbdAddress::Unix(path) => SocketListener::unix(path).map_err(listen)?,
+            NbdAddress::Tcp(tcp) if !tcp.ip().is_loopback() => {
                 return Err(Error::NotLocal { address: tcp.to_string() });
             }
-            Address::Tcp(tcp) => Listener::tcp(*tcp).map_err(listen)?,
+            NbdAddress::Tcp(tcp) => SocketListener::tcp(*tcp).map_err(listen)?,
         };
-        let address = listener.address()?.map_or(address.clone(), Address::Tcp);
-        let exports = Exports::new(exports);
+        let address = listener.address()?.map_or(address.clone(), NbdAddress::Tcp);
+        let exports = ExportList::new(exports);
         let trouble = Trouble::new(report);
-        let shared = Shared { listener, exports, trouble, open: Mutex::default() };
-        Ok(Server { shared: Arc::new(shared), address, threads: threads.max(1), connections: connections.max(1) })
+        let shared = NbdServerState { listener, exports, trouble, open: Mutex::default() };
+        Ok(NbdServer { shared: Arc::new(shared), address, threads: threads.max(1), connections: connections.max(1) })
     }
 
     /// Returns the address that it listens on.
-    pub fn address(&self) -> &Address {
+    pub fn address(&self) -> &NbdAddress {
         &self.address
     }
 
@@ -127,8 +127,8 @@ impl Server {
     }
 
     /// Returns a way to end it.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.shared))
+    pub fn stopper(&self) -> NbdStopper {
+        NbdStopper(Arc::clone(&self.shared))
     }
 
     /// Serves until it is stopped.
@@ -143,12 +143,12 @@ impl Server {
         }
     }
 
-    fn give_thread(&self, stream: Stream) {
+    fn give_thread(&self, stream: ClientStream) {
         let Some((number, stream)) = self.shared.enter(stream, self.connections) else { return };
         let shared = Arc::clone(&self.shared);
         let threads = self.threads;
         let thread = threads::named("packfs-nbd").stack(STACK);
-        let serve = move |stream: Arc<Stream>| {
+        let serve = move |stream: Arc<ClientStream>| {
             // What a client does wrong ends its connection, and is nobody else's business.
             let _ = session::serve(&shared.exports, &stream, threads, &shared.trouble);
             stream.hang_up();
@@ -161,7 +161,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for NbdServer {
     fn drop(&mut self) {
         self.shared.listener.remove();
     }
@@ -173,9 +173,9 @@ fn is_over(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | Interrupted | InvalidInput)
 }
 
-impl Shared {
+impl NbdServerState {
     /// Takes a connection, unless there are too many.
-    fn enter(&self, stream: Stream, most: usize) -> Option<(u64, Arc<Stream>)> {
+    fn enter(&self, stream: ClientStream, most: usize) -> Option<(u64, Arc<ClientStream>)> {
         let mut open = self.open();
         if open.stopped || open.streams.len() >= most {
             return None;
@@ -187,17 +187,17 @@ impl Shared {
         Some((number, stream))
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, StreamTable> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ends a [`Server`].
+/// Ends a [`NbdServer`].
 #[derive(Debug, Clone)]
-pub struct Stopper(Arc<Shared>);
+pub struct NbdStopper(Arc<NbdServerState>);
 
-impl Stopper {
-    /// Ends all connections; [`Server::serve`] returns.
+impl NbdStopper {
+    /// Ends all connections; [`NbdServer::serve`] returns.
     pub fn stop(&self) {
         let mut open = self.0.open();
         open.stopped = true;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use packfs_blocks::trouble::{Report, Trouble};
 
-use super::exports::{Export, Exports};
-use super::handshake::shake;
-use super::stream::{Answered, Requests, Stream, Timed};
+use super::exports::{ExportList, NbdExport};
+use super::handshake::negotiate;
+use super::stream::{ClientStream, DeadlineStream, ReplyWriter, RequestReader};
 use super::transmission::transmit;
 
 /// Time for the whole handshake.
@@ -17,24 +17,24 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const REQUESTS: usize = 4096;
 
 /// Serves a client until it leaves or does what the protocol forbids.
-pub(super) fn serve(exports: &Exports, stream: &Stream, threads: usize, trouble: &Trouble) -> io::Result<()> {
+pub(super) fn serve(exports: &ExportList, stream: &ClientStream, threads: usize, trouble: &Trouble) -> io::Result<()> {
     stream.send_at_once();
-    let mut timed = Timed { stream, deadline: Instant::now() + HANDSHAKE_TIME };
-    let Some(agreed) = shake(exports, &mut timed)? else { return Ok(()) };
-    let mut requests = BufReader::with_capacity(REQUESTS, Requests::new(stream)?);
-    transmit(agreed, &mut requests, Answered(stream), threads, trouble, &|| stream.hang_up())
+    let mut timed = DeadlineStream { stream, deadline: Instant::now() + HANDSHAKE_TIME };
+    let Some(agreed) = negotiate(exports, &mut timed)? else { return Ok(()) };
+    let mut requests = BufReader::with_capacity(REQUESTS, RequestReader::new(stream)?);
+    transmit(agreed, &mut requests, ReplyWriter(stream), threads, trouble, &|| stream.hang_up())
 }
 
 /// Talks with a client whose bytes are all known, for tests and fuzzing: one thread, no time.
 #[doc(hidden)]
-pub fn converse(exports: Vec<Export>, sent: &[u8], report: Option<Report>) -> Vec<u8> {
-    struct Known<'b>(&'b [u8], Vec<u8>);
-    impl Read for Known<'_> {
+pub fn converse(exports: Vec<NbdExport>, sent: &[u8], report: Option<Report>) -> Vec<u8> {
+    struct ScriptedClient<'b>(&'b [u8], Vec<u8>);
+    impl Read for ScriptedClient<'_> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             self.0.read(buf)
         }
     }
-    impl Write for Known<'_> {
+    impl Write for ScriptedClient<'_> {
         fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
             self.1.write(buf)
         }
@@ -42,10 +42,10 @@ pub fn converse(exports: Vec<Export>, sent: &[u8], report: Option<Report>) -> Ve
             Ok(())
         }
     }
-    let exports = Arc::new(Exports::new(exports));
+    let exports = Arc::new(ExportList::new(exports));
     let trouble = Trouble::new(report);
-    let mut known = Known(sent, Vec::new());
-    if let Ok(Some(agreed)) = shake(&exports, &mut known) {
+    let mut known = ScriptedClient(sent, Vec::new());
+    if let Ok(Some(agreed)) = negotiate(&exports, &mut known) {
         // The client hears nothing of an error: it finds the connection closed.
         let _ = transmit(agreed, &mut known.0, &mut known.1, 0, &trouble, &|| {});
     }

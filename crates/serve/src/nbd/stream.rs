@@ -10,56 +10,56 @@ const PIECE_TIME: Duration = Duration::from_secs(60);
 
 /// A connection.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(super) enum ClientStream {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
-impl Stream {
+impl ClientStream {
     /// Ends the connection: whoever reads or writes stops at once.
     pub(super) fn hang_up(&self) {
         let _ = match self {
-            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
-            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            ClientStream::Unix(stream) => stream.shutdown(Shutdown::Both),
+            ClientStream::Tcp(stream) => stream.shutdown(Shutdown::Both),
         };
     }
 
     /// Answers are whole, so none waits for another.
     pub(super) fn send_at_once(&self) {
-        if let Stream::Tcp(stream) = self {
+        if let ClientStream::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
         }
     }
 
     fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
         match self {
-            Stream::Unix(stream) => stream.set_read_timeout(read).and_then(|()| stream.set_write_timeout(write)),
-            Stream::Tcp(stream) => stream.set_read_timeout(read).and_then(|()| stream.set_write_timeout(write)),
+            ClientStream::Unix(stream) => stream.set_read_timeout(read).and_then(|()| stream.set_write_timeout(write)),
+            ClientStream::Tcp(stream) => stream.set_read_timeout(read).and_then(|()| stream.set_write_timeout(write)),
         }
     }
 
     fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(stream) => (&*stream).read(buf),
-            Stream::Tcp(stream) => (&*stream).read(buf),
+            ClientStream::Unix(stream) => (&*stream).read(buf),
+            ClientStream::Tcp(stream) => (&*stream).read(buf),
         }
     }
 
     fn write(&self, buf: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(stream) => (&*stream).write(buf),
-            Stream::Tcp(stream) => (&*stream).write(buf),
+            ClientStream::Unix(stream) => (&*stream).write(buf),
+            ClientStream::Tcp(stream) => (&*stream).write(buf),
         }
     }
 }
 
 /// A connection on which everything has to be done by a deadline.
-pub(super) struct Timed<'s> {
-    pub(super) stream: &'s Stream,
+pub(super) struct DeadlineStream<'s> {
+    pub(super) stream: &'s ClientStream,
     pub(super) deadline: Instant,
 }
 
-impl Timed<'_> {
+impl DeadlineStream<'_> {
     fn hurry(&self) -> io::Result<()> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -69,14 +69,14 @@ impl Timed<'_> {
     }
 }
 
-impl Read for Timed<'_> {
+impl Read for DeadlineStream<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.hurry()?;
         self.stream.read(buf)
     }
 }
 
-impl Write for Timed<'_> {
+impl Write for DeadlineStream<'_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.hurry()?;
         self.stream.write(buf)
@@ -88,26 +88,26 @@ impl Write for Timed<'_> {
 }
 
 /// The requests of a client. They may take any time: a disk may be unused for days.
-pub(super) struct Requests<'s>(&'s Stream);
+pub(super) struct RequestReader<'s>(&'s ClientStream);
 
-impl<'s> Requests<'s> {
+impl<'s> RequestReader<'s> {
     /// Makes reading wait for as long as it takes, and writing for a second at a time.
-    pub(super) fn new(stream: &'s Stream) -> io::Result<Self> {
+    pub(super) fn new(stream: &'s ClientStream) -> io::Result<Self> {
         stream.set_timeouts(None, Some(Duration::from_secs(1)))?;
-        Ok(Requests(stream))
+        Ok(RequestReader(stream))
     }
 }
 
-impl Read for Requests<'_> {
+impl Read for RequestReader<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf)
     }
 }
 
 /// The way to a client, with a deadline for each piece: a client that takes none keeps no threads.
-pub(super) struct Answered<'s>(pub(super) &'s Stream);
+pub(super) struct ReplyWriter<'s>(pub(super) &'s ClientStream);
 
-impl Write for Answered<'_> {
+impl Write for ReplyWriter<'_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.write_all(buf)?;
         Ok(buf.len())

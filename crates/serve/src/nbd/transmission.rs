@@ -11,9 +11,9 @@ use std::thread;
 use packfs_blocks::threads;
 use packfs_blocks::trouble::Trouble;
 
-use super::answer::Answers;
-use super::handshake::{Agreed, REQUEST_MAX};
-use super::wire::{REQUEST_LEN, Request, command};
+use super::answer::RequestAnswerer;
+use super::handshake::{NegotiatedExport, REQUEST_MAX};
+use super::wire::{NbdRequest, REQUEST_LEN, command};
 
 /// Number of requests that may wait.
 const WAITING_MAX: usize = 64;
@@ -23,15 +23,15 @@ const STACK: usize = 1 << 20;
 /// Takes requests until the client leaves, and answers them by up to `threads` threads; without any, by this one.
 /// `hang_up` ends the connection, so that reading from it ends.
 pub(super) fn transmit<W: Write + Send>(
-    agreed: Agreed<'_>,
+    agreed: NegotiatedExport<'_>,
     requests: &mut impl Read,
     out: W,
     threads: usize,
     trouble: &Trouble,
     hang_up: &(dyn Fn() + Sync),
 ) -> io::Result<()> {
-    let answers = Answers { agreed, trouble, out: Mutex::new(out) };
-    let queue = Queue::default();
+    let answers = RequestAnswerer { agreed, trouble, out: Mutex::new(out) };
+    let queue = RequestQueue::default();
     let mut buffer = Vec::new();
     thread::scope(|scope| {
         let mut started = 0;
@@ -67,7 +67,7 @@ pub(super) fn transmit<W: Write + Send>(
 }
 
 /// Answers requests until there are no more.
-fn work<W: Write>(queue: &Queue, answers: &Answers<'_, W>, hang_up: &(dyn Fn() + Sync)) {
+fn work<W: Write>(queue: &RequestQueue, answers: &RequestAnswerer<'_, W>, hang_up: &(dyn Fn() + Sync)) {
     let mut buffer = Vec::new();
     while let Some(request) = queue.pop() {
         if answers.answer(&request, &mut buffer).is_err() {
@@ -78,7 +78,7 @@ fn work<W: Write>(queue: &Queue, answers: &Answers<'_, W>, hang_up: &(dyn Fn() +
 }
 
 /// Reads the next request; `None` if the client is done.
-fn next(requests: &mut impl Read) -> io::Result<Option<Request>> {
+fn next(requests: &mut impl Read) -> io::Result<Option<NbdRequest>> {
     let mut head = [0; REQUEST_LEN];
     match requests.read_exact(&mut head) {
         Ok(()) => {}
@@ -86,7 +86,7 @@ fn next(requests: &mut impl Read) -> io::Result<Option<Request>> {
         Err(error) => return Err(error),
     }
     // Where the next request begins is unknown, so nothing can be answered.
-    let request = Request::parse(&head).ok_or(io::ErrorKind::InvalidData)?;
+    let request = NbdRequest::parse(&head).ok_or(io::ErrorKind::InvalidData)?;
     Ok((request.command != command::DISCONNECT).then_some(request))
 }
 
@@ -100,23 +100,23 @@ fn skip(requests: &mut impl Read, len: u32) -> io::Result<()> {
 
 /// Requests that wait for a thread.
 #[derive(Default)]
-struct Queue {
-    state: Mutex<State>,
+struct RequestQueue {
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    requests: VecDeque<Request>,
+struct QueueState {
+    requests: VecDeque<NbdRequest>,
     /// Number of threads that wait for a request.
     idle: usize,
     /// No more requests come.
     closed: bool,
 }
 
-impl Queue {
+impl RequestQueue {
     /// Adds a request, when there is room; returns false if nobody takes it any more.
-    fn push(&self, request: Request) -> bool {
+    fn push(&self, request: NbdRequest) -> bool {
         let mut state = self.state();
         while state.requests.len() >= WAITING_MAX && !state.closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +136,7 @@ impl Queue {
     }
 
     /// Waits for a request; `None` once there are no more.
-    fn pop(&self) -> Option<Request> {
+    fn pop(&self) -> Option<NbdRequest> {
         let mut state = self.state();
         loop {
             if let Some(request) = state.requests.pop_front() {
@@ -166,7 +166,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

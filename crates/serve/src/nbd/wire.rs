@@ -98,7 +98,7 @@ pub(super) const REQUEST_LEN: usize = 28;
 
 /// The head of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct NbdRequest {
     pub(super) flags: u16,
     pub(super) command: u16,
     /// The client's number for it, which the reply repeats.
@@ -107,15 +107,15 @@ pub(super) struct Request {
     pub(super) len: u32,
 }
 
-impl Request {
+impl NbdRequest {
     /// Takes the head of a request apart; `None` if it is none.
-    pub(super) fn parse(bytes: &[u8; REQUEST_LEN]) -> Option<Request> {
-        let mut fields = Fields(bytes);
+    pub(super) fn parse(bytes: &[u8; REQUEST_LEN]) -> Option<NbdRequest> {
+        let mut fields = FieldReader(bytes);
         (fields.u32()? == REQUEST_MAGIC).then_some(())?;
         let flags = fields.u16()?;
         let command = fields.u16()?;
         let cookie = fields.u64()?;
-        Some(Request { flags, command, cookie, offset: fields.u64()?, len: fields.u32()? })
+        Some(NbdRequest { flags, command, cookie, offset: fields.u64()?, len: fields.u32()? })
     }
 }
 
@@ -141,7 +141,7 @@ pub(super) fn chunk_head(cookie: u64, kind: u16, last: bool, len: u32) -> [u8; c
 
 /// The content of `INFO` and `GO`: a name, and what the client wants to know.
 pub(super) fn parse_info(bytes: &[u8]) -> Option<(&[u8], Vec<u16>)> {
-    let mut fields = Fields(bytes);
+    let mut fields = FieldReader(bytes);
     let name = fields.text()?;
     let count = fields.u16()?;
     let wanted = (0..count).map(|_| fields.u16()).collect::<Option<_>>()?;
@@ -150,7 +150,7 @@ pub(super) fn parse_info(bytes: &[u8]) -> Option<(&[u8], Vec<u16>)> {
 
 /// The content of `LIST_META_CONTEXT` and `SET_META_CONTEXT`: a name and queries.
 pub(super) fn parse_contexts(bytes: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
-    let mut fields = Fields(bytes);
+    let mut fields = FieldReader(bytes);
     let name = fields.text()?;
     let count = fields.u32()?;
     // Each query has four bytes at least, so the loop ends with the bytes, whatever the count.
@@ -162,9 +162,9 @@ pub(super) fn parse_contexts(bytes: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
 }
 
 /// Takes integers and texts from the beginning of bytes.
-pub(super) struct Fields<'b>(pub(super) &'b [u8]);
+pub(super) struct FieldReader<'b>(pub(super) &'b [u8]);
 
-impl<'b> Fields<'b> {
+impl<'b> FieldReader<'b> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -219,9 +219,9 @@ mod tests {
         let mut bytes = [0; REQUEST_LEN];
         bytes.copy_from_slice(b"\x25\x60\x95\x13\0\x04\0\x07COOKIE..\0\0\0\0\0\x01\0\0\0\0\x10\0");
         let cookie = u64::from_be_bytes(*b"COOKIE..");
-        let request = Request { flags: 4, command: 7, cookie, offset: 65536, len: 4096 };
-        assert_eq!(Request::parse(&bytes), Some(request));
+        let request = NbdRequest { flags: 4, command: 7, cookie, offset: 65536, len: 4096 };
+        assert_eq!(NbdRequest::parse(&bytes), Some(request));
         bytes[0] = 0x26;
-        assert_eq!(Request::parse(&bytes), None);
+        assert_eq!(NbdRequest::parse(&bytes), None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{Answer, Site, bytes, image, site};
-use packfs_serve::Options;
+use packfs_serve::HttpOptions;
 use proptest::prelude::*;
 
 const MOTD: &[u8] = b"GET /files/etc/motd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -36,7 +36,7 @@ fn heads_that_are_no_requests_are_refused_with_a_reason() {
 
 #[test]
 fn clients_that_send_nothing_make_room_for_those_that_ask() {
-    let options = Options::default().set(|all| all.connections = 4);
+    let options = HttpOptions::default().set(|all| all.connections = 4);
     let site = Site::new(vec![image("x", Arc::new(bytes()))], options);
     let slow: Vec<_> = (0..12)
         .map(|n| {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::common::{Answer, Site, bytes, image, noise, site};
 use packfs_image::{Builder, ReadAt};
-use packfs_serve::{Error, Options, Served, Server};
+use packfs_serve::{Error, HttpOptions, HttpServer, ServedImage};
 
 #[test]
 fn files_come_as_they_were_packed() {
@@ -197,7 +197,7 @@ fn several_images_have_a_place_each() {
     let other = || other().write_to(io::Cursor::new(Vec::new())).unwrap().0.into_inner();
     let images =
         vec![image("a b", Arc::new(bytes())), image("metrics", Arc::new(other())), image("metrics", Arc::new(other()))];
-    let site = Site::new(images, Options::default());
+    let site = Site::new(images, HttpOptions::default());
     assert_eq!(site.get("/a%20b/files/etc/motd").text(), "Welcome.\n");
     assert_eq!(site.get("/metrics-2/files/x").text(), "other");
     assert_eq!(site.get("/metrics-3/files/x").text(), "other");
@@ -250,8 +250,8 @@ impl ReadAt for Failing {
 fn an_image_cut_while_it_is_served_is_an_error_and_no_short_file() {
     for (remote, status) in [(false, 500), (true, 502)] {
         let bytes = Arc::new(Failing { bytes: bytes(), end: AtomicU64::new(u64::MAX) });
-        let served = Served { remote, ..image("cut", Arc::clone(&bytes) as Arc<dyn ReadAt>) };
-        let site = Site::new(vec![served], Options::default());
+        let served = ServedImage { remote, ..image("cut", Arc::clone(&bytes) as Arc<dyn ReadAt>) };
+        let site = Site::new(vec![served], HttpOptions::default());
         assert_eq!(site.get("/files/noise.bin").status, 200);
         bytes.end.store(400_000, Relaxed);
         let cut = site.get("/image");
@@ -269,8 +269,8 @@ fn an_image_cut_while_it_is_served_is_an_error_and_no_short_file() {
 
 #[test]
 fn an_address_for_others_needs_a_token() {
-    let options = || Options::default().set(|all| all.address = "0.0.0.0:0".parse().unwrap());
-    let refused = Server::bind(vec![image("x", Arc::new(bytes()))], options()).unwrap_err();
+    let options = || HttpOptions::default().set(|all| all.address = "0.0.0.0:0".parse().unwrap());
+    let refused = HttpServer::bind(vec![image("x", Arc::new(bytes()))], options()).unwrap_err();
     assert!(matches!(refused, Error::NeedsToken { .. }), "{refused}");
     let options = options().set(|all| all.token = Some("s3cret".into()));
     let mut site = Site::new(vec![image("x", Arc::new(bytes()))], options);

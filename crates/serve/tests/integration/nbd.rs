@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use packfs_blocks::ReadAt;
 use packfs_image::image::Extent;
 use packfs_serve::Error;
-use packfs_serve::nbd::{Address, Export, Holes, Options, Server, Stopper, converse};
+use packfs_serve::nbd::{HoleMap, NbdAddress, NbdExport, NbdOptions, NbdServer, NbdStopper, converse};
 use proptest::prelude::*;
 
 const READ: u16 = 0;
@@ -39,7 +39,7 @@ fn make_bytes() -> Vec<u8> {
 #[derive(Debug)]
 struct OneHole;
 
-impl Holes for OneHole {
+impl HoleMap for OneHole {
     fn extents_from(&self, offset: u64) -> Box<dyn Iterator<Item = Extent> + '_> {
         let all = [(0, HOLE.start, false), (HOLE.start, HOLE.len(), true), (HOLE.end, 7, false)];
         let extents = all.map(|(offset, len, hole)| Extent { offset: offset as u64, len: len as u64, hole });
@@ -65,16 +65,17 @@ impl ReadAt for Broken {
     }
 }
 
-fn exports() -> Vec<Export> {
-    let disk = Export {
+fn exports() -> Vec<NbdExport> {
+    let disk = NbdExport {
         name: "disk".into(),
         description: "with a hole".into(),
         bytes: Arc::new(bytes()),
         holes: Some(Arc::new(OneHole)),
     };
-    let small = Export { name: "small".into(), description: String::new(), bytes: Arc::new(vec![7; 100]), holes: None };
+    let small =
+        NbdExport { name: "small".into(), description: String::new(), bytes: Arc::new(vec![7; 100]), holes: None };
     let broken = Arc::new(Broken(bytes(), 700_000));
-    vec![disk, small, Export { name: "broken".into(), description: String::new(), bytes: broken, holes: None }]
+    vec![disk, small, NbdExport { name: "broken".into(), description: String::new(), bytes: broken, holes: None }]
 }
 
 fn option(code: u32, content: &[u8]) -> Vec<u8> {
@@ -340,14 +341,14 @@ fn bytes_that_cannot_be_read_are_an_error_and_a_line() {
 /// A server at a socket that ends with the test.
 struct Site {
     dir: tempfile::TempDir,
-    stopper: Stopper,
+    stopper: NbdStopper,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Site {
-    fn new(options: Options) -> Site {
+    fn new(options: NbdOptions) -> Site {
         let dir = tempfile::tempdir().unwrap();
-        let server = Server::bind(exports(), &Address::Unix(dir.path().join("sock")), options).unwrap();
+        let server = NbdServer::bind(exports(), &NbdAddress::Unix(dir.path().join("sock")), options).unwrap();
         let stopper = server.stopper();
         Site { dir, stopper, thread: Some(std::thread::spawn(move || server.serve())) }
     }
@@ -394,7 +395,7 @@ fn take_replies(stream: &mut UnixStream, disk: &[u8], mut expected: Vec<u64>) {
 
 #[test]
 fn eight_connections_with_many_requests_each_get_their_own_bytes() {
-    let (site, disk) = (Site::new(Options::default()), bytes());
+    let (site, disk) = (Site::new(NbdOptions::default()), bytes());
     std::thread::scope(|scope| {
         for client in 0..8u64 {
             let (mut stream, disk) = (site.disk(), &disk);
@@ -418,7 +419,7 @@ fn eight_connections_with_many_requests_each_get_their_own_bytes() {
 
 #[test]
 fn a_client_that_takes_no_answers_hurts_nobody() {
-    let site = Site::new(Options::default());
+    let site = Site::new(NbdOptions::default());
     let mut greedy: Vec<_> = (0..10).map(|_| site.disk()).collect();
     for stream in &mut greedy {
         stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -437,7 +438,7 @@ fn a_client_that_takes_no_answers_hurts_nobody() {
 
 #[test]
 fn more_connections_than_allowed_are_closed_and_slow_handshakes_end() {
-    let site = Site::new(Options::default().set(|all| all.connections = 3));
+    let site = Site::new(NbdOptions::default().set(|all| all.connections = 3));
     let begun = Instant::now();
     let mut silent: Vec<_> = (0..3).map(|_| site.connect()).collect();
     silent.iter_mut().for_each(|stream| stream.read_exact(&mut [0; 18]).unwrap());
@@ -456,7 +457,7 @@ fn more_connections_than_allowed_are_closed_and_slow_handshakes_end() {
 fn a_socket_left_behind_is_replaced_and_a_living_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sock");
-    let bind = || Server::bind(exports(), &Address::Unix(path.clone()), Options::default());
+    let bind = || NbdServer::bind(exports(), &NbdAddress::Unix(path.clone()), NbdOptions::default());
     // A listener that is dropped without more leaves its file behind.
     drop(UnixListener::bind(&path).unwrap());
     let server = bind().unwrap();
@@ -472,8 +473,8 @@ fn a_socket_left_behind_is_replaced_and_a_living_one_is_not() {
     std::fs::write(&path, "precious").unwrap();
     let told = bind().unwrap_err().to_string();
     assert!(told.contains("not a socket") && std::fs::read(&path).unwrap() == b"precious", "{told}");
-    let elsewhere = Address::Tcp("0.0.0.0:0".parse().unwrap());
-    assert!(matches!(Server::bind(exports(), &elsewhere, Options::default()), Err(Error::NotLocal { .. })));
+    let elsewhere = NbdAddress::Tcp("0.0.0.0:0".parse().unwrap());
+    assert!(matches!(NbdServer::bind(exports(), &elsewhere, NbdOptions::default()), Err(Error::NotLocal { .. })));
 }
 
 proptest! {

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use packfs_blocks::threads;
 use packfs_image::AnyImage;
 use packfs_image::name::display;
-use packfs_serve::{Options, Served, Server};
+use packfs_serve::{HttpOptions, HttpServer, ServedImage};
 use signal_hook::iterator::Signals;
 
 use super::{open, remote};
@@ -40,11 +40,11 @@ pub(super) fn run(args: &Serve) -> Result<Outcome> {
     let made = (given.is_none() && !address.ip().is_loopback()).then(random_token).transpose()?;
     let images = args.images.iter().map(|path| served(args, path)).collect::<Result<_>>()?;
     let signals = Signals::new(heeded()).context("cannot wait for signals")?;
-    let options = Options::default().set(|all| {
+    let options = HttpOptions::default().set(|all| {
         (all.address, all.name, all.token) = (address, name.clone(), given.or(made.clone()));
         all.report = Some(Arc::new(|line: &str| say(format_args!("packfs: {line}"))));
     });
-    let server = Server::bind(images, options)?;
+    let server = HttpServer::bind(images, options)?;
     let stopper = server.stopper();
     stop_on(signals, move || stopper.stop())?;
     let host = name.map_or(server.address().to_string(), |name| format!("{name}:{}", server.address().port()));
@@ -69,7 +69,7 @@ fn address(option: &str, listen: &str) -> Result<(SocketAddr, Option<String>)> {
     Ok((address, Some(name.to_owned())))
 }
 
-fn served(args: &Serve, path: &Path) -> Result<Served> {
+fn served(args: &Serve, path: &Path) -> Result<ServedImage> {
     let cache = args.cache.unwrap_or_else(|| CACHE.min(resources::memory_limit() / 4)) / args.images.len() as u64;
     if args.images.len() > 1 && (args.offset != 0 || !args.device.is_empty()) {
         return Err(Usage("--offset and --device are for one image".into()).into());
@@ -85,7 +85,7 @@ fn served(args: &Serve, path: &Path) -> Result<Served> {
     let remote = remote::is_address(path);
     let version = if remote { since_1970() } else { stamp(path)? };
     let older = args.against.as_deref().map(|path| older(args, path, cache)).transpose()?;
-    Ok(Served { name, image: Arc::new(image), bytes, version: format!("{version}-{offset:x}"), remote, older })
+    Ok(ServedImage { name, image: Arc::new(image), bytes, version: format!("{version}-{offset:x}"), remote, older })
 }
 
 /// Opens the image with which the one that is served is compared.

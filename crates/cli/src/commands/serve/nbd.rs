@@ -10,7 +10,7 @@ use packfs_dump::Set;
 use packfs_dump::set::ExtentContent;
 use packfs_image::AnyImage;
 use packfs_image::image::Extent;
-use packfs_serve::nbd::{Address, Export, Holes, Options, Server};
+use packfs_serve::nbd::{HoleMap, NbdAddress, NbdExport, NbdOptions, NbdServer};
 use signal_hook::iterator::Signals;
 
 use super::{CACHE, file_name, stop_on};
@@ -30,11 +30,11 @@ pub(super) fn run(args: &Serve, place: &Path) -> Result<Outcome> {
     let address = address(place)?;
     let exports = exports(args)?;
     let signals = Signals::new(heeded()).context("cannot wait for signals")?;
-    let options = Options::default().set(|all| {
+    let options = NbdOptions::default().set(|all| {
         all.threads = (2 * resources::cores()).clamp(4, THREADS);
         all.report = Some(Arc::new(|line: &str| say(format_args!("packfs: {line}"))));
     });
-    let server = Server::bind(exports, &address, options)?;
+    let server = NbdServer::bind(exports, &address, options)?;
     let stopper = server.stopper();
     stop_on(signals, move || stopper.stop())?;
     let mut out = output::remarks();
@@ -47,11 +47,11 @@ pub(super) fn run(args: &Serve, place: &Path) -> Result<Outcome> {
 }
 
 /// Returns the place to listen on: `HOST:PORT`, or else a path.
-fn address(place: &Path) -> Result<Address> {
+fn address(place: &Path) -> Result<NbdAddress> {
     let host_and_port = place.to_str().filter(|text| !text.contains('/') && is_port_at_end(text));
     match host_and_port {
-        Some(text) => Ok(Address::Tcp(super::address("--nbd", text)?.0)),
-        None => Ok(Address::Unix(place.to_owned())),
+        Some(text) => Ok(NbdAddress::Tcp(super::address("--nbd", text)?.0)),
+        None => Ok(NbdAddress::Unix(place.to_owned())),
     }
 }
 
@@ -60,7 +60,7 @@ fn is_port_at_end(text: &str) -> bool {
 }
 
 /// Opens what is named on the command line.
-fn exports(args: &Serve) -> Result<Vec<Export>> {
+fn exports(args: &Serve) -> Result<Vec<NbdExport>> {
     let [first, rest @ ..] = args.images.as_slice() else { return Err(Usage("no image named".into()).into()) };
     let arg = image_arg(args, first);
     if let Some(paths) = parts::of_dump(&arg, rest)? {
@@ -78,7 +78,7 @@ fn exports(args: &Serve) -> Result<Vec<Export>> {
     }
     for path in &args.device {
         let bytes = open::bytes(path, 0, &args.remote)?;
-        exports.push(Export {
+        exports.push(NbdExport {
             name: file_name(path),
             description: "device of an EROFS image".into(),
             bytes,
@@ -93,25 +93,25 @@ fn image_arg(args: &Serve, path: &Path) -> ImageArg {
     ImageArg { path: path.to_owned(), offset, device, remote }
 }
 
-fn image(args: &Serve, path: &Path) -> Result<Export> {
+fn image(args: &Serve, path: &Path) -> Result<NbdExport> {
     let bytes = open::bytes(path, args.offset, &args.remote)?;
     // Its bytes are offered as they are; opening it says whether it is an image.
     let opened = open::from_bytes(&image_arg(args, path), Arc::clone(&bytes), 0, Some(open::OFFSET_OPTION))?;
     let format = if matches!(opened, AnyImage::Squashfs(_)) { "SquashFS" } else { "EROFS" };
     let description = format!("{format} image");
-    Ok(Export { name: file_name(path), description, bytes, holes: None })
+    Ok(NbdExport { name: file_name(path), description, bytes, holes: None })
 }
 
-fn dump(set: Arc<Set>) -> Export {
+fn dump(set: Arc<Set>) -> NbdExport {
     let description = "the input of packfs split".into();
-    Export { name: DUMP.into(), description, bytes: Arc::clone(&set) as _, holes: Some(Arc::new(Zeros(set))) }
+    NbdExport { name: DUMP.into(), description, bytes: Arc::clone(&set) as _, holes: Some(Arc::new(Zeros(set))) }
 }
 
 /// Ranges of zeros in a dump.
 #[derive(Debug)]
 struct Zeros(Arc<Set>);
 
-impl Holes for Zeros {
+impl HoleMap for Zeros {
     fn extents_from(&self, offset: u64) -> Box<dyn Iterator<Item = Extent> + '_> {
         Box::new(self.0.extents_from(offset).map(|extent| Extent {
             offset: extent.start,
@@ -123,10 +123,10 @@ impl Holes for Zeros {
 }
 
 /// Returns the address of an export as NBD's clients take it.
-fn uri(address: &Address, name: &str) -> Result<String> {
+fn uri(address: &NbdAddress, name: &str) -> Result<String> {
     Ok(match address {
-        Address::Tcp(address) => format!("nbd://{address}/{}", encoded(name.as_bytes())),
-        Address::Unix(path) => {
+        NbdAddress::Tcp(address) => format!("nbd://{address}/{}", encoded(name.as_bytes())),
+        NbdAddress::Unix(path) => {
             let path: PathBuf = std::path::absolute(path).context("cannot find the working directory")?;
             format!("nbd+unix:///{}?socket={}", encoded(name.as_bytes()), encoded(path.as_os_str().as_bytes()))
         }
@@ -148,19 +148,19 @@ mod tests {
 
     #[test]
     fn a_host_and_port_is_no_path() {
-        let tcp = |text: &str| matches!(address(text.as_ref()), Ok(Address::Tcp(_)));
+        let tcp = |text: &str| matches!(address(text.as_ref()), Ok(NbdAddress::Tcp(_)));
         for text in ["127.0.0.1:10809", "[::1]:0", "localhost:10809"] {
             assert!(tcp(text), "{text}");
         }
         for path in ["nbd.sock", "/run/a:1", "./a:1", "a:b", ":1", "a:99999"] {
-            assert!(matches!(address(path.as_ref()), Ok(Address::Unix(_))), "{path}");
+            assert!(matches!(address(path.as_ref()), Ok(NbdAddress::Unix(_))), "{path}");
         }
     }
 
     #[test]
     fn addresses_say_which_export_and_where() {
-        let at = |address: Address| uri(&address, "a b/c").unwrap();
-        assert_eq!(at(Address::Unix("/run/x?y".into())), "nbd+unix:///a%20b/c?socket=/run/x%3Fy");
-        assert_eq!(at(Address::Tcp("127.0.0.1:7".parse().unwrap())), "nbd://127.0.0.1:7/a%20b/c");
+        let at = |address: NbdAddress| uri(&address, "a b/c").unwrap();
+        assert_eq!(at(NbdAddress::Unix("/run/x?y".into())), "nbd+unix:///a%20b/c?socket=/run/x%3Fy");
+        assert_eq!(at(NbdAddress::Tcp("127.0.0.1:7".parse().unwrap())), "nbd://127.0.0.1:7/a%20b/c");
     }
 }

@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use packfs_image::source::Entry;
 use packfs_image::{AnyImage, Builder, OpenOptions, ReadAt};
-use packfs_serve::{Options, Served, Server, Stopper};
+use packfs_serve::{HttpOptions, HttpServer, HttpStopper, ServedImage};
 
 /// A server that ends with the test.
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) log: Arc<Mutex<Vec<String>>>,
-    stopper: Stopper,
+    stopper: HttpStopper,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Site {
-    pub(crate) fn new(images: Vec<Served>, options: Options) -> Site {
+    pub(crate) fn new(images: Vec<ServedImage>, options: HttpOptions) -> Site {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = Arc::clone(&log);
         let report = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
-        let server = Server::bind(images, options.set(|all| all.report = Some(report))).unwrap();
+        let server = HttpServer::bind(images, options.set(|all| all.report = Some(report))).unwrap();
         let (address, stopper) = (server.address(), server.stopper());
         Site { address, log, stopper, thread: Some(std::thread::spawn(move || server.serve())) }
     }
@@ -131,9 +131,9 @@ pub(crate) fn entries() -> Vec<Entry<'static>> {
     ]
 }
 
-pub(crate) fn image(name: &str, bytes: Arc<dyn ReadAt>) -> Served {
+pub(crate) fn image(name: &str, bytes: Arc<dyn ReadAt>) -> ServedImage {
     let image = AnyImage::open(Arc::clone(&bytes), OpenOptions::default()).unwrap();
-    Served { name: name.into(), image: Arc::new(image), bytes, version: "v1".into(), remote: false, older: None }
+    ServedImage { name: name.into(), image: Arc::new(image), bytes, version: "v1".into(), remote: false, older: None }
 }
 
 /// Returns the bytes of an image of [`entries`].
@@ -143,5 +143,5 @@ pub(crate) fn bytes() -> Vec<u8> {
 
 /// Starts a server of one image.
 pub(crate) fn site() -> Site {
-    Site::new(vec![image("root.sqfs", Arc::new(bytes()))], Options::default())
+    Site::new(vec![image("root.sqfs", Arc::new(bytes()))], HttpOptions::default())
 }
