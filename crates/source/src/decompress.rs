@@ -17,8 +17,8 @@ const MEMORY: u64 = 512 << 20;
 const ZSTD_WINDOW_LOG: u32 = 29;
 
 impl StreamCodec {
-    /// Returns the codec of a stream with these first bytes, `None` for bytes that are not compressed; `name` is for the
-    /// error about compression that is not supported.
+    /// Returns the codec of a stream with these first bytes, `None` for bytes that are not compressed; `name` is for
+    /// the error about compression that is not supported.
     pub(crate) fn of_stream(head: &[u8], name: &Path) -> Result<Option<Self>> {
         match refused_compression(head) {
             Some(what) => Err(Error::Unsupported(format!("{}: {what}: decompress it first", display(name)))),
@@ -49,20 +49,20 @@ pub(crate) fn decompressed(from: Box<dyn Read + Send>, name: &Path) -> Result<De
     let Some(compression) = compression else {
         return Ok(DecompressedStream { bytes: Box::new(from), was_compressed: false });
     };
-    let from = compression.decoder(Buffered::with_capacity(256 << 10, from), name)?;
-    let bytes = Box::new(Decompress { from, compression, given: 0 });
+    let from = compression.decoder(InspectedInput::with_capacity(256 << 10, from), name)?;
+    let bytes = Box::new(NamedDecoder { from, compression, given: 0 });
     Ok(DecompressedStream { bytes, was_compressed: true })
 }
 
 /// Input whose first bytes were inspected.
-type Buffered = BufReader<io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>>>;
+type InspectedInput = BufReader<io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>>>;
 
 impl StreamCodec {
     #[cfg_attr(
         not(any(feature = "tar-gzip", feature = "tar-xz", feature = "tar-zstd", feature = "tar-bzip2")),
         allow(unused_variables)
     )]
-    fn decoder(self, from: Buffered, name: &Path) -> Result<Box<dyn Read + Send>> {
+    fn decoder(self, from: InspectedInput, name: &Path) -> Result<Box<dyn Read + Send>> {
         #[cfg(any(feature = "tar-xz", feature = "tar-zstd"))]
         let cannot = || Error::io("cannot decompress", name);
         match self {
@@ -116,13 +116,13 @@ pub fn out_of_memory(codec: &str) -> io::Error {
 }
 
 /// Adds the name of the compression to a decoder's errors.
-struct Decompress {
+struct NamedDecoder {
     from: Box<dyn Read + Send>,
     compression: StreamCodec,
     given: u64,
 }
 
-impl Read for Decompress {
+impl Read for NamedDecoder {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self.from.read(buf) {
             Ok(n) => {
@@ -133,7 +133,8 @@ impl Read for Decompress {
             Err(error) if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::Interrupted => Err(error),
             Err(error) if is_out_of_memory(&error) => Err(out_of_memory(self.compression.name())),
             Err(error) => {
-                let (name, given) = (self.compression.name(), self.given);
+                let name = self.compression.name();
+                let given = self.given;
                 let what = match error.kind() {
                     io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
                     _ => format!("are damaged: {error}"),

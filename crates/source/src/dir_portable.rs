@@ -1,10 +1,11 @@
-//! Stands in for `dir` where directories cannot be scanned: on any system but Linux. Naming one as a source is an error.
+//! Stands in for `dir` where directories cannot be scanned: on any system but Linux. Naming one as a source is an
+//! error.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(super) use crate::scan::{Links, Single};
+pub(super) use crate::scan::{LinkPolicy, SingleFile};
 pub use crate::scan::{Options, Receive, Scanned, Streamed};
 use crate::tree::{Data, Ino, Meta};
 use crate::{Contents, Error, Part, Result, Seen, Source, Store, Tree};
@@ -50,18 +51,18 @@ impl Source for Dir {
 }
 
 /// Single files of the running system, of which none is found.
-pub(crate) struct Singles;
+pub(crate) struct SingleFiles;
 
-impl Singles {
+impl SingleFiles {
     pub(crate) fn new(_xattrs: bool) -> Result<Self> {
-        Ok(Singles)
+        Ok(SingleFiles)
     }
 
-    pub(crate) fn find(&mut self, _tree: &mut Tree, path: &Path, _links: Links) -> Result<Single> {
+    pub(crate) fn find(&mut self, _tree: &mut Tree, path: &Path, _links: LinkPolicy) -> Result<SingleFile> {
         unsupported(path)
     }
 
-    pub(crate) fn find_any(&mut self, _tree: &mut Tree, path: &Path, _links: Links) -> Result<Single> {
+    pub(crate) fn find_any(&mut self, _tree: &mut Tree, path: &Path, _links: LinkPolicy) -> Result<SingleFile> {
         unsupported(path)
     }
 

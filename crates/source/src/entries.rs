@@ -24,7 +24,7 @@ use crate::{Error, Result, Tree};
 #[must_use]
 pub struct Entry<'a> {
     path: Vec<u8>,
-    node: Node<'a>,
+    node: EntryNode<'a>,
     mode: u16,
     owner: (u32, u32),
     mtime: Time,
@@ -32,7 +32,7 @@ pub struct Entry<'a> {
 }
 
 /// The kind of an entry, with its content.
-enum Node<'a> {
+enum EntryNode<'a> {
     Dir,
     Bytes(Vec<u8>),
     Stream(u64, Box<dyn Read + 'a>),
@@ -48,66 +48,66 @@ impl fmt::Debug for Entry<'_> {
 }
 
 impl<'a> Entry<'a> {
-    fn new(path: impl AsRef<Path>, node: Node<'a>, mode: u16) -> Self {
+    fn new(path: impl AsRef<Path>, node: EntryNode<'a>, mode: u16) -> Self {
         let path = path.as_ref().as_os_str().as_bytes().to_owned();
         Entry { path, node, mode, owner: (0, 0), mtime: Time::default(), xattrs: XattrSet::new() }
     }
 
     /// Makes a directory, 0755. The path `/` sets the attributes of the root.
     pub fn dir(path: impl AsRef<Path>) -> Self {
-        Entry::new(path, Node::Dir, 0o755)
+        Entry::new(path, EntryNode::Dir, 0o755)
     }
 
     /// Makes a regular file with these bytes, 0644.
     pub fn file(path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) -> Self {
-        Entry::new(path, Node::Bytes(bytes.into()), 0o644)
+        Entry::new(path, EntryNode::Bytes(bytes.into()), 0o644)
     }
 
     /// Makes a regular file, 0644, of the next `size` bytes of `from`, which is read once, when its
     /// turn comes. A reader that ends early is an error.
     pub fn stream(path: impl AsRef<Path>, size: u64, from: impl Read + 'a) -> Self {
-        Entry::new(path, Node::Stream(size, Box::new(from)), 0o644)
+        Entry::new(path, EntryNode::Stream(size, Box::new(from)), 0o644)
     }
 
     /// Makes a regular file, 0644, of everything in `from`. Several threads read it, after all sources are scanned.
     pub fn stored(path: impl AsRef<Path>, from: Arc<dyn ReadAt>) -> Self {
-        Entry::new(path, Node::Stored(from), 0o644)
+        Entry::new(path, EntryNode::Stored(from), 0o644)
     }
 
     /// Makes a symbolic link, 0777.
     pub fn symlink(path: impl AsRef<Path>, target: impl AsRef<Path>) -> Self {
         let target = target.as_ref().as_os_str().as_bytes().into();
-        Entry::new(path, Node::Other(Kind::Symlink(target)), 0o777)
+        Entry::new(path, EntryNode::Other(Kind::Symlink(target)), 0o777)
     }
 
     /// Makes another name for the entry `first`, which must come before this one and determines the
     /// attributes of both.
     pub fn hard_link(path: impl AsRef<Path>, first: impl AsRef<Path>) -> Self {
-        Entry::new(path, Node::HardLink(first.as_ref().as_os_str().as_bytes().to_owned()), 0)
+        Entry::new(path, EntryNode::HardLink(first.as_ref().as_os_str().as_bytes().to_owned()), 0)
     }
 
     /// Makes a character device, 0600.
     pub fn char_device(path: impl AsRef<Path>, device: Device) -> Self {
-        Entry::new(path, Node::Other(Kind::Char(device)), 0o600)
+        Entry::new(path, EntryNode::Other(Kind::Char(device)), 0o600)
     }
 
     /// Makes a block device, 0600.
     pub fn block_device(path: impl AsRef<Path>, device: Device) -> Self {
-        Entry::new(path, Node::Other(Kind::Block(device)), 0o600)
+        Entry::new(path, EntryNode::Other(Kind::Block(device)), 0o600)
     }
 
     /// Makes a named pipe, 0600.
     pub fn fifo(path: impl AsRef<Path>) -> Self {
-        Entry::new(path, Node::Other(Kind::Fifo), 0o600)
+        Entry::new(path, EntryNode::Other(Kind::Fifo), 0o600)
     }
 
     /// Makes a socket, 0600.
     pub fn socket(path: impl AsRef<Path>) -> Self {
-        Entry::new(path, Node::Other(Kind::Socket), 0o600)
+        Entry::new(path, EntryNode::Other(Kind::Socket), 0o600)
     }
 
-    /// Sets the permission bits (07777). Other bits, such as the file type that [`Permissions`](std::fs::Permissions) have
-    /// in their mode, are ignored.
+    /// Sets the permission bits (07777). Other bits, such as the file type that [`Permissions`](std::fs::Permissions)
+    /// have in their mode, are ignored.
     pub fn mode(self, mode: u32) -> Self {
         Entry { mode: u16::try_from(mode & 0o7777).expect("12 bits"), ..self }
     }
@@ -133,21 +133,21 @@ impl<'a> Entry<'a> {
         let Entry { path, node, mode, owner: (uid, gid), mtime, xattrs } = self;
         let meta = Meta { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) };
         let kind = match node {
-            Node::Dir => Kind::Dir,
-            Node::Bytes(bytes) => put(store, &path, bytes.len() as u64, &mut &bytes[..])?,
-            Node::Stream(size, mut from) => put(store, &path, size, &mut *from)?,
-            Node::Stored(from) => {
+            EntryNode::Dir => Kind::Dir,
+            EntryNode::Bytes(bytes) => put(store, &path, bytes.len() as u64, &mut &bytes[..])?,
+            EntryNode::Stream(size, mut from) => put(store, &path, size, &mut *from)?,
+            EntryNode::Stored(from) => {
                 let size = from.len();
-                let from: Arc<dyn Contents> = Arc::new(Stored { from, path: path_of(&path) });
+                let from: Arc<dyn Contents> = Arc::new(StoredFile { from, path: path_of(&path) });
                 Kind::File { size, data: if size == 0 { Data::Empty } else { Data::Source { from, key: 0 } } }
             }
-            Node::HardLink(first) => {
+            EntryNode::HardLink(first) => {
                 let target = tree.lookup(&first).ok_or_else(|| Error::NotFound { path: path_of(&first) })?;
                 let place = tree.parent_of(&path, Meta::IMPLICIT_DIR)?;
                 let (dir, name) = place.ok_or_else(|| Error::BadName { name: path.clone() })?;
                 return tree.link(dir, name, target, Conflict::Replace);
             }
-            Node::Other(kind) => kind,
+            EntryNode::Other(kind) => kind,
         };
         match tree.parent_of(&path, Meta::IMPLICIT_DIR)? {
             Some((dir, name)) => tree.add(dir, name, meta, kind, Conflict::Replace).map(|_| ()),
@@ -165,7 +165,7 @@ fn put(store: &mut dyn Store, path: &[u8], size: u64, from: &mut dyn Read) -> Re
     if size == 0 {
         return Ok(Kind::File { size, data: Data::Empty });
     }
-    let mut from = Noted { from, failed: None };
+    let mut from = ErrorKeeper { from, failed: None };
     let number = store.put(&mut from, size, &[(0, size)]);
     // The store's error about a failed read does not name the file.
     match from.failed {
@@ -175,12 +175,12 @@ fn put(store: &mut dyn Store, path: &[u8], size: u64, from: &mut dyn Read) -> Re
 }
 
 /// A reader that keeps its error.
-struct Noted<'r> {
+struct ErrorKeeper<'r> {
     from: &'r mut dyn Read,
     failed: Option<io::Error>,
 }
 
-impl Read for Noted<'_> {
+impl Read for ErrorKeeper<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let failed = match self.from.read(buf) {
             Ok(0) if !buf.is_empty() => io::ErrorKind::UnexpectedEof.into(),
@@ -193,14 +193,15 @@ impl Read for Noted<'_> {
     }
 }
 
-/// One file in storage passed by the caller.
+/// One file that consists of all bytes of a storage, such as memory.
 #[derive(Debug)]
-struct Stored {
-    from: Arc<dyn ReadAt>,
-    path: PathBuf,
+pub(crate) struct StoredFile {
+    pub(crate) from: Arc<dyn ReadAt>,
+    /// Name of the file for messages.
+    pub(crate) path: PathBuf,
 }
 
-impl Contents for Stored {
+impl Contents for StoredFile {
     fn open(&self, _: u64) -> Result<Box<dyn FileReader + '_>> {
         Ok(Box::new(self))
     }
@@ -210,7 +211,7 @@ impl Contents for Stored {
     }
 }
 
-impl FileReader for &Stored {
+impl FileReader for &StoredFile {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         self.from.read_exact_at(buf, offset).map_err(Error::io("cannot read", &self.path))
     }

@@ -2,11 +2,11 @@
 
 /// The rest of a line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'l>(&'l [u8]);
+pub(super) struct LineLexer<'l>(&'l [u8]);
 
 /// Quoting rules of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quoting {
+pub(super) enum QuotingRules {
     /// A word in double quotes may contain `\"`, `\\` and `\` with three octal digits; outside of
     /// quotes nothing is special.
     Keyword,
@@ -14,9 +14,9 @@ pub(super) enum Quoting {
     Pseudo,
 }
 
-impl<'l> Line<'l> {
+impl<'l> LineLexer<'l> {
     pub(super) fn new(line: &'l [u8]) -> Self {
-        Line(line.trim_ascii_start())
+        LineLexer(line.trim_ascii_start())
     }
 
     /// Returns true if only spaces are left.
@@ -43,11 +43,11 @@ impl<'l> Line<'l> {
     }
 
     /// Returns the next word, which may be quoted.
-    pub(super) fn word(&mut self, quoting: Quoting) -> Result<Vec<u8>, String> {
+    pub(super) fn word(&mut self, quoting: QuotingRules) -> Result<Vec<u8>, String> {
         let word = match quoting {
-            Quoting::Keyword if self.peek() == Some(b'"') => self.quoted()?,
-            Quoting::Keyword => self.bare().unwrap_or_default().to_vec(),
-            Quoting::Pseudo => self.escaped()?,
+            QuotingRules::Keyword if self.peek() == Some(b'"') => self.quoted()?,
+            QuotingRules::Keyword => self.bare().unwrap_or_default().to_vec(),
+            QuotingRules::Pseudo => self.escaped()?,
         };
         self.0 = self.0.trim_ascii_start();
         Ok(word)
@@ -86,7 +86,8 @@ impl<'l> Line<'l> {
     }
 
     fn escaped(&mut self) -> Result<Vec<u8>, String> {
-        let (mut word, mut quoted) = (Vec::new(), false);
+        let mut word = Vec::new();
+        let mut quoted = false;
         while let Some(byte) = self.next() {
             match byte {
                 b'\\' => word.push(self.next().ok_or("nothing follows the backslash")?),
@@ -129,9 +130,9 @@ mod tests {
 
     #[test]
     fn words_can_be_quoted_in_two_ways() {
-        use Quoting::{Keyword, Pseudo};
+        use QuotingRules::{Keyword, Pseudo};
         type Expected = Result<&'static [u8], &'static str>;
-        let table: [(&str, Quoting, Expected); 14] = [
+        let table: [(&str, QuotingRules, Expected); 14] = [
             ("a b", Keyword, Ok(b"a")),
             (r"a\x2db c", Keyword, Ok(br"a\x2db")),
             (r#""a b" c"#, Keyword, Ok(b"a b")),
@@ -148,7 +149,7 @@ mod tests {
             (r"ab\", Pseudo, Err("nothing follows")),
         ];
         for (line, quoting, expected) in table {
-            match (Line::new(line.as_bytes()).word(quoting), expected) {
+            match (LineLexer::new(line.as_bytes()).word(quoting), expected) {
                 (Ok(word), Ok(expected)) => assert_eq!(word, expected, "{line}"),
                 (Err(error), Err(expected)) => assert!(error.contains(expected), "{line}: {error}"),
                 (got, _) => panic!("{line}: {got:?}"),

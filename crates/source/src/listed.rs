@@ -6,7 +6,7 @@ use std::path::Path;
 use packfs_blocks::Progress;
 use packfs_blocks::system::os_str;
 
-use super::dir::{Links, Options, Single, Singles};
+use super::dir::{LinkPolicy, Options, SingleFile, SingleFiles};
 use super::{Source, Store};
 use crate::tree::{Conflict, Ino, Kind, Meta, ROOT, components, path_of};
 use crate::{Error, Result, Tree, Warning, WarningKind};
@@ -36,9 +36,11 @@ impl PathList {
 impl Source for PathList {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         self.options.leave_out.extend(store.own_files());
-        let (singles, links) = (Singles::new(self.options.xattrs)?, HashMap::new());
+        let singles = SingleFiles::new(self.options.xattrs)?;
+        let links = HashMap::new();
         let has_root = tree.len() > 1;
-        let mut scan = Scan { tree, options: &self.options, singles, links, top: CommonDirectory::default(), has_root };
+        let mut scan =
+            ListScan { tree, options: &self.options, singles, links, top: CommonDirectory::default(), has_root };
         for path in self.paths.split(|byte| *byte == self.separator).filter(|path| !path.is_empty()) {
             match scan.add(&ListedPath::new(path)) {
                 Err(error @ Error::TooMany { .. }) => return Err(error),
@@ -99,10 +101,10 @@ enum CommonDirectory {
     Different,
 }
 
-struct Scan<'s> {
+struct ListScan<'s> {
     tree: &'s mut Tree,
     options: &'s Options,
-    singles: Singles,
+    singles: SingleFiles,
     /// Files with several names, by device and inode number.
     links: HashMap<(u64, u64), Ino>,
     top: CommonDirectory,
@@ -110,7 +112,7 @@ struct Scan<'s> {
     has_root: bool,
 }
 
-impl Scan<'_> {
+impl ListScan<'_> {
     /// Gives the root its attributes, and makes the files readable.
     fn finish(self) -> Result<()> {
         match self.top {
@@ -134,7 +136,7 @@ impl Scan<'_> {
             CommonDirectory::Unknown => None,
         };
         let dir = os_str(top);
-        let Single { meta, id, .. } = self.singles.find_any(self.tree, Path::new(&dir), Links::Follow)?;
+        let SingleFile { meta, id, .. } = self.singles.find_any(self.tree, Path::new(&dir), LinkPolicy::Follow)?;
         self.top = match before {
             Some(before) if before != id => CommonDirectory::Different,
             _ => CommonDirectory::Same { path: top.to_owned(), id, meta },
@@ -155,14 +157,15 @@ impl Scan<'_> {
         self.begin_in(listed.top)?;
         let mut dir = ROOT;
         for depth in 1..=place.len() {
-            let (way, name) = (place[..depth].join(&b'/'), place[depth - 1]);
+            let way = place[..depth].join(&b'/');
+            let name = place[depth - 1];
             let is_last = depth == place.len();
             if let Some(known) = self.tree.lookup(&way).filter(|known| !is_last && self.is_dir(*known)) {
                 dir = known;
                 continue;
             }
             let host = if listed.top == b"." { way.clone() } else { [listed.top, &way[..]].concat() };
-            let found = self.singles.find_any(self.tree, Path::new(&os_str(&host)), Links::Keep)?;
+            let found = self.singles.find_any(self.tree, Path::new(&os_str(&host)), LinkPolicy::Keep)?;
             if !is_last && !matches!(found.kind, Kind::Dir) {
                 let why = format!("`{}` on the way is not a directory", way.escape_ascii());
                 return Err(Error::limit(path_of(path), why));
@@ -180,8 +183,8 @@ impl Scan<'_> {
     }
 
     /// Adds one entry to its directory; `None` if it is left out.
-    fn place(&mut self, dir: Ino, way: &[u8], name: &[u8], found: Single) -> Result<Option<Ino>> {
-        let Single { meta, kind, id, linked } = found;
+    fn place(&mut self, dir: Ino, way: &[u8], name: &[u8], found: SingleFile) -> Result<Option<Ino>> {
+        let SingleFile { meta, kind, id, linked } = found;
         let is_dir = matches!(kind, Kind::Dir);
         if self.options.exclude.matches(way, is_dir) || self.options.leave_out.contains(&id) {
             return Ok(None);
@@ -265,8 +268,8 @@ mod tests {
     fn the_root_is_the_directory_in_which_all_paths_begin() {
         let meta = |dir: &str| {
             let mut tree = Tree::default();
-            let mut singles = Singles::new(false).unwrap();
-            singles.find_any(&mut tree, Path::new(dir), Links::Follow).unwrap().meta
+            let mut singles = SingleFiles::new(false).unwrap();
+            singles.find_any(&mut tree, Path::new(dir), LinkPolicy::Follow).unwrap().meta
         };
         let none = Tree::default().meta(ROOT);
         // The tests run in the folder of this crate.

@@ -17,21 +17,21 @@ const BUFFERS: usize = 8;
 /// thread ends when that read returns.
 pub(crate) enum ReadAhead {
     /// A thread fills the buffers.
-    Threaded(FilledBuffers),
+    Threaded(BufferReceiver),
     /// No thread could be started.
     Unbuffered(Box<dyn Read + Send>),
 }
 
 /// The receiving end of the buffers in circulation.
-pub(crate) struct FilledBuffers {
-    full: Receiver<io::Result<Filled>>,
+pub(crate) struct BufferReceiver {
+    full: Receiver<io::Result<FilledBuffer>>,
     empty: Sender<Vec<u8>>,
-    chunk: Filled,
+    chunk: FilledBuffer,
     taken: usize,
 }
 
 /// A buffer and its number of filled bytes.
-type Filled = (Vec<u8>, usize);
+type FilledBuffer = (Vec<u8>, usize);
 
 impl fmt::Debug for ReadAhead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,14 +49,14 @@ impl ReadAhead {
         }
         let work = move |from| read_all(from, &filled, &emptied);
         match threads::named("packfs-readahead").start_with(from, work) {
-            Ok(_) => ReadAhead::Threaded(FilledBuffers { full, empty, chunk: (Vec::new(), 0), taken: 0 }),
+            Ok(_) => ReadAhead::Threaded(BufferReceiver { full, empty, chunk: (Vec::new(), 0), taken: 0 }),
             Err((from, _)) => ReadAhead::Unbuffered(from),
         }
     }
 }
 
 /// Fills buffers until the input ends or fails, or the reader is dropped.
-fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<Filled>>, emptied: &Receiver<Vec<u8>>) {
+fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<FilledBuffer>>, emptied: &Receiver<Vec<u8>>) {
     for mut buffer in emptied {
         let mut len = 0;
         let mut end = Ok(());
@@ -88,7 +88,7 @@ impl Read for ReadAhead {
     }
 }
 
-impl Read for FilledBuffers {
+impl Read for BufferReceiver {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         // A chunk is empty if an error or the end came right after the previous one.
         while self.taken == self.chunk.1 {
@@ -114,12 +114,12 @@ mod tests {
     use super::*;
 
     /// Yields `left` bytes in odd portions, then fails if it is told to.
-    struct Odd {
+    struct OddReads {
         left: usize,
         fails: bool,
     }
 
-    impl Read for Odd {
+    impl Read for OddReads {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             let n = buf.len().min(self.left).min(70_001);
             self.left -= n;
@@ -132,7 +132,7 @@ mod tests {
     fn every_byte_comes_through_and_then_the_end_or_the_error() {
         for left in [0, 1, BUFFER - 1, BUFFER, BUFFER + 1, 3 * BUFFER, 21 * BUFFER + 5] {
             for fails in [false, true] {
-                let mut ahead = ReadAhead::new(Box::new(Odd { left, fails }));
+                let mut ahead = ReadAhead::new(Box::new(OddReads { left, fails }));
                 let mut bytes = Vec::new();
                 let end = ahead.read_to_end(&mut bytes);
                 assert_eq!((bytes.len(), end.is_err()), (left, fails));

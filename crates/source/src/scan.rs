@@ -28,8 +28,8 @@ pub struct Options {
     pub xattrs: bool,
     /// Action for entries that cannot be read.
     pub on_error: OnError,
-    /// True if lines of a [`PackList`](crate::PackList) do not replace entries that the tree has already: those stay, as
-    /// after an error that is skipped.
+    /// True if lines of a [`PackList`](crate::PackList) do not replace entries that the tree has already: those stay,
+    /// as after an error that is skipped.
     pub keep_existing: bool,
     /// Device and inode numbers of files to leave out. [`Dir`](crate::Dir) and [`PackList`](crate::PackList)
     /// add those of the image being written, and of the one it replaces.
@@ -59,14 +59,14 @@ impl Default for Options {
 
 /// Treatment of a symbolic link as the last component of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Links {
+pub(crate) enum LinkPolicy {
     Follow,
     Keep,
 }
 
 /// A file found.
 #[derive(Debug)]
-pub(crate) struct Single {
+pub(crate) struct SingleFile {
     pub(crate) meta: Meta,
     pub(crate) kind: Kind,
     /// Device and inode number: equal for all names of one file.

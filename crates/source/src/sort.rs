@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::lex::{Line, Quoting};
+use super::lex::{LineLexer, QuotingRules};
 use crate::Rank;
 use crate::tree::{Ino, Kind};
 use crate::{Error, Result, Tree, Warning, WarningKind};
@@ -59,11 +59,11 @@ impl SortFile {
 }
 
 fn parse(line: &[u8]) -> std::result::Result<Option<(Vec<u8>, i16)>, String> {
-    let mut line = Line::new(line);
+    let mut line = LineLexer::new(line);
     if line.is_empty() || line.peek() == Some(b'#') {
         return Ok(None);
     }
-    let path = line.word(Quoting::Pseudo)?;
+    let path = line.word(QuotingRules::Pseudo)?;
     let word = line.bare().ok_or("the priority is missing")?;
     line.end()?;
     let priority = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
@@ -72,7 +72,8 @@ fn parse(line: &[u8]) -> std::result::Result<Option<(Vec<u8>, i16)>, String> {
     Ok(Some((path, priority)))
 }
 
-/// Returns the ranks of the regular files that have a priority other than 0: the higher the priority, the lower the rank.
+/// Returns the ranks of the regular files that have a priority other than 0: the higher the priority, the lower the
+/// rank.
 ///
 /// Files passed to a store during listing already have their place; a [`Spool`](super::Spool) keeps them for later.
 pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<Rank>> {

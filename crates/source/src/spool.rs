@@ -20,11 +20,11 @@ pub struct Spool {
     file: Box<dyn Storage>,
     dir: PathBuf,
     len: u64,
-    files: Vec<Spooled>,
+    files: Vec<SpooledFile>,
 }
 
 #[derive(Debug)]
-struct Spooled {
+struct SpooledFile {
     size: u64,
     /// Ranges of data: offset in the file, length, and offset in the spool.
     data: Vec<(u64, u64, u64)>,
@@ -59,7 +59,7 @@ impl Spool {
         Ok(())
     }
 
-    fn spooled(&self, key: u64) -> Result<&Spooled> {
+    fn spooled(&self, key: u64) -> Result<&SpooledFile> {
         let file = usize::try_from(key).ok().and_then(|key| self.files.get(key));
         file.ok_or_else(|| Error::Misuse(format!("no file {key} was kept")))
     }
@@ -74,7 +74,7 @@ impl Store for Spool {
             kept.push((offset, len, self.len));
             self.append(from, len, &mut piece).map_err(Error::io("cannot keep a copy of the archive", &self.dir))?;
         }
-        self.files.push(Spooled { size, data: kept });
+        self.files.push(SpooledFile { size, data: kept });
         Ok(number)
     }
 }
@@ -110,7 +110,7 @@ impl Store for LazySpool {
 
 impl Contents for Spool {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
-        Ok(Box::new(Reader { spool: self, spooled: self.spooled(key)? }))
+        Ok(Box::new(SpoolReader { spool: self, spooled: self.spooled(key)? }))
     }
 
     fn path(&self, key: u64) -> PathBuf {
@@ -118,19 +118,19 @@ impl Contents for Spool {
     }
 }
 
-struct Reader<'s> {
+struct SpoolReader<'s> {
     spool: &'s Spool,
-    spooled: &'s Spooled,
+    spooled: &'s SpooledFile,
 }
 
-impl Reader<'_> {
+impl SpoolReader<'_> {
     /// Returns the index of the first range that ends beyond `offset`.
     fn first_after(&self, offset: u64) -> usize {
         self.spooled.data.partition_point(|(start, len, _)| start + len <= offset)
     }
 }
 
-impl FileReader for Reader<'_> {
+impl FileReader for SpoolReader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let end = offset.saturating_add(buf.len() as u64);
         if end > self.spooled.size {
@@ -138,7 +138,8 @@ impl FileReader for Reader<'_> {
         }
         buf.fill(0);
         for &(start, len, at) in &self.spooled.data[self.first_after(offset)..] {
-            let (from, to) = (start.max(offset), (start + len).min(end));
+            let from = start.max(offset);
+            let to = (start + len).min(end);
             if from >= to {
                 break;
             }

@@ -5,23 +5,23 @@ use std::sync::{Arc, OnceLock};
 
 use packfs_blocks::ReadAt;
 
-use super::input::Stored;
-use super::seekable::Seekable;
+use super::input::StoredMember;
+use super::seekable::SeekableInput;
 use crate::{Contents, FileReader, Run, StayingData, unchanged};
 use crate::{Error, Result};
 
 /// An archive and its name.
 #[derive(Debug, Clone)]
-pub(crate) struct Archive {
+pub(crate) struct ArchiveFile {
     pub(crate) bytes: Arc<dyn ReadAt>,
     pub(crate) path: PathBuf,
     /// Name of a member, for messages.
     pub(crate) of: &'static str,
     /// Reads the name of the member whose first header is next.
-    pub(crate) name_of: fn(Seekable) -> Option<Vec<u8>>,
+    pub(crate) name_of: fn(SeekableInput) -> Option<Vec<u8>>,
 }
 
-impl Archive {
+impl ArchiveFile {
     /// Fails if the archive has changed since it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         unchanged(&*self.bytes, &self.path)
@@ -30,19 +30,19 @@ impl Archive {
 
 /// The files of an archive, known once all its headers are read.
 pub(crate) struct ArchiveContents {
-    archive: Archive,
-    files: OnceLock<Box<[Located]>>,
+    archive: ArchiveFile,
+    files: OnceLock<Box<[LocatedFile]>>,
 }
 
 /// A file and the position of its data in the archive.
-pub(crate) struct Located {
+pub(crate) struct LocatedFile {
     size: u64,
     header: u64,
-    pieces: Pieces,
+    pieces: FilePieces,
 }
 
 /// The pieces of a file. Most files have only one, and no list.
-enum Pieces {
+enum FilePieces {
     Whole(u64),
     Sparse(Box<[PlacedRegion]>),
 }
@@ -55,12 +55,12 @@ struct PlacedRegion {
     at: u64,
 }
 
-impl Located {
+impl LocatedFile {
     /// Locates `file`, whose data begins at `at`.
-    pub(crate) fn new(file: Stored, mut at: u64) -> Self {
+    pub(crate) fn new(file: StoredMember, mut at: u64) -> Self {
         let pieces = match file.map {
-            None => Pieces::Whole(at),
-            Some(map) => Pieces::Sparse(
+            None => FilePieces::Whole(at),
+            Some(map) => FilePieces::Sparse(
                 map.iter()
                     .map(|region| {
                         let piece = PlacedRegion { offset: region.offset, len: region.len, at };
@@ -70,16 +70,16 @@ impl Located {
                     .collect(),
             ),
         };
-        Located { size: file.size, header: file.header, pieces }
+        LocatedFile { size: file.size, header: file.header, pieces }
     }
 
     /// Returns the first piece that ends after `offset`.
     fn piece(&self, offset: u64) -> Option<PlacedRegion> {
         match &self.pieces {
-            Pieces::Whole(at) => {
+            FilePieces::Whole(at) => {
                 Some(PlacedRegion { offset: 0, len: self.size, at: *at }).filter(|piece| piece.len > offset)
             }
-            Pieces::Sparse(pieces) => {
+            FilePieces::Sparse(pieces) => {
                 let next = pieces.partition_point(|piece| piece.offset + piece.len <= offset);
                 pieces.get(next).copied()
             }
@@ -88,22 +88,22 @@ impl Located {
 }
 
 impl ArchiveContents {
-    pub(crate) fn new(archive: Archive) -> Self {
+    pub(crate) fn new(archive: ArchiveFile) -> Self {
         ArchiveContents { archive, files: OnceLock::new() }
     }
 
     /// Sets the files, once.
-    pub(crate) fn set(&self, files: Vec<Located>) {
+    pub(crate) fn set(&self, files: Vec<LocatedFile>) {
         self.files.get_or_init(|| files.into());
     }
 
-    fn file(&self, key: u64) -> Option<&Located> {
+    fn file(&self, key: u64) -> Option<&LocatedFile> {
         self.files.get()?.get(usize::try_from(key).ok()?)
     }
 
     /// Reads the member's name again: only messages need it.
     fn member_name(&self, key: u64) -> Option<Vec<u8>> {
-        let input = Seekable::new(self.archive.clone(), self.file(key)?.header);
+        let input = SeekableInput::new(self.archive.clone(), self.file(key)?.header);
         (self.archive.name_of)(input)
     }
 }
@@ -111,14 +111,14 @@ impl ArchiveContents {
 impl Contents for ArchiveContents {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         let file = self.file(key).ok_or_else(|| Error::Misuse(format!("the archive has no file {key}")))?;
-        Ok(Box::new(Open { contents: self, key, file }))
+        Ok(Box::new(LocatedFileReader { contents: self, key, file }))
     }
 
     fn staying_data(&self, key: u64) -> Result<Option<StayingData>> {
         let Some(file) = self.file(key) else { return Ok(None) };
         let runs = match &file.pieces {
-            Pieces::Whole(at) => vec![Run { offset: 0, len: file.size, at: *at }],
-            Pieces::Sparse(pieces) => {
+            FilePieces::Whole(at) => vec![Run { offset: 0, len: file.size, at: *at }],
+            FilePieces::Sparse(pieces) => {
                 let pieces = pieces.iter().filter(|piece| piece.len > 0);
                 pieces.map(|PlacedRegion { offset, len, at }| Run { offset: *offset, len: *len, at: *at }).collect()
             }
@@ -136,19 +136,19 @@ impl Contents for ArchiveContents {
     }
 }
 
-struct Open<'c> {
+struct LocatedFileReader<'c> {
     contents: &'c ArchiveContents,
     key: u64,
-    file: &'c Located,
+    file: &'c LocatedFile,
 }
 
-impl Open<'_> {
+impl LocatedFileReader<'_> {
     fn changed(&self, why: String) -> Error {
         Error::Changed { path: self.contents.path(self.key), why }
     }
 }
 
-impl FileReader for Open<'_> {
+impl FileReader for LocatedFileReader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let end = offset.checked_add(buf.len() as u64).filter(|end| *end <= self.file.size);
         let end = end.ok_or_else(|| self.changed(format!("a read goes beyond its {} bytes", self.file.size)))?;

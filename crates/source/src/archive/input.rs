@@ -1,4 +1,4 @@
-//! `Input`: an archive read forwards, from a seekable file or from a stream.
+//! `ArchiveInput`: an archive read forwards, from a seekable file or from a stream.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::{Device, Store};
 use crate::{Error, Result};
 
 /// The bytes of an archive, in order.
-pub(crate) trait Input {
+pub(crate) trait ArchiveInput {
     /// Fills `buf`; returns fewer bytes only at the end.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
 
@@ -19,7 +19,7 @@ pub(crate) trait Input {
     fn skip_to(&mut self, to: u64) -> Result<bool>;
 
     /// Keeps a file whose data begins here: remembers its position, or passes it to `store`.
-    fn keep(&mut self, file: Stored, store: &mut dyn Store) -> Result<Data>;
+    fn keep(&mut self, file: StoredMember, store: &mut dyn Store) -> Result<Data>;
 
     /// Returns the archive as a device, after everything was read.
     fn device(&mut self) -> Result<Option<Device>>;
@@ -27,7 +27,8 @@ pub(crate) trait Input {
     /// Returns the name of the archive for messages.
     fn name(&self) -> &Path;
 
-    /// Returns `head`, which was read already, and all bytes that follow, after checking as [`Input::finish`] does.
+    /// Returns `head`, which was read already, and all bytes that follow, after checking as [`ArchiveInput::finish`]
+    /// does.
     fn rest(self, head: Vec<u8>) -> Result<Box<dyn Read + Send>>
     where
         Self: Sized;
@@ -40,27 +41,27 @@ pub(crate) trait Input {
 
 /// A range of a file that holds data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Region {
+pub(crate) struct DataRegion {
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
 
 /// A file as stored in an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredMember {
     /// Length of the file.
     pub(crate) size: u64,
     /// Bytes of data in the archive.
     pub(crate) len: u64,
     /// Ranges of the file that the data covers; `None` if it is the whole file.
-    pub(crate) map: Option<Vec<Region>>,
+    pub(crate) map: Option<Vec<DataRegion>>,
     /// Offset of the member's first header, for messages.
     pub(crate) header: u64,
     /// Sum of all bytes, modulo 2^32, if the archive has one.
     pub(crate) sum: Option<u32>,
 }
 
-impl Stored {
+impl StoredMember {
     /// Fails if the bytes have another sum than the archive says.
     pub(super) fn check_sum(&self, of: &'static str, found: u32) -> Result<()> {
         match self.sum {

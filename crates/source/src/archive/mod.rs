@@ -1,5 +1,5 @@
-//! Archives as sources (tar, cpio, zip), recognised by their first bytes, and the part that their formats share. Tar and
-//! cpio archives may be compressed and come from a pipe.
+//! Archives as sources (tar, cpio, zip), recognised by their first bytes, and the part that their formats share. Tar
+//! and cpio archives may be compressed and come from a pipe.
 //!
 //! An uncompressed tar or cpio archive in a file is only scanned: contents are read in place later, by any thread. Any
 //! other archive is read once, and its data is passed on as it arrives.
@@ -16,10 +16,10 @@ use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
 use packfs_blocks::system::{self, FileTypeExt};
 
-use self::contents::Archive;
-use self::input::Stored;
-use self::seekable::Seekable;
-use self::stream::Stream;
+use self::contents::ArchiveFile;
+use self::input::StoredMember;
+use self::seekable::SeekableInput;
+use self::stream::StreamInput;
 use super::cpio::{self, CpioSource};
 use super::decompress::{self, DecompressedStream};
 use super::readahead::ReadAhead;
@@ -80,8 +80,8 @@ const PIPE_LEN: usize = 64 << 10;
 /// Maximum length of files and archives: the largest offset of the system.
 pub(crate) const MAX_SIZE: u64 = i64::MAX.unsigned_abs();
 
-/// Opens the archive at `path`, or on standard input. Its format, and its compression (gzip, xz, zstd, bzip2 or none), are
-/// detected from the first bytes; what is no other archive is read as tar.
+/// Opens the archive at `path`, or on standard input. Its format, and its compression (gzip, xz, zstd, bzip2 or none),
+/// are detected from the first bytes; what is no other archive is read as tar.
 pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
     let Some(path) = path else {
         let name = Path::new("standard input");
@@ -103,7 +103,7 @@ pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Resu
     let head = &head[..got];
     options.check(head, name)?;
     if StreamCodec::of_stream(head, name)?.is_some() {
-        let from = Box::new(seekable::Rest::new(Arc::clone(&bytes)));
+        let from = Box::new(seekable::RemainingBytes::new(Arc::clone(&bytes)));
         return stream(from, name, Some(bytes), options);
     }
     if is_zip(head) {
@@ -117,11 +117,11 @@ pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Resu
     }
     let path = name.to_owned();
     if cpio::is_header(head) {
-        let archive = Archive { bytes, path, of: cpio::STRUCTURE, name_of: cpio::name_of };
-        return Ok(Box::new(CpioSource::new(Seekable::new(archive, 0), options)));
+        let archive = ArchiveFile { bytes, path, of: cpio::STRUCTURE, name_of: cpio::name_of };
+        return Ok(Box::new(CpioSource::new(SeekableInput::new(archive, 0), options)));
     }
-    let archive = Archive { bytes, path, of: tar::STRUCTURE, name_of: tar::name_of };
-    Ok(Box::new(TarSource::new(Seekable::new(archive, 0), options)))
+    let archive = ArchiveFile { bytes, path, of: tar::STRUCTURE, name_of: tar::name_of };
+    Ok(Box::new(TarSource::new(SeekableInput::new(archive, 0), options)))
 }
 
 /// Opens an archive, possibly compressed, that can be read only once; `name` is for messages.
@@ -160,18 +160,18 @@ fn stream(
         Box::new(io::BufReader::with_capacity(PIPE_LEN, from))
     };
     if options.refer {
-        let input = Stream::new(bytes, name.to_owned(), tar::STRUCTURE, file).referred_to(tar::name_of);
+        let input = StreamInput::new(bytes, name.to_owned(), tar::STRUCTURE, file).referred_to(tar::name_of);
         return Ok(Box::new(TarSource::new(input, options)));
     }
     Ok(match is_cpio {
-        true => Box::new(CpioSource::new(Stream::new(bytes, name.to_owned(), cpio::STRUCTURE, file), options)),
-        false => Box::new(TarSource::new(Stream::new(bytes, name.to_owned(), tar::STRUCTURE, file), options)),
+        true => Box::new(CpioSource::new(StreamInput::new(bytes, name.to_owned(), cpio::STRUCTURE, file), options)),
+        false => Box::new(TarSource::new(StreamInput::new(bytes, name.to_owned(), tar::STRUCTURE, file), options)),
     })
 }
 
 /// A member as described by the archive; its path and links are not checked yet.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct ArchiveMember {
     pub(crate) path: Vec<u8>,
     pub(crate) kind: MemberKind,
     pub(crate) mode: u16,
@@ -189,7 +189,7 @@ pub(crate) struct Member {
 
 #[derive(Debug)]
 pub(crate) enum MemberKind {
-    File(Stored),
+    File(StoredMember),
     HardLink(Vec<u8>),
     Symlink(Vec<u8>),
     Char(Device),

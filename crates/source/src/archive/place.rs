@@ -2,15 +2,15 @@
 
 use packfs_blocks::units::beyond;
 
-use super::{MAX_PATH, Member, MemberKind, Options};
+use super::{ArchiveMember, MAX_PATH, MemberKind, Options};
 use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, XattrSet, acl, components, path_of};
 use crate::{Error, Result, Warning, WarningKind};
 
 /// Maximum number of components of a path.
 const MAX_COMPONENTS: usize = 4096;
 
-/// Cleans the path of a member (`of` says of which kind) or of a link target, which is not empty: drops a leading `/`, `.`
-/// components and doubled slashes.
+/// Cleans the path of a member (`of` says of which kind) or of a link target, which is not empty: drops a leading `/`,
+/// `.` components and doubled slashes.
 pub(crate) fn clean(path: &[u8], of: &'static str, at: u64) -> Result<Vec<u8>> {
     let bad = |why: String| Error::corrupt(of, at, why);
     check_length(path, of, at)?;
@@ -37,8 +37,8 @@ fn check_length(path: &[u8], of: &'static str, at: u64) -> Result<()> {
 }
 
 /// Adds a member under its clean `path`.
-pub(crate) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, options: &Options) -> Result<()> {
-    let Member { kind, mut mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
+pub(crate) fn place(tree: &mut Tree, path: &[u8], member: ArchiveMember, data: Data, options: &Options) -> Result<()> {
+    let ArchiveMember { kind, mut mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
     if !options.xattrs {
         mode &= acl::kept_mode_bits(&xattrs, &XattrSet::new());
     }
@@ -77,7 +77,8 @@ pub(crate) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, op
 fn link(tree: &mut Tree, path: &[u8], target: &[u8], of: &'static str, at: u64) -> Result<()> {
     let cleaned = clean(target, of, at)?;
     let bad = |why: &str| {
-        let (path, target) = (path.escape_ascii(), target.escape_ascii());
+        let path = path.escape_ascii();
+        let target = target.escape_ascii();
         Error::corrupt(of, at, format!("`{path}` links to `{target}`, {why}"))
     };
     let Some(target) = tree.lookup(&cleaned) else {

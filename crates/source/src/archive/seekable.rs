@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::contents::{Archive, ArchiveContents, Located};
-use super::input::{Input, Stored, add_up, truncated};
+use super::contents::{ArchiveContents, ArchiveFile, LocatedFile};
+use super::input::{ArchiveInput, StoredMember, add_up, truncated};
 use crate::tree::Data;
 use crate::{Device, Store};
 use crate::{Error, Result};
@@ -17,23 +17,23 @@ use crate::{Error, Result};
 const WINDOW: RangeInclusive<usize> = 4 << 10..=256 << 10;
 
 /// Reads the headers of an archive through a window.
-pub(crate) struct Seekable {
-    archive: Archive,
+pub(crate) struct SeekableInput {
+    archive: ArchiveFile,
     at: u64,
     window: Vec<u8>,
     /// Offset of the window in the archive, and its intended size.
     start: u64,
     width: usize,
-    files: Vec<Located>,
+    files: Vec<LocatedFile>,
     contents: Arc<ArchiveContents>,
 }
 
-impl Seekable {
+impl SeekableInput {
     /// Starts reading at `at`.
-    pub(crate) fn new(archive: Archive, at: u64) -> Self {
+    pub(crate) fn new(archive: ArchiveFile, at: u64) -> Self {
         let contents = Arc::new(ArchiveContents::new(archive.clone()));
         let width = *WINDOW.start();
-        Seekable { archive, at, window: Vec::new(), start: at, width, files: Vec::new(), contents }
+        SeekableInput { archive, at, window: Vec::new(), start: at, width, files: Vec::new(), contents }
     }
 
     /// Returns the unread part of the window, refilling it if it is empty.
@@ -51,10 +51,12 @@ impl Seekable {
     }
 }
 
-impl Seekable {
+impl SeekableInput {
     /// Adds up the bytes of `file`, which come next, without consuming them.
-    fn sum(&self, file: &Stored) -> Result<u32> {
-        let (mut sum, mut at, mut piece) = (0, self.at, vec![0; *WINDOW.end()]);
+    fn sum(&self, file: &StoredMember) -> Result<u32> {
+        let mut sum = 0;
+        let mut at = self.at;
+        let mut piece = vec![0; *WINDOW.end()];
         let end = self.at.saturating_add(file.len);
         while at < end {
             let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(piece.len());
@@ -71,7 +73,7 @@ impl Seekable {
     }
 }
 
-impl Input for Seekable {
+impl ArchiveInput for SeekableInput {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let mut done = 0;
         while done < buf.len() {
@@ -96,17 +98,18 @@ impl Input for Seekable {
         Ok(self.at == to)
     }
 
-    fn keep(&mut self, file: Stored, _: &mut dyn Store) -> Result<Data> {
+    fn keep(&mut self, file: StoredMember, _: &mut dyn Store) -> Result<Data> {
         if file.sum.is_some() {
             file.check_sum(self.archive.of, self.sum(&file)?)?;
         }
         let key = self.files.len() as u64;
-        self.files.push(Located::new(file, self.at));
+        self.files.push(LocatedFile::new(file, self.at));
         Ok(Data::Source { from: self.contents.clone(), key })
     }
 
     fn device(&mut self) -> Result<Option<Device>> {
-        let (contents, len) = (self.contents.clone(), self.archive.bytes.len());
+        let contents = self.contents.clone();
+        let len = self.archive.bytes.len();
         Ok(Some(Device { contents, len, tag: String::new(), clusters: None }))
     }
 
@@ -115,7 +118,7 @@ impl Input for Seekable {
     }
 
     fn rest(self, head: Vec<u8>) -> Result<Box<dyn Read + Send>> {
-        let from = Rest { bytes: Arc::clone(&self.archive.bytes), at: self.at };
+        let from = RemainingBytes { bytes: Arc::clone(&self.archive.bytes), at: self.at };
         self.finish()?;
         Ok(Box::new(io::Cursor::new(head).chain(from)))
     }
@@ -128,19 +131,19 @@ impl Input for Seekable {
 }
 
 /// The bytes of an archive from an offset on.
-pub(super) struct Rest {
+pub(super) struct RemainingBytes {
     bytes: Arc<dyn ReadAt>,
     at: u64,
 }
 
-impl Rest {
+impl RemainingBytes {
     /// Returns all bytes.
     pub(super) fn new(bytes: Arc<dyn ReadAt>) -> Self {
-        Rest { bytes, at: 0 }
+        RemainingBytes { bytes, at: 0 }
     }
 }
 
-impl Read for Rest {
+impl Read for RemainingBytes {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let got = self.bytes.read_at(buf, self.at)?;
         self.at += got as u64;

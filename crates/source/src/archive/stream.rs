@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::contents::{Archive, ArchiveContents, Located};
-use super::input::{Input, Stored, add_up, truncated};
-use super::seekable::Seekable;
+use super::contents::{ArchiveContents, ArchiveFile, LocatedFile};
+use super::input::{ArchiveInput, StoredMember, add_up, truncated};
+use super::seekable::SeekableInput;
 use crate::tree::Data;
 use crate::{Device, Store, unchanged};
 use crate::{Error, Result};
 
 /// Reads an archive forwards.
-pub(crate) struct Stream {
+pub(crate) struct StreamInput {
     from: Box<dyn Read + Send>,
     path: PathBuf,
     /// Name of a member, for messages.
@@ -23,20 +23,20 @@ pub(crate) struct Stream {
     /// The underlying file, if there is one.
     file: Option<Arc<dyn ReadAt>>,
     /// Positions of the files, if their data is skipped.
-    skipped: Option<Skipped>,
+    skipped: Option<SkippedFiles>,
 }
 
 /// Files of an archive that an image refers to.
-struct Skipped {
+struct SkippedFiles {
     contents: Arc<ArchiveContents>,
-    files: Vec<Located>,
+    files: Vec<LocatedFile>,
 }
 
 /// Bytes of a stream, which are gone.
 #[derive(Debug)]
-struct Gone;
+struct ConsumedBytes;
 
-impl ReadAt for Gone {
+impl ReadAt for ConsumedBytes {
     fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
         let why =
             "the archive comes from a pipe, and an image that refers to it keeps none of its data: save it to a file";
@@ -48,7 +48,7 @@ impl ReadAt for Gone {
     }
 }
 
-impl Stream {
+impl StreamInput {
     /// Makes an input of bytes that can be read once; if they come from `file`, it must not change.
     pub(crate) fn new(
         from: Box<dyn Read + Send>,
@@ -56,13 +56,13 @@ impl Stream {
         of: &'static str,
         file: Option<Arc<dyn ReadAt>>,
     ) -> Self {
-        Stream { from, path, of, at: 0, file, skipped: None }
+        StreamInput { from, path, of, at: 0, file, skipped: None }
     }
 
     /// Skips data and keeps its positions, for an image that refers to it.
-    pub(crate) fn referred_to(mut self, name_of: fn(Seekable) -> Option<Vec<u8>>) -> Self {
-        let archive = Archive { bytes: Arc::new(Gone), path: self.path.clone(), of: self.of, name_of };
-        self.skipped = Some(Skipped { contents: Arc::new(ArchiveContents::new(archive)), files: Vec::new() });
+    pub(crate) fn referred_to(mut self, name_of: fn(SeekableInput) -> Option<Vec<u8>>) -> Self {
+        let archive = ArchiveFile { bytes: Arc::new(ConsumedBytes), path: self.path.clone(), of: self.of, name_of };
+        self.skipped = Some(SkippedFiles { contents: Arc::new(ArchiveContents::new(archive)), files: Vec::new() });
         self
     }
 
@@ -81,7 +81,7 @@ impl Stream {
     }
 }
 
-impl Input for Stream {
+impl ArchiveInput for StreamInput {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let mut done = 0;
         while done < buf.len() {
@@ -108,10 +108,10 @@ impl Input for Stream {
         Ok(true)
     }
 
-    fn keep(&mut self, file: Stored, store: &mut dyn Store) -> Result<Data> {
-        if let Some(Skipped { contents, files }) = &mut self.skipped {
+    fn keep(&mut self, file: StoredMember, store: &mut dyn Store) -> Result<Data> {
+        if let Some(SkippedFiles { contents, files }) = &mut self.skipped {
             let key = files.len() as u64;
-            files.push(Located::new(file, self.at));
+            files.push(LocatedFile::new(file, self.at));
             return Ok(Data::Source { from: contents.clone(), key });
         }
         let whole = [(0, file.size)];
@@ -123,7 +123,8 @@ impl Input for Stream {
         if let Some(error) = data.failed {
             return Err(error);
         }
-        let (number, sum) = (number?, data.sum);
+        let number = number?;
+        let sum = data.sum;
         file.check_sum(self.of, sum)?;
         Ok(Data::Stored(number))
     }
@@ -131,7 +132,7 @@ impl Input for Stream {
     fn device(&mut self) -> Result<Option<Device>> {
         // A program that writes to a pipe fails if not all of it is read.
         self.skip_to(u64::MAX)?;
-        let Some(Skipped { contents, files }) = self.skipped.take() else { return Ok(None) };
+        let Some(SkippedFiles { contents, files }) = self.skipped.take() else { return Ok(None) };
         contents.set(files);
         Ok(Some(Device { contents, len: self.at, tag: String::new(), clusters: None }))
     }
@@ -151,8 +152,8 @@ impl Input for Stream {
 
 /// Data of one member.
 struct MemberData<'s> {
-    from: &'s mut Stream,
-    file: &'s Stored,
+    from: &'s mut StreamInput,
+    file: &'s StoredMember,
     left: u64,
     /// Sum of the bytes so far, if one is to be checked.
     sum: u32,

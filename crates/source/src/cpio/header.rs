@@ -1,7 +1,7 @@
 //! Headers of cpio archives: new ASCII (`newc`), the same with checksums (`crc`), and portable ASCII (`odc`).
 
 use crate::archive::MAX_PATH;
-use crate::archive::input::{Input, truncated};
+use crate::archive::input::{ArchiveInput, truncated};
 use crate::tree::Device;
 use crate::{Error, Result};
 
@@ -11,7 +11,7 @@ const TRAILER: &[u8] = b"TRAILER!!!";
 
 /// Forms of headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum HeaderForm {
     Newc,
     Crc,
     Odc,
@@ -19,7 +19,7 @@ pub(super) enum Form {
 
 /// The fields of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct CpioHeader {
     /// Type and permissions, as in `stat`.
     pub(super) mode: u32,
     pub(super) uid: u32,
@@ -35,16 +35,16 @@ pub(super) struct Header {
     pub(super) name: Vec<u8>,
     /// Offset of the header.
     pub(super) at: u64,
-    form: Form,
+    form: HeaderForm,
 }
 
-impl Form {
+impl HeaderForm {
     /// Detects the form from the first bytes of a header.
     pub(super) fn of(magic: &[u8]) -> Option<Self> {
         match magic.get(..MAGIC_LEN)? {
-            b"070701" => Some(Form::Newc),
-            b"070702" => Some(Form::Crc),
-            b"070707" => Some(Form::Odc),
+            b"070701" => Some(HeaderForm::Newc),
+            b"070702" => Some(HeaderForm::Crc),
+            b"070707" => Some(HeaderForm::Odc),
             _ => None,
         }
     }
@@ -52,33 +52,33 @@ impl Form {
     /// Lengths of the fields after the magic.
     fn widths(self) -> &'static [usize] {
         match self {
-            Form::Newc | Form::Crc => &[8; 13],
-            Form::Odc => &[6, 6, 6, 6, 6, 6, 6, 11, 6, 11],
+            HeaderForm::Newc | HeaderForm::Crc => &[8; 13],
+            HeaderForm::Odc => &[6, 6, 6, 6, 6, 6, 6, 11, 6, 11],
         }
     }
 
     /// Names and data begin at multiples of this.
     fn alignment(self) -> u64 {
-        if self == Form::Odc { 1 } else { 4 }
+        if self == HeaderForm::Odc { 1 } else { 4 }
     }
 
     /// Base of the numbers.
     fn base(self) -> u32 {
-        if self == Form::Odc { 8 } else { 16 }
+        if self == HeaderForm::Odc { 8 } else { 16 }
     }
 }
 
-impl Header {
+impl CpioHeader {
     /// Reads the header at `at`, whose magic was read already, and the name after it. The data follows.
-    pub(super) fn read(input: &mut dyn Input, form: Form, at: u64) -> Result<Header> {
+    pub(super) fn read(input: &mut dyn ArchiveInput, form: HeaderForm, at: u64) -> Result<CpioHeader> {
         let fields = fields(input, form, at)?;
         // Only sizes and times of odc have more than 32 bits.
         let small = |field: u64| u32::try_from(field).unwrap_or(u32::MAX);
         let header = match (form, &fields[..]) {
             (
-                Form::Newc | Form::Crc,
+                HeaderForm::Newc | HeaderForm::Crc,
                 &[ino, mode, uid, gid, nlink, mtime, size, major, minor, rmajor, rminor, name_len, sum],
-            ) => Header {
+            ) => CpioHeader {
                 mode: small(mode),
                 uid: small(uid),
                 gid: small(gid),
@@ -87,12 +87,12 @@ impl Header {
                 size,
                 id: (small(major), small(minor), small(ino)),
                 device: Device { major: small(rmajor), minor: small(rminor) },
-                sum: (form == Form::Crc).then_some(small(sum)),
+                sum: (form == HeaderForm::Crc).then_some(small(sum)),
                 name: name(input, name_len, at)?,
                 at,
                 form,
             },
-            (Form::Odc, &[dev, ino, mode, uid, gid, nlink, rdev, mtime, name_len, size]) => Header {
+            (HeaderForm::Odc, &[dev, ino, mode, uid, gid, nlink, rdev, mtime, name_len, size]) => CpioHeader {
                 mode: small(mode),
                 uid: small(uid),
                 gid: small(gid),
@@ -130,7 +130,7 @@ fn bad(at: u64, why: impl Into<String>) -> Error {
     Error::corrupt("cpio header", at, why)
 }
 
-fn fields(input: &mut dyn Input, form: Form, at: u64) -> Result<Vec<u64>> {
+fn fields(input: &mut dyn ArchiveInput, form: HeaderForm, at: u64) -> Result<Vec<u64>> {
     let len: usize = form.widths().iter().sum();
     let mut bytes = vec![0; len];
     let got = input.read(&mut bytes)?;
@@ -149,7 +149,7 @@ fn fields(input: &mut dyn Input, form: Form, at: u64) -> Result<Vec<u64>> {
 }
 
 /// Reads a name, which ends with a NUL that counts.
-fn name(input: &mut dyn Input, len: u64, at: u64) -> Result<Vec<u8>> {
+fn name(input: &mut dyn ArchiveInput, len: u64, at: u64) -> Result<Vec<u8>> {
     let len = usize::try_from(len).ok().filter(|len| (1..=MAX_PATH + 1).contains(len));
     let len = len.ok_or_else(|| bad(at, format!("its name must have 1 to {MAX_PATH} bytes")))?;
     let mut name = vec![0; len];

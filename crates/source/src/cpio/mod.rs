@@ -7,12 +7,12 @@ mod tests;
 
 use std::collections::HashMap;
 
-use self::header::{Form, Header, MAGIC_LEN};
-use super::archive::input::{Input, Stored, truncated};
+use self::header::{CpioHeader, HeaderForm, MAGIC_LEN};
+use super::archive::input::{ArchiveInput, StoredMember, truncated};
 use super::archive::place::{clean, place};
-use super::archive::seekable::Seekable;
-use super::archive::stream::Stream;
-use super::archive::{MAX_PATH, Member, MemberKind, Options};
+use super::archive::seekable::SeekableInput;
+use super::archive::stream::StreamInput;
+use super::archive::{ArchiveMember, MAX_PATH, MemberKind, Options};
 use super::decompress;
 use super::stream_formats::{STREAM_MAGIC_LEN, StreamCodec};
 use super::{Source, Store};
@@ -33,7 +33,7 @@ pub(super) struct CpioSource<I> {
     options: Options,
 }
 
-impl<I: Input> CpioSource<I> {
+impl<I: ArchiveInput> CpioSource<I> {
     pub(super) fn new(input: I, options: Options) -> Self {
         CpioSource { input: Some(input), options }
     }
@@ -41,25 +41,27 @@ impl<I: Input> CpioSource<I> {
 
 /// Returns true if `head` begins with a header.
 pub(super) fn is_header(head: &[u8]) -> bool {
-    Form::of(head).is_some()
+    HeaderForm::of(head).is_some()
 }
 
 /// Returns the name of the member whose header is next.
-pub(super) fn name_of(mut input: Seekable) -> Option<Vec<u8>> {
-    let (mut magic, at) = ([0; MAGIC_LEN], input.offset());
+pub(super) fn name_of(mut input: SeekableInput) -> Option<Vec<u8>> {
+    let mut magic = [0; MAGIC_LEN];
+    let at = input.offset();
     input.read(&mut magic).ok()?;
-    Header::read(&mut input, Form::of(&magic)?, at).ok().map(|header| header.name)
+    CpioHeader::read(&mut input, HeaderForm::of(&magic)?, at).ok().map(|header| header.name)
 }
 
-impl<I: Input> Source for CpioSource<I> {
+impl<I: ArchiveInput> Source for CpioSource<I> {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         let input = self.input.take().ok_or_else(|| Error::Misuse("an archive can be listed only once".into()))?;
-        let mut scan = Scan { tree, store, options: &self.options, links: HashMap::new(), nameless: HashMap::new() };
-        let mut rest = scan.all(input)?;
+        let mut scan =
+            CpioScan { tree, store, options: &self.options, links: HashMap::new(), nameless: HashMap::new() };
+        let mut rest = scan.read_archives(input)?;
         for _ in 0..MAX_NESTED {
             match rest {
                 None => return Ok(()),
-                Some(compressed) => rest = scan.all(compressed)?,
+                Some(compressed) => rest = scan.read_archives(compressed)?,
             }
         }
         Err(Error::Unsupported(format!("cpio: more than {MAX_NESTED} compressed archives inside each other")))
@@ -67,35 +69,36 @@ impl<I: Input> Source for CpioSource<I> {
 }
 
 /// Identity of a file with several names: device and inode number, and the type.
-type Id = ((u32, u32, u32), u32);
+type FileIdentity = ((u32, u32, u32), u32);
 
-struct Scan<'s> {
+struct CpioScan<'s> {
     tree: &'s mut Tree,
     store: &'s mut dyn Store,
     options: &'s Options,
     /// Files with several names in the current archive.
-    links: HashMap<Id, Ino>,
+    links: HashMap<FileIdentity, Ino>,
     /// Those of which all names so far are left out.
-    nameless: HashMap<Id, Nameless>,
+    nameless: HashMap<FileIdentity, NamelessFile>,
 }
 
 /// A file with several names, of which all so far are left out.
 #[derive(Default)]
-struct Nameless {
+struct NamelessFile {
     names: u32,
     /// Size and place of its data, if a name came with it.
     data: Option<(u64, Data)>,
 }
 
-impl Scan<'_> {
+impl CpioScan<'_> {
     /// Reads one archive after the other. Returns what follows if it is compressed.
-    fn all<I: Input>(&mut self, mut input: I) -> Result<Option<Stream>> {
-        let (mut begun, mut ended) = (false, false);
+    fn read_archives<I: ArchiveInput>(&mut self, mut input: I) -> Result<Option<StreamInput>> {
+        let mut begun = false;
+        let mut ended = false;
         loop {
-            let (at, head) = self.head(&mut input, ended)?;
-            match Form::of(&head) {
+            let (at, head) = self.read_magic(&mut input, ended)?;
+            match HeaderForm::of(&head) {
                 Some(form) => {
-                    (begun, ended) = (true, !self.member(&mut input, form, at)?);
+                    (begun, ended) = (true, !self.read_member(&mut input, form, at)?);
                     if ended {
                         self.links.clear();
                         self.nameless.clear();
@@ -108,7 +111,7 @@ impl Scan<'_> {
                     let why = format!("its magic number is `{}`", head.escape_ascii());
                     return Err(Error::corrupt("cpio header", at, why));
                 }
-                None => return self.after(input, head, at),
+                None => return self.read_rest(input, head, at),
             }
         }
         input.finish()?;
@@ -116,7 +119,7 @@ impl Scan<'_> {
     }
 
     /// Reads the magic of a header, and its position; between archives there may be zeros in front.
-    fn head(&self, input: &mut dyn Input, zeros: bool) -> Result<(u64, Vec<u8>)> {
+    fn read_magic(&self, input: &mut dyn ArchiveInput, zeros: bool) -> Result<(u64, Vec<u8>)> {
         let mut head = vec![0; 1];
         loop {
             let at = input.offset();
@@ -133,7 +136,7 @@ impl Scan<'_> {
     }
 
     /// Returns what follows the archives if it is compressed. Anything else is not part of them.
-    fn after<I: Input>(&mut self, mut input: I, mut head: Vec<u8>, at: u64) -> Result<Option<Stream>> {
+    fn read_rest<I: ArchiveInput>(&mut self, mut input: I, mut head: Vec<u8>, at: u64) -> Result<Option<StreamInput>> {
         let begun = head.len();
         head.resize(STREAM_MAGIC_LEN, 0);
         let got = input.read(&mut head[begun..])?;
@@ -142,7 +145,7 @@ impl Scan<'_> {
         if StreamCodec::of_stream(&head, &name)?.is_some() {
             let rest = input.rest(head)?;
             let bytes = decompress::reader(rest, &name)?;
-            return Ok(Some(Stream::new(bytes, name, STRUCTURE, None)));
+            return Ok(Some(StreamInput::new(bytes, name, STRUCTURE, None)));
         }
         let warning = Warning::new(WarningKind::BytesAfterArchive, name).with_detail(format!("at byte {at}"));
         self.tree.warnings.add(warning)?;
@@ -153,8 +156,8 @@ impl Scan<'_> {
     }
 
     /// Reads the member at `at`, whose magic was read already. Returns `false` if it ends the archive.
-    fn member(&mut self, input: &mut dyn Input, form: Form, at: u64) -> Result<bool> {
-        let header = Header::read(input, form, at)?;
+    fn read_member(&mut self, input: &mut dyn ArchiveInput, form: HeaderForm, at: u64) -> Result<bool> {
+        let header = CpioHeader::read(input, form, at)?;
         let begin = input.offset();
         let end = begin.checked_add(header.size).filter(|end| *end <= super::archive::MAX_SIZE);
         let end = end.ok_or_else(|| {
@@ -174,7 +177,7 @@ impl Scan<'_> {
             false => Some(clean(&header.name, STRUCTURE, at)?),
         };
         if let Some(path) = path {
-            self.place(input, &header, &path)?;
+            self.add_member(input, &header, &path)?;
         }
         match input.skip_to(end)? {
             true => Ok(true),
@@ -182,8 +185,8 @@ impl Scan<'_> {
         }
     }
 
-    fn place(&mut self, input: &mut dyn Input, header: &Header, path: &[u8]) -> Result<()> {
-        let mut kind = self.kind(input, header)?;
+    fn add_member(&mut self, input: &mut dyn ArchiveInput, header: &CpioHeader, path: &[u8]) -> Result<()> {
+        let mut kind = self.read_kind(input, header)?;
         let is_dir = matches!(kind, MemberKind::Dir);
         let id = (header.id, header.mode & TYPE);
         // A later member may have replaced all names so far: then this one is another file.
@@ -210,26 +213,10 @@ impl Scan<'_> {
             _ => None,
         };
         if let Some(first) = known {
-            if let (Some(data), Kind::File { .. }) = (data, self.tree.inode(first).kind) {
-                self.tree.set_file(first, header.size, data)?;
-            }
-            if !excluded && let Some((dir, name)) = self.tree.parent_of(path, Meta::IMPLICIT_DIR)? {
-                self.tree.link(dir, name, first, Conflict::Replace)?;
-            }
-            return Ok(());
+            let name = (!excluded).then_some(path);
+            return self.add_name(first, header, data, name);
         }
-        let member = Member {
-            path: Vec::new(),
-            kind,
-            mode: u16::try_from(header.mode & PERMISSIONS).unwrap_or_default(),
-            uid: header.uid,
-            gid: header.gid,
-            mtime: Time { secs: i64::try_from(header.mtime).unwrap_or(i64::MAX), nanos: 0 },
-            xattrs: XattrSet::new(),
-            lost: Vec::new(),
-            of: STRUCTURE,
-            at: header.at,
-        };
+        let member = describe(header, kind);
         place(self.tree, path, member, data.unwrap_or(Data::Empty), self.options)?;
         if header.nlink > 1
             && !is_dir
@@ -240,8 +227,27 @@ impl Scan<'_> {
         Ok(())
     }
 
+    /// Adds another name to the file `first`, unless it is left out, and the data that came with the name.
+    fn add_name(&mut self, first: Ino, header: &CpioHeader, data: Option<Data>, name: Option<&[u8]>) -> Result<()> {
+        if let (Some(data), Kind::File { .. }) = (data, self.tree.inode(first).kind) {
+            self.tree.set_file(first, header.size, data)?;
+        }
+        if let Some(path) = name
+            && let Some((dir, name)) = self.tree.parent_of(path, Meta::IMPLICIT_DIR)?
+        {
+            self.tree.link(dir, name, first, Conflict::Replace)?;
+        }
+        Ok(())
+    }
+
     /// Keeps the data of a file for names that are still to come, although this one is left out.
-    fn leave_out(&mut self, input: &mut dyn Input, header: &Header, file: Stored, id: Id) -> Result<()> {
+    fn leave_out(
+        &mut self,
+        input: &mut dyn ArchiveInput,
+        header: &CpioHeader,
+        file: StoredMember,
+        id: FileIdentity,
+    ) -> Result<()> {
         let nameless = self.nameless.entry(id).or_default();
         nameless.names += 1;
         // Most writers give the data to the last name: a stream's would be stored for nothing.
@@ -252,12 +258,12 @@ impl Scan<'_> {
     }
 
     /// Returns the type of a member, with the target of a symbolic link, which is its data.
-    fn kind(&self, input: &mut dyn Input, header: &Header) -> Result<MemberKind> {
-        let Header { size, device, at, sum, .. } = *header;
+    fn read_kind(&self, input: &mut dyn ArchiveInput, header: &CpioHeader) -> Result<MemberKind> {
+        let CpioHeader { size, device, at, sum, .. } = *header;
         Ok(match header.mode & TYPE {
-            0o100_000 => MemberKind::File(Stored { size, len: size, map: None, header: at, sum }),
+            0o100_000 => MemberKind::File(StoredMember { size, len: size, map: None, header: at, sum }),
             0o040_000 => MemberKind::Dir,
-            0o120_000 => MemberKind::Symlink(target(input, header)?),
+            0o120_000 => MemberKind::Symlink(read_link_target(input, header)?),
             0o020_000 => MemberKind::Char(device),
             0o060_000 => MemberKind::Block(device),
             0o010_000 => MemberKind::Fifo,
@@ -267,9 +273,25 @@ impl Scan<'_> {
     }
 }
 
-/// Reads the target of a symbolic link. Its checksum is not compared: GNU cpio writes 0, and Linux looks only at those of
-/// files.
-fn target(input: &mut dyn Input, header: &Header) -> Result<Vec<u8>> {
+/// Returns the member that a header describes, which gets its path when it is added.
+fn describe(header: &CpioHeader, kind: MemberKind) -> ArchiveMember {
+    ArchiveMember {
+        path: Vec::new(),
+        kind,
+        mode: u16::try_from(header.mode & PERMISSIONS).unwrap_or_default(),
+        uid: header.uid,
+        gid: header.gid,
+        mtime: Time { secs: i64::try_from(header.mtime).unwrap_or(i64::MAX), nanos: 0 },
+        xattrs: XattrSet::new(),
+        lost: Vec::new(),
+        of: STRUCTURE,
+        at: header.at,
+    }
+}
+
+/// Reads the target of a symbolic link. Its checksum is not compared: GNU cpio writes 0, and Linux looks only at those
+/// of files.
+fn read_link_target(input: &mut dyn ArchiveInput, header: &CpioHeader) -> Result<Vec<u8>> {
     let len = usize::try_from(header.size).ok().filter(|len| *len <= MAX_PATH);
     let why = || format!("a symbolic link of {} bytes: more than {MAX_PATH}", header.size);
     let len = len.ok_or_else(|| Error::corrupt(STRUCTURE, header.at, why()))?;

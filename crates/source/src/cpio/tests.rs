@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use super::{CpioSource, STRUCTURE, TYPE, is_header};
-use crate::archive::stream::Stream;
+use crate::archive::stream::StreamInput;
 use crate::archive::{Options, from_bytes, from_stream};
 use crate::testing::scan;
 use crate::testing::{Snapshot, differences, snapshot as snapshot_dir, snapshot_tree};
@@ -23,11 +23,12 @@ fn options() -> Options {
 fn read_with(archive: &[u8], options: &Options) -> Result<Tree> {
     let name = Path::new("a.cpio");
     let placed = from_bytes(Arc::new(archive.to_vec()), name, options.clone()).and_then(scan);
-    let stream = Stream::new(Box::new(io::Cursor::new(archive.to_vec())), name.into(), STRUCTURE, None);
+    let stream = StreamInput::new(Box::new(io::Cursor::new(archive.to_vec())), name.into(), STRUCTURE, None);
     let streamed = scan(Box::new(CpioSource::new(stream, options.clone())));
     match (placed, streamed) {
         (Ok(placed), Ok(streamed)) => {
-            let (a, b) = (snapshot_tree(&placed)?, snapshot_tree(&streamed)?);
+            let a = snapshot_tree(&placed)?;
+            let b = snapshot_tree(&streamed)?;
             assert_eq!(differences(&a, &b), Vec::<String>::new(), "in place and as a stream");
             Ok(placed)
         }
@@ -144,7 +145,8 @@ fn archives_of_other_writers_hold_what_was_packed() {
 
 #[test]
 fn what_follows_an_archive_is_read_too() {
-    let (first, second) = (archive(&[file("a", b"1"), file("b", b"2")]), archive(&[file("b", b"3")]));
+    let first = archive(&[file("a", b"1"), file("b", b"2")]);
+    let second = archive(&[file("b", b"3")]);
     let gz = crate::testing::gzip(&second);
     let zst = zstd::encode_all(&archive(&[file("c", b"4")])[..], 1).unwrap();
     let padded = |bytes: &[u8], zeros: usize| [bytes, &vec![0; zeros]].concat();

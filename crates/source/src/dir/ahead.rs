@@ -7,31 +7,31 @@ use std::collections::VecDeque;
 
 use packfs_blocks::pipeline::{Pool, Ticket};
 
-use super::listing::{Batch, Listing, Scratch};
+use super::listing::{DirListing, ListingBuffers, NameBatch};
 
 /// Number of jobs in flight per worker: enough to keep workers busy, few enough to bound the listings in memory.
 const JOBS_PER_WORKER: usize = 8;
 
 /// Directories to be listed. `D` stands for one of them.
 #[derive(Debug)]
-pub(super) struct Ahead<D> {
+pub(super) struct ListAhead<D> {
     pub(super) waiting: VecDeque<D>,
-    running: VecDeque<(D, Ticket<Listing>)>,
+    running: VecDeque<(D, Ticket<DirListing>)>,
     /// The directory of which a part was returned last, and the jobs for the rest of it.
-    large: Option<(D, Batch, VecDeque<Ticket<Listing>>)>,
+    large: Option<(D, NameBatch, VecDeque<Ticket<DirListing>>)>,
 }
 
-impl<D: Clone> Ahead<D> {
+impl<D: Clone> ListAhead<D> {
     pub(super) fn new(waiting: impl IntoIterator<Item = D>) -> Self {
-        Ahead { waiting: waiting.into_iter().collect(), running: VecDeque::new(), large: None }
+        ListAhead { waiting: waiting.into_iter().collect(), running: VecDeque::new(), large: None }
     }
 
     /// Returns the next listing with its directory; `submit` starts a job for a directory, or for some names of it.
     pub(super) fn next(
         &mut self,
-        pool: &Pool<'_, Scratch>,
-        mut submit: impl FnMut(&D, Option<Batch>) -> Ticket<Listing>,
-    ) -> Option<(D, Listing)> {
+        pool: &Pool<'_, ListingBuffers>,
+        mut submit: impl FnMut(&D, Option<NameBatch>) -> Ticket<DirListing>,
+    ) -> Option<(D, DirListing)> {
         let room = pool.threads() * JOBS_PER_WORKER + 1;
         if let Some((dir, rest, jobs)) = &mut self.large {
             while jobs.len() < room

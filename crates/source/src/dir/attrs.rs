@@ -8,7 +8,7 @@ use packfs_tree::encoding::{Get, Put};
 
 /// Attributes of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Attrs {
+pub(super) struct EntryAttrs {
     /// Type and permissions.
     pub(super) mode: u32,
     pub(super) uid: u32,
@@ -30,9 +30,9 @@ pub(super) struct Attrs {
 const LINKED: u8 = 1;
 const SPARSE: u8 = 2;
 
-impl Attrs {
+impl EntryAttrs {
     /// Attributes of a directory of which nothing else is known.
-    pub(super) const DIRECTORY: Attrs = Attrs {
+    pub(super) const DIRECTORY: EntryAttrs = EntryAttrs {
         mode: FileType::Directory.as_raw_mode(),
         uid: 0,
         gid: 0,
@@ -45,10 +45,10 @@ impl Attrs {
         ctime: Time { secs: 0, nanos: 0 },
     };
 
-    pub(super) fn of(stat: &Stat) -> Attrs {
+    pub(super) fn of(stat: &Stat) -> EntryAttrs {
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let stored = u64::try_from(stat.st_blocks).unwrap_or(u64::MAX).saturating_mul(512);
-        Attrs {
+        EntryAttrs {
             mode: stat.st_mode,
             uid: stat.st_uid,
             gid: stat.st_gid,
@@ -76,13 +76,20 @@ impl Attrs {
         }
     }
 
-    pub(super) fn decode(from: &mut Get<'_>) -> Result<Attrs> {
-        let (mode, uid, gid, flags) = (from.u32()?, from.u32()?, from.u32()?, from.u8()?);
-        let (id, rdev, size) = ((from.u64()?, from.u64()?), from.u64()?, from.u64()?);
+    pub(super) fn decode(from: &mut Get<'_>) -> Result<EntryAttrs> {
+        let mode = from.u32()?;
+        let uid = from.u32()?;
+        let gid = from.u32()?;
+        let flags = from.u8()?;
+        let id = (from.u64()?, from.u64()?);
+        let rdev = from.u64()?;
+        let size = from.u64()?;
         let mut time = || Ok::<_, crate::Error>(Time { secs: from.u64()?.cast_signed(), nanos: from.u32()? });
-        let (mtime, ctime) = (time()?, time()?);
+        let mtime = time()?;
+        let ctime = time()?;
         from.check(mtime.nanos < 1_000_000_000, "a second has too many nanoseconds")?;
-        let (linked, is_sparse) = (flags & LINKED != 0, flags & SPARSE != 0);
-        Ok(Attrs { mode, uid, gid, id, linked, rdev, size, is_sparse, mtime, ctime })
+        let linked = flags & LINKED != 0;
+        let is_sparse = flags & SPARSE != 0;
+        Ok(EntryAttrs { mode, uid, gid, id, linked, rdev, size, is_sparse, mtime, ctime })
     }
 }

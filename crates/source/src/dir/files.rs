@@ -7,33 +7,34 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::{self, FileType, SeekFrom};
 use rustix::io::{self, Errno};
 
-use super::attrs::Attrs;
+use super::attrs::EntryAttrs;
 use super::changed;
-use super::root::Root;
+use super::root::ScanRoot;
 use crate::tree::Time;
 use crate::{Contents, FileReader, Seen};
 use crate::{Error, Result};
 
 /// All regular files of one source. Filled when the scan is over, opened only after that.
 #[derive(Debug)]
-pub(super) struct Files {
-    pub(super) root: Root,
-    records: OnceLock<Records>,
+pub(super) struct ListedFiles {
+    pub(super) root: ScanRoot,
+    records: OnceLock<FileRecords>,
 }
 
 /// Locations of files and their state when listed, in a few bytes each.
 #[derive(Debug, Default)]
-pub(super) struct Records {
+pub(super) struct FileRecords {
     dirs: Vec<u32>,
-    dir_names: Names,
-    files: Vec<Listed>,
-    file_names: Names,
+    dir_names: NameTable,
+    files: Vec<FileRecord>,
+    file_names: NameTable,
 }
 
 /// A file as it was when listed. There may be millions of them, so of what only has to be told from another value, 32
-/// bits of a product are kept. Writing changes both times, and a file is taken for unchanged only if both products stay.
+/// bits of a product are kept. Writing changes both times, and a file is taken for unchanged only if both products
+/// stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Listed {
+struct FileRecord {
     /// Length in bytes; with [`Seen::SPARSE`] if less is stored, so that it may have holes.
     size: u64,
     ino: u32,
@@ -43,16 +44,16 @@ struct Listed {
     dir: u32,
 }
 
-const _: () = assert!(size_of::<Listed>() <= 24);
+const _: () = assert!(size_of::<FileRecord>() <= 24);
 
 /// Names, concatenated.
 #[derive(Debug, Default)]
-struct Names {
+struct NameTable {
     bytes: Vec<u8>,
     ends: Vec<u32>,
 }
 
-impl Names {
+impl NameTable {
     fn push(&mut self, name: &[u8]) -> Result<()> {
         self.bytes.extend_from_slice(name);
         let end = u32::try_from(self.bytes.len())
@@ -67,13 +68,13 @@ impl Names {
     }
 }
 
-impl Listed {
-    fn new(attrs: &Attrs, dir: u32) -> Self {
+impl FileRecord {
+    fn new(attrs: &EntryAttrs, dir: u32) -> Self {
         // Odd factors with well-mixed bits; two, so that equal times do not give equal products.
         const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
-        let Attrs { id, size, is_sparse, mtime, ctime, .. } = *attrs;
+        let EntryAttrs { id, size, is_sparse, mtime, ctime, .. } = *attrs;
         let upper = |value: u64, factor: u64| (value.wrapping_mul(factor) >> 32) as u32;
-        Listed {
+        FileRecord {
             size: if is_sparse { size | Seen::SPARSE } else { size },
             ino: upper(id.1, FACTORS[0]),
             mtime: upper(nanoseconds(mtime), FACTORS[0]),
@@ -91,9 +92,9 @@ impl Listed {
     }
 }
 
-impl Listed {
+impl FileRecord {
     fn seen(&self) -> Seen {
-        let Listed { size, ino, mtime, ctime, dir: _ } = *self;
+        let FileRecord { size, ino, mtime, ctime, dir: _ } = *self;
         let mut seen = [0; 20];
         seen[..8].copy_from_slice(&size.to_le_bytes());
         for (bytes, value) in seen[8..].chunks_exact_mut(4).zip([ino, mtime, ctime]) {
@@ -105,22 +106,23 @@ impl Listed {
     fn of(Seen(seen): Seen, dir: u32) -> Self {
         let word = |at: usize| u32::from_le_bytes([seen[at], seen[at + 1], seen[at + 2], seen[at + 3]]);
         let size = u64::from(word(0)) | u64::from(word(4)) << 32;
-        Listed { size, ino: word(8), mtime: word(12), ctime: word(16), dir }
+        FileRecord { size, ino: word(8), mtime: word(12), ctime: word(16), dir }
     }
 }
 
 /// Returns the state of a file that has these attributes.
-pub(super) fn seen(attrs: &Attrs) -> Seen {
-    Listed::new(attrs, Records::ROOT).seen()
+pub(super) fn seen(attrs: &EntryAttrs) -> Seen {
+    FileRecord::new(attrs, FileRecords::ROOT).seen()
 }
 
 /// Opens files below a directory, by path, that another process has listed. Their keys count from 0.
 pub fn reopen(root: &Path, listed: &[(Vec<u8>, Seen)]) -> Result<Arc<dyn Contents>> {
-    let files = Files::new(Root::open(root).map_err(|errno| Error::sys("cannot open the directory", root, errno))?);
-    let mut records = Records::default();
+    let files =
+        ListedFiles::new(ScanRoot::open(root).map_err(|errno| Error::sys("cannot open the directory", root, errno))?);
+    let mut records = FileRecords::default();
     for (path, seen) in listed {
         index(records.files.len())?;
-        records.files.push(Listed::of(*seen, Records::ROOT));
+        records.files.push(FileRecord::of(*seen, FileRecords::ROOT));
         records.file_names.push(path)?;
     }
     files.fill(records);
@@ -133,7 +135,7 @@ fn nanoseconds(time: Time) -> u64 {
     time.secs.wrapping_mul(1_000_000_000).wrapping_add(time.nanos.into()).cast_unsigned()
 }
 
-impl Records {
+impl FileRecords {
     /// Index of the root directory.
     pub(super) const ROOT: u32 = u32::MAX;
 
@@ -146,9 +148,9 @@ impl Records {
     }
 
     /// Records a file and returns its key.
-    pub(super) fn add_file(&mut self, dir: u32, name: &[u8], attrs: &Attrs) -> Result<u64> {
+    pub(super) fn add_file(&mut self, dir: u32, name: &[u8], attrs: &EntryAttrs) -> Result<u64> {
         let at = index(self.files.len())?;
-        self.files.push(Listed::new(attrs, dir));
+        self.files.push(FileRecord::new(attrs, dir));
         self.file_names.push(name)?;
         Ok(u64::from(at))
     }
@@ -168,24 +170,24 @@ impl Records {
     }
 }
 
-/// [`Records::ROOT`] is not a valid index.
+/// [`FileRecords::ROOT`] is not a valid index.
 fn index(len: usize) -> Result<u32> {
-    let at = u32::try_from(len).ok().filter(|at| *at != Records::ROOT);
+    let at = u32::try_from(len).ok().filter(|at| *at != FileRecords::ROOT);
     at.ok_or_else(|| Error::TooMany { what: "entries", max: u32::MAX.into() })
 }
 
-impl Files {
-    pub(super) fn new(root: Root) -> Self {
-        Files { root, records: OnceLock::new() }
+impl ListedFiles {
+    pub(super) fn new(root: ScanRoot) -> Self {
+        ListedFiles { root, records: OnceLock::new() }
     }
 
     /// Ends the scan.
-    pub(super) fn fill(&self, records: Records) {
-        // A second scan makes a `Files` of its own, so this one is still empty.
+    pub(super) fn fill(&self, records: FileRecords) {
+        // A second scan makes a `ListedFiles` of its own, so this one is still empty.
         let _ = self.records.set(records);
     }
 
-    fn find(&self, key: u64) -> Option<(Vec<u8>, Listed)> {
+    fn find(&self, key: u64) -> Option<(Vec<u8>, FileRecord)> {
         let records = self.records.get()?;
         let at = usize::try_from(key).ok()?;
         let listed = *records.files.get(at)?;
@@ -193,7 +195,7 @@ impl Files {
     }
 }
 
-impl Contents for Files {
+impl Contents for ListedFiles {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         let (path, listed) = self.find(key).ok_or_else(|| Error::Misuse(format!("there is no file {key}")))?;
         let fd = self.root.open_file(&path).map_err(|errno| match errno {
@@ -201,7 +203,7 @@ impl Contents for Files {
             Errno::LOOP | Errno::NXIO => changed(&self.root.name(&path), "is no longer the file that was listed"),
             errno => Error::sys("cannot open", self.root.name(&path), errno),
         })?;
-        Ok(Box::new(Reader { files: self, path, listed, fd: fd.into() }))
+        Ok(Box::new(ListedFileReader { files: self, path, listed, fd: fd.into() }))
     }
 
     fn path(&self, key: u64) -> PathBuf {
@@ -214,14 +216,14 @@ impl Contents for Files {
     }
 }
 
-struct Reader<'f> {
-    files: &'f Files,
+struct ListedFileReader<'f> {
+    files: &'f ListedFiles,
     path: Vec<u8>,
-    listed: Listed,
+    listed: FileRecord,
     fd: File,
 }
 
-impl Reader<'_> {
+impl ListedFileReader<'_> {
     fn shown(&self) -> PathBuf {
         self.files.root.name(&self.path)
     }
@@ -237,9 +239,10 @@ impl Reader<'_> {
     fn verify(&self) -> Result<()> {
         let stat =
             fs::fstat(&self.fd).map_err(|errno| Error::sys("cannot read the attributes", self.shown(), errno))?;
-        let (was, now) = (self.listed, Listed::new(&Attrs::of(&stat), self.listed.dir));
+        let was = self.listed;
+        let now = FileRecord::new(&EntryAttrs::of(&stat), self.listed.dir);
         // A file system may store less of a file later.
-        if (Listed { size: now.size(), ..now }) == (Listed { size: was.size(), ..was }) {
+        if (FileRecord { size: now.size(), ..now }) == (FileRecord { size: was.size(), ..was }) {
             return Ok(());
         }
         // The inode number of a deleted file may be given to a new one, of any type.
@@ -257,7 +260,7 @@ impl Reader<'_> {
     }
 }
 
-impl FileReader for Reader<'_> {
+impl FileReader for ListedFileReader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let mut done = 0;
         while done < buf.len() {

@@ -11,9 +11,9 @@ use packfs_blocks::Digest;
 use rustix::fs::{self, AtFlags, FileType, RawDir};
 use rustix::io::Errno;
 
-use super::attrs::Attrs;
-use super::root::Root;
-use super::share::Share;
+use super::attrs::EntryAttrs;
+use super::root::ScanRoot;
+use super::share::TaskShare;
 use super::{Options, changed};
 use crate::tree::{XattrSet, acl};
 use crate::{Error, Result};
@@ -26,45 +26,46 @@ const PROC_FDS: &str = "/proc/self/fd";
 
 /// Buffers of one worker.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(super) struct ListingBuffers {
     dents: Vec<MaybeUninit<u8>>,
     names: Vec<u8>,
     value: Vec<u8>,
     path: Vec<u8>,
 }
 
-impl Scratch {
+impl ListingBuffers {
     pub(super) fn new() -> Self {
         let dents = vec![MaybeUninit::uninit(); GETDENTS_LEN];
-        Scratch { dents, names: vec![0; XATTR_MAX], value: vec![0; XATTR_MAX], path: Vec::new() }
+        ListingBuffers { dents, names: vec![0; XATTR_MAX], value: vec![0; XATTR_MAX], path: Vec::new() }
     }
 }
 
 /// An entry as the system describes it.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundEntry {
     pub(super) name: Box<[u8]>,
-    pub(super) attrs: Attrs,
+    pub(super) attrs: EntryAttrs,
     /// Of a symbolic link; empty otherwise.
     pub(super) target: Box<[u8]>,
     pub(super) xattrs: XattrSet,
 }
 
-impl Found {
+impl FoundEntry {
     /// Makes a directory whose attributes are of no interest.
-    fn directory(name: &[u8]) -> Found {
-        let (target, xattrs) = (Box::default(), XattrSet::new());
-        Found { name: name.into(), attrs: Attrs::DIRECTORY, target, xattrs }
+    fn directory(name: &[u8]) -> FoundEntry {
+        let target = Box::default();
+        let xattrs = XattrSet::new();
+        FoundEntry { name: name.into(), attrs: EntryAttrs::DIRECTORY, target, xattrs }
     }
 }
 
 /// Entries of one directory in byte order, and errors of those that could not be read.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
-    pub(super) entries: Vec<Found>,
+pub(super) struct DirListing {
+    pub(super) entries: Vec<FoundEntry>,
     pub(super) errors: Vec<Error>,
     /// Names not read yet: a large directory is work for several jobs.
-    pub(super) rest: Option<Batch>,
+    pub(super) rest: Option<NameBatch>,
     /// Number and digest of all names of the directory, if other tasks list it as well.
     pub(super) names: Option<(u64, Digest)>,
     /// True if it has the first entries of its directory.
@@ -76,21 +77,21 @@ const BATCH: usize = 256;
 
 /// The names of one directory in byte order, shared by all jobs of a large directory.
 #[derive(Debug, Default)]
-struct Names {
+struct DirNames {
     /// The names, each terminated by a NUL.
     bytes: Vec<u8>,
     /// Offset of each name, and the type that the directory tells.
     starts: Vec<(usize, FileType)>,
 }
 
-impl Names {
+impl DirNames {
     fn push(&mut self, name: &CStr, kind: FileType) {
         self.starts.push((self.bytes.len(), kind));
         self.bytes.extend_from_slice(name.to_bytes_with_nul());
     }
 
     fn sort(&mut self) {
-        let Names { bytes, starts } = self;
+        let DirNames { bytes, starts } = self;
         starts.sort_unstable_by_key(|(start, _)| name_at(bytes, *start));
         bytes.shrink_to_fit();
         starts.shrink_to_fit();
@@ -104,24 +105,24 @@ fn name_at(bytes: &[u8], start: usize) -> &[u8] {
 
 /// Names of a directory for one job to read.
 #[derive(Debug, Clone)]
-pub(super) struct Batch {
-    names: Arc<Names>,
+pub(super) struct NameBatch {
+    names: Arc<DirNames>,
     range: Range<usize>,
 }
 
-impl Batch {
+impl NameBatch {
     fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], FileType)> {
         let names = &self.names;
         names.starts[self.range.clone()].iter().map(|(start, kind)| (name_at(&names.bytes, *start), *kind))
     }
 
     /// Splits off the first names, as many as one job reads; `None` if none are left.
-    pub(super) fn split_first(&mut self) -> Option<Batch> {
+    pub(super) fn split_first(&mut self) -> Option<NameBatch> {
         if self.range.is_empty() {
             return None;
         }
         let middle = self.range.end.min(self.range.start + BATCH);
-        let first = Batch { names: Arc::clone(&self.names), range: self.range.start..middle };
+        let first = NameBatch { names: Arc::clone(&self.names), range: self.range.start..middle };
         self.range.start = middle;
         Some(first)
     }
@@ -136,44 +137,36 @@ impl Batch {
     }
 }
 
-/// Reads the directory at `path`, or only the entries in `names` if they are known already. With a share, reads only what
-/// belongs to it, and the names of directories.
+/// Reads the directory at `path`, or only the entries in `names` if they are known already. With a share, reads only
+/// what belongs to it, and the names of directories.
 pub(super) fn list(
-    root: &Root,
+    root: &ScanRoot,
     options: &Options,
-    (path, share): (&[u8], Option<Share>),
-    names: Option<Batch>,
-    scratch: &mut Scratch,
-) -> Listing {
-    let mut listing = Listing::default();
-    if let Err(error) = fill(&mut listing, root, options, (path, share), names, scratch) {
+    (path, share): (&[u8], Option<TaskShare>),
+    names: Option<NameBatch>,
+    scratch: &mut ListingBuffers,
+) -> DirListing {
+    let mut listing = DirListing::default();
+    if let Err(error) = fill_listing(&mut listing, root, options, (path, share), names, scratch) {
         listing.errors.push(error);
     }
     listing
 }
 
-fn fill(
-    listing: &mut Listing,
-    root: &Root,
+fn fill_listing(
+    listing: &mut DirListing,
+    root: &ScanRoot,
     options: &Options,
-    (path, share): (&[u8], Option<Share>),
-    names: Option<Batch>,
-    scratch: &mut Scratch,
+    (path, share): (&[u8], Option<TaskShare>),
+    names: Option<NameBatch>,
+    scratch: &mut ListingBuffers,
 ) -> Result<()> {
     let dir = root.open_dir(path).map_err(|errno| gone_or("cannot open the directory", &root.name(path), errno))?;
     let batch = match names {
-        Some(batch) => batch,
-        None => {
-            let found = read_names(dir.as_fd(), scratch);
-            let names = found.map_err(|errno| Error::sys("cannot list", root.name(path), errno))?;
-            let mut rest = Batch { range: 0..names.starts.len(), names: Arc::new(names) };
-            listing.is_first = true;
-            listing.names = share.map(|_| rest.digest());
-            let Some(first) = rest.split_first() else { return Ok(()) };
-            listing.rest = (!rest.range.is_empty()).then_some(rest);
-            first
-        }
+        Some(batch) => Some(batch),
+        None => take_names(listing, root, path, dir.as_fd(), share.is_some(), scratch)?,
     };
+    let Some(batch) = batch else { return Ok(()) };
     let names = batch.iter();
     listing.entries.reserve_exact(if share.is_some() { 0 } else { names.len() });
     let mut full = path.to_vec();
@@ -188,7 +181,7 @@ fn fill(
                 // Its device is all that another task needs to know of it.
                 FileType::Directory if !options.one_file_system => {
                     if !options.exclude.matches(&full, true) {
-                        listing.entries.push(Found::directory(name));
+                        listing.entries.push(FoundEntry::directory(name));
                     }
                     continue;
                 }
@@ -196,7 +189,7 @@ fn fill(
                 _ => continue,
             }
         }
-        match look(root, options, dir.as_fd(), name, &full, scratch) {
+        match read_entry(root, options, dir.as_fd(), name, &full, scratch) {
             Ok(Some(found)) => listing.entries.push(found),
             Ok(None) => {}
             Err(error) => listing.errors.push(error),
@@ -205,9 +198,28 @@ fn fill(
     Ok(())
 }
 
+/// Reads the names of a directory that is listed for the first time, and leaves those for later jobs in the listing.
+/// Returns the first names; `None` if there are none. With `is_shared`, other tasks list it, too, and compare the names.
+fn take_names(
+    listing: &mut DirListing,
+    root: &ScanRoot,
+    path: &[u8],
+    dir: BorrowedFd<'_>,
+    is_shared: bool,
+    scratch: &mut ListingBuffers,
+) -> Result<Option<NameBatch>> {
+    let names = read_names(dir, scratch).map_err(|errno| Error::sys("cannot list", root.name(path), errno))?;
+    let mut rest = NameBatch { range: 0..names.starts.len(), names: Arc::new(names) };
+    listing.is_first = true;
+    listing.names = is_shared.then(|| rest.digest());
+    let Some(first) = rest.split_first() else { return Ok(None) };
+    listing.rest = (!rest.range.is_empty()).then_some(rest);
+    Ok(Some(first))
+}
+
 /// Returns the names in an open directory, sorted.
-fn read_names(dir: BorrowedFd<'_>, scratch: &mut Scratch) -> std::result::Result<Names, Errno> {
-    let mut names = Names::default();
+fn read_names(dir: BorrowedFd<'_>, scratch: &mut ListingBuffers) -> std::result::Result<DirNames, Errno> {
+    let mut names = DirNames::default();
     let mut entries = RawDir::new(dir, &mut scratch.dents);
     while let Some(entry) = entries.next() {
         let entry = entry?;
@@ -220,17 +232,17 @@ fn read_names(dir: BorrowedFd<'_>, scratch: &mut Scratch) -> std::result::Result
 }
 
 /// Reads one entry; returns `None` if it is excluded.
-fn look(
-    root: &Root,
+fn read_entry(
+    root: &ScanRoot,
     options: &Options,
     dir: BorrowedFd<'_>,
     name: &[u8],
     path: &[u8],
-    scratch: &mut Scratch,
-) -> Result<Option<Found>> {
+    scratch: &mut ListingBuffers,
+) -> Result<Option<FoundEntry>> {
     let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|errno| gone_or("cannot read the attributes", &root.name(path), errno))?;
-    let mut attrs = Attrs::of(&stat);
+    let mut attrs = EntryAttrs::of(&stat);
     let kind = attrs.kind();
     let excluded = !options.exclude.is_empty() && options.exclude.matches(path, kind == FileType::Directory);
     if excluded || options.leave_out.contains(&attrs.id) {
@@ -244,18 +256,18 @@ fn look(
         _ => Box::default(),
     };
     let xattrs = take_xattrs(options.xattrs, &mut attrs, dir, name, &root.name(path), scratch)?;
-    Ok(Some(Found { name: name.into(), attrs, target, xattrs }))
+    Ok(Some(FoundEntry { name: name.into(), attrs, target, xattrs }))
 }
 
 /// Reads the extended attributes of `name` in the open directory `dir` if they are wanted. Otherwise, takes from the
 /// mode in `attrs` what an ACL denies to the group.
 pub(super) fn take_xattrs(
     wanted: bool,
-    attrs: &mut Attrs,
+    attrs: &mut EntryAttrs,
     dir: BorrowedFd<'_>,
     name: &[u8],
     shown: &Path,
-    scratch: &mut Scratch,
+    scratch: &mut ListingBuffers,
 ) -> Result<XattrSet> {
     // Not all kernels have calls relative to a directory, and an absolute path is limited in length and may have
     // changed. So the path goes through the directory's entry in /proc.
@@ -272,7 +284,7 @@ pub(super) fn take_xattrs(
 }
 
 /// Returns the mode bits that the ACL of the file at the path in `scratch` does not deny to the group.
-fn group_limit(shown: &Path, scratch: &mut Scratch) -> Result<u16> {
+fn group_limit(shown: &Path, scratch: &mut ListingBuffers) -> Result<u16> {
     match fs::lgetxattr(scratch.path.as_slice(), acl::ACCESS, scratch.value.as_mut_slice()) {
         Ok(len) => Ok(acl::group_limit(&scratch.value[..len])),
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(u16::MAX),
@@ -283,8 +295,8 @@ fn group_limit(shown: &Path, scratch: &mut Scratch) -> Result<u16> {
 }
 
 /// Reads all extended attributes that the system shows of the file at the path in `scratch`.
-fn xattrs(shown: &Path, scratch: &mut Scratch) -> Result<XattrSet> {
-    let Scratch { names, value, path, .. } = scratch;
+fn xattrs(shown: &Path, scratch: &mut ListingBuffers) -> Result<XattrSet> {
+    let ListingBuffers { names, value, path, .. } = scratch;
     let len = match fs::llistxattr(path.as_slice(), names.as_mut_slice()) {
         Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(XattrSet::new()),
         Ok(len) => len,

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::attrs::Attrs;
-use super::listing::Found;
-use super::part::{Head, Reader, Record};
+use super::attrs::EntryAttrs;
+use super::listing::FoundEntry;
+use super::part::{PartHead, PartReader, PartRecord};
 use super::{Options, XattrSet, changed};
 use crate::tree::path_of;
 use crate::{Error, Result};
@@ -13,12 +13,12 @@ use crate::{Error, Result};
 /// All parts of a scan. Sources take their entries from it in the order in which they were scanned, each once.
 #[derive(Debug)]
 pub struct Parts {
-    state: Mutex<State>,
+    state: Mutex<UnreadParts>,
 }
 
 #[derive(Debug)]
-struct State {
-    parts: Vec<Reader>,
+struct UnreadParts {
+    parts: Vec<PartReader>,
     /// Sources that were not taken yet, the last first.
     sources: Vec<PathBuf>,
 }
@@ -34,7 +34,7 @@ impl Parts {
         let how = options.digest();
         let mut parts = Vec::with_capacity(paths.len());
         for path in paths {
-            let (reader, head) = Reader::open(path)?;
+            let (reader, head) = PartReader::open(path)?;
             let refuse = |why: &str| Err(Error::Misuse(format!("{}: {why}", crate::name::display(path))));
             if head.sources != sources {
                 return refuse("part of a scan of other directories");
@@ -47,11 +47,11 @@ impl Parts {
         check_numbers(&parts)?;
         sources.reverse();
         let parts = parts.into_iter().map(|(_, reader)| reader).collect();
-        Ok(Arc::new(Parts { state: Mutex::new(State { parts, sources }) }))
+        Ok(Arc::new(Parts { state: Mutex::new(UnreadParts { parts, sources }) }))
     }
 
     /// Begins with the source at `path`, if it is the next.
-    pub(super) fn take(self: &Arc<Self>, path: &Path) -> Result<Option<Listed>> {
+    pub(super) fn take(self: &Arc<Self>, path: &Path) -> Result<Option<MergedSource>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let path = std::path::absolute(path).map_err(Error::io("cannot find", path))?;
         if state.sources.last() != Some(&path) {
@@ -61,21 +61,22 @@ impl Parts {
         let mut root = None;
         for part in &mut state.parts {
             match part.advance()? {
-                Record::Source(attrs, xattrs) => root.get_or_insert((attrs, xattrs)),
+                PartRecord::Source(attrs, xattrs) => root.get_or_insert((attrs, xattrs)),
                 _ => return Err(part.damaged("a source is missing")),
             };
         }
         let (attrs, xattrs) = root.ok_or_else(|| Error::Misuse("a scan of no parts".into()))?;
-        Ok(Some(Listed { parts: Arc::clone(self), root: path, attrs, xattrs }))
+        Ok(Some(MergedSource { parts: Arc::clone(self), root: path, attrs, xattrs }))
     }
 }
 
 /// Fails unless all parts are there, each once.
-fn check_numbers(parts: &[(Head, Reader)]) -> Result<()> {
-    let Some((Head { part: first, .. }, _)) = parts.first() else { return Ok(()) };
+fn check_numbers(parts: &[(PartHead, PartReader)]) -> Result<()> {
+    let Some((PartHead { part: first, .. }, _)) = parts.first() else { return Ok(()) };
     let mut found = vec![None; first.count() as usize];
     for (head, reader) in parts {
-        let (part, name) = (head.part, crate::name::display(&reader.path));
+        let part = head.part;
+        let name = crate::name::display(&reader.path);
         if part.count() != first.count() {
             return Err(Error::Misuse(format!("{name}: is part {part}, and others are of {}", first.count())));
         }
@@ -91,26 +92,27 @@ fn check_numbers(parts: &[(Head, Reader)]) -> Result<()> {
 }
 
 /// A source whose entries are taken from parts.
-pub(super) struct Listed {
+pub(super) struct MergedSource {
     parts: Arc<Parts>,
     root: PathBuf,
     /// Attributes of the root directory.
-    pub(super) attrs: Attrs,
+    pub(super) attrs: EntryAttrs,
     pub(super) xattrs: XattrSet,
 }
 
-impl Listed {
-    /// Passes the entries of the directory at `path` on, in byte order. Directories have to be asked for in the order of
-    /// their levels.
-    pub(super) fn list(&self, path: &[u8], each: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+impl MergedSource {
+    /// Passes the entries of the directory at `path` on, in byte order. Directories have to be asked for in the order
+    /// of their levels.
+    pub(super) fn list(&self, path: &[u8], each: &mut dyn FnMut(FoundEntry) -> Result<()>) -> Result<()> {
         let mut state = self.parts.state.lock().unwrap_or_else(PoisonError::into_inner);
         let all = state.parts.len();
-        let (mut known, mut with) = (None, Vec::new());
+        let mut known = None;
+        let mut with = Vec::new();
         for part in &mut state.parts {
-            if !matches!(&part.next, Record::Dir { path: next, .. } if **next == *path) {
+            if !matches!(&part.next, PartRecord::Dir { path: next, .. } if **next == *path) {
                 continue;
             }
-            let Record::Dir { names, .. } = part.advance()? else { continue };
+            let PartRecord::Dir { names, .. } = part.advance()? else { continue };
             if *known.get_or_insert(names) != names {
                 return Err(self.differ(path));
             }
@@ -122,7 +124,7 @@ impl Listed {
         }
         while let Some(least) = least(&mut with) {
             match least.advance()? {
-                Record::Entry(found) => each(found)?,
+                PartRecord::Entry(found) => each(found)?,
                 _ => return Err(least.damaged("records are out of order")),
             }
         }
@@ -133,9 +135,9 @@ impl Listed {
     pub(super) fn end(&self) -> Result<()> {
         let state = self.parts.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.parts.iter().try_for_each(|part| match &part.next {
-            Record::Dir { path, .. } => Err(self.differ(path)),
-            Record::Entry(_) => Err(part.damaged("records are out of order")),
-            Record::Source(..) | Record::End => Ok(()),
+            PartRecord::Dir { path, .. } => Err(self.differ(path)),
+            PartRecord::Entry(_) => Err(part.damaged("records are out of order")),
+            PartRecord::Source(..) | PartRecord::End => Ok(()),
         })
     }
 
@@ -146,9 +148,9 @@ impl Listed {
 }
 
 /// Returns the part whose next entry has the lowest name.
-fn least<'p>(parts: &'p mut [&mut Reader]) -> Option<&'p mut Reader> {
+fn least<'p>(parts: &'p mut [&mut PartReader]) -> Option<&'p mut PartReader> {
     let named = parts.iter().enumerate().filter_map(|(at, part)| match &part.next {
-        Record::Entry(found) => Some((&found.name, at)),
+        PartRecord::Entry(found) => Some((&found.name, at)),
         _ => None,
     });
     let (_, at) = named.min()?;

@@ -32,19 +32,19 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use ahead::Ahead;
-use attrs::Attrs;
+use ahead::ListAhead;
+use attrs::EntryAttrs;
 pub use files::reopen;
-use files::{Files, Records};
-use listing::{Found, Scratch};
-use merge::Listed;
+use files::{FileRecords, ListedFiles};
+use listing::{FoundEntry, ListingBuffers};
+use merge::MergedSource;
 pub use merge::Parts;
-use root::Root;
+use root::ScanRoot;
 pub use share::scan_part;
-pub(super) use single::Singles;
+pub(super) use single::SingleFiles;
 pub use stream::stream;
 
-pub(super) use crate::scan::{Links, Single};
+pub(super) use crate::scan::{LinkPolicy, SingleFile};
 pub use crate::scan::{Options, Receive, Scanned, Streamed};
 
 impl Options {
@@ -87,25 +87,25 @@ impl Dir {
     /// Adds everything below the scanned directory to the directory `at` of the tree, which takes its attributes.
     pub(super) fn scan_into(&mut self, tree: &mut Tree, at: Ino) -> Result<()> {
         let root =
-            Root::open(&self.path).map_err(|errno| Error::sys("cannot open the directory", &self.path, errno))?;
-        let files = Arc::new(Files::new(root));
+            ScanRoot::open(&self.path).map_err(|errno| Error::sys("cannot open the directory", &self.path, errno))?;
+        let files = Arc::new(ListedFiles::new(root));
         let options = &self.options;
         let listed = options.parts.as_ref().map(|parts| parts.take(&self.path)).transpose()?.flatten();
-        let mut scan = Scan {
+        let mut scan = DirScan {
             tree,
             options,
             contents: files.clone(),
             root: &files.root,
-            records: Records::default(),
+            records: FileRecords::default(),
             links: HashMap::new(),
             notes_all: self.notes_all,
             device: 0,
             errors: Vec::new(),
-            ahead: Ahead::new([(at, Records::ROOT)]),
+            ahead: ListAhead::new([(at, FileRecords::ROOT)]),
         };
         match listed {
             Some(listed) => scan.take(&listed, at)?,
-            None => pipeline::scope(options.threads, Scratch::new, |pool| scan.run(pool, at))?,
+            None => pipeline::scope(options.threads, ListingBuffers::new, |pool| scan.run(pool, at))?,
         }
         self.left_out = std::mem::take(&mut scan.errors);
         self.found = std::mem::take(&mut scan.links);
@@ -123,7 +123,7 @@ impl Dir {
     fn scan_file(&self, tree: &mut Tree) -> Result<()> {
         let name = self.path.file_name().map(OsStrExt::as_bytes);
         let name = name.ok_or_else(|| Error::BadName { name: self.path.as_os_str().as_bytes().to_owned() })?;
-        let mut singles = Singles::new(self.options.xattrs)?;
+        let mut singles = SingleFiles::new(self.options.xattrs)?;
         let (meta, size, data) = singles.find_regular(tree, &self.path)?;
         singles.finish();
         tree.add(ROOT, name, meta, Kind::File { size, data }, Conflict::Replace).map(|_| ())
@@ -146,22 +146,22 @@ impl Source for Dir {
 }
 
 /// A running scan: the state of the conductor.
-struct Scan<'s> {
+struct DirScan<'s> {
     tree: &'s mut Tree,
     options: &'s Options,
-    contents: Arc<Files>,
-    root: &'s Root,
-    records: Records,
+    contents: Arc<ListedFiles>,
+    root: &'s ScanRoot,
+    records: FileRecords,
     links: HashMap<(u64, u64), Ino>,
     notes_all: bool,
     device: u64,
     errors: Vec<Error>,
     /// Directories, each by its inode and its record.
-    ahead: Ahead<(Ino, u32)>,
+    ahead: ListAhead<(Ino, u32)>,
 }
 
-impl<'s> Scan<'s> {
-    fn run(&mut self, pool: &Pool<'s, Scratch>, at: Ino) -> Result<()> {
+impl<'s> DirScan<'s> {
+    fn run(&mut self, pool: &Pool<'s, ListingBuffers>, at: Ino) -> Result<()> {
         let (attrs, xattrs) = share::attributes(self.root, self.options)?;
         self.begin(at, &attrs, xattrs);
         while let Some(((ino, record), listing)) = self.next(pool) {
@@ -180,7 +180,7 @@ impl<'s> Scan<'s> {
     }
 
     /// Takes all entries from parts.
-    fn take(&mut self, listed: &Listed, at: Ino) -> Result<()> {
+    fn take(&mut self, listed: &MergedSource, at: Ino) -> Result<()> {
         self.begin(at, &listed.attrs, listed.xattrs.clone());
         while let Some((ino, record)) = self.ahead.waiting.pop_front() {
             let mut count = 0;
@@ -193,14 +193,16 @@ impl<'s> Scan<'s> {
         listed.end()
     }
 
-    fn begin(&mut self, at: Ino, attrs: &Attrs, xattrs: XattrSet) {
+    fn begin(&mut self, at: Ino, attrs: &EntryAttrs, xattrs: XattrSet) {
         self.device = attrs.id.0;
         let meta = meta(self.tree, attrs, xattrs);
         self.tree.set_meta(at, meta);
     }
 
-    fn next(&mut self, pool: &Pool<'s, Scratch>) -> Option<((Ino, u32), listing::Listing)> {
-        let (root, options, records) = (self.root, self.options, &self.records);
+    fn next(&mut self, pool: &Pool<'s, ListingBuffers>) -> Option<((Ino, u32), listing::DirListing)> {
+        let root = self.root;
+        let options = self.options;
+        let records = &self.records;
         self.ahead.next(pool, |(_, record), names| {
             let path = records.dir_path(*record);
             pool.submit(move |scratch| listing::list(root, options, (&path, None), names, scratch))
@@ -212,8 +214,8 @@ impl<'s> Scan<'s> {
         count(self.options, entries)
     }
 
-    fn place(&mut self, dir: Ino, record: u32, found: Found) -> Result<()> {
-        let Found { name, attrs, target, xattrs } = found;
+    fn place(&mut self, dir: Ino, record: u32, found: FoundEntry) -> Result<()> {
+        let FoundEntry { name, attrs, target, xattrs } = found;
         if attrs.kind() == FileType::Directory {
             return self.place_dir(dir, record, &name, &attrs, xattrs);
         }
@@ -239,7 +241,7 @@ impl<'s> Scan<'s> {
         Ok(())
     }
 
-    fn place_dir(&mut self, dir: Ino, record: u32, name: &[u8], attrs: &Attrs, xattrs: XattrSet) -> Result<()> {
+    fn place_dir(&mut self, dir: Ino, record: u32, name: &[u8], attrs: &EntryAttrs, xattrs: XattrSet) -> Result<()> {
         let stays = !self.options.one_file_system || attrs.id.0 == self.device;
         if !stays && self.options.no_mount_points {
             return Ok(());
@@ -262,7 +264,7 @@ fn count(options: &Options, entries: usize) -> Result<()> {
 }
 
 /// Returns the type of an entry; a file gets its length, but no data.
-fn entry_kind(attrs: &Attrs, name: &[u8], target: Box<[u8]>) -> Result<Kind> {
+fn entry_kind(attrs: &EntryAttrs, name: &[u8], target: Box<[u8]>) -> Result<Kind> {
     Ok(match attrs.kind() {
         FileType::Directory => Kind::Dir,
         FileType::RegularFile => Kind::File { size: attrs.size, data: Data::Empty },
@@ -275,17 +277,17 @@ fn entry_kind(attrs: &Attrs, name: &[u8], target: Box<[u8]>) -> Result<Kind> {
     })
 }
 
-fn file_kind(attrs: &Attrs, from: Arc<dyn Contents>, key: u64) -> Kind {
+fn file_kind(attrs: &EntryAttrs, from: Arc<dyn Contents>, key: u64) -> Kind {
     let data = if attrs.size == 0 { Data::Empty } else { Data::Source { from, key } };
     Kind::File { size: attrs.size, data }
 }
 
-fn device(attrs: &Attrs) -> Device {
+fn device(attrs: &EntryAttrs) -> Device {
     Device { major: fs::major(attrs.rdev), minor: fs::minor(attrs.rdev) }
 }
 
-fn meta(tree: &mut Tree, attrs: &Attrs, xattrs: XattrSet) -> Meta {
-    let Attrs { mode, uid, gid, mtime, .. } = *attrs;
+fn meta(tree: &mut Tree, attrs: &EntryAttrs, xattrs: XattrSet) -> Meta {
+    let EntryAttrs { mode, uid, gid, mtime, .. } = *attrs;
     Meta { mode: u16::try_from(mode & 0o7777).unwrap_or(0), uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) }
 }
 

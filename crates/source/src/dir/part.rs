@@ -2,14 +2,15 @@
 //!
 //! | record | content | count |
 //! |---|---|---|
-//! | head | magic, version, part, number of parts, a digest of what was scanned and how, the directories of the sources | 1 |
+//! | head | magic, version, part, number of parts, a digest of what was scanned and how, the directories of the sources
+//! | 1 |
 //! | source | attributes of the root directory | one a source |
 //! | directory | path; number and digest of all names, if several parts have entries of it | before its entries |
 //! | entry | name, attributes, link target, extended attributes | any |
 //! | end | nothing | 1 |
 //!
-//! Directories are in the order of [`Ahead`](super::ahead::Ahead), entries in byte order, so parts are merged by reading each
-//! once, from its beginning to its end. No record lies in two frames.
+//! Directories are in the order of [`Ahead`](super::ahead::Ahead), entries in byte order, so parts are merged by
+//! reading each once, from its beginning to its end. No record lies in two frames.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -18,9 +19,9 @@ use std::path::{Path, PathBuf};
 
 use packfs_blocks::{Digest, Output};
 
-use super::attrs::Attrs;
+use super::attrs::EntryAttrs;
 use super::changed;
-use super::listing::Found;
+use super::listing::FoundEntry;
 use crate::tree::{XattrSet, path_of};
 use crate::{Error, Part, Result};
 use packfs_tree::encoding::{Get, Put};
@@ -39,7 +40,7 @@ const END: u8 = 4;
 
 /// Number of a part, and facts that all parts of a scan share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct PartHead {
     pub(super) part: Part,
     /// Digest of the options of the scan.
     pub(super) how: Digest,
@@ -47,7 +48,7 @@ pub(super) struct Head {
 }
 
 /// A part being written.
-pub(super) struct Writer<'o> {
+pub(super) struct PartWriter<'o> {
     output: &'o Output,
     frame: Vec<u8>,
     /// Bytes written.
@@ -56,9 +57,9 @@ pub(super) struct Writer<'o> {
     pub(super) entries: u64,
 }
 
-impl<'o> Writer<'o> {
-    pub(super) fn new(output: &'o Output, head: &Head) -> Result<Self> {
-        let mut writer = Writer { output, frame: MAGIC.to_vec(), written: 0, entries: 0 };
+impl<'o> PartWriter<'o> {
+    pub(super) fn new(output: &'o Output, head: &PartHead) -> Result<Self> {
+        let mut writer = PartWriter { output, frame: MAGIC.to_vec(), written: 0, entries: 0 };
         let frame = &mut writer.frame;
         [VERSION, head.part.index(), head.part.count()].into_iter().for_each(|number| frame.u32(number));
         frame.put(head.how.as_bytes());
@@ -67,7 +68,7 @@ impl<'o> Writer<'o> {
         writer.flush().map(|()| writer)
     }
 
-    pub(super) fn source(&mut self, attrs: &Attrs, xattrs: &XattrSet) -> Result<()> {
+    pub(super) fn source(&mut self, attrs: &EntryAttrs, xattrs: &XattrSet) -> Result<()> {
         self.frame.u8(SOURCE);
         attrs.encode(&mut self.frame);
         put_xattrs(&mut self.frame, xattrs);
@@ -85,7 +86,7 @@ impl<'o> Writer<'o> {
         self.end_of_record()
     }
 
-    pub(super) fn entry(&mut self, Found { name, attrs, target, xattrs }: &Found) -> Result<()> {
+    pub(super) fn entry(&mut self, FoundEntry { name, attrs, target, xattrs }: &FoundEntry) -> Result<()> {
         self.frame.u8(ENTRY);
         self.frame.bytes(name);
         attrs.encode(&mut self.frame);
@@ -129,16 +130,16 @@ fn put_xattrs(to: &mut Vec<u8>, xattrs: &XattrSet) {
 
 /// A record of a part.
 #[derive(Debug)]
-pub(super) enum Record {
-    Source(Attrs, XattrSet),
+pub(super) enum PartRecord {
+    Source(EntryAttrs, XattrSet),
     Dir { path: Box<[u8]>, names: Option<(u64, Digest)> },
-    Entry(Found),
+    Entry(FoundEntry),
     End,
 }
 
 /// A part being read.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct PartReader {
     pub(super) path: PathBuf,
     /// Device, inode and length of the file, which is opened for each frame: there may be more parts than a process may
     /// have open files.
@@ -148,19 +149,20 @@ pub(super) struct Reader {
     frame: Vec<u8>,
     used: usize,
     /// The next record.
-    pub(super) next: Record,
+    pub(super) next: PartRecord,
 }
 
-impl Reader {
-    pub(super) fn open(path: &Path) -> Result<(Reader, Head)> {
+impl PartReader {
+    pub(super) fn open(path: &Path) -> Result<(PartReader, PartHead)> {
         // Before it is opened, as that waits for whoever writes to a pipe.
         let about = std::fs::metadata(path).map_err(Error::io("cannot read the attributes", path))?;
         if !about.is_file() {
             let why = "not a regular file: a part is read several times, so write it to a file first";
             return Err(Error::Misuse(format!("{}: {why}", crate::name::display(path))));
         }
-        let (path, frame) = (path.to_owned(), Vec::new());
-        let mut reader = Reader { path, file: (0, 0, 0), at: 0, frame, used: 0, next: Record::End };
+        let path = path.to_owned();
+        let frame = Vec::new();
+        let mut reader = PartReader { path, file: (0, 0, 0), at: 0, frame, used: 0, next: PartRecord::End };
         reader.file = reader.open_file()?.1;
         reader.fill()?;
         let path = &reader.path;
@@ -179,13 +181,13 @@ impl Reader {
         from.end()?;
         reader.used = reader.frame.len();
         reader.advance()?;
-        Ok((reader, Head { part, how, sources }))
+        Ok((reader, PartHead { part, how, sources }))
     }
 
     /// Returns the next record and reads the one after it.
-    pub(super) fn advance(&mut self) -> Result<Record> {
-        if self.used > 0 && self.is_at_end() && matches!(self.next, Record::End) {
-            return Ok(Record::End);
+    pub(super) fn advance(&mut self) -> Result<PartRecord> {
+        if self.used > 0 && self.is_at_end() && matches!(self.next, PartRecord::End) {
+            return Ok(PartRecord::End);
         }
         if self.used == self.frame.len() {
             self.fill()?;
@@ -193,7 +195,7 @@ impl Reader {
         let mut from = Get::new("part of a scan", &self.frame[self.used..]);
         let next = record(&mut from)?;
         self.used += from.at();
-        if matches!(next, Record::End) && !self.is_at_end() {
+        if matches!(next, PartRecord::End) && !self.is_at_end() {
             return Err(self.damaged("something follows its end"));
         }
         Ok(std::mem::replace(&mut self.next, next))
@@ -218,7 +220,8 @@ impl Reader {
         let mut head = [0; 36];
         self.read(&file, &mut head, self.at)?;
         let mut from = Get::new("part of a scan", &head);
-        let (len, digest) = (from.u32()? as usize, Digest::from(from.array()?));
+        let len = from.u32()? as usize;
+        let digest = Digest::from(from.array()?);
         if len > FRAME_MAX {
             return Err(self.damaged("not a part of a scan of packfs, or damaged"));
         }
@@ -242,22 +245,23 @@ impl Reader {
     }
 }
 
-fn record(from: &mut Get<'_>) -> Result<Record> {
+fn record(from: &mut Get<'_>) -> Result<PartRecord> {
     Ok(match from.u8()? {
-        SOURCE => Record::Source(Attrs::decode(from)?, get_xattrs(from)?),
+        SOURCE => PartRecord::Source(EntryAttrs::decode(from)?, get_xattrs(from)?),
         DIR => {
             let path = from.bytes()?.into();
             let names = match from.bool()? {
                 true => Some((from.u64()?, Digest::from(from.array()?))),
                 false => None,
             };
-            Record::Dir { path, names }
+            PartRecord::Dir { path, names }
         }
         ENTRY => {
-            let (name, attrs) = (from.bytes()?.into(), Attrs::decode(from)?);
-            Record::Entry(Found { name, attrs, target: from.bytes()?.into(), xattrs: get_xattrs(from)? })
+            let name = from.bytes()?.into();
+            let attrs = EntryAttrs::decode(from)?;
+            PartRecord::Entry(FoundEntry { name, attrs, target: from.bytes()?.into(), xattrs: get_xattrs(from)? })
         }
-        END => Record::End,
+        END => PartRecord::End,
         _ => return Err(from.wrong("a record of no known type")),
     })
 }

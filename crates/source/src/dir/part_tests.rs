@@ -49,7 +49,8 @@ fn parts_give_the_tree_of_one_scan() {
     let random = (0..6).map(|_| specs(Shape::default()).new_tree(&mut runner).unwrap().current());
     let many = crate::testing::Spec::of((0..130).map(|n| (format!("{n}").into_bytes(), wide(n % 5).root)));
     for spec in [deep(80, 100), wide(3000), many].into_iter().chain(random) {
-        let (made, place) = (Made::new(&spec), tempfile::tempdir().unwrap());
+        let made = Made::new(&spec);
+        let place = tempfile::tempdir().unwrap();
         let root = made.tree();
         let exclude = Exclude::new(["*7", "x/"]).unwrap();
         for options in
@@ -71,7 +72,8 @@ fn entries_are_dealt_out_evenly_and_each_once() {
     let few = wide(2000);
     let many = crate::testing::Spec::of((0..400).map(|n| (format!("{n}").into_bytes(), wide(5).root)));
     for (spec, entries) in [(few, 2000), (many, 2400)] {
-        let (made, place) = (Made::new(&spec), tempfile::tempdir().unwrap());
+        let made = Made::new(&spec);
+        let place = tempfile::tempdir().unwrap();
         let roots = [made.tree()];
         let counts: Vec<u64> = (0..4)
             .map(|index| {
@@ -86,8 +88,10 @@ fn entries_are_dealt_out_evenly_and_each_once() {
 
 #[test]
 fn parts_that_do_not_fit_together_are_refused() {
-    let (made, place) = (Made::new(&wide(50)), tempfile::tempdir().unwrap());
-    let (root, options) = (made.tree(), Options::default());
+    let made = Made::new(&wide(50));
+    let place = tempfile::tempdir().unwrap();
+    let root = made.tree();
+    let options = Options::default();
     let parts = scan_parts(&root, place.path(), 3, &options).unwrap();
     let refused = |root: &Path, parts: &[PathBuf], options: &Options, why: &str| {
         let error = merged(root, parts, options).unwrap_err().to_string();
@@ -111,8 +115,10 @@ fn parts_that_do_not_fit_together_are_refused() {
 
 #[test]
 fn any_number_of_parts_is_merged_with_few_open_files() {
-    let (made, place) = (Made::new(&wide(40)), tempfile::tempdir().unwrap());
-    let (root, options) = (made.tree(), Options { threads: 0, ..Options::default() });
+    let made = Made::new(&wide(40));
+    let place = tempfile::tempdir().unwrap();
+    let root = made.tree();
+    let options = Options { threads: 0, ..Options::default() };
     let parts = scan_parts(&root, place.path(), 300, &options).unwrap();
     let (whole, opened) =
         (bytes(scan(&root, options.clone()).unwrap()), Parts::open(&parts, std::slice::from_ref(&root), &options));
@@ -132,8 +138,10 @@ fn any_number_of_parts_is_merged_with_few_open_files() {
 
 #[test]
 fn damaged_parts_are_errors() {
-    let (made, place) = (Made::new(&deep(3, 8)), tempfile::tempdir().unwrap());
-    let (root, options) = (made.tree(), Options::default());
+    let made = Made::new(&deep(3, 8));
+    let place = tempfile::tempdir().unwrap();
+    let root = made.tree();
+    let options = Options::default();
     let path = scan_parts(&root, place.path(), 1, &options).unwrap().remove(0);
     let whole = fs::read(&path).unwrap();
     let damaged = |bytes: &[u8]| {

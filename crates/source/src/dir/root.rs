@@ -14,7 +14,7 @@ const PATH_MAX: usize = 4095;
 
 /// An open directory from which everything below it is opened.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(super) struct ScanRoot {
     fd: OwnedFd,
     path: PathBuf,
     /// True if the kernel resolves whole paths without symbolic links in one call (Linux 5.6).
@@ -23,13 +23,13 @@ pub(super) struct Root {
     noatime: AtomicBool,
 }
 
-impl Root {
+impl ScanRoot {
     /// Opens a directory; symbolic links on the way to it are followed.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let fd = fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let probe = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolves = fs::openat2(&fd, ".", probe, Mode::empty(), ResolveFlags::NO_SYMLINKS).is_ok();
-        Ok(Root { fd, path: path.to_owned(), resolves, noatime: AtomicBool::new(true) })
+        Ok(ScanRoot { fd, path: path.to_owned(), resolves, noatime: AtomicBool::new(true) })
     }
 
     /// Returns the path by which the directory was opened.
@@ -127,7 +127,7 @@ mod tests {
         let name = vec![b'd'; 100];
         let path = vec![name.as_slice(); 61].join(&b'/');
         assert!(path.len() > PATH_MAX);
-        let mut root = Root::open(dir.path()).unwrap();
+        let mut root = ScanRoot::open(dir.path()).unwrap();
         for resolves in [root.resolves, false] {
             root.resolves = resolves;
             root.open_file(&path).unwrap();

@@ -1,9 +1,9 @@
 //! The share of a scan that belongs to one of several tasks, cut by a rule that needs no communication between them.
 //!
-//! The levels of a tree are listed from the root down. As long as there are few directories, all tasks list all of them, and
-//! each reads the attributes of those entries to which a hash of the path assigns it. The first level with enough
-//! directories is dealt out, and from there on each task descends only into its own. So a flat tree is shared as well as a
-//! deep one.
+//! The levels of a tree are listed from the root down. As long as there are few directories, all tasks list all of
+//! them, and each reads the attributes of those entries to which a hash of the path assigns it. The first level with
+//! enough directories is dealt out, and from there on each task descends only into its own. So a flat tree is shared as
+//! well as a deep one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use std::sync::Arc;
 use packfs_blocks::{Digest, Output, Progress, pipeline};
 use rustix::fs::{self, FileType};
 
-use super::ahead::Ahead;
-use super::attrs::Attrs;
-use super::listing::{self, Listing, Scratch};
-use super::part::{Head, Writer};
-use super::root::Root;
+use super::ahead::ListAhead;
+use super::attrs::EntryAttrs;
+use super::listing::{self, DirListing, ListingBuffers};
+use super::part::{PartHead, PartWriter};
+use super::root::ScanRoot;
 use super::{Options, Scanned, XattrSet};
 use crate::{Error, Part, Result};
 
 /// Mode of parts: they have names that others may not read.
 const PRIVATE: u32 = 0o600;
 
-/// Number of directories for each of `tasks` tasks from which on each descends only into its own. The more there are, the
-/// more evenly the entries below them are shared; but each task lists all that are above them.
+/// Number of directories for each of `tasks` tasks from which on each descends only into its own. The more there are,
+/// the more evenly the entries below them are shared; but each task lists all that are above them.
 fn enough(tasks: u32) -> usize {
     (4096 / tasks as usize).clamp(8, 64)
 }
 
 /// The entries that a task is to report: all, or those of its part.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Share(Part);
+pub(super) struct TaskShare(Part);
 
-impl Share {
+impl TaskShare {
     /// Returns true if the entry at this path belongs to the share.
     pub(super) fn holds(self, path: &[u8]) -> bool {
         let digest = Digest::of(path);
@@ -62,19 +62,22 @@ pub fn scan_part(
     let how = options.digest();
     options.leave_out.extend(output.own_files());
     let absolute = |path: &PathBuf| std::path::absolute(path).map_err(Error::io("cannot find", path));
-    let head = Head { part, how, sources: sources.iter().map(absolute).collect::<Result<_>>()? };
-    let mut writer = Writer::new(&output, &head)?;
+    let head = PartHead { part, how, sources: sources.iter().map(absolute).collect::<Result<_>>()? };
+    let mut writer = PartWriter::new(&output, &head)?;
     for source in sources {
-        let root = Root::open(source).map_err(|errno| Error::sys("cannot open the directory", source, errno))?;
-        let (root, options, writer) = (&root, &options, &mut writer);
-        pipeline::scope(options.threads, Scratch::new, |pool| {
+        let root = ScanRoot::open(source).map_err(|errno| Error::sys("cannot open the directory", source, errno))?;
+        let root = &root;
+        let options = &options;
+        let writer = &mut writer;
+        pipeline::scope(options.threads, ListingBuffers::new, |pool| {
             let (attrs, xattrs) = attributes(root, options)?;
             writer.source(&attrs, &xattrs)?;
-            let mut scan = Scan { options, share: Share(part), writer, device: attrs.id.0, spread: true };
+            let mut scan = ShareScan { options, share: TaskShare(part), writer, device: attrs.id.0, spread: true };
             let mut level: Vec<Arc<[u8]>> = vec![Arc::from(&b""[..])];
             while !level.is_empty() {
                 let share = scan.spread.then_some(scan.share);
-                let (mut ahead, mut below) = (Ahead::new(level), Vec::new());
+                let mut ahead = ListAhead::new(level);
+                let mut below = Vec::new();
                 while let Some((dir, listing)) = ahead.next(pool, |dir, names| {
                     let dir = Arc::clone(dir);
                     pool.submit(move |scratch| listing::list(root, options, (&dir, share), names, scratch))
@@ -92,27 +95,27 @@ pub fn scan_part(
 }
 
 /// Returns the attributes of a root directory.
-pub(super) fn attributes(root: &Root, options: &Options) -> Result<(Attrs, XattrSet)> {
+pub(super) fn attributes(root: &ScanRoot, options: &Options) -> Result<(EntryAttrs, XattrSet)> {
     let stat = fs::fstat(root.fd()).map_err(|errno| Error::sys("cannot read the attributes", root.name(b""), errno))?;
-    let mut attrs = Attrs::of(&stat);
+    let mut attrs = EntryAttrs::of(&stat);
     let name = root.name(b"");
-    let xattrs = listing::take_xattrs(options.xattrs, &mut attrs, root.fd(), b".", &name, &mut Scratch::new())?;
+    let xattrs = listing::take_xattrs(options.xattrs, &mut attrs, root.fd(), b".", &name, &mut ListingBuffers::new())?;
     Ok((attrs, xattrs))
 }
 
 /// A running scan of one source.
-struct Scan<'s, 'o> {
+struct ShareScan<'s, 'o> {
     options: &'s Options,
-    share: Share,
-    writer: &'s mut Writer<'o>,
+    share: TaskShare,
+    writer: &'s mut PartWriter<'o>,
     device: u64,
     /// True while all tasks list all directories.
     spread: bool,
 }
 
-impl Scan<'_, '_> {
+impl ShareScan<'_, '_> {
     /// Writes the entries of a directory; adds the directories among them to those of the next level.
-    fn take(&mut self, dir: &Arc<[u8]>, listing: Listing, below: &mut Vec<Arc<[u8]>>) -> Result<()> {
+    fn take(&mut self, dir: &Arc<[u8]>, listing: DirListing, below: &mut Vec<Arc<[u8]>>) -> Result<()> {
         if let Some(error) = listing.errors.into_iter().next() {
             return Err(error);
         }
@@ -141,7 +144,8 @@ impl Scan<'_, '_> {
     fn next(&mut self, below: Vec<Arc<[u8]>>, part: Part) -> Vec<Arc<[u8]>> {
         if self.spread && below.len() >= enough(part.count()) * part.count() as usize {
             self.spread = false;
-            // All tasks have the same list. If it changes between them, the names of a directory do, which the merge finds.
+            // All tasks have the same list. If it changes between them, the names of a directory do, which the merge
+            // finds.
             return (0..).zip(below).filter(|(number, _)| part.holds(*number)).map(|(_, dir)| dir).collect();
         }
         below

@@ -9,46 +9,53 @@ use std::sync::Arc;
 
 use rustix::fs::{self, AtFlags, FileType};
 
-use super::attrs::Attrs;
-use super::files::{Files, Records};
-use super::listing::{self, Scratch};
-use super::root::Root;
-use super::{Links, Single, device, file_kind, meta};
+use super::attrs::EntryAttrs;
+use super::files::{FileRecords, ListedFiles};
+use super::listing::{self, ListingBuffers};
+use super::root::ScanRoot;
+use super::{LinkPolicy, SingleFile, device, file_kind, meta};
 use crate::tree::{Data, Kind, Meta};
 use crate::{Error, Result, Tree};
 
 /// Collects single files. They can be read after [`finish`](Self::finish).
-pub(crate) struct Singles {
-    files: Arc<Files>,
-    records: Records,
+pub(crate) struct SingleFiles {
+    files: Arc<ListedFiles>,
+    records: FileRecords,
     dirs: HashMap<Box<[u8]>, u32>,
-    scratch: Scratch,
+    scratch: ListingBuffers,
     xattrs: bool,
 }
 
-impl Singles {
+impl SingleFiles {
     /// Starts a collection; `xattrs` tells whether to read extended attributes.
     pub(crate) fn new(xattrs: bool) -> Result<Self> {
-        let root = Root::open(Path::new("/")).map_err(|errno| Error::sys("cannot open the directory", "/", errno))?;
-        let files = Arc::new(Files::new(root));
-        Ok(Singles { files, records: Records::default(), dirs: HashMap::new(), scratch: Scratch::new(), xattrs })
+        let root =
+            ScanRoot::open(Path::new("/")).map_err(|errno| Error::sys("cannot open the directory", "/", errno))?;
+        let files = Arc::new(ListedFiles::new(root));
+        Ok(SingleFiles {
+            files,
+            records: FileRecords::default(),
+            dirs: HashMap::new(),
+            scratch: ListingBuffers::new(),
+            xattrs,
+        })
     }
 
     /// Finds a file of any type except a directory.
-    pub(crate) fn find(&mut self, tree: &mut Tree, path: &Path, links: Links) -> Result<Single> {
+    pub(crate) fn find(&mut self, tree: &mut Tree, path: &Path, links: LinkPolicy) -> Result<SingleFile> {
         match self.find_any(tree, path, links)? {
-            Single { kind: Kind::Dir, .. } => Err(not_a_file(path)),
+            SingleFile { kind: Kind::Dir, .. } => Err(not_a_file(path)),
             found => Ok(found),
         }
     }
 
     /// Finds a file of any type, a directory without its entries.
-    pub(crate) fn find_any(&mut self, tree: &mut Tree, path: &Path, links: Links) -> Result<Single> {
+    pub(crate) fn find_any(&mut self, tree: &mut Tree, path: &Path, links: LinkPolicy) -> Result<SingleFile> {
         // The root directory opens only paths without symbolic links, so resolve them here.
         let cannot_find = || Error::io("cannot find", path);
         let real = match links {
-            Links::Follow => path.canonicalize().map_err(cannot_find())?,
-            Links::Keep => {
+            LinkPolicy::Follow => path.canonicalize().map_err(cannot_find())?,
+            LinkPolicy::Keep => {
                 let path = std::path::absolute(path).map_err(cannot_find())?;
                 let (dir, name) = split(&path)?;
                 let dir = Path::new(OsStr::from_bytes(dir)).canonicalize().map_err(cannot_find())?;
@@ -61,7 +68,7 @@ impl Singles {
         let found = self.files.root.open_dir(dir).map_err(|errno| Error::sys("cannot open", path, errno))?;
         let stat = fs::statat(&found, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| Error::sys("cannot read the attributes", path, errno))?;
-        let mut attrs = Attrs::of(&stat);
+        let mut attrs = EntryAttrs::of(&stat);
         let xattrs = listing::take_xattrs(self.xattrs, &mut attrs, found.as_fd(), name, path, &mut self.scratch)?;
         let kind = match attrs.kind() {
             FileType::RegularFile => self.note(dir, name, &attrs)?,
@@ -79,15 +86,15 @@ impl Singles {
             FileType::Unknown => return Err(not_a_file(path)),
         };
         let linked = attrs.linked && !matches!(kind, Kind::Dir);
-        Ok(Single { meta: meta(tree, &attrs, xattrs), kind, id: attrs.id, linked })
+        Ok(SingleFile { meta: meta(tree, &attrs, xattrs), kind, id: attrs.id, linked })
     }
 
-    fn note(&mut self, dir: &[u8], name: &[u8], attrs: &Attrs) -> Result<Kind> {
+    fn note(&mut self, dir: &[u8], name: &[u8], attrs: &EntryAttrs) -> Result<Kind> {
         let record = match self.dirs.get(dir) {
             Some(record) => *record,
-            None if dir.is_empty() => Records::ROOT,
+            None if dir.is_empty() => FileRecords::ROOT,
             None => {
-                let record = self.records.add_dir(Records::ROOT, dir)?;
+                let record = self.records.add_dir(FileRecords::ROOT, dir)?;
                 self.dirs.insert(dir.into(), record);
                 record
             }
@@ -98,8 +105,8 @@ impl Singles {
 
     /// Finds a regular file, following symbolic links.
     pub(crate) fn find_regular(&mut self, tree: &mut Tree, path: &Path) -> Result<(Meta, u64, Data)> {
-        match self.find(tree, path, Links::Follow)? {
-            Single { meta, kind: Kind::File { size, data }, .. } => Ok((meta, size, data)),
+        match self.find(tree, path, LinkPolicy::Follow)? {
+            SingleFile { meta, kind: Kind::File { size, data }, .. } => Ok((meta, size, data)),
             _ => Err(not_a_file(path)),
         }
     }

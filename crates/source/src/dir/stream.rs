@@ -4,9 +4,9 @@ use std::path::Path;
 
 use rustix::fs::FileType;
 
-use super::attrs::Attrs;
+use super::attrs::EntryAttrs;
 use super::files::seen;
-use super::listing::Found;
+use super::listing::FoundEntry;
 use super::{Options, Receive, Streamed, entry_kind};
 use crate::tree::{Kind, Meta, Time, XattrId, XattrSet};
 use crate::{Error, Result};
@@ -32,8 +32,8 @@ pub fn stream(path: &Path, options: &Options, to: &mut dyn Receive) -> Result<()
 }
 
 /// Returns what a scan adds for an entry, if anything.
-fn place(options: &Options, device: u64, found: Found) -> Result<Option<Streamed>> {
-    let Found { name, attrs, target, xattrs } = found;
+fn place(options: &Options, device: u64, found: FoundEntry) -> Result<Option<Streamed>> {
+    let FoundEntry { name, attrs, target, xattrs } = found;
     let is_dir = attrs.kind() == FileType::Directory;
     let stays = !options.one_file_system || attrs.id.0 == device;
     if is_dir && !stays && options.no_mount_points {
@@ -43,8 +43,8 @@ fn place(options: &Options, device: u64, found: Found) -> Result<Option<Streamed
     Ok(Some(streamed((&name, &attrs), kind, xattrs, is_dir && stays)))
 }
 
-fn streamed((name, attrs): (&[u8], &Attrs), kind: Kind, xattrs: XattrSet, enters: bool) -> Streamed {
-    let Attrs { mode, uid, gid, mtime, .. } = *attrs;
+fn streamed((name, attrs): (&[u8], &EntryAttrs), kind: Kind, xattrs: XattrSet, enters: bool) -> Streamed {
+    let EntryAttrs { mode, uid, gid, mtime, .. } = *attrs;
     let mtime: Time = mtime;
     let mode = u16::try_from(mode & 0o7777).unwrap_or(0);
     let meta = Meta { mode, uid, gid, mtime, xattrs: XattrId::NONE };

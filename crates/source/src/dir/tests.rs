@@ -141,7 +141,8 @@ fn holes_are_reported_where_the_file_system_knows_them() {
     let ranges = |path| {
         let (_, Data::Source { from, key }) = data(&tree, path) else { panic!() };
         let mut file = from.open(key).unwrap();
-        let (mut at, mut out) = (0, Vec::new());
+        let mut at = 0;
+        let mut out = Vec::new();
         while let Some((start, end)) = file.next_data(at).unwrap() {
             out.push((start, end));
             at = end;
@@ -228,11 +229,11 @@ fn a_directory_swapped_for_a_link_is_not_followed() {
     fs::write(outside.path().join("file"), "secret").unwrap();
     let sub = Node::dir([(b"file".to_vec(), Node::file(vec![Piece::Text { seed: 0, len: 6 }]))]);
     Spec::of([(b"sub".to_vec(), sub)]).create(dir.path()).unwrap();
-    let root = Root::open(dir.path()).unwrap();
+    let root = ScanRoot::open(dir.path()).unwrap();
     let tree = scan(dir.path(), Options::default()).unwrap();
     fs::remove_dir_all(dir.path().join("sub")).unwrap();
     symlink(outside.path(), dir.path().join("sub")).unwrap();
-    let listing = listing::list(&root, &Options::default(), (b"sub", None), None, &mut Scratch::new());
+    let listing = listing::list(&root, &Options::default(), (b"sub", None), None, &mut ListingBuffers::new());
     assert!(listing.entries.is_empty());
     assert!(matches!(&listing.errors[..], [Error::Changed { .. }]), "{listing:?}");
     assert!(matches!(read(&tree, b"sub/file").unwrap_err(), Error::Changed { .. }));
@@ -241,9 +242,9 @@ fn a_directory_swapped_for_a_link_is_not_followed() {
 #[test]
 fn unreadable_entries_stop_the_scan_or_are_listed() {
     let dir = tempfile::tempdir().unwrap();
-    let root = Root::open(dir.path()).unwrap();
+    let root = ScanRoot::open(dir.path()).unwrap();
     fs::write(dir.path().join("here"), "").unwrap();
-    let listing = listing::list(&root, &Options::default(), (b"gone", None), None, &mut Scratch::new());
+    let listing = listing::list(&root, &Options::default(), (b"gone", None), None, &mut ListingBuffers::new());
     let [error] = &listing.errors[..] else { panic!("{listing:?}") };
     assert!(error.to_string().contains("gone: vanished while its directory was read"), "{error}");
     // The `exe` link of a process that has ended but was not waited for cannot be read, not even by root.

@@ -4,42 +4,42 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::data::Bytes;
-use super::include::Place;
-use super::inline::Inline;
-use super::{Attrs, Described, File, Item, Node, host_path};
+use super::data::DataBytes;
+use super::include::IncludeTarget;
+use super::{ContentLocation, DescribedLines, LineAttrs, ListItem, NodeType, host_path};
 use crate::Contents;
-use crate::dir::{self, Options, Single, Singles};
+use crate::dir::{self, Options, SingleFile, SingleFiles};
+use crate::entries::StoredFile;
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Time, XattrId, components, path_of};
 use crate::{Error, OnError, Result, Tree};
 
 /// A list being applied.
-pub(super) struct Apply<'a> {
+pub(super) struct ListApplier<'a> {
     tree: &'a mut Tree,
     options: &'a Options,
     time: Time,
     /// Directory of the list.
     dir: PathBuf,
-    singles: Singles,
+    singles: SingleFiles,
     /// Data that follows the lines.
-    data: Option<Arc<Bytes>>,
+    data: Option<Arc<DataBytes>>,
     /// Open files of which lines name some bytes.
-    parts: HashMap<Vec<u8>, Arc<Bytes>>,
+    parts: HashMap<Vec<u8>, Arc<DataBytes>>,
     /// Files of the running system that are in the tree with their own attributes.
     hosted: HashMap<(u64, u64), Ino>,
-    described: Described,
+    described: DescribedLines,
     /// Created at the end, when all targets exist.
-    links: Links,
+    links: PendingLinks,
     /// Directories that lines led to, which later lines may describe even if existing entries are kept.
     led_to: HashSet<Vec<u8>>,
     left_out: Vec<Error>,
 }
 
 /// Links by path, each with its target and line.
-type Links = BTreeMap<Vec<u8>, (Vec<u8>, u32)>;
+type PendingLinks = BTreeMap<Vec<u8>, (Vec<u8>, u32)>;
 
 /// Resolves a path through links to links. A circle resolves to one of its links, which does not exist yet.
-fn follow(links: &Links, mut path: Vec<u8>) -> Vec<u8> {
+fn follow(links: &PendingLinks, mut path: Vec<u8>) -> Vec<u8> {
     for _ in 0..=links.len() {
         match links.get(&path) {
             Some((target, _)) => path = normal(target),
@@ -54,24 +54,24 @@ fn normal(path: &[u8]) -> Vec<u8> {
     components(path).collect::<Vec<_>>().join(&b'/')
 }
 
-impl<'a> Apply<'a> {
+impl<'a> ListApplier<'a> {
     pub(super) fn new(
         tree: &'a mut Tree,
         options: &'a Options,
         time: Time,
         dir: PathBuf,
-        data: Option<Arc<Bytes>>,
+        data: Option<Arc<DataBytes>>,
     ) -> Result<Self> {
-        Ok(Apply {
+        Ok(ListApplier {
             tree,
             options,
             time,
             dir,
-            singles: Singles::new(options.xattrs)?,
+            singles: SingleFiles::new(options.xattrs)?,
             data,
             parts: HashMap::new(),
             hosted: HashMap::new(),
-            described: Described::new(),
+            described: DescribedLines::new(),
             links: BTreeMap::new(),
             led_to: HashSet::new(),
             left_out: Vec::new(),
@@ -79,18 +79,18 @@ impl<'a> Apply<'a> {
     }
 
     /// Applies one line.
-    pub(super) fn item(&mut self, item: Item, line: u32) -> Result<()> {
+    pub(super) fn item(&mut self, item: ListItem, line: u32) -> Result<()> {
         match item {
-            Item::Node { path, attrs, node } => self.node(&path, &attrs, node, line),
-            Item::Link { path, target } => {
+            ListItem::Node { path, attrs, node } => self.node(&path, &attrs, node, line),
+            ListItem::Link { path, target } => {
                 if let Some(path) = self.begin(&path, line)? {
                     self.links.insert(path, (target, line));
                 }
                 Ok(())
             }
-            Item::HostLink { path, target, links } => self.host_link(&path, &target, links, line),
-            Item::DirLike { path, from } => self.dir_like(&path, &from, line),
-            Item::Modify { path, attrs } => {
+            ListItem::HostLink { path, target, links } => self.host_link(&path, &target, links, line),
+            ListItem::DirLike { path, from } => self.dir_like(&path, &from, line),
+            ListItem::Modify { path, attrs } => {
                 let ino = match self.existing(&path) {
                     Ok(ino) => ino,
                     Err(error) if self.options.on_error == OnError::Skip && self.has_parent(&path) => {
@@ -103,7 +103,7 @@ impl<'a> Apply<'a> {
                 self.tree.set_meta(ino, meta);
                 Ok(())
             }
-            Item::Xattr { path, name, value } => {
+            ListItem::Xattr { path, name, value } => {
                 let ino = self.existing(&path)?;
                 let meta = self.tree.meta(ino);
                 let mut set = self.tree.xattrs.get(meta.xattrs).clone();
@@ -112,7 +112,7 @@ impl<'a> Apply<'a> {
                 self.tree.set_meta(ino, Meta { xattrs, ..meta });
                 Ok(())
             }
-            Item::Include { path, attrs, include } => {
+            ListItem::Include { path, attrs, include } => {
                 let path = normal(&path);
                 if !path.is_empty() && self.options.exclude.covers(&path, true) {
                     return Ok(());
@@ -120,7 +120,7 @@ impl<'a> Apply<'a> {
                 let at = self.directory(&path)?;
                 let from = host_path(&self.dir, &include.from);
                 let hosted = &mut self.hosted;
-                let place = Place { tree: self.tree, at, path: &path, attrs: &attrs, time: self.time, hosted };
+                let place = IncludeTarget { tree: self.tree, at, path: &path, attrs: &attrs, time: self.time, hosted };
                 let left_out = include.apply(from, self.options, place)?;
                 self.left_out.extend(left_out);
                 Ok(())
@@ -138,7 +138,7 @@ impl<'a> Apply<'a> {
         Ok(self.left_out)
     }
 
-    fn link(&mut self, links: &Links, path: &[u8], target: &[u8]) -> Result<()> {
+    fn link(&mut self, links: &PendingLinks, path: &[u8], target: &[u8]) -> Result<()> {
         let end = follow(links, normal(target));
         let found = self.tree.lookup(&end);
         let why = || Error::limit(path_of(target), "there is no such file to link to");
@@ -223,27 +223,28 @@ impl<'a> Apply<'a> {
         if self.keeps(&normal(path))? { Ok(None) } else { self.describe(path, line).map(Some) }
     }
 
-    fn node(&mut self, path: &[u8], attrs: &Attrs, node: Node, line: u32) -> Result<()> {
+    fn node(&mut self, path: &[u8], attrs: &LineAttrs, node: NodeType, line: u32) -> Result<()> {
         let Some(path) = self.begin(path, line)? else { return Ok(()) };
         let mut base = self.implicit();
         let kind = match node {
-            Node::Dir => Kind::Dir,
-            Node::Symlink(target) => Kind::Symlink(target.into()),
-            Node::Char(device) => Kind::Char(device),
-            Node::Block(device) => Kind::Block(device),
-            Node::Fifo => Kind::Fifo,
-            Node::Socket => Kind::Socket,
-            Node::File(File::Inline(text)) => {
+            NodeType::Dir => Kind::Dir,
+            NodeType::Symlink(target) => Kind::Symlink(target.into()),
+            NodeType::Char(device) => Kind::Char(device),
+            NodeType::Block(device) => Kind::Block(device),
+            NodeType::Fifo => Kind::Fifo,
+            NodeType::Socket => Kind::Socket,
+            NodeType::File(ContentLocation::Inline(text)) => {
                 let size = text.len() as u64;
-                let from: Arc<dyn Contents> = Arc::new(Inline(text));
+                let from: Arc<dyn Contents> =
+                    Arc::new(StoredFile { from: Arc::new(text), path: "a file within a pack list".into() });
                 Kind::File { size, data: Data::Source { from, key: 0 } }
             }
-            Node::File(File::Within { offset, len, of }) => {
+            NodeType::File(ContentLocation::Within { offset, len, of }) => {
                 let from = self.bytes(of)?.file(offset, len).map_err(|why| Error::limit(path_of(&path), why))?;
                 Kind::File { size: len, data: Data::Source { from, key: 0 } }
             }
-            Node::File(file) => {
-                let name = if let File::At(name) = file { name } else { path.clone() };
+            NodeType::File(file) => {
+                let name = if let ContentLocation::At(name) = file { name } else { path.clone() };
                 let (meta, size, data) = self.singles.find_regular(self.tree, &host_path(&self.dir, &name))?;
                 // As with gensquashfs, times and extended attributes come from the list.
                 base = Meta { xattrs: XattrId::NONE, mtime: self.time, ..meta };
@@ -254,7 +255,7 @@ impl<'a> Apply<'a> {
     }
 
     /// Returns the data that follows the lines, or the bytes of a named file.
-    fn bytes(&mut self, name: Option<Vec<u8>>) -> Result<Arc<Bytes>> {
+    fn bytes(&mut self, name: Option<Vec<u8>>) -> Result<Arc<DataBytes>> {
         let Some(name) = name else {
             let none = || Error::limit("the list", "no data follows its lines: name the file that has it");
             return self.data.clone().ok_or_else(none);
@@ -262,14 +263,14 @@ impl<'a> Apply<'a> {
         if let Some(open) = self.parts.get(&name) {
             return Ok(Arc::clone(open));
         }
-        let open = Arc::new(Bytes::open(&host_path(&self.dir, &name), 0)?);
+        let open = Arc::new(DataBytes::open(&host_path(&self.dir, &name), 0)?);
         self.parts.insert(name, Arc::clone(&open));
         Ok(open)
     }
 
-    fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::Links, line: u32) -> Result<()> {
+    fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::LinkPolicy, line: u32) -> Result<()> {
         let Some(path) = self.begin(path, line)? else { return Ok(()) };
-        let Single { meta, kind, id, .. } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
+        let SingleFile { meta, kind, id, .. } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
         // A later line may have replaced all names so far.
         if let Some(first) = self.hosted.get(&id).copied().filter(|first| !self.tree.is_gone(*first)) {
             return self.link_to(&path, first);
@@ -283,7 +284,7 @@ impl<'a> Apply<'a> {
     fn dir_like(&mut self, path: &[u8], from: &[u8], line: u32) -> Result<()> {
         let Some(path) = self.begin(path, line)? else { return Ok(()) };
         let from = host_path(&self.dir, from);
-        let Single { meta, kind, .. } = self.singles.find_any(self.tree, &from, dir::Links::Follow)?;
+        let SingleFile { meta, kind, .. } = self.singles.find_any(self.tree, &from, dir::LinkPolicy::Follow)?;
         match kind {
             Kind::Dir => self.add(&path, meta, Kind::Dir).map(|_| ()),
             _ => Err(Error::WrongType { path: from, expected: "directory" }),

@@ -37,7 +37,7 @@ pub fn read_lines(from: &mut dyn BufRead) -> std::io::Result<(Vec<u8>, bool)> {
 }
 
 /// Reads the list in a file: its lines, and its data if there is any.
-pub(super) fn read(path: &Path) -> Result<(Vec<u8>, Option<Arc<Bytes>>)> {
+pub(super) fn read(path: &Path) -> Result<(Vec<u8>, Option<Arc<DataBytes>>)> {
     let failed = |error| Error::io("cannot read", path)(error);
     let file = File::open(path).map_err(failed)?;
     let (text, has_data) = read_lines(&mut BufReader::new(&file)).map_err(failed)?;
@@ -49,27 +49,27 @@ pub(super) fn read(path: &Path) -> Result<(Vec<u8>, Option<Arc<Bytes>>)> {
         return Err(Error::Damaged { path: path.to_owned(), why: why.into() });
     }
     let begin = text.len() as u64;
-    Ok((text, Some(Arc::new(Bytes::open(path, begin)?))))
+    Ok((text, Some(Arc::new(DataBytes::open(path, begin)?))))
 }
 
 /// The bytes of a file from an offset on.
 #[derive(Debug)]
-pub(super) struct Bytes {
+pub(super) struct DataBytes {
     path: PathBuf,
     from: FileAt,
 }
 
-impl Bytes {
-    pub(super) fn open(path: &Path, begin: u64) -> Result<Bytes> {
+impl DataBytes {
+    pub(super) fn open(path: &Path, begin: u64) -> Result<DataBytes> {
         let from = FileAt::open(path, begin).map_err(Error::io("cannot open", path))?;
-        Ok(Bytes { path: path.to_owned(), from })
+        Ok(DataBytes { path: path.to_owned(), from })
     }
 
     /// Returns the file that consists of `len` of the bytes.
     pub(super) fn file(self: &Arc<Self>, offset: u64, len: u64) -> std::result::Result<Arc<dyn Contents>, String> {
         let available = self.from.len();
         match offset.checked_add(len) {
-            Some(end) if end <= available => Ok(Arc::new(Part { of: Arc::clone(self), offset, len })),
+            Some(end) if end <= available => Ok(Arc::new(DataSlice { of: Arc::clone(self), offset, len })),
             _ => Err(format!(
                 "{len} bytes at offset {offset} are more than the {available} bytes of data: it is cut short"
             )),
@@ -78,15 +78,15 @@ impl Bytes {
 }
 
 /// Some of the bytes, as a file.
-struct Part {
-    of: Arc<Bytes>,
+struct DataSlice {
+    of: Arc<DataBytes>,
     offset: u64,
     len: u64,
 }
 
-impl Contents for Part {
+impl Contents for DataSlice {
     fn open(&self, _: u64) -> Result<Box<dyn FileReader + '_>> {
-        Ok(Box::new(Reader(self)))
+        Ok(Box::new(SliceReader(self)))
     }
 
     fn path(&self, _: u64) -> PathBuf {
@@ -96,11 +96,11 @@ impl Contents for Part {
     }
 }
 
-struct Reader<'p>(&'p Part);
+struct SliceReader<'p>(&'p DataSlice);
 
-impl FileReader for Reader<'_> {
+impl FileReader for SliceReader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        let Reader(Part { of, offset: begin, len }) = self;
+        let SliceReader(DataSlice { of, offset: begin, len }) = self;
         if offset.checked_add(buf.len() as u64).is_none_or(|end| end > *len) {
             return Err(Error::Misuse("a read beyond the end of a file".into()));
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use super::Attrs;
+use super::LineAttrs;
 use crate::Exclude;
 use crate::dir::{Dir, Options};
 use crate::tree::{Conflict, Ino, Kind, KindRef, Meta, ROOT, Time};
@@ -11,7 +11,7 @@ use crate::{Error, Result, Tree};
 
 /// Selection of entries to add.
 #[derive(Debug)]
-pub(super) struct Include {
+pub(super) struct DirInclude {
     /// The directory as given in the list.
     pub(super) from: Vec<u8>,
     /// Types as `ls -l` shows them; empty for all.
@@ -46,15 +46,15 @@ fn letter(kind: &KindRef<'_>) -> char {
     }
 }
 
-impl Include {
+impl DirInclude {
     /// Selects a directory with everything in it.
     pub(super) fn whole(from: Vec<u8>) -> Self {
-        Include { from, whole: true, keep_time: true, ..Self::contents() }
+        DirInclude { from, whole: true, keep_time: true, ..Self::contents() }
     }
 
     /// Selects the entries of a directory.
     pub(super) fn contents() -> Self {
-        Include {
+        DirInclude {
             from: Vec::new(),
             types: Vec::new(),
             names: Vec::new(),
@@ -82,7 +82,7 @@ impl Include {
     }
 
     /// Adds the entries found in the directory `from`; returns the errors of entries left out.
-    pub(super) fn apply(&self, from: PathBuf, options: &Options, place: Place<'_>) -> Result<Vec<Error>> {
+    pub(super) fn apply(&self, from: PathBuf, options: &Options, place: IncludeTarget<'_>) -> Result<Vec<Error>> {
         let one_file_system = self.one_file_system || options.one_file_system;
         // Exclude patterns match paths in the image, not in this directory.
         let mut dir = Dir::new(from, Options { one_file_system, exclude: Exclude::default(), ..options.clone() });
@@ -93,11 +93,12 @@ impl Include {
         found.warnings = std::mem::take(&mut place.tree.warnings);
         dir.scan_into(&mut found, ROOT)?;
         place.tree.warnings = std::mem::take(&mut found.warnings);
-        let patterns = Patterns { names: Exclude::new(&self.names)?, paths: Exclude::new(&self.paths)? };
-        let (at, mut path) = (place.at, place.path.to_vec());
+        let patterns = IncludePatterns { names: Exclude::new(&self.names)?, paths: Exclude::new(&self.paths)? };
+        let at = place.at;
+        let mut path = place.path.to_vec();
         let exclude = &options.exclude;
         let ids = dir.take_found().into_iter().map(|(id, ino)| (ino, id)).collect();
-        let mut graft = Graft { include: self, patterns, exclude, from: &found, place, ids, links: HashMap::new() };
+        let mut graft = TreeGraft { include: self, patterns, exclude, from: &found, place, ids, links: HashMap::new() };
         if self.whole {
             let meta = graft.meta(ROOT);
             graft.place.tree.set_meta(at, meta);
@@ -109,14 +110,14 @@ impl Include {
 
 /// Target of the entries.
 #[derive(Debug)]
-pub(super) struct Place<'p> {
+pub(super) struct IncludeTarget<'p> {
     pub(super) tree: &'p mut Tree,
     /// Directory that receives them.
     pub(super) at: Ino,
     /// Path of that directory.
     pub(super) path: &'p [u8],
     /// Attributes for all of them.
-    pub(super) attrs: &'p Attrs,
+    pub(super) attrs: &'p LineAttrs,
     /// Time for all of them, unless theirs is kept.
     pub(super) time: Time,
     /// Files of the running system that are in the tree with their own attributes: other names of one become links to
@@ -124,25 +125,25 @@ pub(super) struct Place<'p> {
     pub(super) hosted: &'p mut HashMap<(u64, u64), Ino>,
 }
 
-struct Patterns {
+struct IncludePatterns {
     names: Exclude,
     paths: Exclude,
 }
 
 /// Copies one tree into another.
-struct Graft<'g> {
-    include: &'g Include,
-    patterns: Patterns,
+struct TreeGraft<'g> {
+    include: &'g DirInclude,
+    patterns: IncludePatterns,
     exclude: &'g Exclude,
     from: &'g Tree,
-    place: Place<'g>,
+    place: IncludeTarget<'g>,
     /// Device and inode numbers of files in `from`.
     ids: HashMap<Ino, (u64, u64)>,
     /// Files with several names that have got attributes of the line.
     links: HashMap<Ino, Ino>,
 }
 
-impl Graft<'_> {
+impl TreeGraft<'_> {
     fn fill(&mut self, from: Ino, to: Ino, path: &mut Vec<u8>) -> Result<()> {
         let tree = self.from;
         let mut stack = vec![(tree.entries(from), to, path.len())];
@@ -171,7 +172,7 @@ impl Graft<'_> {
     }
 
     fn takes(&self, ino: Ino, path: &[u8]) -> bool {
-        let Include { types, .. } = self.include;
+        let DirInclude { types, .. } = self.include;
         let kind = letter(&self.from.inode(ino).kind);
         let fits = |patterns: &Exclude| patterns.is_empty() || patterns.matches(path, false);
         (types.is_empty() || types.contains(&kind)) && fits(&self.patterns.names) && fits(&self.patterns.paths)
@@ -194,7 +195,8 @@ impl Graft<'_> {
             return Ok(known);
         }
         let inode = self.from.inode(ino);
-        let (kind, links) = (inode.kind.into_owned(), inode.links);
+        let kind = inode.kind.into_owned();
+        let links = inode.links;
         let meta = self.meta(ino);
         let placed = self.place.tree.add(to, name, meta, kind, Conflict::Replace)?;
         if let Some(id) = shared_id {

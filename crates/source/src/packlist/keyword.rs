@@ -1,8 +1,8 @@
 //! Lines that begin with a keyword: those of gensquashfs's pack file, and a few more.
 
-use super::{Attrs, File, Item, Node, parse_time};
-use crate::lex::{Line, Quoting, parse_number};
-use crate::packlist::include::{Include, types};
+use super::{ContentLocation, LineAttrs, ListItem, NodeType, parse_time};
+use crate::lex::{LineLexer, QuotingRules, parse_number};
+use crate::packlist::include::{DirInclude, types};
 use crate::tree::Device;
 use crate::xattr_value;
 
@@ -26,30 +26,36 @@ const GRAMMAR: [(&str, &str); 15] = [
 ];
 
 /// Parses a line; returns `None` if it does not begin with a keyword.
-pub(super) fn parse(line: &[u8]) -> Option<Result<Item, String>> {
-    let mut line = Line::new(line);
+pub(super) fn parse(line: &[u8]) -> Option<Result<ListItem, String>> {
+    let mut line = LineLexer::new(line);
     let word = line.bare()?;
     let (keyword, grammar) = GRAMMAR.iter().find(|(keyword, _)| keyword.as_bytes() == word)?;
     let item = entry(keyword, line);
     Some(item.map_err(|why| format!("{why}; expected: {keyword} {grammar}")))
 }
 
-fn entry(keyword: &str, mut line: Line<'_>) -> Result<Item, String> {
-    let path = line.word(Quoting::Keyword)?;
+fn entry(keyword: &str, mut line: LineLexer<'_>) -> Result<ListItem, String> {
+    let path = line.word(QuotingRules::Keyword)?;
     if path.is_empty() {
         return Err("the path is missing".into());
     }
     let line = &mut line;
     match keyword {
-        "tree" => return Ok(Item::Include { path, attrs: Attrs::default(), include: Include::whole(from(line)?) }),
-        "dirlike" => return Ok(Item::DirLike { path, from: from(line)? }),
-        "mode" => return done(line, |line| Ok(Attrs { mode: Some(mode(line)?), ..Attrs::default() }), path),
+        "tree" => {
+            return Ok(ListItem::Include {
+                path,
+                attrs: LineAttrs::default(),
+                include: DirInclude::whole(from(line)?),
+            });
+        }
+        "dirlike" => return Ok(ListItem::DirLike { path, from: from(line)? }),
+        "mode" => return done(line, |line| Ok(LineAttrs { mode: Some(mode(line)?), ..LineAttrs::default() }), path),
         "owner" => return done(line, owner, path),
         "time" => return done(line, time, path),
         "xattr" => return xattr(line, path),
         "glob" => {
             let attrs = attrs(line)?;
-            return Ok(Item::Include { path, attrs, include: glob(line)? });
+            return Ok(ListItem::Include { path, attrs, include: glob(line)? });
         }
         _ => {}
     }
@@ -58,44 +64,45 @@ fn entry(keyword: &str, mut line: Line<'_>) -> Result<Item, String> {
         return Err("`*` is only valid where a file provides the value".into());
     }
     let node = match keyword {
-        "dir" => Node::Dir,
-        "pipe" => Node::Fifo,
-        "sock" => Node::Socket,
+        "dir" => NodeType::Dir,
+        "pipe" => NodeType::Fifo,
+        "sock" => NodeType::Socket,
         "nod" => nod(line)?,
-        "file" if line.is_empty() => Node::File(File::AsInTree),
-        "file" => Node::File(File::At(line.rest().to_vec())),
+        "file" if line.is_empty() => NodeType::File(ContentLocation::AsInTree),
+        "file" => NodeType::File(ContentLocation::At(line.rest().to_vec())),
         "content" => {
-            let text = line.word(Quoting::Keyword)?;
+            let text = line.word(QuotingRules::Keyword)?;
             line.end()?;
-            return Ok(Item::Node { path, attrs, node: Node::File(File::Inline(text)) });
+            return Ok(ListItem::Node { path, attrs, node: NodeType::File(ContentLocation::Inline(text)) });
         }
-        "slink" => Node::Symlink(required(line, "the target")?),
-        _ => return Ok(Item::Link { path, target: required(line, "the target")? }),
+        "slink" => NodeType::Symlink(required(line, "the target")?),
+        _ => return Ok(ListItem::Link { path, target: required(line, "the target")? }),
     };
-    if !matches!(node, Node::File(_) | Node::Symlink(_)) {
+    if !matches!(node, NodeType::File(_) | NodeType::Symlink(_)) {
         line.end()?;
     }
-    Ok(Item::Node { path, attrs, node })
+    Ok(ListItem::Node { path, attrs, node })
 }
 
 fn done(
-    line: &mut Line<'_>,
-    attrs: impl FnOnce(&mut Line<'_>) -> Result<Attrs, String>,
+    line: &mut LineLexer<'_>,
+    attrs: impl FnOnce(&mut LineLexer<'_>) -> Result<LineAttrs, String>,
     path: Vec<u8>,
-) -> Result<Item, String> {
+) -> Result<ListItem, String> {
     let attrs = attrs(line)?;
     line.end()?;
-    Ok(Item::Modify { path, attrs })
+    Ok(ListItem::Modify { path, attrs })
 }
 
-fn mode(line: &mut Line<'_>) -> Result<u16, String> {
+fn mode(line: &mut LineLexer<'_>) -> Result<u16, String> {
     super::parse_mode(line.bare().ok_or("the mode is missing")?)
 }
 
-fn owner(line: &mut Line<'_>) -> Result<Attrs, String> {
+fn owner(line: &mut LineLexer<'_>) -> Result<LineAttrs, String> {
     let mut next = |what: &str| id(line.bare().ok_or_else(|| format!("{what} is missing"))?, what);
-    let (uid, gid) = (next("the uid")?, next("the gid")?);
-    Ok(Attrs { uid, gid, ..Attrs::default() })
+    let uid = next("the uid")?;
+    let gid = next("the gid")?;
+    Ok(LineAttrs { uid, gid, ..LineAttrs::default() })
 }
 
 /// Parses the number of a user or group, or `*` for the one that is there.
@@ -103,57 +110,59 @@ fn id(word: &[u8], what: &str) -> Result<Option<u32>, String> {
     if word == b"*" { Ok(None) } else { parse_number(word, what, 10).map(Some) }
 }
 
-fn time(line: &mut Line<'_>) -> Result<Attrs, String> {
+fn time(line: &mut LineLexer<'_>) -> Result<LineAttrs, String> {
     let time = parse_time(line.bare().ok_or("the time is missing")?)?;
-    Ok(Attrs { mtime: Some(time), ..Attrs::default() })
+    Ok(LineAttrs { mtime: Some(time), ..LineAttrs::default() })
 }
 
 /// Parses mode, uid and gid, each a number or `*`.
-fn attrs(line: &mut Line<'_>) -> Result<Attrs, String> {
+fn attrs(line: &mut LineLexer<'_>) -> Result<LineAttrs, String> {
     let mut next = |what: &str| line.bare().ok_or_else(|| format!("{what} is missing"));
     let mode = match next("the mode")? {
         b"*" => None,
         word => Some(super::parse_mode(word)?),
     };
-    let (uid, gid) = (id(next("the uid")?, "the uid")?, id(next("the gid")?, "the gid")?);
-    Ok(Attrs { mode, uid, gid, mtime: None })
+    let uid = id(next("the uid")?, "the uid")?;
+    let gid = id(next("the gid")?, "the gid")?;
+    Ok(LineAttrs { mode, uid, gid, mtime: None })
 }
 
-fn nod(line: &mut Line<'_>) -> Result<Node, String> {
+fn nod(line: &mut LineLexer<'_>) -> Result<NodeType, String> {
     let kind = line.bare();
     let device = Device { major: line.number("the major number", 10)?, minor: line.number("the minor number", 10)? };
     match kind {
-        Some(b"c" | b"C") => Ok(Node::Char(device)),
-        Some(b"b" | b"B") => Ok(Node::Block(device)),
+        Some(b"c" | b"C") => Ok(NodeType::Char(device)),
+        Some(b"b" | b"B") => Ok(NodeType::Block(device)),
         _ => Err("the type of a device must be `c` or `b`".into()),
     }
 }
 
-fn required(line: &mut Line<'_>, what: &str) -> Result<Vec<u8>, String> {
+fn required(line: &mut LineLexer<'_>, what: &str) -> Result<Vec<u8>, String> {
     if line.is_empty() { Err(format!("{what} is missing")) } else { Ok(line.rest().to_vec()) }
 }
 
-fn from(line: &mut Line<'_>) -> Result<Vec<u8>, String> {
+fn from(line: &mut LineLexer<'_>) -> Result<Vec<u8>, String> {
     required(line, "the directory to take")
 }
 
-fn xattr(line: &mut Line<'_>, path: Vec<u8>) -> Result<Item, String> {
+fn xattr(line: &mut LineLexer<'_>, path: Vec<u8>) -> Result<ListItem, String> {
     let rest = line.rest();
     let equals = rest.iter().position(|byte| *byte == b'=').ok_or("there is no `=`")?;
-    let (name, value) = (&rest[..equals], &rest[equals + 1..]);
+    let name = &rest[..equals];
+    let value = &rest[equals + 1..];
     let value = if value.first() == Some(&b'"') {
-        let mut quoted = Line::new(value);
-        let value = quoted.word(Quoting::Keyword)?;
+        let mut quoted = LineLexer::new(value);
+        let value = quoted.word(QuotingRules::Keyword)?;
         quoted.end()?;
         value
     } else {
         xattr_value(value)?
     };
-    Ok(Item::Xattr { path, name: name.to_vec(), value })
+    Ok(ListItem::Xattr { path, name: name.to_vec(), value })
 }
 
-fn glob(line: &mut Line<'_>) -> Result<Include, String> {
-    let mut include = Include::contents();
+fn glob(line: &mut LineLexer<'_>) -> Result<DirInclude, String> {
+    let mut include = DirInclude::contents();
     while line.peek() == Some(b'-') {
         let option = line.bare().unwrap_or_default();
         match option {
@@ -172,14 +181,14 @@ fn glob(line: &mut Line<'_>) -> Result<Include, String> {
 }
 
 /// Parses a pattern in double quotes, in single quotes, or unquoted.
-fn pattern(line: &mut Line<'_>) -> Result<String, String> {
+fn pattern(line: &mut LineLexer<'_>) -> Result<String, String> {
     let bytes = if line.peek() == Some(b'\'') {
         let rest = line.rest();
         let end = rest[1..].iter().position(|byte| *byte == b'\'').ok_or("a quote is not closed")?;
-        *line = Line::new(&rest[end + 2..]);
+        *line = LineLexer::new(&rest[end + 2..]);
         rest[1..=end].to_vec()
     } else {
-        line.word(Quoting::Keyword)?
+        line.word(QuotingRules::Keyword)?
     };
     String::from_utf8(bytes).map_err(|_| "a pattern must be UTF-8".into())
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::dir::{Links, Options};
+use super::dir::{LinkPolicy, Options};
 use super::lex::parse_number;
 use super::{Source, Store};
 use crate::tree::{Device, Meta, Time};
@@ -17,23 +17,22 @@ use crate::{Error, Result, Tree};
 mod apply;
 mod data;
 mod include;
-mod inline;
 mod keyword;
 mod pseudo;
 #[cfg(test)]
 mod tests;
 
-use data::Bytes;
+use data::DataBytes;
 pub use data::{DATA_MARK, read_lines};
-use include::Include;
+use include::DirInclude;
 
 /// A parsed line.
 #[derive(Debug)]
-enum Item {
+enum ListItem {
     Node {
         path: Vec<u8>,
-        attrs: Attrs,
-        node: Node,
+        attrs: LineAttrs,
+        node: NodeType,
     },
     /// Another name for an entry of the tree.
     Link {
@@ -44,7 +43,7 @@ enum Item {
     HostLink {
         path: Vec<u8>,
         target: Vec<u8>,
-        links: Links,
+        links: LinkPolicy,
     },
     /// A directory with all attributes of one of the running system.
     DirLike {
@@ -53,7 +52,7 @@ enum Item {
     },
     Modify {
         path: Vec<u8>,
-        attrs: Attrs,
+        attrs: LineAttrs,
     },
     Xattr {
         path: Vec<u8>,
@@ -62,16 +61,16 @@ enum Item {
     },
     Include {
         path: Vec<u8>,
-        attrs: Attrs,
-        include: Include,
+        attrs: LineAttrs,
+        include: DirInclude,
     },
 }
 
 /// Type of an entry.
 #[derive(Debug)]
-enum Node {
+enum NodeType {
     Dir,
-    File(File),
+    File(ContentLocation),
     Symlink(Vec<u8>),
     Char(Device),
     Block(Device),
@@ -81,7 +80,7 @@ enum Node {
 
 /// Location of a file's bytes.
 #[derive(Debug)]
-enum File {
+enum ContentLocation {
     /// The file of this name, relative to the list.
     At(Vec<u8>),
     /// The file at the entry's own path, relative to the list.
@@ -94,14 +93,14 @@ enum File {
 
 /// Attributes given by a line.
 #[derive(Debug, Clone, Copy, Default)]
-struct Attrs {
+struct LineAttrs {
     mode: Option<u16>,
     uid: Option<u32>,
     gid: Option<u32>,
     mtime: Option<Time>,
 }
 
-impl Attrs {
+impl LineAttrs {
     /// Returns these attributes, with those of `meta` where none are given.
     fn over(&self, meta: Meta) -> Meta {
         Meta {
@@ -153,11 +152,11 @@ impl PackList {
 
     /// As [`Source::scan`], with the given text of the list. File names in it are relative to the
     /// directory of the path this was made with.
-    fn scan_text(&mut self, tree: &mut Tree, text: &[u8], data: Option<Arc<Bytes>>) -> Result<()> {
+    fn scan_text(&mut self, tree: &mut Tree, text: &[u8], data: Option<Arc<DataBytes>>) -> Result<()> {
         let dir = self.path.parent().unwrap_or(Path::new("")).to_owned();
         // A list with data comes from a program that writes no keywords, but perhaps a path that equals one.
         let keywords = data.is_none();
-        let mut apply = apply::Apply::new(tree, &self.options, self.time, dir, data)?;
+        let mut apply = apply::ListApplier::new(tree, &self.options, self.time, dir, data)?;
         for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             let item = parse(line, keywords).map_err(|why| self.at(number, why))?;
@@ -206,7 +205,7 @@ impl Source for PackList {
 }
 
 /// Parses a line; returns `None` if it is empty.
-fn parse(line: &[u8], keywords: bool) -> std::result::Result<Option<Item>, String> {
+fn parse(line: &[u8], keywords: bool) -> std::result::Result<Option<ListItem>, String> {
     let text = line.trim_ascii_start();
     if text.is_empty() || text[0] == b'#' {
         return Ok(None);
@@ -221,4 +220,4 @@ fn host_path(dir: &Path, name: &[u8]) -> PathBuf {
 }
 
 /// Line on which each path was described, to find duplicates.
-type Described = HashMap<Vec<u8>, u32>;
+type DescribedLines = HashMap<Vec<u8>, u32>;

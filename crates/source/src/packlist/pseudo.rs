@@ -1,15 +1,15 @@
 //! Lines that begin with a path: the pseudo file definitions of mksquashfs.
 
-use super::{Attrs, File, Item, Node, parse_time};
-use crate::dir::Links;
-use crate::lex::{Line, Quoting};
+use super::{ContentLocation, LineAttrs, ListItem, NodeType, parse_time};
+use crate::dir::LinkPolicy;
+use crate::lex::{LineLexer, QuotingRules};
 use crate::tree::Device;
 use crate::xattr_value;
 
 /// Parses a line.
-pub(super) fn parse(line: &[u8]) -> Result<Item, String> {
-    let mut line = Line::new(line);
-    let path = line.word(Quoting::Pseudo)?;
+pub(super) fn parse(line: &[u8]) -> Result<ListItem, String> {
+    let mut line = LineLexer::new(line);
+    let path = line.word(QuotingRules::Pseudo)?;
     let kind = match line.bare() {
         Some([kind]) if b"dmfbcsixhlLDMFBCSIR".contains(kind) => *kind,
         Some(other) => return Err(format!("unknown type `{}`; expected {EXPECTED}", other.escape_ascii())),
@@ -39,7 +39,7 @@ fn grammar(kind: u8) -> &'static str {
     }
 }
 
-fn definition(path: Vec<u8>, kind: u8, line: &mut Line<'_>) -> Result<Item, String> {
+fn definition(path: Vec<u8>, kind: u8, line: &mut LineLexer<'_>) -> Result<ListItem, String> {
     match kind {
         b'f' | b'F' => {
             return Err(
@@ -48,10 +48,10 @@ fn definition(path: Vec<u8>, kind: u8, line: &mut Line<'_>) -> Result<Item, Stri
         }
         b'x' => return xattr(path, line.rest()),
         b'l' | b'h' => {
-            let links = if kind == b'h' { Links::Follow } else { Links::Keep };
-            return Ok(Item::HostLink { path, target: name(line)?, links });
+            let links = if kind == b'h' { LinkPolicy::Follow } else { LinkPolicy::Keep };
+            return Ok(ListItem::HostLink { path, target: name(line)?, links });
         }
-        b'L' => return Ok(Item::Link { path, target: name(line)? }),
+        b'L' => return Ok(ListItem::Link { path, target: name(line)? }),
         _ => {}
     }
     let mtime = match kind.is_ascii_uppercase() {
@@ -59,48 +59,50 @@ fn definition(path: Vec<u8>, kind: u8, line: &mut Line<'_>) -> Result<Item, Stri
         false => None,
     };
     let mode = Some(super::parse_mode(line.bare().ok_or("the mode is missing")?)?);
-    let (uid, gid) = (Some(line.number("the uid", 10)?), Some(line.number("the gid", 10)?));
-    let attrs = Attrs { mode, uid, gid, mtime };
+    let uid = Some(line.number("the uid", 10)?);
+    let gid = Some(line.number("the gid", 10)?);
+    let attrs = LineAttrs { mode, uid, gid, mtime };
     let node = match kind.to_ascii_lowercase() {
         b's' if line.is_empty() => return Err("the target is missing".into()),
-        b's' => return Ok(Item::Node { path, attrs, node: Node::Symlink(line.rest().to_vec()) }),
-        b'd' => Node::Dir,
-        b'r' => Node::File(within(line)?),
-        b'b' => Node::Block(device(line)?),
-        b'c' => Node::Char(device(line)?),
+        b's' => return Ok(ListItem::Node { path, attrs, node: NodeType::Symlink(line.rest().to_vec()) }),
+        b'd' => NodeType::Dir,
+        b'r' => NodeType::File(within(line)?),
+        b'b' => NodeType::Block(device(line)?),
+        b'c' => NodeType::Char(device(line)?),
         b'i' => match line.bare() {
-            Some(b"f") => Node::Fifo,
-            Some(b"s") => Node::Socket,
+            Some(b"f") => NodeType::Fifo,
+            Some(b"s") => NodeType::Socket,
             _ => return Err("the type must be `f` (pipe) or `s` (socket)".into()),
         },
         _ => {
             line.end()?;
-            return Ok(Item::Modify { path, attrs });
+            return Ok(ListItem::Modify { path, attrs });
         }
     };
     line.end()?;
-    Ok(Item::Node { path, attrs, node })
+    Ok(ListItem::Node { path, attrs, node })
 }
 
-fn name(line: &mut Line<'_>) -> Result<Vec<u8>, String> {
-    let name = line.word(Quoting::Pseudo)?;
+fn name(line: &mut LineLexer<'_>) -> Result<Vec<u8>, String> {
+    let name = line.word(QuotingRules::Pseudo)?;
     line.end()?;
     if name.is_empty() { Err("the name of the other file is missing".into()) } else { Ok(name) }
 }
 
-fn device(line: &mut Line<'_>) -> Result<Device, String> {
+fn device(line: &mut LineLexer<'_>) -> Result<Device, String> {
     Ok(Device { major: line.number("the major number", 10)?, minor: line.number("the minor number", 10)? })
 }
 
 /// Parses the place of a file's bytes. Holes are found by the build, so the flag for them does not matter.
-fn within(line: &mut Line<'_>) -> Result<File, String> {
-    let (len, offset) = (line.number("the length", 10)?, line.number("the offset", 10)?);
+fn within(line: &mut LineLexer<'_>) -> Result<ContentLocation, String> {
+    let len = line.number("the length", 10)?;
+    let offset = line.number("the offset", 10)?;
     let _: u8 = line.number("the flag of sparse files", 10)?;
-    let of = line.word(Quoting::Pseudo)?;
-    Ok(File::Within { offset, len, of: (!of.is_empty()).then_some(of) })
+    let of = line.word(QuotingRules::Pseudo)?;
+    Ok(ContentLocation::Within { offset, len, of: (!of.is_empty()).then_some(of) })
 }
 
-fn xattr(path: Vec<u8>, rest: &[u8]) -> Result<Item, String> {
+fn xattr(path: Vec<u8>, rest: &[u8]) -> Result<ListItem, String> {
     let equals = rest.iter().position(|byte| *byte == b'=').ok_or("there is no `=`")?;
-    Ok(Item::Xattr { path, name: rest[..equals].to_vec(), value: xattr_value(&rest[equals + 1..])? })
+    Ok(ListItem::Xattr { path, name: rest[..equals].to_vec(), value: xattr_value(&rest[equals + 1..])? })
 }

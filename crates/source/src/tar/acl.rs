@@ -15,25 +15,25 @@ const MAX_ACCOUNTS: usize = 65_536;
 
 /// Numbers of named users and groups: from the archive's own headers if they have them, otherwise from this system.
 #[derive(Debug)]
-pub(super) struct Accounts {
-    users: Numbers,
-    groups: Numbers,
+pub(super) struct KnownAccounts {
+    users: AccountIds,
+    groups: AccountIds,
 }
 
 #[derive(Debug)]
-struct Numbers {
+struct AccountIds {
     seen: HashMap<Box<[u8]>, u32>,
     file: PathBuf,
     system: OnceCell<HashMap<Box<[u8]>, u32>>,
 }
 
-impl Default for Accounts {
+impl Default for KnownAccounts {
     fn default() -> Self {
-        Accounts { users: Numbers::of("/etc/passwd"), groups: Numbers::of("/etc/group") }
+        KnownAccounts { users: AccountIds::of("/etc/passwd"), groups: AccountIds::of("/etc/group") }
     }
 }
 
-impl Accounts {
+impl KnownAccounts {
     /// Remembers owner and group of a member; empty names are ignored.
     pub(super) fn note(&mut self, user: (&[u8], u32), group: (&[u8], u32)) {
         self.users.note(user.0, user.1);
@@ -41,9 +41,9 @@ impl Accounts {
     }
 }
 
-impl Numbers {
+impl AccountIds {
     fn of(file: &str) -> Self {
-        Numbers { seen: HashMap::new(), file: file.into(), system: OnceCell::new() }
+        AccountIds { seen: HashMap::new(), file: file.into(), system: OnceCell::new() }
     }
 
     fn note(&mut self, name: &[u8], id: u32) {
@@ -82,7 +82,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Converts an ACL to its value; `None` if it says no more than the mode does. `default` is for
 /// lists that new entries of a directory inherit, which are always kept. The error is for a
 /// warning.
-pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Result<Option<Vec<u8>>, String> {
+pub(super) fn to_value(text: &[u8], default: bool, accounts: &KnownAccounts) -> Result<Option<Vec<u8>>, String> {
     let mut entries = Vec::new();
     for line in lines(text) {
         entries.push(entry(line, accounts)?);
@@ -109,7 +109,7 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Resul
 
 /// Returns the mode bits that a list which cannot be kept does not deny to the group, as far as its entries can be
 /// read.
-pub(super) fn readable_group_limit(text: &[u8], accounts: &Accounts) -> u16 {
+pub(super) fn readable_group_limit(text: &[u8], accounts: &KnownAccounts) -> u16 {
     let entries = lines(text).filter_map(|line| entry(line, accounts).ok());
     let limits = entries.filter(|[tag, ..]| [tag::GROUP_OBJ, tag::MASK].map(u32::from).contains(tag));
     limits
@@ -141,7 +141,7 @@ fn encode(entries: &[AclEntry]) -> Vec<u8> {
 }
 
 /// Parses one entry, such as `user:NAME:rwx`, `user::rwx`, `mask::rwx` or `other:rwx`.
-fn entry(line: &[u8], accounts: &Accounts) -> Result<AclEntry, String> {
+fn entry(line: &[u8], accounts: &KnownAccounts) -> Result<AclEntry, String> {
     let malformed = || format!("`{}` is not a valid entry", line.escape_ascii());
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').map(<[u8]>::trim_ascii).collect();
     let fields = match &fields[..] {
@@ -221,11 +221,11 @@ mod tests {
     use super::*;
 
     /// Accounts of a made-up system and archive.
-    fn accounts_of(dir: &std::path::Path) -> Accounts {
+    fn accounts_of(dir: &std::path::Path) -> KnownAccounts {
         std::fs::write(dir.join("passwd"), "root:x:0:0::/:/bin/sh\ndaemon:x:1:1\nbroken\nseen:x:99:99\n").unwrap();
         std::fs::write(dir.join("group"), "bin:x:2:\nmy group:x:7:\n").unwrap();
-        let of = |name: &str| Numbers::of(dir.join(name).to_str().unwrap());
-        let mut accounts = Accounts { users: of("passwd"), groups: of("group") };
+        let of = |name: &str| AccountIds::of(dir.join(name).to_str().unwrap());
+        let mut accounts = KnownAccounts { users: of("passwd"), groups: of("group") };
         accounts.note((b"seen", 50), (b"", 1));
         accounts.note((b"seen", 1005), (b"", 2));
         accounts
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn an_acl_that_equals_the_mode_is_dropped_unless_it_is_a_default() {
-        let accounts = Accounts::default();
+        let accounts = KnownAccounts::default();
         let plain = b"user::rwx\ngroup::r-x\nother::r-x";
         assert_eq!(to_value(plain, false, &accounts), Ok(None));
         let want = value(&[(1, 7, NO_ID), (4, 5, NO_ID), (32, 5, NO_ID)]);

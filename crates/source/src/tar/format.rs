@@ -8,7 +8,7 @@ pub const BLOCK: usize = 512;
 /// A POSIX.1-1988 (ustar) header; v7 archives have zeros from `magic` on.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub struct Header {
+pub struct TarHeader {
     /// Path, or its end if there is a prefix; NUL-terminated if shorter.
     pub name: [u8; 100],
     /// Permission bits, in octal digits like all numbers.
@@ -78,7 +78,7 @@ pub(crate) struct GnuRegions {
     pub(crate) padding: [u8; 7],
 }
 
-const _: () = assert!(size_of::<Header>() == BLOCK);
+const _: () = assert!(size_of::<TarHeader>() == BLOCK);
 const _: () = assert!(size_of::<GnuHeader>() == BLOCK);
 const _: () = assert!(size_of::<GnuRegions>() == BLOCK);
 
@@ -127,13 +127,13 @@ pub mod flag {
 
 /// Returns the sum of a header's bytes, with its checksum field taken as blanks.
 #[must_use]
-pub fn checksum(header: &Header) -> i64 {
+pub fn checksum(header: &TarHeader) -> i64 {
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
     i64::from(sum(header.as_bytes()) - sum(&header.checksum) + 8 * u32::from(b' '))
 }
 
 /// As [`checksum`], with signed bytes, as some old writers computed it.
-pub(crate) fn signed_checksum(header: &Header) -> i64 {
+pub(crate) fn signed_checksum(header: &TarHeader) -> i64 {
     let high = |bytes: &[u8]| bytes.iter().map(|byte| i64::from(byte >> 7)).sum::<i64>();
     checksum(header) - 256 * (high(header.as_bytes()) - high(&header.checksum))
 }

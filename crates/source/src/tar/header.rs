@@ -4,12 +4,12 @@ use std::mem::offset_of;
 
 use zerocopy::FromBytes;
 
-use super::format::{BLOCK, Header, checksum, signed_checksum};
+use super::format::{BLOCK, TarHeader, checksum, signed_checksum};
 use crate::{Error, Result};
 
 /// Checks a block that is not all zeros and returns it as a header.
-pub(super) fn check(block: &[u8; BLOCK], at: u64) -> Result<Header> {
-    let header = Header::read_from_bytes(block).map_err(|_| Error::corrupt("tar header", at, "not a block"))?;
+pub(super) fn check(block: &[u8; BLOCK], at: u64) -> Result<TarHeader> {
+    let header = TarHeader::read_from_bytes(block).map_err(|_| Error::corrupt("tar header", at, "not a block"))?;
     match number(&header.checksum) {
         Some(sum) if sum == checksum(&header) || sum == signed_checksum(&header) => Ok(header),
         _ => Err(Error::corrupt("tar header", at, "its checksum does not match: not a tar archive, or damaged")),
@@ -18,7 +18,7 @@ pub(super) fn check(block: &[u8; BLOCK], at: u64) -> Result<Header> {
 
 /// Returns true if a block has the magic that all but the oldest archives have.
 pub(super) fn has_magic(block: &[u8]) -> bool {
-    block.get(offset_of!(Header, magic)..).is_some_and(|magic| magic.starts_with(b"ustar"))
+    block.get(offset_of!(TarHeader, magic)..).is_some_and(|magic| magic.starts_with(b"ustar"))
 }
 
 /// Returns a field's bytes up to the first NUL.
@@ -57,7 +57,7 @@ pub(super) fn field<T: TryFrom<i64>>(field: &[u8], name: &str, at: u64) -> Resul
 }
 
 /// Returns the name in a header: `prefix/name` in POSIX archives, `name` in all others.
-pub(super) fn name(header: &Header) -> Vec<u8> {
+pub(super) fn name(header: &TarHeader) -> Vec<u8> {
     let name = text(&header.name);
     let posix = header.magic == *b"ustar\0";
     // star has a shorter prefix and its own magic at the end.

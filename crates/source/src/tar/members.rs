@@ -4,13 +4,13 @@ use zerocopy::IntoBytes;
 
 use packfs_blocks::units::beyond;
 
-use super::acl::{self, Accounts};
-use super::format::{BLOCK, Header, flag, padded};
+use super::acl::{self, KnownAccounts};
+use super::format::{BLOCK, TarHeader, flag, padded};
 use super::header::{self, field, text};
-use super::pax::Pax;
+use super::pax::PaxRecords;
 use super::sparse;
-use crate::archive::input::{Input, Stored, truncated};
-use crate::archive::{MAX_SIZE, Member, MemberKind};
+use crate::archive::input::{ArchiveInput, StoredMember, truncated};
+use crate::archive::{ArchiveMember, MAX_SIZE, MemberKind};
 use crate::tree::acl::{access_list, defect, group_limit};
 use crate::tree::{Device, Time, XattrSet};
 use crate::{Error, Result, WarningKind};
@@ -22,10 +22,10 @@ const MAX_EXTENDED: u64 = 8 << 20;
 pub(crate) const STRUCTURE: &str = "tar member";
 
 /// Reads members from `input`, which is positioned at a member's data after each.
-pub(super) struct Members<I> {
+pub(super) struct MemberReader<I> {
     pub(super) input: I,
-    globals: Pax,
-    accounts: Accounts,
+    globals: PaxRecords,
+    accounts: KnownAccounts,
     /// Offset of the header read last, and of the header after its data.
     last: u64,
     next: u64,
@@ -39,7 +39,7 @@ pub(super) struct Members<I> {
 
 /// Extended headers before a member's own header.
 #[derive(Default)]
-struct Extended {
+struct ExtendedHeaders {
     /// Records of the last pax header, and its place. Of several, GNU tar, bsdtar and Go take the last, too.
     pax: Option<(Vec<u8>, u64)>,
     name: Option<Vec<u8>>,
@@ -48,13 +48,13 @@ struct Extended {
     first: Option<u64>,
 }
 
-impl<I: Input> Members<I> {
+impl<I: ArchiveInput> MemberReader<I> {
     pub(super) fn new(input: I) -> Self {
         let at = input.offset();
-        Members {
+        MemberReader {
             input,
-            globals: Pax::default(),
-            accounts: Accounts::default(),
+            globals: PaxRecords::default(),
+            accounts: KnownAccounts::default(),
             last: at,
             next: at,
             zeros: 0,
@@ -64,22 +64,26 @@ impl<I: Input> Members<I> {
     }
 
     /// Returns the next member; `None` at the end of the archive.
-    pub(super) fn next(&mut self) -> Result<Option<Member>> {
-        let mut extended = Extended::default();
-        while let Some((header, at)) = self.header()? {
+    pub(super) fn next(&mut self) -> Result<Option<ArchiveMember>> {
+        let mut extended = ExtendedHeaders::default();
+        while let Some((header, at)) = self.read_header()? {
             match header.typeflag {
                 flag::PAX | flag::SOLARIS_PAX => {
-                    let records = self.body(&header, at, &mut extended)?;
+                    let records = self.read_extended(&header, at, &mut extended)?;
                     extended.pax = Some((records, at));
                 }
-                flag::GNU_LONG_NAME => extended.name = Some(text(&self.body(&header, at, &mut extended)?).to_vec()),
-                flag::GNU_LONG_LINK => extended.link = Some(text(&self.body(&header, at, &mut extended)?).to_vec()),
+                flag::GNU_LONG_NAME => {
+                    extended.name = Some(text(&self.read_extended(&header, at, &mut extended)?).to_vec())
+                }
+                flag::GNU_LONG_LINK => {
+                    extended.link = Some(text(&self.read_extended(&header, at, &mut extended)?).to_vec())
+                }
                 flag::PAX_GLOBAL => {
-                    let records = self.body(&header, at, &mut Extended::default())?;
+                    let records = self.read_extended(&header, at, &mut ExtendedHeaders::default())?;
                     self.globals.add_global(&records, at)?;
                 }
-                flag::GNU_VOLUME => self.data(field(&header.size, "size", at)?, at)?,
-                _ => return self.member(&header, at, extended).map(Some),
+                flag::GNU_VOLUME => self.note_data(field(&header.size, "size", at)?, at)?,
+                _ => return self.build_member(&header, at, extended).map(Some),
             }
         }
         match extended.first {
@@ -90,7 +94,7 @@ impl<I: Input> Members<I> {
 
     /// Skips the data of the previous member and reads a header; `None` at the end. Two zero
     /// blocks, or one and the end of the file, end an archive; another archive may follow.
-    fn header(&mut self) -> Result<Option<(Header, u64)>> {
+    fn read_header(&mut self) -> Result<Option<(TarHeader, u64)>> {
         if !self.input.skip_to(self.next)? {
             let why = format!(
                 "its data ends at byte {}, beyond the end of the archive: it is truncated, or the first of several volumes",
@@ -121,7 +125,7 @@ impl<I: Input> Members<I> {
                 BLOCK => {
                     let header = header::check(&block, at)?;
                     if std::mem::take(&mut self.zeros) > 0 {
-                        self.globals = Pax::default();
+                        self.globals = PaxRecords::default();
                     }
                     (self.last, self.next) = (at, at + BLOCK as u64);
                     return Ok(Some((header, at)));
@@ -133,7 +137,7 @@ impl<I: Input> Members<I> {
 
     /// Notes that the `len` bytes of data that begin here belong to the header at `at`: the next
     /// header follows them.
-    fn data(&mut self, len: u64, at: u64) -> Result<()> {
+    fn note_data(&mut self, len: u64, at: u64) -> Result<()> {
         let end = padded(len).and_then(|len| len.checked_add(self.input.offset())).filter(|end| *end <= MAX_SIZE);
         self.next =
             end.ok_or_else(|| Error::corrupt("tar header", at, format!("the size of {len} bytes is too large")))?;
@@ -141,7 +145,7 @@ impl<I: Input> Members<I> {
     }
 
     /// Reads the data of an extended header.
-    fn body(&mut self, header: &Header, at: u64, extended: &mut Extended) -> Result<Vec<u8>> {
+    fn read_extended(&mut self, header: &TarHeader, at: u64, extended: &mut ExtendedHeaders) -> Result<Vec<u8>> {
         let len = field(&header.size, "size", at)?;
         extended.first.get_or_insert(at);
         extended.bytes = extended.bytes.saturating_add(len);
@@ -149,16 +153,16 @@ impl<I: Input> Members<I> {
             let why = format!("extended headers, all together {}", beyond(extended.bytes, MAX_EXTENDED));
             Error::corrupt("extended header", at, why)
         })?;
-        self.data(len, at)?;
+        self.note_data(len, at)?;
         let mut body = vec![0; limited];
         let got = self.input.read(&mut body)?;
         if got == limited { Ok(body) } else { Err(truncated("extended header", at, got as u64, len)) }
     }
 
     /// Builds a member from its headers.
-    fn member(&mut self, header: &Header, at: u64, extended: Extended) -> Result<Member> {
+    fn build_member(&mut self, header: &TarHeader, at: u64, extended: ExtendedHeaders) -> Result<ArchiveMember> {
         self.begun = true;
-        let mut pax = Pax::after(&self.globals);
+        let mut pax = PaxRecords::after(&self.globals);
         if let Some((records, at)) = &extended.pax {
             pax.add(records, *at)?;
         }
@@ -166,42 +170,11 @@ impl<I: Input> Members<I> {
         let name = pax.sparse.name.take().or(pax.path.take()).or(extended.name);
         let path = name.unwrap_or_else(|| header::name(header));
         let link = pax.linkpath.take().or(extended.link).unwrap_or_else(|| text(&header.linkname).to_vec());
-        let device = || -> Result<Device> {
-            Ok(Device {
-                major: pax.devmajor.map_or_else(|| field(&header.devmajor, "device number", at), Ok)?,
-                minor: pax.devminor.map_or_else(|| field(&header.devminor, "device number", at), Ok)?,
-            })
-        };
-        let kind = match header.typeflag {
-            flag::HARD_LINK => MemberKind::HardLink(link),
-            flag::SYMLINK => MemberKind::Symlink(link),
-            flag::CHAR => MemberKind::Char(device()?),
-            flag::BLOCK => MemberKind::Block(device()?),
-            flag::DIR => MemberKind::Dir,
-            flag::GNU_DUMP_DIR => {
-                self.data(field(&header.size, "size", at)?, at)?;
-                MemberKind::Dir
-            }
-            // Archives from before there was a type for directories; the size is meaningless.
-            flag::FILE | flag::V7_FILE if path.ends_with(b"/") => MemberKind::Dir,
-            flag::FIFO => MemberKind::Fifo,
-            flag::FILE | flag::V7_FILE | flag::CONTIGUOUS_FILE | flag::GNU_SPARSE => {
-                MemberKind::File(self.file(header, at, first, &mut pax)?)
-            }
-            flag::GNU_CONTINUED => {
-                let why = "this is a later volume of a multi-volume archive: extract them all with GNU tar \
-                           (`tar -xM -f VOLUME1 -f VOLUME2 ...`) and pack the directory";
-                return Err(Error::corrupt("tar header", at, why));
-            }
-            other => {
-                let other = other.escape_ascii();
-                return Err(Error::Unsupported(format!("tar header at byte {at}: a member of type `{other}`")));
-            }
-        };
+        let kind = self.read_kind(header, at, first, &path, link, &mut pax)?;
         let uid = pax.uid.map_or_else(|| field(&header.uid, "user id", at), Ok)?;
         let gid = pax.gid.map_or_else(|| field(&header.gid, "group id", at), Ok)?;
         self.note_accounts(header, &pax, uid, gid);
-        let (acls, lost) = self.acls(&pax, matches!(kind, MemberKind::Dir));
+        let (acls, lost) = self.convert_acls(&pax, matches!(kind, MemberKind::Dir));
         let mut mode = field::<i64>(&header.mode, "mode", at).map(|mode| u16::try_from(mode & 0o7777).unwrap_or(0))?;
         if !lost.is_empty() {
             mode &= acl::readable_group_limit(pax.acl.as_deref().unwrap_or_default(), &self.accounts);
@@ -216,11 +189,49 @@ impl<I: Input> Members<I> {
             Some(list) => mode & group_limit(list),
             None => mode,
         };
-        Ok(Member { path, kind, mode, uid, gid, mtime, xattrs, lost, of: STRUCTURE, at: first })
+        Ok(ArchiveMember { path, kind, mode, uid, gid, mtime, xattrs, lost, of: STRUCTURE, at: first })
+    }
+
+    /// Returns the type of a member, and reads the sparse map of a file. `link` is its target if it is a link.
+    fn read_kind(
+        &mut self,
+        header: &TarHeader,
+        at: u64,
+        first: u64,
+        path: &[u8],
+        link: Vec<u8>,
+        pax: &mut PaxRecords,
+    ) -> Result<MemberKind> {
+        Ok(match header.typeflag {
+            flag::HARD_LINK => MemberKind::HardLink(link),
+            flag::SYMLINK => MemberKind::Symlink(link),
+            flag::CHAR => MemberKind::Char(device_number(header, at, pax)?),
+            flag::BLOCK => MemberKind::Block(device_number(header, at, pax)?),
+            flag::DIR => MemberKind::Dir,
+            flag::GNU_DUMP_DIR => {
+                self.note_data(field(&header.size, "size", at)?, at)?;
+                MemberKind::Dir
+            }
+            // Archives from before there was a type for directories; the size is meaningless.
+            flag::FILE | flag::V7_FILE if path.ends_with(b"/") => MemberKind::Dir,
+            flag::FIFO => MemberKind::Fifo,
+            flag::FILE | flag::V7_FILE | flag::CONTIGUOUS_FILE | flag::GNU_SPARSE => {
+                MemberKind::File(self.read_file(header, at, first, pax)?)
+            }
+            flag::GNU_CONTINUED => {
+                let why = "this is a later volume of a multi-volume archive: extract them all with GNU tar \
+                           (`tar -xM -f VOLUME1 -f VOLUME2 ...`) and pack the directory";
+                return Err(Error::corrupt("tar header", at, why));
+            }
+            other => {
+                let other = other.escape_ascii();
+                return Err(Error::Unsupported(format!("tar header at byte {at}: a member of type `{other}`")));
+            }
+        })
     }
 
     /// Remembers the numbers of the owner and the group.
-    fn note_accounts(&mut self, header: &Header, pax: &Pax, uid: u32, gid: u32) {
+    fn note_accounts(&mut self, header: &TarHeader, pax: &PaxRecords, uid: u32, gid: u32) {
         // The oldest archives have other data in place of the names.
         let named = header.magic.starts_with(b"ustar");
         let user = pax.uname.as_deref().unwrap_or_else(|| if named { text(&header.uname) } else { b"" });
@@ -230,8 +241,9 @@ impl<I: Input> Members<I> {
 
     /// Returns access control lists as attributes, and the reasons why others were dropped. An
     /// equal attribute in the archive itself takes precedence.
-    fn acls(&self, pax: &Pax, is_dir: bool) -> (XattrSet, Vec<String>) {
-        let (mut acls, mut lost) = (XattrSet::new(), Vec::new());
+    fn convert_acls(&self, pax: &PaxRecords, is_dir: bool) -> (XattrSet, Vec<String>) {
+        let mut acls = XattrSet::new();
+        let mut lost = Vec::new();
         let lists =
             [(&pax.acl, "system.posix_acl_access", false), (&pax.default_acl, "system.posix_acl_default", true)];
         for (list, name, default) in lists {
@@ -251,7 +263,7 @@ impl<I: Input> Members<I> {
     }
 
     /// Reads a regular file, including the sparse map if one follows the header.
-    fn file(&mut self, header: &Header, at: u64, first: u64, pax: &mut Pax) -> Result<Stored> {
+    fn read_file(&mut self, header: &TarHeader, at: u64, first: u64, pax: &mut PaxRecords) -> Result<StoredMember> {
         let len = pax.size.map_or_else(|| field(&header.size, "size", at), Ok)?;
         let sparse = &mut pax.sparse;
         let (map, size) = match (header.typeflag, sparse.major, sparse.minor, sparse.size) {
@@ -264,11 +276,11 @@ impl<I: Input> Members<I> {
                 )));
             }
             (_, Some(1), Some(0), Some(size)) => {
-                self.data(len, at)?;
+                self.note_data(len, at)?;
                 let begin = self.input.offset();
                 let map = sparse::in_front(&mut self.input, len)?;
                 let stored = len.saturating_sub(self.input.offset() - begin);
-                return Ok(Stored {
+                return Ok(StoredMember {
                     size,
                     len: stored,
                     map: Some(sparse::check(map, size, stored, at)?),
@@ -280,8 +292,16 @@ impl<I: Input> Members<I> {
             (_, None, None, None) => (None, len),
             _ => return Err(Error::corrupt("pax header", first, "inconsistent GNU.sparse records")),
         };
-        self.data(len, at)?;
+        self.note_data(len, at)?;
         let map = map.map(|map| sparse::check(map, size, len, at)).transpose()?;
-        Ok(Stored { size, len, map, header: first, sum: None })
+        Ok(StoredMember { size, len, map, header: first, sum: None })
     }
+}
+
+/// Returns the number of a device, from the records of a pax header or from the member's own header.
+fn device_number(header: &TarHeader, at: u64, pax: &PaxRecords) -> Result<Device> {
+    Ok(Device {
+        major: pax.devmajor.map_or_else(|| field(&header.devmajor, "device number", at), Ok)?,
+        minor: pax.devminor.map_or_else(|| field(&header.devminor, "device number", at), Ok)?,
+    })
 }

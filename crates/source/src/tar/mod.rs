@@ -3,11 +3,11 @@
 //! - `format`, `header`, `pax`, `unescape`, `acl`, `sparse`: check blocks and records.
 //! - `members`: reads one member after the other, which `archive` adds to a tree.
 
-use self::members::Members;
+use self::members::MemberReader;
 pub(super) use self::members::STRUCTURE;
-use super::archive::input::Input;
+use super::archive::input::ArchiveInput;
 use super::archive::place::{clean, place};
-use super::archive::seekable::Seekable;
+use super::archive::seekable::SeekableInput;
 use super::archive::{MemberKind, Options};
 use super::{Source, Store};
 use crate::tree::{Data, Tree};
@@ -24,8 +24,8 @@ pub(crate) mod tests;
 mod unescape;
 
 /// Returns the name of the member whose first header is next.
-pub(super) fn name_of(input: Seekable) -> Option<Vec<u8>> {
-    Members::new(input).next().ok().flatten().map(|member| member.path)
+pub(super) fn name_of(input: SeekableInput) -> Option<Vec<u8>> {
+    MemberReader::new(input).next().ok().flatten().map(|member| member.path)
 }
 
 /// Returns true if `head` begins with the header of a member, even a damaged one.
@@ -35,17 +35,17 @@ pub(super) fn is_header(head: &[u8]) -> bool {
 
 /// An archive.
 pub(super) struct TarSource<I> {
-    members: Option<Members<I>>,
+    members: Option<MemberReader<I>>,
     options: Options,
 }
 
-impl<I: Input> TarSource<I> {
+impl<I: ArchiveInput> TarSource<I> {
     pub(super) fn new(input: I, options: Options) -> Self {
-        TarSource { members: Some(Members::new(input)), options }
+        TarSource { members: Some(MemberReader::new(input)), options }
     }
 }
 
-impl<I: Input> Source for TarSource<I> {
+impl<I: ArchiveInput> Source for TarSource<I> {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         let taken = self.members.take();
         let mut members = taken.ok_or_else(|| Error::Misuse("an archive can be listed only once".into()))?;

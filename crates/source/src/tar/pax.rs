@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use packfs_blocks::units::beyond;
 
 use super::unescape::{gnu_unescape, percent_decode};
-use crate::archive::input::Region;
+use crate::archive::input::DataRegion;
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
 use packfs_tree::decode_base64;
@@ -13,11 +13,11 @@ use packfs_tree::decode_base64;
 /// Maximum number of bytes of names and attributes that global headers may apply to every member.
 const MAX_GLOBAL: usize = 65_536;
 
-type Xattrs = BTreeMap<Box<[u8]>, Box<[u8]>>;
+type PaxXattrs = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 /// Values of pax records. Where a record is missing, the member's header counts.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pax {
+pub(super) struct PaxRecords {
     pub(super) path: Option<Vec<u8>>,
     pub(super) linkpath: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
@@ -35,9 +35,9 @@ pub(super) struct Pax {
     /// True if there is an access control list of a kind that Linux does not support.
     pub(super) foreign_acl: bool,
     /// Attributes of the member itself; the first record for a name counts.
-    own_xattrs: Xattrs,
+    own_xattrs: PaxXattrs,
     /// Attributes from global headers; the member's own records take precedence.
-    global_xattrs: Xattrs,
+    global_xattrs: PaxXattrs,
 }
 
 /// The `GNU.sparse.*` records.
@@ -48,32 +48,32 @@ pub(super) struct PaxSparse {
     pub(super) name: Option<Vec<u8>>,
     /// `GNU.sparse.size` (0.0, 0.1) and `GNU.sparse.realsize` (1.0): the length of the file.
     pub(super) size: Option<u64>,
-    pub(super) map: Vec<Region>,
+    pub(super) map: Vec<DataRegion>,
     pending_offset: Option<u64>,
 }
 
-impl Pax {
+impl PaxRecords {
     /// Returns the values that apply to a member before its own records: those of the global headers.
-    pub(super) fn after(globals: &Pax) -> Pax {
-        let mut pax = Pax { sparse: PaxSparse::default(), ..globals.clone() };
+    pub(super) fn after(globals: &PaxRecords) -> PaxRecords {
+        let mut pax = PaxRecords { sparse: PaxSparse::default(), ..globals.clone() };
         pax.global_xattrs = std::mem::take(&mut pax.own_xattrs);
         pax
     }
 
     /// Adds another global header, `records`.
     pub(super) fn add_global(&mut self, records: &[u8], at: u64) -> Result<()> {
-        let mut next = Pax::after(self);
+        let mut next = PaxRecords::after(self);
         next.add(records, at)?;
         let mut xattrs = std::mem::take(&mut next.global_xattrs);
         xattrs.append(&mut next.own_xattrs);
-        let Pax { path, linkpath, uname, gname, acl, default_acl, .. } = &next;
+        let PaxRecords { path, linkpath, uname, gname, acl, default_acl, .. } = &next;
         let names = [path, linkpath, uname, gname, acl, default_acl].into_iter().flatten().map(Vec::len).sum::<usize>();
         let bytes = names + xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         if bytes > MAX_GLOBAL {
             let why = format!("attributes for every member, all together {}", beyond(bytes as u64, MAX_GLOBAL as u64));
             return Err(bad(at, why));
         }
-        *self = Pax { own_xattrs: xattrs, ..next };
+        *self = PaxRecords { own_xattrs: xattrs, ..next };
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl Pax {
             b"GNU.sparse.numbytes" => {
                 let offset = self.sparse.pending_offset.take().ok_or("no GNU.sparse.offset before it")?;
                 let len = decimal(value)?.ok_or("no number")?;
-                self.sparse.map.push(Region { offset, len });
+                self.sparse.map.push(DataRegion { offset, len });
             }
             b"GNU.sparse.map" => self.sparse.map = map(value)?,
             _ => {}
@@ -166,10 +166,10 @@ fn split_record(records: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&record[..equals], &record[equals + 1..], rest))
 }
 
-type Value<T> = std::result::Result<Option<T>, &'static str>;
+type RecordValue<T> = std::result::Result<Option<T>, &'static str>;
 
 /// Parses a number. An empty value withdraws an earlier one.
-fn decimal<T: TryFrom<u64>>(value: &[u8]) -> Value<T> {
+fn decimal<T: TryFrom<u64>>(value: &[u8]) -> RecordValue<T> {
     match value {
         [] => Ok(None),
         _ => parse_decimal(value).and_then(|n| T::try_from(n).ok()).map(Some).ok_or("not a number in range"),
@@ -187,7 +187,7 @@ pub(super) fn parse_decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-fn name(value: &[u8]) -> Value<Vec<u8>> {
+fn name(value: &[u8]) -> RecordValue<Vec<u8>> {
     match value {
         [] => Ok(None),
         _ if value.contains(&0) => Err("a NUL in a name"),
@@ -196,7 +196,7 @@ fn name(value: &[u8]) -> Value<Vec<u8>> {
 }
 
 /// Parses `[-]SECONDS[.FRACTION]`; digits beyond the nanoseconds are dropped.
-fn time(value: &[u8]) -> Value<Time> {
+fn time(value: &[u8]) -> RecordValue<Time> {
     if value.is_empty() {
         return Ok(None);
     }
@@ -216,13 +216,13 @@ fn time(value: &[u8]) -> Value<Time> {
 }
 
 /// Parses `OFFSET,LENGTH,OFFSET,LENGTH...`, the map of sparse format 0.1.
-fn map(value: &[u8]) -> std::result::Result<Vec<Region>, &'static str> {
+fn map(value: &[u8]) -> std::result::Result<Vec<DataRegion>, &'static str> {
     let mut numbers = value.split(|byte| *byte == b',');
     let mut map = Vec::new();
     while let Some(offset) = numbers.next() {
         let pair = parse_decimal(offset).zip(numbers.next().and_then(parse_decimal));
         let (offset, len) = pair.ok_or("not pairs of numbers")?;
-        map.push(Region { offset, len });
+        map.push(DataRegion { offset, len });
     }
     Ok(map)
 }
@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn a_members_own_records_override_global_ones_and_an_empty_value_withdraws() {
-        let mut globals = Pax::default();
+        let mut globals = PaxRecords::default();
         let first = [record("uid", b"7"), record("path", b"g"), record("SCHILY.xattr.user.a", b"1")].concat();
         globals.add_global(&first, 0).unwrap();
         globals.add_global(&[record("uid", b"8"), record("SCHILY.xattr.user.a", b"2")].concat(), 0).unwrap();
-        let mut member = Pax::after(&globals);
+        let mut member = PaxRecords::after(&globals);
         assert_eq!(member.clone().xattrs(), [(b"user.a"[..].into(), b"2"[..].into())]);
         let own = [record("path", b""), record("SCHILY.xattr.user.a", b"x\0=\n"), record("gid", b"9")].concat();
         member.add(&own, 0).unwrap();
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_first_of_two_xattrs_counts_in_either_spelling() {
-        let mut pax = Pax::default();
+        let mut pax = PaxRecords::default();
         let records = [
             record("LIBARCHIVE.xattr.user.a%20b", b"AAEC/w"),
             record("SCHILY.xattr.user.a b", b"later"),
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn times() {
-        let cases: [(&[u8], Value<Time>); 9] = [
+        let cases: [(&[u8], RecordValue<Time>); 9] = [
             (b"", Ok(None)),
             (b"12", Ok(Some(Time { secs: 12, nanos: 0 }))),
             (b"12.5", Ok(Some(Time { secs: 12, nanos: 500_000_000 }))),
@@ -296,7 +296,7 @@ mod tests {
             b"11 path=a\0c\n",
         ];
         for records in cases {
-            let error = Pax::default().add(records, 1536).unwrap_err().to_string();
+            let error = PaxRecords::default().add(records, 1536).unwrap_err().to_string();
             assert!(error.starts_with("pax header at byte 1536"), "{error}");
         }
     }

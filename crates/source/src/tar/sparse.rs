@@ -11,7 +11,7 @@ use super::format::{BLOCK, GnuHeader, GnuRegion, GnuRegions};
 use super::header::field;
 use super::pax::parse_decimal;
 use crate::archive::MAX_SIZE;
-use crate::archive::input::{Input, Region, truncated};
+use crate::archive::input::{ArchiveInput, DataRegion, truncated};
 use crate::{Error, Result};
 
 /// Maximum number of regions in a map.
@@ -22,14 +22,15 @@ fn bad(at: u64, why: impl Into<String>) -> Error {
 }
 
 /// Checks a map against the file's length and the number of bytes stored for it; drops empty regions.
-pub(super) fn check(mut map: Vec<Region>, size: u64, stored: u64, at: u64) -> Result<Vec<Region>> {
+pub(super) fn check(mut map: Vec<DataRegion>, size: u64, stored: u64, at: u64) -> Result<Vec<DataRegion>> {
     limit(map.len() as u64, at)?;
     if size > MAX_SIZE {
         return Err(bad(at, format!("a file of {}", beyond(size, MAX_SIZE))));
     }
     map.retain(|region| region.len > 0);
-    let (mut end, mut sum) = (0, 0u64);
-    for Region { offset, len } in &map {
+    let mut end = 0;
+    let mut sum = 0u64;
+    for DataRegion { offset, len } in &map {
         if *offset < end {
             return Err(bad(at, format!("the region at {offset} begins before the last one's end")));
         }
@@ -52,7 +53,7 @@ fn limit(regions: u64, at: u64) -> Result<()> {
 }
 
 /// Reads the map and the file length of an old GNU sparse member, including the blocks that follow the header.
-pub(super) fn old_gnu(header: &[u8], input: &mut dyn Input, at: u64) -> Result<(Vec<Region>, u64)> {
+pub(super) fn old_gnu(header: &[u8], input: &mut dyn ArchiveInput, at: u64) -> Result<(Vec<DataRegion>, u64)> {
     let header = GnuHeader::read_from_bytes(header).map_err(|_| bad(at, "not a block"))?;
     let size = field(&header.real_size, "real size", at)?;
     let mut map = Vec::new();
@@ -68,40 +69,45 @@ pub(super) fn old_gnu(header: &[u8], input: &mut dyn Input, at: u64) -> Result<(
 }
 
 /// Adds regions up to the first unused one; returns true if all were used.
-fn add_regions(map: &mut Vec<Region>, regions: &[GnuRegion], at: u64) -> Result<bool> {
+fn add_regions(map: &mut Vec<DataRegion>, regions: &[GnuRegion], at: u64) -> Result<bool> {
     for GnuRegion { offset, len } in regions {
         if len[0] == 0 {
             return Ok(false);
         }
-        map.push(Region { offset: field(offset, "offset", at)?, len: field(len, "length", at)? });
+        map.push(DataRegion { offset: field(offset, "offset", at)?, len: field(len, "length", at)? });
     }
     Ok(true)
 }
 
 /// Reads the map that pax 1.0 places before the data: a count, then an offset and a length for each
 /// region, one number per line, padded to a block. Reads at most `stored` bytes.
-pub(super) fn in_front(input: &mut dyn Input, stored: u64) -> Result<Vec<Region>> {
-    let mut lines =
-        Lines { at: input.offset(), end: input.offset().saturating_add(stored), input, block: [0; BLOCK], used: BLOCK };
+pub(super) fn in_front(input: &mut dyn ArchiveInput, stored: u64) -> Result<Vec<DataRegion>> {
+    let mut lines = NumberLines {
+        at: input.offset(),
+        end: input.offset().saturating_add(stored),
+        input,
+        block: [0; BLOCK],
+        used: BLOCK,
+    };
     let count = lines.number()?;
     limit(count, lines.at)?;
     let mut map = Vec::new();
     for _ in 0..count {
-        map.push(Region { offset: lines.number()?, len: lines.number()? });
+        map.push(DataRegion { offset: lines.number()?, len: lines.number()? });
     }
     Ok(map)
 }
 
 /// Numbers, one per line, from whole blocks.
-struct Lines<'i> {
-    input: &'i mut dyn Input,
+struct NumberLines<'i> {
+    input: &'i mut dyn ArchiveInput,
     at: u64,
     end: u64,
     block: [u8; BLOCK],
     used: usize,
 }
 
-impl Lines<'_> {
+impl NumberLines<'_> {
     fn number(&mut self) -> Result<u64> {
         let mut digits = [0; 20];
         let mut count = 0;
@@ -132,7 +138,7 @@ impl Lines<'_> {
     }
 }
 /// Reads the next block of `structure`, which must be complete.
-fn read_block(input: &mut dyn Input, structure: &'static str) -> Result<[u8; BLOCK]> {
+fn read_block(input: &mut dyn ArchiveInput, structure: &'static str) -> Result<[u8; BLOCK]> {
     let at = input.offset();
     let mut block = [0; BLOCK];
     match input.read(&mut block)? {

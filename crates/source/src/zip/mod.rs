@@ -17,9 +17,9 @@ use rawzip::time::DosDateTime;
 use rawzip::{CompressionMethod, Crc32, CreatorSystem, RECOMMENDED_BUFFER_SIZE, RangeReader, ReaderAt, ZipArchive};
 use rawzip::{ZipFileHeaderRecord, ZipLocator};
 
-use super::archive::input::Stored;
+use super::archive::input::StoredMember;
 use super::archive::place::{clean, place};
-use super::archive::{MAX_PATH, MAX_SIZE, Member, MemberKind, Options};
+use super::archive::{ArchiveMember, MAX_PATH, MAX_SIZE, MemberKind, Options};
 use super::decompress;
 use super::readahead::ReadAhead;
 use super::{Source, Store, unchanged};
@@ -41,16 +41,16 @@ const SECONDS_FROM_1601: i64 = 11_644_473_600;
 
 /// An archive.
 pub(super) struct ZipSource {
-    bytes: Option<Bytes>,
+    bytes: Option<ZipBytes>,
     path: PathBuf,
     options: Options,
 }
 
 /// The bytes of an archive.
 #[derive(Clone)]
-struct Bytes(Arc<dyn ReadAt>);
+struct ZipBytes(Arc<dyn ReadAt>);
 
-impl ReaderAt for Bytes {
+impl ReaderAt for ZipBytes {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.0.read_at(buf, offset)
     }
@@ -58,7 +58,7 @@ impl ReaderAt for Bytes {
 
 /// Stored data of a member.
 #[derive(Debug, Clone)]
-struct Body {
+struct MemberBody {
     range: Range<u64>,
     method: CompressionMethod,
     size: u64,
@@ -68,15 +68,15 @@ struct Body {
 }
 
 /// A member to add to a tree under a clean path.
-struct Planned {
+struct PlannedMember {
     path: Vec<u8>,
-    member: Member,
-    body: Option<Body>,
+    member: ArchiveMember,
+    body: Option<MemberBody>,
 }
 
 impl ZipSource {
     pub(super) fn new(bytes: Arc<dyn ReadAt>, path: &Path, options: Options) -> Self {
-        ZipSource { bytes: Some(Bytes(bytes)), path: path.to_owned(), options }
+        ZipSource { bytes: Some(ZipBytes(bytes)), path: path.to_owned(), options }
     }
 
     fn damaged(&self, why: impl std::fmt::Display) -> Error {
@@ -93,11 +93,12 @@ impl ZipSource {
     }
 
     /// Reads the directory: what to add to a tree, each with its data.
-    fn plan(&self, bytes: &Bytes, tree: &mut Tree) -> Result<Vec<Planned>> {
+    fn plan(&self, bytes: &ZipBytes, tree: &mut Tree) -> Result<Vec<PlannedMember>> {
         let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
         let archive = ZipLocator::new().locate_in_reader(bytes.clone(), &mut buffer, bytes.0.len());
         let archive = archive.map_err(|(_, error)| self.failed(error))?;
-        let (mut plan, mut taken) = (Vec::new(), BTreeMap::new());
+        let mut plan = Vec::new();
+        let mut taken = BTreeMap::new();
         let mut entries = archive.entries(&mut buffer);
         while let Some(record) = entries.next_entry().map_err(|error| self.failed(error))? {
             let at = record.local_header_offset();
@@ -116,13 +117,13 @@ impl ZipSource {
             self.take(&mut taken, at..range.end)?;
             let has_data = matches!(member.kind, MemberKind::File(_) | MemberKind::Symlink(_));
             let body = has_data.then(|| self.body(&record, range, &path));
-            plan.push(Planned { path, member, body: body.transpose()? });
+            plan.push(PlannedMember { path, member, body: body.transpose()? });
         }
         Ok(plan)
     }
 
     /// Returns the place of an entry's data.
-    fn range(&self, archive: &ZipArchive<Bytes>, record: &ZipFileHeaderRecord<'_>) -> Result<Range<u64>> {
+    fn range(&self, archive: &ZipArchive<ZipBytes>, record: &ZipFileHeaderRecord<'_>) -> Result<Range<u64>> {
         let entry = archive.get_entry(record.wayfinder()).map_err(|error| self.failed(error))?;
         let (start, end) = entry.compressed_data_range();
         match end <= archive.directory_offset() {
@@ -144,8 +145,10 @@ impl ZipSource {
     }
 
     /// Returns the data of a member, if it can be read.
-    fn body(&self, record: &ZipFileHeaderRecord<'_>, range: Range<u64>, path: &[u8]) -> Result<Body> {
-        let (method, flags, path) = (record.compression_method(), record.flags(), path_of(path));
+    fn body(&self, record: &ZipFileHeaderRecord<'_>, range: Range<u64>, path: &[u8]) -> Result<MemberBody> {
+        let method = record.compression_method();
+        let flags = record.flags();
+        let path = path_of(path);
         let unsupported =
             |why: String| Err(Error::Unsupported(format!("{}: `{}` {why}", display(&self.path), display(&path))));
         if flags.is_encrypted() || flags.has_strong_encryption() || method == CompressionMethod::AES {
@@ -165,7 +168,7 @@ impl ZipSource {
         if size > MAX_SIZE {
             return Err(Error::corrupt(STRUCTURE, range.start, format!("the size of {size} bytes is too large")));
         }
-        Ok(Body { range, method, size, crc: record.crc32(), path })
+        Ok(MemberBody { range, method, size, crc: record.crc32(), path })
     }
 }
 
@@ -174,9 +177,9 @@ impl Source for ZipSource {
         let bytes = self.bytes.take().ok_or_else(|| Error::Misuse("an archive can be listed only once".into()))?;
         let plan = self.plan(&bytes, tree)?;
         let queue = plan.iter().filter_map(|planned| planned.body.clone()).collect();
-        let bodies = Bodies { bytes: bytes.clone(), queue, current: None };
+        let bodies = BodyStream { bytes: bytes.clone(), queue, current: None };
         let mut data = MembersData { from: ReadAhead::new(Box::new(bodies)), left: 0, failed: None };
-        for Planned { path, mut member, body } in plan {
+        for PlannedMember { path, mut member, body } in plan {
             data.left = body.map_or(0, |body| body.size);
             let kept = match &mut member.kind {
                 MemberKind::Symlink(target) => {
@@ -235,14 +238,16 @@ fn unicode_path<'r>(record: &'r ZipFileHeaderRecord<'_>) -> Option<&'r [u8]> {
 }
 
 /// Describes a member; a link has no target yet.
-fn member(record: &ZipFileHeaderRecord<'_>, is_dir: bool, at: u64) -> Result<Member> {
+fn member(record: &ZipFileHeaderRecord<'_>, is_dir: bool, at: u64) -> Result<ArchiveMember> {
     let mode = mode(record, is_dir);
     let size = record.uncompressed_size_hint();
     let kind = match mode & TYPE {
         _ if is_dir => MemberKind::Dir,
         0o040_000 => MemberKind::Dir,
         // Info-ZIP marks a member that it read from a pipe as a pipe.
-        0 | 0o100_000 | 0o010_000 => MemberKind::File(Stored { size, len: size, map: None, header: at, sum: None }),
+        0 | 0o100_000 | 0o010_000 => {
+            MemberKind::File(StoredMember { size, len: size, map: None, header: at, sum: None })
+        }
         0o120_000 if size > MAX_PATH as u64 => {
             let why = format!("a symbolic link of {size} bytes: more than {MAX_PATH}");
             return Err(Error::corrupt(STRUCTURE, at, why));
@@ -256,7 +261,7 @@ fn member(record: &ZipFileHeaderRecord<'_>, is_dir: bool, at: u64) -> Result<Mem
         }
     };
     let (uid, gid) = owner(record).unwrap_or((0, 0));
-    Ok(Member {
+    Ok(ArchiveMember {
         path: Vec::new(),
         kind,
         mode: u16::try_from(mode & PERMISSIONS).unwrap_or_default(),
@@ -273,7 +278,8 @@ fn member(record: &ZipFileHeaderRecord<'_>, is_dir: bool, at: u64) -> Result<Mem
 /// Returns type and permissions. Archives from systems without them get those that most files have.
 fn mode(record: &ZipFileHeaderRecord<'_>, is_dir: bool) -> u32 {
     let system = record.version_made_by().creator_system();
-    let (unix, dos) = (record.external_attributes() >> 16, record.external_attributes());
+    let unix = record.external_attributes() >> 16;
+    let dos = record.external_attributes();
     let has_modes = matches!(system, CreatorSystem::UNIX | CreatorSystem::MACOS) && unix != 0;
     match has_modes {
         true => unix,
@@ -347,7 +353,9 @@ fn ntfs_time(record: &ZipFileHeaderRecord<'_>) -> Option<Time> {
 
 /// Converts a date since 1980; one that does not exist is taken for the nearest that does.
 fn seconds_of(time: DosDateTime) -> i64 {
-    let (year, month, day) = (i64::from(time.year()), i64::from(time.month().max(1)), i64::from(time.day().max(1)));
+    let year = i64::from(time.year());
+    let month = i64::from(time.month().max(1));
+    let day = i64::from(time.day().max(1));
     // Years begin in March, so that the day that is sometimes missing is the last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
@@ -355,13 +363,13 @@ fn seconds_of(time: DosDateTime) -> i64 {
 }
 
 /// The data of all members, one after the other, decompressed and verified.
-struct Bodies {
-    bytes: Bytes,
-    queue: VecDeque<Body>,
-    current: Option<Checked>,
+struct BodyStream {
+    bytes: ZipBytes,
+    queue: VecDeque<MemberBody>,
+    current: Option<CheckedBody>,
 }
 
-impl Read for Bodies {
+impl Read for BodyStream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some(current) = &mut self.current {
@@ -371,7 +379,7 @@ impl Read for Bodies {
                 }
             }
             match self.queue.pop_front() {
-                Some(body) => self.current = Some(Checked::new(&self.bytes, body)?),
+                Some(body) => self.current = Some(CheckedBody::new(&self.bytes, body)?),
                 None => return Ok(0),
             }
         }
@@ -379,22 +387,22 @@ impl Read for Bodies {
 }
 
 /// Data of one member, which must have the length and the checksum that the directory says.
-struct Checked {
+struct CheckedBody {
     from: Box<dyn Read + Send>,
     left: u64,
     crc: Crc32,
-    body: Body,
+    body: MemberBody,
 }
 
-impl Checked {
-    fn new(bytes: &Bytes, body: Body) -> io::Result<Self> {
+impl CheckedBody {
+    fn new(bytes: &ZipBytes, body: MemberBody) -> io::Result<Self> {
         let range = Box::new(RangeReader::new(bytes.clone(), body.range.clone()));
         let from: Box<dyn Read + Send> = match body.method {
             CompressionMethod::STORE => range,
             CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(range)),
             _ => decompress::reader(range, &body.path).map_err(io::Error::other)?,
         };
-        Ok(Checked { from, left: body.size, crc: Crc32::new(), body })
+        Ok(CheckedBody { from, left: body.size, crc: Crc32::new(), body })
     }
 
     fn wrong(&self, why: impl std::fmt::Display) -> io::Error {
@@ -402,7 +410,7 @@ impl Checked {
     }
 }
 
-impl Read for Checked {
+impl Read for CheckedBody {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         // One byte more would be too much.
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).clamp(1, buf.len().max(1));

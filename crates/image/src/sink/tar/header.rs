@@ -5,7 +5,7 @@ use std::io::Write as _;
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::image::{FileType, Stat};
-use crate::source::tar::format::{BLOCK, Header, USTAR, checksum, flag};
+use crate::source::tar::format::{BLOCK, TarHeader, USTAR, checksum, flag};
 use crate::tree::{Device, Time, XattrSet, acl};
 
 /// The largest numbers that fit in fields of 8 and 12 bytes.
@@ -73,8 +73,8 @@ pub(super) fn add(out: &mut Vec<u8>, member: &Member<'_>) {
 }
 
 /// Fills in the header except the name; values that do not fit go to `pax`.
-fn describe(member: &Member<'_>, map: Option<&[u8]>, pax: &mut Vec<u8>) -> Header {
-    let mut header = Header::new_zeroed();
+fn describe(member: &Member<'_>, map: Option<&[u8]>, pax: &mut Vec<u8>) -> TarHeader {
+    let mut header = TarHeader::new_zeroed();
     let Stat { kind, uid, gid, mtime, .. } = member.stat;
     (header.magic, header.version) = USTAR;
     number(&mut header.mode, member.mode.into());
@@ -142,7 +142,7 @@ fn sparse_map(regions: &[(u64, u64)]) -> Vec<u8> {
 }
 
 /// Stores the name in the header, split over both its fields if needed. Returns true if it fits.
-fn set_name(header: &mut Header, path: &[u8]) -> bool {
+fn set_name(header: &mut TarHeader, path: &[u8]) -> bool {
     if path.len() <= header.name.len() {
         put(&mut header.name, path);
         return true;
@@ -172,7 +172,7 @@ fn number(field: &mut [u8], value: u64) {
     put(field, format!("{value:0width$o}").as_bytes());
 }
 
-fn seal(header: &mut Header) {
+fn seal(header: &mut TarHeader) {
     let sum = checksum(header);
     put(&mut header.checksum, format!("{sum:06o}\0 ").as_bytes());
 }
@@ -185,7 +185,7 @@ fn base(path: &[u8]) -> &[u8] {
 
 /// Adds the extended header that holds `records`.
 fn add_pax(out: &mut Vec<u8>, path: &[u8], records: &[u8]) {
-    let mut header = Header::new_zeroed();
+    let mut header = TarHeader::new_zeroed();
     (header.magic, header.version) = USTAR;
     header.typeflag = flag::PAX;
     put(&mut header.name, &[b"PaxHeaders/", base(path)].concat());
@@ -293,7 +293,7 @@ mod tests {
             ([b"/", &long(100)[..]].concat(), false),
         ];
         for (path, fits) in cases {
-            let mut header = Header::new_zeroed();
+            let mut header = TarHeader::new_zeroed();
             assert_eq!(set_name(&mut header, &path), fits, "{}", path.escape_ascii());
             if fits && path.len() > 100 {
                 let text = |field: &[u8]| field.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();

@@ -7,12 +7,12 @@ use crate::tree::{Device, ROOT, Time};
 #[test]
 fn names_of_every_kind_lead_to_the_same_path() {
     let long = "d/".repeat(60) + "f";
-    let ustar = |header: &mut Header| header.prefix[..3].copy_from_slice(b"a/b");
-    let gnu = |header: &mut Header| {
+    let ustar = |header: &mut TarHeader| header.prefix[..3].copy_from_slice(b"a/b");
+    let gnu = |header: &mut TarHeader| {
         (header.magic, header.version) = (*b"ustar ", *b" \0");
         header.prefix[..3].copy_from_slice(b"a/b");
     };
-    let star = |header: &mut Header| {
+    let star = |header: &mut TarHeader| {
         header.prefix[..3].copy_from_slice(b"a/b");
         header.prefix[131..].fill(b'7');
         header.padding[8..].copy_from_slice(b"tar\0");
@@ -46,8 +46,9 @@ fn names_of_every_kind_lead_to_the_same_path() {
 
 #[test]
 fn every_member_type_is_read() {
-    let link = |to: &'static str| move |header: &mut Header| header.linkname[..to.len()].copy_from_slice(to.as_bytes());
-    let device = |header: &mut Header| {
+    let link =
+        |to: &'static str| move |header: &mut TarHeader| header.linkname[..to.len()].copy_from_slice(to.as_bytes());
+    let device = |header: &mut TarHeader| {
         header.devmajor.copy_from_slice(b"0000010\0");
         header.devminor.copy_from_slice(b"0000377\0");
     };
@@ -89,8 +90,9 @@ fn every_member_type_is_read() {
 #[test]
 fn sums_of_signed_bytes_are_accepted() {
     let mut bytes = member("caf\u{e9}", b'0', b"");
-    let mut header: Header = zerocopy::FromBytes::read_from_bytes(&bytes[..BLOCK]).unwrap();
-    let (unsigned, signed) = (checksum(&header), signed_checksum(&header));
+    let mut header: TarHeader = zerocopy::FromBytes::read_from_bytes(&bytes[..BLOCK]).unwrap();
+    let unsigned = checksum(&header);
+    let signed = signed_checksum(&header);
     assert_eq!(unsigned, signed + 2 * 256);
     header.checksum.copy_from_slice(format!("{signed:06o}\0 ").as_bytes());
     bytes[..BLOCK].copy_from_slice(header.as_bytes());
@@ -99,7 +101,7 @@ fn sums_of_signed_bytes_are_accepted() {
 
 #[test]
 fn attributes_from_headers_and_records() {
-    let wide = |header: &mut Header| {
+    let wide = |header: &mut TarHeader| {
         header.mode.copy_from_slice(b"0107755\0");
         header.uid.copy_from_slice(b"\x80\0\0\0\xff\xff\xff\xfe");
         header.gid.copy_from_slice(b"0000012\0");

@@ -11,7 +11,8 @@ fn refused(bytes: &[u8], want: &str) {
 
 #[test]
 fn every_error_says_what_and_where() {
-    let link = |to: &'static str| move |header: &mut Header| header.linkname[..to.len()].copy_from_slice(to.as_bytes());
+    let link =
+        |to: &'static str| move |header: &mut TarHeader| header.linkname[..to.len()].copy_from_slice(to.as_bytes());
     let sparse = |map: &str, len: usize| {
         let records: [(&str, &[u8]); 2] = [("GNU.sparse.size", b"1000"), ("GNU.sparse.map", map.as_bytes())];
         [pax(b'x', &records), member("f", b'0', &vec![1; len])].concat()
@@ -221,7 +222,7 @@ fn no_wrong_field_panics_or_hangs() {
                 let mut bytes = whole.clone();
                 let block = &mut bytes[start..start + BLOCK];
                 block[at] = value;
-                let mut header: Header = zerocopy::FromBytes::read_from_bytes(block).unwrap();
+                let mut header: TarHeader = zerocopy::FromBytes::read_from_bytes(block).unwrap();
                 let sum = checksum(&header);
                 header.checksum.copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
                 if !(148..156).contains(&at) {

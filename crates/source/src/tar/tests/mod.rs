@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::format::{BLOCK, Header, USTAR, checksum, signed_checksum};
+use super::format::{BLOCK, TarHeader, USTAR, checksum, signed_checksum};
 use super::{Options, STRUCTURE, TarSource};
-use crate::archive::stream::Stream;
+use crate::archive::stream::StreamInput;
 use crate::archive::{from_bytes, from_stream, open};
 use crate::testing::{Snapshot, differences, scan, scan_in_place, scan_stream, snapshot_tree};
 use crate::tree::{Data, Ino, Kind, Tree};
@@ -21,7 +21,7 @@ mod writers;
 
 /// Lists an archive without a read-ahead thread, for tests that read thousands of them.
 fn scan_forwards(archive: &[u8]) -> Result<Tree> {
-    let stream = Stream::new(Box::new(io::Cursor::new(archive.to_vec())), "a.tar".into(), STRUCTURE, None);
+    let stream = StreamInput::new(Box::new(io::Cursor::new(archive.to_vec())), "a.tar".into(), STRUCTURE, None);
     scan(Box::new(TarSource::new(stream, Options::default())))
 }
 
@@ -32,7 +32,8 @@ fn read(archive: &[u8]) -> Result<Tree> {
         (Err(placed), Err(_)) => return Err(placed),
         (placed, streamed) => panic!("in place {placed:?}, as a stream {streamed:?}"),
     };
-    let (a, b) = (snapshot_tree(&placed)?, snapshot_tree(&streamed)?);
+    let a = snapshot_tree(&placed)?;
+    let b = snapshot_tree(&streamed)?;
     assert_eq!(differences(&a, &b), Vec::<String>::new(), "in place and as a stream");
     assert_eq!(data_ranges(&placed), data_ranges(&streamed), "in place and as a stream");
     Ok(placed)
@@ -47,7 +48,9 @@ fn data_ranges(tree: &Tree) -> Vec<(u32, Vec<(u64, u64)>)> {
     let mut all = Vec::new();
     for ino in 0..u32::try_from(tree.len()).unwrap() {
         if let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(Ino(ino)).kind {
-            let (mut file, mut ranges, mut at) = (from.open(*key).unwrap(), Vec::new(), 0);
+            let mut file = from.open(*key).unwrap();
+            let mut ranges = Vec::new();
+            let mut at = 0;
             while let Some((start, end)) = file.next_data(at).unwrap().filter(|_| at < *size) {
                 ranges.push((start, end));
                 at = end;
@@ -73,8 +76,8 @@ fn content(tree: &Tree, path: &str) -> Vec<u8> {
 }
 
 /// Makes a header by hand; `change` is applied before the checksum.
-fn header(name: &str, typeflag: u8, size: u64, change: impl FnOnce(&mut Header)) -> Vec<u8> {
-    let mut header = Header::new_zeroed();
+fn header(name: &str, typeflag: u8, size: u64, change: impl FnOnce(&mut TarHeader)) -> Vec<u8> {
+    let mut header = TarHeader::new_zeroed();
     header.name[..name.len()].copy_from_slice(name.as_bytes());
     header.typeflag = typeflag;
     (header.magic, header.version) = USTAR;

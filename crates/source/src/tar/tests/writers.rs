@@ -166,11 +166,13 @@ fn a_file_is_scanned_in_place_and_a_fifo_streamed() {
     let (plain, seen) = on_disk(&plain_tree());
     let Some(archive) = write("tar", &["--format=posix"], plain.path()) else { return };
     let dir = tempfile::tempdir().unwrap();
-    let (file, fifo) = (dir.path().join("a.tar"), dir.path().join("fifo"));
+    let file = dir.path().join("a.tar");
+    let fifo = dir.path().join("fifo");
     std::fs::write(&file, &archive).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
     let writer = std::thread::spawn({
-        let (file, fifo) = (file.clone(), fifo.clone());
+        let file = file.clone();
+        let fifo = fifo.clone();
         move || std::fs::copy(file, std::fs::OpenOptions::new().write(true).open(&fifo).map(|_| fifo).unwrap())
     });
     let tree = scan(open(Some(&file), Options::default()).unwrap()).unwrap();
@@ -214,7 +216,8 @@ const ACL: [u8; 52] = {
 #[test]
 fn access_control_lists_by_gnu_tar_and_bsdtar() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, sub) = (dir.path().join("file"), dir.path().join("sub"));
+    let file = dir.path().join("file");
+    let sub = dir.path().join("sub");
     std::fs::write(&file, "data").unwrap();
     std::fs::create_dir(&sub).unwrap();
     let set = |path: &Path, name: &str| rustix::fs::setxattr(path, name, &ACL, rustix::fs::XattrFlags::empty());
