@@ -19,7 +19,7 @@ pub use self::oversized::OversizedFiles;
 use self::oversized::{SmallFileStore, remove_oversized};
 use crate::build::{AnyOptions, Merged, Order, Plan, Summary};
 use crate::name::display;
-use crate::rules::{Matches, Rules};
+use crate::rules::{RuleMatchCount, Rules};
 use crate::source::open::Elsewhere;
 use crate::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
 use crate::tree::{FsConfig, Meta, ROOT, Time, TimeChange, Transform, Tree, Whiteouts, XattrId};
@@ -149,7 +149,7 @@ pub struct RequestNotes {
     /// Files that were left out because of their length; `None` without [a limit](BuildRequest::max_file_size).
     pub oversized: Option<OversizedFiles>,
     /// Number of entries that each rule matched.
-    pub matches: Vec<Matches>,
+    pub matches: Vec<RuleMatchCount>,
 }
 
 impl RequestNotes {

@@ -100,7 +100,8 @@ impl<'b> Get<'b> {
 
     /// Takes the length of a list whose entries have at least `least` bytes.
     pub fn count(&mut self, least: usize) -> Result<usize> {
-        let (count, left) = (self.u64()?, self.bytes.len() - self.at);
+        let count = self.u64()?;
+        let left = self.bytes.len() - self.at;
         let count = usize::try_from(count).ok().filter(|count| count.saturating_mul(least.max(1)) <= left);
         count.ok_or_else(|| self.wrong("a list is longer than its structure"))
     }

@@ -22,11 +22,11 @@ use crate::{Error, Result};
 /// backslashes work as in the shell. No pattern ever leaves out the root itself.
 #[derive(Debug, Clone, Default)]
 pub struct Exclude {
-    any: Set,
-    dirs: Set,
+    any: PatternSet,
+    dirs: PatternSet,
     regexes: Option<Regexes>,
     max_depth: Option<usize>,
-    below: Option<Below>,
+    below: Option<NewRoot>,
     /// The patterns and expressions as they were given.
     text: String,
     /// True once a pattern or expression has matched; copies share it.
@@ -35,14 +35,14 @@ pub struct Exclude {
 
 /// A directory that becomes the root.
 #[derive(Debug, Clone)]
-struct Below {
+struct NewRoot {
     /// Its path, without needless slashes.
     dir: Vec<u8>,
     /// True to keep what lies elsewhere.
     elsewhere: bool,
 }
 
-impl Below {
+impl NewRoot {
     /// Returns the path from the directory on, or what becomes of an entry that does not lie below it.
     fn path<'p>(&self, path: &'p [u8]) -> std::result::Result<&'p [u8], bool> {
         if let Some(rest) = path.strip_prefix(&*self.dir) {
@@ -60,7 +60,7 @@ impl Below {
 
 /// Patterns by what they match.
 #[derive(Debug, Clone, Default)]
-struct Set {
+struct PatternSet {
     names: GlobSet,
     paths: GlobSet,
 }
@@ -85,7 +85,8 @@ impl Exclude {
             }
             builders[usize::from(stem.len() < pattern.len())][usize::from(stem.contains('/'))].add(glob);
         }
-        let [any, dirs] = builders.map(|[names, paths]| Some(Set { names: build(&names)?, paths: build(&paths)? }));
+        let [any, dirs] =
+            builders.map(|[names, paths]| Some(PatternSet { names: build(&names)?, paths: build(&paths)? }));
         let too_large = || Error::pattern("", "is too large");
         Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)?, text, ..Exclude::default() })
     }
@@ -115,7 +116,7 @@ impl Exclude {
     #[must_use]
     pub fn with_root(self, dir: &Path) -> Self {
         let dir = components(dir.as_os_str().as_bytes()).collect::<Vec<_>>().join(&b'/');
-        Exclude { below: (!dir.is_empty()).then_some(Below { dir, elsewhere: false }), ..self }
+        Exclude { below: (!dir.is_empty()).then_some(NewRoot { dir, elsewhere: false }), ..self }
     }
 
     /// Returns the same patterns for sources whose paths begin at the new root already.
@@ -173,7 +174,7 @@ impl Exclude {
     }
 }
 
-impl Set {
+impl PatternSet {
     fn matches(&self, path: &[u8]) -> bool {
         if self.names.is_empty() && self.paths.is_empty() {
             return false;

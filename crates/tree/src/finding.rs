@@ -62,14 +62,14 @@ pub struct Report<'f> {
     notes: usize,
     damage: usize,
     muted: bool,
-    shared: BTreeMap<Key, Shared>,
+    shared: BTreeMap<FindingKey, SharedFinding>,
 }
 
 /// Common part of findings that are reported as one.
-type Key = (Severity, &'static str, u64, String);
+type FindingKey = (Severity, &'static str, u64, String);
 
 /// First subject of a shared finding, and the number of others.
-struct Shared {
+struct SharedFinding {
     first: String,
     others: u64,
 }
@@ -133,7 +133,7 @@ impl<'f> Report<'f> {
             shared.others += 1;
         } else if self.shared.len() <= LISTED_MAX {
             // Findings beyond the listed number need not be kept.
-            self.shared.insert(key, Shared { first: who(), others: 0 });
+            self.shared.insert(key, SharedFinding { first: who(), others: 0 });
         }
     }
 
@@ -177,7 +177,7 @@ impl<'f> Report<'f> {
     /// Reports the shared findings.
     pub fn finish(mut self) {
         self.muted = false;
-        for ((severity, structure, offset, text), Shared { first, others }) in std::mem::take(&mut self.shared) {
+        for ((severity, structure, offset, text), SharedFinding { first, others }) in std::mem::take(&mut self.shared) {
             let text = match others {
                 0 => format!("{text} ({first})"),
                 1 => format!("{text} ({first} and 1 other)"),

@@ -59,7 +59,8 @@ pub fn prefix(expression: &str) -> Vec<u8> {
     if expression.contains('|') {
         return Vec::new();
     }
-    let (mut prefix, mut letters) = (Vec::<char>::new(), inside.chars());
+    let mut prefix = Vec::<char>::new();
+    let mut letters = inside.chars();
     while let Some(letter) = letters.next() {
         let literal = match letter {
             '\\' => letters.next().filter(|letter| letter.is_ascii_punctuation() && !"<>".contains(*letter)),
@@ -79,7 +80,8 @@ pub fn prefix(expression: &str) -> Vec<u8> {
 
 /// Returns true if no parenthesis closes what this part of an expression did not open.
 fn is_balanced(part: &str) -> bool {
-    let (mut depth, mut letters) = (0_u32, part.chars());
+    let mut depth = 0_u32;
+    let mut letters = part.chars();
     while let Some(letter) = letters.next() {
         match letter {
             '\\' => drop(letters.next()),

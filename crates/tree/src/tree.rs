@@ -27,12 +27,12 @@ mod whiteout;
 pub mod wire;
 mod xattr;
 
-use build::Layer;
+use build::SourceLayer;
 pub use build::path_of;
 pub use build::{Conflict, Meta};
-pub use entries::{DirEntries, Iter};
+pub use entries::{DirEntries, EntryIter};
 pub use fs_config::FsConfig;
-use inodes::Inodes;
+use inodes::InodeStore;
 pub use time::{NotATime, Time};
 pub use transform::shifted;
 pub use transform::{ModeChange, TimeChange, Transform};
@@ -219,9 +219,9 @@ impl<S> fmt::Debug for Data<S> {
 /// A whole file tree.
 #[derive(Debug)]
 pub struct Tree {
-    inodes: Inodes,
+    inodes: InodeStore,
     /// Inodes that are used first.
-    hot: hot::Hot,
+    hot: hot::HotInodes,
     /// All sets of extended attributes, each once.
     pub xattrs: Xattrs,
     /// Warnings about the sources and entries; see [`Warnings`] for how to refuse them.
@@ -231,7 +231,7 @@ pub struct Tree {
     /// Sources that an image may refer to instead of copying their data, in the order of their scans.
     pub devices: Vec<crate::Device>,
     /// The last layer, if sources are layers of overlayfs.
-    layer: Option<Layer>,
+    layer: Option<SourceLayer>,
 }
 
 impl Tree {

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use super::select::Combinations;
-use super::{Effects, Matches, Rules, XattrChange};
+use super::select::RuleCombinations;
+use super::{RuleEffects, RuleMatchCount, Rules, XattrChange};
 use crate::Rank;
 use crate::tree::{Ino, Inode, Kind, Meta, Recipe, ReducedSet, Tree, XattrId, acl};
 use crate::{Error, Result};
 
 /// Entries of a tree with the rules that they match.
 #[derive(Debug)]
-pub struct Selected<'r> {
+pub struct SelectedEntries<'r> {
     pub(super) rules: &'r Rules,
     pub(super) entries: Vec<(Ino, u32)>,
-    pub(super) combinations: Combinations,
-    pub(super) matches: Vec<Matches>,
+    pub(super) combinations: RuleCombinations,
+    pub(super) matches: Vec<RuleMatchCount>,
 }
 
 impl Recipe {
@@ -25,16 +25,17 @@ impl Recipe {
     }
 }
 
-impl Selected<'_> {
+impl SelectedEntries<'_> {
     /// Returns how many names each rule matched, in the order of the rules.
-    pub fn matches(&self) -> &[Matches] {
+    pub fn matches(&self) -> &[RuleMatchCount] {
         &self.matches
     }
 
     /// Changes the entries, and returns the ranks of the files that have a priority. The tree is that of
     /// [`Rules::select`], with no inodes renumbered. Fails if a rule shifts an owner out of 32 bits.
     pub fn apply(&self, tree: &mut Tree) -> Result<Vec<Rank>> {
-        let (mut ranks, mut sets) = (Vec::new(), HashMap::new());
+        let mut ranks = Vec::new();
+        let mut sets = HashMap::new();
         for &(ino, combination) in &self.entries {
             let mut priority = None;
             let rules = self.combinations.get(combination);
@@ -74,7 +75,7 @@ impl Selected<'_> {
     }
 }
 
-impl Effects {
+impl RuleEffects {
     /// Changes an entry, but for its extended attributes.
     fn change(&self, tree: &mut Tree, ino: Ino) -> Result<()> {
         let inode = tree.inode(ino);

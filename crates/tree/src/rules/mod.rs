@@ -11,8 +11,8 @@ mod test;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-pub use self::apply::Selected;
-use self::test::{Subject, Test};
+pub use self::apply::SelectedEntries;
+use self::test::{EntryTest, TestedEntry};
 use crate::Recipes;
 use crate::tree::{ExcludeXattrs, Handling, ModeChange, Recipe, Time, shifted};
 use crate::{Error, Result};
@@ -20,23 +20,23 @@ use crate::{Error, Result};
 /// Rules, in the order of their lines. Of two rules that set the same attribute of an entry the later one wins.
 #[derive(Debug, Default)]
 pub struct Rules {
-    rules: Vec<Rule>,
-    keys: Keys,
+    rules: Vec<TreeRule>,
+    keys: RuleIndex,
     recipes: Recipes,
 }
 
 /// One rule.
 #[derive(Debug)]
-struct Rule {
-    at: Line,
+struct TreeRule {
+    at: RuleLocation,
     /// The tests, all of which have to hold.
-    tests: Vec<Test>,
-    effects: Effects,
+    tests: Vec<EntryTest>,
+    effects: RuleEffects,
 }
 
 /// Place of a rule, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Line {
+struct RuleLocation {
     file: PathBuf,
     number: u32,
     text: String,
@@ -45,7 +45,7 @@ struct Line {
 /// Number of entries that a rule matched, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Matches {
+pub struct RuleMatchCount {
     /// The file of the rule, or the option that gave it.
     pub file: PathBuf,
     /// The line in it, counted from 1.
@@ -58,10 +58,10 @@ pub struct Matches {
 
 /// Effects of a rule.
 #[derive(Debug, Default)]
-struct Effects {
+struct RuleEffects {
     exclude: bool,
     /// Directories to leave out if nothing is in them.
-    exclude_empty: Option<Empty>,
+    exclude_empty: Option<EmptyReason>,
     /// True if later rules do not apply.
     stop: bool,
     handling: Handling,
@@ -75,7 +75,7 @@ struct Effects {
     xattrs: Vec<XattrChange>,
 }
 
-impl Effects {
+impl RuleEffects {
     /// Returns the owner and group that these become.
     fn owner(&self, uid: u32, gid: u32) -> std::result::Result<(u32, u32), String> {
         Ok((self.uid.apply("owner", uid)?, self.gid.apply("group", gid)?))
@@ -89,7 +89,7 @@ impl Effects {
 
 /// Reasons why a directory is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Empty {
+enum EmptyReason {
     Any,
     /// It is empty in the source.
     Source,
@@ -97,13 +97,13 @@ enum Empty {
     Excluded,
 }
 
-impl Empty {
+impl EmptyReason {
     /// Returns true if this is why a directory is empty that was empty before entries were left out, or not.
     fn covers(self, before: bool) -> bool {
         match self {
-            Empty::Any => true,
-            Empty::Source => before,
-            Empty::Excluded => !before,
+            EmptyReason::Any => true,
+            EmptyReason::Source => before,
+            EmptyReason::Excluded => !before,
         }
     }
 }
@@ -138,7 +138,7 @@ enum XattrChange {
 
 /// Rules by the path that they name, so that not every rule is tried on every entry; both lists in the order of the rules.
 #[derive(Debug, Default)]
-struct Keys {
+struct RuleIndex {
     by_path: HashMap<Box<[u8]>, Vec<usize>>,
     others: Vec<usize>,
 }
@@ -146,18 +146,20 @@ struct Keys {
 impl Rules {
     /// Parses texts, each with the name that messages give it. Fails with [`Error::Syntax`], which names the line.
     pub fn parse<'t>(texts: impl IntoIterator<Item = (&'t Path, &'t [u8])>) -> Result<Self> {
-        let (mut rules, mut keys, mut recipes) = (Vec::new(), Keys::default(), Recipes::default());
+        let mut rules = Vec::new();
+        let mut keys = RuleIndex::default();
+        let mut recipes = Recipes::default();
         for (file, text) in texts {
             for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
                 let wrong = |why| Error::Syntax { path: file.to_owned(), line: number, why };
                 let Some(parsed) = parse::line(line, &mut recipes).map_err(wrong)? else { continue };
-                let at = Line { file: file.to_owned(), number, text: parse::shown(line) };
+                let at = RuleLocation { file: file.to_owned(), number, text: parse::shown(line) };
                 let (tests, path) = parse::split_path(parsed.tests);
                 match path {
                     Some(path) => keys.by_path.entry(path).or_default().push(rules.len()),
                     None => keys.others.push(rules.len()),
                 }
-                rules.push(Rule { at, tests, effects: parsed.effects });
+                rules.push(TreeRule { at, tests, effects: parsed.effects });
             }
         }
         Ok(Rules { rules, keys, recipes })
@@ -172,7 +174,7 @@ impl Rules {
     /// there for it, not only their names.
     pub fn need_data(&self) -> bool {
         self.handle_data()
-            || self.rules.iter().any(|rule| rule.effects.priority.is_some() || rule.tests.iter().any(Test::reads))
+            || self.rules.iter().any(|rule| rule.effects.priority.is_some() || rule.tests.iter().any(EntryTest::reads))
     }
 
     /// Returns true if a rule decides how data is stored.
@@ -186,10 +188,11 @@ impl Rules {
     }
 
     /// Returns the numbers of the rules whose tests an entry passes, up to one that stops, in their order.
-    fn of(&self, subject: &mut Subject<'_>) -> Vec<usize> {
-        let Keys { by_path, others } = &self.keys;
+    fn of(&self, subject: &mut TestedEntry<'_>) -> Vec<usize> {
+        let RuleIndex { by_path, others } = &self.keys;
         let named = by_path.get(subject.path).map_or(&[][..], Vec::as_slice);
-        let (mut named, mut others) = (named.iter().peekable(), others.iter().peekable());
+        let mut named = named.iter().peekable();
+        let mut others = others.iter().peekable();
         let mut found = Vec::new();
         loop {
             let next = match (named.peek(), others.peek()) {

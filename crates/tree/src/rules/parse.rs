@@ -4,26 +4,26 @@ use std::ops::RangeInclusive;
 
 use packfs_codec::{Choice, Codec};
 
-use super::test::{Expression, Magic, Test, What};
-use super::{Effects, Empty, IdChange, XattrChange};
+use super::test::{EntryTest, FileMagic, PathRegex, TestCondition};
+use super::{EmptyReason, IdChange, RuleEffects, XattrChange};
 use crate::Recipes;
 use crate::tree::{ExcludeXattrs, Handling, components};
 use crate::{Exclude, xattr_value};
 
-type Result<T> = std::result::Result<T, String>;
+type ParseResult<T> = std::result::Result<T, String>;
 
 /// A line, read.
 #[derive(Debug)]
-pub(super) struct Parsed {
-    pub(super) tests: Vec<Test>,
-    pub(super) effects: Effects,
+pub(super) struct ParsedLine {
+    pub(super) tests: Vec<EntryTest>,
+    pub(super) effects: RuleEffects,
 }
 
 /// Takes a path that has to be that of the entry out of the tests: rules are found by it.
-pub(super) fn split_path(mut tests: Vec<Test>) -> (Vec<Test>, Option<Box<[u8]>>) {
-    let at = tests.iter().position(|test| !test.not && matches!(test.what, What::Path(_)));
+pub(super) fn split_path(mut tests: Vec<EntryTest>) -> (Vec<EntryTest>, Option<Box<[u8]>>) {
+    let at = tests.iter().position(|test| !test.not && matches!(test.what, TestCondition::Path(_)));
     let path = at.and_then(|at| match tests.remove(at).what {
-        What::Path(path) => Some(path),
+        TestCondition::Path(path) => Some(path),
         _ => None,
     });
     (tests, path)
@@ -35,7 +35,7 @@ pub(super) fn shown(line: &[u8]) -> String {
 }
 
 /// Parses a line, and adds its codecs and cluster sizes to `recipes`; returns `None` if it is empty or a comment.
-pub(super) fn line(line: &[u8], recipes: &mut Recipes) -> Result<Option<Parsed>> {
+pub(super) fn line(line: &[u8], recipes: &mut Recipes) -> ParseResult<Option<ParsedLine>> {
     let text = line.trim_ascii();
     if text.is_empty() || text[0] == b'#' {
         return Ok(None);
@@ -44,22 +44,26 @@ pub(super) fn line(line: &[u8], recipes: &mut Recipes) -> Result<Option<Parsed>>
     let words = words(text)?;
     let arrow = words.iter().position(|word| word == "->");
     let arrow = arrow.ok_or("the arrow is missing; expected: TEST... -> EFFECT..., as in `glob=*.o -> exclude`")?;
-    let (tests, effects) = (&words[..arrow], &words[arrow + 1..]);
+    let tests = &words[..arrow];
+    let effects = &words[arrow + 1..];
     if tests.is_empty() {
         return Err("there is no test before the arrow; `all` matches every entry".into());
     }
     if effects.is_empty() {
         return Err("no effect follows the arrow".into());
     }
-    let tests = tests.iter().filter(|word| *word != "all").map(|word| test(word)).collect::<Result<_>>()?;
-    let mut made = Effects::default();
+    let tests = tests.iter().filter(|word| *word != "all").map(|word| test(word)).collect::<ParseResult<_>>()?;
+    let mut made = RuleEffects::default();
     effects.iter().try_for_each(|word| effect(word, &mut made, recipes))?;
-    Ok(Some(Parsed { tests, effects: made }))
+    Ok(Some(ParsedLine { tests, effects: made }))
 }
 
 /// Splits a line at spaces. Double quotes, anywhere in a word, protect spaces; `\"` in them is a quote.
-fn words(text: &str) -> Result<Vec<String>> {
-    let (mut words, mut word, mut quoted, mut begun) = (Vec::new(), String::new(), false, false);
+fn words(text: &str) -> ParseResult<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut quoted = false;
+    let mut begun = false;
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
@@ -83,31 +87,31 @@ fn words(text: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-fn test(word: &str) -> Result<Test> {
+fn test(word: &str) -> ParseResult<EntryTest> {
     const KNOWN: &str = "path, glob, regex, type, size, owner, group, depth, magic, all";
     let (not, word) = word.strip_prefix('!').map_or((false, word), |word| (true, word));
     let (name, value) = word.split_once('=').ok_or_else(|| format!("unknown test `{word}`; tests: {KNOWN}"))?;
     // The path as it is where the image is mounted.
     if let Some(mount_point) = name.strip_prefix("regex:") {
-        let expression = Expression::new(value, mount_point).map_err(|error| error.to_string())?;
-        return Ok(Test { not, what: What::Regex(expression) });
+        let expression = PathRegex::new(value, mount_point).map_err(|error| error.to_string())?;
+        return Ok(EntryTest { not, what: TestCondition::Regex(expression) });
     }
     let what = match name {
-        "path" => What::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
-        "glob" => What::Glob(Exclude::new([value]).map_err(|error| error.to_string())?),
-        "regex" => What::Regex(Expression::new(value, "").map_err(|error| error.to_string())?),
-        "type" => What::Type(value.split(',').map(kind).collect::<Result<_>>()?),
-        "size" => What::Size(range(name, value, size)?),
-        "owner" => What::Owner(range(name, value, number)?),
-        "group" => What::Group(range(name, value, number)?),
-        "depth" => What::Depth(range(name, value, number)?),
-        "magic" => What::Magic(value.split(',').map(Magic::named).collect::<Result<_>>()?),
+        "path" => TestCondition::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
+        "glob" => TestCondition::Glob(Exclude::new([value]).map_err(|error| error.to_string())?),
+        "regex" => TestCondition::Regex(PathRegex::new(value, "").map_err(|error| error.to_string())?),
+        "type" => TestCondition::Type(value.split(',').map(kind).collect::<ParseResult<_>>()?),
+        "size" => TestCondition::Size(range(name, value, size)?),
+        "owner" => TestCondition::Owner(range(name, value, number)?),
+        "group" => TestCondition::Group(range(name, value, number)?),
+        "depth" => TestCondition::Depth(range(name, value, number)?),
+        "magic" => TestCondition::Magic(value.split(',').map(FileMagic::named).collect::<ParseResult<_>>()?),
         _ => return Err(format!("unknown test `{name}`; tests: {KNOWN}")),
     };
-    Ok(Test { not, what })
+    Ok(EntryTest { not, what })
 }
 
-fn kind(name: &str) -> Result<u8> {
+fn kind(name: &str) -> ParseResult<u8> {
     Ok(match name {
         "f" | "file" => b'f',
         "d" | "dir" => b'd',
@@ -121,7 +125,7 @@ fn kind(name: &str) -> Result<u8> {
 }
 
 /// Parses `N`, `N..`, `..N` or `N..M`; both ends belong to the range.
-fn range(name: &str, text: &str, parse: fn(&str) -> Option<u64>) -> Result<RangeInclusive<u64>> {
+fn range(name: &str, text: &str, parse: fn(&str) -> Option<u64>) -> ParseResult<RangeInclusive<u64>> {
     let wrong = || format!("{name}={text}: expected a number, or a range as 10.., ..10 or 1..10");
     let end = |text: &str, open: u64| if text.is_empty() { Some(open) } else { parse(text) };
     let (first, last) = match text.split_once("..") {
@@ -152,7 +156,7 @@ fn size(text: &str) -> Option<u64> {
 }
 
 /// Parses a codec with its level and options.
-fn codec(text: &str) -> Result<Choice> {
+fn codec(text: &str) -> ParseResult<Choice> {
     let choice: Choice = text.parse().map_err(|error: packfs_codec::Error| error.to_string())?;
     if choice.codec() == Codec::None {
         return Err("codec=none: the effect `store` leaves files uncompressed".into());
@@ -161,7 +165,7 @@ fn codec(text: &str) -> Result<Choice> {
 }
 
 /// Parses an owner or group, or after a sign what is added to it.
-fn id(name: &str, text: &str) -> Result<IdChange> {
+fn id(name: &str, text: &str) -> ParseResult<IdChange> {
     let wrong = || format!("{name}={text}: expected a number from 0 to 4294967294, optionally after + or -");
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let id = number(digits).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX).ok_or_else(wrong)?;
@@ -172,7 +176,7 @@ fn id(name: &str, text: &str) -> Result<IdChange> {
     })
 }
 
-fn effect(word: &str, made: &mut Effects, recipes: &mut Recipes) -> Result<()> {
+fn effect(word: &str, made: &mut RuleEffects, recipes: &mut Recipes) -> ParseResult<()> {
     const KNOWN: &str = "exclude, stop, store, codec, cluster, fragments, no-fragment, no-dedup, no-sparse, align, \
                          compress, exclude-empty, priority, owner, group, mode, time, xattr, drop-xattr";
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
@@ -187,9 +191,9 @@ fn effect(word: &str, made: &mut Effects, recipes: &mut Recipes) -> Result<()> {
         "exclude" => made.exclude = true,
         "exclude-empty" => {
             made.exclude_empty = Some(match value {
-                None => Empty::Any,
-                Some("source") => Empty::Source,
-                Some("excluded") => Empty::Excluded,
+                None => EmptyReason::Any,
+                Some("source") => EmptyReason::Source,
+                Some("excluded") => EmptyReason::Excluded,
                 Some(other) => return Err(format!("exclude-empty={other}: expected source or excluded, or no value")),
             });
         }

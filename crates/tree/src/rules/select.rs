@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Empty, Matches, Rules, Selected, Subject};
+use super::{EmptyReason, RuleMatchCount, Rules, SelectedEntries, TestedEntry};
 use crate::tree::{Ino, Kind, ROOT};
 use crate::{Result, Tree, Warning, WarningKind};
 
 /// Combinations of rules, each stored once.
 #[derive(Debug, Default)]
-pub(super) struct Combinations {
+pub(super) struct RuleCombinations {
     list: Vec<Vec<usize>>,
     known: HashMap<Vec<usize>, u32>,
 }
 
-impl Combinations {
+impl RuleCombinations {
     fn number(&mut self, rules: Vec<usize>) -> u32 {
         let next = u32::try_from(self.list.len()).expect("fewer combinations than entries");
         *self.known.entry(rules.clone()).or_insert_with(|| {
@@ -28,13 +28,13 @@ impl Combinations {
 }
 
 impl Rules {
-    /// Tests all entries, removes those that a rule excludes, and returns the rest for [`Selected::apply`]. A rule that
-    /// matches nothing becomes a warning.
+    /// Tests all entries, removes those that a rule excludes, and returns the rest for [`SelectedEntries::apply`]. A
+    /// rule that matches nothing becomes a warning.
     ///
     /// Tests see each name of the tree as it is now; what a file with several names gets is what all its names get
     /// together. The root can be changed, but not excluded.
-    pub fn select(&self, tree: &mut Tree) -> Result<Selected<'_>> {
-        let Found { mut entries, linked, mut combinations, excluded, hollow, counts } = self.find(tree);
+    pub fn select(&self, tree: &mut Tree) -> Result<SelectedEntries<'_>> {
+        let TestedTree { mut entries, linked, mut combinations, excluded, hollow, counts } = self.find(tree);
         for (ino, rules) in linked {
             entries.push((ino, combinations.number(rules.into_iter().collect())));
         }
@@ -42,23 +42,23 @@ impl Rules {
             tree.remove(dir, &name)?;
         }
         // What is in a directory comes after it.
-        for Hollow { dir, name, ino, before, reasons } in hollow.into_iter().rev() {
+        for HollowDir { dir, name, ino, before, reasons } in hollow.into_iter().rev() {
             if tree.entries(ino).next().is_none() && reasons.iter().any(|reason| reason.covers(before)) {
                 tree.remove(dir, &name)?;
             }
         }
         let lines = self.rules.iter().zip(&counts);
-        let matches: Vec<Matches> = lines.map(|(rule, count)| rule.at.matched(*count)).collect();
+        let matches: Vec<RuleMatchCount> = lines.map(|(rule, count)| rule.at.matched(*count)).collect();
         for unused in matches.iter().filter(|rule| rule.entries == 0) {
             let detail = format!("line {}: {}", unused.line, unused.rule);
             tree.warnings.add(Warning::new(WarningKind::RuleMatchesNothing, &unused.file).with_detail(detail))?;
         }
-        Ok(Selected { rules: self, entries, combinations, matches })
+        Ok(SelectedEntries { rules: self, entries, combinations, matches })
     }
 
     /// Tests all entries.
-    fn find(&self, tree: &Tree) -> Found {
-        let mut found = Found { counts: vec![0; self.rules.len()], ..Found::default() };
+    fn find(&self, tree: &Tree) -> TestedTree {
+        let mut found = TestedTree { counts: vec![0; self.rules.len()], ..TestedTree::default() };
         self.visit(tree, ROOT, b"", &mut found);
         tree.each_name(|dir, name, ino, path| {
             let Some(reasons) = self.visit(tree, ino, path, &mut found) else {
@@ -67,7 +67,7 @@ impl Rules {
             };
             if !reasons.is_empty() && matches!(tree.inode(ino).kind, Kind::Dir) {
                 let before = tree.entries(ino).next().is_none();
-                found.hollow.push(Hollow { dir, name: name.into(), ino, before, reasons });
+                found.hollow.push(HollowDir { dir, name: name.into(), ino, before, reasons });
             }
             true
         });
@@ -76,9 +76,9 @@ impl Rules {
 
     /// Notes the rules of an entry. Returns the reasons for which it is left out if it is an empty directory; `None` if it is
     /// excluded.
-    fn visit(&self, tree: &Tree, ino: Ino, path: &[u8], found: &mut Found) -> Option<Vec<Empty>> {
+    fn visit(&self, tree: &Tree, ino: Ino, path: &[u8], found: &mut TestedTree) -> Option<Vec<EmptyReason>> {
         let inode = tree.inode(ino);
-        let rules = self.of(&mut Subject { path, inode: &inode, head: None });
+        let rules = self.of(&mut TestedEntry { path, inode: &inode, head: None });
         rules.iter().for_each(|rule| found.counts[*rule] += 1);
         if rules.iter().any(|rule| self.rules[*rule].effects.excludes(path)) {
             return None;
@@ -96,32 +96,32 @@ impl Rules {
 
 /// Result of testing all entries.
 #[derive(Debug, Default)]
-struct Found {
+struct TestedTree {
     /// Entries with one name, and the combination of rules of each.
     entries: Vec<(Ino, u32)>,
     /// Files with several names, and the rules of all of them.
     linked: BTreeMap<Ino, BTreeSet<usize>>,
-    combinations: Combinations,
+    combinations: RuleCombinations,
     /// Names to remove.
     excluded: Vec<(Ino, Box<[u8]>)>,
     /// Directories to remove if they are empty, each before those in it.
-    hollow: Vec<Hollow>,
+    hollow: Vec<HollowDir>,
     counts: Vec<u64>,
 }
 
 /// A directory to remove if it is empty.
 #[derive(Debug)]
-struct Hollow {
+struct HollowDir {
     dir: Ino,
     name: Box<[u8]>,
     ino: Ino,
     /// True if it was empty before entries were left out.
     before: bool,
-    reasons: Vec<Empty>,
+    reasons: Vec<EmptyReason>,
 }
 
-impl super::Line {
-    fn matched(&self, entries: u64) -> Matches {
-        Matches { file: self.file.clone(), line: self.number, rule: self.text.clone(), entries }
+impl super::RuleLocation {
+    fn matched(&self, entries: u64) -> RuleMatchCount {
+        RuleMatchCount { file: self.file.clone(), line: self.number, rule: self.text.clone(), entries }
     }
 }

@@ -13,16 +13,16 @@ const HEAD_LEN: u64 = 512;
 
 /// A test, or with `not` its opposite.
 #[derive(Debug)]
-pub(super) struct Test {
+pub(super) struct EntryTest {
     pub(super) not: bool,
-    pub(super) what: What,
+    pub(super) what: TestCondition,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum TestCondition {
     Path(Box<[u8]>),
     Glob(Exclude),
-    Regex(Expression),
+    Regex(PathRegex),
     /// Types as `find -type` names them.
     Type(Vec<u8>),
     /// Length of a regular file.
@@ -32,13 +32,13 @@ pub(super) enum What {
     /// Number of levels below the root.
     Depth(RangeInclusive<u64>),
     /// Any of these beginnings.
-    Magic(Vec<Magic>),
+    Magic(Vec<FileMagic>),
 }
 
 /// A regular expression. It is compiled when a path begins as it does: contexts of SELinux are thousands of expressions, few
 /// of which an image needs.
 #[derive(Debug)]
-pub(super) struct Expression {
+pub(super) struct PathRegex {
     text: Box<str>,
     /// Bytes with which every path begins that matches.
     prefix: Vec<u8>,
@@ -47,7 +47,7 @@ pub(super) struct Expression {
     compiled: OnceCell<Option<Regexes>>,
 }
 
-impl Expression {
+impl PathRegex {
     /// Checks an expression; a malformed one fails with [`Error::BadPattern`](crate::Error::BadPattern).
     pub(super) fn new(text: &str, mount_point: &str) -> Result<Self, Error> {
         Regexes::new(&[text])?;
@@ -55,7 +55,7 @@ impl Expression {
         if !front.is_empty() {
             front.push(b'/');
         }
-        Ok(Expression { text: text.into(), prefix: prefix(text), mount_point: front, compiled: OnceCell::new() })
+        Ok(PathRegex { text: text.into(), prefix: prefix(text), mount_point: front, compiled: OnceCell::new() })
     }
 
     fn is_match(&self, path: &[u8]) -> bool {
@@ -77,7 +77,7 @@ impl Expression {
 
 /// Beginnings of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Magic {
+pub(super) enum FileMagic {
     Bytes(Vec<u8>),
     /// Any of the table that are compressed.
     Compressed,
@@ -110,7 +110,7 @@ const MAGIC: [(&str, &[u8], bool); 22] = [
     ("wav", b"RIFF", false),
 ];
 
-impl Magic {
+impl FileMagic {
     /// Finds a beginning by its name, or by its bytes as `0x` and hexadecimal digits.
     pub(super) fn named(name: &str) -> Result<Self, String> {
         if let Some(digits) = name.strip_prefix("0x") {
@@ -118,16 +118,16 @@ impl Magic {
             let bytes: Option<Vec<u8>> = (0..digits.len().div_ceil(2)).map(pair).collect();
             let bytes = bytes.filter(|bytes| (1..=usize::try_from(HEAD_LEN).unwrap_or(0)).contains(&bytes.len()));
             return bytes
-                .map(Magic::Bytes)
+                .map(FileMagic::Bytes)
                 .ok_or_else(|| format!("`{name}` is not a row of pairs of hexadecimal digits"));
         }
         match name {
-            "compressed" => Ok(Magic::Compressed),
-            "text" => Ok(Magic::Text),
+            "compressed" => Ok(FileMagic::Compressed),
+            "text" => Ok(FileMagic::Text),
             _ => MAGIC
                 .iter()
                 .find(|(known, ..)| *known == name)
-                .map(|(_, bytes, _)| Magic::Bytes(bytes.to_vec()))
+                .map(|(_, bytes, _)| FileMagic::Bytes(bytes.to_vec()))
                 .ok_or_else(|| {
                     let known: Vec<&str> = MAGIC.iter().map(|(name, ..)| *name).collect();
                     format!(
@@ -140,9 +140,9 @@ impl Magic {
 
     fn begins(&self, head: &[u8]) -> bool {
         match self {
-            Magic::Bytes(bytes) => head.starts_with(bytes),
-            Magic::Compressed => MAGIC.iter().any(|(_, bytes, compressed)| *compressed && head.starts_with(bytes)),
-            Magic::Text => {
+            FileMagic::Bytes(bytes) => head.starts_with(bytes),
+            FileMagic::Compressed => MAGIC.iter().any(|(_, bytes, compressed)| *compressed && head.starts_with(bytes)),
+            FileMagic::Text => {
                 !head.is_empty() && head.iter().all(|byte| *byte >= b' ' || b"\t\n\r\x0c\x1b".contains(byte))
             }
         }
@@ -150,14 +150,14 @@ impl Magic {
 }
 
 /// The entry being tested.
-pub(super) struct Subject<'t> {
+pub(super) struct TestedEntry<'t> {
     pub(super) path: &'t [u8],
     pub(super) inode: &'t Inode<'t>,
     /// Its first bytes, once a test asked for them.
     pub(super) head: Option<Vec<u8>>,
 }
 
-impl Subject<'_> {
+impl TestedEntry<'_> {
     /// Returns the first bytes of a regular file. One that cannot be read has none: packing it will report why.
     fn head(&mut self) -> &[u8] {
         self.head.get_or_insert_with(|| match &self.inode.kind {
@@ -190,24 +190,24 @@ fn letter(kind: &KindRef<'_>) -> u8 {
     }
 }
 
-impl Test {
+impl EntryTest {
     /// Returns true if the test reads files.
     pub(super) fn reads(&self) -> bool {
-        matches!(self.what, What::Magic(_))
+        matches!(self.what, TestCondition::Magic(_))
     }
 
-    pub(super) fn passes(&self, subject: &mut Subject<'_>) -> bool {
+    pub(super) fn passes(&self, subject: &mut TestedEntry<'_>) -> bool {
         let inode = subject.inode;
         let holds = match &self.what {
-            What::Path(path) => **path == *subject.path,
-            What::Glob(glob) => glob.matches(subject.path, matches!(inode.kind, Kind::Dir)),
-            What::Regex(expression) => expression.is_match(subject.path),
-            What::Type(letters) => letters.contains(&letter(&inode.kind)),
-            What::Size(range) => matches!(&inode.kind, Kind::File { size, .. } if range.contains(size)),
-            What::Owner(range) => range.contains(&inode.uid.into()),
-            What::Group(range) => range.contains(&inode.gid.into()),
-            What::Depth(range) => range.contains(&subject.depth()),
-            What::Magic(any) => {
+            TestCondition::Path(path) => **path == *subject.path,
+            TestCondition::Glob(glob) => glob.matches(subject.path, matches!(inode.kind, Kind::Dir)),
+            TestCondition::Regex(expression) => expression.is_match(subject.path),
+            TestCondition::Type(letters) => letters.contains(&letter(&inode.kind)),
+            TestCondition::Size(range) => matches!(&inode.kind, Kind::File { size, .. } if range.contains(size)),
+            TestCondition::Owner(range) => range.contains(&inode.uid.into()),
+            TestCondition::Group(range) => range.contains(&inode.gid.into()),
+            TestCondition::Depth(range) => range.contains(&subject.depth()),
+            TestCondition::Magic(any) => {
                 let head = subject.head();
                 any.iter().any(|magic| magic.begins(head))
             }

@@ -79,7 +79,8 @@ fn tests_choose_entries() {
 #[test]
 fn later_rules_win_until_one_stops() {
     let text = "# for all\nall -> owner=1 mode=0600\nglob=usr/** -> owner=2 stop\n\n all -> group=3 mode=u+x\n";
-    let (mut tree, rules) = (tree(), rules(text).unwrap());
+    let mut tree = tree();
+    let rules = rules(text).unwrap();
     let selected = rules.select(&mut tree).unwrap();
     selected.apply(&mut tree).unwrap();
     let of = |path: &str| {
@@ -102,7 +103,8 @@ fn empty_directories_are_left_out() {
         ("exclude-empty=source", &["emptied", "kept", "kept/file", "outer"]),
         ("exclude-empty=excluded", &["kept", "kept/file", "outer", "outer/inner"]),
     ] {
-        let (mut tree, dir) = (Tree::default(), Kind::Dir);
+        let mut tree = Tree::default();
+        let dir = Kind::Dir;
         let mut add = |parent, name: &str, kind| {
             tree.add(parent, name.as_bytes(), Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap()
         };
@@ -132,7 +134,8 @@ fn a_later_compress_takes_back_store() {
         ("all -> compress store", true),
         ("all -> compress", false),
     ] {
-        let (mut tree, rules) = (tree(), rules(text).unwrap());
+        let mut tree = tree();
+        let rules = rules(text).unwrap();
         rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
         let handling = tree.inode(tree.lookup(b"empty").unwrap()).handling;
         assert_eq!(handling, if stored { Handling::STORE } else { Handling::empty() }, "{text}");
@@ -141,7 +144,8 @@ fn a_later_compress_takes_back_store() {
 
 #[test]
 fn owners_are_shifted() {
-    let (mut tree, rules) = (tree(), rules("glob=own* -> owner=+5 group=-100\nall -> owner=+1 owner=+0").unwrap());
+    let mut tree = tree();
+    let rules = rules("glob=own* -> owner=+5 group=-100\nall -> owner=+1 owner=+0").unwrap();
     rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
     let own = tree.inode(tree.lookup(b"usr/own file").unwrap());
     assert_eq!((own.uid, own.gid), (1005, 0), "the last effect of a rule counts, and all rules");
@@ -149,7 +153,8 @@ fn owners_are_shifted() {
         ("glob=own* -> group=-101", "usr/own file: the group is outside 0 to 4294967294 with an offset of -101"),
         ("glob=own* -> owner=+4294967294", "usr/own file: the owner is outside"),
     ] {
-        let (mut tree, rules) = (self::tree(), self::rules(text).unwrap());
+        let mut tree = self::tree();
+        let rules = self::rules(text).unwrap();
         let told = rules.select(&mut tree).unwrap().apply(&mut tree).unwrap_err().to_string();
         assert!(told.contains(why), "{told}");
     }
@@ -157,7 +162,8 @@ fn owners_are_shifted() {
 
 #[test]
 fn entries_are_excluded_with_everything_below() {
-    let (mut tree, rules) = (tree(), rules("glob=lib/ -> exclude\npath=/ -> exclude\nglob=*.o -> exclude").unwrap());
+    let mut tree = tree();
+    let rules = rules("glob=lib/ -> exclude\npath=/ -> exclude\nglob=*.o -> exclude").unwrap();
     rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
     let left: Vec<&str> = ["usr", "usr/own file", "usr/lib", "usr/lib/b.o", "also", "empty"]
         .into_iter()
@@ -173,7 +179,8 @@ fn entries_are_excluded_with_everything_below() {
 fn attributes_ranks_and_handling_are_set() {
     let text = "glob=own* -> xattr=user.b=0x3100 xattr=user.c=x=y drop-xattr=user.a time=5.5\n\
                 glob=*.so -> priority=7 store\npath=also -> no-fragment priority=-3\ntype=d -> priority=9";
-    let (mut tree, rules) = (tree(), rules(text).unwrap());
+    let mut tree = tree();
+    let rules = rules(text).unwrap();
     assert!(rules.need_data() && rules.handle_data() && !rules.is_empty());
     let ranks = rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
     let ino = tree.lookup(b"also").unwrap();

@@ -111,7 +111,8 @@ fn word(noise: u64) -> [u8; 16] {
 
 /// Fills `buf` from `offset` on with units; `unit` makes the n-th unit.
 fn units<const LEN: usize>(buf: &mut [u8], offset: u64, unit: impl Fn(u64) -> [u8; LEN]) {
-    let (mut at, mut rest) = (offset, buf);
+    let mut at = offset;
+    let mut rest = buf;
     while !rest.is_empty() {
         let from = index(at % LEN as u64);
         let (now, later) = rest.split_at_mut(rest.len().min(LEN - from));

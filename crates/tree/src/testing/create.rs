@@ -80,7 +80,8 @@ fn write_file(dir: BorrowedFd<'_>, name: &[u8], pieces: &[Piece]) -> Result<()> 
 fn set_attrs(dir: BorrowedFd<'_>, name: &[u8], node: &Node) -> Result<()> {
     let Attrs { mode, owner: (uid, gid), mtime, xattrs } = &node.attrs;
     if is_root() {
-        let (uid, gid) = (fs::Uid::from_raw(*uid), fs::Gid::from_raw(*gid));
+        let uid = fs::Uid::from_raw(*uid);
+        let gid = fs::Gid::from_raw(*gid);
         fs::chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
     }
     let through_proc = [format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name].concat();

@@ -49,7 +49,8 @@ pub fn random_images<O: Debug + Clone>(
 ) {
     let ran = random_trees().run(&cases, |(spec, options)| {
         let dir = tempfile::tempdir().expect("there is room for an image");
-        let (image, again) = (dir.path().join("image"), dir.path().join("again"));
+        let image = dir.path().join("image");
+        let again = dir.path().join("again");
         let tree = || spec.tree().map_err(|error| TestCaseError::fail(error.to_string()));
         let fail = |error: Error| TestCaseError::fail(error.to_string());
         match build(tree()?, &image, &options) {

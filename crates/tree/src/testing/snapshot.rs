@@ -222,7 +222,8 @@ pub fn snapshot_tree(tree: &Tree) -> Result<Snapshot> {
         out.insert(text(path), entry);
         tree.entries(ino).try_for_each(|(name, child)| visit(tree, child, &join(path, name), out, ids))
     }
-    let (mut out, mut ids) = (Snapshot::new(), Vec::new());
+    let mut out = Snapshot::new();
+    let mut ids = Vec::new();
     visit(tree, ROOT, b"", &mut out, &mut ids)?;
     group(&mut out, ids);
     Ok(out)
@@ -315,7 +316,8 @@ pub fn snapshot_image(image: &dyn Image) -> Result<Snapshot> {
         }
         Ok(())
     }
-    let (mut out, mut ids) = (Snapshot::new(), Vec::new());
+    let mut out = Snapshot::new();
+    let mut ids = Vec::new();
     visit(image, image.root(), b"", &mut out, &mut ids)?;
     group(&mut out, ids);
     Ok(out)
@@ -368,8 +370,10 @@ mod tests {
     #[test]
     fn differences_name_the_field() {
         let spec = |len| Spec::of([(b"a".to_vec(), Node::file(vec![Piece::Zeros(len)]))]);
-        let (one, two) = (spec(3).tree().unwrap(), spec(4).tree().unwrap());
-        let (one, mut two) = (snapshot_tree(&one).unwrap(), snapshot_tree(&two).unwrap());
+        let one = spec(3).tree().unwrap();
+        let two = spec(4).tree().unwrap();
+        let one = snapshot_tree(&one).unwrap();
+        let mut two = snapshot_tree(&two).unwrap();
         assert_eq!(differences(&one, &one), Vec::<String>::new());
         two.insert("b".into(), Entry::default());
         let lines = differences(&one, &two);
@@ -383,7 +387,8 @@ mod tests {
         fn a_tree_on_disk_and_in_memory_are_the_same(spec in specs(super::super::Shape::default())) {
             let dir = tempfile::tempdir().unwrap();
             spec.create(dir.path()).unwrap();
-            let (disk, memory) = (snapshot(dir.path()).unwrap(), snapshot_tree(&spec.tree().unwrap()).unwrap());
+            let disk = snapshot(dir.path()).unwrap();
+            let memory = snapshot_tree(&spec.tree().unwrap()).unwrap();
             prop_assert_eq!(differences(&disk, &memory), Vec::<String>::new());
         }
     }

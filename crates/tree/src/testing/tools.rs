@@ -16,7 +16,8 @@ use crate::{Image, Severity};
 /// If it fails.
 pub fn sh(line: &str) {
     let output = Command::new("sh").args(["-ec", line]).output().expect("there is a shell");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{line}\n{out}{err}");
 }
 
@@ -72,8 +73,10 @@ impl Source {
     /// Runs a command line that makes `$IMAGE` from `$TREE`; returns the path of the image. The
     /// command line may leave more files beside it, in `$DIR`.
     pub fn make(&self, line: &str) -> PathBuf {
-        let (dir, image) = (self.dir.path(), self.dir.path().join("image"));
-        let (tree, place) = (self.tree(), display(&image));
+        let dir = self.dir.path();
+        let image = self.dir.path().join("image");
+        let tree = self.tree();
+        let place = display(&image);
         sh(&format!("rm -f {place}; DIR={} TREE={} IMAGE={place}; {line}", display(&dir), display(&tree)));
         image
     }
@@ -122,7 +125,9 @@ pub fn damage(image: &dyn Image, threads: usize) -> Vec<String> {
 /// # Panics
 /// If the check ends with an error instead of findings.
 pub fn exercise(image: &dyn Image, inodes: usize, extents: usize) {
-    let (mut stack, mut left, mut buf) = (vec![image.root()], inodes, vec![0; 5000]);
+    let mut stack = vec![image.root()];
+    let mut left = inodes;
+    let mut buf = vec![0; 5000];
     while let Some(nid) = stack.pop() {
         left -= 1;
         if left == 0 {

@@ -104,9 +104,12 @@ pub fn defect(value: &[u8]) -> Option<String> {
     if !rest.is_empty() {
         return Some(format!("{} bytes are not a whole number of entries", value.len()));
     }
-    let (mut seen, mut last) = (0, 0);
+    let mut seen = 0;
+    let mut last = 0;
     for [t0, t1, p0, p1, id @ ..] in entries {
-        let (tag, bits, id) = (u16::from_le_bytes([*t0, *t1]), u16::from_le_bytes([*p0, *p1]), u32::from_le_bytes(*id));
+        let tag = u16::from_le_bytes([*t0, *t1]);
+        let bits = u16::from_le_bytes([*p0, *p1]);
+        let id = u32::from_le_bytes(*id);
         let many = matches!(tag, tag::USER | tag::GROUP);
         if !tag.is_power_of_two() || tag > tag::OTHER {
             return Some(format!("unknown tag {tag:#x}"));

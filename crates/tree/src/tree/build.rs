@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use super::hot::Hot;
-use super::inodes::Inodes;
+use super::hot::HotInodes;
+use super::inodes::InodeStore;
 use super::{Data, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name, components};
 use crate::{Error, Result, Warnings};
 
@@ -46,7 +46,7 @@ impl Default for Tree {
 
 /// A layer of overlayfs among sources.
 #[derive(Debug)]
-pub(super) struct Layer {
+pub(super) struct SourceLayer {
     /// Its first inode.
     first: Ino,
     /// Directories of earlier layers that it has, too.
@@ -63,8 +63,8 @@ impl Tree {
 
     pub(super) fn without_root() -> Self {
         Tree {
-            inodes: Inodes::default(),
-            hot: Hot::default(),
+            inodes: InodeStore::default(),
+            hot: HotInodes::default(),
             xattrs: Xattrs::default(),
             warnings: Warnings::default(),
             implied: None,
@@ -135,7 +135,7 @@ impl Tree {
     /// Begins the next layer of overlayfs: an opaque directory in it hides the entries that earlier ones have in it.
     pub fn begin_layer(&mut self) {
         let first = u32::try_from(self.len()).ok().map(Ino);
-        self.layer = first.map(|first| Layer { first, described: HashSet::new() });
+        self.layer = first.map(|first| SourceLayer { first, described: HashSet::new() });
     }
 
     /// Removes the entries of a directory that only earlier layers have. Older directories stay if the layer describes them

@@ -13,11 +13,11 @@ use super::Ino;
 /// each, and four for an inode that does not follow that of the name before. The first change of another kind turns them
 /// into a map, with about 70 bytes for each.
 #[derive(Clone, Default)]
-pub struct DirEntries(Option<Box<Store>>);
+pub struct DirEntries(Option<Box<EntryStore>>);
 
 #[derive(Clone)]
-enum Store {
-    Row(Row),
+enum EntryStore {
+    Row(EntryRow),
     Map(BTreeMap<Box<[u8]>, Ino>),
 }
 
@@ -33,7 +33,7 @@ const LONG: u8 = u8::MAX;
 /// Entries one behind the other: the length of the name in a byte, the inode in four unless it is the one after that of
 /// the entry before, the name.
 #[derive(Clone, Default)]
-struct Row {
+struct EntryRow {
     bytes: Vec<u8>,
     /// Start of every [`STEP`]th entry, which has its inode, so that a search need not begin at the front.
     marks: Vec<u32>,
@@ -43,16 +43,16 @@ struct Row {
 }
 
 /// An entry of a row.
-struct Found<'r> {
+struct RowEntry<'r> {
     name: &'r [u8],
     ino: Ino,
     /// Position of the next entry.
     end: usize,
 }
 
-impl Row {
+impl EntryRow {
     /// Returns the entry at a position of `bytes`, behind one with the inode `before`.
-    fn entry(&self, at: usize, before: u32) -> Found<'_> {
+    fn entry(&self, at: usize, before: u32) -> RowEntry<'_> {
         let number = |at: usize| u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes"));
         let (len, ino_at) = match self.bytes[at] {
             LONG => (number(at + 1) as usize, Some(at + 5)),
@@ -61,7 +61,7 @@ impl Row {
         };
         let start = ino_at.map_or(at + 1, |ino_at| ino_at + 4);
         let ino = Ino(ino_at.map_or(before.wrapping_add(1), number));
-        Found { name: &self.bytes[start..start + len], ino, end: start + len }
+        RowEntry { name: &self.bytes[start..start + len], ino, end: start + len }
     }
 
     /// Returns the name of an entry.
@@ -70,9 +70,10 @@ impl Row {
     }
 
     /// Returns the entry with a name, if it is there.
-    fn find(&self, name: &[u8]) -> Option<Found<'_>> {
+    fn find(&self, name: &[u8]) -> Option<RowEntry<'_>> {
         let behind = self.marks.partition_point(|at| self.name(*at) <= name);
-        let (mut at, mut before) = (self.marks[behind.checked_sub(1)?] as usize, 0);
+        let mut at = self.marks[behind.checked_sub(1)?] as usize;
+        let mut before = 0;
         let end = self.marks.get(behind).map_or(self.bytes.len(), |end| *end as usize);
         while at < end {
             let found = self.entry(at, before);
@@ -128,15 +129,15 @@ impl DirEntries {
     /// Returns the inode with a name.
     pub fn get(&self, name: &[u8]) -> Option<Ino> {
         match &**self.0.as_ref()? {
-            Store::Row(row) => row.find(name).map(|found| found.ino),
-            Store::Map(map) => map.get(name).copied(),
+            EntryStore::Row(row) => row.find(name).map(|found| found.ino),
+            EntryStore::Map(map) => map.get(name).copied(),
         }
     }
 
     /// Gives an inode a name; returns the one that had it.
     pub fn insert(&mut self, name: &[u8], ino: Ino) -> Option<Ino> {
-        let store = self.0.get_or_insert_with(|| Box::new(Store::Row(Row::default())));
-        if let Store::Row(row) = &mut **store {
+        let store = self.0.get_or_insert_with(|| Box::new(EntryStore::Row(EntryRow::default())));
+        if let EntryStore::Row(row) = &mut **store {
             if row.is_behind(name) {
                 if row.push(name, ino) {
                     return None;
@@ -152,7 +153,7 @@ impl DirEntries {
 
     /// Gives back room for more entries.
     pub(super) fn shrink(&mut self) {
-        if let Some(Store::Row(row)) = self.0.as_deref_mut() {
+        if let Some(EntryStore::Row(row)) = self.0.as_deref_mut() {
             row.bytes.shrink_to_fit();
             row.marks.shrink_to_fit();
         }
@@ -161,7 +162,7 @@ impl DirEntries {
     /// Removes a name; returns the inode that had it.
     pub fn remove(&mut self, name: &[u8]) -> Option<Ino> {
         let store = self.0.as_mut()?;
-        if let Store::Row(row) = &**store {
+        if let EntryStore::Row(row) = &**store {
             row.find(name)?;
         }
         store.as_map().remove(name)
@@ -171,8 +172,8 @@ impl DirEntries {
     pub fn len(&self) -> usize {
         match self.0.as_deref() {
             None => 0,
-            Some(Store::Row(row)) => row.count as usize,
-            Some(Store::Map(map)) => map.len(),
+            Some(EntryStore::Row(row)) => row.count as usize,
+            Some(EntryStore::Map(map)) => map.len(),
         }
     }
 
@@ -182,23 +183,23 @@ impl DirEntries {
     }
 
     /// Returns all names with their inodes, in byte order.
-    pub fn iter(&self) -> Iter<'_> {
-        Iter(match self.0.as_deref() {
-            None => Walk::None,
-            Some(Store::Row(row)) => Walk::Row(row, 0, 0),
-            Some(Store::Map(map)) => Walk::Map(map.iter()),
+    pub fn iter(&self) -> EntryIter<'_> {
+        EntryIter(match self.0.as_deref() {
+            None => EntryWalk::None,
+            Some(EntryStore::Row(row)) => EntryWalk::Row(row, 0, 0),
+            Some(EntryStore::Map(map)) => EntryWalk::Map(map.iter()),
         })
     }
 }
 
-impl Store {
+impl EntryStore {
     fn as_map(&mut self) -> &mut BTreeMap<Box<[u8]>, Ino> {
-        if let Store::Row(row) = self {
-            *self = Store::Map(Walk::Row(row, 0, 0).map(|(name, ino)| (name.into(), ino)).collect());
+        if let EntryStore::Row(row) = self {
+            *self = EntryStore::Map(EntryWalk::Row(row, 0, 0).map(|(name, ino)| (name.into(), ino)).collect());
         }
         match self {
-            Store::Map(map) => map,
-            Store::Row(_) => unreachable!("made a map above"),
+            EntryStore::Map(map) => map,
+            EntryStore::Row(_) => unreachable!("made a map above"),
         }
     }
 }
@@ -211,32 +212,32 @@ impl fmt::Debug for DirEntries {
 
 impl<'e> IntoIterator for &'e DirEntries {
     type Item = (&'e [u8], Ino);
-    type IntoIter = Iter<'e>;
+    type IntoIter = EntryIter<'e>;
 
-    fn into_iter(self) -> Iter<'e> {
+    fn into_iter(self) -> EntryIter<'e> {
         self.iter()
     }
 }
 
 /// Entries of a directory with their names, in byte order.
 #[derive(Clone)]
-pub struct Iter<'e>(Walk<'e>);
+pub struct EntryIter<'e>(EntryWalk<'e>);
 
 #[derive(Clone)]
-enum Walk<'e> {
+enum EntryWalk<'e> {
     None,
     /// With the position of the next entry, and the inode of the one before.
-    Row(&'e Row, usize, u32),
+    Row(&'e EntryRow, usize, u32),
     Map(btree_map::Iter<'e, Box<[u8]>, Ino>),
 }
 
-impl fmt::Debug for Iter<'_> {
+impl fmt::Debug for EntryIter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.clone().map(|(name, _)| name.escape_ascii().to_string())).finish()
     }
 }
 
-impl<'e> Iterator for Iter<'e> {
+impl<'e> Iterator for EntryIter<'e> {
     type Item = (&'e [u8], Ino);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -244,19 +245,19 @@ impl<'e> Iterator for Iter<'e> {
     }
 }
 
-impl<'e> Iterator for Walk<'e> {
+impl<'e> Iterator for EntryWalk<'e> {
     type Item = (&'e [u8], Ino);
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Walk::None => None,
-            Walk::Row(row, at, _) if *at == row.bytes.len() => None,
-            Walk::Row(row, at, before) => {
+            EntryWalk::None => None,
+            EntryWalk::Row(row, at, _) if *at == row.bytes.len() => None,
+            EntryWalk::Row(row, at, before) => {
                 let found = row.entry(*at, *before);
                 (*at, *before) = (found.end, found.ino.0);
                 Some((found.name, found.ino))
             }
-            Walk::Map(map) => map.next().map(|(name, ino)| (&**name, *ino)),
+            EntryWalk::Map(map) => map.next().map(|(name, ino)| (&**name, *ino)),
         }
     }
 }
@@ -278,7 +279,8 @@ mod tests {
             }
             let (mut entries, mut map) = (DirEntries::default(), BTreeMap::<Vec<u8>, Ino>::new());
             for (adds, name, ino) in steps {
-                let (name, ino) = (name.into_bytes(), Ino(ino));
+                let name = name.into_bytes();
+                let ino = Ino(ino);
                 let (done, expected) = match adds {
                     true => (entries.insert(&name, ino), map.insert(name.clone(), ino)),
                     false => (entries.remove(&name), map.remove(&name)),
@@ -299,7 +301,7 @@ mod tests {
         for n in 0..200 {
             entries.insert(&name(2 * n), Ino(n));
         }
-        assert!(matches!(entries.0.as_deref(), Some(Store::Row(_))));
+        assert!(matches!(entries.0.as_deref(), Some(EntryStore::Row(_))));
         for n in 0..200 {
             assert_eq!(entries.get(&name(2 * n)), Some(Ino(n)));
             assert_eq!(entries.get(&name(2 * n + 1)), None);
@@ -319,7 +321,7 @@ mod tests {
         for n in 0..10_000 {
             entries.insert(format!("{n:08}").as_bytes(), Ino(n));
         }
-        let Some(Store::Row(row)) = entries.0.as_deref() else { panic!("a map") };
+        let Some(EntryStore::Row(row)) = entries.0.as_deref() else { panic!("a map") };
         assert!(row.bytes.capacity() + 4 * row.marks.capacity() < 10_000 * 11);
         assert_eq!(size_of::<DirEntries>(), 8);
     }

@@ -9,7 +9,7 @@ const LINKS_MAX: usize = 40;
 
 /// Inodes in order of first use. With each, all directories are in it that lead there.
 #[derive(Debug, Default)]
-pub(super) struct Hot {
+pub(super) struct HotInodes {
     pub(super) order: Vec<Ino>,
     pub(super) known: HashSet<Ino>,
 }
@@ -59,7 +59,9 @@ impl Tree {
         left.reverse();
         // Names of the path itself, which lie below those of targets.
         let mut own = left.len();
-        let (mut way, mut trail, mut links) = (vec![ROOT], vec![ROOT], 0);
+        let mut way = vec![ROOT];
+        let mut trail = vec![ROOT];
+        let mut links = 0;
         while let Some(name) = left.pop() {
             let of_link = left.len() >= own;
             own = own.min(left.len());

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
-use super::shared::Shared;
+use super::shared::SharedValues;
 use super::{Data, Device, DirEntries, Handling, Ino, Inode, Kind, KindRef, Meta, Recipe, Time, XattrId};
 use crate::Contents;
 use crate::{Error, Result};
@@ -16,14 +16,14 @@ const SOURCES: usize = 8;
 
 /// All inodes of a tree.
 #[derive(Debug, Default)]
-pub(super) struct Inodes {
-    records: Vec<Record>,
-    common: Shared<Common>,
+pub(super) struct InodeStore {
+    records: Vec<InodeRecord>,
+    common: SharedValues<CommonAttrs>,
     /// Numbers in `common` by the hash of their value.
     recent: Vec<u32>,
     /// The value that was looked up last: the next inode mostly has the same.
     last: u32,
-    sources: Shared<Arc<dyn Contents>>,
+    sources: SharedValues<Arc<dyn Contents>>,
     /// The source that was used last.
     source: u32,
     dirs: Vec<DirEntries>,
@@ -35,8 +35,8 @@ pub(super) struct Inodes {
 
 /// One inode. The numbers depend on its form.
 #[derive(Debug, Clone, Copy)]
-struct Record {
-    /// Number of its [`Common`].
+struct InodeRecord {
+    /// Number of its [`CommonAttrs`].
     common: u32,
     /// Number of a directory in `dirs`; key of a file, or the number under which it is stored; length of a target.
     low: u32,
@@ -44,12 +44,12 @@ struct Record {
     high: u64,
 }
 
-const _: () = assert!(size_of::<Record>() <= 16);
+const _: () = assert!(size_of::<InodeRecord>() <= 16);
 
 /// Properties that are the same in many inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Common {
-    form: Form,
+struct CommonAttrs {
+    form: InodeForm,
     mode: u16,
     uid: u32,
     gid: u32,
@@ -62,7 +62,7 @@ struct Common {
 
 /// Type of an inode, and for a file the place of its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Form {
+enum InodeForm {
     Dir,
     Empty,
     Stored,
@@ -77,20 +77,20 @@ enum Form {
     Socket,
 }
 
-impl Form {
+impl InodeForm {
     fn is_file(self) -> bool {
-        matches!(self, Form::Empty | Form::Stored | Form::Source(_) | Form::FarSource(_))
+        matches!(self, InodeForm::Empty | InodeForm::Stored | InodeForm::Source(_) | InodeForm::FarSource(_))
     }
 
     fn source(self) -> Option<u32> {
         match self {
-            Form::Source(number) | Form::FarSource(number) => Some(number),
+            InodeForm::Source(number) | InodeForm::FarSource(number) => Some(number),
             _ => None,
         }
     }
 }
 
-impl Inodes {
+impl InodeStore {
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
@@ -100,20 +100,22 @@ impl Inodes {
         let ino = u32::try_from(self.records.len()).map_err(|_| Error::TooMany { what: "inodes", max: 1 << 32 })?;
         let (form, low, high) = self.form(kind)?;
         let Meta { mode, uid, gid, mtime, xattrs } = meta;
-        let (handling, recipe) = (Handling::empty(), Recipe::default());
+        let handling = Handling::empty();
+        let recipe = Recipe::default();
         let common =
-            self.intern(Common { form, mode: mode & 0o7777, uid, gid, mtime, xattrs, links: 1, handling, recipe });
+            self.intern(CommonAttrs { form, mode: mode & 0o7777, uid, gid, mtime, xattrs, links: 1, handling, recipe });
         // A tree of millions of inodes would otherwise have room for as many again.
         if self.records.len() == self.records.capacity() {
             self.records.reserve_exact((self.records.len() / 8).max(64));
         }
-        self.records.push(Record { common, low, high });
+        self.records.push(InodeRecord { common, low, high });
         Ok(Ino(ino))
     }
 
     pub(super) fn get(&self, ino: Ino) -> Inode<'_> {
         let record = self.record(ino);
-        let Common { form, mode, uid, gid, mtime, xattrs, links, handling, recipe } = *self.common.get(record.common);
+        let CommonAttrs { form, mode, uid, gid, mtime, xattrs, links, handling, recipe } =
+            *self.common.get(record.common);
         Inode { kind: self.kind(record, form), mode, uid, gid, mtime, xattrs, links, handling, recipe }
     }
 
@@ -124,7 +126,7 @@ impl Inodes {
 
     /// Returns the number under which the data of a file is stored.
     pub(super) fn stored(&self, ino: Ino) -> Option<u32> {
-        (self.common(ino).form == Form::Stored).then(|| self.record(ino).low)
+        (self.common(ino).form == InodeForm::Stored).then(|| self.record(ino).low)
     }
 
     /// Returns the length of a regular file; 0 for other types.
@@ -133,7 +135,7 @@ impl Inodes {
     }
 
     pub(super) fn is_dir(&self, ino: Ino) -> bool {
-        self.common(ino).form == Form::Dir
+        self.common(ino).form == InodeForm::Dir
     }
 
     /// Returns the entries of a directory.
@@ -147,7 +149,7 @@ impl Inodes {
     }
 
     pub(super) fn meta(&self, ino: Ino) -> Meta {
-        let Common { mode, uid, gid, mtime, xattrs, .. } = *self.common(ino);
+        let CommonAttrs { mode, uid, gid, mtime, xattrs, .. } = *self.common(ino);
         Meta { mode, uid, gid, mtime, xattrs }
     }
 
@@ -164,17 +166,17 @@ impl Inodes {
     pub(super) fn set_meta(&mut self, ino: Ino, meta: Meta) {
         let Meta { mode, uid, gid, mtime, xattrs } = meta;
         let old = *self.common(ino);
-        self.set_common(ino, Common { mode: mode & 0o7777, uid, gid, mtime, xattrs, ..old });
+        self.set_common(ino, CommonAttrs { mode: mode & 0o7777, uid, gid, mtime, xattrs, ..old });
     }
 
     pub(super) fn set_links(&mut self, ino: Ino, links: u32) {
         let old = *self.common(ino);
-        self.set_common(ino, Common { links, ..old });
+        self.set_common(ino, CommonAttrs { links, ..old });
     }
 
     pub(super) fn set_storing(&mut self, ino: Ino, handling: Handling, recipe: Recipe) {
         let old = *self.common(ino);
-        self.set_common(ino, Common { handling, recipe, ..old });
+        self.set_common(ino, CommonAttrs { handling, recipe, ..old });
     }
 
     /// Gives an inode another type and contents. The old ones are dropped, but for the target of a symbolic link.
@@ -184,7 +186,7 @@ impl Inodes {
         }
         let (form, low, high) = self.form(kind)?;
         let old = *self.common(ino);
-        self.set_common(ino, Common { form, ..old });
+        self.set_common(ino, CommonAttrs { form, ..old });
         let record = &mut self.records[ino.0 as usize];
         (record.low, record.high) = (low, high);
         Ok(())
@@ -197,74 +199,75 @@ impl Inodes {
             return Ok(());
         }
         let (form, low, _) = self.form(Kind::File { size: 0, data })?;
-        self.set_common(ino, Common { form, ..old });
+        self.set_common(ino, CommonAttrs { form, ..old });
         self.records[ino.0 as usize].low = low;
         Ok(())
     }
 
-    fn record(&self, ino: Ino) -> Record {
+    fn record(&self, ino: Ino) -> InodeRecord {
         self.records[ino.0 as usize]
     }
 
-    fn common(&self, ino: Ino) -> &Common {
+    fn common(&self, ino: Ino) -> &CommonAttrs {
         self.common.get(self.record(ino).common)
     }
 
-    fn kind(&self, record: Record, form: Form) -> KindRef<'_> {
-        let Record { low, high, .. } = record;
+    fn kind(&self, record: InodeRecord, form: InodeForm) -> KindRef<'_> {
+        let InodeRecord { low, high, .. } = record;
         let file = |data| Kind::File { size: high, data };
         let source = |number, key| Data::Source { from: self.sources.get(number), key };
         let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).expect("32 bits");
         let device = || Device { major: half(high >> 32), minor: half(high) };
         match form {
-            Form::Dir => Kind::Dir,
-            Form::Empty => file(Data::Empty),
-            Form::Stored => file(Data::Stored(low)),
-            Form::Source(number) => file(source(number, low.into())),
-            Form::FarSource(number) => file(source(number, self.keys[low as usize])),
-            Form::Symlink => {
+            InodeForm::Dir => Kind::Dir,
+            InodeForm::Empty => file(Data::Empty),
+            InodeForm::Stored => file(Data::Stored(low)),
+            InodeForm::Source(number) => file(source(number, low.into())),
+            InodeForm::FarSource(number) => file(source(number, self.keys[low as usize])),
+            InodeForm::Symlink => {
                 let start = usize::try_from(high).expect("a position in memory");
                 Kind::Symlink(&self.targets[start..start + low as usize])
             }
-            Form::Char => Kind::Char(device()),
-            Form::Block => Kind::Block(device()),
-            Form::Fifo => Kind::Fifo,
-            Form::Socket => Kind::Socket,
+            InodeForm::Char => Kind::Char(device()),
+            InodeForm::Block => Kind::Block(device()),
+            InodeForm::Fifo => Kind::Fifo,
+            InodeForm::Socket => Kind::Socket,
         }
     }
 
     /// Returns what a record has of a type and its contents.
-    fn form(&mut self, kind: Kind) -> Result<(Form, u32, u64)> {
+    fn form(&mut self, kind: Kind) -> Result<(InodeForm, u32, u64)> {
         let number = |Device { major, minor }| u64::from(major) << 32 | u64::from(minor);
         Ok(match kind {
             Kind::Dir => {
                 self.dirs.push(DirEntries::default());
-                (Form::Dir, u32::try_from(self.dirs.len() - 1).expect("no more directories than inodes"), 0)
+                (InodeForm::Dir, u32::try_from(self.dirs.len() - 1).expect("no more directories than inodes"), 0)
             }
-            Kind::File { size, data: Data::Empty } => (Form::Empty, 0, size),
-            Kind::File { size, data: Data::Stored(number) } => (Form::Stored, number, size),
+            Kind::File { size, data: Data::Empty } => (InodeForm::Empty, 0, size),
+            Kind::File { size, data: Data::Stored(number) } => (InodeForm::Stored, number, size),
             Kind::File { size, data: Data::Source { from, key } } => {
                 let source = self.source(from);
                 match u32::try_from(key) {
-                    Ok(key) => (Form::Source(source), key, size),
+                    Ok(key) => (InodeForm::Source(source), key, size),
                     Err(_) => {
                         self.keys.push(key);
                         let at = u32::try_from(self.keys.len() - 1);
                         let at = at.map_err(|_| Error::TooMany { what: "files of images", max: 1 << 32 })?;
-                        (Form::FarSource(source), at, size)
+                        (InodeForm::FarSource(source), at, size)
                     }
                 }
             }
             Kind::Symlink(target) => {
                 let too_long = |_| Error::Misuse("a symlink target of 4 GiB".into());
-                let (len, start) = (u32::try_from(target.len()).map_err(too_long)?, self.targets.len() as u64);
+                let len = u32::try_from(target.len()).map_err(too_long)?;
+                let start = self.targets.len() as u64;
                 self.targets.extend_from_slice(&target);
-                (Form::Symlink, len, start)
+                (InodeForm::Symlink, len, start)
             }
-            Kind::Char(device) => (Form::Char, 0, number(device)),
-            Kind::Block(device) => (Form::Block, 0, number(device)),
-            Kind::Fifo => (Form::Fifo, 0, 0),
-            Kind::Socket => (Form::Socket, 0, 0),
+            Kind::Char(device) => (InodeForm::Char, 0, number(device)),
+            Kind::Block(device) => (InodeForm::Block, 0, number(device)),
+            Kind::Fifo => (InodeForm::Fifo, 0, 0),
+            Kind::Socket => (InodeForm::Socket, 0, 0),
         })
     }
 
@@ -279,7 +282,7 @@ impl Inodes {
     }
 
     /// Gives an inode other properties.
-    fn set_common(&mut self, ino: Ino, new: Common) {
+    fn set_common(&mut self, ino: Ino, new: CommonAttrs) {
         let old = self.record(ino).common;
         if *self.common.get(old) == new {
             return;
@@ -292,7 +295,7 @@ impl Inodes {
     }
 
     /// Returns the number of a value, and counts one more inode that has it.
-    fn intern(&mut self, value: Common) -> u32 {
+    fn intern(&mut self, value: CommonAttrs) -> u32 {
         if self.common.find(self.last) != Some(&value) {
             self.last = self.look_up(value);
         }
@@ -301,7 +304,7 @@ impl Inodes {
     }
 
     /// Returns the number of a value, which nobody has yet if it is new.
-    fn look_up(&mut self, value: Common) -> u32 {
+    fn look_up(&mut self, value: CommonAttrs) -> u32 {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(value);
         if self.recent.is_empty() {
             self.recent.resize(RECENT, u32::MAX);

@@ -12,7 +12,8 @@ impl Tree {
         let again = self.names_after_the_first();
         for (dir, name, ino) in again {
             let Inode { kind, links, handling, recipe, .. } = self.inode(ino);
-            let (kind, meta) = (kind.into_owned(), self.meta(ino));
+            let kind = kind.into_owned();
+            let meta = self.meta(ino);
             let own = self.push(meta, kind)?;
             self.set_storing(own, handling, recipe);
             self.inodes.set_links(ino, links - 1);
@@ -23,7 +24,8 @@ impl Tree {
 
     /// Returns directory, name and inode of all names that an inode has besides its first.
     fn names_after_the_first(&self) -> Vec<(Ino, Box<[u8]>, Ino)> {
-        let (mut seen, mut again) = (HashSet::new(), Vec::new());
+        let mut seen = HashSet::new();
+        let mut again = Vec::new();
         self.each_name(|dir, name, ino, _| {
             if self.inodes.links(ino) > 1 && !seen.insert(ino) {
                 again.push((dir, name.into(), ino));

@@ -13,7 +13,8 @@ impl Tree {
             return Ok(());
         }
         let wrong = || Error::WrongType { path: path_of(path), expected: "directory" };
-        let (meta, entries) = (self.meta(dir), std::mem::take(self.inodes.dir_mut(dir).ok_or_else(wrong)?));
+        let meta = self.meta(dir);
+        let entries = std::mem::take(self.inodes.dir_mut(dir).ok_or_else(wrong)?);
         self.retain(|_, _| false);
         if let Some(root) = self.inodes.dir_mut(ROOT) {
             *root = entries;

@@ -2,19 +2,19 @@
 
 /// Values by number, with the number of those that have each.
 #[derive(Debug)]
-pub(super) struct Shared<T> {
+pub(super) struct SharedValues<T> {
     values: Vec<Option<T>>,
     users: Vec<u32>,
     free: Vec<u32>,
 }
 
-impl<T> Default for Shared<T> {
+impl<T> Default for SharedValues<T> {
     fn default() -> Self {
-        Shared { values: Vec::new(), users: Vec::new(), free: Vec::new() }
+        SharedValues { values: Vec::new(), users: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Shared<T> {
+impl<T> SharedValues<T> {
     /// Adds a value, which nobody has yet; returns its number.
     pub(super) fn add(&mut self, value: T) -> u32 {
         if let Some(number) = self.free.pop() {

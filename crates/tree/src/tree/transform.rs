@@ -143,31 +143,31 @@ impl Tree {
 /// `go=u-w`) or octal (`0644`). A clause that begins with `D` applies only to directories, with `F`
 /// to everything else. A clause without classes applies to all of them, whatever the umask.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ModeChange(Vec<Clause>);
+pub struct ModeChange(Vec<ModeClause>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Clause {
+struct ModeClause {
     dirs: bool,
     others: bool,
-    what: What,
+    what: ClauseChange,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum What {
+enum ClauseChange {
     /// Exactly these bits.
     Octal(u16),
     /// Steps for these classes (a mask of [`USER`], [`GROUP`], [`OTHER`]), applied in order.
-    Symbolic(u16, Vec<Step>),
+    Symbolic(u16, Vec<ModeStep>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
+struct ModeStep {
     op: u8,
-    bits: Bits,
+    bits: StepBits,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bits {
+enum StepBits {
     /// Permissions of one class (`rwx` as 0 to 7), and whether `X`, `s` and `t` are given.
     Given { rwx: u16, x_if_any: bool, set_id: bool, sticky: bool },
     /// The permissions of this class, given by the shift of its bits.
@@ -181,20 +181,20 @@ const OTHER: u16 = 0o1007;
 impl ModeChange {
     /// Returns the permission bits after the change.
     pub fn apply(&self, mode: u16, is_dir: bool) -> u16 {
-        let fits = |clause: &&Clause| if is_dir { clause.dirs } else { clause.others };
+        let fits = |clause: &&ModeClause| if is_dir { clause.dirs } else { clause.others };
         self.0.iter().filter(fits).fold(mode, |mode, clause| match &clause.what {
-            What::Octal(bits) => *bits,
-            What::Symbolic(who, steps) => steps.iter().fold(mode, |mode, step| step.apply(mode, *who, is_dir)),
+            ClauseChange::Octal(bits) => *bits,
+            ClauseChange::Symbolic(who, steps) => steps.iter().fold(mode, |mode, step| step.apply(mode, *who, is_dir)),
         })
     }
 }
 
-impl Step {
+impl ModeStep {
     fn apply(self, mode: u16, who: u16, is_dir: bool) -> u16 {
         let everywhere = |rwx: u16| rwx << 6 | rwx << 3 | rwx;
         let bits = match self.bits {
-            Bits::Copy(shift) => everywhere(mode >> shift & 7),
-            Bits::Given { rwx, x_if_any, set_id, sticky } => {
+            StepBits::Copy(shift) => everywhere(mode >> shift & 7),
+            StepBits::Given { rwx, x_if_any, set_id, sticky } => {
                 let x = x_if_any && (is_dir || mode & 0o111 != 0);
                 let special = if set_id { 0o6000 } else { 0 } | if sticky { 0o1000 } else { 0 };
                 everywhere(rwx | u16::from(x)) | special
@@ -220,17 +220,17 @@ impl FromStr for ModeChange {
     }
 }
 
-fn parse_clause(text: &[u8]) -> Option<Clause> {
+fn parse_clause(text: &[u8]) -> Option<ModeClause> {
     let (dirs, others, text) = match text {
         [b'D', rest @ ..] => (true, false, rest),
         [b'F', rest @ ..] => (false, true, rest),
         text => (true, true, text),
     };
     let what = match text.first()? {
-        b'0'..=b'7' => What::Octal(parse_octal(text)?),
+        b'0'..=b'7' => ClauseChange::Octal(parse_octal(text)?),
         _ => parse_symbolic(text)?,
     };
-    Some(Clause { dirs, others, what })
+    Some(ModeClause { dirs, others, what })
 }
 
 fn parse_octal(text: &[u8]) -> Option<u16> {
@@ -238,7 +238,7 @@ fn parse_octal(text: &[u8]) -> Option<u16> {
     u16::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777)
 }
 
-fn parse_symbolic(text: &[u8]) -> Option<What> {
+fn parse_symbolic(text: &[u8]) -> Option<ClauseChange> {
     let is_op = |byte: &u8| matches!(byte, b'+' | b'-' | b'=');
     let start = text.iter().position(is_op)?;
     let who = text[..start].iter().try_fold(0, |who, class| match class {
@@ -253,20 +253,23 @@ fn parse_symbolic(text: &[u8]) -> Option<What> {
     let mut rest = &text[start..];
     while let [op, after @ ..] = rest {
         let end = after.iter().position(is_op).unwrap_or(after.len());
-        steps.push(Step { op: *op, bits: parse_bits(&after[..end])? });
+        steps.push(ModeStep { op: *op, bits: parse_bits(&after[..end])? });
         rest = &after[end..];
     }
-    Some(What::Symbolic(who, steps))
+    Some(ClauseChange::Symbolic(who, steps))
 }
 
-fn parse_bits(text: &[u8]) -> Option<Bits> {
+fn parse_bits(text: &[u8]) -> Option<StepBits> {
     match text {
-        b"u" => return Some(Bits::Copy(6)),
-        b"g" => return Some(Bits::Copy(3)),
-        b"o" => return Some(Bits::Copy(0)),
+        b"u" => return Some(StepBits::Copy(6)),
+        b"g" => return Some(StepBits::Copy(3)),
+        b"o" => return Some(StepBits::Copy(0)),
         _ => {}
     }
-    let (mut rwx, mut x_if_any, mut set_id, mut sticky) = (0, false, false, false);
+    let mut rwx = 0;
+    let mut x_if_any = false;
+    let mut set_id = false;
+    let mut sticky = false;
     for letter in text {
         match letter {
             b'r' => rwx |= 4,
@@ -278,7 +281,7 @@ fn parse_bits(text: &[u8]) -> Option<Bits> {
             _ => return None,
         }
     }
-    Some(Bits::Given { rwx, x_if_any, set_id, sticky })
+    Some(StepBits::Given { rwx, x_if_any, set_id, sticky })
 }
 
 #[cfg(test)]
@@ -354,12 +357,14 @@ mod tests {
             let mut tree = spec.tree().unwrap();
             transform.apply(&mut tree).unwrap();
             let inode = |path: &[u8]| tree.inode(tree.lookup(path).unwrap());
-            let (f, l) = (inode(b"f"), inode(b"l"));
+            let f = inode(b"f");
+            let l = inode(b"l");
             (f.uid, f.gid, f.mode, l.mode, f.mtime, inode(b"").mtime, f.xattrs, tree.inode(ROOT).mode)
         };
         let time = |secs| Time { secs, nanos: 0 };
         let was = show(Transform::default());
-        let (uid, gid) = (was.0, was.1);
+        let uid = was.0;
+        let gid = was.1;
         let old = Time { secs: 2000, nanos: 5 };
         let root = time(1_000_000_001);
         assert_eq!(was, (uid, gid, 0o700, 0o700, old, root, was.6, 0o755));

@@ -13,7 +13,7 @@ use crate::{Error, Part, Result};
 #[derive(Debug, Clone, Copy)]
 pub struct TreeImage<'t>(&'t Tree);
 
-type Opener = (Arc<dyn Contents>, u64);
+type FileOpener = (Arc<dyn Contents>, u64);
 
 impl<'t> TreeImage<'t> {
     /// Makes a view of `tree`.
@@ -36,7 +36,7 @@ impl<'t> TreeImage<'t> {
     }
 
     /// Returns the size of a regular file and, unless it is empty, how to open it.
-    fn file(&self, nid: Nid) -> Result<(u64, Option<Opener>)> {
+    fn file(&self, nid: Nid) -> Result<(u64, Option<FileOpener>)> {
         match self.inode(nid)?.kind {
             Kind::File { data: Data::Empty, .. } => Ok((0, None)),
             Kind::File { size, data: Data::Source { from, key } } => Ok((size, Some((Arc::clone(from), key)))),
@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn a_view_shows_the_same_as_the_tree() {
         let tree = tree();
-        let (seen, there) = (snapshot_image(&TreeImage::new(&tree)).unwrap(), snapshot_tree(&tree).unwrap());
+        let seen = snapshot_image(&TreeImage::new(&tree)).unwrap();
+        let there = snapshot_tree(&tree).unwrap();
         assert_eq!(differences(&seen, &there), Vec::<String>::new());
     }
 

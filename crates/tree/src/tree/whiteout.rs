@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn marks_stay_or_go() {
-        let (mut kept, mut stripped) = (tree(), tree());
+        let mut kept = tree();
+        let mut stripped = tree();
         Whiteouts::Keep.apply(&mut kept).unwrap();
         assert_eq!(names(&kept), names(&tree()));
         Whiteouts::Strip.apply(&mut stripped).unwrap();

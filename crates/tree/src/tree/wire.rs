@@ -54,7 +54,7 @@ impl Tree {
             from.check(!group.is_empty(), "a group has no inodes")?;
             while from.at() < group.len() {
                 from.check(tree.len() < count, "there are more inodes than said")?;
-                tree.decode_inode(from, Bounds { count, files })?;
+                tree.decode_inode(from, DecodeBounds { count, files })?;
             }
         }
         let group = next()?;
@@ -90,11 +90,13 @@ impl Tree {
         }
     }
 
-    fn decode_inode(&mut self, from: &mut Get<'_>, bounds: Bounds) -> Result<()> {
+    fn decode_inode(&mut self, from: &mut Get<'_>, bounds: DecodeBounds) -> Result<()> {
         let mode = u16::try_from(from.u32()? & 0o7777).expect("12 bits");
-        let (uid, gid) = (from.u32()?, from.u32()?);
+        let uid = from.u32()?;
+        let gid = from.u32()?;
         let mtime = Time { secs: from.u64()?.cast_signed(), nanos: from.u32()? };
-        let (xattrs, links) = (XattrId(from.u32()?), from.u32()?);
+        let xattrs = XattrId(from.u32()?);
+        let links = from.u32()?;
         from.check((xattrs.0 as usize) < self.xattrs.len(), "an inode has unknown attributes")?;
         let kind = match from.u8()? {
             0 => Kind::Dir,
@@ -119,7 +121,8 @@ impl Tree {
         self.inodes.set_links(ino, links);
         let Some(entries) = self.inodes.dir_mut(ino) else { return Ok(()) };
         for _ in 0..from.count(12)? {
-            let (name, ino) = (from.bytes()?, Ino(from.u32()?));
+            let name = from.bytes()?;
+            let ino = Ino(from.u32()?);
             check_name(name)?;
             let is_below = ino != ROOT && (ino.0 as usize) < bounds.count;
             from.check(is_below, "an entry has no inode")?;
@@ -199,7 +202,7 @@ fn decode_device(from: &mut Get<'_>) -> Result<Device> {
 
 /// Number of all inodes, and of all files with data.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct DecodeBounds {
     count: usize,
     files: u32,
 }

@@ -15,7 +15,7 @@ use packfs_bench::tune::{self, TuneCandidate, sample};
 use packfs_blocks::Progress;
 use packfs_image::name::{display, encode};
 use packfs_image::request::{OversizedFiles, RequestNotes};
-use packfs_image::rules::Matches;
+use packfs_image::rules::RuleMatchCount;
 use packfs_image::source::LazySpool;
 use packfs_image::tree::{Data, Kind};
 use packfs_image::{OnError, Tree, Warnings};
@@ -95,7 +95,7 @@ struct Scanned {
     timing: PassTiming,
     left_out: Vec<(String, String)>,
     oversized: Option<OversizedFiles>,
-    matches: Vec<Matches>,
+    matches: Vec<RuleMatchCount>,
 }
 
 fn scan(plan: &BuildPlan, progress: &Arc<Progress>) -> Result<Scanned> {
@@ -283,8 +283,8 @@ struct RuleMatches {
 }
 
 impl RuleMatches {
-    fn of(matches: &Matches) -> Self {
-        let Matches { line, entries, .. } = *matches;
+    fn of(matches: &RuleMatchCount) -> Self {
+        let RuleMatchCount { line, entries, .. } = *matches;
         let text = encode(matches.rule.as_bytes()).into_owned();
         RuleMatches { file: display(&matches.file).to_string(), line, rule: text, entries }
     }

@@ -4,9 +4,9 @@ use super::*;
 use crate::FileReader;
 
 #[derive(Debug)]
-struct Nothing;
+struct NoContents;
 
-impl Contents for Nothing {
+impl Contents for NoContents {
     fn open(&self, _: u64) -> Result<Box<dyn FileReader + '_>> {
         Err(Error::Misuse(String::new()))
     }
@@ -24,7 +24,7 @@ fn meta(n: u32) -> Meta {
 
 #[test]
 fn whatever_is_put_in_comes_out() {
-    let from: Arc<dyn Contents> = Arc::new(Nothing);
+    let from: Arc<dyn Contents> = Arc::new(NoContents);
     let source = |key| Data::Source { from: Arc::clone(&from), key };
     let device = Device { major: u32::MAX, minor: 7 };
     let kinds: [fn(Source<'_>, Device) -> Kind; 11] = [
@@ -40,7 +40,7 @@ fn whatever_is_put_in_comes_out() {
         |_, _| Kind::Fifo,
         |_, _| Kind::Socket,
     ];
-    let mut inodes = Inodes::default();
+    let mut inodes = InodeStore::default();
     for (n, kind) in (0..).zip(kinds) {
         assert_eq!(inodes.push(meta(n), kind(&source, device)).unwrap(), Ino(n));
     }
@@ -61,9 +61,9 @@ fn whatever_is_put_in_comes_out() {
 
 #[test]
 fn values_in_common_are_held_once_and_go_with_their_last_inode() {
-    let from: Arc<dyn Contents> = Arc::new(Nothing);
+    let from: Arc<dyn Contents> = Arc::new(NoContents);
     let file = |key| Kind::File { size: 9, data: Data::Source { from: Arc::clone(&from), key } };
-    let mut inodes = Inodes::default();
+    let mut inodes = InodeStore::default();
     for n in 0..1000 {
         inodes.push(meta(n % 2), file(n.into())).unwrap();
     }
