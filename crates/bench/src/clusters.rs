@@ -1,6 +1,6 @@
 //! Storage as in EROFS: physical clusters of a fixed length, each filled with as much data as fits.
 
-use packfs_codec::{Encoder, Prefix};
+use packfs_codec::{EncodedPrefix, Encoder};
 
 use crate::Result;
 
@@ -56,8 +56,8 @@ pub(crate) fn fill(
 
 /// Searches for the longest prefix whose compressed form fits, beginning with `guess` bytes. Its encoding is left in
 /// `dst`.
-fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -> Result<Option<Prefix>> {
-    let mut best = None::<Prefix>;
+fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -> Result<Option<EncodedPrefix>> {
+    let mut best = None::<EncodedPrefix>;
     let mut too_much = src.len() + 1;
     let mut taken = guess.min(src.len());
     let mut last = 0;
@@ -65,7 +65,7 @@ fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -
         last = taken;
         match encoder.encode(&src[..taken], dst)? {
             Some(len) => {
-                best = Some(Prefix { taken, len });
+                best = Some(EncodedPrefix { taken, len });
                 // Slightly less than the ratio so far would allow.
                 taken = taken * dst.len() / len.max(1) * 63 / 64;
             }
@@ -83,7 +83,7 @@ fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -
     match best {
         Some(prefix) if prefix.taken != last => {
             let len = encoder.encode(&src[..prefix.taken], dst)?;
-            Ok(len.map(|len| Prefix { len, ..prefix }))
+            Ok(len.map(|len| EncodedPrefix { len, ..prefix }))
         }
         best => Ok(best),
     }

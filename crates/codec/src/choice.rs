@@ -52,7 +52,7 @@ impl Choice {
     #[cfg_attr(not(any(feature = "xz", feature = "zstd")), allow(unused_variables))]
     pub fn encoder(&self, block_len: usize) -> Result<Box<dyn Encoder>> {
         match &self.settings {
-            Settings::None => Ok(Box::new(crate::store::Store)),
+            Settings::None => Ok(Box::new(crate::store::UncompressedCodec)),
             #[cfg(feature = "gzip")]
             Settings::Gzip { level, window, strategies } => crate::gzip::encoder(*level, *window, *strategies),
             #[cfg(feature = "gzip")]
@@ -62,16 +62,16 @@ impl Choice {
             #[cfg(feature = "xz")]
             Settings::Lzma { .. } => crate::xz::lzma_encoder(&self.settings, block_len),
             #[cfg(feature = "lz4")]
-            Settings::Lz4 { acceleration } => Ok(Box::new(crate::lz4::Fast::new(*acceleration))),
+            Settings::Lz4 { acceleration } => Ok(Box::new(crate::lz4::Lz4FastEncoder::new(*acceleration))),
             #[cfg(feature = "lz4")]
-            Settings::Lz4hc { level } => Ok(Box::new(crate::lz4::Dense::new(*level))),
+            Settings::Lz4hc { level } => Ok(Box::new(crate::lz4::Lz4DenseEncoder::new(*level))),
             #[cfg(feature = "lzo")]
             Settings::Lzo { algorithm, level } => Ok(Box::new(crate::lzo::LzoEncoder::new(match *algorithm {
-                crate::settings::LZO1X_999 => crate::lzo::Class::Dense { level: *level },
-                _ => crate::lzo::Class::Fast,
+                crate::settings::LZO1X_999 => crate::lzo::EncoderClass::Dense { level: *level },
+                _ => crate::lzo::EncoderClass::Fast,
             }))),
             #[cfg(feature = "snappy")]
-            Settings::Snappy => Ok(Box::new(crate::snappy::Snappy::new())),
+            Settings::Snappy => Ok(Box::new(crate::snappy::SnappyEncoder::new())),
             #[cfg(feature = "zstd")]
             Settings::Zstd { level, content_size } => crate::zstd::encoder(*level, *content_size, block_len),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
@@ -104,31 +104,31 @@ impl Codec {
     /// Makes a decoder for this codec's streams.
     pub fn decoder(self) -> Result<Box<dyn Decoder>> {
         match self {
-            Codec::None => Ok(Box::new(crate::store::Store)),
+            Codec::None => Ok(Box::new(crate::store::UncompressedCodec)),
             #[cfg(feature = "gzip")]
             Codec::Gzip => crate::gzip::decoder(),
             #[cfg(feature = "gzip")]
             Codec::Deflate => crate::deflate::decoder(),
             #[cfg(all(feature = "gzip-rust", not(feature = "gzip")))]
-            Codec::Gzip => Ok(Box::new(crate::rust::inflate::Inflate::zlib())),
+            Codec::Gzip => Ok(Box::new(crate::rust::inflate::ZlibRsDecoder::zlib())),
             #[cfg(all(feature = "gzip-rust", not(feature = "gzip")))]
-            Codec::Deflate => Ok(Box::new(crate::rust::inflate::Inflate::raw())),
+            Codec::Deflate => Ok(Box::new(crate::rust::inflate::ZlibRsDecoder::raw())),
             #[cfg(feature = "xz")]
             Codec::Xz => Ok(crate::xz::decoder()),
             #[cfg(feature = "xz")]
             Codec::Lzma => Ok(crate::xz::lzma_decoder()),
             #[cfg(feature = "lz4")]
-            Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::lz4::Unpack)),
+            Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::lz4::Lz4Decoder)),
             #[cfg(all(feature = "lz4-rust", not(feature = "lz4")))]
-            Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::rust::lz4::Unpack::new(u32::MAX))),
+            Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::rust::lz4::RustLz4Decoder::new(u32::MAX))),
             #[cfg(feature = "lzo")]
             Codec::Lzo => Ok(Box::new(crate::lzo::LzoDecoder)),
             #[cfg(feature = "snappy")]
-            Codec::Snappy => Ok(Box::new(crate::snappy::Unsnappy::default())),
+            Codec::Snappy => Ok(Box::new(crate::snappy::SnappyDecoder::default())),
             #[cfg(feature = "zstd")]
             Codec::Zstd => crate::zstd::decoder(),
             #[cfg(all(feature = "zstd-rust", not(feature = "zstd")))]
-            Codec::Zstd => Ok(Box::new(crate::rust::zstd::Unzstd::default())),
+            Codec::Zstd => Ok(Box::new(crate::rust::zstd::RustZstdDecoder::default())),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
             codec => Err(Error::NotBuilt { codec: codec.name(), feature: codec.feature() }),
         }

@@ -1,7 +1,7 @@
 //! Streams for EROFS physical clusters. They fill an output of fixed size instead of taking an
 //! input of fixed size, they declare a window, and readers often decode only their beginning.
 
-use crate::settings::Dict;
+use crate::settings::DictSize;
 use crate::table::CODECS;
 use crate::{Choice, Codec, Decoder, Encoder, Error, Result, Settings};
 
@@ -38,8 +38,8 @@ impl Choice {
                 let usual = cluster_len.saturating_mul(4).clamp(32 << 10, max);
                 match dict {
                     None => usual,
-                    Some(Dict::Bytes(bytes)) => bytes.clamp(min, max),
-                    Some(Dict::Percent(share)) => (usual / 4 * u32::from(share) / 25).clamp(min, max),
+                    Some(DictSize::Bytes(bytes)) => bytes.clamp(min, max),
+                    Some(DictSize::Percent(share)) => (usual / 4 * u32::from(share) / 25).clamp(min, max),
                 }
             }
             Settings::Zstd { .. } => {
@@ -57,7 +57,7 @@ impl Choice {
     pub fn cluster_encoder(&self, window: u32) -> Result<Box<dyn Encoder>> {
         self.codec().check_erofs()?;
         match &self.settings {
-            Settings::Lzma { dict: Some(Dict::Bytes(bytes)), .. } if *bytes > LZMA_WINDOWS.1 => {
+            Settings::Lzma { dict: Some(DictSize::Bytes(bytes)), .. } if *bytes > LZMA_WINDOWS.1 => {
                 let why = format!("dict={bytes} is larger than EROFS can declare; accepted: up to 8M");
                 Err(Error::option("lzma", why))
             }
@@ -97,7 +97,7 @@ impl Codec {
             Codec::Lzma => return Err(Error::NotBuilt { codec: self.name(), feature: self.feature() }),
             _ => self.decoder()?,
         };
-        Ok(Box::new(Exact { codec: self.name(), decoder }))
+        Ok(Box::new(ExactDecoder { codec: self.name(), decoder }))
     }
 
     fn check_erofs(self) -> Result<()> {
@@ -110,12 +110,12 @@ impl Codec {
 }
 
 /// A decoder that requires streams to have exactly the requested length.
-pub(crate) struct Exact {
+pub(crate) struct ExactDecoder {
     pub(crate) codec: &'static str,
     pub(crate) decoder: Box<dyn Decoder>,
 }
 
-impl Decoder for Exact {
+impl Decoder for ExactDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         match self.decoder.decode(src, dst)? {
             len if len == dst.len() => Ok(len),

@@ -3,11 +3,11 @@
 
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
 
-use crate::deflate::{Dense, LibdeflateCompressor};
-use crate::inflate::{Frame, Inflate};
-use crate::settings::Strategies;
-use crate::smallest::Smallest;
-use crate::{Decoded, Decoder, Encoder, Error, Result};
+use crate::deflate::{DenseDeflate, LibdeflateCompressor};
+use crate::inflate::{DeflateFrame, LibdeflateDecompressor};
+use crate::settings::GzipStrategies;
+use crate::smallest::SmallestEncoder;
+use crate::{DecodedStream, Decoder, Encoder, Error, Result};
 
 const NAME: &str = "gzip";
 /// Level from which on our own encoder is used.
@@ -20,33 +20,33 @@ const FRAME: usize = HEAD.len() + SUM;
 
 /// Makes an encoder that tries every strategy of the set and keeps the smallest result.
 pub(crate) fn encoder(level: u8, window: u8, strategies: u16) -> Result<Box<dyn Encoder>> {
-    let chosen = Strategies::NAMES.iter().filter(|(_, bit)| strategies & bit != 0);
-    Ok(Smallest::of(chosen.map(|(_, bit)| engine(level, window, *bit)).collect::<Result<_>>()?))
+    let chosen = GzipStrategies::NAMES.iter().filter(|(_, bit)| strategies & bit != 0);
+    Ok(SmallestEncoder::of(chosen.map(|(_, bit)| engine(level, window, *bit)).collect::<Result<_>>()?))
 }
 
 fn engine(level: u8, window: u8, strategy: u16) -> Result<Box<dyn Encoder>> {
-    if window == 15 && strategy == Strategies::DEFAULT {
+    if window == 15 && strategy == GzipStrategies::DEFAULT {
         if level >= DENSE {
-            return Ok(Box::new(Densest(Dense::new())));
+            return Ok(Box::new(DenseZlibEncoder(DenseDeflate::new())));
         }
-        return Ok(Box::new(Plain(LibdeflateCompressor::new(NAME, level)?)));
+        return Ok(Box::new(LibdeflateZlibEncoder(LibdeflateCompressor::new(NAME, level)?)));
     }
     let strategy = match strategy {
-        Strategies::FILTERED => Strategy::Filtered,
-        Strategies::HUFFMAN => Strategy::HuffmanOnly,
-        Strategies::RLE => Strategy::Rle,
-        Strategies::FIXED => Strategy::Fixed,
+        GzipStrategies::FILTERED => Strategy::Filtered,
+        GzipStrategies::HUFFMAN => Strategy::HuffmanOnly,
+        GzipStrategies::RLE => Strategy::Rle,
+        GzipStrategies::FIXED => Strategy::Fixed,
         _ => Strategy::Default,
     };
     let config =
         DeflateConfig { level: i32::from(level), window_bits: i32::from(window), strategy, ..DeflateConfig::default() };
-    Ok(Box::new(Zlib(Deflate::new_with_config(config))))
+    Ok(Box::new(ZlibRsEncoder(Deflate::new_with_config(config))))
 }
 
 /// The densest encoder, our own.
-struct Densest(Dense);
+struct DenseZlibEncoder(DenseDeflate);
 
-impl Encoder for Densest {
+impl Encoder for DenseZlibEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let Some(room) = dst.len().checked_sub(FRAME) else { return Ok(None) };
         let (head, body) = dst.split_at_mut(HEAD.len());
@@ -57,17 +57,17 @@ impl Encoder for Densest {
     }
 }
 
-struct Plain(LibdeflateCompressor);
+struct LibdeflateZlibEncoder(LibdeflateCompressor);
 
-impl Encoder for Plain {
+impl Encoder for LibdeflateZlibEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         Ok(self.0.zlib(src, dst))
     }
 }
 
-struct Zlib(Deflate);
+struct ZlibRsEncoder(Deflate);
 
-impl Encoder for Zlib {
+impl Encoder for ZlibRsEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         self.0.reset();
         match self.0.compress(src, dst, DeflateFlush::Finish) {
@@ -84,17 +84,17 @@ fn library(why: &str) -> Error {
 
 /// Makes a decoder.
 pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
-    Ok(Box::new(Unzip(Inflate::new(NAME, Frame::Zlib)?)))
+    Ok(Box::new(ZlibDecoder(LibdeflateDecompressor::new(NAME, DeflateFrame::Zlib)?)))
 }
 
-struct Unzip(Inflate);
+struct ZlibDecoder(LibdeflateDecompressor);
 
-impl Decoder for Unzip {
+impl Decoder for ZlibDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.decode_stream(src, dst)?.of_all(NAME, src)
     }
 
-    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         self.0.decode_stream(src, dst)
     }
 }

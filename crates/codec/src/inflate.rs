@@ -4,11 +4,11 @@
 
 use libdeflate_sys as sys;
 
-use crate::{Decoded, Error, Result};
+use crate::{DecodedStream, Error, Result};
 
 /// Framing of the deflate data.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Frame {
+pub(crate) enum DeflateFrame {
     /// A zlib header and checksum.
     Zlib,
     /// No framing.
@@ -16,37 +16,37 @@ pub(crate) enum Frame {
 }
 
 /// libdeflate's decompressor.
-pub(crate) struct Inflate {
+pub(crate) struct LibdeflateDecompressor {
     raw: *mut sys::libdeflate_decompressor,
-    frame: Frame,
+    frame: DeflateFrame,
     codec: &'static str,
 }
 
 // SAFETY: the pointer is owned, and libdeflate's decompressor is not bound to a thread.
-unsafe impl Send for Inflate {}
+unsafe impl Send for LibdeflateDecompressor {}
 
-impl Drop for Inflate {
+impl Drop for LibdeflateDecompressor {
     fn drop(&mut self) {
         // SAFETY: made by libdeflate_alloc_decompressor and freed once.
         unsafe { sys::libdeflate_free_decompressor(self.raw) }
     }
 }
 
-impl Inflate {
-    pub(crate) fn new(codec: &'static str, frame: Frame) -> Result<Self> {
+impl LibdeflateDecompressor {
+    pub(crate) fn new(codec: &'static str, frame: DeflateFrame) -> Result<Self> {
         // SAFETY: no arguments; null is returned when memory runs out.
         let raw = unsafe { sys::libdeflate_alloc_decompressor() };
         if raw.is_null() {
             return Err(Error::NoMemory { codec });
         }
-        Ok(Inflate { raw, frame, codec })
+        Ok(LibdeflateDecompressor { raw, frame, codec })
     }
 
     /// Decodes the stream at the beginning of `src`.
-    pub(crate) fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    pub(crate) fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         let function = match self.frame {
-            Frame::Zlib => sys::libdeflate_zlib_decompress_ex,
-            Frame::Raw => sys::libdeflate_deflate_decompress_ex,
+            DeflateFrame::Zlib => sys::libdeflate_zlib_decompress_ex,
+            DeflateFrame::Raw => sys::libdeflate_deflate_decompress_ex,
         };
         let mut read = 0;
         let mut written = 0;
@@ -64,7 +64,7 @@ impl Inflate {
             )
         };
         let why = match code {
-            sys::libdeflate_result_LIBDEFLATE_SUCCESS => return Ok(Decoded { taken: read, len: written }),
+            sys::libdeflate_result_LIBDEFLATE_SUCCESS => return Ok(DecodedStream { taken: read, len: written }),
             sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => "decodes to more than the expected length",
             _ => "the stream is damaged or not of this format",
         };

@@ -77,7 +77,7 @@ mod zstd;
 
 pub use choice::Choice;
 pub use error::{Error, Result};
-pub use settings::{Dict, Settings};
+pub use settings::{DictSize, Settings};
 pub use table::Codec;
 
 /// Compresses independent blocks. Memory (tables, windows) is kept between calls, never data.
@@ -99,11 +99,11 @@ pub trait Encoder: Send {
     /// calls. If [`Choice::fills`] is true, the call fills `dst`. Otherwise it does what this
     /// default does: it halves `src` until the result fits, which is correct but far from full. To
     /// fill `dst` then, search with [`Encoder::encode`].
-    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<EncodedPrefix>> {
         let mut taken = src.len();
         while taken > 0 {
             if let Some(len) = self.encode(&src[..taken], dst)? {
-                return Ok(Prefix::if_useful(taken, len));
+                return Ok(EncodedPrefix::if_useful(taken, len));
             }
             taken /= 2;
         }
@@ -113,30 +113,30 @@ pub trait Encoder: Send {
 
 /// Result of [`Encoder::encode_prefix`]: `taken` bytes of `src` became `len` bytes of `dst`, with `len < taken`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prefix {
+pub struct EncodedPrefix {
     /// Bytes taken from `src`.
     pub taken: usize,
     /// Bytes written to `dst`.
     pub len: usize,
 }
 
-impl Prefix {
+impl EncodedPrefix {
     /// Returns `None` if nothing was saved.
     pub(crate) fn if_useful(taken: usize, len: usize) -> Option<Self> {
-        (taken > len).then_some(Prefix { taken, len })
+        (taken > len).then_some(EncodedPrefix { taken, len })
     }
 }
 
 /// Result of [`Decoder::decode_stream`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedStream {
     /// Length of the stream, in bytes of `src`.
     pub taken: usize,
     /// Decoded length, in bytes of `dst`.
     pub len: usize,
 }
 
-impl Decoded {
+impl DecodedStream {
     /// Returns the decoded length; fails if the stream does not take all of `src`.
     #[cfg_attr(
         not(any(feature = "gzip", feature = "gzip-rust", feature = "xz", feature = "zstd", feature = "zstd-rust")),
@@ -163,8 +163,8 @@ pub trait Decoder: Send {
     /// Decodes the stream at the beginning of `src`, as [`Decoder::decode`] does, and ignores the bytes after it.
     ///
     /// Only gzip, deflate, xz and zstd streams mark their end. Streams of other codecs take all of `src`.
-    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
-        Ok(Decoded { taken: src.len(), len: self.decode(src, dst)? })
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
+        Ok(DecodedStream { taken: src.len(), len: self.decode(src, dst)? })
     }
 
     /// Fills `dst` with the first bytes of the decoded stream, which may be longer. Fails with

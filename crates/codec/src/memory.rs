@@ -1,6 +1,6 @@
 //! Memory used by encoders and decoders, for a memory budget: measured, rounded up.
 
-use crate::settings::{Dict, LZO1X_999};
+use crate::settings::{DictSize, LZO1X_999};
 use crate::{Choice, Settings};
 
 const KIB: usize = 1 << 10;
@@ -73,7 +73,7 @@ fn zstd_of(block_len: usize) -> usize {
 }
 
 /// Memory of the window, search trees and price tables of one LZMA encoder, ours or liblzma's.
-fn lzma(dict: Option<Dict>, block_len: usize) -> usize {
+fn lzma(dict: Option<DictSize>, block_len: usize) -> usize {
     lzma_of(dictionary(dict, block_len))
 }
 
@@ -81,6 +81,6 @@ fn lzma_of(dictionary: usize) -> usize {
     16 * dictionary + 1536 * KIB
 }
 
-fn dictionary(dict: Option<Dict>, block_len: usize) -> usize {
-    Dict::resolve(dict, block_len).map_or(block_len, |bytes| bytes as usize)
+fn dictionary(dict: Option<DictSize>, block_len: usize) -> usize {
+    DictSize::resolve(dict, block_len).map_or(block_len, |bytes| bytes as usize)
 }

@@ -32,7 +32,7 @@ pub enum Settings {
         /// True to search longer.
         extreme: bool,
         /// Dictionary size; by default that of the block.
-        dict: Option<Dict>,
+        dict: Option<DictSize>,
         /// Bit set of filters to try: x86 1, powerpc 2, ia64 4, arm 8, armthumb 16, sparc 32, arm64 64, riscv 128.
         filters: u16,
         /// True to try, of `filters`, only the one that suits the bytes of the block.
@@ -55,7 +55,7 @@ pub enum Settings {
         /// Dictionary size; by default that of the block, or for clusters that of [`Choice::cluster_window`].
         ///
         /// [`Choice::cluster_window`]: crate::Choice::cluster_window
-        dict: Option<Dict>,
+        dict: Option<DictSize>,
         /// False to choose `lc`, `lp` and `pb` for each block by its bytes, at levels with an encoder of ours.
         fixed: bool,
         /// Literal context bits.
@@ -95,14 +95,14 @@ pub enum Settings {
 
 /// Size of an xz or lzma dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dict {
+pub enum DictSize {
     /// In bytes.
     Bytes(u32),
     /// In percent of the block.
     Percent(u8),
 }
 
-impl Dict {
+impl DictSize {
     /// Smallest and largest size, in bytes.
     pub(crate) const RANGE: std::ops::RangeInclusive<u32> = 8 << 10..=64 << 20;
 
@@ -113,19 +113,19 @@ impl Dict {
 
     /// Returns the size in bytes for blocks of `block_len`. A percentage is rounded down to a valid
     /// size. A size in bytes that exceeds the block is an error, as it would waste memory.
-    pub fn resolve(dict: Option<Dict>, block_len: usize) -> Result<u32> {
+    pub fn resolve(dict: Option<DictSize>, block_len: usize) -> Result<u32> {
         let min = *Self::RANGE.start();
         let max = *Self::RANGE.end();
         let block = u32::try_from(block_len).unwrap_or(max).clamp(min, max);
         match dict {
             // Rounded up: a dictionary smaller than the block would lose matches.
             None => Ok((block..=max).find(|n| Self::is_valid(*n)).unwrap_or(max)),
-            Some(Dict::Bytes(n)) if n > block && n > min => {
+            Some(DictSize::Bytes(n)) if n > block && n > min => {
                 let why = format!("dict={n} is larger than the block; accepted: up to {block}, or a percentage of it");
                 Err(Error::option("xz", why))
             }
-            Some(Dict::Bytes(n)) => Ok(n),
-            Some(Dict::Percent(share)) => {
+            Some(DictSize::Bytes(n)) => Ok(n),
+            Some(DictSize::Percent(share)) => {
                 let bytes = u32::try_from(u64::from(block) * u64::from(share) / 100).unwrap_or(max).max(min);
                 Ok((min..=bytes).rev().find(|n| Self::is_valid(*n)).unwrap_or(min))
             }
@@ -134,9 +134,9 @@ impl Dict {
 }
 
 /// Names of zlib's strategies.
-pub(crate) struct Strategies;
+pub(crate) struct GzipStrategies;
 
-impl Strategies {
+impl GzipStrategies {
     pub(crate) const DEFAULT: u16 = 1;
     pub(crate) const FILTERED: u16 = 2;
     pub(crate) const HUFFMAN: u16 = 4;
@@ -152,9 +152,9 @@ impl Strategies {
 }
 
 /// Names of xz's machine-code filters.
-pub(crate) struct Bcj;
+pub(crate) struct BcjFilters;
 
-impl Bcj {
+impl BcjFilters {
     pub(crate) const X86: u16 = 1;
     pub(crate) const POWERPC: u16 = 2;
     pub(crate) const IA64: u16 = 4;
@@ -189,17 +189,17 @@ pub(crate) const USUAL_BITS: (u8, u8, u8) = (3, 0, 1);
 
 /// The value of one option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum OptionValue {
     Number(i32),
     Flag(bool),
-    /// Index into [`Form::Name`](crate::table::Form::Name).
+    /// Index into [`OptionForm::Name`](crate::table::Form::Name).
     Name(u8),
     Set(u16),
     Filters {
         bits: u16,
         auto: bool,
     },
-    Dict(Dict),
+    Dict(DictSize),
 }
 
 impl Settings {
@@ -242,7 +242,7 @@ impl Settings {
     }
 
     /// Returns the value of the option `name`, or `None` if it has no meaning with the other options.
-    pub(crate) fn get(&self, name: &str) -> Option<Value> {
+    pub(crate) fn get(&self, name: &str) -> Option<OptionValue> {
         use Settings::{Deflate, Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
         Some(match (self, name) {
             (Lzo { algorithm, .. }, "level") if *algorithm != LZO1X_999 => return None,
@@ -254,31 +254,31 @@ impl Settings {
                 | Lzo { level, .. }
                 | Lz4hc { level },
                 "level",
-            ) => Value::Number(i32::from(*level)),
-            (Zstd { level, .. }, "level") => Value::Number(*level),
-            (Zstd { content_size, .. }, "content-size") => Value::Flag(*content_size),
-            (Gzip { window, .. }, "window") => Value::Number(i32::from(*window)),
-            (Gzip { strategies, .. }, "strategies") => Value::Set(*strategies),
-            (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme") => Value::Flag(*extreme),
-            (Xz { dict, .. } | Lzma { dict, .. }, "dict") => Value::Dict((*dict)?),
+            ) => OptionValue::Number(i32::from(*level)),
+            (Zstd { level, .. }, "level") => OptionValue::Number(*level),
+            (Zstd { content_size, .. }, "content-size") => OptionValue::Flag(*content_size),
+            (Gzip { window, .. }, "window") => OptionValue::Number(i32::from(*window)),
+            (Gzip { strategies, .. }, "strategies") => OptionValue::Set(*strategies),
+            (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme") => OptionValue::Flag(*extreme),
+            (Xz { dict, .. } | Lzma { dict, .. }, "dict") => OptionValue::Dict((*dict)?),
             // Other bits than the default ones say it as well.
             (Xz { lc, lp, pb, .. } | Lzma { lc, lp, pb, .. }, "bits") if (*lc, *lp, *pb) != USUAL_BITS => return None,
-            (Xz { fixed, .. } | Lzma { fixed, .. }, "bits") => Value::Name((*fixed).into()),
-            (Xz { filters, auto, .. }, "bcj") => Value::Filters { bits: *filters, auto: *auto },
+            (Xz { fixed, .. } | Lzma { fixed, .. }, "bits") => OptionValue::Name((*fixed).into()),
+            (Xz { filters, auto, .. }, "bcj") => OptionValue::Filters { bits: *filters, auto: *auto },
             (Xz { lc: bits, .. } | Lzma { lc: bits, .. }, "lc")
             | (Xz { lp: bits, .. } | Lzma { lp: bits, .. }, "lp")
-            | (Xz { pb: bits, .. } | Lzma { pb: bits, .. }, "pb") => Value::Number(i32::from(*bits)),
-            (Lzo { algorithm, .. }, "algorithm") => Value::Name(*algorithm),
-            (Lz4 { acceleration }, "acceleration") => Value::Number(*acceleration),
+            | (Xz { pb: bits, .. } | Lzma { pb: bits, .. }, "pb") => OptionValue::Number(i32::from(*bits)),
+            (Lzo { algorithm, .. }, "algorithm") => OptionValue::Name(*algorithm),
+            (Lz4 { acceleration }, "acceleration") => OptionValue::Number(*acceleration),
             _ => return None,
         })
     }
 
     /// Sets the option `name` to a value of the form and range given by the table.
-    pub(crate) fn set(&mut self, name: &str, value: Value) {
+    pub(crate) fn set(&mut self, name: &str, value: OptionValue) {
         use Settings::{Deflate, Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
         let small = || match value {
-            Value::Number(n) => u8::try_from(n).unwrap_or(u8::MAX),
+            OptionValue::Number(n) => u8::try_from(n).unwrap_or(u8::MAX),
             _ => 0,
         };
         match (self, name, value) {
@@ -292,22 +292,24 @@ impl Settings {
                 "level",
                 _,
             ) => *level = small(),
-            (Zstd { level: n, .. }, "level", Value::Number(value))
-            | (Lz4 { acceleration: n }, "acceleration", Value::Number(value)) => *n = value,
+            (Zstd { level: n, .. }, "level", OptionValue::Number(value))
+            | (Lz4 { acceleration: n }, "acceleration", OptionValue::Number(value)) => *n = value,
             (Gzip { window: n, .. }, "window", _)
             | (Xz { lc: n, .. } | Lzma { lc: n, .. }, "lc", _)
             | (Xz { lp: n, .. } | Lzma { lp: n, .. }, "lp", _)
             | (Xz { pb: n, .. } | Lzma { pb: n, .. }, "pb", _) => *n = small(),
-            (Gzip { strategies, .. }, "strategies", Value::Set(bits)) => *strategies = bits,
-            (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme", Value::Flag(on)) => *extreme = on,
-            (Xz { fixed, .. } | Lzma { fixed, .. }, "bits", Value::Name(position)) => *fixed = position == FIXED,
-            (Zstd { content_size, .. }, "content-size", Value::Flag(on)) => *content_size = on,
+            (Gzip { strategies, .. }, "strategies", OptionValue::Set(bits)) => *strategies = bits,
+            (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme", OptionValue::Flag(on)) => *extreme = on,
+            (Xz { fixed, .. } | Lzma { fixed, .. }, "bits", OptionValue::Name(position)) => *fixed = position == FIXED,
+            (Zstd { content_size, .. }, "content-size", OptionValue::Flag(on)) => *content_size = on,
             // The whole block is the default: one way to say it.
-            (Xz { dict, .. } | Lzma { dict, .. }, "dict", Value::Dict(size)) => {
-                *dict = (size != Dict::Percent(100)).then_some(size);
+            (Xz { dict, .. } | Lzma { dict, .. }, "dict", OptionValue::Dict(size)) => {
+                *dict = (size != DictSize::Percent(100)).then_some(size);
             }
-            (Xz { filters, auto, .. }, "bcj", Value::Filters { bits, auto: pick }) => (*filters, *auto) = (bits, pick),
-            (Lzo { algorithm, .. }, "algorithm", Value::Name(position)) => *algorithm = position,
+            (Xz { filters, auto, .. }, "bcj", OptionValue::Filters { bits, auto: pick }) => {
+                (*filters, *auto) = (bits, pick)
+            }
+            (Lzo { algorithm, .. }, "algorithm", OptionValue::Name(position)) => *algorithm = position,
             _ => {}
         }
     }
@@ -316,7 +318,7 @@ impl Settings {
     pub(crate) fn settle(&mut self, given: impl Fn(&str) -> bool) -> Result<()> {
         match self {
             Settings::Gzip { level: 10.., window, strategies }
-                if *window < 15 || *strategies != Strategies::DEFAULT =>
+                if *window < 15 || *strategies != GzipStrategies::DEFAULT =>
             {
                 let why = "levels 10 to 12 need window=15 and strategies=default; accepted: 1 to 9";
                 return Err(Error::option("gzip", why));
@@ -358,19 +360,19 @@ mod tests {
             (None, 1 << 20, Ok(1 << 20)),
             (None, 100_000, Ok(131_072)),
             (None, 90_000, Ok(98_304)),
-            (Some(Dict::Percent(100)), 1 << 20, Ok(1 << 20)),
-            (Some(Dict::Percent(75)), 131_072, Ok(98_304)),
-            (Some(Dict::Percent(70)), 131_072, Ok(65_536)),
-            (Some(Dict::Percent(1)), 131_072, Ok(8192)),
-            (Some(Dict::Bytes(8192)), 4096, Ok(8192)),
-            (Some(Dict::Bytes(65_536)), 131_072, Ok(65_536)),
-            (Some(Dict::Bytes(1 << 20)), 131_072, Err(())),
+            (Some(DictSize::Percent(100)), 1 << 20, Ok(1 << 20)),
+            (Some(DictSize::Percent(75)), 131_072, Ok(98_304)),
+            (Some(DictSize::Percent(70)), 131_072, Ok(65_536)),
+            (Some(DictSize::Percent(1)), 131_072, Ok(8192)),
+            (Some(DictSize::Bytes(8192)), 4096, Ok(8192)),
+            (Some(DictSize::Bytes(65_536)), 131_072, Ok(65_536)),
+            (Some(DictSize::Bytes(1 << 20)), 131_072, Err(())),
         ];
         for (dict, block, want) in cases {
-            assert_eq!(Dict::resolve(dict, block).map_err(|_| ()), want, "{dict:?} of {block}");
+            assert_eq!(DictSize::resolve(dict, block).map_err(|_| ()), want, "{dict:?} of {block}");
         }
-        let valid: Vec<u32> = (8192..=1 << 17).filter(|n| Dict::is_valid(*n)).collect();
+        let valid: Vec<u32> = (8192..=1 << 17).filter(|n| DictSize::is_valid(*n)).collect();
         assert_eq!(valid, [8192, 12288, 16384, 24576, 32768, 49152, 65536, 98304, 131_072]);
-        assert!(!Dict::is_valid(0) && !Dict::is_valid(4096) && !Dict::is_valid(u32::MAX));
+        assert!(!DictSize::is_valid(0) && !DictSize::is_valid(4096) && !DictSize::is_valid(u32::MAX));
     }
 }

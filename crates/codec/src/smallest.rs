@@ -3,25 +3,25 @@
 use crate::{Encoder, Result};
 
 /// Tries its encoders in order; of equal results the first wins.
-pub(crate) struct Smallest {
+pub(crate) struct SmallestEncoder {
     encoders: Vec<Box<dyn Encoder>>,
     spare: Vec<u8>,
 }
 
-impl Smallest {
+impl SmallestEncoder {
     /// Combines the encoders into one; a single encoder is returned as it is.
     pub(crate) fn of(mut encoders: Vec<Box<dyn Encoder>>) -> Box<dyn Encoder> {
         match encoders.pop() {
             Some(only) if encoders.is_empty() => only,
             last => {
                 encoders.extend(last);
-                Box::new(Smallest { encoders, spare: Vec::new() })
+                Box::new(SmallestEncoder { encoders, spare: Vec::new() })
             }
         }
     }
 }
 
-impl Encoder for Smallest {
+impl Encoder for SmallestEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let mut best: Option<usize> = None;
         for encoder in &mut self.encoders {

@@ -7,18 +7,18 @@ use crate::{Decoder, Encoder, Error, Result};
 const NAME: &str = "snappy";
 
 /// An encoder. The library requires room for the worst case, so a result that may not fit goes to a buffer first.
-pub(crate) struct Snappy {
+pub(crate) struct SnappyEncoder {
     encoder: raw::Encoder,
     spare: Vec<u8>,
 }
 
-impl Snappy {
+impl SnappyEncoder {
     pub(crate) fn new() -> Self {
-        Snappy { encoder: raw::Encoder::new(), spare: Vec::new() }
+        SnappyEncoder { encoder: raw::Encoder::new(), spare: Vec::new() }
     }
 }
 
-impl Encoder for Snappy {
+impl Encoder for SnappyEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let worst = max_compress_len(src.len());
         if dst.len() >= worst {
@@ -36,9 +36,9 @@ impl Encoder for Snappy {
 
 /// A decoder. The stream states the length of the block and must end exactly there.
 #[derive(Default)]
-pub(crate) struct Unsnappy(raw::Decoder);
+pub(crate) struct SnappyDecoder(raw::Decoder);
 
-impl Decoder for Unsnappy {
+impl Decoder for SnappyDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.0.decompress(src, dst).map_err(|error| Error::corrupt(NAME, error.to_string()))
     }
@@ -58,15 +58,15 @@ mod tests {
     fn a_block_written_by_hand_is_read() {
         let stream = [&[14, 3 << 2][..], b"wiki", &[1 | (10 - 4) << 2, 4]].concat();
         let mut block = [0; 14];
-        assert_eq!(Unsnappy::default().decode(&stream, &mut block), Ok(14));
+        assert_eq!(SnappyDecoder::default().decode(&stream, &mut block), Ok(14));
         assert_eq!(&block, b"wikiwikiwikiwi");
         // A length that is not the block's, and copies from before its beginning and with distance 0.
         for (at, byte) in [(0, 15), (0, 13), (7, 5), (7, 0)] {
             let mut damaged = stream.clone();
             damaged[at] = byte;
-            let error = Unsnappy::default().decode(&damaged, &mut [0; 20]).unwrap_err();
+            let error = SnappyDecoder::default().decode(&damaged, &mut [0; 20]).unwrap_err();
             assert!(matches!(error, Error::Corrupt { codec: NAME, .. }), "{error}");
         }
-        assert!(Unsnappy::default().decode(&[], &mut [0; 20]).is_err());
+        assert!(SnappyDecoder::default().decode(&[], &mut [0; 20]).is_err());
     }
 }

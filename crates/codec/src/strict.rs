@@ -6,8 +6,8 @@ mod xz;
 #[cfg(any(feature = "zstd", feature = "zstd-rust"))]
 mod zstd;
 
-use crate::cluster::Exact;
-use crate::{Codec, Decoded, Decoder, Error, Result};
+use crate::cluster::ExactDecoder;
+use crate::{Codec, DecodedStream, Decoder, Error, Result};
 
 impl Codec {
     /// Makes a decoder that accepts only streams of this codec that Linux can read. `window` is the
@@ -17,16 +17,16 @@ impl Codec {
     pub fn strict_decoder(self, window: u32) -> Result<Box<dyn Decoder>> {
         let decoder: Box<dyn Decoder> = match self {
             #[cfg(any(feature = "gzip", feature = "gzip-rust"))]
-            Codec::Gzip => Box::new(crate::rust::inflate::Inflate::zlib()),
+            Codec::Gzip => Box::new(crate::rust::inflate::ZlibRsDecoder::zlib()),
             #[cfg(any(feature = "gzip", feature = "gzip-rust"))]
-            Codec::Deflate => Box::new(crate::rust::inflate::Inflate::raw()),
+            Codec::Deflate => Box::new(crate::rust::inflate::ZlibRsDecoder::raw()),
             #[cfg(feature = "zstd")]
             Codec::Zstd => crate::zstd::streaming_decoder(window)?,
             #[cfg(any(feature = "lz4", feature = "lz4-rust"))]
-            Codec::Lz4 | Codec::Lz4hc => Box::new(crate::rust::lz4::Unpack::new(window)),
+            Codec::Lz4 | Codec::Lz4hc => Box::new(crate::rust::lz4::RustLz4Decoder::new(window)),
             _ => self.decoder()?,
         };
-        Ok(Box::new(Strict { codec: self, window, decoder }))
+        Ok(Box::new(StrictDecoder { codec: self, window, decoder }))
     }
 
     /// As [`Codec::strict_decoder`], for EROFS streams; see [`Codec::cluster_decoder`].
@@ -37,18 +37,18 @@ impl Codec {
             _ if self.erofs_id().is_some() => self.strict_decoder(window)?,
             _ => return self.cluster_decoder(),
         };
-        Ok(Box::new(Exact { codec: self.name(), decoder }))
+        Ok(Box::new(ExactDecoder { codec: self.name(), decoder }))
     }
 }
 
 /// A decoder that examines streams before it decodes them.
-struct Strict {
+struct StrictDecoder {
     codec: Codec,
     window: u32,
     decoder: Box<dyn Decoder>,
 }
 
-impl Strict {
+impl StrictDecoder {
     /// Refuses a stream that Linux cannot read.
     fn examine(&self, src: &[u8]) -> Result<()> {
         let why = match self.codec {
@@ -61,13 +61,13 @@ impl Strict {
     }
 }
 
-impl Decoder for Strict {
+impl Decoder for StrictDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.examine(src)?;
         self.decoder.decode(src, dst)
     }
 
-    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         self.examine(src)?;
         self.decoder.decode_stream(src, dst)
     }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::settings::{Bcj, Dict, Value};
-use crate::table::{CODECS, Form, Info, Opt};
+use crate::settings::{BcjFilters, DictSize, OptionValue};
+use crate::table::{CODECS, CodecInfo, CodecOption, OptionForm};
 use crate::{Choice, Codec, Error, Result, Settings};
 
 /// Returns the settings of a codec with every option at its default.
@@ -60,12 +60,12 @@ impl Choice {
 }
 
 /// Finds the option that a part sets: `key=value`, the key of a flag alone, or a level if it is the first part.
-fn split<'t>(info: &'static Info, part: &'t str, first: bool) -> Result<(&'static Opt, &'t str)> {
+fn split<'t>(info: &'static CodecInfo, part: &'t str, first: bool) -> Result<(&'static CodecOption, &'t str)> {
     let find = |name: &str| info.options.iter().find(|opt| opt.name == name);
     let found = match part.split_once('=') {
         Some((key, value)) => find(key).map(|opt| (opt, value)),
         None => match find(part) {
-            Some(opt) if matches!(opt.form, Form::Flag) => Some((opt, "yes")),
+            Some(opt) if matches!(opt.form, OptionForm::Flag) => Some((opt, "yes")),
             Some(opt) => return Err(bad_value(info, opt, "")),
             None if first && looks_like_level(part) => find("level").map(|opt| (opt, part)),
             None => None,
@@ -79,21 +79,23 @@ fn looks_like_level(part: &str) -> bool {
 }
 
 /// Parses a value of this form; returns `None` if the text is not one.
-fn parse_value(form: &Form, text: &str) -> Option<Value> {
+fn parse_value(form: &OptionForm, text: &str) -> Option<OptionValue> {
     match form {
-        Form::Number(min, max) => text.parse().ok().filter(|n| (*min..=*max).contains(n)).map(Value::Number),
-        Form::Flag => ["no", "yes"].iter().position(|word| *word == text).map(|n| Value::Flag(n == 1)),
-        Form::Name(names) => {
-            let position = names.iter().position(|name| *name == text)?;
-            u8::try_from(position).ok().map(Value::Name)
+        OptionForm::Number(min, max) => {
+            text.parse().ok().filter(|n| (*min..=*max).contains(n)).map(OptionValue::Number)
         }
-        Form::Set(names) => parse_set(names, text).map(Value::Set),
-        Form::Filters(names) => match text {
-            "none" => Some(Value::Filters { bits: 0, auto: false }),
-            "auto" => Some(Value::Filters { bits: Bcj::AUTO, auto: true }),
-            _ => parse_set(names, text).map(|bits| Value::Filters { bits, auto: false }),
+        OptionForm::Flag => ["no", "yes"].iter().position(|word| *word == text).map(|n| OptionValue::Flag(n == 1)),
+        OptionForm::Name(names) => {
+            let position = names.iter().position(|name| *name == text)?;
+            u8::try_from(position).ok().map(OptionValue::Name)
+        }
+        OptionForm::Set(names) => parse_set(names, text).map(OptionValue::Set),
+        OptionForm::Filters(names) => match text {
+            "none" => Some(OptionValue::Filters { bits: 0, auto: false }),
+            "auto" => Some(OptionValue::Filters { bits: BcjFilters::AUTO, auto: true }),
+            _ => parse_set(names, text).map(|bits| OptionValue::Filters { bits, auto: false }),
         },
-        Form::Dict => parse_dict(text).map(Value::Dict),
+        OptionForm::Dict => parse_dict(text).map(OptionValue::Dict),
     }
 }
 
@@ -104,16 +106,16 @@ fn parse_set(names: &[(&str, u16)], text: &str) -> Option<u16> {
     })
 }
 
-fn parse_dict(text: &str) -> Option<Dict> {
+fn parse_dict(text: &str) -> Option<DictSize> {
     if let Some(share) = text.strip_suffix('%') {
-        return share.parse().ok().filter(|share| (1..=100).contains(share)).map(Dict::Percent);
+        return share.parse().ok().filter(|share| (1..=100).contains(share)).map(DictSize::Percent);
     }
     let (digits, shift) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 10),
         None => text.strip_suffix(['m', 'M']).map_or((text, 0), |digits| (digits, 20)),
     };
     let bytes = digits.parse::<u32>().ok()?.checked_mul(1 << shift)?;
-    Dict::is_valid(bytes).then_some(Dict::Bytes(bytes))
+    DictSize::is_valid(bytes).then_some(DictSize::Bytes(bytes))
 }
 
 fn unknown_codec(name: &str) -> Error {
@@ -121,21 +123,21 @@ fn unknown_codec(name: &str) -> Error {
     Error::UnknownCodec { name: name.to_owned(), accepted: names.join(", ") }
 }
 
-fn unknown_option(info: &Info, part: &str) -> Error {
+fn unknown_option(info: &CodecInfo, part: &str) -> Error {
     let options: Vec<_> = info.options.iter().map(|opt| format!("{}={}", opt.name, opt.form.accepted())).collect();
     let accepted = if options.is_empty() { "no options".to_owned() } else { options.join("; ") };
     Error::option(info.name, format!("unknown option `{part}`; accepted: {accepted}"))
 }
 
-fn bad_value(info: &Info, opt: &Opt, text: &str) -> Error {
+fn bad_value(info: &CodecInfo, opt: &CodecOption, text: &str) -> Error {
     let codec = info.name;
     let name = opt.name;
     let accepted = opt.form.accepted();
     let what = match opt.form {
         _ if text.is_empty() => format!("{name} needs a value"),
-        Form::Number(..) if text.parse::<i64>().is_ok() => format!("{name} {text} is out of range"),
-        Form::Number(..) => format!("{name} `{text}` is not a whole number"),
-        Form::Dict => format!("{name} `{text}` is not 2^n or 2^n + 2^(n+1) bytes"),
+        OptionForm::Number(..) if text.parse::<i64>().is_ok() => format!("{name} {text} is out of range"),
+        OptionForm::Number(..) => format!("{name} `{text}` is not a whole number"),
+        OptionForm::Dict => format!("{name} `{text}` is not 2^n or 2^n + 2^(n+1) bytes"),
         _ => format!("{name} `{text}` is not a valid value"),
     };
     Error::option(codec, format!("{what}; accepted: {accepted}"))
@@ -159,21 +161,26 @@ impl fmt::Display for Choice {
     }
 }
 
-fn write_value(form: &Form, value: Value) -> String {
+fn write_value(form: &OptionForm, value: OptionValue) -> String {
     match (form, value) {
-        (_, Value::Number(n)) => n.to_string(),
-        (_, Value::Flag(on)) => if on { "yes" } else { "no" }.to_owned(),
-        (Form::Name(names), Value::Name(n)) => names.get(usize::from(n)).copied().unwrap_or_default().to_owned(),
-        (_, Value::Filters { auto: true, .. }) => "auto".to_owned(),
-        (_, Value::Filters { bits: 0, .. }) => "none".to_owned(),
-        (Form::Set(names) | Form::Filters(names), Value::Set(bits) | Value::Filters { bits, .. }) => {
+        (_, OptionValue::Number(n)) => n.to_string(),
+        (_, OptionValue::Flag(on)) => if on { "yes" } else { "no" }.to_owned(),
+        (OptionForm::Name(names), OptionValue::Name(n)) => {
+            names.get(usize::from(n)).copied().unwrap_or_default().to_owned()
+        }
+        (_, OptionValue::Filters { auto: true, .. }) => "auto".to_owned(),
+        (_, OptionValue::Filters { bits: 0, .. }) => "none".to_owned(),
+        (
+            OptionForm::Set(names) | OptionForm::Filters(names),
+            OptionValue::Set(bits) | OptionValue::Filters { bits, .. },
+        ) => {
             let chosen: Vec<_> = names.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name).collect();
             chosen.join("+")
         }
-        (_, Value::Dict(Dict::Percent(share))) => format!("{share}%"),
-        (_, Value::Dict(Dict::Bytes(n))) if n % (1 << 20) == 0 => format!("{}M", n >> 20),
-        (_, Value::Dict(Dict::Bytes(n))) if n % (1 << 10) == 0 => format!("{}K", n >> 10),
-        (_, Value::Dict(Dict::Bytes(n))) => n.to_string(),
+        (_, OptionValue::Dict(DictSize::Percent(share))) => format!("{share}%"),
+        (_, OptionValue::Dict(DictSize::Bytes(n))) if n % (1 << 20) == 0 => format!("{}M", n >> 20),
+        (_, OptionValue::Dict(DictSize::Bytes(n))) if n % (1 << 10) == 0 => format!("{}K", n >> 10),
+        (_, OptionValue::Dict(DictSize::Bytes(n))) => n.to_string(),
         // A value always comes from the option's own form.
         _ => String::new(),
     }
@@ -209,11 +216,11 @@ mod tests {
             ("gzip:window=8:strategies=fixed,level=2", Settings::Gzip { level: 2, window: 8, strategies: 16 }),
             ("xz", xz(6, false, None, 0, false, 3)),
             ("xz:9:extreme", xz(9, true, None, 0, false, 3)),
-            ("xz:dict=96K,bcj=x86+riscv", xz(6, false, Some(Dict::Bytes(96 << 10)), 129, false, 3)),
-            ("xz:0:extreme=no:dict=1M:lc=4", xz(0, false, Some(Dict::Bytes(1 << 20)), 0, false, 4)),
+            ("xz:dict=96K,bcj=x86+riscv", xz(6, false, Some(DictSize::Bytes(96 << 10)), 129, false, 3)),
+            ("xz:0:extreme=no:dict=1M:lc=4", xz(0, false, Some(DictSize::Bytes(1 << 20)), 0, false, 4)),
             ("xz:dict=100%:bcj=auto", xz(6, false, None, 251, true, 3)),
             ("deflate", Settings::Deflate { level: 9 }),
-            ("lzma:1:dict=50%", lzma(1, false, Some(Dict::Percent(50)), 1)),
+            ("lzma:1:dict=50%", lzma(1, false, Some(DictSize::Percent(50)), 1)),
             ("lzma:extreme:pb=2", lzma(6, true, None, 2)),
             ("lzo", Settings::Lzo { algorithm: 4, level: 8 }),
             ("lzo:9", Settings::Lzo { algorithm: 4, level: 9 }),
@@ -308,18 +315,20 @@ mod tests {
     }
 
     /// Any value of a form, as text.
-    fn value_of(form: Form) -> BoxedStrategy<String> {
+    fn value_of(form: OptionForm) -> BoxedStrategy<String> {
         let set = |names: &'static [(&'static str, u16)]| {
             proptest::sample::subsequence(names, 1..=names.len())
                 .prop_map(|some| some.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("+"))
         };
         match form {
-            Form::Number(min, max) => (min..=max).prop_map(|n| n.to_string()).boxed(),
-            Form::Flag => proptest::sample::select(vec!["yes", "no"]).prop_map(str::to_owned).boxed(),
-            Form::Name(names) => proptest::sample::select(names).prop_map(str::to_owned).boxed(),
-            Form::Set(names) => set(names).boxed(),
-            Form::Filters(names) => prop_oneof![set(names), Just("auto".to_owned()), Just("none".to_owned())].boxed(),
-            Form::Dict => prop_oneof![
+            OptionForm::Number(min, max) => (min..=max).prop_map(|n| n.to_string()).boxed(),
+            OptionForm::Flag => proptest::sample::select(vec!["yes", "no"]).prop_map(str::to_owned).boxed(),
+            OptionForm::Name(names) => proptest::sample::select(names).prop_map(str::to_owned).boxed(),
+            OptionForm::Set(names) => set(names).boxed(),
+            OptionForm::Filters(names) => {
+                prop_oneof![set(names), Just("auto".to_owned()), Just("none".to_owned())].boxed()
+            }
+            OptionForm::Dict => prop_oneof![
                 (1..=100u32).prop_map(|share| format!("{share}%")),
                 (13..=26u32).prop_map(|log| (1u32 << log).to_string()),
                 (12..=24u32).prop_map(|log| (3u32 << log).to_string()),

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::settings::{BITS, Bcj, LZO_ALGORITHMS, Strategies};
+use crate::settings::{BITS, BcjFilters, GzipStrategies, LZO_ALGORITHMS};
 
 /// A codec by its stream format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ pub enum Codec {
 /// One codec: a row of the table.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Info {
+pub struct CodecInfo {
     /// The codec.
     pub codec: Codec,
     /// Name in a choice and in messages.
@@ -43,7 +43,7 @@ pub struct Info {
     /// Strength of the codec, in one line.
     pub summary: &'static str,
     /// Options that may follow the name. The key of the option `level` may be omitted.
-    pub options: &'static [Opt],
+    pub options: &'static [CodecOption],
     /// Compressor id in a SquashFS superblock.
     pub squashfs_id: Option<u16>,
     /// Algorithm number in an EROFS image.
@@ -53,11 +53,11 @@ pub struct Info {
 /// One option of a codec.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Opt {
+pub struct CodecOption {
     /// Key in a choice.
     pub name: &'static str,
     /// Values the option takes.
-    pub form: Form,
+    pub form: OptionForm,
     /// Default value, as a user would write it.
     pub default: &'static str,
     /// Effect of the option, in one line.
@@ -67,7 +67,7 @@ pub struct Opt {
 /// The values an option takes.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub enum Form {
+pub enum OptionForm {
     /// A whole number from the first to the second.
     Number(i32, i32),
     /// `yes` or `no`; the key alone means `yes`.
@@ -76,48 +76,50 @@ pub enum Form {
     Name(&'static [&'static str]),
     /// Some of these names, joined by `+`; the value is the sum of their bits.
     Set(&'static [(&'static str, u16)]),
-    /// As [`Form::Set`], or `none`, or `auto`.
+    /// As [`OptionForm::Set`], or `none`, or `auto`.
     Filters(&'static [(&'static str, u16)]),
     /// A size in bytes (K and M are understood) or a percentage of the block.
     Dict,
 }
 
-const fn level(min: i32, max: i32, default: &'static str, help: &'static str) -> Opt {
-    Opt { name: "level", form: Form::Number(min, max), default, help }
+const fn level(min: i32, max: i32, default: &'static str, help: &'static str) -> CodecOption {
+    CodecOption { name: "level", form: OptionForm::Number(min, max), default, help }
 }
 
-const fn number(name: &'static str, min: i32, max: i32, default: &'static str, help: &'static str) -> Opt {
-    Opt { name, form: Form::Number(min, max), default, help }
+const fn number(name: &'static str, min: i32, max: i32, default: &'static str, help: &'static str) -> CodecOption {
+    CodecOption { name, form: OptionForm::Number(min, max), default, help }
 }
 
-const EXTREME: Opt = Opt { name: "extreme", form: Form::Flag, default: "no", help: "search longer" };
-const BITS_OF_MODELS: Opt = Opt {
+const EXTREME: CodecOption =
+    CodecOption { name: "extreme", form: OptionForm::Flag, default: "no", help: "search longer" };
+const BITS_OF_MODELS: CodecOption = CodecOption {
     name: "bits",
-    form: Form::Name(BITS),
+    form: OptionForm::Name(BITS),
     default: "auto",
     help: "auto chooses lc, lp and pb for each block from level 4 on; fixed if one of them is given",
 };
-const LC: Opt = number("lc", 0, 4, "3", "literal context bits; lc + lp is at most 4");
-const LP: Opt = number("lp", 0, 4, "0", "literal position bits");
-const PB: Opt = number("pb", 0, 4, "1", "position bits; 1 is best for blocks of code and text, xz itself takes 2");
-const DICT: Opt = Opt {
+const LC: CodecOption = number("lc", 0, 4, "3", "literal context bits; lc + lp is at most 4");
+const LP: CodecOption = number("lp", 0, 4, "0", "literal position bits");
+const PB: CodecOption =
+    number("pb", 0, 4, "1", "position bits; 1 is best for blocks of code and text, xz itself takes 2");
+const DICT: CodecOption = CodecOption {
     name: "dict",
-    form: Form::Dict,
+    form: OptionForm::Dict,
     default: "100%",
     help: "dictionary: 2^n or 2^n + 2^(n+1) bytes, at least 8K",
 };
 
 /// All codecs, in the order they are listed to users.
-pub static CODECS: &[Info] = &[
-    Info {
+pub static CODECS: &[CodecInfo] = &[
+    CodecInfo {
         codec: Codec::Zstd,
         name: "zstd",
         summary: "dense and fast to read",
         options: &[
             level(-131_072, 22, "15", "higher is smaller and slower"),
-            Opt {
+            CodecOption {
                 name: "content-size",
-                form: Form::Flag,
+                form: OptionForm::Flag,
                 default: "yes",
                 help: "store the content size in each frame, which some readers need; never in EROFS",
             },
@@ -125,16 +127,16 @@ pub static CODECS: &[Info] = &[
         squashfs_id: Some(6),
         erofs_id: Some(3),
     },
-    Info {
+    CodecInfo {
         codec: Codec::Gzip,
         name: "gzip",
         summary: "zlib streams, read by every kernel",
         options: &[
             level(1, 12, "6", "higher is smaller and slower; 10 to 12 search for the best parse"),
             number("window", 8, 15, "15", "log2 of the window; below 15 with levels 1 to 9"),
-            Opt {
+            CodecOption {
                 name: "strategies",
-                form: Form::Set(Strategies::NAMES),
+                form: OptionForm::Set(GzipStrategies::NAMES),
                 default: "default",
                 help: "zlib strategies to try, the smallest result is kept; levels 1 to 9",
             },
@@ -142,7 +144,7 @@ pub static CODECS: &[Info] = &[
         squashfs_id: Some(1),
         erofs_id: None,
     },
-    Info {
+    CodecInfo {
         codec: Codec::Deflate,
         name: "deflate",
         summary: "zlib's compression without its frame, for EROFS only",
@@ -150,7 +152,7 @@ pub static CODECS: &[Info] = &[
         squashfs_id: None,
         erofs_id: Some(2),
     },
-    Info {
+    CodecInfo {
         codec: Codec::Xz,
         name: "xz",
         summary: "densest, slow to read",
@@ -158,9 +160,9 @@ pub static CODECS: &[Info] = &[
             level(0, 9, "6", "preset"),
             EXTREME,
             DICT,
-            Opt {
+            CodecOption {
                 name: "bcj",
-                form: Form::Filters(Bcj::NAMES),
+                form: OptionForm::Filters(BcjFilters::NAMES),
                 default: "none",
                 help: "machine-code filters to try, the smallest result is kept; auto picks by the bytes",
             },
@@ -172,7 +174,7 @@ pub static CODECS: &[Info] = &[
         squashfs_id: Some(4),
         erofs_id: None,
     },
-    Info {
+    CodecInfo {
         codec: Codec::Lzma,
         name: "lzma",
         summary: "in SquashFS legacy .lzma streams, not read by stock kernels; in EROFS MicroLZMA, the densest",
@@ -180,15 +182,15 @@ pub static CODECS: &[Info] = &[
         squashfs_id: Some(2),
         erofs_id: Some(1),
     },
-    Info {
+    CodecInfo {
         codec: Codec::Lzo,
         name: "lzo",
         summary: "fast to read, for old kernels",
         options: &[
             level(1, 9, "8", "higher is smaller and slower; only with lzo1x_999"),
-            Opt {
+            CodecOption {
                 name: "algorithm",
-                form: Form::Name(LZO_ALGORITHMS),
+                form: OptionForm::Name(LZO_ALGORITHMS),
                 default: "lzo1x_999",
                 help: "lzo1x_999 is dense, the others are fast",
             },
@@ -196,7 +198,7 @@ pub static CODECS: &[Info] = &[
         squashfs_id: Some(3),
         erofs_id: None,
     },
-    Info {
+    CodecInfo {
         codec: Codec::Snappy,
         name: "snappy",
         summary: "fast, gives up early on incompressible data; for dumps only",
@@ -204,7 +206,7 @@ pub static CODECS: &[Info] = &[
         squashfs_id: None,
         erofs_id: None,
     },
-    Info {
+    CodecInfo {
         codec: Codec::Lz4,
         name: "lz4",
         summary: "fastest",
@@ -212,7 +214,7 @@ pub static CODECS: &[Info] = &[
         squashfs_id: Some(5),
         erofs_id: Some(0),
     },
-    Info {
+    CodecInfo {
         codec: Codec::Lz4hc,
         name: "lz4hc",
         summary: "slow to write, as fast to read as lz4",
@@ -220,12 +222,19 @@ pub static CODECS: &[Info] = &[
         squashfs_id: Some(5),
         erofs_id: Some(0),
     },
-    Info { codec: Codec::None, name: "none", summary: "uncompressed", options: &[], squashfs_id: None, erofs_id: None },
+    CodecInfo {
+        codec: Codec::None,
+        name: "none",
+        summary: "uncompressed",
+        options: &[],
+        squashfs_id: None,
+        erofs_id: None,
+    },
 ];
 
 impl Codec {
     /// Returns the codec's row of the table.
-    pub fn info(self) -> &'static Info {
+    pub fn info(self) -> &'static CodecInfo {
         // Every codec has a row; a test checks that.
         CODECS.iter().find(|info| info.codec == self).unwrap_or(&CODECS[CODECS.len() - 1])
     }
@@ -258,16 +267,16 @@ impl Codec {
     }
 }
 
-impl Form {
+impl OptionForm {
     /// Describes the accepted values, for help and errors.
     pub(crate) fn accepted(&self) -> String {
         match self {
-            Form::Number(min, max) => format!("{min} to {max}"),
-            Form::Flag => "yes or no".to_owned(),
-            Form::Name(names) => names.join(", "),
-            Form::Set(names) => format!("{} joined by +", join(names)),
-            Form::Filters(names) => format!("none, auto, or {} joined by +", join(names)),
-            Form::Dict => "8K to 64M, or 1% to 100% of the block".to_owned(),
+            OptionForm::Number(min, max) => format!("{min} to {max}"),
+            OptionForm::Flag => "yes or no".to_owned(),
+            OptionForm::Name(names) => names.join(", "),
+            OptionForm::Set(names) => format!("{} joined by +", join(names)),
+            OptionForm::Filters(names) => format!("none, auto, or {} joined by +", join(names)),
+            OptionForm::Dict => "8K to 64M, or 1% to 100% of the block".to_owned(),
         }
     }
 }

@@ -23,12 +23,12 @@ const FOUR_BITS: (u32, u32) = (12, 20);
 
 /// A match, with its distance less one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Match {
+pub(crate) struct TreeMatch {
     pub(crate) len: usize,
     pub(crate) distance: u32,
 }
 
-pub(crate) struct Finder {
+pub(crate) struct TreeMatchFinder {
     /// The input, and [`PADDING`].
     data: Vec<u8>,
     len: usize,
@@ -47,11 +47,11 @@ pub(crate) struct Finder {
     trees: Vec<[u32; 2]>,
 }
 
-impl Finder {
+impl TreeMatchFinder {
     /// Makes a finder of matches up to `nice` bytes that compares at most `depth` positions. It knows the last positions of
     /// up to 2^`three_bits` sequences of three bytes.
     pub(crate) fn new(nice: usize, depth: u32, three_bits: u32) -> Self {
-        Finder {
+        TreeMatchFinder {
             data: Vec::new(),
             len: 0,
             at: 0,
@@ -118,7 +118,7 @@ impl Finder {
     }
 
     /// Finds matches at the present position, both lengths and distances rising, and moves on by one.
-    pub(crate) fn find(&mut self, found: &mut Vec<Match>) {
+    pub(crate) fn find(&mut self, found: &mut Vec<TreeMatch>) {
         found.clear();
         let limit = self.nice.min(self.len - self.at);
         if limit >= 4 {
@@ -136,16 +136,16 @@ impl Finder {
 
     /// Looks for matches at the last positions with the same two and three bytes.
     #[inline(always)]
-    fn find_short(&self, two: usize, three: usize, limit: usize, found: &mut Vec<Match>) {
+    fn find_short(&self, two: usize, three: usize, limit: usize, found: &mut Vec<TreeMatch>) {
         let bytes = four_bytes(&self.data, self.at);
         let begins_alike = |place: usize, mask: u32| {
             place != 0 && self.at + 1 - place <= self.reach && (four_bytes(&self.data, place - 1) ^ bytes) & mask == 0
         };
         if begins_alike(two, 0xffff) {
-            found.push(Match { len: 2, distance: (self.at - two) as u32 });
+            found.push(TreeMatch { len: 2, distance: (self.at - two) as u32 });
         }
         if three != two && begins_alike(three, 0xff_ffff) {
-            found.push(Match { len: 3, distance: (self.at - three) as u32 });
+            found.push(TreeMatch { len: 3, distance: (self.at - three) as u32 });
         }
         if let Some(last) = found.last_mut() {
             last.len = common(&self.data, self.at, self.at - last.distance as usize - 1, LEN_MIN, limit);
@@ -154,7 +154,7 @@ impl Finder {
 
     /// Makes the present position the root of its tree; with `REPORT`, adds matches longer than those found.
     #[inline(always)]
-    fn insert<const REPORT: bool>(&mut self, root: usize, limit: usize, found: &mut Vec<Match>) {
+    fn insert<const REPORT: bool>(&mut self, root: usize, limit: usize, found: &mut Vec<TreeMatch>) {
         let data = &self.data[..];
         let trees = &mut self.trees[..];
         let mask = trees.len() - 1;
@@ -186,7 +186,7 @@ impl Finder {
             }
             if REPORT && len > longest {
                 longest = len.min(limit);
-                found.push(Match { len: longest, distance: (at - place) as u32 });
+                found.push(TreeMatch { len: longest, distance: (at - place) as u32 });
             }
             if len >= limit {
                 // Equal as far as it matters: takes that position's place.

@@ -8,25 +8,25 @@ mod stream;
 
 pub(crate) use micro::{micro_decoder, micro_encoder};
 pub(crate) use stream::version;
-use stream::{Chain, FILTERS_ALONE, Lzma, Stream};
+use stream::{FILTERS_ALONE, FilterChain, LzmaOptions, LzmaStream};
 
-use crate::lzma::{Bits, Effort, Lzma as Own};
-use crate::settings::{Bcj, Dict};
-use crate::smallest::Smallest;
-use crate::{Decoded, Decoder, Encoder, Error, Result, Settings};
+use crate::lzma::{LzmaEffort, LzmaEncoder, ModelBits};
+use crate::settings::{BcjFilters, DictSize};
+use crate::smallest::SmallestEncoder;
+use crate::{DecodedStream, Decoder, Encoder, Error, Result, Settings};
 
 /// Memory limit of a decoder: the largest preset's dictionary and the decoder itself. The library
 /// touches no more of it than the length of the block.
 const DECODER_MEMORY: u64 = 66 << 20;
 
-struct Xz {
-    stream: Stream,
-    chain: Chain,
+struct LibraryXzEncoder {
+    stream: LzmaStream,
+    chain: FilterChain,
 }
 
-impl Xz {
-    fn new(bcj: u16, lzma: Lzma) -> Self {
-        Xz { stream: Stream::new("xz"), chain: Chain { bcj, lzma } }
+impl LibraryXzEncoder {
+    fn new(bcj: u16, lzma: LzmaOptions) -> Self {
+        LibraryXzEncoder { stream: LzmaStream::new("xz"), chain: FilterChain { bcj, lzma } }
     }
 }
 
@@ -35,39 +35,41 @@ pub(crate) fn encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn E
     let Settings::Xz { level, extreme, dict, filters, auto, fixed, lc, lp, pb } = settings else {
         return Err(other_settings("xz"));
     };
-    let dict = Dict::resolve(*dict, block_len)?;
-    let mut lzma = Lzma::preset(*level, *extreme, dict)?;
+    let dict = DictSize::resolve(*dict, block_len)?;
+    let mut lzma = LzmaOptions::preset(*level, *extreme, dict)?;
     lzma.set_bits(*lc, *lp, *pb);
-    let bits = fixed.then_some(Bits { lc: *lc, lp: *lp, pb: *pb });
-    let make = Make { dict, bits, effort: own::effort(*level, *extreme), lzma };
+    let bits = fixed.then_some(ModelBits { lc: *lc, lp: *lp, pb: *pb });
+    let make = XzParameters { dict, bits, effort: own::effort(*level, *extreme), lzma };
     if *auto {
-        return Ok(Box::new(Auto { allowed: *filters, make, encoders: Vec::new() }));
+        return Ok(Box::new(AutoFilterEncoder { allowed: *filters, make, encoders: Vec::new() }));
     }
     // A stream keeps its memory only as long as its filters stay the same, so each filter has its own stream.
-    let tried = Bcj::NAMES.iter().map(|(_, bit)| *bit).filter(|bit| filters & bit != 0);
-    Ok(Smallest::of(std::iter::once(0).chain(tried).map(|bcj| make.encoder(bcj)).collect()))
+    let tried = BcjFilters::NAMES.iter().map(|(_, bit)| *bit).filter(|bit| filters & bit != 0);
+    Ok(SmallestEncoder::of(std::iter::once(0).chain(tried).map(|bcj| make.encoder(bcj)).collect()))
 }
 
 /// Settings of an xz encoder but for its filter.
-struct Make {
+struct XzParameters {
     dict: u32,
     /// `None` leaves them to our own encoder.
-    bits: Option<Bits>,
+    bits: Option<ModelBits>,
     /// Effort of our own encoder; `None` leaves all to liblzma.
-    effort: Option<Effort>,
-    lzma: Lzma,
+    effort: Option<LzmaEffort>,
+    lzma: LzmaOptions,
 }
 
-impl Make {
+impl XzParameters {
     fn encoder(&self, bcj: u16) -> Box<dyn Encoder> {
         match self.effort {
-            Some(effort) if bcj & !FILTERS_ALONE == 0 => Box::new(own::Xz::new(bcj, self.dict, self.bits, effort)),
-            _ => Box::new(Xz::new(bcj, self.lzma)),
+            Some(effort) if bcj & !FILTERS_ALONE == 0 => {
+                Box::new(own::OwnXzEncoder::new(bcj, self.dict, self.bits, effort))
+            }
+            _ => Box::new(LibraryXzEncoder::new(bcj, self.lzma)),
         }
     }
 }
 
-impl Encoder for Xz {
+impl Encoder for LibraryXzEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         self.stream.start_xz_encoder(&self.chain)?;
         self.stream.encode(src, dst)
@@ -75,14 +77,14 @@ impl Encoder for Xz {
 }
 
 /// Encodes each block with the one filter that suits its bytes, or with none.
-struct Auto {
+struct AutoFilterEncoder {
     allowed: u16,
-    make: Make,
+    make: XzParameters,
     /// Filters and their encoders, made when first used.
     encoders: Vec<(u16, Box<dyn Encoder>)>,
 }
 
-impl Encoder for Auto {
+impl Encoder for AutoFilterEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let bcj = machine_code::likely_filter(src, self.allowed);
         let position = self.encoders.iter().position(|(filter, _)| *filter == bcj).unwrap_or_else(|| {
@@ -93,19 +95,19 @@ impl Encoder for Auto {
     }
 }
 
-struct Unxz(Stream);
+struct XzDecoder(LzmaStream);
 
 /// Makes a decoder of xz streams.
 pub(crate) fn decoder() -> Box<dyn Decoder> {
-    Box::new(Unxz(Stream::new("xz")))
+    Box::new(XzDecoder(LzmaStream::new("xz")))
 }
 
-impl Decoder for Unxz {
+impl Decoder for XzDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.decode_stream(src, dst)?.of_all("xz", src)
     }
 
-    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         self.0.start_xz_decoder(DECODER_MEMORY)?;
         self.0.decode(src, dst)
     }
@@ -114,42 +116,42 @@ impl Decoder for Unxz {
 /// Length of a .lzma header: properties, dictionary size and content length.
 const LZMA_HEADER: usize = 13;
 
-struct LegacyLzma {
+struct LegacyLzmaEncoder {
     dict: u32,
-    by: Legacy,
+    by: LegacyLzmaCoder,
 }
 
 /// The encoder of a preset: ours, or liblzma's.
-enum Legacy {
-    Own(Box<Own>, Vec<u8>),
-    Library(Stream, Box<Lzma>, Bits),
+enum LegacyLzmaCoder {
+    Own(Box<LzmaEncoder>, Vec<u8>),
+    Library(LzmaStream, Box<LzmaOptions>, ModelBits),
 }
 
 /// Makes an encoder for [`Settings::Lzma`].
 pub(crate) fn lzma_encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
     let Settings::Lzma { level, extreme, dict, .. } = settings else { return Err(other_settings("lzma")) };
-    let dict = Dict::resolve(*dict, block_len)?;
+    let dict = DictSize::resolve(*dict, block_len)?;
     let bits = lzma_bits(settings)?;
     let by = match own::effort(*level, *extreme) {
-        Some(effort) => Legacy::Own(Box::new(Own::new(bits, effort, dict)), Vec::new()),
+        Some(effort) => LegacyLzmaCoder::Own(Box::new(LzmaEncoder::new(bits, effort, dict)), Vec::new()),
         None => {
             let options = Box::new(lzma_options(settings, dict)?);
-            Legacy::Library(Stream::new("lzma"), options, bits.unwrap_or(Bits::USUAL))
+            LegacyLzmaCoder::Library(LzmaStream::new("lzma"), options, bits.unwrap_or(ModelBits::USUAL))
         }
     };
-    Ok(Box::new(LegacyLzma { dict, by }))
+    Ok(Box::new(LegacyLzmaEncoder { dict, by }))
 }
 
 /// Returns the bits of [`Settings::Lzma`], or `None` if they are not fixed.
-fn lzma_bits(settings: &Settings) -> Result<Option<Bits>> {
+fn lzma_bits(settings: &Settings) -> Result<Option<ModelBits>> {
     let Settings::Lzma { fixed, lc, lp, pb, .. } = settings else { return Err(other_settings("lzma")) };
-    Ok(fixed.then_some(Bits { lc: *lc, lp: *lp, pb: *pb }))
+    Ok(fixed.then_some(ModelBits { lc: *lc, lp: *lp, pb: *pb }))
 }
 
 /// Returns the coder's options for [`Settings::Lzma`] with a dictionary of `dict` bytes.
-fn lzma_options(settings: &Settings, dict: u32) -> Result<Lzma> {
+fn lzma_options(settings: &Settings, dict: u32) -> Result<LzmaOptions> {
     let Settings::Lzma { level, extreme, lc, lp, pb, .. } = settings else { return Err(other_settings("lzma")) };
-    let mut lzma = Lzma::preset(*level, *extreme, dict)?;
+    let mut lzma = LzmaOptions::preset(*level, *extreme, dict)?;
     lzma.set_bits(*lc, *lp, *pb);
     Ok(lzma)
 }
@@ -158,14 +160,14 @@ fn other_settings(codec: &'static str) -> Error {
     Error::Library { codec, why: "the settings belong to another codec".to_owned() }
 }
 
-impl Encoder for LegacyLzma {
+impl Encoder for LegacyLzmaEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let Some((header, body)) = dst.split_at_mut_checked(LZMA_HEADER) else { return Ok(None) };
         // The length goes into the header, as in every SquashFS tool, so no end marker is needed.
         header[1..5].copy_from_slice(&self.dict.to_le_bytes());
         header[5..].copy_from_slice(&(src.len() as u64).to_le_bytes());
         let len = match &mut self.by {
-            Legacy::Own(encoder, out) => {
+            LegacyLzmaCoder::Own(encoder, out) => {
                 out.clear();
                 if !encoder.encode_raw(src, body.len(), out) {
                     return Ok(None);
@@ -174,7 +176,7 @@ impl Encoder for LegacyLzma {
                 body[..out.len()].copy_from_slice(out);
                 Some(out.len())
             }
-            Legacy::Library(stream, lzma, bits) => {
+            LegacyLzmaCoder::Library(stream, lzma, bits) => {
                 header[0] = bits.properties();
                 stream.start_raw_lzma_encoder(**lzma, src.len() as u64)?;
                 stream.encode(src, body)?
@@ -184,14 +186,14 @@ impl Encoder for LegacyLzma {
     }
 }
 
-struct LegacyUnlzma(Stream);
+struct LegacyLzmaDecoder(LzmaStream);
 
 /// Makes a decoder of .lzma streams.
 pub(crate) fn lzma_decoder() -> Box<dyn Decoder> {
-    Box::new(LegacyUnlzma(Stream::new("lzma")))
+    Box::new(LegacyLzmaDecoder(LzmaStream::new("lzma")))
 }
 
-impl Decoder for LegacyUnlzma {
+impl Decoder for LegacyLzmaDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.0.start_lzma_decoder(DECODER_MEMORY)?;
         if dst.is_empty() {

@@ -30,7 +30,7 @@ mod sorted;
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective};
 
-use crate::{Decoded, Decoder, Encoder, Error, Result};
+use crate::{DecodedStream, Decoder, Encoder, Error, Result};
 
 const NAME: &str = "zstd";
 /// `ZSTD_error_dstSize_tooSmall`, as the library returns it.
@@ -38,7 +38,7 @@ const DOES_NOT_FIT: ErrorCode = 70_usize.wrapping_neg();
 /// `ZSTD_error_memory_allocation`, as the library returns it.
 const MEMORY_ALLOCATION: ErrorCode = 64_usize.wrapping_neg();
 
-struct Zstd {
+struct ZstdEncoder {
     context: CCtx<'static>,
 }
 
@@ -48,8 +48,8 @@ const CLUSTER_WINDOW_LOG_MAX: u32 = 20;
 /// Makes an encoder for blocks of up to `block_len` bytes; its context is reused from block to block.
 pub(crate) fn encoder(level: i32, content_size: bool, block_len: usize) -> Result<Box<dyn Encoder>> {
     match levels::own(level, block_len) {
-        Some(effort) => Ok(Box::new(own::Own::new(effort, level, content_size, block_len)?)),
-        None => Ok(Box::new(Zstd { context: context(&parameters(level, content_size, block_len))? })),
+        Some(effort) => Ok(Box::new(own::OwnZstdEncoder::new(effort, level, content_size, block_len)?)),
+        None => Ok(Box::new(ZstdEncoder { context: context(&parameters(level, content_size, block_len))? })),
     }
 }
 
@@ -63,7 +63,7 @@ fn parameters(level: i32, content_size: bool, block_len: usize) -> Vec<CParamete
 pub(crate) fn cluster_encoder(level: i32, window_log: u32) -> Result<Box<dyn Encoder>> {
     let parameters =
         [CParameter::CompressionLevel(level), CParameter::WindowLog(window_log), CParameter::ContentSizeFlag(false)];
-    Ok(Box::new(Zstd { context: context(&parameters)? }))
+    Ok(Box::new(ZstdEncoder { context: context(&parameters)? }))
 }
 
 fn context(parameters: &[CParameter]) -> Result<CCtx<'static>> {
@@ -74,7 +74,7 @@ fn context(parameters: &[CParameter]) -> Result<CCtx<'static>> {
     Ok(context)
 }
 
-impl Encoder for Zstd {
+impl Encoder for ZstdEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         match self.context.compress2(dst, src) {
             Ok(len) => Ok(Some(len)),
@@ -84,7 +84,7 @@ impl Encoder for Zstd {
     }
 }
 
-struct Unzstd {
+struct ZstdDecoder {
     context: DCtx<'static>,
 }
 
@@ -93,7 +93,7 @@ struct Unzstd {
 pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
     let mut context = DCtx::try_create().ok_or_else(no_memory)?;
     context.set_parameter(DParameter::WindowLogMax(CLUSTER_WINDOW_LOG_MAX)).map_err(library)?;
-    Ok(Box::new(Unzstd { context }))
+    Ok(Box::new(ZstdDecoder { context }))
 }
 
 /// Makes a decoder that keeps a window as Linux does, of at most `window` bytes. It refuses matches
@@ -102,17 +102,17 @@ pub(crate) fn streaming_decoder(window: u32) -> Result<Box<dyn Decoder>> {
     let mut context = DCtx::try_create().ok_or_else(no_memory)?;
     let log = window.clamp(1 << 10, 1 << 27).ilog2();
     context.set_parameter(DParameter::WindowLogMax(log)).map_err(library)?;
-    Ok(Box::new(Streaming(Unzstd { context })))
+    Ok(Box::new(StreamingZstdDecoder(ZstdDecoder { context })))
 }
 
-struct Streaming(Unzstd);
+struct StreamingZstdDecoder(ZstdDecoder);
 
-impl Decoder for Streaming {
+impl Decoder for StreamingZstdDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.decode_stream(src, dst)?.of_all(NAME, src)
     }
 
-    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         let src = first_frame(src)?;
         let context = &mut self.0.context;
         context.reset(ResetDirective::SessionOnly).map_err(library)?;
@@ -131,7 +131,7 @@ impl Decoder for Streaming {
             }
         }
         match left {
-            0 => Ok(Decoded { taken: src.len(), len: output.pos() }),
+            0 => Ok(DecodedStream { taken: src.len(), len: output.pos() }),
             _ => Err(Error::corrupt(NAME, "decodes to more than the expected length")),
         }
     }
@@ -141,14 +141,14 @@ impl Decoder for Streaming {
     }
 }
 
-impl Decoder for Unzstd {
+impl Decoder for ZstdDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.decode_stream(src, dst)?.of_all(NAME, src)
     }
 
-    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         let src = first_frame(src)?;
-        Ok(Decoded { taken: src.len(), len: self.context.decompress(dst, src).map_err(corrupt)? })
+        Ok(DecodedStream { taken: src.len(), len: self.context.decompress(dst, src).map_err(corrupt)? })
     }
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
@@ -205,7 +205,7 @@ mod tests {
         let src: Vec<u8> = (0..block).map(|n| (n * n / 7).to_le_bytes()[0] & 0x1f).collect();
         let mut dst = vec![0; block];
         if let Some(effort) = levels::own(level, block) {
-            let mut own = own::Own::new(effort, level, true, block).unwrap();
+            let mut own = own::OwnZstdEncoder::new(effort, level, true, block).unwrap();
             // A longer block follows a shorter one, and all positions of the second kind begin alike.
             for len in [block / 8 * 7, block] {
                 own.encode(&src[..len], &mut dst).unwrap();

@@ -2,7 +2,7 @@
 
 /// Bits written into a buffer; once it is full, nothing more is written.
 #[derive(Debug)]
-pub(super) struct Bits<'a> {
+pub(super) struct BitWriter<'a> {
     dst: &'a mut [u8],
     at: usize,
     held: u64,
@@ -10,9 +10,9 @@ pub(super) struct Bits<'a> {
     is_full: bool,
 }
 
-impl<'a> Bits<'a> {
+impl<'a> BitWriter<'a> {
     pub(super) fn new(dst: &'a mut [u8]) -> Self {
-        Bits { dst, at: 0, held: 0, count: 0, is_full: false }
+        BitWriter { dst, at: 0, held: 0, count: 0, is_full: false }
     }
 
     /// Writes the lower `count` bits of `value`, at most 32, which has no others.

@@ -2,10 +2,10 @@
 //!
 //! Source: RFC 1951, section 3.2.
 
-use super::bits::Bits;
-use super::codes::{Coder, LIMIT, codes};
-use super::header::{Header, Lengths};
-use super::symbols::{Counts, DISTANCES, END, Item, LITERALS, of_distance, of_len};
+use super::bits::BitWriter;
+use super::codes::{LIMIT, PrefixCoder, codes};
+use super::header::{CodeHeader, CodeLengths};
+use super::symbols::{DISTANCES, DeflateCounts, DeflateItem, END, LITERALS, of_distance, of_len};
 
 /// Kinds of blocks.
 const STORED: u32 = 0;
@@ -18,9 +18,9 @@ const STORED_MAX: usize = 0xffff;
 /// Counts are smoothed over stretches of at least this many symbols.
 const STRETCH: usize = 4;
 /// Lengths of the fixed codes.
-static FIXED_LENGTHS: Lengths = fixed();
+static FIXED_LENGTHS: CodeLengths = fixed();
 
-const fn fixed() -> Lengths {
+const fn fixed() -> CodeLengths {
     let mut literals = [8; LITERALS];
     let mut symbol = 144;
     while symbol < LITERALS {
@@ -33,39 +33,39 @@ const fn fixed() -> Lengths {
         };
         symbol += 1;
     }
-    Lengths { literals, distances: [5; DISTANCES] }
+    CodeLengths { literals, distances: [5; DISTANCES] }
 }
 
 /// Codes of a block, and its length in bits with them.
 #[derive(Debug, Clone)]
-pub(super) struct Codes {
-    lengths: Lengths,
+pub(super) struct BlockCodes {
+    lengths: CodeLengths,
     /// `None` for the fixed codes, which need none.
-    header: Option<Header>,
+    header: Option<CodeHeader>,
     pub(super) bits: u64,
 }
 
-impl Codes {
+impl BlockCodes {
     /// Returns the codes that make a block with these counts shortest.
-    pub(super) fn best(counts: &Counts, coder: &mut Coder) -> Codes {
-        let exact = Codes::dynamic(counts, counts, coder);
-        let smooth = Codes::dynamic(counts, &smoothed(counts), coder);
-        let fixed = Codes { lengths: FIXED_LENGTHS.clone(), header: None, bits: bits(counts, &FIXED_LENGTHS) };
+    pub(super) fn best(counts: &DeflateCounts, coder: &mut PrefixCoder) -> BlockCodes {
+        let exact = BlockCodes::dynamic(counts, counts, coder);
+        let smooth = BlockCodes::dynamic(counts, &smoothed(counts), coder);
+        let fixed = BlockCodes { lengths: FIXED_LENGTHS.clone(), header: None, bits: bits(counts, &FIXED_LENGTHS) };
         [exact, smooth, fixed].into_iter().min_by_key(|codes| codes.bits).expect("three")
     }
 
     /// Returns the codes that suit `like`, for a block with other counts.
-    fn dynamic(counts: &Counts, like: &Counts, coder: &mut Coder) -> Codes {
-        let mut lengths = Lengths::NONE;
+    fn dynamic(counts: &DeflateCounts, like: &DeflateCounts, coder: &mut PrefixCoder) -> BlockCodes {
+        let mut lengths = CodeLengths::NONE;
         coder.lengths(&like.literals, LIMIT, &mut lengths.literals);
         coder.lengths(&like.distances, LIMIT, &mut lengths.distances);
-        let header = Header::shortest(&lengths, coder);
+        let header = CodeHeader::shortest(&lengths, coder);
         let bits = bits(counts, &lengths) + header.bits();
-        Codes { lengths, header: Some(header), bits }
+        BlockCodes { lengths, header: Some(header), bits }
     }
 
     /// Writes a block of `items`, which stand for `data`; without codes, if that is shorter.
-    pub(super) fn write(&self, items: &[Item], data: &[u8], is_last: bool, out: &mut Bits<'_>) {
+    pub(super) fn write(&self, items: &[DeflateItem], data: &[u8], is_last: bool, out: &mut BitWriter<'_>) {
         if stored_bits(data.len(), out) < self.bits {
             return store(data, is_last, out);
         }
@@ -74,7 +74,7 @@ impl Codes {
         if let Some(header) = &self.header {
             header.write(out);
         }
-        let Lengths { literals: literal_lengths, distances: distance_lengths } = &self.lengths;
+        let CodeLengths { literals: literal_lengths, distances: distance_lengths } = &self.lengths;
         let literals = codes(literal_lengths);
         let distances = codes(distance_lengths);
         for item in items {
@@ -95,7 +95,7 @@ impl Codes {
 }
 
 /// Returns the length of a block with these codes, without what describes them.
-fn bits(counts: &Counts, lengths: &Lengths) -> u64 {
+fn bits(counts: &DeflateCounts, lengths: &CodeLengths) -> u64 {
     let sum = |counts: &[u32], lengths: &[u8]| -> u64 {
         counts.iter().zip(lengths).map(|(count, len)| u64::from(*count) * u64::from(*len)).sum()
     };
@@ -105,7 +105,7 @@ fn bits(counts: &Counts, lengths: &Lengths) -> u64 {
 
 /// Returns counts of which neighbours are equal where they are similar: the lengths of their codes are equal then, and
 /// take less room in the header.
-fn smoothed(counts: &Counts) -> Counts {
+fn smoothed(counts: &DeflateCounts) -> DeflateCounts {
     let mut smooth = counts.clone();
     smooth_out(&mut smooth.literals);
     smooth_out(&mut smooth.distances);
@@ -134,13 +134,13 @@ fn smooth_out(counts: &mut [u32]) {
 }
 
 /// Returns the length of blocks that are stored as they are, behind what is written.
-fn stored_bits(len: usize, out: &Bits<'_>) -> u64 {
+fn stored_bits(len: usize, out: &BitWriter<'_>) -> u64 {
     let padding = (8 - (u64::from(out.in_byte()) + KIND_BITS) % 8) % 8;
     let blocks = len.div_ceil(STORED_MAX).max(1) as u64;
     (len as u64 + 4 * blocks) * 8 + KIND_BITS + padding + (blocks - 1) * 8
 }
 
-fn store(data: &[u8], is_last: bool, out: &mut Bits<'_>) {
+fn store(data: &[u8], is_last: bool, out: &mut BitWriter<'_>) {
     let mut blocks = data.chunks(STORED_MAX).peekable();
     while let Some(block) = blocks.next() {
         out.put(u32::from(is_last && blocks.peek().is_none()), 1);

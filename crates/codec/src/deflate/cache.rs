@@ -3,7 +3,7 @@
 use super::dense::STRETCH;
 use super::symbols::{LEN_MAX, LEN_MIN, REACH};
 use crate::matching::common;
-use crate::trees::{Finder, Match};
+use crate::trees::{TreeMatch, TreeMatchFinder};
 
 /// Most earlier positions that are compared at a position.
 const DEPTH: u32 = 100;
@@ -14,26 +14,26 @@ pub(super) const ROOM: usize = 8;
 
 /// A match, with its distance less one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cached {
+pub(super) struct CachedMatch {
     pub(super) len: u16,
     pub(super) distance: u16,
 }
 
-pub(super) struct Cache {
-    finder: Finder,
-    found: Vec<Match>,
+pub(super) struct MatchCache {
+    finder: TreeMatchFinder,
+    found: Vec<TreeMatch>,
     /// Matches of all positions, both lengths and distances rising.
-    matches: Vec<Cached>,
+    matches: Vec<CachedMatch>,
     /// Where the matches of each position begin, and where the last ones end.
     starts: Vec<u32>,
     /// Longest match of the present position beyond [`LEN_MAX`]: its distance less one, and the bytes left of it.
     long: Option<(u32, usize)>,
 }
 
-impl Cache {
-    pub(super) fn new() -> Cache {
-        let finder = Finder::new(LEN_MAX, DEPTH, THREE_BITS);
-        Cache { finder, found: Vec::new(), matches: Vec::new(), starts: Vec::new(), long: None }
+impl MatchCache {
+    pub(super) fn new() -> MatchCache {
+        let finder = TreeMatchFinder::new(LEN_MAX, DEPTH, THREE_BITS);
+        MatchCache { finder, found: Vec::new(), matches: Vec::new(), starts: Vec::new(), long: None }
     }
 
     /// Begins another input.
@@ -70,10 +70,10 @@ impl Cache {
 
     fn look(&mut self, at: usize) {
         self.finder.find(&mut self.found);
-        for Match { len, distance } in self.found.iter().filter(|found| found.len >= LEN_MIN) {
-            self.matches.push(Cached { len: *len as u16, distance: *distance as u16 });
+        for TreeMatch { len, distance } in self.found.iter().filter(|found| found.len >= LEN_MIN) {
+            self.matches.push(CachedMatch { len: *len as u16, distance: *distance as u16 });
         }
-        let Some(Match { len: LEN_MAX, distance }) = self.found.last().copied() else { return };
+        let Some(TreeMatch { len: LEN_MAX, distance }) = self.found.last().copied() else { return };
         // What is repeated for longer is not searched at every position: the same distance is as good.
         let from = at - distance as usize - 1;
         let len = common(self.finder.data(), at, from, LEN_MAX, self.finder.len() - at);
@@ -83,13 +83,13 @@ impl Cache {
     /// Uses a long match at the next position, too.
     fn go_on(&mut self, distance: u32, left: usize) {
         self.finder.skip(1);
-        self.matches.push(Cached { len: left.min(LEN_MAX) as u16, distance: distance as u16 });
+        self.matches.push(CachedMatch { len: left.min(LEN_MAX) as u16, distance: distance as u16 });
         self.long = Some((distance, left - 1)).filter(|(_, left)| *left >= LEN_MIN);
     }
 
     /// Returns the matches of a position of the stretch.
     #[inline(always)]
-    pub(super) fn at(&self, position: usize) -> &[Cached] {
+    pub(super) fn at(&self, position: usize) -> &[CachedMatch] {
         &self.matches[self.starts[position] as usize..self.starts[position + 1] as usize]
     }
 
@@ -97,8 +97,8 @@ impl Cache {
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
         self.finder.allocated()
-            + size_of::<Match>() * self.found.capacity()
-            + size_of::<Cached>() * self.matches.capacity()
+            + size_of::<TreeMatch>() * self.found.capacity()
+            + size_of::<CachedMatch>() * self.matches.capacity()
             + size_of::<u32>() * self.starts.capacity()
     }
 }

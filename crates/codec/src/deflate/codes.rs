@@ -7,20 +7,20 @@
 pub(super) const LIMIT: usize = 15;
 
 /// Items of one level of package-merge: its weight, and whether it is a pair of the level before.
-type Level = Vec<(u64, bool)>;
+type MergeLevel = Vec<(u64, bool)>;
 
 /// Finds the lengths of codes; keeps its memory.
 #[derive(Debug, Default)]
-pub(super) struct Coder {
+pub(super) struct PrefixCoder {
     /// Counts and symbols of the symbols that are used.
     used: Vec<(u32, u16)>,
-    levels: Vec<Level>,
+    levels: Vec<MergeLevel>,
     /// The tree of a code without a limit: counts of the nodes, then their depths.
     nodes: Vec<u64>,
     parents: Vec<u16>,
 }
 
-impl Coder {
+impl PrefixCoder {
     /// Sets the lengths of codes of at most `limit` bits for symbols that are used as often as `counts` tell; unused ones
     /// get none. At least two symbols get a code: some decoders refuse a code of one.
     pub(super) fn lengths(&mut self, counts: &[u32], limit: usize, lengths: &mut [u8]) {
@@ -77,7 +77,7 @@ impl Coder {
     /// Sets the lengths by package-merge.
     fn limited(&mut self, limit: usize, lengths: &mut [u8]) {
         lengths.fill(0);
-        self.levels.resize(limit, Level::new());
+        self.levels.resize(limit, MergeLevel::new());
         for level in 0..limit {
             let (before, rest) = self.levels.split_at_mut(level);
             let pairs = before.last().map_or(&[][..], |level| level);
@@ -125,7 +125,7 @@ mod tests {
 
     fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
         let mut lengths = vec![0; counts.len().max(2)];
-        Coder::default().lengths(counts, limit, &mut lengths);
+        PrefixCoder::default().lengths(counts, limit, &mut lengths);
         lengths
     }
 

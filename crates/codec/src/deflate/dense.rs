@@ -13,13 +13,13 @@
 
 use std::ops::Range;
 
-use super::bits::Bits;
-use super::block::Codes;
-use super::cache::Cache;
-use super::codes::Coder;
-use super::parser::{Parser, Prices};
-use super::split::Splitter;
-use super::symbols::{Counts, Item};
+use super::bits::BitWriter;
+use super::block::BlockCodes;
+use super::cache::MatchCache;
+use super::codes::PrefixCoder;
+use super::parser::{DeflateParser, DeflatePrices};
+use super::split::BlockSplitter;
+use super::symbols::{DeflateCounts, DeflateItem};
 
 /// Most bytes that are parsed at once. A block ends with them.
 pub(super) const STRETCH: usize = 1 << 17;
@@ -28,26 +28,26 @@ const EARLY: usize = 2;
 const LATE: usize = 3;
 
 /// An encoder of whole streams; keeps its memory.
-pub(crate) struct Dense {
-    cache: Cache,
-    parser: Parser,
-    coder: Coder,
-    splitter: Splitter,
+pub(crate) struct DenseDeflate {
+    cache: MatchCache,
+    parser: DeflateParser,
+    coder: PrefixCoder,
+    splitter: BlockSplitter,
     /// The items that stand for the stretch, and those that will after the next pass over all blocks.
-    items: Vec<Item>,
-    improved: Vec<Item>,
+    items: Vec<DeflateItem>,
+    improved: Vec<DeflateItem>,
     /// The best items of a block, and those of the last pass.
-    best: Vec<Item>,
-    last: Vec<Item>,
+    best: Vec<DeflateItem>,
+    last: Vec<DeflateItem>,
 }
 
-impl Dense {
-    pub(crate) fn new() -> Dense {
-        Dense {
-            cache: Cache::new(),
-            parser: Parser::default(),
-            coder: Coder::default(),
-            splitter: Splitter::default(),
+impl DenseDeflate {
+    pub(crate) fn new() -> DenseDeflate {
+        DenseDeflate {
+            cache: MatchCache::new(),
+            parser: DeflateParser::default(),
+            coder: PrefixCoder::default(),
+            splitter: BlockSplitter::default(),
             items: Vec::new(),
             improved: Vec::new(),
             best: Vec::new(),
@@ -57,7 +57,7 @@ impl Dense {
 
     /// Compresses `src`; returns the length, or `None` if the result does not fit.
     pub(crate) fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
-        let mut out = Bits::new(dst);
+        let mut out = BitWriter::new(dst);
         self.cache.start(src);
         let mut at = 0;
         while at < src.len() && !out.is_full() {
@@ -66,21 +66,21 @@ impl Dense {
             at = end;
         }
         if src.is_empty() {
-            Codes::best(&Counts::new(), &mut self.coder).write(&[], src, true, &mut out);
+            BlockCodes::best(&DeflateCounts::new(), &mut self.coder).write(&[], src, true, &mut out);
         }
         out.finish()
     }
 
     /// Compresses the cached stretch, whose bytes are `data`.
-    fn stretch(&mut self, data: &[u8], is_last: bool, out: &mut Bits<'_>) {
-        self.parser.parse(&self.cache, data, 0..data.len(), &Prices::first(data), &mut self.items);
+    fn stretch(&mut self, data: &[u8], is_last: bool, out: &mut BitWriter<'_>) {
+        self.parser.parse(&self.cache, data, 0..data.len(), &DeflatePrices::first(data), &mut self.items);
         self.blocks(data, EARLY, |_, _, _, _| {});
         self.blocks(data, LATE, |codes, items, data, is_end| codes.write(items, data, is_last && is_end, out));
     }
 
     /// Cuts what stands for the stretch into blocks, improves each in some passes, and hands it on: its codes, items and
     /// data, and whether the stretch ends there.
-    fn blocks(&mut self, data: &[u8], passes: usize, mut done: impl FnMut(&Codes, &[Item], &[u8], bool)) {
+    fn blocks(&mut self, data: &[u8], passes: usize, mut done: impl FnMut(&BlockCodes, &[DeflateItem], &[u8], bool)) {
         let ends = self.splitter.ends(&self.items);
         let mut start = 0;
         let mut at = 0;
@@ -96,15 +96,15 @@ impl Dense {
     }
 
     /// Finds the best items for the bytes `range` of the stretch, for which some items stand now; returns their codes.
-    fn improve(&mut self, data: &[u8], range: Range<usize>, items: Range<usize>, passes: usize) -> Codes {
+    fn improve(&mut self, data: &[u8], range: Range<usize>, items: Range<usize>, passes: usize) -> BlockCodes {
         self.best.clear();
         self.best.extend_from_slice(&self.items[items]);
-        let mut counts = Counts::of(&self.best);
-        let mut codes = Codes::best(&counts, &mut self.coder);
+        let mut counts = DeflateCounts::of(&self.best);
+        let mut codes = BlockCodes::best(&counts, &mut self.coder);
         for _ in 0..passes {
-            self.parser.parse(&self.cache, data, range.clone(), &Prices::of(&counts), &mut self.last);
-            counts = Counts::of(&self.last);
-            let now = Codes::best(&counts, &mut self.coder);
+            self.parser.parse(&self.cache, data, range.clone(), &DeflatePrices::of(&counts), &mut self.last);
+            counts = DeflateCounts::of(&self.last);
+            let now = BlockCodes::best(&counts, &mut self.coder);
             if now.bits >= codes.bits {
                 break;
             }
@@ -118,7 +118,7 @@ impl Dense {
     #[cfg(test)]
     fn allocated(&self) -> usize {
         let items = [&self.items, &self.improved, &self.best, &self.last];
-        let items: usize = items.into_iter().map(|items| size_of::<Item>() * items.capacity()).sum();
+        let items: usize = items.into_iter().map(|items| size_of::<DeflateItem>() * items.capacity()).sum();
         self.cache.allocated() + self.parser.allocated() + self.splitter.allocated() + items
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::testing::letters;
 
-    fn compress(dense: &mut Dense, src: &[u8]) -> Vec<u8> {
+    fn compress(dense: &mut DenseDeflate, src: &[u8]) -> Vec<u8> {
         let mut dst = vec![0; src.len() + 64];
         let len = dense.compress(src, &mut dst).expect("room");
         let mut back = vec![0; src.len()];
@@ -162,7 +162,7 @@ mod tests {
             ("a period", &periods, 1400),
             ("noise, then words", &half, 40_000 + 40_000 * 9 / 32 + 400),
         ] {
-            let mut dense = Dense::new();
+            let mut dense = DenseDeflate::new();
             let first = compress(&mut dense, data);
             assert!(first.len() <= most, "{name}: {}", first.len());
             assert!(compress(&mut dense, data) == first, "{name}: depends on what was encoded before");
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_none() {
         let data = letters(10_000, 3, 16);
-        let mut dense = Dense::new();
+        let mut dense = DenseDeflate::new();
         let len = compress(&mut dense, &data).len();
         for room in [0, 1, 100, len - 1] {
             assert_eq!(dense.compress(&data, &mut vec![0; room]), None, "{room}");
@@ -184,7 +184,7 @@ mod tests {
     fn memory_is_bounded() {
         for len in [1000, 1 << 17, 1 << 20] {
             for data in [letters(len, 4, 2), letters(len, 5, 20), letters(len, 6, 255)] {
-                let mut dense = Dense::new();
+                let mut dense = DenseDeflate::new();
                 compress(&mut dense, &data);
                 let held = dense.allocated();
                 let bound = memory(len);

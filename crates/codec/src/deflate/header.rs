@@ -2,8 +2,8 @@
 //!
 //! Source: RFC 1951, section 3.2.7.
 
-use super::bits::Bits;
-use super::codes::{Coder, codes};
+use super::bits::BitWriter;
+use super::codes::{PrefixCoder, codes};
 use super::symbols::{DISTANCES, END, LITERALS};
 
 /// Number of symbols for lengths of codes.
@@ -14,12 +14,12 @@ const LIMIT: usize = 7;
 const ORDER: [usize; SYMBOLS] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 /// Symbol that repeats the last length, those that repeat no length a few and many times; number of plain bits, fewest and
 /// most repeats.
-const AGAIN: Repeat = Repeat { symbol: 16, bits: 2, least: 3, most: 6 };
-const FEW_ZEROS: Repeat = Repeat { symbol: 17, bits: 3, least: 3, most: 10 };
-const MANY_ZEROS: Repeat = Repeat { symbol: 18, bits: 7, least: 11, most: 138 };
+const AGAIN: LengthRepeat = LengthRepeat { symbol: 16, bits: 2, least: 3, most: 6 };
+const FEW_ZEROS: LengthRepeat = LengthRepeat { symbol: 17, bits: 3, least: 3, most: 10 };
+const MANY_ZEROS: LengthRepeat = LengthRepeat { symbol: 18, bits: 7, least: 11, most: 138 };
 
 #[derive(Debug, Clone, Copy)]
-struct Repeat {
+struct LengthRepeat {
     symbol: u8,
     bits: u32,
     least: usize,
@@ -28,38 +28,38 @@ struct Repeat {
 
 /// Lengths of the codes of a block.
 #[derive(Debug, Clone)]
-pub(super) struct Lengths {
+pub(super) struct CodeLengths {
     pub(super) literals: [u8; LITERALS],
     pub(super) distances: [u8; DISTANCES],
 }
 
-impl Lengths {
-    pub(super) const NONE: Lengths = Lengths { literals: [0; LITERALS], distances: [0; DISTANCES] };
+impl CodeLengths {
+    pub(super) const NONE: CodeLengths = CodeLengths { literals: [0; LITERALS], distances: [0; DISTANCES] };
 }
 
 /// How the lengths of a block's codes are written.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Header {
+pub(super) struct CodeHeader {
     literals: usize,
     distances: usize,
     /// Symbols, each with the value of its plain bits and their number.
     tokens: Vec<(u8, u8, u8)>,
     lengths: [u8; SYMBOLS],
-    /// Number of lengths in [`Header::lengths`], in their order, that are written.
+    /// Number of lengths in [`CodeHeader::lengths`], in their order, that are written.
     written: usize,
 }
 
-impl Header {
+impl CodeHeader {
     /// Returns the shortest header: with or without each kind of repeats. Those that pay depend on the code, and the code
     /// on what is used.
-    pub(super) fn shortest(lengths: &Lengths, coder: &mut Coder) -> Header {
+    pub(super) fn shortest(lengths: &CodeLengths, coder: &mut PrefixCoder) -> CodeHeader {
         let literals = lengths.literals.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1).max(END + 1);
         let distances = lengths.distances.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1).max(1);
         let all: Vec<u8> = [&lengths.literals[..literals], &lengths.distances[..distances]].concat();
-        let mut best = Header::default();
+        let mut best = CodeHeader::default();
         let mut least = u64::MAX;
         for with in 0..8 {
-            let mut header = Header { literals, distances, ..Header::default() };
+            let mut header = CodeHeader { literals, distances, ..CodeHeader::default() };
             header.write_tokens(&all, with);
             header.code(coder);
             let bits = header.bits();
@@ -87,8 +87,8 @@ impl Header {
     }
 
     /// Writes as much of a run as repeats can; returns the rest.
-    fn repeat(&mut self, mut run: usize, repeat: Option<Repeat>) -> usize {
-        let Some(Repeat { symbol, bits, least, most }) = repeat else { return run };
+    fn repeat(&mut self, mut run: usize, repeat: Option<LengthRepeat>) -> usize {
+        let Some(LengthRepeat { symbol, bits, least, most }) = repeat else { return run };
         while run >= least {
             // Leaves no rest that is too short, if that can be avoided.
             let count = if run > most && run - most < least { (run - least).max(least) } else { run.min(most) };
@@ -98,7 +98,7 @@ impl Header {
         run
     }
 
-    fn code(&mut self, coder: &mut Coder) {
+    fn code(&mut self, coder: &mut PrefixCoder) {
         let mut counts = [0; SYMBOLS];
         self.tokens.iter().for_each(|(symbol, ..)| counts[usize::from(*symbol)] += 1);
         coder.lengths(&counts, LIMIT, &mut self.lengths);
@@ -112,7 +112,7 @@ impl Header {
         5 + 5 + 4 + 3 * self.written as u64 + self.tokens.iter().map(token).sum::<u64>()
     }
 
-    pub(super) fn write(&self, out: &mut Bits<'_>) {
+    pub(super) fn write(&self, out: &mut BitWriter<'_>) {
         out.put((self.literals - END - 1) as u32, 5);
         out.put((self.distances - 1) as u32, 5);
         out.put((self.written - 4) as u32, 4);

@@ -4,9 +4,9 @@
 // Lengths, distances and counts of a stretch of input fit 16 and 32 bits.
 #![allow(clippy::cast_possible_truncation)]
 
-use crate::inflate::{Frame, Inflate};
-use crate::rust::inflate::Inflate as Beginning;
-use crate::{Decoded, Decoder, Encoder, Result};
+use crate::inflate::{DeflateFrame, LibdeflateDecompressor};
+use crate::rust::inflate::ZlibRsDecoder;
+use crate::{DecodedStream, Decoder, Encoder, Result};
 
 const NAME: &str = "deflate";
 
@@ -21,17 +21,17 @@ mod parser;
 mod split;
 mod symbols;
 
-pub(crate) use dense::{Dense, memory as dense_memory};
+pub(crate) use dense::{DenseDeflate, memory as dense_memory};
 pub(crate) use library::LibdeflateCompressor;
 
-struct Deflate(LibdeflateCompressor);
+struct DeflateEncoder(LibdeflateCompressor);
 
 /// Makes an encoder.
 pub(crate) fn encoder(level: u8) -> Result<Box<dyn Encoder>> {
-    Ok(Box::new(Deflate(LibdeflateCompressor::new(NAME, level)?)))
+    Ok(Box::new(DeflateEncoder(LibdeflateCompressor::new(NAME, level)?)))
 }
 
-impl Encoder for Deflate {
+impl Encoder for DeflateEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let Some(len) = self.0.deflate(src, dst) else { return Ok(None) };
         if let Some(first @ 0) = dst[..len].first_mut() {
@@ -44,22 +44,25 @@ impl Encoder for Deflate {
     }
 }
 
-struct Undeflate {
-    whole: Inflate,
-    start: Beginning,
+struct DeflateDecoder {
+    whole: LibdeflateDecompressor,
+    start: ZlibRsDecoder,
 }
 
 /// Makes a decoder of blocks and clusters.
 pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
-    Ok(Box::new(Undeflate { whole: Inflate::new(NAME, Frame::Raw)?, start: Beginning::raw() }))
+    Ok(Box::new(DeflateDecoder {
+        whole: LibdeflateDecompressor::new(NAME, DeflateFrame::Raw)?,
+        start: ZlibRsDecoder::raw(),
+    }))
 }
 
-impl Decoder for Undeflate {
+impl Decoder for DeflateDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.decode_stream(src, dst)?.of_all(NAME, src)
     }
 
-    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         self.whole.decode_stream(src, dst)
     }
 

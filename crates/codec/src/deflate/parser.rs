@@ -1,42 +1,42 @@
 //! The cheapest literals and matches for a stretch of input, by prices of symbols.
 
-use super::cache::Cache;
+use super::cache::MatchCache;
 use super::symbols::{
-    Counts, DISTANCES, END, Item, LEN_MAX, LEN_MIN, LITERALS, distance_bits, distance_symbol, of_len,
+    DISTANCES, DeflateCounts, DeflateItem, END, LEN_MAX, LEN_MIN, LITERALS, distance_bits, distance_symbol, of_len,
 };
 use crate::logarithm::{BIT, log2};
 
 /// Prices of literals, lengths and distances, with their plain bits.
 #[derive(Debug)]
-pub(super) struct Prices {
+pub(super) struct DeflatePrices {
     literals: [u32; 256],
     lens: [u32; LEN_MAX + 1],
     distances: [u32; DISTANCES],
 }
 
-impl Prices {
+impl DeflatePrices {
     /// Returns what symbols cost that are used as often as `counts` tell: the logarithm of their share. A whole number of
     /// bits would hide which of two codes is about to become longer.
-    pub(super) fn of(counts: &Counts) -> Prices {
+    pub(super) fn of(counts: &DeflateCounts) -> DeflatePrices {
         let mut literals = [0; LITERALS];
         let mut distances = [0; DISTANCES];
         shares(&counts.literals, &mut literals);
         shares(&counts.distances, &mut distances);
-        Prices::from_symbols(&literals, &distances)
+        DeflatePrices::from_symbols(&literals, &distances)
     }
 
     /// Returns prices for the first pass over `data`: literals as often as each byte occurs there, but one bit more, because
     /// matches will replace the frequent ones; lengths and distances by experience.
-    pub(super) fn first(data: &[u8]) -> Prices {
+    pub(super) fn first(data: &[u8]) -> DeflatePrices {
         let mut literals = [0; LITERALS];
-        shares(&Counts::of_literals(data).literals, &mut literals);
+        shares(&DeflateCounts::of_literals(data).literals, &mut literals);
         literals.iter_mut().for_each(|price| *price += BIT);
         literals[END + 1..].fill(6 * BIT);
-        Prices::from_symbols(&literals, &[5 * BIT; DISTANCES])
+        DeflatePrices::from_symbols(&literals, &[5 * BIT; DISTANCES])
     }
 
     /// Returns prices from those of symbols.
-    fn from_symbols(symbols: &[u32; LITERALS], distances: &[u32; DISTANCES]) -> Prices {
+    fn from_symbols(symbols: &[u32; LITERALS], distances: &[u32; DISTANCES]) -> DeflatePrices {
         let mut literals = [0; 256];
         literals.copy_from_slice(&symbols[..END]);
         let mut lens = [0; LEN_MAX + 1];
@@ -46,7 +46,7 @@ impl Prices {
         }
         let mut distances = *distances;
         (0..).zip(&mut distances).for_each(|(symbol, price)| *price += distance_bits(symbol) * BIT);
-        Prices { literals, lens, distances }
+        DeflatePrices { literals, lens, distances }
     }
 }
 
@@ -59,32 +59,32 @@ fn shares(counts: &[u32], prices: &mut [u32]) {
 
 /// Finds the cheapest items.
 #[derive(Debug, Default)]
-pub(super) struct Parser {
+pub(super) struct DeflateParser {
     /// Cost of the rest of the stretch from each position on.
     costs: Vec<u32>,
     /// The best item at each position.
-    best: Vec<Item>,
+    best: Vec<DeflateItem>,
 }
 
-impl Parser {
+impl DeflateParser {
     /// Replaces `items` by the cheapest ones for positions of the cached stretch, whose bytes are `data`.
     pub(super) fn parse(
         &mut self,
-        cache: &Cache,
+        cache: &MatchCache,
         data: &[u8],
         positions: std::ops::Range<usize>,
-        prices: &Prices,
-        items: &mut Vec<Item>,
+        prices: &DeflatePrices,
+        items: &mut Vec<DeflateItem>,
     ) {
         let count = positions.len();
         self.costs.clear();
         self.costs.resize(count + 1, 0);
         self.best.clear();
-        self.best.resize(count, Item::literal(0));
+        self.best.resize(count, DeflateItem::literal(0));
         for here in (0..count).rev() {
             let byte = data[positions.start + here];
             let mut least = prices.literals[usize::from(byte)] + self.costs[here + 1];
-            let mut best = Item::literal(byte);
+            let mut best = DeflateItem::literal(byte);
             let matches = cache.at(positions.start + here);
             let longest = matches.last().map_or(0, |found| usize::from(found.len).min(count - here));
             if longest >= LEN_MIN {
@@ -101,7 +101,7 @@ impl Parser {
                     }
                     let cost = price + of_len + rest;
                     if cost <= least {
-                        (least, best) = (cost, Item::matching(len, matches[at].distance.into()));
+                        (least, best) = (cost, DeflateItem::matching(len, matches[at].distance.into()));
                     }
                 }
             }
@@ -119,6 +119,6 @@ impl Parser {
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        4 * self.costs.capacity() + size_of::<Item>() * self.best.capacity()
+        4 * self.costs.capacity() + size_of::<DeflateItem>() * self.best.capacity()
     }
 }

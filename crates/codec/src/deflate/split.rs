@@ -3,7 +3,7 @@
 //! Ends are first chosen from a grid, by the shortest path through all blocks between two of its points, and then moved
 //! by ever smaller steps.
 
-use super::symbols::{Counts, Item};
+use super::symbols::{DeflateCounts, DeflateItem};
 use crate::logarithm::{BIT, log2};
 
 /// Fewest items between two points of the grid, and most points.
@@ -20,19 +20,19 @@ const UNUSED: u32 = BIT * 8;
 
 /// Finds the ends of blocks; keeps its memory.
 #[derive(Debug, Default)]
-pub(super) struct Splitter {
+pub(super) struct BlockSplitter {
     /// Counts of everything before each point of the grid.
-    before: Vec<Counts>,
+    before: Vec<DeflateCounts>,
     /// For each point, the cost of the best blocks before it, and where the last one of them begins.
     best: Vec<(u64, usize)>,
 }
 
-impl Splitter {
+impl BlockSplitter {
     /// Returns where blocks of `items` should end.
-    pub(super) fn ends(&mut self, items: &[Item]) -> Vec<usize> {
+    pub(super) fn ends(&mut self, items: &[DeflateItem]) -> Vec<usize> {
         let step = items.len().div_ceil(POINTS).max(STEP);
         self.before.clear();
-        let mut counts = Counts::new();
+        let mut counts = DeflateCounts::new();
         self.before.push(counts.clone());
         for part in items.chunks(step) {
             part.iter().for_each(|item| counts.add(*item));
@@ -62,23 +62,24 @@ impl Splitter {
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        size_of::<Counts>() * self.before.capacity() + size_of::<(u64, usize)>() * self.best.capacity()
+        size_of::<DeflateCounts>() * self.before.capacity() + size_of::<(u64, usize)>() * self.best.capacity()
     }
 }
 
 /// Returns what a block costs that has what one count has more than another.
-fn between(before: &Counts, after: &Counts) -> u64 {
+fn between(before: &DeflateCounts, after: &DeflateCounts) -> u64 {
     let literals = after.literals.iter().zip(&before.literals).map(|(after, before)| after - before);
     let distances = after.distances.iter().zip(&before.distances).map(|(after, before)| after - before);
     u64::from(HEADER) + of_symbols(literals) + of_symbols(distances)
 }
 
 /// Moves each end between two blocks while that makes them cheaper.
-fn move_ends(items: &[Item], ends: &mut [usize], step: usize) {
+fn move_ends(items: &[DeflateItem], ends: &mut [usize], step: usize) {
     for n in 0..ends.len().saturating_sub(1) {
         let start = if n == 0 { 0 } else { ends[n - 1] };
         let stop = ends[n + 1];
-        let both = |end: usize| cost(&Counts::of(&items[start..end])) + cost(&Counts::of(&items[end..stop]));
+        let both =
+            |end: usize| cost(&DeflateCounts::of(&items[start..end])) + cost(&DeflateCounts::of(&items[end..stop]));
         let mut least = both(ends[n]);
         let mut step = step;
         while step >= LAST_STEP {
@@ -94,12 +95,13 @@ fn move_ends(items: &[Item], ends: &mut [usize], step: usize) {
 }
 
 /// Removes each end between two blocks that are no cheaper than one.
-fn remove_ends(items: &[Item], ends: &mut Vec<usize>) {
+fn remove_ends(items: &[DeflateItem], ends: &mut Vec<usize>) {
     let mut n = 0;
     let mut start = 0;
     while n + 1 < ends.len() {
         let [end, stop] = [ends[n], ends[n + 1]];
-        let [one, other, both] = [start..end, end..stop, start..stop].map(|block| cost(&Counts::of(&items[block])));
+        let [one, other, both] =
+            [start..end, end..stop, start..stop].map(|block| cost(&DeflateCounts::of(&items[block])));
         if both <= one + other {
             ends.remove(n);
         } else {
@@ -109,7 +111,7 @@ fn remove_ends(items: &[Item], ends: &mut Vec<usize>) {
 }
 
 /// Returns what a block costs, without the plain bits behind its symbols, which are the same in any block.
-fn cost(counts: &Counts) -> u64 {
+fn cost(counts: &DeflateCounts) -> u64 {
     u64::from(HEADER) + of_symbols(counts.literals.iter().copied()) + of_symbols(counts.distances.iter().copied())
 }
 
@@ -143,9 +145,9 @@ mod tests {
 
     #[test]
     fn blocks_end_where_symbols_change() {
-        let literals = |from: u8| (0..3000_u32).map(move |n| Item::literal(from + (n * 7 % 16) as u8));
-        let items: Vec<Item> = literals(0).chain(literals(100)).collect();
-        let mut splitter = Splitter::default();
+        let literals = |from: u8| (0..3000_u32).map(move |n| DeflateItem::literal(from + (n * 7 % 16) as u8));
+        let items: Vec<DeflateItem> = literals(0).chain(literals(100)).collect();
+        let mut splitter = BlockSplitter::default();
         let ends = splitter.ends(&items);
         assert_eq!(ends.len(), 2, "{ends:?}");
         assert!(ends[0].abs_diff(3000) < LAST_STEP && ends[1] == 6000, "{ends:?}");

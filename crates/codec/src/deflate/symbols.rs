@@ -40,7 +40,7 @@ const fn len_symbols() -> [u8; LEN_MAX + 1] {
 
 /// A symbol and the plain bits behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Coded {
+pub(super) struct CodedSymbol {
     pub(super) symbol: usize,
     pub(super) extra: u32,
     pub(super) extra_bits: u32,
@@ -48,9 +48,13 @@ pub(super) struct Coded {
 
 /// Returns what stands for a length.
 #[inline(always)]
-pub(super) fn of_len(len: usize) -> Coded {
+pub(super) fn of_len(len: usize) -> CodedSymbol {
     let symbol = usize::from(LEN_SYMBOL[len]);
-    Coded { symbol: END + 1 + symbol, extra: len as u32 - u32::from(LEN_BASE[symbol]), extra_bits: len_bits(symbol) }
+    CodedSymbol {
+        symbol: END + 1 + symbol,
+        extra: len as u32 - u32::from(LEN_BASE[symbol]),
+        extra_bits: len_bits(symbol),
+    }
 }
 
 /// Returns the number of plain bits behind a symbol of lengths, counted from 0.
@@ -80,26 +84,26 @@ pub(super) fn distance_symbol(less_one: u32) -> usize {
 
 /// Returns what stands for a distance, which is given less one.
 #[inline(always)]
-pub(super) fn of_distance(less_one: u32) -> Coded {
+pub(super) fn of_distance(less_one: u32) -> CodedSymbol {
     let symbol = distance_symbol(less_one);
     let extra_bits = distance_bits(symbol);
-    Coded { symbol, extra: less_one & ((1 << extra_bits) - 1), extra_bits }
+    CodedSymbol { symbol, extra: less_one & ((1 << extra_bits) - 1), extra_bits }
 }
 
 /// A literal or a match, in four bytes: the distance less one in the lower 16 bits and the length above them. A literal
 /// has length 1, and its byte in place of the distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Item(u32);
+pub(super) struct DeflateItem(u32);
 
-impl Item {
+impl DeflateItem {
     #[inline(always)]
-    pub(super) fn literal(byte: u8) -> Item {
-        Item(1 << 16 | u32::from(byte))
+    pub(super) fn literal(byte: u8) -> DeflateItem {
+        DeflateItem(1 << 16 | u32::from(byte))
     }
 
     #[inline(always)]
-    pub(super) fn matching(len: usize, distance_less_one: u32) -> Item {
-        Item((len as u32) << 16 | distance_less_one)
+    pub(super) fn matching(len: usize, distance_less_one: u32) -> DeflateItem {
+        DeflateItem((len as u32) << 16 | distance_less_one)
     }
 
     /// Returns the number of bytes it stands for.
@@ -117,35 +121,35 @@ impl Item {
 
 /// Number of uses of each symbol in a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct DeflateCounts {
     pub(super) literals: [u32; LITERALS],
     pub(super) distances: [u32; DISTANCES],
 }
 
-impl Counts {
+impl DeflateCounts {
     /// Returns the counts of a block without content: it has an end.
-    pub(super) fn new() -> Counts {
+    pub(super) fn new() -> DeflateCounts {
         let mut literals = [0; LITERALS];
         literals[END] = 1;
-        Counts { literals, distances: [0; DISTANCES] }
+        DeflateCounts { literals, distances: [0; DISTANCES] }
     }
 
     /// Returns the counts of a block of `items`.
-    pub(super) fn of(items: &[Item]) -> Counts {
-        let mut counts = Counts::new();
+    pub(super) fn of(items: &[DeflateItem]) -> DeflateCounts {
+        let mut counts = DeflateCounts::new();
         items.iter().for_each(|item| counts.add(*item));
         counts
     }
 
     /// Returns the counts of a block of nothing but literals.
-    pub(super) fn of_literals(data: &[u8]) -> Counts {
-        let mut counts = Counts::new();
+    pub(super) fn of_literals(data: &[u8]) -> DeflateCounts {
+        let mut counts = DeflateCounts::new();
         data.iter().for_each(|byte| counts.literals[usize::from(*byte)] += 1);
         counts
     }
 
     #[inline(always)]
-    pub(super) fn add(&mut self, item: Item) {
+    pub(super) fn add(&mut self, item: DeflateItem) {
         if item.len() == 1 {
             self.literals[item.value() as usize] += 1;
         } else {
@@ -180,7 +184,7 @@ mod tests {
             (257, 284, 5, 30),
             (258, 285, 0, 0),
         ] {
-            assert_eq!(of_len(len), Coded { symbol, extra, extra_bits }, "{len}");
+            assert_eq!(of_len(len), CodedSymbol { symbol, extra, extra_bits }, "{len}");
         }
         for (distance, symbol, extra_bits, extra) in [
             (1, 0, 0, 0),
@@ -192,7 +196,7 @@ mod tests {
             (24_577, 29, 13, 0),
             (32_768, 29, 13, 8191),
         ] {
-            assert_eq!(of_distance(distance - 1), Coded { symbol, extra, extra_bits }, "{distance}");
+            assert_eq!(of_distance(distance - 1), CodedSymbol { symbol, extra, extra_bits }, "{distance}");
         }
     }
 }

@@ -18,11 +18,11 @@ pub(super) const MARGIN: usize = MIN_MATCH + WIDE + LAST_LITERALS;
 /// Subtracted from a position, an entry gives a distance that lies within the window and the block,
 /// whatever the slot holds. For an entry older than the window the distance is wrong, but comparing
 /// the bytes there rejects it. The same holds for an unused slot, which stands for position 0.
-pub(super) struct Table(Box<[u16; 1 << TABLE_BITS]>);
+pub(super) struct PositionTable(Box<[u16; 1 << TABLE_BITS]>);
 
-impl Table {
+impl PositionTable {
     pub(super) fn new() -> Self {
-        Table(Box::new([0; 1 << TABLE_BITS]))
+        PositionTable(Box::new([0; 1 << TABLE_BITS]))
     }
 
     /// Clears all positions.
@@ -40,7 +40,7 @@ impl Table {
         std::mem::replace(&mut self.0[hash as usize], pos as u16)
     }
 
-    /// As [`Table::swap`], but returns the distance to that position; 0 is not a valid distance.
+    /// As [`PositionTable::swap`], but returns the distance to that position; 0 is not a valid distance.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "positions are kept modulo 2^16")]
     pub(super) fn distance<const BYTES: u32, const BITS: u32>(&mut self, bytes: u64, pos: usize) -> usize {
@@ -85,12 +85,12 @@ fn far_forwards(src: &[u8], mut pos: usize, distance: usize) -> usize {
 }
 
 /// The output block and how far it is written.
-pub(super) struct Out<'a> {
+pub(super) struct SequenceWriter<'a> {
     pub(super) dst: &'a mut [u8],
     pub(super) len: usize,
 }
 
-impl Out<'_> {
+impl SequenceWriter<'_> {
     /// Writes the literals from `anchor` to `start` and a match of `MIN_MATCH + len` bytes.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a distance has 16 bits, a short length four")]
@@ -117,7 +117,7 @@ impl Out<'_> {
         self.long_sequence(&src[anchor..start], distance, len)
     }
 
-    /// [`Out::sequence`] for literals that may lie less than [`WIDE`] bytes before the end of `src`.
+    /// [`SequenceWriter::sequence`] for literals that may lie less than [`WIDE`] bytes before the end of `src`.
     #[allow(clippy::cast_possible_truncation, reason = "a distance has 16 bits")]
     pub(super) fn sequence_near_end(
         &mut self,

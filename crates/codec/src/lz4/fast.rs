@@ -5,7 +5,7 @@
 //! requires, which leaves fewer of them at almost the same size. Short runs are written and short
 //! matches measured without a loop, and table entries need no range check.
 
-use super::emit::{MARGIN, MIN_MATCH, Out, TABLE_BITS, Table, backwards, first, forwards, load64};
+use super::emit::{MARGIN, MIN_MATCH, PositionTable, SequenceWriter, TABLE_BITS, backwards, first, forwards, load64};
 
 /// Number of equal bytes that make a match worth taking.
 const BYTES: u32 = 6;
@@ -16,8 +16,8 @@ pub(super) const PAYS_ABOVE: usize = 64 << 10;
 const SKIP_BITS: u32 = 4;
 
 /// Compresses `src` into `dst`; returns `None` as soon as it does not fit.
-pub(super) fn compress(table: &mut Table, src: &[u8], dst: &mut [u8]) -> Option<usize> {
-    let mut out = Out { dst, len: 0 };
+pub(super) fn compress(table: &mut PositionTable, src: &[u8], dst: &mut [u8]) -> Option<usize> {
+    let mut out = SequenceWriter { dst, len: 0 };
     let mut anchor = 0;
     if let Some(last) = src.len().checked_sub(MARGIN) {
         table.clear::<TABLE_BITS>();
@@ -37,7 +37,7 @@ pub(super) fn compress(table: &mut Table, src: &[u8], dst: &mut [u8]) -> Option<
 
 /// Finds the first position from `pos` to `last` with a match, and the distance of the match.
 #[inline(always)]
-fn find(table: &mut Table, src: &[u8], mut pos: usize, last: usize) -> Option<(usize, usize)> {
+fn find(table: &mut PositionTable, src: &[u8], mut pos: usize, last: usize) -> Option<(usize, usize)> {
     let mut tries = 1usize << SKIP_BITS;
     while pos <= last {
         let bytes = load64(src, pos);
@@ -64,7 +64,7 @@ mod tests {
 
     /// Compresses with room to spare, then with just enough room and with one byte less.
     fn round_trip(src: &[u8]) -> usize {
-        let mut table = Table::new();
+        let mut table = PositionTable::new();
         let mut dst = vec![0; lz4::max_compressed_size(src.len()).max(1)];
         let len = compress(&mut table, src, &mut dst).expect("the bound holds");
         let mut back = vec![0; src.len()];

@@ -5,8 +5,10 @@
 //! tried. As long as positions fit in 16 bits, as in most clusters, the table holds them as they
 //! are.
 
-use super::emit::{MARGIN, MIN_MATCH, Out, TABLE_BITS, Table, backwards, first, forwards, load, load64};
-use crate::Prefix;
+use super::emit::{
+    MARGIN, MIN_MATCH, PositionTable, SequenceWriter, TABLE_BITS, backwards, first, forwards, load, load64,
+};
+use crate::EncodedPrefix;
 
 /// Bytes hashed for each position. With four, most entries would soon be useless.
 const BYTES: u32 = 5;
@@ -21,7 +23,7 @@ const GROUP: usize = 4;
 
 /// Step widths of a search that has not found a match yet.
 #[derive(Clone, Copy)]
-struct Steps {
+struct SearchSteps {
     /// Number of positions tried one after another at first.
     each: usize,
     /// Step after those.
@@ -31,40 +33,45 @@ struct Steps {
 }
 
 /// Compresses as much of `src` as fits in `dst`.
-pub(super) fn fill(table: &mut Table, src: &[u8], dst: &mut [u8], acceleration: i32) -> Option<Prefix> {
-    let mut out = Out { len: 0, dst: dst.get_mut(..dst.len().checked_sub(1 + MATCH_TO_END)?)? };
+pub(super) fn fill(table: &mut PositionTable, src: &[u8], dst: &mut [u8], acceleration: i32) -> Option<EncodedPrefix> {
+    let mut out = SequenceWriter { len: 0, dst: dst.get_mut(..dst.len().checked_sub(1 + MATCH_TO_END)?)? };
     let sequences = match acceleration {
         ..=1 if out.dst.len() < LARGE => small,
         ..=1 => large,
         _ => hasty,
     };
     let anchor = sequences(table, src, &mut out, acceleration);
-    let mut out = Out { len: out.len, dst };
+    let mut out = SequenceWriter { len: out.len, dst };
     let taken = anchor + out.last_literals(&src[anchor..]);
-    Prefix::if_useful(taken, out.len)
+    EncodedPrefix::if_useful(taken, out.len)
 }
 
 // Three copies of the loops, so that the step widths are constants as far as possible.
 
 #[inline(never)]
-fn small(table: &mut Table, src: &[u8], out: &mut Out<'_>, _: i32) -> usize {
-    sequences::<{ TABLE_BITS - 1 }>(table, src, out, Steps { each: 24, step: 3, log: 5 })
+fn small(table: &mut PositionTable, src: &[u8], out: &mut SequenceWriter<'_>, _: i32) -> usize {
+    sequences::<{ TABLE_BITS - 1 }>(table, src, out, SearchSteps { each: 24, step: 3, log: 5 })
 }
 
 #[inline(never)]
-fn large(table: &mut Table, src: &[u8], out: &mut Out<'_>, _: i32) -> usize {
-    sequences::<TABLE_BITS>(table, src, out, Steps { each: 16, step: 2, log: 4 })
+fn large(table: &mut PositionTable, src: &[u8], out: &mut SequenceWriter<'_>, _: i32) -> usize {
+    sequences::<TABLE_BITS>(table, src, out, SearchSteps { each: 16, step: 2, log: 4 })
 }
 
 #[inline(never)]
-fn hasty(table: &mut Table, src: &[u8], out: &mut Out<'_>, acceleration: i32) -> usize {
+fn hasty(table: &mut PositionTable, src: &[u8], out: &mut SequenceWriter<'_>, acceleration: i32) -> usize {
     let step = usize::try_from(acceleration).unwrap_or(1);
-    sequences::<TABLE_BITS>(table, src, out, Steps { each: 0, step, log: 6 })
+    sequences::<TABLE_BITS>(table, src, out, SearchSteps { each: 0, step, log: 6 })
 }
 
 /// Writes sequences as long as they fit, and returns the position in `src` where they end.
 #[inline(always)]
-fn sequences<const BITS: u32>(table: &mut Table, src: &[u8], out: &mut Out<'_>, steps: Steps) -> usize {
+fn sequences<const BITS: u32>(
+    table: &mut PositionTable,
+    src: &[u8],
+    out: &mut SequenceWriter<'_>,
+    steps: SearchSteps,
+) -> usize {
     let Some(last) = src.len().checked_sub(MARGIN) else { return 0 };
     table.clear::<BITS>();
     // An empty slot stands for position 0.
@@ -82,11 +89,11 @@ fn sequences<const BITS: u32>(table: &mut Table, src: &[u8], out: &mut Out<'_>, 
 /// end of the last one: there are no more, or the next one does not fit.
 #[inline(always)]
 fn write<const BITS: u32>(
-    table: &mut Table,
+    table: &mut PositionTable,
     src: &[u8],
-    out: &mut Out<'_>,
+    out: &mut SequenceWriter<'_>,
     mut anchor: usize,
-    find: impl Fn(&mut Table, usize) -> Option<(usize, usize)>,
+    find: impl Fn(&mut PositionTable, usize) -> Option<(usize, usize)>,
 ) -> Result<usize, usize> {
     while let Some((found, distance)) = find(table, anchor) {
         let start = found - backwards(src, anchor, found, distance);
@@ -108,11 +115,11 @@ fn write<const BITS: u32>(
 /// holds whole positions.
 #[inline(always)]
 fn near<const BITS: u32>(
-    table: &mut Table,
+    table: &mut PositionTable,
     src: &[u8],
     mut pos: usize,
     last: usize,
-    steps: Steps,
+    steps: SearchSteps,
 ) -> Option<(usize, usize)> {
     let first = pos;
     let last = last.min(FAR - 1);
@@ -144,11 +151,11 @@ fn near<const BITS: u32>(
 /// As [`near`], but the table holds only the low bits of positions.
 #[inline(always)]
 fn far<const BITS: u32>(
-    table: &mut Table,
+    table: &mut PositionTable,
     src: &[u8],
     mut pos: usize,
     last: usize,
-    steps: Steps,
+    steps: SearchSteps,
 ) -> Option<(usize, usize)> {
     let mut tries = if steps.each > 0 { 1 << steps.log } else { steps.step << steps.log };
     while pos <= last {
@@ -174,9 +181,9 @@ mod tests {
     use crate::testing::letters;
 
     /// Fills, decodes and compares; then follows the sequences to check that the block ends as the format requires.
-    fn check(src: &[u8], room: usize, acceleration: i32) -> Option<Prefix> {
+    fn check(src: &[u8], room: usize, acceleration: i32) -> Option<EncodedPrefix> {
         let mut dst = vec![0; room];
-        let prefix = fill(&mut Table::new(), src, &mut dst, acceleration)?;
+        let prefix = fill(&mut PositionTable::new(), src, &mut dst, acceleration)?;
         let mut back = vec![0; prefix.taken];
         assert_eq!(lz4::decompress(&dst[..prefix.len], &mut back).unwrap(), prefix.taken);
         assert!(back == src[..prefix.taken], "{} bytes in {room} came back otherwise", src.len());

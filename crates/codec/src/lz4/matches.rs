@@ -1,10 +1,10 @@
 //! Finds the longest matches of LZ4 blocks: for every position, how far a match that begins there can reach.
 //!
 //! All offsets of LZ4 cost the same, so only the longest match at a position counts. Most positions lie in a match that
-//! began earlier and reach no further than it does. What remains is a list of [`Reach`]es, starts and ends both rising:
-//! none lies within another. The next one either contains the byte at which the last one ends, or begins behind it. So
-//! one search per reach is enough, *backwards*: of all earlier places that agree with the four (or six) bytes up to and
-//! including that byte, the one that agrees with most bytes before them.
+//! began earlier and reach no further than it does. What remains is a list of [`MatchReach`]es, starts and ends both
+//! rising: none lies within another. The next one either contains the byte at which the last one ends, or begins behind
+//! it. So one search per reach is enough, *backwards*: of all earlier places that agree with the four (or six) bytes up
+//! to and including that byte, the one that agrees with most bytes before them.
 //!
 //! Data are known as a whole. Positions are sorted once by a hash of four bytes, with bits of the bytes before beside
 //! each position, as [`zstd`](crate::zstd) does with the bytes behind; and chained by a hash of six.
@@ -35,15 +35,15 @@ const SINGLE: u32 = u32::MAX;
 
 /// A longest match: data from `start` to `end` repeat those `distance` bytes earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(super) struct MatchReach {
     pub(super) start: u32,
     pub(super) end: u32,
     pub(super) distance: u32,
 }
 
-/// Positions within [`Finder::data`].
+/// Positions within [`ReachFinder::data`].
 #[derive(Debug, Default)]
-pub(super) struct Finder {
+pub(super) struct ReachFinder {
     /// [`FRONT`] bytes, the data, [`BEHIND`] zeros.
     data: Vec<u8>,
     /// Positions by the hash of their four bytes: with [`FIRST`], and between as much as fits of the bytes before.
@@ -55,28 +55,28 @@ pub(super) struct Finder {
     /// Scratch: by hash, number of positions, then where the next one goes; last position.
     buckets: Vec<u32>,
     position_bits: u32,
-    reaches: Vec<Reach>,
+    reaches: Vec<MatchReach>,
 }
 
 /// A candidate: where the match begins, and its distance.
-type Found = Option<(usize, usize)>;
+type CandidateMatch = Option<(usize, usize)>;
 
-impl Finder {
+impl ReachFinder {
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
         let words = [&self.entries, &self.ends, &self.chain, &self.buckets];
         let words = words.iter().map(|words| 4 * words.capacity()).sum::<usize>();
-        self.data.capacity() + words + self.reaches.capacity() * size_of::<Reach>()
+        self.data.capacity() + words + self.reaches.capacity() * size_of::<MatchReach>()
     }
 
     /// Returns the reaches that were found last.
-    pub(super) fn reaches(&self) -> &[Reach] {
+    pub(super) fn reaches(&self) -> &[MatchReach] {
         &self.reaches
     }
 
     /// Returns the reaches of the positions from `from` on, none beyond `limit`.
-    pub(super) fn find(&mut self, data: &[u8], from: usize, limit: usize) -> &[Reach] {
+    pub(super) fn find(&mut self, data: &[u8], from: usize, limit: usize) -> &[MatchReach] {
         self.reaches.clear();
         if limit >= from + MIN_MATCH {
             self.load(data);
@@ -183,18 +183,18 @@ impl Finder {
             self.reaches.pop_if(|last| last.start as usize + FRONT >= start);
             let start = (start - FRONT) as u32;
             let end = (end - FRONT) as u32;
-            self.reaches.push(Reach { start, end, distance: distance as u32 });
+            self.reaches.push(MatchReach { start, end, distance: distance as u32 });
         }
     }
 
     /// Finds the match that contains the six bytes up to `last` and begins first, not before `floor`.
-    fn by_six(&self, floor: usize, last: usize) -> Found {
+    fn by_six(&self, floor: usize, last: usize) -> CandidateMatch {
         let data = &self.data[..];
         let mut at = last + 1 - LONG;
         if at < floor {
             return None;
         }
-        let mut best: Found = None;
+        let mut best: CandidateMatch = None;
         if inside_run::<LONG>(data, at) {
             // Other places in the same run agree with less. Of earlier runs, only their starts are in the chain.
             let begin = last + 1 - backwards(data, last + 1, 1, (last + 1 - floor).min(last - FRONT));
@@ -237,7 +237,7 @@ impl Finder {
     }
 
     /// Finds the match that contains the four bytes from `at` on and, if possible, the one before.
-    fn by_four(&self, at: usize) -> Found {
+    fn by_four(&self, at: usize) -> CandidateMatch {
         let data = &self.data[..];
         if inside_run::<MIN_MATCH>(data, at) {
             if data[at - 2] == data[at] {
@@ -256,7 +256,7 @@ impl Finder {
     }
 
     /// Finds a match of four bytes.
-    fn anywhere(&self, at: usize) -> Found {
+    fn anywhere(&self, at: usize) -> CandidateMatch {
         if inside_run::<MIN_MATCH>(&self.data, at) {
             return Some((at, 1));
         }
@@ -266,7 +266,11 @@ impl Finder {
     /// Returns the first answer for a distance at which four bytes agree. With `BEFORE`, after one without answer the
     /// byte before must agree, too.
     #[inline(always)]
-    fn candidates<const BEFORE: bool>(&self, at: usize, mut agrees: impl FnMut(usize) -> Found) -> Found {
+    fn candidates<const BEFORE: bool>(
+        &self,
+        at: usize,
+        mut agrees: impl FnMut(usize) -> CandidateMatch,
+    ) -> CandidateMatch {
         let data = &self.data[..];
         let end = self.ends[at] as usize;
         let before = u16::from_be_bytes([data[at - 2], data[at - 1]]);

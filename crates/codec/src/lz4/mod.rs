@@ -11,24 +11,24 @@ use lzzzz::{lz4, lz4_hc};
 
 pub(crate) use optimal::memory as optimal_memory;
 
-use crate::{Decoder, Encoder, Error, Prefix, Result};
+use crate::{Decoder, EncodedPrefix, Encoder, Error, Result};
 
 /// Level of the dense codec from which on our own encoder is used.
 pub(crate) const OPTIMAL: u8 = 12;
 
 /// The fast encoder: our own where it is better, otherwise the library's, whose tables are thread-local.
-pub(crate) struct Fast {
+pub(crate) struct Lz4FastEncoder {
     acceleration: i32,
-    table: emit::Table,
+    table: emit::PositionTable,
 }
 
-impl Fast {
+impl Lz4FastEncoder {
     pub(crate) fn new(acceleration: i32) -> Self {
-        Fast { acceleration, table: emit::Table::new() }
+        Lz4FastEncoder { acceleration, table: emit::PositionTable::new() }
     }
 }
 
-impl Encoder for Fast {
+impl Encoder for Lz4FastEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         if self.acceleration == 1 && src.len() > fast::PAYS_ABOVE {
             return Ok(fast::compress(&mut self.table, src, dst));
@@ -36,29 +36,29 @@ impl Encoder for Fast {
         encode(src, dst, |src, dst| lz4::compress(src, dst, self.acceleration))
     }
 
-    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<EncodedPrefix>> {
         Ok(fill::fill(&mut self.table, src, dst, self.acceleration))
     }
 }
 
 /// The dense encoder: our own at the highest level, otherwise the library's, whose tables for whole blocks are
 /// thread-local.
-pub(crate) struct Dense {
+pub(crate) struct Lz4DenseEncoder {
     level: i32,
     /// Our own encoder.
-    optimal: Option<Box<optimal::Optimal>>,
+    optimal: Option<Box<optimal::OptimalEncoder>>,
     /// State for filling, made when first used.
-    state: Option<dense::State>,
+    state: Option<dense::LibraryState>,
 }
 
-impl Dense {
+impl Lz4DenseEncoder {
     pub(crate) fn new(level: u8) -> Self {
         let optimal = (level >= OPTIMAL).then(Box::default);
-        Dense { level: i32::from(level), optimal, state: None }
+        Lz4DenseEncoder { level: i32::from(level), optimal, state: None }
     }
 }
 
-impl Encoder for Dense {
+impl Encoder for Lz4DenseEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         if let Some(optimal) = &mut self.optimal {
             check_len(src)?;
@@ -67,13 +67,13 @@ impl Encoder for Dense {
         encode(src, dst, |src, dst| lz4_hc::compress(src, dst, self.level))
     }
 
-    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<EncodedPrefix>> {
         if let Some(optimal) = &mut self.optimal {
             return Ok(optimal.fill(src, dst));
         }
         let state = match &mut self.state {
             Some(state) => state,
-            none => none.insert(dense::State::new()?),
+            none => none.insert(dense::LibraryState::new()?),
         };
         Ok(state.fill(src, dst, self.level))
     }
@@ -108,9 +108,9 @@ fn encode(
 }
 
 /// The decoder.
-pub(crate) struct Unpack;
+pub(crate) struct Lz4Decoder;
 
-impl Decoder for Unpack {
+impl Decoder for Lz4Decoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         // The library takes both lengths as `int`; no block is that long.
         let len = dst.len().min(i32::MAX as usize);

@@ -2,16 +2,16 @@
 //!
 //! Every match costs three bytes (a token and an offset), and one more from 19 bytes on and after each 255. So a block's
 //! least length follows from the lengths of its beginnings: each ends with a literal or with a match, and of all matches
-//! that end at a position, only the one that begins first counts among those of the same price. [`Finder`] knows where
-//! it begins.
+//! that end at a position, only the one that begins first counts among those of the same price. [`ReachFinder`] knows
+//! where it begins.
 //!
 //! Long input is encoded in segments that see the window before them, which bounds memory.
 #![allow(clippy::cast_possible_truncation, reason = "positions and lengths of a segment fit in 32 bits")]
 
-use super::emit::{EXTENDED, MIN_MATCH, Out, Table};
+use super::emit::{EXTENDED, MIN_MATCH, PositionTable, SequenceWriter};
 use super::fill::fill;
-use super::matches::{Finder, Reach, WINDOW, resize};
-use crate::Prefix;
+use super::matches::{MatchReach, ReachFinder, WINDOW, resize};
+use crate::EncodedPrefix;
 
 /// Bytes of input that are encoded at once, unless little remains.
 const SEGMENT: usize = 128 << 10;
@@ -30,63 +30,63 @@ const MATCHED: u32 = 1 << 31;
 
 /// The encoder, with its memory.
 #[derive(Default)]
-pub(super) struct Optimal {
-    finder: Finder,
+pub(super) struct OptimalEncoder {
+    finder: ReachFinder,
     /// Prices of the beginnings of a segment.
     prices: Vec<u32>,
     /// Their last steps.
     steps: Vec<u32>,
     /// Matches of a segment, the last one first.
-    chosen: Vec<Reach>,
+    chosen: Vec<MatchReach>,
     /// Tells how much input fills a cluster; made when first used.
-    scout: Option<Table>,
+    scout: Option<PositionTable>,
 }
 
 /// A part of the input: literals from `anchor` on are not written yet, and sequences up to `start` are chosen.
 #[derive(Clone, Copy)]
-struct Segment {
+struct InputSegment {
     anchor: usize,
     start: usize,
     end: usize,
 }
 
-impl Optimal {
+impl OptimalEncoder {
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
         let words = 4 * (self.prices.capacity() + self.steps.capacity());
         let scout = self.scout.as_ref().map_or(0, |_| size_of::<u16>() << super::emit::TABLE_BITS);
-        self.finder.allocated() + words + self.chosen.capacity() * size_of::<Reach>() + scout
+        self.finder.allocated() + words + self.chosen.capacity() * size_of::<MatchReach>() + scout
     }
 
     /// Compresses `src` into `dst`; returns `None` if it does not fit.
     pub(super) fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
-        let mut out = Out { dst, len: 0 };
+        let mut out = SequenceWriter { dst, len: 0 };
         let anchor = self.sequences(src, &mut out, SEGMENT, None)?.0;
         out.literals(&src[anchor..], 0)?;
         Some(out.len)
     }
 
     /// Compresses as much of `src` as fits in `dst`.
-    pub(super) fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Option<Prefix> {
+    pub(super) fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Option<EncodedPrefix> {
         // The fast encoder usually gets three quarters as far; what it writes is overwritten.
-        let scout = self.scout.get_or_insert_with(Table::new);
+        let scout = self.scout.get_or_insert_with(PositionTable::new);
         let taken = fill(scout, src, dst, 1).map_or(dst.len(), |prefix| prefix.taken);
         let segment = (taken + taken / 2 + 256).clamp(LEAST, SEGMENT);
         // As many bytes as a step can count; a cluster of 1 MiB takes less.
         let src = &src[..src.len().min(1 << 30)];
         let room = dst.len();
-        let mut out = Out { dst, len: 0 };
+        let mut out = SequenceWriter { dst, len: 0 };
         let (anchor, end) = self.sequences(src, &mut out, segment, Some(room))?;
         out.literals(&src[anchor..end], 0)?;
-        Prefix::if_useful(end, out.len)
+        EncodedPrefix::if_useful(end, out.len)
     }
 
     /// Writes the sequences of `src`, or of as much of it as fits in `room` bytes. Returns where the last literals begin and end.
     fn sequences(
         &mut self,
         src: &[u8],
-        out: &mut Out<'_>,
+        out: &mut SequenceWriter<'_>,
         segment: usize,
         room: Option<usize>,
     ) -> Option<(usize, usize)> {
@@ -94,7 +94,7 @@ impl Optimal {
         let mut start = 0;
         loop {
             let end = if src.len() - start < segment + LEAST { src.len() } else { start + segment };
-            let part = Segment { anchor, start, end };
+            let part = InputSegment { anchor, start, end };
             self.price(src, part);
             let stop = match room {
                 Some(room) => self.stop(part, room.saturating_sub(out.len))?,
@@ -109,8 +109,8 @@ impl Optimal {
     }
 
     /// Computes the prices of the beginnings of a segment.
-    fn price(&mut self, src: &[u8], part: Segment) {
-        let Segment { anchor, start, end } = part;
+    fn price(&mut self, src: &[u8], part: InputSegment) {
+        let InputSegment { anchor, start, end } = part;
         let history = start.min(WINDOW);
         let from = start - history;
         // Up to there matches may begin and end.
@@ -166,8 +166,8 @@ impl Optimal {
     }
 
     /// Returns the last place where the input may end if `room` bytes are left.
-    fn stop(&self, part: Segment, room: usize) -> Option<usize> {
-        let Segment { anchor, start, end } = part;
+    fn stop(&self, part: InputSegment, room: usize) -> Option<usize> {
+        let InputSegment { anchor, start, end } = part;
         let waiting = start - anchor + length_bytes(start - anchor);
         for at in (0..self.steps.len()).rev() {
             // What follows the last match are literals, at least five.
@@ -194,8 +194,8 @@ impl Optimal {
     }
 
     /// Writes the chosen sequences up to `stop`, and returns where the last match ends.
-    fn write(&mut self, src: &[u8], out: &mut Out<'_>, part: Segment, stop: usize) -> Option<usize> {
-        let Segment { mut anchor, start, .. } = part;
+    fn write(&mut self, src: &[u8], out: &mut SequenceWriter<'_>, part: InputSegment, stop: usize) -> Option<usize> {
+        let InputSegment { mut anchor, start, .. } = part;
         self.chosen.clear();
         let mut at = (stop - start).saturating_sub(LAST_LITERALS).min(self.steps.len() - 1);
         let mut reaches = self.finder.reaches().iter().rev().peekable();
@@ -213,10 +213,10 @@ impl Optimal {
                 reaches.next();
                 reach = reaches.peek().copied()?;
             }
-            self.chosen.push(Reach { start: begin as u32, end: at as u32, distance: reach.distance });
+            self.chosen.push(MatchReach { start: begin as u32, end: at as u32, distance: reach.distance });
             at = begin;
         }
-        for Reach { start: begin, end, distance } in self.chosen.iter().rev() {
+        for MatchReach { start: begin, end, distance } in self.chosen.iter().rev() {
             let begin = start + *begin as usize;
             let end = start + *end as usize;
             out.sequence_near_end(src, anchor, begin, *distance as usize, end - begin - MIN_MATCH)?;
@@ -229,7 +229,8 @@ impl Optimal {
 /// Returns an upper bound of the memory of an encoder of blocks of `len` bytes; of clusters, for the greatest `len`.
 pub(crate) fn memory(len: usize) -> usize {
     /// Bytes for each position, the lists of matches twice as long as they need be.
-    const POSITION: usize = 1 + 5 * size_of::<u32>() + 2 * size_of::<Reach>() + 2 * size_of::<Reach>() / MIN_MATCH;
+    const POSITION: usize =
+        1 + 5 * size_of::<u32>() + 2 * size_of::<MatchReach>() + 2 * size_of::<MatchReach>() / MIN_MATCH;
     /// The table of buckets, that of the scout, and what is small.
     const TABLES: usize = 384 << 10;
     TABLES + len.min(SEGMENT + LEAST + WINDOW) * POSITION

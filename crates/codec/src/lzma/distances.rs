@@ -2,7 +2,7 @@
 //! their position, and the remaining bits: modelled up to 127, beyond that even but for the lowest four.
 
 use super::LEN_MIN;
-use super::price::{self, EVEN, Prob};
+use super::price::{self, BitProb, EVEN};
 use super::range::RangeEncoder;
 
 /// The models of slots differ for lengths 2, 3, 4 and above.
@@ -21,10 +21,10 @@ const ALIGNS_DUE: u32 = 16;
 /// Price of a bit with even odds.
 const BIT: u32 = 16;
 
-pub(super) struct Distances {
-    slots: [[Prob; 64]; LEN_MODELS],
-    footers: [Prob; NEAR as usize],
-    align: [Prob; ALIGN],
+pub(super) struct DistanceModel {
+    slots: [[BitProb; 64]; LEN_MODELS],
+    footers: [BitProb; NEAR as usize],
+    align: [BitProb; ALIGN],
     /// Prices of slots, with their even bits.
     slot_prices: [[u32; 64]; LEN_MODELS],
     near_prices: [[u32; NEAR as usize]; LEN_MODELS],
@@ -57,9 +57,9 @@ fn len_model(len: usize) -> usize {
     (len - LEN_MIN).min(LEN_MODELS - 1)
 }
 
-impl Distances {
+impl DistanceModel {
     pub(super) fn new() -> Self {
-        Distances {
+        DistanceModel {
             slots: [[EVEN; 64]; LEN_MODELS],
             footers: [EVEN; NEAR as usize],
             align: [EVEN; ALIGN],

@@ -5,7 +5,7 @@
 //! it takes to learn them. In integers, so that every machine decides alike.
 //! docs/design/xz-and-lzma.md has the figures.
 
-use super::Bits;
+use super::ModelBits;
 use crate::logarithm::{BIT, log2};
 use crate::matching::{common, four_bytes};
 
@@ -22,26 +22,26 @@ const TABLE_BITS: u32 = 14;
 const STATES: usize = 4;
 
 /// Counts of the values of a byte.
-type Bytes = [u32; 256];
+type ByteCounts = [u32; 256];
 /// Counts of literals and matches, by the last bit of the position and the operations before.
-type Flags = [[[u32; 2]; STATES]; 2];
+type MatchFlagCounts = [[[u32; 2]; STATES]; 2];
 
 /// Guesses bits. Its memory is kept from one block to the next.
-pub(super) struct Guess {
+pub(super) struct BitsGuesser {
     /// Last places plus one of each hash of four bytes.
     table: Vec<u32>,
     /// Literals of each context, of one model after the other.
-    literals: Vec<Bytes>,
+    literals: Vec<ByteCounts>,
 }
 
-impl Guess {
+impl BitsGuesser {
     pub(super) fn new() -> Self {
         let contexts = LITERALS.iter().map(|(lc, lp)| 1 << (lc + lp)).sum();
-        Guess { table: vec![0; 1 << TABLE_BITS], literals: vec![[0; 256]; contexts] }
+        BitsGuesser { table: vec![0; 1 << TABLE_BITS], literals: vec![[0; 256]; contexts] }
     }
 
     /// Returns the bits that suit the first `len` bytes of `data`, behind which there are at least seven more.
-    pub(super) fn bits(&mut self, data: &[u8], len: usize) -> Bits {
+    pub(super) fn bits(&mut self, data: &[u8], len: usize) -> ModelBits {
         let flags = self.parse(data, len);
         let mut rest = &self.literals[..];
         let mut price = |&(lc, lp): &(u8, u8)| {
@@ -53,14 +53,14 @@ impl Guess {
         let (lc, lp) = literals.expect("there are several models");
         // Where the position tells bytes apart, it tells matches apart as well.
         let pb = if lp > 0 { lp } else { u8::from(depend_on_position(&flags)) };
-        Bits { lc, lp, pb }
+        ModelBits { lc, lp, pb }
     }
 
     /// Counts the literals of a greedy parse; returns how it alternates.
-    fn parse(&mut self, data: &[u8], len: usize) -> Flags {
+    fn parse(&mut self, data: &[u8], len: usize) -> MatchFlagCounts {
         self.table.fill(0);
         self.literals.fill([0; 256]);
-        let mut flags = Flags::default();
+        let mut flags = MatchFlagCounts::default();
         let mut at = 0;
         let mut state = 0;
         while at + MATCH_MIN <= len {
@@ -99,12 +99,12 @@ impl Guess {
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        4 * self.table.capacity() + size_of::<Bytes>() * self.literals.capacity()
+        4 * self.table.capacity() + size_of::<ByteCounts>() * self.literals.capacity()
     }
 }
 
 /// Returns the price of bytes by their counts.
-fn price_of_bytes(counts: &Bytes) -> u64 {
+fn price_of_bytes(counts: &ByteCounts) -> u64 {
     let mut price = 0;
     let mut all = 0;
     let mut nodes = 0;
@@ -120,7 +120,7 @@ fn price_of_bytes(counts: &Bytes) -> u64 {
 }
 
 /// Returns true if the last bit of the position helps to tell literals from matches.
-fn depend_on_position(flags: &Flags) -> bool {
+fn depend_on_position(flags: &MatchFlagCounts) -> bool {
     let price = |literals: u32, matches: u32| {
         let apart = times_log(literals) + times_log(matches);
         times_log(literals + matches).saturating_sub(apart) + LEARN

@@ -1,6 +1,6 @@
 //! Model and prices of lengths. Matches and repeats have one each.
 
-use super::price::{self, EVEN, Prob};
+use super::price::{self, BitProb, EVEN};
 use super::range::RangeEncoder;
 use super::{LEN_MAX, LEN_MIN};
 
@@ -10,8 +10,8 @@ const MID: u32 = 16;
 /// Greatest number of values that the position's low bits take.
 const POSITIONS: usize = 16;
 
-pub(super) struct Lengths {
-    probs: Probs,
+pub(super) struct LengthModel {
+    probs: LengthProbs,
     /// Prices by position and length.
     prices: Box<[[u32; LEN_MAX + 1]; POSITIONS]>,
     /// Number of lengths to code until the prices of a position are computed anew.
@@ -20,16 +20,16 @@ pub(super) struct Lengths {
     nice: usize,
 }
 
-struct Probs {
-    not_low: Prob,
-    not_mid: Prob,
-    low: [[Prob; 8]; POSITIONS],
-    mid: [[Prob; 8]; POSITIONS],
-    high: [Prob; 256],
+struct LengthProbs {
+    not_low: BitProb,
+    not_mid: BitProb,
+    low: [[BitProb; 8]; POSITIONS],
+    mid: [[BitProb; 8]; POSITIONS],
+    high: [BitProb; 256],
 }
 
-impl Probs {
-    const START: Probs = Probs {
+impl LengthProbs {
+    const START: LengthProbs = LengthProbs {
         not_low: EVEN,
         not_mid: EVEN,
         low: [[EVEN; 8]; POSITIONS],
@@ -38,15 +38,15 @@ impl Probs {
     };
 }
 
-impl Lengths {
+impl LengthModel {
     pub(super) fn new(nice: usize) -> Self {
         let prices = Box::new([[0; LEN_MAX + 1]; POSITIONS]);
-        Lengths { probs: Probs::START, prices, due: [0; POSITIONS], nice }
+        LengthModel { probs: LengthProbs::START, prices, due: [0; POSITIONS], nice }
     }
 
     /// Begins a stream with `pb` bits of the position.
     pub(super) fn reset(&mut self, pb: u8) {
-        self.probs = Probs::START;
+        self.probs = LengthProbs::START;
         for position in 0..1 << pb {
             self.update(position);
         }

@@ -22,9 +22,9 @@
 //! # Speed
 //!
 //! The usual optimal parser looks for matches at every position and prices all of them. This one leaves out
-//! positions that are as expensive to reach as the next one ([`Effort::slack`]): such a position lies inside a match,
-//! and whatever starts there can start one byte later at the same distance. Positions deep inside a match are not even
-//! noted as ones to copy from: what they copied still is. docs/design/xz-and-lzma.md has the figures.
+//! positions that are as expensive to reach as the next one ([`LzmaEffort::slack`]): such a position lies inside a
+//! match, and whatever starts there can start one byte later at the same distance. Positions deep inside a match are
+//! not even noted as ones to copy from: what they copied still is. docs/design/xz-and-lzma.md has the figures.
 //!
 //! Sources: the LZMA specification of the LZMA SDK (public domain) and the xz file format 1.2.1.
 
@@ -43,7 +43,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use stream::Lzma;
+pub(crate) use stream::LzmaEncoder;
 
 use crate::settings::USUAL_BITS;
 
@@ -56,7 +56,7 @@ const REPEATS: usize = 4;
 
 /// Bits of the literal and position models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bits {
+pub(crate) struct ModelBits {
     /// Bits of the byte before that choose the model of a literal, 0 to 4; with `lp` at most 4.
     pub(crate) lc: u8,
     /// Bits of the position that choose the model of a literal, 0 to 4.
@@ -65,9 +65,9 @@ pub(crate) struct Bits {
     pub(crate) pb: u8,
 }
 
-impl Bits {
+impl ModelBits {
     /// Those that suit most blocks.
-    pub(crate) const USUAL: Bits = Bits { lc: USUAL_BITS.0, lp: USUAL_BITS.1, pb: USUAL_BITS.2 };
+    pub(crate) const USUAL: ModelBits = ModelBits { lc: USUAL_BITS.0, lp: USUAL_BITS.1, pb: USUAL_BITS.2 };
 
     /// Returns the properties byte of LZMA headers.
     pub(crate) fn properties(self) -> u8 {
@@ -77,7 +77,7 @@ impl Bits {
 
 /// Effort of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Effort {
+pub(crate) struct LzmaEffort {
     /// Length from which a match is taken without looking further, 16 to 273.
     pub(crate) nice: usize,
     /// Greatest number of earlier positions that a search compares.
@@ -90,14 +90,15 @@ pub(crate) struct Effort {
 
 /// One operation of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Op {
+struct LzmaOperation {
     /// Number of bytes it makes.
     len: u32,
-    /// [`Op::LITERAL`], the index of a repeat, or [`REPEATS`] plus a distance (less one, as the format counts).
+    /// [`LzmaOperation::LITERAL`], the index of a repeat, or [`REPEATS`] plus a distance (less one, as the format
+    /// counts).
     back: u32,
 }
 
-impl Op {
+impl LzmaOperation {
     /// Marks a literal.
     const LITERAL: u32 = u32::MAX;
     /// The first value of `back` that is a distance.

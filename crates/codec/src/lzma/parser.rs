@@ -6,12 +6,12 @@
 //! repeat of the first distance together. It ends where all ways meet, at a match of the
 //! nice length, or after [`RUN`] positions.
 
-use super::model::{Context, Model};
+use super::model::{LzmaModel, PositionContext};
 use super::price::INFINITE;
-use super::state::State;
-use super::{Effort, LEN_MAX, LEN_MIN, Op, REPEATS};
+use super::state::LzmaState;
+use super::{LEN_MAX, LEN_MIN, LzmaEffort, LzmaOperation, REPEATS};
 use crate::matching::common;
-use crate::trees::{Finder, Match};
+use crate::trees::{TreeMatch, TreeMatchFinder};
 
 /// Most positions of a run.
 const RUN: usize = 4096;
@@ -23,59 +23,59 @@ const COVER_PRICE: u32 = 16;
 
 /// The cheapest way found to a position: a step from an earlier one.
 #[derive(Clone, Copy)]
-struct Node {
+struct LzmaNode {
     from: u32,
-    step: Step,
+    step: NodeStep,
     /// State at this position; known once the run gets here.
-    state: State,
+    state: LzmaState,
 }
 
 /// Operations that lead to a node. The repeat of a last step takes what remains up to the node.
 #[derive(Clone, Copy)]
-enum Step {
-    One(Op),
+enum NodeStep {
+    One(LzmaOperation),
     /// A literal and a repeat of the first distance.
     LiteralRepeat,
     /// An operation, a literal and a repeat of the first distance.
-    OpLiteralRepeat(Op),
+    OpLiteralRepeat(LzmaOperation),
 }
 
-const LITERAL: Op = Op { len: 1, back: Op::LITERAL };
-const SHORT_REPEAT: Op = Op { len: 1, back: 0 };
+const LITERAL: LzmaOperation = LzmaOperation { len: 1, back: LzmaOperation::LITERAL };
+const SHORT_REPEAT: LzmaOperation = LzmaOperation { len: 1, back: 0 };
 
-pub(super) struct Parser {
-    effort: Effort,
+pub(super) struct LzmaParser {
+    effort: LzmaEffort,
     prices: Vec<u32>,
-    nodes: Vec<Node>,
+    nodes: Vec<LzmaNode>,
     /// Farthest node with a price.
     end: usize,
-    matches: Vec<Match>,
+    matches: Vec<TreeMatch>,
     /// True if `matches` belong to the position where the next run begins.
     ahead: bool,
     /// Operations of the last run, the last first.
-    ops: Vec<Op>,
+    ops: Vec<LzmaOperation>,
 }
 
 /// A position and its surroundings.
 #[derive(Clone, Copy)]
-struct Here {
+struct ParsePosition {
     /// Index of its node.
     node: usize,
     /// Position in the data.
     at: usize,
-    state: State,
+    state: LzmaState,
     price: u32,
-    context: Context,
+    context: PositionContext,
     /// Bytes left.
     left: usize,
     /// Longest length considered: what is left, or the nice length.
     limit: usize,
 }
 
-impl Parser {
-    pub(super) fn new(effort: Effort) -> Self {
-        let nowhere = Node { from: 0, step: Step::One(LITERAL), state: State::default() };
-        Parser {
+impl LzmaParser {
+    pub(super) fn new(effort: LzmaEffort) -> Self {
+        let nowhere = LzmaNode { from: 0, step: NodeStep::One(LITERAL), state: LzmaState::default() };
+        LzmaParser {
             effort,
             prices: vec![INFINITE; NODES],
             nodes: vec![nowhere; NODES],
@@ -92,7 +92,12 @@ impl Parser {
     }
 
     /// Returns the next operations from position `at`, the last first; at least one.
-    pub(super) fn run(&mut self, model: &Model, finder: &mut Finder, at: usize) -> &mut Vec<Op> {
+    pub(super) fn run(
+        &mut self,
+        model: &LzmaModel,
+        finder: &mut TreeMatchFinder,
+        at: usize,
+    ) -> &mut Vec<LzmaOperation> {
         self.ops.clear();
         self.look(finder);
         self.ahead = false;
@@ -125,7 +130,7 @@ impl Parser {
 
     /// Moves on by a position that is left out.
     #[inline(always)]
-    fn leave_out(&self, finder: &mut Finder, node: usize) {
+    fn leave_out(&self, finder: &mut TreeMatchFinder, node: usize) {
         let ahead = node + COVER;
         let covered = ahead <= self.end && self.prices[ahead] <= self.prices[node] + COVER_PRICE;
         if covered && !self.effort.thorough {
@@ -137,7 +142,7 @@ impl Parser {
 
     /// Finds the matches of the finder's position unless that is done.
     #[inline(always)]
-    fn look(&mut self, finder: &mut Finder) {
+    fn look(&mut self, finder: &mut TreeMatchFinder) {
         if !self.ahead {
             finder.find(&mut self.matches);
             self.ahead = true;
@@ -150,46 +155,48 @@ impl Parser {
     }
 
     /// Returns a repeat or match of the nice length or more.
-    fn long_enough(&self, state: State, finder: &Finder, at: usize) -> Option<Op> {
+    fn long_enough(&self, state: LzmaState, finder: &TreeMatchFinder, at: usize) -> Option<LzmaOperation> {
         let data = finder.data();
         let limit = (finder.len() - at).min(LEN_MAX);
         let nice = self.effort.nice;
-        let mut best: Option<Op> = None;
+        let mut best: Option<LzmaOperation> = None;
         for (back, distance) in (0..).zip(state.reps) {
             let Some(other) = at.checked_sub(distance as usize + 1) else { continue };
             let len = common(data, at, other, 0, limit);
             if len >= nice && best.is_none_or(|best| len > best.len as usize) {
-                best = Some(Op { len: len as u32, back });
+                best = Some(LzmaOperation { len: len as u32, back });
             }
         }
         best.or_else(|| {
             let last = self.matches.last().filter(|last| last.len >= nice)?;
             let len = common(data, at, at - last.distance as usize - 1, last.len, limit);
-            Some(Op { len: len as u32, back: Op::MATCH + last.distance })
+            Some(LzmaOperation { len: len as u32, back: LzmaOperation::MATCH + last.distance })
         })
     }
 
     /// Computes the state at a node from the one it is reached from.
     #[inline(always)]
     fn arrive(&mut self, node: usize) {
-        let Node { from, step, .. } = self.nodes[node];
+        let LzmaNode { from, step, .. } = self.nodes[node];
         let state = self.nodes[from as usize].state;
         self.nodes[node].state = match step {
-            Step::One(op) => state.after(op),
-            Step::LiteralRepeat => state.literal().repeat(0),
-            Step::OpLiteralRepeat(op) => state.after(op).literal().repeat(0),
+            NodeStep::One(op) => state.after(op),
+            NodeStep::LiteralRepeat => state.literal().repeat(0),
+            NodeStep::OpLiteralRepeat(op) => state.after(op).literal().repeat(0),
         };
     }
 
     /// Collects the operations that lead to `node`.
     fn trace(&mut self, mut node: usize) {
         while node > 0 {
-            let Node { from, step, .. } = self.nodes[node];
+            let LzmaNode { from, step, .. } = self.nodes[node];
             let len = node as u32 - from;
             match step {
-                Step::One(op) => self.ops.push(op),
-                Step::LiteralRepeat => self.ops.extend([Op { len: len - 1, back: 0 }, LITERAL]),
-                Step::OpLiteralRepeat(op) => self.ops.extend([Op { len: len - 1 - op.len, back: 0 }, LITERAL, op]),
+                NodeStep::One(op) => self.ops.push(op),
+                NodeStep::LiteralRepeat => self.ops.extend([LzmaOperation { len: len - 1, back: 0 }, LITERAL]),
+                NodeStep::OpLiteralRepeat(op) => {
+                    self.ops.extend([LzmaOperation { len: len - 1 - op.len, back: 0 }, LITERAL, op])
+                }
             }
             node = from as usize;
         }
@@ -206,7 +213,7 @@ impl Parser {
 
     /// Notes a way to a node that is within reach, if it is cheaper than the best so far.
     #[inline(always)]
-    fn offer(&mut self, node: usize, price: u32, from: usize, step: Step) {
+    fn offer(&mut self, node: usize, price: u32, from: usize, step: NodeStep) {
         if price < self.prices[node] {
             self.prices[node] = price;
             (self.nodes[node].from, self.nodes[node].step) = (from as u32, step);
@@ -214,13 +221,13 @@ impl Parser {
     }
 
     /// Offers all steps from a node, which has a price and a state.
-    fn extend(&mut self, model: &Model, finder: &Finder, node: usize, at: usize) {
+    fn extend(&mut self, model: &LzmaModel, finder: &TreeMatchFinder, node: usize, at: usize) {
         let data = finder.data();
         let state = self.nodes[node].state;
         let left = finder.len() - at;
         let context = model.context(at, at.checked_sub(1).map_or(0, |before| data[before]));
         let limit = left.min(self.effort.nice);
-        let here = Here { node, at, state, price: self.prices[node], context, left, limit };
+        let here = ParsePosition { node, at, state, price: self.prices[node], context, left, limit };
         self.reach(node + 1);
         self.extend_by_one(model, data, &here);
         if limit >= LEN_MIN {
@@ -231,15 +238,15 @@ impl Parser {
 
     /// Offers a literal, a short repeat, and a literal with a repeat.
     #[inline(always)]
-    fn extend_by_one(&mut self, model: &Model, data: &[u8], here: &Here) {
-        let Here { node, at, state, context, .. } = *here;
+    fn extend_by_one(&mut self, model: &LzmaModel, data: &[u8], here: &ParsePosition) {
+        let ParsePosition { node, at, state, context, .. } = *here;
         let [last, ..] = state.reps;
         let other = at.checked_sub(last as usize + 1);
         let expected = other.map_or(0, |other| data[other]);
         let literal =
             here.price + model.literal_kind(state, context) + model.literal(state, context, expected, data[at]);
         let is_cheapest = literal < self.prices[node + 1];
-        self.offer(node + 1, literal, node, Step::One(LITERAL));
+        self.offer(node + 1, literal, node, NodeStep::One(LITERAL));
         let Some(other) = other else { return };
         if expected == data[at] {
             let price = here.price
@@ -250,22 +257,22 @@ impl Parser {
             if price == self.prices[node + 1] {
                 self.prices[node + 1] += 1;
             }
-            self.offer(node + 1, price, node, Step::One(SHORT_REPEAT));
+            self.offer(node + 1, price, node, NodeStep::One(SHORT_REPEAT));
         } else if !is_cheapest {
             let limit = (here.left - 1).min(self.effort.nice);
             let len = common(data, at + 1, other + 1, 0, limit);
             if len >= LEN_MIN {
                 let price = literal + repeat_after(model, data, at + 1, state.literal(), len);
                 self.reach(node + 1 + len);
-                self.offer(node + 1 + len, price, node, Step::LiteralRepeat);
+                self.offer(node + 1 + len, price, node, NodeStep::LiteralRepeat);
             }
         }
     }
 
     /// Offers repeats; returns the length from which matches are worth offering.
     #[inline(always)]
-    fn extend_by_repeats(&mut self, model: &Model, data: &[u8], here: &Here) -> usize {
-        let Here { node, at, state, context, .. } = *here;
+    fn extend_by_repeats(&mut self, model: &LzmaModel, data: &[u8], here: &ParsePosition) -> usize {
+        let ParsePosition { node, at, state, context, .. } = *here;
         let price = here.price + model.match_kind(state, context) + model.repeat_kind(state);
         let mut longer_than = LEN_MIN;
         for rep in 0..REPEATS {
@@ -279,34 +286,34 @@ impl Parser {
             let lengths = model.repeat_lengths.prices(context.position);
             let back = rep as u32;
             for (len, of_len) in (0..).zip(&lengths[..=len]).skip(LEN_MIN) {
-                self.offer(node + len, price + of_len, node, Step::One(Op { len: len as u32, back }));
+                self.offer(node + len, price + of_len, node, NodeStep::One(LzmaOperation { len: len as u32, back }));
             }
             if rep == 0 {
                 longer_than = len + 1;
             }
-            self.extend_beyond(model, data, here, Op { len: len as u32, back }, other, price + lengths[len]);
+            self.extend_beyond(model, data, here, LzmaOperation { len: len as u32, back }, other, price + lengths[len]);
         }
         longer_than
     }
 
     /// Offers matches from a length on, each length at its nearest distance.
     #[inline(always)]
-    fn extend_by_matches(&mut self, model: &Model, data: &[u8], here: &Here, mut len: usize) {
+    fn extend_by_matches(&mut self, model: &LzmaModel, data: &[u8], here: &ParsePosition, mut len: usize) {
         let longest = self.longest().min(here.limit);
         if longest < len {
             return;
         }
-        let Here { node, at, state, context, .. } = *here;
+        let ParsePosition { node, at, state, context, .. } = *here;
         let price = here.price + model.match_kind(state, context) + model.fresh_kind(state);
         let lengths = model.match_lengths.prices(context.position);
         self.reach(node + longest);
         for index in 0..self.matches.len() {
-            let Match { len: last, distance } = self.matches[index];
-            let back = Op::MATCH + distance;
+            let TreeMatch { len: last, distance } = self.matches[index];
+            let back = LzmaOperation::MATCH + distance;
             while len <= last {
                 let price = price + lengths[len] + model.distances.price(distance, len);
-                let op = Op { len: len as u32, back };
-                self.offer(node + len, price, node, Step::One(op));
+                let op = LzmaOperation { len: len as u32, back };
+                self.offer(node + len, price, node, NodeStep::One(op));
                 if len == last {
                     self.extend_beyond(model, data, here, op, at - distance as usize - 1, price);
                 }
@@ -317,7 +324,15 @@ impl Parser {
 
     /// Offers an operation of the given price, a literal and a repeat together; `other` is where the operation copies from.
     #[inline(always)]
-    fn extend_beyond(&mut self, model: &Model, data: &[u8], here: &Here, op: Op, other: usize, price: u32) {
+    fn extend_beyond(
+        &mut self,
+        model: &LzmaModel,
+        data: &[u8],
+        here: &ParsePosition,
+        op: LzmaOperation,
+        other: usize,
+        price: u32,
+    ) {
         let len = op.len as usize;
         let limit = here.left.saturating_sub(len + 1).min(self.effort.nice);
         let at = here.at + len;
@@ -332,13 +347,13 @@ impl Parser {
         let price = price + literal + repeat_after(model, data, at + 1, state.literal(), more);
         let to = here.node + len + 1 + more;
         self.reach(to);
-        self.offer(to, price, here.node, Step::OpLiteralRepeat(op));
+        self.offer(to, price, here.node, NodeStep::OpLiteralRepeat(op));
     }
 }
 
 /// Returns the price of a repeat of the first distance at position `at`.
 #[inline(always)]
-fn repeat_after(model: &Model, data: &[u8], at: usize, state: State, len: usize) -> u32 {
+fn repeat_after(model: &LzmaModel, data: &[u8], at: usize, state: LzmaState, len: usize) -> u32 {
     let context = model.context(at, data[at - 1]);
     model.match_kind(state, context)
         + model.repeat_kind(state)

@@ -1,9 +1,9 @@
 //! Prices of bits: the length, in sixteenths of a bit, that the range coder adds for a bit of a given probability.
 
 /// A probability that a bit is 0, in units of 1/2048.
-pub(super) type Prob = u16;
+pub(super) type BitProb = u16;
 /// The probability at the start.
-pub(super) const EVEN: Prob = 1 << (PROB_BITS - 1);
+pub(super) const EVEN: BitProb = 1 << (PROB_BITS - 1);
 pub(super) const PROB_BITS: u32 = 11;
 /// A price above any that occurs.
 pub(super) const INFINITE: u32 = 1 << 30;
@@ -41,26 +41,26 @@ const fn prices() -> [u8; 1 << (PROB_BITS - STEP_BITS)] {
 
 /// Returns the price of `bit`, 0 or 1.
 #[inline(always)]
-pub(super) fn of_bit(prob: Prob, bit: u32) -> u32 {
+pub(super) fn of_bit(prob: BitProb, bit: u32) -> u32 {
     let flipped = u32::from(prob) ^ (0_u32.wrapping_sub(bit) & ((1 << PROB_BITS) - 1));
     u32::from(PRICES[(flipped >> STEP_BITS) as usize % PRICES.len()])
 }
 
 /// Returns the price of a bit of 0.
 #[inline(always)]
-pub(super) fn of_0(prob: Prob) -> u32 {
+pub(super) fn of_0(prob: BitProb) -> u32 {
     of_bit(prob, 0)
 }
 
 /// Returns the price of a bit of 1.
 #[inline(always)]
-pub(super) fn of_1(prob: Prob) -> u32 {
+pub(super) fn of_1(prob: BitProb) -> u32 {
     of_bit(prob, 1)
 }
 
 /// Returns the price of `symbol` in a tree of `bits` levels, the highest bit first.
 #[inline(always)]
-pub(super) fn of_tree(probs: &[Prob], bits: u32, symbol: u32) -> u32 {
+pub(super) fn of_tree(probs: &[BitProb], bits: u32, symbol: u32) -> u32 {
     let mut node = symbol | 1 << bits;
     let mut price = 0;
     while node != 1 {
@@ -73,7 +73,7 @@ pub(super) fn of_tree(probs: &[Prob], bits: u32, symbol: u32) -> u32 {
 
 /// Returns the price of `symbol` in a tree of `bits` levels, the lowest bit first.
 #[inline(always)]
-pub(super) fn of_reverse_tree(probs: &[Prob], bits: u32, symbol: u32) -> u32 {
+pub(super) fn of_reverse_tree(probs: &[BitProb], bits: u32, symbol: u32) -> u32 {
     let mut node = 1;
     let mut price = 0;
     for level in 0..bits {

@@ -1,6 +1,6 @@
 //! The range coder. Its first byte is always zero; it ends with a flush of five bytes.
 
-use super::price::{PROB_BITS, Prob};
+use super::price::{BitProb, PROB_BITS};
 
 /// A range below this takes in another byte.
 const TOP: u32 = 1 << 24;
@@ -22,7 +22,7 @@ pub(super) struct RangeEncoder {
 
 /// The state of a [`RangeEncoder`], to go back to.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
+pub(super) struct RangeMark {
     low: u64,
     range: u32,
     cache: u8,
@@ -45,12 +45,12 @@ impl RangeEncoder {
         self.out.len() + self.undetermined + FLUSH_LEN
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> RangeMark {
         let RangeEncoder { low, range, cache, undetermined, .. } = *self;
-        Mark { low, range, cache, undetermined, len: self.out.len() }
+        RangeMark { low, range, cache, undetermined, len: self.out.len() }
     }
 
-    pub(super) fn back_to(&mut self, mark: Mark) {
+    pub(super) fn back_to(&mut self, mark: RangeMark) {
         (self.low, self.range, self.cache, self.undetermined) = (mark.low, mark.range, mark.cache, mark.undetermined);
         self.out.truncate(mark.len);
     }
@@ -80,7 +80,7 @@ impl RangeEncoder {
 
     /// Encodes a bit, 0 or 1, and adapts its probability. Written without branches on the bit, which nobody can predict.
     #[inline(always)]
-    pub(super) fn bit(&mut self, prob: &mut Prob, bit: u32) {
+    pub(super) fn bit(&mut self, prob: &mut BitProb, bit: u32) {
         let zero = u32::from(*prob);
         let bound = (self.range >> PROB_BITS) * zero;
         let mask = 0_u32.wrapping_sub(bit);
@@ -88,7 +88,7 @@ impl RangeEncoder {
         self.range = (bound & !mask) | ((self.range - bound) & mask);
         let up = zero + (((1 << PROB_BITS) - zero) >> ADAPT_SHIFT);
         let down = zero - (zero >> ADAPT_SHIFT);
-        *prob = ((up & !mask) | (down & mask)) as Prob;
+        *prob = ((up & !mask) | (down & mask)) as BitProb;
         self.normalize();
     }
 
@@ -113,7 +113,7 @@ impl RangeEncoder {
 
     /// Encodes `symbol` in a tree of `bits` levels, the highest bit first.
     #[inline(always)]
-    pub(super) fn tree(&mut self, probs: &mut [Prob], bits: u32, symbol: u32) {
+    pub(super) fn tree(&mut self, probs: &mut [BitProb], bits: u32, symbol: u32) {
         let mut node = 1;
         for level in (0..bits).rev() {
             let bit = symbol >> level & 1;
@@ -124,7 +124,7 @@ impl RangeEncoder {
 
     /// Encodes `symbol` in a tree of `bits` levels, the lowest bit first.
     #[inline(always)]
-    pub(super) fn reverse_tree(&mut self, probs: &mut [Prob], bits: u32, symbol: u32) {
+    pub(super) fn reverse_tree(&mut self, probs: &mut [BitProb], bits: u32, symbol: u32) {
         let mut node = 1;
         for level in 0..bits {
             let bit = symbol >> level & 1;

@@ -1,19 +1,19 @@
 //! The state of a stream: the kinds of the last operations, as the format counts them, and the last four distances.
 
-use super::{Op, REPEATS};
+use super::{LzmaOperation, REPEATS};
 
 /// Number of states.
 pub(super) const STATES: usize = 12;
 
 /// State and repeat distances (less one).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct LzmaState {
     /// 0 to 6 after a literal, 7 to 11 after a match or repeat.
     pub(super) kind: u8,
     pub(super) reps: [u32; REPEATS],
 }
 
-impl State {
+impl LzmaState {
     #[inline(always)]
     pub(super) fn index(self) -> usize {
         usize::from(self.kind)
@@ -32,12 +32,12 @@ impl State {
             kind @ 4..10 => kind - 3,
             kind => kind - 6,
         };
-        State { kind, ..self }
+        LzmaState { kind, ..self }
     }
 
     #[inline(always)]
     fn with(self, seldom: u8, often: u8) -> Self {
-        State { kind: if self.after_literal() { seldom } else { often }, ..self }
+        LzmaState { kind: if self.after_literal() { seldom } else { often }, ..self }
     }
 
     #[inline(always)]
@@ -56,16 +56,16 @@ impl State {
     #[inline(always)]
     pub(super) fn matched(self, distance: u32) -> Self {
         let [a, b, c, _] = self.reps;
-        State { reps: [distance, a, b, c], ..self.with(7, 10) }
+        LzmaState { reps: [distance, a, b, c], ..self.with(7, 10) }
     }
 
     #[inline(always)]
-    pub(super) fn after(self, op: Op) -> Self {
+    pub(super) fn after(self, op: LzmaOperation) -> Self {
         match op.back {
-            Op::LITERAL => self.literal(),
+            LzmaOperation::LITERAL => self.literal(),
             0 if op.len == 1 => self.short_repeat(),
-            rep @ 0..Op::MATCH => self.repeat(rep as usize),
-            far => self.matched(far - Op::MATCH),
+            rep @ 0..LzmaOperation::MATCH => self.repeat(rep as usize),
+            far => self.matched(far - LzmaOperation::MATCH),
         }
     }
 }

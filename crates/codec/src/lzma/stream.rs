@@ -1,12 +1,12 @@
 //! Streams of LZMA: LZMA2 chunks, raw LZMA of a known length, and as much as fits a room.
 
-use super::guess::Guess;
-use super::model::Model;
-use super::parser::Parser;
+use super::guess::BitsGuesser;
+use super::model::LzmaModel;
+use super::parser::LzmaParser;
 use super::range::RangeEncoder;
-use super::{Bits, Effort, LEN_MAX, Op};
-use crate::Prefix;
-use crate::trees::Finder;
+use super::{LEN_MAX, LzmaEffort, LzmaOperation, ModelBits};
+use crate::EncodedPrefix;
+use crate::trees::TreeMatchFinder;
 
 /// Sequences of three bytes of which the finder knows the last position, as a logarithm.
 const THREE_BITS: u32 = 14;
@@ -31,33 +31,33 @@ const RESET_ALL: u8 = 3 << 5;
 const END: u8 = 0;
 
 /// An encoder of LZMA streams. Its memory is kept from one stream to the next.
-pub(crate) struct Lzma {
-    bits: Bits,
+pub(crate) struct LzmaEncoder {
+    bits: ModelBits,
     /// Chooses the bits for each stream, if they are not fixed.
-    guess: Option<Guess>,
+    guess: Option<BitsGuesser>,
     window: usize,
-    finder: Finder,
-    parser: Parser,
-    model: Model,
+    finder: TreeMatchFinder,
+    parser: LzmaParser,
+    model: LzmaModel,
     range: RangeEncoder,
     /// Operations found but not yet encoded, the last first.
-    ops: Vec<Op>,
+    ops: Vec<LzmaOperation>,
     /// Number of bytes encoded.
     at: usize,
 }
 
-impl Lzma {
+impl LzmaEncoder {
     /// Makes an encoder whose distances reach `window` bytes back at most. Without `bits`, it chooses them for each stream.
-    pub(crate) fn new(bits: Option<Bits>, effort: Effort, window: u32) -> Self {
-        let guess = bits.is_none().then(Guess::new);
-        let bits = bits.unwrap_or(Bits::USUAL);
-        Lzma {
+    pub(crate) fn new(bits: Option<ModelBits>, effort: LzmaEffort, window: u32) -> Self {
+        let guess = bits.is_none().then(BitsGuesser::new);
+        let bits = bits.unwrap_or(ModelBits::USUAL);
+        LzmaEncoder {
             bits,
             guess,
             window: window as usize,
-            finder: Finder::new(effort.nice, effort.depth, THREE_BITS),
-            parser: Parser::new(effort),
-            model: Model::new(bits, effort.nice),
+            finder: TreeMatchFinder::new(effort.nice, effort.depth, THREE_BITS),
+            parser: LzmaParser::new(effort),
+            model: LzmaModel::new(bits, effort.nice),
             range: RangeEncoder::new(),
             ops: Vec::new(),
             at: 0,
@@ -65,7 +65,7 @@ impl Lzma {
     }
 
     /// Returns the bits of the present stream.
-    pub(crate) fn bits(&self) -> Bits {
+    pub(crate) fn bits(&self) -> ModelBits {
         self.bits
     }
 
@@ -100,7 +100,7 @@ impl Lzma {
     }
 
     /// Encodes as much of `src` as fits `dst` without an end marker. The first byte, always zero, is left to the caller.
-    pub(crate) fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Prefix {
+    pub(crate) fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> EncodedPrefix {
         self.start(src, dst.len().saturating_mul(FILL));
         self.range.out.clear();
         while self.at < src.len() {
@@ -117,13 +117,13 @@ impl Lzma {
         self.range.flush();
         let len = self.range.out.len();
         dst[..len].copy_from_slice(&self.range.out);
-        Prefix { taken: self.at, len }
+        EncodedPrefix { taken: self.at, len }
     }
 
     /// Returns the memory that grows with the input, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        let guess = self.guess.as_ref().map_or(0, Guess::allocated);
+        let guess = self.guess.as_ref().map_or(0, BitsGuesser::allocated);
         self.finder.allocated() + self.range.out.capacity() + guess
     }
 
@@ -148,7 +148,7 @@ impl Lzma {
 
     /// Returns the next operation; there must be data left.
     #[inline(always)]
-    fn next_op(&mut self) -> Op {
+    fn next_op(&mut self) -> LzmaOperation {
         if self.ops.is_empty() {
             std::mem::swap(&mut self.ops, self.parser.run(&self.model, &mut self.finder, self.at));
         }
@@ -156,7 +156,7 @@ impl Lzma {
     }
 
     #[inline(always)]
-    fn encode(&mut self, op: Op) {
+    fn encode(&mut self, op: LzmaOperation) {
         self.model.encode(&mut self.range, self.finder.data(), self.at, op);
         self.at += op.len as usize;
     }

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::{Bits, Effort, Lzma};
+use super::{LzmaEffort, LzmaEncoder, ModelBits};
 use crate::Choice;
 
-const USUAL: Effort = Effort { nice: 64, depth: 24, slack: 12, thorough: false };
+const USUAL: LzmaEffort = LzmaEffort { nice: 64, depth: 24, slack: 12, thorough: false };
 
 /// Bytes with runs, repeats at near and far distances, and noise, by a recipe.
 fn mixed(recipe: &[(u8, u16, u16)]) -> Vec<u8> {
@@ -66,7 +66,7 @@ proptest! {
     fn a_cluster_of_any_size_is_filled_and_comes_back(recipe in recipes(3000), room in 6_usize..6000, nice in 16_usize..=273) {
         let block = mixed(&recipe);
         let mut dst = vec![0; room];
-        let mut lzma = Lzma::new(None, Effort { nice, ..USUAL }, 8192);
+        let mut lzma = LzmaEncoder::new(None, LzmaEffort { nice, ..USUAL }, 8192);
         let done = lzma.fill(&block, &mut dst);
         prop_assert!(done.len <= room && done.taken <= block.len());
         // Nothing more fits: an operation takes far less than this.
@@ -151,11 +151,11 @@ fn a_short_destination_ends_the_search_early_and_changes_nothing() {
 fn the_memory_bound_covers_the_encoder() {
     // Prices, nodes and probabilities take the same for every input; input, output and filtered input come on top.
     const FIXED: usize = 512 << 10;
-    let most = Some(Bits { lc: 4, lp: 0, pb: 4 });
+    let most = Some(ModelBits { lc: 4, lp: 0, pb: 4 });
     for (block_len, bits) in [4096, 65_536, 1 << 20].into_iter().flat_map(|len| [(len, None), (len, most)]) {
         let block = mixed(&vec![(1, 1024, 0); block_len / 1024]);
         let mut out = Vec::new();
-        let mut lzma = Lzma::new(bits, USUAL, u32::try_from(block_len).unwrap());
+        let mut lzma = LzmaEncoder::new(bits, USUAL, u32::try_from(block_len).unwrap());
         assert!(lzma.encode_lzma2(&block, block_len, &mut out));
         let taken = lzma.allocated() + out.capacity() + block_len + FIXED;
         let promised = choice("xz:6").encoder_memory(block_len);
@@ -175,7 +175,7 @@ fn bits_suit_the_bytes() {
         .collect();
     let text = include_bytes!("tests.rs");
     let bits = |data: &[u8]| {
-        let mut lzma = Lzma::new(None, USUAL, 65_536);
+        let mut lzma = LzmaEncoder::new(None, USUAL, 65_536);
         assert!(lzma.encode_lzma2(data, data.len(), &mut Vec::new()));
         lzma.bits()
     };

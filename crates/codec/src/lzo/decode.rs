@@ -15,20 +15,20 @@ impl Decoder for LzoDecoder {
 }
 
 /// Reason for refusing a stream.
-type Why = &'static str;
+type RefusalReason = &'static str;
 
-const INPUT_ENDS: Why = "the stream ends before its end marker";
-const OUTPUT_FULL: Why = "the stream decodes to more than the block";
-const BEFORE_START: Why = "a repeat reaches back before the start of the block";
-const BAD_END: Why = "the end marker is malformed";
-const TRAILING: Why = "bytes follow the end marker";
+const INPUT_ENDS: RefusalReason = "the stream ends before its end marker";
+const OUTPUT_FULL: RefusalReason = "the stream decodes to more than the block";
+const BEFORE_START: RefusalReason = "a repeat reaches back before the start of the block";
+const BAD_END: RefusalReason = "the end marker is malformed";
+const TRAILING: RefusalReason = "bytes follow the end marker";
 
 /// Bytes copied at once where there is room to overshoot.
 const WIDE: usize = 16;
 
-fn decode(src: &[u8], dst: &mut [u8]) -> std::result::Result<usize, Why> {
-    let mut input = Input { src, at: 0 };
-    let mut output = Output { dst, at: 0 };
+fn decode(src: &[u8], dst: &mut [u8]) -> std::result::Result<usize, RefusalReason> {
+    let mut input = LzoInput { src, at: 0 };
+    let mut output = LzoOutput { dst, at: 0 };
     // Number of literals just before the next opcode: 0 to 3, or 4 for a run of four or more.
     let mut state = 0;
     if let Some(&first) = src.first()
@@ -73,7 +73,12 @@ fn decode(src: &[u8], dst: &mut [u8]) -> std::result::Result<usize, Why> {
 
 /// Checks that the end marker is complete and last.
 #[cold]
-fn finish(input: &Input<'_>, output: &Output<'_>, op: usize, word: usize) -> std::result::Result<usize, Why> {
+fn finish(
+    input: &LzoInput<'_>,
+    output: &LzoOutput<'_>,
+    op: usize,
+    word: usize,
+) -> std::result::Result<usize, RefusalReason> {
     if op != usize::from(END[0]) || word != 0 {
         return Err(BAD_END);
     }
@@ -83,21 +88,21 @@ fn finish(input: &Input<'_>, output: &Output<'_>, op: usize, word: usize) -> std
     Ok(output.at)
 }
 
-struct Input<'a> {
+struct LzoInput<'a> {
     src: &'a [u8],
     at: usize,
 }
 
-impl Input<'_> {
+impl LzoInput<'_> {
     #[inline(always)]
-    fn byte(&mut self) -> std::result::Result<usize, Why> {
+    fn byte(&mut self) -> std::result::Result<usize, RefusalReason> {
         let byte = *self.src.get(self.at).ok_or(INPUT_ENDS)?;
         self.at += 1;
         Ok(usize::from(byte))
     }
 
     #[inline(always)]
-    fn word(&mut self) -> std::result::Result<usize, Why> {
+    fn word(&mut self) -> std::result::Result<usize, RefusalReason> {
         let bytes = self.src.get(self.at..self.at + 2).ok_or(INPUT_ENDS)?;
         self.at += 2;
         Ok(usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
@@ -105,11 +110,11 @@ impl Input<'_> {
 
     /// Reads the length from an opcode's `field`, or from the bytes after it if the field is zero.
     #[inline(always)]
-    fn length(&mut self, field: usize, field_max: usize) -> std::result::Result<usize, Why> {
+    fn length(&mut self, field: usize, field_max: usize) -> std::result::Result<usize, RefusalReason> {
         if field != 0 { Ok(field) } else { Ok(self.extension()?.saturating_add(field_max)) }
     }
 
-    fn extension(&mut self) -> std::result::Result<usize, Why> {
+    fn extension(&mut self) -> std::result::Result<usize, RefusalReason> {
         let start = self.at;
         loop {
             let byte = self.byte()?;
@@ -121,15 +126,15 @@ impl Input<'_> {
     }
 }
 
-struct Output<'a> {
+struct LzoOutput<'a> {
     dst: &'a mut [u8],
     at: usize,
 }
 
-impl Output<'_> {
+impl LzoOutput<'_> {
     /// Copies a run of literals.
     #[inline(always)]
-    fn literals(&mut self, input: &mut Input<'_>, len: usize) -> std::result::Result<(), Why> {
+    fn literals(&mut self, input: &mut LzoInput<'_>, len: usize) -> std::result::Result<(), RefusalReason> {
         if len <= WIDE && self.dst.len() - self.at >= WIDE && input.src.len() - input.at >= WIDE {
             self.dst[self.at..self.at + WIDE].copy_from_slice(&input.src[input.at..input.at + WIDE]);
         } else {
@@ -148,7 +153,7 @@ impl Output<'_> {
 
     /// Copies the 0 to 3 literals announced by a repeat.
     #[inline(always)]
-    fn trailing_literals(&mut self, input: &mut Input<'_>, len: usize) -> std::result::Result<(), Why> {
+    fn trailing_literals(&mut self, input: &mut LzoInput<'_>, len: usize) -> std::result::Result<(), RefusalReason> {
         if self.dst.len() - self.at >= 4 && input.src.len() - input.at >= 4 {
             self.dst[self.at..self.at + 4].copy_from_slice(&input.src[input.at..input.at + 4]);
             input.at += len;
@@ -161,7 +166,7 @@ impl Output<'_> {
 
     /// Repeats `len` bytes from `distance` back; source and target may overlap.
     #[inline(always)]
-    fn repeat(&mut self, distance: usize, len: usize) -> std::result::Result<(), Why> {
+    fn repeat(&mut self, distance: usize, len: usize) -> std::result::Result<(), RefusalReason> {
         if distance > self.at {
             return Err(BEFORE_START);
         }
@@ -180,7 +185,7 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// [`Output::repeat`] for long or overlapping repeats, or without room to overshoot; already checked.
+    /// [`LzoOutput::repeat`] for long or overlapping repeats, or without room to overshoot; already checked.
     #[inline(never)]
     fn repeat_long(&mut self, from: usize, len: usize) {
         let mut at = self.at;

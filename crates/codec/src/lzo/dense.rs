@@ -9,8 +9,8 @@
 
 use std::hint::select_unpredictable;
 
-use super::emit::Emitter;
-use super::finder::{Finder, Found};
+use super::emit::LzoEmitter;
+use super::finder::{ChainFinder, PositionMatches};
 use super::{FAR_LEN, FIRST_RUN_MAX, MID_LEN, RUN_LEN, low_word, table};
 
 /// Positions optimised together. A repeat does not cross the end of a segment, which costs a byte
@@ -19,31 +19,31 @@ const SEGMENT: usize = 32_000;
 
 /// Tables of the dense encoder.
 #[derive(Debug)]
-pub(super) struct Dense {
-    finder: Finder,
-    found: Vec<Found>,
-    ways: Ways,
+pub(super) struct DenseTables {
+    finder: ChainFinder,
+    found: Vec<PositionMatches>,
+    ways: SegmentWays,
 }
 
-impl Dense {
+impl DenseTables {
     /// Makes the tables for a level from 1 to 9; others count as the nearest.
     pub(super) fn new(level: u8) -> Self {
         let (depth, nice) = match level {
             0..=8 => (level.max(1).into(), 128),
             _ => (64, 512),
         };
-        Dense { finder: Finder::new(depth, nice), found: vec![], ways: Ways::new() }
+        DenseTables { finder: ChainFinder::new(depth, nice), found: vec![], ways: SegmentWays::new() }
     }
 
     /// Compresses `src`; returns `None` if `dst` is too short.
     pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
-        let mut out = Emitter::new(dst);
+        let mut out = LzoEmitter::new(dst);
         self.finder.reset();
         // Literals from here on are not written yet.
         let mut anchor = 0;
         for start in (0..src.len()).step_by(SEGMENT) {
             let end = src.len().min(start + SEGMENT);
-            self.found.resize(end - start, Found::default());
+            self.found.resize(end - start, PositionMatches::default());
             self.finder.find(&src[..end], start, &mut self.found);
             self.ways.fill(src, start, &mut self.found);
             anchor = self.write(src, start, anchor, &mut out)?;
@@ -56,7 +56,7 @@ impl Dense {
 
     /// Writes the cheapest way through the segment at `start`; returns the end of its last repeat.
     #[inline(never)]
-    fn write(&self, src: &[u8], start: usize, mut anchor: usize, out: &mut Emitter<'_>) -> Option<usize> {
+    fn write(&self, src: &[u8], start: usize, mut anchor: usize, out: &mut LzoEmitter<'_>) -> Option<usize> {
         let mut at = self.ways.first_run(&self.found, start - anchor, anchor == 0);
         while let Some(found) = self.found.get(at) {
             let run = start + at - anchor;
@@ -75,30 +75,30 @@ impl Dense {
 
 /// A way from a position on: its cost in the upper half, its target in the lower. The cheaper of
 /// two ways is the smaller number.
-type Way = u32;
+type PackedWay = u32;
 
-const COST: Way = 1 << 16;
+const COST: PackedWay = 1 << 16;
 /// No way: costs more than any way, yet the sum of two does not overflow.
-const NEVER: Way = 0x7F00 * COST;
+const NEVER: PackedWay = 0x7F00 * COST;
 
 #[inline(always)]
-fn way(cost: Way, to: usize) -> Way {
-    cost * COST + Way::from(low_word(to))
+fn way(cost: PackedWay, to: usize) -> PackedWay {
+    cost * COST + PackedWay::from(low_word(to))
 }
 
 /// The minimum, without a branch: the outcome is unpredictable.
 #[inline(always)]
-fn lesser(a: Way, b: Way) -> Way {
+fn lesser(a: PackedWay, b: PackedWay) -> PackedWay {
     select_unpredictable(a < b, a, b)
 }
 
 #[inline(always)]
-fn cost(way: Way) -> Way {
+fn cost(way: PackedWay) -> PackedWay {
     way / COST
 }
 
 #[inline(always)]
-fn target(way: Way) -> usize {
+fn target(way: PackedWay) -> usize {
     (way % COST) as usize
 }
 
@@ -115,42 +115,42 @@ const _: () = assert!(SEGMENT + SPAN_MAX <= POSITIONS && MID_LEN - 2 <= 2 * SPAN
 
 /// The cheapest ways through a segment.
 #[derive(Debug)]
-struct Ways {
+struct SegmentWays {
     /// By position, and one more for the end of the segment.
-    nodes: Box<[Node; POSITIONS]>,
-    /// The best end of a run of literals that has reached position 4, as `stop` in [`Ways::fill`].
-    stop4: Way,
+    nodes: Box<[WayNode; POSITIONS]>,
+    /// The best end of a run of literals that has reached position 4, as `stop` in [`SegmentWays::fill`].
+    stop4: PackedWay,
 }
 
 /// The cheapest ways from one position.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
-struct Node {
+struct WayNode {
     /// `spans[k]`: the best end of a repeat among the next `2^k` positions, starting with this one.
     /// Targets are stored as bitwise complements, so that of equal costs the last target wins.
-    spans: [Way; SPANS],
+    spans: [PackedWay; SPANS],
     /// The cheapest repeat that begins here and is allowed after any instruction; target as above.
-    any: Way,
+    any: PackedWay,
     /// Literals to write when a repeat ends here.
     run: u16,
 }
 
-impl Node {
-    const NOWHERE: Self = Node { spans: [NEVER; SPANS], any: NEVER, run: 0 };
+impl WayNode {
+    const NOWHERE: Self = WayNode { spans: [NEVER; SPANS], any: NEVER, run: 0 };
 }
 
-impl Ways {
+impl SegmentWays {
     fn new() -> Self {
-        Ways { nodes: table(Node::NOWHERE), stop4: NEVER }
+        SegmentWays { nodes: table(WayNode::NOWHERE), stop4: NEVER }
     }
 
     /// Finds the ways through a segment of the block; also extends its matches backwards.
     #[inline(never)]
-    fn fill(&mut self, src: &[u8], start: usize, found: &mut [Found]) {
+    fn fill(&mut self, src: &[u8], start: usize, found: &mut [PositionMatches]) {
         let end = found.len();
         // Entries at and after the end are written here, as they are read before any other; the rest need no reset.
-        self.nodes[end] = Node { spans: [way(0, !end); SPANS], ..Node::NOWHERE };
-        self.nodes[end + 1..end + SPAN_MAX].fill(Node::NOWHERE);
+        self.nodes[end] = WayNode { spans: [way(0, !end); SPANS], ..WayNode::NOWHERE };
+        self.nodes[end + 1..end + SPAN_MAX].fill(WayNode::NOWHERE);
 
         // Costs of a repeat that begins one, two or three positions later, after as many literals.
         let mut near = [way(0, 0), NEVER, NEVER];
@@ -159,7 +159,7 @@ impl Ways {
         let mut stop = [way(0, end), NEVER, NEVER, NEVER, NEVER];
         // Position at which the first of these needs one more extension byte.
         let mut extends = end.wrapping_sub(LONG_RUN - 3);
-        let mut next = Found::default();
+        let mut next = PositionMatches::default();
         for (at, found) in found.iter_mut().enumerate().rev() {
             found.reach_back(&next, src, start + at);
             next = *found;
@@ -177,7 +177,7 @@ impl Ways {
             for k in 0..SPANS - 1 {
                 spans[k + 1] = lesser(spans[k], self.at(at + (1 << k)).spans[k]);
             }
-            self.nodes[at % POSITIONS] = Node { spans, any, run: low_word(target(least)) };
+            self.nodes[at % POSITIONS] = WayNode { spans, any, run: low_word(target(least)) };
 
             near = [self.repeat_way(found, at, 1) & !(COST - 1), near[0], near[1]];
             let here = way(cost(self.repeat_way(found, at, 4)), at);
@@ -193,13 +193,13 @@ impl Ways {
     }
 
     #[inline(always)]
-    fn at(&self, at: usize) -> &Node {
+    fn at(&self, at: usize) -> &WayNode {
         &self.nodes[at % POSITIONS]
     }
 
     /// Returns the cheapest way by a repeat at `at`, of a form that is allowed after any instruction.
     #[inline(always)]
-    fn best_repeat(&self, found: &Found, at: usize) -> Way {
+    fn best_repeat(&self, found: &PositionMatches, at: usize) -> PackedWay {
         let mut best = NEVER;
         let short = found.short.len();
         if short >= 3 {
@@ -216,14 +216,14 @@ impl Ways {
         if far > plain {
             let first = (plain + 1).max((far + 1).saturating_sub(2 * SPAN_MAX));
             let extension = extension(far, if mid == far { MID_LEN } else { FAR_LEN });
-            best = best.min(self.best_end(at + first, at + far) + (3 + Way::from(low_word(extension))) * COST);
+            best = best.min(self.best_end(at + first, at + far) + (3 + PackedWay::from(low_word(extension))) * COST);
         }
         best
     }
 
     /// Returns the best end of a repeat among the positions `first` to `last`.
     #[inline(always)]
-    fn best_end(&self, first: usize, last: usize) -> Way {
+    fn best_end(&self, first: usize, last: usize) -> PackedWay {
         let k = ((last + 1 - first).ilog2() as usize).min(SPANS - 1);
         let a = self.at(first);
         let b = self.at(last + 1 - (1 << k));
@@ -232,7 +232,7 @@ impl Ways {
 
     /// Returns the cheapest way by a repeat at `at` after `run` literals.
     #[inline(always)]
-    fn repeat_way(&self, found: &Found, at: usize, run: usize) -> Way {
+    fn repeat_way(&self, found: &PositionMatches, at: usize, run: usize) -> PackedWay {
         let (len, distance) = match run {
             0 => (0, 0),
             1..=3 => (2, found.near2),
@@ -244,7 +244,7 @@ impl Ways {
 
     /// Returns length and distance of the repeat to write at `at` after `run` literals.
     #[inline(always)]
-    fn repeat(&self, found: &Found, at: usize, run: usize) -> (usize, usize) {
+    fn repeat(&self, found: &PositionMatches, at: usize, run: usize) -> (usize, usize) {
         let len = target(!self.repeat_way(found, at, run)) - at;
         let distance = match len {
             2 => found.near2.into(),
@@ -257,12 +257,12 @@ impl Ways {
     }
 
     /// Returns how many literals of a segment to write first, if `pending` are left from the one before.
-    fn first_run(&self, found: &[Found], pending: usize, first: bool) -> usize {
+    fn first_run(&self, found: &[PositionMatches], pending: usize, first: bool) -> usize {
         let header = |run| announced(pending + run, first) - announced(pending, first);
         let mut least = NEVER;
         for run in 0..=found.len().min(3) {
             let repeat = found.get(run).map_or(0, |found| cost(self.repeat_way(found, run, pending + run)));
-            least = least.min(way(repeat + header(run), run) + COST * Way::from(low_word(run)));
+            least = least.min(way(repeat + header(run), run) + COST * PackedWay::from(low_word(run)));
         }
         if self.stop4 < NEVER {
             let alone = long_run(self.stop4, 0);
@@ -275,7 +275,7 @@ impl Ways {
 
 /// Returns the way from `at` by a run of literals to the best end at least four positions later.
 #[inline(always)]
-fn long_run(stop: Way, at: usize) -> Way {
+fn long_run(stop: PackedWay, at: usize) -> PackedWay {
     let to = stop - way(0, at);
     let header = select_unpredictable(target(to) > RUN_LEN, 2, 1);
     to + (4 + header) * COST
@@ -283,13 +283,13 @@ fn long_run(stop: Way, at: usize) -> Way {
 
 /// Number of bytes that announce a run of literals.
 #[inline(always)]
-fn announced(len: usize, first: bool) -> Way {
+fn announced(len: usize, first: bool) -> PackedWay {
     match len {
         0 => 0,
-        1..=3 => Way::from(first),
+        1..=3 => PackedWay::from(first),
         4..=RUN_LEN => 1,
         19..=FIRST_RUN_MAX if first => 1,
-        len => 1 + Way::try_from(extension(len, RUN_LEN)).unwrap_or(Way::MAX - 1),
+        len => 1 + PackedWay::try_from(extension(len, RUN_LEN)).unwrap_or(PackedWay::MAX - 1),
     }
 }
 

@@ -7,14 +7,14 @@ use super::{
 
 /// A stream under construction. Every method returns `None` when the buffer is full.
 #[derive(Debug)]
-pub(super) struct Emitter<'a> {
+pub(super) struct LzoEmitter<'a> {
     dst: &'a mut [u8],
     at: usize,
 }
 
-impl<'a> Emitter<'a> {
+impl<'a> LzoEmitter<'a> {
     pub(super) fn new(dst: &'a mut [u8]) -> Self {
-        Emitter { dst, at: 0 }
+        LzoEmitter { dst, at: 0 }
     }
 
     /// Writes the literals `src[from..to]`, which are all those between two repeats or between a

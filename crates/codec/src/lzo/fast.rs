@@ -1,6 +1,6 @@
 //! The fast encoder: one hash look-up per position; the first match found is taken.
 
-use super::emit::Emitter;
+use super::emit::LzoEmitter;
 use super::{FAR_DISTANCE, chunk, common_len, low_word, table};
 
 /// log2 of the number of hash slots: the table of 16-bit positions then stays in the L1 cache.
@@ -14,20 +14,20 @@ const TAIL: usize = 8;
 
 /// Tables of the fast encoder.
 #[derive(Debug)]
-pub(super) struct Fast {
+pub(super) struct FastTables {
     /// Low 16 bits of the last position with each hash. The upper bits are not kept: an old
     /// position that looks recent is rejected by comparing the bytes.
     slots: Box<[u16; 1 << HASH_BITS]>,
 }
 
-impl Fast {
+impl FastTables {
     pub(super) fn new() -> Self {
-        Fast { slots: table(0) }
+        FastTables { slots: table(0) }
     }
 
     /// Compresses `src`; returns `None` if `dst` is too short.
     pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
-        let mut out = Emitter::new(dst);
+        let mut out = LzoEmitter::new(dst);
         let mut anchor = 0;
         if src.len() > TAIL {
             anchor = self.matches(src, &mut out)?;
@@ -39,7 +39,7 @@ impl Fast {
     }
 
     /// Writes everything up to the end of the last match and returns that end.
-    fn matches(&mut self, src: &[u8], out: &mut Emitter<'_>) -> Option<usize> {
+    fn matches(&mut self, src: &[u8], out: &mut LzoEmitter<'_>) -> Option<usize> {
         self.slots.fill(0);
         let last = src.len() - TAIL;
         let mut anchor = 0;

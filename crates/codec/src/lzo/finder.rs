@@ -1,7 +1,7 @@
 //! The dense encoder's match finder: chains of positions with the same hash, newest first.
 //!
 //! A search walks only a limited way down a chain, but its result serves the neighbours too: the
-//! next position inherits each match less its first byte, and [`Found::reach_back`] extends matches
+//! next position inherits each match less its first byte, and [`PositionMatches::reach_back`] extends matches
 //! by one byte to the position before. So a long match is found if any of its bytes starts a rare
 //! sequence.
 
@@ -21,14 +21,14 @@ const GOOD_LEN: usize = 16;
 
 /// A match: its length in the upper half, its distance in the lower. Zero means none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Match(u32);
+pub(super) struct PackedMatch(u32);
 
-impl Match {
+impl PackedMatch {
     const ONE_BYTE: u32 = 1 << 16;
 
     #[inline(always)]
     fn new(len: usize, distance: usize) -> Self {
-        Match(u32::from(low_word(len)) * Self::ONE_BYTE + u32::from(low_word(distance)))
+        PackedMatch(u32::from(low_word(len)) * Self::ONE_BYTE + u32::from(low_word(distance)))
     }
 
     #[inline(always)]
@@ -44,16 +44,16 @@ impl Match {
     /// Returns the match as seen from one byte later.
     #[inline(always)]
     fn shortened(self) -> Self {
-        if self.len() > 3 { Match(self.0 - Self::ONE_BYTE) } else { Match(0) }
+        if self.len() > 3 { PackedMatch(self.0 - Self::ONE_BYTE) } else { PackedMatch(0) }
     }
 
     /// Takes over `next`, the match one byte later, if it is longer and the byte `at` belongs to it.
     #[inline(always)]
-    fn reach_back(&mut self, next: Match, len_max: usize, src: &[u8], at: usize) {
+    fn reach_back(&mut self, next: PackedMatch, len_max: usize, src: &[u8], at: usize) {
         if next.len() >= self.len().max(3) && next.len() < len_max {
             let distance = next.distance();
             if distance <= at && src[at] == src[at - distance] {
-                *self = Match(next.0 + Self::ONE_BYTE);
+                *self = PackedMatch(next.0 + Self::ONE_BYTE);
             }
         }
     }
@@ -62,25 +62,25 @@ impl Match {
 /// The matches at one position, as far as the format distinguishes them: the longest one for each
 /// limit of distance.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Found {
+pub(super) struct PositionMatches {
     /// Within reach of a short repeat, cut to its greatest length.
-    pub(super) short: Match,
+    pub(super) short: PackedMatch,
     /// Within reach of a mid repeat.
-    pub(super) mid: Match,
+    pub(super) mid: PackedMatch,
     /// At any distance; never shorter than `mid`.
-    pub(super) far: Match,
+    pub(super) far: PackedMatch,
     /// Distance of a match of two bytes within reach of near2, or zero.
     pub(super) near2: u16,
     /// Distance of a match of three bytes within reach of near3, or zero.
     pub(super) near3: u16,
 }
 
-impl Found {
+impl PositionMatches {
     #[inline(always)]
     fn add(&mut self, len: usize, distance: usize) {
-        let found = Match::new(len, distance);
+        let found = PackedMatch::new(len, distance);
         if distance <= SHORT_DISTANCE {
-            self.short = self.short.max(Match::new(len.min(SHORT_LEN), distance));
+            self.short = self.short.max(PackedMatch::new(len.min(SHORT_LEN), distance));
         }
         if distance <= MID_DISTANCE {
             self.mid = self.mid.max(found);
@@ -108,12 +108,12 @@ impl Found {
         if self.short.len() == SHORT_LEN && last < src.len() && src[last] == src[last - self.short.distance()] {
             short = self.short;
         }
-        Found { short, mid: self.mid.shortened(), far: self.far.shortened(), near2: 0, near3: 0 }
+        PositionMatches { short, mid: self.mid.shortened(), far: self.far.shortened(), near2: 0, near3: 0 }
     }
 
     /// Adds the matches of the position after `at`, extended back to `at`.
     #[inline(always)]
-    pub(super) fn reach_back(&mut self, next: &Found, src: &[u8], at: usize) {
+    pub(super) fn reach_back(&mut self, next: &PositionMatches, src: &[u8], at: usize) {
         self.short.reach_back(next.short, SHORT_LEN, src, at);
         self.mid.reach_back(next.mid, usize::MAX, src, at);
         self.far.reach_back(next.far, usize::MAX, src, at);
@@ -124,7 +124,7 @@ impl Found {
 /// Tables of the match finder. They hold the low words of positions. An old entry that looks recent
 /// is harmless, as every match is compared byte by byte.
 #[derive(Debug)]
-pub(super) struct Finder {
+pub(super) struct ChainFinder {
     /// The last position of each pair of bytes.
     pairs: Box<[u16; 1 << 16]>,
     /// The last position of each hash of three bytes.
@@ -134,21 +134,21 @@ pub(super) struct Finder {
     /// For each of the last 65,536 positions the one before it on its chain.
     before: Box<[u16; 1 << 16]>,
     /// Matches of the position looked up last.
-    last: Found,
+    last: PositionMatches,
     /// Candidates tried at a position.
     depth: usize,
     /// Length from which an inherited match makes a search unnecessary.
     nice: usize,
 }
 
-impl Finder {
+impl ChainFinder {
     pub(super) fn new(depth: usize, nice: usize) -> Self {
-        Finder {
+        ChainFinder {
             pairs: table(0),
             triples: table(0),
             heads: table(0),
             before: table(0),
-            last: Found::default(),
+            last: PositionMatches::default(),
             depth,
             nice,
         }
@@ -159,13 +159,13 @@ impl Finder {
         self.pairs.fill(0);
         self.triples.fill(0);
         self.heads.fill(0);
-        self.last = Found::default();
+        self.last = PositionMatches::default();
     }
 
     /// Finds the matches from `start` on, one position for each element of `all`. The parts of a
     /// block must be passed in order.
     #[inline(never)]
-    pub(super) fn find(&mut self, src: &[u8], start: usize, all: &mut [Found]) {
+    pub(super) fn find(&mut self, src: &[u8], start: usize, all: &mut [PositionMatches]) {
         let mut last = self.last;
         for (at, slot) in (start..).zip(all.iter_mut()) {
             let mut found = last.inherited(src, at);
@@ -185,7 +185,7 @@ impl Finder {
 
     /// Looks up one of the last three positions.
     #[cold]
-    fn look_up_tail(&mut self, src: &[u8], at: usize, found: &mut Found) {
+    fn look_up_tail(&mut self, src: &[u8], at: usize, found: &mut PositionMatches) {
         let mut head = [0; CHAIN_LEN];
         let left = src.len() - at;
         head[..left].copy_from_slice(&src[at..]);
@@ -199,7 +199,7 @@ impl Finder {
     }
 
     #[inline(always)]
-    fn look_up_pair(&mut self, src: &[u8], at: usize, head: u32, found: &mut Found) {
+    fn look_up_pair(&mut self, src: &[u8], at: usize, head: u32, found: &mut PositionMatches) {
         let slot = &mut self.pairs[(head & 0xFFFF) as usize];
         let distance = low_word(at).wrapping_sub(*slot);
         *slot = low_word(at);
@@ -210,7 +210,7 @@ impl Finder {
     }
 
     #[inline(always)]
-    fn look_up_triple(&mut self, src: &[u8], at: usize, head: u32, found: &mut Found) {
+    fn look_up_triple(&mut self, src: &[u8], at: usize, head: u32, found: &mut PositionMatches) {
         let slot = &mut self.triples[hash::<TRIPLE_BITS>(head << 8)];
         let distance = usize::from(low_word(at).wrapping_sub(*slot));
         *slot = low_word(at);
@@ -226,7 +226,7 @@ impl Finder {
     }
 
     #[inline(always)]
-    fn look_up_chain(&mut self, src: &[u8], at: usize, head: u32, found: &mut Found) {
+    fn look_up_chain(&mut self, src: &[u8], at: usize, head: u32, found: &mut PositionMatches) {
         let slot = &mut self.heads[hash::<CHAIN_BITS>(head)];
         let here = low_word(at);
         let mut next = *slot;

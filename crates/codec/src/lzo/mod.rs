@@ -45,8 +45,8 @@ mod tests;
 pub(crate) use decode::LzoDecoder;
 
 use crate::{Encoder, Result};
-use dense::Dense;
-use fast::Fast;
+use dense::DenseTables;
+use fast::FastTables;
 
 /// Name of this codec in errors.
 const NAME: &str = "lzo";
@@ -78,7 +78,7 @@ const RUN_LEN: usize = 18;
 
 /// Class of encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum EncoderClass {
     /// One look-up per position; the first match is taken.
     Fast,
     /// The cheapest encoding by the matches that a search as deep as the level finds.
@@ -91,21 +91,21 @@ pub(crate) enum Class {
 /// Compresses blocks to LZO1X streams.
 #[derive(Debug)]
 pub(crate) struct LzoEncoder {
-    state: State,
+    state: EncoderTables,
 }
 
 #[derive(Debug)]
-enum State {
-    Fast(Fast),
-    Dense(Dense),
+enum EncoderTables {
+    Fast(FastTables),
+    Dense(DenseTables),
 }
 
 impl LzoEncoder {
     /// Makes an encoder of the given class; its tables are made once and reused.
-    pub(crate) fn new(class: Class) -> Self {
+    pub(crate) fn new(class: EncoderClass) -> Self {
         let state = match class {
-            Class::Fast => State::Fast(Fast::new()),
-            Class::Dense { level } => State::Dense(Dense::new(level)),
+            EncoderClass::Fast => EncoderTables::Fast(FastTables::new()),
+            EncoderClass::Dense { level } => EncoderTables::Dense(DenseTables::new(level)),
         };
         LzoEncoder { state }
     }
@@ -114,8 +114,8 @@ impl LzoEncoder {
 impl Encoder for LzoEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         Ok(match &mut self.state {
-            State::Fast(fast) => fast.encode(src, dst),
-            State::Dense(dense) => dense.encode(src, dst),
+            EncoderTables::Fast(fast) => fast.encode(src, dst),
+            EncoderTables::Dense(dense) => dense.encode(src, dst),
         })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// A job for liblzo2.
 #[derive(Clone, Copy)]
-pub(super) enum Job {
+pub(super) enum OracleJob {
     /// Decode to at most this number of bytes.
     Decode(usize),
     /// Encode by lzo1x_1.
@@ -19,7 +19,7 @@ pub(super) enum Job {
 /// Runs the jobs and returns the result of each, or `None` for a job that failed. Returns `None` as
 /// a whole, after printing a message, if liblzo2 or a C compiler is not installed; panics instead
 /// if oracles are required.
-pub(super) fn run(test: &str, jobs: &[(Job, &[u8])]) -> Option<Vec<Option<Vec<u8>>>> {
+pub(super) fn run(test: &str, jobs: &[(OracleJob, &[u8])]) -> Option<Vec<Option<Vec<u8>>>> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let Some(program) = PROGRAM.get_or_init(compile) else {
         eprintln!("SKIPPED {test}: liblzo2 (liblzo2-dev) or cc is not installed");
@@ -33,9 +33,9 @@ pub(super) fn run(test: &str, jobs: &[(Job, &[u8])]) -> Option<Vec<Option<Vec<u8
         scope.spawn(move || {
             for (job, input) in jobs {
                 let (level, room) = match job {
-                    Job::Decode(room) => (0, *room),
-                    Job::Encode1 => (1, input.len() + input.len() / 16 + 67),
-                    Job::Encode999(level) => (100 + level, input.len() + input.len() / 16 + 67),
+                    OracleJob::Decode(room) => (0, *room),
+                    OracleJob::Encode1 => (1, input.len() + input.len() / 16 + 67),
+                    OracleJob::Encode999(level) => (100 + level, input.len() + input.len() / 16 + 67),
                 };
                 for number in [level, u32::try_from(input.len()).unwrap(), u32::try_from(room).unwrap()] {
                     stdin.write_all(&number.to_ne_bytes()).unwrap();

@@ -3,14 +3,18 @@
 
 use proptest::prelude::*;
 
-use super::emit::Emitter;
-use super::oracle::{self, Job};
-use super::{Class, LzoDecoder, LzoEncoder};
+use super::emit::LzoEmitter;
+use super::oracle::{self, OracleJob};
+use super::{EncoderClass, LzoDecoder, LzoEncoder};
 use crate::testing::noise;
 use crate::{Decoder, Encoder};
 
-const CLASSES: [Class; 4] =
-    [Class::Fast, Class::Dense { level: 1 }, Class::Dense { level: 8 }, Class::Dense { level: 9 }];
+const CLASSES: [EncoderClass; 4] = [
+    EncoderClass::Fast,
+    EncoderClass::Dense { level: 1 },
+    EncoderClass::Dense { level: 8 },
+    EncoderClass::Dense { level: 9 },
+];
 
 /// Distances on both sides of every limit of the format.
 const DISTANCES: [usize; 20] =
@@ -38,7 +42,7 @@ fn decode(stream: &[u8], room: usize) -> crate::Result<Vec<u8>> {
     Ok(block)
 }
 
-fn encode(class: Class, block: &[u8]) -> Vec<u8> {
+fn encode(class: EncoderClass, block: &[u8]) -> Vec<u8> {
     let mut stream = vec![0; block.len() + block.len() / 128 + 64];
     let len = LzoEncoder::new(class).encode(block, &mut stream).unwrap().unwrap();
     stream.truncate(len);
@@ -92,7 +96,7 @@ fn every_form_of_instruction_decodes() {
                 repeat_from(&mut block, distance, len);
                 block.extend(noise(run, 4));
                 let mut stream = vec![0; block.len() * 2 + 64];
-                let mut out = Emitter::new(&mut stream);
+                let mut out = LzoEmitter::new(&mut stream);
                 out.literals(&block, 0, prefix).unwrap();
                 out.repeat(4, 1, prefix).unwrap();
                 out.literals(&block, prefix + 4, start).unwrap();
@@ -165,7 +169,7 @@ fn liblzo2_decodes_our_streams() {
     for class in CLASSES {
         let streams: Vec<_> = blocks.iter().map(|block| encode(class, block)).collect();
         let jobs: Vec<_> =
-            blocks.iter().zip(&streams).map(|(block, stream)| (Job::Decode(block.len()), &stream[..])).collect();
+            blocks.iter().zip(&streams).map(|(block, stream)| (OracleJob::Decode(block.len()), &stream[..])).collect();
         let Some(answers) = oracle::run("liblzo2_decodes_our_streams", &jobs) else { return };
         assert!(answers.iter().zip(&blocks).all(|(answer, block)| answer.as_ref() == Some(block)));
     }
@@ -174,7 +178,7 @@ fn liblzo2_decodes_our_streams() {
 #[test]
 fn we_decode_streams_of_liblzo2() {
     let blocks = blocks();
-    for job in [Job::Encode1, Job::Encode999(1), Job::Encode999(5), Job::Encode999(9)] {
+    for job in [OracleJob::Encode1, OracleJob::Encode999(1), OracleJob::Encode999(5), OracleJob::Encode999(9)] {
         let jobs: Vec<_> = blocks.iter().map(|block| (job, &block[..])).collect();
         let Some(answers) = oracle::run("we_decode_streams_of_liblzo2", &jobs) else { return };
         for (stream, block) in answers.into_iter().zip(&blocks) {
@@ -200,7 +204,7 @@ fn small_stream() -> (Vec<u8>, Vec<u8>) {
         [(3100, 7, 4), (3, 900, 2), (5, 3000, 3), (0, 2000, 8), (20, 2900, 40), (1, 1, 300), (2, 5, 6), (4, 60, 9)];
     let mut block = vec![];
     let mut stream = vec![0; 5000];
-    let mut out = Emitter::new(&mut stream);
+    let mut out = LzoEmitter::new(&mut stream);
     for (run, distance, len) in pieces {
         let start = block.len();
         block.extend(noise(run, 99));
@@ -328,7 +332,7 @@ fn shortest_stream(block: &[u8]) -> usize {
 
 /// Asserts that the dense encoder at its deepest finds the shortest stream, up to `slack` bytes.
 fn assert_shortest(block: &[u8], slack: usize) -> Result<(), TestCaseError> {
-    let ours = encode(Class::Dense { level: 9 }, block).len();
+    let ours = encode(EncoderClass::Dense { level: 9 }, block).len();
     let shortest = shortest_stream(block);
     prop_assert!((shortest..=shortest + slack).contains(&ours), "{ours} bytes, {shortest} would do");
     Ok(())
@@ -388,7 +392,7 @@ proptest! {
     fn damaged_streams_never_panic(
         block in pieced(), hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
     ) {
-        let mut stream = encode(Class::Fast, &block);
+        let mut stream = encode(EncoderClass::Fast, &block);
         for (at, value) in hits {
             let at = at.index(stream.len());
             stream[at] = value;

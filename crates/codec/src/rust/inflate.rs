@@ -3,31 +3,31 @@
 
 use zlib_rs::{InflateFlush, Status};
 
-use crate::{Decoded, Decoder, Error, Result};
+use crate::{DecodedStream, Decoder, Error, Result};
 
 /// log2 of deflate's window.
 const WINDOW_BITS: u8 = 15;
 
 /// A decoder of zlib streams or of raw deflate.
-pub(crate) struct Inflate {
+pub(crate) struct ZlibRsDecoder {
     state: zlib_rs::Inflate,
     framed: bool,
     codec: &'static str,
 }
 
-impl Inflate {
+impl ZlibRsDecoder {
     /// Makes a decoder for zlib streams; checks their checksum.
     pub(crate) fn zlib() -> Self {
-        Inflate::new("gzip", true)
+        ZlibRsDecoder::new("gzip", true)
     }
 
     /// Makes a decoder for deflate without a frame.
     pub(crate) fn raw() -> Self {
-        Inflate::new("deflate", false)
+        ZlibRsDecoder::new("deflate", false)
     }
 
     fn new(codec: &'static str, framed: bool) -> Self {
-        Inflate { state: zlib_rs::Inflate::new(framed, WINDOW_BITS), framed, codec }
+        ZlibRsDecoder { state: zlib_rs::Inflate::new(framed, WINDOW_BITS), framed, codec }
     }
 
     /// Continues decoding from `src` into `dst` until one of them is used up or the stream ends.
@@ -50,18 +50,18 @@ impl Inflate {
     }
 }
 
-impl Decoder for Inflate {
+impl Decoder for ZlibRsDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.decode_stream(src, dst)?.of_all(self.codec, src)
     }
 
-    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         self.state.reset(self.framed);
         let read = src.len();
         let room = dst.len();
         let (src, dst, end) = self.step(src, dst, InflateFlush::Finish)?;
         let why = match (end, dst.is_empty()) {
-            (true, _) => return Ok(Decoded { taken: read - src.len(), len: room - dst.len() }),
+            (true, _) => return Ok(DecodedStream { taken: read - src.len(), len: room - dst.len() }),
             (false, true) => "decodes to more than the expected length",
             (false, false) => "ends too early",
         };

@@ -29,25 +29,27 @@ const _: () = assert!(MATCH_ROOM >= MATCH_LIMIT && MATCH_ROOM >= 14 + MIN_MATCH 
 const MEDIUM: usize = 256;
 
 /// The decoder.
-pub(crate) struct Unpack {
+pub(crate) struct RustLz4Decoder {
     window: usize,
 }
 
-impl Unpack {
+impl RustLz4Decoder {
     /// Makes a decoder of blocks whose matches reach at most `window` bytes back.
     pub(crate) fn new(window: u32) -> Self {
-        Unpack { window: usize::try_from(window).unwrap_or(usize::MAX) }
+        RustLz4Decoder { window: usize::try_from(window).unwrap_or(usize::MAX) }
     }
 
-    fn block<'a>(&self, src: &'a [u8], dst: &'a mut [u8]) -> Block<'a> {
-        Block { src, dst, at: 0, len: 0, window: self.window }
+    fn block<'a>(&self, src: &'a [u8], dst: &'a mut [u8]) -> BlockDecoder<'a> {
+        BlockDecoder { src, dst, at: 0, len: 0, window: self.window }
     }
 }
 
-impl Decoder for Unpack {
+impl Decoder for RustLz4Decoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.block(src, dst).whole().map_err(|defect| match defect {
-            Defect::Damaged => Error::corrupt(NAME, "damaged block, or it decodes to more than the expected length"),
+            BlockDefect::Damaged => {
+                Error::corrupt(NAME, "damaged block, or it decodes to more than the expected length")
+            }
             other => self.error(other),
         })
     }
@@ -57,12 +59,12 @@ impl Decoder for Unpack {
     }
 }
 
-impl Unpack {
-    fn error(&self, defect: Defect) -> Error {
+impl RustLz4Decoder {
+    fn error(&self, defect: BlockDefect) -> Error {
         let why = match defect {
-            Defect::Damaged => "damaged block, or it ends too early".into(),
-            Defect::NoDistance => "a match at distance 0, which each decoder reads differently".into(),
-            Defect::Far(distance) => {
+            BlockDefect::Damaged => "damaged block, or it ends too early".into(),
+            BlockDefect::NoDistance => "a match at distance 0, which each decoder reads differently".into(),
+            BlockDefect::Far(distance) => {
                 format!("a match {distance} bytes back, beyond the declared window of {}", self.window)
             }
         };
@@ -72,7 +74,7 @@ impl Unpack {
 
 /// Reason to refuse a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Defect {
+enum BlockDefect {
     /// It breaks the format or has another length than expected.
     Damaged,
     /// A match at distance 0.
@@ -82,10 +84,10 @@ enum Defect {
 }
 
 /// Result of decoding a part of a block.
-type Sound<T> = std::result::Result<T, Defect>;
+type BlockResult<T> = std::result::Result<T, BlockDefect>;
 
 /// A block being decoded.
-struct Block<'a> {
+struct BlockDecoder<'a> {
     src: &'a [u8],
     dst: &'a mut [u8],
     /// Bytes read.
@@ -95,11 +97,11 @@ struct Block<'a> {
     window: usize,
 }
 
-impl Block<'_> {
+impl BlockDecoder<'_> {
     /// Decodes everything; returns the decoded length.
-    fn whole(&mut self) -> Sound<usize> {
+    fn whole(&mut self) -> BlockResult<usize> {
         if self.dst.is_empty() {
-            return if self.src == [0] { Ok(0) } else { Err(Defect::Damaged) };
+            return if self.src == [0] { Ok(0) } else { Err(BlockDefect::Damaged) };
         }
         loop {
             self.short();
@@ -110,12 +112,12 @@ impl Block<'_> {
                 return Ok(self.len);
             }
             if self.at + NEXT_SEQUENCE > self.src.len() || self.len + MATCH_LIMIT > self.dst.len() {
-                return Err(Defect::Damaged);
+                return Err(BlockDefect::Damaged);
             }
             let distance = self.distance()?;
             let len = self.length(token & MORE)? + MIN_MATCH;
             if len.saturating_add(LAST_LITERALS) > self.room() {
-                return Err(Defect::Damaged);
+                return Err(BlockDefect::Damaged);
             }
             self.copy(distance, len);
         }
@@ -148,7 +150,7 @@ impl Block<'_> {
     }
 
     /// Decodes until the destination is full.
-    fn prefix(&mut self) -> Sound<()> {
+    fn prefix(&mut self) -> BlockResult<()> {
         while self.room() > 0 {
             let token = self.byte()?;
             let literals = self.length(token >> 4)?;
@@ -167,14 +169,14 @@ impl Block<'_> {
         self.dst.len() - self.len
     }
 
-    fn byte(&mut self) -> Sound<u8> {
-        let byte = *self.src.get(self.at).ok_or(Defect::Damaged)?;
+    fn byte(&mut self) -> BlockResult<u8> {
+        let byte = *self.src.get(self.at).ok_or(BlockDefect::Damaged)?;
         self.at += 1;
         Ok(byte)
     }
 
     /// Reads the rest of a length whose first four bits are `field`. It stays below 255 times the length of the block.
-    fn length(&mut self, field: u8) -> Sound<usize> {
+    fn length(&mut self, field: u8) -> BlockResult<usize> {
         let mut len = usize::from(field);
         if field == MORE {
             loop {
@@ -188,19 +190,19 @@ impl Block<'_> {
         Ok(len)
     }
 
-    fn distance(&mut self) -> Sound<usize> {
-        let bytes = self.src.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(Defect::Damaged)?;
+    fn distance(&mut self) -> BlockResult<usize> {
+        let bytes = self.src.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BlockDefect::Damaged)?;
         self.at += 2;
         match usize::from(u16::from_le_bytes(*bytes)) {
-            0 => Err(Defect::NoDistance),
-            distance if distance > self.window => Err(Defect::Far(distance)),
-            distance if distance > self.len => Err(Defect::Damaged),
+            0 => Err(BlockDefect::NoDistance),
+            distance if distance > self.window => Err(BlockDefect::Far(distance)),
+            distance if distance > self.len => Err(BlockDefect::Damaged),
             distance => Ok(distance),
         }
     }
 
     #[inline(always)]
-    fn literals(&mut self, len: usize) -> Sound<()> {
+    fn literals(&mut self, len: usize) -> BlockResult<()> {
         let from = &self.src[self.at..];
         let to = &mut self.dst[self.len..];
         let steps = len.next_multiple_of(SHORT);
@@ -211,8 +213,8 @@ impl Block<'_> {
                 step += SHORT;
             }
         } else {
-            let from = from.get(..len).ok_or(Defect::Damaged)?;
-            to.get_mut(..len).ok_or(Defect::Damaged)?.copy_from_slice(from);
+            let from = from.get(..len).ok_or(BlockDefect::Damaged)?;
+            to.get_mut(..len).ok_or(BlockDefect::Damaged)?.copy_from_slice(from);
         }
         self.at += len;
         self.len += len;
@@ -281,7 +283,7 @@ mod tests {
         ];
         for (stream, len, expected) in cases {
             let refused =
-                Unpack::new(512).decode_prefix(stream, &mut vec![0; len]).err().map(|error| error.to_string());
+                RustLz4Decoder::new(512).decode_prefix(stream, &mut vec![0; len]).err().map(|error| error.to_string());
             assert_eq!(refused.is_some(), expected.is_some(), "{stream:?}: {refused:?}");
             assert!(expected.is_none_or(|expected| refused.is_some_and(|why| why.contains(expected))), "{stream:?}");
         }

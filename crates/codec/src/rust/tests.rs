@@ -3,13 +3,13 @@
 
 use proptest::prelude::*;
 
-use crate::rust::{inflate::Inflate, lz4, zstd};
+use crate::rust::{inflate::ZlibRsDecoder, lz4, zstd};
 use crate::testing::letters;
 use crate::{Choice, Codec, Decoder, Error};
 
 /// Relation of the verdicts of two decoders on damaged bytes.
 #[derive(Clone, Copy, PartialEq)]
-enum Verdicts {
+enum VerdictRule {
     /// Both accept the same streams.
     Same,
     /// The library accepts everything that the Rust decoder accepts, and more: libdeflate ignores
@@ -19,25 +19,26 @@ enum Verdicts {
     Free,
 }
 
-struct Pair {
+struct DecoderPair {
     codec: Codec,
     c: Box<dyn Decoder>,
     rust: Box<dyn Decoder>,
-    verdicts: Verdicts,
+    verdicts: VerdictRule,
 }
 
-fn pairs() -> Vec<Pair> {
-    let rust: [(Codec, Box<dyn Decoder>, Verdicts); 4] = [
-        (Codec::Gzip, Box::new(Inflate::zlib()), Verdicts::Stricter),
-        (Codec::Deflate, Box::new(Inflate::raw()), Verdicts::Stricter),
-        (Codec::Lz4, Box::new(lz4::Unpack::new(65_535)), Verdicts::Same),
-        (Codec::Zstd, Box::new(zstd::Unzstd::default()), Verdicts::Free),
+fn pairs() -> Vec<DecoderPair> {
+    let rust: [(Codec, Box<dyn Decoder>, VerdictRule); 4] = [
+        (Codec::Gzip, Box::new(ZlibRsDecoder::zlib()), VerdictRule::Stricter),
+        (Codec::Deflate, Box::new(ZlibRsDecoder::raw()), VerdictRule::Stricter),
+        (Codec::Lz4, Box::new(lz4::RustLz4Decoder::new(65_535)), VerdictRule::Same),
+        (Codec::Zstd, Box::new(zstd::RustZstdDecoder::default()), VerdictRule::Free),
     ];
-    let pair = |(codec, rust, verdicts): (Codec, _, _)| Pair { codec, c: codec.decoder().unwrap(), rust, verdicts };
+    let pair =
+        |(codec, rust, verdicts): (Codec, _, _)| DecoderPair { codec, c: codec.decoder().unwrap(), rust, verdicts };
     rust.into_iter().map(pair).collect()
 }
 
-impl Pair {
+impl DecoderPair {
     /// Gives `src` to both decoders, once whole and once for its beginning, with room for `len` bytes.
     fn compare(&mut self, src: &[u8], len: usize) {
         let name = self.codec.name();
@@ -48,8 +49,8 @@ impl Pair {
         match (&by_c, &by_rust) {
             (Ok(want), Ok(got)) => assert!(want == got && c[..*want] == rust[..*got], "{name}: {want} and {got} bytes"),
             (Err(Error::Corrupt { .. }), Err(Error::Corrupt { .. })) => {}
-            (Ok(_), Err(Error::Corrupt { .. })) if self.verdicts != Verdicts::Same || self.no_distance(src) => {}
-            (Err(Error::Corrupt { .. }), Ok(_)) if self.verdicts == Verdicts::Free => {}
+            (Ok(_), Err(Error::Corrupt { .. })) if self.verdicts != VerdictRule::Same || self.no_distance(src) => {}
+            (Err(Error::Corrupt { .. }), Ok(_)) if self.verdicts == VerdictRule::Free => {}
             other => panic!("{name}: {len} bytes of {}: {other:?}", src.escape_ascii()),
         }
         if by_c.is_err() || self.codec == Codec::Gzip {
@@ -62,7 +63,7 @@ impl Pair {
                 (Ok(()), Ok(())) => assert!(c == rust, "{name}: the first {part} bytes"),
                 (Err(_), Err(_)) => {}
                 (Ok(()), Err(_)) if by_rust.is_err() => {}
-                (Ok(()), Err(Error::Corrupt { .. })) | (Err(_), Ok(())) if self.verdicts == Verdicts::Free => {}
+                (Ok(()), Err(Error::Corrupt { .. })) | (Err(_), Ok(())) if self.verdicts == VerdictRule::Free => {}
                 other => panic!("{name}: the first {part} bytes of {}: {other:?}", src.escape_ascii()),
             }
         }
@@ -152,7 +153,7 @@ fn zstd_frames_do_not_decide_how_much_memory_is_used() {
     let mut frame = packed("zstd:3:content-size=no", &block);
     frame[5] = 21 << 3;
     let mut back = vec![0; block.len()];
-    let mut decoder = zstd::Unzstd::default();
+    let mut decoder = zstd::RustZstdDecoder::default();
     assert_eq!(decoder.decode(&frame, &mut back), Ok(block.len()));
     assert!(back == block);
     let promise = [&[0x28, 0xb5, 0x2f, 0xfd, 0b1010_0000][..], &(2u32 << 30).to_le_bytes(), &[1, 0, 0]].concat();

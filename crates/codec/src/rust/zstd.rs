@@ -8,7 +8,7 @@ use std::io::Read;
 
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::{Decoded, Decoder, Error, Result};
+use crate::{DecodedStream, Decoder, Error, Result};
 
 const NAME: &str = "zstd";
 /// Length of the part of a frame's header that is read here: magic, descriptor, window.
@@ -28,11 +28,11 @@ const END: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 /// The decoder; its tables are reused from frame to frame.
 #[derive(Default)]
-pub(crate) struct Unzstd {
+pub(crate) struct RustZstdDecoder {
     frame: FrameDecoder,
 }
 
-impl Unzstd {
+impl RustZstdDecoder {
     /// Decodes blocks of the frame at the beginning of `src` until it ends or has given `enough`
     /// bytes, with a window for `len` bytes. Returns true if the frame ended.
     fn blocks(&mut self, src: &[u8], len: usize, enough: usize) -> Result<bool> {
@@ -64,12 +64,12 @@ impl Unzstd {
     }
 }
 
-impl Decoder for Unzstd {
+impl Decoder for RustZstdDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.decode_stream(src, dst)?.of_all(NAME, src)
     }
 
-    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         if !self.blocks(src, dst.len(), dst.len() + 1)? {
             return Err(Error::corrupt(NAME, "decodes to more than the expected length"));
         }
@@ -82,7 +82,7 @@ impl Decoder for Unzstd {
             Some(sum) if self.frame.get_calculated_checksum() != Some(sum) => {
                 Err(Error::corrupt(NAME, "the checksum does not match"))
             }
-            _ => Ok(Decoded { taken, len }),
+            _ => Ok(DecodedStream { taken, len }),
         }
     }
 

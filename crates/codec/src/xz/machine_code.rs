@@ -5,7 +5,7 @@
 //! bytes or so, other data far fewer. The alternative, compressing a block once more for every
 //! filter, takes a hundred times as long.
 
-use crate::settings::Bcj;
+use crate::settings::BcjFilters;
 
 /// A block is code if it has at least one call in this many bytes. On a Debian root the filters
 /// picked this way come within a thousandth of the best choice for every block.
@@ -16,13 +16,13 @@ const BYTES_A_THUMB_CALL: usize = 128;
 /// Returns the filter among `allowed` that suits `block` best, or 0 if it does not look like code.
 pub(super) fn likely_filter(block: &[u8], allowed: u16) -> u16 {
     let counts = [
-        (Bcj::X86, x86(block), BYTES_A_CALL),
-        (Bcj::POWERPC, words(block, is_powerpc_call), BYTES_A_CALL),
-        (Bcj::ARM, words(block, is_arm_call), BYTES_A_CALL),
-        (Bcj::ARMTHUMB, halfwords(block, is_thumb_call), BYTES_A_THUMB_CALL),
-        (Bcj::SPARC, words(block, is_sparc_call), BYTES_A_CALL),
-        (Bcj::ARM64, words(block, is_arm64_call), BYTES_A_CALL),
-        (Bcj::RISCV, halfwords(block, is_riscv_call), BYTES_A_CALL),
+        (BcjFilters::X86, x86(block), BYTES_A_CALL),
+        (BcjFilters::POWERPC, words(block, is_powerpc_call), BYTES_A_CALL),
+        (BcjFilters::ARM, words(block, is_arm_call), BYTES_A_CALL),
+        (BcjFilters::ARMTHUMB, halfwords(block, is_thumb_call), BYTES_A_THUMB_CALL),
+        (BcjFilters::SPARC, words(block, is_sparc_call), BYTES_A_CALL),
+        (BcjFilters::ARM64, words(block, is_arm64_call), BYTES_A_CALL),
+        (BcjFilters::RISCV, halfwords(block, is_riscv_call), BYTES_A_CALL),
     ];
     let likely = counts
         .iter()
@@ -132,13 +132,22 @@ mod tests {
     #[test]
     fn code_is_recognised_by_its_calls_and_its_filter_makes_it_smaller() {
         let blocks = [
-            (Bcj::X86, code(|at, target| away(at + 5, target).to_le_bytes(), &[0xE8])),
-            (Bcj::POWERPC, code(|at, target| (0x4800_0001 | away(at, target) & 0x03FF_FFFC).to_be_bytes(), &[])),
-            (Bcj::ARM, code(|at, target| (0xEB00_0000 | away(at + 8, target) >> 2 & 0xFF_FFFF).to_le_bytes(), &[])),
-            (Bcj::ARMTHUMB, code(thumb, &[])),
-            (Bcj::SPARC, code(|at, target| (0x4000_0000 | away(at, target) >> 2 & 0x3FFF_FFFF).to_be_bytes(), &[])),
-            (Bcj::ARM64, code(|at, target| (0x9400_0000 | away(at, target) >> 2 & 0x03FF_FFFF).to_le_bytes(), &[])),
-            (Bcj::RISCV, code(riscv, &[])),
+            (BcjFilters::X86, code(|at, target| away(at + 5, target).to_le_bytes(), &[0xE8])),
+            (BcjFilters::POWERPC, code(|at, target| (0x4800_0001 | away(at, target) & 0x03FF_FFFC).to_be_bytes(), &[])),
+            (
+                BcjFilters::ARM,
+                code(|at, target| (0xEB00_0000 | away(at + 8, target) >> 2 & 0xFF_FFFF).to_le_bytes(), &[]),
+            ),
+            (BcjFilters::ARMTHUMB, code(thumb, &[])),
+            (
+                BcjFilters::SPARC,
+                code(|at, target| (0x4000_0000 | away(at, target) >> 2 & 0x3FFF_FFFF).to_be_bytes(), &[]),
+            ),
+            (
+                BcjFilters::ARM64,
+                code(|at, target| (0x9400_0000 | away(at, target) >> 2 & 0x03FF_FFFF).to_le_bytes(), &[]),
+            ),
+            (BcjFilters::RISCV, code(riscv, &[])),
         ];
         let len = |options: &str, block: &[u8]| {
             let choice: Choice = format!("xz:6:{options}").parse().unwrap();
@@ -146,9 +155,9 @@ mod tests {
             choice.encoder(block.len()).unwrap().encode(block, &mut dst).unwrap().unwrap()
         };
         for (bit, block) in blocks {
-            let (name, _) = Bcj::NAMES.iter().find(|(_, b)| *b == bit).unwrap();
-            assert_eq!(likely_filter(&block, Bcj::AUTO), bit, "{name}");
-            assert_eq!(likely_filter(&block, Bcj::AUTO & !bit), 0, "{name} is not allowed");
+            let (name, _) = BcjFilters::NAMES.iter().find(|(_, b)| *b == bit).unwrap();
+            assert_eq!(likely_filter(&block, BcjFilters::AUTO), bit, "{name}");
+            assert_eq!(likely_filter(&block, BcjFilters::AUTO & !bit), 0, "{name} is not allowed");
             let plain = len("bcj=none", &block);
             let auto = len("bcj=auto", &block);
             let tried = len(&format!("bcj={name}"), &block);
@@ -166,7 +175,7 @@ mod tests {
             .collect();
         let text = "Of 40,000 small files, 7 hold most of the bytes; see block 0x48 @ 12.\n".repeat(2000);
         for block in [&[0; 4096][..], &[0xFF; 4096], &[0xE8; 4096], random.as_slice(), text.as_bytes(), &[], &[0xE8]] {
-            assert_eq!(likely_filter(block, Bcj::AUTO), 0, "{:?}", &block[..block.len().min(8)]);
+            assert_eq!(likely_filter(block, BcjFilters::AUTO), 0, "{:?}", &block[..block.len().min(8)]);
         }
     }
 
@@ -174,7 +183,8 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn this_very_program_is_x86_code() {
         let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let code = program.chunks(1 << 17).filter(|block| likely_filter(block, Bcj::AUTO) == Bcj::X86).count();
+        let code =
+            program.chunks(1 << 17).filter(|block| likely_filter(block, BcjFilters::AUTO) == BcjFilters::X86).count();
         assert!(code >= 3, "{code} blocks");
     }
 }

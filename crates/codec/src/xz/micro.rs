@@ -3,8 +3,8 @@
 //! from the image.
 
 use super::own;
-use super::stream::{Lzma, Stream};
-use crate::{Decoder, Encoder, Prefix, Result, Settings};
+use super::stream::{LzmaOptions, LzmaStream};
+use crate::{Decoder, EncodedPrefix, Encoder, Result, Settings};
 
 const NAME: &str = "lzma";
 /// Least output room: the first byte and a flush. The library demands as much.
@@ -16,33 +16,35 @@ const LOOKAHEAD: usize = 16;
 const DICT_MIN: u32 = 4096;
 const DICT_MAX: u32 = 8 << 20;
 
-struct Micro(By);
+struct MicroEncoder(MicroCoder);
 
 /// The encoder of a preset: ours, or liblzma's.
-enum By {
-    Us(Box<own::Micro>),
-    Library(Box<(Stream, Lzma)>),
+enum MicroCoder {
+    Us(Box<own::OwnMicroEncoder>),
+    Library(Box<(LzmaStream, LzmaOptions)>),
 }
 
 /// Makes an encoder for [`Settings::Lzma`] with a dictionary of `window` bytes.
 pub(crate) fn micro_encoder(settings: &Settings, window: u32) -> Result<Box<dyn Encoder>> {
     let Settings::Lzma { level, extreme, .. } = settings else { return Err(super::other_settings(NAME)) };
     let by = match own::effort(*level, *extreme) {
-        Some(effort) => By::Us(Box::new(own::Micro::new(window, super::lzma_bits(settings)?, effort))),
-        None => By::Library(Box::new((Stream::new(NAME), super::lzma_options(settings, window)?))),
+        Some(effort) => {
+            MicroCoder::Us(Box::new(own::OwnMicroEncoder::new(window, super::lzma_bits(settings)?, effort)))
+        }
+        None => MicroCoder::Library(Box::new((LzmaStream::new(NAME), super::lzma_options(settings, window)?))),
     };
-    Ok(Box::new(Micro(by)))
+    Ok(Box::new(MicroEncoder(by)))
 }
 
-impl Micro {
+impl MicroEncoder {
     /// Encodes as much of `src` as fits; returns `None` if not even the shortest stream fits.
-    fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+    fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<EncodedPrefix>> {
         if dst.len() < LEAST {
             return Ok(None);
         }
         match &mut self.0 {
-            By::Us(encoder) => Ok(Some(encoder.fill(src, dst))),
-            By::Library(library) => {
+            MicroCoder::Us(encoder) => Ok(Some(encoder.fill(src, dst))),
+            MicroCoder::Library(library) => {
                 let (stream, lzma) = &mut **library;
                 stream.start_micro_encoder(*lzma)?;
                 stream.encode_some(src, dst).map(Some)
@@ -51,12 +53,12 @@ impl Micro {
     }
 }
 
-impl Encoder for Micro {
+impl Encoder for MicroEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         Ok(self.fill(src, dst)?.filter(|done| done.taken == src.len()).map(|done| done.len))
     }
 
-    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<EncodedPrefix>> {
         let mut some = dst.len().saturating_mul(LOOKAHEAD);
         loop {
             let part = &src[..src.len().min(some)];
@@ -65,14 +67,14 @@ impl Encoder for Micro {
                 Some(done) if done.taken == part.len() && part.len() < src.len() => {
                     some = some.saturating_mul(LOOKAHEAD);
                 }
-                done => return Ok(done.and_then(|done| Prefix::if_useful(done.taken, done.len))),
+                done => return Ok(done.and_then(|done| EncodedPrefix::if_useful(done.taken, done.len))),
             }
         }
     }
 }
 
-struct Unmicro {
-    stream: Stream,
+struct MicroDecoder {
+    stream: LzmaStream,
     /// Size of the largest dictionary.
     dict_max: u32,
 }
@@ -80,10 +82,10 @@ struct Unmicro {
 /// Makes a decoder of clusters that need no dictionary beyond `dict_max` bytes.
 pub(crate) fn micro_decoder(dict_max: u32) -> Box<dyn Decoder> {
     let dict_max = dict_max.clamp(DICT_MIN, DICT_MAX);
-    Box::new(Unmicro { stream: Stream::new(NAME), dict_max })
+    Box::new(MicroDecoder { stream: LzmaStream::new(NAME), dict_max })
 }
 
-impl Unmicro {
+impl MicroDecoder {
     /// Starts a stream. Distances never exceed the decoded length, so a dictionary of that length
     /// is enough. Rounding it up to a power of two lets the library keep its memory from one
     /// cluster to the next.
@@ -94,7 +96,7 @@ impl Unmicro {
     }
 }
 
-impl Decoder for Unmicro {
+impl Decoder for MicroDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.start(src, dst, true)?;
         self.stream.decode(src, dst)?.of_all("lzma", src)

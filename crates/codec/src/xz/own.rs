@@ -4,8 +4,8 @@
 #![allow(clippy::cast_possible_truncation)]
 
 use super::stream::{crc32, filter_machine_code, filter_number};
-use crate::lzma::{Bits, Effort, Lzma};
-use crate::{Encoder, Prefix, Result};
+use crate::lzma::{LzmaEffort, LzmaEncoder, ModelBits};
+use crate::{EncodedPrefix, Encoder, Result};
 
 const MAGIC: [u8; 6] = *b"\xfd7zXZ\0";
 /// Stream flags: the check is a CRC32.
@@ -19,7 +19,7 @@ const LZMA2: u8 = 0x21;
 const BLOCK_HEADER: usize = 8;
 
 /// Returns the effort of a preset, or `None` for those with a simpler search, which stay with liblzma.
-pub(super) fn effort(level: u8, extreme: bool) -> Option<Effort> {
+pub(super) fn effort(level: u8, extreme: bool) -> Option<LzmaEffort> {
     let (nice, depth, slack) = match (level, extreme) {
         (3 | 5, true) => (192, 112, 0),
         (_, true) => (273, 512, 0),
@@ -29,23 +29,23 @@ pub(super) fn effort(level: u8, extreme: bool) -> Option<Effort> {
         (6, false) => (64, 24, 16),
         (_, false) => (64, 48, 0),
     };
-    Some(Effort { nice, depth, slack, thorough: slack == 0 })
+    Some(LzmaEffort { nice, depth, slack, thorough: slack == 0 })
 }
 
 /// An encoder of xz streams.
-pub(super) struct Xz {
-    /// A bit of [`Bcj`](crate::settings::Bcj), or 0.
+pub(super) struct OwnXzEncoder {
+    /// A bit of [`BcjFilters`](crate::settings::BcjFilters), or 0.
     filter: u16,
     dict: u32,
-    lzma: Lzma,
+    lzma: LzmaEncoder,
     filtered: Vec<u8>,
     out: Vec<u8>,
 }
 
-impl Xz {
+impl OwnXzEncoder {
     /// Makes an encoder; the filter must be one that [`filter_machine_code`] knows.
-    pub(super) fn new(filter: u16, dict: u32, bits: Option<Bits>, effort: Effort) -> Self {
-        Xz { filter, dict, lzma: Lzma::new(bits, effort, dict), filtered: Vec::new(), out: Vec::new() }
+    pub(super) fn new(filter: u16, dict: u32, bits: Option<ModelBits>, effort: LzmaEffort) -> Self {
+        OwnXzEncoder { filter, dict, lzma: LzmaEncoder::new(bits, effort, dict), filtered: Vec::new(), out: Vec::new() }
     }
 
     fn block_header(&self) -> [u8; BLOCK_HEADER] {
@@ -83,7 +83,7 @@ impl Xz {
     }
 }
 
-impl Encoder for Xz {
+impl Encoder for OwnXzEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         self.out.clear();
         self.out.extend(MAGIC);
@@ -139,15 +139,15 @@ fn push_crc(out: &mut Vec<u8>, begin: usize) {
 }
 
 /// An encoder of MicroLZMA.
-pub(super) struct Micro(Lzma);
+pub(super) struct OwnMicroEncoder(LzmaEncoder);
 
-impl Micro {
-    pub(super) fn new(window: u32, bits: Option<Bits>, effort: Effort) -> Self {
-        Micro(Lzma::new(bits, effort, window))
+impl OwnMicroEncoder {
+    pub(super) fn new(window: u32, bits: Option<ModelBits>, effort: LzmaEffort) -> Self {
+        OwnMicroEncoder(LzmaEncoder::new(bits, effort, window))
     }
 
     /// Encodes as much of `src` as fits `dst`, which has room for a flush.
-    pub(super) fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Prefix {
+    pub(super) fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> EncodedPrefix {
         let done = self.0.fill(src, dst);
         dst[0] = !self.0.bits().properties();
         done

@@ -6,8 +6,8 @@ use std::ptr;
 
 use liblzma_sys as sys;
 
-use crate::settings::Bcj;
-use crate::{Decoded, Error, Prefix, Result};
+use crate::settings::BcjFilters;
+use crate::{DecodedStream, EncodedPrefix, Error, Result};
 
 /// Returns the library's version.
 pub(crate) fn version() -> String {
@@ -24,9 +24,9 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
 /// Makes the targets of calls in `code` absolute, for one of the filters in [`FILTERS_ALONE`].
 pub(super) fn filter_machine_code(filter: u16, code: &mut [u8]) {
     let run = match filter {
-        Bcj::X86 => sys::lzma_bcj_x86_encode,
-        Bcj::ARM64 => sys::lzma_bcj_arm64_encode,
-        Bcj::RISCV => sys::lzma_bcj_riscv_encode,
+        BcjFilters::X86 => sys::lzma_bcj_x86_encode,
+        BcjFilters::ARM64 => sys::lzma_bcj_arm64_encode,
+        BcjFilters::RISCV => sys::lzma_bcj_riscv_encode,
         _ => return,
     };
     // SAFETY: the pointer and the length are those of a slice. What is left unfiltered at the end, a few bytes, is so
@@ -35,7 +35,7 @@ pub(super) fn filter_machine_code(filter: u16, code: &mut [u8]) {
 }
 
 /// Filters that liblzma offers without an encoder behind them, and none.
-pub(super) const FILTERS_ALONE: u16 = Bcj::X86 | Bcj::ARM64 | Bcj::RISCV;
+pub(super) const FILTERS_ALONE: u16 = BcjFilters::X86 | BcjFilters::ARM64 | BcjFilters::RISCV;
 
 /// Returns a filter's number in block headers.
 pub(super) fn filter_number(filter: u16) -> Option<u8> {
@@ -47,12 +47,12 @@ const LZMA_FILTER_LZMA1EXT: sys::lzma_vli = 0x4000_0000_0000_0002;
 
 /// Options of the LZMA coder.
 #[derive(Clone, Copy)]
-pub(super) struct Lzma(sys::lzma_options_lzma);
+pub(super) struct LzmaOptions(sys::lzma_options_lzma);
 
 // SAFETY: its only pointers are to a preset dictionary and reserved ones, all null.
-unsafe impl Send for Lzma {}
+unsafe impl Send for LzmaOptions {}
 
-impl Lzma {
+impl LzmaOptions {
     /// Returns the options of a preset, with another dictionary.
     pub(super) fn preset(level: u8, extreme: bool, dict: u32) -> Result<Self> {
         // SAFETY: all zeros is a value of this C struct of integers and pointers.
@@ -63,7 +63,7 @@ impl Lzma {
             return Err(Error::Library { codec: "xz", why: format!("no preset {level}") });
         }
         options.dict_size = dict;
-        Ok(Lzma(options))
+        Ok(LzmaOptions(options))
     }
 
     pub(super) fn set_bits(&mut self, lc: u8, lp: u8, pb: u8) {
@@ -72,13 +72,13 @@ impl Lzma {
 }
 
 /// An xz block's filters: at most one for machine code, then LZMA2.
-pub(super) struct Chain {
-    /// A bit of [`Bcj`], or 0.
+pub(super) struct FilterChain {
+    /// A bit of [`BcjFilters`], or 0.
     pub(super) bcj: u16,
-    pub(super) lzma: Lzma,
+    pub(super) lzma: LzmaOptions,
 }
 
-impl Chain {
+impl FilterChain {
     /// Calls `f` with the filters in liblzma's form; the pointers in them are valid only during the call.
     fn with<T>(&self, f: impl FnOnce(*const sys::lzma_filter) -> T) -> T {
         let mut lzma = self.lzma.0;
@@ -93,48 +93,48 @@ impl Chain {
 
 fn filter_id(bcj: u16) -> Option<sys::lzma_vli> {
     Some(match bcj {
-        Bcj::X86 => sys::LZMA_FILTER_X86,
-        Bcj::POWERPC => sys::LZMA_FILTER_POWERPC,
-        Bcj::IA64 => sys::LZMA_FILTER_IA64,
-        Bcj::ARM => sys::LZMA_FILTER_ARM,
-        Bcj::ARMTHUMB => sys::LZMA_FILTER_ARMTHUMB,
-        Bcj::SPARC => sys::LZMA_FILTER_SPARC,
-        Bcj::ARM64 => sys::LZMA_FILTER_ARM64,
-        Bcj::RISCV => sys::LZMA_FILTER_RISCV,
+        BcjFilters::X86 => sys::LZMA_FILTER_X86,
+        BcjFilters::POWERPC => sys::LZMA_FILTER_POWERPC,
+        BcjFilters::IA64 => sys::LZMA_FILTER_IA64,
+        BcjFilters::ARM => sys::LZMA_FILTER_ARM,
+        BcjFilters::ARMTHUMB => sys::LZMA_FILTER_ARMTHUMB,
+        BcjFilters::SPARC => sys::LZMA_FILTER_SPARC,
+        BcjFilters::ARM64 => sys::LZMA_FILTER_ARM64,
+        BcjFilters::RISCV => sys::LZMA_FILTER_RISCV,
         _ => return None,
     })
 }
 
 /// An `lzma_stream`, restarted for every block.
-pub(super) struct Stream {
+pub(super) struct LzmaStream {
     raw: sys::lzma_stream,
     codec: &'static str,
 }
 
 // SAFETY: the stream owns what it points to, uses the default allocator, and is not bound to a thread.
-unsafe impl Send for Stream {}
+unsafe impl Send for LzmaStream {}
 
-impl Drop for Stream {
+impl Drop for LzmaStream {
     fn drop(&mut self) {
         // SAFETY: the stream is zeroed or was started; both are valid to end.
         unsafe { sys::lzma_end(&raw mut self.raw) }
     }
 }
 
-impl Stream {
+impl LzmaStream {
     pub(super) fn new(codec: &'static str) -> Self {
         // SAFETY: all zeros is LZMA_STREAM_INIT.
-        Stream { raw: unsafe { std::mem::zeroed() }, codec }
+        LzmaStream { raw: unsafe { std::mem::zeroed() }, codec }
     }
 
-    pub(super) fn start_xz_encoder(&mut self, chain: &Chain) -> Result<()> {
+    pub(super) fn start_xz_encoder(&mut self, chain: &FilterChain) -> Result<()> {
         let raw = &raw mut self.raw;
         // SAFETY: stream and filters are live; the call copies the filters it keeps.
         let ret = chain.with(|filters| unsafe { sys::lzma_stream_encoder(raw, filters, sys::LZMA_CHECK_CRC32) });
         self.started(ret)
     }
 
-    pub(super) fn start_raw_lzma_encoder(&mut self, lzma: Lzma, len: u64) -> Result<()> {
+    pub(super) fn start_raw_lzma_encoder(&mut self, lzma: LzmaOptions, len: u64) -> Result<()> {
         let mut options = lzma.0;
         // Both halves of a 64-bit number.
         #[allow(clippy::cast_possible_truncation)]
@@ -162,7 +162,7 @@ impl Stream {
         self.started(ret)
     }
 
-    pub(super) fn start_micro_encoder(&mut self, lzma: Lzma) -> Result<()> {
+    pub(super) fn start_micro_encoder(&mut self, lzma: LzmaOptions) -> Result<()> {
         let options = lzma.0;
         // SAFETY: stream and options are live; the call copies the options it keeps.
         let ret = unsafe { sys::lzma_microlzma_encoder(&raw mut self.raw, &raw const options) };
@@ -191,20 +191,20 @@ impl Stream {
     }
 
     /// Encodes as much of `src` as fits, with an encoder that limits its output to the room.
-    pub(super) fn encode_some(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Prefix> {
+    pub(super) fn encode_some(&mut self, src: &[u8], dst: &mut [u8]) -> Result<EncodedPrefix> {
         match self.run(src, dst) {
             sys::LZMA_STREAM_END => {
-                Ok(Prefix { taken: src.len() - self.raw.avail_in, len: dst.len() - self.raw.avail_out })
+                Ok(EncodedPrefix { taken: src.len() - self.raw.avail_in, len: dst.len() - self.raw.avail_out })
             }
             ret => Err(self.library(ret)),
         }
     }
 
     /// Decodes the stream at the beginning of `src`.
-    pub(super) fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+    pub(super) fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<DecodedStream> {
         let why = match self.run(src, dst) {
             sys::LZMA_STREAM_END => {
-                return Ok(Decoded { taken: src.len() - self.raw.avail_in, len: dst.len() - self.raw.avail_out });
+                return Ok(DecodedStream { taken: src.len() - self.raw.avail_in, len: dst.len() - self.raw.avail_out });
             }
             sys::LZMA_BUF_ERROR if self.raw.avail_in > 0 => "decodes to more than the expected length",
             sys::LZMA_BUF_ERROR => "ends too early, or decodes to more than the expected length",
@@ -258,7 +258,7 @@ mod tests {
 
     /// Returns the memory that liblzma reports for a chain without a machine-code filter.
     fn usage(level: u8, extreme: bool, dict: u32) -> u64 {
-        let chain = Chain { bcj: 0, lzma: Lzma::preset(level, extreme, dict).unwrap() };
+        let chain = FilterChain { bcj: 0, lzma: LzmaOptions::preset(level, extreme, dict).unwrap() };
         // SAFETY: the filters are live while the calls run.
         chain.with(|filters| unsafe {
             sys::lzma_raw_encoder_memusage(filters) + sys::lzma_raw_decoder_memusage(filters)
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn every_filter_has_an_id() {
-        assert!(Bcj::NAMES.iter().all(|(_, bit)| filter_id(*bit).is_some()));
+        assert!(BcjFilters::NAMES.iter().all(|(_, bit)| filter_id(*bit).is_some()));
         assert_eq!(filter_id(0), None);
     }
 }

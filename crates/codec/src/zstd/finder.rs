@@ -2,13 +2,13 @@
 //!
 //! A streaming encoder adds position by position to trees or chains, and a search follows links all over memory. A block
 //! is here from the start, so its positions are sorted once by a hash of their next four bytes, and once by one of their
-//! next eight ([`Sorted`]). The first array finds matches of four to seven bytes, the second all longer ones; positions
-//! that the parser leaves out cost nothing. A small table has the last position with the same three bytes.
+//! next eight ([`SortedPositions`]). The first array finds matches of four to seven bytes, the second all longer ones;
+//! positions that the parser leaves out cost nothing. A small table has the last position with the same three bytes.
 //!
 //! In large blocks more positions begin alike than a search compares. Those are sorted again by a hash of twice as many
 //! bytes, and again, so that there is a short list of candidates for each length.
 
-use super::sorted::{Bits, Candidates, HASH, Search, Sorted};
+use super::sorted::{CandidateRange, HASH, HashedBits, SearchLimits, SortedPositions};
 use crate::matching::four_bytes;
 
 /// Zeros behind the data, so that every position can be hashed and compared by whole words.
@@ -28,21 +28,21 @@ const POSITION_BITS: u32 = 10;
 
 /// A match; its offset counts back from the position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Match {
+pub(super) struct OffsetMatch {
     pub(super) len: u32,
     pub(super) offset: u32,
 }
 
 /// Candidates of a position by three bytes and in each order.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Glance {
+pub(super) struct CandidateGlance {
     /// One more than the last position with the same hash of three bytes, or 0.
     three: u32,
-    orders: [Option<Candidates>; WIDTHS.len()],
+    orders: [Option<CandidateRange>; WIDTHS.len()],
 }
 
 #[derive(Debug)]
-pub(super) struct Finder {
+pub(super) struct SortedMatchFinder {
     /// The input, and [`PADDING`].
     data: Vec<u8>,
     len: usize,
@@ -53,7 +53,7 @@ pub(super) struct Finder {
     large: bool,
     /// Greatest number of candidates in the first order, and in each of the others.
     depths: [usize; 2],
-    sorted: [Sorted; WIDTHS.len()],
+    sorted: [SortedPositions; WIDTHS.len()],
     /// Scratch for sorting.
     buckets: Vec<u32>,
     three: Vec<u32>,
@@ -62,11 +62,11 @@ pub(super) struct Finder {
     noted: usize,
 }
 
-impl Finder {
+impl SortedMatchFinder {
     /// Makes a finder of matches up to `nice` bytes.
     pub(super) fn new(nice: usize, depths: [usize; 2], large: bool) -> Self {
         let three_bits = if large { LARGE_THREE_BITS } else { THREE_BITS };
-        Finder {
+        SortedMatchFinder {
             data: Vec::new(),
             len: 0,
             reach: 0,
@@ -111,7 +111,7 @@ impl Finder {
                 }
                 _ => None,
             };
-            sorted.sort(&self.data, width, Bits { position: bits, hash }, &mut self.buckets, crowded);
+            sorted.sort(&self.data, width, HashedBits { position: bits, hash }, &mut self.buckets, crowded);
             rest = finer;
         }
     }
@@ -120,13 +120,13 @@ impl Finder {
     pub(super) fn rewind(&mut self) {
         self.three.fill(0);
         self.noted = 0;
-        self.sorted.iter_mut().for_each(Sorted::rewind);
+        self.sorted.iter_mut().for_each(SortedPositions::rewind);
     }
 
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        let sorted = self.sorted.iter().map(Sorted::allocated).sum::<usize>();
+        let sorted = self.sorted.iter().map(SortedPositions::allocated).sum::<usize>();
         self.data.capacity() + sorted + 4 * (self.three.capacity() + self.buckets.capacity())
     }
 
@@ -145,16 +145,16 @@ impl Finder {
     /// Looks up the candidates of a position, positions rising. Done a position ahead of the search, this hides the time
     /// that memory takes.
     #[inline(always)]
-    pub(super) fn glance<const LARGE: bool>(&mut self, at: usize) -> Glance {
+    pub(super) fn glance<const LARGE: bool>(&mut self, at: usize) -> CandidateGlance {
         if at + ROOM > self.len {
-            return Glance::default();
+            return CandidateGlance::default();
         }
         while self.noted < at {
             let slot = self.slot(self.noted);
             self.three[slot] = self.noted as u32 + 1;
             self.noted += 1;
         }
-        let mut glance = Glance { three: self.three[self.slot(at)], ..Glance::default() };
+        let mut glance = CandidateGlance { three: self.three[self.slot(at)], ..CandidateGlance::default() };
         if !LARGE {
             // All positions are in both orders.
             glance.orders[0] = Some(self.sorted[0].candidates_of::<false>(at));
@@ -178,7 +178,13 @@ impl Finder {
     }
 
     /// Finds matches longer than `longest`, their lengths rising.
-    pub(super) fn find<const LARGE: bool>(&self, at: usize, glance: Glance, longest: usize, found: &mut Vec<Match>) {
+    pub(super) fn find<const LARGE: bool>(
+        &self,
+        at: usize,
+        glance: CandidateGlance,
+        longest: usize,
+        found: &mut Vec<OffsetMatch>,
+    ) {
         found.clear();
         let limit = self.nice.min(self.len - at);
         if limit < ROOM {
@@ -187,7 +193,7 @@ impl Finder {
         let mut longest = longest;
         if longest < 3 {
             if let Some(offset) = self.offset_of_three(at, glance.three as usize) {
-                found.push(Match { len: 3, offset });
+                found.push(OffsetMatch { len: 3, offset });
             }
             longest = 3;
         }
@@ -200,23 +206,37 @@ impl Finder {
 
     /// Finds matches where two orders have all positions.
     #[inline(always)]
-    fn find_by_two(&self, at: usize, limit: usize, glance: &Glance, longest: usize, found: &mut Vec<Match>) {
+    fn find_by_two(
+        &self,
+        at: usize,
+        limit: usize,
+        glance: &CandidateGlance,
+        longest: usize,
+        found: &mut Vec<OffsetMatch>,
+    ) {
         let [Some(four), Some(eight), ..] = glance.orders else { return };
-        let search = Search { at, limit, enough: WIDTHS[1], depth: self.depths[0], reach: self.reach };
+        let search = SearchLimits { at, limit, enough: WIDTHS[1], depth: self.depths[0], reach: self.reach };
         self.sorted[0].search(&self.data, &search, four, longest, found);
         let longest = found.last().map_or(longest, |last| longest.max(last.len as usize));
-        let search = Search { enough: usize::MAX, depth: self.depths[1], ..search };
+        let search = SearchLimits { enough: usize::MAX, depth: self.depths[1], ..search };
         self.sorted[1].search(&self.data, &search, eight, longest, found);
     }
 
     /// Finds matches where an order has the positions that are too many in the one before.
     #[inline(always)]
-    fn find_by_all(&self, at: usize, limit: usize, glance: &Glance, longest: usize, found: &mut Vec<Match>) {
+    fn find_by_all(
+        &self,
+        at: usize,
+        limit: usize,
+        glance: &CandidateGlance,
+        longest: usize,
+        found: &mut Vec<OffsetMatch>,
+    ) {
         for (index, (sorted, candidates)) in self.sorted.iter().zip(glance.orders).enumerate() {
             let Some(candidates) = candidates else { return };
             let is_finer = glance.orders.get(index + 1).is_some_and(Option::is_some);
             let enough = if is_finer { WIDTHS[index + 1] } else { usize::MAX };
-            let search = Search { at, limit, enough, depth: self.depths[index.min(1)], reach: self.reach };
+            let search = SearchLimits { at, limit, enough, depth: self.depths[index.min(1)], reach: self.reach };
             let longest = found.last().map_or(longest, |last| longest.max(last.len as usize));
             sorted.search(&self.data, &search, candidates, longest, found);
         }

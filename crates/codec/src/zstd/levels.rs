@@ -24,7 +24,7 @@ const MIB: usize = 1 << 20;
 
 /// Effort of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Effort {
+pub(super) struct ZstdEffort {
     /// Length from which a match is taken without looking further; below [`super::prices::LENS`].
     pub(super) nice: usize,
     /// Greatest number of earlier positions compared for matches of four to seven and of more bytes.
@@ -40,7 +40,7 @@ pub(super) struct Effort {
 
 /// Search parameters; the window is the block.
 #[derive(Clone, Copy)]
-struct Search {
+struct SearchParameters {
     strategy: Strategy,
     chain_log: u32,
     hash_log: u32,
@@ -50,27 +50,34 @@ struct Search {
 }
 
 /// Lazy matching over hash chains.
-const fn lazy(log: u32, hash_log: u32, search_log: u32, target_length: u32) -> Search {
-    Search { strategy: Strategy::ZSTD_lazy2, chain_log: log, hash_log, search_log, min_match: 4, target_length }
+const fn lazy(log: u32, hash_log: u32, search_log: u32, target_length: u32) -> SearchParameters {
+    SearchParameters {
+        strategy: Strategy::ZSTD_lazy2,
+        chain_log: log,
+        hash_log,
+        search_log,
+        min_match: 4,
+        target_length,
+    }
 }
 
 /// One pass of our parser, for levels that libzstd parses once.
-const fn once(depths: [usize; 2], slack: u32, nice: usize) -> Effort {
-    Effort { nice, depths, slack, twice: false, large: false }
+const fn once(depths: [usize; 2], slack: u32, nice: usize) -> ZstdEffort {
+    ZstdEffort { nice, depths, slack, twice: false, large: false }
 }
 
 /// Two passes, the first for statistics only.
-const fn twice(depths: [usize; 2], slack: u32, nice: usize) -> Effort {
-    Effort { nice, depths, slack, twice: true, large: false }
+const fn twice(depths: [usize; 2], slack: u32, nice: usize) -> ZstdEffort {
+    ZstdEffort { nice, depths, slack, twice: true, large: false }
 }
 
 /// The same for blocks above 128 KiB.
-const fn large(effort: Effort) -> Effort {
-    Effort { large: true, ..effort }
+const fn large(effort: ZstdEffort) -> ZstdEffort {
+    ZstdEffort { large: true, ..effort }
 }
 
 /// Returns the effort of our own parser if it takes the place of libzstd's at `level` for blocks of up to `block_len` bytes.
-pub(super) fn own(level: i32, block_len: usize) -> Option<Effort> {
+pub(super) fn own(level: i32, block_len: usize) -> Option<ZstdEffort> {
     let effort = match (level, block_len) {
         (18..=22, 0..=SMALL) => twice([64, 64], 192, 512),
         (14 | 15, MEDIUM_MIN..=MEDIUM) => once([24, 32], 448, 256),

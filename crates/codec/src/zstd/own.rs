@@ -7,40 +7,40 @@ use std::ptr::NonNull;
 
 use zstd_safe::zstd_sys as sys;
 
-use super::finder::Finder;
-use super::levels::Effort;
-use super::parser::{Parser, Sequence};
+use super::finder::SortedMatchFinder;
+use super::levels::ZstdEffort;
+use super::parser::{ZstdParser, ZstdSequence};
 use super::{DOES_NOT_FIT, library, no_memory};
 use crate::{Encoder, Result};
 
 /// State of the parser during a call of libzstd.
 #[derive(Debug)]
-struct Producer {
-    finder: Finder,
-    parser: Parser,
+struct SequenceProducer {
+    finder: SortedMatchFinder,
+    parser: ZstdParser,
     /// Address of the input.
     src: usize,
-    sequences: Vec<Sequence>,
+    sequences: Vec<ZstdSequence>,
 }
 
 /// A context of libzstd.
 #[derive(Debug)]
-struct Context(NonNull<sys::ZSTD_CCtx>);
+struct CompressionContext(NonNull<sys::ZSTD_CCtx>);
 
 // SAFETY: a context is memory of its own and may be used by any thread, one at a time.
-unsafe impl Send for Context {}
+unsafe impl Send for CompressionContext {}
 
-impl Drop for Context {
+impl Drop for CompressionContext {
     fn drop(&mut self) {
         // SAFETY: the pointer is that of a context, which nothing uses any more.
         unsafe { sys::ZSTD_freeCCtx(self.0.as_ptr()) };
     }
 }
 
-impl Context {
+impl CompressionContext {
     fn new(parameters: &[(sys::ZSTD_cParameter, i32)]) -> Result<Self> {
         // SAFETY: the function takes nothing and returns a context or null.
-        let context = Context(NonNull::new(unsafe { sys::ZSTD_createCCtx() }).ok_or_else(no_memory)?);
+        let context = CompressionContext(NonNull::new(unsafe { sys::ZSTD_createCCtx() }).ok_or_else(no_memory)?);
         for (parameter, value) in parameters {
             // SAFETY: the pointer is that of a live context.
             check(unsafe { sys::ZSTD_CCtx_setParameter(context.0.as_ptr(), *parameter, *value) }).map_err(library)?;
@@ -58,7 +58,7 @@ fn check(code: usize) -> std::result::Result<usize, usize> {
 /// Parses one block for libzstd.
 ///
 /// # Safety
-/// `state` is a [`Producer`] that nothing else uses, `out` has room for `room` sequences.
+/// `state` is a [`SequenceProducer`] that nothing else uses, `out` has room for `room` sequences.
 unsafe extern "C" fn produce(
     state: *mut c_void,
     out: *mut sys::ZSTD_Sequence,
@@ -73,7 +73,7 @@ unsafe extern "C" fn produce(
     /// A number of sequences that libzstd takes for a failure.
     const FAILED: usize = usize::MAX;
     // SAFETY: the caller passes what `encode` registered, for the time of that call.
-    let producer = unsafe { &mut *state.cast::<Producer>() };
+    let producer = unsafe { &mut *state.cast::<SequenceProducer>() };
     // Blocks lie in the input that the finder has a copy of, one behind the other.
     let Some(at) = src.addr().checked_sub(producer.src).filter(|at| at + len <= producer.finder.len()) else {
         return FAILED;
@@ -83,7 +83,7 @@ unsafe extern "C" fn produce(
     if producer.sequences.len() > room {
         return FAILED;
     }
-    for (index, Sequence { literals, len, offset }) in producer.sequences.iter().enumerate() {
+    for (index, ZstdSequence { literals, len, offset }) in producer.sequences.iter().enumerate() {
         let sequence = sys::ZSTD_Sequence { offset: *offset, litLength: *literals, matchLength: *len, rep: 0 };
         // SAFETY: there is room for that many.
         unsafe { out.add(index).write(sequence) };
@@ -93,17 +93,17 @@ unsafe extern "C" fn produce(
 
 /// An encoder of blocks.
 #[derive(Debug)]
-pub(super) struct Own {
-    context: Context,
-    producer: Box<Producer>,
+pub(super) struct OwnZstdEncoder {
+    context: CompressionContext,
+    producer: Box<SequenceProducer>,
     window: usize,
 }
 
-impl Own {
+impl OwnZstdEncoder {
     /// Makes an encoder whose frames need no window beyond `window` bytes. `level` sets the effort of libzstd.
-    pub(super) fn new(effort: Effort, level: i32, content_size: bool, window: usize) -> Result<Self> {
+    pub(super) fn new(effort: ZstdEffort, level: i32, content_size: bool, window: usize) -> Result<Self> {
         use sys::ZSTD_cParameter as P;
-        let context = Context::new(&[
+        let context = CompressionContext::new(&[
             (P::ZSTD_c_compressionLevel, level),
             (P::ZSTD_c_contentSizeFlag, i32::from(content_size)),
             // As for an optimal parser, but with tables as small as possible: they are never used.
@@ -115,27 +115,27 @@ impl Own {
             (P::ZSTD_c_experimentalParam13, 1),
             (P::ZSTD_c_experimentalParam19, 1),
         ])?;
-        let producer = Producer {
-            finder: Finder::new(effort.nice, effort.depths, effort.large),
-            parser: Parser::new(effort),
+        let producer = SequenceProducer {
+            finder: SortedMatchFinder::new(effort.nice, effort.depths, effort.large),
+            parser: ZstdParser::new(effort),
             src: 0,
             sequences: Vec::new(),
         };
-        Ok(Own { context, producer: Box::new(producer), window })
+        Ok(OwnZstdEncoder { context, producer: Box::new(producer), window })
     }
 
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        let Producer { finder, parser, sequences, .. } = &*self.producer;
-        let sequences = sequences.capacity() * size_of::<Sequence>();
+        let SequenceProducer { finder, parser, sequences, .. } = &*self.producer;
+        let sequences = sequences.capacity() * size_of::<ZstdSequence>();
         // SAFETY: the pointer is that of a live context.
         let context = unsafe { sys::ZSTD_sizeof_CCtx(self.context.0.as_ptr()) };
         context + finder.allocated() + parser.allocated() + sequences
     }
 }
 
-impl Encoder for Own {
+impl Encoder for OwnZstdEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let context = self.context.0.as_ptr();
         let producer = &raw mut *self.producer;

@@ -4,14 +4,14 @@
 //! behind it. From each it extends by a literal, by repeats of the last three offsets and by matches, at every length. It
 //! ends where all ways meet, or at a match of the nice length.
 //!
-//! Positions that cost hardly less than the next one are left out ([`Effort::slack`]): they lie inside a match, and
+//! Positions that cost hardly less than the next one are left out ([`ZstdEffort::slack`]): they lie inside a match, and
 //! what begins there can begin one byte later. This saves most searches. Large blocks get more of both
-//! ([`Effort::large`]). docs/design/zstd-large-blocks.md has the figures.
+//! ([`ZstdEffort::large`]). docs/design/zstd-large-blocks.md has the figures.
 
-use super::finder::{Finder, Glance, Match, ROOM};
-use super::levels::Effort;
-use super::prices::{BIT, Counts, INFINITE, LEN_MIN, LENS, Prices};
-use super::repeats::{REPEATS, Repeats, after, repeated};
+use super::finder::{CandidateGlance, OffsetMatch, ROOM, SortedMatchFinder};
+use super::levels::ZstdEffort;
+use super::prices::{BIT, INFINITE, LEN_MIN, LENS, ZstdCounts, ZstdPrices};
+use super::repeats::{REPEATS, RepeatOffsets, after, repeated};
 use crate::matching::{common, four_bytes};
 
 /// Most positions of a run.
@@ -28,7 +28,7 @@ const BEYOND: u32 = 2 * BIT;
 
 /// Literals and a match behind them; the last sequence of a block has no match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sequence {
+pub(super) struct ZstdSequence {
     pub(super) literals: u32,
     /// Length of the match, or 0.
     pub(super) len: u32,
@@ -38,7 +38,7 @@ pub(super) struct Sequence {
 
 /// The cheapest way found to a position.
 #[derive(Debug, Clone, Copy, Default)]
-struct Node {
+struct ZstdNode {
     price: u32,
     /// Length of the last match, or 0 if the run has none so far.
     len: u32,
@@ -47,57 +47,63 @@ struct Node {
     /// Literals behind the match.
     literals: u32,
     /// Repeats; known once the run gets here.
-    repeats: Repeats,
+    repeats: RepeatOffsets,
 }
 
 /// A match or repeat that is taken without looking further.
 #[derive(Debug, Clone, Copy)]
-struct Long {
+struct LongMatch {
     len: u32,
     offset: u32,
 }
 
 #[derive(Debug)]
-pub(super) struct Parser {
-    effort: Effort,
-    nodes: Vec<Node>,
+pub(super) struct ZstdParser {
+    effort: ZstdEffort,
+    nodes: Vec<ZstdNode>,
     /// Farthest node with a price.
     end: usize,
-    matches: Vec<Match>,
+    matches: Vec<OffsetMatch>,
     /// Scratch: literals, length and offset of matches, the last first.
     way: Vec<[u32; 3]>,
-    counts: Counts,
-    prices: Prices,
-    repeats: Repeats,
+    counts: ZstdCounts,
+    prices: ZstdPrices,
+    repeats: RepeatOffsets,
     /// End of the last sequence.
     anchor: usize,
     /// Sequences so far when the prices were computed, and since then.
     priced: u32,
     since: u32,
     /// Candidates of a position that is looked up ahead.
-    ahead: (usize, Glance),
+    ahead: (usize, CandidateGlance),
 }
 
-impl Parser {
-    pub(super) fn new(effort: Effort) -> Self {
-        Parser {
+impl ZstdParser {
+    pub(super) fn new(effort: ZstdEffort) -> Self {
+        ZstdParser {
             effort,
-            nodes: vec![Node::default(); NODES],
+            nodes: vec![ZstdNode::default(); NODES],
             end: 0,
             matches: Vec::new(),
             way: Vec::new(),
-            counts: Counts::new(&[]),
-            prices: Prices::new(),
+            counts: ZstdCounts::new(&[]),
+            prices: ZstdPrices::new(),
             repeats: REPEATS,
             anchor: 0,
             priced: 0,
             since: 0,
-            ahead: (usize::MAX, Glance::default()),
+            ahead: (usize::MAX, CandidateGlance::default()),
         }
     }
 
     /// Parses the block from `at` to `stop`, which follows the last one, or begins a frame at 0.
-    pub(super) fn block(&mut self, finder: &mut Finder, at: usize, stop: usize, sequences: &mut Vec<Sequence>) {
+    pub(super) fn block(
+        &mut self,
+        finder: &mut SortedMatchFinder,
+        at: usize,
+        stop: usize,
+        sequences: &mut Vec<ZstdSequence>,
+    ) {
         // Compiled for each: a branch at every step takes a tenth of the time.
         if self.effort.large {
             self.block_of::<true>(finder, at, stop, sequences);
@@ -108,15 +114,15 @@ impl Parser {
 
     fn block_of<const LARGE: bool>(
         &mut self,
-        finder: &mut Finder,
+        finder: &mut SortedMatchFinder,
         at: usize,
         stop: usize,
-        sequences: &mut Vec<Sequence>,
+        sequences: &mut Vec<ZstdSequence>,
     ) {
         if at > 0 {
             self.counts.age();
         } else {
-            self.counts = Counts::new(&finder.data()[..stop]);
+            self.counts = ZstdCounts::new(&finder.data()[..stop]);
             if self.effort.twice {
                 self.restart();
                 self.parse::<LARGE>(finder, at, stop, sequences);
@@ -138,18 +144,18 @@ impl Parser {
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>()
-            + self.matches.capacity() * size_of::<Match>()
+        self.nodes.capacity() * size_of::<ZstdNode>()
+            + self.matches.capacity() * size_of::<OffsetMatch>()
             + self.way.capacity() * size_of::<[u32; 3]>()
             + 4 * LENS
     }
 
     fn parse<const LARGE: bool>(
         &mut self,
-        finder: &mut Finder,
+        finder: &mut SortedMatchFinder,
         mut at: usize,
         stop: usize,
-        sequences: &mut Vec<Sequence>,
+        sequences: &mut Vec<ZstdSequence>,
     ) {
         self.anchor = at;
         self.prices.update(&self.counts, self.effort.nice, LARGE);
@@ -163,20 +169,21 @@ impl Parser {
             }
         }
         if self.anchor < stop {
-            sequences.push(Sequence { literals: (stop - self.anchor) as u32, len: 0, offset: 0 });
+            sequences.push(ZstdSequence { literals: (stop - self.anchor) as u32, len: 0, offset: 0 });
         }
     }
 
     /// Parses from `at` to where all ways meet, and returns that position.
     fn run<const LARGE: bool>(
         &mut self,
-        finder: &mut Finder,
+        finder: &mut SortedMatchFinder,
         at: usize,
         stop: usize,
-        sequences: &mut Vec<Sequence>,
+        sequences: &mut Vec<ZstdSequence>,
     ) -> usize {
         let literals = (at - self.anchor) as u32;
-        self.nodes[0] = Node { price: self.prices.run(literals), literals, repeats: self.repeats, ..Node::default() };
+        self.nodes[0] =
+            ZstdNode { price: self.prices.run(literals), literals, repeats: self.repeats, ..ZstdNode::default() };
         self.end = 0;
         let mut node = 0;
         while node == 0 || (node < self.end && node < RUN) {
@@ -200,7 +207,13 @@ impl Parser {
 
     /// Offers the steps from a node that is not left out; returns a match that is taken without looking further.
     #[inline(always)]
-    fn step<const LARGE: bool>(&mut self, finder: &mut Finder, node: usize, at: usize, stop: usize) -> Option<Long> {
+    fn step<const LARGE: bool>(
+        &mut self,
+        finder: &mut SortedMatchFinder,
+        node: usize,
+        at: usize,
+        stop: usize,
+    ) -> Option<LongMatch> {
         if node == 0 || self.is_worth_it::<LARGE>(node) {
             return self.extend::<LARGE>(finder, node, at, stop);
         }
@@ -221,7 +234,7 @@ impl Parser {
     /// Computes the repeats at a node where a match ends.
     #[inline(always)]
     fn arrive(&mut self, node: usize) {
-        let Node { len, offset, literals, .. } = self.nodes[node];
+        let ZstdNode { len, offset, literals, .. } = self.nodes[node];
         if len > 0 && literals == 0 {
             let from = &self.nodes[node - len as usize];
             self.nodes[node].repeats = after(from.repeats, offset, from.literals > 0);
@@ -229,10 +242,10 @@ impl Parser {
     }
 
     /// Writes the sequences that lead to `node`; literals behind the last match are left to the next sequence.
-    fn finish(&mut self, data: &[u8], mut node: usize, sequences: &mut Vec<Sequence>) {
+    fn finish(&mut self, data: &[u8], mut node: usize, sequences: &mut Vec<ZstdSequence>) {
         let mut way = std::mem::take(&mut self.way);
         while self.nodes[node].len > 0 {
-            let Node { len, offset, literals, .. } = self.nodes[node];
+            let ZstdNode { len, offset, literals, .. } = self.nodes[node];
             node -= (literals + len) as usize;
             way.push([self.nodes[node].literals, len, offset]);
         }
@@ -243,13 +256,13 @@ impl Parser {
     }
 
     /// Writes a sequence behind the last one.
-    fn push(&mut self, data: &[u8], [literals, len, offset]: [u32; 3], sequences: &mut Vec<Sequence>) {
+    fn push(&mut self, data: &[u8], [literals, len, offset]: [u32; 3], sequences: &mut Vec<ZstdSequence>) {
         let after_literals = literals > 0;
         let distance = if offset > 3 { offset - 3 } else { repeated(self.repeats, offset, after_literals) };
         self.repeats = after(self.repeats, offset, after_literals);
         self.counts.add(&data[self.anchor..][..literals as usize], len, offset);
         self.since += 1;
-        sequences.push(Sequence { literals, len, offset: distance });
+        sequences.push(ZstdSequence { literals, len, offset: distance });
         self.anchor += (literals + len) as usize;
     }
 
@@ -279,21 +292,27 @@ impl Parser {
         let second = other.price + literal + run(1);
         let is_match = other.price < INFINITE && other.len > 0 && other.literals == 0;
         let is_better = second + run(here.literals + 1) < price + literal + run(here.literals + 2) + run(0);
-        self.nodes[node + 1] = Node { price, literals: here.literals + 1, ..here };
+        self.nodes[node + 1] = ZstdNode { price, literals: here.literals + 1, ..here };
         if is_match && run(1) < run(0) && is_better {
             let price = second - run(0);
             self.reach(node + 2);
             if price < self.nodes[node + 2].price {
                 let from = self.nodes[node + 1 - other.len as usize];
                 let repeats = after(from.repeats, other.offset, from.literals > 0);
-                self.nodes[node + 2] = Node { price, literals: 1, repeats, ..other };
+                self.nodes[node + 2] = ZstdNode { price, literals: 1, repeats, ..other };
             }
         }
     }
 
     /// Offers all steps from a node; returns a repeat or match of the nice length instead, if there is one.
     #[inline(always)]
-    fn extend<const LARGE: bool>(&mut self, finder: &mut Finder, node: usize, at: usize, stop: usize) -> Option<Long> {
+    fn extend<const LARGE: bool>(
+        &mut self,
+        finder: &mut SortedMatchFinder,
+        node: usize,
+        at: usize,
+        stop: usize,
+    ) -> Option<LongMatch> {
         let glance = if self.ahead.0 == at { self.ahead.1 } else { finder.glance::<LARGE>(at) };
         self.ahead = (at + 1, finder.glance::<LARGE>(at + 1));
         self.reach(node + 1);
@@ -315,7 +334,7 @@ impl Parser {
         node: usize,
         at: usize,
         stop: usize,
-    ) -> Result<usize, Long> {
+    ) -> Result<usize, LongMatch> {
         let here = self.nodes[node];
         let after_literals = here.literals > 0;
         let price = here.price + self.prices.run(0);
@@ -329,7 +348,7 @@ impl Parser {
             let len = common(data, at, at - offset, LEN_MIN, limit);
             if len >= self.effort.nice {
                 let len = common(data, at, at - offset, len, stop - at) as u32;
-                return Err(Long { len, offset: number });
+                return Err(LongMatch { len, offset: number });
             }
             // Up to the length of an earlier repeat, that one costs no more.
             if len > longest {
@@ -350,19 +369,19 @@ impl Parser {
         at: usize,
         stop: usize,
         longest: usize,
-    ) -> Option<Long> {
+    ) -> Option<LongMatch> {
         let last = self.matches.last()?;
         if last.len as usize >= self.effort.nice {
             let known = self.effort.nice.min(stop - at);
             let len = common(data, at, at - last.offset as usize, known, stop - at) as u32;
-            return Some(Long { len, offset: last.offset + 3 });
+            return Some(LongMatch { len, offset: last.offset + 3 });
         }
         let price = self.nodes[node].price + self.prices.run(0);
         let limit = stop - at;
         self.reach(node + limit.min(last.len as usize));
         let mut from = longest + 1;
         for index in 0..self.matches.len() {
-            let Match { len, offset } = self.matches[index];
+            let OffsetMatch { len, offset } = self.matches[index];
             let len = limit.min(len as usize);
             self.offer::<LARGE>(node, from..=len, price + self.prices.offset(offset + 3), offset + 3);
             from = len + 1;

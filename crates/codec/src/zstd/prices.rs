@@ -75,14 +75,14 @@ fn len_code(len: u32) -> usize {
 
 /// Number of uses of each symbol.
 #[derive(Debug)]
-pub(super) struct Counts {
+pub(super) struct ZstdCounts {
     literals: [u32; 256],
     runs: [u32; RUN_CODES],
     lens: [u32; LEN_CODES],
     offsets: [u32; OFFSET_CODES],
 }
 
-impl Counts {
+impl ZstdCounts {
     /// Returns the counts to begin with: literals as in `data`, all else as is usual, and none weighs much.
     pub(super) fn new(data: &[u8]) -> Self {
         let mut literals = [0; 256];
@@ -92,7 +92,7 @@ impl Counts {
         let mut offsets = [1; OFFSET_CODES];
         runs[..2].copy_from_slice(&[4, 2]);
         offsets[..11].copy_from_slice(&[6, 2, 1, 1, 2, 3, 4, 4, 4, 3, 2]);
-        Counts { literals, runs, lens: [1; LEN_CODES], offsets }
+        ZstdCounts { literals, runs, lens: [1; LEN_CODES], offsets }
     }
 
     /// Counts a sequence; `offset` is its offset or repeat as the format numbers them.
@@ -122,7 +122,7 @@ fn scale(counts: &mut [u32], log: u32) {
 }
 
 #[derive(Debug)]
-pub(super) struct Prices {
+pub(super) struct ZstdPrices {
     /// Price of each byte as a literal.
     pub(super) literals: [u32; 256],
     runs: [u32; RUNS],
@@ -132,9 +132,9 @@ pub(super) struct Prices {
     offsets: [u32; OFFSET_CODES],
 }
 
-impl Prices {
+impl ZstdPrices {
     pub(super) fn new() -> Self {
-        Prices {
+        ZstdPrices {
             literals: [0; 256],
             runs: [0; RUNS],
             run_codes: [0; RUN_CODES],
@@ -144,7 +144,7 @@ impl Prices {
     }
 
     /// Computes all prices anew, those of lengths up to `longest`.
-    pub(super) fn update(&mut self, counts: &Counts, longest: usize, large: bool) {
+    pub(super) fn update(&mut self, counts: &ZstdCounts, longest: usize, large: bool) {
         let sequence = if large { LARGE_SEQUENCE } else { SEQUENCE };
         self.literals = of_shares(&counts.literals, |_| 0).map(|price| price.max(BIT));
         self.run_codes = of_shares(&counts.runs, |code| (RUN_BASE[code + 1] - RUN_BASE[code]).ilog2());
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn prices_follow_shares() {
-        let mut prices = Prices::new();
-        let mut counts = Counts::new(b"");
+        let mut prices = ZstdPrices::new();
+        let mut counts = ZstdCounts::new(b"");
         (0..1000).for_each(|n| counts.add(if n % 4 == 0 { b"ab" } else { b"a" }, 7, 1));
         prices.update(&counts, LENS - 1, false);
         assert!(prices.run(1) < BIT && prices.run(2) > 3 * BIT / 2, "{} {}", prices.run(1), prices.run(2));

@@ -3,14 +3,14 @@
 //! Source: RFC 8878, section 3.1.1.5.
 
 /// Offsets that can be repeated, the last one first.
-pub(super) type Repeats = [u32; 3];
+pub(super) type RepeatOffsets = [u32; 3];
 
 /// Offsets at the beginning of a frame.
-pub(super) const REPEATS: Repeats = [1, 4, 8];
+pub(super) const REPEATS: RepeatOffsets = [1, 4, 8];
 
 /// Returns the offset of a repeat; its meaning depends on whether literals come before it.
 #[inline(always)]
-pub(super) fn repeated(repeats: Repeats, number: u32, after_literals: bool) -> u32 {
+pub(super) fn repeated(repeats: RepeatOffsets, number: u32, after_literals: bool) -> u32 {
     match number - u32::from(after_literals) {
         0 => repeats[0],
         1 => repeats[1],
@@ -21,7 +21,7 @@ pub(super) fn repeated(repeats: Repeats, number: u32, after_literals: bool) -> u
 
 /// Returns the repeats after a match.
 #[inline(always)]
-pub(super) fn after(repeats: Repeats, offset: u32, after_literals: bool) -> Repeats {
+pub(super) fn after(repeats: RepeatOffsets, offset: u32, after_literals: bool) -> RepeatOffsets {
     let [first, second, third] = repeats;
     if offset > 3 {
         return [offset - 3, first, second];

@@ -3,7 +3,7 @@
 //! Each bucket is a run of one array, in the order of positions, so a search walks backwards through neighbours. Bits of
 //! the bytes that follow are kept beside each position, so that most candidates are refused without a look at the data.
 
-use super::finder::Match;
+use super::finder::OffsetMatch;
 use crate::matching::{common, eight_bytes, four_bytes, prefetch};
 
 /// Marks the first position of a bucket.
@@ -17,14 +17,14 @@ const AHEAD: usize = 8;
 
 /// Sizes for a block.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bits {
+pub(super) struct HashedBits {
     pub(super) position: u32,
     pub(super) hash: u32,
 }
 
 /// Positions sorted by a hash of their next `width` bytes.
 #[derive(Debug, Default)]
-pub(super) struct Sorted {
+pub(super) struct SortedPositions {
     width: usize,
     /// The positions that are sorted, rising; unused if all are.
     places: Vec<u32>,
@@ -40,14 +40,14 @@ pub(super) struct Sorted {
 
 /// Candidates of one position: the end of them, and the last, which the processor fetches ahead of its use.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Candidates {
+pub(super) struct CandidateRange {
     end: u32,
     last: u32,
 }
 
 /// Position and limits of a search.
 #[derive(Clone, Copy)]
-pub(super) struct Search {
+pub(super) struct SearchLimits {
     pub(super) at: usize,
     /// Greatest length.
     pub(super) limit: usize,
@@ -85,7 +85,7 @@ fn resize(list: &mut Vec<u32>, len: usize) {
     list.resize(len, 0);
 }
 
-impl Sorted {
+impl SortedPositions {
     /// Takes all of the first `count` positions.
     pub(super) fn take_all(&mut self, count: usize) {
         self.all = true;
@@ -99,9 +99,9 @@ impl Sorted {
         &mut self,
         data: &[u8],
         width: usize,
-        bits: Bits,
+        bits: HashedBits,
         buckets: &mut Vec<u32>,
-        finer: Option<(usize, usize, &mut Sorted)>,
+        finer: Option<(usize, usize, &mut SortedPositions)>,
     ) {
         (self.width, self.position_bits, self.next) = (width, bits.position, 0);
         buckets.clear();
@@ -128,7 +128,7 @@ impl Sorted {
         places: impl Iterator<Item = u32> + Clone,
         hash_bits: u32,
         buckets: &mut [u32],
-        finer: Option<(usize, usize, &mut Sorted)>,
+        finer: Option<(usize, usize, &mut SortedPositions)>,
     ) {
         for (at, end) in places.clone().zip(&mut self.ends) {
             let bucket = (hash(data, at as usize, width) >> (u64::BITS - hash_bits)) as usize;
@@ -180,7 +180,7 @@ impl Sorted {
 
     /// Returns the candidates of a position where some are sorted, positions rising, or nothing if it is not one of them.
     #[inline(always)]
-    pub(super) fn candidates(&mut self, at: usize) -> Option<Candidates> {
+    pub(super) fn candidates(&mut self, at: usize) -> Option<CandidateRange> {
         let index = self.index(at)?;
         Some(self.candidates_of::<true>(index))
     }
@@ -188,12 +188,12 @@ impl Sorted {
     /// Returns the candidates of the position with an index, which is itself where all are sorted. With `FETCH`, the
     /// processor fetches those of a later one.
     #[inline(always)]
-    pub(super) fn candidates_of<const FETCH: bool>(&self, index: usize) -> Candidates {
+    pub(super) fn candidates_of<const FETCH: bool>(&self, index: usize) -> CandidateRange {
         if FETCH && let Some(end) = self.ends.get(index + AHEAD) {
             prefetch(&self.entries, end.saturating_sub(1) as usize);
         }
         let end = self.ends[index];
-        Candidates { end, last: self.entries[end.saturating_sub(1) as usize] }
+        CandidateRange { end, last: self.entries[end.saturating_sub(1) as usize] }
     }
 
     /// Returns the index of a position.
@@ -217,10 +217,10 @@ impl Sorted {
     pub(super) fn search(
         &self,
         data: &[u8],
-        search: &Search,
-        candidates: Candidates,
+        search: &SearchLimits,
+        candidates: CandidateRange,
         longest: usize,
-        found: &mut Vec<Match>,
+        found: &mut Vec<OffsetMatch>,
     ) {
         match self.width {
             4 => self.search_by(4, data, search, candidates, longest, found),
@@ -235,12 +235,12 @@ impl Sorted {
         &self,
         width: usize,
         data: &[u8],
-        search: &Search,
-        candidates: Candidates,
+        search: &SearchLimits,
+        candidates: CandidateRange,
         longest: usize,
-        found: &mut Vec<Match>,
+        found: &mut Vec<OffsetMatch>,
     ) {
-        let Search { at, limit, enough, depth, reach } = *search;
+        let SearchLimits { at, limit, enough, depth, reach } = *search;
         let end = candidates.end as usize;
         if end == 0 || longest >= enough.min(limit) {
             return;
@@ -271,7 +271,7 @@ impl Sorted {
                         return;
                     }
                     longest = len;
-                    found.push(Match { len: len as u32, offset: offset as u32 });
+                    found.push(OffsetMatch { len: len as u32, offset: offset as u32 });
                     if len == limit {
                         return;
                     }

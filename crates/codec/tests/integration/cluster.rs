@@ -1,7 +1,7 @@
 //! Streams for physical clusters: filled, decoded whole and in part, within the window they declare.
 
 use crate::{noise, text};
-use packfs_codec::{Choice, Codec, Decoder, Encoder, Error, Prefix};
+use packfs_codec::{Choice, Codec, Decoder, EncodedPrefix, Encoder, Error};
 use proptest::prelude::*;
 
 /// Choices that together reach every cluster encoder.
@@ -40,7 +40,7 @@ fn decoder(choice: &Choice) -> Box<dyn Decoder> {
 }
 
 /// Encodes a prefix of `src` into `room` bytes and checks that it decodes to the same bytes.
-fn fill(choice: &Choice, src: &[u8], room: usize) -> Option<(Prefix, Vec<u8>)> {
+fn fill(choice: &Choice, src: &[u8], room: usize) -> Option<(EncodedPrefix, Vec<u8>)> {
     let mut dst = vec![0xAA; room];
     let prefix = encoder(choice, room).encode_prefix(src, &mut dst).unwrap()?;
     assert!(prefix.len < prefix.taken && prefix.len <= room && prefix.taken <= src.len(), "{choice}: {prefix:?}");

@@ -1,7 +1,7 @@
 //! Decoders on malicious input: they return an error or some bytes, never more than requested.
 
 use crate::{BLOCK, choices, noise, packed, text};
-use packfs_codec::{Codec, Decoded, Decoder, Error};
+use packfs_codec::{Codec, DecodedStream, Decoder, Error};
 use proptest::prelude::*;
 
 /// Decodes into the middle of a larger buffer and checks that nothing around it is touched.
@@ -68,7 +68,7 @@ fn a_stream_that_marks_its_end_is_separated_from_following_bytes() {
                 let bytes = [&stream, tail].concat();
                 let mut dst = vec![0; block.len()];
                 let decoded = decoder.decode_stream(&bytes, &mut dst);
-                let expected = Decoded { taken: stream.len(), len: block.len() };
+                let expected = DecodedStream { taken: stream.len(), len: block.len() };
                 match has_end || tail.is_empty() {
                     true => assert!(decoded.unwrap() == expected && dst == block, "{choice}: {} more", tail.len()),
                     false => assert!(decoded.is_err(), "{choice}: {} more", tail.len()),

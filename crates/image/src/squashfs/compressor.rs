@@ -3,7 +3,7 @@
 //! It is written if the kernel needs it (LZ4 always, XZ with filters or another dictionary), and if
 //! the settings differ from those that every tool assumes: gzip 9, LZO1X-999 level 8, zstd 15.
 
-use packfs_codec::{Codec, Dict, Settings, table};
+use packfs_codec::{Codec, DictSize, Settings, table};
 
 use super::format::METADATA_RAW;
 use crate::Result;
@@ -35,7 +35,7 @@ pub(crate) fn emit(settings: &Settings, block_size: u32) -> Result<Option<Vec<u8
             Some(vec![u32::from(*level.min(&GZIP_LEVEL_MAX)), halves])
         }
         Settings::Xz { dict, filters, .. } => {
-            let dict = Dict::resolve(*dict, block_size as usize)?;
+            let dict = DictSize::resolve(*dict, block_size as usize)?;
             (dict != block_size || *filters != 0).then(|| vec![dict, u32::from(*filters)])
         }
         Settings::Lzo { algorithm: 4, level: 8 } => None,

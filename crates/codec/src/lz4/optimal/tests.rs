@@ -20,7 +20,7 @@ fn pieces(pieces: &[(usize, usize, usize)], seed: u64, count: u8) -> Vec<u8> {
 }
 
 /// Compresses with room to spare, with just enough room and with one byte less.
-fn whole(optimal: &mut Optimal, src: &[u8]) -> usize {
+fn whole(optimal: &mut OptimalEncoder, src: &[u8]) -> usize {
     let mut dst = vec![0; lz4::max_compressed_size(src.len()).max(1)];
     let len = optimal.compress(src, &mut dst).expect("the bound holds");
     let mut back = vec![0; src.len()];
@@ -33,7 +33,7 @@ fn whole(optimal: &mut Optimal, src: &[u8]) -> usize {
     len
 }
 
-fn filled(optimal: &mut Optimal, src: &[u8], room: usize) -> Option<Prefix> {
+fn filled(optimal: &mut OptimalEncoder, src: &[u8], room: usize) -> Option<EncodedPrefix> {
     let mut dst = vec![0; room];
     let prefix = optimal.fill(src, &mut dst)?;
     let mut back = vec![0; prefix.taken];
@@ -72,7 +72,7 @@ fn least(src: &[u8]) -> usize {
 
 #[test]
 fn small_blocks_of_every_size_round_trip() {
-    let mut optimal = Optimal::default();
+    let mut optimal = OptimalEncoder::default();
     for len in 0..=64 {
         whole(&mut optimal, &vec![0; len]);
         whole(&mut optimal, &letters(len, 7, 255));
@@ -84,7 +84,7 @@ fn small_blocks_of_every_size_round_trip() {
 
 #[test]
 fn every_room_is_filled() {
-    let mut optimal = Optimal::default();
+    let mut optimal = OptimalEncoder::default();
     let few = letters(20_000, 5, 2);
     for room in (0..80).chain((80..900).step_by(13)) {
         let prefix = filled(&mut optimal, &few, room);
@@ -99,7 +99,7 @@ fn every_room_is_filled() {
 /// Input longer than a segment, with repeats across the seams, incompressible parts and very long matches.
 #[test]
 fn segments_join() {
-    let mut optimal = Optimal::default();
+    let mut optimal = OptimalEncoder::default();
     let sources = [
         letters(700_000, 3, 255),
         vec![1; 700_000],
@@ -122,7 +122,7 @@ fn segments_join() {
 /// liblz4's densest level is nearly optimal, too.
 #[test]
 fn nothing_is_larger_than_by_the_library() {
-    let mut optimal = Optimal::default();
+    let mut optimal = OptimalEncoder::default();
     let text: Vec<u8> =
         (0..60_000_u32).flat_map(|n| format!("{} {:x}\n", n.wrapping_mul(n) >> 9, n / 7).into_bytes()).collect();
     let numbers: Vec<u8> = (0..60_000_u32).flat_map(|n| (n.wrapping_mul(n) >> 20).to_le_bytes()).collect();
@@ -142,13 +142,13 @@ fn nothing_is_larger_than_by_the_library() {
 #[test]
 fn memory_is_bounded() {
     for len in [4096, 131_072, 1 << 20] {
-        let mut optimal = Optimal::default();
+        let mut optimal = OptimalEncoder::default();
         for (share, count) in [(4, 255), (3, 3), (2, 16), (1, 4)] {
             whole(&mut optimal, &letters(len / share, 3, count));
         }
         assert!(optimal.allocated() <= memory(len), "{} bytes for {len}", optimal.allocated());
     }
-    let mut optimal = Optimal::default();
+    let mut optimal = OptimalEncoder::default();
     for room in [4096, 65_536, 1 << 20] {
         filled(&mut optimal, &letters(4 << 20, 3, 4), room);
     }
@@ -164,7 +164,7 @@ proptest! {
         room in 0usize..40_000,
     ) {
         let src = pieces(&parts, seed, count);
-        let mut optimal = Optimal::default();
+        let mut optimal = OptimalEncoder::default();
         whole(&mut optimal, &src);
         filled(&mut optimal, &src, room);
     }
@@ -178,7 +178,7 @@ proptest! {
     ) {
         let src = pieces(&parts, seed, count);
         prop_assume!(src.len() < 300);
-        let ours = whole(&mut Optimal::default(), &src);
+        let ours = whole(&mut OptimalEncoder::default(), &src);
         let least = least(&src);
         prop_assert!(least <= ours && ours <= least + 1, "{ours} instead of {least}");
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Mutex;
 
-use packfs_codec::{Codec, Decoded, Decoder};
+use packfs_codec::{Codec, DecodedStream, Decoder};
 
 use super::compression::CompressorOptions;
 use super::disk::Disk;
@@ -72,12 +72,12 @@ impl Blocks {
     }
 
     /// Decodes a block into `out`, which it need not fill, as strictly as Linux.
-    pub(super) fn verify(&self, block: Stored, out: &mut [u8]) -> Result<Decoded> {
+    pub(super) fn verify(&self, block: Stored, out: &mut [u8]) -> Result<DecodedStream> {
         self.with_tools(|tools| self.decode(tools, block, out, Rules::Linux))
     }
 
     /// As [`Blocks::verify`], for a block that must fill `out` exactly.
-    pub(super) fn verify_exact(&self, block: Stored, out: &mut [u8]) -> Result<Decoded> {
+    pub(super) fn verify_exact(&self, block: Stored, out: &mut [u8]) -> Result<DecodedStream> {
         let expected = out.len();
         let decoded = self.verify(block, out)?;
         exact(block, decoded.len, expected)?;
@@ -85,7 +85,7 @@ impl Blocks {
     }
 
     /// Returns an unusual property of a stored block that was decoded.
-    pub(super) fn oddity(&self, block: Stored, decoded: Decoded) -> Option<String> {
+    pub(super) fn oddity(&self, block: Stored, decoded: DecodedStream) -> Option<String> {
         let more = block.len - decoded.taken;
         let others = if self.codec == Codec::Gzip { "" } else { ", unsquashfs refuses it" };
         (more > 0)
@@ -127,11 +127,11 @@ impl Blocks {
         self.with_tools(|tools| self.call_decoder(tools, block, packed, out, Rules::Library)).map(|decoded| decoded.len)
     }
 
-    fn decode(&self, tools: &mut Tools, block: Stored, out: &mut [u8], rules: Rules) -> Result<Decoded> {
+    fn decode(&self, tools: &mut Tools, block: Stored, out: &mut [u8], rules: Rules) -> Result<DecodedStream> {
         if block.raw {
             let Some(out) = out.get_mut(..block.len) else { return Err(too_long(block, out.len())) };
             self.disk.read(block.structure, block.start, out)?;
-            return Ok(Decoded { taken: block.len, len: block.len });
+            return Ok(DecodedStream { taken: block.len, len: block.len });
         }
         let mut packed = std::mem::take(&mut tools.packed);
         grow(&mut packed, block.len);
@@ -150,7 +150,7 @@ impl Blocks {
         packed: &[u8],
         out: &mut [u8],
         rules: Rules,
-    ) -> Result<Decoded> {
+    ) -> Result<DecodedStream> {
         let decoder = match (rules, &mut tools.decoder, &mut tools.strict) {
             (Rules::Library, Some(decoder), _) | (Rules::Linux, _, Some(decoder)) => decoder,
             (Rules::Library, none, _) => none.insert(self.codec.decoder()?),

@@ -6,7 +6,7 @@
 //! nearby. Slow encoders have a scout, a faster level of the same codec, whose lengths predict
 //! theirs. That takes less than two passes over a byte where a search from scratch takes ten.
 
-use packfs_codec::{Encoder, Prefix};
+use packfs_codec::{EncodedPrefix, Encoder};
 
 use crate::Result;
 
@@ -49,7 +49,7 @@ impl ClusterFit {
         scout: Option<&mut (dyn Encoder + 'static)>,
         src: &[u8],
         dst: &mut [u8],
-    ) -> Result<Option<Prefix>> {
+    ) -> Result<Option<EncodedPrefix>> {
         let Some(mut best) = self.encode_first(encoder, scout, src, dst)? else { return Ok(None) };
         // The longer a result, the less predictable are its last bytes.
         let tolerance = (dst.len() / 200).max(self.block / 32);
@@ -71,7 +71,7 @@ impl ClusterFit {
             self.scratch.resize(target, 0);
             match encoder.encode(&src[..taken], &mut self.scratch)? {
                 Some(len) => {
-                    let found = Prefix { taken, len };
+                    let found = EncodedPrefix { taken, len };
                     if self.density(found) <= self.density(best) {
                         break;
                     }
@@ -92,7 +92,7 @@ impl ClusterFit {
         scout: Option<&mut (dyn Encoder + 'static)>,
         src: &[u8],
         dst: &mut [u8],
-    ) -> Result<Option<Prefix>> {
+    ) -> Result<Option<EncodedPrefix>> {
         let mut taken = moved(0, dst.len() as f64 * self.ratio * AIM).max(dst.len() + 1).min(src.len());
         // The rest is worth a try immediately if it is not much more.
         if src.len() - taken < taken / 8 {
@@ -111,7 +111,7 @@ impl ClusterFit {
                 self.gain *= result.unwrap_or(dst.len()) as f64 / expected;
             }
             if let Some(len) = result {
-                return Ok(Some(Prefix { taken, len }));
+                return Ok(Some(EncodedPrefix { taken, len }));
             }
             if taken <= dst.len() {
                 return Ok(None);
@@ -144,7 +144,7 @@ impl ClusterFit {
     }
 
     /// Returns the number of input bytes per block.
-    fn density(&self, found: Prefix) -> f64 {
+    fn density(&self, found: EncodedPrefix) -> f64 {
         found.taken as f64 / found.len.div_ceil(self.block).max(1) as f64
     }
 }

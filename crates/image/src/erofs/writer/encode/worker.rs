@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packfs_blocks::encode::Prover;
 use packfs_blocks::{Buffer, Digest};
-use packfs_codec::{Encoder, Prefix};
+use packfs_codec::{EncodedPrefix, Encoder};
 
 use super::fit::ClusterFit;
 use super::lanes::PackingOptions;
@@ -120,7 +120,7 @@ impl LaneEncoder {
                 None
             };
             match found {
-                Some(Prefix { taken, len }) => {
+                Some(EncodedPrefix { taken, len }) => {
                     self.prover.prove(&left[..taken], &out.bytes[out.len..out.len + len])?;
                     let last = taken == left.len();
                     if tail_policy == TailPolicy::Fragment
@@ -170,7 +170,7 @@ impl LaneEncoder {
     }
 
     /// Compresses a prefix into the free end of `out`.
-    fn compress(&mut self, rest: &[u8], out: &mut PackOutput) -> Result<Option<Prefix>> {
+    fn compress(&mut self, rest: &[u8], out: &mut PackOutput) -> Result<Option<EncodedPrefix>> {
         let PackingOptions { choice, window, cluster, unaligned, .. } = &self.packing;
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
@@ -184,7 +184,7 @@ impl LaneEncoder {
             // Without blocks to fill, equal lengths of the file are best for random access.
             let taken = rest.len().min(*cluster);
             let len = encoder.encode(&rest[..taken], &mut dst[..taken - 1])?;
-            return Ok(len.map(|len| Prefix { taken, len }));
+            return Ok(len.map(|len| EncodedPrefix { taken, len }));
         }
         if choice.fills() {
             return Ok(encoder.encode_prefix(rest, dst)?);

@@ -2,7 +2,7 @@
 //! other, and the gaps between blocks contain no unreferenced data.
 
 use packfs_blocks::Progress;
-use packfs_codec::Decoded;
+use packfs_codec::DecodedStream;
 
 use super::inodes::Inodes;
 use crate::check::in_order;
@@ -73,7 +73,7 @@ fn decode(reader: &Reader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: 
     found
 }
 
-fn at_least(stored: Stored, decoded: Result<Decoded>, used: u64) -> Result<Decoded> {
+fn at_least(stored: Stored, decoded: Result<DecodedStream>, used: u64) -> Result<DecodedStream> {
     let decoded = decoded?;
     if decoded.len as u64 >= used {
         return Ok(decoded);
