@@ -192,7 +192,7 @@ pub(crate) const USUAL_BITS: (u8, u8, u8) = (3, 0, 1);
 pub(crate) enum OptionValue {
     Number(i32),
     Flag(bool),
-    /// Index into [`OptionForm::Name`](crate::table::Form::Name).
+    /// Index into [`OptionForm::Name`](crate::table::OptionForm::Name).
     Name(u8),
     Set(u16),
     Filters {

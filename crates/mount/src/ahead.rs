@@ -15,7 +15,7 @@ use fuser::Notifier;
 use packfs_image::Image;
 use packfs_image::image::Nid;
 
-use crate::nodes::Nodes;
+use crate::nodes::NodeNumbers;
 
 /// Largest file to read ahead. Linux reads the beginning of a larger one at once, and the rest ahead by itself.
 const FILE_MAX: usize = 128 << 10;
@@ -35,17 +35,17 @@ const WAITING: usize = READERS;
 
 /// Files in the order in which they were listed, by number; the oldest are forgotten.
 #[derive(Debug, Default)]
-struct Order {
-    files: VecDeque<Listed>,
+struct ListingOrder {
+    files: VecDeque<ListedFile>,
     /// Number of the first of them.
     first: u64,
     numbers: HashMap<Nid, u64>,
     /// The latest readers, by time of use.
-    readers: VecDeque<Reader>,
+    readers: VecDeque<OrderReader>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Listed {
+struct ListedFile {
     nid: Nid,
     size: usize,
     /// The kernel has asked for it, or was given it.
@@ -54,7 +54,7 @@ struct Listed {
 
 /// A reader of files in the order of the listing.
 #[derive(Debug)]
-struct Reader {
+struct OrderReader {
     /// Number of the file after the last that it asked for.
     next: u64,
     /// Last batch, and the number of files that it was to have.
@@ -62,14 +62,14 @@ struct Reader {
     batch: u64,
 }
 
-impl Order {
+impl ListingOrder {
     fn push(&mut self, nid: Nid, size: usize) {
         let number = self.first + self.files.len() as u64;
         if self.numbers.contains_key(&nid) {
             return;
         }
         self.numbers.insert(nid, number);
-        self.files.push_back(Listed { nid, size, done: false });
+        self.files.push_back(ListedFile { nid, size, done: false });
         if self.files.len() > LISTED
             && let Some(oldest) = self.files.pop_front()
         {
@@ -78,7 +78,7 @@ impl Order {
         }
     }
 
-    fn file(&mut self, number: u64) -> Option<&mut Listed> {
+    fn file(&mut self, number: u64) -> Option<&mut ListedFile> {
         self.files.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
@@ -90,12 +90,12 @@ impl Order {
             return None;
         }
         file.done = true;
-        let follows = |reader: &Reader| (reader.next..=reader.last.end + SKIPPED).contains(&number);
+        let follows = |reader: &OrderReader| (reader.next..=reader.last.end + SKIPPED).contains(&number);
         let found = self.readers.iter().position(follows).and_then(|at| self.readers.remove(at));
         let next = number + 1;
         let (begin, batch) = match found {
             Some(reader) if number < middle(&reader.last) => {
-                self.readers.push_front(Reader { next, ..reader });
+                self.readers.push_front(OrderReader { next, ..reader });
                 return None;
             }
             Some(reader) => (reader.last.end.max(next), (reader.batch * 2).clamp(FIRST, BATCH)),
@@ -104,7 +104,7 @@ impl Order {
         };
         let end = if batch < FIRST { begin } else { self.end_of_batch(begin, batch) };
         self.readers.truncate(READERS - 1);
-        self.readers.push_front(Reader { next, last: begin..end, batch });
+        self.readers.push_front(OrderReader { next, last: begin..end, batch });
         (begin < end).then_some(begin..end)
     }
 
@@ -134,28 +134,28 @@ fn middle(batch: &Range<u64>) -> u64 {
 
 /// The side of read-ahead that sees requests.
 #[derive(Debug)]
-pub(crate) struct Ahead {
-    order: Arc<Mutex<Order>>,
+pub(crate) struct ReadAheadRequests {
+    order: Arc<Mutex<ListingOrder>>,
     batches: SyncSender<Range<u64>>,
 }
 
 /// The side of read-ahead that stores files.
 #[derive(Debug)]
-pub(crate) struct Storing {
-    order: Arc<Mutex<Order>>,
+pub(crate) struct ReadAheadStore {
+    order: Arc<Mutex<ListingOrder>>,
     batches: Receiver<Range<u64>>,
     image: Arc<dyn Image>,
-    nodes: Nodes,
+    nodes: NodeNumbers,
 }
 
 /// Makes both sides; the second ends when the first is dropped.
-pub(crate) fn ahead(image: Arc<dyn Image>, nodes: Nodes) -> (Ahead, Storing) {
+pub(crate) fn ahead(image: Arc<dyn Image>, nodes: NodeNumbers) -> (ReadAheadRequests, ReadAheadStore) {
     let (sender, batches) = sync_channel(WAITING);
     let order = Arc::default();
-    (Ahead { order: Arc::clone(&order), batches: sender }, Storing { order, batches, image, nodes })
+    (ReadAheadRequests { order: Arc::clone(&order), batches: sender }, ReadAheadStore { order, batches, image, nodes })
 }
 
-impl Ahead {
+impl ReadAheadRequests {
     /// Takes note of files that the kernel was told of, with their sizes.
     pub(crate) fn listed(&self, files: &[(Nid, u64)]) {
         let Ok(mut order) = self.order.lock() else { return };
@@ -175,7 +175,7 @@ impl Ahead {
     }
 }
 
-impl Storing {
+impl ReadAheadStore {
     /// Stores files until the other side is dropped or the mount ends. Not to be called by a thread that answers
     /// requests: the kernel may wait for an answer before it lets a file be stored.
     pub(crate) fn run(self, kernel: &Notifier) {
@@ -202,13 +202,13 @@ impl Storing {
 mod tests {
     use super::*;
 
-    fn order(files: u64) -> Order {
-        let mut order = Order::default();
+    fn order(files: u64) -> ListingOrder {
+        let mut order = ListingOrder::default();
         (0..files).for_each(|n| order.push(Nid(1000 + n), 10));
         order
     }
 
-    fn asked(order: &mut Order, number: u64) -> Option<Range<u64>> {
+    fn asked(order: &mut ListingOrder, number: u64) -> Option<Range<u64>> {
         order.asked(Nid(1000 + number))
     }
 
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!((asked(&mut order, 4), asked(&mut order, 5)), (None, None));
         assert_eq!(order.take(6), Some((Nid(1006), 10)));
         assert_eq!((order.take(6), order.take(5), order.take(4)), (None, None, None));
-        let mut sizes = Order::default();
+        let mut sizes = ListingOrder::default();
         (0..BATCH).for_each(|n| sizes.push(Nid(n), 1 << 20));
         assert_eq!((sizes.asked(Nid(0)), sizes.asked(Nid(1))), (None, Some(2..4)));
     }

@@ -13,13 +13,13 @@ const DIR_SIZE: u64 = 4096;
 
 /// Owners that replace those in the image.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Owner {
+pub(crate) struct OwnerOverride {
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
 }
 
 /// Returns the attributes of an inode.
-pub(crate) fn attr(number: INodeNo, stat: &Stat, owner: Owner) -> FileAttr {
+pub(crate) fn attr(number: INodeNo, stat: &Stat, owner: OwnerOverride) -> FileAttr {
     let mtime = system_time(stat.mtime);
     let (kind, size, rdev) = match &stat.kind {
         FileType::Dir => (fuser::FileType::Directory, DIR_SIZE, 0),

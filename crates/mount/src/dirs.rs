@@ -14,14 +14,14 @@ const COUNT: usize = 32;
 
 /// The entries of a directory, in one piece of memory for all names.
 #[derive(Debug)]
-pub(crate) struct Listing {
+pub(crate) struct DirListing {
     names: Vec<u8>,
     /// End of each name, and its inode.
     entries: Vec<(u32, Nid)>,
 }
 
-impl Listing {
-    fn read(image: &dyn Image, dir: Nid) -> Result<Listing> {
+impl DirListing {
+    fn read(image: &dyn Image, dir: Nid) -> Result<DirListing> {
         let mut names = Vec::new();
         let mut entries = Vec::new();
         for entry in image.read_dir(dir)? {
@@ -29,7 +29,7 @@ impl Listing {
             // Names of one directory take less than 4 GiB in both formats.
             entries.push((u32::try_from(names.len()).unwrap_or(u32::MAX), entry.nid));
         }
-        Ok(Listing { names, entries })
+        Ok(DirListing { names, entries })
     }
 
     /// Returns the entries from number `first` on.
@@ -50,19 +50,19 @@ impl Listing {
 
 /// The latest listings.
 #[derive(Debug, Default)]
-pub(crate) struct Listings(Mutex<VecDeque<(Nid, Arc<Listing>)>>);
+pub(crate) struct ListingCache(Mutex<VecDeque<(Nid, Arc<DirListing>)>>);
 
-impl Listings {
+impl ListingCache {
     /// Returns the listing of a directory.
-    pub(crate) fn get(&self, image: &dyn Image, dir: Nid) -> Result<Arc<Listing>> {
+    pub(crate) fn get(&self, image: &dyn Image, dir: Nid) -> Result<Arc<DirListing>> {
         if let Some(found) = self.find(dir) {
             return Ok(found);
         }
-        let listing = Arc::new(Listing::read(image, dir)?);
+        let listing = Arc::new(DirListing::read(image, dir)?);
         if let Ok(mut kept) = self.0.lock() {
             kept.push_front((dir, Arc::clone(&listing)));
             let mut weight = 0;
-            let mut fits = |listing: &Listing| {
+            let mut fits = |listing: &DirListing| {
                 weight += listing.weight();
                 weight <= CAPACITY
             };
@@ -73,7 +73,7 @@ impl Listings {
         Ok(listing)
     }
 
-    fn find(&self, dir: Nid) -> Option<Arc<Listing>> {
+    fn find(&self, dir: Nid) -> Option<Arc<DirListing>> {
         let kept = self.0.lock().ok()?;
         kept.iter().find(|(nid, _)| *nid == dir).map(|(_, listing)| Arc::clone(listing))
     }

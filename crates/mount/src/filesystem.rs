@@ -21,12 +21,12 @@ use packfs_blocks::trouble::Trouble;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::{Error, Image};
 
-use crate::ahead::Ahead;
-use crate::attr::{Owner, attr, none};
-use crate::dirs::Listings;
-use crate::nodes::Nodes;
+use crate::ahead::ReadAheadRequests;
+use crate::attr::{OwnerOverride, attr, none};
+use crate::dirs::ListingCache;
+use crate::nodes::NodeNumbers;
 use crate::paths::PathFinder;
-use crate::trace::Trace;
+use crate::trace::ReadTrace;
 
 /// Time for which the kernel may keep names and attributes, which is for ever.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -47,15 +47,15 @@ const SEEK_HOLE: i32 = 4;
 /// An image as the kernel sees it.
 pub(crate) struct ImageFs {
     pub(crate) image: Arc<dyn Image>,
-    pub(crate) nodes: Nodes,
-    pub(crate) owner: Owner,
+    pub(crate) nodes: NodeNumbers,
+    pub(crate) owner: OwnerOverride,
     /// True if the kernel checks permissions.
     pub(crate) checks_permissions: bool,
     pub(crate) bytes: u64,
-    pub(crate) listings: Listings,
-    pub(crate) trace: Option<Trace>,
+    pub(crate) listings: ListingCache,
+    pub(crate) trace: Option<ReadTrace>,
     /// Not while a trace is taken, which lists what programs read.
-    pub(crate) ahead: Option<Ahead>,
+    pub(crate) ahead: Option<ReadAheadRequests>,
     pub(crate) trouble: Trouble,
     /// True once a changed image was reported: every later error has the same reason.
     pub(crate) told_change: AtomicBool,

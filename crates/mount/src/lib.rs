@@ -7,10 +7,10 @@
 //! and contents for ever.
 //!
 //! ```no_run
-//! use packfs_mount::{Options, mount};
+//! use packfs_mount::{MountOptions, mount};
 //!
 //! let image = packfs_image::Fs::open("root.sqfs")?.into_image();
-//! let mounted = mount(image, "/mnt".as_ref(), Options::default())?;
+//! let mounted = mount(image, "/mnt".as_ref(), MountOptions::default())?;
 //! // Until somebody unmounts it.
 //! mounted.serve()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,10 +35,10 @@ pub use device::inherited;
 pub use dump::DumpImage;
 pub use error::{Error, Result};
 pub use offset::find_image;
-pub use options::Options;
+pub use options::MountOptions;
 pub use packfs_blocks::trouble::Report;
-pub use session::{Mounted, mount};
-pub use trace::Trace;
-pub use unmount::{How, unmount};
+pub use session::{MountedImage, mount};
+pub use trace::ReadTrace;
+pub use unmount::{UnmountMode, unmount};
 
-packfs_blocks::options!(Options);
+packfs_blocks::options!(MountOptions);

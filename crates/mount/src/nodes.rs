@@ -9,11 +9,11 @@ const SHIFT: u64 = 2;
 
 /// The numbers of a mount whose root is the inode `root`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Nodes {
+pub(crate) struct NodeNumbers {
     pub(crate) root: Nid,
 }
 
-impl Nodes {
+impl NodeNumbers {
     /// Returns the number of an inode; `None` if a damaged image has numbers that no inode can have.
     pub(crate) fn number(self, nid: Nid) -> Option<INodeNo> {
         if nid == self.root {
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn numbers_lead_back_to_their_inodes_and_avoid_those_with_a_meaning() {
-        let nodes = Nodes { root: Nid(36) };
+        let nodes = NodeNumbers { root: Nid(36) };
         for nid in [0, 1, 2, 36, 37, 1 << 47, 1 << 63, u64::MAX - 2] {
             let number = nodes.number(Nid(nid)).unwrap();
             assert_eq!(nodes.nid(number), Nid(nid));

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use packfs_blocks::trouble::Report;
 
-use crate::trace::Trace;
+use crate::trace::ReadTrace;
 
 /// Options of a mount.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct MountOptions {
     /// Name of the mount in the system's tables, such as the path of the image.
     pub name: String,
     /// Length of the image in bytes, for `statfs`.
@@ -37,14 +37,14 @@ pub struct Options {
     /// Time without requests after which it is unmounted, if nobody uses it.
     pub timeout: Option<Duration>,
     /// Record of the files in the order of their first use.
-    pub trace: Option<Trace>,
+    pub trace: Option<ReadTrace>,
     /// Takes a line about each error that a program got from the mount.
     pub report: Option<Report>,
 }
 
-impl Default for Options {
+impl Default for MountOptions {
     fn default() -> Self {
-        Options {
+        MountOptions {
             name: "packfs".into(),
             bytes: 0,
             threads: 4,
@@ -63,7 +63,7 @@ impl Default for Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options").field("name", &self.name).field("threads", &self.threads).finish_non_exhaustive()
     }

@@ -22,15 +22,15 @@ use packfs_image::name::display;
 use packfs_image::{Image, sink};
 use rustix::io::{DupFlags, Errno};
 
-use crate::ahead::{Storing, ahead};
-use crate::attr::Owner;
+use crate::ahead::{ReadAheadStore, ahead};
+use crate::attr::OwnerOverride;
 use crate::device;
-use crate::dirs::Listings;
+use crate::dirs::ListingCache;
 use crate::filesystem::ImageFs;
-use crate::nodes::Nodes;
-use crate::options::Options;
+use crate::nodes::NodeNumbers;
+use crate::options::MountOptions;
 use crate::paths::PathFinder;
-use crate::unmount::{How, absolute, has_helper, no_helper, unmount, without_commas};
+use crate::unmount::{UnmountMode, absolute, has_helper, no_helper, unmount, without_commas};
 use crate::{Error, Result};
 
 const DEVICE: &str = "/dev/fuse";
@@ -41,20 +41,20 @@ const SUBTYPE: &str = "packfs";
 
 /// A mounted image that nobody serves yet. Dropping it unmounts it.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct MountedImage {
     session: Session<ImageFs>,
-    storing: Option<Storing>,
-    idle: Option<Idle>,
+    storing: Option<ReadAheadStore>,
+    idle: Option<IdleWatcher>,
     /// The mount point; `None` if somebody else mounted it.
     place: Option<PathBuf>,
 }
 
 /// Mounts an image at `place`: a directory, or `/dev/fd/N` with the descriptor of a FUSE device whose mount the caller
 /// has made.
-pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mounted> {
+pub fn mount(image: Arc<dyn Image>, place: &Path, options: MountOptions) -> Result<MountedImage> {
     let root = root(&*image, &options.subdir)?;
     let requests = Arc::new(AtomicU64::new(0));
-    let nodes = Nodes { root };
+    let nodes = NodeNumbers { root };
     let (ahead, storing) = if options.trace.is_none() {
         let (ahead, storing) = ahead(Arc::clone(&image), nodes);
         (Some(ahead), Some(storing))
@@ -63,10 +63,10 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mo
     };
     let filesystem = ImageFs {
         nodes,
-        owner: Owner { uid: options.uid, gid: options.gid },
+        owner: OwnerOverride { uid: options.uid, gid: options.gid },
         checks_permissions: options.check_permissions,
         bytes: options.bytes,
-        listings: Listings::default(),
+        listings: ListingCache::default(),
         trace: options.trace.clone(),
         ahead,
         trouble: Trouble::new(options.report.clone()),
@@ -82,17 +82,18 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mo
         config.clone_fd = false;
         let session = Session::from_fd(filesystem, device, config.acl, config);
         let session = session.map_err(Error::io("cannot serve the FUSE device", place))?;
-        return Ok(Mounted { session, storing, idle: None, place: None });
+        return Ok(MountedImage { session, storing, idle: None, place: None });
     }
     check_device()?;
     check_helper_variable()?;
     let place = check_place(place)?;
     let session = Session::new(filesystem, &place, &config).map_err(|error| explain(error, &place))?;
-    let idle = options.timeout.map(|timeout| Idle { timeout, requests, place: place.clone(), report: options.report });
-    Ok(Mounted { session, storing, idle, place: Some(place) })
+    let idle =
+        options.timeout.map(|timeout| IdleWatcher { timeout, requests, place: place.clone(), report: options.report });
+    Ok(MountedImage { session, storing, idle, place: Some(place) })
 }
 
-impl Mounted {
+impl MountedImage {
     /// Returns the mount point, an absolute path; `None` if the caller mounted it.
     pub fn place(&self) -> Option<&Path> {
         self.place.as_deref()
@@ -100,7 +101,7 @@ impl Mounted {
 
     /// Answers requests until it is unmounted, by whomever.
     pub fn serve(self) -> Result<()> {
-        let Mounted { session, storing, idle, place } = self;
+        let MountedImage { session, storing, idle, place } = self;
         let place = place.unwrap_or_else(|| DEVICE.into());
         // Ends with this function.
         let (_end, ended) = channel::<()>();
@@ -157,7 +158,7 @@ fn root(image: &dyn Image, subdir: &Path) -> Result<Nid> {
     }
 }
 
-fn config(options: &Options) -> Config {
+fn config(options: &MountOptions) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::RO,
@@ -266,20 +267,20 @@ fn explain(error: io::Error, place: &Path) -> Error {
 }
 
 /// Unmounts what nobody uses.
-struct Idle {
+struct IdleWatcher {
     timeout: Duration,
     requests: Arc<AtomicU64>,
     place: PathBuf,
     report: Option<Report>,
 }
 
-impl fmt::Debug for Idle {
+impl fmt::Debug for IdleWatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Idle").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 
-impl Idle {
+impl IdleWatcher {
     /// Waits for a time without requests, or for the end. Who reads what the kernel keeps makes no requests, but
     /// then unmounting fails, as the mount is in use.
     fn watch(self, ended: &Receiver<()>) {
@@ -293,7 +294,7 @@ impl Idle {
             if quiet < self.timeout {
                 continue;
             }
-            match unmount(&self.place, How::Now) {
+            match unmount(&self.place, UnmountMode::Now) {
                 Ok(()) => return,
                 Err(Error::Busy { .. }) => {}
                 Err(error) => {

@@ -9,9 +9,9 @@ use packfs_image::image::Nid;
 
 /// Writes the path of each file when it is first read, a line each. Clones write to the same place.
 #[derive(Clone)]
-pub struct Trace(Arc<Mutex<State>>);
+pub struct ReadTrace(Arc<Mutex<TraceState>>);
 
-struct State {
+struct TraceState {
     out: Box<dyn Write + Send>,
     /// Directory and name under which an inode was last seen.
     names: HashMap<Nid, (Nid, Box<[u8]>)>,
@@ -19,18 +19,18 @@ struct State {
     failed: Option<io::Error>,
 }
 
-impl fmt::Debug for Trace {
+impl fmt::Debug for ReadTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trace").finish_non_exhaustive()
     }
 }
 
-impl Trace {
+impl ReadTrace {
     /// Makes a trace that writes to `out`, a line at a time.
     pub fn new(out: impl Write + Send + 'static) -> Self {
         let names = HashMap::new();
         let read = HashSet::new();
-        Trace(Arc::new(Mutex::new(State { out: Box::new(out), names, read, failed: None })))
+        ReadTrace(Arc::new(Mutex::new(TraceState { out: Box::new(out), names, read, failed: None })))
     }
 
     /// Returns the first error of writing.
@@ -59,7 +59,7 @@ impl Trace {
     }
 }
 
-impl State {
+impl TraceState {
     /// Returns the path of an inode from the root on; `None` if it has none that a line can hold.
     fn path(&self, root: Nid, nid: Nid) -> Option<Vec<u8>> {
         let mut names = Vec::new();
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn each_file_has_one_line_in_the_order_of_first_use() {
         let out = Out::default();
-        let trace = Trace::new(out.clone());
+        let trace = ReadTrace::new(out.clone());
         let root = Nid(1);
         trace.seen(root, b"a b", Nid(2));
         trace.seen(Nid(2), b"c\"d", Nid(3));
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_loop_in_a_damaged_image_ends() {
         let out = Out::default();
-        let trace = Trace::new(out.clone());
+        let trace = ReadTrace::new(out.clone());
         trace.seen(Nid(2), b"a", Nid(3));
         trace.seen(Nid(3), b"b", Nid(2));
         trace.read(Nid(1), Nid(3));

@@ -17,7 +17,7 @@ const HELPERS: [&str; 4] = ["fusermount3", "fusermount", "/bin/fusermount3", "/b
 
 /// Treatment of a mount that is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum UnmountMode {
     /// It stays, and that is an error.
     Now,
     /// It is taken out of the tree at once, and ends when nobody uses it any more.
@@ -28,14 +28,14 @@ pub enum How {
 ///
 /// # Errors
 /// [`Error::Place`] if nothing is, or something of another kind; [`Error::Busy`] if it is in use.
-pub fn unmount(place: &Path, how: How) -> Result<()> {
+pub fn unmount(place: &Path, how: UnmountMode) -> Result<()> {
     let place = absolute(place)?;
     match mounted(&place).map_err(Error::io("cannot read the table of mounts", Path::new(MOUNTS)))? {
         Some(kind) if kind.starts_with("fuse") => {}
         Some(kind) => return Err(Error::place(&place, format!("a mount of type {kind}, not by FUSE"))),
         None => return Err(Error::place(&place, "nothing is mounted there")),
     }
-    let flags = if how == How::Detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    let flags = if how == UnmountMode::Detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(&place, flags) {
         Ok(()) => Ok(()),
         Err(Errno::PERM) => by_helper(&place, how),
@@ -45,10 +45,10 @@ pub fn unmount(place: &Path, how: How) -> Result<()> {
 }
 
 /// Unmounts by one of the helpers, whichever can be started.
-fn by_helper(place: &Path, how: How) -> Result<()> {
+fn by_helper(place: &Path, how: UnmountMode) -> Result<()> {
     for helper in HELPERS {
         let mut command = Command::new(helper);
-        command.args(if how == How::Detach { &["-u", "-z", "--"][..] } else { &["-u", "--"] }).arg(place);
+        command.args(if how == UnmountMode::Detach { &["-u", "-z", "--"][..] } else { &["-u", "--"] }).arg(place);
         match command.env("LC_ALL", "C").stdin(Stdio::null()).output() {
             Ok(done) if done.status.success() => return Ok(()),
             Ok(done) => {
@@ -149,9 +149,9 @@ mod tests {
 
     #[test]
     fn only_what_fuse_mounted_is_unmounted() {
-        assert!(unmount("/proc".as_ref(), How::Now).unwrap_err().to_string().contains("type proc"));
+        assert!(unmount("/proc".as_ref(), UnmountMode::Now).unwrap_err().to_string().contains("type proc"));
         let dir = tempfile::tempdir().unwrap();
-        assert!(unmount(dir.path(), How::Detach).unwrap_err().to_string().contains("nothing is mounted"));
-        assert!(unmount(&dir.path().join("none/dir"), How::Now).is_err());
+        assert!(unmount(dir.path(), UnmountMode::Detach).unwrap_err().to_string().contains("nothing is mounted"));
+        assert!(unmount(&dir.path().join("none/dir"), UnmountMode::Now).is_err());
     }
 }

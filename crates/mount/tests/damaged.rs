@@ -13,7 +13,7 @@ use packfs_blocks::testing::Random;
 use packfs_image::build::AnyOptions;
 use packfs_image::testing::everything;
 use packfs_image::{erofs, squashfs};
-use packfs_mount::Options;
+use packfs_mount::MountOptions;
 
 #[path = "integration/served.rs"]
 mod served;
@@ -71,7 +71,7 @@ fn load(image: &[u8], seed: u64, errors: &Arc<AtomicU64>) {
     let report = move |_: &str| {
         counted.fetch_add(1, Ordering::Relaxed);
     };
-    let mount = Served::new(image, Options::default().set(|all| all.report = Some(Arc::new(report))));
+    let mount = Served::new(image, MountOptions::default().set(|all| all.report = Some(Arc::new(report))));
     let left = AtomicU64::new(ENTRIES);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -93,9 +93,9 @@ fn damage_is_an_error_to_readers_and_nothing_worse() {
     }
     let (done, waiting) = mpsc::channel();
     let work = std::thread::spawn(move || {
-        let squashfs = squashfs::Options::default().set(|all| all.block_size = 4096);
+        let squashfs = squashfs::MountOptions::default().set(|all| all.block_size = 4096);
         let squashfs = squashfs.with(|all| all.codec = "zstd:1".parse().unwrap());
-        let erofs = erofs::Options::default().with(|all| all.codec = "lz4".parse().unwrap());
+        let erofs = erofs::MountOptions::default().with(|all| all.codec = "lz4".parse().unwrap());
         for options in [AnyOptions::Squashfs(squashfs), AnyOptions::Erofs(erofs)] {
             let image = build(&everything(4096, 300), &options);
             let (before, errors) = (memory_peak(), Arc::default());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use packfs_image::build::AnyOptions;
 use packfs_image::erofs;
 use packfs_image::testing::{Node, Piece, Spec};
-use packfs_mount::Options;
+use packfs_mount::MountOptions;
 
 #[path = "integration/served.rs"]
 mod served;
@@ -48,7 +48,7 @@ fn memory() -> u64 {
 /// Mounts an image `count` times and reads all of its files each time.
 fn cycle(image: &[u8], count: usize) {
     for _ in 0..count {
-        let mount = Served::new(open(image.to_vec(), 1 << 20).unwrap(), Options::default());
+        let mount = Served::new(open(image.to_vec(), 1 << 20).unwrap(), MountOptions::default());
         let mut files: Vec<PathBuf> =
             std::fs::read_dir(mount.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
@@ -77,7 +77,7 @@ fn a_thousand_mounts_leave_nothing_behind() {
         return;
     }
     let file = |seed| (format!("f{seed:02}").into_bytes(), Node::file(vec![Piece::Text { seed, len: 5000 }]));
-    let image = build(&Spec::of((0..50).map(file)), &AnyOptions::Erofs(erofs::Options::default()));
+    let image = build(&Spec::of((0..50).map(file)), &AnyOptions::Erofs(erofs::MountOptions::default()));
     cycle(&image, 50);
     let (before, held_before) = (memory(), held());
     cycle(&image, 1000);

@@ -35,7 +35,7 @@ pub struct ConvertOptions {
     pub temporary_dir: PathBuf,
     /// Connections to registries.
     #[cfg(feature = "remote")]
-    pub remote: packfs_remote::Options,
+    pub remote: packfs_remote::RemoteOptions,
 }
 
 impl ConvertOptions {
@@ -47,7 +47,7 @@ impl ConvertOptions {
             force: false,
             temporary_dir: std::env::temp_dir(),
             #[cfg(feature = "remote")]
-            remote: packfs_remote::Options::default(),
+            remote: packfs_remote::RemoteOptions::default(),
         }
     }
 

@@ -131,7 +131,7 @@ impl Read for ArchivedReader {
 /// Reads a blob of a registry.
 #[cfg(feature = "remote")]
 struct RemoteReader {
-    blob: packfs_remote::Remote,
+    blob: packfs_remote::RemoteObject,
     size: u64,
     at: u64,
 }

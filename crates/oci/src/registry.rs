@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packfs_remote::{Manifest, Options, Repository};
+use packfs_remote::{Manifest, RemoteOptions, Repository};
 
 use crate::destination::{ImageDestination, KnownLayers, find_known_layers};
 use crate::digest::Digest;
@@ -26,7 +26,7 @@ pub(crate) fn address(path: &Path) -> Option<&str> {
 }
 
 /// Opens a repository as the source of an image.
-pub(crate) fn open(address: &str, options: &Options) -> Result<FileSet> {
+pub(crate) fn open(address: &str, options: &RemoteOptions) -> Result<FileSet> {
     let repository = Repository::new(address, options)?;
     Ok(FileSet::Registry { name: repository.name().into(), repository: Arc::new(repository) })
 }
@@ -58,7 +58,7 @@ pub(crate) struct RegistryWriter {
 
 impl RegistryWriter {
     /// Begins an image. Layers are built in `temporary_dir`.
-    pub(crate) fn create(address: &str, force: bool, options: &Options, temporary_dir: &Path) -> Result<Self> {
+    pub(crate) fn create(address: &str, force: bool, options: &RemoteOptions, temporary_dir: &Path) -> Result<Self> {
         let repository = Repository::new(address, options)?;
         let no_tag =
             || Error::unsupported(repository.name(), "an image is written under a tag, as in oci://HOST/NAME:TAG");

@@ -43,7 +43,7 @@ pub struct SourceOptions {
     pub(crate) layer_form: LayerForm,
     /// Connections to registries.
     #[cfg(feature = "remote")]
-    pub remote: packfs_remote::Options,
+    pub remote: packfs_remote::RemoteOptions,
 }
 
 /// Form of the layers that are wanted.
@@ -64,7 +64,7 @@ impl Default for SourceOptions {
             temporary_dir: std::env::temp_dir(),
             layer_form: LayerForm::default(),
             #[cfg(feature = "remote")]
-            remote: packfs_remote::Options::default(),
+            remote: packfs_remote::RemoteOptions::default(),
         }
     }
 }

@@ -24,9 +24,9 @@ pub(crate) fn invalid_argument(message: impl Into<String>) -> PyErr {
 /// Returns the exception for an address that cannot be read.
 pub(crate) fn remote_exception(error: &packfs_remote::Error) -> PyErr {
     let kind = match error.why() {
-        packfs_remote::Why::Status { status: 404 | 410, .. } => "NotFound",
-        packfs_remote::Why::Status { status: 401 | 403, .. } => "PermissionDenied",
-        packfs_remote::Why::Address(_) => "InvalidArgument",
+        packfs_remote::FailureReason::Status { status: 404 | 410, .. } => "NotFound",
+        packfs_remote::FailureReason::Status { status: 401 | 403, .. } => "PermissionDenied",
+        packfs_remote::FailureReason::Address(_) => "InvalidArgument",
         _ => "SystemFailure",
     };
     made(&FoundError { kind, message: error.to_string(), ..FoundError::default() })

@@ -78,7 +78,7 @@ impl Reader {
     fn open_address(py: Python<'_>, address: &str, settings: OpenSettings) -> PyResult<Self> {
         let name = packfs_remote::clean(address);
         py.detach(|| {
-            let remote = packfs_remote::Remote::open(address, &packfs_remote::Options::default());
+            let remote = packfs_remote::RemoteObject::open(address, &packfs_remote::RemoteOptions::default());
             let remote = remote.map_err(|error| remote_exception(&error))?;
             open(Arc::new(remote), name.into(), &settings).map_err(|error| exception(&error))
         })

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use packfs_image::image::FileType;
 use packfs_image::sink::Walk;
 use packfs_image::{AnyImage, OpenOptions};
-use packfs_remote::{Options, Remote};
+use packfs_remote::{RemoteObject, RemoteOptions};
 
 /// Largest window: that of Linux's default buffers for sending.
 const WINDOW_MAX: usize = 4 << 20;
@@ -160,7 +160,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
 
     let begun = Instant::now();
-    let remote = Remote::open(&address, &Options::default())?;
+    let remote = RemoteObject::open(&address, &RemoteOptions::default())?;
     told("open the object", begun);
     let opened = AnyImage::open(Arc::new(remote), OpenOptions::default())?;
     let image = opened.image();

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use packfs_blocks::name::display;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::Report;
+use crate::WarningReceiver;
 
 /// Bytes that are fetched, kept and checked together.
 pub(crate) const UNIT: u64 = 64 << 10;
@@ -39,12 +39,18 @@ pub(crate) struct CachedVersion {
     room: AtomicU64,
     /// False once writing has failed or the limit is reached.
     writes: AtomicBool,
-    report: Option<Report>,
+    report: Option<WarningReceiver>,
 }
 
 impl CachedVersion {
     /// Opens the entry of an object, or makes it; `None` if the cache cannot be used, which is reported.
-    pub(crate) fn open(dir: &Path, limit: u64, identity: &str, len: u64, report: Option<Report>) -> Option<Self> {
+    pub(crate) fn open(
+        dir: &Path,
+        limit: u64,
+        identity: &str,
+        len: u64,
+        report: Option<WarningReceiver>,
+    ) -> Option<Self> {
         if limit == 0 || len == 0 {
             return None;
         }
@@ -275,7 +281,7 @@ mod tests {
         let told = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
         let said = std::sync::Arc::clone(&told);
         fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let report = Report::new(move |line| said.lock().unwrap().push_str(line));
+        let report = WarningReceiver::new(move |line| said.lock().unwrap().push_str(line));
         assert!(CachedVersion::open(dir.path(), 1 << 30, "a", UNIT, Some(report)).is_none());
         assert!(told.lock().unwrap().contains("somebody else"));
     }

@@ -13,7 +13,7 @@ use packfs_blocks::units::Size;
 pub struct Error {
     url: String,
     range: Option<Range<u64>>,
-    why: Why,
+    why: FailureReason,
 }
 
 /// The result of this crate's functions.
@@ -22,7 +22,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Reasons why a remote object cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Why {
+pub enum FailureReason {
     /// The text is no URL that can be read.
     #[error("not a usable address: {0}")]
     Address(String),
@@ -98,7 +98,7 @@ pub enum Why {
 }
 
 impl Error {
-    pub(crate) fn new(url: &str, why: Why) -> Self {
+    pub(crate) fn new(url: &str, why: FailureReason) -> Self {
         Error { url: url.to_owned(), range: None, why }
     }
 
@@ -108,7 +108,7 @@ impl Error {
     }
 
     /// Returns the reason.
-    pub fn why(&self) -> &Why {
+    pub fn why(&self) -> &FailureReason {
         &self.why
     }
 }
@@ -117,14 +117,16 @@ impl Error {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error.why {
-            Why::Address(_) | Why::Artifact(_) => io::ErrorKind::InvalidInput,
-            Why::Status { status: 404 | 410, .. } => io::ErrorKind::NotFound,
-            Why::Status { status: 401 | 403, .. } | Why::Credentials(_) => io::ErrorKind::PermissionDenied,
-            Why::Contradiction(_) | Why::Unproven => io::ErrorKind::InvalidData,
-            Why::Changed => return SourceChanged::new(Unnamed(error).to_string()).into(),
+            FailureReason::Address(_) | FailureReason::Artifact(_) => io::ErrorKind::InvalidInput,
+            FailureReason::Status { status: 404 | 410, .. } => io::ErrorKind::NotFound,
+            FailureReason::Status { status: 401 | 403, .. } | FailureReason::Credentials(_) => {
+                io::ErrorKind::PermissionDenied
+            }
+            FailureReason::Contradiction(_) | FailureReason::Unproven => io::ErrorKind::InvalidData,
+            FailureReason::Changed => return SourceChanged::new(UnnamedError(error).to_string()).into(),
             _ => io::ErrorKind::Other,
         };
-        io::Error::new(kind, Unnamed(error))
+        io::Error::new(kind, UnnamedError(error))
     }
 }
 
@@ -139,15 +141,15 @@ impl std::error::Error for Error {}
 
 /// An error without the URL.
 #[derive(Debug)]
-struct Unnamed(Error);
+struct UnnamedError(Error);
 
-impl fmt::Display for Unnamed {
+impl fmt::Display for UnnamedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         detail(&self.0, f)
     }
 }
 
-impl std::error::Error for Unnamed {}
+impl std::error::Error for UnnamedError {}
 
 fn detail(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(Range { start, end }) = &error.range {

@@ -10,10 +10,10 @@ use ureq::http::{HeaderMap, Method, Request, Response};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, Proxy, SendBody};
 
-use crate::Options;
-use crate::error::{Why, status_name};
+use crate::RemoteOptions;
+use crate::error::{FailureReason, status_name};
 use crate::proxy;
-use crate::url::Url;
+use crate::url::HttpUrl;
 
 /// Number of connections to a host that are kept for the next requests.
 const KEPT: usize = 16;
@@ -35,13 +35,13 @@ pub(crate) enum RequestBody<'b> {
 }
 
 /// Agents that share nothing but the options: one for each proxy, and for secure and other addresses.
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     agents: Mutex<HashMap<(bool, Option<String>), Agent>>,
     connect: Duration,
     idle: Duration,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").finish_non_exhaustive()
     }
@@ -49,42 +49,42 @@ impl fmt::Debug for Client {
 
 /// A failed attempt.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum AttemptFailure {
     /// It may succeed if repeated, not earlier than after the time the server asks for.
-    Passing { why: Passing, after: Option<Duration> },
+    Passing { why: PassingReason, after: Option<Duration> },
     /// It will not succeed.
-    Final(Why),
+    Final(FailureReason),
 }
 
 /// The reason of a failure that may pass.
 #[derive(Debug)]
-pub(crate) enum Passing {
+pub(crate) enum PassingReason {
     Network(String),
     Status(u16),
 }
 
-impl Passing {
+impl PassingReason {
     /// Returns the reason to report once `tries` attempts have failed.
-    pub(crate) fn after(self, tries: u32) -> Why {
+    pub(crate) fn after(self, tries: u32) -> FailureReason {
         match self {
-            Passing::Network(last) => Why::Unreachable { tries, last },
-            Passing::Status(status) => Why::Status { status, tries },
+            PassingReason::Network(last) => FailureReason::Unreachable { tries, last },
+            PassingReason::Status(status) => FailureReason::Status { status, tries },
         }
     }
 }
 
-impl fmt::Display for Passing {
+impl fmt::Display for PassingReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Passing::Network(last) => f.write_str(last),
-            Passing::Status(status) => write!(f, "the server answered {status}{}", status_name(*status)),
+            PassingReason::Network(last) => f.write_str(last),
+            PassingReason::Status(status) => write!(f, "the server answered {status}{}", status_name(*status)),
         }
     }
 }
 
-impl From<Why> for Failure {
-    fn from(why: Why) -> Self {
-        Failure::Final(why)
+impl From<FailureReason> for AttemptFailure {
+    fn from(why: FailureReason) -> Self {
+        AttemptFailure::Final(why)
     }
 }
 
@@ -93,19 +93,19 @@ pub(crate) const CUT: &str = "the connection was cut";
 /// Longest wait that a server may ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-impl Failure {
+impl AttemptFailure {
     pub(crate) fn network(why: impl fmt::Display) -> Self {
-        Failure::Passing { why: Passing::Network(why.to_string()), after: None }
+        AttemptFailure::Passing { why: PassingReason::Network(why.to_string()), after: None }
     }
 
     /// Returns the meaning of a status that is no success.
     pub(crate) fn of_status(status: u16, headers: &HeaderMap) -> Self {
         if !matches!(status, 408 | 429 | 500 | 502 | 503 | 504) {
-            return Failure::Final(Why::Status { status, tries: 1 });
+            return AttemptFailure::Final(FailureReason::Status { status, tries: 1 });
         }
         match retry_after(headers) {
-            Some(wait) if wait > LONGEST_WAIT => Failure::Final(Why::Busy { status, wait }),
-            after => Failure::Passing { why: Passing::Status(status), after },
+            Some(wait) if wait > LONGEST_WAIT => AttemptFailure::Final(FailureReason::Busy { status, wait }),
+            after => AttemptFailure::Passing { why: PassingReason::Status(status), after },
         }
     }
 }
@@ -122,49 +122,51 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(until.duration_since(now.unwrap_or_else(SystemTime::now)).unwrap_or_default())
 }
 
-impl From<ureq::Error> for Failure {
+impl From<ureq::Error> for AttemptFailure {
     fn from(error: ureq::Error) -> Self {
         use ureq::Error::{BadUri, HostNotFound, Http, InvalidProxyUrl, Io, Rustls, Timeout, Tls};
         match error {
-            BadUri(why) => Failure::Final(Why::Address(why)),
-            Http(why) => Failure::Final(Why::Address(why.to_string())),
-            InvalidProxyUrl => Failure::Final(Why::Address("the proxy in the environment is not an address".into())),
-            Rustls(why) => Failure::Final(Why::Tls(why.to_string())),
-            Tls(why) => Failure::Final(Why::Tls(why.into())),
+            BadUri(why) => AttemptFailure::Final(FailureReason::Address(why)),
+            Http(why) => AttemptFailure::Final(FailureReason::Address(why.to_string())),
+            InvalidProxyUrl => {
+                AttemptFailure::Final(FailureReason::Address("the proxy in the environment is not an address".into()))
+            }
+            Rustls(why) => AttemptFailure::Final(FailureReason::Tls(why.to_string())),
+            Tls(why) => AttemptFailure::Final(FailureReason::Tls(why.into())),
             Io(error) => error.into(),
-            HostNotFound => Failure::network("no such host"),
-            Timeout(_) => Failure::network("no answer in time"),
-            other => Failure::network(other),
+            HostNotFound => AttemptFailure::network("no such host"),
+            Timeout(_) => AttemptFailure::network("no answer in time"),
+            other => AttemptFailure::network(other),
         }
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for AttemptFailure {
     fn from(error: io::Error) -> Self {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof) {
-            return Failure::network(CUT);
+            return AttemptFailure::network(CUT);
         }
         let why = error.to_string();
         // A bad certificate and a timeout arrive here as errors of input.
         match error.into_inner().map(|inner| inner.downcast::<ureq::Error>()) {
             Some(Ok(inner)) => (*inner).into(),
             Some(Err(inner)) => match inner.downcast::<rustls::Error>() {
-                Ok(inner) => Failure::Final(Why::Tls(inner.to_string())),
-                Err(_) => Failure::network(why),
+                Ok(inner) => AttemptFailure::Final(FailureReason::Tls(inner.to_string())),
+                Err(_) => AttemptFailure::network(why),
             },
-            None => Failure::network(why),
+            None => AttemptFailure::network(why),
         }
     }
 }
 
-impl Client {
-    pub(crate) fn new(options: &Options) -> Self {
-        Client { agents: Mutex::default(), connect: options.connect_timeout, idle: options.idle_timeout }
+impl HttpClient {
+    pub(crate) fn new(options: &RemoteOptions) -> Self {
+        HttpClient { agents: Mutex::default(), connect: options.connect_timeout, idle: options.idle_timeout }
     }
 
     /// Sends a GET request; redirections and other statuses come back as they are.
-    pub(crate) fn get(&self, url: &Url, headers: &[(&str, String)]) -> Result<Response<Body>, Failure> {
+    pub(crate) fn get(&self, url: &HttpUrl, headers: &[(&str, String)]) -> Result<Response<Body>, AttemptFailure> {
         let mut request = self.agent(url)?.get(url.request());
         for (name, value) in headers {
             request = request.header(*name, value);
@@ -176,10 +178,10 @@ impl Client {
     pub(crate) fn send(
         &self,
         method: &Method,
-        url: &Url,
+        url: &HttpUrl,
         headers: &[(&str, String)],
         body: &RequestBody<'_>,
-    ) -> Result<Response<Body>, Failure> {
+    ) -> Result<Response<Body>, AttemptFailure> {
         let agent = self.agent(url)?;
         let mut request = Request::builder().method(method).uri(url.request());
         for (name, value) in headers {
@@ -188,7 +190,7 @@ impl Client {
         if let RequestBody::Stream { len, .. } = body {
             request = request.header("Content-Length", *len);
         }
-        let wrong = |error: ureq::http::Error| Failure::Final(Why::Address(error.to_string()));
+        let wrong = |error: ureq::http::Error| AttemptFailure::Final(FailureReason::Address(error.to_string()));
         match body {
             RequestBody::None => Ok(agent.run(request.body(()).map_err(wrong)?)?),
             RequestBody::Bytes(bytes) => Ok(agent.run(request.body(*bytes).map_err(wrong)?)?),
@@ -200,7 +202,7 @@ impl Client {
         }
     }
 
-    fn agent(&self, url: &Url) -> Result<Agent, Failure> {
+    fn agent(&self, url: &HttpUrl) -> Result<Agent, AttemptFailure> {
         let proxy = proxy::of(url, |name| std::env::var(name).ok());
         let key = (url.is_https(), proxy);
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,11 +234,11 @@ impl Client {
 }
 
 /// Returns the settings of secure connections: the certificates that the system trusts.
-fn tls() -> Result<TlsConfig, Failure> {
+fn tls() -> Result<TlsConfig, AttemptFailure> {
     let loaded = rustls_native_certs::load_native_certs();
     if loaded.certs.is_empty() {
         let why = loaded.errors.first().map_or("the system has no certificates".to_owned(), ToString::to_string);
-        return Err(Failure::Final(Why::Tls(why)));
+        return Err(AttemptFailure::Final(FailureReason::Tls(why)));
     }
     let roots: RootCerts = loaded.certs.iter().map(|cert| Certificate::from_der(cert).to_owned()).into();
     Ok(TlsConfig::builder()

@@ -1,15 +1,15 @@
 //! Reads objects behind HTTP at any offset, from many threads.
 //!
-//! [`Remote`] is the [`ReadAt`](packfs_blocks::ReadAt) of an object: `object` requests ranges and proves that all are
-//! of the version that was opened, `reader` divides the object into units and decides which are fetched together and
-//! ahead of time, `cache` keeps units on disk for the next process. There is no async runtime: requests are made by up
-//! to 16 threads, which start when they are needed.
+//! [`RemoteObject`] is the [`ReadAt`](packfs_blocks::ReadAt) of an object: `object` requests ranges and proves that all
+//! are of the version that was opened, `reader` divides the object into units and decides which are fetched together
+//! and ahead of time, `cache` keeps units on disk for the next process. There is no async runtime: requests are made by
+//! up to 16 threads, which start when they are needed.
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use packfs_remote::{Options, Remote};
+//! use packfs_remote::{RemoteObject, RemoteOptions};
 //!
-//! let bytes = Arc::new(Remote::open("https://example.com/root.sqfs", &Options::default())?);
+//! let bytes = Arc::new(RemoteObject::open("https://example.com/root.sqfs", &RemoteOptions::default())?);
 //! let image = packfs_image::AnyImage::open(bytes, packfs_image::OpenOptions::default());
 //! # Ok::<(), packfs_remote::Error>(())
 //! ```
@@ -35,14 +35,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use error::{Error, Result, Why};
+pub use error::{Error, FailureReason, Result};
 pub use oci::{Manifest, Repository};
-pub use reader::Remote;
+pub use reader::RemoteObject;
 
 /// Options for reading a remote object.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct RemoteOptions {
     /// Directory of the cache; `None` for no cache on disk.
     pub cache: Option<PathBuf>,
     /// Largest size of the cache in bytes, of all objects together.
@@ -66,12 +66,12 @@ pub struct Options {
     /// Time without progress after which failed attempts are reported. Short failures are frequent and harmless.
     pub quiet: Duration,
     /// Receiver of warnings.
-    pub report: Option<Report>,
+    pub report: Option<WarningReceiver>,
 }
 
-impl Default for Options {
+impl Default for RemoteOptions {
     fn default() -> Self {
-        Options {
+        RemoteOptions {
             cache: None,
             cache_bytes: 1 << 30,
             memory: 72 << 20,
@@ -87,16 +87,16 @@ impl Default for Options {
     }
 }
 
-packfs_blocks::options!(Options);
+packfs_blocks::options!(RemoteOptions);
 
 /// Receiver of warnings, one line each.
 #[derive(Clone)]
-pub struct Report(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct WarningReceiver(Arc<dyn Fn(&str) + Send + Sync>);
 
-impl Report {
+impl WarningReceiver {
     /// Passes warnings to `to`.
     pub fn new(to: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Report(Arc::new(to))
+        WarningReceiver(Arc::new(to))
     }
 
     fn line(&self, line: &str) {
@@ -104,13 +104,13 @@ impl Report {
     }
 }
 
-impl fmt::Debug for Report {
+impl fmt::Debug for WarningReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Report")
     }
 }
 
-/// Returns true if `text` is an address that [`Remote::open`] takes, by its scheme.
+/// Returns true if `text` is an address that [`RemoteObject::open`] takes, by its scheme.
 pub fn is_address(text: &str) -> bool {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str()))

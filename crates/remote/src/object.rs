@@ -10,13 +10,13 @@ use packfs_blocks::threads;
 use ureq::Body;
 use ureq::http::{HeaderMap, Response};
 
-use crate::Options;
-use crate::error::{Error, Result, Why};
-use crate::http::{CUT, Client, Failure, text};
-use crate::origin::Origin;
+use crate::RemoteOptions;
+use crate::error::{Error, FailureReason, Result};
+use crate::http::{AttemptFailure, CUT, HttpClient, text};
+use crate::origin::ObjectOrigin;
 use crate::progress::ProgressRule;
-use crate::retry::Retry;
-use crate::url::Url;
+use crate::retry::RetryPolicy;
+use crate::url::HttpUrl;
 use crate::version::{ObjectVersion, VersionComparison};
 
 /// Largest object that is read whole where the server does not answer ranges.
@@ -35,14 +35,14 @@ const PIECE: usize = 64 << 10;
 
 /// An object that was opened.
 #[derive(Debug)]
-pub(crate) struct Object {
-    client: Client,
-    origin: Box<dyn Origin>,
+pub(crate) struct VersionedObject {
+    client: HttpClient,
+    origin: Box<dyn ObjectOrigin>,
     len: u64,
     version: ObjectVersion,
     /// The last redirection's target, which saves a round trip for each range until it expires.
-    target: Mutex<Option<Url>>,
-    retry: Retry,
+    target: Mutex<Option<HttpUrl>>,
+    retry: RetryPolicy,
     allow_unversioned: bool,
     progress: ProgressRule,
 }
@@ -65,13 +65,13 @@ struct LastAnswer {
 }
 
 /// An opened object with the bytes that came with it, each with its offset.
-pub(crate) struct Opened {
-    pub(crate) object: Object,
+pub(crate) struct OpenedObject {
+    pub(crate) object: VersionedObject,
     pub(crate) bytes: Vec<(u64, Vec<u8>)>,
 }
 
 /// The answer to a request for a range.
-struct Answer {
+struct RangeAnswer {
     start: u64,
     len: u64,
     total: u64,
@@ -80,17 +80,22 @@ struct Answer {
 
 /// The range that a request asks for.
 #[derive(Debug, Clone)]
-enum Ask {
+enum RangeRequest {
     Bytes(Range<u64>),
     Last(u64),
 }
 
-impl Object {
+impl VersionedObject {
     /// Opens an object, with its first and last bytes: both are requested at the same time.
-    pub(crate) fn open(origin: Box<dyn Origin>, options: &Options, head: u64, tail: u64) -> Result<Opened> {
-        let mut object = Object {
-            client: Client::new(options),
-            retry: Retry::new(origin.name(), options),
+    pub(crate) fn open(
+        origin: Box<dyn ObjectOrigin>,
+        options: &RemoteOptions,
+        head: u64,
+        tail: u64,
+    ) -> Result<OpenedObject> {
+        let mut object = VersionedObject {
+            client: HttpClient::new(options),
+            retry: RetryPolicy::new(origin.name(), options),
             origin,
             len: 0,
             version: ObjectVersion::default(),
@@ -108,11 +113,11 @@ impl Object {
         let FirstAnswer { version, total, bytes, .. } = first.map_err(|why| Error::new(object.retry.name(), why))?;
         if let Some(len) = object.origin.len().filter(|len| *len != total) {
             let why = format!("an object of {total} bytes, but its manifest says {len}");
-            return Err(Error::new(object.retry.name(), Why::Contradiction(why)));
+            return Err(Error::new(object.retry.name(), FailureReason::Contradiction(why)));
         }
         let is_complete = bytes.len() as u64 == total;
         if !is_complete && !version.is_marked() && !object.accepts_unproven() {
-            return Err(Error::new(object.retry.name(), Why::Unversioned));
+            return Err(Error::new(object.retry.name(), FailureReason::Unversioned));
         }
         let mut parts = vec![(0, bytes)];
         // Speculative: whatever is odd about it, the range will be read again when it is needed.
@@ -128,7 +133,7 @@ impl Object {
             parts.push((last.start, last.bytes));
         }
         (object.version, object.len) = (version, total);
-        Ok(Opened { object, bytes: parts })
+        Ok(OpenedObject { object, bytes: parts })
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -153,7 +158,7 @@ impl Object {
     }
 
     /// Reads the first bytes once the object can no longer change without another mark.
-    fn first(&self, head: u64) -> std::result::Result<FirstAnswer, Why> {
+    fn first(&self, head: u64) -> std::result::Result<FirstAnswer, FailureReason> {
         let mut first = self.retry.again(|_| self.first_once(head))?;
         for _ in 0..self.retry.tries() {
             let is_complete = first.bytes.len() as u64 == first.total;
@@ -166,19 +171,19 @@ impl Object {
             // The clocks of the server may differ; but by each of them, the second of the modification is over now.
             first = FirstAnswer { may_change_unseen: next.may_change_unseen && !is_same, ..next };
         }
-        if first.may_change_unseen { Err(Why::Unsettled) } else { Ok(first) }
+        if first.may_change_unseen { Err(FailureReason::Unsettled) } else { Ok(first) }
     }
 
     /// Reads the first bytes; `head` of them, or all if the server does not know ranges.
-    fn first_once(&self, head: u64) -> std::result::Result<FirstAnswer, Failure> {
-        let ask = Ask::Bytes(0..head);
+    fn first_once(&self, head: u64) -> std::result::Result<FirstAnswer, AttemptFailure> {
+        let ask = RangeRequest::Bytes(0..head);
         let response = self.send(&ask, &ObjectVersion::default())?;
         let headers = response.headers();
         let version = ObjectVersion::of(headers);
         let may_change_unseen = version.may_change_unseen(headers);
         match response.status().as_u16() {
             206 => {
-                let answer = Answer::of(response, &ask, None)?;
+                let answer = RangeAnswer::of(response, &ask, None)?;
                 let total = answer.total;
                 Ok(FirstAnswer { version, total, bytes: answer.all(&self.progress)?, may_change_unseen })
             }
@@ -189,17 +194,17 @@ impl Object {
             416 if text(headers, "content-range") == Some("bytes */0") => {
                 Ok(FirstAnswer { version, total: 0, bytes: Vec::new(), may_change_unseen })
             }
-            status => Err(Failure::of_status(status, headers)),
+            status => Err(AttemptFailure::of_status(status, headers)),
         }
     }
 
     /// Reads the last bytes in one attempt; `None` if it fails.
     fn last(&self, tail: u64) -> Option<LastAnswer> {
-        let ask = Ask::Last(tail);
+        let ask = RangeRequest::Last(tail);
         let response = self.send(&ask, &ObjectVersion::default()).ok()?;
         let version = ObjectVersion::of(response.headers());
         let may_change_unseen = version.may_change_unseen(response.headers());
-        let answer = (response.status() == 206).then(|| Answer::of(response, &ask, None).ok()).flatten()?;
+        let answer = (response.status() == 206).then(|| RangeAnswer::of(response, &ask, None).ok()).flatten()?;
         let start = answer.start;
         Some(LastAnswer { version, start, bytes: answer.all(&self.progress).ok()?, may_change_unseen })
     }
@@ -221,27 +226,30 @@ impl Object {
         read.map_err(|why| Error::new(self.retry.name(), why).at(range.clone()))
     }
 
-    fn fetch_once(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), Failure> {
-        let ask = Ask::Bytes(range);
+    fn fetch_once(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), AttemptFailure> {
+        let ask = RangeRequest::Bytes(range);
         let response = self.send(&ask, &self.version)?;
         let compared = self.version.compare(&ObjectVersion::of(response.headers()));
         match response.status().as_u16() {
-            200 | 206 if compared == VersionComparison::Other => Err(Why::Changed.into()),
+            200 | 206 if compared == VersionComparison::Other => Err(FailureReason::Changed.into()),
             206 => {
-                let answer = Answer::of(response, &ask, Some(self.len))?;
+                let answer = RangeAnswer::of(response, &ask, Some(self.len))?;
                 if compared == VersionComparison::Unproven && !self.accepts_unproven() {
-                    return Err(Why::Unproven.into());
+                    return Err(FailureReason::Unproven.into());
                 }
                 answer.pass_on(&self.progress, take)
             }
-            200 => Err(Why::Contradiction("the whole object, though it has answered ranges before".into()).into()),
-            412 | 416 => Err(Why::Changed.into()),
-            status => Err(Failure::of_status(status, response.headers())),
+            200 => {
+                Err(FailureReason::Contradiction("the whole object, though it has answered ranges before".into())
+                    .into())
+            }
+            412 | 416 => Err(FailureReason::Changed.into()),
+            status => Err(AttemptFailure::of_status(status, response.headers())),
         }
     }
 
     /// Sends a request, follows redirections and renews credentials where the origin can.
-    fn send(&self, ask: &Ask, version: &ObjectVersion) -> std::result::Result<Response<Body>, Failure> {
+    fn send(&self, ask: &RangeRequest, version: &ObjectVersion) -> std::result::Result<Response<Body>, AttemptFailure> {
         let known = self.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(target) = known {
             let response = self.client.get(&target, &headers(ask, version, target.auth().map(Into::into)))?;
@@ -253,7 +261,7 @@ impl Object {
         }
         let mut renewals = 0;
         loop {
-            let request = self.origin.request().map_err(Failure::Final)?;
+            let request = self.origin.request().map_err(AttemptFailure::Final)?;
             let mut all = headers(ask, version, request.url.auth().map(Into::into));
             all.extend(request.headers.iter().cloned());
             let response = self.client.get(&request.url, &all)?;
@@ -271,103 +279,107 @@ impl Object {
 
     fn follow(
         &self,
-        mut url: Url,
+        mut url: HttpUrl,
         mut response: Response<Body>,
-        ask: &Ask,
+        ask: &RangeRequest,
         version: &ObjectVersion,
-    ) -> std::result::Result<Response<Body>, Failure> {
+    ) -> std::result::Result<Response<Body>, AttemptFailure> {
         for _ in 0..REDIRECTIONS {
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return Ok(response);
             }
-            let to = text(response.headers(), "location").ok_or(Why::Redirect("to nowhere".into()))?;
-            url = url.join(to).map_err(Why::Redirect)?;
+            let to = text(response.headers(), "location").ok_or(FailureReason::Redirect("to nowhere".into()))?;
+            url = url.join(to).map_err(FailureReason::Redirect)?;
             response = self.client.get(&url, &headers(ask, version, url.auth().map(Into::into)))?;
             if response.status().is_success() {
                 *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.clone());
             }
         }
         match response.status().as_u16() {
-            301 | 302 | 303 | 307 | 308 => Err(Why::Redirect(format!("more than {REDIRECTIONS} times")).into()),
+            301 | 302 | 303 | 307 | 308 => {
+                Err(FailureReason::Redirect(format!("more than {REDIRECTIONS} times")).into())
+            }
             _ => Ok(response),
         }
     }
 }
 
 /// Returns the headers of a request for a range.
-fn headers(ask: &Ask, version: &ObjectVersion, auth: Option<String>) -> Vec<(&'static str, String)> {
+fn headers(ask: &RangeRequest, version: &ObjectVersion, auth: Option<String>) -> Vec<(&'static str, String)> {
     let range = match ask {
-        Ask::Bytes(range) => format!("bytes={}-{}", range.start, range.end - 1),
-        Ask::Last(len) => format!("bytes=-{len}"),
+        RangeRequest::Bytes(range) => format!("bytes={}-{}", range.start, range.end - 1),
+        RangeRequest::Last(len) => format!("bytes=-{len}"),
     };
     let auth = auth.map(|auth| ("Authorization", auth));
     [Some(("Range", range)), version.condition(), auth].into_iter().flatten().collect()
 }
 
 /// Reads an object that came whole.
-fn whole(response: Response<Body>, progress: &ProgressRule) -> std::result::Result<Vec<u8>, Failure> {
+fn whole(response: Response<Body>, progress: &ProgressRule) -> std::result::Result<Vec<u8>, AttemptFailure> {
     let told = response.body().content_length();
     if told.is_some_and(|len| len > WHOLE_MAX) {
-        return Err(Why::NoRanges { max: WHOLE_MAX }.into());
+        return Err(FailureReason::NoRanges { max: WHOLE_MAX }.into());
     }
     check_encoding(response.headers())?;
     let mut bytes = Vec::new();
     let mut body = progress.watch(response.into_body().into_reader()).take(WHOLE_MAX + 1);
     body.read_to_end(&mut bytes)?;
     match bytes.len() as u64 {
-        len if len > WHOLE_MAX => Err(Why::NoRanges { max: WHOLE_MAX }.into()),
-        len if told.is_some_and(|told| told != len) => Err(Failure::network(CUT)),
+        len if len > WHOLE_MAX => Err(FailureReason::NoRanges { max: WHOLE_MAX }.into()),
+        len if told.is_some_and(|told| told != len) => Err(AttemptFailure::network(CUT)),
         _ => Ok(bytes),
     }
 }
 
-fn check_encoding(headers: &HeaderMap) -> std::result::Result<(), Failure> {
+fn check_encoding(headers: &HeaderMap) -> std::result::Result<(), AttemptFailure> {
     match text(headers, "content-encoding").filter(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
-        Some(encoding) => Err(Why::Contradiction(format!("encoded as {encoding}, which was not requested")).into()),
+        Some(encoding) => {
+            Err(FailureReason::Contradiction(format!("encoded as {encoding}, which was not requested")).into())
+        }
         None => Ok(()),
     }
 }
 
-impl Answer {
+impl RangeAnswer {
     /// Checks the headers of a partial answer against the request, and the length of the object if that is known.
-    fn of(response: Response<Body>, ask: &Ask, len: Option<u64>) -> std::result::Result<Self, Failure> {
+    fn of(response: Response<Body>, ask: &RangeRequest, len: Option<u64>) -> std::result::Result<Self, AttemptFailure> {
         check_encoding(response.headers())?;
         let Some((start, end, total)) = text(response.headers(), "content-range").and_then(content_range) else {
-            return Err(Why::Contradiction("a part of the object without saying which".into()).into());
+            return Err(FailureReason::Contradiction("a part of the object without saying which".into()).into());
         };
         if len.is_some_and(|len| len != total) {
-            return Err(Why::Changed.into());
+            return Err(FailureReason::Changed.into());
         }
         let (from, to) = match ask {
-            Ask::Bytes(range) => (range.start, range.end.min(total)),
-            Ask::Last(len) => (total.saturating_sub(*len), total),
+            RangeRequest::Bytes(range) => (range.start, range.end.min(total)),
+            RangeRequest::Last(len) => (total.saturating_sub(*len), total),
         };
         let told = response.body().content_length();
         if (start, end) != (from, to) || told.is_some_and(|told| told != end - start) {
             let told = told.map_or(String::new(), |told| format!(", in {told} bytes"));
             let why = format!("bytes {start} to {end} of {total}{told}, where {from} to {to} were requested");
-            return Err(Why::Contradiction(why).into());
+            return Err(FailureReason::Contradiction(why).into());
         }
-        Ok(Answer { start, len: end - start, total, body: response.into_body() })
+        Ok(RangeAnswer { start, len: end - start, total, body: response.into_body() })
     }
 
-    fn all(self, progress: &ProgressRule) -> std::result::Result<Vec<u8>, Failure> {
+    fn all(self, progress: &ProgressRule) -> std::result::Result<Vec<u8>, AttemptFailure> {
         let mut bytes = Vec::new();
         self.pass_on(progress, &mut |piece| bytes.extend_from_slice(piece))?;
         Ok(bytes)
     }
 
     /// Reads the body to its end, which lets the connection be used again, and passes it on.
-    fn pass_on(self, progress: &ProgressRule, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), Failure> {
+    fn pass_on(self, progress: &ProgressRule, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), AttemptFailure> {
         let mut left = self.len;
         let mut piece = vec![0; PIECE];
         let mut body = progress.watch(self.body.into_reader());
         loop {
             match body.read(&mut piece)? {
-                0 if left > 0 => return Err(Failure::network(CUT)),
+                0 if left > 0 => return Err(AttemptFailure::network(CUT)),
                 0 => return Ok(()),
                 got if got as u64 > left => {
-                    return Err(Why::Contradiction("more bytes than were requested".into()).into());
+                    return Err(FailureReason::Contradiction("more bytes than were requested".into()).into());
                 }
                 got => {
                     left -= got as u64;

@@ -4,12 +4,12 @@ use std::fmt;
 
 use ureq::http::HeaderMap;
 
-use crate::error::Why;
-use crate::http::{Client, Failure};
-use crate::url::Url;
+use crate::error::FailureReason;
+use crate::http::{AttemptFailure, HttpClient};
+use crate::url::HttpUrl;
 
 /// A way to request one object.
-pub(crate) trait Origin: Send + Sync + fmt::Debug {
+pub(crate) trait ObjectOrigin: Send + Sync + fmt::Debug {
     /// Returns the name for messages: no query, no user.
     fn name(&self) -> String;
 
@@ -27,37 +27,37 @@ pub(crate) trait Origin: Send + Sync + fmt::Debug {
     }
 
     /// Finds out what requests need to know. Called before any other request, again if it failed and that may pass.
-    fn prepare(&self, _: &Client) -> Result<(), Failure> {
+    fn prepare(&self, _: &HttpClient) -> Result<(), AttemptFailure> {
         Ok(())
     }
 
     /// Returns address and headers of a request.
-    fn request(&self) -> Result<Request, Why>;
+    fn request(&self) -> Result<OriginRequest, FailureReason>;
 
     /// Reacts to a refusal of a request; returns true if it should be repeated. Several threads may be refused at once.
-    fn renew(&self, _: &Client, _: &Request, _status: u16, _: &HeaderMap) -> Result<bool, Failure> {
+    fn renew(&self, _: &HttpClient, _: &OriginRequest, _status: u16, _: &HeaderMap) -> Result<bool, AttemptFailure> {
         Ok(false)
     }
 }
 
 /// Address and headers of a request.
-pub(crate) struct Request {
-    pub(crate) url: Url,
+pub(crate) struct OriginRequest {
+    pub(crate) url: HttpUrl,
     pub(crate) headers: Vec<(&'static str, String)>,
 }
 
 /// A plain address.
 #[derive(Debug)]
-pub(crate) struct Plain(pub(crate) Url);
+pub(crate) struct PlainAddress(pub(crate) HttpUrl);
 
-impl Request {
+impl OriginRequest {
     /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(found, _)| *found == name).map(|(_, value)| &**value)
     }
 }
 
-impl Origin for Plain {
+impl ObjectOrigin for PlainAddress {
     fn name(&self) -> String {
         self.0.clean()
     }
@@ -66,7 +66,7 @@ impl Origin for Plain {
         self.0.identity()
     }
 
-    fn request(&self) -> Result<Request, Why> {
-        Ok(Request { url: self.0.clone(), headers: Vec::new() })
+    fn request(&self) -> Result<OriginRequest, FailureReason> {
+        Ok(OriginRequest { url: self.0.clone(), headers: Vec::new() })
     }
 }

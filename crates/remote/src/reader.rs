@@ -1,4 +1,4 @@
-//! `Remote`: the units of an object in memory, what is being fetched, and the threads that fetch.
+//! `RemoteObject`: the units of an object in memory, what is being fetched, and the threads that fetch.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use packfs_blocks::{ReadAt, threads};
 
 use crate::cache::{CachedVersion, UNIT};
-use crate::error::{Error, Result, Why};
-use crate::object::{Object, Opened};
-use crate::oci::Artifact;
-use crate::origin::{Origin, Plain};
-use crate::s3::Bucket;
-use crate::stream::{RUN, Streams};
-use crate::url::{Url, cleaned};
-use crate::{Options, is_address};
+use crate::error::{Error, FailureReason, Result};
+use crate::object::{OpenedObject, VersionedObject};
+use crate::oci::RegistryArtifact;
+use crate::origin::{ObjectOrigin, PlainAddress};
+use crate::s3::BucketObject;
+use crate::stream::{RUN, SequentialReaders};
+use crate::url::{HttpUrl, cleaned};
+use crate::{RemoteOptions, is_address};
 
 /// Number of requests at the same time.
 const CONNECTIONS: usize = 16;
@@ -37,23 +37,23 @@ const BLAME: Duration = Duration::from_secs(1);
 ///
 /// Bytes that were read are kept in memory up to a limit, and on disk if the options name a cache and the server
 /// identifies versions. Every range is checked to be of the version that was opened.
-pub struct Remote {
-    shared: Arc<Shared>,
+pub struct RemoteObject {
+    shared: Arc<RemoteState>,
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("name", &self.name()).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug)]
-struct Shared {
-    object: Object,
+struct RemoteState {
+    object: VersionedObject,
     cache: Option<CachedVersion>,
     /// Units to keep in memory.
     capacity: usize,
-    state: Mutex<State>,
+    state: Mutex<FetchState>,
     /// Signalled when a unit has come or failed.
     came: Condvar,
     /// Signalled when a unit is wanted.
@@ -61,11 +61,11 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    units: HashMap<u64, Unit>,
+struct FetchState {
+    units: HashMap<u64, UnitState>,
     /// Units to fetch.
-    wanted: BTreeMap<u64, Want>,
-    streams: Streams,
+    wanted: BTreeMap<u64, FetchPriority>,
+    streams: SequentialReaders,
     clock: u64,
     /// Number of runs taken so far.
     taken: u64,
@@ -77,7 +77,7 @@ struct State {
 }
 
 #[derive(Debug)]
-enum Unit {
+enum UnitState {
     /// In memory; last used at this time.
     Here(Arc<[u8]>, u64),
     /// A thread fetches it.
@@ -87,48 +87,54 @@ enum Unit {
 
 /// The order in which units are fetched: those that a reader waits for first, then the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Want {
+struct FetchPriority {
     ahead: bool,
     since: u64,
 }
 
-impl Remote {
+impl RemoteObject {
     /// Opens the object at an address: `http://`, `https://`, `s3://bucket/key` or `oci://registry/name:tag`, where
     /// `@digest` may stand for the tag.
     ///
     /// User and password in the address become a header. The proxy comes from the environment.
-    pub fn open(address: &str, options: &Options) -> Result<Self> {
-        let wrong = |why: String| Error::new(&cleaned(address), Why::Address(why));
+    pub fn open(address: &str, options: &RemoteOptions) -> Result<Self> {
+        let wrong = |why: String| Error::new(&cleaned(address), FailureReason::Address(why));
         if !is_address(address) {
             return Err(wrong("its scheme is not supported".into()));
         }
-        let origin: Box<dyn Origin> = match address.split_once("://") {
+        let origin: Box<dyn ObjectOrigin> = match address.split_once("://") {
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("s3") => {
-                let bucket = Bucket::new(address, |name| std::env::var(name).ok());
+                let bucket = BucketObject::new(address, |name| std::env::var(name).ok());
                 Box::new(bucket.map_err(|why| Error::new(&cleaned(address), why))?)
             }
             Some((scheme, _)) if scheme.len() >= 3 && scheme[..3].eq_ignore_ascii_case("oci") => {
-                let artifact = Artifact::new(address, |name| std::env::var(name).ok());
+                let artifact = RegistryArtifact::new(address, |name| std::env::var(name).ok());
                 Box::new(artifact.map_err(|why| Error::new(&cleaned(address), why))?)
             }
-            _ => Box::new(Plain(Url::parse(address).map_err(wrong)?)),
+            _ => Box::new(PlainAddress(HttpUrl::parse(address).map_err(wrong)?)),
         };
-        Remote::from_origin(origin, options)
+        RemoteObject::from_origin(origin, options)
     }
 
     /// Opens the object of an origin.
-    pub(crate) fn from_origin(origin: Box<dyn Origin>, options: &Options) -> Result<Self> {
-        let Opened { object, bytes } = Object::open(origin, options, HEAD, TAIL)?;
+    pub(crate) fn from_origin(origin: Box<dyn ObjectOrigin>, options: &RemoteOptions) -> Result<Self> {
+        let OpenedObject { object, bytes } = VersionedObject::open(origin, options, HEAD, TAIL)?;
         let cache = options.cache.as_deref().zip(object.identity()).and_then(|(dir, identity)| {
             CachedVersion::open(dir, options.cache_bytes, &identity, object.len(), options.report.clone())
         });
         let capacity = usize::try_from(options.memory / UNIT).unwrap_or(usize::MAX).max(2 * SPAN);
-        let shared =
-            Shared { object, cache, capacity, state: Mutex::default(), came: Condvar::new(), work: Condvar::new() };
+        let shared = RemoteState {
+            object,
+            cache,
+            capacity,
+            state: Mutex::default(),
+            came: Condvar::new(),
+            work: Condvar::new(),
+        };
         for (offset, bytes) in bytes {
             shared.keep(offset, &bytes);
         }
-        Ok(Remote { shared: Arc::new(shared) })
+        Ok(RemoteObject { shared: Arc::new(shared) })
     }
 
     /// Returns the address as it may be shown.
@@ -137,14 +143,14 @@ impl Remote {
     }
 }
 
-impl Drop for Remote {
+impl Drop for RemoteObject {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.work.notify_all();
     }
 }
 
-impl ReadAt for Remote {
+impl ReadAt for RemoteObject {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let end = self.len().min(offset.saturating_add(buf.len() as u64));
         if offset >= end {
@@ -181,8 +187,8 @@ impl ReadAt for Remote {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl RemoteState {
+    fn lock(&self) -> MutexGuard<'_, FetchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -259,10 +265,10 @@ impl Shared {
     /// Has units fetched that are not in memory.
     fn want<'s>(
         self: &'s Arc<Self>,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, FetchState>,
         units: Range<u64>,
         ahead: bool,
-    ) -> MutexGuard<'s, State> {
+    ) -> MutexGuard<'s, FetchState> {
         let mut missing: Vec<u64> = Vec::new();
         for unit in units.clone() {
             state.forgive(unit);
@@ -302,7 +308,7 @@ impl Shared {
                 continue;
             }
             state.clock += 1;
-            let want = Want { ahead, since: state.clock };
+            let want = FetchPriority { ahead, since: state.clock };
             let old = state.wanted.entry(unit).or_insert(want);
             *old = (*old).min(want);
             wanted = true;
@@ -314,7 +320,7 @@ impl Shared {
     }
 
     /// Wakes the threads that fetch; starts one for each run of wanted units, up to the limit.
-    fn employ(self: &Arc<Self>, state: &mut State) {
+    fn employ(self: &Arc<Self>, state: &mut FetchState) {
         self.work.notify_all();
         let runs = state.runs();
         while state.workers < CONNECTIONS && state.idle < runs {
@@ -330,9 +336,9 @@ impl Shared {
     /// Waits until a unit is in memory; fetches it if there is no thread for that.
     fn wait<'s>(
         self: &'s Arc<Self>,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, FetchState>,
         unit: u64,
-    ) -> Result<(MutexGuard<'s, State>, Arc<[u8]>)> {
+    ) -> Result<(MutexGuard<'s, FetchState>, Arc<[u8]>)> {
         loop {
             if let Some(over) = &state.over {
                 return Err(over.clone());
@@ -340,17 +346,17 @@ impl Shared {
             state.clock += 1;
             let now = state.clock;
             match state.units.get_mut(&unit) {
-                Some(Unit::Here(bytes, used)) => {
+                Some(UnitState::Here(bytes, used)) => {
                     *used = now;
                     let bytes = Arc::clone(bytes);
                     return Ok((state, bytes));
                 }
-                Some(Unit::Failed(error, _)) => return Err(error.clone()),
-                Some(Unit::Coming) => {}
+                Some(UnitState::Failed(error, _)) => return Err(error.clone()),
+                Some(UnitState::Coming) => {}
                 // It came and had to leave again before it was read here.
                 None => state = self.want(state, unit..unit + 1, false),
             }
-            if matches!(state.units.get(&unit), Some(Unit::Here(..))) {
+            if matches!(state.units.get(&unit), Some(UnitState::Here(..))) {
                 continue;
             }
             if state.workers == 0
@@ -404,11 +410,11 @@ impl Shared {
         let Err(error) = fetched else { return };
         let mut state = self.lock();
         for unit in unit..run.end {
-            if matches!(state.units.get(&unit), Some(Unit::Coming)) {
-                state.units.insert(unit, Unit::Failed(error.clone(), Instant::now()));
+            if matches!(state.units.get(&unit), Some(UnitState::Coming)) {
+                state.units.insert(unit, UnitState::Failed(error.clone(), Instant::now()));
             }
         }
-        if *error.why() == Why::Changed {
+        if *error.why() == FailureReason::Changed {
             state.over = Some(error);
         }
         drop(state);
@@ -416,7 +422,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl FetchState {
     /// Takes the units that are to be fetched next: around the one wanted most, as many as make one request.
     fn take(&mut self) -> Option<Range<u64>> {
         let (&first, _) = self.wanted.iter().min_by_key(|(_, want)| **want)?;
@@ -439,7 +445,7 @@ impl State {
         }
         for unit in run.clone() {
             self.wanted.remove(&unit);
-            self.units.entry(unit).or_insert(Unit::Coming);
+            self.units.entry(unit).or_insert(UnitState::Coming);
         }
         Some(run)
     }
@@ -462,12 +468,12 @@ impl State {
     fn insert(&mut self, unit: u64, bytes: Arc<[u8]>, capacity: usize) {
         self.clock += 1;
         self.wanted.remove(&unit);
-        self.units.insert(unit, Unit::Here(bytes, self.clock));
+        self.units.insert(unit, UnitState::Here(bytes, self.clock));
         if self.units.len() <= capacity {
             return;
         }
-        let here = |(&unit, one): (&u64, &Unit)| match one {
-            Unit::Here(_, used) => Some((*used, unit)),
+        let here = |(&unit, one): (&u64, &UnitState)| match one {
+            UnitState::Here(_, used) => Some((*used, unit)),
             _ => None,
         };
         let mut used: Vec<_> = self.units.iter().filter_map(here).collect();
@@ -479,7 +485,7 @@ impl State {
 
     /// Forgets the failure of a unit after a while.
     fn forgive(&mut self, unit: u64) {
-        if matches!(self.units.get(&unit), Some(Unit::Failed(_, since)) if since.elapsed() > BLAME) {
+        if matches!(self.units.get(&unit), Some(UnitState::Failed(_, since)) if since.elapsed() > BLAME) {
             self.units.remove(&unit);
         }
     }

@@ -3,27 +3,27 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Result, Why};
-use crate::http::Failure;
-use crate::{Options, Report};
+use crate::error::{Error, FailureReason, Result};
+use crate::http::AttemptFailure;
+use crate::{RemoteOptions, WarningReceiver};
 
 /// Longest wait between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// How often an attempt is made, and who hears of failures.
 #[derive(Debug)]
-pub(crate) struct Retry {
+pub(crate) struct RetryPolicy {
     /// Name of what is read or written, without secrets.
     name: String,
     tries: u32,
     pause: Duration,
     quiet: Duration,
-    report: Option<Report>,
+    report: Option<WarningReceiver>,
 }
 
-impl Retry {
-    pub(crate) fn new(name: String, options: &Options) -> Self {
-        Retry {
+impl RetryPolicy {
+    pub(crate) fn new(name: String, options: &RemoteOptions) -> Self {
+        RetryPolicy {
             name,
             tries: options.tries.max(1),
             pause: options.pause,
@@ -42,15 +42,15 @@ impl Retry {
     }
 
     /// Repeats `attempt` until it succeeds, fails for good, or has failed too often. The error names what was read.
-    pub(crate) fn named<T>(&self, mut attempt: impl FnMut() -> std::result::Result<T, Failure>) -> Result<T> {
+    pub(crate) fn named<T>(&self, mut attempt: impl FnMut() -> std::result::Result<T, AttemptFailure>) -> Result<T> {
         self.again(|_| attempt()).map_err(|why| Error::new(&self.name, why))
     }
 
-    /// As [`Retry::named`], with the reason alone as the error. The attempt may reset the count.
+    /// As [`RetryPolicy::named`], with the reason alone as the error. The attempt may reset the count.
     pub(crate) fn again<T>(
         &self,
-        mut attempt: impl FnMut(&mut u32) -> std::result::Result<T, Failure>,
-    ) -> std::result::Result<T, Why> {
+        mut attempt: impl FnMut(&mut u32) -> std::result::Result<T, AttemptFailure>,
+    ) -> std::result::Result<T, FailureReason> {
         let mut tries = 0;
         let mut quiet_since = Instant::now();
         loop {
@@ -58,9 +58,9 @@ impl Retry {
             tries += 1;
             match failed {
                 Ok(done) => return Ok(done),
-                Err(Failure::Final(why)) => return Err(why),
-                Err(Failure::Passing { why, .. }) if tries >= self.tries => return Err(why.after(tries)),
-                Err(Failure::Passing { why, after }) => {
+                Err(AttemptFailure::Final(why)) => return Err(why),
+                Err(AttemptFailure::Passing { why, .. }) if tries >= self.tries => return Err(why.after(tries)),
+                Err(AttemptFailure::Passing { why, after }) => {
                     let pause = after.unwrap_or_else(|| self.pause(tries));
                     if let Some(report) = &self.report
                         && quiet_since.elapsed() + pause >= self.quiet

@@ -8,17 +8,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ureq::http::HeaderMap;
 
-use crate::error::Why;
-use crate::http::{Client, Failure, text};
-use crate::origin::{Origin, Request};
-use crate::sign::{Credentials, sign};
-use crate::url::{Url, component};
+use crate::error::FailureReason;
+use crate::http::{AttemptFailure, HttpClient, text};
+use crate::origin::{ObjectOrigin, OriginRequest};
+use crate::sign::{S3Credentials, sign};
+use crate::url::{HttpUrl, component};
 
 /// The region of buckets whose region nothing tells.
 const REGION: &str = "us-east-1";
 
 /// An object in a bucket.
-pub(crate) struct Bucket {
+pub(crate) struct BucketObject {
     bucket: String,
     /// The key as in an address.
     key: String,
@@ -26,20 +26,20 @@ pub(crate) struct Bucket {
     endpoint: Option<String>,
     region: Mutex<String>,
     /// `None` for requests without a signature.
-    credentials: Option<Credentials>,
+    credentials: Option<S3Credentials>,
 }
 
 /// Never shows credentials.
-impl fmt::Debug for Bucket {
+impl fmt::Debug for BucketObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
     }
 }
 
-impl Bucket {
+impl BucketObject {
     /// Splits an address. `variable` looks up the environment.
-    pub(crate) fn new(address: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Why> {
-        let wrong = || Why::Address("expected s3://BUCKET/KEY".into());
+    pub(crate) fn new(address: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, FailureReason> {
+        let wrong = || FailureReason::Address("expected s3://BUCKET/KEY".into());
         let (_, rest) = address.split_once("://").ok_or_else(wrong)?;
         let (bucket, key) = rest.split_once('/').ok_or_else(wrong)?;
         let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
@@ -47,11 +47,11 @@ impl Bucket {
             return Err(wrong());
         }
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let profile = Profile::read(&variable);
+        let profile = AwsProfile::read(&variable);
         let region =
             variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION")).or_else(|| profile.get("region"));
         let endpoint = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
-        Ok(Bucket {
+        Ok(BucketObject {
             bucket: bucket.into(),
             key: component(key),
             endpoint: endpoint.or_else(|| profile.get("endpoint_url")),
@@ -64,7 +64,7 @@ impl Bucket {
         self.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn url(&self) -> Result<Url, Why> {
+    fn url(&self) -> Result<HttpUrl, FailureReason> {
         let bucket = &self.bucket;
         let key = &self.key;
         let region = self.region();
@@ -74,11 +74,11 @@ impl Bucket {
             None if bucket.contains('.') => format!("https://s3.{region}.amazonaws.com/{bucket}/{key}"),
             None => format!("https://{bucket}.s3.{region}.amazonaws.com/{key}"),
         };
-        Url::parse(&address).map_err(|why| Why::Address(format!("the endpoint or region: {why}")))
+        HttpUrl::parse(&address).map_err(|why| FailureReason::Address(format!("the endpoint or region: {why}")))
     }
 }
 
-impl Origin for Bucket {
+impl ObjectOrigin for BucketObject {
     fn name(&self) -> String {
         format!("s3://{}/{}", self.bucket, self.key)
     }
@@ -87,7 +87,7 @@ impl Origin for Bucket {
         format!("{} {}", self.endpoint.as_deref().unwrap_or_default(), self.name())
     }
 
-    fn request(&self) -> Result<Request, Why> {
+    fn request(&self) -> Result<OriginRequest, FailureReason> {
         let url = self.url()?;
         let headers = match &self.credentials {
             Some(credentials) => {
@@ -96,12 +96,12 @@ impl Origin for Bucket {
             }
             None => Vec::new(),
         };
-        Ok(Request { url, headers })
+        Ok(OriginRequest { url, headers })
     }
 
     /// A bucket in another region says so in its refusal. Another request may have learnt the same meanwhile, so what
     /// is known by now does not tell how this one was signed.
-    fn renew(&self, _: &Client, _: &Request, _: u16, headers: &HeaderMap) -> Result<bool, Failure> {
+    fn renew(&self, _: &HttpClient, _: &OriginRequest, _: u16, headers: &HeaderMap) -> Result<bool, AttemptFailure> {
         let Some(told) = text(headers, "x-amz-bucket-region") else { return Ok(false) };
         if !told.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return Ok(false);
@@ -111,11 +111,15 @@ impl Origin for Bucket {
     }
 }
 
-fn credentials(variable: &impl Fn(&str) -> Option<String>, profile: &Profile) -> Result<Option<Credentials>, Why> {
-    let half =
-        |what: &str| Why::Credentials(format!("{what} has a key without its secret, or a secret without its key"));
+fn credentials(
+    variable: &impl Fn(&str) -> Option<String>,
+    profile: &AwsProfile,
+) -> Result<Option<S3Credentials>, FailureReason> {
+    let half = |what: &str| {
+        FailureReason::Credentials(format!("{what} has a key without its secret, or a secret without its key"))
+    };
     let pair = |id: Option<String>, secret: Option<String>, token, what| match (id, secret) {
-        (Some(id), Some(secret)) => Ok(Some(Credentials { id, secret, token })),
+        (Some(id), Some(secret)) => Ok(Some(S3Credentials { id, secret, token })),
         (None, None) => Ok(None),
         _ => Err(half(what)),
     };
@@ -131,15 +135,15 @@ fn credentials(variable: &impl Fn(&str) -> Option<String>, profile: &Profile) ->
 
 /// The settings of one profile in the files of the AWS tools.
 #[derive(Default)]
-struct Profile(HashMap<String, String>);
+struct AwsProfile(HashMap<String, String>);
 
-impl Profile {
+impl AwsProfile {
     fn read(variable: &impl Fn(&str) -> Option<String>) -> Self {
         let name = variable("AWS_PROFILE").unwrap_or_else(|| "default".into());
         let in_home = |file: &str| variable("HOME").map(|home| PathBuf::from(home).join(".aws").join(file));
         let config = variable("AWS_CONFIG_FILE").map(PathBuf::from).or_else(|| in_home("config"));
         let shared = variable("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from).or_else(|| in_home("credentials"));
-        let mut profile = Profile::default();
+        let mut profile = AwsProfile::default();
         for file in [config, shared].into_iter().flatten() {
             profile.take(&std::fs::read_to_string(file).unwrap_or_default(), &name);
         }
@@ -167,8 +171,10 @@ impl Profile {
 mod tests {
     use super::*;
 
-    fn bucket(address: &str, set: &[(&str, &str)]) -> Result<Bucket, Why> {
-        Bucket::new(address, |name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    fn bucket(address: &str, set: &[(&str, &str)]) -> Result<BucketObject, FailureReason> {
+        BucketObject::new(address, |name| {
+            set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]
@@ -195,7 +201,7 @@ mod tests {
         assert_eq!((found.id.as_str(), found.secret.as_str(), found.token.as_deref()), ("B", "C", Some("D")));
         assert_eq!(two.region(), "r");
         assert!(!format!("{two:?}").contains('C'));
-        assert!(matches!(bucket("s3://b/k", &[file]), Err(Why::Credentials(_))));
+        assert!(matches!(bucket("s3://b/k", &[file]), Err(FailureReason::Credentials(_))));
         assert!(bucket("s3://b/k", &[]).unwrap().credentials.is_none());
         let own = [("AWS_ACCESS_KEY_ID", "X"), ("AWS_SECRET_ACCESS_KEY", "Y"), file];
         assert_eq!(bucket("s3://b/k", &own).unwrap().credentials.unwrap().id, "X");

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use ring::{digest, hmac};
 
-use crate::url::Url;
+use crate::url::HttpUrl;
 
 /// Credentials of an S3 account, with which requests are signed.
-pub(crate) struct Credentials {
+pub(crate) struct S3Credentials {
     pub(crate) id: String,
     pub(crate) secret: String,
     pub(crate) token: Option<String>,
@@ -16,8 +16,8 @@ pub(crate) struct Credentials {
 /// Returns the headers that sign a GET request at `now`, in seconds since 1970. `more` are further headers to sign, with
 /// names in lower case.
 pub(crate) fn sign(
-    url: &Url,
-    by: &Credentials,
+    url: &HttpUrl,
+    by: &S3Credentials,
     region: &str,
     now: u64,
     more: &[(&'static str, String)],
@@ -82,8 +82,8 @@ mod tests {
     /// The example in Amazon's description of signatures.
     #[test]
     fn the_published_example_is_signed_as_published() {
-        let url = Url::parse("https://examplebucket.s3.amazonaws.com/test.txt").unwrap();
-        let by = Credentials {
+        let url = HttpUrl::parse("https://examplebucket.s3.amazonaws.com/test.txt").unwrap();
+        let by = S3Credentials {
             id: "AKIAIOSFODNN7EXAMPLE".into(),
             secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into(),
             token: None,

@@ -17,13 +17,13 @@ pub(crate) const RUN: u64 = 16;
 
 /// The readers that are followed.
 #[derive(Debug, Default)]
-pub(crate) struct Streams {
-    all: Vec<Stream>,
+pub(crate) struct SequentialReaders {
+    all: Vec<SequentialReader>,
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Stream {
+struct SequentialReader {
     /// The unit behind the last one read.
     next: u64,
     /// Units to have ahead of `next`.
@@ -37,7 +37,7 @@ struct Stream {
     used: u64,
 }
 
-impl Stream {
+impl SequentialReader {
     /// Returns true if a read of the units `first` to `end` continues this one.
     fn continues(&self, first: u64, end: u64) -> bool {
         // Of an announced range, threads may read any part that is on its way or has come lately.
@@ -58,7 +58,7 @@ impl Stream {
     }
 }
 
-impl Streams {
+impl SequentialReaders {
     /// Notes a read of the units `first` to `end`; returns the units to fetch ahead, at most `most` in advance.
     pub(crate) fn note(&mut self, first: u64, end: u64, most: u64) -> Range<u64> {
         self.clock += 1;
@@ -67,7 +67,7 @@ impl Streams {
         let all = most / self.active(false).max(1);
         let mut found = self.all.iter_mut().filter(|stream| stream.continues(first, end));
         let Some(stream) = found.by_ref().min_by_key(|stream| stream.end.is_none()) else {
-            self.push(Stream { next: end, window: 0, read: 0, ahead: end, end: None, used: clock });
+            self.push(SequentialReader { next: end, window: 0, read: 0, ahead: end, end: None, used: clock });
             return 0..0;
         };
         stream.used = clock;
@@ -79,7 +79,9 @@ impl Streams {
         stream.next = end;
         match stream.end {
             // Who reads on behind the end begins anew: what follows is another file.
-            Some(last) if first >= last => *stream = Stream { window: 0, read: 0, ahead: end, end: None, ..*stream },
+            Some(last) if first >= last => {
+                *stream = SequentialReader { window: 0, read: 0, ahead: end, end: None, ..*stream }
+            }
             Some(_) => stream.window = announced,
             None if stream.read >= stream.window / 2 => {
                 stream.window = (stream.window * GROWTH).max(if step > 1 { FIRST_LARGE } else { FIRST });
@@ -95,25 +97,26 @@ impl Streams {
     /// follows as the reader goes on, and nothing beyond.
     pub(crate) fn announce(&mut self, first: u64, end: u64, most: u64) -> Range<u64> {
         self.clock += 1;
-        let known = |stream: &Stream| stream.end.is_some_and(|last| stream.next <= first && end <= last);
+        let known = |stream: &SequentialReader| stream.end.is_some_and(|last| stream.next <= first && end <= last);
         if self.all.iter().any(known) {
             return 0..0;
         }
         let most = most / (self.active(true) + 1);
         let clock = self.clock;
-        let before =
-            |stream: &&mut Stream| stream.end.is_some_and(|last| first <= last && last < end && stream.next <= first);
+        let before = |stream: &&mut SequentialReader| {
+            stream.end.is_some_and(|last| first <= last && last < end && stream.next <= first)
+        };
         if let Some(stream) = self.all.iter_mut().find(before) {
             // The next file of the same reader.
             (stream.end, stream.used) = (Some(end), clock);
             return stream.advance();
         }
         // What a reader that read on without a word has requested already is not requested again.
-        let of_it = |stream: &Stream| stream.end.is_none() && (first..=end).contains(&stream.next);
+        let of_it = |stream: &SequentialReader| stream.end.is_none() && (first..=end).contains(&stream.next);
         let ahead = self.all.iter().filter(|stream| of_it(stream)).map(|stream| stream.ahead).max();
         self.all.retain(|stream| !of_it(stream));
         let ahead = ahead.unwrap_or(first).clamp(first, end);
-        let mut stream = Stream { next: first, window: most, read: 0, ahead, end: Some(end), used: clock };
+        let mut stream = SequentialReader { next: first, window: most, read: 0, ahead, end: Some(end), used: clock };
         let now = stream.advance();
         self.push(stream);
         now
@@ -122,7 +125,7 @@ impl Streams {
     /// Returns the number of readers that were active lately, `announced` ones only or all. What was announced is certain
     /// to be read, so it does not share the window with guesses.
     fn active(&self, announced: bool) -> u64 {
-        let recent = |stream: &&Stream| {
+        let recent = |stream: &&SequentialReader| {
             stream.window > FIRST
                 && stream.used + 4 * STREAMS as u64 > self.clock
                 && stream.end.map_or(!announced, |end| stream.next < end)
@@ -131,7 +134,7 @@ impl Streams {
     }
 
     /// Follows one more reader, instead of the one that read nothing for longest if there are too many.
-    fn push(&mut self, stream: Stream) {
+    fn push(&mut self, stream: SequentialReader) {
         if self.all.len() == STREAMS {
             let oldest = (0..STREAMS).min_by_key(|&at| self.all[at].used).unwrap_or(0);
             self.all.swap_remove(oldest);
@@ -146,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_window_grows_with_what_is_read_in_order() {
-        let mut streams = Streams::default();
+        let mut streams = SequentialReaders::default();
         let mut ahead = Vec::new();
         for unit in 0..600 {
             ahead.push(streams.note(unit, unit + 1, 256));
@@ -162,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_announced_range_is_requested_once_in_windows_and_to_its_end() {
-        let mut streams = Streams::default();
+        let mut streams = SequentialReaders::default();
         let first = streams.announce(1000, 3000, 384);
         assert!(first.start == 1000 && (340..=384).contains(&first.count()));
         assert_eq!(streams.announce(1000, 3000, 384), 0..0);
@@ -180,7 +183,7 @@ mod tests {
 
     #[test]
     fn threads_read_an_announced_range_in_any_order() {
-        let mut streams = Streams::default();
+        let mut streams = SequentialReaders::default();
         let mut all: Vec<u64> = streams.announce(0, 2000, 384).collect();
         for part in 0..125u64 {
             // The second half of each 128 units comes first.
@@ -193,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_next_file_continues_the_window_of_the_one_before() {
-        let mut streams = Streams::default();
+        let mut streams = SequentialReaders::default();
         let mut all: Vec<u64> = streams.announce(0, 500, 384).collect();
         all.extend(streams.note(0, 200, 384));
         all.extend(streams.announce(499, 900, 384));
@@ -202,7 +205,7 @@ mod tests {
         }
         assert!(all.is_sorted() && all.len() == 900);
         // A reader that was followed before has some of it on its way.
-        let mut streams = Streams::default();
+        let mut streams = SequentialReaders::default();
         let mut all: Vec<u64> = (0..40).flat_map(|unit| streams.note(unit, unit + 1, 384)).collect();
         all.extend(streams.announce(40, 900, 384));
         (40..900).for_each(|unit| all.extend(streams.note(unit, unit + 1, 384)));
@@ -211,7 +214,7 @@ mod tests {
 
     #[test]
     fn reads_at_random_places_fetch_nothing_ahead() {
-        let mut streams = Streams::default();
+        let mut streams = SequentialReaders::default();
         let mut place = 1u64;
         for _ in 0..1000 {
             place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -222,7 +225,7 @@ mod tests {
 
     #[test]
     fn threads_that_overtake_each_other_are_one_reader() {
-        let mut streams = Streams::default();
+        let mut streams = SequentialReaders::default();
         let mut fetched = 0;
         for pair in 0..100 {
             for unit in [2 * pair + 1, 2 * pair] {

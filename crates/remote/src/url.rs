@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 
 /// An absolute `http` or `https` address. Its user and password have become a header.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Url {
+pub(crate) struct HttpUrl {
     https: bool,
     /// Host and port as in the address.
     authority: String,
@@ -21,7 +21,7 @@ pub(crate) struct Url {
 const SIGNATURES: [&str; 10] =
     ["x-amz-", "x-goog-", "signature=", "sig=", "se=", "sp=", "sv=", "expires=", "key-pair-id=", "awsaccesskeyid="];
 
-impl Url {
+impl HttpUrl {
     /// Splits an address; the error says what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").ok_or("it has no scheme such as https://")?;
@@ -34,7 +34,8 @@ impl Url {
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let (user, authority) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        let url = Url { https, authority: authority.to_ascii_lowercase(), path: encoded(&path), auth: user.map(basic) };
+        let url =
+            HttpUrl { https, authority: authority.to_ascii_lowercase(), path: encoded(&path), auth: user.map(basic) };
         url.check_authority()?;
         Ok(url)
     }
@@ -109,15 +110,15 @@ impl Url {
     pub(crate) fn join(&self, location: &str) -> Result<Self, String> {
         let location = location.split('#').next().unwrap_or_default();
         let mut to = if location.contains("://") && !location.starts_with('/') {
-            Url::parse(location)?
+            HttpUrl::parse(location)?
         } else if let Some(rest) = location.strip_prefix("//") {
-            Url::parse(&format!("{}://{rest}", if self.https { "https" } else { "http" }))?
+            HttpUrl::parse(&format!("{}://{rest}", if self.https { "https" } else { "http" }))?
         } else if location.starts_with('/') {
-            Url { path: encoded(location), ..self.clone() }
+            HttpUrl { path: encoded(location), ..self.clone() }
         } else {
             let path = self.path.split('?').next().unwrap_or_default();
             let folder = path.rfind('/').map_or("/", |at| &path[..=at]);
-            Url { path: encoded(&format!("{folder}{location}")), ..self.clone() }
+            HttpUrl { path: encoded(&format!("{folder}{location}")), ..self.clone() }
         };
         if self.https && !to.https {
             return Err("from a secure address to one that is not".into());
@@ -128,7 +129,7 @@ impl Url {
 }
 
 /// Never shows user, password or query.
-impl std::fmt::Debug for Url {
+impl std::fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.clean())
     }
@@ -189,22 +190,22 @@ mod tests {
 
     #[test]
     fn addresses_are_split_and_cleaned() {
-        let url = Url::parse("HTTPS://me:s%3acret@Host.example:8443/a b/ü?X-Amz-Signature=1&v=2#x").unwrap();
+        let url = HttpUrl::parse("HTTPS://me:s%3acret@Host.example:8443/a b/ü?X-Amz-Signature=1&v=2#x").unwrap();
         assert_eq!(url.request(), "https://host.example:8443/a%20b/%C3%BC?X-Amz-Signature=1&v=2");
         assert_eq!(url.clean(), "https://host.example:8443/a%20b/%C3%BC");
         assert_eq!(url.identity(), "https://host.example:8443/a%20b/%C3%BC&v=2");
         assert_eq!(url.auth(), Some("Basic bWU6czpjcmV0"));
         assert_eq!(format!("{url:?}"), url.clean());
         assert_eq!(cleaned("s3://me:x@bucket/key?versionId=1"), "s3://bucket/key");
-        assert_eq!(Url::parse("http://[::1]:80/x").unwrap().host(), "[::1]");
+        assert_eq!(HttpUrl::parse("http://[::1]:80/x").unwrap().host(), "[::1]");
         for wrong in ["nothing", "ftp://host/x", "http:///x", "http://a b/x", "http://host:port/", "http://[::1/x"] {
-            assert!(Url::parse(wrong).is_err(), "{wrong}");
+            assert!(HttpUrl::parse(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn credentials_stay_with_their_host() {
-        let from = Url::parse("https://me:x@host/a/b?q").unwrap();
+        let from = HttpUrl::parse("https://me:x@host/a/b?q").unwrap();
         for (location, to, keeps) in [
             ("/c", "https://host/c", true),
             ("c?d", "https://host/a/c?d", true),

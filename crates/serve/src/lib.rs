@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //! use packfs_blocks::{ReadAt, io::FileAt};
 //! use packfs_image::{AnyImage, OpenOptions};
-//! use packfs_serve::{HttpOptions, ServedImage, HttpServer};
+//! use packfs_serve::{HttpOptions, HttpServer, ServedImage};
 //!
 //! let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open("root.sqfs".as_ref(), 0)?);
 //! let image = Arc::new(AnyImage::open(Arc::clone(&bytes), OpenOptions::default())?);

@@ -115,10 +115,10 @@ fn source_options(choice: &ImageChoice) -> SourceOptions {
 /// Returns the options for connections to registries. Blobs are read once, from the beginning to the end: nothing is
 /// kept on disk, and little in memory, since several are read at the same time.
 #[cfg(feature = "remote")]
-fn connections() -> packfs_remote::Options {
-    packfs_remote::Options::default().set(|options| {
+fn connections() -> packfs_remote::RemoteOptions {
+    packfs_remote::RemoteOptions::default().set(|options| {
         options.memory = 32 << 20;
-        options.report = Some(packfs_remote::Report::new(|line| say(format_args!("packfs: warning: {line}"))));
+        options.report = Some(packfs_remote::WarningReceiver::new(|line| say(format_args!("packfs: warning: {line}"))));
     })
 }
 

@@ -32,7 +32,7 @@ pub(super) fn elsewhere(args: &RemoteArgs) -> packfs_image::source::open::Elsewh
 #[cfg(feature = "remote")]
 mod inner {
     use anyhow::Context;
-    use packfs_remote::{Options, Remote, Report, clean};
+    use packfs_remote::{RemoteObject, RemoteOptions, WarningReceiver, clean};
 
     use super::{Arc, Path, PathBuf, ReadAt, RemoteArgs, Result};
     use crate::args::size;
@@ -44,14 +44,14 @@ mod inner {
 
     pub(super) fn bytes(path: &Path, args: &RemoteArgs) -> Option<Result<Arc<dyn ReadAt>>> {
         let address = path.to_str().filter(|text| packfs_remote::is_address(text))?;
-        Some(options(args).and_then(|options| Ok(Arc::new(Remote::open(address, &options)?) as Arc<dyn ReadAt>)))
+        Some(options(args).and_then(|options| Ok(Arc::new(RemoteObject::open(address, &options)?) as Arc<dyn ReadAt>)))
     }
 
     pub(super) fn source(path: &Path, args: &RemoteArgs) -> Option<packfs_image::Result<(PathBuf, Arc<dyn ReadAt>)>> {
         let address = path.to_str().filter(|text| packfs_remote::is_address(text))?;
         let name = shown(path);
         let opened = match options(args) {
-            Ok(options) => Remote::open(address, &options).map_err(Into::into),
+            Ok(options) => RemoteObject::open(address, &options).map_err(Into::into),
             Err(error) => Err(std::io::Error::other(error.to_string())),
         };
         let opened = opened.map_err(packfs_image::Error::io("cannot open", &name));
@@ -69,10 +69,10 @@ mod inner {
         }
     }
 
-    fn options(args: &RemoteArgs) -> Result<Options> {
+    fn options(args: &RemoteArgs) -> Result<RemoteOptions> {
         let told = std::env::var(CACHE).ok().filter(|text| !text.is_empty());
         let told = told.map(|text| size(&text).map_err(|why| Usage(format!("{CACHE}={text}: {why}")))).transpose()?;
-        let mut options = Options::default();
+        let mut options = RemoteOptions::default();
         options.cache = directory();
         options.cache_bytes = args.remote_cache.or(told).unwrap_or(options.cache_bytes);
         if options.cache.is_none() && args.remote_cache.is_some_and(|size| size > 0) {
@@ -80,7 +80,7 @@ mod inner {
                 .context("neither XDG_CACHE_HOME nor HOME is set");
         }
         options.allow_unversioned = args.remote_unversioned;
-        options.report = Some(Report::new(|line| say(format_args!("packfs: warning: {line}"))));
+        options.report = Some(WarningReceiver::new(|line| say(format_args!("packfs: warning: {line}"))));
         Ok(options)
     }
 

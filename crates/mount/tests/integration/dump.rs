@@ -8,7 +8,7 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_dump::{Input, Set, SplitOptions, set, split};
 use packfs_image::tree::Time;
-use packfs_mount::{DumpImage, Options};
+use packfs_mount::{DumpImage, MountOptions};
 use rustix::fs::{SeekFrom, seek};
 
 use crate::served::{Served, can_mount};
@@ -27,7 +27,7 @@ fn parts_are_one_file_with_holes_where_zeros_are() {
     split(Input::open(&input).unwrap(), &parts, &SplitOptions::default(), &Progress::default()).unwrap();
     let set = Arc::new(Set::open(&parts, &set::SetOptions::default()).unwrap());
     let image = DumpImage::new(set, b"dump", Time { secs: 5, nanos: 0 });
-    let mount = Served::new(Arc::new(image), Options::default());
+    let mount = Served::new(Arc::new(image), MountOptions::default());
     let mut file = File::open(mount.path().join("dump")).unwrap();
     let mut got = Vec::new();
     file.read_to_end(&mut got).unwrap();

@@ -12,7 +12,7 @@ use std::path::Path;
 use packfs_image::build::AnyOptions;
 use packfs_image::testing::{Node, Piece, Spec};
 use packfs_image::{erofs, squashfs};
-use packfs_mount::Options;
+use packfs_mount::MountOptions;
 
 use crate::served::{Served, build, can_mount, open};
 
@@ -60,11 +60,11 @@ fn handles_of_one_mount_open_the_same_files_in_the_next() {
     if !can_mount("handles_of_one_mount_open_the_same_files_in_the_next") {
         return;
     }
-    let squashfs = squashfs::Options::default().with(|all| all.codec = "zstd:1".parse().unwrap());
-    let erofs = erofs::Options::default().with(|all| all.codec = "lz4".parse().unwrap());
+    let squashfs = squashfs::MountOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
+    let erofs = erofs::MountOptions::default().with(|all| all.codec = "lz4".parse().unwrap());
     for options in [AnyOptions::Squashfs(squashfs), AnyOptions::Erofs(erofs)] {
         let image = build(&spec(), &options);
-        let mounted = || Served::new(open(image.clone(), 1 << 20).unwrap(), Options::default());
+        let mounted = || Served::new(open(image.clone(), 1 << 20).unwrap(), MountOptions::default());
         let paths = ["", "a", "empty", "middle", "middle/x", "middle/inner", "middle/inner/f000", "middle/inner/f299"];
         let before = mounted();
         let handles = paths.map(|path| {

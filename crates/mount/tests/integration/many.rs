@@ -10,7 +10,7 @@ use packfs_blocks::testing::Random;
 use packfs_image::build::AnyOptions;
 use packfs_image::testing::{Node, Piece, Spec};
 use packfs_image::{erofs, squashfs};
-use packfs_mount::{How, Options, Trace, unmount};
+use packfs_mount::{MountOptions, ReadTrace, UnmountMode, unmount};
 
 use crate::served::{Served, build, can_mount, open};
 
@@ -18,11 +18,11 @@ const LEN: u64 = 24 << 20;
 
 fn formats() -> [AnyOptions; 3] {
     let erofs = |codec: &str| {
-        let options = erofs::Options::default();
+        let options = erofs::MountOptions::default();
         let options = options.set(|all| (all.cluster_size, all.target_kernel) = (1 << 16, "6.18".parse().unwrap()));
         AnyOptions::Erofs(options.with(|all| all.codec = codec.parse().unwrap()))
     };
-    let squashfs = squashfs::Options::default().with(|all| all.codec = "zstd:1".parse().unwrap());
+    let squashfs = squashfs::MountOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
     [AnyOptions::Squashfs(squashfs), erofs("zstd:1"), erofs("lz4")]
 }
 
@@ -38,7 +38,7 @@ fn random_reads_of_32_threads_equal_the_file() {
     for options in formats() {
         // A cache that holds a part of it only.
         let image = open(build(&spec, &options), 4 << 20).unwrap();
-        let mount = Served::new(image, Options::default().set(|all| all.threads = 4));
+        let mount = Served::new(image, MountOptions::default().set(|all| all.threads = 4));
         let file = File::open(mount.path().join("f")).unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
         std::thread::scope(|scope| {
@@ -67,11 +67,11 @@ fn a_mount_that_nobody_uses_ends_and_one_in_use_stays() {
     }
     let spec = Spec::of([(b"f".to_vec(), Node::file(vec![Piece::Text { seed: 1, len: 10 }]))]);
     let image = open(build(&spec, &formats()[0]), 4 << 20).unwrap();
-    let options = Options::default().set(|all| all.timeout = Some(Duration::from_millis(100)));
+    let options = MountOptions::default().set(|all| all.timeout = Some(Duration::from_millis(100)));
     let mount = Served::new(image, options);
     let used = File::open(mount.path().join("f")).unwrap();
     std::thread::sleep(Duration::from_millis(500));
-    assert!(matches!(unmount(mount.path(), How::Now), Err(packfs_mount::Error::Busy { .. })));
+    assert!(matches!(unmount(mount.path(), UnmountMode::Now), Err(packfs_mount::Error::Busy { .. })));
     let mut bytes = [0; 10];
     used.read_exact_at(&mut bytes, 0).unwrap();
     drop(used);
@@ -100,7 +100,7 @@ fn a_trace_lists_files_in_the_order_of_their_first_use() {
     let spec = Spec::of([(b"a".to_vec(), file(3)), (b"dir".to_vec(), dir)]);
     let image = open(build(&spec, &formats()[1]), 4 << 20).unwrap();
     let out = Out::default();
-    let mount = Served::new(image, Options::default().set(|all| all.trace = Some(Trace::new(out.clone()))));
+    let mount = Served::new(image, MountOptions::default().set(|all| all.trace = Some(ReadTrace::new(out.clone()))));
     for path in ["dir/z", "dir/x y", "dir/z", "a"] {
         std::fs::read(mount.path().join(path)).unwrap();
     }

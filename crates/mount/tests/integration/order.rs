@@ -7,7 +7,7 @@ use packfs_image::build::AnyOptions;
 use packfs_image::erofs::{self, Features};
 use packfs_image::squashfs;
 use packfs_image::testing::{Node, Piece, Spec};
-use packfs_mount::Options;
+use packfs_mount::MountOptions;
 
 use crate::served::{Served, build, can_mount, open};
 
@@ -53,13 +53,13 @@ fn files_stored_ahead_of_their_readers_are_whole() {
     if !can_mount("files_stored_ahead_of_their_readers_are_whole") {
         return;
     }
-    let squashfs = squashfs::Options::default().with(|all| all.codec = "zstd:1".parse().unwrap());
-    let erofs = erofs::Options::default().set(|all| all.features = Features::FRAGMENTS);
+    let squashfs = squashfs::MountOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
+    let erofs = erofs::MountOptions::default().set(|all| all.features = Features::FRAGMENTS);
     let erofs = erofs.with(|all| all.codec = "lz4".parse().unwrap());
     for options in [AnyOptions::Squashfs(squashfs), AnyOptions::Erofs(erofs)] {
         let image = build(&spec(), &options);
         for threads in [1, 4] {
-            let options = Options::default().set(|all| all.threads = threads);
+            let options = MountOptions::default().set(|all| all.threads = threads);
             let mount = Served::new(open(image.clone(), 1 << 20).unwrap(), options);
             let files = list(mount.path());
             std::thread::scope(|scope| {

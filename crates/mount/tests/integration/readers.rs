@@ -7,7 +7,7 @@ use std::process::Command;
 use packfs_image::build::AnyOptions;
 use packfs_image::testing::{Node, Piece, Spec};
 use packfs_image::{erofs, squashfs};
-use packfs_mount::Options;
+use packfs_mount::MountOptions;
 
 use crate::served::{Served, build, can_mount, open};
 
@@ -38,18 +38,19 @@ fn sums_by_eight_programs_at_once_are_those_of_the_source() {
     let want = sums(source.path());
     assert_eq!(want.lines().count(), 321);
     let below = sums(&source.path().join("dir 5"));
-    let squashfs =
-        |codec: &str| AnyOptions::Squashfs(squashfs::Options::default().with(|all| all.codec = codec.parse().unwrap()));
+    let squashfs = |codec: &str| {
+        AnyOptions::Squashfs(squashfs::MountOptions::default().with(|all| all.codec = codec.parse().unwrap()))
+    };
     let erofs = |codec: &str| {
-        let options = erofs::Options::default().set(|all| all.target_kernel = "6.18".parse().unwrap());
+        let options = erofs::MountOptions::default().set(|all| all.target_kernel = "6.18".parse().unwrap());
         AnyOptions::Erofs(options.with(|all| all.codec = codec.parse().unwrap()))
     };
     for options in [squashfs("gzip:1"), squashfs("xz:1"), erofs("deflate:1"), erofs("lz4")] {
         let image = build(&spec, &options);
-        let mount = Served::new(open(image.clone(), 4 << 20).unwrap(), Options::default());
+        let mount = Served::new(open(image.clone(), 4 << 20).unwrap(), MountOptions::default());
         assert_eq!(sums(mount.path()), want, "{options:?}");
         drop(mount);
-        let options = Options::default().set(|all| all.subdir = "dir 5".into());
+        let options = MountOptions::default().set(|all| all.subdir = "dir 5".into());
         let mount = Served::new(open(image, 4 << 20).unwrap(), options);
         assert_eq!(sums(mount.path()), below);
         assert!(!mount.path().join("dir 5").exists() && !mount.path().join("large").exists());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use packfs_blocks::ReadAt;
 use packfs_image::testing::{Spec, is_root, skipped};
 use packfs_image::{AnyImage, Image, OpenOptions, Plan};
-use packfs_mount::{How, Options, mount, unmount};
+use packfs_mount::{MountOptions, UnmountMode, mount, unmount};
 
 /// Time after which a mount that does not end is left alone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn new(image: Arc<dyn Image>, options: Options) -> Served {
+    pub(crate) fn new(image: Arc<dyn Image>, options: MountOptions) -> Served {
         let dir = tempfile::tempdir().unwrap();
         let mounted = mount(image, dir.path(), options).unwrap();
         Served { dir, thread: Some(std::thread::spawn(move || mounted.serve())) }
@@ -55,7 +55,7 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         // A test that fails may have files open.
-        let _ = unmount(self.dir.path(), How::Detach);
+        let _ = unmount(self.dir.path(), UnmountMode::Detach);
         if self.has_ended() || !std::thread::panicking() {
             assert!(self.has_ended(), "serving does not end");
             self.thread.take().unwrap().join().unwrap().unwrap();

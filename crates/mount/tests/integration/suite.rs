@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use packfs_image::build::AnyOptions;
 use packfs_image::testing::{Mount, Node, Piece, Spec, skipped};
 use packfs_image::{erofs, squashfs};
-use packfs_mount::Options;
+use packfs_mount::MountOptions;
 
 use crate::calls;
 use crate::served::{Served, build, can_mount, open};
@@ -55,8 +55,8 @@ fn a_mount_answers_as_that_of_the_kernel() {
     if !can_mount(test) || !packfs_image::testing::can_mount(test) {
         return;
     }
-    let squashfs = squashfs::Options::default().with(|all| all.codec = "zstd:1".parse().unwrap());
-    let erofs = erofs::Options::default().with(|all| all.codec = "lz4".parse().unwrap());
+    let squashfs = squashfs::MountOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
+    let erofs = erofs::MountOptions::default().with(|all| all.codec = "lz4".parse().unwrap());
     let mut wrong = Vec::new();
     for (kind, options) in [("squashfs", AnyOptions::Squashfs(squashfs)), ("erofs", AnyOptions::Erofs(erofs))] {
         let bytes = build(&spec(), &options);
@@ -69,7 +69,7 @@ fn a_mount_answers_as_that_of_the_kernel() {
                 continue;
             }
         };
-        let ours = Served::new(open(bytes, 4 << 20).unwrap(), Options::default());
+        let ours = Served::new(open(bytes, 4 << 20).unwrap(), MountOptions::default());
         for (name, ask) in QUESTIONS {
             let (got, want) = (ask(ours.path()), ask(&kernel.path()));
             assert!(!want.is_empty(), "{name}");

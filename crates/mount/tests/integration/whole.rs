@@ -10,7 +10,7 @@ use packfs_image::squashfs;
 use packfs_image::testing::{
     Node, Piece, Spec, differences, everything, owned, snapshot, snapshot_tree, whole_seconds, wide,
 };
-use packfs_mount::Options;
+use packfs_mount::MountOptions;
 use rustix::fs::{SeekFrom, seek};
 
 use crate::served::{Served, build, can_mount, open};
@@ -29,12 +29,12 @@ const EROFS: [(&str, Features); 9] = [
 ];
 
 fn squashfs(codec: &str, block: u32) -> AnyOptions {
-    let options = squashfs::Options::default().set(|all| all.block_size = block);
+    let options = squashfs::MountOptions::default().set(|all| all.block_size = block);
     AnyOptions::Squashfs(options.with(|all| all.codec = codec.parse().unwrap()))
 }
 
 fn erofs(codec: &str, features: Features) -> AnyOptions {
-    let options = erofs::Options::default().set(|all| {
+    let options = erofs::MountOptions::default().set(|all| {
         (all.cluster_size, all.features) = (1 << 16, features);
         all.target_kernel = "6.18".parse().unwrap();
     });
@@ -44,7 +44,7 @@ fn erofs(codec: &str, features: Features) -> AnyOptions {
 fn compare(spec: &Spec, options: &AnyOptions, what: &str) {
     let image = open(build(spec, options), 1 << 20).unwrap();
     let nanos = image.holds_nanoseconds();
-    let mount = Served::new(image, Options::default());
+    let mount = Served::new(image, MountOptions::default());
     let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
     let want = if nanos { want } else { whole_seconds(want) };
     assert_eq!(differences(&want, &snapshot(mount.path()).unwrap()), Vec::<String>::new(), "{what}");
@@ -78,7 +78,7 @@ fn a_directory_of_many_entries_is_whole_and_its_numbers_never_change() {
     let spec = wide(20_000);
     let numbers = |options: &AnyOptions| {
         let image = open(build(&spec, options), 1 << 20).unwrap();
-        let mount = Served::new(image, Options::default());
+        let mount = Served::new(image, MountOptions::default());
         let entries = std::fs::read_dir(mount.path()).unwrap().map(|entry| {
             let entry = entry.unwrap();
             (entry.file_name(), std::os::unix::fs::DirEntryExt::ino(&entry))
@@ -89,7 +89,7 @@ fn a_directory_of_many_entries_is_whole_and_its_numbers_never_change() {
         assert_eq!(mount.path().join(name).metadata().unwrap().ino(), *number);
         entries
     };
-    for options in [squashfs("zstd:1", 1 << 17), AnyOptions::Erofs(erofs::Options::default())] {
+    for options in [squashfs("zstd:1", 1 << 17), AnyOptions::Erofs(erofs::MountOptions::default())] {
         let first = numbers(&options);
         assert_eq!(first.len(), 20_000);
         assert_eq!(first, numbers(&options));
@@ -102,8 +102,8 @@ fn names_are_looked_up_by_many_threads_and_missing_ones_are_not_found() {
         return;
     }
     let (count, spec) = (5000, wide(5000));
-    for options in [squashfs("zstd:1", 1 << 17), AnyOptions::Erofs(erofs::Options::default())] {
-        let mount = Served::new(open(build(&spec, &options), 1 << 20).unwrap(), Options::default());
+    for options in [squashfs("zstd:1", 1 << 17), AnyOptions::Erofs(erofs::MountOptions::default())] {
+        let mount = Served::new(open(build(&spec, &options), 1 << 20).unwrap(), MountOptions::default());
         // Nothing was listed, so each name is a request.
         std::thread::scope(|scope| {
             for thread in 0..4 {
@@ -135,7 +135,7 @@ fn holes_and_data_are_found_by_seeking() {
     let spec = Spec::of([(b"f".to_vec(), Node::file(pieces)), (b"full".to_vec(), Node::file(vec![noise(3)]))]);
     let spec = Spec { root: owned(spec.root), links: Vec::new() };
     for options in [squashfs("lz4", 1 << 16), erofs("none", Features::CHUNKS)] {
-        let mount = Served::new(open(build(&spec, &options), 1 << 20).unwrap(), Options::default());
+        let mount = Served::new(open(build(&spec, &options), 1 << 20).unwrap(), MountOptions::default());
         assert_eq!(stretches(&mount.path().join("f")), [(0, 2 * block), (302 * block, 303 * block)], "{options:?}");
         assert_eq!(stretches(&mount.path().join("full")), [(0, 3 * block)], "{options:?}");
         let file = File::open(mount.path().join("f")).unwrap();
@@ -162,7 +162,7 @@ fn owners_subdirectories_and_the_whole_are_as_told() {
     }
     let spec = everything(4096, 10);
     let image = open(build(&spec, &squashfs("lz4", 4096)), 1 << 20).unwrap();
-    let options = Options::default().set(|all| {
+    let options = MountOptions::default().set(|all| {
         (all.uid, all.gid, all.bytes) = (Some(12), Some(34), 40_960);
         all.subdir = "wide-256".into();
     });

@@ -6,24 +6,24 @@ use std::path::PathBuf;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use super::reference::{DOCKER, Reference};
-use crate::url::{Url, component};
+use super::reference::{ArtifactReference, DOCKER};
+use crate::url::{HttpUrl, component};
 
 /// Value of the header `Authorization` that a user and a password make.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Login(String);
+pub(super) struct RegistryLogin(String);
 
 /// Never shows the password.
-impl fmt::Debug for Login {
+impl fmt::Debug for RegistryLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Login")
     }
 }
 
-impl Login {
+impl RegistryLogin {
     /// A login of user and password as in an address.
     pub(super) fn of_address(user: &str) -> Self {
-        Login(crate::url::basic(user))
+        RegistryLogin(crate::url::basic(user))
     }
 
     pub(super) fn header(&self) -> String {
@@ -33,29 +33,29 @@ impl Login {
 
 /// A header `WWW-Authenticate`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Challenge {
+pub(super) enum AuthChallenge {
     Basic,
-    Bearer(Bearer),
+    Bearer(BearerChallenge),
 }
 
 /// A token that is asked for, as the distribution specification has it from RFC 6750.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Bearer {
+pub(super) struct BearerChallenge {
     realm: String,
     service: Option<String>,
     scope: Option<String>,
 }
 
-impl Challenge {
+impl AuthChallenge {
     pub(super) fn parse(header: &str) -> Option<Self> {
         let (scheme, mut rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
         if scheme.eq_ignore_ascii_case("basic") {
-            return Some(Challenge::Basic);
+            return Some(AuthChallenge::Basic);
         }
         if !scheme.eq_ignore_ascii_case("bearer") {
             return None;
         }
-        let mut asked = Bearer::default();
+        let mut asked = BearerChallenge::default();
         while let Some((name, after)) = rest.split_once('=') {
             // Values in quotes may have commas.
             let (value, next) = match after.strip_prefix('"') {
@@ -70,11 +70,11 @@ impl Challenge {
             }
             rest = next;
         }
-        (!asked.realm.is_empty()).then_some(Challenge::Bearer(asked))
+        (!asked.realm.is_empty()).then_some(AuthChallenge::Bearer(asked))
     }
 }
 
-impl Bearer {
+impl BearerChallenge {
     /// Returns the address of the token to read `repository`.
     pub(super) fn url(&self, repository: &str) -> String {
         let scope = self.scope.clone().unwrap_or_else(|| format!("repository:{repository}:pull"));
@@ -88,7 +88,7 @@ impl Bearer {
 }
 
 /// Returns the reason when no token is given.
-pub(super) fn refused(url: &Url, login: Option<&Login>) -> String {
+pub(super) fn refused(url: &HttpUrl, login: Option<&RegistryLogin>) -> String {
     let host = url.host();
     match login {
         Some(_) => format!("{host} refused the login to the registry; log in again with podman, docker or skopeo"),
@@ -97,7 +97,7 @@ pub(super) fn refused(url: &Url, login: Option<&Login>) -> String {
 }
 
 /// Finds the login to a registry in the files of other tools, the first that has one.
-pub(super) fn login(reference: &Reference, variable: impl Fn(&str) -> Option<String>) -> Option<Login> {
+pub(super) fn login(reference: &ArtifactReference, variable: impl Fn(&str) -> Option<String>) -> Option<RegistryLogin> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let under = |name: &str, file: &str| Some(set(name)?.join(file));
     let files = [
@@ -110,7 +110,7 @@ pub(super) fn login(reference: &Reference, variable: impl Fn(&str) -> Option<Str
 }
 
 /// Finds the login in such a file: that of the repository, of a path to it, or of the registry.
-fn of_file(bytes: &[u8], reference: &Reference) -> Option<Login> {
+fn of_file(bytes: &[u8], reference: &ArtifactReference) -> Option<RegistryLogin> {
     let parsed: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     let logins = parsed.get("auths")?.as_object()?;
     let docker = DOCKER.contains(&reference.registry.as_str());
@@ -121,7 +121,7 @@ fn of_file(bytes: &[u8], reference: &Reference) -> Option<Login> {
         let auth = found.and_then(|(_, login)| login.get("auth")?.as_str());
         // An entry without one belongs to a program that keeps passwords, which is not started.
         if let Some(auth) = auth.filter(|auth| BASE64_STANDARD.decode(auth).is_ok_and(|login| login.contains(&b':'))) {
-            return Some(Login(format!("Basic {auth}")));
+            return Some(RegistryLogin(format!("Basic {auth}")));
         }
         wanted.truncate(wanted.rfind('/')?);
     }
@@ -142,14 +142,14 @@ mod tests {
     fn challenges_are_read() {
         let header =
             "Bearer realm=\"https://auth.example/token\",service=\"registry\", scope=\"repository:a/b:pull,push\"";
-        let Some(Challenge::Bearer(asked)) = Challenge::parse(header) else { panic!("{header}") };
+        let Some(AuthChallenge::Bearer(asked)) = AuthChallenge::parse(header) else { panic!("{header}") };
         let url = "https://auth.example/token?scope=repository%3Aa/b%3Apull%2Cpush&service=registry";
         assert_eq!(asked.url("x"), url);
-        let Some(Challenge::Bearer(asked)) = Challenge::parse("bearer realm=https://a/t?x=1") else { panic!() };
+        let Some(AuthChallenge::Bearer(asked)) = AuthChallenge::parse("bearer realm=https://a/t?x=1") else { panic!() };
         assert_eq!(asked.url("a/b"), "https://a/t?x=1&scope=repository%3Aa/b%3Apull");
-        assert_eq!(Challenge::parse("Basic realm=\"x\""), Some(Challenge::Basic));
+        assert_eq!(AuthChallenge::parse("Basic realm=\"x\""), Some(AuthChallenge::Basic));
         for none in ["", "Digest realm=\"x\"", "Bearer", "Bearer service=x", "Bearer realm=\"x"] {
-            assert_eq!(Challenge::parse(none), None, "{none}");
+            assert_eq!(AuthChallenge::parse(none), None, "{none}");
         }
     }
 
@@ -171,11 +171,11 @@ mod tests {
             ("oci://docker.io/alpine", Some("docker")),
             ("oci://kept/a", None),
         ] {
-            let (reference, _) = Reference::parse(address).unwrap();
+            let (reference, _) = ArtifactReference::parse(address).unwrap();
             let found = of_file(file.as_bytes(), &reference).map(|login| login.header());
             assert_eq!(found, user.map(|user| format!("Basic {}", auth(user))), "{address}");
         }
-        assert_eq!(of_file(b"no json", &Reference::parse("oci://a/b").unwrap().0), None);
+        assert_eq!(of_file(b"no json", &ArtifactReference::parse("oci://a/b").unwrap().0), None);
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         std::fs::write(&file, format!("{{\"auths\": {{\"host\": {{\"auth\": \"{auth}\"}}}}}}")).unwrap();
         std::fs::create_dir(dir.path().join(".docker")).unwrap();
         std::fs::copy(&file, dir.path().join(".docker/config.json")).unwrap();
-        let (reference, _) = Reference::parse("oci://host/a").unwrap();
+        let (reference, _) = ArtifactReference::parse("oci://host/a").unwrap();
         for (name, value) in [("REGISTRY_AUTH_FILE", file.as_path()), ("HOME", dir.path())] {
             let value = value.to_str().unwrap();
             let found = login(&reference, |asked| (asked == name).then(|| value.to_owned())).unwrap();

@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use crate::error::Why;
+use crate::error::FailureReason;
 
 /// A blob of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Blob {
+pub(super) struct BlobDescriptor {
     pub(super) digest: String,
     /// Its length, if the manifest has it.
     pub(super) len: Option<u64>,
 }
 
 /// Returns the digest of the manifest for this machine, if `document` is a list of manifests.
-pub(super) fn of_this_machine(document: &Value) -> Result<Option<String>, Why> {
+pub(super) fn of_this_machine(document: &Value) -> Result<Option<String>, FailureReason> {
     let Some(all) = document.get("manifests").and_then(Value::as_array) else { return Ok(None) };
     let platform = |one: &Value| {
         let part = |name: &str| one.get("platform").and_then(|of| of.get(name)?.as_str()).unwrap_or("any").to_owned();
@@ -28,7 +28,7 @@ pub(super) fn of_this_machine(document: &Value) -> Result<Option<String>, Why> {
         let digests = all.iter().filter_map(|one| Some(format!("{} ({})", digest(one)?, platform(one))));
         format!("it has no manifest for {wanted}; name one of {}", digests.collect::<Vec<_>>().join(", "))
     };
-    found.and_then(digest).map(Some).ok_or_else(|| Why::Artifact(told()))
+    found.and_then(digest).map(Some).ok_or_else(|| FailureReason::Artifact(told()))
 }
 
 /// The name that registries have for this machine's instruction set.
@@ -51,7 +51,7 @@ fn digest(descriptor: &Value) -> Option<String> {
 }
 
 /// Returns the layer that is an image: the one whose type says so, or the only one unless that is an archive.
-pub(super) fn layer(document: &Value) -> Result<Blob, Why> {
+pub(super) fn layer(document: &Value) -> Result<BlobDescriptor, FailureReason> {
     let layers = document.get("layers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let kind = |layer: &&Value| layer.get("mediaType").and_then(Value::as_str).unwrap_or("no type").to_owned();
     let is_image = |layer: &&Value| ["squashfs", "erofs"].iter().any(|name| kind(layer).contains(name));
@@ -59,22 +59,26 @@ pub(super) fn layer(document: &Value) -> Result<Blob, Why> {
     let found = match (images.as_slice(), layers) {
         ([one], _) => one,
         ([], [one]) if !kind(&one).contains("tar") => one,
-        ([], []) => return Err(Why::Artifact("its manifest has no layers".into())),
+        ([], []) => return Err(FailureReason::Artifact("its manifest has no layers".into())),
         ([], all) => {
             let kinds: Vec<String> = all.iter().map(|layer| kind(&layer)).collect();
-            return Err(Why::Artifact(format!("its layers are not file system images, but {}", kinds.join(", "))));
+            return Err(FailureReason::Artifact(format!(
+                "its layers are not file system images, but {}",
+                kinds.join(", ")
+            )));
         }
         (several, _) => {
             let digests: Vec<String> = several.iter().filter_map(|layer| digest(layer)).collect();
-            return Err(Why::Artifact(format!(
+            return Err(FailureReason::Artifact(format!(
                 "it has {} images; name one of them instead: @{}",
                 several.len(),
                 digests.join(", @")
             )));
         }
     };
-    let digest = digest(found).ok_or_else(|| Why::Artifact("its manifest names no digest of the layer".into()))?;
-    Ok(Blob { digest, len: found.get("size").and_then(Value::as_u64) })
+    let digest =
+        digest(found).ok_or_else(|| FailureReason::Artifact("its manifest names no digest of the layer".into()))?;
+    Ok(BlobDescriptor { digest, len: found.get("size").and_then(Value::as_u64) })
 }
 
 #[cfg(test)]
@@ -106,7 +110,7 @@ mod tests {
             (vec![&squashfs, &erofs], "name one of them instead: @sha256:2, @sha256:3"),
             (vec![&one("x.erofs", "../../x")], "no digest"),
         ] {
-            let Err(Why::Artifact(told)) = layer(&json!({"layers": layers})) else { panic!("{layers:?}") };
+            let Err(FailureReason::Artifact(told)) = layer(&json!({"layers": layers})) else { panic!("{layers:?}") };
             assert!(told.contains(why), "{told}");
         }
     }
@@ -121,7 +125,7 @@ mod tests {
         assert_eq!(of_this_machine(&json!({"manifests": [of("none", "sha256:1")]})), Ok(Some("sha256:1".into())));
         assert_eq!(of_this_machine(&json!({"layers": []})), Ok(None));
         let none = json!({"manifests": [of("none", "sha256:1"), of("other", "sha256:2")]});
-        let Err(Why::Artifact(told)) = of_this_machine(&none) else { panic!() };
+        let Err(FailureReason::Artifact(told)) = of_this_machine(&none) else { panic!() };
         assert!(told.contains("sha256:1 (linux/none), sha256:2 (linux/other)"), "{told}");
     }
 }

@@ -15,63 +15,64 @@ use std::sync::{Arc, OnceLock};
 
 use ureq::http::HeaderMap;
 
-use self::manifest::Blob;
+use self::manifest::BlobDescriptor;
 pub use self::repository::{Manifest, Repository};
-use self::session::Session;
-use crate::error::Why;
-use crate::http::{Client, Failure};
-use crate::origin::{Origin, Request};
+use self::session::RepositorySession;
+use crate::error::FailureReason;
+use crate::http::{AttemptFailure, HttpClient};
+use crate::origin::{ObjectOrigin, OriginRequest};
 
 /// A layer of an artifact in a registry.
-pub(crate) struct Artifact {
-    session: Arc<Session>,
+pub(crate) struct RegistryArtifact {
+    session: Arc<RepositorySession>,
     /// The layer, once the manifest was read.
-    blob: OnceLock<Blob>,
+    blob: OnceLock<BlobDescriptor>,
 }
 
 /// Never shows credentials.
-impl fmt::Debug for Artifact {
+impl fmt::Debug for RegistryArtifact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
     }
 }
 
-impl Artifact {
+impl RegistryArtifact {
     /// Splits an address. `variable` looks up the environment.
-    pub(crate) fn new(address: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Why> {
-        Ok(Artifact { session: Arc::new(Session::new(address, variable)?), blob: OnceLock::new() })
+    pub(crate) fn new(address: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, FailureReason> {
+        Ok(RegistryArtifact { session: Arc::new(RepositorySession::new(address, variable)?), blob: OnceLock::new() })
     }
 
     /// A blob whose digest and length are known.
-    fn of_blob(session: Arc<Session>, blob: Blob) -> Self {
-        Artifact { session, blob: blob.into() }
+    fn of_blob(session: Arc<RepositorySession>, blob: BlobDescriptor) -> Self {
+        RegistryArtifact { session, blob: blob.into() }
     }
 
     /// Reads a manifest; `None` if there is none.
-    fn document(&self, client: &Client, which: &str) -> Result<Option<serde_json::Value>, Failure> {
+    fn document(&self, client: &HttpClient, which: &str) -> Result<Option<serde_json::Value>, AttemptFailure> {
         let Some(found) = self.session.manifest(client, which)? else { return Ok(None) };
         let parsed = serde_json::from_slice(&found.bytes);
-        Ok(Some(parsed.map_err(|why| Why::Artifact(format!("its manifest cannot be read: {why}")))?))
+        Ok(Some(parsed.map_err(|why| FailureReason::Artifact(format!("its manifest cannot be read: {why}")))?))
     }
 
     /// Finds the layer: that of the manifest, the manifest for this machine in a list of them, or the blob itself.
-    fn find(&self, client: &Client) -> Result<Blob, Failure> {
+    fn find(&self, client: &HttpClient) -> Result<BlobDescriptor, AttemptFailure> {
         let Some(mut document) = self.document(client, &self.session.reference().which())? else {
             // The digest is that of a blob.
             return match self.session.reference().digest() {
-                Some(digest) => Ok(Blob { digest: digest.to_owned(), len: None }),
-                None => Err(Failure::Final(Why::Status { status: 404, tries: 1 })),
+                Some(digest) => Ok(BlobDescriptor { digest: digest.to_owned(), len: None }),
+                None => Err(AttemptFailure::Final(FailureReason::Status { status: 404, tries: 1 })),
             };
         };
         if let Some(digest) = manifest::of_this_machine(&document)? {
             let found = self.document(client, &digest)?;
-            document = found.ok_or_else(|| Why::Artifact("its list names a manifest that is not there".into()))?;
+            document =
+                found.ok_or_else(|| FailureReason::Artifact("its list names a manifest that is not there".into()))?;
         }
         Ok(manifest::layer(&document)?)
     }
 }
 
-impl Origin for Artifact {
+impl ObjectOrigin for RegistryArtifact {
     fn name(&self) -> String {
         self.session.name()
     }
@@ -88,7 +89,7 @@ impl Origin for Artifact {
         self.blob.get()?.len
     }
 
-    fn prepare(&self, client: &Client) -> Result<(), Failure> {
+    fn prepare(&self, client: &HttpClient) -> Result<(), AttemptFailure> {
         if self.blob.get().is_some() {
             return Ok(());
         }
@@ -97,14 +98,20 @@ impl Origin for Artifact {
         Ok(())
     }
 
-    fn request(&self) -> Result<Request, Why> {
+    fn request(&self) -> Result<OriginRequest, FailureReason> {
         let digest = self.digest().unwrap_or_default();
         let headers = self.session.access().map(|access| ("Authorization", access)).into_iter().collect();
-        Ok(Request { url: self.session.url("blobs", &digest)?, headers })
+        Ok(OriginRequest { url: self.session.url("blobs", &digest)?, headers })
     }
 
     /// A token is valid for minutes.
-    fn renew(&self, client: &Client, sent: &Request, status: u16, headers: &HeaderMap) -> Result<bool, Failure> {
+    fn renew(
+        &self,
+        client: &HttpClient,
+        sent: &OriginRequest,
+        status: u16,
+        headers: &HeaderMap,
+    ) -> Result<bool, AttemptFailure> {
         if status == 401 { self.session.authorise(client, sent.header("Authorization"), headers) } else { Ok(false) }
     }
 }

@@ -2,30 +2,30 @@
 
 use std::fmt;
 
-use super::access::Login;
+use super::access::RegistryLogin;
 
 /// The registry that short names of images belong to, and the host that serves it.
 pub(super) const DOCKER: [&str; 2] = ["docker.io", "registry-1.docker.io"];
 
 /// Registry, repository, and the manifest or blob in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reference {
+pub(super) struct ArtifactReference {
     plain: bool,
     /// Host and port.
     pub(super) registry: String,
     pub(super) repository: String,
-    which: Which,
+    which: TagOrDigest,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Which {
+enum TagOrDigest {
     Tag(String),
     Digest(String),
 }
 
-impl Reference {
+impl ArtifactReference {
     /// Splits `oci://[USER:PASSWORD@]REGISTRY/NAME[:TAG][@DIGEST]`. The error says what is wrong with it.
-    pub(super) fn parse(address: &str) -> Result<(Self, Option<Login>), String> {
+    pub(super) fn parse(address: &str) -> Result<(Self, Option<RegistryLogin>), String> {
         let wrong = || "expected oci://REGISTRY/NAME:TAG or oci://REGISTRY/NAME@sha256:DIGEST".to_owned();
         let (scheme, rest) = address.split_once("://").ok_or_else(wrong)?;
         let (authority, path) = rest.split_once('/').ok_or_else(wrong)?;
@@ -34,11 +34,11 @@ impl Reference {
         let (name, digest) = path.split_once('@').map_or((path, None), |(name, digest)| (name, Some(digest)));
         let (name, tag) = name.rsplit_once(':').map_or((name, None), |(name, tag)| (name, Some(tag)));
         let which = match (digest, tag) {
-            (Some(digest), _) if is_digest(digest) => Which::Digest(digest.into()),
+            (Some(digest), _) if is_digest(digest) => TagOrDigest::Digest(digest.into()),
             (Some(_), _) => {
                 return Err("its digest is neither sha256: with 64 nor sha512: with 128 hexadecimal digits".into());
             }
-            (None, tag) if tag.is_none_or(is_tag) => Which::Tag(tag.unwrap_or("latest").into()),
+            (None, tag) if tag.is_none_or(is_tag) => TagOrDigest::Tag(tag.unwrap_or("latest").into()),
             (None, _) => return Err("its tag has characters that no tag has".into()),
         };
         if registry.is_empty() || !is_repository(name) {
@@ -49,7 +49,7 @@ impl Reference {
             false => name.into(),
         };
         let plain = scheme.eq_ignore_ascii_case("oci+http") || is_loopback(&registry);
-        Ok((Reference { plain, registry, repository, which }, user.map(Login::of_address)))
+        Ok((ArtifactReference { plain, registry, repository, which }, user.map(RegistryLogin::of_address)))
     }
 
     /// Returns true if the registry is asked by https.
@@ -60,15 +60,15 @@ impl Reference {
     /// Returns the tag or digest.
     pub(super) fn which(&self) -> String {
         match &self.which {
-            Which::Tag(tag) => tag.clone(),
-            Which::Digest(digest) => digest.clone(),
+            TagOrDigest::Tag(tag) => tag.clone(),
+            TagOrDigest::Digest(digest) => digest.clone(),
         }
     }
 
     pub(super) fn digest(&self) -> Option<&str> {
         match &self.which {
-            Which::Tag(_) => None,
-            Which::Digest(digest) => Some(digest),
+            TagOrDigest::Tag(_) => None,
+            TagOrDigest::Digest(digest) => Some(digest),
         }
     }
 
@@ -80,7 +80,7 @@ impl Reference {
     }
 }
 
-impl fmt::Display for Reference {
+impl fmt::Display for ArtifactReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.digest().is_some() { '@' } else { ':' };
         write!(f, "oci://{}/{}{mark}{}", self.registry, self.repository, self.which())
@@ -148,15 +148,15 @@ mod tests {
                 format!("https://host/v2/a/manifests/sha256:{hex}"),
             ),
         ] {
-            let (reference, user) = Reference::parse(address).unwrap();
+            let (reference, user) = ArtifactReference::parse(address).unwrap();
             assert_eq!(reference.to_string(), shown, "{address}");
             assert_eq!(reference.url("manifests", &reference.which()), url, "{address}");
             assert_eq!(user.is_some(), address.contains("me:x"), "{address}");
         }
         for wrong in ["oci://host", "oci:///a", "oci://host/", "oci://host/A", "oci://host/a//b", "oci://host/../x"] {
-            assert!(Reference::parse(wrong).unwrap_err().contains("expected oci://"), "{wrong}");
+            assert!(ArtifactReference::parse(wrong).unwrap_err().contains("expected oci://"), "{wrong}");
         }
-        assert!(Reference::parse("oci://host/a:b c").unwrap_err().contains("tag"));
-        assert!(Reference::parse("oci://host/a@sha256:12").unwrap_err().contains("digest"));
+        assert!(ArtifactReference::parse("oci://host/a:b c").unwrap_err().contains("tag"));
+        assert!(ArtifactReference::parse("oci://host/a@sha256:12").unwrap_err().contains("digest"));
     }
 }

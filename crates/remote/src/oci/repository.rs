@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use ureq::http::Method;
 
-use super::Artifact;
-use super::manifest::Blob;
-use super::session::Session;
-use crate::Options;
-use crate::error::{Error, Result, Why};
-use crate::http::{Client, Failure, RequestBody, text};
-use crate::reader::Remote;
-use crate::retry::Retry;
+use super::RegistryArtifact;
+use super::manifest::BlobDescriptor;
+use super::session::RepositorySession;
+use crate::RemoteOptions;
+use crate::error::{Error, FailureReason, Result};
+use crate::http::{AttemptFailure, HttpClient, RequestBody, text};
+use crate::reader::RemoteObject;
+use crate::retry::RetryPolicy;
 use crate::url::cleaned;
 
 /// A repository of a registry, and the tag or digest in its address. Nothing is requested until something is read.
 #[derive(Debug)]
 pub struct Repository {
-    session: Arc<Session>,
-    client: Client,
-    retry: Retry,
-    options: Options,
+    session: Arc<RepositorySession>,
+    client: HttpClient,
+    retry: RetryPolicy,
+    options: RemoteOptions,
 }
 
 /// A manifest or index, as the registry has it.
@@ -39,12 +39,12 @@ impl Repository {
     /// files that docker, podman and skopeo write.
     ///
     /// # Errors
-    /// [`Why::Address`] if it is no such address.
-    pub fn new(address: &str, options: &Options) -> Result<Self> {
-        let session = Session::new(address, |name| std::env::var(name).ok());
+    /// [`FailureReason::Address`] if it is no such address.
+    pub fn new(address: &str, options: &RemoteOptions) -> Result<Self> {
+        let session = RepositorySession::new(address, |name| std::env::var(name).ok());
         let session = session.map_err(|why| Error::new(&cleaned(address), why))?;
-        let retry = Retry::new(session.name(), options);
-        Ok(Repository { session: Arc::new(session), client: Client::new(options), retry, options: options.clone() })
+        let retry = RetryPolicy::new(session.name(), options);
+        Ok(Repository { session: Arc::new(session), client: HttpClient::new(options), retry, options: options.clone() })
     }
 
     /// Address without user and password.
@@ -65,14 +65,13 @@ impl Repository {
     /// Reads the manifest with a tag or digest; `None` if there is none. A manifest that is named by its digest was
     /// compared with it.
     pub fn manifest(&self, reference: &str) -> Result<Option<Manifest>> {
-        let found = self.retry.named(|| self.session.manifest(&self.client, reference))?;
-        Ok(found.map(|found| Manifest { media_type: found.media_type, bytes: found.bytes }))
+        self.retry.named(|| self.session.manifest(&self.client, reference))
     }
 
     /// Opens a blob of `len` bytes, to be read at any offset. Its bytes are not compared with the digest.
-    pub fn blob(&self, digest: &str, len: u64) -> Result<Remote> {
-        let blob = Blob { digest: digest.to_owned(), len: Some(len) };
-        Remote::from_origin(Box::new(Artifact::of_blob(Arc::clone(&self.session), blob)), &self.options)
+    pub fn blob(&self, digest: &str, len: u64) -> Result<RemoteObject> {
+        let blob = BlobDescriptor { digest: digest.to_owned(), len: Some(len) };
+        RemoteObject::from_origin(Box::new(RegistryArtifact::of_blob(Arc::clone(&self.session), blob)), &self.options)
     }
 
     /// Returns true if the repository has a blob.
@@ -84,7 +83,7 @@ impl Repository {
                 // Registries redirect only to blobs that they have.
                 200 | 301 | 302 | 303 | 307 | 308 => Ok(true),
                 404 => Ok(false),
-                status => Err(Failure::of_status(status, response.headers())),
+                status => Err(AttemptFailure::of_status(status, response.headers())),
             }
         })
     }
@@ -95,18 +94,18 @@ impl Repository {
             let begin = self.session.url("blobs", "uploads/")?;
             let begun = self.session.send(&self.client, &Method::POST, &begin, &[], &RequestBody::Bytes(&[]))?;
             if begun.status() != 202 {
-                return Err(Failure::of_status(begun.status().as_u16(), begun.headers()));
+                return Err(AttemptFailure::of_status(begun.status().as_u16(), begun.headers()));
             }
-            let no_address = || Why::Contradiction("it begins an upload and names no address for it".into());
+            let no_address = || FailureReason::Contradiction("it begins an upload and names no address for it".into());
             let to = text(begun.headers(), "location").ok_or_else(no_address)?;
             let mark = if to.contains('?') { '&' } else { '?' };
-            let to = begin.join(&format!("{to}{mark}digest={digest}")).map_err(Why::Redirect)?;
+            let to = begin.join(&format!("{to}{mark}digest={digest}")).map_err(FailureReason::Redirect)?;
             let headers = [("Content-Type", "application/octet-stream".to_owned())];
             let stored =
                 self.session.send(&self.client, &Method::PUT, &to, &headers, &RequestBody::Stream { open, len })?;
             match stored.status().as_u16() {
                 200..=299 => Ok(()),
-                status => Err(Failure::of_status(status, stored.headers())),
+                status => Err(AttemptFailure::of_status(status, stored.headers())),
             }
         })
     }
@@ -119,7 +118,7 @@ impl Repository {
             let stored = self.session.send(&self.client, &Method::PUT, &url, &headers, &RequestBody::Bytes(bytes))?;
             match stored.status().as_u16() {
                 200..=299 => Ok(()),
-                status => Err(Failure::of_status(status, stored.headers())),
+                status => Err(AttemptFailure::of_status(status, stored.headers())),
             }
         })
     }

@@ -9,12 +9,12 @@ use crate::common::{Act, Object, Server, noise};
 use packfs_blocks::ReadAt;
 use packfs_image::image::FileType;
 use packfs_image::{AnyImage, OpenOptions, erofs, sink, squashfs};
-use packfs_remote::{Options, Remote, Why};
+use packfs_remote::{FailureReason, RemoteObject, RemoteOptions};
 
 const UNIT: u64 = 64 << 10;
 
-fn options() -> Options {
-    Options::default().set(|all| {
+fn options() -> RemoteOptions {
+    RemoteOptions::default().set(|all| {
         (all.pause, all.tries) = (Duration::from_millis(1), 3);
         all.idle_timeout = Duration::from_millis(400);
     })
@@ -35,7 +35,7 @@ fn len(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
-fn read(remote: &Remote, range: Range<u64>) -> std::io::Result<Vec<u8>> {
+fn read(remote: &RemoteObject, range: Range<u64>) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap()];
     for (piece, at) in bytes.chunks_mut(1 << 20).zip(range.step_by(1 << 20)) {
         remote.read_exact_at(piece, at)?;
@@ -46,7 +46,7 @@ fn read(remote: &Remote, range: Range<u64>) -> std::io::Result<Vec<u8>> {
 #[test]
 fn all_of_a_range_and_nothing_beyond_is_requested() {
     let (server, bytes) = (Server::start(), noise(1000 * 65536));
-    let remote = Remote::open(&server.give("/image", bytes.clone()), &options()).unwrap();
+    let remote = RemoteObject::open(&server.give("/image", bytes.clone()), &options()).unwrap();
     server.requests();
     let range = 100 * UNIT + 5..800 * UNIT + 5;
     remote.will_read(range.clone());
@@ -64,7 +64,7 @@ fn a_range_that_nobody_reads_costs_a_window_of_memory() {
     let (server, bytes) = (Server::start(), noise(1600 * 65536));
     let address = server.give("/image", bytes);
     for (memory, most) in [(72 << 20, 24 << 20), (12 << 20, 6 << 20)] {
-        let remote = Remote::open(&address, &options().set(|all| all.memory = memory)).unwrap();
+        let remote = RemoteObject::open(&address, &options().set(|all| all.memory = memory)).unwrap();
         server.requests();
         remote.will_read(0..u64::MAX);
         remote.will_read(100 * UNIT..1500 * UNIT);
@@ -89,7 +89,7 @@ fn failures_amid_a_range_are_got_over_or_told() {
     let (server, bytes) = (Server::start(), noise(300 * 65536));
     let address = server.give("/image", bytes.clone());
     for act in [Act::Cut(70_000), Act::Stall(Duration::from_millis(600)), Act::Status(503, vec![], String::new())] {
-        let remote = Remote::open(&address, &options()).unwrap();
+        let remote = RemoteObject::open(&address, &options()).unwrap();
         let (fails, seen) = (act.clone(), Mutex::new(HashSet::new()));
         // The first request for each range.
         server.misbehave(move |request, _| {
@@ -101,7 +101,7 @@ fn failures_amid_a_range_are_got_over_or_told() {
         server.misbehave(|_, _| Act::Right);
     }
     // What never comes is an error of the read, not of the announcement.
-    let remote = Remote::open(&address, &options()).unwrap();
+    let remote = RemoteObject::open(&address, &options()).unwrap();
     server.misbehave(|request, _| {
         let first =
             request.header("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-')?.0.parse().ok());
@@ -117,12 +117,12 @@ fn failures_amid_a_range_are_got_over_or_told() {
 fn an_object_that_changes_amid_a_range_ends_all_reading() {
     let (server, bytes) = (Server::start(), noise(900 * 65536));
     let address = server.give("/image", bytes.clone());
-    let remote = Remote::open(&address, &options()).unwrap();
+    let remote = RemoteObject::open(&address, &options()).unwrap();
     remote.will_read(0..900 * UNIT);
     assert!(read(&remote, 0..50 * UNIT).unwrap() == bytes[..50 * 65536]);
     server.put("/image", Object::new(bytes.iter().map(|byte| byte ^ 1).collect()));
     let error = read(&remote, 50 * UNIT..900 * UNIT).unwrap_err().to_string();
-    assert!(error.contains(&Why::Changed.to_string()), "{error}");
+    assert!(error.contains(&FailureReason::Changed.to_string()), "{error}");
     assert!(remote.check_unchanged().is_err());
 }
 
@@ -139,7 +139,7 @@ fn a_file_of_an_image_is_fetched_to_its_end_and_no_further() {
         if !file.exists() {
             build(name, root.path(), &file);
         }
-        let remote = Remote::open(&server.give("/image", std::fs::read(&file).unwrap()), &options()).unwrap();
+        let remote = RemoteObject::open(&server.give("/image", std::fs::read(&file).unwrap()), &options()).unwrap();
         let opened = AnyImage::open(Arc::new(remote), OpenOptions::default()).unwrap();
         let image = opened.image();
         let nid = sink::resolve(image, b"large").unwrap().unwrap();
@@ -168,13 +168,13 @@ fn build(format: &str, root: &std::path::Path, file: &std::path::Path) {
     use packfs_image::source::{Dir, Source, Store, dir};
     let fill = |store: &mut dyn Store| {
         let mut tree = packfs_image::Tree::default();
-        Dir::new(root, dir::Options::default()).scan(&mut tree, store)?;
+        Dir::new(root, dir::RemoteOptions::default()).scan(&mut tree, store)?;
         Ok(packfs_image::Plan { tree, order: Vec::new() })
     };
-    let set = |build: &mut packfs_image::build::Options| build.codec = "none".parse().unwrap();
+    let set = |build: &mut packfs_image::build::RemoteOptions| build.codec = "none".parse().unwrap();
     let progress = packfs_image::Progress::default();
     match format {
-        "s" => drop(squashfs::build(file, &squashfs::Options::default().with(set), &progress, fill).unwrap()),
-        _ => drop(erofs::build(file, &erofs::Options::default().with(set), &progress, fill).unwrap()),
+        "s" => drop(squashfs::build(file, &squashfs::RemoteOptions::default().with(set), &progress, fill).unwrap()),
+        _ => drop(erofs::build(file, &erofs::RemoteOptions::default().with(set), &progress, fill).unwrap()),
     }
 }

@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Act, Object, Server, noise};
 use packfs_blocks::ReadAt;
-use packfs_remote::{Options, Remote, Report, Why};
+use packfs_remote::{FailureReason, RemoteObject, RemoteOptions, WarningReceiver};
 
 const UNIT: usize = 64 << 10;
 
-fn options() -> Options {
-    Options::default().set(|all| {
+fn options() -> RemoteOptions {
+    RemoteOptions::default().set(|all| {
         (all.pause, all.tries) = (Duration::from_millis(1), 4);
         (all.idle_timeout, all.connect_timeout) = (Duration::from_millis(300), Duration::from_secs(5));
     })
 }
 
-fn all(remote: &Remote) -> std::io::Result<Vec<u8>> {
+fn all(remote: &RemoteObject) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(remote.len()).unwrap()];
     remote.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
@@ -25,7 +25,7 @@ fn all(remote: &Remote) -> std::io::Result<Vec<u8>> {
 
 /// Returns the message of reading everything after opening, which works.
 fn fails_later(server: &Server, address: &str, act: Act) -> String {
-    let remote = Remote::open(address, &options()).unwrap();
+    let remote = RemoteObject::open(address, &options()).unwrap();
     server.misbehave(move |_, _| act.clone());
     let error = all(&remote).unwrap_err().to_string();
     server.misbehave(|_, _| Act::Right);
@@ -34,7 +34,7 @@ fn fails_later(server: &Server, address: &str, act: Act) -> String {
 
 fn fails_to_open(server: &Server, address: &str, act: Act) -> String {
     server.misbehave(move |_, _| act.clone());
-    let error = Remote::open(address, &options()).unwrap_err().to_string();
+    let error = RemoteObject::open(address, &options()).unwrap_err().to_string();
     server.misbehave(|_, _| Act::Right);
     error
 }
@@ -60,7 +60,7 @@ fn passing_failures_are_got_over() {
             let range = request.header("range").unwrap_or_default().to_owned();
             if seen.lock().unwrap().insert(range) { act.clone() } else { Act::Right }
         });
-        let remote = Remote::open(&address, &options()).unwrap_or_else(|error| panic!("{shown}: {error}"));
+        let remote = RemoteObject::open(&address, &options()).unwrap_or_else(|error| panic!("{shown}: {error}"));
         assert_eq!(all(&remote).unwrap(), bytes, "{shown}");
     }
 }
@@ -87,14 +87,14 @@ fn what_does_not_pass_is_an_error_after_a_bounded_number_of_attempts() {
         assert!(error.contains(told) && error.starts_with(&format!("{address}: ")), "{act:?}: {error}");
         assert!(server.requests().len() <= 5);
     }
-    assert!(Remote::open("http://127.0.0.1:1/x", &options()).unwrap_err().to_string().contains("tried 4 times"));
+    assert!(RemoteObject::open("http://127.0.0.1:1/x", &options()).unwrap_err().to_string().contains("tried 4 times"));
 }
 
 #[test]
 fn a_connection_that_delivers_a_little_each_time_goes_on() {
     let (server, bytes) = (Server::start(), noise(40 * UNIT));
     let address = server.give("/image", bytes.clone());
-    let remote = Remote::open(&address, &options()).unwrap();
+    let remote = RemoteObject::open(&address, &options()).unwrap();
     server.misbehave(|_, _| Act::Cut(20_000));
     assert_eq!(all(&remote).unwrap(), bytes);
 }
@@ -107,7 +107,7 @@ fn a_server_without_ranges_serves_small_objects_only() {
         let address = server.give("/small", small.clone());
         let whole = act.clone();
         server.misbehave(move |_, _| whole.clone());
-        let remote = Remote::open(&address, &options()).unwrap();
+        let remote = RemoteObject::open(&address, &options()).unwrap();
         server.requests();
         assert_eq!(all(&remote).unwrap(), small);
         assert!(server.requests().is_empty());
@@ -149,7 +149,7 @@ fn redirections_are_followed_without_the_credentials() {
     let to = second.url("/real?token=secret");
     first.misbehave(move |_, _| Act::Status(302, vec![("Location", to.clone())], String::new()));
     let address = first.url("/image").replace("http://", "http://me:secret@");
-    let remote = Remote::open(&address, &options()).unwrap();
+    let remote = RemoteObject::open(&address, &options()).unwrap();
     assert_eq!(all(&remote).unwrap(), bytes);
     // The target is remembered: both ends are asked for at the first server, unless one is late and knows the target, the
     // rest at the second alone.
@@ -165,7 +165,7 @@ fn redirections_are_followed_without_the_credentials() {
     });
     let to = second.url("/real?token=new");
     first.misbehave(move |_, _| Act::Status(302, vec![("Location", to.clone())], String::new()));
-    let remote = Remote::open(&address, &options()).unwrap();
+    let remote = RemoteObject::open(&address, &options()).unwrap();
     assert_eq!(all(&remote).unwrap(), bytes);
     let around = first.url("/image");
     let error = fails_to_open(&first, &address, Act::Status(301, vec![("Location", around)], String::new()));
@@ -183,7 +183,7 @@ fn no_message_holds_a_secret() {
         [Act::Status(403, vec![], "hunter2".into()), Act::Cut(0), Act::Whole, Act::Header("Content-Encoding", "x")];
     for act in acts {
         server.misbehave(move |_, _| act.clone());
-        match Remote::open(&secret, &options()) {
+        match RemoteObject::open(&secret, &options()) {
             Ok(remote) => assert_eq!(remote.name(), shown),
             Err(error) => {
                 let text = format!("{error} {error:?}");
@@ -191,15 +191,15 @@ fn no_message_holds_a_secret() {
             }
         }
     }
-    let wrong = Remote::open("http://user:hunter2@host:port/?hunter2", &options()).unwrap_err();
-    assert!(matches!(wrong.why(), Why::Address(_)) && !wrong.to_string().contains("hunter2"), "{wrong}");
+    let wrong = RemoteObject::open("http://user:hunter2@host:port/?hunter2", &options()).unwrap_err();
+    assert!(matches!(wrong.why(), FailureReason::Address(_)) && !wrong.to_string().contains("hunter2"), "{wrong}");
 }
 
 #[test]
 fn one_failure_reaches_all_who_wait() {
     let server = Server::start();
     let address = server.give("/image", noise(40 * UNIT));
-    let remote = Arc::new(Remote::open(&address, &options()).unwrap());
+    let remote = Arc::new(RemoteObject::open(&address, &options()).unwrap());
     server.misbehave(|_, _| Act::Status(500, vec![], String::new()));
     let begun = Instant::now();
     let threads: Vec<_> = (0..8)
@@ -224,10 +224,10 @@ fn attempts_that_take_long_are_reported() {
     let kept = Arc::clone(&lines);
     let options = options().set(|all| {
         all.quiet = Duration::from_millis(500);
-        all.report = Some(Report::new(move |line| kept.lock().unwrap().push(line.to_owned())));
+        all.report = Some(WarningReceiver::new(move |line| kept.lock().unwrap().push(line.to_owned())));
     });
     server.misbehave(|_, _| Act::Stall(Duration::from_millis(900)));
-    assert!(Remote::open(&address, &options).is_err());
+    assert!(RemoteObject::open(&address, &options).is_err());
     let told = lines.lock().unwrap().clone();
     assert!((1..=2).contains(&told.len()), "{told:?}");
     assert!(told[0].starts_with(&format!("{address}: no answer in time; attempt ")), "{told:?}");

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use packfs_blocks::ReadAt;
-use packfs_remote::{Options, Remote};
+use packfs_remote::{RemoteObject, RemoteOptions};
 
 use crate::common::noise;
 
@@ -12,8 +12,8 @@ use crate::common::noise;
 /// start this program again with other variables.
 pub(crate) fn read_and_tell(len: usize) {
     let Ok(address) = std::env::var("TEST_ADDRESS") else { return };
-    let options = Options::default().set(|all| (all.tries, all.pause) = (2, Duration::from_millis(1)));
-    match Remote::open(&address, &options) {
+    let options = RemoteOptions::default().set(|all| (all.tries, all.pause) = (2, Duration::from_millis(1)));
+    match RemoteObject::open(&address, &options) {
         Ok(remote) => {
             let mut bytes = vec![0; len];
             remote.read_exact_at(&mut bytes, 0).unwrap();

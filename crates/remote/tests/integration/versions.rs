@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use crate::common::{self, Act, Object, Server, noise};
 use packfs_blocks::ReadAt;
-use packfs_remote::{Options, Remote, Why};
+use packfs_remote::{FailureReason, RemoteObject, RemoteOptions};
 
 const UNIT: usize = 64 << 10;
 const LEN: usize = 40 * UNIT;
 const MONDAY: &str = "Mon, 23 Nov 2026 10:00:00 GMT";
 const TUESDAY: &str = "Tue, 24 Nov 2026 10:00:00 GMT";
 
-fn options() -> Options {
-    Options::default().set(|all| {
+fn options() -> RemoteOptions {
+    RemoteOptions::default().set(|all| {
         (all.pause, all.tries) = (Duration::from_millis(1), 3);
         (all.idle_timeout, all.connect_timeout) = (Duration::from_secs(5), Duration::from_secs(5));
     })
@@ -35,7 +35,7 @@ fn object(bytes: Vec<u8>, (tag, date): (&str, &str)) -> Object {
     Object { etag: mark(tag), modified: mark(date), ..Object::new(bytes) }
 }
 
-fn all(remote: &Remote) -> std::io::Result<Vec<u8>> {
+fn all(remote: &RemoteObject) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(remote.len()).unwrap()];
     remote.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
@@ -78,7 +78,7 @@ fn a_replaced_object_is_an_error_in_every_combination_of_marks() {
         for careless in [false, true] {
             server.misbehave(|_, _| Act::Right);
             server.put("/image", object(old(), opened));
-            let remote = Remote::open(&server.url("/image"), &options()).unwrap();
+            let remote = RemoteObject::open(&server.url("/image"), &options()).unwrap();
             let mut some = vec![0; 2 * UNIT];
             remote.read_exact_at(&mut some, 5 * UNIT as u64).unwrap();
             server.put("/image", object(if matches!(expected, Read) { old() } else { new() }, later));
@@ -109,7 +109,7 @@ fn an_object_of_another_length_is_another_one() {
     let server = Server::start();
     for marks in [("\"1\"", "-"), ("W/\"1\"", "-"), ("-", MONDAY)] {
         server.put("/image", object(old(), marks));
-        let remote = Remote::open(&server.url("/image"), &options()).unwrap();
+        let remote = RemoteObject::open(&server.url("/image"), &options()).unwrap();
         server.put("/image", object(new()[1..].to_vec(), marks));
         let error = all(&remote).unwrap_err().to_string();
         assert!(error.contains("replaced after it was opened"), "{marks:?}: {error}");
@@ -121,22 +121,22 @@ fn an_object_without_marks_is_read_only_whole_or_at_ones_own_risk() {
     let server = Server::start();
     server.put("/image", object(old(), ("-", "-")));
     let address = server.url("/image");
-    let error = Remote::open(&address, &options()).unwrap_err();
-    assert_eq!(*error.why(), Why::Unversioned);
+    let error = RemoteObject::open(&address, &options()).unwrap_err();
+    assert_eq!(*error.why(), FailureReason::Unversioned);
     assert!(error.to_string().contains("--remote-unversioned"), "{error}");
     let risky = options().set(|all| all.allow_unversioned = true);
-    assert!(all(&Remote::open(&address, &risky).unwrap()).unwrap() == old());
+    assert!(all(&RemoteObject::open(&address, &risky).unwrap()).unwrap() == old());
     // The risk is for servers without marks; where there are some, they still count.
     server.put("/image", object(old(), ("W/\"1\"", "-")));
-    let remote = Remote::open(&address, &risky).unwrap();
+    let remote = RemoteObject::open(&address, &risky).unwrap();
     server.put("/image", object(new(), ("W/\"2\"", "-")));
     assert!(all(&remote).unwrap_err().to_string().contains("replaced after it was opened"));
     // The bytes of one answer are of one version.
     server.put("/image", object(noise(1000), ("-", "-")));
-    assert!(all(&Remote::open(&address, &options()).unwrap()).unwrap() == noise(1000));
+    assert!(all(&RemoteObject::open(&address, &options()).unwrap()).unwrap() == noise(1000));
     server.put("/image", object(old(), ("-", "-")));
     server.misbehave(|_, _| Act::Whole);
-    assert!(all(&Remote::open(&address, &options()).unwrap()).unwrap() == old());
+    assert!(all(&RemoteObject::open(&address, &options()).unwrap()).unwrap() == old());
 }
 
 /// Two modifications in one second have one date.
@@ -160,15 +160,15 @@ fn an_object_that_was_just_modified_is_opened_when_its_second_is_over() {
                 }
                 server.put("/image", next.lock().unwrap().take().unwrap());
             });
-            let remote = Remote::open(&address, &options()).unwrap();
+            let remote = RemoteObject::open(&address, &options()).unwrap();
             assert!(all(&remote).unwrap() == content, "replaced={replaced}");
         });
     }
     // The date is always that of the request, as with pages that are made for each.
     server.put("/image", object(old(), ("-", "-")));
     server.misbehave(|_, number| Act::Dated(format!("Mon, 23 Nov 2026 10:00:{:02} GMT", number % 60)));
-    let error = Remote::open(&server.url("/image"), &options()).unwrap_err();
-    assert_eq!(*error.why(), Why::Unsettled, "{error}");
+    let error = RemoteObject::open(&server.url("/image"), &options()).unwrap_err();
+    assert_eq!(*error.why(), FailureReason::Unsettled, "{error}");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn servers_that_take_turns_must_agree() {
     for (one, other, agree) in cases {
         server.misbehave(|_, _| Act::Right);
         server.put("/image", object(old(), one));
-        let remote = Remote::open(&server.url("/image"), &options()).unwrap();
+        let remote = RemoteObject::open(&server.url("/image"), &options()).unwrap();
         let mut turn = 0;
         let mut failed = None;
         for unit in (1..LEN / UNIT).step_by(3) {
@@ -212,7 +212,7 @@ fn a_redirection_to_another_object_is_noticed() {
         let lead =
             |to: String| move |_: &common::Request, _| Act::Status(302, vec![("Location", to.clone())], "".into());
         first.misbehave(lead(second.url("/v1")));
-        let remote = Remote::open(&first.url("/latest"), &options()).unwrap();
+        let remote = RemoteObject::open(&first.url("/latest"), &options()).unwrap();
         first.misbehave(lead(second.url("/v2")));
         // The first target expires.
         second.misbehave(|request, _| match request.path.as_str() {
@@ -240,12 +240,12 @@ fn a_cache_on_disk_never_holds_what_a_weak_mark_names() {
     for (number, (before, after, keeps)) in cases.into_iter().enumerate() {
         let place = dir.path().join(number.to_string());
         server.put("/image", object(old(), before));
-        assert!(all(&Remote::open(&server.url("/image"), &cached(&place)).unwrap()).unwrap() == old());
+        assert!(all(&RemoteObject::open(&server.url("/image"), &cached(&place)).unwrap()).unwrap() == old());
         let kept = std::fs::read_dir(&place).is_ok_and(|mut files| files.next().is_some());
         assert_eq!(kept, keeps, "{before:?}");
         // A later process finds another object under the address.
         server.put("/image", object(new(), after));
-        let read = all(&Remote::open(&server.url("/image"), &cached(&place)).unwrap()).unwrap();
+        let read = all(&RemoteObject::open(&server.url("/image"), &cached(&place)).unwrap()).unwrap();
         assert!(read == new(), "{before:?} {after:?}: bytes of the old object");
     }
 }

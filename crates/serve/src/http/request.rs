@@ -42,7 +42,7 @@ impl HttpRequest {
     /// Parses the head at the beginning of `bytes` and returns it with its length; `None` if its end is missing.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(HttpRequest, usize)>, RequestRefusal> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut head = httparse::HttpRequest::new(&mut headers);
+        let mut head = httparse::Request::new(&mut headers);
         let len = match head.parse(bytes) {
             Ok(httparse::Status::Complete(len)) if len <= HEAD_MAX => len,
             Ok(httparse::Status::Partial) if bytes.len() < HEAD_MAX => return Ok(None),

@@ -9,8 +9,8 @@
 //! | entry | name, attributes, link target, extended attributes | any |
 //! | end | nothing | 1 |
 //!
-//! Directories are in the order of [`Ahead`](super::ahead::Ahead), entries in byte order, so parts are merged by
-//! reading each once, from its beginning to its end. No record lies in two frames.
+//! Directories are in the order of [`ListAhead`](super::ahead::ListAhead), entries in byte order, so parts are merged
+//! by reading each once, from its beginning to its end. No record lies in two frames.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;

@@ -14,7 +14,7 @@ use packfs_blocks::ReadAt;
 use packfs_image::Image;
 use packfs_image::name::display;
 use packfs_image::tree::Time;
-use packfs_mount::{DumpImage, How, Mounted, Options, Trace, find_image};
+use packfs_mount::{DumpImage, MountOptions, MountedImage, ReadTrace, UnmountMode, find_image};
 
 use super::{open, parts, remote};
 use crate::args::{ImageArg, Mount, MountOptions, Offset, Umount};
@@ -29,7 +29,7 @@ const DUMP: &str = "dump";
 const CACHE: u64 = 64 << 20;
 
 pub(super) fn umount(args: &Umount) -> Result<Outcome> {
-    let how = if args.lazy { How::Detach } else { How::Now };
+    let how = if args.lazy { UnmountMode::Detach } else { UnmountMode::Now };
     for dir in &args.dirs {
         packfs_mount::unmount(dir, how)?;
     }
@@ -62,12 +62,12 @@ fn serve(args: &Mount, tell: impl FnOnce() -> Result<()>) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn mount(args: &Mount, served: &Served, log: log::Log) -> Result<Mounted> {
+fn mount(args: &Mount, served: &Served, log: log::Log) -> Result<MountedImage> {
     let MountOptions { allow_other, default_permissions, uid, gid, subdir, timeout, suid, dev, exec, .. } =
         args.all_options();
     let name = served.name.clone();
     let trace = args.trace.as_deref().map(trace).transpose()?;
-    let options = Options::default().set(|all| {
+    let options = MountOptions::default().set(|all| {
         (all.name, all.bytes) = (name.clone(), served.source.len());
         all.threads = args.threads.unwrap_or_else(|| (2 * resources::cores()).clamp(4, 16));
         (all.allow_other, all.uid, all.gid, all.timeout, all.trace) = (allow_other, uid, gid, timeout, trace);
@@ -141,11 +141,11 @@ fn modified(path: &Path) -> Time {
     Time { secs: i64::try_from(since.as_secs()).unwrap_or(0), nanos: since.subsec_nanos() }
 }
 
-fn trace(path: &Path) -> Result<Trace> {
+fn trace(path: &Path) -> Result<ReadTrace> {
     let file: File = OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(path)
         .with_context(|| format!("{}: cannot make the file", display(path)))?;
-    Ok(Trace::new(file))
+    Ok(ReadTrace::new(file))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process;
 
 use packfs_blocks::threads;
-use packfs_mount::{Error, How, unmount};
+use packfs_mount::{Error, UnmountMode, unmount};
 use signal_hook::iterator::Signals;
 
 use crate::output::interrupt::heeded;
@@ -23,11 +23,11 @@ pub(super) fn unmount_on(signals: Option<Signals>, place: Option<&Path>) {
     let wait = move || {
         for _ in signals.forever() {
             let Some(place) = &place else { process::exit(0) };
-            match unmount(place, How::Now) {
+            match unmount(place, UnmountMode::Now) {
                 // Serving ends by itself, as it does where somebody else was faster.
                 Ok(()) | Err(Error::Place { .. }) => {}
                 Err(_) => {
-                    let _ = unmount(place, How::Detach);
+                    let _ = unmount(place, UnmountMode::Detach);
                     process::exit(0);
                 }
             }
