@@ -9,12 +9,12 @@ const FREE: usize = 8;
 
 /// A source of buffers of one length. Clones share it.
 #[derive(Clone)]
-pub struct Shelf {
+pub struct BlockShelf {
     len: usize,
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for BlockShelf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shelf").field("len", &self.len).finish_non_exhaustive()
     }
@@ -22,18 +22,18 @@ impl fmt::Debug for Shelf {
 
 /// Decoded bytes; clones share them. Once the last is dropped, the memory is used for another block.
 #[derive(Clone)]
-pub struct Block(Arc<Bytes>);
+pub struct Block(Arc<ShelvedBytes>);
 
-struct Bytes {
+struct ShelvedBytes {
     bytes: Vec<u8>,
     len: usize,
-    home: Shelf,
+    home: BlockShelf,
 }
 
-impl Shelf {
+impl BlockShelf {
     /// Makes a source of buffers for blocks of usually `len` bytes.
     pub fn new(len: usize) -> Self {
-        Shelf { len, free: Arc::default() }
+        BlockShelf { len, free: Arc::default() }
     }
 
     /// Makes a block of up to `most` bytes, with as many bytes as `fill` says it has written. The buffer for `fill` holds
@@ -54,7 +54,7 @@ impl Shelf {
             self.give(bytes);
             bytes = short;
         }
-        Ok(Block(Arc::new(Bytes { bytes, len, home: self.clone() })))
+        Ok(Block(Arc::new(ShelvedBytes { bytes, len, home: self.clone() })))
     }
 
     /// Makes a block with a copy of `bytes`.
@@ -106,7 +106,7 @@ impl fmt::Debug for Block {
     }
 }
 
-impl Drop for Bytes {
+impl Drop for ShelvedBytes {
     fn drop(&mut self) {
         self.home.give(std::mem::take(&mut self.bytes));
     }
@@ -116,7 +116,7 @@ impl Drop for Bytes {
 mod tests {
     use super::*;
 
-    fn filled(shelf: &Shelf, most: usize, len: usize, with: u8) -> Block {
+    fn filled(shelf: &BlockShelf, most: usize, len: usize, with: u8) -> Block {
         let fill = |out: &mut [u8]| {
             assert_eq!(out.len(), most);
             out[..len].fill(with);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_once_nobody_holds_it() {
-        let shelf = Shelf::new(4096);
+        let shelf = BlockShelf::new(4096);
         let one = filled(&shelf, 4096, 4096, 1);
         let at = one.as_ptr();
         let other = one.clone();
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn short_and_long_blocks_take_the_memory_of_their_length() {
-        let shelf = Shelf::new(4096);
+        let shelf = BlockShelf::new(4096);
         assert_eq!(filled(&shelf, 4096, 100, 1).weight(), 100);
         assert_eq!(filled(&shelf, 4096, 2049, 1).weight(), 4096);
         assert_eq!(filled(&shelf, 10_000, 10_000, 1).weight(), 10_000);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn few_free_buffers_are_kept() {
-        let shelf = Shelf::new(4096);
+        let shelf = BlockShelf::new(4096);
         let all: Vec<Block> = (0..100).map(|n| filled(&shelf, 4096, 4096, n)).collect();
         assert!(all.iter().zip(0..).all(|(block, n)| block.iter().all(|byte| *byte == n)));
         drop(all);

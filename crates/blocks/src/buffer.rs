@@ -10,16 +10,16 @@ const PAGE: usize = 4096;
 /// An allocation whose bytes from `start` on are page-aligned. Freshly allocated pages take no
 /// memory until they are written.
 #[derive(Default)]
-struct Pages {
+struct AlignedPages {
     bytes: Box<[u8]>,
     start: usize,
 }
 
-impl Pages {
+impl AlignedPages {
     fn new(len: usize) -> Self {
         let bytes = vec![0; len + PAGE].into_boxed_slice();
         let start = bytes.as_ptr().align_offset(PAGE);
-        Pages { bytes, start }
+        AlignedPages { bytes, start }
     }
 }
 
@@ -27,7 +27,7 @@ impl Pages {
 #[derive(Clone)]
 pub struct Buffers {
     capacity: usize,
-    free: Arc<Mutex<Vec<Pages>>>,
+    free: Arc<Mutex<Vec<AlignedPages>>>,
 }
 
 impl fmt::Debug for Buffers {
@@ -38,7 +38,7 @@ impl fmt::Debug for Buffers {
 
 /// A buffer that returns to its pool when dropped. Its bytes are zeros or left over from earlier use.
 pub struct Buffer {
-    pages: Pages,
+    pages: AlignedPages,
     len: usize,
     home: Buffers,
 }
@@ -62,7 +62,7 @@ impl Buffers {
     pub fn take(&self, len: usize) -> Buffer {
         assert!(len <= self.capacity, "a buffer of {len} bytes from a pool of {}", self.capacity);
         let reused = self.free.lock().expect("no panic under this lock").pop();
-        let pages = reused.unwrap_or_else(|| Pages::new(self.capacity));
+        let pages = reused.unwrap_or_else(|| AlignedPages::new(self.capacity));
         Buffer { pages, len, home: self.clone() }
     }
 }

@@ -12,22 +12,22 @@ use crate::block::Block;
 /// A cache of decoded blocks, bounded by the bytes it holds. `K` identifies a block; by default it
 /// is the block's address. `V` holds its bytes.
 pub struct BlockCache<K = u64, V = Arc<[u8]>> {
-    blocks: Cache<K, V, Bytes>,
+    blocks: Cache<K, V, ByteWeighter>,
 }
 
 /// Shared bytes that a cache can hold.
-pub trait Shared: Clone {
+pub trait CachedBytes: Clone {
     /// Returns the number of bytes of memory that they take.
     fn weight(&self) -> u64;
 }
 
-impl Shared for Arc<[u8]> {
+impl CachedBytes for Arc<[u8]> {
     fn weight(&self) -> u64 {
         self.len() as u64
     }
 }
 
-impl Shared for Block {
+impl CachedBytes for Block {
     fn weight(&self) -> u64 {
         Block::weight(self)
     }
@@ -37,9 +37,9 @@ impl Shared for Block {
 const OVERHEAD: u64 = 64;
 
 #[derive(Debug, Clone)]
-struct Bytes;
+struct ByteWeighter;
 
-impl<K, V: Shared> Weighter<K, V> for Bytes {
+impl<K, V: CachedBytes> Weighter<K, V> for ByteWeighter {
     fn weight(&self, _: &K, block: &V) -> u64 {
         // Never 0, which would pin the entry for ever.
         block.weight() + OVERHEAD
@@ -52,7 +52,7 @@ impl<K, V> fmt::Debug for BlockCache<K, V> {
     }
 }
 
-impl<K: Hash + Eq + Clone, V: Shared> BlockCache<K, V> {
+impl<K: Hash + Eq + Clone, V: CachedBytes> BlockCache<K, V> {
     /// Makes a cache that holds up to about `capacity` bytes, and at least four blocks, of blocks of about `block_len`
     /// bytes.
     pub fn new(capacity: u64, block_len: u64) -> Self {
@@ -71,7 +71,7 @@ impl<K: Hash + Eq + Clone, V: Shared> BlockCache<K, V> {
         BlockCache {
             blocks: Cache::with_options(
                 options,
-                Bytes,
+                ByteWeighter,
                 DefaultHashBuilder::default(),
                 quick_cache::sync::DefaultLifecycle::default(),
             ),

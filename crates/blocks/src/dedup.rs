@@ -1,38 +1,38 @@
 //! Dedup indexes: places of files, blocks, clusters, tails and chunks already written, by their
 //! digests. Everything is decided by digest alone, on the conductor, before anything is compressed.
 //!
-//! [`Places`] remembers every key; [`Recent`] remembers the latest keys within bounded memory;
-//! [`Runs`] remembers blocks in their order, so that it finds several in a row. All three find keys
+//! [`PlaceIndex`] remembers every key; [`RecentPlaces`] remembers the latest keys within bounded memory;
+//! [`RunIndex`] remembers blocks in their order, so that it finds several in a row. All three find keys
 //! through one hash table of numbers, which takes 8 to 16 bytes per key: a build of a million files
 //! has a million digests to remember.
 
 mod table;
 
-use self::table::Table;
+use self::table::IndexTable;
 use crate::Digest;
-use crate::hash::Half;
+use crate::hash::HalfDigest;
 
 /// Number of a block in the order in which blocks were written.
-pub type Seq = u32;
+pub type BlockNumber = u32;
 
 /// Number of places of a run's first block at which a run inside other files is searched. A file
 /// equal to a whole earlier one is always found; this bounds the search for the rest.
 const CANDIDATES: usize = 16;
-const NONE: Seq = Seq::MAX;
+const NONE: BlockNumber = BlockNumber::MAX;
 
 /// A digest, or half of one, that identifies a block. All its bits are uniformly distributed.
-pub trait Key: Copy + Eq {
+pub trait DedupKey: Copy + Eq {
     /// Returns the first 64 bits.
     fn bits(&self) -> u64;
 }
 
-impl Key for Digest {
+impl DedupKey for Digest {
     fn bits(&self) -> u64 {
         self.half().bits()
     }
 }
 
-impl Key for Half {
+impl DedupKey for HalfDigest {
     fn bits(&self) -> u64 {
         u64::from_le_bytes(*self.as_bytes().first_chunk().expect("8 of 16 bytes"))
     }
@@ -40,31 +40,31 @@ impl Key for Half {
 
 /// Returns the index of the next entry of a list.
 fn next_number(len: usize) -> u32 {
-    u32::try_from(len).ok().filter(|number| *number != Table::EMPTY).expect("fewer than 2^32 entries")
+    u32::try_from(len).ok().filter(|number| *number != IndexTable::EMPTY).expect("fewer than 2^32 entries")
 }
 
 /// Places by key: the place where the data with each digest was written.
 #[derive(Debug)]
-pub struct Places<P, K = Digest> {
+pub struct PlaceIndex<P, K = Digest> {
     entries: Vec<(K, P)>,
-    table: Table,
+    table: IndexTable,
 }
 
-impl<P, K> Default for Places<P, K> {
+impl<P, K> Default for PlaceIndex<P, K> {
     fn default() -> Self {
-        Places { entries: Vec::new(), table: Table::default() }
+        PlaceIndex { entries: Vec::new(), table: IndexTable::default() }
     }
 }
 
-impl<P: Copy, K: Key> Places<P, K> {
+impl<P: Copy, K: DedupKey> PlaceIndex<P, K> {
     /// Returns the latest place with this key.
     pub fn find(&self, key: &K) -> Option<P> {
         let number = self.table.find(key.bits(), |number| self.entries[number as usize].0 == *key)?;
         Some(self.entries[number as usize].1)
     }
 
-    /// Loads what [`Places::find`] and others need for keys that are looked up next: a large table lies anywhere in memory,
-    /// but it takes little longer to load for many keys than for one.
+    /// Loads what [`PlaceIndex::find`] and others need for keys that are looked up next: a large table lies anywhere in
+    /// memory, but it takes little longer to load for many keys than for one.
     pub fn touch<'k>(&self, keys: impl Iterator<Item = &'k K>)
     where
         K: 'k,
@@ -86,7 +86,7 @@ impl<P: Copy, K: Key> Places<P, K> {
     /// Returns the place with this key; records `place` if there is none.
     ///
     /// # Panics
-    /// As [`Places::insert`].
+    /// As [`PlaceIndex::insert`].
     pub fn find_or_insert(&mut self, key: K, place: P) -> Option<P> {
         let number = self.add(key, place)?;
         Some(self.entries[number as usize].1)
@@ -94,7 +94,7 @@ impl<P: Copy, K: Key> Places<P, K> {
 
     /// Records a place unless there is one with this key; returns the number of that.
     fn add(&mut self, key: K, place: P) -> Option<u32> {
-        let Places { entries, table } = self;
+        let PlaceIndex { entries, table } = self;
         let number = next_number(entries.len());
         let is_it = |number: u32| entries[number as usize].0 == key;
         let known = table.find_or_insert((key.bits(), number), is_it, |number| entries[number as usize].0.bits());
@@ -119,17 +119,17 @@ impl<P: Copy, K: Key> Places<P, K> {
 ///
 /// Takes about 50 bytes per block.
 #[derive(Debug, Default)]
-pub struct Runs {
+pub struct RunIndex {
     /// Digest of every block, and the previous block with the same digest.
-    blocks: Vec<(Digest, Seq)>,
+    blocks: Vec<(Digest, BlockNumber)>,
     /// The latest block of each digest.
-    last: Table,
-    whole: Places<Seq>,
+    last: IndexTable,
+    whole: PlaceIndex<BlockNumber>,
 }
 
-impl Runs {
+impl RunIndex {
     /// Returns the latest block equal to this one.
-    pub fn block(&self, digest: &Digest) -> Option<Seq> {
+    pub fn block(&self, digest: &Digest) -> Option<BlockNumber> {
         self.last.find(digest.bits(), |seq| self.blocks[seq as usize].0 == *digest)
     }
 
@@ -137,24 +137,24 @@ impl Runs {
     ///
     /// # Panics
     /// After 4,294,967,294 blocks. Callers stop long before, at the format's limits.
-    pub fn push(&mut self, digest: Digest) -> Seq {
-        let Runs { blocks, last, .. } = self;
+    pub fn push(&mut self, digest: Digest) -> BlockNumber {
+        let RunIndex { blocks, last, .. } = self;
         let seq = next_number(blocks.len());
-        let is_it = |seq: Seq| blocks[seq as usize].0 == digest;
+        let is_it = |seq: BlockNumber| blocks[seq as usize].0 == digest;
         let earlier = last.insert((digest.bits(), seq), is_it, |seq| blocks[seq as usize].0.bits());
         blocks.push((digest, earlier.unwrap_or(NONE)));
         seq
     }
 
     /// Records other data written between blocks, which no run may span.
-    pub fn push_other(&mut self) -> Seq {
+    pub fn push_other(&mut self) -> BlockNumber {
         let seq = next_number(self.blocks.len());
         self.blocks.push((Digest::NONE, NONE));
         seq
     }
 
     /// Records that the blocks from `first` on form a whole file with these digests.
-    pub fn push_whole(&mut self, run: &[Digest], first: Seq) {
+    pub fn push_whole(&mut self, run: &[Digest], first: BlockNumber) {
         if run.len() > 1 {
             let whole = Digest::of_all(run);
             if self.whole.find(&whole).is_none() {
@@ -164,7 +164,7 @@ impl Runs {
     }
 
     /// Returns the first of the consecutive blocks with these digests, if there are any.
-    pub fn run(&self, run: &[Digest]) -> Option<Seq> {
+    pub fn run(&self, run: &[Digest]) -> Option<BlockNumber> {
         let first = run.first()?;
         if run.len() == 1 {
             return self.block(first);
@@ -193,17 +193,17 @@ const ENTRY: u64 = 96;
 /// Places of the latest blocks by key, within bounded memory. There are two generations: when the
 /// young one is full it becomes the old one, and the previous old one is forgotten.
 #[derive(Debug)]
-pub struct Recent<P = u64, K = Digest> {
-    young: Places<P, K>,
-    old: Places<P, K>,
+pub struct RecentPlaces<P = u64, K = Digest> {
+    young: PlaceIndex<P, K>,
+    old: PlaceIndex<P, K>,
     /// Maximum number of keys of a generation.
     most: usize,
 }
 
-impl<P: Copy, K: Key> Recent<P, K> {
+impl<P: Copy, K: DedupKey> RecentPlaces<P, K> {
     /// Makes an index that remembers at least the latest `most` keys, and at most twice as many.
     pub fn with_most(most: usize) -> Self {
-        Recent { young: Places::default(), old: Places::default(), most: most.max(1) }
+        RecentPlaces { young: PlaceIndex::default(), old: PlaceIndex::default(), most: most.max(1) }
     }
 
     /// Returns the place of the first block with this key, if it is remembered.
@@ -227,7 +227,7 @@ impl<P: Copy, K: Key> Recent<P, K> {
     }
 }
 
-impl Recent {
+impl RecentPlaces {
     /// Returns the share of this index, in bytes, of a memory budget of `all` bytes.
     pub fn memory(all: u64) -> u64 {
         all / 16
@@ -235,7 +235,7 @@ impl Recent {
 
     /// Makes an index that remembers as many blocks as `memory` bytes hold.
     pub fn new(memory: u64) -> Self {
-        Recent::with_most(usize::try_from(memory / ENTRY / 2).unwrap_or(usize::MAX))
+        RecentPlaces::with_most(usize::try_from(memory / ENTRY / 2).unwrap_or(usize::MAX))
     }
 }
 
@@ -247,7 +247,7 @@ mod tests {
         bytes.iter().map(|b| Digest::of(&[*b])).collect()
     }
 
-    fn put(runs: &mut Runs, bytes: &[u8]) -> Seq {
+    fn put(runs: &mut RunIndex, bytes: &[u8]) -> BlockNumber {
         let run = digests(bytes);
         let first = run.iter().map(|d| runs.push(*d)).collect::<Vec<_>>()[0];
         runs.push_whole(&run, first);
@@ -256,12 +256,12 @@ mod tests {
 
     #[test]
     fn runs_are_found_whole_within_and_across_files_but_not_scattered() {
-        let mut runs = Runs::default();
+        let mut runs = RunIndex::default();
         put(&mut runs, b"abc"); // 0..3
         put(&mut runs, b"xbd"); // 3..6
         runs.push_other();
         put(&mut runs, b"q"); // 7
-        let cases: [(&[u8], Option<Seq>); 9] = [
+        let cases: [(&[u8], Option<BlockNumber>); 9] = [
             (b"abc", Some(0)),
             (b"bc", Some(1)),
             (b"bd", Some(4)),
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_whole_file_is_found_however_often_its_first_block_came_since() {
-        let mut runs = Runs::default();
+        let mut runs = RunIndex::default();
         put(&mut runs, b"ab");
         for n in 0..100 {
             put(&mut runs, &[b'a', 200, n]);
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_latest_place_of_each_of_many_keys_is_found() {
-        let (mut digests, mut halves) = (Places::<u32>::default(), Places::<(u32, u32), Half>::default());
+        let (mut digests, mut halves) = (PlaceIndex::<u32>::default(), PlaceIndex::<(u32, u32), HalfDigest>::default());
         let digest = |n: u32| Digest::of(&n.to_le_bytes());
         assert_eq!(digests.find(&digest(0)), None);
         for n in 0..5000 {
@@ -316,21 +316,21 @@ mod tests {
     #[test]
     fn keys_that_collide_are_told_apart() {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        struct Same(u32);
-        impl Key for Same {
+        struct SameSlot(u32);
+        impl DedupKey for SameSlot {
             fn bits(&self) -> u64 {
                 u64::MAX
             }
         }
-        let mut places = Places::<u32, Same>::default();
-        (0..300).for_each(|n| places.insert(Same(n), n + 1));
-        assert!((0..300).all(|n| places.find(&Same(n)) == Some(n + 1)));
-        assert_eq!(places.find(&Same(300)), None);
+        let mut places = PlaceIndex::<u32, SameSlot>::default();
+        (0..300).for_each(|n| places.insert(SameSlot(n), n + 1));
+        assert!((0..300).all(|n| places.find(&SameSlot(n)) == Some(n + 1)));
+        assert_eq!(places.find(&SameSlot(300)), None);
     }
 
     #[test]
     fn the_latest_and_the_frequent_keys_are_remembered() {
-        let mut seen = Recent::new(ENTRY * 2 * 10);
+        let mut seen = RecentPlaces::new(ENTRY * 2 * 10);
         let digest = |n: u64| Digest::of(&n.to_le_bytes());
         for n in 0..100 {
             assert_eq!(seen.find_or_add(digest(n), n), None);

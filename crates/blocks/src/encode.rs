@@ -29,7 +29,7 @@ pub fn is_worth_a_try(choice: &Choice, src: &[u8]) -> bool {
 
 /// Decodes what was encoded and compares, so that a fault of a codec, of memory or of the processor
 /// never reaches an output. Used by one thread; the decoder is made when it is first needed.
-pub struct Prover {
+pub struct BlockProver {
     codec: Codec,
     make: fn(Codec) -> packfs_codec::Result<Box<dyn Decoder>>,
     decoder: Option<Box<dyn Decoder>>,
@@ -37,21 +37,21 @@ pub struct Prover {
     verify: bool,
 }
 
-impl std::fmt::Debug for Prover {
+impl std::fmt::Debug for BlockProver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Prover").field("codec", &self.codec).field("verify", &self.verify).finish_non_exhaustive()
     }
 }
 
-impl Prover {
+impl BlockProver {
     /// Makes a prover for blocks. Without `verify` everything counts as proven.
     pub fn of_blocks(codec: Codec, verify: bool) -> Self {
-        Prover { codec, make: Codec::decoder, decoder: None, back: Vec::new(), verify }
+        BlockProver { codec, make: Codec::decoder, decoder: None, back: Vec::new(), verify }
     }
 
     /// Makes a prover for clusters, which EROFS stores without the frame of a block.
     pub fn of_clusters(codec: Codec, verify: bool) -> Self {
-        Prover { make: Codec::cluster_decoder, ..Prover::of_blocks(codec, verify) }
+        BlockProver { make: Codec::cluster_decoder, ..BlockProver::of_blocks(codec, verify) }
     }
 
     /// Fails unless `packed`, which an encoder made of `raw`, decodes to it.
@@ -92,7 +92,7 @@ pub struct BlockEncoder {
     choice: Choice,
     block_len: usize,
     encoder: Option<Box<dyn Encoder>>,
-    prover: Prover,
+    prover: BlockProver,
 }
 
 impl std::fmt::Debug for BlockEncoder {
@@ -104,7 +104,7 @@ impl std::fmt::Debug for BlockEncoder {
 impl BlockEncoder {
     /// Makes an encoder for blocks of at most `block_len` bytes.
     pub fn new(choice: &Choice, block_len: usize, verify: bool) -> Self {
-        let prover = Prover::of_blocks(choice.codec(), verify);
+        let prover = BlockProver::of_blocks(choice.codec(), verify);
         BlockEncoder { choice: choice.clone(), block_len, encoder: None, prover }
     }
 
@@ -119,7 +119,7 @@ impl BlockEncoder {
     }
 
     /// Returns the prover, for output of other encoders of the same codec.
-    pub fn prover(&mut self) -> &mut Prover {
+    pub fn prover(&mut self) -> &mut BlockProver {
         &mut self.prover
     }
 }
@@ -129,11 +129,11 @@ mod tests {
     use super::*;
 
     /// Encodes with lz4; if told to lie, changes the last byte of the source first.
-    struct Liar {
+    struct WrongDecoder {
         wrong: bool,
     }
 
-    impl Encoder for Liar {
+    impl Encoder for WrongDecoder {
         fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> packfs_codec::Result<Option<usize>> {
             let choice: Choice = "lz4".parse()?;
             let mut src = src.to_vec();
@@ -149,13 +149,13 @@ mod tests {
         let src = b"again and again ".repeat(300);
         let mut dst = [0; 4000];
         for verify in [true, false] {
-            let mut prover = Prover::of_blocks(Codec::Lz4, verify);
-            assert!(prover.encode(&mut Liar { wrong: false }, &src, &mut dst).unwrap().is_some());
-            let lied = prover.encode(&mut Liar { wrong: true }, &src, &mut dst);
+            let mut prover = BlockProver::of_blocks(Codec::Lz4, verify);
+            assert!(prover.encode(&mut WrongDecoder { wrong: false }, &src, &mut dst).unwrap().is_some());
+            let lied = prover.encode(&mut WrongDecoder { wrong: true }, &src, &mut dst);
             assert_eq!(matches!(lied, Err(Error::Unproven { codec: "lz4" })), verify);
             // Bytes that are not a block at all, and a block that decodes to less.
             assert_eq!(prover.prove(&src, &[0xFF; 9]).is_err(), verify);
-            let len = prover.encode(&mut Liar { wrong: false }, &src[..100], &mut dst).unwrap().unwrap();
+            let len = prover.encode(&mut WrongDecoder { wrong: false }, &src[..100], &mut dst).unwrap().unwrap();
             assert_eq!(prover.prove(&src, &dst[..len]).is_err(), verify);
         }
     }

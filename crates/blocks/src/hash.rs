@@ -34,8 +34,8 @@ impl Digest {
     }
 
     /// Returns the first half.
-    pub fn half(&self) -> Half {
-        Half(*self.0.first_chunk().expect("16 of 32 bytes"))
+    pub fn half(&self) -> HalfDigest {
+        HalfDigest(*self.0.first_chunk().expect("16 of 32 bytes"))
     }
 }
 
@@ -48,9 +48,9 @@ impl From<[u8; 32]> for Digest {
 
 /// Half a digest, for many small things (clusters, chunks): below 2^64 of them no collision is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Half([u8; 16]);
+pub struct HalfDigest([u8; 16]);
 
-impl Half {
+impl HalfDigest {
     /// Returns the 16 bytes.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
@@ -58,9 +58,9 @@ impl Half {
 }
 
 /// Half a digest that was stored.
-impl From<[u8; 16]> for Half {
+impl From<[u8; 16]> for HalfDigest {
     fn from(bytes: [u8; 16]) -> Self {
-        Half(bytes)
+        HalfDigest(bytes)
     }
 }
 

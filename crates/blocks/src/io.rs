@@ -15,12 +15,12 @@ mod temporary;
 mod turns;
 mod unchanged;
 
-pub use file_system::{FileSystem, System};
+pub use file_system::{FileSystem, SystemFiles};
 pub use observed::ObservedReads;
-pub use output::{Appender, Output};
+pub use output::{Output, OutputAppender};
 pub use read_at::{FileAt, ReadAt};
-pub use sequential::Sequential;
-pub use storage::{Device, Memory, Storage};
+pub use sequential::SequentialStorage;
+pub use storage::{BlockDevice, Memory, Storage};
 pub use temporary::Scratch;
-pub use turns::{Piece, Turns};
+pub use turns::{OutputPiece, WriteTurns};
 pub use unchanged::SourceChanged;

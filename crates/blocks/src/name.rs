@@ -32,14 +32,14 @@ pub fn show(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 /// A path in a form that is safe to print, see [`show`]; `.` if it is empty. All messages show paths this way.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown<'p>(&'p Path);
+pub struct ShownPath<'p>(&'p Path);
 
 /// Formats `path` for a message.
-pub fn display<P: AsRef<Path> + ?Sized>(path: &P) -> Shown<'_> {
-    Shown(path.as_ref())
+pub fn display<P: AsRef<Path> + ?Sized>(path: &P) -> ShownPath<'_> {
+    ShownPath(path.as_ref())
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for ShownPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0.as_os_str().as_bytes();
         f.pad(&String::from_utf8_lossy(&show(if bytes.is_empty() { b"." } else { bytes })))

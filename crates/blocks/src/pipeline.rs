@@ -14,22 +14,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::slot::{self, Slot};
+use crate::slot::{self, ResultSlot};
 use crate::threads::{self, ThreadShortage};
 
-type Job<'env, S> = Box<dyn FnOnce(&mut S) + Send + 'env>;
+type PoolJob<'env, S> = Box<dyn FnOnce(&mut S) + Send + 'env>;
 
 /// A pool of workers, each with a state `S` of its own (an encoder, scratch buffers).
 pub struct Pool<'env, S> {
     threads: usize,
-    queues: Option<Queues<Sender<Job<'env, S>>>>,
+    queues: Option<JobQueues<Sender<PoolJob<'env, S>>>>,
     inline: Option<RefCell<S>>,
 }
 
 /// One end of both queues. For each job that goes first, the queue of all others has an empty one, so that a worker
 /// needs to wait for one queue only.
 #[derive(Clone)]
-struct Queues<T> {
+struct JobQueues<T> {
     first: T,
     jobs: T,
 }
@@ -61,7 +61,7 @@ pub fn scope<'env, S, R>(
     let stop = AtomicBool::new(false);
     let (first, firsts) = unbounded();
     let (sender, receiver) = unbounded();
-    let receivers = Queues { first: firsts, jobs: receiver };
+    let receivers = JobQueues { first: firsts, jobs: receiver };
     std::thread::scope(|scope| {
         let mut started = 0;
         while started < threads {
@@ -78,7 +78,7 @@ pub fn scope<'env, S, R>(
         // Dropped on unwinding too, so that a panic in `body` does not leave workers waiting.
         let pool = match started {
             0 => Pool { threads: 0, queues: None, inline: Some(RefCell::new(state())) },
-            _ => Pool { threads: started, queues: Some(Queues { first, jobs: sender }), inline: None },
+            _ => Pool { threads: started, queues: Some(JobQueues { first, jobs: sender }), inline: None },
         };
         let guard = StopOnDrop(&stop);
         let result = body(&pool);
@@ -88,9 +88,9 @@ pub fn scope<'env, S, R>(
     })
 }
 
-impl<'env, S> Queues<Sender<Job<'env, S>>> {
+impl<'env, S> JobQueues<Sender<PoolJob<'env, S>>> {
     /// Queues a job ahead of others; returns the empty one that has a worker look for it.
-    fn ahead(&self, job: Job<'env, S>) -> Job<'env, S> {
+    fn ahead(&self, job: PoolJob<'env, S>) -> PoolJob<'env, S> {
         self.first.send(job).expect("workers outlive the pool");
         Box::new(|_| ())
     }
@@ -104,9 +104,9 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-fn work<S>(queues: &Queues<Receiver<Job<'_, S>>>, state: &(impl Fn() -> S + Sync), stop: &AtomicBool) {
+fn work<S>(queues: &JobQueues<Receiver<PoolJob<'_, S>>>, state: &(impl Fn() -> S + Sync), stop: &AtomicBool) {
     let mut state = state();
-    let mut run = |job: Job<'_, S>| {
+    let mut run = |job: PoolJob<'_, S>| {
         if !stop.load(Ordering::Relaxed) {
             job(&mut state);
         }
@@ -137,12 +137,12 @@ impl<'env, S> Pool<'env, S> {
         match (&self.queues, &self.inline) {
             (Some(queues), _) => {
                 let (done, result) = slot::slot();
-                let job: Job<'env, S> = Box::new(move |state| done.fill(job(state)));
+                let job: PoolJob<'env, S> = Box::new(move |state| done.fill(job(state)));
                 let job = if first { queues.ahead(job) } else { job };
                 queues.jobs.send(job).expect("workers outlive the pool");
-                Ticket(State::Pending(result))
+                Ticket(TicketState::Pending(result))
             }
-            (None, Some(state)) => Ticket(State::Ready(job(&mut state.borrow_mut()))),
+            (None, Some(state)) => Ticket(TicketState::Ready(job(&mut state.borrow_mut()))),
             (None, None) => unreachable!("a pool has workers or a state of its own"),
         }
     }
@@ -150,25 +150,25 @@ impl<'env, S> Pool<'env, S> {
 
 /// The future result of one job.
 #[derive(Debug)]
-pub struct Ticket<T>(State<T>);
+pub struct Ticket<T>(TicketState<T>);
 
 #[derive(Debug)]
-enum State<T> {
+enum TicketState<T> {
     Ready(T),
-    Pending(Arc<Slot<T>>),
+    Pending(Arc<ResultSlot<T>>),
 }
 
 impl<T> Ticket<T> {
     /// Makes a ticket for a result that needs no work.
     pub fn ready(value: T) -> Self {
-        Ticket(State::Ready(value))
+        Ticket(TicketState::Ready(value))
     }
 
     /// Returns true if [`wait`](Self::wait) would return immediately.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
-            State::Ready(_) => true,
-            State::Pending(result) => result.is_ready(),
+            TicketState::Ready(_) => true,
+            TicketState::Pending(result) => result.is_ready(),
         }
     }
 
@@ -178,8 +178,8 @@ impl<T> Ticket<T> {
     /// If the job panicked: the panic is raised again in the conductor.
     pub fn wait(self) -> T {
         match self.0 {
-            State::Ready(value) => value,
-            State::Pending(result) => result.wait().expect("a worker panicked; see its message above"),
+            TicketState::Ready(value) => value,
+            TicketState::Pending(result) => result.wait().expect("a worker panicked; see its message above"),
         }
     }
 }

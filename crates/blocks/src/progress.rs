@@ -55,16 +55,16 @@ pub struct Progress {
     /// Bytes written to the output.
     pub written: AtomicU64,
     /// Bytes per file, if the operation spans several files.
-    pub files: Files,
+    pub files: FileCounters,
     /// Time spent per stage.
     pub stages: Stages,
 }
 
 /// Bytes that were read from, or written to, each of several files.
 #[derive(Debug, Default)]
-pub struct Files(OnceLock<Vec<Arc<AtomicU64>>>);
+pub struct FileCounters(OnceLock<Vec<Arc<AtomicU64>>>);
 
-impl Files {
+impl FileCounters {
     /// Sets the counters, to which readers and writers of the files add. Only the first call counts.
     pub fn set(&self, counters: Vec<Arc<AtomicU64>>) {
         let _ = self.0.set(counters);

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
 /// Makes a place for one result, and the right to fill it.
-pub(crate) fn slot<T>() -> (Filler<T>, Arc<Slot<T>>) {
-    let slot = Arc::new(Slot(Mutex::new(State::Empty)));
-    (Filler(Some(Arc::clone(&slot))), slot)
+pub(crate) fn slot<T>() -> (SlotFiller<T>, Arc<ResultSlot<T>>) {
+    let slot = Arc::new(ResultSlot(Mutex::new(SlotState::Empty)));
+    (SlotFiller(Some(Arc::clone(&slot))), slot)
 }
 
 /// A result that comes once.
-pub(crate) struct Slot<T>(Mutex<State<T>>);
+pub(crate) struct ResultSlot<T>(Mutex<SlotState<T>>);
 
-enum State<T> {
+enum SlotState<T> {
     Empty,
     /// Nothing yet, and this thread sleeps until something is.
     Awaited(Thread),
@@ -25,31 +25,31 @@ enum State<T> {
     Abandoned,
 }
 
-impl<T> fmt::Debug for Slot<T> {
+impl<T> fmt::Debug for ResultSlot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Slot")
     }
 }
 
-impl<T> Slot<T> {
+impl<T> ResultSlot<T> {
     /// Locks the state. Nothing panics while it is locked, so it is whole even if a thread died.
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, SlotState<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if [`wait`](Self::wait) would return immediately.
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(*self.state(), State::Full(_) | State::Abandoned)
+        matches!(*self.state(), SlotState::Full(_) | SlotState::Abandoned)
     }
 
     /// Waits for the result; `None` if there will be none.
     pub(crate) fn wait(&self) -> Option<T> {
         loop {
             let mut state = self.state();
-            match std::mem::replace(&mut *state, State::Abandoned) {
-                State::Full(value) => return Some(value),
-                State::Abandoned => return None,
-                State::Empty | State::Awaited(_) => *state = State::Awaited(thread::current()),
+            match std::mem::replace(&mut *state, SlotState::Abandoned) {
+                SlotState::Full(value) => return Some(value),
+                SlotState::Abandoned => return None,
+                SlotState::Empty | SlotState::Awaited(_) => *state = SlotState::Awaited(thread::current()),
             }
             drop(state);
             // It may return early, for reasons of others: hence the loop.
@@ -58,29 +58,29 @@ impl<T> Slot<T> {
     }
 
     /// Ends the wait, if there is one: waking costs a system call, so it is done for a sleeper only.
-    fn end(&self, with: State<T>) {
+    fn end(&self, with: SlotState<T>) {
         let before = std::mem::replace(&mut *self.state(), with);
-        if let State::Awaited(thread) = before {
+        if let SlotState::Awaited(thread) = before {
             thread.unpark();
         }
     }
 }
 
-/// Fills a [`Slot`], or tells whoever waits that nothing will come.
-pub(crate) struct Filler<T>(Option<Arc<Slot<T>>>);
+/// Fills a [`ResultSlot`], or tells whoever waits that nothing will come.
+pub(crate) struct SlotFiller<T>(Option<Arc<ResultSlot<T>>>);
 
-impl<T> Filler<T> {
+impl<T> SlotFiller<T> {
     pub(crate) fn fill(mut self, value: T) {
         if let Some(slot) = self.0.take() {
-            slot.end(State::Full(value));
+            slot.end(SlotState::Full(value));
         }
     }
 }
 
-impl<T> Drop for Filler<T> {
+impl<T> Drop for SlotFiller<T> {
     fn drop(&mut self) {
         if let Some(slot) = self.0.take() {
-            slot.end(State::Abandoned);
+            slot.end(SlotState::Abandoned);
         }
     }
 }

@@ -6,27 +6,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Takes lines about what went wrong while serving.
-pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
+pub type LineReceiver = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Number of errors that are reported one by one.
 const EACH: u64 = 100;
 
 /// Receives the errors of all threads.
-pub struct Trouble {
-    report: Option<Report>,
+pub struct TroubleReporter {
+    report: Option<LineReceiver>,
     count: AtomicU64,
 }
 
-impl fmt::Debug for Trouble {
+impl fmt::Debug for TroubleReporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trouble").field("count", &self.count).finish_non_exhaustive()
     }
 }
 
-impl Trouble {
+impl TroubleReporter {
     /// Passes lines on to `report`.
-    pub fn new(report: Option<Report>) -> Self {
-        Trouble { report, count: AtomicU64::new(0) }
+    pub fn new(report: Option<LineReceiver>) -> Self {
+        TroubleReporter { report, count: AtomicU64::new(0) }
     }
 
     /// Tells about an error.
@@ -51,7 +51,8 @@ mod tests {
     fn the_first_errors_are_told_and_later_ones_rarely() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&lines);
-        let trouble = Trouble::new(Some(Arc::new(move |line: &str| kept.lock().unwrap().push(line.to_owned()))));
+        let trouble =
+            TroubleReporter::new(Some(Arc::new(move |line: &str| kept.lock().unwrap().push(line.to_owned()))));
         for _ in 0..1000 {
             trouble.tell(format_args!("inode 7: it failed"));
         }

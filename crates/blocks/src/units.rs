@@ -58,11 +58,11 @@ pub fn beyond(bytes: u64, limit: u64) -> String {
 
 /// A range of bytes by its length and where it begins: `1.20 GiB at 3.50 GiB`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span(pub Range<u64>);
+pub struct ByteSpan(pub Range<u64>);
 
-impl fmt::Display for Span {
+impl fmt::Display for ByteSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Span(Range { start, end }) = self;
+        let ByteSpan(Range { start, end }) = self;
         let len = Size(end.saturating_sub(*start));
         match *start {
             0 => write!(f, "{len} at its beginning"),
@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn ranges_say_how_much_is_where() {
-        assert_eq!(Span(0..4096).to_string(), "4 KiB at its beginning");
-        assert_eq!(Span(8001..8002).to_string(), "1 byte at byte 8001");
-        assert_eq!(Span(7 << 29..(7 << 29) + 1_288_490_189).to_string(), "1.20 GiB at 3.50 GiB");
-        assert_eq!(Span(3_758_123_456..3_758_123_456 + (1 << 20)).to_string(), "1 MiB at 3.50 GiB");
+        assert_eq!(ByteSpan(0..4096).to_string(), "4 KiB at its beginning");
+        assert_eq!(ByteSpan(8001..8002).to_string(), "1 byte at byte 8001");
+        assert_eq!(ByteSpan(7 << 29..(7 << 29) + 1_288_490_189).to_string(), "1.20 GiB at 3.50 GiB");
+        assert_eq!(ByteSpan(3_758_123_456..3_758_123_456 + (1 << 20)).to_string(), "1 MiB at 3.50 GiB");
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use packfs_blocks::name::display;
-use packfs_blocks::units::{Size, Span};
+use packfs_blocks::units::{ByteSpan, Size};
 use packfs_blocks::{Progress, encode};
 
 use crate::lost::LostRange;
@@ -40,7 +40,7 @@ pub enum Error {
         why: String,
     },
     /// Bytes of the dump that no part contains, and that parity cannot restore.
-    #[error("the dump lacks {}: {why}", Span(*start..*end))]
+    #[error("the dump lacks {}: {why}", ByteSpan(*start..*end))]
     Lost {
         /// First byte that is lost.
         start: u64,

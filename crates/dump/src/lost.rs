@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use packfs_blocks::units::Span;
+use packfs_blocks::units::ByteSpan;
 use serde::Serialize;
 
 /// Bytes of the dump that cannot be read.
@@ -29,6 +29,6 @@ impl LostRange {
 
 impl fmt::Display for LostRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", Span(self.start..self.end), self.why)
+        write!(f, "{}: {}", ByteSpan(self.start..self.end), self.why)
     }
 }

@@ -17,7 +17,7 @@ use fuser::{
     ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyXattr, Request,
 };
-use packfs_blocks::trouble::Trouble;
+use packfs_blocks::trouble::TroubleReporter;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::{Error, Image};
 
@@ -56,7 +56,7 @@ pub(crate) struct ImageFs {
     pub(crate) trace: Option<ReadTrace>,
     /// Not while a trace is taken, which lists what programs read.
     pub(crate) ahead: Option<ReadAheadRequests>,
-    pub(crate) trouble: Trouble,
+    pub(crate) trouble: TroubleReporter,
     /// True once a changed image was reported: every later error has the same reason.
     pub(crate) told_change: AtomicBool,
     pub(crate) paths: PathFinder,

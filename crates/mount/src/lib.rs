@@ -36,7 +36,7 @@ pub use dump::DumpImage;
 pub use error::{Error, Result};
 pub use offset::find_image;
 pub use options::MountOptions;
-pub use packfs_blocks::trouble::Report;
+pub use packfs_blocks::trouble::LineReceiver;
 pub use session::{MountedImage, mount};
 pub use trace::ReadTrace;
 pub use unmount::{UnmountMode, unmount};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use packfs_blocks::trouble::Report;
+use packfs_blocks::trouble::LineReceiver;
 
 use crate::trace::ReadTrace;
 
@@ -39,7 +39,7 @@ pub struct MountOptions {
     /// Record of the files in the order of their first use.
     pub trace: Option<ReadTrace>,
     /// Takes a line about each error that a program got from the mount.
-    pub report: Option<Report>,
+    pub report: Option<LineReceiver>,
 }
 
 impl Default for MountOptions {

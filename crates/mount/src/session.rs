@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use packfs_blocks::threads::{self, program_limit};
-use packfs_blocks::trouble::{Report, Trouble};
+use packfs_blocks::trouble::{LineReceiver, TroubleReporter};
 use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
 use packfs_image::{Image, sink};
@@ -69,7 +69,7 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: MountOptions) -> Resu
         listings: ListingCache::default(),
         trace: options.trace.clone(),
         ahead,
-        trouble: Trouble::new(options.report.clone()),
+        trouble: TroubleReporter::new(options.report.clone()),
         told_change: AtomicBool::new(false),
         paths: PathFinder::default(),
         requests: Arc::clone(&requests),
@@ -271,7 +271,7 @@ struct IdleWatcher {
     timeout: Duration,
     requests: Arc<AtomicU64>,
     place: PathBuf,
-    report: Option<Report>,
+    report: Option<LineReceiver>,
 }
 
 impl fmt::Debug for IdleWatcher {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use packfs_blocks::name::display;
 use packfs_blocks::threads;
-use packfs_blocks::trouble::{Report, Trouble};
+use packfs_blocks::trouble::{LineReceiver, TroubleReporter};
 
 use crate::access::AccessRules;
 use crate::connection;
@@ -42,7 +42,7 @@ pub struct HttpOptions {
     /// Number of connections to serve at once, each by a thread; others wait.
     pub connections: usize,
     /// Takes a line about each request that met an unreadable image.
-    pub report: Option<Report>,
+    pub report: Option<LineReceiver>,
 }
 
 impl Default for HttpOptions {
@@ -77,7 +77,7 @@ pub(crate) struct HttpServerState {
     pub(crate) access: AccessRules,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) metrics: ServerMetrics,
-    trouble: Trouble,
+    trouble: TroubleReporter,
 }
 
 impl HttpServerState {
@@ -112,7 +112,7 @@ impl HttpServer {
             access: AccessRules::new(address, name.as_deref(), token),
             slots: Arc::new(ConnectionSlots::new(connections)),
             metrics: ServerMetrics::default(),
-            trouble: Trouble::new(report),
+            trouble: TroubleReporter::new(report),
         };
         Ok(HttpServer { listener, address, shared: Arc::new(shared) })
     }

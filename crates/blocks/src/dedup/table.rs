@@ -5,21 +5,21 @@ use std::hash::{BuildHasher, RandomState};
 /// A hash table of indexes into a list elsewhere, found by the bits of their keys: open addressing
 /// with linear probing, at most half full. The keys stay in the list.
 #[derive(Debug)]
-pub(super) struct Table {
-    /// A power of two of slots; each holds [`Table::EMPTY`] or an index.
+pub(super) struct IndexTable {
+    /// A power of two of slots; each holds [`IndexTable::EMPTY`] or an index.
     slots: Vec<u32>,
     used: usize,
     /// Spreads the bits over the slots. It is secret, so nobody can craft files that all need the same slots.
     factor: u64,
 }
 
-impl Default for Table {
+impl Default for IndexTable {
     fn default() -> Self {
-        Table { slots: Vec::new(), used: 0, factor: RandomState::new().hash_one(0) | 1 }
+        IndexTable { slots: Vec::new(), used: 0, factor: RandomState::new().hash_one(0) | 1 }
     }
 }
 
-impl Table {
+impl IndexTable {
     pub(super) const EMPTY: u32 = u32::MAX;
     const LEAST: usize = 16;
 

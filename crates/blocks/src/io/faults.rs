@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::file_system::{FileSystem, System};
+use super::file_system::{FileSystem, SystemFiles};
 use super::storage::Storage;
 
 /// Kind of failure of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum FaultKind {
     /// The disk is full: this and all later writes fail with `ENOSPC`.
     Full,
     /// This operation fails with `EIO`.
@@ -24,44 +24,44 @@ pub enum Fault {
     Forbidden,
 }
 
-impl Fault {
+impl FaultKind {
     /// All kinds of which no operation can recover.
-    pub const ALL: [Fault; 3] = [Fault::Full, Fault::Io, Fault::Torn];
+    pub const ALL: [FaultKind; 3] = [FaultKind::Full, FaultKind::Io, FaultKind::Torn];
 
     fn error(self) -> io::Error {
         io::Error::from_raw_os_error(match self {
-            Fault::Full => libc::ENOSPC,
-            Fault::Io | Fault::Torn => libc::EIO,
-            Fault::Forbidden => libc::EACCES,
+            FaultKind::Full => libc::ENOSPC,
+            FaultKind::Io | FaultKind::Torn => libc::EIO,
+            FaultKind::Forbidden => libc::EACCES,
         })
     }
 }
 
 /// A file system on which one operation fails. Clones share the count.
 #[derive(Debug, Clone, Default)]
-pub struct Faults(Arc<State>);
+pub struct FaultyFiles(Arc<FaultState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultState {
     /// Number of operations so far.
     count: AtomicU64,
     /// Number of the failing operation, and its kind of failure.
-    fail: Option<(u64, Fault)>,
+    fail: Option<(u64, FaultKind)>,
     no_unnamed: bool,
     delay: Option<Duration>,
     /// Name of the operation that failed first.
     failed: Mutex<Option<&'static str>>,
 }
 
-impl Faults {
+impl FaultyFiles {
     /// Makes a file system that only counts.
     pub fn new() -> Self {
-        Faults::default()
+        FaultyFiles::default()
     }
 
     /// Makes a file system whose operation `number`, counted from 0, fails.
-    pub fn failing(number: u64, fault: Fault) -> Self {
-        Faults(Arc::new(State { fail: Some((number, fault)), ..State::default() }))
+    pub fn failing(number: u64, fault: FaultKind) -> Self {
+        FaultyFiles(Arc::new(FaultState { fail: Some((number, fault)), ..FaultState::default() }))
     }
 
     /// Disables `O_TMPFILE`. Call it before the first operation only.
@@ -87,7 +87,7 @@ impl Faults {
         *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with(mut self, change: impl FnOnce(&mut State)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut FaultState)) -> Self {
         if let Some(state) = Arc::get_mut(&mut self.0) {
             change(state);
         }
@@ -95,14 +95,14 @@ impl Faults {
     }
 
     /// Counts an operation; fails if it is the one to fail.
-    fn next(&self, name: &'static str, is_write: bool) -> Result<(), Fault> {
+    fn next(&self, name: &'static str, is_write: bool) -> Result<(), FaultKind> {
         let number = self.0.count.fetch_add(1, Relaxed);
         if let Some(delay) = self.0.delay.filter(|_| is_write) {
             // Any sequence with jumps will do.
             std::thread::sleep(delay * u32::try_from(number * 7 % 5).unwrap_or(0));
         }
         match self.0.fail {
-            Some((at, fault)) if number == at || (number > at && is_write && fault == Fault::Full) => {
+            Some((at, fault)) if number == at || (number > at && is_write && fault == FaultKind::Full) => {
                 self.0.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(name);
                 Err(fault)
             }
@@ -111,69 +111,69 @@ impl Faults {
     }
 
     fn check(&self, name: &'static str) -> io::Result<()> {
-        self.next(name, false).map_err(Fault::error)
+        self.next(name, false).map_err(FaultKind::error)
     }
 }
 
-impl FileSystem for Faults {
+impl FileSystem for FaultyFiles {
     fn create_unnamed(&self, dir: &Path, mode: u32) -> io::Result<Box<dyn Storage>> {
         if self.0.no_unnamed {
             return Err(io::ErrorKind::Unsupported.into());
         }
         self.check("create a file without a name")?;
-        let inner = System.create_unnamed(dir, mode)?;
-        Ok(Box::new(Faulty { inner, faults: self.clone() }))
+        let inner = SystemFiles.create_unnamed(dir, mode)?;
+        Ok(Box::new(FaultyStorage { inner, faults: self.clone() }))
     }
 
     fn create_new(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Storage>> {
         self.check("create a file")?;
-        let inner = System.create_new(path, mode)?;
-        Ok(Box::new(Faulty { inner, faults: self.clone() }))
+        let inner = SystemFiles.create_new(path, mode)?;
+        Ok(Box::new(FaultyStorage { inner, faults: self.clone() }))
     }
 
     fn adopt(&self, inner: Box<dyn Storage>) -> Box<dyn Storage> {
-        Box::new(Faulty { inner, faults: self.clone() })
+        Box::new(FaultyStorage { inner, faults: self.clone() })
     }
 
     fn link(&self, file: &dyn Storage, path: &Path) -> io::Result<()> {
         self.check("link")?;
-        System.link(file, path)
+        SystemFiles.link(file, path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.check("rename")?;
-        System.rename(from, to)
+        SystemFiles.rename(from, to)
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.check("rename without replacing")?;
-        System.rename_new(from, to)
+        SystemFiles.rename_new(from, to)
     }
 
     /// Never fails: tests check that files left after a fault are removed.
     fn remove(&self, path: &Path) -> io::Result<()> {
-        System.remove(path)
+        SystemFiles.remove(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.check("flush the directory")?;
-        System.sync_dir(dir)
+        SystemFiles.sync_dir(dir)
     }
 }
 
 /// A file on a file system with faults.
 #[derive(Debug)]
-struct Faulty {
+struct FaultyStorage {
     inner: Box<dyn Storage>,
-    faults: Faults,
+    faults: FaultyFiles,
 }
 
-impl Storage for Faulty {
+impl Storage for FaultyStorage {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self.faults.next("write", true) {
             Ok(()) => self.inner.write_all_at(bytes, offset),
             Err(fault) => {
-                let torn = &bytes[..if fault == Fault::Torn { bytes.len() / 2 } else { 0 }];
+                let torn = &bytes[..if fault == FaultKind::Torn { bytes.len() / 2 } else { 0 }];
                 self.inner.write_all_at(torn, offset)?;
                 Err(fault.error())
             }
@@ -198,7 +198,7 @@ impl Storage for Faulty {
     }
 
     fn zero_at(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.faults.next("zero", true).map_err(Fault::error)?;
+        self.faults.next("zero", true).map_err(FaultKind::error)?;
         self.inner.zero_at(offset, len)
     }
 

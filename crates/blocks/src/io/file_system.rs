@@ -45,9 +45,9 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
 /// as long as they are open. The kernel releases it when the process ends, in whatever way, so a
 /// temporary file that can be locked is a leftover.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct System;
+pub struct SystemFiles;
 
-impl FileSystem for System {
+impl FileSystem for SystemFiles {
     fn create_unnamed(&self, dir: &Path, mode: u32) -> io::Result<Box<dyn Storage>> {
         Ok(Box::new(system::create_unnamed(dir, mode)?))
     }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn renaming_without_replacing_never_replaces() {
         type Rename = fn(&Path, &Path) -> io::Result<()>;
-        for rename in [(|from, to| System.rename_new(from, to)) as Rename, rename_by_link, rename_by_creating] {
+        for rename in [(|from, to| SystemFiles.rename_new(from, to)) as Rename, rename_by_link, rename_by_creating] {
             let dir = tempfile::tempdir().unwrap();
             let from = dir.path().join("from");
             let to = dir.path().join("to");

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ReadAt;
-use super::file_system::{FileSystem, System};
+use super::file_system::{FileSystem, SystemFiles};
 use super::replaced::{is_forbidden, overwrite};
-use super::storage::{Device, Storage};
+use super::storage::{BlockDevice, Storage};
 use super::temporary::{Scratch, TemporaryName, directory};
 use crate::Buffers;
 use crate::system::{self, FileTypeExt, identity};
@@ -46,14 +46,14 @@ enum CommitMethod {
     /// The bytes are written to the target itself.
     InPlace,
     /// The new file gets the name of the target.
-    Named(Naming),
+    Named(OutputNaming),
     /// The bytes replace the contents of this file, the target.
     Copied(Box<dyn Storage>),
 }
 
 /// Naming of an output on commit.
 #[derive(Debug)]
-struct Naming {
+struct OutputNaming {
     files: Arc<dyn FileSystem>,
     temporary: Option<TemporaryName>,
     replace: bool,
@@ -68,7 +68,7 @@ impl Output {
     /// Without `replace`, an existing target is an error of kind [`io::ErrorKind::AlreadyExists`]:
     /// here if it exists already, in [`commit`](Output::commit) if it appears in the meantime.
     pub fn create(target: &Path, mode: u32, replace: bool) -> io::Result<Self> {
-        Output::create_on(Arc::new(System), target, mode, replace)
+        Output::create_on(Arc::new(SystemFiles), target, mode, replace)
     }
 
     /// As [`Output::create`], on a file system passed by the caller, such as one that fails.
@@ -92,7 +92,7 @@ impl Output {
         let (storage, arrival) = match begin_file(&files, &target, first_mode) {
             Ok((storage, temporary)) => {
                 let files = Arc::clone(&files);
-                (storage, CommitMethod::Named(Naming { files, temporary, replace, is_private }))
+                (storage, CommitMethod::Named(OutputNaming { files, temporary, replace, is_private }))
             }
             Err(error) if replaced.is_some() && !is_private && is_forbidden(&error) => {
                 let existing = open_existing(&*files, &target, error)?;
@@ -136,7 +136,7 @@ impl Output {
     }
 
     fn on_device(files: &dyn FileSystem, target: &Path) -> io::Result<Self> {
-        let storage = files.adopt(Box::new(Device(system::open_device(target)?)));
+        let storage = files.adopt(Box::new(BlockDevice(system::open_device(target)?)));
         Ok(Output::in_place(storage, target.into()))
     }
 
@@ -286,7 +286,7 @@ impl Output {
     pub fn scratch(&self) -> Scratch {
         let elsewhere = std::env::temp_dir();
         match &self.arrival {
-            CommitMethod::Named(Naming { files, .. }) => {
+            CommitMethod::Named(OutputNaming { files, .. }) => {
                 Scratch::on(Arc::clone(files), vec![directory(&self.target).to_owned(), elsewhere])
             }
             CommitMethod::InPlace | CommitMethod::Copied(_) => Scratch::new(elsewhere),
@@ -308,8 +308,8 @@ impl Output {
     }
 
     /// Returns a writer that starts at the first byte. It does not buffer, so writes should be large.
-    pub fn appender(&self) -> Appender<'_> {
-        Appender { output: self, at: 0 }
+    pub fn appender(&self) -> OutputAppender<'_> {
+        OutputAppender { output: self, at: 0 }
     }
 
     /// Flushes the data to disk, gives the file its name, then flushes the directory.
@@ -321,7 +321,7 @@ impl Output {
             CommitMethod::Named(naming) => naming,
         };
         storage.sync_all()?;
-        let Naming { files, temporary, replace, is_private } = naming;
+        let OutputNaming { files, temporary, replace, is_private } = naming;
         let named = match temporary {
             // Only a rename can replace.
             None if replace => {
@@ -387,12 +387,12 @@ impl ReadAt for WrittenBytes {
 
 /// Writes an [`Output`] from front to back.
 #[derive(Debug)]
-pub struct Appender<'o> {
+pub struct OutputAppender<'o> {
     output: &'o Output,
     at: u64,
 }
 
-impl Write for Appender<'_> {
+impl Write for OutputAppender<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.output.write_all_at(bytes, self.at)?;
         self.at += bytes.len() as u64;
@@ -410,7 +410,7 @@ mod tests {
 
     use super::*;
     use crate::io::Memory;
-    use crate::io::faults::{Fault, Faults};
+    use crate::io::faults::{FaultKind, FaultyFiles};
 
     fn names(dir: &Path) -> Vec<String> {
         let mut names: Vec<_> =
@@ -464,7 +464,7 @@ mod tests {
 
     /// File systems with and without `O_TMPFILE`.
     fn both() -> [Arc<dyn FileSystem>; 2] {
-        [Arc::new(System), Arc::new(Faults::new().without_unnamed())]
+        [Arc::new(SystemFiles), Arc::new(FaultyFiles::new().without_unnamed())]
     }
 
     #[test]
@@ -565,7 +565,7 @@ mod tests {
                 let target = dir.path().join("image");
                 std::fs::write(&target, b"old contents").unwrap();
                 let old = identity(&std::fs::metadata(&target).unwrap());
-                let faults = Faults::failing(number, Fault::Forbidden);
+                let faults = FaultyFiles::failing(number, FaultKind::Forbidden);
                 let faults = if unnamed { faults } else { faults.without_unnamed() };
                 let finished = Output::create_on(Arc::new(faults.clone()), &target, mode, true).and_then(|output| {
                     output.write_all_at(b"new", 0)?;
@@ -636,7 +636,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("device");
         std::fs::write(&path, [0xee; 100]).unwrap();
-        let device = || Device(OpenOptions::new().read(true).write(true).open(&path).unwrap());
+        let device = || BlockDevice(OpenOptions::new().read(true).write(true).open(&path).unwrap());
         // The end of a device may come before that of what is cleared.
         for (offset, len) in [(10, 20), (90, 20), (200, 20)] {
             std::fs::write(&path, [0xee; 100]).unwrap();
@@ -661,7 +661,7 @@ mod tests {
     fn after_any_failure_the_target_is_whole_or_unchanged() {
         for unnamed in [true, false] {
             for old in [None, Some(b"the old contents")] {
-                for fault in Fault::ALL {
+                for fault in FaultKind::ALL {
                     (0..).take_while(|number| fails_safely(*number, fault, unnamed, old)).for_each(drop);
                 }
             }
@@ -669,13 +669,13 @@ mod tests {
     }
 
     /// Writes an output on which operation `number` fails. Returns false if there were fewer operations.
-    fn fails_safely(number: u64, fault: Fault, unnamed: bool, old: Option<&[u8; 16]>) -> bool {
+    fn fails_safely(number: u64, fault: FaultKind, unnamed: bool, old: Option<&[u8; 16]>) -> bool {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("image");
         if let Some(old) = old {
             std::fs::write(&target, old).unwrap();
         }
-        let faults = Faults::failing(number, fault);
+        let faults = FaultyFiles::failing(number, fault);
         let faults = if unnamed { faults } else { faults.without_unnamed() };
         let write = || {
             let output = Output::create_on(Arc::new(faults.clone()), &target, 0o644, old.is_some())?;

@@ -72,7 +72,7 @@ fn copy_range(existing: &dyn Storage, contents: &dyn Storage, start: u64, end: u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::faults::{Fault, Faults};
+    use crate::io::faults::{FaultKind, FaultyFiles};
     use crate::io::{FileSystem, Memory};
 
     #[test]
@@ -92,11 +92,11 @@ mod tests {
     fn after_a_failure_there_is_no_beginning_and_the_error_says_so() {
         let contents = tempfile::tempfile().unwrap();
         Storage::write_all_at(&contents, &[7; 10_000], 0).unwrap();
-        for fault in [Fault::Full, Fault::Io] {
+        for fault in [FaultKind::Full, FaultKind::Io] {
             for number in 0.. {
                 let file = tempfile::NamedTempFile::new().unwrap();
                 std::fs::write(file.path(), [0xee; 5000]).unwrap();
-                let faults = Faults::failing(number, fault);
+                let faults = FaultyFiles::failing(number, fault);
                 let existing = faults.adopt(Box::new(file.reopen().unwrap()));
                 let result = overwrite(&*existing, &contents);
                 let found = std::fs::read(file.path()).unwrap();

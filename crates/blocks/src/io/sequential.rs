@@ -1,4 +1,4 @@
-//! `Sequential`: a storage on something that cannot seek, such as a pipe.
+//! `SequentialStorage`: a storage on something that cannot seek, such as a pipe.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,11 +9,11 @@ use super::storage::Storage;
 
 /// Bytes that go to a writer in the order of their positions. What arrives early waits in memory, so the threads that
 /// write must be bound by a window. Nothing can be read back or written twice.
-pub struct Sequential<W> {
-    state: Mutex<State<W>>,
+pub struct SequentialStorage<W> {
+    state: Mutex<SequentialState<W>>,
 }
 
-struct State<W> {
+struct SequentialState<W> {
     to: W,
     /// Position of the next byte that the writer gets.
     next: u64,
@@ -21,24 +21,24 @@ struct State<W> {
     early: BTreeMap<u64, Vec<u8>>,
 }
 
-impl<W> fmt::Debug for Sequential<W> {
+impl<W> fmt::Debug for SequentialStorage<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sequential").finish_non_exhaustive()
     }
 }
 
-impl<W: Write> Sequential<W> {
+impl<W: Write> SequentialStorage<W> {
     /// Makes a storage whose first byte is the next one of a writer.
     pub fn new(to: W) -> Self {
-        Sequential { state: Mutex::new(State { to, next: 0, early: BTreeMap::new() }) }
+        SequentialStorage { state: Mutex::new(SequentialState { to, next: 0, early: BTreeMap::new() }) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<W>> {
+    fn state(&self) -> MutexGuard<'_, SequentialState<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<W: Write> State<W> {
+impl<W: Write> SequentialState<W> {
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.to.write_all(bytes)?;
         self.next += bytes.len() as u64;
@@ -46,7 +46,7 @@ impl<W: Write> State<W> {
     }
 }
 
-impl<W: Write + Send> Storage for Sequential<W> {
+impl<W: Write + Send> Storage for SequentialStorage<W> {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn bytes_arrive_in_order_and_once() {
         let seen = Seen::default();
-        let storage = Sequential::new(seen.clone());
+        let storage = SequentialStorage::new(seen.clone());
         for (bytes, at) in [(&b"cd"[..], 2), (b"e", 4), (b"gh", 6), (b"", 0), (b"", 3), (b"", 6)] {
             storage.write_all_at(bytes, at).unwrap();
         }

@@ -13,7 +13,7 @@ use crate::system::{self, FileExt};
 /// before. After an error the contents are undefined and the writer gives up. All errors are passed
 /// on to the user unchanged.
 ///
-/// Implemented for files, block devices ([`Device`]), and a `Mutex` around any reader, writer and
+/// Implemented for files, block devices ([`BlockDevice`]), and a `Mutex` around any reader, writer and
 /// seeker, such as a [`Cursor`] of bytes ([`Memory`]).
 pub trait Storage: Send + Sync + fmt::Debug {
     /// Writes all of `bytes` at `offset`; a gap after the current end reads as zeros.
@@ -96,9 +96,9 @@ impl Storage for File {
 
 /// A block device: its length is fixed, and unwritten ranges hold old bytes.
 #[derive(Debug)]
-pub struct Device(pub File);
+pub struct BlockDevice(pub File);
 
-impl Storage for Device {
+impl Storage for BlockDevice {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         FileExt::write_all_at(&self.0, bytes, offset)
     }
@@ -172,11 +172,11 @@ impl<T: Read + Write + Seek + Send + fmt::Debug> Storage for Mutex<T> {
 }
 
 /// Positioned access to a locked reader and writer.
-trait At<T> {
+trait LockedAccess<T> {
     fn at(&self, offset: u64, work: impl FnOnce(&mut T) -> io::Result<()>) -> io::Result<()>;
 }
 
-impl<T: Seek> At<T> for Mutex<T> {
+impl<T: Seek> LockedAccess<T> for Mutex<T> {
     fn at(&self, offset: u64, work: impl FnOnce(&mut T) -> io::Result<()>) -> io::Result<()> {
         // If a thread panicked while holding the lock, only the position may be wrong, and it is set here.
         let mut inner = self.lock().unwrap_or_else(PoisonError::into_inner);

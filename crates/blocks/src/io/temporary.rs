@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file_system::{FileSystem, System, remove_litter};
+use super::file_system::{FileSystem, SystemFiles, remove_litter};
 use super::storage::Storage;
 use crate::system::{self, OsStrExt};
 
@@ -26,7 +26,7 @@ pub struct Scratch {
 impl Scratch {
     /// Makes a place for files in `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Scratch::on(Arc::new(System), vec![dir.into()])
+        Scratch::on(Arc::new(SystemFiles), vec![dir.into()])
     }
 
     /// Makes a place for files in the first of `dirs` in which a file can be created.
@@ -153,7 +153,7 @@ fn is_temporary(name: &OsStr, target: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::faults::Faults;
+    use crate::io::faults::FaultyFiles;
 
     fn names(dir: &Path) -> usize {
         std::fs::read_dir(dir).unwrap().count()
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_temporary_file_has_no_name() {
         let dir = tempfile::tempdir().unwrap();
-        let files: [Arc<dyn FileSystem>; 2] = [Arc::new(System), Arc::new(Faults::new().without_unnamed())];
+        let files: [Arc<dyn FileSystem>; 2] = [Arc::new(SystemFiles), Arc::new(FaultyFiles::new().without_unnamed())];
         for files in files {
             // The first directory does not exist.
             let dirs = vec![dir.path().join("nowhere"), dir.path().to_owned()];
@@ -176,7 +176,7 @@ mod tests {
     fn only_files_of_dead_runs_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        let files: Arc<dyn FileSystem> = Arc::new(Faults::new().without_unnamed());
+        let files: Arc<dyn FileSystem> = Arc::new(FaultyFiles::new().without_unnamed());
         let stay = [".image.packfs-1234", ".other.packfs-0123456789abcdef", ".image.packfs-0123456789abcdeg", "image"];
         stay.iter().for_each(|name| std::fs::write(at(name), "x").unwrap());
         std::fs::create_dir(at(".image.packfs-00000000000000d1")).unwrap();

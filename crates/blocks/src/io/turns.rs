@@ -1,4 +1,4 @@
-//! `Turns`: many threads make pieces of one output, and one of them at a time writes.
+//! `WriteTurns`: many threads make pieces of one output, and one of them at a time writes.
 //!
 //! The kernel lets one thread at a time write to a file through the page cache; the others would spin for its lock. Here
 //! they leave their piece with the thread that writes and go on with the next one. The writer's own piece is still in
@@ -13,18 +13,18 @@ use super::Output;
 use crate::{Buffer, Progress};
 
 /// Writes pieces of an output for the threads that make them.
-pub struct Turns<'o> {
+pub struct WriteTurns<'o> {
     output: &'o Output,
     progress: &'o Progress,
     /// Number of bytes that may wait.
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<TurnState>,
     room: Condvar,
 }
 
 /// Bytes for one or several places of an output.
 #[derive(Debug)]
-pub struct Piece {
+pub struct OutputPiece {
     bytes: Buffer,
     /// Number of bytes that have a place.
     filled: usize,
@@ -33,8 +33,8 @@ pub struct Piece {
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Piece>,
+struct TurnState {
+    waiting: VecDeque<OutputPiece>,
     /// Number of bytes of these, and of the piece being written.
     bytes: usize,
     /// Number of threads that wait for room.
@@ -44,21 +44,21 @@ struct State {
     failed: Option<io::Error>,
 }
 
-impl fmt::Debug for Turns<'_> {
+impl fmt::Debug for WriteTurns<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turns").field("output", self.output).finish_non_exhaustive()
     }
 }
 
-impl Piece {
+impl OutputPiece {
     /// Makes a piece to be filled with as many bytes as `buffer` has.
     pub fn new(buffer: Buffer) -> Self {
-        Piece { bytes: buffer, filled: 0, places: Vec::new() }
+        OutputPiece { bytes: buffer, filled: 0, places: Vec::new() }
     }
 
     /// Makes a piece of all bytes of `buffer`, for one place.
     pub fn whole(buffer: Buffer, at: u64) -> Self {
-        Piece { filled: buffer.len(), places: vec![(at, buffer.len())], bytes: buffer }
+        OutputPiece { filled: buffer.len(), places: vec![(at, buffer.len())], bytes: buffer }
     }
 
     /// Adds as many of `bytes`, which belong at an offset, as there is room for; returns their number.
@@ -91,15 +91,15 @@ impl Piece {
     }
 }
 
-impl<'o> Turns<'o> {
+impl<'o> WriteTurns<'o> {
     /// Makes a writer to `output`, of which about `most` bytes wait at a time. `progress` counts written bytes.
     pub fn new(output: &'o Output, progress: &'o Progress, most: usize) -> Self {
-        Turns { output, progress, most, state: Mutex::default(), room: Condvar::new() }
+        WriteTurns { output, progress, most, state: Mutex::default(), room: Condvar::new() }
     }
 
     /// Has `piece` written: by this thread, or by one that writes already. An error may be that of another
     /// thread's piece. Once all threads have returned, everything is written.
-    pub fn write(&self, piece: Piece) -> io::Result<()> {
+    pub fn write(&self, piece: OutputPiece) -> io::Result<()> {
         let mut state = self.state();
         while state.busy && state.bytes >= self.most {
             state.blocked += 1;
@@ -119,10 +119,10 @@ impl<'o> Turns<'o> {
     }
 
     /// Writes until nothing waits.
-    fn write_waiting<'t>(&'t self, mut state: MutexGuard<'t, State>) -> io::Result<()> {
+    fn write_waiting<'t>(&'t self, mut state: MutexGuard<'t, TurnState>) -> io::Result<()> {
         while let Some(piece) = state.waiting.pop_front() {
             drop(state);
-            let writing = Writing(self);
+            let writing = WritingTurn(self);
             let written = piece.write_to(self.output);
             let len = piece.filled;
             drop(writing);
@@ -145,20 +145,20 @@ impl<'o> Turns<'o> {
     }
 
     /// Drops what waits, and lets nobody wait or write any more.
-    fn fail(&self, state: &mut State, error: io::Error) {
-        *state = State { failed: Some(error), blocked: state.blocked, ..State::default() };
+    fn fail(&self, state: &mut TurnState, error: io::Error) {
+        *state = TurnState { failed: Some(error), blocked: state.blocked, ..TurnState::default() };
         self.room.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TurnState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A thread that writes. If it panics, the others get an error: they would wait for it forever.
-struct Writing<'t, 'o>(&'t Turns<'o>);
+struct WritingTurn<'t, 'o>(&'t WriteTurns<'o>);
 
-impl Drop for Writing<'_, '_> {
+impl Drop for WritingTurn<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail(&mut self.0.state(), io::Error::other("the thread that wrote panicked"));
@@ -188,14 +188,14 @@ mod tests {
 
     /// A storage that fails from its write number `fails` on, and notices two at once.
     #[derive(Debug)]
-    struct Slow {
+    struct SlowStorage {
         memory: Arc<Memory>,
         inside: AtomicUsize,
         writes: AtomicUsize,
         fails: usize,
     }
 
-    impl Storage for Slow {
+    impl Storage for SlowStorage {
         fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
             assert_eq!(self.inside.fetch_add(1, SeqCst), 0, "two threads write");
             std::thread::sleep(std::time::Duration::from_micros(200));
@@ -223,16 +223,16 @@ mod tests {
         let memory = Arc::new(Memory::default());
         let inside = AtomicUsize::new(0);
         let writes = AtomicUsize::new(0);
-        let output = Output::over(Slow { memory: Arc::clone(&memory), inside, writes, fails }, "slow");
+        let output = Output::over(SlowStorage { memory: Arc::clone(&memory), inside, writes, fails }, "slow");
         let progress = Progress::default();
         let buffers = Buffers::new(10);
-        let turns = Turns::new(&output, &progress, most);
+        let turns = WriteTurns::new(&output, &progress, most);
         let results = std::thread::scope(|scope| {
             let put = |thread: u64| {
                 let each = (0..100).map(|n| {
                     let mut piece = buffers.take(10);
                     piece.fill(u8::try_from(n).unwrap());
-                    turns.write(Piece::whole(piece, (n * threads + thread) * 10))
+                    turns.write(OutputPiece::whole(piece, (n * threads + thread) * 10))
                 });
                 each.collect::<Vec<_>>()
             };
@@ -261,10 +261,10 @@ mod tests {
         let memory = Arc::new(Memory::default());
         let output = Output::over(Arc::clone(&memory), "memory");
         let progress = Progress::default();
-        let mut piece = Piece::new(Buffers::new(8).take(8));
+        let mut piece = OutputPiece::new(Buffers::new(8).take(8));
         assert_eq!((piece.add(b"ab", 1), piece.add(b"cd", 3), piece.add(b"efghijk", 7)), (2, 2, 4));
         assert_eq!((piece.is_full(), piece.add(b"x", 20), piece.places.len()), (true, 0, 2));
-        Turns::new(&output, &progress, 0).write(piece).unwrap();
+        WriteTurns::new(&output, &progress, 0).write(piece).unwrap();
         assert_eq!(memory.lock().unwrap().get_ref(), b"\0abcd\0\0efgh");
         assert_eq!(progress.written.load(Relaxed), 8);
     }
@@ -283,9 +283,9 @@ mod tests {
 
     /// A storage that panics once others wait for it.
     #[derive(Debug)]
-    struct Panicking(std::sync::mpsc::SyncSender<()>, Mutex<std::sync::mpsc::Receiver<()>>);
+    struct PanickingStorage(std::sync::mpsc::SyncSender<()>, Mutex<std::sync::mpsc::Receiver<()>>);
 
-    impl Storage for Panicking {
+    impl Storage for PanickingStorage {
         fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
             self.0.send(()).unwrap();
             self.1.lock().unwrap().recv().unwrap();
@@ -308,11 +308,11 @@ mod tests {
     #[test]
     fn a_panic_blocks_nobody() {
         let ((begun, begins), (go, goes)) = (std::sync::mpsc::sync_channel(1), std::sync::mpsc::sync_channel(1));
-        let output = Output::over(Panicking(begun, Mutex::new(goes)), "panicking");
+        let output = Output::over(PanickingStorage(begun, Mutex::new(goes)), "panicking");
         let progress = Progress::default();
         let buffers = Buffers::new(10);
-        let turns = Turns::new(&output, &progress, 0);
-        let write = || turns.write(Piece::whole(buffers.take(10), 0));
+        let turns = WriteTurns::new(&output, &progress, 0);
+        let write = || turns.write(OutputPiece::whole(buffers.take(10), 0));
         std::thread::scope(|scope| {
             let first = scope.spawn(write);
             begins.recv().unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use packfs_blocks::units::Span;
+use packfs_blocks::units::ByteSpan;
 use packfs_dump::{Error, Input, PartReport, SplitOptions, SplitReport, kdump, shared_disks};
 use packfs_image::name::display;
 use packfs_image::name::encode;
@@ -87,7 +87,7 @@ fn trouble(report: &SplitReport) -> Vec<String> {
         lines.extend(part.error.as_ref().map(|why| format!("{}: abandoned: {why}", display(&part.path))));
     }
     for (start, end) in &report.suspect {
-        let range = Span(*start..*end);
+        let range = ByteSpan(*start..*end);
         lines.push(format!(
             "{range} of the dump may be lost: the part that had it failed, and a stream cannot be read again"
         ));

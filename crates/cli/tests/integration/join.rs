@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::common::{self, fail, run_in, shorter, skip, stderr, succeed};
 use packfs_blocks::testing::Random;
-use packfs_blocks::units::Span;
+use packfs_blocks::units::ByteSpan;
 
 /// Makes a dump of noise, text and zeros, of an odd length.
 fn dump(len: usize) -> Vec<u8> {
@@ -154,7 +154,7 @@ fn lost_ranges_are_listed_and_the_rest_is_written() {
     let (start, end) = (number("start"), number("end"));
     assert_eq!(number("lost_bytes"), end - start);
     assert!(
-        stderr(&partly).contains(&format!("packfs: lost: {}: ", Span(start as u64..end as u64))),
+        stderr(&partly).contains(&format!("packfs: lost: {}: ", ByteSpan(start as u64..end as u64))),
         "{}",
         stderr(&partly)
     );

@@ -1,6 +1,6 @@
 //! Gathers the decoded chunks of a segment into pieces that are written at once, and leaves out what is zeros.
 
-use packfs_blocks::io::{Piece, Turns};
+use packfs_blocks::io::{OutputPiece, WriteTurns};
 use packfs_blocks::{Buffers, Output, Progress};
 
 use super::repeat;
@@ -17,7 +17,7 @@ pub(super) const WAITING: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct JoinSink<'o> {
     output: &'o Output,
-    turns: Turns<'o>,
+    turns: WriteTurns<'o>,
     progress: &'o Progress,
     buffers: Buffers,
 }
@@ -25,12 +25,12 @@ pub(super) struct JoinSink<'o> {
 /// The piece that a worker fills.
 pub(super) struct PieceGatherer<'s> {
     sink: &'s JoinSink<'s>,
-    piece: Option<Piece>,
+    piece: Option<OutputPiece>,
 }
 
 impl<'o> JoinSink<'o> {
     pub(super) fn new(output: &'o Output, progress: &'o Progress) -> Self {
-        let turns = Turns::new(output, progress, WAITING);
+        let turns = WriteTurns::new(output, progress, WAITING);
         let buffers = Buffers::new(PIECE);
         JoinSink { output, turns, progress, buffers }
     }
@@ -59,7 +59,7 @@ impl<'s> PieceGatherer<'s> {
 
     fn data(&mut self, mut at: u64, mut bytes: &[u8]) -> std::io::Result<()> {
         while !bytes.is_empty() {
-            let piece = self.piece.get_or_insert_with(|| Piece::new(self.sink.buffers.take(PIECE)));
+            let piece = self.piece.get_or_insert_with(|| OutputPiece::new(self.sink.buffers.take(PIECE)));
             let (_, rest) = bytes.split_at(piece.add(bytes, at));
             at += (bytes.len() - rest.len()) as u64;
             bytes = rest;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use packfs_blocks::io::faults::{Fault, Faults};
+use packfs_blocks::io::faults::{FaultKind, FaultyFiles};
 
 use super::*;
 use crate::set::testing::{Chunk, Dump, Plan, gappy, mixed, noise, text};
@@ -150,9 +150,9 @@ fn whichever_write_fails_the_file_is_whole_or_absent() {
     let dump = sparse();
     let set = dump.open_all().unwrap();
     let path = dir.path().join("dump");
-    for (threads, fault) in [0, 3].into_iter().flat_map(|threads| Fault::ALL.map(|fault| (threads, fault))) {
+    for (threads, fault) in [0, 3].into_iter().flat_map(|threads| FaultKind::ALL.map(|fault| (threads, fault))) {
         for number in 0.. {
-            let faults = Faults::failing(number, fault);
+            let faults = FaultyFiles::failing(number, fault);
             let join = || {
                 let failed = || Error::io("cannot write", &path);
                 let out = Output::create_on(Arc::new(faults.clone()), &path, 0o600, false).map_err(failed())?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use packfs_blocks::name::display;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
-use packfs_blocks::units::{Size, Span};
+use packfs_blocks::units::{ByteSpan, Size};
 use packfs_blocks::{Progress, ReadAt};
 use serde::Serialize;
 
@@ -71,8 +71,10 @@ impl fmt::Display for SetFinding {
         write!(f, "{}", self.what)?;
         match &self.harm {
             FindingHarm::None => Ok(()),
-            FindingHarm::Repairable { start, end } => write!(f, "; {} of the dump can be repaired", Span(*start..*end)),
-            FindingHarm::Lost { start, end } => write!(f, "; some of {} of the dump are lost", Span(*start..*end)),
+            FindingHarm::Repairable { start, end } => {
+                write!(f, "; {} of the dump can be repaired", ByteSpan(*start..*end))
+            }
+            FindingHarm::Lost { start, end } => write!(f, "; some of {} of the dump are lost", ByteSpan(*start..*end)),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use packfs_blocks::dedup::Recent;
+use packfs_blocks::dedup::RecentPlaces;
 use packfs_blocks::pipeline::{Pool, Ticket, Window};
 use packfs_blocks::{Buffers, Progress};
 
@@ -79,7 +79,7 @@ pub(super) struct SplitConductor<'a, 'env> {
     /// Chunks being compressed.
     packing: Window<PendingStretch<PackedChunk>>,
     coding: Window<Vec<SealedSegment>>,
-    seen: Option<Recent>,
+    seen: Option<RecentPlaces>,
     /// True while earlier work is repeated.
     again: bool,
     /// End of the dump so far.
@@ -124,7 +124,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             looking: Window::new(looking),
             packing: Window::new(packing),
             coding: Window::new(1),
-            seen: options.dedup.then(|| Recent::new(Recent::memory(options.memory))),
+            seen: options.dedup.then(|| RecentPlaces::new(RecentPlaces::memory(options.memory))),
             again: false,
             end: 0,
             report: SplitReport::default(),

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use packfs_blocks::io::{FileSystem, System};
+use packfs_blocks::io::{FileSystem, SystemFiles};
 use packfs_blocks::name::display;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, pipeline, threads};
@@ -73,7 +73,7 @@ pub use report::{ChunkBytes, PartReport, SplitReport, SplitTimes};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn split(input: Input, parts: &[PathBuf], options: &SplitOptions, progress: &Progress) -> Result<SplitReport> {
-    split_on(&System, input, parts, options, progress)
+    split_on(&SystemFiles, input, parts, options, progress)
 }
 
 /// Returns the error with which [`split`] would refuse the parts or options, if it would. Nothing is written.

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use packfs_blocks::Storage;
-use packfs_blocks::io::{Device, FileSystem};
+use packfs_blocks::io::{BlockDevice, FileSystem};
 use packfs_blocks::name::display;
 use rustix::fs::OFlags;
 
@@ -169,7 +169,7 @@ fn open_one(
     let file = file.map_err(Error::io(if created { "cannot create" } else { "cannot open" }, path))?;
     let storage: Box<dyn Storage> = match sink {
         PartTarget::File => Box::new(file),
-        PartTarget::Device => Box::new(Device(file)),
+        PartTarget::Device => Box::new(BlockDevice(file)),
         PartTarget::Pipe => Box::new(PipeStorage(file)),
     };
     Ok(OpenedPart { path: path.to_owned(), sink, direct, storage: Some(files.adopt(storage)), created })

@@ -1,6 +1,6 @@
 //! Divides the memory budget among chunks in progress, the segments being filled, and those waiting for a part.
 
-use packfs_blocks::dedup::Recent;
+use packfs_blocks::dedup::RecentPlaces;
 use packfs_blocks::units::Size;
 use packfs_codec::Choice;
 
@@ -43,7 +43,7 @@ impl MemoryPlan {
             return Err(Error::option("chunk size", Size(chunk), "accepted: a power of two from 4K to 16M"));
         }
         // Memory of the index of earlier chunks.
-        let memory = options.memory - if options.dedup { Recent::memory(options.memory) } else { 0 };
+        let memory = options.memory - if options.dedup { RecentPlaces::memory(options.memory) } else { 0 };
         let threads = options.threads.max(1) as u64;
         let parts = parts as u64;
         let parity = u64::from(options.parity);

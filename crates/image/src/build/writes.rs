@@ -113,13 +113,13 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use packfs_blocks::io::faults::{Fault, Faults};
+    use packfs_blocks::io::faults::{FaultKind, FaultyFiles};
     use packfs_blocks::{Output, pipeline};
 
     use super::*;
 
     /// Runs with writers on 0 to 3 workers into a file system that delays and fails as told.
-    fn on(files: &Faults, threads: usize, run: impl FnOnce(Writes<'_, '_, (), Vec<u8>>, &Output)) {
+    fn on(files: &FaultyFiles, threads: usize, run: impl FnOnce(Writes<'_, '_, (), Vec<u8>>, &Output)) {
         let dir = tempfile::tempdir().unwrap();
         let output = Output::create_on(Arc::new(files.clone()), &dir.path().join("image"), 0o600, false).unwrap();
         let progress = Progress::default();
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn what_is_waited_for_can_be_read_back() {
         for threads in [0, 1, 3] {
-            on(&Faults::new().slow(Duration::from_millis(3)), threads, |mut writes, output| {
+            on(&FaultyFiles::new().slow(Duration::from_millis(3)), threads, |mut writes, output| {
                 for (n, (piece, at)) in pieces().into_iter().enumerate() {
                     let (wanted, mut back) = (piece.clone(), vec![0; piece.len()]);
                     writes.write(piece, at).unwrap();
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_write_that_fails_is_an_error_at_the_end_at_the_latest() {
-        let all = Faults::new();
+        let all = FaultyFiles::new();
         on(&all, 0, |mut writes, _| {
             pieces().into_iter().try_for_each(|(piece, at)| writes.write(piece, at)).unwrap();
             writes.finish().unwrap();
@@ -173,7 +173,7 @@ mod tests {
         for (threads, number) in
             [0, 1, 3].into_iter().flat_map(|threads| (1..all.operations()).map(move |n| (threads, n)))
         {
-            on(&Faults::failing(number, Fault::Io), threads, |mut writes, output| {
+            on(&FaultyFiles::failing(number, FaultKind::Io), threads, |mut writes, output| {
                 let written = pieces().into_iter().try_for_each(|(piece, at)| writes.write(piece, at));
                 let error = written.and_then(|()| writes.finish()).unwrap_err();
                 assert!(error.to_string().contains(&*output.target().to_string_lossy()), "{error}");

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use packfs_blocks::io::{Piece, Turns};
+use packfs_blocks::io::{OutputPiece, WriteTurns};
 use packfs_blocks::pipeline::{Pool, Window};
 use packfs_blocks::{Buffer, Buffers, Progress};
 
@@ -38,7 +38,7 @@ enum Section {
 /// Destination of the archive.
 pub(in crate::sink) enum Target<'env> {
     Stream(&'env mut (dyn Write + 'env)),
-    File(&'env Turns<'env>),
+    File(&'env WriteTurns<'env>),
 }
 
 /// The archive that is written.
@@ -144,7 +144,7 @@ impl<'p, 'env> Batches<'p, 'env> {
         let job = move |_: &mut ()| {
             let filled = fill(image, &batch, &buffers)?;
             let Some(turns) = turns else { return Ok((batch.len, Some(filled))) };
-            turns.write(Piece::whole(filled, at)).map_err(Error::io("cannot write", name))?;
+            turns.write(OutputPiece::whole(filled, at)).map_err(Error::io("cannot write", name))?;
             Ok((batch.len, None))
         };
         self.window.push(self.pool.submit(job), MAX);
@@ -157,7 +157,7 @@ impl<'p, 'env> Batches<'p, 'env> {
 }
 
 impl<'env> Output<'env> {
-    fn turns(&self) -> Option<&'env Turns<'env>> {
+    fn turns(&self) -> Option<&'env WriteTurns<'env>> {
         if let Target::File(turns) = self.to { Some(turns) } else { None }
     }
 

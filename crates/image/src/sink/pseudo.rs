@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
-use packfs_blocks::io::Turns;
+use packfs_blocks::io::WriteTurns;
 use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::{Phase, Progress};
 
@@ -41,7 +41,7 @@ pub fn write_pseudo_to(
     options: &Options,
     progress: &Progress,
 ) -> Result<Summary> {
-    write(image, Target::File(&Turns::new(out, progress, WAITING)), options, progress)
+    write(image, Target::File(&WriteTurns::new(out, progress, WAITING)), options, progress)
 }
 
 fn write<'env>(

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use packfs_blocks::io::faults::{Fault, Faults};
+use packfs_blocks::io::faults::{FaultKind, FaultyFiles};
 use packfs_blocks::io::loop_device::LoopDevice;
-use packfs_blocks::io::{FileSystem, Memory, System};
+use packfs_blocks::io::{FileSystem, Memory, SystemFiles};
 use packfs_blocks::testing::noise;
 use packfs_blocks::{Output, Progress};
 use packfs_image::source::{Dir, Source, Store, archive, dir};
@@ -98,13 +98,13 @@ fn names(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Builds with operation `number` failing. Returns false if there were fewer operations.
-fn fails_safely(build: &Build, number: u64, fault: Fault, unnamed: bool, old: bool) -> bool {
+fn fails_safely(build: &Build, number: u64, fault: FaultKind, unnamed: bool, old: bool) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("image");
     if old {
         std::fs::write(&target, OLD).unwrap();
     }
-    let faults = Faults::failing(number, fault);
+    let faults = FaultyFiles::failing(number, fault);
     let faults = if unnamed { faults } else { faults.without_unnamed() };
     let output = Output::create_on(Arc::new(faults.clone()), &target, 0o644, old);
     let built = output.map_err(Error::io("cannot create", &target)).and_then(build);
@@ -126,7 +126,7 @@ fn whichever_operation_fails_the_target_is_whole_or_unchanged() {
     let source = source();
     for (at, (format, build)) in builds(source.path()).into_iter().chain(stream_builds(source.path())).enumerate() {
         // Every kind of fault, name and target is combined with every build, but not all with all.
-        for (turn, fault) in Fault::ALL.into_iter().enumerate() {
+        for (turn, fault) in FaultKind::ALL.into_iter().enumerate() {
             let (unnamed, old) = ((at + turn) % 2 == 0, turn % 2 == 0);
             let failed = (0..).take_while(|number| fails_safely(&build, *number, fault, unnamed, old)).count();
             assert!(failed >= 6, "{format}: {failed} operations");
@@ -159,10 +159,10 @@ fn after_any_failure_a_device_holds_no_broken_image() {
         let new = std::fs::read(&target).unwrap();
         before(Output::create(device.path(), 0o644, true).unwrap()).unwrap();
         let old = on_device();
-        for fault in Fault::ALL {
+        for fault in FaultKind::ALL {
             for number in 0.. {
                 std::fs::OpenOptions::new().write(true).open(device.path()).unwrap().write_all(&old).unwrap();
-                let faults = Faults::failing(number, fault);
+                let faults = FaultyFiles::failing(number, fault);
                 let output = Output::create_on(Arc::new(faults.clone()), device.path(), 0o644, true);
                 let built = output.map_err(Error::io("cannot create", device.path())).and_then(&build);
                 let what = format!("{format}: {fault:?} in operation {number}, {:?}", faults.failed());
@@ -176,7 +176,7 @@ fn after_any_failure_a_device_holds_no_broken_image() {
                 if found != old && found[..new.len()] != new && looks_like_an_image(&found) {
                     // A torn superblock has its beginning.
                     let opened = packfs_image::AnyImage::open(Arc::new(found), Default::default());
-                    assert!(fault == Fault::Torn && opened.is_err(), "{what}: an image that is neither");
+                    assert!(fault == FaultKind::Torn && opened.is_err(), "{what}: an image that is neither");
                 }
             }
         }
@@ -195,9 +195,9 @@ fn an_image_is_the_same_in_a_file_in_memory_and_on_a_slow_disk() {
         let images: Vec<_> = [&builds[0], &builds[1]]
             .into_iter()
             .flat_map(|build| {
-                let slow = Faults::new().slow(Duration::from_millis(1));
+                let slow = FaultyFiles::new().slow(Duration::from_millis(1));
                 let files: [Arc<dyn FileSystem>; 3] =
-                    [Arc::new(System), Arc::new(slow), Arc::new(Faults::new().without_unnamed())];
+                    [Arc::new(SystemFiles), Arc::new(slow), Arc::new(FaultyFiles::new().without_unnamed())];
                 let in_files = files.map(|files| {
                     let target = dir.path().join("image");
                     build(Output::create_on(files, &target, 0o644, true).unwrap()).unwrap();
@@ -222,7 +222,7 @@ fn an_output_in_its_source_is_not_packed_whatever_its_name() {
         // A directory's time is that of its newest name: keep it out of the comparison.
         let images = [true, false].map(|unnamed| {
             std::fs::write(&target, OLD).unwrap();
-            let files = Faults::new();
+            let files = FaultyFiles::new();
             let files = if unnamed { files } else { files.without_unnamed() };
             let output = Output::create_on(Arc::new(files), &target, 0o644, true).unwrap();
             let sub = std::fs::File::open(source.path().join("sub")).unwrap();

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use packfs_blocks::hash::is_zero;
-use packfs_blocks::trouble::Trouble;
+use packfs_blocks::trouble::TroubleReporter;
 
 use super::handshake::{NegotiatedExport, REQUEST_MAX};
 use super::wire::{
@@ -22,7 +22,7 @@ const ROOM: usize = chunk::HEAD + 8;
 /// The connection that requests are answered on.
 pub(super) struct RequestAnswerer<'s, W> {
     pub(super) agreed: NegotiatedExport<'s>,
-    pub(super) trouble: &'s Trouble,
+    pub(super) trouble: &'s TroubleReporter,
     /// The way to the client. A reply, or a chunk of one, is written by one thread at a time.
     pub(super) out: Mutex<W>,
 }

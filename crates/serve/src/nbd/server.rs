@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use packfs_blocks::name::display;
 use packfs_blocks::threads;
-use packfs_blocks::trouble::{Report, Trouble};
+use packfs_blocks::trouble::{LineReceiver, TroubleReporter};
 use rustix::net::{Shutdown, shutdown};
 
 use super::exports::{ExportList, NbdExport};
@@ -52,7 +52,7 @@ pub struct NbdOptions {
     /// Number of threads that answer the requests of a connection.
     pub threads: usize,
     /// Takes a line about each request that met unreadable bytes.
-    pub report: Option<Report>,
+    pub report: Option<LineReceiver>,
 }
 
 impl Default for NbdOptions {
@@ -81,7 +81,7 @@ pub struct NbdServer {
 struct NbdServerState {
     listener: SocketListener,
     exports: ExportList,
-    trouble: Trouble,
+    trouble: TroubleReporter,
     open: Mutex<StreamTable>,
 }
 
@@ -111,7 +111,7 @@ impl NbdServer {
         };
         let address = listener.address()?.map_or(address.clone(), NbdAddress::Tcp);
         let exports = ExportList::new(exports);
-        let trouble = Trouble::new(report);
+        let trouble = TroubleReporter::new(report);
         let shared = NbdServerState { listener, exports, trouble, open: Mutex::default() };
         Ok(NbdServer { shared: Arc::new(shared), address, threads: threads.max(1), connections: connections.max(1) })
     }

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use packfs_blocks::trouble::{Report, Trouble};
+use packfs_blocks::trouble::{LineReceiver, TroubleReporter};
 
 use super::exports::{ExportList, NbdExport};
 use super::handshake::negotiate;
@@ -17,7 +17,12 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const REQUESTS: usize = 4096;
 
 /// Serves a client until it leaves or does what the protocol forbids.
-pub(super) fn serve(exports: &ExportList, stream: &ClientStream, threads: usize, trouble: &Trouble) -> io::Result<()> {
+pub(super) fn serve(
+    exports: &ExportList,
+    stream: &ClientStream,
+    threads: usize,
+    trouble: &TroubleReporter,
+) -> io::Result<()> {
     stream.send_at_once();
     let mut timed = DeadlineStream { stream, deadline: Instant::now() + HANDSHAKE_TIME };
     let Some(agreed) = negotiate(exports, &mut timed)? else { return Ok(()) };
@@ -27,7 +32,7 @@ pub(super) fn serve(exports: &ExportList, stream: &ClientStream, threads: usize,
 
 /// Talks with a client whose bytes are all known, for tests and fuzzing: one thread, no time.
 #[doc(hidden)]
-pub fn converse(exports: Vec<NbdExport>, sent: &[u8], report: Option<Report>) -> Vec<u8> {
+pub fn converse(exports: Vec<NbdExport>, sent: &[u8], report: Option<LineReceiver>) -> Vec<u8> {
     struct ScriptedClient<'b>(&'b [u8], Vec<u8>);
     impl Read for ScriptedClient<'_> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -43,7 +48,7 @@ pub fn converse(exports: Vec<NbdExport>, sent: &[u8], report: Option<Report>) ->
         }
     }
     let exports = Arc::new(ExportList::new(exports));
-    let trouble = Trouble::new(report);
+    let trouble = TroubleReporter::new(report);
     let mut known = ScriptedClient(sent, Vec::new());
     if let Ok(Some(agreed)) = negotiate(&exports, &mut known) {
         // The client hears nothing of an error: it finds the connection closed.

@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use packfs_blocks::threads;
-use packfs_blocks::trouble::Trouble;
+use packfs_blocks::trouble::TroubleReporter;
 
 use super::answer::RequestAnswerer;
 use super::handshake::{NegotiatedExport, REQUEST_MAX};
@@ -27,7 +27,7 @@ pub(super) fn transmit<W: Write + Send>(
     requests: &mut impl Read,
     out: W,
     threads: usize,
-    trouble: &Trouble,
+    trouble: &TroubleReporter,
     hang_up: &(dyn Fn() + Sync),
 ) -> io::Result<()> {
     let answers = RequestAnswerer { agreed, trouble, out: Mutex::new(out) };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use packfs_blocks::io::Sequential;
+use packfs_blocks::io::SequentialStorage;
 use packfs_blocks::{Output, Progress};
 use packfs_image::build::{AnyOptions, Summary};
 use packfs_image::source::Store;
@@ -26,7 +26,7 @@ pub(super) fn write(
 ) -> Result<Summary> {
     output::write_raw_result(failed, |stdout| {
         if matches!(target, AnyOptions::Squashfs(options) if options.stream) {
-            let stream = Sequential::new(stdout.try_clone().map_err(failed)?);
+            let stream = SequentialStorage::new(stdout.try_clone().map_err(failed)?);
             return target.build_to(Output::over(stream, output::STDOUT), progress, fill);
         }
         let file = temporary_file()?;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use packfs_blocks::io::faults::{Fault, Faults};
+use packfs_blocks::io::faults::{FaultKind, FaultyFiles};
 use packfs_blocks::io::loop_device::LoopDevice;
 
 use super::*;
@@ -248,10 +248,10 @@ fn is_direct(report: &SplitReport) -> bool {
 fn nothing_is_lost(parts: &[PathBuf], given: &SplitOptions, clear: &dyn Fn(&PathBuf)) {
     let (_dir, input, bytes) = setup(400);
     let given = SplitOptions { checkpoint: 1 << 19, ..given.clone() };
-    for fault in Fault::ALL {
+    for fault in FaultKind::ALL {
         for number in 0.. {
             parts.iter().for_each(clear);
-            let faults = Faults::failing(number, fault);
+            let faults = FaultyFiles::failing(number, fault);
             let done = split_on(&faults, Input::open(&input).unwrap(), parts, &given, &Progress::default());
             let what = format!("{fault:?} in operation {number}, {:?}, {} parts", faults.failed(), parts.len());
             if faults.failed().is_none() {

@@ -4,7 +4,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-use packfs_blocks::io::faults::{Fault, Faults};
+use packfs_blocks::io::faults::{FaultKind, FaultyFiles};
 use packfs_blocks::{Output, Progress};
 use packfs_dump::kdump::{self, Flattener, WriteAt};
 use packfs_dump::{Error, Result};
@@ -12,7 +12,7 @@ use packfs_dump::{Error, Result};
 use super::machine::Machine;
 use super::{options, view, write_to};
 
-fn write(machine: &Machine, faults: &Faults, path: &Path, flat: bool, threads: usize) -> Result<()> {
+fn write(machine: &Machine, faults: &FaultyFiles, path: &Path, flat: bool, threads: usize) -> Result<()> {
     let failed = |source| Error::Io { path: path.to_owned(), what: "cannot write", source };
     let (core, options) = (machine.core(), options("zstd:1", threads));
     let output = Output::create_on(Arc::new(faults.clone()), path, 0o600, false).map_err(failed)?;
@@ -32,9 +32,9 @@ fn whichever_write_fails_the_dump_is_whole_or_absent() {
     let path = dir.path().join("dump");
     let machine = Machine::new(60);
     let cases = [(false, 0), (false, 3), (true, 0)];
-    for ((flat, threads), fault) in cases.into_iter().flat_map(|case| Fault::ALL.map(|fault| (case, fault))) {
+    for ((flat, threads), fault) in cases.into_iter().flat_map(|case| FaultKind::ALL.map(|fault| (case, fault))) {
         for number in 0.. {
-            let faults = Faults::failing(number, fault);
+            let faults = FaultyFiles::failing(number, fault);
             let done = write(&machine, &faults, &path, flat, threads);
             let failed = faults.failed();
             let what = format!("{fault:?} in operation {number}, {failed:?}, flat {flat}, {threads} threads");

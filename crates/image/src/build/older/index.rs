@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use packfs_blocks::Digest;
-use packfs_blocks::hash::Half;
+use packfs_blocks::hash::HalfDigest;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -123,8 +123,8 @@ impl<'i> Unit<'i> {
     }
 
     /// Returns the digest of its bytes in the image.
-    pub(crate) fn check(self) -> Half {
-        Half::from(self.unit.check)
+    pub(crate) fn check(self) -> HalfDigest {
+        HalfDigest::from(self.unit.check)
     }
 }
 
@@ -137,7 +137,13 @@ pub(super) struct Units {
 
 impl Units {
     /// Adds a unit. A unit that exceeds the limits of an index is left out, and will be compressed again.
-    pub(super) fn add(&mut self, key: Key, check: Half, rest: u8, stretches: impl ExactSizeIterator<Item = Stretch>) {
+    pub(super) fn add(
+        &mut self,
+        key: Key,
+        check: HalfDigest,
+        rest: u8,
+        stretches: impl ExactSizeIterator<Item = Stretch>,
+    ) {
         let (Ok(first), Ok(count)) = (u32::try_from(self.stretches.len()), u16::try_from(stretches.len())) else {
             return;
         };

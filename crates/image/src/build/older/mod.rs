@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packfs_blocks::hash::Half;
+use packfs_blocks::hash::HalfDigest;
 use packfs_blocks::io::FileAt;
 use packfs_blocks::{Digest, Output, ReadAt};
 use packfs_codec::{Codec, Encoder};
@@ -59,7 +59,7 @@ impl Key {
 pub(crate) struct Noted {
     pub(crate) key: Key,
     /// Digest of its bytes in the image.
-    pub(crate) check: Half,
+    pub(crate) check: HalfDigest,
     pub(crate) fate: Fate,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Mutex;
 
 use packfs_blocks::cache::BlockCache;
-use packfs_blocks::{Block, Shelf};
+use packfs_blocks::{Block, BlockShelf};
 use packfs_codec::{Codec, Decoder};
 
 use super::Reader;
@@ -44,7 +44,7 @@ pub(super) struct Cluster {
 pub(super) struct Clusters {
     /// Slices of decoded extents, by number.
     decoded: BlockCache<(Cluster, usize), Block>,
-    shelf: Shelf,
+    shelf: BlockShelf,
     stock: Mutex<Vec<Tools>>,
 }
 
@@ -81,7 +81,7 @@ impl Clusters {
     /// Makes a cache of up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
         let decoded = BlockCache::new(capacity.max(CACHE_MIN), SLICE as u64);
-        Clusters { decoded, shelf: Shelf::new(SLICE), stock: Mutex::default() }
+        Clusters { decoded, shelf: BlockShelf::new(SLICE), stock: Mutex::default() }
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use packfs_blocks::io::{FileSystem, System};
+use packfs_blocks::io::{FileSystem, SystemFiles};
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, pipeline};
 
@@ -172,7 +172,7 @@ impl std::fmt::Display for NotRestored {
 /// After an error, everything extracted so far stays, except incomplete files. The same holds after
 /// [`Progress::cancel`], which stops the extraction at the next block.
 pub fn extract(image: &dyn Image, dir: &Path, options: &Options, progress: &Progress) -> Result<Summary> {
-    extract_on(Arc::new(System), image, dir, options, progress)
+    extract_on(Arc::new(SystemFiles), image, dir, options, progress)
 }
 
 /// As [`extract`], with file data written through `files`.

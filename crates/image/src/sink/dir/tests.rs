@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use packfs_blocks::io::faults::{Fault, Faults};
+use packfs_blocks::io::faults::{FaultKind, FaultyFiles};
 use proptest::prelude::*;
 
 use super::*;
@@ -526,10 +526,10 @@ fn whichever_write_fails_every_existing_file_is_whole() {
     let tree = of_all_sizes().tree().unwrap();
     let (image, wanted) = (TreeImage::new(&tree), snapshot_tree(&tree).unwrap());
     for (threads, on_error) in [(0, OnError::Stop), (2, OnError::Stop), (2, OnError::Skip)] {
-        for fault in Fault::ALL {
+        for fault in FaultKind::ALL {
             for number in 0.. {
                 let dir = tempfile::tempdir().unwrap();
-                let faults = Faults::failing(number, fault);
+                let faults = FaultyFiles::failing(number, fault);
                 let files = Arc::new(faults.clone());
                 let given = Options { on_error, ..options(threads) };
                 let done = extract_on(files, &image, dir.path(), &given, &Progress::default());
@@ -544,7 +544,7 @@ fn whichever_write_fails_every_existing_file_is_whole() {
                     }
                     Err(error) => {
                         assert!(matches!(error, Error::Io { .. }), "{what}: {error}");
-                        assert!(on_error == OnError::Stop || fault == Fault::Full, "{what}: {error}");
+                        assert!(on_error == OnError::Stop || fault == FaultKind::Full, "{what}: {error}");
                     }
                 }
                 whole_as_far_as_it_goes(dir.path(), &wanted, &what);

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-use packfs_blocks::io::Turns;
+use packfs_blocks::io::WriteTurns;
 use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::{Phase, Progress};
 use packfs_blocks::system::OsStrExt;
@@ -105,7 +105,7 @@ pub fn write_tar_to(
     options: &Options,
     progress: &Progress,
 ) -> Result<Summary> {
-    write(image, Target::File(&Turns::new(out, progress, batch::WAITING)), options, progress)
+    write(image, Target::File(&WriteTurns::new(out, progress, batch::WAITING)), options, progress)
 }
 
 fn write<'env>(

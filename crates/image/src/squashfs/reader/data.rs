@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::cache::BlockCache;
-use packfs_blocks::{Block, Shelf};
+use packfs_blocks::{Block, BlockShelf};
 use packfs_codec::Codec;
 
 use super::Reader;
@@ -23,7 +23,7 @@ const FILES: usize = 64;
 pub(super) struct DataCache {
     /// Blocks by address.
     blocks: BlockCache<(u64, Held), Block>,
-    shelf: Shelf,
+    shelf: BlockShelf,
     files: [Slot; FILES],
 }
 
@@ -41,7 +41,7 @@ impl DataCache {
     pub(super) fn new(capacity: u64, block_size: u32) -> Self {
         DataCache {
             blocks: BlockCache::new(capacity, block_size.into()),
-            shelf: Shelf::new(block_size as usize),
+            shelf: BlockShelf::new(block_size as usize),
             files: std::array::from_fn(|_| Mutex::default()),
         }
     }

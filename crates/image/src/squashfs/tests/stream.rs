@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::Output;
-use packfs_blocks::io::Sequential;
+use packfs_blocks::io::SequentialStorage;
 
 use super::*;
 use crate::squashfs::{build_to, complete};
@@ -26,7 +26,7 @@ impl Write for Pipe {
 
 fn streamed(spec: &Spec, options: &Options) -> Result<Vec<u8>> {
     let (pipe, plan) = (Pipe::default(), Plan { tree: spec.tree()?, order: Vec::new() });
-    let output = Output::over(Sequential::new(pipe.clone()), "pipe");
+    let output = Output::over(SequentialStorage::new(pipe.clone()), "pipe");
     let summary = build_to(output, &Options { stream: true, ..options.clone() }, &Progress::default(), |_| Ok(plan))?;
     let bytes = pipe.0.lock().unwrap().clone();
     assert_eq!(summary.padded_bytes(), bytes.len() as u64);
@@ -104,7 +104,7 @@ fn a_device_whose_end_is_not_that_of_the_image_is_refused() {
     std::fs::write(&device, &before).unwrap();
     let spec = everything(4096, 3000);
     let plan = Plan { tree: spec.tree().unwrap(), order: Vec::new() };
-    let output = Output::over(packfs_blocks::io::Device(device.reopen().unwrap()), "device");
+    let output = Output::over(packfs_blocks::io::BlockDevice(device.reopen().unwrap()), "device");
     let options = Options { stream: true, ..options("zstd", 4096) };
     let error = build_to(output, &options, &Progress::default(), |_| Ok(plan)).unwrap_err().to_string();
     assert!(error.contains("a block device has another end than the image"), "{error}");

@@ -12,7 +12,7 @@ mod tails;
 
 use std::collections::HashMap;
 
-use packfs_blocks::dedup::{Places, Runs, Seq};
+use packfs_blocks::dedup::{BlockNumber, PlaceIndex, RunIndex};
 use packfs_blocks::pipeline::{Ticket, Window};
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Buffers, Digest, Progress};
@@ -51,11 +51,11 @@ pub(crate) struct Data<'p, 'env> {
     pos: u64,
     window: Window<Result<Work>>,
     writes: Writes<'p, 'env, Worker, Buffer>,
-    runs: Runs,
+    runs: RunIndex,
     places: Vec<Place>,
-    tails: Places<TailPlace>,
+    tails: PlaceIndex<TailPlace>,
     fragment: Option<Filling>,
-    fragments: Vec<Seq>,
+    fragments: Vec<BlockNumber>,
     open: Open,
     files: Vec<Stored>,
     /// Wishes about the data of files that have any.
@@ -73,7 +73,7 @@ const ALIGNMENT: u64 = 4096;
 enum Work {
     /// A compressed block, and the length of its data.
     Packed(Packed, usize),
-    Copy(Seq),
+    Copy(BlockNumber),
     /// Zeros up to a multiple of [`ALIGNMENT`].
     Gap,
 }
@@ -83,7 +83,7 @@ enum Work {
 struct Open {
     digests: Vec<Digest>,
     /// Set with the first block that must be written; until then, the file may still be a duplicate.
-    first: Option<Seq>,
+    first: Option<BlockNumber>,
     stored: Stored,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct DataDone {
     pub(crate) files: Vec<Stored>,
     pub(crate) places: Vec<Place>,
     /// The fragment blocks, by their sequence numbers.
-    pub(crate) fragments: Vec<Seq>,
+    pub(crate) fragments: Vec<BlockNumber>,
     pub(crate) counts: Counts,
     pub(crate) ledger: Ledger,
 }
@@ -117,9 +117,9 @@ impl<'p, 'env> Data<'p, 'env> {
             pos,
             window: Window::new(budget),
             writes: Writes::new(tools, budget / 4),
-            runs: Runs::default(),
+            runs: RunIndex::default(),
             places: Vec::new(),
-            tails: Places::default(),
+            tails: PlaceIndex::default(),
             fragment: None,
             fragments: Vec::new(),
             open: Open::default(),
@@ -288,7 +288,7 @@ impl<'p, 'env> Data<'p, 'env> {
         Ok(())
     }
 
-    fn copy(&mut self, from: Seq, digest: Digest) -> Result<()> {
+    fn copy(&mut self, from: BlockNumber, digest: Digest) -> Result<()> {
         let seq = self.runs.push(digest);
         self.open.first.get_or_insert(seq);
         self.push(Ticket::ready(Ok(Work::Copy(from))), 64)

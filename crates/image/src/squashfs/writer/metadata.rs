@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use packfs_blocks::Progress;
-use packfs_blocks::dedup::Seq;
+use packfs_blocks::dedup::BlockNumber;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
 
@@ -233,7 +233,7 @@ impl<'p> Metadata<'p, '_> {
     }
 
     fn fragments(&self) -> Vec<Fragment> {
-        let entry = |seq: &Seq| {
+        let entry = |seq: &BlockNumber| {
             let place = self.data.places[*seq as usize];
             Fragment { start_block: place.start.into(), size: place.word.into(), unused: 0.into() }
         };

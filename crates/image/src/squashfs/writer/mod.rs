@@ -80,8 +80,8 @@ pub struct Options {
     /// True to pad the image to a multiple of 4 KiB, which some block devices and readers need.
     pub pad: bool,
     /// True to write from front to back, with the superblock after everything else, so that the output may be a
-    /// [`Sequential`](packfs_blocks::io::Sequential). [`complete`](super::complete) makes an image of it that everything
-    /// reads. Equal data is stored as often as it occurs.
+    /// [`SequentialStorage`](packfs_blocks::io::SequentialStorage). [`complete`](super::complete) makes an image of it that
+    /// everything reads. Equal data is stored as often as it occurs.
     pub stream: bool,
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use packfs_blocks::Output;
-use packfs_blocks::dedup::Seq;
+use packfs_blocks::dedup::BlockNumber;
 
 use super::data::{DataDone, Place, Stored};
 use super::pack::{Packed, Packing, Worker};
@@ -88,7 +88,13 @@ impl Image<'_> {
 
 /// Compresses a fragment block again if it contains anything besides `tails`: in its old place if
 /// it fits there, otherwise after all other data.
-fn repack(data: &mut DataDone, seq: Seq, tails: &[Range<usize>], packing: &Packing, image: Image<'_>) -> Result<()> {
+fn repack(
+    data: &mut DataDone,
+    seq: BlockNumber,
+    tails: &[Range<usize>],
+    packing: &Packing,
+    image: Image<'_>,
+) -> Result<()> {
     let place = data.places[seq as usize];
     let packed = image.read(place)?;
     let mut raw = packing.buffers.take(packing.block_len);

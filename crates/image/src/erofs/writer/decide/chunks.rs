@@ -7,7 +7,7 @@
 //! Source of the algorithm: gear hashing with a minimum and a maximum, as in Xia et al., FastCDC, USENIX ATC 2016.
 
 use packfs_blocks::Digest;
-use packfs_blocks::hash::Half;
+use packfs_blocks::hash::HalfDigest;
 
 use crate::erofs::writer::stored::cluster::count;
 
@@ -16,7 +16,7 @@ use crate::erofs::writer::stored::cluster::count;
 pub(crate) struct ContentChunk {
     /// End of the chunk in the piece.
     pub(crate) end: u32,
-    pub(crate) digest: Half,
+    pub(crate) digest: HalfDigest,
 }
 
 /// Random numbers, one per byte value (SplitMix64).

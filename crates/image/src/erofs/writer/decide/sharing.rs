@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use packfs_blocks::Digest;
-use packfs_blocks::dedup::Places;
+use packfs_blocks::dedup::PlaceIndex;
 
 use crate::erofs::writer::stored::tails::KeptTail;
 
@@ -17,15 +17,15 @@ use crate::erofs::writer::stored::tails::KeptTail;
 pub(super) struct SharedData {
     on: bool,
     /// Whole files that arrived at once.
-    files: Places<u32>,
+    files: PlaceIndex<u32>,
     /// Pieces from the middle of files, and last pieces.
-    middles: Places<u32>,
-    lasts: Places<u32>,
+    middles: PlaceIndex<u32>,
+    lasts: PlaceIndex<u32>,
     /// Tails of files in the stream of tails.
-    tails: Places<u64>,
+    tails: PlaceIndex<u64>,
     /// Uncompressed pieces, and those of them with a tail after an inode.
-    blocks: Places<u64>,
-    tailed: Places<(u64, KeptTail)>,
+    blocks: PlaceIndex<u64>,
+    tailed: PlaceIndex<(u64, KeptTail)>,
     /// Pieces of zeros, by length, whether the file continues after them, and lane: they need no digest.
     zeros: HashMap<(u64, bool, u8), u32>,
 }

@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use packfs_blocks::dedup::Recent;
-use packfs_blocks::hash::Half;
+use packfs_blocks::dedup::RecentPlaces;
+use packfs_blocks::hash::HalfDigest;
 use packfs_codec::{Codec, Decoder};
 
 use super::chunks::ContentChunk;
@@ -31,7 +31,7 @@ pub(super) struct ChunkOrigin {
 
 /// Chunks of earlier pieces, and the tools to compare with their clusters.
 pub(super) struct StretchFinder {
-    chunks: Recent<ChunkOrigin, Half>,
+    chunks: RecentPlaces<ChunkOrigin, HalfDigest>,
     /// Block size in bytes.
     block: usize,
     /// True for encoded extents. Other maps list each block of an uncompressed cluster.
@@ -55,7 +55,7 @@ pub(super) fn seen_until(chunks: &[ContentChunk], seen: &[Option<ChunkOrigin>]) 
 
 impl StretchFinder {
     pub(super) fn new(block: usize, encoded: bool) -> Self {
-        let chunks = Recent::with_most(MOST);
+        let chunks = RecentPlaces::with_most(MOST);
         let stored = Vec::new();
         let decoded = Vec::new();
         StretchFinder { chunks, block, encoded, decoders: [const { None }; ALGORITHMS], stored, decoded }

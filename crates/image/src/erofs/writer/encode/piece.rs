@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use packfs_blocks::hash::Half;
+use packfs_blocks::hash::HalfDigest;
 use packfs_blocks::{Buffer, Digest};
 
 use crate::build::Noted;
@@ -52,7 +52,7 @@ pub(crate) struct PackedCluster {
     pub(crate) logical: u32,
     pub(crate) raw: bool,
     /// Digest of its stored bytes, if an equal cluster may replace it.
-    pub(crate) digest: Option<Half>,
+    pub(crate) digest: Option<HalfDigest>,
     /// The existing cluster, if it is already stored.
     pub(crate) reused: Option<StoredCluster>,
     /// Its position in an older image, if it is from there.

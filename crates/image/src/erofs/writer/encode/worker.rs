@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use packfs_blocks::encode::Prover;
+use packfs_blocks::encode::BlockProver;
 use packfs_blocks::{Buffer, Digest};
 use packfs_codec::{EncodedPrefix, Encoder};
 
@@ -24,7 +24,7 @@ pub(super) struct LaneEncoder {
     pub(super) packing: PackingOptions,
     pub(super) encoder: Option<Box<dyn Encoder>>,
     scout: Option<Box<dyn Encoder>>,
-    pub(super) prover: Prover,
+    pub(super) prover: BlockProver,
     pub(super) fit: ClusterFit,
 }
 
@@ -76,7 +76,7 @@ impl PackWorker {
 impl LaneEncoder {
     fn new(packing: &PackingOptions) -> Self {
         let fit = ClusterFit::new(packing.block);
-        let prover = Prover::of_clusters(packing.choice.codec(), packing.verify);
+        let prover = BlockProver::of_clusters(packing.choice.codec(), packing.verify);
         LaneEncoder { packing: packing.clone(), encoder: None, scout: None, prover, fit }
     }
 

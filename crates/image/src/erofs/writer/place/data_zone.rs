@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use packfs_blocks::dedup::Places;
-use packfs_blocks::hash::Half;
+use packfs_blocks::dedup::PlaceIndex;
+use packfs_blocks::hash::HalfDigest;
 use packfs_blocks::{Buffer, Output};
 
 use crate::build::{Ledger, Noted, Stretch, Tools, UnreadRange, Writes};
@@ -32,7 +32,7 @@ pub(crate) struct DataZone<'p, 'env> {
     pos: u64,
     clusters: Vec<StoredCluster>,
     /// Clusters by their stored bytes.
-    known: Places<u32, Half>,
+    known: PlaceIndex<u32, HalfDigest>,
     counts: ClusterCounts,
     ledger: Ledger,
 }
@@ -111,7 +111,7 @@ impl<'p, 'env> DataZone<'p, 'env> {
         let output = tools.output;
         let writes = Writes::new(tools, budget);
         let clusters = Vec::new();
-        let known = Places::default();
+        let known = PlaceIndex::default();
         let counts = ClusterCounts::default();
         DataZone { output, writes, base, pos, clusters, known, counts, ledger }
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use packfs_blocks::dedup::Seq;
+use packfs_blocks::dedup::BlockNumber;
 
 use crate::squashfs::format::{BLOCK_SIZES, DATA_RAW};
 
@@ -48,7 +48,7 @@ impl TailPlace {
 pub(crate) struct Stored {
     pub(crate) size: u64,
     /// Sequence number of its first block; meaningless without blocks.
-    pub(crate) first: Seq,
+    pub(crate) first: BlockNumber,
     /// Total number of blocks, including holes.
     pub(crate) blocks: u32,
     pub(crate) tail: Option<TailPlace>,

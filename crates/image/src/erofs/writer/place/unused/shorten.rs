@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use packfs_blocks::encode::Prover;
+use packfs_blocks::encode::BlockProver;
 use packfs_codec::{Decoder, Encoder};
 
 use super::ClearTarget;
@@ -70,7 +70,7 @@ pub(crate) fn shorten(data: &mut StoredData, used: &[bool], place: &ClearTarget<
 struct ClusterCoder {
     decoder: Box<dyn Decoder>,
     encoder: Box<dyn Encoder>,
-    prover: Prover,
+    prover: BlockProver,
 }
 
 impl ClusterCoder {
@@ -79,7 +79,7 @@ impl ClusterCoder {
         Ok(ClusterCoder {
             decoder: codec.cluster_decoder()?,
             encoder: packing.choice.cluster_encoder(packing.window)?,
-            prover: Prover::of_clusters(codec, packing.verify),
+            prover: BlockProver::of_clusters(codec, packing.verify),
         })
     }
 }
