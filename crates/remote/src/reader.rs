@@ -85,6 +85,14 @@ enum UnitState {
     Failed(Error, Instant),
 }
 
+/// What the cache on disk has of some units.
+struct CachedUnits {
+    /// Units that were read, with their bytes.
+    read: Vec<(u64, Vec<u8>)>,
+    /// Units that have to be fetched.
+    missing: Vec<u64>,
+}
+
 /// The order in which units are fetched: those that a reader waits for first, then the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct FetchPriority {
@@ -281,23 +289,10 @@ impl RemoteState {
         {
             // Nothing is read from the disk under the lock.
             drop(state);
-            let held = cache.held(units.clone());
-            let is_held = |unit: u64| usize::try_from(unit - units.start).is_ok_and(|at| held[at]);
-            let (cached, others): (Vec<u64>, Vec<u64>) = missing.into_iter().partition(|unit| is_held(*unit));
-            missing = others;
-            // Data that is read ahead stays on the disk until it is needed.
-            let now = if ahead { Vec::new() } else { cached };
-            let mut read = Vec::new();
-            for unit in now {
-                let range = self.bytes_of(unit);
-                let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
-                match cache.get(unit, &mut bytes) {
-                    true => read.push((unit, bytes)),
-                    false => missing.push(unit),
-                }
-            }
+            let found = self.read_cached(cache, units, missing, ahead);
+            missing = found.missing;
             state = self.lock();
-            for (unit, bytes) in read {
+            for (unit, bytes) in found.read {
                 state.insert(unit, bytes.into(), self.capacity);
             }
         }
@@ -317,6 +312,28 @@ impl RemoteState {
             self.employ(&mut state);
         }
         state
+    }
+
+    /// Reads those of the `missing` units, all of which are in `units`, that the cache on disk has. What is read `ahead`
+    /// stays on the disk until it is needed.
+    fn read_cached(&self, cache: &CachedVersion, units: Range<u64>, missing: Vec<u64>, ahead: bool) -> CachedUnits {
+        let held = cache.held(units.clone());
+        let is_held = |unit: u64| usize::try_from(unit - units.start).is_ok_and(|at| held[at]);
+        let (cached, missing): (Vec<u64>, Vec<u64>) = missing.into_iter().partition(|unit| is_held(*unit));
+        let mut found = CachedUnits { read: Vec::new(), missing };
+        if ahead {
+            return found;
+        }
+        for unit in cached {
+            let range = self.bytes_of(unit);
+            let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
+            if cache.get(unit, &mut bytes) {
+                found.read.push((unit, bytes));
+            } else {
+                found.missing.push(unit);
+            }
+        }
+        found
     }
 
     /// Wakes the threads that fetch; starts one for each run of wanted units, up to the limit.
