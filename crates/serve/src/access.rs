@@ -43,11 +43,11 @@ impl AccessRules {
             return Err(RequestRefusal(421, "this server does not have that name").into());
         }
         let Some(token) = &self.token else { return Ok(()) };
-        if request.parameter(TOKEN).is_some_and(|sent| equal(&sent, token)) {
+        if request.parameter(TOKEN).is_some_and(|sent| equal_in_constant_time(&sent, token)) {
             return Err(self.remember(request, token));
         }
         let sent = request.header("authorization").and_then(bearer_token);
-        if sent.or_else(|| self.cookie(request)).is_some_and(|sent| equal(sent, token)) {
+        if sent.or_else(|| self.token_cookie(request)).is_some_and(|sent| equal_in_constant_time(sent, token)) {
             return Ok(());
         }
         let refused: HttpResponse =
@@ -67,7 +67,7 @@ impl AccessRules {
         moved.with("Set-Cookie", cookie).with("Cache-Control", "no-store")
     }
 
-    fn cookie<'r>(&self, request: &'r HttpRequest) -> Option<&'r [u8]> {
+    fn token_cookie<'r>(&self, request: &'r HttpRequest) -> Option<&'r [u8]> {
         let mut cookies = request.header("cookie")?.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         cookies.find_map(|one| one.strip_prefix(self.cookie.as_bytes())?.strip_prefix(b"="))
     }
@@ -88,7 +88,7 @@ fn without_port(host: &str) -> &str {
 }
 
 /// Compares in a time that does not depend on where the two differ.
-fn equal(sent: &[u8], token: &str) -> bool {
+fn equal_in_constant_time(sent: &[u8], token: &str) -> bool {
     let differences = sent.iter().zip(token.as_bytes()).fold(0, |all, (one, other)| all | (one ^ other));
     sent.len() == token.len() && std::hint::black_box(differences) == 0
 }

@@ -11,11 +11,11 @@ use packfs_image::placement::Placed;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::explorer::area;
+use crate::explorer::area_name;
 use crate::http::request::HttpRequest;
 use crate::http::response::HttpResponse;
 use crate::http::url;
-use crate::routes::{JSON, json, long_json, missing};
+use crate::routes::{JSON, json_response, json_stream, no_such_path};
 use crate::served::{ResolvedEntry, ServedImage, type_name};
 use crate::{Error, Result};
 
@@ -29,20 +29,20 @@ struct ImageInfo<'a> {
 }
 
 /// Tells what an image is.
-pub(crate) fn info(served: &ServedImage) -> Result<HttpResponse> {
+pub(crate) fn describe_image(served: &ServedImage) -> Result<HttpResponse> {
     let format = match &*served.image {
         AnyImage::Squashfs(_) => "squashfs",
         AnyImage::Erofs(_) => "erofs",
     };
     let bytes = served.bytes.len();
     let inodes = served.image.image().inode_count();
-    json(&ImageInfo { name: &served.name, format, bytes, inodes, version: &served.version })
+    json_response(&ImageInfo { name: &served.name, format, bytes, inodes, version: &served.version })
 }
 
 /// Lists a directory.
-pub(crate) fn listing(served: &ServedImage, dir: &ResolvedEntry) -> Result<HttpResponse> {
+pub(crate) fn list_directory(served: &ServedImage, dir: &ResolvedEntry) -> Result<HttpResponse> {
     let entries = served.image.image().read_dir(dir.nid)?;
-    Ok(long_json(DirListing { image: Arc::clone(&served.image), entries }))
+    Ok(json_stream(DirListing { image: Arc::clone(&served.image), entries }))
 }
 
 /// A directory; attributes are read as it is written.
@@ -90,7 +90,7 @@ impl Serialize for ListingRows<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> std::result::Result<S::Ok, S::Error> {
         let mut rows = out.serialize_seq(Some(self.0.entries.len()))?;
         for entry in &self.0.entries {
-            match row(self.0.image.image(), entry) {
+            match describe_entry(self.0.image.image(), entry) {
                 Ok(row) => rows.serialize_element(&row)?,
                 Err(error) => {
                     let name = name::encode(&entry.name).into_owned();
@@ -102,7 +102,7 @@ impl Serialize for ListingRows<'_> {
     }
 }
 
-fn row(image: &dyn packfs_image::Image, entry: &Entry) -> Result<ListingRow> {
+fn describe_entry(image: &dyn packfs_image::Image, entry: &Entry) -> Result<ListingRow> {
     let stat = image.stat(entry.nid)?;
     let (size, target, end) = match &stat.kind {
         FileType::File { size } => (Some(*size), None, ""),
@@ -156,7 +156,7 @@ impl From<Placed> for FileExtent {
     fn from(Placed { offset, len, stored, fragment, .. }: Placed) -> Self {
         let hole = stored.is_none();
         let stored = stored.map(|at| StoredBytes {
-            area: area(at.area),
+            area: area_name(at.area),
             position: at.position,
             length: at.len,
             codec: at.codec,
@@ -169,10 +169,10 @@ impl From<Placed> for FileExtent {
 }
 
 /// Tells of which pieces a file consists, and where the image stores them.
-pub(crate) fn map(served: &ServedImage, request: &HttpRequest) -> Result<HttpResponse> {
+pub(crate) fn map_file(served: &ServedImage, request: &HttpRequest) -> Result<HttpResponse> {
     let path = request.parameter("path").unwrap_or_default();
-    let Some(path) = url::names(&path) else { return Ok(missing()) };
-    let Some(found) = served.find(&path)? else { return Ok(missing()) };
+    let Some(path) = url::names(&path) else { return Ok(no_such_path()) };
+    let Some(found) = served.find(&path)? else { return Ok(no_such_path()) };
     let FileType::File { size } = found.stat.kind else {
         return Ok(HttpResponse::refuse(404, "not a regular file"));
     };

@@ -14,14 +14,14 @@ use crate::served::ServedImage;
 const STYLE: &str = include_str!("../assets/list.css");
 
 /// Returns the content security policy of the page: only its own styles.
-pub(crate) fn policy(nonce: &str) -> String {
+pub(crate) fn security_policy(nonce: &str) -> String {
     format!(
         "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 }
 
 /// Writes the page.
-pub(crate) fn page<'s>(images: impl Iterator<Item = &'s ServedImage> + Clone, nonce: &str) -> String {
+pub(crate) fn render_page<'s>(images: impl Iterator<Item = &'s ServedImage> + Clone, nonce: &str) -> String {
     let total: u64 = images.clone().map(|served| served.bytes.len()).sum();
     let count = images.clone().count();
     let items: String = images.map(item).collect();
@@ -49,7 +49,7 @@ pub(crate) fn page<'s>(images: impl Iterator<Item = &'s ServedImage> + Clone, no
     )
 }
 
-fn item(served: &ServedImage) -> String {
+fn render_item(served: &ServedImage) -> String {
     let name = escape(&display(Path::new(&served.name)).to_string());
     let place = url::encode(served.name.as_bytes());
     let (format, codecs) = match &*served.image {
@@ -103,12 +103,12 @@ mod tests {
     #[test]
     fn names_are_text_and_links_lead_to_their_images() {
         let images = [served("plain.sqfs"), served("</a><script>x</script>&\" ü.sqfs")];
-        let page = page(images.iter(), "mine");
+        let page = render_page(images.iter(), "mine");
         assert!(page.contains("<a href=\"plain.sqfs/\">plain.sqfs</a>"), "{page}");
         assert!(page.contains("&lt;/a&gt;&lt;script&gt;x&lt;/script&gt;&amp;&quot; ü.sqfs</a>"), "{page}");
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("href=\"%3C%2Fa%3E%3Cscript%3E"), "{page}");
         assert_eq!(page.matches("SquashFS, gzip, 2 inodes").count(), 2, "{page}");
-        assert!(page.contains("<style nonce=\"mine\">") && policy("mine").contains("'nonce-mine'"));
+        assert!(page.contains("<style nonce=\"mine\">") && security_policy("mine").contains("'nonce-mine'"));
     }
 }

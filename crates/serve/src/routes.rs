@@ -113,13 +113,13 @@ impl ImageRoutes {
         let served = &placed.served;
         let (first, rest) = path.split_first().map_or((&b""[..], path), |(first, rest)| (first, rest));
         let (route, response) = match (first, rest) {
-            (b"", _) => ("page", page()),
-            (b"image", []) => ("image", Ok(raw(served, request))),
-            (b"files", path) => ("files", files(served, request, path)),
+            (b"", _) => ("page", explorer_page()),
+            (b"image", []) => ("image", Ok(send_image(served, request))),
+            (b"files", path) => ("files", send_path(served, request, path)),
             (b"tar", path) => ("tar", self.write_archive(served, path)),
             (b"api", [what]) if what == b"model" => ("model", placed.model(request)),
-            (b"api", [what]) if what == b"info" => ("info", api::info(served)),
-            (b"api", [what]) if what == b"map" => ("map", api::map(served, request)),
+            (b"api", [what]) if what == b"info" => ("info", api::describe_image(served)),
+            (b"api", [what]) if what == b"map" => ("map", api::map_file(served, request)),
             _ => ("other", Ok(HttpResponse::refuse(404, "nothing is served there"))),
         };
         RoutedAnswer { route, served: Some(served), response }
@@ -127,14 +127,14 @@ impl ImageRoutes {
 
     /// Lists the images.
     fn list_images(&self) -> Result<HttpResponse> {
-        let nonce = nonce()?;
-        let page = list::page(self.images.iter().map(|placed| &placed.served), &nonce);
-        Ok(html(page.into_bytes(), list::policy(&nonce)))
+        let nonce = make_nonce()?;
+        let page = list::render_page(self.images.iter().map(|placed| &placed.served), &nonce);
+        Ok(html_response(page.into_bytes(), list::security_policy(&nonce)))
     }
 
     /// Writes a directory, or a single file, as a tar archive.
     fn write_archive(&self, served: &ServedImage, path: &[Vec<u8>]) -> Result<HttpResponse> {
-        let Some(found) = served.find(path)? else { return Ok(missing()) };
+        let Some(found) = served.find(path)? else { return Ok(no_such_path()) };
         if found.stat.kind != FileType::Dir {
             return Ok(HttpResponse::refuse(404, "not a directory; files/ has files"));
         }
@@ -192,16 +192,16 @@ impl Drop for ArchivePermit {
 }
 
 /// The bytes of the image itself.
-fn raw(served: &ServedImage, request: &HttpRequest) -> HttpResponse {
+fn send_image(served: &ServedImage, request: &HttpRequest) -> HttpResponse {
     let version = ContentVersion { etag: format!("\"{}\"", served.version), modified: None };
     HttpResponse::for_source(request, Arc::clone(&served.bytes), types::BINARY, &version)
 }
 
 /// A file, or the listing of a directory.
-fn files(served: &ServedImage, request: &HttpRequest, path: &[Vec<u8>]) -> Result<HttpResponse> {
-    let Some(found) = served.find(path)? else { return Ok(missing()) };
+fn send_path(served: &ServedImage, request: &HttpRequest, path: &[Vec<u8>]) -> Result<HttpResponse> {
+    let Some(found) = served.find(path)? else { return Ok(no_such_path()) };
     let FileType::File { size } = found.stat.kind else {
-        return if found.stat.kind == FileType::Dir { api::listing(served, &found) } else { Ok(special()) };
+        return if found.stat.kind == FileType::Dir { api::list_directory(served, &found) } else { Ok(not_a_file()) };
     };
     let ResolvedEntry { nid, stat } = found;
     let version =
@@ -216,21 +216,21 @@ fn files(served: &ServedImage, request: &HttpRequest, path: &[Vec<u8>]) -> Resul
     })
 }
 
-pub(crate) fn missing() -> HttpResponse {
+pub(crate) fn no_such_path() -> HttpResponse {
     HttpResponse::refuse(404, "the image has no such path")
 }
 
-fn special() -> HttpResponse {
+fn not_a_file() -> HttpResponse {
     HttpResponse::refuse(404, "a device, pipe or socket, which has no contents")
 }
 
 /// Makes an answer of JSON.
-pub(crate) fn json(value: &impl Serialize) -> Result<HttpResponse> {
+pub(crate) fn json_response(value: &impl Serialize) -> Result<HttpResponse> {
     Ok(HttpResponse::new(200, JSON, serde_json::to_vec(value)?))
 }
 
 /// Makes an answer of JSON that may be too long for memory.
-pub(crate) fn long_json(value: impl Serialize + 'static) -> HttpResponse {
+pub(crate) fn json_stream(value: impl Serialize + 'static) -> HttpResponse {
     let write = move |out: &mut dyn Write| serde_json::to_writer(out, &value).map_err(Error::from);
     HttpResponse::stream(JSON, Box::new(write))
 }
@@ -241,20 +241,20 @@ fn attachment(name: &[u8]) -> String {
 }
 
 /// Makes the page that explores an image.
-fn page() -> Result<HttpResponse> {
-    let nonce = nonce()?;
+fn explorer_page() -> Result<HttpResponse> {
+    let nonce = make_nonce()?;
     let mut text = Vec::new();
     explorer::page(&mut text, &explorer::PageSource::Served { nonce: &nonce })?;
-    Ok(html(text, format!("{}; frame-ancestors 'none'", explorer::policy(&nonce))))
+    Ok(html_response(text, format!("{}; frame-ancestors 'none'", explorer::policy(&nonce))))
 }
 
 /// Makes an answer of a page whose policy has a nonce, which is for this answer only.
-fn html(page: Vec<u8>, policy: String) -> HttpResponse {
+fn html_response(page: Vec<u8>, policy: String) -> HttpResponse {
     let page = HttpResponse::new(200, "text/html; charset=utf-8", page);
     page.with("Content-Security-Policy", policy).with("Cache-Control", "no-store")
 }
 
-fn nonce() -> Result<String> {
+fn make_nonce() -> Result<String> {
     let mut random = [0; 16];
     rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty()).map_err(std::io::Error::from)?;
     Ok(format!("{:032x}", u128::from_ne_bytes(random)))

@@ -62,7 +62,7 @@ impl ImageChanges {
             removed: Vec::new(),
             changed: Vec::new(),
         };
-        let sums = sums(old, differences);
+        let sums = sum_removed(old, differences);
         let mut last: Option<&[u8]> = None;
         for Difference { path, aspect, first, second } in differences {
             let shown = || encode(path).into_owned();
@@ -81,7 +81,7 @@ impl ImageChanges {
                 }
                 (Aspect::Entry, None) => changes.added.push((shown(), growth)),
                 _ => {
-                    let found = (word(aspect), first.clone(), second.clone());
+                    let found = (aspect_name(aspect), first.clone(), second.clone());
                     match changes.changed.last_mut().filter(|_| last == Some(path)) {
                         Some((_, _, aspects)) => aspects.push(found),
                         None => changes.changed.push((shown(), growth, vec![found])),
@@ -94,7 +94,7 @@ impl ImageChanges {
     }
 }
 
-fn word(aspect: &Aspect) -> String {
+fn aspect_name(aspect: &Aspect) -> String {
     match aspect {
         Aspect::Xattr(name) => format!("xattr {}", encode(name)),
         other => other.word().to_owned(),
@@ -102,7 +102,7 @@ fn word(aspect: &Aspect) -> String {
 }
 
 /// Sums what the older image has at the removed paths, and below.
-fn sums<'d>(old: &Stats, differences: &'d [Difference]) -> BTreeMap<&'d [u8], SubtreeSum> {
+fn sum_removed<'d>(old: &Stats, differences: &'d [Difference]) -> BTreeMap<&'d [u8], SubtreeSum> {
     let removed = differences.iter().filter(|one| one.aspect == Aspect::Entry && one.first.is_some());
     let mut sums: BTreeMap<&[u8], SubtreeSum> = removed.map(|one| (&*one.path, SubtreeSum::default())).collect();
     for (n, entry) in old.entries.iter().enumerate() {

@@ -11,7 +11,7 @@ mod pieces;
 
 pub use contents::EmbeddedFiles;
 pub use model::ImageModel;
-pub(crate) use pieces::area;
+pub(crate) use pieces::area_name;
 
 pub use page::{PageSource, page, policy};
 pub use pieces::BlockMaps;

@@ -143,7 +143,7 @@ impl EntryColumns {
     fn add(&mut self, entry: &stats::EntryStats, stat: &Stat, extension: usize) {
         self.parent.push(entry.parent);
         self.name.push(encode(&entry.name).into_owned());
-        self.kind.push(number(&stat.kind));
+        self.kind.push(type_number(&stat.kind));
         self.extension.push(extension);
         self.size.push(entry.size);
         self.data.push(entry.data);
@@ -158,7 +158,7 @@ impl EntryColumns {
 }
 
 /// Returns the number of a type; `KINDS` in `assets/model.js` has their names.
-fn number(kind: &FileType) -> u8 {
+fn type_number(kind: &FileType) -> u8 {
     match kind {
         FileType::Dir => 0,
         FileType::File { .. } => 1,

@@ -49,7 +49,7 @@ impl BlockMaps {
             let most = left.min(OF_FILE_MAX);
             let mut file = Vec::new();
             image.placement(entry.nid, &mut |placed| {
-                file.push(pieces.piece(&placed));
+                file.push(pieces.convert_piece(&placed));
                 if file.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             if file.len() <= most && !file.is_empty() {
@@ -60,9 +60,9 @@ impl BlockMaps {
         Ok(pieces)
     }
 
-    fn piece(&mut self, placed: &Placed) -> CompactExtent {
+    fn convert_piece(&mut self, placed: &Placed) -> CompactExtent {
         let stored = placed.stored.map(|at| {
-            let way = (at.codec, area(at.area), at.partial, at.inline);
+            let way = (at.codec, area_name(at.area), at.partial, at.inline);
             let known = self.ways.iter().position(|other| *other == way);
             let way = known.unwrap_or_else(|| {
                 self.ways.push(way);
@@ -76,7 +76,7 @@ impl BlockMaps {
 }
 
 /// Returns the name of the space of a position, as `api/map` has it.
-pub(crate) fn area(area: Area) -> String {
+pub(crate) fn area_name(area: Area) -> String {
     match area {
         Area::Image => "image".to_owned(),
         Area::Device(number) => number.to_string(),

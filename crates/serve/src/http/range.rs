@@ -19,11 +19,11 @@ pub(crate) enum RangeSelection {
 
 /// Returns what a header wants of `len` bytes. What is not a list of byte ranges is ignored, as the standard says.
 pub(crate) fn parse(header: &[u8], len: u64) -> RangeSelection {
-    let Some(specs) = specs(header) else { return RangeSelection::Whole };
-    let parts: Vec<_> = specs.iter().filter_map(|spec| within(*spec, len)).collect();
+    let Some(specs) = parse_specs(header) else { return RangeSelection::Whole };
+    let parts: Vec<_> = specs.iter().filter_map(|spec| clip_range(*spec, len)).collect();
     match parts.len() {
         0 => RangeSelection::Unsatisfiable,
-        1..=MAX if !overlap(&parts) => RangeSelection::Parts(parts),
+        1..=MAX if !ranges_overlap(&parts) => RangeSelection::Parts(parts),
         _ => RangeSelection::Whole,
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn parse(header: &[u8], len: u64) -> RangeSelection {
 /// First and last byte; without the first, the number of bytes from the end.
 type RangeSpec = (Option<u64>, Option<u64>);
 
-fn specs(header: &[u8]) -> Option<Vec<RangeSpec>> {
+fn parse_specs(header: &[u8]) -> Option<Vec<RangeSpec>> {
     let (unit, list) = std::str::from_utf8(header).ok()?.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return None;
@@ -41,9 +41,9 @@ fn specs(header: &[u8]) -> Option<Vec<RangeSpec>> {
     specs.filter(|specs| !specs.is_empty())
 }
 
-fn spec(text: &str) -> Option<RangeSpec> {
+fn parse_spec(text: &str) -> Option<RangeSpec> {
     let (first, last) = text.split_once('-')?;
-    match (number(first)?, number(last)?) {
+    match (parse_number(first)?, parse_number(last)?) {
         (None, None) => None,
         (Some(first), Some(last)) if last < first => None,
         spec => Some(spec),
@@ -52,13 +52,13 @@ fn spec(text: &str) -> Option<RangeSpec> {
 
 /// Reads digits; a number too large to store is as good as the largest. `None` for anything else.
 #[expect(clippy::option_option, reason = "no number is one of the forms")]
-fn number(text: &str) -> Option<Option<u64>> {
+fn parse_number(text: &str) -> Option<Option<u64>> {
     let text = text.trim();
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| (!text.is_empty()).then(|| text.parse().unwrap_or(u64::MAX)))
 }
 
-fn within((first, last): RangeSpec, len: u64) -> Option<Range<u64>> {
+fn clip_range((first, last): RangeSpec, len: u64) -> Option<Range<u64>> {
     let range = match (first, last) {
         (Some(first), last) => first..last.map_or(len, |last| last.saturating_add(1).min(len)),
         (None, last) => len.saturating_sub(last.unwrap_or(0))..len,
@@ -66,7 +66,7 @@ fn within((first, last): RangeSpec, len: u64) -> Option<Range<u64>> {
     (!range.is_empty()).then_some(range)
 }
 
-fn overlap(parts: &[Range<u64>]) -> bool {
+fn ranges_overlap(parts: &[Range<u64>]) -> bool {
     let mut sorted: Vec<_> = parts.iter().collect();
     sorted.sort_unstable_by_key(|part| part.start);
     sorted.windows(2).any(|pair| pair[0].end > pair[1].start)

@@ -69,8 +69,11 @@ impl HttpResponse {
 
     /// Makes a response that says in a line why there is no other.
     pub(crate) fn refuse(status: u16, why: &str) -> HttpResponse {
-        let response =
-            HttpResponse::new(status, "text/plain; charset=utf-8", format!("{status} {}: {why}\n", reason(status)));
+        let response = HttpResponse::new(
+            status,
+            "text/plain; charset=utf-8",
+            format!("{status} {}: {why}\n", reason_phrase(status)),
+        );
         if status == 405 { response.with("Allow", "GET, HEAD") } else { response }
     }
 
@@ -111,7 +114,7 @@ impl HttpResponse {
                     one.with("Content-Type", content_type).with("Content-Range", content_range(part, len))
                 }
                 parts => {
-                    let boundary = boundary(&version.etag);
+                    let boundary = make_boundary(&version.etag);
                     let head = |part| {
                         let place = content_range(part, len);
                         format!("\r\n--{boundary}\r\nContent-Type: {content_type}\r\nContent-Range: {place}\r\n\r\n")
@@ -140,7 +143,7 @@ impl HttpResponse {
 
     /// Sends it; returns whether the connection can be used again.
     pub(crate) fn send(self, mode: SendMode, out: &mut dyn Write) -> Result<bool, SendFailure> {
-        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason_phrase(self.status));
         let mut put = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
         for (name, value) in &self.headers {
             put(name, value);
@@ -156,7 +159,7 @@ impl HttpResponse {
         if !keep {
             put("Connection", "close");
         }
-        if let Some(date) = now() {
+        if let Some(date) = current_date() {
             put("Date", &date);
         }
         head.push_str("\r\n");
@@ -299,18 +302,18 @@ fn content_range(range: &Range<u64>, len: u64) -> String {
 }
 
 /// Returns a line that separates parts. It is another one each time, so that nobody can pack it into a file.
-fn boundary(etag: &str) -> String {
+fn make_boundary(etag: &str) -> String {
     let name: String = etag.chars().filter(char::is_ascii_alphanumeric).collect();
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     format!("packfs{nanos:x}{}", name.get(..16).unwrap_or(&name))
 }
 
-fn now() -> Option<String> {
+fn current_date() -> Option<String> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     date::format(i64::try_from(since.as_secs()).ok()?)
 }
 
-fn reason(status: u16) -> &'static str {
+fn reason_phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",
         206 => "Partial Content",

@@ -9,7 +9,7 @@ use packfs_blocks::trouble::TroubleReporter;
 
 use super::handshake::{NegotiatedExport, REQUEST_MAX};
 use super::wire::{
-    ALLOCATION_ID, HOLE_AND_ZERO, NbdRequest, ONE_CHUNK, ONE_EXTENT, chunk, chunk_head, command, error, simple,
+    ALLOCATION_ID, HOLE_AND_ZERO, NbdRequest, ONE_CHUNK, ONE_EXTENT, chunk, chunk_head, command, error, simple_reply,
 };
 
 /// Bytes of a piece of data.
@@ -38,7 +38,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
             (command::BLOCK_STATUS, flags) if self.agreed.allocation && flags & !ONE_EXTENT == 0 => {
                 self.block_status(request)
             }
-            (command::FLUSH, 0) => self.send(&simple(request.cookie, 0)),
+            (command::FLUSH, 0) => self.send(&simple_reply(request.cookie, 0)),
             (command::CACHE, 0) => self.cache(request),
             (command::WRITE | command::TRIM | command::WRITE_ZEROES, _) => self.refuse(request, error::NOT_PERMITTED),
             _ => self.refuse(request, error::INVALID),
@@ -50,13 +50,13 @@ impl<W: Write> RequestAnswerer<'_, W> {
     }
 
     /// Returns the end of a request's range, if that lies within the export.
-    fn end(&self, request: &NbdRequest) -> Option<u64> {
+    fn checked_end(&self, request: &NbdRequest) -> Option<u64> {
         let end = request.offset.checked_add(request.len.into())?;
         (request.len > 0 && end <= self.agreed.export.bytes.len()).then_some(end)
     }
 
     fn read(&self, request: &NbdRequest, buffer: &mut Vec<u8>) -> io::Result<()> {
-        let Some(end) = self.end(request).filter(|_| request.len <= REQUEST_MAX) else {
+        let Some(end) = self.checked_end(request).filter(|_| request.len <= REQUEST_MAX) else {
             return self.refuse(request, error::INVALID);
         };
         if !self.agreed.structured {
@@ -70,7 +70,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
         while at < end {
             // Later pieces begin where a block of any codec may begin.
             let until = if one_chunk { end } else { end.min((at / as_u64(PIECE) + 1) * as_u64(PIECE)) };
-            let Ok(()) = self.fill(at, until, buffer) else { return self.refuse(request, error::IO) };
+            let Ok(()) = self.fill_buffer(at, until, buffer) else { return self.refuse(request, error::IO) };
             let last = until == end;
             let len = u32::try_from(until - at).unwrap_or(0);
             if !one_chunk && is_zero(&buffer[ROOM..]) {
@@ -92,22 +92,22 @@ impl<W: Write> RequestAnswerer<'_, W> {
     fn read_simply(&self, request: &NbdRequest, end: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
         let mut at = request.offset;
         let mut until = end.min(at + as_u64(PIECE));
-        let Ok(()) = self.fill(at, until, buffer) else { return self.refuse(request, error::IO) };
-        let head = simple(request.cookie, 0);
+        let Ok(()) = self.fill_buffer(at, until, buffer) else { return self.refuse(request, error::IO) };
+        let head = simple_reply(request.cookie, 0);
         let begin = ROOM - head.len();
         buffer[begin..ROOM].copy_from_slice(&head);
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         out.write_all(&buffer[begin..])?;
         while until < end {
             (at, until) = (until, end.min(until + as_u64(PIECE)));
-            self.fill(at, until, buffer)?;
+            self.fill_buffer(at, until, buffer)?;
             out.write_all(&buffer[ROOM..])?;
         }
         out.flush()
     }
 
     /// Reads into the buffer, behind some room; reports what fails.
-    fn fill(&self, at: u64, until: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
+    fn fill_buffer(&self, at: u64, until: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.resize(ROOM + usize::try_from(until - at).unwrap_or(usize::MAX), 0);
         let export = self.agreed.export;
         let read = export.bytes.read_exact_at(&mut buffer[ROOM..], at);
@@ -115,10 +115,10 @@ impl<W: Write> RequestAnswerer<'_, W> {
     }
 
     fn block_status(&self, request: &NbdRequest) -> io::Result<()> {
-        let Some(end) = self.end(request) else { return self.refuse(request, error::INVALID) };
+        let Some(end) = self.checked_end(request) else { return self.refuse(request, error::INVALID) };
         let most = if request.flags & ONE_EXTENT != 0 { 1 } else { EXTENTS_MAX };
         let mut content = ALLOCATION_ID.to_be_bytes().to_vec();
-        for (len, hole) in self.runs(request.offset, end, most) {
+        for (len, hole) in self.find_runs(request.offset, end, most) {
             content.extend(u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
             content.extend(if hole { HOLE_AND_ZERO } else { 0 }.to_be_bytes());
         }
@@ -127,7 +127,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
     }
 
     /// Returns lengths of runs of the same kind, at most `most`, and for each whether it is a hole.
-    fn runs(&self, start: u64, end: u64, most: usize) -> Vec<(u64, bool)> {
+    fn find_runs(&self, start: u64, end: u64, most: usize) -> Vec<(u64, bool)> {
         let mut runs: Vec<(u64, bool)> = Vec::new();
         let mut at = start;
         for extent in self.agreed.export.holes.iter().flat_map(|holes| holes.extents_from(start)) {
@@ -156,16 +156,16 @@ impl<W: Write> RequestAnswerer<'_, W> {
     }
 
     fn cache(&self, request: &NbdRequest) -> io::Result<()> {
-        let Some(end) = self.end(request) else { return self.refuse(request, error::INVALID) };
+        let Some(end) = self.checked_end(request) else { return self.refuse(request, error::INVALID) };
         self.agreed.export.bytes.will_read(request.offset..end);
-        self.send(&simple(request.cookie, 0))
+        self.send(&simple_reply(request.cookie, 0))
     }
 
     /// Answers with an error.
     fn refuse(&self, request: &NbdRequest, number: u32) -> io::Result<()> {
         let structured = matches!(request.command, command::READ | command::BLOCK_STATUS) && self.agreed.structured;
         if !structured {
-            return self.send(&simple(request.cookie, number));
+            return self.send(&simple_reply(request.cookie, number));
         }
         let head = chunk_head(request.cookie, chunk::ERROR, true, 6);
         self.send(&[&head[..], &number.to_be_bytes(), &[0, 0]].concat())

@@ -45,14 +45,14 @@ pub(super) fn negotiate<'e>(
 ) -> io::Result<Option<NegotiatedExport<'e>>> {
     let greeting = [MAGIC.to_be_bytes(), OPTION_MAGIC.to_be_bytes()].concat();
     stream.write_all(&[greeting.as_slice(), &(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes()].concat())?;
-    let flags = u32::from_be_bytes(array(stream)?);
+    let flags = u32::from_be_bytes(read_array(stream)?);
     if flags & !u32::from(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
         return Ok(None);
     }
     let no_zeroes = flags & u32::from(NO_ZEROES) != 0;
     let mut client = HandshakeClient { exports, no_zeroes, structured: false, allocation: None };
     for _ in 0..OPTIONS_MAX {
-        let head: [u8; 16] = array(stream)?;
+        let head: [u8; 16] = read_array(stream)?;
         let mut fields = FieldReader(&head);
         let magic = fields.u64();
         let code = fields.u32().unwrap_or(0);
@@ -63,14 +63,14 @@ pub(super) fn negotiate<'e>(
         }
         if len > CONTENT_MAX {
             // Where the next option begins is not worth reading that far.
-            answer(stream, code, reply::TOO_BIG, b"an option has at most 16384 bytes here")?;
+            send_reply(stream, code, reply::TOO_BIG, b"an option has at most 16384 bytes here")?;
             return Ok(None);
         }
         let mut content = Vec::new();
         if stream.take(len.into()).read_to_end(&mut content)? < content_len(len) {
             return Ok(None);
         }
-        match client.option(stream, code, &content)? {
+        match client.answer_option(stream, code, &content)? {
             HandshakeStep::Option => {}
             HandshakeStep::Leave => return Ok(None),
             HandshakeStep::Serve(agreed) => return Ok(Some(agreed)),
@@ -88,60 +88,66 @@ enum HandshakeStep<'e> {
 
 impl<'e> HandshakeClient<'e> {
     /// Answers an option.
-    fn option(&mut self, stream: &mut impl Write, code: u32, content: &[u8]) -> io::Result<HandshakeStep<'e>> {
+    fn answer_option(&mut self, stream: &mut impl Write, code: u32, content: &[u8]) -> io::Result<HandshakeStep<'e>> {
         match code {
-            option::EXPORT_NAME => return self.export_name(stream, content),
+            option::EXPORT_NAME => return self.choose_by_name(stream, content),
             option::ABORT => {
-                answer(stream, code, reply::ACK, b"")?;
+                send_reply(stream, code, reply::ACK, b"")?;
                 return Ok(HandshakeStep::Leave);
             }
             option::LIST if content.is_empty() => {
                 for export in self.exports.iter() {
                     let len = u32::try_from(export.name.len()).unwrap_or(0).to_be_bytes();
                     let parts = [len.as_slice(), export.name.as_bytes(), export.description.as_bytes()];
-                    answer(stream, code, reply::SERVER, &parts.concat())?;
+                    send_reply(stream, code, reply::SERVER, &parts.concat())?;
                 }
-                answer(stream, code, reply::ACK, b"")?;
+                send_reply(stream, code, reply::ACK, b"")?;
             }
             option::STRUCTURED_REPLY if content.is_empty() => {
                 self.structured = true;
-                answer(stream, code, reply::ACK, b"")?;
+                send_reply(stream, code, reply::ACK, b"")?;
             }
             option::INFO | option::GO => match parse_info(content) {
-                Some((name, wanted)) => return self.info(stream, code, name, &wanted),
-                None => invalid(stream, code)?,
+                Some((name, wanted)) => return self.answer_info(stream, code, name, &wanted),
+                None => refuse_content(stream, code)?,
             },
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => match parse_contexts(content) {
-                Some((name, queries)) if self.structured => self.contexts(stream, code, name, &queries)?,
-                Some(_) => answer(stream, code, reply::INVALID, b"ask for structured replies first")?,
-                None => invalid(stream, code)?,
+                Some((name, queries)) if self.structured => self.answer_contexts(stream, code, name, &queries)?,
+                Some(_) => send_reply(stream, code, reply::INVALID, b"ask for structured replies first")?,
+                None => refuse_content(stream, code)?,
             },
-            option::LIST | option::STRUCTURED_REPLY => invalid(stream, code)?,
-            _ => answer(stream, code, reply::UNSUPPORTED, b"this option is not known here")?,
+            option::LIST | option::STRUCTURED_REPLY => refuse_content(stream, code)?,
+            _ => send_reply(stream, code, reply::UNSUPPORTED, b"this option is not known here")?,
         }
         Ok(HandshakeStep::Option)
     }
 
     /// Answers the oldest way to choose an export, which has no replies: a wrong name ends the connection.
-    fn export_name(&self, stream: &mut impl Write, name: &[u8]) -> io::Result<HandshakeStep<'e>> {
+    fn choose_by_name(&self, stream: &mut impl Write, name: &[u8]) -> io::Result<HandshakeStep<'e>> {
         let Some(export) = self.exports.find(name) else { return Ok(HandshakeStep::Leave) };
         let mut bytes = export.bytes.len().to_be_bytes().to_vec();
-        bytes.extend(self.flags().to_be_bytes());
+        bytes.extend(self.export_flags().to_be_bytes());
         bytes.resize(bytes.len() + if self.no_zeroes { 0 } else { 124 }, 0);
         stream.write_all(&bytes)?;
-        Ok(HandshakeStep::Serve(self.agreed(export)))
+        Ok(HandshakeStep::Serve(self.negotiated(export)))
     }
 
     /// Tells about an export; with `GO`, it is chosen.
-    fn info(&self, stream: &mut impl Write, code: u32, name: &[u8], wanted: &[u16]) -> io::Result<HandshakeStep<'e>> {
+    fn answer_info(
+        &self,
+        stream: &mut impl Write,
+        code: u32,
+        name: &[u8],
+        wanted: &[u16],
+    ) -> io::Result<HandshakeStep<'e>> {
         let Some(export) = self.exports.find(name) else {
-            answer(stream, code, reply::UNKNOWN, b"no export has this name")?;
+            send_reply(stream, code, reply::UNKNOWN, b"no export has this name")?;
             return Ok(HandshakeStep::Option);
         };
         let mut tell = |kind: u16, parts: &[&[u8]]| {
-            answer(stream, code, reply::INFO, &[&[kind.to_be_bytes().as_slice()], parts].concat().concat())
+            send_reply(stream, code, reply::INFO, &[&[kind.to_be_bytes().as_slice()], parts].concat().concat())
         };
-        tell(info::EXPORT, &[&export.bytes.len().to_be_bytes(), &self.flags().to_be_bytes()])?;
+        tell(info::EXPORT, &[&export.bytes.len().to_be_bytes(), &self.export_flags().to_be_bytes()])?;
         if wanted.contains(&info::NAME) {
             tell(info::NAME, &[export.name.as_bytes()])?;
         }
@@ -151,37 +157,43 @@ impl<'e> HandshakeClient<'e> {
         if wanted.contains(&info::BLOCK_SIZE) {
             tell(info::BLOCK_SIZE, &[&1u32.to_be_bytes(), &PREFERRED.to_be_bytes(), &REQUEST_MAX.to_be_bytes()])?;
         }
-        answer(stream, code, reply::ACK, b"")?;
-        Ok(if code == option::GO { HandshakeStep::Serve(self.agreed(export)) } else { HandshakeStep::Option })
+        send_reply(stream, code, reply::ACK, b"")?;
+        Ok(if code == option::GO { HandshakeStep::Serve(self.negotiated(export)) } else { HandshakeStep::Option })
     }
 
     /// Lists or sets the metadata contexts of an export.
-    fn contexts(&mut self, stream: &mut impl Write, code: u32, name: &[u8], queries: &[&[u8]]) -> io::Result<()> {
+    fn answer_contexts(
+        &mut self,
+        stream: &mut impl Write,
+        code: u32,
+        name: &[u8],
+        queries: &[&[u8]],
+    ) -> io::Result<()> {
         let sets = code == option::SET_META_CONTEXT;
         if sets {
             self.allocation = None;
         }
         let Some(export) = self.exports.find(name) else {
-            return answer(stream, code, reply::UNKNOWN, b"no export has this name");
+            return send_reply(stream, code, reply::UNKNOWN, b"no export has this name");
         };
         // To list everything, a client queries nothing; to list a family, its name and a colon.
         let is_wanted =
             queries.contains(&ALLOCATION) || (!sets && (queries.is_empty() || queries.contains(&&b"base:"[..])));
         if is_wanted {
             let number = if sets { ALLOCATION_ID } else { 0 };
-            answer(stream, code, reply::META_CONTEXT, &[number.to_be_bytes().as_slice(), ALLOCATION].concat())?;
+            send_reply(stream, code, reply::META_CONTEXT, &[number.to_be_bytes().as_slice(), ALLOCATION].concat())?;
             if sets {
                 self.allocation = Some(export.name.clone());
             }
         }
-        answer(stream, code, reply::ACK, b"")
+        send_reply(stream, code, reply::ACK, b"")
     }
 
-    fn flags(&self) -> u16 {
+    fn export_flags(&self) -> u16 {
         EXPORT_FLAGS | if self.structured { SEND_DF } else { 0 }
     }
 
-    fn agreed(&self, export: &'e NbdExport) -> NegotiatedExport<'e> {
+    fn negotiated(&self, export: &'e NbdExport) -> NegotiatedExport<'e> {
         // Contexts hold for the export that they were asked for.
         let allocation = self.allocation.as_ref() == Some(&export.name);
         NegotiatedExport { export, structured: self.structured, allocation }
@@ -189,12 +201,12 @@ impl<'e> HandshakeClient<'e> {
 }
 
 /// Answers an option whose content is not what the protocol says.
-fn invalid(stream: &mut impl Write, code: u32) -> io::Result<()> {
-    answer(stream, code, reply::INVALID, b"the content of the option is wrong")
+fn refuse_content(stream: &mut impl Write, code: u32) -> io::Result<()> {
+    send_reply(stream, code, reply::INVALID, b"the content of the option is wrong")
 }
 
 /// Sends a reply to an option.
-fn answer(stream: &mut impl Write, code: u32, kind: u32, content: &[u8]) -> io::Result<()> {
+fn send_reply(stream: &mut impl Write, code: u32, kind: u32, content: &[u8]) -> io::Result<()> {
     let len = u32::try_from(content.len()).unwrap_or(0);
     let mut bytes = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
     for number in [code, kind, len] {
@@ -204,7 +216,7 @@ fn answer(stream: &mut impl Write, code: u32, kind: u32, content: &[u8]) -> io::
     stream.write_all(&bytes)
 }
 
-fn array<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
+fn read_array<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     stream.read_exact(&mut bytes)?;
     Ok(bytes)

@@ -37,13 +37,13 @@ pub(super) fn transmit<W: Write + Send>(
         let mut started = 0;
         let mut threads = threads;
         let mut take = || -> io::Result<()> {
-            while let Some(request) = next(requests)? {
+            while let Some(request) = read_request(requests)? {
                 if threads == 0 {
                     answers.answer(&request, &mut buffer)?;
                 } else if !queue.push(request) {
                     return Ok(());
                 } else if started < threads && queue.is_waiting() {
-                    let work = || work(&queue, &answers, hang_up);
+                    let work = || answer_requests(&queue, &answers, hang_up);
                     match threads::named("packfs-nbd").stack(STACK).start_in(scope, work) {
                         Ok(_) => started += 1,
                         // The running threads do the work, or this one if there are none.
@@ -55,7 +55,7 @@ pub(super) fn transmit<W: Write + Send>(
                     }
                 }
                 if request.command == command::WRITE {
-                    skip(requests, request.len)?;
+                    skip_data(requests, request.len)?;
                 }
             }
             Ok(())
@@ -67,7 +67,7 @@ pub(super) fn transmit<W: Write + Send>(
 }
 
 /// Answers requests until there are no more.
-fn work<W: Write>(queue: &RequestQueue, answers: &RequestAnswerer<'_, W>, hang_up: &(dyn Fn() + Sync)) {
+fn answer_requests<W: Write>(queue: &RequestQueue, answers: &RequestAnswerer<'_, W>, hang_up: &(dyn Fn() + Sync)) {
     let mut buffer = Vec::new();
     while let Some(request) = queue.pop() {
         if answers.answer(&request, &mut buffer).is_err() {
@@ -78,7 +78,7 @@ fn work<W: Write>(queue: &RequestQueue, answers: &RequestAnswerer<'_, W>, hang_u
 }
 
 /// Reads the next request; `None` if the client is done.
-fn next(requests: &mut impl Read) -> io::Result<Option<NbdRequest>> {
+fn read_request(requests: &mut impl Read) -> io::Result<Option<NbdRequest>> {
     let mut head = [0; REQUEST_LEN];
     match requests.read_exact(&mut head) {
         Ok(()) => {}
@@ -91,7 +91,7 @@ fn next(requests: &mut impl Read) -> io::Result<Option<NbdRequest>> {
 }
 
 /// Reads and forgets the data of a write.
-fn skip(requests: &mut impl Read, len: u32) -> io::Result<()> {
+fn skip_data(requests: &mut impl Read, len: u32) -> io::Result<()> {
     if len > REQUEST_MAX {
         return Err(io::ErrorKind::InvalidData.into());
     }

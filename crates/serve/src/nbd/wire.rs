@@ -120,7 +120,7 @@ impl NbdRequest {
 }
 
 /// A simple reply without data.
-pub(super) fn simple(cookie: u64, error: u32) -> [u8; 16] {
+pub(super) fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&SIMPLE_MAGIC.to_be_bytes());
     bytes[4..8].copy_from_slice(&error.to_be_bytes());
