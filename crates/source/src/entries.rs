@@ -129,13 +129,13 @@ impl<'a> Entry<'a> {
     }
 
     /// Adds the entry to the tree, replacing an existing one.
-    fn place(self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
+    fn add_to(self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         let Entry { path, node, mode, owner: (uid, gid), mtime, xattrs } = self;
         let meta = Meta { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) };
         let kind = match node {
             EntryNode::Dir => Kind::Dir,
-            EntryNode::Bytes(bytes) => put(store, &path, bytes.len() as u64, &mut &bytes[..])?,
-            EntryNode::Stream(size, mut from) => put(store, &path, size, &mut *from)?,
+            EntryNode::Bytes(bytes) => store_file(store, &path, bytes.len() as u64, &mut &bytes[..])?,
+            EntryNode::Stream(size, mut from) => store_file(store, &path, size, &mut *from)?,
             EntryNode::Stored(from) => {
                 let size = from.len();
                 let from: Arc<dyn Contents> = Arc::new(StoredFile { from, path: path_of(&path) });
@@ -161,7 +161,7 @@ impl<'a> Entry<'a> {
 }
 
 /// Passes the data of a file to the store.
-fn put(store: &mut dyn Store, path: &[u8], size: u64, from: &mut dyn Read) -> Result<Kind> {
+fn store_file(store: &mut dyn Store, path: &[u8], size: u64, from: &mut dyn Read) -> Result<Kind> {
     if size == 0 {
         return Ok(Kind::File { size, data: Data::Empty });
     }
@@ -242,6 +242,6 @@ impl<'a, I: Iterator<Item = Entry<'a>>> Entries<I> {
 impl<'a, I: Iterator<Item = Entry<'a>>> Source for Entries<I> {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         let entries = self.0.take().ok_or_else(|| Error::Misuse("entries can be scanned only once".into()))?;
-        entries.into_iter().try_for_each(|entry| entry.place(tree, store))
+        entries.into_iter().try_for_each(|entry| entry.add_to(tree, store))
     }
 }

@@ -104,8 +104,8 @@ impl Dir {
             ahead: ListAhead::new([(at, FileRecords::ROOT)]),
         };
         match listed {
-            Some(listed) => scan.take(&listed, at)?,
-            None => pipeline::scope(options.threads, ListingBuffers::new, |pool| scan.run(pool, at))?,
+            Some(listed) => scan.take_parts(&listed, at)?,
+            None => pipeline::scope(options.threads, ListingBuffers::new, |pool| scan.list_all(pool, at))?,
         }
         self.left_out = std::mem::take(&mut scan.errors);
         self.found = std::mem::take(&mut scan.links);
@@ -161,45 +161,45 @@ struct DirScan<'s> {
 }
 
 impl<'s> DirScan<'s> {
-    fn run(&mut self, pool: &Pool<'s, ListingBuffers>, at: Ino) -> Result<()> {
+    fn list_all(&mut self, pool: &Pool<'s, ListingBuffers>, at: Ino) -> Result<()> {
         let (attrs, xattrs) = share::attributes(self.root, self.options)?;
-        self.begin(at, &attrs, xattrs);
-        while let Some(((ino, record), listing)) = self.next(pool) {
+        self.begin_dir(at, &attrs, xattrs);
+        while let Some(((ino, record), listing)) = self.next_listing(pool) {
             for error in listing.errors {
                 if !self.options.on_error.skips(&error) {
                     return Err(error);
                 }
                 self.errors.push(error);
             }
-            self.found(listing.entries.len())?;
+            self.count_found(listing.entries.len())?;
             for found in listing.entries {
-                self.place(ino, record, found)?;
+                self.add_entry(ino, record, found)?;
             }
         }
         Ok(())
     }
 
     /// Takes all entries from parts.
-    fn take(&mut self, listed: &MergedSource, at: Ino) -> Result<()> {
-        self.begin(at, &listed.attrs, listed.xattrs.clone());
+    fn take_parts(&mut self, listed: &MergedSource, at: Ino) -> Result<()> {
+        self.begin_dir(at, &listed.attrs, listed.xattrs.clone());
         while let Some((ino, record)) = self.ahead.waiting.pop_front() {
             let mut count = 0;
             listed.list(&self.records.dir_path(record), &mut |found| {
                 count += 1;
-                self.place(ino, record, found)
+                self.add_entry(ino, record, found)
             })?;
-            self.found(count)?;
+            self.count_found(count)?;
         }
         listed.end()
     }
 
-    fn begin(&mut self, at: Ino, attrs: &EntryAttrs, xattrs: XattrSet) {
+    fn begin_dir(&mut self, at: Ino, attrs: &EntryAttrs, xattrs: XattrSet) {
         self.device = attrs.id.0;
         let meta = meta(self.tree, attrs, xattrs);
         self.tree.set_meta(at, meta);
     }
 
-    fn next(&mut self, pool: &Pool<'s, ListingBuffers>) -> Option<((Ino, u32), listing::DirListing)> {
+    fn next_listing(&mut self, pool: &Pool<'s, ListingBuffers>) -> Option<((Ino, u32), listing::DirListing)> {
         let root = self.root;
         let options = self.options;
         let records = &self.records;
@@ -210,14 +210,14 @@ impl<'s> DirScan<'s> {
     }
 
     /// Counts entries; fails if the scan was cancelled.
-    fn found(&self, entries: usize) -> Result<()> {
+    fn count_found(&self, entries: usize) -> Result<()> {
         count(self.options, entries)
     }
 
-    fn place(&mut self, dir: Ino, record: u32, found: FoundEntry) -> Result<()> {
+    fn add_entry(&mut self, dir: Ino, record: u32, found: FoundEntry) -> Result<()> {
         let FoundEntry { name, attrs, target, xattrs } = found;
         if attrs.kind() == FileType::Directory {
-            return self.place_dir(dir, record, &name, &attrs, xattrs);
+            return self.add_dir(dir, record, &name, &attrs, xattrs);
         }
         let kind = entry_kind(&attrs, &name, target)?;
         if attrs.linked
@@ -241,7 +241,7 @@ impl<'s> DirScan<'s> {
         Ok(())
     }
 
-    fn place_dir(&mut self, dir: Ino, record: u32, name: &[u8], attrs: &EntryAttrs, xattrs: XattrSet) -> Result<()> {
+    fn add_dir(&mut self, dir: Ino, record: u32, name: &[u8], attrs: &EntryAttrs, xattrs: XattrSet) -> Result<()> {
         let stays = !self.options.one_file_system || attrs.id.0 == self.device;
         if !stays && self.options.no_mount_points {
             return Ok(());

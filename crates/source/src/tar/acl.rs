@@ -55,13 +55,13 @@ impl AccountIds {
     }
 
     fn get(&self, name: &[u8]) -> Option<u32> {
-        let system = || self.system.get_or_init(|| accounts(&std::fs::read(&self.file).unwrap_or_default()));
+        let system = || self.system.get_or_init(|| parse_accounts(&std::fs::read(&self.file).unwrap_or_default()));
         self.seen.get(name).or_else(|| system().get(name)).copied()
     }
 }
 
 /// Parses a passwd or group file: `NAME:PASSWORD:NUMBER:...`, one per line. The first entry of a name counts.
-fn accounts(text: &[u8]) -> HashMap<Box<[u8]>, u32> {
+fn parse_accounts(text: &[u8]) -> HashMap<Box<[u8]>, u32> {
     let mut accounts = HashMap::new();
     for line in text.split(|byte| *byte == b'\n') {
         let mut fields = line.split(|byte| *byte == b':');
@@ -73,7 +73,7 @@ fn accounts(text: &[u8]) -> HashMap<Box<[u8]>, u32> {
 }
 
 /// Returns the entries in the text of an ACL, without comments.
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn acl_entries(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = text.split(|byte| matches!(byte, b',' | b'\n'));
     let entries = lines.map(|line| line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii());
     entries.filter(|entry| !entry.is_empty())
@@ -84,8 +84,8 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// warning.
 pub(super) fn to_value(text: &[u8], default: bool, accounts: &KnownAccounts) -> Result<Option<Vec<u8>>, String> {
     let mut entries = Vec::new();
-    for line in lines(text) {
-        entries.push(entry(line, accounts)?);
+    for line in acl_entries(text) {
+        entries.push(parse_entry(line, accounts)?);
     }
     entries.sort_unstable();
     if entries.windows(2).any(|pair| pair[0][..2] == pair[1][..2]) {
@@ -104,13 +104,13 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &KnownAccounts) -> 
     if entries.len() == 3 && !default {
         return Ok(None);
     }
-    Ok(Some(encode(&entries)))
+    Ok(Some(encode_acl(&entries)))
 }
 
 /// Returns the mode bits that a list which cannot be kept does not deny to the group, as far as its entries can be
 /// read.
 pub(super) fn readable_group_limit(text: &[u8], accounts: &KnownAccounts) -> u16 {
-    let entries = lines(text).filter_map(|line| entry(line, accounts).ok());
+    let entries = acl_entries(text).filter_map(|line| parse_entry(line, accounts).ok());
     let limits = entries.filter(|[tag, ..]| [tag::GROUP_OBJ, tag::MASK].map(u32::from).contains(tag));
     limits
         .fold(u16::MAX, |kept, [_, _, permissions]| kept & (!GROUP_BITS | u16::try_from(permissions).unwrap_or(0) << 3))
@@ -129,7 +129,7 @@ pub(super) fn permissions(value: &[u8]) -> u16 {
 /// Tag, id and permissions, in the sort order of entries.
 type AclEntry = [u32; 3];
 
-fn encode(entries: &[AclEntry]) -> Vec<u8> {
+fn encode_acl(entries: &[AclEntry]) -> Vec<u8> {
     let mut value = VERSION.to_le_bytes().to_vec();
     for [tag, id, permissions] in entries {
         let half = |n: u32| u16::try_from(n).unwrap_or(0).to_le_bytes();
@@ -141,7 +141,7 @@ fn encode(entries: &[AclEntry]) -> Vec<u8> {
 }
 
 /// Parses one entry, such as `user:NAME:rwx`, `user::rwx`, `mask::rwx` or `other:rwx`.
-fn entry(line: &[u8], accounts: &KnownAccounts) -> Result<AclEntry, String> {
+fn parse_entry(line: &[u8], accounts: &KnownAccounts) -> Result<AclEntry, String> {
     let malformed = || format!("`{}` is not a valid entry", line.escape_ascii());
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').map(<[u8]>::trim_ascii).collect();
     let fields = match &fields[..] {

@@ -152,8 +152,8 @@ impl Rules {
         for (file, text) in texts {
             for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
                 let wrong = |why| Error::Syntax { path: file.to_owned(), line: number, why };
-                let Some(parsed) = parse::line(line, &mut recipes).map_err(wrong)? else { continue };
-                let at = RuleLocation { file: file.to_owned(), number, text: parse::shown(line) };
+                let Some(parsed) = parse::parse_line(line, &mut recipes).map_err(wrong)? else { continue };
+                let at = RuleLocation { file: file.to_owned(), number, text: parse::show_line(line) };
                 let (tests, path) = parse::split_path(parsed.tests);
                 match path {
                     Some(path) => keys.by_path.entry(path).or_default().push(rules.len()),
@@ -188,7 +188,7 @@ impl Rules {
     }
 
     /// Returns the numbers of the rules whose tests an entry passes, up to one that stops, in their order.
-    fn of(&self, subject: &mut TestedEntry<'_>) -> Vec<usize> {
+    fn matching_rules(&self, subject: &mut TestedEntry<'_>) -> Vec<usize> {
         let RuleIndex { by_path, others } = &self.keys;
         let named = by_path.get(subject.path).map_or(&[][..], Vec::as_slice);
         let mut named = named.iter().peekable();

@@ -30,18 +30,18 @@ pub(super) fn split_path(mut tests: Vec<EntryTest>) -> (Vec<EntryTest>, Option<B
 }
 
 /// Returns a line as messages show it.
-pub(super) fn shown(line: &[u8]) -> String {
+pub(super) fn show_line(line: &[u8]) -> String {
     String::from_utf8_lossy(line.trim_ascii()).into_owned()
 }
 
 /// Parses a line, and adds its codecs and cluster sizes to `recipes`; returns `None` if it is empty or a comment.
-pub(super) fn line(line: &[u8], recipes: &mut Recipes) -> ParseResult<Option<ParsedLine>> {
+pub(super) fn parse_line(line: &[u8], recipes: &mut Recipes) -> ParseResult<Option<ParsedLine>> {
     let text = line.trim_ascii();
     if text.is_empty() || text[0] == b'#' {
         return Ok(None);
     }
     let text = std::str::from_utf8(text).map_err(|_| "the line is not UTF-8".to_owned())?;
-    let words = words(text)?;
+    let words = split_words(text)?;
     let arrow = words.iter().position(|word| word == "->");
     let arrow = arrow.ok_or("the arrow is missing; expected: TEST... -> EFFECT..., as in `glob=*.o -> exclude`")?;
     let tests = &words[..arrow];
@@ -52,14 +52,14 @@ pub(super) fn line(line: &[u8], recipes: &mut Recipes) -> ParseResult<Option<Par
     if effects.is_empty() {
         return Err("no effect follows the arrow".into());
     }
-    let tests = tests.iter().filter(|word| *word != "all").map(|word| test(word)).collect::<ParseResult<_>>()?;
+    let tests = tests.iter().filter(|word| *word != "all").map(|word| parse_test(word)).collect::<ParseResult<_>>()?;
     let mut made = RuleEffects::default();
-    effects.iter().try_for_each(|word| effect(word, &mut made, recipes))?;
+    effects.iter().try_for_each(|word| parse_effect(word, &mut made, recipes))?;
     Ok(Some(ParsedLine { tests, effects: made }))
 }
 
 /// Splits a line at spaces. Double quotes, anywhere in a word, protect spaces; `\"` in them is a quote.
-fn words(text: &str) -> ParseResult<Vec<String>> {
+fn split_words(text: &str) -> ParseResult<Vec<String>> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut quoted = false;
@@ -87,7 +87,7 @@ fn words(text: &str) -> ParseResult<Vec<String>> {
     Ok(words)
 }
 
-fn test(word: &str) -> ParseResult<EntryTest> {
+fn parse_test(word: &str) -> ParseResult<EntryTest> {
     const KNOWN: &str = "path, glob, regex, type, size, owner, group, depth, magic, all";
     let (not, word) = word.strip_prefix('!').map_or((false, word), |word| (true, word));
     let (name, value) = word.split_once('=').ok_or_else(|| format!("unknown test `{word}`; tests: {KNOWN}"))?;
@@ -100,18 +100,18 @@ fn test(word: &str) -> ParseResult<EntryTest> {
         "path" => TestCondition::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
         "glob" => TestCondition::Glob(Exclude::new([value]).map_err(|error| error.to_string())?),
         "regex" => TestCondition::Regex(PathRegex::new(value, "").map_err(|error| error.to_string())?),
-        "type" => TestCondition::Type(value.split(',').map(kind).collect::<ParseResult<_>>()?),
-        "size" => TestCondition::Size(range(name, value, size)?),
-        "owner" => TestCondition::Owner(range(name, value, number)?),
-        "group" => TestCondition::Group(range(name, value, number)?),
-        "depth" => TestCondition::Depth(range(name, value, number)?),
+        "type" => TestCondition::Type(value.split(',').map(parse_kind).collect::<ParseResult<_>>()?),
+        "size" => TestCondition::Size(parse_range(name, value, parse_size)?),
+        "owner" => TestCondition::Owner(parse_range(name, value, number)?),
+        "group" => TestCondition::Group(parse_range(name, value, number)?),
+        "depth" => TestCondition::Depth(parse_range(name, value, number)?),
         "magic" => TestCondition::Magic(value.split(',').map(FileMagic::named).collect::<ParseResult<_>>()?),
         _ => return Err(format!("unknown test `{name}`; tests: {KNOWN}")),
     };
     Ok(EntryTest { not, what })
 }
 
-fn kind(name: &str) -> ParseResult<u8> {
+fn parse_kind(name: &str) -> ParseResult<u8> {
     Ok(match name {
         "f" | "file" => b'f',
         "d" | "dir" => b'd',
@@ -125,7 +125,7 @@ fn kind(name: &str) -> ParseResult<u8> {
 }
 
 /// Parses `N`, `N..`, `..N` or `N..M`; both ends belong to the range.
-fn range(name: &str, text: &str, parse: fn(&str) -> Option<u64>) -> ParseResult<RangeInclusive<u64>> {
+fn parse_range(name: &str, text: &str, parse: fn(&str) -> Option<u64>) -> ParseResult<RangeInclusive<u64>> {
     let wrong = || format!("{name}={text}: expected a number, or a range as 10.., ..10 or 1..10");
     let end = |text: &str, open: u64| if text.is_empty() { Some(open) } else { parse(text) };
     let (first, last) = match text.split_once("..") {
@@ -144,7 +144,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// Parses bytes: a number, or one with K, M, G or T, which are powers of 1024.
-fn size(text: &str) -> Option<u64> {
+fn parse_size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
         b'K' => (&text[..text.len() - 1], 10),
         b'M' => (&text[..text.len() - 1], 20),
@@ -156,7 +156,7 @@ fn size(text: &str) -> Option<u64> {
 }
 
 /// Parses a codec with its level and options.
-fn codec(text: &str) -> ParseResult<Choice> {
+fn parse_codec(text: &str) -> ParseResult<Choice> {
     let choice: Choice = text.parse().map_err(|error: packfs_codec::Error| error.to_string())?;
     if choice.codec() == Codec::None {
         return Err("codec=none: the effect `store` leaves files uncompressed".into());
@@ -176,7 +176,7 @@ fn id(name: &str, text: &str) -> ParseResult<IdChange> {
     })
 }
 
-fn effect(word: &str, made: &mut RuleEffects, recipes: &mut Recipes) -> ParseResult<()> {
+fn parse_effect(word: &str, made: &mut RuleEffects, recipes: &mut Recipes) -> ParseResult<()> {
     const KNOWN: &str = "exclude, stop, store, codec, cluster, fragments, no-fragment, no-dedup, no-sparse, align, \
                          compress, exclude-empty, priority, owner, group, mode, time, xattr, drop-xattr";
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
@@ -232,10 +232,10 @@ fn effect(word: &str, made: &mut RuleEffects, recipes: &mut Recipes) -> ParseRes
             let names = ExcludeXattrs::new([given()?]).map_err(|error| error.to_string())?;
             made.xattrs.push(XattrChange::Drop(names));
         }
-        "codec" => made.recipe.codec = recipes.codec(codec(given()?)?).map_err(|error| error.to_string())?,
+        "codec" => made.recipe.codec = recipes.codec(parse_codec(given()?)?).map_err(|error| error.to_string())?,
         "cluster" => {
             let text = given()?;
-            let bytes = size(text).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+            let bytes = parse_size(text).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
             let bytes = bytes.ok_or_else(|| format!("cluster={text}: expected a size such as 64K"))?;
             made.recipe.cluster = recipes.cluster(bytes).map_err(|error| error.to_string())?;
         }

@@ -78,7 +78,7 @@ impl Rules {
     /// excluded.
     fn visit(&self, tree: &Tree, ino: Ino, path: &[u8], found: &mut TestedTree) -> Option<Vec<EmptyReason>> {
         let inode = tree.inode(ino);
-        let rules = self.of(&mut TestedEntry { path, inode: &inode, head: None });
+        let rules = self.matching_rules(&mut TestedEntry { path, inode: &inode, head: None });
         rules.iter().for_each(|rule| found.counts[*rule] += 1);
         if rules.iter().any(|rule| self.rules[*rule].effects.excludes(path)) {
             return None;
