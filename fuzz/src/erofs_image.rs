@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use packfs_image::erofs::{ReadOptions, Reader};
+use packfs_image::erofs::{ReadOptions, ErofsReader};
 
 /// Byte of the superblock.
 const SUPERBLOCK: usize = 1024;
@@ -12,7 +12,7 @@ pub fn look(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     let _ = mend(&mut bytes);
     let options = ReadOptions::default().set(|all| all.cache_bytes = 1 << 20);
-    if let Ok(image) = Reader::open(Arc::new(bytes), options) {
+    if let Ok(image) = ErofsReader::open(Arc::new(bytes), options) {
         crate::image::look(&image);
     }
 }

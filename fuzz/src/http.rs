@@ -38,7 +38,7 @@ fn image() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
     let plan = |_: &mut dyn packfs_image::source::Store| Ok(Plan { tree: spec.tree()?, order: Vec::new() });
-    AnyOptions::from(squashfs::HttpOptions::default()).build(&path, &Progress::default(), plan).unwrap();
+    AnyOptions::from(squashfs::SquashfsOptions::default()).build(&path, &Progress::default(), plan).unwrap();
     std::fs::read(path).unwrap()
 }
 

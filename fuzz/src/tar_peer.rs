@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::Progress;
-use packfs_image::sink::tar::{Options, write_tar};
+use packfs_image::sink::tar::{TarOptions, write_tar};
 use packfs_image::source::{Store, archive as source};
 use packfs_image::testing::{Entry, Snapshot, differences, snapshot_tree};
 use packfs_image::tree::TreeImage;
@@ -27,7 +27,7 @@ pub fn look(bytes: &[u8]) {
     let spec = crate::tree::tree(&mut Take(bytes), 4096, true);
     let Ok(tree) = spec.tree() else { return };
     let mut archive = Vec::new();
-    let options = Options::default().set(|all| all.threads = 0);
+    let options = TarOptions::default().set(|all| all.threads = 0);
     write_tar(&TreeImage::new(&tree), &mut archive, &options, &Progress::default()).expect("it is in memory");
 
     let mut again = Tree::default();

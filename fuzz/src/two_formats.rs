@@ -26,8 +26,8 @@ pub fn look(bytes: &[u8]) {
     as_image(&spec, &want, &AnyOptions::Erofs(erofs));
 }
 
-fn squashfs_options(take: &mut Take<'_>) -> squashfs::Options {
-    let options = squashfs::Options::default().set(|all| {
+fn squashfs_options(take: &mut Take<'_>) -> squashfs::SquashfsOptions {
+    let options = squashfs::SquashfsOptions::default().set(|all| {
         all.block_size = take.one_of(&[4096, 8192]);
         all.fragments = take.one_of(&[Fragments::None, Fragments::Small, Fragments::Tails]);
         all.export = take.byte() & 1 == 1;
@@ -37,9 +37,9 @@ fn squashfs_options(take: &mut Take<'_>) -> squashfs::Options {
     options.with(|build| common(build, codec, take.byte()))
 }
 
-fn erofs_options(take: &mut Take<'_>) -> erofs::Options {
+fn erofs_options(take: &mut Take<'_>) -> erofs::ErofsOptions {
     let block_size = take.one_of(&[512, 1024, 2048, 4096]);
-    let options = erofs::Options::default().set(|all| {
+    let options = erofs::ErofsOptions::default().set(|all| {
         all.block_size = block_size;
         all.cluster_size = block_size << (take.byte() & 3);
         all.features = Features::from_bits_truncate(take.short().into());
@@ -49,7 +49,7 @@ fn erofs_options(take: &mut Take<'_>) -> erofs::Options {
     options.with(|build| common(build, codec, take.byte()))
 }
 
-fn common(build: &mut build::Options, codec: &str, bits: u8) {
+fn common(build: &mut build::SharedOptions, codec: &str, bits: u8) {
     build.codec = codec.parse().expect("a codec");
     (build.dedup, build.sparse, build.verify) = (bits & 1 == 0, bits & 2 == 0, bits & 4 == 0);
     (build.threads, build.memory) = (0, 1 << 20);

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use packfs_blocks::testing::Random;
 use packfs_blocks::{Output, Storage};
-use packfs_image::build::{Options, Plan, Summary};
+use packfs_image::build::{BuildSummary, Plan, SharedOptions};
 use packfs_image::source::{Contents, Dir, FileReader, Source, Store, dir};
 use packfs_image::tree::{Conflict, Data, Kind, Meta, ROOT};
 use packfs_image::{Error, Progress, Result, Tree, erofs, squashfs};
@@ -26,7 +26,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [format, codec, threads, source @ ..] = &args[..] else { return Err(USAGE.into()) };
     let (codec, threads) = (codec.parse()?, threads.parse()?);
-    let set = |all: &mut Options| (all.codec, all.threads, all.verify) = (codec, threads, false);
+    let set = |all: &mut SharedOptions| (all.codec, all.threads, all.verify) = (codec, threads, false);
     let progress = Progress::default();
     let mut scanned = Spent::now()?;
     let fill = |store: &mut dyn Store| {
@@ -40,8 +40,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     };
     let (output, begun, clock) = (Output::over(Dropped::default(), "nowhere"), Spent::now()?, Instant::now());
     let summary = match format.as_str() {
-        "squashfs" => squashfs::build_to(output, &squashfs::Options::default().with(set), &progress, fill)?,
-        "erofs" => erofs::build_to(output, &erofs::Options::default().with(set), &progress, fill)?,
+        "squashfs" => squashfs::build_to(output, &squashfs::SquashfsOptions::default().with(set), &progress, fill)?,
+        "erofs" => erofs::build_to(output, &erofs::ErofsOptions::default().with(set), &progress, fill)?,
         _ => return Err(USAGE.into()),
     };
     report(&summary, clock.elapsed().as_secs_f64(), &begun, &scanned, &Spent::now()?);
@@ -52,7 +52,7 @@ fn number(text: &str) -> Result<u64> {
     text.parse().map_err(|_| Error::Misuse(USAGE.into()))
 }
 
-fn report(summary: &Summary, wall: f64, begun: &Spent, scanned: &Spent, ended: &Spent) {
+fn report(summary: &BuildSummary, wall: f64, begun: &Spent, scanned: &Spent, ended: &Spent) {
     let (files, gb) = (f64::from(summary.files).max(1.0), summary.file_bytes as f64 / 1e9);
     let (scan, rest) = (scanned.since(begun), ended.since(scanned));
     println!("{} files, {gb:.3} GB, {} bytes of image, {wall:.3} s", summary.files, summary.image_bytes);

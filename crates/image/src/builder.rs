@@ -12,7 +12,7 @@ use packfs_blocks::io::Storage;
 use packfs_blocks::{Output, Progress};
 use packfs_codec::Choice;
 
-use crate::build::{AnyOptions, Options, Plan, Summary};
+use crate::build::{AnyOptions, BuildSummary, Plan, SharedOptions};
 use crate::erofs::Kernel;
 use crate::source::{Dir, Entries, Entry, Exclude, FromImage, Source, Store, archive, dir};
 use crate::{Error, Fs, OnError, Result, Tree, erofs, squashfs};
@@ -22,8 +22,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Builder of an image.
 ///
-/// Its methods set the options that many programs need. All others are fields of [`squashfs::Options`] and
-/// [`erofs::Options`], which [`Builder::new`] takes.
+/// Its methods set the options that many programs need. All others are fields of [`squashfs::SquashfsOptions`] and
+/// [`erofs::ErofsOptions`], which [`Builder::new`] takes.
 ///
 /// ```
 /// use packfs_image::source::Entry;
@@ -40,7 +40,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 #[must_use]
 pub struct Builder<'a> {
     options: AnyOptions,
-    sources: Vec<Added<'a>>,
+    sources: Vec<AddedSource<'a>>,
     progress: Arc<Progress>,
     watcher: Option<Box<ProgressWatcher<'a>>>,
 }
@@ -48,17 +48,17 @@ pub struct Builder<'a> {
 type ProgressWatcher<'a> = dyn FnMut(&Progress) + Send + 'a;
 
 /// A source, or what becomes one once all options are known.
-enum Added<'a> {
+enum AddedSource<'a> {
     Dir(PathBuf),
     Archive(PathBuf),
     Stream(Box<dyn Read + Send>),
     Source(Box<dyn Source + 'a>),
 }
 
-impl<'a> Added<'a> {
-    fn open(self, options: &Options, progress: &Arc<Progress>) -> Result<Box<dyn Source + 'a>> {
+impl<'a> AddedSource<'a> {
+    fn open(self, options: &SharedOptions, progress: &Arc<Progress>) -> Result<Box<dyn Source + 'a>> {
         match self {
-            Added::Dir(path) => {
+            AddedSource::Dir(path) => {
                 let scan_options = dir::Options::default().set(|scan_options| {
                     scan_options.threads = options.threads;
                     scan_options.on_error = options.on_error;
@@ -66,9 +66,9 @@ impl<'a> Added<'a> {
                 });
                 Ok(Box::new(Dir::new(path, scan_options)))
             }
-            Added::Archive(path) => archive::open(Some(&path), archive::Options::default()),
-            Added::Stream(from) => archive::from_stream(from, Path::new("archive"), archive::Options::default()),
-            Added::Source(source) => Ok(source),
+            AddedSource::Archive(path) => archive::open(Some(&path), archive::Options::default()),
+            AddedSource::Stream(from) => archive::from_stream(from, Path::new("archive"), archive::Options::default()),
+            AddedSource::Source(source) => Ok(source),
         }
     }
 }
@@ -87,12 +87,12 @@ impl<'a> Builder<'a> {
 
     /// Makes a builder of a SquashFS image with default options.
     pub fn squashfs() -> Self {
-        Builder::new(squashfs::Options::default())
+        Builder::new(squashfs::SquashfsOptions::default())
     }
 
     /// Makes a builder of an EROFS image with default options.
     pub fn erofs() -> Self {
-        Builder::new(erofs::Options::default())
+        Builder::new(erofs::ErofsOptions::default())
     }
 
     /// Sets the codec: a [`Codec`](crate::Codec) or a [`Choice`] of level and options.
@@ -132,7 +132,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Sets the action for a file that cannot be read or changes meanwhile. [`Summary::left_out`] lists those left out.
+    /// Sets the action for a file that cannot be read or changes meanwhile. [`BuildSummary::left_out`] lists those left
+    /// out.
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.options.common_mut().on_error = on_error;
         self
@@ -151,17 +152,17 @@ impl<'a> Builder<'a> {
 
     /// Adds the entries of a directory, or one file.
     pub fn dir(self, path: impl Into<PathBuf>) -> Self {
-        self.add(Added::Dir(path.into()))
+        self.add(AddedSource::Dir(path.into()))
     }
 
     /// Adds the entries of an archive in a file, recognised by its first bytes: tar and cpio, also compressed, and zip.
     pub fn archive(self, path: impl Into<PathBuf>) -> Self {
-        self.add(Added::Archive(path.into()))
+        self.add(AddedSource::Archive(path.into()))
     }
 
     /// Adds the entries of a tar or cpio archive, possibly compressed, which is read once, when its turn comes.
     pub fn tar(self, from: impl Read + Send + 'static) -> Self {
-        self.add(Added::Stream(Box::new(from)))
+        self.add(AddedSource::Stream(Box::new(from)))
     }
 
     /// Adds the entries of another image, which converts it.
@@ -179,10 +180,10 @@ impl<'a> Builder<'a> {
 
     /// Adds any source. If two sources have the same path the later one is kept; directories are merged.
     pub fn source(self, source: impl Source + 'a) -> Self {
-        self.add(Added::Source(Box::new(source)))
+        self.add(AddedSource::Source(Box::new(source)))
     }
 
-    fn add(mut self, added: Added<'a>) -> Self {
+    fn add(mut self, added: AddedSource<'a>) -> Self {
         self.sources.push(added);
         self
     }
@@ -191,13 +192,16 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     /// [`Error::Exists`] if `target` already exists and [`Builder::force`] is not set.
-    pub fn build(self, target: impl AsRef<Path>) -> Result<Summary> {
+    pub fn build(self, target: impl AsRef<Path>) -> Result<BuildSummary> {
         self.run(|options, progress, fill| options.build(target.as_ref(), progress, fill))
     }
 
     /// Builds the image into any reader, writer and seeker, from its first byte on, and returns it with the summary.
     /// It should be empty: bytes after the image stay.
-    pub fn write_to<W: Read + Write + Seek + Send + fmt::Debug + 'static>(self, writer: W) -> Result<(W, Summary)> {
+    pub fn write_to<W: Read + Write + Seek + Send + fmt::Debug + 'static>(
+        self,
+        writer: W,
+    ) -> Result<(W, BuildSummary)> {
         let shared = Arc::new(Mutex::new(writer));
         let summary = self.store_in(shared.clone())?;
         let writer = Arc::into_inner(shared).ok_or_else(|| Error::Misuse("the image is still being written".into()))?;
@@ -205,15 +209,15 @@ impl<'a> Builder<'a> {
     }
 
     /// Builds the image into storage that several threads write at any offset.
-    pub fn store_in(self, storage: impl Storage + 'static) -> Result<Summary> {
+    pub fn store_in(self, storage: impl Storage + 'static) -> Result<BuildSummary> {
         self.run(|options, progress, fill| options.build_to(Output::over(storage, "image"), progress, fill))
     }
 
     /// Calls `build` with a function that scans the sources, and adds the entries they left out to its summary.
     fn run(
         self,
-        build: impl FnOnce(&AnyOptions, &Progress, &mut TreeFiller<'_>) -> Result<Summary>,
-    ) -> Result<Summary> {
+        build: impl FnOnce(&AnyOptions, &Progress, &mut TreeFiller<'_>) -> Result<BuildSummary>,
+    ) -> Result<BuildSummary> {
         let Builder { options, sources, progress, watcher } = self;
         let sources = sources.into_iter().map(|added| added.open(options.common(), &progress));
         let mut sources = sources.collect::<Result<Vec<_>>>()?;

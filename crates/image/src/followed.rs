@@ -15,10 +15,10 @@ const JITTER: u64 = 2 << 20;
 
 /// The files that are followed, by time of use.
 #[derive(Debug, Default)]
-pub(crate) struct Followed(Mutex<Vec<One>>);
+pub(crate) struct FollowedFiles(Mutex<Vec<FollowedFile>>);
 
 #[derive(Debug)]
-struct One {
+struct FollowedFile {
     nid: Nid,
     /// Where the next read is expected.
     next: u64,
@@ -28,15 +28,15 @@ struct One {
     until: u64,
 }
 
-impl Followed {
+impl FollowedFiles {
     /// Notes a read of a file of `size` bytes; returns the range to announce.
     pub(crate) fn note(&self, nid: Nid, offset: u64, len: usize, size: u64) -> Option<Range<u64>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let end = offset.saturating_add(len as u64);
         let found = all.iter().position(|one| one.nid == nid).map(|at| all.remove(at));
-        let in_order = |one: &One| offset.abs_diff(one.next) <= JITTER;
+        let in_order = |one: &FollowedFile| offset.abs_diff(one.next) <= JITTER;
         let Some(mut one) = found.filter(|one| in_order(one) || (one.next..one.until).contains(&offset)) else {
-            put(&mut all, One { nid, next: end, read: len as u64, until: 0 });
+            put(&mut all, FollowedFile { nid, next: end, read: len as u64, until: 0 });
             return None;
         };
         (one.next, one.read) = (one.next.max(end), one.read + len as u64);
@@ -55,12 +55,12 @@ impl Followed {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = all.iter().position(|one| one.nid == nid).map(|at| all.remove(at));
         let before = found.map_or(0, |one| one.until);
-        put(&mut all, One { nid, next: range.start, read: 0, until: range.end.max(before) });
+        put(&mut all, FollowedFile { nid, next: range.start, read: 0, until: range.end.max(before) });
     }
 }
 
 /// Follows one more file, in place of the one that was not read for longest if there are too many.
-fn put(all: &mut Vec<One>, one: One) {
+fn put(all: &mut Vec<FollowedFile>, one: FollowedFile) {
     all.truncate(FILES - 1);
     all.insert(0, one);
 }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_file_is_announced_once_by_who_reads_in_order() {
-        let followed = Followed::default();
+        let followed = FollowedFiles::default();
         assert_eq!(followed.note(Nid(1), 0, MIB, 50 << 20), None);
         assert_eq!(followed.note(Nid(1), 1 << 20, MIB, 50 << 20), Some(2 << 20..50 << 20));
         assert_eq!(followed.note(Nid(1), 2 << 20, MIB, 50 << 20), None);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn random_and_small_reads_announce_nothing() {
-        let followed = Followed::default();
+        let followed = FollowedFiles::default();
         for n in 0..100u64 {
             assert_eq!(followed.note(Nid(1), n * 7_919_003 % 500_000_000, 4096, 1 << 30), None);
         }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_was_announced_is_not_announced_again() {
-        let followed = Followed::default();
+        let followed = FollowedFiles::default();
         followed.announced(Nid(1), &(0..20 << 20));
         for n in 0..20 {
             assert_eq!(followed.note(Nid(1), n << 20, MIB, 50 << 20), None, "{n}");

@@ -26,7 +26,7 @@ use crate::{AnyImage, Error, Finding, OpenOptions, Result};
 use parents::ParentCache;
 pub use read_many::{ManyBytes, ReadRequest, RequestError};
 
-/// Number of bytes that small sequential reads of a [`File`] fetch from the image at a time.
+/// Number of bytes that small sequential reads of a [`ImageFile`] fetch from the image at a time.
 const WINDOW: usize = 64 << 10;
 /// Number of bytes that a file is read in when all of it is wanted. Memory is reserved for the whole file but used as reads
 /// succeed, so that an image that only declares a huge file is found out after this much.
@@ -102,14 +102,14 @@ impl Fs {
     }
 
     /// Writes everything as a tar archive, with the default options; see [`write_tar`](tar::write_tar) for others.
-    pub fn write_tar(&self, mut out: impl Write) -> Result<tar::Summary> {
-        tar::write_tar(self.image(), &mut out, &tar::Options::default(), &Progress::default())
+    pub fn write_tar(&self, mut out: impl Write) -> Result<tar::TarSummary> {
+        tar::write_tar(self.image(), &mut out, &tar::TarOptions::default(), &Progress::default())
     }
 
     /// Calls `found` for every difference between this image, the first, and `other`, the second, in name order; see
     /// [`diff`](diff::diff) for options.
     pub fn diff(&self, other: &Fs, mut found: impl FnMut(Difference)) -> Result<()> {
-        diff::diff(self.image(), other.image(), &diff::Options::default(), &Progress::default(), &mut found)
+        diff::diff(self.image(), other.image(), &diff::DiffOptions::default(), &Progress::default(), &mut found)
     }
 
     /// Verifies everything in the image on all cores and calls `found` for everything that is wrong or unusual; see
@@ -256,7 +256,7 @@ impl Fs {
     ///
     /// # Errors
     /// [`Error::NotFound`], and [`Error::WrongType`] for anything but a regular file.
-    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
+    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<ImageFile> {
         let path = path.as_ref();
         self.open_regular(self.nid(path)?, || path.to_owned())
     }
@@ -265,13 +265,13 @@ impl Fs {
     ///
     /// # Errors
     /// [`Error::WrongType`] for anything but a regular file.
-    pub fn open_inode(&self, nid: Nid) -> Result<File> {
+    pub fn open_inode(&self, nid: Nid) -> Result<ImageFile> {
         self.open_regular(nid, || inode_name(nid))
     }
 
-    fn open_regular(&self, nid: Nid, name: impl FnOnce() -> PathBuf) -> Result<File> {
+    fn open_regular(&self, nid: Nid, name: impl FnOnce() -> PathBuf) -> Result<ImageFile> {
         let size = self.regular_size(nid, name)?;
-        Ok(File { image: self.image.clone(), nid, size, at: 0, window: Vec::new(), from: 0 })
+        Ok(ImageFile { image: self.image.clone(), nid, size, at: 0, window: Vec::new(), from: 0 })
     }
 
     /// Returns the size of a regular file, which is called `name` in an error.
@@ -416,7 +416,7 @@ impl DirEntry {
 /// The reader remembers the positions of the file's blocks, so reads of any size at any offset are
 /// cheap; small sequential reads share decoded data.
 #[derive(Debug, Clone)]
-pub struct File {
+pub struct ImageFile {
     image: Arc<dyn Image>,
     nid: Nid,
     size: u64,
@@ -427,7 +427,7 @@ pub struct File {
     from: u64,
 }
 
-impl Read for File {
+impl Read for ImageFile {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if self.at >= self.size || buf.is_empty() {
             return Ok(0);
@@ -463,7 +463,7 @@ impl Read for File {
     }
 }
 
-impl Seek for File {
+impl Seek for ImageFile {
     fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
         let to = match pos {
             SeekFrom::Start(at) => Some(at),
@@ -475,7 +475,7 @@ impl Seek for File {
     }
 }
 
-impl ReadAt for File {
+impl ReadAt for ImageFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.image.read_at(self.nid, buf, offset)?)
     }
@@ -488,10 +488,11 @@ impl ReadAt for File {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::fake::Fake;
+    use crate::sink::fake::FakeImage;
 
     fn fs(content: &[u8]) -> Fs {
-        let image = Fake::default().dir(0, &[("d", 1), ("f", 2)]).dir(1, &[("x", 3)]).file(2, content).file(3, b"");
+        let image =
+            FakeImage::default().dir(0, &[("d", 1), ("f", 2)]).dir(1, &[("x", 3)]).file(2, content).file(3, b"");
         Fs::from(Arc::new(image) as Arc<dyn Image>)
     }
 

@@ -159,7 +159,7 @@
 //! # Builder::squashfs().entries([Entry::file("README.TXT", ""), Entry::dir("usr/share/doc")]).build("root.sqfs")?;
 //! use packfs_image::sink::{EntryDecision, dir};
 //! use packfs_image::{Fs, Progress};
-//! let mut options = dir::Options::default();
+//! let mut options = dir::ExtractOptions::default();
 //! options.select.decide = EntryDecision::rename(|path, _| match path.starts_with("usr/share/doc") {
 //!     true => None,
 //!     false => Some(path.file_name()?.to_ascii_lowercase()),
@@ -233,26 +233,43 @@ pub mod stats;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+/// The tree between a source and an image: inodes without data, their names and attributes.
+pub mod tree {
+    pub use packfs_tree::tree::{
+        Conflict, Data, Device, ExcludeXattrs, FsConfig, Handling, Ino, Inode, Kind, Meta, ModeChange, ROOT, Recipe,
+        Time, TimeChange, Transform, TreeImage, Whiteouts, XattrId, XattrSet, components,
+    };
+    pub(crate) use packfs_tree::tree::{
+        KindRef, ORIGIN_XATTR, ReducedSet, Tree, Xattrs, acl, capability, check_name, path_of, wire,
+    };
+}
+
+/// The view of an open image, of any format.
+pub mod image {
+    pub(crate) use packfs_tree::image::mode_without_acl;
+    pub use packfs_tree::image::{Entry, Extent, FileType, Image, ImageWrapper, Nid, Stat, StoredPiece, StoredUnit};
+}
+
 pub use build::Plan;
 pub use builder::Builder;
-pub use fs::{DirEntry, File, Fs, ManyBytes, ReadRequest, RequestError};
+pub use fs::{DirEntry, Fs, ImageFile, ManyBytes, ReadRequest, RequestError};
 pub use open::{AnyImage, OpenOptions};
 pub use packfs_tree::{
     Counted, Error, Excess, Finding, Image, OnError, Part, Result, Severity, Tree, Warning, WarningKind, Warnings,
-    image, rules, tree,
+    rules,
 };
 pub use request::BuildRequest;
 
 packfs_blocks::options!(
     BuildRequest,
     OpenOptions,
-    build::Options,
-    diff::Options,
-    erofs::Options,
+    build::SharedOptions,
+    diff::DiffOptions,
+    erofs::ErofsOptions,
     erofs::ReadOptions,
-    sink::tar::Options,
-    source::open::Options,
-    squashfs::Options,
+    sink::tar::TarOptions,
+    source::open::SourceReadOptions,
+    squashfs::SquashfsOptions,
     squashfs::ReadOptions,
 );
 

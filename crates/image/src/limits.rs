@@ -33,7 +33,7 @@ const CLASSES: [&[u8]; 3] = [USER, b"trusted.", b"security."];
 
 /// Limits of one format, given the options of a build.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct FormatLimits {
     /// Name of the format in messages.
     pub(crate) format: &'static str,
     /// Largest size of a regular file in bytes, if it is below that of Linux.
@@ -52,7 +52,7 @@ pub(crate) struct Limits {
 
 /// Checks `tree`. The first entry that exceeds a limit fails with [`Error::Limit`]. POSIX ACLs that
 /// the format cannot store are removed from the tree, with a warning for each entry.
-pub(crate) fn check(tree: &mut Tree, limits: &Limits) -> Result<()> {
+pub(crate) fn check(tree: &mut Tree, limits: &FormatLimits) -> Result<()> {
     if !limits.acls {
         leave_out_acls(tree)?;
     }
@@ -96,7 +96,7 @@ fn leave_out_acls(tree: &mut Tree) -> Result<()> {
 }
 
 /// Checks the names in a directory: a file may have several, and a walk reaches it only by the first.
-fn check_names(tree: &Tree, limits: &Limits, dir: Ino, path: &[u8]) -> Result<()> {
+fn check_names(tree: &Tree, limits: &FormatLimits, dir: Ino, path: &[u8]) -> Result<()> {
     tree.entries(dir).try_for_each(|(name, _)| {
         let full = || [path, if path.is_empty() { b"" } else { b"/" }, name].concat();
         limits.name(name).map_err(|why| Error::limit(path_of(&full()), why))
@@ -110,13 +110,13 @@ pub(crate) fn has_acl(set: &XattrSet) -> bool {
 
 /// Kinds of attributes in a set that are not allowed on every file.
 #[derive(Debug, Clone, Copy, Default)]
-struct Needs {
+struct AttributeNeeds {
     user: bool,
     acl_access: bool,
     acl_default: bool,
 }
 
-impl Needs {
+impl AttributeNeeds {
     /// Linux neither shows these attributes to programs nor lets programs set them elsewhere.
     fn belongs_to(self, kind: &KindRef<'_>) -> std::result::Result<(), Excess> {
         let wrong = match kind {
@@ -132,7 +132,7 @@ impl Needs {
     }
 }
 
-impl Limits {
+impl FormatLimits {
     /// Checks the length of a name.
     #[allow(clippy::unused_self, reason = "all formats have the limit of Linux")]
     pub(crate) fn name(&self, name: &[u8]) -> std::result::Result<(), Excess> {
@@ -174,7 +174,8 @@ impl Limits {
             Kind::Char(Device { major, minor }) | Kind::Block(Device { major, minor })
                 if *major > DEVICE_MAX.major || *minor > DEVICE_MAX.minor =>
             {
-                let (format, most) = (self.format, DEVICE_MAX);
+                let format = self.format;
+                let most = DEVICE_MAX;
                 let most = format!("{format} supports majors up to {}, minors up to {}", most.major, most.minor);
                 Err(format!("device number {major}:{minor}; {most}").into())
             }
@@ -183,9 +184,10 @@ impl Limits {
     }
 
     /// Checks a set of attributes.
-    fn xattrs(&self, set: &XattrSet) -> std::result::Result<Needs, Excess> {
-        let mut needs = Needs::default();
-        let (mut names, mut values) = (0, 0);
+    fn xattrs(&self, set: &XattrSet) -> std::result::Result<AttributeNeeds, Excess> {
+        let mut needs = AttributeNeeds::default();
+        let mut names = 0;
+        let mut values = 0;
         for (name, value) in set {
             self.xattr(name, value)?;
             needs.user |= name.starts_with(USER);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 
 use crate::image::Nid;
-use crate::placement::Placed;
+use crate::placement::PlacedPiece;
 use crate::source::open::{FileFormat, SNIFF_LEN, sniff};
 use crate::{Error, Image, Result, erofs, squashfs};
 
@@ -34,9 +34,9 @@ impl Default for OpenOptions {
 #[derive(Debug)]
 pub enum AnyImage {
     /// SquashFS.
-    Squashfs(Box<squashfs::Reader>),
+    Squashfs(Box<squashfs::SquashfsReader>),
     /// EROFS.
-    Erofs(Box<erofs::Reader>),
+    Erofs(Box<erofs::ErofsReader>),
 }
 
 impl AnyImage {
@@ -48,11 +48,11 @@ impl AnyImage {
         match sniff(&head[..got]) {
             FileFormat::Erofs => {
                 let options = erofs::ReadOptions { cache_bytes, name, devices };
-                Ok(AnyImage::Erofs(Box::new(erofs::Reader::open(bytes, options)?)))
+                Ok(AnyImage::Erofs(Box::new(erofs::ErofsReader::open(bytes, options)?)))
             }
             FileFormat::SquashFs if devices.is_empty() => {
                 let options = squashfs::ReadOptions { cache_bytes, name };
-                Ok(AnyImage::Squashfs(Box::new(squashfs::Reader::open(bytes, options)?)))
+                Ok(AnyImage::Squashfs(Box::new(squashfs::SquashfsReader::open(bytes, options)?)))
             }
             FileFormat::SquashFs => {
                 Err(Error::option("number of devices", devices.len(), "a SquashFS image has no additional devices"))
@@ -81,7 +81,7 @@ impl AnyImage {
     /// piece. SquashFS stores the data of regular files only; EROFS also that of directories and symbolic links.
     ///
     /// Reads metadata, and no data.
-    pub fn placement(&self, nid: Nid, visit: &mut dyn FnMut(Placed) -> ControlFlow<()>) -> Result<()> {
+    pub fn placement(&self, nid: Nid, visit: &mut dyn FnMut(PlacedPiece) -> ControlFlow<()>) -> Result<()> {
         match self {
             AnyImage::Squashfs(reader) => reader.placement(nid, visit),
             AnyImage::Erofs(reader) => reader.placement(nid, visit),

@@ -8,21 +8,21 @@ use crate::image::Nid;
 /// A piece of an inode's data, and where the image stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Placed {
+pub struct PlacedPiece {
     /// Offset in the file.
     pub offset: u64,
     /// Length in the file.
     pub len: u64,
     /// The stored bytes that it is decoded from; `None` for zeros that are not stored.
-    pub stored: Option<Stored>,
+    pub stored: Option<StoredLocation>,
     /// Position among the decoded bytes that several files share, if it is there.
-    pub fragment: Option<Fragment>,
+    pub fragment: Option<FragmentPosition>,
 }
 
 /// Stored bytes of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stored {
+pub struct StoredLocation {
     /// Space in which `position` counts.
     pub area: Area,
     /// Offset of the first byte.
@@ -52,7 +52,7 @@ pub enum Area {
 /// Position in a fragment block (SquashFS) or in the packed inode (EROFS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Fragment {
+pub struct FragmentPosition {
     /// Index of the fragment block; `None` for the packed inode, of which an image has only one.
     pub index: Option<u32>,
     /// Offset in its decoded bytes.
@@ -78,7 +78,7 @@ impl StoredRange {
 }
 
 /// A reader that knows where an image stores what.
-pub(crate) trait Occupied {
+pub(crate) trait OccupiedSpace {
     /// Returns the length of the image and of its additional devices.
     fn len(&self) -> u64;
 

@@ -17,10 +17,10 @@ use packfs_tree::Rank;
 
 pub use self::oversized::OversizedFiles;
 use self::oversized::{SmallFileStore, remove_oversized};
-use crate::build::{AnyOptions, Merged, Order, Plan, Summary};
+use crate::build::{AnyOptions, BuildSummary, MergedScans, Order, Plan};
 use crate::name::display;
 use crate::rules::{RuleMatchCount, Rules};
-use crate::source::open::Elsewhere;
+use crate::source::open::SourceOpener;
 use crate::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
 use crate::tree::{FsConfig, Meta, ROOT, Time, TimeChange, Transform, Tree, Whiteouts, XattrId};
 use crate::{Error, Result, Warning, WarningKind, Warnings};
@@ -31,7 +31,7 @@ use crate::{Error, Result, Warning, WarningKind, Warnings};
 /// # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?;
 /// # std::fs::create_dir_all("base/etc")?; std::fs::write("base/etc/motd", "Welcome.")?; std::fs::create_dir("local")?;
 /// use packfs_image::{BuildRequest, squashfs, tree::Whiteouts};
-/// let mut request = BuildRequest::new(squashfs::Options::default());
+/// let mut request = BuildRequest::new(squashfs::SquashfsOptions::default());
 /// request.sources = vec!["base".into(), "local".into()];
 /// request.whiteouts = Whiteouts::Overlay;
 /// let built = request.build("root.sqfs".as_ref(), &Default::default())?;
@@ -59,9 +59,9 @@ pub struct BuildRequest {
     /// Scan of the sources. Attributes that `transform` drops are not read, and `progress` is that of the build.
     pub scan: dir::Options,
     /// Way to open sources that are no files.
-    pub elsewhere: Elsewhere,
-    /// Largest length of a file in bytes. Longer files of the sources are left out and [counted](Summary::oversized);
-    /// those of an appended image stay.
+    pub elsewhere: SourceOpener,
+    /// Largest length of a file in bytes. Longer files of the sources are left out and
+    /// [counted](BuildSummary::oversized); those of an appended image stay.
     pub max_file_size: Option<u64>,
     /// Time of entries whose source has none.
     pub entry_time: Time,
@@ -154,7 +154,7 @@ pub struct RequestNotes {
 
 impl RequestNotes {
     /// Adds to the summary of a build what was left out before it began.
-    pub fn add_to(self, summary: &mut Summary) {
+    pub fn add_to(self, summary: &mut BuildSummary) {
         summary.left_out.splice(0..0, self.left_out);
         summary.oversized = self.oversized;
     }
@@ -179,7 +179,7 @@ impl BuildRequest {
             additions: Vec::new(),
             append: None,
             scan: dir::Options::default(),
-            elsewhere: Elsewhere::default(),
+            elsewhere: SourceOpener::default(),
             max_file_size: None,
             entry_time: Time::default(),
             implied_dirs: None,
@@ -201,8 +201,9 @@ impl BuildRequest {
     /// Builds the image at `output`, which appears whole or not at all.
     ///
     /// # Errors
-    /// [`Error::Exists`] if `output` already exists and the options do not [replace it](crate::build::Options::force).
-    pub fn build(&self, output: &Path, progress: &Arc<Progress>) -> Result<Summary> {
+    /// [`Error::Exists`] if `output` already exists and the options do not [replace
+    /// it](crate::build::SharedOptions::force).
+    pub fn build(&self, output: &Path, progress: &Arc<Progress>) -> Result<BuildSummary> {
         let mut notes = RequestNotes::default();
         let mut summary =
             self.target.build(output, progress, |store| self.fill(Some(output), store, progress, &mut notes))?;
@@ -238,14 +239,14 @@ impl BuildRequest {
     /// Returns the source of a plan whose entries come from [parts of a scan](dir::Options::parts) one by one; `None`
     /// if there are no parts, or if something needs all entries at once: several sources, and what adds, removes, moves
     /// or selects entries.
-    pub fn merged(&self, output: Option<&Path>, progress: &Arc<Progress>) -> Result<Option<Merged>> {
+    pub fn merged(&self, output: Option<&Path>, progress: &Arc<Progress>) -> Result<Option<MergedScans>> {
         let [source] = &self.sources[..] else { return Ok(None) };
         if self.scan.parts.is_none() || self.needs_all_entries() {
             return Ok(None);
         }
         let mut warnings = Warnings::new(self.strict);
         self.warn_of_output(output, &mut warnings)?;
-        let merged = Merged::new(source, self.scan_options(progress)).set(|merged| {
+        let merged = MergedScans::new(source, self.scan_options(progress)).set(|merged| {
             merged.transform = self.transform.clone();
             merged.clip_times = self.clips_times();
             merged.warnings = warnings;
@@ -310,7 +311,7 @@ impl BuildRequest {
         notes: &mut RequestNotes,
     ) -> Result<()> {
         let scan = self.scan_options(progress);
-        let open_options = source::open::Options::default().set(|open_options| {
+        let open_options = source::open::SourceReadOptions::default().set(|open_options| {
             open_options.scan = scan.clone();
             open_options.time = self.entry_time;
             open_options.refer = self.refers_to_sources();

@@ -130,15 +130,15 @@ fn uncompressed_images_are_built_and_extracted() {
         Ok(Plan { tree, order: Vec::new() })
     };
     let (sqfs, erofs) = (place.path().join("a.sqfs"), place.path().join("a.erofs"));
-    let options = squashfs::Options::default().with(|build| build.codec = Choice::new(Codec::None));
+    let options = squashfs::SquashfsOptions::default().with(|build| build.codec = Choice::new(Codec::None));
     squashfs::build(&sqfs, &options, &progress, plan).unwrap();
-    let options = erofs::Options::default().with(|build| build.codec = Choice::new(Codec::None));
+    let options = erofs::ErofsOptions::default().with(|build| build.codec = Choice::new(Codec::None));
     erofs::build(&erofs, &options, &progress, plan).unwrap();
     for (image, out) in [(sqfs, "sqfs.out"), (erofs, "erofs.out")] {
         compare(&image, root.path(), "built");
         let out = place.path().join(out);
         let fs = Fs::open(&image).unwrap();
-        sink::dir::extract(fs.image(), &out, &sink::dir::Options::default(), &progress).unwrap();
+        sink::dir::extract(fs.image(), &out, &sink::dir::ExtractOptions::default(), &progress).unwrap();
         for name in files(root.path()) {
             assert!(std::fs::read(out.join(&name)).unwrap() == std::fs::read(root.path().join(&name)).unwrap());
         }
@@ -157,7 +157,7 @@ fn codecs_that_were_left_out_are_named() {
         ("lzo", "lzo", cfg!(feature = "lzo"), false),
     ] {
         let image = place.path().join(name);
-        let options = squashfs::Options::default().with(|build| build.codec = name.parse().unwrap());
+        let options = squashfs::SquashfsOptions::default().with(|build| build.codec = name.parse().unwrap());
         let result = squashfs::build(&image, &options, &Progress::default(), |_| {
             Ok(Plan { tree: Tree::default(), order: vec![] })
         });

@@ -93,9 +93,9 @@ fn damage_is_an_error_to_readers_and_nothing_worse() {
     }
     let (done, waiting) = mpsc::channel();
     let work = std::thread::spawn(move || {
-        let squashfs = squashfs::MountOptions::default().set(|all| all.block_size = 4096);
+        let squashfs = squashfs::SquashfsOptions::default().set(|all| all.block_size = 4096);
         let squashfs = squashfs.with(|all| all.codec = "zstd:1".parse().unwrap());
-        let erofs = erofs::MountOptions::default().with(|all| all.codec = "lz4".parse().unwrap());
+        let erofs = erofs::ErofsOptions::default().with(|all| all.codec = "lz4".parse().unwrap());
         for options in [AnyOptions::Squashfs(squashfs), AnyOptions::Erofs(erofs)] {
             let image = build(&everything(4096, 300), &options);
             let (before, errors) = (memory_peak(), Arc::default());

@@ -77,7 +77,7 @@ fn a_thousand_mounts_leave_nothing_behind() {
         return;
     }
     let file = |seed| (format!("f{seed:02}").into_bytes(), Node::file(vec![Piece::Text { seed, len: 5000 }]));
-    let image = build(&Spec::of((0..50).map(file)), &AnyOptions::Erofs(erofs::MountOptions::default()));
+    let image = build(&Spec::of((0..50).map(file)), &AnyOptions::Erofs(erofs::ErofsOptions::default()));
     cycle(&image, 50);
     let (before, held_before) = (memory(), held());
     cycle(&image, 1000);

@@ -23,11 +23,11 @@ pub struct CachedLayers {
 
 /// Builds the EROFS image of each layer of `source` in the cache `dir`: `ALGORITHM/XX/HEX.erofs`, where XX are the
 /// first two of the hexadecimal digits of the diffID. Layers that the cache has already are not built unless the
-/// options [replace](packfs_image::build::Options::force) them.
+/// options [replace](packfs_image::build::SharedOptions::force) them.
 pub fn fill_cache(
     source: &ContainerSource,
     dir: &Path,
-    target: &packfs_image::erofs::Options,
+    target: &packfs_image::erofs::ErofsOptions,
     progress: &Arc<Progress>,
 ) -> Result<CachedLayers> {
     let target = AnyOptions::Erofs(target.clone());

@@ -249,7 +249,7 @@ impl RunningConversion<'_> {
     /// without compression: what a later layer replaces is then never packed.
     fn build_flat(&mut self, layers: &[SourceLayer]) -> Result<Descriptor> {
         let number = self.converted.images.len();
-        let mut plain = packfs_image::erofs::Options::default();
+        let mut plain = packfs_image::erofs::ErofsOptions::default();
         plain.features = packfs_image::erofs::Features::empty();
         let mut plain = AnyOptions::Erofs(plain);
         plain.common_mut().codec = Codec::None.into();
@@ -300,14 +300,14 @@ mod tests {
         let archive = dir.path().join("layer.tar");
         std::fs::write(&archive, [0; 1024]).unwrap();
         let source = ContainerSource::open(&[archive], &SourceOptions::default()).unwrap();
-        let with_uuid = packfs_image::erofs::Options::default().set(|options| options.uuid = Some([1; 16]));
-        let stream = packfs_image::squashfs::Options::default().set(|options| options.stream = true);
+        let with_uuid = packfs_image::erofs::ErofsOptions::default().set(|options| options.uuid = Some([1; 16]));
+        let stream = packfs_image::squashfs::SquashfsOptions::default().set(|options| options.stream = true);
         for (target, part) in [(AnyOptions::from(with_uuid), "uuid"), (AnyOptions::from(stream), "stream")] {
             let options = ConvertOptions::new(target);
             let error = convert(&source, &dir.path().join("x"), &options, &Arc::default()).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        let options = ConvertOptions::new(packfs_image::erofs::Options::default());
+        let options = ConvertOptions::new(packfs_image::erofs::ErofsOptions::default());
         convert(&source, &dir.path().join("x"), &options, &Arc::default()).unwrap();
     }
 }

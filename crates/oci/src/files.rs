@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
-use packfs_image::FileAt;
 use packfs_image::name::display;
 use packfs_image::source::{Contents, LazySpool, Source, Store, archive};
-use packfs_image::tree::{Data, Inode, Kind, Tree};
+use packfs_image::tree::{Data, Inode, Kind};
+use packfs_image::{FileAt, Tree};
 
 use crate::digest::{Digest, Hasher};
 use crate::documents::Descriptor;

@@ -8,8 +8,8 @@ use packfs_blocks::Progress;
 use packfs_image::build::{AnyOptions, Plan};
 use packfs_image::name::display;
 use packfs_image::source::{Source, Store, archive, decompress};
-use packfs_image::tree::{Tree, Whiteouts};
-use packfs_image::{Error as ImageError, OnError, Warnings};
+use packfs_image::tree::Whiteouts;
+use packfs_image::{Error as ImageError, OnError, Tree, Warnings};
 
 use crate::digest::{Digest, Hasher, hash_all};
 use crate::error::{Error, Result};

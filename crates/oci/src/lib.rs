@@ -12,7 +12,7 @@
 //! use packfs_oci::{ContainerSource, ConvertOptions, SourceOptions, convert};
 //!
 //! let source = ContainerSource::open(&["layout".into()], &SourceOptions::default())?;
-//! let options = ConvertOptions::new(packfs_image::erofs::Options::default());
+//! let options = ConvertOptions::new(packfs_image::erofs::ErofsOptions::default());
 //! let converted = convert(&source, "converted".as_ref(), &options, &Default::default())?;
 //! println!("{} layers", converted.layers.len());
 //! # Ok::<(), packfs_oci::Error>(())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::Progress;
-use packfs_image::erofs::{Feature, Features, Kernel, Options, Superblock};
+use packfs_image::erofs::{ErofsOptions, Feature, Features, Kernel, Superblock};
 use packfs_image::name::display;
 use packfs_image::tree::Whiteouts;
 use packfs_image::{AnyImage, BuildRequest, Choice, Codec, FileAt, OpenOptions, Warnings};
@@ -129,7 +129,7 @@ fn read_superblock(layer: &Path) -> Result<Superblock> {
 }
 
 /// Returns the options of an image that can have the clusters of all layers.
-fn merged_options(layers: &[PathBuf], superblocks: &[Superblock]) -> Result<Options> {
+fn merged_options(layers: &[PathBuf], superblocks: &[Superblock]) -> Result<ErofsOptions> {
     let (Some(lowest), Some(first)) = (layers.first(), superblocks.first()) else {
         return Err(Error::unsupported("no layers", "name the layers to merge, the lowest first"));
     };
@@ -157,7 +157,7 @@ fn merged_options(layers: &[PathBuf], superblocks: &[Superblock]) -> Result<Opti
     }
     let refer = u16::try_from(layers.len());
     let refer = refer.map_err(|_| Error::unsupported("the layers", "an image has at most 32,768 devices"))?;
-    let mut options = Options::default();
+    let mut options = ErofsOptions::default();
     options.build.codec = Choice::new(Codec::None);
     options.features = if has_long_addresses { Features::BITS_48 } else { Features::empty() };
     options.block_size = first.block_size;

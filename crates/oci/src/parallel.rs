@@ -86,7 +86,7 @@ mod tests {
     use crate::Error;
 
     fn options(threads: usize) -> AnyOptions {
-        let mut options = AnyOptions::from(erofs::Options::default());
+        let mut options = AnyOptions::from(erofs::ErofsOptions::default());
         options.common_mut().threads = threads;
         options
     }

@@ -223,7 +223,8 @@ impl Reader {
     fn extract(&self, py: Python<'_>, target: &[u8], report: Option<Py<PyAny>>) -> PyResult<u64> {
         let target = PathBuf::from(OsStr::from_bytes(target));
         work::run(py, report.as_ref(), &RaisedException::default(), |progress| {
-            dir::extract(self.fs.image(), &target, &dir::Options::default(), progress).map(|summary| summary.files)
+            dir::extract(self.fs.image(), &target, &dir::ExtractOptions::default(), progress)
+                .map(|summary| summary.files)
         })
     }
 
@@ -232,7 +233,7 @@ impl Reader {
         let raised = RaisedException::default();
         let mut out = StreamWriter { object, raised: raised.clone() };
         work::run(py, report.as_ref(), &raised, |progress| {
-            tar::write_tar(self.fs.image(), &mut out, &tar::Options::default(), progress).map(drop)
+            tar::write_tar(self.fs.image(), &mut out, &tar::TarOptions::default(), progress).map(drop)
         })
     }
 
@@ -240,7 +241,7 @@ impl Reader {
     fn diff<'py>(&self, py: Python<'py>, other: &Reader) -> PyResult<Vec<FoundDifference<'py>>> {
         let found = work::run(py, None, &RaisedException::default(), |progress| {
             let mut found = Vec::new();
-            let options = diff::Options::default();
+            let options = diff::DiffOptions::default();
             diff::diff(self.fs.image(), other.fs.image(), &options, progress, &mut |difference| {
                 found.push(difference)
             })?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use packfs_blocks::name;
 use packfs_image::AnyImage;
 use packfs_image::image::{Entry, FileType, Nid};
-use packfs_image::placement::Placed;
+use packfs_image::placement::PlacedPiece;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
@@ -152,8 +152,8 @@ struct FragmentPosition {
     offset: u64,
 }
 
-impl From<Placed> for FileExtent {
-    fn from(Placed { offset, len, stored, fragment, .. }: Placed) -> Self {
+impl From<PlacedPiece> for FileExtent {
+    fn from(PlacedPiece { offset, len, stored, fragment, .. }: PlacedPiece) -> Self {
         let hole = stored.is_none();
         let stored = stored.map(|at| StoredBytes {
             area: area_name(at.area),

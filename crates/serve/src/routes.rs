@@ -144,7 +144,7 @@ impl ImageRoutes {
         let name = path.last().cloned().unwrap_or_else(|| served.name.clone().into_bytes());
         let file = [&name[..], b".tar"].concat();
         let image = Arc::clone(&served.image);
-        let options = tar::Options::default().set(|all| {
+        let options = tar::TarOptions::default().set(|all| {
             all.memory = ARCHIVE_MEMORY;
             // The root of the image has no name of its own in an archive.
             all.prefix = path.last().map(|name| OsStr::from_bytes(name).into());

@@ -56,7 +56,7 @@ impl ServedImage {
         let mut model = ImageModel::new(self.name.as_bytes(), &self.image, &stats)?;
         if let Some((name, older)) = &self.older {
             let mut differences = Vec::new();
-            let options = diff::Options::default();
+            let options = diff::DiffOptions::default();
             let found = &mut |difference| differences.push(difference);
             diff::diff(older.image(), self.image.image(), &options, &Progress::default(), found)?;
             let old_stats = Stats::measure(older)?;

@@ -135,7 +135,7 @@ pub(crate) mod tests {
     }
 
     fn candidate() -> TuneCandidate {
-        TuneCandidate::new(AnyOptions::Squashfs(squashfs::Options::default().with(|build| build.threads = 2)))
+        TuneCandidate::new(AnyOptions::Squashfs(squashfs::SquashfsOptions::default().with(|build| build.threads = 2)))
     }
 
     #[test]

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use packfs_codec::Choice;
 use packfs_image::source::{Contents, FileReader};
-use packfs_image::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Tree};
-use packfs_image::{Error, Result};
+use packfs_image::tree::{Conflict, Data, Ino, Kind, Meta, ROOT};
+use packfs_image::{Error, Result, Tree};
 
 use crate::rng::Rng;
 

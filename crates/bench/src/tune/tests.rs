@@ -19,7 +19,7 @@ use crate::sample::PassTiming;
 
 fn squashfs_of(codec: &str, block_size: u32) -> TuneCandidate {
     let codec = codec.parse().unwrap();
-    TuneCandidate::new(AnyOptions::Squashfs(squashfs::Options::default().set(|all| {
+    TuneCandidate::new(AnyOptions::Squashfs(squashfs::SquashfsOptions::default().set(|all| {
         all.block_size = block_size;
         (all.build.codec, all.build.threads) = (codec, 2);
     })))
@@ -27,7 +27,7 @@ fn squashfs_of(codec: &str, block_size: u32) -> TuneCandidate {
 
 fn erofs_of(codec: &str, cluster_size: u32) -> TuneCandidate {
     let codec = codec.parse().unwrap();
-    TuneCandidate::new(AnyOptions::Erofs(erofs::Options::default().set(|all| {
+    TuneCandidate::new(AnyOptions::Erofs(erofs::ErofsOptions::default().set(|all| {
         all.cluster_size = cluster_size;
         (all.build.codec, all.build.threads) = (codec, 2);
     })))

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nix::unistd::{Group, User};
 pub(crate) use packfs_blocks::units::parse as size;
 use packfs_image::Part;
-use packfs_image::sink::compress::Compression;
+use packfs_image::sink::compress::StreamCompression;
 use packfs_image::tree::Time;
 
 /// Formats bytes as [`size`] takes them, in the largest unit that divides them.
@@ -56,7 +56,7 @@ pub(crate) fn types(text: &str) -> Result<String, String> {
 }
 
 /// Compression of an archive; `None` for none, whatever its name says.
-pub(crate) type Compress = Option<Compression>;
+pub(crate) type Compress = Option<StreamCompression>;
 
 /// Parses `none`, or a format with or without a level.
 pub(crate) fn compression(text: &str) -> Result<Compress, String> {

@@ -112,7 +112,7 @@ fn check(
     if !args.against.is_empty() {
         let begun = Instant::now();
         let tree = sources::tree(&args.against, args.strict, &args.image.remote, threads, progress)?;
-        let options = diff::Options::default().set(|all| all.threads = threads);
+        let options = diff::DiffOptions::default().set(|all| all.threads = threads);
         let compared = diff(image, &TreeImage::new(&tree), &options, progress, &mut |difference| {
             findings.add(line(&difference, ("the image", "the source")));
         });

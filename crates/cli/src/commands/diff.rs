@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::diff::{Aspect, Difference, Options, diff, superblocks};
+use packfs_image::diff::{Aspect, DiffOptions, Difference, diff, superblocks};
 use packfs_image::tree::{Time, TreeImage};
 use packfs_image::{AnyImage, Image, Tree, Warnings};
 use serde::Serialize;
@@ -76,7 +76,7 @@ fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Compared> {
 }
 
 fn differences(args: &Diff, progress: &Arc<Progress>, found: &mut dyn FnMut(Difference)) -> Result<[Warnings; 2]> {
-    let options = Options::default().set(|all| {
+    let options = DiffOptions::default().set(|all| {
         (all.threads, all.ignore) =
             (args.effort.threads(), args.ignore.iter().map(|aspect| Aspect::from(*aspect)).collect());
         all.inodes = args.inodes;

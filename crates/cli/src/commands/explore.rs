@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::diff::{Options, diff};
+use packfs_image::diff::{DiffOptions, diff};
 use packfs_image::name::display;
 use packfs_image::stats::{MeasuredImage, Stats};
 use packfs_serve::explorer::{BlockMaps, EmbeddedFiles, ImageModel, PageSource, page};
@@ -61,7 +61,7 @@ fn compare(
 ) -> Result<()> {
     let older = open::path(old, args.effort.memory() / 2, &args.image.remote)
         .with_context(|| format!("--against {}", open::name(old)))?;
-    let options = Options::default().set(|all| all.threads = args.effort.threads());
+    let options = DiffOptions::default().set(|all| all.threads = args.effort.threads());
     let mut differences = Vec::new();
     diff(older.image(), newer.image.image(), &options, progress, &mut |difference| differences.push(difference))?;
     let stats = Stats::measure(&older).with_context(|| open::name(old))?;

@@ -24,9 +24,9 @@ pub(crate) fn shown(path: &Path) -> PathBuf {
 }
 
 /// Returns the way to open sources that are addresses.
-pub(super) fn elsewhere(args: &RemoteArgs) -> packfs_image::source::open::Elsewhere {
+pub(super) fn elsewhere(args: &RemoteArgs) -> packfs_image::source::open::SourceOpener {
     let args = args.clone();
-    packfs_image::source::open::Elsewhere::new(move |path| inner::source(path, &args))
+    packfs_image::source::open::SourceOpener::new(move |path| inner::source(path, &args))
 }
 
 #[cfg(feature = "remote")]

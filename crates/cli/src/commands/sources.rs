@@ -48,7 +48,8 @@ pub(super) fn tree<P: AsRef<Path>>(
     progress: &Arc<Progress>,
 ) -> Result<Tree> {
     let scan = dir::Options::default().set(|all| (all.threads, all.progress) = (threads, Some(Arc::clone(progress))));
-    let options = open::Options::default().set(|all| (all.scan, all.elsewhere) = (scan, remote::elsewhere(remote)));
+    let options =
+        open::SourceReadOptions::default().set(|all| (all.scan, all.elsewhere) = (scan, remote::elsewhere(remote)));
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(strict);
     let mut copies = LazySpool::new(&temporary_directory());

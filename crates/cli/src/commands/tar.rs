@@ -7,10 +7,10 @@ use anyhow::Result;
 use packfs_blocks::Progress;
 use packfs_blocks::units::Size;
 use packfs_image::name::display;
-use packfs_image::sink::Altered;
-use packfs_image::sink::compress::{Compression, compressed};
+use packfs_image::sink::AlteredImage;
+use packfs_image::sink::compress::{StreamCompression, compressed};
 use packfs_image::sink::pseudo::{write_pseudo, write_pseudo_to};
-use packfs_image::sink::tar::{Options, Summary, write_tar, write_tar_to};
+use packfs_image::sink::tar::{TarOptions, TarSummary, write_tar, write_tar_to};
 use packfs_image::{Image, Part};
 
 use super::open;
@@ -36,12 +36,12 @@ pub(crate) fn run(args: &Tar) -> Result<Outcome> {
     if target.is_none() {
         output::require_pipe_or_file("an archive")?;
     }
-    let how = args.compress.unwrap_or_else(|| target.and_then(Compression::of_name));
+    let how = args.compress.unwrap_or_else(|| target.and_then(StreamCompression::of_name));
     let (threads, memory) = effort(args, how)?;
     let image = open::in_order(&args.image, memory)?;
-    let image = Altered::new(image.image(), args.alter.resolve()?);
+    let image = AlteredImage::new(image.image(), args.alter.resolve()?);
     let select = args.select.resolve()?;
-    let options = Options::default().set(|all| {
+    let options = TarOptions::default().set(|all| {
         (all.select, all.strip, all.prefix) = (select, args.strip_components, args.prefix.clone());
         (all.threads, all.memory) = (threads, (memory / 2).min(IN_FLIGHT));
         (all.strict, all.hard_links) = (args.strict, !args.no_hard_links);
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Tar) -> Result<Outcome> {
 
 /// Returns the number of threads, and the memory for reading the image. Compression takes the rest of `--memory`, on as
 /// many threads as fit; without the option, what all threads take, up to half of the machine's.
-fn effort(args: &Tar, how: Option<Compression>) -> Result<(usize, u64)> {
+fn effort(args: &Tar, how: Option<StreamCompression>) -> Result<(usize, u64)> {
     let threads = args.effort.threads();
     let Some(how) = how else { return Ok((threads, args.effort.memory())) };
     let least = how.memory(1) + (how.memory(1) / 3).min(READING);
@@ -94,10 +94,10 @@ fn write(
     image: &dyn Image,
     args: &Tar,
     path: Option<&Path>,
-    how: Option<Compression>,
-    options: &Options,
+    how: Option<StreamCompression>,
+    options: &TarOptions,
     progress: &Progress,
-) -> Result<Summary> {
+) -> Result<TarSummary> {
     let plain = match args.format {
         Archive::Tar => write_tar,
         Archive::Pseudo => write_pseudo,

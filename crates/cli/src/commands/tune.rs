@@ -143,7 +143,7 @@ fn left(elapsed: Duration, done: f64, of: f64) -> Option<String> {
 /// Returns the source as a tree whose contents can be read repeatedly, and the time it took to list it.
 fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) -> Result<(Tree, PassTiming)> {
     let meter = Meter::start(quiet);
-    let options = open::Options::default().set(|all| {
+    let options = open::SourceReadOptions::default().set(|all| {
         (all.scan.threads, all.scan.progress) = (threads, Some(Arc::clone(meter.progress())));
         all.scan.on_error = OnError::Skip;
     });

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Result, bail};
-use packfs_image::erofs::{Compat, Compression, Incompat, InodeFacts, Kernel, Layout, Reader, uuid_text};
+use packfs_image::erofs::{Compat, ErofsCompression, ErofsReader, Incompat, InodeFacts, Kernel, Layout, uuid_text};
 use packfs_image::image::{FileType, Image, Nid, Stat};
-use packfs_image::placement::{Area, Placed};
+use packfs_image::placement::{Area, PlacedPiece};
 use packfs_image::sink::{self, Walk};
 use packfs_image::{AnyImage, Error};
 
@@ -141,7 +141,7 @@ impl Show for Facts {
 }
 
 impl Facts {
-    fn print(&self, args: &Info, opened: &AnyImage, image: &Reader, out: &mut impl Write) -> Result<()> {
+    fn print(&self, args: &Info, opened: &AnyImage, image: &ErofsReader, out: &mut impl Write) -> Result<()> {
         if self.superblock {
             superblock(image, out)?;
         }
@@ -162,7 +162,7 @@ impl Facts {
     }
 
     /// Prints the facts of an inode.
-    fn inode(&self, opened: &AnyImage, image: &Reader, nid: Nid, path: &[u8], out: &mut impl Write) -> Result<()> {
+    fn inode(&self, opened: &AnyImage, image: &ErofsReader, nid: Nid, path: &[u8], out: &mut impl Write) -> Result<()> {
         let (stat, facts) = (image.stat(nid)?, image.facts(nid)?);
         let block = u64::from(image.superblock().block_size);
         let stored = facts.compressed_blocks.map_or(facts.size, |blocks| blocks.saturating_mul(block));
@@ -198,7 +198,7 @@ impl Facts {
     }
 }
 
-fn superblock(image: &Reader, out: &mut impl Write) -> Result<()> {
+fn superblock(image: &ErofsReader, out: &mut impl Write) -> Result<()> {
     let superblock = image.superblock();
     let block = u64::from(superblock.block_size);
     let mut line = |what: &str, value: String| writeln!(out, "{:<45} {value}", format!("{what}:"));
@@ -216,11 +216,11 @@ fn superblock(image: &Reader, out: &mut impl Write) -> Result<()> {
         }
     }
     if superblock.incompat.contains(Incompat::BIG_CLUSTERS) {
-        let names: Vec<_> = superblock.compression.iter().map(Compression::name).collect();
+        let names: Vec<_> = superblock.compression.iter().map(ErofsCompression::name).collect();
         line("Filesystem compr_algs", names.join(", "))?;
     } else {
         let distance = superblock.compression.iter().find_map(|one| match one {
-            Compression::Lz4 { max_distance, .. } => Some(*max_distance),
+            ErofsCompression::Lz4 { max_distance, .. } => Some(*max_distance),
             _ => None,
         });
         line("Filesystem lz4_max_distance", distance.unwrap_or(0).to_string())?;
@@ -245,7 +245,7 @@ fn spaced<'n>(names: impl Iterator<Item = &'n str>) -> String {
 }
 
 /// Prints the entries of a directory, with itself and its parent.
-fn entries(image: &Reader, dir: Nid, out: &mut impl Write) -> Result<()> {
+fn entries(image: &ErofsReader, dir: Nid, out: &mut impl Write) -> Result<()> {
     let mut all: Vec<(Box<[u8]>, Nid)> =
         image.read_dir(dir)?.into_iter().map(|entry| (entry.name, entry.nid)).collect();
     all.push((b".".as_slice().into(), dir));
@@ -263,7 +263,7 @@ fn entries(image: &Reader, dir: Nid, out: &mut impl Write) -> Result<()> {
 /// Prints the extents of an inode.
 fn extents(
     opened: &AnyImage,
-    image: &Reader,
+    image: &ErofsReader,
     nid: Nid,
     path: &[u8],
     facts: &InodeFacts,
@@ -300,8 +300,8 @@ struct Rows<'o, W> {
 
 impl<W: Write> Rows<'_, W> {
     /// Prints a piece: a row for each chunk; data that lies in blocks has their length.
-    fn pieces(&mut self, placed: &Placed, facts: &InodeFacts, block: u64) -> io::Result<()> {
-        let Placed { offset, len, .. } = *placed;
+    fn pieces(&mut self, placed: &PlacedPiece, facts: &InodeFacts, block: u64) -> io::Result<()> {
+        let PlacedPiece { offset, len, .. } = *placed;
         let whole = match facts.layout {
             Layout::Plain | Layout::Chunks => len.next_multiple_of(block),
             _ => len,
@@ -334,7 +334,7 @@ impl<W: Write> Rows<'_, W> {
 }
 
 /// Returns the first path of an inode.
-pub(super) fn path_of(image: &Reader, nid: Nid) -> Result<Vec<u8>> {
+pub(super) fn path_of(image: &ErofsReader, nid: Nid) -> Result<Vec<u8>> {
     if image.superblock().packed == Some(nid) {
         return Ok(b"(packed file)".to_vec());
     }

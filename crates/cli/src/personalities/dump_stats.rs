@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use packfs_image::erofs::{InodeFacts, Reader};
+use packfs_image::erofs::{ErofsReader, InodeFacts};
 use packfs_image::image::FileType;
 use packfs_image::sink::Walk;
 
@@ -58,7 +58,7 @@ fn row(size: u64) -> usize {
     usize::try_from(u64::BITS - kib.leading_zeros()).unwrap_or(SIZES).min(SIZES - 1)
 }
 
-fn count(image: &Reader) -> Result<Counts> {
+fn count(image: &ErofsReader) -> Result<Counts> {
     let (mut counts, block) = (Counts::default(), u64::from(image.superblock().block_size));
     let mut walk = Walk::new(image, &[])?;
     while let Some(visit) = walk.step()? {
@@ -91,7 +91,7 @@ fn count(image: &Reader) -> Result<Counts> {
 }
 
 /// Prints the statistics of an image.
-pub(super) fn print(image: &Reader, out: &mut impl Write) -> Result<()> {
+pub(super) fn print(image: &ErofsReader, out: &mut impl Write) -> Result<()> {
     let counts = count(image)?;
     let all: u64 = counts.types.iter().sum();
     writeln!(out, "Filesystem total file count:\t\t{all}")?;

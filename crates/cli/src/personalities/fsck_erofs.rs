@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::io::FileAt;
-use packfs_image::erofs::{ReadOptions, Reader};
+use packfs_image::erofs::{ErofsReader, ReadOptions};
 use packfs_image::image::{FileType, Image, Nid};
 use packfs_image::name::display;
 use packfs_image::sink;
@@ -197,7 +197,7 @@ fn target(image: &Path, offset: u64, nid: Option<Nid>, path: Option<OsString>) -
     if nid.is_none() && path.is_none() {
         return Ok(None);
     }
-    let reader = Reader::open(Arc::new(FileAt::open(image, offset)?), ReadOptions::default())?;
+    let reader = ErofsReader::open(Arc::new(FileAt::open(image, offset)?), ReadOptions::default())?;
     let (nid, path) = match (nid, path) {
         (Some(nid), _) => (nid, OsString::from_vec(super::dump_erofs::path_of(&reader, nid)?)),
         (None, path) => {

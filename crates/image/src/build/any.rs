@@ -5,7 +5,7 @@ use std::path::Path;
 use packfs_blocks::{Output, Progress};
 
 use super::option::{self, BuildOption, COMPRESSION_OPTIONS, LAYOUT_OPTIONS, OptionDraft};
-use super::{Options, Plan, Summary};
+use super::{BuildSummary, Plan, SharedOptions};
 use crate::source::Store;
 use crate::{Result, Tree, erofs, squashfs};
 
@@ -13,9 +13,9 @@ use crate::{Result, Tree, erofs, squashfs};
 #[derive(Debug, Clone)]
 pub enum AnyOptions {
     /// SquashFS.
-    Squashfs(squashfs::Options),
+    Squashfs(squashfs::SquashfsOptions),
     /// EROFS.
-    Erofs(erofs::Options),
+    Erofs(erofs::ErofsOptions),
 }
 
 impl AnyOptions {
@@ -25,7 +25,7 @@ impl AnyOptions {
         target: &Path,
         progress: &Progress,
         fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-    ) -> Result<Summary> {
+    ) -> Result<BuildSummary> {
         match self {
             AnyOptions::Squashfs(options) => squashfs::build(target, options, progress, fill),
             AnyOptions::Erofs(options) => erofs::build(target, options, progress, fill),
@@ -47,7 +47,7 @@ impl AnyOptions {
         output: Output,
         progress: &Progress,
         fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-    ) -> Result<Summary> {
+    ) -> Result<BuildSummary> {
         match self {
             AnyOptions::Squashfs(options) => squashfs::build_to(output, options, progress, fill),
             AnyOptions::Erofs(options) => erofs::build_to(output, options, progress, fill),
@@ -63,7 +63,7 @@ impl AnyOptions {
     }
 
     /// Returns the options that every format has.
-    pub fn common(&self) -> &Options {
+    pub fn common(&self) -> &SharedOptions {
         match self {
             AnyOptions::Squashfs(options) => &options.build,
             AnyOptions::Erofs(options) => &options.build,
@@ -71,7 +71,7 @@ impl AnyOptions {
     }
 
     /// Returns the options that every format has, for modification.
-    pub fn common_mut(&mut self) -> &mut Options {
+    pub fn common_mut(&mut self) -> &mut SharedOptions {
         match self {
             AnyOptions::Squashfs(options) => &mut options.build,
             AnyOptions::Erofs(options) => &mut options.build,

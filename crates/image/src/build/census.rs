@@ -4,7 +4,7 @@ use crate::tree::{Kind, Tree};
 
 /// Counts of a tree.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Census {
+pub(crate) struct TreeCensus {
     pub(crate) inodes: u32,
     /// Number of regular files.
     pub(crate) files: u32,
@@ -16,10 +16,10 @@ pub(crate) struct Census {
     pub(crate) newest: i64,
 }
 
-impl Census {
+impl TreeCensus {
     /// Counts the inodes of `tree`.
     pub(crate) fn of(tree: &Tree) -> Self {
-        let mut census = Census { inodes: 0, files: 0, directories: 0, file_bytes: 0, newest: i64::MIN };
+        let mut census = TreeCensus { inodes: 0, files: 0, directories: 0, file_bytes: 0, newest: i64::MIN };
         let walked = tree.walk(|ino, _| {
             let inode = tree.inode(ino);
             census.newest = census.newest.max(inode.mtime.secs);

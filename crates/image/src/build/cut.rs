@@ -4,31 +4,35 @@ use packfs_blocks::hash::is_zero;
 use packfs_blocks::stages::{Stage, Stages};
 use packfs_blocks::{Buffer, Buffers, Digest};
 
-use super::sums::Summed;
+use super::sums::FileDigests;
 use crate::source::{Contents, FileReader};
 use crate::{Error, Result};
 
-/// Number of bytes of a large file that one job reads.
+/// Number of bytes of a large file that one job reads: enough that a job costs little beside its reads, and little
+/// enough that several jobs of one file fit in the memory budget. Not measured.
 pub(super) const SEGMENT_LEN: u64 = 1 << 20;
-/// Shorter runs of zeros at the end of a file are stored as data: a hole would cost more than it saves.
+/// Shorter runs of zeros at the end of a file are stored as data: a hole would cost more than it saves. Most file
+/// systems hold none shorter.
 const HOLE_MIN: usize = 4096;
 
 /// One block or hole of a file.
 #[derive(Debug)]
-pub(crate) enum Cut {
+pub(crate) enum FileBlock {
     /// A run of zeros of this many bytes: whole blocks, except at the end of the file.
     Hole(u64),
     /// A block; only the last of a file may be short.
     Block(Buffer, Digest),
 }
 
-impl Cut {
+impl FileBlock {
     /// Returns this cut as it must be after a hole: a short tail of zeros continues the hole.
     /// Sources that report holes cannot tell such a tail from the hole, so other sources must give
     /// the same result.
-    pub(crate) fn behind_hole(self) -> Cut {
+    pub(crate) fn behind_hole(self) -> FileBlock {
         match self {
-            Cut::Block(bytes, _) if bytes.len() < HOLE_MIN && is_zero(&bytes) => Cut::Hole(bytes.len() as u64),
+            FileBlock::Block(bytes, _) if bytes.len() < HOLE_MIN && is_zero(&bytes) => {
+                FileBlock::Hole(bytes.len() as u64)
+            }
             other => other,
         }
     }
@@ -36,13 +40,13 @@ impl Cut {
 
 /// A run of blocks of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segment {
+pub(crate) struct FileSegment {
     pub(crate) offset: u64,
     pub(crate) len: u64,
     pub(crate) hole: bool,
 }
 
-impl Segment {
+impl FileSegment {
     pub(crate) fn end(&self) -> u64 {
         self.offset + self.len
     }
@@ -50,17 +54,17 @@ impl Segment {
 
 /// Reads files and cuts them into blocks; shared by the workers and the conductor.
 #[derive(Debug, Clone)]
-pub(super) struct Cutter<'env> {
+pub(super) struct FileCutter<'env> {
     pub(super) block_len: usize,
     pub(super) sparse: bool,
     pub(super) buffers: Buffers,
     pub(super) stages: &'env Stages,
-    pub(super) sums: Option<Summed>,
+    pub(super) sums: Option<FileDigests>,
 }
 
-impl Cutter<'_> {
+impl FileCutter<'_> {
     /// Reads all `size` bytes of the file of this number.
-    pub(super) fn whole(&self, file: u32, from: &dyn Contents, key: u64, size: u64) -> Result<Vec<Cut>> {
+    pub(super) fn whole(&self, file: u32, from: &dyn Contents, key: u64, size: u64) -> Result<Vec<FileBlock>> {
         let (mut open, segments) = self.stages.time(Stage::Read, || {
             let mut open = from.open(key)?;
             let segments = self.segments(&mut *open, size)?;
@@ -78,16 +82,17 @@ impl Cutter<'_> {
     }
 
     /// Reads one segment of a file.
-    pub(super) fn segment(&self, from: &dyn Contents, key: u64, segment: Segment) -> Result<Vec<Cut>> {
-        let (mut open, mut cuts) = (from.open(key)?, Vec::new());
+    pub(super) fn segment(&self, from: &dyn Contents, key: u64, segment: FileSegment) -> Result<Vec<FileBlock>> {
+        let mut open = from.open(key)?;
+        let mut cuts = Vec::new();
         self.read(&mut *open, segment, &mut cuts)?;
         open.finish()?;
         Ok(cuts)
     }
 
-    fn read(&self, open: &mut (dyn FileReader + '_), segment: Segment, cuts: &mut Vec<Cut>) -> Result<()> {
+    fn read(&self, open: &mut (dyn FileReader + '_), segment: FileSegment, cuts: &mut Vec<FileBlock>) -> Result<()> {
         if segment.hole {
-            cuts.push(Cut::Hole(segment.len));
+            cuts.push(FileBlock::Hole(segment.len));
             return Ok(());
         }
         let mut at = segment.offset;
@@ -102,23 +107,24 @@ impl Cutter<'_> {
     }
 
     /// Hashes a block, or detects that it is a hole.
-    pub(super) fn cut(&self, bytes: Buffer) -> Cut {
+    pub(super) fn cut(&self, bytes: Buffer) -> FileBlock {
         let digest = self.stages.time(Stage::Hash, || {
             let hole = self.sparse && bytes.len() >= HOLE_MIN && is_zero(&bytes);
             (!hole).then(|| Digest::of(&bytes))
         });
         match digest {
-            Some(digest) => Cut::Block(bytes, digest),
-            None => Cut::Hole(bytes.len() as u64),
+            Some(digest) => FileBlock::Block(bytes, digest),
+            None => FileBlock::Hole(bytes.len() as u64),
         }
     }
 
     /// Cuts a file at block boundaries into runs of blocks that are all hole and other runs, the
     /// latter of at most about [`SEGMENT_LEN`].
-    pub(super) fn segments(&self, open: &mut (dyn FileReader + '_), size: u64) -> Result<Vec<Segment>> {
+    pub(super) fn segments(&self, open: &mut (dyn FileReader + '_), size: u64) -> Result<Vec<FileSegment>> {
         let block = self.block_len as u64;
         let most = SEGMENT_LEN.max(block) / block * block;
-        let (mut segments, mut at) = (Vec::new(), 0);
+        let mut segments = Vec::new();
+        let mut at = 0;
         while at < size {
             let data = if self.sparse { open.next_data(at)? } else { Some((at, size)) };
             // Holes that do not cover a whole block are read as zeros.
@@ -128,12 +134,12 @@ impl Cutter<'_> {
             if start > at {
                 // Sources that do not report holes have a block there, unless it follows a hole: see `behind_hole`.
                 let is_short_tail = start == size && size - at < HOLE_MIN as u64;
-                segments.push(Segment { offset: at, len: start.min(size) - at, hole: !is_short_tail });
+                segments.push(FileSegment { offset: at, len: start.min(size) - at, hole: !is_short_tail });
                 at = start.min(size);
             }
             while at < end {
                 let len = most.min(end - at);
-                segments.push(Segment { offset: at, len, hole: false });
+                segments.push(FileSegment { offset: at, len, hole: false });
                 at += len;
             }
         }

@@ -1,6 +1,6 @@
 //! Files in, hashed blocks out, in order: the first half of every writer's data path.
 //!
-//! Workers open, read, detect holes and hash. The conductor fetches the results with [`Feed::next`]
+//! Workers open, read, detect holes and hash. The conductor fetches the results with [`BlockFeed::next`]
 //! in the order in which it submitted the files. Many small files share a job; large ones are read
 //! in segments by several workers at once.
 
@@ -12,33 +12,34 @@ use packfs_blocks::pipeline::{Pool, Ticket, Window};
 use packfs_blocks::stages::{Stage, Stages};
 use packfs_blocks::{Buffer, Buffers, Digest};
 
-use super::cut::{Cut, Cutter, SEGMENT_LEN, Segment};
-use super::stream::{Scattered, Stream};
-use super::sums::Summed;
-use super::unread::{UNREAD_MIN, Unread};
+use super::cut::{FileBlock, FileCutter, FileSegment, SEGMENT_LEN};
+use super::stream::{ScatteredReader, StreamedFile};
+use super::sums::FileDigests;
+use super::unread::{UNREAD_MIN, UnreadFile};
 use crate::source::Contents;
 use crate::{Error, Result};
 
-/// Maximum number of bytes and of files in one batch.
+/// Maximum number of bytes and of files in one batch. A job costs as much as reading a few KiB, so files share one;
+/// more would leave less for other workers at the end, and take more memory. Not measured.
 pub(crate) const BATCH_LEN: usize = 256 << 10;
 pub(crate) const BATCH_FILES: usize = 64;
 
 /// Blocks of a finished job. Files are identified by the number they were submitted with.
 #[derive(Debug)]
-pub(crate) enum Fed {
+pub(crate) enum FedBlocks {
     /// Whole files shorter than a block, concatenated.
     Small {
         /// Their bytes.
         bytes: Buffer,
         /// Range of each file in `bytes`, or the error of reading it.
-        files: Vec<(u32, Result<Part>)>,
+        files: Vec<(u32, Result<BatchPart>)>,
     },
     /// The next blocks of a file.
     Blocks {
         /// The file.
         file: u32,
         /// Its next pieces, or the error of reading them.
-        cuts: Result<Vec<Cut>>,
+        cuts: Result<Vec<FileBlock>>,
         /// True if the file is complete.
         last: bool,
     },
@@ -47,16 +48,16 @@ pub(crate) enum Fed {
         /// The file.
         file: u32,
         /// Its layout, or the error of looking for it.
-        unread: Result<Unread>,
+        unread: Result<UnreadFile>,
     },
 }
 
 /// Range of a small file within a batch, and its digest.
-pub(crate) type Part = (Range<usize>, Digest);
+pub(crate) type BatchPart = (Range<usize>, Digest);
 
 /// Options for cutting files, chosen by a format.
 #[derive(Debug, Clone)]
-pub(crate) struct Cutting {
+pub(crate) struct CutOptions {
     /// Block size in bytes.
     pub(crate) block_len: usize,
     /// Buffers for blocks.
@@ -70,7 +71,7 @@ pub(crate) struct Cutting {
     /// Block size of an image that gets files of [`UNREAD_MIN`] bytes or more unread.
     pub(crate) unread: Option<usize>,
     /// Receives the SHA-256 of each file that one job reads, if the format stores them.
-    pub(crate) sums: Option<Summed>,
+    pub(crate) sums: Option<FileDigests>,
 }
 
 /// Reads ahead of a writer, within a budget of bytes.
@@ -78,24 +79,24 @@ pub(crate) struct Cutting {
 /// The conductor submits a file, then calls [`next`](Self::next) until there is room for another
 /// one; after the last file it calls [`rest`](Self::rest).
 #[derive(Debug)]
-pub(crate) struct Feed<'p, 'env, S> {
+pub(crate) struct BlockFeed<'p, 'env, S> {
     pub(super) pool: &'p Pool<'env, S>,
-    pub(super) cutter: Cutter<'env>,
+    pub(super) cutter: FileCutter<'env>,
     unread: Option<usize>,
     batch_buffers: Buffers,
-    window: Window<Fed>,
-    batch: Batch,
-    streamed: Option<Streamed>,
-    reading: Option<Reading>,
+    window: Window<FedBlocks>,
+    batch: SmallBatch,
+    streamed: Option<StreamedBatch>,
+    reading: Option<LargeFileRead>,
 }
 
 /// Small files of a stream: their bytes, and the range of each file in them.
-type Streamed = (Buffer, Vec<(u32, Range<usize>)>);
+type StreamedBatch = (Buffer, Vec<(u32, Range<usize>)>);
 
 /// Small files that one job reads.
 #[derive(Debug, Default)]
-struct Batch {
-    files: Vec<Small>,
+struct SmallBatch {
+    files: Vec<SmallFile>,
     /// Their sources: mostly one, which every thread would count the users of if each file had it.
     sources: Vec<Arc<dyn Contents>>,
     /// Number of bytes of all files.
@@ -103,7 +104,7 @@ struct Batch {
 }
 
 #[derive(Debug)]
-struct Small {
+struct SmallFile {
     file: u32,
     /// Number of its source in the batch.
     source: u32,
@@ -111,38 +112,38 @@ struct Small {
     len: usize,
 }
 
-impl Batch {
+impl SmallBatch {
     fn push(&mut self, file: u32, from: &Arc<dyn Contents>, key: u64, len: usize) {
         if !self.sources.last().is_some_and(|last| Arc::ptr_eq(last, from)) {
             self.sources.push(Arc::clone(from));
         }
         let source = u32::try_from(self.sources.len() - 1).expect("no more sources than files");
-        self.files.push(Small { file, source, key, len });
+        self.files.push(SmallFile { file, source, key, len });
         self.len += len;
     }
 }
 
 /// A large file with segments still to be submitted.
 #[derive(Debug)]
-struct Reading {
+struct LargeFileRead {
     file: u32,
     from: Arc<dyn Contents>,
     key: u64,
     size: u64,
-    segments: std::vec::IntoIter<Segment>,
+    segments: std::vec::IntoIter<FileSegment>,
 }
 
-impl<'p, 'env, S> Feed<'p, 'env, S> {
+impl<'p, 'env, S> BlockFeed<'p, 'env, S> {
     /// Makes a feed that reads on `pool` and adds the time of its steps to `stages`.
-    pub(crate) fn new(pool: &'p Pool<'env, S>, cutting: Cutting, stages: &'env Stages) -> Self {
-        let Cutting { block_len, buffers, sparse, budget, unread, sums, .. } = cutting;
-        Feed {
+    pub(crate) fn new(pool: &'p Pool<'env, S>, cutting: CutOptions, stages: &'env Stages) -> Self {
+        let CutOptions { block_len, buffers, sparse, budget, unread, sums, .. } = cutting;
+        BlockFeed {
             pool,
-            cutter: Cutter { block_len, sparse, buffers, stages, sums },
+            cutter: FileCutter { block_len, sparse, buffers, stages, sums },
             unread,
             batch_buffers: Buffers::new(BATCH_LEN.max(block_len)),
             window: Window::new(budget),
-            batch: Batch::default(),
+            batch: SmallBatch::default(),
             streamed: None,
             reading: None,
         }
@@ -153,10 +154,11 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         debug_assert!(self.reading.is_none(), "the previous file is still being read");
         if let Some(block) = self.unread.filter(|_| size >= UNREAD_MIN) {
             self.send_batch();
-            let (cutter, from) = (self.cutter.clone(), from.clone());
+            let cutter = self.cutter.clone();
+            let from = from.clone();
             let look = move |_: &mut S| {
-                let look = || Unread::look(&cutter, &from, key, size, block);
-                Fed::Unread { file, unread: cutter.stages.time(Stage::Read, look) }
+                let look = || UnreadFile::look(&cutter, &from, key, size, block);
+                FedBlocks::Unread { file, unread: cutter.stages.time(Stage::Read, look) }
             };
             return self.push(self.pool.submit(look), block);
         }
@@ -167,14 +169,18 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
             return self.batch.push(file, from, key, len);
         }
         self.send_batch();
-        let (cutter, from) = (self.cutter.clone(), from.clone());
+        let cutter = self.cutter.clone();
+        let from = from.clone();
         if size <= SEGMENT_LEN {
-            let job = move |_: &mut S| Fed::Blocks { file, cuts: cutter.whole(file, &*from, key, size), last: true };
+            let job =
+                move |_: &mut S| FedBlocks::Blocks { file, cuts: cutter.whole(file, &*from, key, size), last: true };
             return self.push(self.pool.submit(job), usize::try_from(size).unwrap_or(usize::MAX));
         }
         match from.open(key).and_then(|mut open| cutter.segments(&mut *open, size)) {
-            Ok(segments) => self.reading = Some(Reading { file, from, key, size, segments: segments.into_iter() }),
-            Err(e) => self.push(Ticket::ready(Fed::Blocks { file, cuts: Err(e), last: true }), 0),
+            Ok(segments) => {
+                self.reading = Some(LargeFileRead { file, from, key, size, segments: segments.into_iter() })
+            }
+            Err(e) => self.push(Ticket::ready(FedBlocks::Blocks { file, cuts: Err(e), last: true }), 0),
         }
     }
 
@@ -197,17 +203,17 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         from: &'f mut dyn Read,
         size: u64,
         data: &'f [(u64, u64)],
-    ) -> Result<Stream<'f, 'p, 'env, S>> {
-        let mut from = Scattered { from, data, at: 0 };
+    ) -> Result<StreamedFile<'f, 'p, 'env, S>> {
+        let mut from = ScatteredReader { from, data, at: 0 };
         match self.small(size) {
             Some(len) => self.gather(file, &mut from, len)?,
             None => self.send_streamed(),
         }
-        Ok(Stream { feed: self, file, from, size })
+        Ok(StreamedFile { feed: self, file, from, size })
     }
 
     /// Returns the next finished job if the read-ahead is full; `None` if there is room for another file.
-    pub(crate) fn next(&mut self) -> Option<Fed> {
+    pub(crate) fn next(&mut self) -> Option<FedBlocks> {
         while !self.is_full() {
             if !self.read_on() {
                 return None;
@@ -217,7 +223,7 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
     }
 
     /// Returns the next finished job after the last file; `None` if nothing is left.
-    pub(crate) fn rest(&mut self) -> Option<Fed> {
+    pub(crate) fn rest(&mut self) -> Option<FedBlocks> {
         self.send_batch();
         self.send_streamed();
         self.next().or_else(|| self.oldest())
@@ -227,11 +233,11 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         self.window.is_full()
     }
 
-    pub(super) fn oldest(&mut self) -> Option<Fed> {
+    pub(super) fn oldest(&mut self) -> Option<FedBlocks> {
         self.cutter.stages.time(Stage::Wait, || self.window.pop())
     }
 
-    pub(super) fn push(&mut self, ticket: Ticket<Fed>, bytes: usize) {
+    pub(super) fn push(&mut self, ticket: Ticket<FedBlocks>, bytes: usize) {
         // Jobs without bytes count too, so that a million holes do not pile up.
         self.window.push(ticket, bytes.max(1024));
     }
@@ -248,19 +254,22 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
             self.reading = None;
             return false;
         };
-        let (file, key, last) = (reading.file, reading.key, segment.end() == reading.size);
+        let file = reading.file;
+        let key = reading.key;
+        let last = segment.end() == reading.size;
         if segment.hole {
-            self.push(Ticket::ready(Fed::Blocks { file, cuts: Ok(vec![Cut::Hole(segment.len)]), last }), 0);
+            self.push(Ticket::ready(FedBlocks::Blocks { file, cuts: Ok(vec![FileBlock::Hole(segment.len)]), last }), 0);
             return true;
         }
-        let (cutter, from) = (self.cutter.clone(), reading.from.clone());
-        let job = move |_: &mut S| Fed::Blocks { file, cuts: cutter.segment(&*from, key, segment), last };
+        let cutter = self.cutter.clone();
+        let from = reading.from.clone();
+        let job = move |_: &mut S| FedBlocks::Blocks { file, cuts: cutter.segment(&*from, key, segment), last };
         self.push(self.pool.submit(job), usize::try_from(segment.len).unwrap_or(usize::MAX));
         true
     }
 
     /// Adds a small file from a stream to the batch.
-    fn gather(&mut self, file: u32, from: &mut Scattered<'_>, len: usize) -> Result<()> {
+    fn gather(&mut self, file: u32, from: &mut ScatteredReader<'_>, len: usize) -> Result<()> {
         let most = BATCH_LEN.max(self.cutter.block_len);
         let used = self.streamed.as_ref().and_then(|(_, files)| files.last()).map_or(0, |(_, range)| range.end);
         if used + len > most {
@@ -282,7 +291,9 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         }
         let batch = std::mem::take(&mut self.batch);
         let len = batch.len;
-        let (mut bytes, stages, sums) = (self.batch_buffers.take(len), self.cutter.stages, self.cutter.sums.clone());
+        let mut bytes = self.batch_buffers.take(len);
+        let stages = self.cutter.stages;
+        let sums = self.cutter.sums.clone();
         let ticket = self.pool.submit(move |_: &mut S| {
             let read = stages.time(Stage::Read, || read_batch(&batch, &mut bytes));
             hash_batch(bytes, read, sums.as_ref(), stages)
@@ -292,7 +303,8 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
 
     fn send_streamed(&mut self) {
         let Some((bytes, files)) = self.streamed.take() else { return };
-        let (stages, len) = (self.cutter.stages, files.last().map_or(0, |(_, range)| range.end));
+        let stages = self.cutter.stages;
+        let len = files.last().map_or(0, |(_, range)| range.end);
         let read = files.into_iter().map(|(file, range)| (file, Ok(range))).collect();
         let sums = self.cutter.sums.clone();
         let ticket = self.pool.submit(move |_: &mut S| hash_batch(bytes, read, sums.as_ref(), stages));
@@ -300,15 +312,15 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
     }
 
     /// Submits a batch of very small files as if it were larger: a few batches keep all workers busy.
-    fn push_batch(&mut self, ticket: Ticket<Fed>, len: usize) {
+    fn push_batch(&mut self, ticket: Ticket<FedBlocks>, len: usize) {
         self.push(ticket, len.max(BATCH_LEN));
     }
 }
 
 /// Files with the ranges of their bytes.
-type Ranges = Vec<(u32, Result<Range<usize>>)>;
+type FileRanges = Vec<(u32, Result<Range<usize>>)>;
 
-fn read_batch(batch: &Batch, bytes: &mut [u8]) -> Ranges {
+fn read_batch(batch: &SmallBatch, bytes: &mut [u8]) -> FileRanges {
     let mut start = 0;
     let read = batch.files.iter().map(|small| {
         let range = start..start + small.len;
@@ -321,7 +333,7 @@ fn read_batch(batch: &Batch, bytes: &mut [u8]) -> Ranges {
     read.collect()
 }
 
-fn hash_batch(bytes: Buffer, read: Ranges, sums: Option<&Summed>, stages: &Stages) -> Fed {
+fn hash_batch(bytes: Buffer, read: FileRanges, sums: Option<&FileDigests>, stages: &Stages) -> FedBlocks {
     let hash = |file: u32, range: Range<usize>| {
         let part = &bytes[range.clone()];
         if let Some(sums) = sums {
@@ -332,7 +344,7 @@ fn hash_batch(bytes: Buffer, read: Ranges, sums: Option<&Summed>, stages: &Stage
     };
     let hash_all = |(file, read): (u32, Result<Range<usize>>)| (file, read.map(|range| hash(file, range)));
     let files = stages.time(Stage::Hash, || read.into_iter().map(hash_all).collect());
-    Fed::Small { bytes, files }
+    FedBlocks::Small { bytes, files }
 }
 
 fn read_whole(from: &dyn Contents, key: u64, bytes: &mut [u8]) -> Result<()> {

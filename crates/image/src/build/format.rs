@@ -1,13 +1,16 @@
-//! The format-specific part of a build: [`Format`], implemented by its checked options, and
-//! [`Writer`], which writes file data.
+//! The format-specific part of a build: [`ImageFormat`], implemented by its checked options, and
+//! [`BlockWriter`], which writes file data.
 
 use packfs_blocks::io::Scratch;
 use packfs_blocks::pipeline::Pool;
 use packfs_blocks::{Output, Progress};
 
-use super::summary::Counts;
-use super::{Census, Cutting, Details, Fed, Get, Joined, Ledger, Options, Order, Place, Units};
-use crate::limits::Limits;
+use super::summary::DataCounts;
+use super::{
+    CutOptions, FedBlocks, FormatDetails, Get, Order, ReusableUnits, ReuseLedger, ShardData, SharedOptions, TreeCensus,
+    WriterStart,
+};
+use crate::limits::FormatLimits;
 use crate::source::{Device, StayingData};
 use crate::tree::{Handling, Recipe, Tree};
 use crate::{Error, Result};
@@ -15,7 +18,7 @@ use crate::{Error, Result};
 /// Options of one format as users give them.
 pub(crate) trait FormatOptions {
     /// The checked options.
-    type CheckedFormat<'o>: Format
+    type CheckedFormat<'o>: ImageFormat
     where
         Self: 'o;
 
@@ -24,23 +27,23 @@ pub(crate) trait FormatOptions {
 }
 
 /// The format-specific part of a build: the checked options of a format.
-pub(crate) trait Format: Sync {
+pub(crate) trait ImageFormat: Sync {
     /// State of a worker thread: encoders, decoders, scratch buffers.
-    type Worker;
+    type WorkerState;
     /// Positions of all file data, for the metadata to refer to.
-    type Done: Joined;
+    type DataPositions: ShardData;
 
     /// Returns the options that every format has.
-    fn options(&self) -> &Options;
+    fn options(&self) -> &SharedOptions;
 
     /// Returns the units of an older image, and whether those of this one are noted.
-    fn units(&self) -> &Units;
+    fn units(&self) -> &ReusableUnits;
 
     /// Makes the state of a new worker.
-    fn worker(&self) -> Self::Worker;
+    fn worker(&self) -> Self::WorkerState;
 
     /// Returns how files are cut for the writer.
-    fn cutting(&self) -> Cutting;
+    fn cutting(&self) -> CutOptions;
 
     /// Creates the file for file data, if that does not go to the image.
     fn begin_blob(&self) -> Result<Option<Output>> {
@@ -53,17 +56,17 @@ pub(crate) trait Format: Sync {
     /// Makes a writer of file data.
     fn writer<'env>(
         &'env self,
-        tools: Tools<'_, 'env, Self::Worker>,
-        place: Place,
-    ) -> Result<impl Writer<Done = Self::Done>>;
+        tools: BuildTools<'_, 'env, Self::WorkerState>,
+        place: WriterStart,
+    ) -> Result<impl BlockWriter<DataPositions = Self::DataPositions>>;
 
     /// Refuses data that ends at byte `end` of the image if the format cannot address it.
     fn check_len(&self, _end: u64) -> Result<()> {
         Ok(())
     }
 
-    /// Takes the data of a shard from what [`Joined::encode`] wrote.
-    fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<Self::Done>;
+    /// Takes the data of a shard from what [`ShardData::encode`] wrote.
+    fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<Self::DataPositions>;
 
     /// Returns all that compressed bytes depend on besides the options.
     fn made_by(&self) -> Result<String>;
@@ -71,11 +74,11 @@ pub(crate) trait Format: Sync {
     /// Checks the scanned tree against the limits of the format, before any data is read.
     fn check(&self, tree: &mut Tree) -> Result<()>;
 
-    /// Returns the limits of single entries, which [`Format::check`] checks among others.
-    fn limits(&self) -> Limits;
+    /// Returns the limits of single entries, which [`ImageFormat::check`] checks among others.
+    fn limits(&self) -> FormatLimits;
 
-    /// Returns true if a tree passes [`Format::check`] when its entries are within the [limits](Format::limits) and a
-    /// smaller tree passes, in which no more than `sample` inodes of a type have the same extended attributes.
+    /// Returns true if a tree passes [`ImageFormat::check`] when its entries are within the [limits](ImageFormat::limits)
+    /// and a smaller tree passes, in which no more than `sample` inodes of a type have the same extended attributes.
     fn checks_alone(&self, sample: u32) -> bool;
 
     /// Order of file data where none is asked for and files share blocks.
@@ -87,17 +90,17 @@ pub(crate) trait Format: Sync {
     /// Writes everything except file data.
     fn finish(
         &self,
-        tools: Tools<'_, '_, Self::Worker>,
+        tools: BuildTools<'_, '_, Self::WorkerState>,
         tree: &Tree,
-        census: &Census,
-        data: Self::Done,
-    ) -> Result<Written>;
+        census: &TreeCensus,
+        data: Self::DataPositions,
+    ) -> Result<WrittenMetadata>;
 }
 
 /// Writes file data: decides, block by block and in order, what is stored and where.
-pub(crate) trait Writer {
+pub(crate) trait BlockWriter {
     /// Positions of all file data.
-    type Done: Joined;
+    type DataPositions: ShardData;
 
     /// Returns the number of a new file of `size` bytes; `data_len` computes how many of them are not in holes.
     fn add_file(&mut self, size: u64, how: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32>;
@@ -114,17 +117,17 @@ pub(crate) trait Writer {
     }
 
     /// Receives the next blocks, in the order in which files were submitted.
-    fn take(&mut self, fed: Fed) -> Result<()>;
+    fn take(&mut self, fed: FedBlocks) -> Result<()>;
 
     /// Writes everything that is still in flight.
-    fn finish(self) -> Result<(Self::Done, Failed)>;
+    fn finish(self) -> Result<(Self::DataPositions, FailedFiles)>;
 }
 
 /// Files that could not be read, by number, with their errors.
-pub(crate) type Failed = Vec<(u32, Error)>;
+pub(crate) type FailedFiles = Vec<(u32, Error)>;
 
 /// Resources of a build that a format uses.
-pub(crate) struct Tools<'p, 'env, W> {
+pub(crate) struct BuildTools<'p, 'env, W> {
     /// The worker threads.
     pub(crate) pool: &'p Pool<'env, W>,
     /// The image being written.
@@ -135,31 +138,31 @@ pub(crate) struct Tools<'p, 'env, W> {
     pub(crate) progress: &'env Progress,
 }
 
-impl<W> Clone for Tools<'_, '_, W> {
+impl<W> Clone for BuildTools<'_, '_, W> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<W> Copy for Tools<'_, '_, W> {}
+impl<W> Copy for BuildTools<'_, '_, W> {}
 
-impl<W> std::fmt::Debug for Tools<'_, '_, W> {
+impl<W> std::fmt::Debug for BuildTools<'_, '_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tools").field("pool", self.pool).field("output", self.output).finish_non_exhaustive()
     }
 }
 
-/// Result of a format's metadata writer, for the [`Summary`](super::Summary).
+/// Result of a format's metadata writer, for the [`Summary`](super::BuildSummary).
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenMetadata {
     /// Length of the image.
     pub(crate) image_bytes: u64,
     /// Bytes of file data in the image.
     pub(crate) data_bytes: u64,
     /// Figures that every format has.
-    pub(crate) counts: Counts,
+    pub(crate) counts: DataCounts,
     /// Format-specific figures.
-    pub(crate) details: Details,
+    pub(crate) details: FormatDetails,
     /// Notes on the units of the image.
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: ReuseLedger,
 }

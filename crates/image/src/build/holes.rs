@@ -2,18 +2,18 @@
 
 use packfs_blocks::units::Size;
 
-use super::cut::Cut;
-use super::feed::Fed;
+use super::cut::FileBlock;
+use super::feed::FedBlocks;
 use crate::{Error, Result};
 
 /// Maximum number of blocks of holes in all files. Each takes an entry in the block lists, in
 /// memory and in the image, although an archive of a few hundred bytes can contain exbibytes of
-/// holes.
+/// holes. With blocks of 4 KiB, holes may have 512 GiB; their entries then take 512 MiB of a SquashFS image.
 const MAX: u64 = 1 << 27;
 
 /// Counts the blocks that are holes.
 #[derive(Debug)]
-pub(super) struct Holes {
+pub(super) struct HoleCounter {
     block_len: u64,
     /// True if a file that is one hole needs no block list.
     whole_is_free: bool,
@@ -23,19 +23,19 @@ pub(super) struct Holes {
     has_data: bool,
 }
 
-impl Holes {
+impl HoleCounter {
     pub(super) fn new(block_len: usize, whole_is_free: bool) -> Self {
-        Holes { block_len: block_len as u64, whole_is_free, blocks: 0, pending: 0, has_data: false }
+        HoleCounter { block_len: block_len as u64, whole_is_free, blocks: 0, pending: 0, has_data: false }
     }
 
     /// Adds the holes in `fed`; fails if there are too many.
-    pub(super) fn count(&mut self, fed: &Fed) -> Result<()> {
+    pub(super) fn count(&mut self, fed: &FedBlocks) -> Result<()> {
         let last = match fed {
-            Fed::Blocks { cuts: Ok(cuts), last, .. } => {
-                cuts.iter().for_each(|cut| self.add(if let Cut::Hole(len) = cut { Some(*len) } else { None }));
+            FedBlocks::Blocks { cuts: Ok(cuts), last, .. } => {
+                cuts.iter().for_each(|cut| self.add(if let FileBlock::Hole(len) = cut { Some(*len) } else { None }));
                 *last
             }
-            Fed::Unread { unread: Ok(unread), .. } => {
+            FedBlocks::Unread { unread: Ok(unread), .. } => {
                 unread.segments.iter().for_each(|segment| self.add(segment.hole.then_some(segment.len)));
                 true
             }
@@ -50,7 +50,8 @@ impl Holes {
         if self.blocks <= MAX {
             return Ok(());
         }
-        let (block, most) = (self.block_len, MAX.saturating_mul(self.block_len) >> 30);
+        let block = self.block_len;
+        let most = MAX.saturating_mul(self.block_len) >> 30;
         let why =
             format!("the files have more than {most} GiB of holes, which is too much in blocks of {}", Size(block));
         Err(Error::Unsupported(why))
@@ -73,20 +74,20 @@ mod tests {
 
     #[test]
     fn holes_of_all_files_are_counted_together() {
-        let hole = |len, last| Fed::Blocks { file: 0, cuts: Ok(vec![Cut::Hole(len)]), last };
+        let hole = |len, last| FedBlocks::Blocks { file: 0, cuts: Ok(vec![FileBlock::Hole(len)]), last };
         let data = |last| {
             let digest = Digest::of(&[1]);
-            let cuts = Ok(vec![Cut::Block(Buffers::new(4096).take(4096), digest)]);
-            Fed::Blocks { file: 0, cuts, last }
+            let cuts = Ok(vec![FileBlock::Block(Buffers::new(4096).take(4096), digest)]);
+            FedBlocks::Blocks { file: 0, cuts, last }
         };
         let half = MAX / 2 * 4096;
-        let mut holes = Holes::new(4096, false);
+        let mut holes = HoleCounter::new(4096, false);
         assert!(holes.count(&hole(half, true)).is_ok() && holes.count(&hole(half, true)).is_ok());
         let error = holes.count(&hole(4096, true)).unwrap_err().to_string();
         assert!(error.contains("512 GiB of holes"), "{error}");
-        assert!(Holes::new(1 << 20, false).count(&hole(u64::MAX, true)).is_err());
+        assert!(HoleCounter::new(1 << 20, false).count(&hole(u64::MAX, true)).is_err());
         // If files that are one hole are free, holes count from the first data on.
-        let mut holes = Holes::new(4096, true);
+        let mut holes = HoleCounter::new(4096, true);
         assert!(holes.count(&hole(u64::MAX, true)).is_ok() && holes.count(&hole(3 * half, false)).is_ok());
         assert!(holes.count(&data(true)).is_err());
     }

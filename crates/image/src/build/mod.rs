@@ -1,8 +1,8 @@
 //! Building an image: the part shared by every format.
 //!
-//! A build scans its sources into a tree, reads and hashes file data on workers (`Feed`), has the
-//! format's `Writer` write it in order, then has the format write its metadata (`Format::finish`),
-//! and commits the output. A format implements `Format` for its options; this module does not know
+//! A build scans its sources into a tree, reads and hashes file data on workers (`BlockFeed`), has the
+//! format's `BlockWriter` write it in order, then has the format write its metadata (`ImageFormat::finish`),
+//! and commits the output. A format implements `ImageFormat` for its options; this module does not know
 //! which formats exist.
 
 mod any;
@@ -36,29 +36,29 @@ use packfs_blocks::{Output, Progress};
 use packfs_codec::{Choice, Codec, Encoder};
 
 pub use self::any::AnyOptions;
-pub(crate) use self::census::Census;
-pub(crate) use self::cut::{Cut, Segment};
-pub(crate) use self::feed::{BATCH_FILES, BATCH_LEN, Cutting, Fed, Feed, Part};
-pub(crate) use self::format::{Failed, Format, FormatOptions, Tools, Writer, Written};
-use self::holes::Holes;
-pub(crate) use self::older::{Fate, Key, Ledger, Noted, Stretch, Unit, Units};
-pub use self::older::{Reuse, Reused};
+pub(crate) use self::census::TreeCensus;
+pub(crate) use self::cut::{FileBlock, FileSegment};
+pub(crate) use self::feed::{BATCH_FILES, BATCH_LEN, BatchPart, BlockFeed, CutOptions, FedBlocks};
+pub(crate) use self::format::{BlockWriter, BuildTools, FailedFiles, FormatOptions, ImageFormat, WrittenMetadata};
+use self::holes::HoleCounter;
+pub(crate) use self::older::{NotedUnit, OlderUnit, ReusableUnits, ReuseLedger, UnitKey, UnitOrigin, UnitStretch};
+pub use self::older::{ReusedData, ReusedImage};
 pub use self::option::{BuildOption, COMPRESSION_OPTIONS, LAYOUT_OPTIONS, OptionDraft, ValueForm};
-pub use self::options::Options;
+pub use self::options::SharedOptions;
+use self::order::FileOrderer;
 pub use self::order::Order;
-use self::order::Orderer;
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
 pub use self::shard::{
-    FailedShard, Images, Job, Jobs, Merged, Planned, PlannedSet, Planner, RunningShard, Shards, Status, Task,
+    FailedShard, Images, Job, Jobs, MergedScans, PlanSummary, PlannedSet, Planner, RunningShard, Shards, Status, Task,
 };
-pub(crate) use self::shard::{Joined, Place};
-pub(crate) use self::summary::Counts;
-pub use self::summary::{Details, Summary};
-use self::sums::Sums;
-pub(crate) use self::sums::{Sum, Summed};
-pub(crate) use self::unread::{Unread, UnreadRange};
-pub(crate) use self::writes::Writes;
+pub(crate) use self::shard::{ShardData, WriterStart};
+pub(crate) use self::summary::DataCounts;
+pub use self::summary::{BuildSummary, FormatDetails};
+use self::sums::FileDigester;
+pub(crate) use self::sums::{FileDigest, FileDigests};
+pub(crate) use self::unread::{UnreadFile, UnreadRange};
+pub(crate) use self::writes::PendingWrites;
 use crate::source::{Contents, Store};
 use crate::tree::{Data, Handling, Ino, Inode, Kind, Recipe, Tree};
 use crate::{Error, Result};
@@ -68,41 +68,41 @@ pub use packfs_tree::{Rank, Recipes};
 
 /// Number of bytes at the beginning of an image of any format that hold its superblock.
 const SUPERBLOCK_END: u64 = 4096;
-/// Number of files that stay on additional devices and are read for their digests at a time.
+/// Number of files that stay on additional devices and are read for their digests at a time: small files need many jobs
+/// in flight to keep workers busy, and each takes up to 1 MiB. Not measured.
 const REFERRING: usize = 256;
-/// Number of files that are looked at together: those that follow in the order of data lie anywhere in a tree.
+/// Number of files that are looked at together. Those that follow in the order of data lie anywhere in a tree, so the
+/// processor loads them at the same time instead of one after the other (docs/design/million-files.md). Other numbers
+/// were not measured.
 pub(crate) const AHEAD: usize = 32;
 
 /// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
 /// once pass their data to the store given to `fill`. The target appears whole, or not at all.
-pub(crate) fn build<F: Format>(
+pub(crate) fn build<F: ImageFormat>(
     target: &Path,
     format: &F,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
+) -> Result<BuildSummary> {
     let force = format.options().force;
     let output = Output::create(target, 0o666, force).map_err(output_error("cannot create", target))?;
     build_to(output, format, progress, fill)
 }
 
 /// Builds an image into `output` and commits it.
-pub(crate) fn build_to<F: Format>(
+pub(crate) fn build_to<F: ImageFormat>(
     output: Output,
     format: &F,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
+) -> Result<BuildSummary> {
     let options = format.options();
     options.shards.map_or(Ok(()), |shards| shard::check(options, shards))?;
     let output = output.clearing(options.offset, SUPERBLOCK_END);
     options.prefix.as_ref().map_or(Ok(()), |file| put_prefix(&output, file, options.offset))?;
     let index = format.units().begin_index(options.force)?;
     let blob = format.begin_blob()?;
-    let others = [("index", index.as_ref()), ("blob", blob.as_ref())];
-    if let Some((option, _)) = others.iter().find(|(_, other)| other.is_some_and(|other| is_same(other, &output))) {
-        return Err(Error::option(option, crate::name::display(output.target()), "the image itself has this name"));
-    }
+    refuse_own_name(&output, [("index", index.as_ref()), ("blob", blob.as_ref())])?;
     let own_files =
         [Some(&output), index.as_ref(), blob.as_ref()].into_iter().flatten().flat_map(Output::own_files).copied();
     let own_files: Vec<_> = own_files.collect();
@@ -111,32 +111,28 @@ pub(crate) fn build_to<F: Format>(
         options.threads,
         || format.worker(),
         |pool| {
-            let tools = Tools { pool, output: out, blob: blob.as_ref(), progress };
+            let tools = BuildTools { pool, output: out, blob: blob.as_ref(), progress };
             let base = if blob.is_some() { 0 } else { options.offset };
-            let place = Place { base, pos: format.data_start(), is_cut: false };
-            let mut conductor = Conductor { own_files, ..Conductor::new(format, tools, place)? };
+            let place = WriterStart { base, pos: format.data_start(), is_cut: false };
+            let mut conductor = BuildConductor { own_files, ..BuildConductor::new(format, tools, place)? };
             progress.enter(Phase::Scan);
-            let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
+            let mut plan = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
             Error::unless_cancelled(progress)?;
-            format.units().warn(&mut tree.warnings)?;
-            format.check(&mut tree)?;
+            format.units().warn(&mut plan.tree.warnings)?;
+            format.check(&mut plan.tree)?;
             progress.enter(Phase::Data);
             let how = order_of(format);
-            let (small_max, shards) = (format.small_max().unwrap_or(u64::MAX), options.shards);
-            let orderer = Orderer { order: how, small_max, shards, pool, progress };
-            let (data, failed) = progress.stages.time(Stage::Data, || {
-                let (mut files, len) = orderer.arrange(&tree, &order)?;
-                progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
-                let Some(shards) = options.shards else { return conductor.put_files(&mut tree, &files, 0) };
-                drop(conductor);
-                shard::only_readable(&mut tree, &mut files)?;
-                Ok((shard::put(format, tools, &orderer, &mut tree, &files, shards)?, Failed::new()))
-            })?;
+            let small_max = format.small_max().unwrap_or(u64::MAX);
+            let shards = options.shards;
+            let orderer = FileOrderer { order: how, small_max, shards, pool, progress };
+            let (data, failed) =
+                progress.stages.time(Stage::Data, || put_data(format, tools, conductor, &orderer, &mut plan))?;
+            let mut tree = plan.tree;
             let left_out = plan::leave_out(&mut tree, &failed);
             progress.enter(Phase::Metadata);
-            let census = Census::of(&tree);
+            let census = TreeCensus::of(&tree);
             let written = progress.stages.time(Stage::Metadata, || format.finish(tools, &tree, &census, data))?;
-            Ok::<_, Error>(Summary::new(&census, how, written, left_out, tree.warnings))
+            Ok::<_, Error>(BuildSummary::new(&census, how, written, left_out, tree.warnings))
         },
     )?;
     if let (Some(reused), Some(reuse)) = (&summary.reused, &options.reuse) {
@@ -155,6 +151,32 @@ pub(crate) fn build_to<F: Format>(
     })?;
     progress.enter(Phase::Done);
     Ok(summary)
+}
+
+/// Fails if another output of the build, given with its option, has the name of the image.
+fn refuse_own_name(image: &Output, others: [(&'static str, Option<&Output>); 2]) -> Result<()> {
+    let same = others.iter().find(|(_, other)| other.is_some_and(|other| is_same(other, image)));
+    same.map_or(Ok(()), |(option, _)| {
+        Err(Error::option(option, crate::name::display(image.target()), "the image itself has this name"))
+    })
+}
+
+/// Packs the data of all files in the order that `orderer` decides, in one row or in shards. A file of a shard that
+/// cannot be read ends the build.
+fn put_data<'p, 'env, F: ImageFormat>(
+    format: &'env F,
+    tools: BuildTools<'p, 'env, F::WorkerState>,
+    conductor: BuildConductor<'p, 'env, F::WorkerState, impl BlockWriter<DataPositions = F::DataPositions>>,
+    orderer: &FileOrderer<'_, '_, F::WorkerState>,
+    Plan { tree, order }: &mut Plan,
+) -> Result<(F::DataPositions, FailedFiles)> {
+    let progress = tools.progress;
+    let (mut files, len) = orderer.arrange(tree, order)?;
+    progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
+    let Some(shards) = format.options().shards else { return conductor.put_files(tree, &files, 0) };
+    drop(conductor);
+    shard::only_readable(tree, &mut files)?;
+    Ok((shard::put(format, tools, orderer, tree, &files, shards)?, FailedFiles::new()))
 }
 
 /// Copies the first bytes of a file in front of an image at `offset`.
@@ -193,7 +215,7 @@ fn commit(output: Output) -> Result<()> {
 }
 
 /// Returns the order asked for, or the usual one of the format. Where no file shares a block with others, data lies by path.
-fn order_of<F: Format>(format: &F) -> Order {
+fn order_of<F: ImageFormat>(format: &F) -> Order {
     let usual = || format.small_max().map_or(Order::Path, |_| F::USUAL_ORDER);
     format.options().order.unwrap_or_else(usual)
 }
@@ -201,7 +223,8 @@ fn order_of<F: Format>(format: &F) -> Order {
 /// Returns true if two outputs have the same name in the same directory, however their paths are written.
 fn is_same(one: &Output, other: &Output) -> bool {
     let place = |output: &Output| {
-        let (target, dir) = (output.target(), output.target().parent()?);
+        let target = output.target();
+        let dir = output.target().parent()?;
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         Some(dir.canonicalize().ok()?.join(target.file_name()?))
     };
@@ -217,16 +240,16 @@ pub(crate) fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std
 }
 
 /// Moves file data from sources to the writer: fetches blocks from the feed and passes them on.
-struct Conductor<'p, 'env, K, W> {
-    feed: Feed<'p, 'env, K>,
+struct BuildConductor<'p, 'env, K, W> {
+    feed: BlockFeed<'p, 'env, K>,
     writer: W,
-    passing: Passing,
+    passing: BlockObservers,
     /// Files being written and those they replace.
     own_files: Vec<(u64, u64)>,
     progress: &'env Progress,
 }
 
-impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
+impl<K, W: BlockWriter> Store for BuildConductor<'_, '_, K, W> {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
         self.feed.check_stream()?;
         let how = (Handling::empty(), Recipe::default());
@@ -234,7 +257,7 @@ impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
         if size == 0 {
             return Ok(file);
         }
-        let Conductor { feed, writer, passing, progress, .. } = self;
+        let BuildConductor { feed, writer, passing, progress, .. } = self;
         Error::unless_cancelled(progress)?;
         progress.stages.time(Stage::Put, || {
             let mut stream = feed.stream(file, from, size, data)?;
@@ -250,25 +273,25 @@ impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
     }
 }
 
-impl<'p, 'env> Conductor<'p, 'env, (), ()> {
+impl<'p, 'env> BuildConductor<'p, 'env, (), ()> {
     /// Makes a conductor with a new writer of `format`.
-    fn new<F: Format>(
+    fn new<F: ImageFormat>(
         format: &'env F,
-        tools: Tools<'p, 'env, F::Worker>,
-        place: Place,
-    ) -> Result<Conductor<'p, 'env, F::Worker, impl Writer<Done = F::Done>>> {
-        let Tools { pool, progress, .. } = tools;
+        tools: BuildTools<'p, 'env, F::WorkerState>,
+        place: WriterStart,
+    ) -> Result<BuildConductor<'p, 'env, F::WorkerState, impl BlockWriter<DataPositions = F::DataPositions>>> {
+        let BuildTools { pool, progress, .. } = tools;
         let cutting = format.cutting();
-        let holes = Holes::new(cutting.block_len, cutting.whole_holes_are_free);
-        let passing = Passing { holes, sums: cutting.sums.clone().map(Sums::new) };
-        let feed = Feed::new(pool, cutting, &progress.stages);
-        Ok(Conductor { feed, writer: format.writer(tools, place)?, passing, own_files: Vec::new(), progress })
+        let holes = HoleCounter::new(cutting.block_len, cutting.whole_holes_are_free);
+        let passing = BlockObservers { holes, sums: cutting.sums.clone().map(FileDigester::new) };
+        let feed = BlockFeed::new(pool, cutting, &progress.stages);
+        Ok(BuildConductor { feed, writer: format.writer(tools, place)?, passing, own_files: Vec::new(), progress })
     }
 }
 
-impl<K, W: Writer> Conductor<'_, '_, K, W> {
+impl<K, W: BlockWriter> BuildConductor<'_, '_, K, W> {
     /// Writes the data of `files`, which get the numbers from `first` on in the tree.
-    fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::Done, Failed)> {
+    fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::DataPositions, FailedFiles)> {
         for device in &tree.devices {
             self.writer.add_device(device)?;
         }
@@ -286,7 +309,8 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
                     if referring.is_full() {
                         referring.pop().transpose()?;
                     }
-                    let (summed, from) = (sums.summed.clone(), Arc::clone(from));
+                    let summed = sums.summed.clone();
+                    let from = Arc::clone(from);
                     referring.push(self.feed.pool.submit(move |_: &mut K| summed.unpacked(file, &*from, key, size)), 1);
                 }
                 let stored = match (size, referred) {
@@ -315,7 +339,7 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
     }
 
     /// Writes everything that is still in flight.
-    fn finish(mut self) -> Result<(W::Done, Failed)> {
+    fn finish(mut self) -> Result<(W::DataPositions, FailedFiles)> {
         while let Some(fed) = self.feed.rest() {
             self.passing.hand_on(fed, &mut self.writer, self.progress)?;
         }
@@ -329,15 +353,15 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
 }
 
 /// Everything that takes note of blocks between feed and writer.
-struct Passing {
-    holes: Holes,
+struct BlockObservers {
+    holes: HoleCounter,
     /// Digests of whole files, if the format stores them.
-    sums: Option<Sums>,
+    sums: Option<FileDigester>,
 }
 
-impl Passing {
+impl BlockObservers {
     /// Passes the feed's blocks to the writer, unless the build was cancelled.
-    fn hand_on(&mut self, fed: Fed, writer: &mut impl Writer, progress: &Progress) -> Result<()> {
+    fn hand_on(&mut self, fed: FedBlocks, writer: &mut impl BlockWriter, progress: &Progress) -> Result<()> {
         Error::unless_cancelled(progress)?;
         self.holes.count(&fed)?;
         if let Some(sums) = &mut self.sums {
@@ -351,7 +375,8 @@ impl Passing {
 /// as all data: reading it will report the error.
 fn data_len(from: &dyn Contents, key: u64) -> u64 {
     let Ok(mut file) = from.open(key) else { return u64::MAX };
-    let (mut at, mut len) = (0, 0);
+    let mut at = 0;
+    let mut len = 0;
     loop {
         match file.next_data(at) {
             Ok(Some((start, end))) if end > at => {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use packfs_codec::Choice;
 
-use super::{Order, Recipes, Reuse, Shards};
+use super::{Order, Recipes, ReusedImage, Shards};
 use crate::OnError;
 
 /// Options of a build, whatever the format.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct SharedOptions {
     /// Codec, level and options.
     pub codec: Choice,
     /// Codecs and cluster sizes that single files have instead; EROFS only.
@@ -38,8 +38,8 @@ pub struct Options {
     /// True to replace an existing target.
     pub force: bool,
     /// Take compressed blocks of unchanged content from an older image. The bytes of the new one do not change by it.
-    pub reuse: Option<Reuse>,
-    /// Write an index of the image here, with which a later build can [`reuse`](Options::reuse) it.
+    pub reuse: Option<ReusedImage>,
+    /// Write an index of the image here, with which a later build can [`reuse`](SharedOptions::reuse) it.
     pub index: Option<PathBuf>,
     /// Action for a file that cannot be read or changes meanwhile.
     pub on_error: OnError,
@@ -49,10 +49,10 @@ pub struct Options {
     pub memory: u64,
 }
 
-impl Options {
+impl SharedOptions {
     /// Returns the defaults, with the default codec of a format.
     pub(crate) fn new(codec: Choice) -> Self {
-        Options {
+        SharedOptions {
             codec,
             recipes: Recipes::default(),
             order: None,

@@ -12,7 +12,7 @@ pub struct Plan {
     /// The tree.
     pub tree: Tree,
     /// Regular files whose data is to lie before or behind that of the others; among files of one rank
-    /// [`Options::order`](super::Options::order) decides.
+    /// [`Options::order`](super::SharedOptions::order) decides.
     pub order: Vec<Rank>,
 }
 

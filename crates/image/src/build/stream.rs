@@ -5,21 +5,21 @@ use std::io::Read;
 use packfs_blocks::pipeline::Ticket;
 use packfs_blocks::stages::Stage;
 
-use super::cut::Cut;
-use super::feed::{Fed, Feed};
+use super::cut::FileBlock;
+use super::feed::{BlockFeed, FedBlocks};
 use crate::{Error, Result};
 
-/// A file that is being read from a stream; see [`Feed::stream`].
-pub(crate) struct Stream<'f, 'p, 'env, S> {
-    pub(super) feed: &'f mut Feed<'p, 'env, S>,
+/// A file that is being read from a stream; see [`BlockFeed::stream`].
+pub(crate) struct StreamedFile<'f, 'p, 'env, S> {
+    pub(super) feed: &'f mut BlockFeed<'p, 'env, S>,
     pub(super) file: u32,
-    pub(super) from: Scattered<'f>,
+    pub(super) from: ScatteredReader<'f>,
     pub(super) size: u64,
 }
 
-impl<S> Stream<'_, '_, '_, S> {
+impl<S> StreamedFile<'_, '_, '_, S> {
     /// Returns the next finished job if the read-ahead is full; `None` when the whole file is read.
-    pub(crate) fn next(&mut self) -> Result<Option<Fed>> {
+    pub(crate) fn next(&mut self) -> Result<Option<FedBlocks>> {
         loop {
             if self.feed.is_full() {
                 return Ok(self.feed.oldest());
@@ -33,27 +33,32 @@ impl<S> Stream<'_, '_, '_, S> {
 
     /// Reads and submits the next block or hole.
     fn read_on(&mut self) -> Result<()> {
-        let (feed, file, left) = (&mut *self.feed, self.file, self.size - self.from.at);
+        let feed = &mut *self.feed;
+        let file = self.file;
+        let left = self.size - self.from.at;
         let cutter = feed.cutter.clone();
         let block_len = cutter.block_len as u64;
         let hole = self.from.hole_ahead(self.size) / block_len * block_len;
         if cutter.sparse && hole > 0 {
             self.from.at += hole;
-            feed.push(Ticket::ready(Fed::Blocks { file, cuts: Ok(vec![Cut::Hole(hole)]), last: left == hole }), 0);
+            feed.push(
+                Ticket::ready(FedBlocks::Blocks { file, cuts: Ok(vec![FileBlock::Hole(hole)]), last: left == hole }),
+                0,
+            );
             return Ok(());
         }
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(cutter.block_len);
         let mut bytes = cutter.buffers.take(len);
         cutter.stages.time(Stage::Stream, || self.from.fill(&mut bytes))?;
         let last = left == len as u64;
-        let job = move |_: &mut S| Fed::Blocks { file, cuts: Ok(vec![cutter.cut(bytes)]), last };
+        let job = move |_: &mut S| FedBlocks::Blocks { file, cuts: Ok(vec![cutter.cut(bytes)]), last };
         feed.push(feed.pool.submit(job), len);
         Ok(())
     }
 }
 
 /// Reads a stream that contains only a file's data ranges as if it contained the zeros between them.
-pub(super) struct Scattered<'a> {
+pub(super) struct ScatteredReader<'a> {
     pub(super) from: &'a mut dyn Read,
     /// Ranges of data still to come, as (offset, length).
     pub(super) data: &'a [(u64, u64)],
@@ -61,7 +66,7 @@ pub(super) struct Scattered<'a> {
     pub(super) at: u64,
 }
 
-impl Scattered<'_> {
+impl ScatteredReader<'_> {
     /// Returns the range of data at or after the current offset as (start, end), dropping earlier ones.
     fn range(&mut self) -> Option<(u64, u64)> {
         while let Some((start, len)) = self.data.first().copied() {

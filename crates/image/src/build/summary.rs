@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Census, Ledger, Order, Reused, Written};
+use super::{Order, ReuseLedger, ReusedData, TreeCensus, WrittenMetadata};
 use crate::request::OversizedFiles;
 use crate::{Warnings, erofs, squashfs};
 
@@ -10,7 +10,7 @@ use crate::{Warnings, erofs, squashfs};
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "BuildSummary"))]
 #[non_exhaustive]
-pub struct Summary {
+pub struct BuildSummary {
     /// Length of the image in bytes, without the padding after it (SquashFS).
     pub image_bytes: u64,
     /// Sum of the lengths of all files, each hard-linked file once.
@@ -29,13 +29,13 @@ pub struct Summary {
     pub order: Order,
     /// Format-specific figures.
     #[serde(flatten)]
-    pub details: Details,
+    pub details: FormatDetails,
     /// Figures that every format has, which `details` has under the names of the format.
     #[serde(skip)]
-    pub(super) counts: Counts,
+    pub(super) counts: DataCounts,
     /// Figures of the data from an older image; `None` if there was none to reuse.
     #[serde(rename = "reuse")]
-    pub reused: Option<Reused>,
+    pub reused: Option<ReusedData>,
     /// Files left out because they could not be read: pairs of path and error.
     pub left_out: Vec<(String, String)>,
     /// Files left out because of their length; `None` if a [request](crate::BuildRequest) sets no limit.
@@ -46,7 +46,7 @@ pub struct Summary {
 
 /// Figures of the data that every format has.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Counts {
+pub(crate) struct DataCounts {
     /// File bytes that duplicate earlier ones.
     pub(crate) duplicate_bytes: u64,
     /// File bytes that went to a codec.
@@ -62,26 +62,26 @@ pub(crate) struct Counts {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "BuildFigures"))]
 #[serde(untagged)]
 #[non_exhaustive]
-pub enum Details {
+pub enum FormatDetails {
     /// SquashFS.
-    Squashfs(squashfs::Details),
+    Squashfs(squashfs::SquashfsDetails),
     /// EROFS.
-    Erofs(erofs::Details),
+    Erofs(erofs::ErofsDetails),
 }
 
-impl Summary {
+impl BuildSummary {
     /// The summary, and what was noted for the index.
     pub(super) fn new(
-        census: &Census,
+        census: &TreeCensus,
         order: Order,
-        written: Written,
+        written: WrittenMetadata,
         left_out: Vec<(String, String)>,
         warnings: Warnings,
-    ) -> (Self, Ledger) {
-        let Written { image_bytes, data_bytes, counts, details, mut ledger } = written;
-        let Census { inodes, files, directories, file_bytes, .. } = *census;
+    ) -> (Self, ReuseLedger) {
+        let WrittenMetadata { image_bytes, data_bytes, counts, details, mut ledger } = written;
+        let TreeCensus { inodes, files, directories, file_bytes, .. } = *census;
         let metadata_bytes = image_bytes - data_bytes;
-        let mut summary = Summary {
+        let mut summary = BuildSummary {
             image_bytes,
             file_bytes,
             data_bytes,
@@ -102,18 +102,18 @@ impl Summary {
     }
 
     /// Returns the figures of a SquashFS image.
-    pub fn squashfs(&self) -> Option<&squashfs::Details> {
+    pub fn squashfs(&self) -> Option<&squashfs::SquashfsDetails> {
         match &self.details {
-            Details::Squashfs(details) => Some(details),
-            Details::Erofs(_) => None,
+            FormatDetails::Squashfs(details) => Some(details),
+            FormatDetails::Erofs(_) => None,
         }
     }
 
     /// Returns the figures of an EROFS image.
-    pub fn erofs(&self) -> Option<&erofs::Details> {
+    pub fn erofs(&self) -> Option<&erofs::ErofsDetails> {
         match &self.details {
-            Details::Erofs(details) => Some(details),
-            Details::Squashfs(_) => None,
+            FormatDetails::Erofs(details) => Some(details),
+            FormatDetails::Squashfs(_) => None,
         }
     }
 

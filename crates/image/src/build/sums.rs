@@ -9,25 +9,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use super::cut::Cut;
-use super::feed::Fed;
+use super::cut::FileBlock;
+use super::feed::FedBlocks;
 use crate::Result;
 use crate::source::Contents;
 
-/// Number of zeros hashed at a time.
+/// Number of zeros hashed at a time; they are on the stack. Not measured.
 const ZEROS: usize = 64 << 10;
-/// Number of bytes of a file read at a time.
+/// Number of bytes of a file read at a time. Not measured.
 const STEP: u64 = 1 << 20;
 
 /// SHA-256 of a file.
-pub(crate) type Sum = [u8; 32];
+pub(crate) type FileDigest = [u8; 32];
 
 /// Digests of files by number, from all threads.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Summed(Arc<Mutex<HashMap<u32, Sum>>>);
+pub(crate) struct FileDigests(Arc<Mutex<HashMap<u32, FileDigest>>>);
 
-impl Summed {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Sum>> {
+impl FileDigests {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, FileDigest>> {
         // Entries are complete whenever the lock is free.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -38,7 +38,7 @@ impl Summed {
     }
 
     /// Takes the digest of a file from all of its pieces.
-    pub(super) fn cuts(&self, file: u32, cuts: &[Cut]) {
+    pub(super) fn cuts(&self, file: u32, cuts: &[FileBlock]) {
         let mut hasher = Sha256::new();
         cuts.iter().for_each(|cut| update(&mut hasher, cut));
         self.lock().insert(file, hasher.finalize().into());
@@ -46,7 +46,9 @@ impl Summed {
 
     /// Takes the digest of a file of `size` bytes that is not packed.
     pub(super) fn unpacked(&self, file: u32, from: &dyn Contents, key: u64, size: u64) -> Result<()> {
-        let (mut open, mut hasher, mut at) = (from.open(key)?, Sha256::new(), 0);
+        let mut open = from.open(key)?;
+        let mut hasher = Sha256::new();
+        let mut at = 0;
         let mut bytes = vec![0; usize::try_from(STEP.min(size)).expect("a step fits")];
         while at < size {
             let step = &mut bytes[..usize::try_from(STEP.min(size - at)).expect("a step fits")];
@@ -60,10 +62,10 @@ impl Summed {
     }
 }
 
-fn update(hasher: &mut Sha256, cut: &Cut) {
+fn update(hasher: &mut Sha256, cut: &FileBlock) {
     match cut {
-        Cut::Block(bytes, _) => hasher.update(&bytes[..]),
-        Cut::Hole(len) => update_zeros(hasher, *len),
+        FileBlock::Block(bytes, _) => hasher.update(&bytes[..]),
+        FileBlock::Hole(len) => update_zeros(hasher, *len),
     }
 }
 
@@ -78,21 +80,22 @@ fn update_zeros(hasher: &mut Sha256, mut len: u64) {
 
 /// The conductor's side: the file whose pieces are arriving.
 #[derive(Debug)]
-pub(super) struct Sums {
-    pub(super) summed: Summed,
+pub(super) struct FileDigester {
+    pub(super) summed: FileDigests,
     /// The file and its pieces so far; no hasher if it cannot be read.
     open: Option<(u32, Option<Sha256>)>,
 }
 
-impl Sums {
-    pub(super) fn new(summed: Summed) -> Sums {
-        Sums { summed, open: None }
+impl FileDigester {
+    pub(super) fn new(summed: FileDigests) -> FileDigester {
+        FileDigester { summed, open: None }
     }
 
     /// Takes note of the next pieces of a file that no worker read as a whole.
-    pub(super) fn take(&mut self, fed: &Fed) {
-        let Fed::Blocks { file, cuts, last } = fed else { return };
-        let (file, last) = (*file, *last);
+    pub(super) fn take(&mut self, fed: &FedBlocks) {
+        let FedBlocks::Blocks { file, cuts, last } = fed else { return };
+        let file = *file;
+        let last = *last;
         let is_begun = self.open.as_ref().is_some_and(|(open, _)| *open == file);
         if !is_begun {
             if self.summed.lock().contains_key(&file) {
@@ -111,8 +114,8 @@ impl Sums {
     }
 
     /// Returns the digests of `files` files; that of a file that cannot be read has no meaning.
-    pub(super) fn finish(self, files: usize) -> Vec<Sum> {
-        let mut sums = vec![Sum::default(); files];
+    pub(super) fn finish(self, files: usize) -> Vec<FileDigest> {
+        let mut sums = vec![FileDigest::default(); files];
         for (file, sum) in std::mem::take(&mut *self.summed.lock()) {
             sums[file as usize] = sum;
         }
@@ -126,14 +129,14 @@ mod tests {
 
     use super::*;
 
-    fn block(bytes: &[u8]) -> Cut {
+    fn block(bytes: &[u8]) -> FileBlock {
         let mut buffer = Buffers::new(64).take(bytes.len());
         buffer.copy_from_slice(bytes);
-        Cut::Block(buffer, packfs_blocks::Digest::of(bytes))
+        FileBlock::Block(buffer, packfs_blocks::Digest::of(bytes))
     }
 
-    fn blocks(file: u32, cuts: Vec<Cut>, last: bool) -> Fed {
-        Fed::Blocks { file, cuts: Ok(cuts), last }
+    fn blocks(file: u32, cuts: Vec<FileBlock>, last: bool) -> FedBlocks {
+        FedBlocks::Blocks { file, cuts: Ok(cuts), last }
     }
 
     #[test]
@@ -142,25 +145,25 @@ mod tests {
         contents.resize(5 + 3 * ZEROS + 1, 0);
         contents.extend_from_slice(b"end");
         let hole = 3 * ZEROS as u64 + 1;
-        let mut sums = Sums::new(Summed::default());
+        let mut sums = FileDigester::new(FileDigests::default());
         sums.summed.whole(0, &contents);
-        sums.summed.cuts(1, &[block(b"begin"), Cut::Hole(hole), block(b"end")]);
+        sums.summed.cuts(1, &[block(b"begin"), FileBlock::Hole(hole), block(b"end")]);
         sums.take(&blocks(1, vec![block(b"another, but a worker was first")], true));
         sums.take(&blocks(2, vec![block(b"beg"), block(b"in")], false));
-        sums.take(&blocks(2, vec![Cut::Hole(hole)], false));
+        sums.take(&blocks(2, vec![FileBlock::Hole(hole)], false));
         sums.take(&blocks(2, vec![block(b"end")], true));
-        let known: Sum = Sha256::digest(&contents).into();
+        let known: FileDigest = Sha256::digest(&contents).into();
         assert_eq!(sums.finish(3), [known; 3]);
     }
 
     #[test]
     fn a_file_that_cannot_be_read_has_no_digest() {
-        let mut sums = Sums::new(Summed::default());
+        let mut sums = FileDigester::new(FileDigests::default());
         sums.take(&blocks(0, vec![block(b"a")], false));
         let error = crate::Error::Misuse("unreadable".into());
-        sums.take(&Fed::Blocks { file: 0, cuts: Err(error), last: false });
+        sums.take(&FedBlocks::Blocks { file: 0, cuts: Err(error), last: false });
         sums.take(&blocks(0, vec![block(b"b")], true));
         sums.take(&blocks(1, vec![block(b"c")], true));
-        assert_eq!(sums.finish(2), [Sum::default(), Sha256::digest(b"c").into()]);
+        assert_eq!(sums.finish(2), [FileDigest::default(), Sha256::digest(b"c").into()]);
     }
 }

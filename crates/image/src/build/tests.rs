@@ -59,17 +59,17 @@ impl FileReader for FailingReader<'_> {
 
 /// Options of both formats that store files in every possible way.
 fn cases() -> Vec<AnyOptions> {
-    let common = |build: &mut Options, codec: &str| {
+    let common = |build: &mut SharedOptions, codec: &str| {
         build.codec = codec.parse().expect("a codec");
         build.on_error = OnError::Skip;
         build.threads = 2;
     };
     let squashfs = [("none", Fragments::Tails), ("lz4", Fragments::None), ("gzip:1", Fragments::Small)];
     let squashfs = squashfs.map(|(codec, fragments)| {
-        let options = squashfs::Options { fragments, ..squashfs::Options::default() };
+        let options = squashfs::SquashfsOptions { fragments, ..squashfs::SquashfsOptions::default() };
         AnyOptions::Squashfs(options.with(|build| common(build, codec)))
     });
-    let reflink = erofs::Options { reflink: true, ..erofs::Options::default() };
+    let reflink = erofs::ErofsOptions { reflink: true, ..erofs::ErofsOptions::default() };
     let reflink = AnyOptions::Erofs(reflink.with(|build| common(build, "none")));
     let erofs = [
         ("none", Features::empty()),
@@ -82,7 +82,8 @@ fn cases() -> Vec<AnyOptions> {
     ];
     let erofs = erofs.map(|(codec, features)| {
         let target_kernel = "6.18".parse().expect("a kernel");
-        let options = erofs::Options { features, target_kernel, cluster_size: 16 << 10, ..erofs::Options::default() };
+        let options =
+            erofs::ErofsOptions { features, target_kernel, cluster_size: 16 << 10, ..erofs::ErofsOptions::default() };
         AnyOptions::Erofs(options.with(|build| common(build, codec)))
     });
     squashfs.into_iter().chain(erofs).chain([reflink]).collect()
@@ -135,8 +136,9 @@ fn the_number_of_holes_is_limited() {
     let plan = |_: &mut dyn Store| Ok(Plan { tree: sparse.tree()?, order: Vec::new() });
     let progress = Progress::default();
     let memory = || Output::over(Memory::default(), "image");
-    let mut errors =
-        vec![squashfs::build_to(memory(), &squashfs::Options::default(), &progress, plan).unwrap_err().to_string()];
+    let mut errors = vec![
+        squashfs::build_to(memory(), &squashfs::SquashfsOptions::default(), &progress, plan).unwrap_err().to_string(),
+    ];
     let of_erofs = [
         ("none", Features::empty(), false),
         ("none", Features::empty(), true),
@@ -145,7 +147,7 @@ fn the_number_of_holes_is_limited() {
     ];
     for (codec, features, reflink) in of_erofs {
         let target_kernel = "6.18".parse().unwrap();
-        let options = erofs::Options { features, target_kernel, reflink, ..erofs::Options::default() };
+        let options = erofs::ErofsOptions { features, target_kernel, reflink, ..erofs::ErofsOptions::default() };
         let options = options.with(|build| build.codec = codec.parse().unwrap());
         errors.push(erofs::build_to(memory(), &options, &progress, plan).unwrap_err().to_string());
     }

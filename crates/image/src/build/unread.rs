@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packfs_blocks::Output;
 
-use super::cut::{Cutter, SEGMENT_LEN, Segment};
+use super::cut::{FileCutter, FileSegment, SEGMENT_LEN};
 use crate::source::Contents;
 use crate::{Error, Result};
 
@@ -13,30 +13,30 @@ use crate::{Error, Result};
 pub(crate) const UNREAD_MIN: u64 = 64 << 10;
 
 /// A file of which only the layout and the last bytes are known.
-pub(crate) struct Unread {
+pub(crate) struct UnreadFile {
     from: Arc<dyn Contents>,
     key: u64,
     /// Data and holes, in order. Data has at most [`SEGMENT_LEN`] bytes, or one piece.
-    pub(crate) segments: Vec<Segment>,
+    pub(crate) segments: Vec<FileSegment>,
     /// The bytes after the last whole block, unless they are in a hole.
     pub(crate) tail: Vec<u8>,
 }
 
-impl std::fmt::Debug for Unread {
+impl std::fmt::Debug for UnreadFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Unread").field("segments", &self.segments).finish_non_exhaustive()
     }
 }
 
-impl Unread {
+impl UnreadFile {
     /// Looks for the holes of a file of `size` bytes and reads what does not fill a block of `block` bytes.
     pub(super) fn look(
-        cutter: &Cutter<'_>,
+        cutter: &FileCutter<'_>,
         from: &Arc<dyn Contents>,
         key: u64,
         size: u64,
         block: usize,
-    ) -> Result<Unread> {
+    ) -> Result<UnreadFile> {
         let mut open = from.open(key)?;
         let segments = cutter.segments(&mut *open, size)?;
         let ends_with_data = segments.last().is_some_and(|segment| !segment.hole);
@@ -45,7 +45,7 @@ impl Unread {
         open.read_exact_at(&mut tail, size - len)?;
         open.finish()?;
         drop(open);
-        Ok(Unread { from: Arc::clone(from), key, segments, tail })
+        Ok(UnreadFile { from: Arc::clone(from), key, segments, tail })
     }
 
     /// Returns a copier of `len` bytes at `start`.
@@ -125,8 +125,8 @@ mod tests {
             panic!("the file was listed")
         };
         let (stages, buffers) = (Stages::default(), Buffers::new(4096));
-        let cutter = Cutter { block_len: 4096, sparse: true, buffers, stages: &stages, sums: None };
-        let unread = Unread::look(&cutter, from, key, size, 4096).unwrap();
+        let cutter = FileCutter { block_len: 4096, sparse: true, buffers, stages: &stages, sums: None };
+        let unread = UnreadFile::look(&cutter, from, key, size, 4096).unwrap();
         assert_eq!(unread.tail, vec![7; 100_001 % 4096]);
 
         let output = Output::create(&temporary.path().join("image"), 0o600, false).unwrap();
@@ -140,7 +140,7 @@ mod tests {
         let error = unread.range(0, 4096).copy(&output, 0).unwrap().unwrap_err().to_string();
         assert!(error.contains("was 100001 bytes long when listed"), "{error}");
         std::fs::remove_file(&path).unwrap();
-        let error = Unread::look(&cutter, from, key, size, 4096).unwrap_err().to_string();
+        let error = UnreadFile::look(&cutter, from, key, size, 4096).unwrap_err().to_string();
         assert!(error.contains("vanished after it was listed"), "{error}");
     }
 
@@ -185,7 +185,7 @@ mod tests {
         let path = temporary.path().join("file");
         std::fs::write(&path, vec![7; 100_000]).unwrap();
         let from: Arc<dyn Contents> = Arc::new(Shortened(File::open(&path).unwrap()));
-        let unread = Unread { from, key: 0, segments: Vec::new(), tail: Vec::new() };
+        let unread = UnreadFile { from, key: 0, segments: Vec::new(), tail: Vec::new() };
         let full = Output::over(OpenOptions::new().write(true).open("/dev/full").unwrap(), "image");
         let error = unread.range(0, 4096).copy(&full, 0).unwrap_err().to_string();
         assert!(error.starts_with("image: cannot write: No space left"), "{error}");

@@ -7,7 +7,7 @@ use packfs_blocks::Progress;
 use packfs_blocks::pipeline::Window;
 use packfs_blocks::stages::Stage;
 
-use super::Tools;
+use super::BuildTools;
 use crate::{Error, Result};
 
 /// Number of bytes that make a job of their own. To wake a worker takes as long as writing a few KiB.
@@ -19,8 +19,8 @@ const BATCH: usize = 256 << 10;
 const MAX_WRITERS: usize = 2;
 
 /// Pieces of an image of type `B` on their way to the output, in the order of their positions.
-pub(crate) struct Writes<'p, 'env, W, B> {
-    tools: Tools<'p, 'env, W>,
+pub(crate) struct PendingWrites<'p, 'env, W, B> {
+    tools: BuildTools<'p, 'env, W>,
     /// Not given to a worker yet: pieces with their offsets, and their length.
     batch: Vec<(B, u64)>,
     len: usize,
@@ -32,16 +32,16 @@ pub(crate) struct Writes<'p, 'env, W, B> {
     written: u64,
 }
 
-impl<W, B> fmt::Debug for Writes<'_, '_, W, B> {
+impl<W, B> fmt::Debug for PendingWrites<'_, '_, W, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writes").field("written", &self.written).finish_non_exhaustive()
     }
 }
 
-impl<'p, 'env, W, B: AsRef<[u8]> + Send + 'env> Writes<'p, 'env, W, B> {
+impl<'p, 'env, W, B: AsRef<[u8]> + Send + 'env> PendingWrites<'p, 'env, W, B> {
     /// `budget` bounds the bytes that wait or are being written.
-    pub(crate) fn new(tools: Tools<'p, 'env, W>, budget: usize) -> Self {
-        Writes { tools, batch: Vec::new(), len: 0, budget, window: Window::new(budget), written: 0 }
+    pub(crate) fn new(tools: BuildTools<'p, 'env, W>, budget: usize) -> Self {
+        PendingWrites { tools, batch: Vec::new(), len: 0, budget, window: Window::new(budget), written: 0 }
     }
 
     /// Has `piece` written at an offset of the output. Offsets must ascend.
@@ -66,8 +66,9 @@ impl<'p, 'env, W, B: AsRef<[u8]> + Send + 'env> Writes<'p, 'env, W, B> {
 
     /// Gives all pieces that wait to a worker.
     fn send(&mut self) {
-        let Tools { output, progress, pool, .. } = self.tools;
-        let (batch, len) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.len));
+        let BuildTools { output, progress, pool, .. } = self.tools;
+        let batch = std::mem::take(&mut self.batch);
+        let len = std::mem::take(&mut self.len);
         let write = move |_: &mut W| {
             let mut end = 0;
             for (piece, at) in batch {
@@ -119,12 +120,15 @@ mod tests {
     use super::*;
 
     /// Runs with writers on 0 to 3 workers into a file system that delays and fails as told.
-    fn on(files: &FaultyFiles, threads: usize, run: impl FnOnce(Writes<'_, '_, (), Vec<u8>>, &Output)) {
+    fn on(files: &FaultyFiles, threads: usize, run: impl FnOnce(PendingWrites<'_, '_, (), Vec<u8>>, &Output)) {
         let dir = tempfile::tempdir().unwrap();
         let output = Output::create_on(Arc::new(files.clone()), &dir.path().join("image"), 0o600, false).unwrap();
         let progress = Progress::default();
         let run = |pool: &_| {
-            run(Writes::new(Tools { pool, output: &output, blob: None, progress: &progress }, BATCH), &output)
+            run(
+                PendingWrites::new(BuildTools { pool, output: &output, blob: None, progress: &progress }, BATCH),
+                &output,
+            )
         };
         pipeline::scope(threads, || (), run);
     }

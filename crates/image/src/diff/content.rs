@@ -17,9 +17,9 @@ pub(super) const PIECE: u64 = 1 << 20;
 const CHUNK: usize = 256 << 10;
 
 /// A step of a worker, in the order in which differences are reported.
-pub(super) enum Step {
+pub(super) enum CompareStep {
     Found(Difference),
-    Compare(Task),
+    Compare(CompareTask),
     Again(OtherName),
 }
 
@@ -40,7 +40,7 @@ pub(super) enum StepOutcome {
 }
 
 /// A range of a file to compare.
-pub(super) struct Task {
+pub(super) struct CompareTask {
     pub(super) path: Box<[u8]>,
     pub(super) first: Nid,
     pub(super) second: Nid,
@@ -52,22 +52,22 @@ pub(super) struct Task {
 
 /// Buffers of a worker, one per image.
 #[derive(Debug, Default)]
-pub(super) struct Buffers(Vec<u8>, Vec<u8>);
+pub(super) struct CompareBuffers(Vec<u8>, Vec<u8>);
 
 /// Runs all `steps`.
 pub(super) fn run(
-    steps: Vec<Step>,
+    steps: Vec<CompareStep>,
     first: &dyn Image,
     second: &dyn Image,
-    buffers: &mut Buffers,
+    buffers: &mut CompareBuffers,
     progress: &Progress,
 ) -> Result<Vec<StepOutcome>> {
     let mut out = Vec::new();
     for step in steps {
         match step {
-            Step::Found(difference) => out.push(StepOutcome::Differs(difference)),
-            Step::Again(other) => out.push(StepOutcome::AsFirst(other)),
-            Step::Compare(task) => {
+            CompareStep::Found(difference) => out.push(StepOutcome::Differs(difference)),
+            CompareStep::Again(other) => out.push(StepOutcome::AsFirst(other)),
+            CompareStep::Compare(task) => {
                 let outcome =
                     if task.has_other_names { StepOutcome::DiffersUnderAllNames } else { StepOutcome::Differs };
                 out.extend(compare(&task, first, second, buffers)?.map(outcome));
@@ -78,7 +78,12 @@ pub(super) fn run(
     Ok(out)
 }
 
-fn compare(task: &Task, first: &dyn Image, second: &dyn Image, buffers: &mut Buffers) -> Result<Option<Difference>> {
+fn compare(
+    task: &CompareTask,
+    first: &dyn Image,
+    second: &dyn Image,
+    buffers: &mut CompareBuffers,
+) -> Result<Option<Difference>> {
     let mut at = task.from;
     while at < task.to {
         let len = usize::try_from(task.to - at).unwrap_or(CHUNK).min(CHUNK);
@@ -88,7 +93,8 @@ fn compare(task: &Task, first: &dyn Image, second: &dyn Image, buffers: &mut Buf
             && let Some((n, (x, y))) = one.iter().zip(two).enumerate().find(|(_, (x, y))| x != y)
         {
             let text = |byte: &u8| Some(format!("0x{byte:02x} at byte {}", at + n as u64));
-            let (first, second) = (text(x), text(y));
+            let first = text(x);
+            let second = text(y);
             return Ok(Some(Difference { path: task.path.clone(), aspect: Aspect::Content, first, second }));
         }
         at += len as u64;

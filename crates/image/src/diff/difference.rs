@@ -76,7 +76,7 @@ impl Aspect {
 impl Difference {
     /// Formats the difference as one line; `names` are the names of the two images.
     pub fn describe<'d>(&'d self, names: (&'d str, &'d str)) -> impl fmt::Display + 'd {
-        Described { difference: self, names }
+        DescribedDifference { difference: self, names }
     }
 }
 
@@ -86,16 +86,17 @@ impl fmt::Display for Difference {
     }
 }
 
-struct Described<'d> {
+struct DescribedDifference<'d> {
     difference: &'d Difference,
     names: (&'d str, &'d str),
 }
 
-impl fmt::Display for Described<'_> {
+impl fmt::Display for DescribedDifference<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Difference { path, aspect, first, second } = self.difference;
         let path = if path.is_empty() { ".".into() } else { shown(path) };
-        let (one, two) = (first.as_deref(), second.as_deref());
+        let one = first.as_deref();
+        let two = second.as_deref();
         match (aspect, one, two) {
             (Aspect::Entry, Some(kind), _) => write!(f, "{path}: only in {} ({kind})", self.names.0),
             (Aspect::Entry, None, kind) => write!(f, "{path}: only in {} ({})", self.names.1, kind.unwrap_or_default()),

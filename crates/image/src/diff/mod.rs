@@ -18,7 +18,7 @@ use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Pool, Window};
 use packfs_blocks::progress::Phase;
 
-use self::content::{Buffers, OtherName, Step, StepOutcome, Task};
+use self::content::{CompareBuffers, CompareStep, CompareTask, OtherName, StepOutcome};
 pub use self::difference::{Aspect, Difference};
 pub use self::superblock::superblocks;
 use crate::Result;
@@ -29,7 +29,7 @@ use crate::tree::{Device, Time, XattrSet};
 /// Options of a comparison.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct DiffOptions {
     /// Number of worker threads; 0 compares on the calling thread.
     pub threads: usize,
     /// Aspects not to compare; an [`Aspect::Xattr`] stands for the attributes of all names.
@@ -38,9 +38,9 @@ pub struct Options {
     pub inodes: bool,
 }
 
-impl Default for Options {
+impl Default for DiffOptions {
     fn default() -> Self {
-        Options { threads: pipeline::cores(), ignore: Vec::new(), inodes: false }
+        DiffOptions { threads: pipeline::cores(), ignore: Vec::new(), inodes: false }
     }
 }
 
@@ -54,14 +54,14 @@ impl Default for Options {
 pub fn diff(
     first: &dyn Image,
     second: &dyn Image,
-    options: &Options,
+    options: &DiffOptions,
     progress: &Progress,
     found: &mut dyn FnMut(Difference),
 ) -> Result<()> {
     progress.enter(Phase::Read);
     let threads = options.threads;
-    pipeline::scope(threads, Buffers::default, |pool| {
-        let mut comparer = Comparer {
+    pipeline::scope(threads, CompareBuffers::default, |pool| {
+        let mut comparer = ImageComparer {
             first,
             second,
             ignore: options.ignore.iter().map(Aspect::word).collect(),
@@ -87,16 +87,16 @@ pub fn diff(
 const BATCH_STEPS: usize = 64;
 const BATCH_BYTES: u64 = 512 << 10;
 
-struct Comparer<'c, 'p> {
+struct ImageComparer<'c, 'p> {
     first: &'c dyn Image,
     second: &'c dyn Image,
     /// Aspects that are not compared, by their words.
     ignore: Vec<&'static str>,
     inodes: bool,
     progress: &'c Progress,
-    pool: &'p Pool<'c, Buffers>,
+    pool: &'p Pool<'c, CompareBuffers>,
     window: Window<Result<Vec<StepOutcome>>>,
-    batch: Vec<Step>,
+    batch: Vec<CompareStep>,
     batch_bytes: u64,
     /// For each image, the first common path of each inode with several names.
     links: [HashMap<u64, Arc<[u8]>>; 2],
@@ -109,10 +109,12 @@ struct Comparer<'c, 'p> {
     found: &'p mut dyn FnMut(Difference),
 }
 
-impl Comparer<'_, '_> {
+impl ImageComparer<'_, '_> {
     fn walk(&mut self) -> Result<()> {
-        let (mut one, mut two) = (Walk::new(self.first, &[])?, Walk::new(self.second, &[])?);
-        let (mut a, mut b) = (one.step()?, two.step()?);
+        let mut one = Walk::new(self.first, &[])?;
+        let mut two = Walk::new(self.second, &[])?;
+        let mut a = one.step()?;
+        let mut b = two.step()?;
         loop {
             let order = match (&a, &b) {
                 (None, None) => break,
@@ -122,7 +124,8 @@ impl Comparer<'_, '_> {
             };
             match (order, a.take(), b.take()) {
                 (Ordering::Equal, Some(in_one), Some(in_two)) => {
-                    let (dirs, same) = (is_dir(&in_one), is_dir(&in_one) == is_dir(&in_two));
+                    let dirs = is_dir(&in_one);
+                    let same = is_dir(&in_one) == is_dir(&in_two);
                     self.both(in_one, in_two)?;
                     if !same {
                         if dirs { one.leave() } else { two.leave() }
@@ -159,7 +162,8 @@ impl Comparer<'_, '_> {
     fn both(&mut self, a: Visit<'_>, b: Visit<'_>) -> Result<()> {
         Progress::add(&self.progress.entries, 1);
         let path = a.path;
-        let (one, two) = (&a.stat, &b.stat);
+        let one = &a.stat;
+        let two = &b.stat;
         if kind(one) != kind(two) {
             return self.tell(&a, Aspect::Type, Some(kind(one)), Some(kind(two)));
         }
@@ -168,7 +172,8 @@ impl Comparer<'_, '_> {
         }
         if !is_dir(&a) && (one.nlink > 1 || two.nlink > 1) {
             let [in_one, in_two] = &mut self.links;
-            let (linked_one, linked_two) = (link(in_one, one.ino, path), link(in_two, two.ino, path));
+            let linked_one = link(in_one, one.ino, path);
+            let linked_two = link(in_two, two.ino, path);
             if linked_one != linked_two {
                 let text = |to: Option<Arc<[u8]>>| {
                     Some(to.map_or("no link".into(), |to| format!("link to {}", difference::shown(&to))))
@@ -178,7 +183,7 @@ impl Comparer<'_, '_> {
                 self.attributes(&a, &b)?;
                 return match (&one.kind, &two.kind) {
                     (FileType::File { size }, FileType::File { size: other }) if size == other => {
-                        self.step(Step::Again(OtherName { path: path.into(), first_path }))
+                        self.step(CompareStep::Again(OtherName { path: path.into(), first_path }))
                     }
                     _ => Ok(()),
                 };
@@ -188,7 +193,7 @@ impl Comparer<'_, '_> {
         match (&one.kind, &two.kind) {
             (FileType::File { size }, FileType::File { size: other }) if size == other => {
                 let has_other_names = one.nlink > 1 && two.nlink > 1;
-                self.contents(Task {
+                self.contents(CompareTask {
                     path: path.into(),
                     first: a.nid,
                     second: b.nid,
@@ -202,7 +207,8 @@ impl Comparer<'_, '_> {
     }
 
     fn attributes(&mut self, a: &Visit<'_>, b: &Visit<'_>) -> Result<()> {
-        let (one, two) = (&a.stat, &b.stat);
+        let one = &a.stat;
+        let two = &b.stat;
         let is_link = matches!(one.kind, FileType::Symlink { .. });
         self.field(a, Aspect::Mode, (!is_link).then_some((one.mode, two.mode)), |mode| format!("{mode:04o}"))?;
         let owners = ((one.uid, one.gid), (two.uid, two.gid));
@@ -254,7 +260,8 @@ impl Comparer<'_, '_> {
         names.sort_unstable();
         names.dedup();
         for name in names {
-            let (first, second) = (value(one, name), value(two, name));
+            let first = value(one, name);
+            let second = value(two, name);
             if first != second {
                 let text = |value: Option<Box<[u8]>>| value.map(|value| difference::excerpt(&value));
                 self.tell(at, Aspect::Xattr(name.into()), text(first), text(second))?;
@@ -264,18 +271,18 @@ impl Comparer<'_, '_> {
     }
 
     /// Has all bytes of a file compared.
-    fn contents(&mut self, whole: Task) -> Result<()> {
+    fn contents(&mut self, whole: CompareTask) -> Result<()> {
         let size = whole.to;
         if size == 0 || self.ignore.contains(&Aspect::Content.word()) {
             return Ok(());
         }
         if size <= content::PIECE {
             self.batch_bytes += size;
-            return self.step(Step::Compare(whole));
+            return self.step(CompareStep::Compare(whole));
         }
         for (from, to) in content::pieces(self.first, whole.first, self.second, whole.second, size)? {
             self.batch_bytes += to - from;
-            self.step(Step::Compare(Task { path: whole.path.clone(), from, to, ..whole }))?;
+            self.step(CompareStep::Compare(CompareTask { path: whole.path.clone(), from, to, ..whole }))?;
         }
         Ok(())
     }
@@ -284,10 +291,10 @@ impl Comparer<'_, '_> {
         if self.ignore.contains(&aspect.word()) {
             return Ok(());
         }
-        self.step(Step::Found(Difference { path: at.path.into(), aspect, first, second }))
+        self.step(CompareStep::Found(Difference { path: at.path.into(), aspect, first, second }))
     }
 
-    fn step(&mut self, step: Step) -> Result<()> {
+    fn step(&mut self, step: CompareStep) -> Result<()> {
         self.batch.push(step);
         if self.batch.len() >= BATCH_STEPS || self.batch_bytes >= BATCH_BYTES {
             self.submit()?;

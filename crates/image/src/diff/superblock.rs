@@ -20,10 +20,10 @@ pub fn superblocks(first: &AnyImage, second: &AnyImage) -> Vec<Difference> {
 }
 
 /// A field and its value as text, absent if the image does not have what it describes.
-type Field = (&'static str, Option<String>);
+type SuperblockField = (&'static str, Option<String>);
 
 /// Returns the format of an image and its fields, in an order that depends on the format only.
-fn fields(image: &AnyImage) -> (&'static str, Vec<Field>) {
+fn fields(image: &AnyImage) -> (&'static str, Vec<SuperblockField>) {
     match image {
         AnyImage::Squashfs(reader) => ("squashfs", of_squashfs(reader.superblock())),
         AnyImage::Erofs(reader) => ("erofs", of_erofs(reader.superblock())),
@@ -34,7 +34,7 @@ fn text(value: impl Display) -> Option<String> {
     Some(value.to_string())
 }
 
-fn of_squashfs(superblock: &squashfs::Superblock) -> Vec<Field> {
+fn of_squashfs(superblock: &squashfs::Superblock) -> Vec<SuperblockField> {
     let fragments = (superblock.fragments > 0).then_some(superblock.fragment_table);
     let options = superblock.options.as_ref().map(|options| format!("{options:?}"));
     vec![
@@ -57,7 +57,7 @@ fn of_squashfs(superblock: &squashfs::Superblock) -> Vec<Field> {
     ]
 }
 
-fn of_erofs(superblock: &erofs::Superblock) -> Vec<Field> {
+fn of_erofs(superblock: &erofs::Superblock) -> Vec<SuperblockField> {
     let shown = |value: &dyn Debug| Some(format!("{value:?}"));
     let hex: String = superblock.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     vec![

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::sink::fake::Fake;
+use crate::sink::fake::FakeImage;
 use crate::testing::{Attrs, Node, Piece, Shape, Spec, What, specs, text};
 use crate::tree::TreeImage;
 
@@ -43,7 +43,7 @@ fn entries<'s>(spec: &'s mut Spec, path: &str) -> &'s mut std::collections::BTre
 
 fn told(one: &dyn Image, two: &dyn Image, threads: usize) -> Result<Vec<String>> {
     let mut out = Vec::new();
-    diff(one, two, &Options { threads, ..Options::default() }, &Progress::default(), &mut |difference| {
+    diff(one, two, &DiffOptions { threads, ..DiffOptions::default() }, &Progress::default(), &mut |difference| {
         out.push(difference.to_string())
     })?;
     Ok(out)
@@ -172,17 +172,17 @@ fn fractions_of_seconds_count_only_if_both_store_them() {
     spec.root.attrs.mtime.nanos = 7;
     spec.root.attrs.mtime.secs = 1_000_000_000;
     let tree = spec.tree().unwrap();
-    assert_eq!(told(&Fake::default().dir(0, &[]), &TreeImage::new(&tree), 0).unwrap(), Vec::<String>::new());
+    assert_eq!(told(&FakeImage::default().dir(0, &[]), &TreeImage::new(&tree), 0).unwrap(), Vec::<String>::new());
 }
 
 #[test]
 fn unreadable_data_is_an_error() {
-    let sound = || Fake::default().dir(0, &[("f", 1)]).file(1, b"some bytes");
+    let sound = || FakeImage::default().dir(0, &[("f", 1)]).file(1, b"some bytes");
     let mut damaged = sound();
     damaged.inodes.get_mut(&1).unwrap().damaged = true;
     let mut short = sound();
     short.inodes.get_mut(&1).unwrap().data.truncate(3);
-    let looping = || Fake::default().dir(0, &[("f", 1)]).dir(1, &[("again", 1)]);
+    let looping = || FakeImage::default().dir(0, &[("f", 1)]).dir(1, &[("again", 1)]);
     for threads in [0, 2] {
         assert!(told(&damaged, &sound(), threads).is_err());
         assert!(told(&sound(), &short, threads).is_err());

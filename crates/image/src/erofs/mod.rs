@@ -13,10 +13,9 @@ mod writer;
 pub use format::{Compat, Incompat, LZ4_BLOCKS_MAX, Layout};
 pub use kernel::{Feature, Kernel};
 pub(crate) use limits::check;
-pub use reader::{Compression, Device, InodeFacts, ReadOptions, Reader, Superblock};
+pub use reader::{AdditionalDevice, ErofsCompression, ErofsReader, InodeFacts, ReadOptions, Superblock};
 pub use writer::{
-    ALIGN_MAX, CHUNK_MAX, Counts, Details, Features, INODE_DIGEST, Metabox, OPTIONS, Options, build, build_to,
-    uuid_text,
+    ErofsCounts, ErofsDetails, ErofsOptions, Features, INODE_DIGEST, Metabox, OPTIONS, build, build_to, uuid_text,
 };
 pub(crate) use writer::{piece_len, resolve};
 

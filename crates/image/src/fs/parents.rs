@@ -60,10 +60,10 @@ impl ParentCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::fake::Fake;
+    use crate::sink::fake::FakeImage;
 
-    fn image() -> Fake {
-        let image = Fake::default().dir(0, &[("bin", 1), ("loop", 2), ("usr", 3)]).symlink(1, "usr/bin");
+    fn image() -> FakeImage {
+        let image = FakeImage::default().dir(0, &[("bin", 1), ("loop", 2), ("usr", 3)]).symlink(1, "usr/bin");
         let image =
             image.symlink(2, "/loop").dir(3, &[("bin", 4), ("up", 8)]).dir(4, &[("abs", 5), ("rel", 6), ("sh", 7)]);
         image.symlink(5, "/../bin/./sh").symlink(6, "../../usr/bin/abs").file(7, b"#!").symlink(8, "nowhere")

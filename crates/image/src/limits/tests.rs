@@ -28,20 +28,20 @@ const FORMATS: [Format; 2] = [
 ];
 
 fn build_squashfs(target: &Path, tree: Tree) -> Result<Warnings> {
-    let options = squashfs::Options { block_size: 4096, ..squashfs::Options::default() };
+    let options = squashfs::SquashfsOptions { block_size: 4096, ..squashfs::SquashfsOptions::default() };
     let plan = |_: &mut dyn Store| Ok(Plan { tree, order: Vec::new() });
     squashfs::build(target, &options, &Progress::default(), plan).map(|summary| summary.warnings)
 }
 
 fn build_plain_squashfs(target: &Path, tree: Tree) -> Result<Warnings> {
-    let options = squashfs::Options { plain_metadata: true, ..squashfs::Options::default() };
+    let options = squashfs::SquashfsOptions { plain_metadata: true, ..squashfs::SquashfsOptions::default() };
     let plan = |_: &mut dyn Store| Ok(Plan { tree, order: Vec::new() });
     squashfs::build(target, &options, &Progress::default(), plan).map(|summary| summary.warnings)
 }
 
 fn build_erofs(target: &Path, tree: Tree) -> Result<Warnings> {
     let plan = |_: &mut dyn Store| Ok(Plan { tree, order: Vec::new() });
-    erofs::build(target, &erofs::Options::default(), &Progress::default(), plan).map(|summary| summary.warnings)
+    erofs::build(target, &erofs::ErofsOptions::default(), &Progress::default(), plan).map(|summary| summary.warnings)
 }
 
 /// An entry at a limit, one beyond it, and the expected error.

@@ -28,7 +28,7 @@ fn spec() -> Spec {
     ])
 }
 
-fn placed(image: &AnyImage, nid: Nid) -> Vec<Placed> {
+fn placed(image: &AnyImage, nid: Nid) -> Vec<PlacedPiece> {
     let mut all = Vec::new();
     let visit = &mut |placed| {
         all.push(placed);
@@ -43,7 +43,7 @@ fn open(bytes: Vec<u8>) -> AnyImage {
 }
 
 /// Returns the bytes of a piece, or `None` if they cannot be decoded.
-fn read(image: &dyn Image, nid: Nid, piece: &Placed) -> Option<Vec<u8>> {
+fn read(image: &dyn Image, nid: Nid, piece: &PlacedPiece) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(piece.len).unwrap()];
     let got = image.read_at(nid, &mut bytes, piece.offset).ok()?;
     assert_eq!(got, bytes.len());
@@ -81,7 +81,7 @@ fn check(bytes: &[u8], what: &str) -> [usize; 4] {
 }
 
 /// Checks that a piece comes from its stored bytes: with others in their place it is another.
-fn check_stored(bytes: &[u8], nid: Nid, piece: &Placed, stored: Stored, plain: &[u8], what: &str) {
+fn check_stored(bytes: &[u8], nid: Nid, piece: &PlacedPiece, stored: StoredLocation, plain: &[u8], what: &str) {
     let range = usize::try_from(stored.position).unwrap()..usize::try_from(stored.position + stored.len).unwrap();
     if stored.codec.is_none() && piece.fragment.is_none() {
         let same = &bytes[range.clone()] == plain;
@@ -117,7 +117,7 @@ fn own_images_are_read_from_where_they_say() {
     ];
     for (features, codec) in all {
         let mut options =
-            erofs::Options { features, target_kernel: "6.18".parse().unwrap(), ..erofs::Options::default() };
+            erofs::ErofsOptions { features, target_kernel: "6.18".parse().unwrap(), ..erofs::ErofsOptions::default() };
         options.build.codec = codec.parse().unwrap();
         let what = format!("{codec} {features:?}");
         Builder::new(options).dir(source.tree()).build(&path).unwrap();

@@ -7,19 +7,19 @@ use crate::tree::{Transform, XattrSet, acl};
 
 /// An image as a [`Transform`] changes it.
 #[derive(Debug)]
-pub struct Altered<'i> {
+pub struct AlteredImage<'i> {
     image: &'i dyn Image,
     change: Transform,
 }
 
-impl<'i> Altered<'i> {
+impl<'i> AlteredImage<'i> {
     /// Changes the attributes of `image`.
     pub fn new(image: &'i dyn Image, change: Transform) -> Self {
-        Altered { image, change }
+        AlteredImage { image, change }
     }
 }
 
-impl ImageWrapper for Altered<'_> {
+impl ImageWrapper for AlteredImage<'_> {
     fn inner(&self) -> &dyn Image {
         self.image
     }
@@ -55,12 +55,12 @@ impl ImageWrapper for Altered<'_> {
 mod tests {
     use super::*;
     use crate::image::FileType;
-    use crate::sink::fake::Fake;
+    use crate::sink::fake::FakeImage;
     use crate::tree::{ExcludeXattrs, Time, TimeChange};
 
     #[test]
     fn attributes_are_changed_and_contents_are_not() {
-        let mut fake = Fake::default().dir(0, &[("a", 1), ("l", 2)]).file(1, b"text");
+        let mut fake = FakeImage::default().dir(0, &[("a", 1), ("l", 2)]).file(1, b"text");
         fake.set(2, FileType::Symlink { target: b"a"[..].into() }, 0o777);
         let time = Time { secs: 5, nanos: 0 };
         let change = Transform {
@@ -71,7 +71,7 @@ mod tests {
             ..Transform::default()
         };
         let gid = fake.stat(Nid(1)).unwrap().gid;
-        let altered: &dyn Image = &Altered::new(&fake, change);
+        let altered: &dyn Image = &AlteredImage::new(&fake, change);
         for (nid, mode) in [(0, 0o700), (1, 0o600), (2, 0o777)] {
             let stat = altered.stat(Nid(nid)).unwrap();
             assert_eq!((stat.uid, stat.gid, stat.mode, stat.mtime), (7, gid, mode, time), "{nid}");
@@ -79,7 +79,7 @@ mod tests {
         let mut text = [0; 8];
         assert_eq!(altered.read_at(Nid(1), &mut text, 0).unwrap(), 4);
         assert_eq!((altered.read_dir(Nid(0)).unwrap().len(), altered.lookup(Nid(0), b"l").unwrap()), (2, Some(Nid(2))));
-        let none: &dyn Image = &Altered::new(&fake, Transform { drop_xattrs: true, ..Transform::default() });
+        let none: &dyn Image = &AlteredImage::new(&fake, Transform { drop_xattrs: true, ..Transform::default() });
         assert!(!none.may_have_xattrs() && none.xattrs(Nid(1)).unwrap().is_empty());
     }
 }

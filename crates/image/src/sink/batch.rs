@@ -20,15 +20,15 @@ pub(in crate::sink) const WAITING: usize = MAX;
 
 /// A stretch of the archive: its pieces, in order.
 #[derive(Debug, Default)]
-struct Batch {
-    pieces: Vec<Section>,
-    /// The bytes of all [`Section::Bytes`].
+struct ArchiveBatch {
+    pieces: Vec<BatchSection>,
+    /// The bytes of all [`BatchSection::Bytes`].
     bytes: Vec<u8>,
     len: usize,
 }
 
 #[derive(Debug)]
-enum Section {
+enum BatchSection {
     /// The next bytes of the batch's `bytes`, by number.
     Bytes(usize),
     /// A range of a file.
@@ -36,44 +36,45 @@ enum Section {
 }
 
 /// Destination of the archive.
-pub(in crate::sink) enum Target<'env> {
+pub(in crate::sink) enum ArchiveTarget<'env> {
     Stream(&'env mut (dyn Write + 'env)),
     File(&'env WriteTurns<'env>),
 }
 
 /// The archive that is written.
-pub(in crate::sink) struct Output<'env> {
-    pub(in crate::sink) to: Target<'env>,
+pub(in crate::sink) struct ArchiveOutput<'env> {
+    pub(in crate::sink) to: ArchiveTarget<'env>,
     pub(in crate::sink) name: &'env Path,
     pub(in crate::sink) progress: &'env Progress,
 }
 
 /// Length of a batch whose job is done, and its bytes if they are still to be written.
-type Done = (usize, Option<Buffer>);
+type FinishedBatch = (usize, Option<Buffer>);
 
 /// Cuts an archive into batches, has them filled, and writes them in order.
-pub(in crate::sink) struct Batches<'p, 'env> {
+pub(in crate::sink) struct ArchiveBatcher<'p, 'env> {
     image: &'env dyn Image,
     pool: &'p Pool<'env, ()>,
-    output: Output<'env>,
+    output: ArchiveOutput<'env>,
     buffers: Buffers,
-    window: Window<Result<Done>>,
-    batch: Batch,
+    window: Window<Result<FinishedBatch>>,
+    batch: ArchiveBatch,
     /// Position of `batch` in the archive.
     at: u64,
 }
 
-impl<'p, 'env> Batches<'p, 'env> {
+impl<'p, 'env> ArchiveBatcher<'p, 'env> {
     /// Makes a writer that holds about `memory` bytes of the archive at a time.
     pub(in crate::sink) fn new(
         image: &'env dyn Image,
         pool: &'p Pool<'env, ()>,
-        output: Output<'env>,
+        output: ArchiveOutput<'env>,
         memory: u64,
     ) -> Self {
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
-        let (buffers, window) = (Buffers::new(MAX), Window::new(memory));
-        Batches { image, pool, output, buffers, window, batch: Batch::default(), at: 0 }
+        let buffers = Buffers::new(MAX);
+        let window = Window::new(memory);
+        ArchiveBatcher { image, pool, output, buffers, window, batch: ArchiveBatch::default(), at: 0 }
     }
 
     /// Adds bytes.
@@ -83,8 +84,8 @@ impl<'p, 'env> Batches<'p, 'env> {
             self.batch.bytes.extend_from_slice(now);
             self.batch.len += now.len();
             match self.batch.pieces.last_mut() {
-                Some(Section::Bytes(n)) => *n += now.len(),
-                _ => self.batch.pieces.push(Section::Bytes(now.len())),
+                Some(BatchSection::Bytes(n)) => *n += now.len(),
+                _ => self.batch.pieces.push(BatchSection::Bytes(now.len())),
             }
             self.submit_if(ENOUGH)?;
             bytes = later;
@@ -99,12 +100,12 @@ impl<'p, 'env> Batches<'p, 'env> {
             // Cut at the start of the range if needed, so that no block is decoded twice.
             self.submit_if((MAX + 1 - now).min(ENOUGH))?;
             match self.batch.pieces.last_mut() {
-                Some(Section::Data { nid: of, offset: start, len: n, .. })
+                Some(BatchSection::Data { nid: of, offset: start, len: n, .. })
                     if *of == nid && *start + *n as u64 == offset =>
                 {
                     *n += now;
                 }
-                _ => self.batch.pieces.push(Section::Data { nid, path: path.into(), offset, len: now }),
+                _ => self.batch.pieces.push(BatchSection::Data { nid, path: path.into(), offset, len: now }),
             }
             self.batch.len += now;
             (offset, len) = (offset + now as u64, len - now as u64);
@@ -119,7 +120,7 @@ impl<'p, 'env> Batches<'p, 'env> {
         while let Some(done) = self.window.pop() {
             self.output.put(done?)?;
         }
-        if let Target::Stream(to) = &mut self.output.to {
+        if let ArchiveTarget::Stream(to) = &mut self.output.to {
             to.flush().map_err(Error::io("cannot write", self.output.name))?;
         }
         Ok(self.at)
@@ -139,8 +140,10 @@ impl<'p, 'env> Batches<'p, 'env> {
         let batch = std::mem::take(&mut self.batch);
         let at = self.at;
         self.at += batch.len as u64;
-        let (image, buffers) = (self.image, self.buffers.clone());
-        let (turns, name) = (self.output.turns(), self.output.name);
+        let image = self.image;
+        let buffers = self.buffers.clone();
+        let turns = self.output.turns();
+        let name = self.output.name;
         let job = move |_: &mut ()| {
             let filled = fill(image, &batch, &buffers)?;
             let Some(turns) = turns else { return Ok((batch.len, Some(filled))) };
@@ -156,13 +159,13 @@ impl<'p, 'env> Batches<'p, 'env> {
     }
 }
 
-impl<'env> Output<'env> {
+impl<'env> ArchiveOutput<'env> {
     fn turns(&self) -> Option<&'env WriteTurns<'env>> {
-        if let Target::File(turns) = self.to { Some(turns) } else { None }
+        if let ArchiveTarget::File(turns) = self.to { Some(turns) } else { None }
     }
 
-    fn put(&mut self, (len, bytes): Done) -> Result<()> {
-        if let (Target::Stream(to), Some(bytes)) = (&mut self.to, bytes) {
+    fn put(&mut self, (len, bytes): FinishedBatch) -> Result<()> {
+        if let (ArchiveTarget::Stream(to), Some(bytes)) = (&mut self.to, bytes) {
             to.write_all(&bytes).map_err(Error::io("cannot write", self.name))?;
             Progress::add(&self.progress.written, len as u64);
         }
@@ -172,21 +175,22 @@ impl<'env> Output<'env> {
 }
 
 /// Fills a batch with its bytes and file data.
-fn fill(image: &dyn Image, batch: &Batch, buffers: &Buffers) -> Result<Buffer> {
+fn fill(image: &dyn Image, batch: &ArchiveBatch, buffers: &Buffers) -> Result<Buffer> {
     let mut buffer = buffers.take(batch.len);
-    let (mut out, mut bytes) = (&mut buffer[..], &batch.bytes[..]);
+    let mut out = &mut buffer[..];
+    let mut bytes = &batch.bytes[..];
     for piece in &batch.pieces {
         let len = match piece {
-            Section::Bytes(len) | Section::Data { len, .. } => *len,
+            BatchSection::Bytes(len) | BatchSection::Data { len, .. } => *len,
         };
         let (here, rest) = out.split_at_mut(len);
         match piece {
-            Section::Bytes(len) => {
+            BatchSection::Bytes(len) => {
                 let (now, later) = bytes.split_at(*len);
                 here.copy_from_slice(now);
                 bytes = later;
             }
-            Section::Data { nid, path, offset, .. } => {
+            BatchSection::Data { nid, path, offset, .. } => {
                 let got = image.read_at(*nid, here, *offset)?;
                 if got < len {
                     let why = format!("it ends at byte {}, before its size", offset + got as u64);

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// A format of compressed streams, and a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compression {
+pub struct StreamCompression {
     codec: StreamCodec,
     level: u8,
 }
@@ -40,7 +40,7 @@ impl StreamEncoder {
 }
 
 /// Parses `FORMAT` or `FORMAT:LEVEL`.
-impl FromStr for Compression {
+impl FromStr for StreamCompression {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -51,22 +51,22 @@ impl FromStr for Compression {
             Ok(level) if encoder.levels.contains(&level) => Ok(level),
             _ => Err(format!("levels of {name} are {} to {}", encoder.levels.start(), encoder.levels.end())),
         });
-        Ok(Compression { codec: encoder.codec, level: level? })
+        Ok(StreamCompression { codec: encoder.codec, level: level? })
     }
 }
 
-impl fmt::Display for Compression {
+impl fmt::Display for StreamCompression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.codec.name(), self.level)
     }
 }
 
-impl Compression {
+impl StreamCompression {
     /// Returns the compression that the ending of a file name means, if it means any.
     pub fn of_name(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         let encoder = StreamEncoder::find(|format| format.has_ending(&ending))?;
-        Some(Compression { codec: encoder.codec, level: encoder.default_level })
+        Some(StreamCompression { codec: encoder.codec, level: encoder.default_level })
     }
 
     /// Length of a piece: some times the distance over which the format finds repetitions.
@@ -104,7 +104,8 @@ impl Compression {
 
     /// Returns the number of bytes that compression on `threads` threads takes.
     pub fn memory(self, threads: usize) -> u64 {
-        let (threads, piece) = (threads.max(1) as u64, self.piece() as u64);
+        let threads = threads.max(1) as u64;
+        let piece = self.piece() as u64;
         // Each thread has a piece before and after; one more waits, and another is filled.
         threads * (2 * piece + (self.encoder() << 20)) + 2 * piece
     }
@@ -178,7 +179,7 @@ fn gzip(piece: &[u8], level: u8) -> io::Result<Vec<u8>> {
 /// Runs `body` with a writer that compresses to `out`, on `threads` threads; with 0 on the calling one. The bytes do not
 /// depend on their number. `name` is that of the output, for messages.
 pub fn compressed<R>(
-    how: Compression,
+    how: StreamCompression,
     out: &mut dyn Write,
     name: &Path,
     threads: usize,
@@ -189,7 +190,8 @@ pub fn compressed<R>(
         threads,
         || (),
         |pool: &Pool<'_, ()>| {
-            let mut writer = Compressor { how, out, pool, window: Window::new(budget), piece: Vec::new(), any: false };
+            let mut writer =
+                StreamCompressor { how, out, pool, window: Window::new(budget), piece: Vec::new(), any: false };
             let result = body(&mut writer)?;
             writer.finish().map_err(Error::io("cannot write", name))?;
             Ok(result)
@@ -198,8 +200,8 @@ pub fn compressed<R>(
 }
 
 /// Compresses what is written to it.
-struct Compressor<'c, 'env> {
-    how: Compression,
+struct StreamCompressor<'c, 'env> {
+    how: StreamCompression,
     out: &'c mut dyn Write,
     pool: &'c Pool<'env, ()>,
     window: Window<io::Result<Vec<u8>>>,
@@ -208,12 +210,13 @@ struct Compressor<'c, 'env> {
     any: bool,
 }
 
-impl Compressor<'_, '_> {
+impl StreamCompressor<'_, '_> {
     fn submit(&mut self) -> io::Result<()> {
         while self.window.is_full() {
             self.put()?;
         }
-        let (how, piece) = (self.how, std::mem::take(&mut self.piece));
+        let how = self.how;
+        let piece = std::mem::take(&mut self.piece);
         let len = piece.len();
         self.any = true;
         self.window.push(self.pool.submit(move |()| how.encode(&piece)), len);
@@ -237,7 +240,7 @@ impl Compressor<'_, '_> {
     }
 }
 
-impl Write for Compressor<'_, '_> {
+impl Write for StreamCompressor<'_, '_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         if self.piece.capacity() == 0 {
             // At once: growing would take up to twice as much.
@@ -268,7 +271,7 @@ mod tests {
         let plain: Vec<u8> =
             (0..2_500_000u32).flat_map(|n| (n / 7).wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         for how in ["gzip", "gzip:12", "zstd:1", "xz:0", "bzip2:1"] {
-            let how: Compression = how.parse().unwrap();
+            let how: StreamCompression = how.parse().unwrap();
             let written = [0, 1, 3].map(|threads| {
                 let mut out = Vec::new();
                 let done = compressed(how, &mut out, Path::new("out"), threads, |writer| {
@@ -293,7 +296,7 @@ mod tests {
 
     #[test]
     fn threads_are_as_many_as_fit() {
-        let xz: Compression = "xz:9".parse().unwrap();
+        let xz: StreamCompression = "xz:9".parse().unwrap();
         let cases = [
             (4, 4 << 30, Some(4)),
             (4, xz.memory(4) - 1, Some(3)),
@@ -311,7 +314,7 @@ mod tests {
     #[test]
     fn the_memory_of_encoders_is_bounded() {
         for level in [1, 4, 8, 12, 15, 16, 18, 19, 20, 21, 22] {
-            let how: Compression = format!("zstd:{level}").parse().unwrap();
+            let how: StreamCompression = format!("zstd:{level}").parse().unwrap();
             let mut encoder = zstd::bulk::Compressor::new(level).unwrap();
             encoder.compress(&vec![0; how.piece()]).unwrap();
             let taken = encoder.context_mut().sizeof() as u64;
@@ -322,10 +325,10 @@ mod tests {
     #[test]
     fn names_and_levels_are_read() {
         for (text, shown) in [("gzip", "gzip:6"), ("zstd:22", "zstd:22"), ("xz:0", "xz:0"), ("bzip2", "bzip2:9")] {
-            assert_eq!(text.parse::<Compression>().unwrap().to_string(), shown);
+            assert_eq!(text.parse::<StreamCompression>().unwrap().to_string(), shown);
         }
         for bad in ["", "lz4", "zstd:", "zstd:0", "xz:10", "gzip:x"] {
-            assert!(bad.parse::<Compression>().is_err(), "{bad}");
+            assert!(bad.parse::<StreamCompression>().is_err(), "{bad}");
         }
         for (name, how) in [
             ("a.tar.gz", Some("gzip:6")),
@@ -335,7 +338,11 @@ mod tests {
             ("a.tar", None),
             ("gz", None),
         ] {
-            assert_eq!(Compression::of_name(Path::new(name)).map(|how| how.to_string()).as_deref(), how, "{name}");
+            assert_eq!(
+                StreamCompression::of_name(Path::new(name)).map(|how| how.to_string()).as_deref(),
+                how,
+                "{name}"
+            );
         }
     }
 }

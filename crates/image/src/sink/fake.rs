@@ -11,14 +11,14 @@ use crate::{Error, Part, Result};
 
 /// Inodes by number; the root is 0.
 #[derive(Debug, Default)]
-pub(crate) struct Fake {
-    pub(crate) inodes: BTreeMap<u64, Inode>,
+pub(crate) struct FakeImage {
+    pub(crate) inodes: BTreeMap<u64, FakeInode>,
     /// Number of directories that were listed.
     pub(crate) listed: AtomicU64,
 }
 
 #[derive(Debug)]
-pub(crate) struct Inode {
+pub(crate) struct FakeInode {
     pub(crate) stat: Stat,
     pub(crate) entries: Vec<Entry>,
     pub(crate) data: Vec<u8>,
@@ -26,13 +26,14 @@ pub(crate) struct Inode {
     pub(crate) damaged: bool,
 }
 
-impl Fake {
+impl FakeImage {
     /// Sets the inode `nid`, owned by the user who runs the test.
-    pub(crate) fn set(&mut self, nid: u64, kind: FileType, mode: u16) -> &mut Inode {
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    pub(crate) fn set(&mut self, nid: u64, kind: FileType, mode: u16) -> &mut FakeInode {
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
         let mtime = Time { secs: 1_000_000_000, nanos: 0 };
         let stat = Stat { kind, ino: nid, mode, uid, gid, mtime, nlink: 1, has_xattrs: false };
-        let inode = Inode { stat, entries: Vec::new(), data: Vec::new(), damaged: false };
+        let inode = FakeInode { stat, entries: Vec::new(), data: Vec::new(), damaged: false };
         self.inodes.insert(nid, inode);
         self.inodes.get_mut(&nid).expect("just inserted")
     }
@@ -57,13 +58,13 @@ impl Fake {
         self
     }
 
-    fn get(&self, nid: Nid) -> Result<&Inode> {
+    fn get(&self, nid: Nid) -> Result<&FakeInode> {
         let inode = self.inodes.get(&nid.0).filter(|inode| !inode.damaged || inode.stat.kind != FileType::Dir);
         inode.ok_or_else(|| Error::corrupt("inode", nid.0, "not there"))
     }
 }
 
-impl Image for Fake {
+impl Image for FakeImage {
     fn root(&self) -> Nid {
         Nid(0)
     }

@@ -28,13 +28,14 @@ pub fn lookup(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
 /// Returns the inode at `path`, following symbolic links including the last component, all within
 /// the image: its root is `/` and its own parent. `None` if the path or a link leads nowhere.
 pub fn resolve(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
-    let mut way = Way::new(image);
+    let mut way = PathResolver::new(image);
     Ok(way.go(path, |_| ())?.then_some(way.here))
 }
 
 /// Returns the path at which [`resolve`] ends, without links in it, after those of all links on the way.
 pub(super) fn trace(image: &dyn Image, path: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
-    let (mut way, mut paths) = (Way::new(image), Vec::new());
+    let mut way = PathResolver::new(image);
+    let mut paths = Vec::new();
     if !way.go(path, |link| paths.push(link))? {
         return Ok(None);
     }
@@ -43,16 +44,16 @@ pub(super) fn trace(image: &dyn Image, path: &[u8]) -> Result<Option<Vec<Vec<u8>
 }
 
 /// A way through an image along a path.
-struct Way<'i> {
+struct PathResolver<'i> {
     image: &'i dyn Image,
     /// The directories above, each with the name that leads from it.
     parents: Vec<(Nid, Box<[u8]>)>,
     here: Nid,
 }
 
-impl<'i> Way<'i> {
+impl<'i> PathResolver<'i> {
     fn new(image: &'i dyn Image) -> Self {
-        Way { image, parents: Vec::new(), here: image.root() }
+        PathResolver { image, parents: Vec::new(), here: image.root() }
     }
 
     fn path(&self) -> Vec<u8> {
@@ -99,11 +100,13 @@ impl<'i> Way<'i> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::fake::Fake;
+    use crate::sink::fake::FakeImage;
 
-    fn image() -> Fake {
-        let image =
-            Fake::default().dir(0, &[("bin", 1), ("loop", 2), ("usr", 3)]).symlink(1, "usr/bin").symlink(2, "/loop");
+    fn image() -> FakeImage {
+        let image = FakeImage::default()
+            .dir(0, &[("bin", 1), ("loop", 2), ("usr", 3)])
+            .symlink(1, "usr/bin")
+            .symlink(2, "/loop");
         let image = image.dir(3, &[("bin", 4), ("up", 8)]).dir(4, &[("abs", 5), ("rel", 6), ("sh", 7)]);
         image.symlink(5, "/../bin/./sh").symlink(6, "../../usr/bin/abs").file(7, b"#!").symlink(8, "nowhere")
     }

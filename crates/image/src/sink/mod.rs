@@ -16,7 +16,7 @@ mod select;
 pub mod tar;
 mod walk;
 
-pub use altered::Altered;
+pub use altered::AlteredImage;
 pub use lookup::{lookup, resolve};
 pub use select::{EntryDecision, Selection};
 pub use walk::{Visit, Walk};
@@ -29,16 +29,16 @@ const PER_ENTRY: u64 = 4096;
 
 /// Deals the entries of a walk to the parts that share it: each gets a range of about equal weight.
 #[derive(Debug)]
-struct Deal {
+struct PartDealer {
     part: Part,
     /// Weight of all entries.
     total: u128,
     before: u128,
 }
 
-impl Deal {
+impl PartDealer {
     /// Prepares to deal the entries that are selected. Unless one part gets all, this is a walk.
-    fn new(image: &dyn Image, select: &Selection, part: Part) -> Result<Deal> {
+    fn new(image: &dyn Image, select: &Selection, part: Part) -> Result<PartDealer> {
         let mut total = 0;
         if part != Part::WHOLE {
             let mut walk = Walk::over(image, select)?;
@@ -51,7 +51,7 @@ impl Deal {
                 }
             }
         }
-        Ok(Deal { part, total, before: 0 })
+        Ok(PartDealer { part, total, before: 0 })
     }
 
     /// Returns true if the next entry of the walk belongs to the part.

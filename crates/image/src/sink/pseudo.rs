@@ -11,24 +11,29 @@ use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::{Phase, Progress};
 
 use super::Walk;
-use super::batch::{Batches, Output, Target, WAITING};
+use super::batch::{ArchiveBatcher, ArchiveOutput, ArchiveTarget, WAITING};
 use super::names::NameCounts;
-use super::tar::{Options, Summary, extents, placed};
+use super::tar::{TarOptions, TarSummary, extents, placed};
 use crate::image::{FileType, Image, Nid, Stat, mode_without_acl};
 use crate::source::packlist::DATA_MARK;
 use crate::tree::{Device, path_of};
 use crate::{Error, Part, Result, Warnings};
 
-/// Writes `image`, or the part selected by [`Options::select`], to `out`. Parent directories of selected entries and the
-/// root are written, too. Fractions of seconds are left out.
+/// Writes `image`, or the part selected by [`TarOptions::select`], to `out`. Parent directories of selected entries and
+/// the root are written, too. Fractions of seconds are left out.
 ///
 /// The bytes do not depend on the number of threads.
 ///
 /// # Errors
 /// [`Error::Limit`] for a name, a target, a time or an extended attribute that a pseudo file cannot hold, and
-/// [`Error::InvalidOption`] if [`Options::part`] is not the whole.
-pub fn write_pseudo(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
-    write(image, Target::Stream(out), options, progress)
+/// [`Error::InvalidOption`] if [`TarOptions::part`] is not the whole.
+pub fn write_pseudo(
+    image: &dyn Image,
+    out: &mut dyn Write,
+    options: &TarOptions,
+    progress: &Progress,
+) -> Result<TarSummary> {
+    write(image, ArchiveTarget::Stream(out), options, progress)
 }
 
 /// As [`write_pseudo`], to a file, which the threads write themselves. Does not commit it.
@@ -38,18 +43,18 @@ pub fn write_pseudo(image: &dyn Image, out: &mut dyn Write, options: &Options, p
 pub fn write_pseudo_to(
     image: &dyn Image,
     out: &packfs_blocks::Output,
-    options: &Options,
+    options: &TarOptions,
     progress: &Progress,
-) -> Result<Summary> {
-    write(image, Target::File(&WriteTurns::new(out, progress, WAITING)), options, progress)
+) -> Result<TarSummary> {
+    write(image, ArchiveTarget::File(&WriteTurns::new(out, progress, WAITING)), options, progress)
 }
 
 fn write<'env>(
     image: &'env dyn Image,
-    to: Target<'env>,
-    options: &'env Options,
+    to: ArchiveTarget<'env>,
+    options: &'env TarOptions,
     progress: &'env Progress,
-) -> Result<Summary> {
+) -> Result<TarSummary> {
     if options.part != Part::WHOLE {
         return Err(Error::option("the part", "of a pseudo file", "only the whole can be written"));
     }
@@ -58,9 +63,9 @@ fn write<'env>(
         options.threads,
         || (),
         |pool: &Pool<'env, ()>| {
-            let output = Output { to, name: &options.name, progress };
-            let mut batches = Batches::new(image, pool, output, options.memory);
-            let mut lines = Lines { image, options, names: HashMap::new(), data: 0, text: Vec::new() };
+            let output = ArchiveOutput { to, name: &options.name, progress };
+            let mut batches = ArchiveBatcher::new(image, pool, output, options.memory);
+            let mut lines = PseudoFormatter { image, options, names: HashMap::new(), data: 0, text: Vec::new() };
             let mut entries = 0;
             each(image, options, progress, |path, nid, stat| {
                 entries += 1;
@@ -82,7 +87,7 @@ fn write<'env>(
                 }
                 Ok(())
             })?;
-            Ok(Summary { entries, bytes: batches.finish()?, warnings: Warnings::new(options.strict) })
+            Ok(TarSummary { entries, bytes: batches.finish()?, warnings: Warnings::new(options.strict) })
         },
     )
 }
@@ -90,7 +95,7 @@ fn write<'env>(
 /// Calls `take` with the path in the pseudo file, the inode and the attributes of each entry.
 fn each(
     image: &dyn Image,
-    options: &Options,
+    options: &TarOptions,
     progress: &Progress,
     mut take: impl FnMut(&[u8], Nid, &Stat) -> Result<()>,
 ) -> Result<()> {
@@ -110,9 +115,9 @@ fn each(
 }
 
 /// Formats definitions.
-struct Lines<'i> {
+struct PseudoFormatter<'i> {
     image: &'i dyn Image,
-    options: &'i Options,
+    options: &'i TarOptions,
     /// The first name of each inode that has several.
     names: HashMap<Nid, Box<[u8]>>,
     /// Length of the data of all files so far.
@@ -121,7 +126,7 @@ struct Lines<'i> {
     text: Vec<u8>,
 }
 
-impl Lines<'_> {
+impl PseudoFormatter<'_> {
     fn entry(&mut self, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
         self.text.clear();
         self.path(path)?;

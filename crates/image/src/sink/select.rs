@@ -48,7 +48,7 @@ pub struct Selection {
 /// # let entries = [Entry::file("bin/ls", ""), Entry::file("bin/ls.debug", "")];
 /// # let fs = Fs::from_reader(Builder::erofs().entries(entries).write_to(std::io::Cursor::new(Vec::new()))?.0)?;
 /// use packfs_image::sink::{EntryDecision, dir};
-/// let mut options = dir::Options::default();
+/// let mut options = dir::ExtractOptions::default();
 /// options.select.decide = EntryDecision::filter(|path, _| path.extension().is_none_or(|end| end != "debug"));
 /// dir::extract(fs.image(), "unpacked".as_ref(), &options, &Default::default())?;
 /// # assert_eq!(std::fs::read_dir("unpacked/bin")?.count(), 1);

@@ -28,7 +28,7 @@ const MAX_PATH: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Walk<'i> {
     image: &'i dyn Image,
-    paths: Paths,
+    paths: SelectedPaths,
     exclude: Exclude,
     /// Letters of types that are left out.
     without: Vec<u8>,
@@ -36,12 +36,12 @@ pub struct Walk<'i> {
     decide: EntryDecision,
     max_depth: usize,
     /// The directories from the root down to the current one.
-    levels: Vec<Level>,
+    levels: Vec<WalkLevel>,
     /// Number of `levels` already reported: ancestors wait until something below is selected, and so do directories
     /// that may turn out to be empty.
     told: usize,
     /// The next entry to report, while its ancestors come first.
-    found: Option<Found>,
+    found: Option<VisitedEntry>,
     /// Path in the image of the current entry.
     path: Vec<u8>,
     /// The same path with the new names of renamed entries.
@@ -68,7 +68,7 @@ pub struct Visit<'w> {
 }
 
 #[derive(Debug)]
-struct Level {
+struct WalkLevel {
     entries: std::vec::IntoIter<Entry>,
     path_len: usize,
     told_len: usize,
@@ -77,7 +77,7 @@ struct Level {
 }
 
 #[derive(Debug)]
-struct Found {
+struct VisitedEntry {
     nid: Nid,
     stat: Stat,
     name_len: usize,
@@ -117,7 +117,7 @@ impl<'i> Walk<'i> {
     /// As [`Walk::new`], over a selection.
     pub fn over(image: &'i dyn Image, select: &Selection) -> Result<Self> {
         Ok(Walk {
-            paths: Paths::new(image, select)?,
+            paths: SelectedPaths::new(image, select)?,
             exclude: select.exclude.clone(),
             without: select.without_types.clone(),
             prune: select.without_empty_dirs,
@@ -170,7 +170,7 @@ impl<'i> Walk<'i> {
         if selected && self.prune {
             self.enter(nid, true, Some((nid, stat)))
         } else if selected {
-            self.found = Some(Found { nid, stat, name_len: 0 });
+            self.found = Some(VisitedEntry { nid, stat, name_len: 0 });
             Ok(())
         } else {
             self.enter(nid, false, Some((nid, stat)))
@@ -207,7 +207,7 @@ impl<'i> Walk<'i> {
         let Some(name) = self.decide.name(&self.path, name, &stat)? else { return Ok(true) };
         push_name(&mut self.told_path, &name);
         if selected {
-            self.found = Some(Found { nid, stat, name_len: name.len() });
+            self.found = Some(VisitedEntry { nid, stat, name_len: name.len() });
         } else {
             self.enter(nid, false, Some((nid, stat)))?;
         }
@@ -224,7 +224,7 @@ impl<'i> Walk<'i> {
                 return Ok(Some(Visit { path, name, depth: self.told - 1, nid, stat, selected: level.selected }));
             }
         }
-        let Some(Found { nid, stat, name_len }) = self.found.take() else { return Ok(None) };
+        let Some(VisitedEntry { nid, stat, name_len }) = self.found.take() else { return Ok(None) };
         let depth = self.levels.len();
         if stat.kind == FileType::Dir {
             self.enter(nid, true, None)?;
@@ -263,7 +263,7 @@ impl<'i> Walk<'i> {
         };
         let path_len = self.path.len();
         let told_len = self.told_path.len();
-        self.levels.push(Level { entries: entries.into_iter(), path_len, told_len, selected, waiting });
+        self.levels.push(WalkLevel { entries: entries.into_iter(), path_len, told_len, selected, waiting });
         Ok(())
     }
 }
@@ -277,7 +277,7 @@ fn push_name(path: &mut Vec<u8>, name: &[u8]) {
 
 /// The user's selection.
 #[derive(Debug)]
-struct Paths {
+struct SelectedPaths {
     everything: bool,
     /// Existing paths, without needless slashes and dots, sorted.
     exact: Vec<Vec<u8>>,
@@ -289,7 +289,7 @@ struct Paths {
     scratch: Vec<usize>,
 }
 
-impl Paths {
+impl SelectedPaths {
     fn new(image: &dyn Image, select: &Selection) -> Result<Self> {
         let Selection { paths, regexes, may_miss, .. } = select;
         let mut exact = Vec::new();
@@ -330,7 +330,7 @@ impl Paths {
         let everything = paths.is_empty() && regexes.is_empty();
         let compiled = |regex: &String| Ok((regex.clone(), Regexes::new(&[regex])?, false));
         let regexes = regexes.iter().map(compiled).collect::<Result<_>>()?;
-        Ok(Paths { everything, exact, globs, patterns, regexes, may_miss: *may_miss, scratch: Vec::new() })
+        Ok(SelectedPaths { everything, exact, globs, patterns, regexes, may_miss: *may_miss, scratch: Vec::new() })
     }
 
     /// Returns the names in `dir` that lead to something selected, in order; `None` if any name may do so.
@@ -406,20 +406,20 @@ fn missing(path: &std::path::Path) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::fake::Fake;
+    use crate::sink::fake::FakeImage;
 
-    fn image() -> Fake {
-        let image = Fake::default().dir(0, &[("a", 1), ("a.b", 2), ("d", 3), ("e[1]", 8)]);
+    fn image() -> FakeImage {
+        let image = FakeImage::default().dir(0, &[("a", 1), ("a.b", 2), ("d", 3), ("e[1]", 8)]);
         let image = image.dir(1, &[("x", 4), ("y", 5)]).file(2, b"").dir(3, &[("deep", 6)]);
         image.file(4, b"").file(5, b"").dir(6, &[("x", 7)]).file(7, b"").file(8, b"")
     }
 
     /// Returns the paths visited, with parent directories in brackets.
-    fn visited(image: &Fake, paths: &[&str]) -> Result<Vec<String>> {
+    fn visited(image: &FakeImage, paths: &[&str]) -> Result<Vec<String>> {
         visited_of(image, &Selection::from(paths.iter().map(PathBuf::from).collect::<Vec<_>>()))
     }
 
-    fn visited_of(image: &Fake, select: &Selection) -> Result<Vec<String>> {
+    fn visited_of(image: &FakeImage, select: &Selection) -> Result<Vec<String>> {
         let mut walk = Walk::over(image, select)?;
         let mut out = Vec::new();
         while let Some(visit) = walk.step()? {
@@ -475,7 +475,7 @@ mod tests {
     #[test]
     fn links_in_paths_are_selected_with_what_they_lead_to() {
         let image = || {
-            let image = Fake::default().dir(0, &[("a", 1), ("dead", 2), ("l", 3), ("loop", 4)]).symlink(2, "gone");
+            let image = FakeImage::default().dir(0, &[("a", 1), ("dead", 2), ("l", 3), ("loop", 4)]).symlink(2, "gone");
             let image = image.symlink(3, "/a/m").symlink(4, "loop").dir(1, &[("d", 5), ("f", 6), ("m", 7)]);
             image.symlink(7, "../l/../a/./d").dir(5, &[("x", 8)]).file(6, b"").file(8, b"")
         };
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(follow(&["dead", "loop", "gone"], true).unwrap(), ["()", "dead", "loop"]);
         let image = || {
             let image =
-                Fake::default().dir(0, &[("a", 1), ("l", 3)]).symlink(3, "/a/m/x").dir(1, &[("d", 5), ("m", 7)]);
+                FakeImage::default().dir(0, &[("a", 1), ("l", 3)]).symlink(3, "/a/m/x").dir(1, &[("d", 5), ("m", 7)]);
             image.symlink(7, "../a/./d").dir(5, &[("x", 8), ("y", 9)]).file(8, b"").file(9, b"")
         };
         let select = Selection { follow: true, ..Selection::from(vec![PathBuf::from("l")]) };
@@ -526,13 +526,13 @@ mod tests {
 
     #[test]
     fn impossible_trees_end_the_walk_or_are_skipped() {
-        let deep = (0..5000).fold(Fake::default(), |image, nid| image.dir(nid, &[("d", nid + 1)])).dir(5000, &[]);
+        let deep = (0..5000).fold(FakeImage::default(), |image, nid| image.dir(nid, &[("d", nid + 1)])).dir(5000, &[]);
         let name = "n".repeat(255);
-        let long = (0..300).fold(Fake::default(), |image, nid| image.dir(nid, &[(&name, nid + 1)])).dir(300, &[]);
-        let knot = Fake::default().dir(0, &[("a", 1), ("b", 1), ("c", 2)]).dir(1, &[]).file(2, b"");
-        let circle = Fake::default().dir(0, &[("a", 1)]).dir(1, &[("b", 0), ("c", 2)]).file(2, b"");
-        let gone = Fake::default().dir(0, &[("a", 9), ("c", 2)]).file(2, b"");
-        let dots = Fake::default().dir(0, &[("..", 1), ("c", 2)]).dir(1, &[]).file(2, b"");
+        let long = (0..300).fold(FakeImage::default(), |image, nid| image.dir(nid, &[(&name, nid + 1)])).dir(300, &[]);
+        let knot = FakeImage::default().dir(0, &[("a", 1), ("b", 1), ("c", 2)]).dir(1, &[]).file(2, b"");
+        let circle = FakeImage::default().dir(0, &[("a", 1)]).dir(1, &[("b", 0), ("c", 2)]).file(2, b"");
+        let gone = FakeImage::default().dir(0, &[("a", 9), ("c", 2)]).file(2, b"");
+        let dots = FakeImage::default().dir(0, &[("..", 1), ("c", 2)]).dir(1, &[]).file(2, b"");
         let cases = [
             (deep, "4,096 levels", None),
             (long, "65,536 bytes", None),
@@ -609,7 +609,8 @@ mod tests {
 
     #[test]
     fn types_and_directories_with_nothing_left_are_left_out() {
-        let image = Fake::default().dir(0, &[("d", 1), ("e", 2), ("f", 3), ("l", 4)]).dir(1, &[("l", 5), ("x", 6)]);
+        let image =
+            FakeImage::default().dir(0, &[("d", 1), ("e", 2), ("f", 3), ("l", 4)]).dir(1, &[("l", 5), ("x", 6)]);
         let image = image.dir(2, &[("e", 7)]).file(3, b"").symlink(4, "f").symlink(5, "f").dir(6, &[("f", 8)]);
         let image = image.dir(7, &[]).file(8, b"");
         let cases: [(&[&str], &str, bool, &[&str]); 7] = [

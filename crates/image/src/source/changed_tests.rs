@@ -26,7 +26,7 @@ fn sources(dir: &Path) {
 
 /// Opens a source, changes it, lists it, changes it, and reads its file to the end.
 fn read_changing(path: &Path, before: impl Fn(&Path), after: impl Fn(&Path)) -> Result<()> {
-    let mut source = open::open(path.as_os_str(), &open::Options::default())?;
+    let mut source = open::open(path.as_os_str(), &open::SourceReadOptions::default())?;
     before(path);
     let mut tree = Tree::default();
     source.scan(&mut tree, &mut Sink)?;

@@ -16,7 +16,7 @@ use crate::{AnyImage, Error, Result, Tree, erofs};
 /// An image whose files are packed into another.
 #[derive(Debug)]
 pub struct FromImage {
-    files: Arc<Files>,
+    files: Arc<ImageFiles>,
     /// Name of the device that the image becomes, if it does.
     device: Option<String>,
     exclude: Exclude,
@@ -27,15 +27,16 @@ impl FromImage {
     /// Makes a source of everything in `image` that `exclude` does not match; with extended
     /// attributes if `xattrs`. `name` is for messages.
     pub fn new(image: Arc<dyn Image>, name: impl Into<PathBuf>, exclude: Exclude, xattrs: bool) -> Self {
-        let files = Files { image, placed: None, bytes: None, name: name.into() };
+        let files = ImageFiles { image, placed: None, bytes: None, name: name.into() };
         FromImage { files: Arc::new(files), device: None, exclude, xattrs }
     }
 
     /// Also checks that `bytes`, which hold the image, do not change while it is read.
     #[must_use]
     pub fn of_bytes(self, bytes: Arc<dyn ReadAt>) -> Self {
-        let (image, name) = (self.files.image.clone(), self.files.name.clone());
-        FromImage { files: Arc::new(Files { image, placed: None, bytes: Some(bytes), name }), ..self }
+        let image = self.files.image.clone();
+        let name = self.files.name.clone();
+        FromImage { files: Arc::new(ImageFiles { image, placed: None, bytes: Some(bytes), name }), ..self }
     }
 
     /// Makes a source of an EROFS image in `bytes` that another image is to refer to: it becomes a
@@ -53,7 +54,7 @@ impl FromImage {
         };
         let tag = reader.superblock().uuid.iter().map(|byte| format!("{byte:02x}")).collect();
         let image = Arc::new(*reader);
-        let files = Files { image: image.clone(), placed: Some(image), bytes: Some(bytes), name: name.to_owned() };
+        let files = ImageFiles { image: image.clone(), placed: Some(image), bytes: Some(bytes), name: name.to_owned() };
         Ok(FromImage { files: Arc::new(files), device: Some(tag), exclude, xattrs })
     }
 
@@ -179,18 +180,18 @@ impl FromImage {
 
 /// The files of an image.
 #[derive(Debug)]
-struct Files {
+struct ImageFiles {
     image: Arc<dyn Image>,
     /// The same, if another image refers to its bytes.
-    placed: Option<Arc<erofs::Reader>>,
+    placed: Option<Arc<erofs::ErofsReader>>,
     /// The bytes of the image, if they may change.
     bytes: Option<Arc<dyn ReadAt>>,
     name: PathBuf,
 }
 
-impl Contents for Files {
+impl Contents for ImageFiles {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
-        Ok(Box::new(Reader { files: self, nid: Nid(key), extents: None }))
+        Ok(Box::new(ImageFileReader { files: self, nid: Nid(key), extents: None }))
     }
 
     fn staying_data(&self, key: u64) -> Result<Option<StayingData>> {
@@ -202,14 +203,14 @@ impl Contents for Files {
     }
 }
 
-struct Reader<'f> {
-    files: &'f Files,
+struct ImageFileReader<'f> {
+    files: &'f ImageFiles,
     nid: Nid,
     /// Read only when holes are requested.
     extents: Option<Vec<Extent>>,
 }
 
-impl FileReader for Reader<'_> {
+impl FileReader for ImageFileReader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let got = self.files.image.read_at(self.nid, buf, offset)?;
         if got == buf.len() {

@@ -11,12 +11,27 @@ pub mod open;
 
 pub use image::FromImage;
 pub use open::open;
-pub use packfs_source::{
-    Dir, Entries, Entry, HotList, LazySpool, PackList, PathList, SortFile, Source, Spool, Store, archive, data_order,
-    decompress, dir, packlist,
+pub use packfs_source::{Dir, Entries, Entry, HotList, LazySpool, PackList, SortFile, Source, Spool, Store, archive};
+pub(crate) use packfs_source::{PathList, data_order, tar, unchanged};
+pub(crate) use packfs_tree::{
+    ClusterDecoder, ClusteredImage, Device, ExtentStorage, PackedStream, Run, StayingData, StoredExtent,
 };
-pub(crate) use packfs_source::{tar, unchanged};
-pub use packfs_tree::{
-    ClusterDecoder, ClusteredImage, Contents, Device, Exclude, ExtentStorage, FileReader, PackedStream, Run, Seen,
-    StayingData, StoredExtent, xattr_value,
-};
+pub use packfs_tree::{Contents, Exclude, FileReader, Seen, xattr_value};
+
+/// Directories and files of the running system.
+pub mod dir {
+    pub use packfs_source::dir::{Options, Parts, Scanned, scan_part};
+    pub(crate) use packfs_source::dir::{Receive, Streamed, reopen, stream};
+}
+
+/// Compressed archives.
+pub mod decompress {
+    pub use packfs_source::decompress::reader;
+    pub(crate) use packfs_source::decompress::{is_out_of_memory, out_of_memory};
+}
+
+/// Pack lists: text that describes entries.
+pub mod packlist {
+    pub(crate) use packfs_source::packlist::DATA_MARK;
+    pub use packfs_source::packlist::read_lines;
+}

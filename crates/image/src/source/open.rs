@@ -13,8 +13,8 @@ use packfs_blocks::system::{FileTypeExt, OsStrExt, os_str};
 
 use super::archive;
 use super::decompress;
-use super::dir::{self, Dir};
-use super::{Exclude, FromImage, PackList, Source};
+use super::dir;
+use super::{Dir, Exclude, FromImage, PackList, Source};
 use crate::name::display;
 use crate::tree::Time;
 use crate::{AnyImage, Error, OpenOptions, Result};
@@ -24,28 +24,28 @@ use packfs_source::{is_archive_name, is_empty_tar};
 /// Options for reading sources of every kind.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Options {
+pub struct SourceReadOptions {
     /// Options for scanning directories; `exclude` and `xattrs` apply to every source.
     pub scan: dir::Options,
     /// Time of entries that have none in a pack list.
     pub time: Time,
     /// Way to open images that are no files.
-    pub elsewhere: Elsewhere,
+    pub elsewhere: SourceOpener,
     /// True if an image is to refer to archives and images, which then become [devices](crate::Tree::devices).
     pub refer: bool,
 }
 
 /// A way to open arguments that name images outside the file system. This crate itself knows none.
 #[derive(Clone, Default)]
-pub struct Elsewhere(Option<Arc<OpenElsewhere>>);
+pub struct SourceOpener(Option<Arc<OpenElsewhere>>);
 
 /// Returns the name for messages and the bytes of an image; `None` if an argument names a file.
 type OpenElsewhere = dyn Fn(&Path) -> Option<Result<(PathBuf, Arc<dyn ReadAt>)>> + Send + Sync;
 
-impl Elsewhere {
+impl SourceOpener {
     /// Opens with `open`, which returns the name for messages and the bytes; `None` for names of files.
     pub fn new(open: impl Fn(&Path) -> Option<Result<(PathBuf, Arc<dyn ReadAt>)>> + Send + Sync + 'static) -> Self {
-        Elsewhere(Some(Arc::new(open)))
+        SourceOpener(Some(Arc::new(open)))
     }
 
     fn open(&self, argument: &OsStr) -> Option<Result<(PathBuf, Arc<dyn ReadAt>)>> {
@@ -53,7 +53,7 @@ impl Elsewhere {
     }
 }
 
-impl fmt::Debug for Elsewhere {
+impl fmt::Debug for SourceOpener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Elsewhere").field(&self.0.is_some()).finish()
     }
@@ -67,7 +67,7 @@ const PLAIN: &[u8] = b"file:";
 /// so is every file with `file:` before its name.
 ///
 /// A damaged archive, or one of an unsupported kind, is an error: it is hardly meant as a plain file.
-pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
+pub fn open(argument: &OsStr, options: &SourceReadOptions) -> Result<Box<dyn Source>> {
     if argument == "-" {
         return open_archive(None, options);
     }
@@ -165,7 +165,7 @@ fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn open_archive(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
+fn open_archive(path: Option<&Path>, options: &SourceReadOptions) -> Result<Box<dyn Source>> {
     // Hard links lead from anywhere in an archive to anywhere.
     let exclude = options.scan.exclude.clone().with_elsewhere();
     let archive_options = archive::Options::default().set(|archive_options| {
@@ -176,9 +176,10 @@ fn open_archive(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source
     archive::open(path, archive_options)
 }
 
-fn open_image(path: &Path, bytes: Arc<dyn ReadAt>, options: &Options) -> Result<Box<dyn Source>> {
+fn open_image(path: &Path, bytes: Arc<dyn ReadAt>, options: &SourceReadOptions) -> Result<Box<dyn Source>> {
     let image = AnyImage::open(bytes.clone(), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })?;
-    let (exclude, xattrs) = (options.scan.exclude.clone(), options.scan.xattrs);
+    let exclude = options.scan.exclude.clone();
+    let xattrs = options.scan.xattrs;
     if options.refer {
         return Ok(Box::new(FromImage::referred_to(image, bytes, path, exclude, xattrs)?));
     }
@@ -234,14 +235,14 @@ mod tests {
             for excluded in [false, true] {
                 let exclude = Exclude::new(excluded.then_some("inside")).unwrap();
                 let scan = dir::Options::default().set(|scan| scan.exclude = exclude);
-                let options = Options { scan, ..Default::default() };
+                let options = SourceReadOptions { scan, ..Default::default() };
                 let mut tree = Tree::default();
                 open(path.as_os_str(), &options).unwrap().scan(&mut tree, &mut Sink).unwrap();
                 let found = tree.lookup(expected.as_bytes()).is_some();
                 assert_eq!(found, !(excluded && expected == "inside"), "{argument}");
             }
         }
-        let error = open(dir.path().join("gone").as_os_str(), &Options::default()).err().unwrap();
+        let error = open(dir.path().join("gone").as_os_str(), &SourceReadOptions::default()).err().unwrap();
         assert!(error.to_string().contains("gone: cannot open"), "{error}");
     }
 
@@ -250,7 +251,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        let read = |argument: &OsStr| open(argument, &Options::default())?.scan(&mut Tree::default(), &mut Sink);
+        let read =
+            |argument: &OsStr| open(argument, &SourceReadOptions::default())?.scan(&mut Tree::default(), &mut Sink);
         read(format!("file:{}", display(&path)).as_ref()).expect("as a plain file");
         read(path.as_os_str()).err().map(|error| error.to_string())
     }

@@ -39,30 +39,33 @@ pub const SYMLINK_MAX: usize = 4096;
 /// Maximum number of different owners and groups together.
 pub const IDS_MAX: usize = 65535;
 
-/// Superblock flags.
-pub mod flags {
-    /// Inode table stored uncompressed.
-    pub const RAW_INODES: u16 = 0x0001;
-    /// Data blocks stored uncompressed.
-    pub const RAW_DATA: u16 = 0x0002;
-    /// Fragment blocks stored uncompressed.
-    pub const RAW_FRAGMENTS: u16 = 0x0008;
-    /// No tail packing.
-    pub const NO_FRAGMENTS: u16 = 0x0010;
-    /// Tails of all files packed.
-    pub const ALWAYS_FRAGMENTS: u16 = 0x0020;
-    /// Duplicates were shared.
-    pub const DUPLICATES: u16 = 0x0040;
-    /// An export table is present.
-    pub const EXPORTABLE: u16 = 0x0080;
-    /// Xattrs stored uncompressed.
-    pub const RAW_XATTRS: u16 = 0x0100;
-    /// No xattrs are present.
-    pub const NO_XATTRS: u16 = 0x0200;
-    /// A compressor options block follows the superblock.
-    pub const COMPRESSOR_OPTIONS: u16 = 0x0400;
-    /// Id table stored uncompressed.
-    pub const RAW_IDS: u16 = 0x0800;
+bitflags::bitflags! {
+    /// Flags of the superblock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct SuperblockFlags: u16 {
+        /// Inode table stored uncompressed.
+        const RAW_INODES = 0x0001;
+        /// Data blocks stored uncompressed.
+        const RAW_DATA = 0x0002;
+        /// Fragment blocks stored uncompressed.
+        const RAW_FRAGMENTS = 0x0008;
+        /// No tail packing.
+        const NO_FRAGMENTS = 0x0010;
+        /// Tails of all files packed.
+        const ALWAYS_FRAGMENTS = 0x0020;
+        /// Duplicates were shared.
+        const DUPLICATES = 0x0040;
+        /// An export table is present.
+        const EXPORTABLE = 0x0080;
+        /// Xattrs stored uncompressed.
+        const RAW_XATTRS = 0x0100;
+        /// No xattrs are present.
+        const NO_XATTRS = 0x0200;
+        /// A compressor options block follows the superblock.
+        const COMPRESSOR_OPTIONS = 0x0400;
+        /// Id table stored uncompressed.
+        const RAW_IDS = 0x0800;
+    }
 }
 
 /// Superblock, at byte 0.
@@ -84,7 +87,7 @@ pub struct Superblock {
     pub compression: U16,
     /// log2 of `block_size`.
     pub block_log: U16,
-    /// See [`flags`].
+    /// [`SuperblockFlags`].
     pub flags: U16,
     /// Number of entries in the id table.
     pub no_ids: U16,

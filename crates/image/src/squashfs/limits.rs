@@ -1,21 +1,21 @@
 //! Limits of SquashFS: of its fields, and of the kernel's reader.
 
-use super::Options;
+use super::SquashfsOptions;
 use super::format::IDS_MAX;
-use crate::limits::{self, Limits};
+use crate::limits::{self, FormatLimits};
 use crate::{Result, Tree};
 
 /// Maximum number of blocks in a file; the kernel counts them in a signed number.
 const BLOCKS_MAX: u64 = i32::MAX.unsigned_abs() as u64;
 
 /// Checks a tree before its data is packed; POSIX ACLs become warnings.
-pub(crate) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
+pub(crate) fn check(options: &SquashfsOptions, tree: &mut Tree) -> Result<()> {
     limits::check(tree, &limits(options))
 }
 
 /// Returns the limits of images with these options.
-pub(crate) fn limits(options: &Options) -> Limits {
-    Limits {
+pub(crate) fn limits(options: &SquashfsOptions) -> FormatLimits {
+    FormatLimits {
         format: "SquashFS",
         file: BLOCKS_MAX * u64::from(options.block_size),
         times: Some((0..=u32::MAX.into(), "1970 to 2106")),

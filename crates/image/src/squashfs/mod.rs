@@ -8,12 +8,12 @@ mod reader;
 mod stream;
 mod writer;
 
-pub use format::flags;
+pub use format::SuperblockFlags;
 pub(crate) use limits::check;
-pub use reader::{BodyFacts, CompressorOptions, IndexEntry, InodeFacts, ReadOptions, Reader, Superblock};
+pub use reader::{BodyFacts, CompressorOptions, IndexEntry, InodeFacts, ReadOptions, SquashfsReader, Superblock};
 pub use stream::complete;
 pub(crate) use writer::resolve;
-pub use writer::{Counts, Details, Fragments, OPTIONS, Options, build, build_to};
+pub use writer::{Fragments, OPTIONS, SquashfsCounts, SquashfsDetails, SquashfsOptions, build, build_to};
 
 #[cfg(test)]
 mod tests;

@@ -36,7 +36,8 @@ pub fn complete(path: &Path) -> Result<()> {
         file.read_exact_at(&mut bytes, at).map_err(Error::io("cannot read", path))?;
         Ok::<_, Error>(bytes)
     };
-    let (first, last) = (read(0)?, read(end)?);
+    let first = read(0)?;
+    let last = read(end)?;
     // A superblock at both ends is left by a process that was killed.
     if first[..4] != MAGIC_STREAMED.to_le_bytes() && first != last {
         return Err(damaged("not a streamed image: it does not begin with `HSQS`"));

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::share::{SeenRanges, Shares, Use, prorate};
-use super::{EntryType, Stats, User, occupied};
+use super::share::{SeenRanges, StorageShares, StorageUse, prorate};
+use super::{EntryType, Stats, StorageUser, occupied};
 use crate::diff::{Aspect, Difference};
 use crate::{AnyImage, Result};
 
@@ -88,23 +88,24 @@ impl<'d, 's> ChangedFiles<'d, 's> {
 
     /// Returns the stored bytes that each changed entry has and no file with the same data.
     fn stored_bytes(&self, image: &AnyImage) -> Result<BTreeMap<&'d [u8], u64>> {
-        let mut shares = Shares::default();
+        let mut shares = StorageShares::default();
         for file in self.owners.keys() {
             let entry = self.stats.entries.get(*file as usize).filter(|entry| entry.kind == EntryType::File);
             let Some(entry) = entry else { continue };
-            occupied(image).file(entry.nid, &mut |piece| shares.add(Use::new(User::File(*file), piece)))?;
+            occupied(image)
+                .file(entry.nid, &mut |piece| shares.add(StorageUse::new(StorageUser::File(*file), piece)))?;
         }
         let mut sums = BTreeMap::new();
         shares.segments(self.stats.image_bytes, &mut |stored, uses| self.add_segment(stored, uses, &mut sums));
         Ok(sums)
     }
 
-    fn add_segment(&self, stored: u64, uses: &[Use], sums: &mut BTreeMap<&'d [u8], u64>) {
+    fn add_segment(&self, stored: u64, uses: &[StorageUse], sums: &mut BTreeMap<&'d [u8], u64>) {
         let mut all = SeenRanges::default();
         let mut same = SeenRanges::default();
         let mut changed: BTreeMap<&[u8], SeenRanges> = BTreeMap::new();
         for used in uses {
-            let User::File(file) = used.user else { continue };
+            let StorageUser::File(file) = used.user else { continue };
             all.add(used.plain.clone());
             let owners = self.owners.get(&file).map_or(&[][..], Vec::as_slice);
             if owners.is_empty() {
@@ -152,7 +153,7 @@ mod tests {
         let new = image(make(), new);
         let mut differences = Vec::new();
         let found = &mut |difference| differences.push(difference);
-        diff::diff(old.image(), new.image(), &diff::Options::default(), &Progress::default(), found).unwrap();
+        diff::diff(old.image(), new.image(), &diff::DiffOptions::default(), &Progress::default(), found).unwrap();
         let stats = [&old, &new].map(|image| Stats::measure(image).unwrap());
         let grown = growth(
             MeasuredImage { image: &old, stats: &stats[0] },

@@ -12,11 +12,11 @@ mod share;
 use std::collections::HashMap;
 
 use crate::image::{FileType, Nid};
-use crate::placement::{Occupied, StoredRange};
+use crate::placement::{OccupiedSpace, StoredRange};
 use crate::sink::Walk;
 use crate::{AnyImage, Error, Result};
 
-use self::share::{Shares, Use};
+use self::share::{StorageShares, StorageUse};
 
 pub use self::group::{Group, RATIOS, extension};
 pub use self::growth::{MeasuredImage, growth};
@@ -77,7 +77,7 @@ pub enum EntryType {
 
 /// User of stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum User {
+pub(crate) enum StorageUser {
     /// The file at this position in [`Stats::entries`].
     File(u32),
     /// Metadata of this name.
@@ -91,16 +91,17 @@ impl Stats {
     /// Damaged metadata, and more than 4 billion entries.
     pub fn measure(image: &AnyImage) -> Result<Stats> {
         let occupied = occupied(image);
-        let mut shares = Shares::default();
-        let mut metadata = |what, piece: StoredRange| shares.add(Use::new(User::Metadata(what), piece));
+        let mut shares = StorageShares::default();
+        let mut metadata = |what, piece: StoredRange| shares.add(StorageUse::new(StorageUser::Metadata(what), piece));
         occupied.tables(&mut metadata)?;
         let mut entries = list(image)?;
         for (n, entry) in entries.iter_mut().enumerate() {
-            let (nid, kind) = (entry.nid, entry.kind);
+            let nid = entry.nid;
+            let kind = entry.kind;
             if matches!(kind, EntryType::Link(_)) {
                 continue;
             }
-            occupied.inode(nid, &mut |what, piece| shares.add(Use::new(User::Metadata(what), piece)))?;
+            occupied.inode(nid, &mut |what, piece| shares.add(StorageUse::new(StorageUser::Metadata(what), piece)))?;
             if kind == EntryType::File {
                 let number =
                     u32::try_from(n).map_err(|_| Error::option("number of entries", n, "more than 4 billion"))?;
@@ -108,7 +109,7 @@ impl Stats {
                     let plain = piece.plain.end - piece.plain.start;
                     entry.data += plain;
                     entry.fragment += if piece.fragment { plain } else { 0 };
-                    shares.add(Use::new(User::File(number), piece));
+                    shares.add(StorageUse::new(StorageUser::File(number), piece));
                 })?;
             }
         }
@@ -118,18 +119,18 @@ impl Stats {
         Ok(stats)
     }
 
-    fn divide(&mut self, shares: Shares) {
+    fn divide(&mut self, shares: StorageShares) {
         let (mut left, mut metadata) = (self.image_bytes, HashMap::<&'static str, u64>::new());
         shares.divide(self.image_bytes, &mut |share| {
             left -= share.stored;
             match share.user {
-                User::File(n) => {
+                StorageUser::File(n) => {
                     let entry = &mut self.entries[n as usize];
                     entry.stored += share.stored;
                     entry.duplicate += share.duplicate;
                     self.fragment_bytes += if share.fragment { share.stored } else { 0 };
                 }
-                User::Metadata(what) => *metadata.entry(what).or_default() += share.stored,
+                StorageUser::Metadata(what) => *metadata.entry(what).or_default() += share.stored,
             }
         });
         self.unused_bytes = left;
@@ -159,7 +160,7 @@ impl Stats {
     }
 }
 
-fn occupied(image: &AnyImage) -> &dyn Occupied {
+fn occupied(image: &AnyImage) -> &dyn OccupiedSpace {
     match image {
         AnyImage::Squashfs(reader) => &**reader,
         AnyImage::Erofs(reader) => &**reader,
@@ -168,7 +169,9 @@ fn occupied(image: &AnyImage) -> &dyn Occupied {
 
 /// Lists the entries of an image.
 fn list(image: &AnyImage) -> Result<Vec<EntryStats>> {
-    let (mut entries, mut dirs, mut first) = (Vec::new(), Vec::new(), HashMap::new());
+    let mut entries = Vec::new();
+    let mut dirs = Vec::new();
+    let mut first = HashMap::new();
     let mut walk = Walk::new(image.image(), &[])?;
     while let Some(visit) = walk.step()? {
         let at = entries.len();
@@ -192,7 +195,8 @@ fn list(image: &AnyImage) -> Result<Vec<EntryStats>> {
                 (EntryType::Other, 0)
             }
         };
-        let (name, nid) = (visit.name.into(), visit.nid);
+        let name = visit.name.into();
+        let nid = visit.nid;
         entries.push(EntryStats { parent, name, nid, kind, size, data: 0, stored: 0, duplicate: 0, fragment: 0 });
     }
     Ok(entries)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::User;
+use super::StorageUser;
 use crate::placement::StoredRange;
 
 /// Most overlapping uses that are cut at every beginning and end, which takes time that grows with their square. Sound
@@ -12,12 +12,12 @@ const OVERLAPPING_MAX: usize = 1 << 12;
 
 /// Uses of stored bytes.
 #[derive(Debug, Default)]
-pub(super) struct Shares(Vec<Use>);
+pub(super) struct StorageShares(Vec<StorageUse>);
 
 /// Stored bytes that a user uses.
 #[derive(Debug, Clone)]
-pub(super) struct Use {
-    pub(super) user: User,
+pub(super) struct StorageUse {
+    pub(super) user: StorageUser,
     start: u64,
     end: u64,
     pub(super) plain: Range<u64>,
@@ -26,51 +26,52 @@ pub(super) struct Use {
 
 /// Part of the stored bytes that falls to a user.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Share {
-    pub(super) user: User,
+pub(super) struct StoredShare {
+    pub(super) user: StorageUser,
     pub(super) stored: u64,
     /// Plain bytes that an earlier user has as well.
     pub(super) duplicate: u64,
     pub(super) fragment: bool,
 }
 
-impl Use {
-    pub(super) fn new(user: User, piece: StoredRange) -> Use {
+impl StorageUse {
+    pub(super) fn new(user: StorageUser, piece: StoredRange) -> StorageUse {
         let StoredRange { stored, plain, fragment } = piece;
-        Use { user, start: stored.start, end: stored.end, plain, fragment }
+        StorageUse { user, start: stored.start, end: stored.end, plain, fragment }
     }
 
     /// Returns the part of the use that lies in `segment`, with plain bytes in proportion.
-    fn within(&self, segment: &Range<u64>) -> Use {
-        let (len, plain) = (self.end - self.start, self.plain.end - self.plain.start);
+    fn within(&self, segment: &Range<u64>) -> StorageUse {
+        let len = self.end - self.start;
+        let plain = self.plain.end - self.plain.start;
         let until = |at: u64| prorate(plain, at.clamp(self.start, self.end) - self.start, len);
         let part = until(segment.end) - until(segment.start);
         let plain = self.plain.start..self.plain.start + part;
-        Use { user: self.user, start: segment.start, end: segment.end, plain, fragment: self.fragment }
+        StorageUse { user: self.user, start: segment.start, end: segment.end, plain, fragment: self.fragment }
     }
 }
 
-impl Shares {
-    pub(super) fn add(&mut self, used: Use) {
+impl StorageShares {
+    pub(super) fn add(&mut self, used: StorageUse) {
         if used.start < used.end {
             self.0.push(used);
         }
     }
 
     /// Divides the bytes of an image of `len` bytes; calls `visit` for each share. No byte is given twice.
-    pub(super) fn divide(self, len: u64, visit: &mut dyn FnMut(Share)) {
+    pub(super) fn divide(self, len: u64, visit: &mut dyn FnMut(StoredShare)) {
         self.segments(len, &mut |stored, uses| one(stored, uses, visit));
     }
 
     /// Cuts the bytes of an image of `len` bytes into segments with the same users; calls `visit` for each, with its
     /// length and its uses. No byte is in two segments.
-    pub(super) fn segments(mut self, len: u64, visit: &mut dyn FnMut(u64, &[Use])) {
+    pub(super) fn segments(mut self, len: u64, visit: &mut dyn FnMut(u64, &[StorageUse])) {
         for used in &mut self.0 {
             used.end = used.end.min(len);
         }
         self.0.retain(|used| used.start < used.end);
         self.0.sort_unstable_by(|a, b| {
-            let key = |used: &Use| (used.start, used.end, used.user, used.plain.start, used.plain.end);
+            let key = |used: &StorageUse| (used.start, used.end, used.user, used.plain.start, used.plain.end);
             key(a).cmp(&key(b))
         });
         let mut rest = &self.0[..];
@@ -94,11 +95,11 @@ impl Shares {
 }
 
 /// Cuts bytes whose users do not use the same ranges at every beginning and end.
-fn overlapping(uses: &[Use], visit: &mut dyn FnMut(u64, &[Use])) {
+fn overlapping(uses: &[StorageUse], visit: &mut dyn FnMut(u64, &[StorageUse])) {
     let mut cuts: Vec<u64> = uses.iter().flat_map(|used| [used.start, used.end]).collect();
     cuts.sort_unstable();
     cuts.dedup();
-    let (mut active, mut next): (Vec<&Use>, usize) = (Vec::new(), 0);
+    let (mut active, mut next): (Vec<&StorageUse>, usize) = (Vec::new(), 0);
     for segment in cuts.windows(2) {
         let segment = segment[0]..segment[1];
         active.retain(|used| used.end > segment.start);
@@ -106,7 +107,7 @@ fn overlapping(uses: &[Use], visit: &mut dyn FnMut(u64, &[Use])) {
             active.push(used);
             next += 1;
         }
-        let mut parts: Vec<Use> = active.iter().map(|used| used.within(&segment)).collect();
+        let mut parts: Vec<StorageUse> = active.iter().map(|used| used.within(&segment)).collect();
         parts.sort_by_key(|part| part.user);
         if !parts.is_empty() {
             visit(segment.end - segment.start, &parts);
@@ -115,10 +116,11 @@ fn overlapping(uses: &[Use], visit: &mut dyn FnMut(u64, &[Use])) {
 }
 
 /// Divides `stored` bytes among their users. Rounded shares add up to them.
-fn one(stored: u64, uses: &[Use], visit: &mut dyn FnMut(Share)) {
-    let weight = |used: &Use| used.plain.end - used.plain.start;
+fn one(stored: u64, uses: &[StorageUse], visit: &mut dyn FnMut(StoredShare)) {
+    let weight = |used: &StorageUse| used.plain.end - used.plain.start;
     let total: u64 = uses.iter().map(weight).fold(0, u64::saturating_add);
-    let (mut given, mut before) = (0, 0_u64);
+    let mut given = 0;
+    let mut before = 0_u64;
     let mut seen = SeenRanges::default();
     for (n, used) in uses.iter().enumerate() {
         before = before.saturating_add(weight(used));
@@ -127,7 +129,7 @@ fn one(stored: u64, uses: &[Use], visit: &mut dyn FnMut(Share)) {
             _ => prorate(stored, before, total),
         };
         let duplicate = seen.add(used.plain.clone());
-        visit(Share { user: used.user, stored: until - given, duplicate, fragment: used.fragment });
+        visit(StoredShare { user: used.user, stored: until - given, duplicate, fragment: used.fragment });
         given = until;
     }
 }
@@ -144,7 +146,8 @@ pub(super) struct SeenRanges(BTreeMap<u64, u64>);
 impl SeenRanges {
     /// Adds a range; returns how many bytes of it were there.
     pub(super) fn add(&mut self, new: Range<u64>) -> u64 {
-        let (mut known, mut joined) = (0, new.clone());
+        let mut known = 0;
+        let mut joined = new.clone();
         while let Some((start, end)) = self.0.range(..=joined.end).next_back().map(|(start, end)| (*start, *end)) {
             if end < joined.start {
                 break;
@@ -179,14 +182,14 @@ mod tests {
 
     /// Divides uses of (file, stored, plain); returns stored bytes and duplicate bytes of each share.
     fn divide(len: u64, uses: &[(u32, Range<u64>, Range<u64>)]) -> Vec<(u32, u64, u64)> {
-        let mut shares = Shares::default();
+        let mut shares = StorageShares::default();
         for (file, stored, plain) in uses {
             let piece = StoredRange { stored: stored.clone(), plain: plain.clone(), fragment: false };
-            shares.add(Use::new(User::File(*file), piece));
+            shares.add(StorageUse::new(StorageUser::File(*file), piece));
         }
         let mut out = std::collections::BTreeMap::<u32, (u64, u64)>::new();
         shares.divide(len, &mut |share| {
-            let User::File(file) = share.user else { return };
+            let StorageUser::File(file) = share.user else { return };
             let sum = out.entry(file).or_default();
             *sum = (sum.0 + share.stored, sum.1 + share.duplicate);
         });

@@ -207,7 +207,7 @@ fn own_images_are_counted() {
     for (n, features) in features.into_iter().enumerate() {
         let codec = if features.contains(Features::CHUNKS) { "none" } else { ["lz4", "zstd:3", "deflate:1"][n % 3] };
         let mut options =
-            erofs::Options { features, target_kernel: "6.18".parse().unwrap(), ..erofs::Options::default() };
+            erofs::ErofsOptions { features, target_kernel: "6.18".parse().unwrap(), ..erofs::ErofsOptions::default() };
         options.build.codec = codec.parse().unwrap();
         let what = format!("{codec} {features:?}");
         Builder::new(options).dir(source.tree()).build(&image).unwrap();

@@ -79,13 +79,13 @@ fn images(root: &Path) -> Vec<(String, Vec<u8>)> {
                 packfs_image::source::Source::scan(&mut Dir::new(root, dir::Options::default()), &mut tree, store)?;
                 Ok(Plan { tree, order: Vec::new() })
             };
-            let set = |build: &mut packfs_image::build::Options| build.codec = codec.parse().unwrap();
+            let set = |build: &mut packfs_image::build::SharedOptions| build.codec = codec.parse().unwrap();
             let progress = Progress::default();
             let built = if format == "sqfs" {
-                squashfs::build(&file, &squashfs::Options::default().with(set), &progress, fill).map(drop)
+                squashfs::build(&file, &squashfs::SquashfsOptions::default().with(set), &progress, fill).map(drop)
             } else {
                 let options =
-                    erofs::Options::default().set(|all| all.target_kernel = "6.12".parse().unwrap()).with(set);
+                    erofs::ErofsOptions::default().set(|all| all.target_kernel = "6.12".parse().unwrap()).with(set);
                 erofs::build(&file, &options, &progress, fill).map(drop)
             };
             built.unwrap();

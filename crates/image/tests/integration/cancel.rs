@@ -55,12 +55,12 @@ fn source() -> tempfile::TempDir {
 
 /// Builds one image of each format; `fill` is called for each.
 fn build(place: &Path, progress: &Progress, fill: impl Fn(&mut dyn Store) -> Result<Plan>) -> [Result<()>; 2] {
-    let codec = |build: &mut packfs_image::build::Options| {
+    let codec = |build: &mut packfs_image::build::SharedOptions| {
         build.codec = "lz4".parse::<Choice>().unwrap();
         build.threads = 2;
     };
-    let squashfs = squashfs::Options::default().set(|all| all.block_size = 4096).with(codec);
-    let erofs = erofs::Options::default().set(|all| all.cluster_size = 4096).with(codec);
+    let squashfs = squashfs::SquashfsOptions::default().set(|all| all.block_size = 4096).with(codec);
+    let erofs = erofs::ErofsOptions::default().set(|all| all.cluster_size = 4096).with(codec);
     [
         squashfs::build(&place.join("a.sqfs"), &squashfs, progress, &fill).map(|_| ()),
         erofs::build(&place.join("a.erofs"), &erofs, progress, &fill).map(|_| ()),
@@ -149,7 +149,8 @@ fn an_extraction_leaves_whole_files_only() {
     {
         at_every_read(image, |fs, progress| {
             let out = tempfile::tempdir().unwrap();
-            let options = sink::dir::Options::default().set(|all| (all.on_error, all.threads) = (on_error, threads));
+            let options =
+                sink::dir::ExtractOptions::default().set(|all| (all.on_error, all.threads) = (on_error, threads));
             let done = sink::dir::extract(fs.image(), out.path(), &options, progress).map(|summary| {
                 assert!(summary.skipped.is_empty());
             });

@@ -56,7 +56,7 @@ fn add(
     threads: usize,
     fill: impl Fn(&mut dyn Store) -> Result<Plan> + Clone + 'static,
 ) {
-    let (mut squash, mut erofs) = (squashfs::Options::default(), erofs::Options::default());
+    let (mut squash, mut erofs) = (squashfs::SquashfsOptions::default(), erofs::ErofsOptions::default());
     for options in [&mut squash.build, &mut erofs.build] {
         options.codec = codec.parse().unwrap();
         options.threads = threads;

@@ -66,12 +66,12 @@ fn scan(mut source: impl Source, store: &mut dyn Store) -> Result<Plan> {
 
 /// Builds uncompressed images of both formats: trees with files of the same lengths make images of the same length.
 fn build(place: &Path, scan: impl Fn(&mut dyn Store) -> Result<Plan>) -> [Result<PathBuf>; 2] {
-    let uncompressed = |all: &mut packfs_image::build::Options| {
+    let uncompressed = |all: &mut packfs_image::build::SharedOptions| {
         all.codec = "none".parse::<Choice>().unwrap();
         all.threads = 2;
     };
-    let squashfs = squashfs::Options::default().set(|all| all.block_size = 4096).with(uncompressed);
-    let erofs = erofs::Options::default().with(uncompressed);
+    let squashfs = squashfs::SquashfsOptions::default().set(|all| all.block_size = 4096).with(uncompressed);
+    let erofs = erofs::ErofsOptions::default().with(uncompressed);
     let progress = Progress::default();
     let paths = ["image.squashfs", "image.erofs"].map(|name| place.join(name));
     [

@@ -117,7 +117,7 @@ fn extract_with_a_filter_and_other_names() {
     let fs = Fs::open(&image).unwrap();
     let extract = |name: &str, decide: EntryDecision| {
         let target = out.path().join(name);
-        let mut options = dir::Options::default();
+        let mut options = dir::ExtractOptions::default();
         options.select.decide = decide;
         dir::extract(fs.image(), &target, &options, &Progress::default()).map(|summary| (target, summary))
     };
@@ -138,7 +138,7 @@ fn extract_with_a_filter_and_other_names() {
     assert!(matches!(outside, Err(Error::BadName { .. })));
     let two = extract("two", EntryDecision::rename(|_, _| Some("same".into())));
     assert!(two.is_err(), "two entries of one name");
-    let mut options = packfs_image::sink::tar::Options::default();
+    let mut options = packfs_image::sink::tar::TarOptions::default();
     options.select.regexes.push("^nothing$".into());
     let none = packfs_image::sink::tar::write_tar(fs.image(), &mut io::sink(), &options, &Progress::default());
     assert!(matches!(none, Err(Error::NoMatch { regex }) if regex == "^nothing$"));

@@ -25,7 +25,7 @@ fn make_sources(place: &Path) {
 }
 
 fn request(place: &Path) -> BuildRequest {
-    let mut request = BuildRequest::new(squashfs::Options::default());
+    let mut request = BuildRequest::new(squashfs::SquashfsOptions::default());
     request.sources = vec![place.join("base"), place.join("local")];
     request
 }

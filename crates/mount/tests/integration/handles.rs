@@ -60,8 +60,8 @@ fn handles_of_one_mount_open_the_same_files_in_the_next() {
     if !can_mount("handles_of_one_mount_open_the_same_files_in_the_next") {
         return;
     }
-    let squashfs = squashfs::MountOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
-    let erofs = erofs::MountOptions::default().with(|all| all.codec = "lz4".parse().unwrap());
+    let squashfs = squashfs::SquashfsOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
+    let erofs = erofs::ErofsOptions::default().with(|all| all.codec = "lz4".parse().unwrap());
     for options in [AnyOptions::Squashfs(squashfs), AnyOptions::Erofs(erofs)] {
         let image = build(&spec(), &options);
         let mounted = || Served::new(open(image.clone(), 1 << 20).unwrap(), MountOptions::default());

@@ -18,11 +18,11 @@ const LEN: u64 = 24 << 20;
 
 fn formats() -> [AnyOptions; 3] {
     let erofs = |codec: &str| {
-        let options = erofs::MountOptions::default();
+        let options = erofs::ErofsOptions::default();
         let options = options.set(|all| (all.cluster_size, all.target_kernel) = (1 << 16, "6.18".parse().unwrap()));
         AnyOptions::Erofs(options.with(|all| all.codec = codec.parse().unwrap()))
     };
-    let squashfs = squashfs::MountOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
+    let squashfs = squashfs::SquashfsOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
     [AnyOptions::Squashfs(squashfs), erofs("zstd:1"), erofs("lz4")]
 }
 

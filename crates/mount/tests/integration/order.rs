@@ -53,8 +53,8 @@ fn files_stored_ahead_of_their_readers_are_whole() {
     if !can_mount("files_stored_ahead_of_their_readers_are_whole") {
         return;
     }
-    let squashfs = squashfs::MountOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
-    let erofs = erofs::MountOptions::default().set(|all| all.features = Features::FRAGMENTS);
+    let squashfs = squashfs::SquashfsOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
+    let erofs = erofs::ErofsOptions::default().set(|all| all.features = Features::FRAGMENTS);
     let erofs = erofs.with(|all| all.codec = "lz4".parse().unwrap());
     for options in [AnyOptions::Squashfs(squashfs), AnyOptions::Erofs(erofs)] {
         let image = build(&spec(), &options);

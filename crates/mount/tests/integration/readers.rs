@@ -39,10 +39,10 @@ fn sums_by_eight_programs_at_once_are_those_of_the_source() {
     assert_eq!(want.lines().count(), 321);
     let below = sums(&source.path().join("dir 5"));
     let squashfs = |codec: &str| {
-        AnyOptions::Squashfs(squashfs::MountOptions::default().with(|all| all.codec = codec.parse().unwrap()))
+        AnyOptions::Squashfs(squashfs::SquashfsOptions::default().with(|all| all.codec = codec.parse().unwrap()))
     };
     let erofs = |codec: &str| {
-        let options = erofs::MountOptions::default().set(|all| all.target_kernel = "6.18".parse().unwrap());
+        let options = erofs::ErofsOptions::default().set(|all| all.target_kernel = "6.18".parse().unwrap());
         AnyOptions::Erofs(options.with(|all| all.codec = codec.parse().unwrap()))
     };
     for options in [squashfs("gzip:1"), squashfs("xz:1"), erofs("deflate:1"), erofs("lz4")] {

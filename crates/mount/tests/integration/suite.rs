@@ -55,8 +55,8 @@ fn a_mount_answers_as_that_of_the_kernel() {
     if !can_mount(test) || !packfs_image::testing::can_mount(test) {
         return;
     }
-    let squashfs = squashfs::MountOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
-    let erofs = erofs::MountOptions::default().with(|all| all.codec = "lz4".parse().unwrap());
+    let squashfs = squashfs::SquashfsOptions::default().with(|all| all.codec = "zstd:1".parse().unwrap());
+    let erofs = erofs::ErofsOptions::default().with(|all| all.codec = "lz4".parse().unwrap());
     let mut wrong = Vec::new();
     for (kind, options) in [("squashfs", AnyOptions::Squashfs(squashfs)), ("erofs", AnyOptions::Erofs(erofs))] {
         let bytes = build(&spec(), &options);

@@ -29,12 +29,12 @@ const EROFS: [(&str, Features); 9] = [
 ];
 
 fn squashfs(codec: &str, block: u32) -> AnyOptions {
-    let options = squashfs::MountOptions::default().set(|all| all.block_size = block);
+    let options = squashfs::SquashfsOptions::default().set(|all| all.block_size = block);
     AnyOptions::Squashfs(options.with(|all| all.codec = codec.parse().unwrap()))
 }
 
 fn erofs(codec: &str, features: Features) -> AnyOptions {
-    let options = erofs::MountOptions::default().set(|all| {
+    let options = erofs::ErofsOptions::default().set(|all| {
         (all.cluster_size, all.features) = (1 << 16, features);
         all.target_kernel = "6.18".parse().unwrap();
     });
@@ -89,7 +89,7 @@ fn a_directory_of_many_entries_is_whole_and_its_numbers_never_change() {
         assert_eq!(mount.path().join(name).metadata().unwrap().ino(), *number);
         entries
     };
-    for options in [squashfs("zstd:1", 1 << 17), AnyOptions::Erofs(erofs::MountOptions::default())] {
+    for options in [squashfs("zstd:1", 1 << 17), AnyOptions::Erofs(erofs::ErofsOptions::default())] {
         let first = numbers(&options);
         assert_eq!(first.len(), 20_000);
         assert_eq!(first, numbers(&options));
@@ -102,7 +102,7 @@ fn names_are_looked_up_by_many_threads_and_missing_ones_are_not_found() {
         return;
     }
     let (count, spec) = (5000, wide(5000));
-    for options in [squashfs("zstd:1", 1 << 17), AnyOptions::Erofs(erofs::MountOptions::default())] {
+    for options in [squashfs("zstd:1", 1 << 17), AnyOptions::Erofs(erofs::ErofsOptions::default())] {
         let mount = Served::new(open(build(&spec, &options), 1 << 20).unwrap(), MountOptions::default());
         // Nothing was listed, so each name is a request.
         std::thread::scope(|scope| {

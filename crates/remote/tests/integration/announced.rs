@@ -171,10 +171,10 @@ fn build(format: &str, root: &std::path::Path, file: &std::path::Path) {
         Dir::new(root, dir::RemoteOptions::default()).scan(&mut tree, store)?;
         Ok(packfs_image::Plan { tree, order: Vec::new() })
     };
-    let set = |build: &mut packfs_image::build::RemoteOptions| build.codec = "none".parse().unwrap();
+    let set = |build: &mut packfs_image::build::SharedOptions| build.codec = "none".parse().unwrap();
     let progress = packfs_image::Progress::default();
     match format {
-        "s" => drop(squashfs::build(file, &squashfs::RemoteOptions::default().with(set), &progress, fill).unwrap()),
-        _ => drop(erofs::build(file, &erofs::RemoteOptions::default().with(set), &progress, fill).unwrap()),
+        "s" => drop(squashfs::build(file, &squashfs::SquashfsOptions::default().with(set), &progress, fill).unwrap()),
+        _ => drop(erofs::build(file, &erofs::ErofsOptions::default().with(set), &progress, fill).unwrap()),
     }
 }

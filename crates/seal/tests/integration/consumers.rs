@@ -222,7 +222,7 @@ fn a_file_system_beyond_the_seal_and_smaller_blocks_than_sealed_are_found() {
     assert_eq!(names(&dir.examine(None)), ["image-grown", "uncovered-file-system"]);
 
     fs::remove_file(dir.image()).unwrap();
-    let options = packfs_image::erofs::Options::default().set(|all| all.block_size = 1024);
+    let options = packfs_image::erofs::ErofsOptions::default().set(|all| all.block_size = 1024);
     Builder::new(options).target_kernel("6.12".parse().unwrap()).dir(dir.path("root")).build(dir.image()).unwrap();
     dir.edit("app.raw", |image| image.resize(image.len().next_multiple_of(4096), 0));
     dir.seal(&VerityOptions::default());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use packfs_image::AnyImage;
-use packfs_image::placement::{Area, Placed};
+use packfs_image::placement::{Area, PlacedPiece};
 use packfs_image::stats::{EntryType, Stats};
 use serde::Serialize;
 use serde::ser::{SerializeTuple, Serializer};
@@ -60,7 +60,7 @@ impl BlockMaps {
         Ok(pieces)
     }
 
-    fn convert_piece(&mut self, placed: &Placed) -> CompactExtent {
+    fn convert_piece(&mut self, placed: &PlacedPiece) -> CompactExtent {
         let stored = placed.stored.map(|at| {
             let way = (at.codec, area_name(at.area), at.partial, at.inline);
             let known = self.ways.iter().position(|other| *other == way);

@@ -38,7 +38,7 @@ pub(in crate::args) struct AnyLayer {
 impl ErofsLayer {
     /// Returns the options of an EROFS image.
     pub(in crate::args) fn resolve(&self, effort: &Effort) -> Result<AnyOptions, Usage> {
-        self.resolve_from(erofs::Options::default().into(), effort, |_| Ok(()))
+        self.resolve_from(erofs::ErofsOptions::default().into(), effort, |_| Ok(()))
     }
 
     /// Changes the options of a format by those that were given. `apply_own` applies further ones.
@@ -66,8 +66,8 @@ impl AnyLayer {
         let format = self.format.unwrap_or(Format::Erofs);
         table::refuse_other_format(format, "a layer", &self.squashfs, &self.shared.erofs)?;
         let defaults = match format {
-            Format::Squashfs => squashfs::Options::default().into(),
-            Format::Erofs => erofs::Options::default().into(),
+            Format::Squashfs => squashfs::SquashfsOptions::default().into(),
+            Format::Erofs => erofs::ErofsOptions::default().into(),
         };
         self.shared.resolve_from(defaults, effort, |draft| self.squashfs.apply(draft))
     }

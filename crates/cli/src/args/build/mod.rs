@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use packfs_image::AnyImage;
 use packfs_image::build;
-use packfs_image::squashfs::flags;
+use packfs_image::squashfs::SuperblockFlags;
 use packfs_image::tree::{ModeChange, Time};
 
 use self::around::AroundArgs;
@@ -330,9 +330,10 @@ impl Build {
         }
         self.format = Some(Format::Squashfs);
         let superblock = image.superblock();
-        let has = |flag| superblock.flags & flag != 0;
+        let has = |flag| superblock.flags.contains(flag);
         // An image without any compression has codec `none`, which another codec may replace.
-        let all_plain = has(flags::RAW_DATA) && has(flags::RAW_FRAGMENTS) && has(flags::RAW_INODES);
+        let all_plain =
+            has(SuperblockFlags::RAW_DATA) && has(SuperblockFlags::RAW_FRAGMENTS) && has(SuperblockFlags::RAW_INODES);
         if self.preset.is_none() {
             // At least the metadata has a codec unless all is plain.
             let codec = if all_plain { superblock.data_codec() } else { superblock.full_codec() };
@@ -345,19 +346,19 @@ impl Build {
             self.compression.add_unless_given("codec", codec);
             self.compression.add_unless_given("block-size", superblock.block_size.to_string());
         }
-        let fragments = if has(flags::NO_FRAGMENTS) {
+        let fragments = if has(SuperblockFlags::NO_FRAGMENTS) {
             "none"
-        } else if has(flags::ALWAYS_FRAGMENTS) {
+        } else if has(SuperblockFlags::ALWAYS_FRAGMENTS) {
             "tails"
         } else {
             "small"
         };
         self.layout.add_unless_given("fragments", fragments);
         let switches = [
-            (!has(flags::EXPORTABLE), "no-export"),
-            (has(flags::RAW_INODES), "plain-metadata"),
-            (has(flags::RAW_DATA) && !all_plain, "plain-data"),
-            (has(flags::RAW_FRAGMENTS) && !all_plain, "plain-fragments"),
+            (!has(SuperblockFlags::EXPORTABLE), "no-export"),
+            (has(SuperblockFlags::RAW_INODES), "plain-metadata"),
+            (has(SuperblockFlags::RAW_DATA) && !all_plain, "plain-data"),
+            (has(SuperblockFlags::RAW_FRAGMENTS) && !all_plain, "plain-fragments"),
         ];
         for (_, switch) in switches.into_iter().filter(|(is_on, _)| *is_on) {
             self.squashfs.add_unless_given(switch, "");

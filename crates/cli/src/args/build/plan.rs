@@ -114,8 +114,8 @@ impl Build {
         let offset = if self.offset > 0 { self.offset } else { self.around.offset()?.unwrap_or(0) };
         let (reuse, index) = self.reuse.resolve(&self.output)?;
         let mut defaults = match format {
-            Format::Squashfs => AnyOptions::Squashfs(squashfs::Options::default()),
-            Format::Erofs => AnyOptions::Erofs(erofs::Options::default()),
+            Format::Squashfs => AnyOptions::Squashfs(squashfs::SquashfsOptions::default()),
+            Format::Erofs => AnyOptions::Erofs(erofs::ErofsOptions::default()),
         };
         let common = defaults.common_mut();
         common.shards = self.shards.resolve();

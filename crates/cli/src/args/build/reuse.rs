@@ -5,7 +5,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use packfs_image::build::Reuse;
+use packfs_image::build::ReusedImage;
 use packfs_image::name::display;
 
 use crate::output::failure::Usage;
@@ -41,9 +41,9 @@ impl ReuseArgs {
     }
 
     /// The older image and the index to write beside `image`.
-    pub(super) fn resolve(self, image: &Path) -> Result<(Option<Reuse>, Option<PathBuf>), Usage> {
+    pub(super) fn resolve(self, image: &Path) -> Result<(Option<ReusedImage>, Option<PathBuf>), Usage> {
         let ReuseArgs { reuse, reuse_index, index } = self;
-        let reuse = reuse.map(|image| Reuse { index: reuse_index.unwrap_or_else(|| beside(&image)), image });
+        let reuse = reuse.map(|image| ReusedImage { index: reuse_index.unwrap_or_else(|| beside(&image)), image });
         if index.as_deref().is_some_and(OsStr::is_empty) && is_device(image) {
             return Err(Usage(format!("{} is a device: name its index with --index=FILE", display(image))));
         }

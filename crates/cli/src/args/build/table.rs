@@ -25,7 +25,7 @@ pub(super) trait OptionTable {
 
     /// Returns options of a format that has those of the table, to check values.
     fn some_target() -> AnyOptions {
-        squashfs::Options::default().into()
+        squashfs::SquashfsOptions::default().into()
     }
 }
 
@@ -77,7 +77,7 @@ impl OptionTable for ErofsTable {
     }
 
     fn some_target() -> AnyOptions {
-        erofs::Options::default().into()
+        erofs::ErofsOptions::default().into()
     }
 }
 

@@ -18,14 +18,14 @@ fn plan(args: &[&str]) -> Result<BuildPlan, Usage> {
     build.resolve(None)
 }
 
-fn squashfs(args: &[&str]) -> squashfs::Options {
+fn squashfs(args: &[&str]) -> squashfs::SquashfsOptions {
     match plan(args).unwrap().request.target {
         AnyOptions::Squashfs(options) => options,
         AnyOptions::Erofs(_) => panic!("{args:?} make an EROFS image"),
     }
 }
 
-fn erofs(args: &[&str]) -> erofs::Options {
+fn erofs(args: &[&str]) -> erofs::ErofsOptions {
     match plan(args).unwrap().request.target {
         AnyOptions::Erofs(options) => options,
         AnyOptions::Squashfs(_) => panic!("{args:?} make a SquashFS image"),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
-use packfs_image::build::{AnyOptions, Summary};
+use packfs_image::build::{AnyOptions, BuildSummary};
 use packfs_image::erofs::{Feature, Kernel};
 use packfs_image::name::display;
 use packfs_image::request::{ListedFiles, RequestNotes};
@@ -170,7 +170,7 @@ fn take_recipes(plan: &mut BuildPlan, rules: &Rules) -> Result<(), Usage> {
 }
 
 /// Makes the image.
-fn write(plan: &BuildPlan, progress: &Arc<Progress>, notes: &mut RequestNotes) -> packfs_image::Result<Summary> {
+fn write(plan: &BuildPlan, progress: &Arc<Progress>, notes: &mut RequestNotes) -> packfs_image::Result<BuildSummary> {
     let fill = |store: &mut dyn Store| fill(plan, store, progress, notes);
     let target = &plan.request.target;
     if plan.writes_to_stdout() {

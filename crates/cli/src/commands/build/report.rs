@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use packfs_blocks::stages::{Stage, Stages};
-use packfs_image::build::{Details, Summary};
+use packfs_image::build::{BuildSummary, FormatDetails};
 use packfs_image::name::encode;
 use packfs_image::request::OversizedFiles;
 use packfs_image::{erofs, squashfs};
@@ -17,17 +17,17 @@ use crate::output::meter::Spent;
 use crate::output::units;
 
 /// Lines that depend on the format.
-struct Lines<'a>(&'a Details);
+struct Lines<'a>(&'a FormatDetails);
 
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Details::Squashfs(squashfs::Details { data, fragments, .. }) => {
+            FormatDetails::Squashfs(squashfs::SquashfsDetails { data, fragments, .. }) => {
                 let (blocks, raw) = (units::count(data.blocks), units::count(data.raw_blocks));
                 let fragments = units::count((*fragments).into());
                 writeln!(out, "blocks      {blocks} ({raw} stored raw, {fragments} of fragments)")
             }
-            Details::Erofs(erofs::Details { data, kernel, uuid, referred_bytes, blob_bytes, .. }) => {
+            FormatDetails::Erofs(erofs::ErofsDetails { data, kernel, uuid, referred_bytes, blob_bytes, .. }) => {
                 let (clusters, raw) = (units::count(data.clusters), units::count(data.raw_clusters));
                 let fragments = units::bytes(data.fragment_bytes);
                 writeln!(out, "clusters    {clusters} ({raw} stored raw), {fragments} of fragments")?;
@@ -132,7 +132,7 @@ pub(in crate::commands) struct BuildReport<'a> {
     /// Seconds of each stage.
     stages: StageTimes,
     #[serde(flatten)]
-    summary: &'a Summary,
+    summary: &'a BuildSummary,
 }
 
 impl JsonDocument for BuildReport<'_> {
@@ -140,7 +140,7 @@ impl JsonDocument for BuildReport<'_> {
 }
 
 impl<'a> BuildReport<'a> {
-    pub(super) fn new(plan: &BuildPlan, summary: &'a Summary, spent: &Spent, stages: &Stages) -> Self {
+    pub(super) fn new(plan: &BuildPlan, summary: &'a BuildSummary, spent: &Spent, stages: &Stages) -> Self {
         let (size, file_bytes) = (summary.padded_bytes(), summary.file_bytes);
         BuildReport {
             image: encode(plan.output.as_os_str().as_bytes()).into_owned(),

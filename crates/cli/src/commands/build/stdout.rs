@@ -4,7 +4,7 @@ use std::io;
 
 use packfs_blocks::io::SequentialStorage;
 use packfs_blocks::{Output, Progress};
-use packfs_image::build::{AnyOptions, Summary};
+use packfs_image::build::{AnyOptions, BuildSummary};
 use packfs_image::source::Store;
 use packfs_image::{Error, Plan, Result};
 use rustix::fs::FileType;
@@ -23,7 +23,7 @@ pub(super) fn write(
     target: &AnyOptions,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
+) -> Result<BuildSummary> {
     output::write_raw_result(failed, |stdout| {
         if matches!(target, AnyOptions::Squashfs(options) if options.stream) {
             let stream = SequentialStorage::new(stdout.try_clone().map_err(failed)?);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::build::{AnyOptions, Job, Jobs, Planned, Summary};
+use packfs_image::build::{AnyOptions, BuildSummary, Job, Jobs, PlanSummary};
 use packfs_image::name::{display, encode};
 use packfs_image::request::RequestNotes;
 use packfs_image::source::Store;
@@ -69,7 +69,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
         let script = runner::script(engine, &plan.output, plan.request.target.format(), &tasks)?;
         return super::print(&script);
     }
-    let Planned { shards, files, file_bytes, largest_bytes, equal_files, plan_bytes, .. } = planned;
+    let PlanSummary { shards, files, file_bytes, largest_bytes, equal_files, plan_bytes, .. } = planned;
     let done = ClusterReport { path: &plan.output, seconds: spent.time.as_secs_f64(), figures: planned };
     let text = format_args!(
         "planned     {} of {} in {}; the largest has {}\nequal       {} also in an earlier shard\nplan        {} in {}",
@@ -89,7 +89,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
 fn write_plan(
     plan: &args::BuildPlan,
     progress: &Arc<Progress>,
-) -> packfs_image::Result<(Planned, packfs_image::Warnings)> {
+) -> packfs_image::Result<(PlanSummary, packfs_image::Warnings)> {
     let target = &plan.request.target;
     // A list of all paths needs the tree.
     if plan.list.is_none()
@@ -276,7 +276,7 @@ pub(super) trait PlanFigures: Serialize {
     const KIND: &'static str;
 }
 
-impl PlanFigures for Planned {
+impl PlanFigures for PlanSummary {
     const KIND: &'static str = "plan";
 }
 
@@ -354,7 +354,7 @@ pub(super) struct AssembledImage {
     /// Number of shards.
     shards: u32,
     #[serde(flatten)]
-    summary: Summary,
+    summary: BuildSummary,
 }
 
 fn tell(as_json: bool, quiet: bool, report: &impl JsonDocument, text: &str) -> Result<Outcome> {

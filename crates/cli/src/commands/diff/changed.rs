@@ -59,7 +59,7 @@ impl Changed {
             may_miss: true,
             ..Selection::default()
         };
-        let options = dir::Options::default().set(|all| {
+        let options = dir::ExtractOptions::default().set(|all| {
             (all.select, all.replace, all.threads) = (select, force, threads);
             (all.owner, all.xattrs) = (dir::Owner::Extractor, false);
         });

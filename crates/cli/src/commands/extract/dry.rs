@@ -11,13 +11,13 @@ use packfs_image::Image;
 use packfs_image::image::FileType;
 use packfs_image::name::display;
 use packfs_image::sink::Walk;
-use packfs_image::sink::dir::Options;
+use packfs_image::sink::dir::ExtractOptions;
 
 use crate::output::failure::Outcome;
 use crate::output::{self, say, units};
 
 /// Lists what [`extract`](packfs_image::sink::dir::extract) would make in `dir`; [`Outcome::Findings`] if it would fail.
-pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(image: &dyn Image, dir: &Path, options: &ExtractOptions, quiet: bool) -> Result<Outcome> {
     let EntryTotals { entries, bytes, in_the_way } = output::write_result(|out| list(image, dir, options, out))?;
     if !quiet {
         let entries = units::of(entries, "entry");
@@ -37,7 +37,7 @@ struct EntryTotals {
     in_the_way: u64,
 }
 
-fn list(image: &dyn Image, dir: &Path, options: &Options, out: &mut impl Write) -> Result<EntryTotals> {
+fn list(image: &dyn Image, dir: &Path, options: &ExtractOptions, out: &mut impl Write) -> Result<EntryTotals> {
     let mut walk = Walk::over(image, &options.select)?;
     let mut listed = EntryTotals::default();
     // Files with several names, and names seen before.

@@ -4,7 +4,7 @@ mod dry;
 
 use anyhow::{Context, Result, bail};
 use packfs_image::name::display;
-use packfs_image::sink::{Altered, dir};
+use packfs_image::sink::{AlteredImage, dir};
 use packfs_image::tree::Transform;
 use packfs_image::{AnyImage, sink};
 
@@ -46,7 +46,7 @@ pub(crate) struct Extraction<'a> {
     args: &'a Extract,
     opened: AnyImage,
     change: Transform,
-    options: dir::Options,
+    options: dir::ExtractOptions,
 }
 
 impl<'a> Extraction<'a> {
@@ -57,7 +57,7 @@ impl<'a> Extraction<'a> {
         let opened = open::in_order(&args.image, args.effort.memory())?;
         let change = args.alter.resolve()?;
         let select = args.select.resolve()?;
-        let options = dir::Options::default().set(|all| {
+        let options = dir::ExtractOptions::default().set(|all| {
             all.select = select;
             (all.strip, all.threads, all.replace) = (args.strip_components, args.effort.threads(), args.force);
             all.owner = match args.alter.owner {
@@ -78,8 +78,8 @@ impl<'a> Extraction<'a> {
     }
 
     /// Returns the image, with the attributes that entries will get.
-    pub(crate) fn image(&self) -> Altered<'_> {
-        Altered::new(self.opened.image(), self.change.clone())
+    pub(crate) fn image(&self) -> AlteredImage<'_> {
+        AlteredImage::new(self.opened.image(), self.change.clone())
     }
 
     /// Returns the image as it is.
@@ -87,11 +87,11 @@ impl<'a> Extraction<'a> {
         &self.opened
     }
 
-    pub(crate) fn options(&self) -> &dir::Options {
+    pub(crate) fn options(&self) -> &dir::ExtractOptions {
         &self.options
     }
 
-    pub(crate) fn run(&self) -> Result<(dir::Summary, Spent)> {
+    pub(crate) fn run(&self) -> Result<(dir::ExtractSummary, Spent)> {
         let dir = display(&self.args.directory);
         interrupt::explain(format!("files in {dir} may be incomplete; the same command with --force completes them"));
         let meter = if self.args.percentage { Meter::percentage() } else { Meter::start(self.args.talk.quiet) };

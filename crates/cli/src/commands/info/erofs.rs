@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use packfs_image::erofs::{Compat, LZ4_BLOCKS_MAX};
-use packfs_image::erofs::{Compression, Feature, Kernel, Reader, uuid_text};
+use packfs_image::erofs::{ErofsCompression, ErofsReader, Feature, Kernel, uuid_text};
 use packfs_image::name::encode;
 use packfs_image::tree::Time;
 use serde::Serialize;
@@ -93,13 +93,13 @@ struct ErofsDevice {
 }
 
 impl ErofsInfo {
-    pub(super) fn new(image: &Reader) -> Self {
+    pub(super) fn new(image: &ErofsReader) -> Self {
         let superblock = image.superblock();
         let has_long_raw_extents = image.has_long_raw_extents();
         let of_indexes = if has_long_raw_extents { Feature::Bits48.since() } else { Kernel::OLDEST };
         let needed = Kernel::needed(&superblock.features()).max(of_indexes);
         let no_linux = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX);
-        let device = |device: &packfs_image::erofs::Device| ErofsDevice {
+        let device = |device: &packfs_image::erofs::AdditionalDevice| ErofsDevice {
             tag: encode(&device.tag).into_owned(),
             blocks: device.blocks,
             start: device.start,
@@ -182,13 +182,13 @@ impl ErofsAlgorithm {
     }
 }
 
-fn algorithm(compression: Compression, block_size: u32) -> ErofsAlgorithm {
+fn algorithm(compression: ErofsCompression, block_size: u32) -> ErofsAlgorithm {
     let (window, cluster_size) = match compression {
-        Compression::Lz4 { max_distance, max_cluster_blocks } => {
+        ErofsCompression::Lz4 { max_distance, max_cluster_blocks } => {
             (max_distance.into(), Some(u64::from(max_cluster_blocks) * u64::from(block_size)))
         }
-        Compression::Lzma { dict_size } => (dict_size.into(), None),
-        Compression::Deflate { window_bits: bits } | Compression::Zstd { window_log: bits } => {
+        ErofsCompression::Lzma { dict_size } => (dict_size.into(), None),
+        ErofsCompression::Deflate { window_bits: bits } | ErofsCompression::Zstd { window_log: bits } => {
             (1u64.checked_shl(bits.into()).unwrap_or(0), None)
         }
         _ => (0, None),

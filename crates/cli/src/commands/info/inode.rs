@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use packfs_image::erofs::{self, Layout};
 use packfs_image::image::{FileType, Nid, Stat};
-use packfs_image::placement::{self, Area, Placed};
+use packfs_image::placement::{self, Area, PlacedPiece};
 use packfs_image::squashfs::{self, BodyFacts};
 use packfs_image::{AnyImage, Error, sink};
 use serde::ser::{Error as _, SerializeSeq};
@@ -252,7 +252,7 @@ impl<'i> InodeReport<'i> {
     }
 }
 
-fn row(out: &mut impl Write, placed: &Placed) -> io::Result<()> {
+fn row(out: &mut impl Write, placed: &PlacedPiece) -> io::Result<()> {
     write!(out, "{:>14} {:>12} ", placed.offset, placed.len)?;
     let Some(stored) = placed.stored else { return writeln!(out, "{:>14} {:>10}  hole", "-", 0) };
     write!(out, "{:>14} {:>10}  {}", stored.position, stored.len, stored.codec.unwrap_or("none"))?;
@@ -268,10 +268,10 @@ fn row(out: &mut impl Write, placed: &Placed) -> io::Result<()> {
         write!(out, ", only the beginning")?;
     }
     match placed.fragment {
-        Some(placement::Fragment { index: Some(index), offset, .. }) => {
+        Some(placement::FragmentPosition { index: Some(index), offset, .. }) => {
             writeln!(out, ", fragment {index} from {offset} on")
         }
-        Some(placement::Fragment { offset, .. }) => writeln!(out, ", packed inode from {offset} on"),
+        Some(placement::FragmentPosition { offset, .. }) => writeln!(out, ", packed inode from {offset} on"),
         None => writeln!(out),
     }
 }
@@ -329,7 +329,7 @@ impl Totals {
         Ok(totals)
     }
 
-    fn add(&mut self, placed: &Placed) {
+    fn add(&mut self, placed: &PlacedPiece) {
         let Some(stored) = placed.stored else { return };
         self.data = self.data.saturating_add(placed.len);
         if placed.fragment.is_some() {
@@ -357,7 +357,7 @@ impl StoredPosition {
 }
 
 impl DirListing {
-    fn new(reader: &squashfs::Reader, body: &BodyFacts) -> Option<DirListing> {
+    fn new(reader: &squashfs::SquashfsReader, body: &BodyFacts) -> Option<DirListing> {
         let &BodyFacts::Dir { start, offset, size, parent, index, .. } = body else { return None };
         let start = reader.superblock().directory_table.saturating_add(start.into());
         Some(DirListing { start, block_offset: offset, size, parent, index })
@@ -379,8 +379,8 @@ impl Serialize for LazyExtents<'_> {
 }
 
 impl FileExtent {
-    fn new(placed: &Placed) -> FileExtent {
-        let Placed { offset, len, stored, fragment, .. } = *placed;
+    fn new(placed: &PlacedPiece) -> FileExtent {
+        let PlacedPiece { offset, len, stored, fragment, .. } = *placed;
         FileExtent {
             offset,
             len,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::io::FileAt;
-use packfs_image::erofs::{ReadOptions, Reader};
+use packfs_image::erofs::{ErofsReader, ReadOptions};
 use packfs_image::name::display;
 
 /// Largest block that packfs writes, in bytes.
@@ -21,7 +21,8 @@ pub(super) fn block_size(sources: &[OsString]) -> Result<u32, String> {
 fn of_image(path: &Path) -> Result<u32, String> {
     let no_image = |why: String| format!("{}: {why}; a source is a directory or an EROFS image", display(path));
     let bytes = FileAt::open(path, 0).map_err(|error| no_image(error.to_string()))?;
-    let image = Reader::open(Arc::new(bytes), ReadOptions::default()).map_err(|error| no_image(error.to_string()))?;
+    let image =
+        ErofsReader::open(Arc::new(bytes), ReadOptions::default()).map_err(|error| no_image(error.to_string()))?;
     match image.superblock().block_size {
         size @ ..=BLOCK_MAX => Ok(size),
         size => Err(no_image(format!("its blocks have {size} bytes, and packfs writes at most {BLOCK_MAX}"))),
@@ -42,7 +43,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).into_os_string();
         for (name, block_size) in [("small", 512), ("usual", 4096)] {
-            let mut options = erofs::Options::default();
+            let mut options = erofs::ErofsOptions::default();
             (options.block_size, options.target_kernel) = (block_size, "6.4".parse().unwrap());
             options.build.codec = Choice::new(Codec::None);
             options.features |= erofs::Features::NO_CHECKSUM;

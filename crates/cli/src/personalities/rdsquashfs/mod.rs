@@ -209,7 +209,7 @@ impl Show for Work {
 }
 
 /// Opens a SquashFS image.
-fn squashfs(arg: &ImageArg) -> Result<Box<squashfs::Reader>> {
+fn squashfs(arg: &ImageArg) -> Result<Box<squashfs::SquashfsReader>> {
     match open::image(arg)? {
         AnyImage::Squashfs(image) => Ok(image),
         AnyImage::Erofs(_) => bail!("{}: not a SquashFS image", display(&arg.path)),

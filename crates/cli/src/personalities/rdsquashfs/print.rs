@@ -10,7 +10,7 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use packfs_image::image::{FileType, Image, Nid, Stat};
 use packfs_image::sink::{Selection, Walk};
-use packfs_image::squashfs::{BodyFacts, Reader};
+use packfs_image::squashfs::{BodyFacts, SquashfsReader};
 use packfs_image::tree::Device;
 
 use crate::commands::list::mode::mode;
@@ -24,7 +24,7 @@ const TYPES: [&str; 7] =
 const NONE: u32 = u32::MAX;
 
 /// Prints the entries of a directory, or one entry of another type.
-pub(super) fn list(image: &Reader, nid: Nid, name: &[u8], out: &mut impl Write) -> Result<()> {
+pub(super) fn list(image: &SquashfsReader, nid: Nid, name: &[u8], out: &mut impl Write) -> Result<()> {
     let stat = image.stat(nid)?;
     let rows = match stat.kind {
         FileType::Dir => {
@@ -64,7 +64,7 @@ fn id_width(mut id: u32) -> usize {
 }
 
 /// Formats the size of an entry, or its device number.
-fn size(image: &Reader, nid: Nid, stat: &Stat) -> Result<String> {
+fn size(image: &SquashfsReader, nid: Nid, stat: &Stat) -> Result<String> {
     Ok(match &stat.kind {
         FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {
             format!("{major}:{minor}")
@@ -88,7 +88,7 @@ fn rounded(mut size: u64) -> String {
 }
 
 /// Prints the extended attributes of an inode.
-pub(super) fn xattrs(image: &Reader, nid: Nid, out: &mut impl Write) -> Result<()> {
+pub(super) fn xattrs(image: &SquashfsReader, nid: Nid, out: &mut impl Write) -> Result<()> {
     for (name, value) in image.xattrs(nid)? {
         if printable(&name) {
             out.write_all(&name)?;
@@ -117,7 +117,7 @@ fn hex(value: &[u8]) -> String {
 }
 
 /// Prints all facts of an inode.
-pub(super) fn stat(image: &Reader, nid: Nid, name: &[u8], out: &mut impl Write) -> Result<()> {
+pub(super) fn stat(image: &SquashfsReader, nid: Nid, name: &[u8], out: &mut impl Write) -> Result<()> {
     let (stat, facts) = (image.stat(nid)?, image.facts(nid)?);
     let kind = usize::from(facts.kind);
     let name_of = |kind: usize| TYPES.get(kind.wrapping_sub(1)).copied().unwrap_or("UNKNOWN");
@@ -177,7 +177,7 @@ pub(super) fn stat(image: &Reader, nid: Nid, name: &[u8], out: &mut impl Write) 
 }
 
 /// Prints the stored length of each block of a file, without its tail.
-fn blocks(image: &Reader, nid: Nid, out: &mut impl Write) -> Result<()> {
+fn blocks(image: &SquashfsReader, nid: Nid, out: &mut impl Write) -> Result<()> {
     let mut count = 0;
     each_block(image, nid, &mut |_, _| {
         count += 1;
@@ -195,7 +195,7 @@ fn blocks(image: &Reader, nid: Nid, out: &mut impl Write) -> Result<()> {
 
 /// Calls `block` with the stored length of each block and whether it is compressed. A hole has no bytes and is no
 /// uncompressed block.
-fn each_block(image: &Reader, nid: Nid, block: &mut dyn FnMut(u64, bool) -> io::Result<()>) -> Result<()> {
+fn each_block(image: &SquashfsReader, nid: Nid, block: &mut dyn FnMut(u64, bool) -> io::Result<()>) -> Result<()> {
     let mut done = Ok(());
     let block_len = u64::from(image.superblock().block_size);
     image.placement(nid, &mut |placed| {
@@ -211,7 +211,12 @@ fn each_block(image: &Reader, nid: Nid, block: &mut dyn FnMut(u64, bool) -> io::
 }
 
 /// Prints what is selected as a list for gensquashfs.
-pub(super) fn describe(image: &Reader, select: &Selection, root: Option<&OsStr>, out: &mut impl Write) -> Result<()> {
+pub(super) fn describe(
+    image: &SquashfsReader,
+    select: &Selection,
+    root: Option<&OsStr>,
+    out: &mut impl Write,
+) -> Result<()> {
     let mut walk = Walk::over(image, select)?;
     while let Some(visit) = walk.step()? {
         if visit.depth == 0 {

@@ -63,14 +63,14 @@ pub(super) fn list(args: &List, style: &Style) -> Result<()> {
 
 /// Prints entries, a line each.
 pub(super) struct Rows<'i> {
-    image: &'i squashfs::Reader,
+    image: &'i squashfs::SquashfsReader,
     style: &'i Style,
     owners: Owners,
     zone: TimeZone,
 }
 
 impl<'i> Rows<'i> {
-    pub(super) fn new(image: &'i squashfs::Reader, style: &'i Style) -> Self {
+    pub(super) fn new(image: &'i squashfs::SquashfsReader, style: &'i Style) -> Self {
         Rows { image, style, owners: Owners::default(), zone: zone(style.utc) }
     }
 

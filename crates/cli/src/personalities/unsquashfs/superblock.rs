@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use packfs_image::name::display;
-use packfs_image::squashfs::{CompressorOptions, Reader, flags};
+use packfs_image::squashfs::{CompressorOptions, SquashfsReader, SuperblockFlags};
 
 use super::rows::{at, zone};
 
@@ -16,11 +16,11 @@ const LZO: [&str; 5] = ["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lz
 const LZ4_HC: u32 = 1;
 
 /// Prints the lines that callers look for.
-pub(super) fn print(image: &Reader, name: &Path, utc: bool, out: &mut impl Write) -> Result<()> {
+pub(super) fn print(image: &SquashfsReader, name: &Path, utc: bool, out: &mut impl Write) -> Result<()> {
     let superblock = image.superblock();
-    let has = |bit: u16| superblock.flags & bit != 0;
+    let has = |flags| superblock.flags.intersects(flags);
     let not = |word: &'static str, absent: bool| if absent { word } else { "" };
-    let packed = |raw: u16| not("un", has(raw));
+    let packed = |raw| not("un", has(raw));
     let size = superblock.bytes_used;
     let made = at(superblock.mkfs_time.into(), &zone(utc), "%a %b %e %H:%M:%S %Y")?;
     writeln!(out, "Found a valid SQUASHFS 4:0 superblock on {}.", display(name))?;
@@ -31,27 +31,31 @@ pub(super) fn print(image: &Reader, name: &Path, utc: bool, out: &mut impl Write
         writeln!(out, "\t{line}")?;
     }
     writeln!(out, "Block size {}", superblock.block_size)?;
-    writeln!(out, "Filesystem is {}exportable via NFS", not("not ", !has(flags::EXPORTABLE)))?;
-    writeln!(out, "Inodes are {}compressed", packed(flags::RAW_INODES))?;
-    writeln!(out, "Data is {}compressed", packed(flags::RAW_DATA))?;
+    writeln!(out, "Filesystem is {}exportable via NFS", not("not ", !has(SuperblockFlags::EXPORTABLE)))?;
+    writeln!(out, "Inodes are {}compressed", packed(SuperblockFlags::RAW_INODES))?;
+    writeln!(out, "Data is {}compressed", packed(SuperblockFlags::RAW_DATA))?;
     // Old writers had no flag of its own for the table.
-    writeln!(out, "Uids/Gids (Id table) are {}compressed", packed(flags::RAW_INODES | flags::RAW_IDS))?;
-    if has(flags::NO_FRAGMENTS) {
+    writeln!(
+        out,
+        "Uids/Gids (Id table) are {}compressed",
+        packed(SuperblockFlags::RAW_INODES | SuperblockFlags::RAW_IDS)
+    )?;
+    if has(SuperblockFlags::NO_FRAGMENTS) {
         writeln!(out, "Fragments are not stored")?;
     } else {
-        writeln!(out, "Fragments are {}compressed", packed(flags::RAW_FRAGMENTS))?;
-        writeln!(out, "Tailends are {}packed into fragments", not("not ", !has(flags::ALWAYS_FRAGMENTS)))?;
+        writeln!(out, "Fragments are {}compressed", packed(SuperblockFlags::RAW_FRAGMENTS))?;
+        writeln!(out, "Tailends are {}packed into fragments", not("not ", !has(SuperblockFlags::ALWAYS_FRAGMENTS)))?;
     }
-    if has(flags::NO_XATTRS) {
+    if has(SuperblockFlags::NO_XATTRS) {
         writeln!(out, "Xattrs are not stored")?;
     } else {
-        writeln!(out, "Xattrs are {}compressed", packed(flags::RAW_XATTRS))?;
+        writeln!(out, "Xattrs are {}compressed", packed(SuperblockFlags::RAW_XATTRS))?;
     }
-    writeln!(out, "Duplicates are {}removed", not("not ", !has(flags::DUPLICATES)))?;
+    writeln!(out, "Duplicates are {}removed", not("not ", !has(SuperblockFlags::DUPLICATES)))?;
     writeln!(out, "Number of fragments {}", superblock.fragments)?;
     writeln!(out, "Number of inodes {}", superblock.inodes)?;
     writeln!(out, "Number of ids {}", superblock.ids)?;
-    if !has(flags::NO_XATTRS) {
+    if !has(SuperblockFlags::NO_XATTRS) {
         writeln!(out, "Number of xattr ids {}", image.xattr_sets())?;
     }
     Ok(())

@@ -54,7 +54,7 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
         threads,
         || (),
         |pool| {
-            let cutting = Cutting {
+            let cutting = CutOptions {
                 block_len,
                 buffers: Buffers::new(block_len),
                 sparse: true,
@@ -63,9 +63,9 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
                 unread: None,
                 sums: None,
             };
-            let mut feed = Feed::new(pool, cutting, &stages);
-            let mut take = |fed: Fed| match fed {
-                Fed::Small { bytes, files } => {
+            let mut feed = BlockFeed::new(pool, cutting, &stages);
+            let mut take = |fed: FedBlocks| match fed {
+                FedBlocks::Small { bytes, files } => {
                     for (file, read) in files {
                         let (range, digest) = read.unwrap();
                         assert_eq!(digest, Digest::of(&bytes[range.clone()]));
@@ -73,15 +73,15 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
                         order.push(file);
                     }
                 }
-                Fed::Unread { .. } => unreachable!("not asked for"),
-                Fed::Blocks { file, cuts, last } => {
+                FedBlocks::Unread { .. } => unreachable!("not asked for"),
+                FedBlocks::Blocks { file, cuts, last } => {
                     for cut in cuts.unwrap() {
                         match cut {
-                            Cut::Hole(len) => {
+                            FileBlock::Hole(len) => {
                                 let end = got[file as usize].len() + usize::try_from(len).unwrap();
                                 got[file as usize].resize(end, 0);
                             }
-                            Cut::Block(bytes, digest) => {
+                            FileBlock::Block(bytes, digest) => {
                                 assert_eq!(digest, Digest::of(&bytes));
                                 assert_eq!(got[file as usize].len() % block_len, 0, "only the last is short");
                                 got[file as usize].extend_from_slice(&bytes);
@@ -168,7 +168,7 @@ fn segments_follow_the_block_grid() {
     ];
     for (block_len, len, data, want) in table {
         let buffers = Buffers::new(block_len);
-        let cutter = Cutter { block_len, sparse: true, buffers, stages: &stages, sums: None };
+        let cutter = FileCutter { block_len, sparse: true, buffers, stages: &stages, sums: None };
         let file = (vec![0; len], data.to_vec());
         let segments = cutter.segments(&mut MemoryFile(&file), len as u64).unwrap();
         let seen: Vec<_> = segments.iter().map(|s| (s.offset, s.len, s.hole)).collect();

@@ -10,7 +10,7 @@ use packfs_blocks::hash::HalfDigest;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::Key;
+use super::UnitKey;
 
 const MAGIC: [u8; 8] = *b"PFSINDEX";
 const VERSION: u32 = 1;
@@ -23,7 +23,7 @@ const DIGEST_LEN: usize = 32;
 /// Header of the file; the name of the encoder, the units and their stretches follow.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Header {
+struct IndexHeader {
     magic: [u8; 8],
     version: U32,
     encoder_len: U32,
@@ -48,8 +48,8 @@ struct RawUnit {
 const _: () = assert!(size_of::<RawUnit>() == 40);
 
 impl RawUnit {
-    fn key(&self) -> Key {
-        Key { digest: self.digest, form: self.form }
+    fn key(&self) -> UnitKey {
+        UnitKey { digest: self.digest, form: self.form }
     }
 }
 
@@ -65,16 +65,16 @@ const _: () = assert!(size_of::<RawStretch>() == 16);
 
 /// Position, length and first bytes of an image, by which its index recognises it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct ImageStart {
     /// Offset of the image in its file.
     pub(super) base: u64,
     /// Length of the image.
     pub(super) len: u64,
-    /// Digest of the first [`Head::len()`] bytes.
+    /// Digest of the first [`ImageStart::len()`] bytes.
     pub(super) digest: Digest,
 }
 
-impl Head {
+impl ImageStart {
     /// Number of bytes by which an image of `len` bytes is recognised.
     pub(super) fn len(len: u64) -> usize {
         usize::try_from(len.min(HEAD_LEN)).expect("a page at most")
@@ -83,7 +83,7 @@ impl Head {
 
 /// A contiguous part of a unit, such as a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct UnitStretch {
     /// Offset in the image.
     pub(crate) start: u64,
     /// Length in the image.
@@ -96,15 +96,15 @@ pub(crate) struct Stretch {
 
 /// A unit of the older image.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unit<'i> {
+pub(crate) struct OlderUnit<'i> {
     unit: &'i RawUnit,
     stretches: &'i [RawStretch],
 }
 
-impl<'i> Unit<'i> {
+impl<'i> OlderUnit<'i> {
     /// Returns its stretches in order.
-    pub(crate) fn stretches(self) -> impl ExactSizeIterator<Item = Stretch> + 'i {
-        self.stretches.iter().map(|raw| Stretch {
+    pub(crate) fn stretches(self) -> impl ExactSizeIterator<Item = UnitStretch> + 'i {
+        self.stretches.iter().map(|raw| UnitStretch {
             start: raw.start.get(),
             stored: raw.stored.get(),
             content: raw.content.get() & !RAW,
@@ -130,24 +130,24 @@ impl<'i> Unit<'i> {
 
 /// Units of the image being built.
 #[derive(Debug, Default)]
-pub(super) struct Units {
+pub(super) struct NewUnits {
     units: Vec<RawUnit>,
     stretches: Vec<RawStretch>,
 }
 
-impl Units {
+impl NewUnits {
     /// Adds a unit. A unit that exceeds the limits of an index is left out, and will be compressed again.
     pub(super) fn add(
         &mut self,
-        key: Key,
+        key: UnitKey,
         check: HalfDigest,
         rest: u8,
-        stretches: impl ExactSizeIterator<Item = Stretch>,
+        stretches: impl ExactSizeIterator<Item = UnitStretch>,
     ) {
         let (Ok(first), Ok(count)) = (u32::try_from(self.stretches.len()), u16::try_from(stretches.len())) else {
             return;
         };
-        let Key { digest, form } = key;
+        let UnitKey { digest, form } = key;
         let check = *check.as_bytes();
         self.units.push(RawUnit { digest, check, first: first.into(), count: count.into(), form, rest });
         self.stretches.extend(stretches.map(|stretch| RawStretch {
@@ -158,10 +158,10 @@ impl Units {
     }
 
     /// Returns the bytes of the file. Of equal units, the first is kept.
-    pub(super) fn emit(mut self, head: &Head, encoder: &str) -> Vec<u8> {
+    pub(super) fn emit(mut self, head: &ImageStart, encoder: &str) -> Vec<u8> {
         self.units.sort_by_key(RawUnit::key);
         self.units.dedup_by_key(|unit| unit.key());
-        let header = Header {
+        let header = IndexHeader {
             magic: MAGIC,
             version: VERSION.into(),
             encoder_len: u32::try_from(encoder.len()).expect("a line of text").into(),
@@ -181,18 +181,18 @@ impl Units {
 
 /// An index that was read and is intact.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct UnitIndex {
     bytes: Vec<u8>,
-    header: Header,
+    header: IndexHeader,
     encoder: Range<usize>,
     units: Range<usize>,
     stretches: Range<usize>,
 }
 
-impl Index {
+impl UnitIndex {
     /// Parses the bytes of a file, or returns the reason why they are no index.
     pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, &'static str> {
-        let (header, _) = Header::read_from_prefix(&bytes).map_err(|_| "not an index of an image")?;
+        let (header, _) = IndexHeader::read_from_prefix(&bytes).map_err(|_| "not an index of an image")?;
         if header.magic != MAGIC {
             return Err("not an index of an image");
         }
@@ -204,13 +204,15 @@ impl Index {
         if Digest::of(&bytes[..end]).as_bytes()[..] != bytes[end..] {
             return Err("the index is damaged");
         }
-        let (encoder, units, stretches) = (encoder..units, units..stretches, stretches..end);
-        Ok(Index { header, encoder, units, stretches, bytes })
+        let encoder = encoder..units;
+        let units = units..stretches;
+        let stretches = stretches..end;
+        Ok(UnitIndex { header, encoder, units, stretches, bytes })
     }
 
-    pub(super) fn head(&self) -> Head {
-        let Header { image_len, base, head, .. } = self.header;
-        Head { base: base.get(), len: image_len.get(), digest: Digest::from(head) }
+    pub(super) fn head(&self) -> ImageStart {
+        let IndexHeader { image_len, base, head, .. } = self.header;
+        ImageStart { base: base.get(), len: image_len.get(), digest: Digest::from(head) }
     }
 
     /// Returns the encoder of the units.
@@ -219,20 +221,20 @@ impl Index {
     }
 
     /// Returns the unit with this key.
-    pub(super) fn find(&self, key: &Key) -> Option<Unit<'_>> {
+    pub(super) fn find(&self, key: &UnitKey) -> Option<OlderUnit<'_>> {
         let units = <[RawUnit]>::ref_from_bytes(&self.bytes[self.units.clone()]).ok()?;
         let stretches = <[RawStretch]>::ref_from_bytes(&self.bytes[self.stretches.clone()]).ok()?;
         let unit = &units[units.binary_search_by_key(key, RawUnit::key).ok()?];
         let first = usize::try_from(unit.first.get()).ok()?;
         let stretches = stretches.get(first..)?.get(..usize::from(unit.count.get()))?;
-        Some(Unit { unit, stretches })
+        Some(OlderUnit { unit, stretches })
     }
 }
 
 /// Returns the offsets of the units, stretches and digest after the name of the encoder, unless they overflow.
-fn sections(header: &Header) -> Option<[usize; 4]> {
+fn sections(header: &IndexHeader) -> Option<[usize; 4]> {
     let of = |count: U64, size: usize| usize::try_from(count.get()).ok()?.checked_mul(size);
-    let encoder = size_of::<Header>();
+    let encoder = size_of::<IndexHeader>();
     let units = encoder.checked_add(usize::try_from(header.encoder_len.get()).ok()?)?;
     let stretches = units.checked_add(of(header.units, size_of::<RawUnit>())?)?;
     let end = stretches.checked_add(of(header.stretches, size_of::<RawStretch>())?)?;
@@ -250,23 +252,23 @@ mod testing {
 
     use super::*;
 
-    impl Index {
+    impl UnitIndex {
         /// Returns its units, to build a modified index.
-        pub(in super::super) fn units(&self) -> Units {
+        pub(in super::super) fn units(&self) -> NewUnits {
             let units = <[RawUnit]>::ref_from_bytes(&self.bytes[self.units.clone()]).unwrap();
             let stretches = <[RawStretch]>::ref_from_bytes(&self.bytes[self.stretches.clone()]).unwrap();
-            Units { units: units.to_vec(), stretches: stretches.to_vec() }
+            NewUnits { units: units.to_vec(), stretches: stretches.to_vec() }
         }
 
         /// Returns the first byte of each unit that has stretches.
-        pub(in super::super) fn starts(&self) -> BTreeMap<Key, u64> {
-            let Units { units, stretches } = self.units();
+        pub(in super::super) fn starts(&self) -> BTreeMap<UnitKey, u64> {
+            let NewUnits { units, stretches } = self.units();
             let first = |unit: &RawUnit| stretches.get(unit.first.get() as usize).filter(|_| unit.count.get() > 0);
             units.iter().filter_map(|unit| Some((unit.key(), first(unit)?.start.get()))).collect()
         }
     }
 
-    impl Units {
+    impl NewUnits {
         /// Changes random numbers.
         pub(in super::super) fn distort(&mut self, seed: u64) {
             let mut random = Random::new(seed);

@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 
-use super::index::{Head, Stretch, Units as Noting};
-use super::update::{self, Update};
-use super::{Fate, Noted, Units};
+use super::index::{ImageStart, NewUnits, UnitStretch};
+use super::update::{self, UpdateCounter};
+use super::{NotedUnit, ReusableUnits, UnitOrigin};
 use crate::{Result, Warning, WarningKind, Warnings};
 
 /// Amount of data reused from an older image, and the size of an update from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "ReusedData"))]
 #[non_exhaustive]
-pub struct Reused {
+pub struct ReusedData {
     /// Bytes that were not compressed again: of file data, fragment blocks and the packed inode.
     pub content_bytes: u64,
     /// Bytes of the image that contain them.
@@ -29,28 +29,28 @@ pub struct Reused {
 
 /// Records about one build.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct ReuseLedger {
     /// Offset of the image in its file.
     base: u64,
-    noting: Option<Noting>,
-    compared: Option<Compared>,
+    noting: Option<NewUnits>,
+    compared: Option<OlderComparison>,
 }
 
 /// Comparison with an older image.
 #[derive(Debug, Default)]
-struct Compared {
-    reused: Reused,
-    update: Update,
+struct OlderComparison {
+    reused: ReusedData,
+    update: UpdateCounter,
     /// Positions of reused bytes in the new and in the older image, for copies of them.
     places: Vec<(u64, u64)>,
 }
 
-impl Ledger {
+impl ReuseLedger {
     /// Creates the records of an image at offset `base` of its file.
-    pub(crate) fn new(units: &Units, base: u64) -> Self {
-        let noting = units.is_noting().then(Noting::default);
-        let compared = units.has_older().then(Compared::default);
-        Ledger { base, noting, compared }
+    pub(crate) fn new(units: &ReusableUnits, base: u64) -> Self {
+        let noting = units.is_noting().then(NewUnits::default);
+        let compared = units.has_older().then(OlderComparison::default);
+        ReuseLedger { base, noting, compared }
     }
 
     /// Records that `len` bytes were written at `start` of the image, reused from position `older` if given. Positions
@@ -70,16 +70,22 @@ impl Ledger {
     }
 
     /// Records a written unit of `len` bytes.
-    pub(crate) fn note(&mut self, noted: Noted, len: u64, rest: u8, stretches: impl ExactSizeIterator<Item = Stretch>) {
-        let Noted { key, check, fate } = noted;
-        if let Some(Compared { reused, .. }) = &mut self.compared {
+    pub(crate) fn note(
+        &mut self,
+        noted: NotedUnit,
+        len: u64,
+        rest: u8,
+        stretches: impl ExactSizeIterator<Item = UnitStretch>,
+    ) {
+        let NotedUnit { key, check, fate } = noted;
+        if let Some(OlderComparison { reused, .. }) = &mut self.compared {
             match fate {
-                Fate::Fresh => {}
-                Fate::Taken => {
+                UnitOrigin::Fresh => {}
+                UnitOrigin::Taken => {
                     reused.taken += 1;
                     reused.content_bytes += len;
                 }
-                Fate::Damaged => reused.damaged += 1,
+                UnitOrigin::Damaged => reused.damaged += 1,
             }
         }
         if let Some(noting) = &mut self.noting {
@@ -88,19 +94,20 @@ impl Ledger {
     }
 
     /// Returns the comparison with the older image, if there is one. `len` is the length of the new image.
-    pub(crate) fn reused(&mut self, len: u64) -> Option<Reused> {
-        let Compared { reused, update, .. } = self.compared.take()?;
-        let (update_bytes, update_block) = (update.finish(self.base, self.base + len), update::BLOCK);
-        Some(Reused { update_bytes, update_block, ..reused })
+    pub(crate) fn reused(&mut self, len: u64) -> Option<ReusedData> {
+        let OlderComparison { reused, update, .. } = self.compared.take()?;
+        let update_bytes = update.finish(self.base, self.base + len);
+        let update_block = update::BLOCK;
+        Some(ReusedData { update_bytes, update_block, ..reused })
     }
 
     /// Returns the index of the image.
-    pub(super) fn index(self, head: &Head, encoder: &str) -> Vec<u8> {
+    pub(super) fn index(self, head: &ImageStart, encoder: &str) -> Vec<u8> {
         self.noting.unwrap_or_default().emit(head, encoder)
     }
 }
 
-impl Reused {
+impl ReusedData {
     /// Warns about damaged blocks of the older image.
     pub(crate) fn warn(&self, image: &std::path::Path, warnings: &mut Warnings) -> Result<()> {
         if self.damaged == 0 {

@@ -2,11 +2,11 @@
 //!
 //! A unit is data that is compressed on its own: a SquashFS block, a piece of an EROFS file. Its compressed form
 //! depends on its content, on how it is packed, and on the encoder. So a unit that the older image contains in the same
-//! encoding need not be compressed again. The [`Index`] beside that image lists its units and their positions.
+//! encoding need not be compressed again. The [`UnitIndex`] beside that image lists its units and their positions.
 //!
-//! Workers look for units ([`Units::find`]) before they encode. The conductor's decisions do not change, so neither do
-//! the bytes of the image. A unit is compared with its digest in the index, which proves that it is the encoder's own
-//! result, and then verified like any other. Damaged units are not reused.
+//! Workers look for units ([`ReusableUnits::find`]) before they encode. The conductor's decisions do not change, so
+//! neither do the bytes of the image. A unit is compared with its digest in the index, which proves that it is the
+//! encoder's own result, and then verified like any other. Damaged units are not reused.
 
 mod index;
 mod ledger;
@@ -22,17 +22,17 @@ use packfs_blocks::io::FileAt;
 use packfs_blocks::{Digest, Output, ReadAt};
 use packfs_codec::{Codec, Encoder};
 
-use self::index::{Head, Index};
-pub(crate) use self::index::{Stretch, Unit};
-pub(crate) use self::ledger::Ledger;
-pub use self::ledger::Reused;
+use self::index::{ImageStart, UnitIndex};
+pub(crate) use self::index::{OlderUnit, UnitStretch};
+pub(crate) use self::ledger::ReuseLedger;
+pub use self::ledger::ReusedData;
 pub(super) use self::trial::digest as trial;
-use super::{Options, output_error};
+use super::{SharedOptions, output_error};
 use crate::{Error, Result, Warning, WarningKind, Warnings};
 
 /// An older image whose compressed blocks are reused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reuse {
+pub struct ReusedImage {
     /// Path of the image.
     pub image: PathBuf,
     /// Path of its index.
@@ -41,31 +41,31 @@ pub struct Reuse {
 
 /// Key of a unit: its content, and how it is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct UnitKey {
     digest: [u8; 16],
     form: u8,
 }
 
-impl Key {
+impl UnitKey {
     /// Returns the key of content with this digest. `form` distinguishes the ways in which one encoder packs the same
     /// content.
     pub(crate) fn new(digest: &Digest, form: u8) -> Self {
-        Key { digest: *digest.half().as_bytes(), form }
+        UnitKey { digest: *digest.half().as_bytes(), form }
     }
 }
 
 /// A unit that will be recorded in an index.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Noted {
-    pub(crate) key: Key,
+pub(crate) struct NotedUnit {
+    pub(crate) key: UnitKey,
     /// Digest of its bytes in the image.
     pub(crate) check: HalfDigest,
-    pub(crate) fate: Fate,
+    pub(crate) fate: UnitOrigin,
 }
 
 /// Origin of a unit's compressed form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum UnitOrigin {
     /// Compressed now: the older image does not contain it.
     Fresh,
     /// Reused from the older image.
@@ -76,50 +76,51 @@ pub(crate) enum Fate {
 
 /// Units of the older image, and whether those of the new one are recorded. All workers share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Units(Option<Arc<Shared>>);
+pub(crate) struct ReusableUnits(Option<Arc<SharedUnits>>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedUnits {
     /// Everything but the units that compressed bytes depend on.
     encoder: String,
     index: Option<PathBuf>,
-    older: Option<Older>,
+    older: Option<OlderImage>,
     /// Reason why the older image cannot be used.
     unfit: Option<Warning>,
 }
 
 #[derive(Debug)]
-struct Older {
+struct OlderImage {
     image: FileAt,
-    index: Index,
+    index: UnitIndex,
 }
 
-impl Units {
+impl ReusableUnits {
     /// Opens the older image and its index, if the options name them. `how` describes all that the compressed form
     /// depends on except the codec; `encoder` creates an encoder of units of up to `len` bytes.
     pub(crate) fn open(
-        options: &Options,
+        options: &SharedOptions,
         format: &str,
         how: &str,
         len: usize,
         encoder: impl FnOnce() -> packfs_codec::Result<Box<dyn Encoder>>,
     ) -> Result<Self> {
-        let Options { codec, index, reuse, .. } = options;
+        let SharedOptions { codec, index, reuse, .. } = options;
         if index.is_none() && reuse.is_none() {
-            return Ok(Units(None));
+            return Ok(ReusableUnits(None));
         }
         if codec.codec() == Codec::None {
             return Err(Error::option("codec", "none", "without compression there is nothing to reuse and no index"));
         }
-        let (version, library) = (env!("CARGO_PKG_VERSION"), codec.codec().library());
+        let version = env!("CARGO_PKG_VERSION");
+        let library = codec.codec().library();
         let trial = trial::digest(&mut *encoder()?, len)?;
         let encoder = format!("packfs {version}, {library}, {format} {codec}, {how}, trial {trial}");
-        let (older, unfit) = match reuse.as_ref().map(|reuse| Older::open(reuse, &encoder)).transpose()? {
+        let (older, unfit) = match reuse.as_ref().map(|reuse| OlderImage::open(reuse, &encoder)).transpose()? {
             None => (None, None),
             Some(Ok(older)) => (Some(older), None),
             Some(Err(unfit)) => (None, Some(unfit)),
         };
-        Ok(Units(Some(Arc::new(Shared { encoder, index: index.clone(), older, unfit }))))
+        Ok(ReusableUnits(Some(Arc::new(SharedUnits { encoder, index: index.clone(), older, unfit }))))
     }
 
     /// Returns true if units are looked up, recorded, or both.
@@ -140,17 +141,17 @@ impl Units {
         self.0.as_ref()?.index.as_deref()
     }
 
-    fn older(&self) -> Option<&Older> {
+    fn older(&self) -> Option<&OlderImage> {
         self.0.as_ref()?.older.as_ref()
     }
 
     /// Looks up a unit of the older image.
-    pub(crate) fn find(&self, key: &Key) -> Option<Unit<'_>> {
+    pub(crate) fn find(&self, key: &UnitKey) -> Option<OlderUnit<'_>> {
         self.older()?.index.find(key)
     }
 
     /// Reads a stretch of the older image; false if it does not exist. The caller verifies the bytes.
-    pub(crate) fn read(&self, stretch: &Stretch, dst: &mut [u8]) -> bool {
+    pub(crate) fn read(&self, stretch: &UnitStretch, dst: &mut [u8]) -> bool {
         self.older().is_some_and(|older| older.image.read_exact_at(dst, stretch.start).is_ok())
     }
 
@@ -170,32 +171,32 @@ impl Units {
     pub(super) fn write_index(
         &self,
         index: &Output,
-        ledger: Ledger,
+        ledger: ReuseLedger,
         image: &Output,
         (base, len): (u64, u64),
     ) -> Result<()> {
         let Some(shared) = &self.0 else { return Ok(()) };
-        let mut head = vec![0; Head::len(len)];
+        let mut head = vec![0; ImageStart::len(len)];
         image.read_exact_at(&mut head, base).map_err(Error::io("cannot read back", image.target()))?;
-        let head = Head { base, digest: Digest::of(&head), len };
+        let head = ImageStart { base, digest: Digest::of(&head), len };
         let bytes = ledger.index(&head, &shared.encoder);
         index.write_all_at(&bytes, 0).map_err(Error::io("cannot write", index.target()))
     }
 }
 
-impl Older {
+impl OlderImage {
     /// Opens an image and its index; returns a warning if `encoder` cannot reuse anything.
-    fn open(reuse: &Reuse, encoder: &str) -> Result<std::result::Result<Self, Warning>> {
-        let Reuse { image: path, index } = reuse;
+    fn open(reuse: &ReusedImage, encoder: &str) -> Result<std::result::Result<Self, Warning>> {
+        let ReusedImage { image: path, index } = reuse;
         std::fs::metadata(path).map_err(Error::io("cannot open", path))?;
         let bytes = std::fs::read(index).map_err(|e| match e.kind() {
             ErrorKind::NotFound => Error::NoIndex { path: index.clone() },
             _ => Error::io("cannot read", index)(e),
         })?;
-        let found = Index::parse(bytes).map_err(|why| Error::Damaged { path: index.clone(), why: why.into() })?;
+        let found = UnitIndex::parse(bytes).map_err(|why| Error::Damaged { path: index.clone(), why: why.into() })?;
         let head = found.head();
         let image = FileAt::open(path, head.base).map_err(Error::io("cannot open", path))?;
-        let mut bytes = vec![0; Head::len(head.len)];
+        let mut bytes = vec![0; ImageStart::len(head.len)];
         let is_it = image.read_exact_at(&mut bytes, 0).is_ok() && Digest::of(&bytes) == head.digest;
         if !is_it {
             // The index gets its name before the image, so a kill in between leaves the old image with the new index.
@@ -206,7 +207,7 @@ impl Older {
         if made != encoder {
             return Ok(Err(Warning::new(WarningKind::ReuseOtherEncoder, path).with_detail(made)));
         }
-        Ok(Ok(Older { image, index: found }))
+        Ok(Ok(OlderImage { image, index: found }))
     }
 }
 

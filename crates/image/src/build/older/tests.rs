@@ -8,7 +8,7 @@ use packfs_blocks::testing::Random;
 use proptest::prelude::*;
 
 use super::*;
-use crate::build::{AnyOptions, Plan, Summary};
+use crate::build::{AnyOptions, BuildSummary, Plan};
 use crate::erofs::{self, Features};
 use crate::squashfs::{self, Fragments};
 use crate::testing::{
@@ -36,16 +36,16 @@ impl Bench {
         self.dir.path().join(format!("{name}.index"))
     }
 
-    fn reuse(&self, name: &str) -> Reuse {
-        Reuse { image: self.image(name), index: self.index(name) }
+    fn reuse(&self, name: &str) -> ReusedImage {
+        ReusedImage { image: self.image(name), index: self.index(name) }
     }
 
     /// Builds an image with an index.
-    fn build(&self, spec: &Spec, name: &str, reuse: Option<&str>, threads: usize) -> Summary {
+    fn build(&self, spec: &Spec, name: &str, reuse: Option<&str>, threads: usize) -> BuildSummary {
         self.try_build(spec, name, reuse, threads).unwrap_or_else(|e| panic!("{:?}: {e}", self.options))
     }
 
-    fn try_build(&self, spec: &Spec, name: &str, reuse: Option<&str>, threads: usize) -> Result<Summary> {
+    fn try_build(&self, spec: &Spec, name: &str, reuse: Option<&str>, threads: usize) -> Result<BuildSummary> {
         self.build_strictly(spec, (name, reuse), threads, false)
     }
 
@@ -55,7 +55,7 @@ impl Bench {
         (name, reuse): (&str, Option<&str>),
         threads: usize,
         strict: bool,
-    ) -> Result<Summary> {
+    ) -> Result<BuildSummary> {
         let mut options = self.options.clone();
         let all = options.common_mut();
         (all.threads, all.index, all.reuse) = (threads, Some(self.index(name)), reuse.map(|name| self.reuse(name)));
@@ -125,13 +125,13 @@ fn after() -> Spec {
 }
 
 fn squashfs(codec: &str, block_size: u32, fragments: Fragments) -> AnyOptions {
-    let options = squashfs::Options { block_size, fragments, ..squashfs::Options::default() };
+    let options = squashfs::SquashfsOptions { block_size, fragments, ..squashfs::SquashfsOptions::default() };
     AnyOptions::Squashfs(options.with(|build| build.codec = codec.parse().unwrap()))
 }
 
 fn erofs(codec: &str, cluster_size: u32, features: Features) -> AnyOptions {
     let target_kernel = "6.18".parse().unwrap();
-    let options = erofs::Options { cluster_size, features, target_kernel, ..erofs::Options::default() };
+    let options = erofs::ErofsOptions { cluster_size, features, target_kernel, ..erofs::ErofsOptions::default() };
     AnyOptions::Erofs(options.with(|build| build.codec = codec.parse().unwrap()))
 }
 
@@ -298,7 +298,7 @@ fn of_an_image_with_the_index_of_another_nothing_is_taken() {
 
 /// Changes the name of the encoder in an index.
 fn renamed(index: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
-    let index = Index::parse(index.to_vec()).unwrap();
+    let index = UnitIndex::parse(index.to_vec()).unwrap();
     let (units, name) = (index.units(), change(&index.encoder()));
     units.emit(&index.head(), &name)
 }
@@ -306,12 +306,12 @@ fn renamed(index: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
 #[test]
 fn of_other_encoders_nothing_is_taken() {
     let [squashfs, erofs] = few();
-    let other = |options: &AnyOptions, change: fn(&mut Options)| {
+    let other = |options: &AnyOptions, change: fn(&mut SharedOptions)| {
         let mut options = options.clone();
         change(options.common_mut());
         options
     };
-    let level = |options: &mut Options| options.codec = "zstd:2".parse().unwrap();
+    let level = |options: &mut SharedOptions| options.codec = "zstd:2".parse().unwrap();
     let pairs = [
         (other(&squashfs, level), squashfs.clone()),
         (super::tests::squashfs("zstd:1", 64 << 10, Fragments::Tails), squashfs.clone()),
@@ -361,7 +361,7 @@ fn an_index_that_lies_costs_time_only() {
         let bench = Bench::new(&options);
         bench.build(&before(), "old", None, 2);
         let want = whole_seconds(snapshot_tree(&after().tree().unwrap()).unwrap());
-        let whole = Index::parse(fs::read(bench.index("old")).unwrap()).unwrap();
+        let whole = UnitIndex::parse(fs::read(bench.index("old")).unwrap()).unwrap();
         for seed in 0..3 {
             let mut units = whole.units();
             units.distort(seed);
@@ -414,7 +414,7 @@ fn what_is_taken_keeps_its_order() {
         let bench = Bench::new(&options);
         bench.build(&before(), "old", None, 2);
         bench.build(&after(), "new", Some("old"), 2);
-        let starts = |name: &str| Index::parse(fs::read(bench.index(name)).unwrap()).unwrap().starts();
+        let starts = |name: &str| UnitIndex::parse(fs::read(bench.index(name)).unwrap()).unwrap().starts();
         let (old, new): (BTreeMap<_, _>, BTreeMap<_, _>) = (starts("old"), starts("new"));
         let mut both: Vec<_> = old.iter().filter_map(|(key, old)| Some((*old, *new.get(key)?))).collect();
         both.sort_unstable();

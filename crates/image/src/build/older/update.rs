@@ -10,7 +10,7 @@ pub(super) const BLOCK: u64 = 4096;
 
 /// Bytes in a row in both images.
 #[derive(Debug, Clone, Copy, Default)]
-struct Run {
+struct EqualRun {
     start: u64,
     end: u64,
     /// Position in the old image of the byte behind it.
@@ -19,15 +19,15 @@ struct Run {
 
 /// Counts blocks of the new image while it is written in order.
 #[derive(Debug, Default)]
-pub(super) struct Update {
-    run: Run,
+pub(super) struct UpdateCounter {
+    run: EqualRun,
     found: u64,
 }
 
-impl Update {
+impl UpdateCounter {
     /// Notes that `len` bytes at `start` of the new image are those at `old` of the older one. Positions never go back.
     pub(super) fn same(&mut self, start: u64, len: u64, old: u64) {
-        let Run { end, old_end, .. } = self.run;
+        let EqualRun { end, old_end, .. } = self.run;
         if start != end || old != old_end {
             self.close();
             self.run.start = start;
@@ -36,7 +36,7 @@ impl Update {
     }
 
     fn close(&mut self) {
-        let Run { start, end, .. } = self.run;
+        let EqualRun { start, end, .. } = self.run;
         self.found += (end / BLOCK).saturating_sub(start.div_ceil(BLOCK));
     }
 
@@ -66,7 +66,7 @@ mod tests {
             (&[(0, 2048, 0), (2048, 2048, 9000), (4096, 4096, 11048)], 1),
         ];
         for (same, found) in table {
-            let mut update = Update::default();
+            let mut update = UpdateCounter::default();
             same.iter().for_each(|(start, len, old)| update.same(*start, *len, *old));
             assert_eq!(update.finish(0, 100_000), 100_000 - found * BLOCK, "{same:?}");
         }

@@ -2,22 +2,23 @@
 
 use crate::source::Contents;
 
-/// Maximum length of an extension that counts as a type.
+/// Maximum length of an extension that counts as a type: what fits the eight bytes of a [`FileClass`].
 const ENDING_MAX: usize = 8;
-/// Number of first bytes that determine a type.
+/// Number of first bytes that determine a type: magic numbers are short, and the line of an interpreter mostly ends
+/// here.
 const HEAD_LEN: usize = 64;
 
 /// The type of a file: an extension as a number that sorts the same. Small, because a tree may have millions of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::build) struct Class(u64);
+pub(in crate::build) struct FileClass(u64);
 
-impl Class {
+impl FileClass {
     /// Files whose names do not tell their type.
-    pub(in crate::build) const UNKNOWN: Class = Class(0);
+    pub(in crate::build) const UNKNOWN: FileClass = FileClass(0);
 
     /// Returns the class of a file name.
-    pub(in crate::build) fn of_name(name: &[u8]) -> Class {
-        Class::of_ending(ending(name))
+    pub(in crate::build) fn of_name(name: &[u8]) -> FileClass {
+        FileClass::of_ending(ending(name))
     }
 
     /// Returns bytes that sort as the classes do.
@@ -26,20 +27,20 @@ impl Class {
     }
 
     /// Names contain no NUL, so an extension sorts before longer ones that begin with it.
-    fn of_ending(ending: &[u8]) -> Class {
+    fn of_ending(ending: &[u8]) -> FileClass {
         let mut bytes = [0; ENDING_MAX];
         bytes[..ending.len()].copy_from_slice(ending);
-        Class(u64::from_be_bytes(bytes))
+        FileClass(u64::from_be_bytes(bytes))
     }
 }
 
 /// Returns the class by the first bytes of a file: that of its usual extension. An unreadable file is unknown; reading
 /// its data will report the error.
-pub(in crate::build) fn of_contents(from: &dyn Contents, key: u64, size: u64) -> Class {
+pub(in crate::build) fn of_contents(from: &dyn Contents, key: u64, size: u64) -> FileClass {
     let mut head = [0; HEAD_LEN];
     let len = usize::try_from(size).unwrap_or(HEAD_LEN).min(HEAD_LEN);
     let read = from.open(key).and_then(|mut file| file.read_exact_at(&mut head[..len], 0));
-    Class::of_ending(read.map_or(b"", |()| usual_ending(&head[..len])))
+    FileClass::of_ending(read.map_or(b"", |()| usual_ending(&head[..len])))
 }
 
 /// Returns the usual extension of files with these first bytes.
@@ -65,10 +66,12 @@ fn usual_ending(head: &[u8]) -> &'static [u8] {
 fn interpreter(head: &[u8]) -> &'static [u8] {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let has = |name: &[u8]| line.windows(name.len()).any(|part| part == name);
-    match () {
-        () if has(b"python") => b"py",
-        () if has(b"perl") => b"pl",
-        () => b"sh",
+    if has(b"python") {
+        b"py"
+    } else if has(b"perl") {
+        b"pl"
+    } else {
+        b"sh"
     }
 }
 
@@ -103,9 +106,9 @@ mod tests {
     #[test]
     fn classes_have_the_order_of_their_endings() {
         let sorted: [&[u8]; 7] = [b"", b"a", b"aa", b"ab", b"b", b"longlong", b"\xff"];
-        let classes = sorted.map(Class::of_ending);
+        let classes = sorted.map(FileClass::of_ending);
         assert!(classes.is_sorted_by(|a, b| a < b), "{classes:?}");
-        assert_eq!(Class::of_name(b"README"), Class::UNKNOWN);
+        assert_eq!(FileClass::of_name(b"README"), FileClass::UNKNOWN);
     }
 
     #[test]

@@ -21,8 +21,8 @@ use packfs_blocks::pipeline::{Pool, Window};
 use packfs_blocks::stages::Stage;
 use serde::Serialize;
 
-use self::class::Class;
-use self::sketch::{BINS, Sketch};
+use self::class::FileClass;
+use self::sketch::{BINS, ContentSketch};
 use super::shard::{Shards, weight};
 use crate::source::Contents;
 use crate::tree::{Data, Ino, Kind, Tree};
@@ -30,11 +30,11 @@ use crate::{Error, Result};
 use packfs_tree::Rank;
 
 /// Number of files whose sketches are in memory at the same time, 8 MiB with their lists. Larger trees are ordered in
-/// windows.
+/// windows, so files do not find their like in another one. Other sizes were not measured.
 pub(super) const WINDOW: usize = 1 << 14;
-/// Number of files that one job reads.
+/// Number of files that one job reads: enough that a job costs little beside opening them. Not measured.
 const BATCH: usize = 32;
-/// Number of jobs in flight for each worker.
+/// Number of jobs in flight for each worker, so that none waits for the conductor. Not measured.
 const AHEAD: usize = 4;
 
 /// The order of file data in an image, among files of equal rank. Except with [`Order::Path`], files too large to share
@@ -64,18 +64,18 @@ impl fmt::Display for Order {
 
 /// A file whose data has to be placed.
 #[derive(Debug)]
-struct Item<'t> {
+struct OrderedFile<'t> {
     rank: i32,
     ino: Ino,
     name: &'t [u8],
     /// The bytes of the name that are compared next.
     next: u64,
     /// `None` if it is sorted by path.
-    class: Option<Class>,
+    class: Option<FileClass>,
 }
 
 /// Orders the files of a tree. Workers read files if the order depends on their contents.
-pub(super) struct Orderer<'a, 'env, S> {
+pub(super) struct FileOrderer<'a, 'env, S> {
     pub(super) order: Order,
     /// Maximum size of a file that shares a block as a whole.
     pub(super) small_max: u64,
@@ -85,12 +85,12 @@ pub(super) struct Orderer<'a, 'env, S> {
     pub(super) progress: &'env Progress,
 }
 
-impl<S> Orderer<'_, '_, S> {
+impl<S> FileOrderer<'_, '_, S> {
     /// Returns the files whose data has yet to be read, in order, and the sum of their lengths.
     pub(super) fn arrange(&self, tree: &Tree, ranks: &[Rank]) -> Result<(Vec<Ino>, u64)> {
         let (mut items, total) = self.collect(tree, ranks)?;
         self.classify(tree, &mut items)?;
-        let len = |item: &Item<'_>| tree.file_len(item.ino);
+        let len = |item: &OrderedFile<'_>| tree.file_len(item.ino);
         // Empty files are not packed.
         let sizes = || items.iter().map(len).filter(|size| *size > 0);
         let gathers = self.gathers(|| sizes().map(weight).sum());
@@ -117,17 +117,18 @@ impl<S> Orderer<'_, '_, S> {
     }
 
     /// Collects the files whose data has yet to be read, by path, and the sum of their lengths.
-    fn collect<'t>(&self, tree: &'t Tree, ranks: &[Rank]) -> Result<(Vec<Item<'t>>, u64)> {
+    fn collect<'t>(&self, tree: &'t Tree, ranks: &[Rank]) -> Result<(Vec<OrderedFile<'t>>, u64)> {
         let mut ranks: HashMap<Ino, i32> = ranks.iter().map(|Rank { ino, rank }| (*ino, *rank)).collect();
         // Files used first precede all others, each with a rank of its own.
         ranks.extend(tree.hot().iter().copied().zip(i32::MIN..));
-        let (mut items, mut total) = (Vec::new(), 0);
+        let mut items = Vec::new();
+        let mut total = 0;
         tree.walk_named(|ino, name, _| {
             if let Kind::File { size, data: Data::Source { .. } } = tree.inode(ino).kind {
                 total += size;
                 let by_class = self.order != Order::Path && size <= self.small_max && !tree.is_hot(ino);
                 let rank = if ranks.is_empty() { 0 } else { ranks.get(&ino).copied().unwrap_or(0) };
-                items.push(Item { rank, ino, name, next: 0, class: by_class.then(|| Class::of_name(name)) });
+                items.push(OrderedFile { rank, ino, name, next: 0, class: by_class.then(|| FileClass::of_name(name)) });
             }
             Ok(())
         })?;
@@ -135,8 +136,8 @@ impl<S> Orderer<'_, '_, S> {
     }
 
     /// Determines the class of files by their first bytes if their names do not tell it.
-    fn classify(&self, tree: &Tree, items: &mut [Item<'_>]) -> Result<()> {
-        let unknown: Vec<usize> = (0..items.len()).filter(|n| items[*n].class == Some(Class::UNKNOWN)).collect();
+    fn classify(&self, tree: &Tree, items: &mut [OrderedFile<'_>]) -> Result<()> {
+        let unknown: Vec<usize> = (0..items.len()).filter(|n| items[*n].class == Some(FileClass::UNKNOWN)).collect();
         let files: Vec<Ino> = unknown.iter().map(|n| items[*n].ino).collect();
         self.read(tree, &files, class::of_contents, |n, class| items[unknown[n]].class = Some(class))
     }
@@ -151,16 +152,16 @@ impl<S> Orderer<'_, '_, S> {
 
     /// Returns an order of neighbouring files, as indices, in which each follows a similar one. `files` are in some order
     /// of their places on disk.
-    pub(super) fn similar<T: Ord>(&self, files: &[T], source: impl Fn(&T) -> Readable) -> Result<Vec<usize>> {
+    pub(super) fn similar<T: Ord>(&self, files: &[T], source: impl Fn(&T) -> ReadableFile) -> Result<Vec<usize>> {
         let mut by_place: Vec<u32> = (0..).take(files.len()).collect();
         by_place.sort_by_key(|n| &files[*n as usize]);
         let mut bins = vec![vec![sketch::NONE; files.len()]; BINS];
         let sources = by_place.iter().map(|n| source(&files[*n as usize]));
-        self.read_all(sources, sketch::of_file, |n, sketch: Sketch| {
+        self.read_all(sources, sketch::of_file, |n, sketch: ContentSketch| {
             bins.iter_mut().zip(sketch).for_each(|(bin, least)| bin[by_place[n] as usize] = least);
         })?;
         let links: Vec<_> =
-            bins.into_iter().map(|bin| self.pool.submit(move |_: &mut S| chain::Links::of(&bin))).collect();
+            bins.into_iter().map(|bin| self.pool.submit(move |_: &mut S| chain::BinLinks::of(&bin))).collect();
         let stages = &self.progress.stages;
         let links = stages.time(Stage::Wait, || links.into_iter().map(|ticket| ticket.wait()).collect());
         Ok(chain::order(links, files.len()))
@@ -177,15 +178,16 @@ impl<S> Orderer<'_, '_, S> {
         self.read_all(files.iter().map(|ino| source(tree, *ino)), look, take)
     }
 
-    /// As [`Orderer::read`], for files outside of a tree.
+    /// As [`FileOrderer::read`], for files outside of a tree.
     pub(super) fn read_all<T: Send + 'static>(
         &self,
-        files: impl Iterator<Item = Readable>,
+        files: impl Iterator<Item = ReadableFile>,
         look: fn(&dyn Contents, u64, u64) -> T,
         mut take: impl FnMut(usize, T),
     ) -> Result<()> {
-        let Orderer { pool, progress, .. } = *self;
-        let (mut window, mut at) = (Window::new((pool.threads() + 1) * AHEAD), 0);
+        let FileOrderer { pool, progress, .. } = *self;
+        let mut window = Window::new((pool.threads() + 1) * AHEAD);
+        let mut at = 0;
         let mut take = |seen: Vec<T>| {
             seen.into_iter().for_each(|seen| {
                 take(at, seen);
@@ -218,9 +220,9 @@ impl<S> Orderer<'_, '_, S> {
 }
 
 /// A file that can be read: its source, its key in it, and its length.
-pub(super) type Readable = (Arc<dyn Contents>, u64, u64);
+pub(super) type ReadableFile = (Arc<dyn Contents>, u64, u64);
 
-fn source(tree: &Tree, ino: Ino) -> Readable {
+fn source(tree: &Tree, ino: Ino) -> ReadableFile {
     match tree.inode(ino).kind {
         Kind::File { size, data: Data::Source { from, key } } => (Arc::clone(from), key, size),
         _ => unreachable!("only files that are to be read are put in order"),

@@ -5,27 +5,30 @@
 
 use crate::source::Contents;
 
-/// Number of bins of a sketch.
+/// Number of bins of a sketch, four bytes each. With 16 or 32, the small files of a Debian root get 0.1 to 0.4 % larger
+/// in blocks of 128K, and 0.4 to 1 % in blocks of 1M (docs/design/order-of-file-data.md).
 pub(super) const BINS: usize = 64;
-/// Number of bytes examined at the end of a file: the beginnings of many types are common headers.
+/// Number of bytes examined at the end of a file: the beginnings of many types are common headers. Sketches of whole
+/// files up to 1M made images no smaller and read 1.5 times as much.
 const LEN: usize = 128 << 10;
 /// An empty bin.
 pub(super) const NONE: u32 = u32::MAX;
-/// Length of a run in bytes.
+/// Length of a run in bytes. With 4 or 6, images are 0.1 to 0.4 % larger; with 16, larger than in the order of
+/// names in blocks of 1M.
 const RUN: usize = 8;
 
 /// Smallest value of each bin.
-pub(super) type Sketch = [u32; BINS];
+pub(super) type ContentSketch = [u32; BINS];
 
 /// Returns the sketch of a file's end; empty if it cannot be read, because reading its data will report the error.
-pub(super) fn of_file(from: &dyn Contents, key: u64, size: u64) -> Sketch {
+pub(super) fn of_file(from: &dyn Contents, key: u64, size: u64) -> ContentSketch {
     let len = usize::try_from(size).unwrap_or(LEN).min(LEN);
     let mut bytes = vec![0; len];
     let read = from.open(key).and_then(|mut file| file.read_exact_at(&mut bytes, size - len as u64));
     read.map_or([NONE; BINS], |()| of(&bytes))
 }
 
-fn of(bytes: &[u8]) -> Sketch {
+fn of(bytes: &[u8]) -> ContentSketch {
     let mut sketch = [NONE; BINS];
     for run in bytes.windows(RUN) {
         let run = u64::from_le_bytes(run.try_into().expect("as long as a run"));

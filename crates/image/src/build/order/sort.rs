@@ -1,14 +1,14 @@
 //! Sorts files, without a look at most names: those of a large tree lie all over the memory, so files are compared by
 //! the next eight bytes of their names, which lie beside each other.
 
-use super::Item;
+use super::OrderedFile;
 
 /// Number of bytes of a name that are compared at once.
 const STEP: usize = 8;
 
 /// Sorts files by rank, type, name and length; larger ones before the others, by name if they `gather`. Files that are
 /// equal keep their order.
-pub(super) fn sort(items: &mut [Item<'_>], gathers: bool, len: &impl Fn(&Item<'_>) -> u64) {
+pub(super) fn sort(items: &mut [OrderedFile<'_>], gathers: bool, len: &impl Fn(&OrderedFile<'_>) -> u64) {
     items.sort_by_key(|item| (item.rank, item.class));
     for alike in items.chunk_by_mut(|a, b| (a.rank, a.class) == (b.rank, b.class)) {
         match alike[0].class {
@@ -20,7 +20,7 @@ pub(super) fn sort(items: &mut [Item<'_>], gathers: bool, len: &impl Fn(&Item<'_
 }
 
 /// Sorts files by what their names have behind `from` bytes that all of them share; those of one name by `finish`.
-fn by_name(items: &mut [Item<'_>], from: usize, finish: &impl Fn(&mut [Item<'_>])) {
+fn by_name(items: &mut [OrderedFile<'_>], from: usize, finish: &impl Fn(&mut [OrderedFile<'_>])) {
     if items.len() < 2 {
         return;
     }
@@ -51,7 +51,7 @@ fn next(name: &[u8], from: usize) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::class::Class;
+    use super::super::class::FileClass;
     use super::*;
     use crate::tree::Ino;
 
@@ -61,13 +61,13 @@ mod tests {
             files in proptest::collection::vec((-1..2, 0u8..3, "[ab]{0,3}(longname)?[ab]{0,3}(longname)?[ab\u{ff}]{1,3}", 0u64..3), 0..60),
             gathers in any::<bool>(),
         ) {
-            let class = |n: u8| [None, Some(Class::UNKNOWN), Some(Class::of_name(b"x.txt"))][usize::from(n)];
+            let class = |n: u8| [None, Some(FileClass::UNKNOWN), Some(FileClass::of_name(b"x.txt"))][usize::from(n)];
             let item = |(ino, (rank, n, name, _)): (u32, &'static (i32, u8, String, u64))| {
-                Item { rank: *rank, ino: Ino(ino), name: name.as_bytes(), next: 0, class: class(*n) }
+                OrderedFile { rank: *rank, ino: Ino(ino), name: name.as_bytes(), next: 0, class: class(*n) }
             };
             let files: &'static [_] = Box::leak(files.into_boxed_slice());
             let mut items: Vec<_> = (0..).zip(files).map(item).collect();
-            let len = |item: &Item<'_>| files[item.ino.0 as usize].3;
+            let len = |item: &OrderedFile<'_>| files[item.ino.0 as usize].3;
             let mut expected: Vec<_> = (0..).zip(files).map(item).collect();
             expected.sort_by(|a, b| (a.rank, a.class).cmp(&(b.rank, b.class)).then_with(|| match a.class {
                 Some(_) => (a.name, len(a)).cmp(&(b.name, len(b))),
@@ -75,7 +75,7 @@ mod tests {
                 None => std::cmp::Ordering::Equal,
             }));
             sort(&mut items, gathers, &len);
-            let inos = |items: &[Item<'_>]| items.iter().map(|item| item.ino).collect::<Vec<_>>();
+            let inos = |items: &[OrderedFile<'_>]| items.iter().map(|item| item.ino).collect::<Vec<_>>();
             prop_assert_eq!(inos(&items), inos(&expected));
         }
     }

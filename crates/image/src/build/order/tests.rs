@@ -7,7 +7,7 @@ use packfs_blocks::io::Memory;
 use packfs_blocks::{Output, pipeline};
 
 use super::*;
-use crate::build::{AnyOptions, Options};
+use crate::build::{AnyOptions, SharedOptions};
 use crate::source::{Dir, Exclude, FromImage, Source, Spool, Store, archive, dir};
 use crate::testing::{self, Node, Piece, Spec, findings, sh, snapshot_image, snapshot_tree, whole_seconds};
 use crate::{AnyImage, Fs, OpenOptions, Plan, erofs, squashfs};
@@ -26,7 +26,7 @@ fn paths_in(tree: &Tree, (order, shards): (Order, Option<Shards>), ranks: &[Rank
     let arranged = pipeline::scope(
         threads,
         || (),
-        |pool| Orderer { order, small_max: SMALL_MAX, shards, pool, progress: &progress }.arrange(tree, ranks),
+        |pool| FileOrderer { order, small_max: SMALL_MAX, shards, pool, progress: &progress }.arrange(tree, ranks),
     );
     let (files, len) = arranged.unwrap();
     let mut names = HashMap::new();
@@ -121,11 +121,12 @@ fn a_file_that_cannot_be_read_keeps_its_place_by_name() {
 /// Options of both formats, with small blocks.
 fn cases(order: impl Into<Option<Order>>, threads: usize) -> [AnyOptions; 2] {
     let order = order.into();
-    let common = |build: &mut Options| {
+    let common = |build: &mut SharedOptions| {
         (build.order, build.threads, build.codec) = (order, threads, "lz4".parse().unwrap());
     };
-    let squashfs = squashfs::Options { block_size: 16 << 10, ..squashfs::Options::default() }.with(common);
-    let erofs = erofs::Options { cluster_size: 16 << 10, ..erofs::Options::default() }
+    let squashfs =
+        squashfs::SquashfsOptions { block_size: 16 << 10, ..squashfs::SquashfsOptions::default() }.with(common);
+    let erofs = erofs::ErofsOptions { cluster_size: 16 << 10, ..erofs::ErofsOptions::default() }
         .set(|all| all.features |= erofs::Features::FRAGMENTS | erofs::Features::DEDUPE)
         .with(common);
     [squashfs.into(), erofs.into()]

@@ -5,20 +5,21 @@ use std::ops::Range;
 
 use packfs_blocks::Digest;
 
-use super::Orderer;
+use super::FileOrderer;
 use crate::Result;
 use crate::source::Contents;
 use crate::tree::{Ino, Kind, Tree};
 
-/// Number of bytes of a file's beginning.
+/// Number of bytes of a file's beginning that are read of all files of one length, so that only those with equal
+/// beginnings are read as a whole. A page: the system reads no less. Not measured.
 pub(super) const HEAD: u64 = 4096;
-/// Number of bytes read at once.
+/// Number of bytes read at once. Not measured.
 const PIECE: usize = 1 << 18;
 
 /// Returns, by index and in their order, the files that equal the first of their kind and lie in another shard, with the
 /// index of that. A file that cannot be read equals none.
 pub(super) fn find<S>(
-    orderer: &Orderer<'_, '_, S>,
+    orderer: &FileOrderer<'_, '_, S>,
     tree: &Tree,
     files: &[Ino],
     shards: &[Range<usize>],
@@ -64,7 +65,7 @@ fn keep_over_cuts(files: &mut Vec<(u64, Digest, usize)>, shard: impl Fn(usize) -
 
 /// Sets the digest of each file to that of what is read of it; removes files that cannot be read.
 fn read<S>(
-    orderer: &Orderer<'_, '_, S>,
+    orderer: &FileOrderer<'_, '_, S>,
     tree: &Tree,
     files: &[Ino],
     alike: &mut Vec<(u64, Digest, usize)>,
@@ -93,7 +94,9 @@ pub(super) fn head(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
 /// Returns a digest of a file's ranges of data. Files of equal bytes with different holes count as different.
 pub(super) fn whole(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
     let mut file = from.open(key).ok()?;
-    let (mut bytes, mut hasher, mut at) = (vec![0; PIECE], blake3::Hasher::new(), 0);
+    let mut bytes = vec![0; PIECE];
+    let mut hasher = blake3::Hasher::new();
+    let mut at = 0;
     while at < size {
         let Some((start, end)) = file.next_data(at).ok()?.filter(|(_, end)| *end > at) else { break };
         hasher.update(&start.to_le_bytes()).update(&end.to_le_bytes());

@@ -9,18 +9,18 @@ use packfs_blocks::{Digest, Output};
 use crate::{Error, Result};
 use packfs_tree::encoding::{Get, Put};
 
-/// Number of bytes that are hashed and written at once.
+/// Number of bytes that are hashed and written at once. Not measured.
 const BUFFER: usize = 1 << 18;
 
 /// Place of a section in its file, and the digest of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Located {
+pub(super) struct LocatedSection {
     pub(super) start: u64,
     pub(super) len: u64,
     pub(super) digest: Digest,
 }
 
-impl Located {
+impl LocatedSection {
     /// Number of bytes of an encoded place.
     pub(super) const LEN: usize = 48;
 
@@ -30,14 +30,14 @@ impl Located {
         to.put(self.digest.as_bytes());
     }
 
-    pub(super) fn get(from: &mut Get<'_>) -> Result<Located> {
-        Ok(Located { start: from.u64()?, len: from.u64()?, digest: Digest::from(from.array()?) })
+    pub(super) fn get(from: &mut Get<'_>) -> Result<LocatedSection> {
+        Ok(LocatedSection { start: from.u64()?, len: from.u64()?, digest: Digest::from(from.array()?) })
     }
 }
 
 /// A section being written.
 #[derive(Debug)]
-pub(super) struct Section<'o> {
+pub(super) struct SectionWriter<'o> {
     output: &'o Output,
     start: u64,
     written: u64,
@@ -46,10 +46,11 @@ pub(super) struct Section<'o> {
     failed: Option<std::io::Error>,
 }
 
-impl<'o> Section<'o> {
+impl<'o> SectionWriter<'o> {
     pub(super) fn new(output: &'o Output, start: u64) -> Self {
-        let (buffer, hasher) = (Vec::with_capacity(BUFFER), blake3::Hasher::new());
-        Section { output, start, written: 0, buffer, hasher, failed: None }
+        let buffer = Vec::with_capacity(BUFFER);
+        let hasher = blake3::Hasher::new();
+        SectionWriter { output, start, written: 0, buffer, hasher, failed: None }
     }
 
     fn flush(&mut self) {
@@ -62,15 +63,15 @@ impl<'o> Section<'o> {
     }
 
     /// Writes the rest; returns the place of the section.
-    pub(super) fn finish(mut self) -> Result<Located> {
+    pub(super) fn finish(mut self) -> Result<LocatedSection> {
         self.flush();
         let digest = Digest::from(*self.hasher.finalize().as_bytes());
-        let located = Located { start: self.start, len: self.written, digest };
+        let located = LocatedSection { start: self.start, len: self.written, digest };
         self.failed.map_or(Ok(located), |error| Err(Error::io("cannot write", self.output.target())(error)))
     }
 }
 
-impl Put for Section<'_> {
+impl Put for SectionWriter<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER {
@@ -81,21 +82,21 @@ impl Put for Section<'_> {
 
 /// A plan or shard that is read.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct SectionedFile {
     pub(super) file: File,
     pub(super) path: PathBuf,
 }
 
-impl Input {
-    pub(super) fn open(path: &Path) -> Result<Input> {
+impl SectionedFile {
+    pub(super) fn open(path: &Path) -> Result<SectionedFile> {
         let file = File::open(path).map_err(Error::io("cannot open", path))?;
-        Ok(Input { file, path: path.to_owned() })
+        Ok(SectionedFile { file, path: path.to_owned() })
     }
 
     /// Opens the same file again, under whatever name it has now.
-    pub(super) fn again(&self) -> Result<Input> {
+    pub(super) fn again(&self) -> Result<SectionedFile> {
         let file = self.file.try_clone().map_err(Error::io("cannot open", &self.path))?;
-        Ok(Input { file, path: self.path.clone() })
+        Ok(SectionedFile { file, path: self.path.clone() })
     }
 
     pub(super) fn len(&self) -> Result<u64> {
@@ -113,16 +114,17 @@ impl Input {
     }
 
     /// Reads a section and proves it by its digest.
-    pub(super) fn section(&self, at: &Located, name: &str) -> Result<Vec<u8>> {
+    pub(super) fn section(&self, at: &LocatedSection, name: &str) -> Result<Vec<u8>> {
         let bytes = self.read(at.start, at.len)?;
         let is_it = Digest::of(&bytes) == at.digest;
         if is_it { Ok(bytes) } else { Err(self.damaged(format!("{name} at byte {} is damaged", at.start))) }
     }
 
     /// Proves a section of byte strings by its digest, then returns a function that reads one after the other.
-    pub(super) fn groups(&self, at: &Located, name: &str) -> Result<impl FnMut() -> Result<Vec<u8>>> {
+    pub(super) fn groups(&self, at: &LocatedSection, name: &str) -> Result<impl FnMut() -> Result<Vec<u8>>> {
         let end = at.start.checked_add(at.len).ok_or_else(|| self.damaged("is too long".into()))?;
-        let (mut hasher, mut place) = (blake3::Hasher::new(), at.start);
+        let mut hasher = blake3::Hasher::new();
+        let mut place = at.start;
         while place < end {
             let piece = self.read(place, (end - place).min(BUFFER as u64))?;
             hasher.update(&piece);

@@ -18,8 +18,8 @@ use packfs_blocks::system::OsStrExt;
 use packfs_blocks::{Digest, Output, Progress};
 use serde::Serialize;
 
-use super::file::{Input, Located, Section};
-use super::{AnyOptions, Layout, Shards, cuts, options};
+use super::file::{LocatedSection, SectionWriter, SectionedFile};
+use super::{AnyOptions, ShardLayout, Shards, cuts, options};
 use crate::source::{Contents, Seen, dir};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
@@ -27,16 +27,16 @@ use packfs_tree::encoding::{Get, Put};
 
 const MAGIC: [u8; 8] = *b"packfsPL";
 const VERSION: u32 = 5;
-const HEADER: usize = 8 + 4 * 4 + 3 * Located::LEN + 32;
+const HEADER: usize = 8 + 4 * 4 + 3 * LocatedSection::LEN + 32;
 /// Number of bytes of an entry of the table.
-const ENTRY: usize = Located::LEN + 16;
+const ENTRY: usize = LocatedSection::LEN + 16;
 const TOO_MANY: Error = Error::TooMany { what: "files", max: 1 << 32 };
 
 /// Summary of a plan.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "PlannedImage"))]
 #[non_exhaustive]
-pub struct Planned {
+pub struct PlanSummary {
     /// Number of shards.
     pub shards: u32,
     /// Number of files that shards pack.
@@ -53,8 +53,8 @@ pub struct Planned {
 
 /// A plan that was written.
 #[derive(Debug)]
-pub(crate) struct Laid {
-    pub(crate) figures: Planned,
+pub(crate) struct WrittenPlan {
+    pub(crate) figures: PlanSummary,
     /// For each shard, the bytes of its files and its weight.
     pub(super) loads: Vec<(u64, u64)>,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Laid {
 /// Numbers of one shard.
 #[derive(Debug, Clone, Copy)]
 struct ShardNumbers {
-    at: Located,
+    at: LocatedSection,
     files: u32,
     bytes: u64,
 }
@@ -70,20 +70,20 @@ struct ShardNumbers {
 /// An open plan of a build in shards.
 #[derive(Debug)]
 pub struct Job {
-    input: Input,
+    input: SectionedFile,
     id: Digest,
     options: AnyOptions,
     made_by: String,
     roots: Vec<PathBuf>,
     entries: Vec<ShardNumbers>,
-    tree: Located,
+    tree: LocatedSection,
     files: u32,
     /// True to join shards without reading their data.
     pub(super) trusting: bool,
 }
 
 /// A file of a shard.
-pub(super) type File = (Arc<dyn Contents>, u64, u64);
+pub(super) type ShardFile = (Arc<dyn Contents>, u64, u64);
 
 impl Job {
     /// Opens a plan; of its shards only the list of them is read.
@@ -91,7 +91,7 @@ impl Job {
     /// # Errors
     /// [`Error::Unsupported`] for a plan of another version, [`Error::Damaged`] if it is no plan or damaged.
     pub fn open(path: &Path) -> Result<Job> {
-        Job::at(Input::open(path)?, 0)
+        Job::at(SectionedFile::open(path)?, 0)
     }
 
     /// Lets [`Job::assemble`] leave the data of shards unread: it does not notice damage since they were packed, and takes next
@@ -101,7 +101,7 @@ impl Job {
     }
 
     /// Opens the plan at byte `start` of a file.
-    pub(super) fn at(input: Input, start: u64) -> Result<Job> {
+    pub(super) fn at(input: SectionedFile, start: u64) -> Result<Job> {
         let path = &input.path;
         let head = input.read(start, HEADER as u64)?;
         let mut from = Get::new("plan", &head);
@@ -109,9 +109,11 @@ impl Job {
             return Err(input.damaged("not a plan of packfs".into()));
         }
         check_version(path, from.u32()?, VERSION)?;
-        let (shards, files) = (from.u32()?, from.u32()?);
+        let shards = from.u32()?;
+        let files = from.u32()?;
         from.u32()?;
-        let [about, tree, table] = [Located::get(&mut from)?, Located::get(&mut from)?, Located::get(&mut from)?];
+        let [about, tree, table] =
+            [LocatedSection::get(&mut from)?, LocatedSection::get(&mut from)?, LocatedSection::get(&mut from)?];
         let id = Digest::of(&head[..HEADER - 32]);
         if from.array()? != *id.as_bytes() {
             return Err(input.damaged("the header is damaged".into()));
@@ -126,7 +128,8 @@ impl Job {
         let table = input.section(&table, "the table of shards")?;
         let mut from = Get::new("shards of a plan", &table);
         let entry = |from: &mut Get<'_>| {
-            let (at, files) = (Located::get(from)?, from.u32()?);
+            let at = LocatedSection::get(from)?;
+            let files = from.u32()?;
             from.u32()?;
             Ok::<_, Error>(ShardNumbers { at, files, bytes: from.u64()? })
         };
@@ -175,7 +178,7 @@ impl Job {
     }
 
     /// Returns the files of a shard, in order.
-    pub(super) fn files(&self, shard: u32) -> Result<Vec<File>> {
+    pub(super) fn files(&self, shard: u32) -> Result<Vec<ShardFile>> {
         let entry = self.entries.get(shard as usize).copied();
         let entry = entry.ok_or_else(|| Error::Misuse(format!("the plan has no shard {shard}")))?;
         let bytes = self.input.section(&entry.at, &format!("the list of shard {shard}"))?;
@@ -183,7 +186,9 @@ impl Job {
         let mut listed: Vec<Vec<(Vec<u8>, Seen)>> = vec![Vec::new(); self.roots.len()];
         let mut places = Vec::new();
         for _ in 0..entry.files {
-            let (root, path, seen) = (from.u32()? as usize, from.bytes()?, Seen(from.array()?));
+            let root = from.u32()? as usize;
+            let path = from.bytes()?;
+            let seen = Seen(from.array()?);
             from.check(root < self.roots.len(), "a file has no directory")?;
             // Paths cannot lead out of the directory: nothing that is opened below it follows `..`.
             let is_below = path.split(|byte| *byte == b'/').all(|name| crate::tree::check_name(name).is_ok());
@@ -221,23 +226,23 @@ pub(super) fn write(
     options: &AnyOptions,
     made_by: &str,
     tree: &mut Tree,
-    layout: &Layout,
-) -> Result<Laid> {
-    let mut lists = Lists::new(output, start);
+    layout: &ShardLayout,
+) -> Result<WrittenPlan> {
+    let mut lists = ShardLists::new(output, start);
     for range in &layout.ranges {
         lists.write(tree, &layout.files[range.clone()])?;
     }
     for (ino, number) in layout.files.iter().copied().zip(0..).chain(layout.equal.iter().copied()) {
         tree.set_data(ino, Data::Stored(number))?;
     }
-    let mut section = Section::new(output, lists.at);
+    let mut section = SectionWriter::new(output, lists.at);
     tree.encode(&mut section);
     let tree = section.finish()?;
     lists.finish(options, made_by, &tree, layout.equal.len() as u64)
 }
 
 /// The lists of files being written, of one shard after the other.
-pub(super) struct Lists<'o> {
+pub(super) struct ShardLists<'o> {
     output: &'o Output,
     start: u64,
     /// Position behind the lists.
@@ -245,14 +250,16 @@ pub(super) struct Lists<'o> {
     roots: Vec<PathBuf>,
     numbers: HashMap<PathBuf, u32>,
     entries: Vec<ShardNumbers>,
-    list: Option<(Section<'o>, u32, u64)>,
+    list: Option<(SectionWriter<'o>, u32, u64)>,
 }
 
-impl<'o> Lists<'o> {
+impl<'o> ShardLists<'o> {
     /// Begins a plan at byte `start` of the output.
     pub(super) fn new(output: &'o Output, start: u64) -> Self {
-        let (roots, numbers, entries) = (Vec::new(), HashMap::new(), Vec::new());
-        Lists { output, start, at: start + HEADER as u64, roots, numbers, entries, list: None }
+        let roots = Vec::new();
+        let numbers = HashMap::new();
+        let entries = Vec::new();
+        ShardLists { output, start, at: start + HEADER as u64, roots, numbers, entries, list: None }
     }
 
     fn write(&mut self, tree: &Tree, files: &[Ino]) -> Result<()> {
@@ -270,8 +277,9 @@ impl<'o> Lists<'o> {
     /// Adds a file to the list of the present shard.
     pub(super) fn add(&mut self, root: &Path, path: &[u8], seen: Seen) -> Result<()> {
         let number = self.number(root)?;
-        let (output, at) = (self.output, self.at);
-        let (section, files, bytes) = self.list.get_or_insert_with(|| (Section::new(output, at), 0, 0));
+        let output = self.output;
+        let at = self.at;
+        let (section, files, bytes) = self.list.get_or_insert_with(|| (SectionWriter::new(output, at), 0, 0));
         section.u32(number);
         section.bytes(path);
         section.put(&seen.0);
@@ -283,7 +291,7 @@ impl<'o> Lists<'o> {
     /// Ends the list of a shard.
     pub(super) fn end_shard(&mut self) -> Result<()> {
         let list = self.list.take();
-        let (section, files, bytes) = list.unwrap_or_else(|| (Section::new(self.output, self.at), 0, 0));
+        let (section, files, bytes) = list.unwrap_or_else(|| (SectionWriter::new(self.output, self.at), 0, 0));
         let at = section.finish()?;
         self.at += at.len;
         self.entries.push(ShardNumbers { at, files, bytes });
@@ -291,15 +299,21 @@ impl<'o> Lists<'o> {
     }
 
     /// Writes what follows the tree, and the header.
-    pub(super) fn finish(self, options: &AnyOptions, made_by: &str, tree: &Located, equal: u64) -> Result<Laid> {
-        let Lists { output, start, roots, entries, .. } = self;
-        let mut section = Section::new(output, tree.start + tree.len);
+    pub(super) fn finish(
+        self,
+        options: &AnyOptions,
+        made_by: &str,
+        tree: &LocatedSection,
+        equal: u64,
+    ) -> Result<WrittenPlan> {
+        let ShardLists { output, start, roots, entries, .. } = self;
+        let mut section = SectionWriter::new(output, tree.start + tree.len);
         section.bytes(made_by.as_bytes());
         options::encode(options, &mut section);
         section.count(roots.len());
         roots.iter().for_each(|root| section.bytes(root.as_os_str().as_bytes()));
         let about = section.finish()?;
-        let mut section = Section::new(output, about.start + about.len);
+        let mut section = SectionWriter::new(output, about.start + about.len);
         for ShardNumbers { at, files, bytes } in &entries {
             at.put(&mut section);
             section.u32(*files);
@@ -309,7 +323,9 @@ impl<'o> Lists<'o> {
         let table = section.finish()?;
         let count = |len: u64| u32::try_from(len).map_err(|_| TOO_MANY);
         let files = entries.iter().map(|entry| u64::from(entry.files)).sum();
-        let (shards, files, equal_files) = (count(entries.len() as u64)?, count(files)?, count(equal)?);
+        let shards = count(entries.len() as u64)?;
+        let files = count(files)?;
+        let equal_files = count(equal)?;
         let mut head = MAGIC.to_vec();
         [VERSION, shards, files, 0].into_iter().for_each(|number| head.u32(number));
         [&about, tree, &table].iter().for_each(|at| at.put(&mut head));
@@ -317,7 +333,7 @@ impl<'o> Lists<'o> {
         head.put(id.as_bytes());
         output.write_all_at(&head, start).map_err(Error::io("cannot write", output.target()))?;
         let bytes = || entries.iter().map(|entry| entry.bytes);
-        let figures = Planned {
+        let figures = PlanSummary {
             shards,
             files,
             file_bytes: bytes().sum(),
@@ -326,7 +342,7 @@ impl<'o> Lists<'o> {
             plan_bytes: table.start + (entries.len() * ENTRY) as u64 - start,
         };
         let load = |entry: &ShardNumbers| (entry.bytes, cuts::load(entry.bytes, entry.files));
-        Ok(Laid { figures, loads: entries.iter().map(load).collect() })
+        Ok(WrittenPlan { figures, loads: entries.iter().map(load).collect() })
     }
 
     fn number(&mut self, root: &Path) -> Result<u32> {

@@ -26,14 +26,14 @@ use packfs_tree::encoding::Put;
 
 pub use self::cuts::Shards;
 pub(super) use self::cuts::weight;
-pub use self::job::{Job, Planned};
-pub use self::merge::Merged;
+pub use self::job::{Job, PlanSummary};
+pub use self::merge::MergedScans;
 use self::merge::{merge, merges};
 pub use self::set::{Jobs, PlannedSet, Planner, Task};
 pub use self::state::{FailedShard, RunningShard};
 pub use self::status::{Images, Status};
-use super::order::Orderer;
-use super::{AnyOptions, Conductor, Format, Options, Sum, Tools};
+use super::order::FileOrderer;
+use super::{AnyOptions, BuildConductor, BuildTools, FileDigest, ImageFormat, SharedOptions};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, OnError, Result};
 
@@ -43,7 +43,7 @@ const ALIGN: u64 = 4096;
 
 /// Position of the data that one writer writes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct WriterStart {
     /// Byte of the output at which position 0 lies.
     pub(crate) base: u64,
     /// Position of the first byte of data.
@@ -53,7 +53,7 @@ pub(crate) struct Place {
 }
 
 /// Data of one shard or of several: what a format's data writer returns.
-pub(crate) trait Joined: Sized {
+pub(crate) trait ShardData: Sized {
     /// Returns the position behind the last byte of data.
     fn end(&self) -> u64;
 
@@ -63,24 +63,24 @@ pub(crate) trait Joined: Sized {
     /// Appends the data of the next shard, of which the positions are shifted already. Its files get the next numbers.
     fn append(&mut self, next: Self) -> Result<()>;
 
-    /// Appends the data to `to`, for [`Format::decode`].
+    /// Appends the data to `to`, for [`ImageFormat::decode`].
     fn encode(&self, to: &mut dyn Put) -> Result<()>;
 
     /// Returns the number of files.
     fn files(&self) -> usize;
 
     /// Receives the digests of all files, by number.
-    fn put_sums(&mut self, _sums: Vec<Sum>) {}
+    fn put_sums(&mut self, _sums: Vec<FileDigest>) {}
 }
 
 /// Joins shards in their order.
-struct Joining<D> {
+struct ShardJoiner<D> {
     all: Option<D>,
     /// Bytes by which the positions of the next shard are to be shifted.
     shift: u64,
 }
 
-impl<D: Joined> Joining<D> {
+impl<D: ShardData> ShardJoiner<D> {
     fn add(&mut self, mut next: D) -> Result<()> {
         next.shift(self.shift);
         self.shift = next.end().next_multiple_of(ALIGN);
@@ -95,14 +95,14 @@ impl<D: Joined> Joining<D> {
 }
 
 /// Returns the place of the first shard of an image, and the bytes by which its positions are to be shifted.
-fn first_place<F: Format>(format: &F, is_cut: bool) -> (Place, u64) {
+fn first_place<F: ImageFormat>(format: &F, is_cut: bool) -> (WriterStart, u64) {
     let start = format.data_start();
     let shift = start - start % ALIGN;
-    (Place { base: format.options().offset + shift, pos: start - shift, is_cut }, shift)
+    (WriterStart { base: format.options().offset + shift, pos: start - shift, is_cut }, shift)
 }
 
 /// Refuses options that do not work with shards.
-pub(super) fn check(options: &Options, shards: Shards) -> Result<()> {
+pub(super) fn check(options: &SharedOptions, shards: Shards) -> Result<()> {
     let refuse = |why: &str| Err(Error::option("shards", shards, why));
     if options.index.is_some() || options.reuse.is_some() {
         return refuse("an image in shards can neither reuse another one nor have an index");
@@ -121,7 +121,7 @@ pub(super) fn check(options: &Options, shards: Shards) -> Result<()> {
 
 /// Files of a tree by shard.
 #[derive(Debug)]
-struct Layout {
+struct ShardLayout {
     /// Files to pack, in the order of their data; their indices are the numbers of their data.
     files: Vec<Ino>,
     /// The files of each shard.
@@ -130,13 +130,21 @@ struct Layout {
     equal: Vec<(Ino, u32)>,
 }
 
-impl Layout {
+impl ShardLayout {
     /// Cuts the files of `tree`, which are given in order.
-    fn of<S>(orderer: &Orderer<'_, '_, S>, dedup: bool, tree: &Tree, all: &[Ino], shards: Shards) -> Result<Layout> {
+    fn of<S>(
+        orderer: &FileOrderer<'_, '_, S>,
+        dedup: bool,
+        tree: &Tree,
+        all: &[Ino],
+        shards: Shards,
+    ) -> Result<ShardLayout> {
         let mut ranges = cuts::ranges(tree, all, shards);
         let known = if dedup { equal::find(orderer, tree, all, &ranges)? } else { Vec::new() };
-        let (mut known, mut numbers) = (known.into_iter().peekable(), Vec::with_capacity(all.len()));
-        let (mut files, mut equal) = (Vec::with_capacity(all.len()), Vec::new());
+        let mut known = known.into_iter().peekable();
+        let mut numbers = Vec::with_capacity(all.len());
+        let mut files = Vec::with_capacity(all.len());
+        let mut equal = Vec::new();
         for range in &mut ranges {
             let start = files.len();
             for at in range.clone() {
@@ -152,30 +160,31 @@ impl Layout {
             }
             *range = start..files.len();
         }
-        Ok(Layout { files, ranges, equal })
+        Ok(ShardLayout { files, ranges, equal })
     }
 }
 
 /// Packs `files`, which are in order, shard after shard.
-pub(super) fn put<'env, F: Format>(
+pub(super) fn put<'env, F: ImageFormat>(
     format: &'env F,
-    tools: Tools<'_, 'env, F::Worker>,
-    orderer: &Orderer<'_, '_, F::Worker>,
+    tools: BuildTools<'_, 'env, F::WorkerState>,
+    orderer: &FileOrderer<'_, '_, F::WorkerState>,
     tree: &mut Tree,
     files: &[Ino],
     shards: Shards,
-) -> Result<F::Done> {
-    let layout = Layout::of(orderer, format.options().dedup, tree, files, shards)?;
+) -> Result<F::DataPositions> {
+    let layout = ShardLayout::of(orderer, format.options().dedup, tree, files, shards)?;
     let (mut place, shift) = first_place(format, layout.ranges.len() > 1);
-    let (mut joining, mut first) = (Joining { all: None, shift }, 0);
+    let mut joining = ShardJoiner { all: None, shift };
+    let mut first = 0;
     for range in layout.ranges {
         let files = &layout.files[range];
-        let conductor = Conductor::new(format, tools, place)?;
+        let conductor = BuildConductor::new(format, tools, place)?;
         // A file that cannot be read ends the build.
         let (done, _) = conductor.put_files(tree, files, first)?;
         first += u32::try_from(files.len()).expect("all of them have numbers");
         joining.add(done)?;
-        place = Place { base: format.options().offset + joining.shift, pos: 0, is_cut: true };
+        place = WriterStart { base: format.options().offset + joining.shift, pos: 0, is_cut: true };
     }
     for (ino, number) in layout.equal {
         if let Kind::File { size, .. } = tree.inode(ino).kind {

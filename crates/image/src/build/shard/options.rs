@@ -31,8 +31,8 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
 /// Takes options of a build in `shards` shards.
 pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
     let mut target = match from.text()? {
-        "squashfs" => AnyOptions::Squashfs(squashfs::Options::default()),
-        "erofs" => AnyOptions::Erofs(erofs::Options::default()),
+        "squashfs" => AnyOptions::Squashfs(squashfs::SquashfsOptions::default()),
+        "erofs" => AnyOptions::Erofs(erofs::ErofsOptions::default()),
         _ => return Err(from.wrong("the format is unknown")),
     };
     let common = target.common_mut();

@@ -17,8 +17,8 @@ use packfs_blocks::{Digest, Output, Progress};
 use serde::Serialize;
 
 use super::AnyOptions;
-use super::file::{Input, Located, Section};
-use super::job::{self, Job, Laid, Planned};
+use super::file::{LocatedSection, SectionWriter, SectionedFile};
+use super::job::{self, Job, PlanSummary, WrittenPlan};
 use super::mark::{self, MarkEvidence};
 use super::state;
 use super::steps::{self, PRIVATE};
@@ -29,7 +29,7 @@ use packfs_tree::encoding::{Get, Put};
 
 const MAGIC: [u8; 8] = *b"packfsPM";
 const VERSION: u32 = 1;
-const HEADER: usize = 8 + 4 * 4 + 2 * Located::LEN + 32;
+const HEADER: usize = 8 + 4 * 4 + 2 * LocatedSection::LEN + 32;
 
 /// A step of a job that runs on one machine: packs a shard, or makes a whole image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Task {
 
 /// An image of a set.
 #[derive(Debug)]
-struct Image {
+struct PlannedImage {
     /// Byte at which its plan begins.
     plan: u64,
     shards: u32,
@@ -55,9 +55,9 @@ struct Image {
 /// An open plan of one image or of many.
 #[derive(Debug)]
 pub struct Jobs {
-    input: Input,
+    input: SectionedFile,
     /// `None` for the plan of one image, which does not know its path.
-    images: Option<Vec<Image>>,
+    images: Option<Vec<PlannedImage>>,
     tasks: Vec<Task>,
 }
 
@@ -67,7 +67,7 @@ impl Jobs {
     /// # Errors
     /// As [`Job::open`].
     pub fn open(path: &Path) -> Result<Jobs> {
-        let input = Input::open(path)?;
+        let input = SectionedFile::open(path)?;
         if input.read(0, MAGIC.len() as u64)? != MAGIC {
             let job = Job::at(input.again()?, 0)?;
             let tasks = (0..job.shards()).map(|shard| Task { image: 0, shard, bytes: job.bytes(shard) }).collect();
@@ -79,8 +79,10 @@ impl Jobs {
         }
         let mut from = Get::new("plan of many images", &head[MAGIC.len()..]);
         job::check_version(path, from.u32()?, VERSION)?;
-        let (images, tasks, _) = (from.u32()?, from.u32()?, from.u32()?);
-        let [image_table, task_table] = [Located::get(&mut from)?, Located::get(&mut from)?];
+        let images = from.u32()?;
+        let tasks = from.u32()?;
+        let _ = from.u32()?;
+        let [image_table, task_table] = [LocatedSection::get(&mut from)?, LocatedSection::get(&mut from)?];
         let images = read_images(&input.section(&image_table, "the table of images")?, images)?;
         let tasks = read_tasks(&input.section(&task_table, "the table of tasks")?, tasks, &images)?;
         Ok(Jobs { input, images: Some(images), tasks })
@@ -174,17 +176,18 @@ fn create(dir: &Path) -> Result<()> {
     packfs_blocks::system::create_private_dir(dir).map_err(Error::io("cannot create the directory", dir))
 }
 
-fn read_images(bytes: &[u8], count: u32) -> Result<Vec<Image>> {
+fn read_images(bytes: &[u8], count: u32) -> Result<Vec<PlannedImage>> {
     let mut from = Get::new("images of a plan", bytes);
     let image = |from: &mut Get<'_>| {
-        let (plan, shards) = (from.u64()?, from.u32()?);
-        Ok::<_, Error>(Image { plan, shards, path: crate::tree::path_of(from.bytes()?) })
+        let plan = from.u64()?;
+        let shards = from.u32()?;
+        Ok::<_, Error>(PlannedImage { plan, shards, path: crate::tree::path_of(from.bytes()?) })
     };
     let images = (0..count).map(|_| image(&mut from)).collect::<Result<Vec<_>>>()?;
     from.end().map(|()| images)
 }
 
-fn read_tasks(bytes: &[u8], count: u32, images: &[Image]) -> Result<Vec<Task>> {
+fn read_tasks(bytes: &[u8], count: u32, images: &[PlannedImage]) -> Result<Vec<Task>> {
     let mut from = Get::new("tasks of a plan", bytes);
     let task = |from: &mut Get<'_>| {
         let task = Task { image: from.u32()?, shard: from.u32()?, bytes: from.u64()? };
@@ -221,7 +224,7 @@ pub struct PlannedSet {
 pub struct Planner {
     output: Output,
     at: u64,
-    images: Vec<Image>,
+    images: Vec<PlannedImage>,
     paths: HashSet<PathBuf>,
     /// Tasks with their weights.
     tasks: Vec<(u64, Task)>,
@@ -232,32 +235,34 @@ impl Planner {
     /// Begins a plan at `target`, which appears when it is complete.
     pub fn create(target: &Path, force: bool) -> Result<Planner> {
         let output = Output::create(target, PRIVATE, force).map_err(output_error("cannot create", target))?;
-        let (images, paths, tasks) = (Vec::new(), HashSet::new(), Vec::new());
+        let images = Vec::new();
+        let paths = HashSet::new();
+        let tasks = Vec::new();
         Ok(Planner { output, at: HEADER as u64, images, paths, tasks, files: 0 })
     }
 
     /// Adds a build of the image at `target`; otherwise as [`AnyOptions::plan`].
     ///
     /// # Errors
-    /// [`Error::Exists`] if there is a file that [`force`](crate::build::Options::force) does not let it replace, or if an
-    /// earlier image has this path.
+    /// [`Error::Exists`] if there is a file that [`force`](crate::build::SharedOptions::force) does not let it replace,
+    /// or if an earlier image has this path.
     pub fn add(
         &mut self,
         options: &AnyOptions,
         target: &Path,
         progress: &Progress,
         fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-    ) -> Result<(Planned, Warnings)> {
+    ) -> Result<(PlanSummary, Warnings)> {
         let path = std::path::absolute(target).map_err(Error::io("cannot find", target))?;
         let is_there = !options.common().force && path.symlink_metadata().is_ok();
         if is_there || !self.paths.insert(path.clone()) {
             return Err(Error::Exists { path: target.to_owned() });
         }
-        let (Laid { figures, loads }, warned) = options.plan_at((&self.output, self.at), progress, fill)?;
+        let (WrittenPlan { figures, loads }, warned) = options.plan_at((&self.output, self.at), progress, fill)?;
         Error::unless_cancelled(progress)?;
         let image = u32::try_from(self.images.len()).map_err(|_| Error::TooMany { what: "images", max: 1 << 32 })?;
         self.tasks.extend((0..).zip(loads).map(|(shard, (bytes, weight))| (weight, Task { image, shard, bytes })));
-        self.images.push(Image { plan: self.at, shards: figures.shards, path });
+        self.images.push(PlannedImage { plan: self.at, shards: figures.shards, path });
         self.at += figures.plan_bytes;
         self.files += u64::from(figures.files);
         Ok((figures, warned))
@@ -270,14 +275,14 @@ impl Planner {
         let Planner { output, at, images, tasks, files, .. } = self;
         let count = |len: usize, what| u32::try_from(len).map_err(|_| Error::TooMany { what, max: 1 << 32 });
         let counts = (count(images.len(), "images")?, count(tasks.len(), "tasks")?);
-        let mut section = Section::new(&output, at);
-        for Image { plan, shards, path } in &images {
+        let mut section = SectionWriter::new(&output, at);
+        for PlannedImage { plan, shards, path } in &images {
             section.u64(*plan);
             section.u32(*shards);
             section.bytes(packfs_blocks::system::OsStrExt::as_bytes(path.as_os_str()));
         }
         let image_table = section.finish()?;
-        let mut section = Section::new(&output, image_table.start + image_table.len);
+        let mut section = SectionWriter::new(&output, image_table.start + image_table.len);
         for (_, Task { image, shard, bytes }) in &tasks {
             section.u32(*image);
             section.u32(*shard);

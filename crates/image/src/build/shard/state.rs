@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use packfs_blocks::{Digest, Output, Progress, threads};
 use serde::Serialize;
 
-use super::file::Input;
+use super::file::SectionedFile;
 use super::job::Job;
 use super::steps::PRIVATE;
 use crate::Result;
@@ -20,7 +20,8 @@ const MAGIC: [u8; 8] = *b"packfsST";
 const LONGEST: u64 = 1 << 16;
 /// Time until a task speaks first. Most tasks of small jobs have ended by then.
 const FIRST: Duration = Duration::from_secs(1);
-/// Time between states.
+/// Time between states: each is a file that a shared file system has to write. A person who looks at `status` sees what
+/// is at most this old.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// A task that packs a shard, or was killed while it did.
@@ -59,7 +60,7 @@ pub struct FailedShard {
 
 /// Last known state of a task.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum TaskState {
     Running(RunningShard),
     Failed(FailedShard),
 }
@@ -72,7 +73,7 @@ pub(super) fn told<T>(
     progress: &Progress,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    let teller = Teller { path: path(dir, shard), job, shard, begun: Instant::now() };
+    let teller = StateTeller { path: path(dir, shard), job, shard, begun: Instant::now() };
     let done = std::thread::scope(|scope| {
         let (end, ended) = mpsc::channel::<()>();
         let speak = || {
@@ -98,8 +99,8 @@ pub(super) fn told<T>(
 }
 
 /// Returns the last known state of the task that packs a shard; `None` if nothing is known.
-pub(super) fn read(dir: &Path, job: &Job, shard: u32) -> Option<State> {
-    let input = Input::open(&path(dir, shard)).ok()?;
+pub(super) fn read(dir: &Path, job: &Job, shard: u32) -> Option<TaskState> {
+    let input = SectionedFile::open(&path(dir, shard)).ok()?;
     let written = input.file.metadata().ok()?.modified().ok()?;
     let bytes = input.read(0, input.len().ok().filter(|len| *len <= LONGEST)?).ok()?;
     let silent = SystemTime::now().duration_since(written).unwrap_or_default();
@@ -110,30 +111,35 @@ fn path(dir: &Path, shard: u32) -> PathBuf {
     dir.join(format!("{shard:07}.state"))
 }
 
-fn decode(bytes: &[u8], job: &Job, shard: u32, silent: Duration) -> Result<State> {
+fn decode(bytes: &[u8], job: &Job, shard: u32, silent: Duration) -> Result<TaskState> {
     let mut from = Get::new("state of a shard", bytes);
-    let (magic, id) = (from.array()?, Digest::from(from.array()?));
+    let magic = from.array()?;
+    let id = Digest::from(from.array()?);
     from.check(magic == MAGIC && id == job.id(), "belongs to another plan")?;
-    let (pid, millis, done_bytes) = (from.u32()?, from.u64()?, from.u64()?);
-    let (host, error) = (from.text()?.to_owned(), from.text()?.to_owned());
+    let pid = from.u32()?;
+    let millis = from.u64()?;
+    let done_bytes = from.u64()?;
+    let host = from.text()?.to_owned();
+    let error = from.text()?.to_owned();
     from.end()?;
     if !error.is_empty() {
-        return Ok(State::Failed(FailedShard { shard, host, error }));
+        return Ok(TaskState::Failed(FailedShard { shard, host, error }));
     }
-    let (seconds, silent_seconds) = (Duration::from_millis(millis).as_secs_f64(), silent.as_secs_f64());
+    let seconds = Duration::from_millis(millis).as_secs_f64();
+    let silent_seconds = silent.as_secs_f64();
     let file_bytes = job.bytes(shard);
-    Ok(State::Running(RunningShard { shard, host, pid, seconds, silent_seconds, done_bytes, file_bytes }))
+    Ok(TaskState::Running(RunningShard { shard, host, pid, seconds, silent_seconds, done_bytes, file_bytes }))
 }
 
 /// A task that says how far it is.
-struct Teller<'a> {
+struct StateTeller<'a> {
     path: PathBuf,
     job: &'a Job,
     shard: u32,
     begun: Instant,
 }
 
-impl Teller<'_> {
+impl StateTeller<'_> {
     /// Writes the state of now, with the error that ended the work. A state that cannot be written is left out: the work is
     /// what counts.
     fn tell(&self, done: u64, error: &str) {

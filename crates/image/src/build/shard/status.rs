@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::blob::{self, Blob};
+use super::blob::{self, ShardBlob};
 use super::job::Job;
 use super::mark::{self, MarkEvidence};
 use super::set::Jobs;
-use super::state::{self, FailedShard, RunningShard, State};
+use super::state::{self, FailedShard, RunningShard, TaskState};
 use crate::{Error, Result};
 
 /// State of the shards of a job in a directory. Of a plan of many images, shards are its tasks.
@@ -66,7 +66,7 @@ impl Status {
 
     /// Adds shard `shard` of a job, which counts as number `number`.
     fn look(&mut self, job: &Job, dir: &Path, shard: u32, number: u32) {
-        match Blob::open(dir, job, shard) {
+        match ShardBlob::open(dir, job, shard) {
             Ok(_) if is_doubtful(job, dir, shard) => self.damaged.push((number, DOUBTFUL.to_owned())),
             Ok(blob) => self.packed(job.bytes(shard), blob.data_len),
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -84,8 +84,8 @@ impl Status {
 
     fn on_its_way(&mut self, job: &Job, dir: &Path, shard: u32, number: u32) {
         match state::read(dir, job, shard) {
-            Some(State::Running(task)) => self.running.push(RunningShard { shard: number, ..task }),
-            Some(State::Failed(task)) => self.failed.push(FailedShard { shard: number, ..task }),
+            Some(TaskState::Running(task)) => self.running.push(RunningShard { shard: number, ..task }),
+            Some(TaskState::Failed(task)) => self.failed.push(FailedShard { shard: number, ..task }),
             None => self.missing.push(number),
         }
     }
@@ -130,7 +130,8 @@ impl Jobs {
         let mut status = Status { shards: 0, images: Some(Images::default()), ..Status::default() };
         for tasks in tasks.chunk_by(|one, other| one.0 == other.0) {
             let (image, ..) = tasks[0];
-            let (job, below) = (self.job(image)?, self.dir(dir, image));
+            let job = self.job(image)?;
+            let below = self.dir(dir, image);
             let path = self.path(image).unwrap_or(Path::new(""));
             let is_done = status.image(&job, &below, path);
             for (_, shard, number) in tasks {

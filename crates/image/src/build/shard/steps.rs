@@ -5,12 +5,18 @@ use std::path::Path;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Output, Progress, pipeline};
 
-use super::blob::{self, Blob};
-use super::job::{self, Job, Laid, NoStream};
+use super::blob::{self, ShardBlob};
+use super::job::{self, Job, NoStream, WrittenPlan};
 use super::mark;
-use super::{ALIGN, AnyOptions, Joining, Layout, Merged, Place, Planned, check, first_place, only_readable, state};
-use crate::build::order::Orderer;
-use crate::build::{Census, Conductor, Format, FormatOptions, Plan, Summary, Tools, commit, order_of, output_error};
+use super::{
+    ALIGN, AnyOptions, MergedScans, PlanSummary, ShardJoiner, ShardLayout, WriterStart, check, first_place,
+    only_readable, state,
+};
+use crate::build::order::FileOrderer;
+use crate::build::{
+    BuildConductor, BuildSummary, BuildTools, FormatOptions, ImageFormat, Plan, TreeCensus, commit, order_of,
+    output_error,
+};
 use crate::source::Store;
 use crate::tree::{Handling, Recipe};
 use crate::{Error, Result};
@@ -20,13 +26,13 @@ use packfs_tree::encoding::Get;
 pub(super) const PRIVATE: u32 = 0o600;
 
 /// Writes a plan to byte `start` of the output and what follows; `all` are the options of `format`.
-pub(crate) fn plan<F: Format>(
+pub(crate) fn plan<F: ImageFormat>(
     (out, start): (&Output, u64),
     all: &AnyOptions,
     format: &F,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<(Laid, crate::Warnings)> {
+) -> Result<(WrittenPlan, crate::Warnings)> {
     let options = format.options();
     let shards = options.shards.ok_or_else(|| Error::Misuse("a plan needs a number of shards".into()))?;
     check(options, shards)?;
@@ -40,10 +46,10 @@ pub(crate) fn plan<F: Format>(
             format.check(&mut tree)?;
             let how = order_of(format);
             let small_max = format.small_max().unwrap_or(u64::MAX);
-            let orderer = Orderer { order: how, small_max, shards: Some(shards), pool, progress };
+            let orderer = FileOrderer { order: how, small_max, shards: Some(shards), pool, progress };
             let (mut files, _) = orderer.arrange(&tree, &order)?;
             only_readable(&mut tree, &mut files)?;
-            let layout = Layout::of(&orderer, options.dedup, &tree, &files, shards)?;
+            let layout = ShardLayout::of(&orderer, options.dedup, &tree, &files, shards)?;
             let planned = job::write((out, start), all, &format.made_by()?, &mut tree, &layout)?;
             Ok::<_, Error>((planned, tree.warnings))
         },
@@ -51,12 +57,12 @@ pub(crate) fn plan<F: Format>(
 }
 
 /// Packs a shard into a file in `dir`, unless a sound one is there already; returns whether it was packed now.
-pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, progress: &Progress) -> Result<bool> {
+pub(crate) fn pack<F: ImageFormat>(dir: &Path, format: &F, job: &Job, shard: u32, progress: &Progress) -> Result<bool> {
     job.check_made_by(&format.made_by()?)?;
     let files = job.files(shard)?;
     let place = match shard {
-        0 => Place { base: 0, ..first_place(format, job.shards() > 1).0 },
-        _ => Place { base: 0, pos: 0, is_cut: true },
+        0 => WriterStart { base: 0, ..first_place(format, job.shards() > 1).0 },
+        _ => WriterStart { base: 0, pos: 0, is_cut: true },
     };
     let target = blob::path(dir, shard);
     let mark = mark::of_shard(dir, shard);
@@ -73,10 +79,10 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
         |pool| {
             progress.enter(Phase::Data);
             job::expect(progress, job.bytes(shard));
-            let done = put(format, Tools { pool, output: out, blob: None, progress }, place, &files)?;
+            let done = put(format, BuildTools { pool, output: out, blob: None, progress }, place, &files)?;
             let mut content = Vec::new();
-            super::Joined::encode(&done, &mut content)?;
-            let end = super::Joined::end(&done);
+            super::ShardData::encode(&done, &mut content)?;
+            let end = super::ShardData::end(&done);
             blob::finish(pool, out, (job, shard), (place.pos, end), &content)
         },
     )?;
@@ -89,14 +95,14 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
 
 /// Returns true if a shard is packed and its data is as it was; false if there is none, or a damaged one. Reading a
 /// shard takes a small part of the time to pack it, and only a task that is repeated does it.
-fn is_sound<F: Format>(
+fn is_sound<F: ImageFormat>(
     dir: &Path,
     format: &F,
     (job, shard): (&Job, u32),
     start: u64,
     progress: &Progress,
 ) -> Result<bool> {
-    let Ok(blob) = Blob::open(dir, job, shard) else { return Ok(false) };
+    let Ok(blob) = ShardBlob::open(dir, job, shard) else { return Ok(false) };
     progress.enter(Phase::Read);
     let read = pipeline::scope(format.options().threads, || format.worker(), |pool| blob.verify(pool, start, progress));
     match read {
@@ -107,13 +113,13 @@ fn is_sound<F: Format>(
 }
 
 /// Packs the files of a shard.
-fn put<'env, F: Format>(
+fn put<'env, F: ImageFormat>(
     format: &'env F,
-    tools: Tools<'_, 'env, F::Worker>,
-    place: Place,
-    files: &[job::File],
-) -> Result<F::Done> {
-    let mut conductor = Conductor::new(format, tools, place)?;
+    tools: BuildTools<'_, 'env, F::WorkerState>,
+    place: WriterStart,
+    files: &[job::ShardFile],
+) -> Result<F::DataPositions> {
+    let mut conductor = BuildConductor::new(format, tools, place)?;
     for (from, key, size) in files {
         conductor.put_file(from, *key, *size, (Handling::empty(), Recipe::default()))?;
     }
@@ -130,7 +136,7 @@ pub(super) fn end(output: Output, progress: &Progress) -> Result<()> {
 }
 
 /// Makes the image of a plan of one shard, without a shard in between; replaces a file at `target`.
-pub(crate) fn whole<F: Format>(target: &Path, format: &F, job: &Job, progress: &Progress) -> Result<Summary> {
+pub(crate) fn whole<F: ImageFormat>(target: &Path, format: &F, job: &Job, progress: &Progress) -> Result<BuildSummary> {
     job.check_made_by(&format.made_by()?)?;
     let files = job.files(0)?;
     let options = format.options();
@@ -141,10 +147,10 @@ pub(crate) fn whole<F: Format>(target: &Path, format: &F, job: &Job, progress: &
         options.threads,
         || format.worker(),
         |pool| {
-            let tools = Tools { pool, output: out, blob: None, progress };
+            let tools = BuildTools { pool, output: out, blob: None, progress };
             progress.enter(Phase::Data);
             job::expect(progress, job.bytes(0));
-            let place = Place { base: options.offset, pos: format.data_start(), is_cut: false };
+            let place = WriterStart { base: options.offset, pos: format.data_start(), is_cut: false };
             let data = put(format, tools, place, &files)?;
             describe(format, tools, job, data)
         },
@@ -154,23 +160,24 @@ pub(crate) fn whole<F: Format>(target: &Path, format: &F, job: &Job, progress: &
 }
 
 /// Writes the metadata of an image of which the data is written.
-fn describe<'env, F: Format>(
+fn describe<'env, F: ImageFormat>(
     format: &'env F,
-    tools: Tools<'_, 'env, F::Worker>,
+    tools: BuildTools<'_, 'env, F::WorkerState>,
     job: &Job,
-    data: F::Done,
-) -> Result<Summary> {
+    data: F::DataPositions,
+) -> Result<BuildSummary> {
     tools.progress.enter(Phase::Metadata);
-    if super::Joined::files(&data) != job.packed_files() {
+    if super::ShardData::files(&data) != job.packed_files() {
         return Err(Error::Misuse("the shards have not the files of the plan".into()));
     }
     let tree = job.tree()?;
-    let census = Census::of(&tree);
+    let census = TreeCensus::of(&tree);
     let written = format.finish(tools, &tree, &census, data)?;
-    Ok(Summary::new(&census, order_of(format), written, Vec::new(), tree.warnings).0)
+    Ok(BuildSummary::new(&census, order_of(format), written, Vec::new(), tree.warnings).0)
 }
 
-/// Returns where the data of shards of these lengths ends if the first is shifted by `shift`, as [`Joining`] does it.
+/// Returns where the data of shards of these lengths ends if the first is shifted by `shift`, as [`ShardJoiner`] does
+/// it.
 fn joined_len(shift: u64, lens: impl Iterator<Item = u64>) -> u64 {
     let mut lens = lens.map(u128::from);
     let first = u128::from(shift) + lens.next().unwrap_or(0);
@@ -190,16 +197,16 @@ fn unusable(error: Error, dir: &Path, shard: u32) -> Error {
 }
 
 /// Makes the image of which all shards are in `dir`.
-pub(crate) fn assemble<F: Format>(
+pub(crate) fn assemble<F: ImageFormat>(
     target: &Path,
     dir: &Path,
     format: &F,
     job: &Job,
     progress: &Progress,
-) -> Result<Summary> {
+) -> Result<BuildSummary> {
     let options = format.options();
     job.check_made_by(&format.made_by()?)?;
-    let open = |shard| Blob::open(dir, job, shard).map_err(|error| unusable(error, dir, shard));
+    let open = |shard| ShardBlob::open(dir, job, shard).map_err(|error| unusable(error, dir, shard));
     let blobs = (0..job.shards()).map(open).collect::<Result<Vec<_>>>()?;
     let (place, shift) = first_place(format, blobs.len() > 1);
     // Before anything is copied.
@@ -211,10 +218,10 @@ pub(crate) fn assemble<F: Format>(
         options.threads,
         || format.worker(),
         |pool| {
-            let tools = Tools { pool, output: out, blob: None, progress };
+            let tools = BuildTools { pool, output: out, blob: None, progress };
             progress.enter(Phase::Data);
             job::expect(progress, blobs.iter().map(|blob| blob.data_len).sum());
-            let mut joining = Joining { all: None, shift };
+            let mut joining = ShardJoiner { all: None, shift };
             for (shard, blob) in (0..).zip(&blobs) {
                 let start = if shard == 0 { place.pos } else { 0 };
                 let to = options.offset + joining.shift + start;
@@ -223,7 +230,7 @@ pub(crate) fn assemble<F: Format>(
                 let mut from = Get::new("index of a shard", &content);
                 let done = format.decode(&mut from, out.scratch())?;
                 from.end()?;
-                from.check(super::Joined::end(&done) == blob.data_len, "the data has another length")?;
+                from.check(super::ShardData::end(&done) == blob.data_len, "the data has another length")?;
                 joining.add(done)?;
             }
             let data = joining.all.ok_or_else(|| Error::Misuse("a plan without shards".into()))?;
@@ -249,7 +256,7 @@ impl Job {
     }
 
     /// Makes the image at `target` of a plan of one shard.
-    pub(super) fn whole(&self, target: &Path, progress: &Progress) -> Result<Summary> {
+    pub(super) fn whole(&self, target: &Path, progress: &Progress) -> Result<BuildSummary> {
         match self.options() {
             AnyOptions::Squashfs(options) => whole(target, &options.checked()?, self, progress),
             AnyOptions::Erofs(options) => whole(target, &options.checked()?, self, progress),
@@ -261,7 +268,7 @@ impl Job {
     /// # Errors
     /// [`Error::Shard`] names a shard that is missing, or whose bytes are not those that were packed. Nothing gets the
     /// name of the image then, and [`Job::status`] counts a damaged shard as such.
-    pub fn assemble(&self, dir: &Path, target: &Path, progress: &Progress) -> Result<Summary> {
+    pub fn assemble(&self, dir: &Path, target: &Path, progress: &Progress) -> Result<BuildSummary> {
         match self.options() {
             AnyOptions::Squashfs(options) => assemble(target, dir, &options.checked()?, self, progress),
             AnyOptions::Erofs(options) => assemble(target, dir, &options.checked()?, self, progress),
@@ -270,14 +277,14 @@ impl Job {
 }
 
 impl AnyOptions {
-    /// Writes a plan of a build in [`shards`](super::Options::shards) to `target`; otherwise as [`AnyOptions::build`]. Sources
-    /// have to be directories. Returns its figures, and warnings about the sources.
+    /// Writes a plan of a build in [`shards`](super::SharedOptions::shards) to `target`; otherwise as
+    /// [`AnyOptions::build`]. Sources have to be directories. Returns its figures, and warnings about the sources.
     pub fn plan(
         &self,
         target: &Path,
         progress: &Progress,
         fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-    ) -> Result<(Planned, crate::Warnings)> {
+    ) -> Result<(PlanSummary, crate::Warnings)> {
         let force = self.common().force;
         let output = Output::create(target, PRIVATE, force).map_err(output_error("cannot create", target))?;
         let (laid, warned) = self.plan_at((&output, 0), progress, fill)?;
@@ -285,9 +292,9 @@ impl AnyOptions {
         Ok((laid.figures, warned))
     }
 
-    /// As [`AnyOptions::plan`], from parts of a scan and in memory that does not depend on the number of entries: about half
-    /// of [`memory`](super::Options::memory), at most 128 MiB, besides 0.3 MiB for each part and all distinct sets of
-    /// extended attributes. The rest is in temporary files beside `target`.
+    /// As [`AnyOptions::plan`], from parts of a scan and in memory that does not depend on the number of entries: about
+    /// half of [`memory`](super::SharedOptions::memory), at most 128 MiB, besides 0.3 MiB for each part and all
+    /// distinct sets of extended attributes. The rest is in temporary files beside `target`.
     ///
     /// # Errors
     /// [`Error::Unsupported`] unless [`AnyOptions::merges`].
@@ -295,8 +302,8 @@ impl AnyOptions {
         &self,
         target: &Path,
         progress: &Progress,
-        merged: &Merged,
-    ) -> Result<(Planned, crate::Warnings)> {
+        merged: &MergedScans,
+    ) -> Result<(PlanSummary, crate::Warnings)> {
         let force = self.common().force;
         let output = Output::create(target, PRIVATE, force).map_err(output_error("cannot create", target))?;
         let (laid, warned) = match self {
@@ -325,7 +332,7 @@ impl AnyOptions {
         to: (&Output, u64),
         progress: &Progress,
         fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-    ) -> Result<(Laid, crate::Warnings)> {
+    ) -> Result<(WrittenPlan, crate::Warnings)> {
         match self {
             AnyOptions::Squashfs(options) => plan(to, self, &options.checked()?, progress, fill),
             AnyOptions::Erofs(options) => plan(to, self, &options.checked()?, progress, fill),

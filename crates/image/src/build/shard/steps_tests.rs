@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use packfs_blocks::{Digest, Progress};
 
-use super::blob::Blob;
+use super::blob::ShardBlob;
 use super::tests::{assert_reads, cases, count, spec, with};
 use super::*;
 use crate::Plan;
@@ -120,7 +120,7 @@ fn a_damaged_shard_is_seen_packed_again_and_named_by_the_assembly() {
             let path = blob::path(dir, shard);
             let good = std::fs::read(&path).unwrap();
             let written = path.metadata().unwrap().modified().unwrap();
-            let data_len = Blob::open(dir, &work.job(), shard).unwrap().data_len;
+            let data_len = ShardBlob::open(dir, &work.job(), shard).unwrap().data_len;
             let last = usize::try_from(data_len).unwrap() - 1;
             for at in [last / 2, last, good.len() - blob::TRAILER - 1] {
                 let mut bad = good.clone();

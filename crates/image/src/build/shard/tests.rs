@@ -40,16 +40,16 @@ pub(super) fn count(n: u32) -> Shards {
 /// Options of both formats that take every path of the data writers.
 pub(super) fn cases() -> Vec<AnyOptions> {
     let squashfs = |codec: &str, fragments| {
-        let mut options = squashfs::Options { block_size: 16 << 10, fragments, ..Default::default() };
+        let mut options = squashfs::SquashfsOptions { block_size: 16 << 10, fragments, ..Default::default() };
         options.build.codec = codec.parse().unwrap();
         AnyOptions::from(options)
     };
     let plain = |plain_data, plain_fragments| {
         let block_size = 16 << 10;
-        AnyOptions::from(squashfs::Options { block_size, plain_data, plain_fragments, ..Default::default() })
+        AnyOptions::from(squashfs::SquashfsOptions { block_size, plain_data, plain_fragments, ..Default::default() })
     };
     let erofs = |codec: &str, features, block_size| {
-        let mut options = erofs::Options { cluster_size: 16 << 10, features, block_size, ..Default::default() };
+        let mut options = erofs::ErofsOptions { cluster_size: 16 << 10, features, block_size, ..Default::default() };
         options.build.codec = codec.parse().unwrap();
         options.target_kernel = "6.15".parse().unwrap();
         AnyOptions::from(options)
@@ -72,7 +72,7 @@ pub(super) fn cases() -> Vec<AnyOptions> {
     ]
 }
 
-pub(super) fn with(options: &AnyOptions, change: impl FnOnce(&mut Options)) -> AnyOptions {
+pub(super) fn with(options: &AnyOptions, change: impl FnOnce(&mut SharedOptions)) -> AnyOptions {
     let mut options = options.clone();
     change(options.common_mut());
     options
@@ -171,7 +171,7 @@ fn large_files_of_one_name_share_their_equal_parts() {
 fn options_that_shards_exclude_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
-    let refused = |change: fn(&mut Options)| {
+    let refused = |change: fn(&mut SharedOptions)| {
         let options = with(&cases()[0], |all| {
             all.shards = Some(count(2));
             change(all);

@@ -3,7 +3,7 @@
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-use super::disk::Disk;
+use super::disk::DeviceBytes;
 use super::superblock::Superblock;
 use crate::erofs::format::{self, CLUSTER_MAX, Incompat, SUPERBLOCK_OFFSET, algorithm};
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ const ZSTD_WINDOW: (u8, u8) = (10, 10);
 /// An algorithm of compressed files, with the parameters of its decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Compression {
+pub enum ErofsCompression {
     /// LZ4 blocks.
     Lz4 {
         /// Largest distance of a match.
@@ -46,46 +46,50 @@ pub enum Compression {
     },
 }
 
-impl Compression {
+impl ErofsCompression {
     /// Returns the algorithm's number in indexes.
     pub fn number(&self) -> u8 {
         match self {
-            Compression::Lz4 { .. } => algorithm::LZ4,
-            Compression::Lzma { .. } => algorithm::LZMA,
-            Compression::Deflate { .. } => algorithm::DEFLATE,
-            Compression::Zstd { .. } => algorithm::ZSTD,
+            ErofsCompression::Lz4 { .. } => algorithm::LZ4,
+            ErofsCompression::Lzma { .. } => algorithm::LZMA,
+            ErofsCompression::Deflate { .. } => algorithm::DEFLATE,
+            ErofsCompression::Zstd { .. } => algorithm::ZSTD,
         }
     }
 
     /// Returns the size in bytes of a decoder's window or dictionary.
     pub(super) fn window(&self) -> u32 {
         match self {
-            Compression::Lz4 { max_distance, .. } => (*max_distance).into(),
-            Compression::Lzma { dict_size } => *dict_size,
-            Compression::Deflate { .. } => 1 << DEFLATE_WINDOW,
-            Compression::Zstd { window_log } => 1 << window_log,
+            ErofsCompression::Lz4 { max_distance, .. } => (*max_distance).into(),
+            ErofsCompression::Lzma { dict_size } => *dict_size,
+            ErofsCompression::Deflate { .. } => 1 << DEFLATE_WINDOW,
+            ErofsCompression::Zstd { window_log } => 1 << window_log,
         }
     }
 
     /// Returns the algorithm's name.
     pub fn name(&self) -> &'static str {
         match self {
-            Compression::Lz4 { .. } => "lz4",
-            Compression::Lzma { .. } => "lzma",
-            Compression::Deflate { .. } => "deflate",
-            Compression::Zstd { .. } => "zstd",
+            ErofsCompression::Lz4 { .. } => "lz4",
+            ErofsCompression::Lzma { .. } => "lzma",
+            ErofsCompression::Deflate { .. } => "deflate",
+            ErofsCompression::Zstd { .. } => "zstd",
         }
     }
 }
 
 /// Reads the records of an image, in the order of the algorithms' numbers.
-pub(super) fn read(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<(Vec<Compression>, u64)> {
+pub(super) fn read(
+    disk: &DeviceBytes,
+    superblock: &Superblock,
+    raw: &format::Superblock,
+) -> Result<(Vec<ErofsCompression>, u64)> {
     let word = raw.u1.get();
     if !superblock.incompat.contains(Incompat::BIG_CLUSTERS) {
         // From before there were records: LZ4 in clusters of one block, if anything is compressed.
         // The earliest images stored only its distance.
         let compressed = superblock.incompat.contains(Incompat::ZERO_PADDING) || word != 0;
-        let lz4 = Compression::Lz4 { max_distance: distance(word), max_cluster_blocks: 1 };
+        let lz4 = ErofsCompression::Lz4 { max_distance: distance(word), max_cluster_blocks: 1 };
         return Ok((compressed.then_some(lz4).into_iter().collect(), SUPERBLOCK_OFFSET + superblock.len));
     }
     let unknown = word >> algorithm::COUNT << algorithm::COUNT;
@@ -113,7 +117,7 @@ pub(super) fn read(disk: &Disk, superblock: &Superblock, raw: &format::Superbloc
     Ok((found?, at))
 }
 
-fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Compression, String> {
+fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<ErofsCompression, String> {
     match number {
         algorithm::LZ4 => {
             let raw: format::Lz4Record = record(payload)?;
@@ -121,7 +125,7 @@ fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Comp
             if u64::from(blocks) << block_bits > CLUSTER_MAX {
                 return Err(format!("clusters of {blocks} blocks, more than {CLUSTER_MAX} bytes"));
             }
-            Ok(Compression::Lz4 { max_distance: distance(raw.max_distance.get()), max_cluster_blocks: blocks })
+            Ok(ErofsCompression::Lz4 { max_distance: distance(raw.max_distance.get()), max_cluster_blocks: blocks })
         }
         algorithm::LZMA => {
             let raw: format::LzmaRecord = record(payload)?;
@@ -129,14 +133,14 @@ fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Comp
             if raw.format.get() != 0 || !LZMA_DICT.contains(&dict_size) {
                 return Err(format!("format {}, dictionary of {dict_size} bytes", raw.format));
             }
-            Ok(Compression::Lzma { dict_size })
+            Ok(ErofsCompression::Lzma { dict_size })
         }
         algorithm::DEFLATE => {
             let raw: format::DeflateRecord = record(payload)?;
             if raw.windowbits > DEFLATE_WINDOW {
                 return Err(format!("window of 2^{} bytes", raw.windowbits));
             }
-            Ok(Compression::Deflate { window_bits: raw.windowbits })
+            Ok(ErofsCompression::Deflate { window_bits: raw.windowbits })
         }
         _ => {
             let raw: format::ZstdRecord = record(payload)?;
@@ -144,7 +148,7 @@ fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Comp
             if raw.format != 0 || raw.windowlog > more {
                 return Err(format!("format {}, window of 2^{} bytes", raw.format, u16::from(raw.windowlog) + 10));
             }
-            Ok(Compression::Zstd { window_log: least + raw.windowlog })
+            Ok(ErofsCompression::Zstd { window_log: least + raw.windowlog })
         }
     }
 }

@@ -7,11 +7,13 @@ mod stretch;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use super::Reader;
-use super::decode::{Cluster, Depth};
+use super::ErofsReader;
+use super::decode::{DecodeDepth, PhysicalCluster};
 use super::inode::Inode;
-use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored, Where};
-use super::metadata::{Place, Space};
+use super::map::{
+    AnnouncedFeatures, ExtentMap, IndexBytes, MappedExtent, MappedInode, PieceStorage, StoredBytes, StoredPosition,
+};
+use super::metadata::{MetadataAddress, OffsetSpace};
 use crate::erofs::format::{CLUSTER_MAX, Incompat, algorithm};
 use crate::image::Extent;
 use crate::{Error, Result};
@@ -29,9 +31,9 @@ const RECENT: usize = 8;
 /// The most recently used extents of the packed inode. Files in one extent are mostly read one
 /// after the other, and then need no search.
 #[derive(Debug, Default)]
-pub(super) struct Recent(Mutex<VecDeque<MappedExtent>>);
+pub(super) struct RecentExtents(Mutex<VecDeque<MappedExtent>>);
 
-impl Recent {
+impl RecentExtents {
     /// Returns the extent that holds the `len` bytes from `offset` on.
     fn find(&self, offset: u64, len: u64) -> Option<MappedExtent> {
         let holds = |extent: &&MappedExtent| {
@@ -52,60 +54,60 @@ impl Recent {
 
 /// The data of an inode.
 #[derive(Debug)]
-pub(super) struct File<'r> {
-    source: Source<'r>,
-    map: Map,
+pub(super) struct InodeData<'r> {
+    source: IndexSource<'r>,
+    map: ExtentMap,
     /// Position of the inode's map.
-    place: Place,
+    place: MetadataAddress,
     /// True if parts of it may be in the packed inode.
     fragments: bool,
     /// For the packed inode.
-    recent: Option<&'r Recent>,
+    recent: Option<&'r RecentExtents>,
 }
 
 /// Position of the index of a file.
 #[derive(Debug, Clone, Copy)]
-struct Source<'r> {
-    reader: &'r Reader,
-    space: Space,
+struct IndexSource<'r> {
+    reader: &'r ErofsReader,
+    space: OffsetSpace,
 }
 
-impl Bytes for Source<'_> {
+impl IndexBytes for IndexSource<'_> {
     fn read(&self, structure: &'static str, byte: u64, buf: &mut [u8]) -> Result<()> {
-        self.reader.read_meta(structure, Place { space: self.space, byte }, buf)
+        self.reader.read_meta(structure, MetadataAddress { space: self.space, byte }, buf)
     }
 
     fn error(&self, structure: &'static str, byte: u64, why: String) -> Error {
-        Place { space: self.space, byte }.error(structure, why)
+        MetadataAddress { space: self.space, byte }.error(structure, why)
     }
 }
 
 /// Reads from the data of an inode; returns fewer bytes than `buf` holds only at its end.
-pub(super) fn read_file(reader: &Reader, inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize> {
+pub(super) fn read_file(reader: &ErofsReader, inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize> {
     let left = inode.size.saturating_sub(offset);
     let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
     let buf = &mut buf[..len];
     if !buf.is_empty() {
-        File::open(reader, inode)?.read(buf, offset)?;
+        InodeData::open(reader, inode)?.read(buf, offset)?;
     }
     Ok(len)
 }
 
 /// See [`Image::extents`](crate::Image::extents). Compressed extents decode to at most 12 MiB;
 /// plain data is cut into pieces.
-pub(super) fn extents(reader: &Reader, inode: &Inode) -> Result<Vec<Extent>> {
-    let mut pieces = Pieces { out: Vec::new(), most: PIECE.max((inode.size / PIECES).next_multiple_of(PIECE)) };
+pub(super) fn extents(reader: &ErofsReader, inode: &Inode) -> Result<Vec<Extent>> {
+    let mut pieces = FoundExtents { out: Vec::new(), most: PIECE.max((inode.size / PIECES).next_multiple_of(PIECE)) };
     if inode.size > 0 {
-        File::open(reader, inode)?.pieces(0, inode.size, 0, &mut pieces)?;
+        InodeData::open(reader, inode)?.pieces(0, inode.size, 0, &mut pieces)?;
     }
     Ok(pieces.out)
 }
 
-impl<'r> File<'r> {
+impl<'r> InodeData<'r> {
     /// Opens the data of an inode.
-    pub(super) fn open(reader: &'r Reader, inode: &Inode) -> Result<File<'r>> {
-        let source = Source { reader, space: inode.payload.space };
-        let facts = Facts {
+    pub(super) fn open(reader: &'r ErofsReader, inode: &Inode) -> Result<InodeData<'r>> {
+        let source = IndexSource { reader, space: inode.payload.space };
+        let facts = MappedInode {
             size: inode.size,
             layout: inode.layout,
             start_block: inode.start_block(),
@@ -114,8 +116,8 @@ impl<'r> File<'r> {
             block_bits: reader.superblock.block_bits(),
         };
         let special = [&reader.packed, &reader.metabox].into_iter().flatten().any(|other| other.nid == inode.nid);
-        let map = Map::open(&source, &facts)?;
-        Ok(File { source, map, place: inode.place, fragments: !special, recent: None })
+        let map = ExtentMap::open(&source, &facts)?;
+        Ok(InodeData { source, map, place: inode.place, fragments: !special, recent: None })
     }
 
     /// Calls `wrong` for each defect in the inode's map; returns true if it has uncompressed extents of several blocks. An
@@ -125,7 +127,7 @@ impl<'r> File<'r> {
         // Without records, LZ4 is implied.
         let implied = u16::from(!superblock.incompat.contains(Incompat::BIG_CLUSTERS)) << algorithm::LZ4;
         let algorithms = superblock.compression.iter().fold(implied, |bits, one| bits | 1 << one.number());
-        self.map.check(&self.source, Announced { incompat: superblock.incompat, algorithms }, wrong)
+        self.map.check(&self.source, AnnouncedFeatures { incompat: superblock.incompat, algorithms }, wrong)
     }
 
     /// Returns true if the map has uncompressed extents of several blocks, other than encoded ones.
@@ -150,7 +152,8 @@ impl<'r> File<'r> {
 
     /// Calls `visit` for each extent from the one that holds byte `offset` on, until it returns false.
     pub(super) fn each_from(&self, offset: u64, visit: &mut dyn FnMut(MappedExtent) -> Result<bool>) -> Result<()> {
-        let (mut walk, mut at) = (self.map.walk(&self.source, offset), None);
+        let mut walk = self.map.walk(&self.source, offset);
+        let mut at = None;
         while let Some(extent) = walk.next()? {
             let continues = match at {
                 Some(at) => extent.logical == at,
@@ -171,7 +174,8 @@ impl<'r> File<'r> {
     /// Fills `buf` from byte `offset`; the file has at least that many bytes after it.
     fn read(&self, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
         let mut walk = self.map.walk(&self.source, offset);
-        let (begin, mut run) = (offset, Run::default());
+        let begin = offset;
+        let mut run = AdjacentClusters::default();
         while run.out < buf.len() {
             let Some(extent) = walk.next()? else { return Err(self.error("its data ends before its size")) };
             let skip = offset.saturating_sub(extent.logical);
@@ -194,7 +198,7 @@ impl<'r> File<'r> {
                     let (part, rest) = buf.split_at_mut(n);
                     match self.cluster(&extent).filter(|_| extent.logical > begin) {
                         // Who comes from the extent before will go on after this part.
-                        Some(cluster) => self.source.reader.read_cluster(cluster, 0, part, Depth::Whole)?,
+                        Some(cluster) => self.source.reader.read_cluster(cluster, 0, part, DecodeDepth::Whole)?,
                         None => self.read_extent(&extent, skip, part)?,
                     }
                     buf = rest;
@@ -205,10 +209,10 @@ impl<'r> File<'r> {
     }
 
     /// Returns the cluster of a compressed extent.
-    fn cluster(&self, extent: &MappedExtent) -> Option<Cluster> {
-        let Data::Packed { stored, algorithm, partial } = extent.data else { return None };
+    fn cluster(&self, extent: &MappedExtent) -> Option<PhysicalCluster> {
+        let PieceStorage::Packed { stored, algorithm, partial } = extent.data else { return None };
         let len = usize::try_from(extent.len).ok()?;
-        Some(Cluster { stored, space: self.source.space, algorithm, partial, len })
+        Some(PhysicalCluster { stored, space: self.source.space, algorithm, partial, len })
     }
 
     /// Reads an extent for a check; if it is compressed, `out` must have room for all of it.
@@ -222,16 +226,18 @@ impl<'r> File<'r> {
 
     /// Fills `out` from byte `skip` of an extent, whose end it does not exceed.
     pub(super) fn read_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
-        let Source { reader, space } = self.source;
+        let IndexSource { reader, space } = self.source;
         match extent.data {
-            Data::Hole => {
+            PieceStorage::Hole => {
                 out.fill(0);
                 Ok(())
             }
-            Data::Fragment(offset) => self.read_packed(offset.saturating_add(skip), out),
-            Data::Plain { stored, rotated: false } => reader.read_stored("data", space, stored.place.skip(skip), out),
-            Data::Plain { stored, rotated: true } => self.read_rotated(extent, stored, skip, out),
-            Data::Packed { .. } => {
+            PieceStorage::Fragment(offset) => self.read_packed(offset.saturating_add(skip), out),
+            PieceStorage::Plain { stored, rotated: false } => {
+                reader.read_stored("data", space, stored.place.skip(skip), out)
+            }
+            PieceStorage::Plain { stored, rotated: true } => self.read_rotated(extent, stored, skip, out),
+            PieceStorage::Packed { .. } => {
                 let bad = || self.error("an extent exceeds the maximum length");
                 let cluster = self.cluster(extent).ok_or_else(bad)?;
                 if out.len() == cluster.len {
@@ -239,15 +245,15 @@ impl<'r> File<'r> {
                 }
                 let from = usize::try_from(skip).unwrap_or(usize::MAX);
                 from.checked_add(out.len()).filter(|end| *end <= cluster.len).ok_or_else(bad)?;
-                reader.read_cluster(cluster, from, out, Depth::Wanted)
+                reader.read_cluster(cluster, from, out, DecodeDepth::Wanted)
             }
         }
     }
 
     /// In a rotated cluster, the bytes up to the end of their first block in the file are at the
     /// same offset of the cluster's last block, the others at the cluster's beginning.
-    fn read_rotated(&self, extent: &MappedExtent, stored: Stored, skip: u64, out: &mut [u8]) -> Result<()> {
-        let Source { reader, space } = self.source;
+    fn read_rotated(&self, extent: &MappedExtent, stored: StoredBytes, skip: u64, out: &mut [u8]) -> Result<()> {
+        let IndexSource { reader, space } = self.source;
         let block = u64::from(reader.superblock.block_size);
         let first = block - extent.logical % block;
         let Some(base) = stored.len.checked_sub(first) else {
@@ -270,7 +276,7 @@ impl<'r> File<'r> {
         let len = out.len() as u64;
         let inode = self.packed_inode(offset, len)?;
         let reader = self.source.reader;
-        match reader.recent.find(offset, len).filter(|extent| matches!(extent.data, Data::Packed { .. })) {
+        match reader.recent.find(offset, len).filter(|extent| matches!(extent.data, PieceStorage::Packed { .. })) {
             Some(extent) if inode.payload.space == self.source.space => {
                 self.read_extent(&extent, offset - extent.logical, out)
             }
@@ -292,15 +298,16 @@ impl<'r> File<'r> {
         Ok(packed)
     }
 
-    fn open_packed(&self, inode: &Inode) -> Result<File<'r>> {
+    fn open_packed(&self, inode: &Inode) -> Result<InodeData<'r>> {
         let reader = self.source.reader;
-        Ok(File { recent: Some(&reader.recent), ..File::open(reader, inode)? })
+        Ok(InodeData { recent: Some(&reader.recent), ..InodeData::open(reader, inode)? })
     }
 
     /// Adds the pieces of the `len` bytes from `offset` on; in the other file they begin at byte `to`.
-    fn pieces(&self, offset: u64, len: u64, to: u64, out: &mut Pieces) -> Result<()> {
+    fn pieces(&self, offset: u64, len: u64, to: u64, out: &mut FoundExtents) -> Result<()> {
         let end = offset.saturating_add(len);
-        let (mut walk, mut at) = (self.map.walk(&self.source, offset), offset);
+        let mut walk = self.map.walk(&self.source, offset);
+        let mut at = offset;
         while at < end {
             let Some(extent) = walk.next()? else { return Err(self.error("its data ends before its size")) };
             let n = extent.logical.saturating_add(extent.len).min(end).saturating_sub(at);
@@ -312,20 +319,20 @@ impl<'r> File<'r> {
             }
             let to = to + (at - offset);
             match extent.data {
-                Data::Hole => out.hole(to, n),
-                Data::Fragment(from) => {
+                PieceStorage::Hole => out.hole(to, n),
+                PieceStorage::Fragment(from) => {
                     let from = from.saturating_add(at - extent.logical);
                     let packed = self.packed_inode(from, n)?;
                     match self.source.reader.recent.find(from, n) {
-                        Some(MappedExtent { data: Data::Packed { .. }, .. }) => out.data(to, n),
+                        Some(MappedExtent { data: PieceStorage::Packed { .. }, .. }) => out.data(to, n),
                         _ => self.open_packed(packed)?.pieces(from, n, to, out)?,
                     }
                 }
-                Data::Plain { stored, .. } => {
+                PieceStorage::Plain { stored, .. } => {
                     self.check_last_byte(stored)?;
                     out.cut(to, n);
                 }
-                Data::Packed { .. } => out.data(to, n),
+                PieceStorage::Packed { .. } => out.data(to, n),
             }
             at += n;
         }
@@ -333,9 +340,9 @@ impl<'r> File<'r> {
     }
 
     /// Refuses data that extends past the end of the image although the `len` bytes in use do not.
-    pub(super) fn check_stored(&self, stored: Stored, len: u64) -> Result<()> {
+    pub(super) fn check_stored(&self, stored: StoredBytes, len: u64) -> Result<()> {
         self.check_last_byte(stored)?;
-        let Source { reader, space } = self.source;
+        let IndexSource { reader, space } = self.source;
         match stored.len.checked_sub(1).filter(|_| stored.len > len) {
             Some(last) => reader.read_stored("data", space, stored.place.skip(last), &mut [0]),
             None => Ok(()),
@@ -343,8 +350,8 @@ impl<'r> File<'r> {
     }
 
     /// Refuses data that extends past the end of the image before it becomes many pieces.
-    pub(super) fn check_last_byte(&self, stored: Stored) -> Result<()> {
-        let Source { reader, space } = self.source;
+    pub(super) fn check_last_byte(&self, stored: StoredBytes) -> Result<()> {
+        let IndexSource { reader, space } = self.source;
         match stored.len.checked_sub(1).filter(|last| *last >= PIECE) {
             Some(last) => reader.read_stored("data", space, stored.place.skip(last), &mut [0]),
             None => Ok(()),
@@ -359,25 +366,25 @@ impl<'r> File<'r> {
 
 /// Consecutive clusters, as most of a file's are, which are read at once.
 #[derive(Default)]
-struct Run {
-    clusters: Vec<Cluster>,
+struct AdjacentClusters {
+    clusters: Vec<PhysicalCluster>,
     /// End of the run.
-    end: Option<Where>,
+    end: Option<StoredPosition>,
     /// Number of stored bytes.
     stored: u64,
     /// Number of decoded bytes: those at the beginning of the buffer to fill.
     out: usize,
 }
 
-impl Run {
+impl AdjacentClusters {
     /// Returns true if a cluster continues the run, or the run is empty.
-    fn takes(&self, cluster: &Cluster) -> bool {
-        let Stored { place, len } = cluster.stored;
+    fn takes(&self, cluster: &PhysicalCluster) -> bool {
+        let StoredBytes { place, len } = cluster.stored;
         self.end.is_none_or(|end| end == place && self.stored + len <= CLUSTER_MAX)
     }
 
-    fn push(&mut self, cluster: Cluster) {
-        let Stored { place, len } = cluster.stored;
+    fn push(&mut self, cluster: PhysicalCluster) {
+        let StoredBytes { place, len } = cluster.stored;
         self.end = Some(place.skip(len));
         self.stored += len;
         self.out += cluster.len;
@@ -385,7 +392,7 @@ impl Run {
     }
 
     /// Decodes the run into the beginning of `buf` and returns the rest; the run is then empty.
-    fn decode<'b>(&mut self, reader: &Reader, buf: &'b mut [u8]) -> Result<&'b mut [u8]> {
+    fn decode<'b>(&mut self, reader: &ErofsReader, buf: &'b mut [u8]) -> Result<&'b mut [u8]> {
         let (part, rest) = buf.split_at_mut(self.out);
         reader.decode(&self.clusters, part)?;
         self.clusters.clear();
@@ -395,13 +402,13 @@ impl Run {
 }
 
 /// Extents found so far.
-struct Pieces {
+struct FoundExtents {
     out: Vec<Extent>,
     /// Maximum length of a piece of plain data.
     most: u64,
 }
 
-impl Pieces {
+impl FoundExtents {
     fn hole(&mut self, offset: u64, len: u64) {
         match self.out.last_mut() {
             Some(last) if last.hole => last.len += len,

@@ -7,10 +7,10 @@ use packfs_blocks::cache::BlockCache;
 use packfs_blocks::{Block, BlockShelf};
 use packfs_codec::{Codec, Decoder};
 
-use super::Reader;
-use super::compression::Compression;
-use super::map::{Stored, Where};
-use super::metadata::{Place, Space};
+use super::ErofsReader;
+use super::compression::ErofsCompression;
+use super::map::{StoredBytes, StoredPosition};
+use super::metadata::{MetadataAddress, OffsetSpace};
 use crate::erofs::format::{Incompat, algorithm};
 use crate::erofs::page_end;
 use crate::{Error, Result};
@@ -28,10 +28,10 @@ const PLAIN_MAX: usize = 1 << 20;
 /// A physical cluster, and the wanted part of its data. Also, with the number of a slice, the key of decoded data: one
 /// cluster may serve extents of different lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Cluster {
-    pub(super) stored: Stored,
+pub(super) struct PhysicalCluster {
+    pub(super) stored: StoredBytes,
     /// Space of a position after an inode.
-    pub(super) space: Space,
+    pub(super) space: OffsetSpace,
     pub(super) algorithm: u8,
     /// True if it decodes to more than `len` bytes.
     pub(super) partial: bool,
@@ -41,22 +41,22 @@ pub(super) struct Cluster {
 
 /// Decoded extents, and decoders. Decoders keep state and serve one thread at a time: each call
 /// borrows one from a pool, so threads wait for each other only while taking one.
-pub(super) struct Clusters {
+pub(super) struct ClusterCache {
     /// Slices of decoded extents, by number.
-    decoded: BlockCache<(Cluster, usize), Block>,
+    decoded: BlockCache<(PhysicalCluster, usize), Block>,
     shelf: BlockShelf,
-    stock: Mutex<Vec<Tools>>,
+    stock: Mutex<Vec<ClusterDecoders>>,
 }
 
 /// Decoders by algorithm, made when first needed.
-type Decoders = [Option<Box<dyn Decoder>>; algorithm::COUNT as usize];
+type DecoderTable = [Option<Box<dyn Decoder>>; algorithm::COUNT as usize];
 
 /// Decoders and buffers of one thread.
 #[derive(Default)]
-struct Tools {
-    decoders: Decoders,
+struct ClusterDecoders {
+    decoders: DecoderTable,
     /// Decoders for checks.
-    strict: Decoders,
+    strict: DecoderTable,
     stored: Vec<u8>,
     /// Decoded data on its way into the cache.
     plain: Vec<u8>,
@@ -64,34 +64,40 @@ struct Tools {
 
 /// Part of an extent to decode and cache. It decides about time only: which bytes can be read does not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(super) enum DecodeDepth {
     /// As far as the wanted bytes, if that takes less time than all of it.
     Wanted,
     /// All of it: who reads on soon wants the rest.
     Whole,
 }
 
-impl fmt::Debug for Clusters {
+impl fmt::Debug for ClusterCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Clusters").field("decoded", &self.decoded).finish_non_exhaustive()
     }
 }
 
-impl Clusters {
+impl ClusterCache {
     /// Makes a cache of up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
         let decoded = BlockCache::new(capacity.max(CACHE_MIN), SLICE as u64);
-        Clusters { decoded, shelf: BlockShelf::new(SLICE), stock: Mutex::default() }
+        ClusterCache { decoded, shelf: BlockShelf::new(SLICE), stock: Mutex::default() }
     }
 }
 
-impl Reader {
+impl ErofsReader {
     /// Reads bytes of an image; `space` is that of a position after an inode.
-    pub(super) fn read_stored(&self, structure: &'static str, space: Space, from: Where, buf: &mut [u8]) -> Result<()> {
+    pub(super) fn read_stored(
+        &self,
+        structure: &'static str,
+        space: OffsetSpace,
+        from: StoredPosition,
+        buf: &mut [u8],
+    ) -> Result<()> {
         match from {
-            Where::Image(byte) => self.disk.read(structure, byte, buf),
-            Where::Device(device, byte) => self.disk.read_device(structure, device, byte, buf),
-            Where::Meta(byte) => self.read_meta(structure, Place { space, byte }, buf),
+            StoredPosition::Image(byte) => self.disk.read(structure, byte, buf),
+            StoredPosition::Device(device, byte) => self.disk.read_device(structure, device, byte, buf),
+            StoredPosition::Meta(byte) => self.read_meta(structure, MetadataAddress { space, byte }, buf),
         }
     }
 
@@ -100,12 +106,18 @@ impl Reader {
     /// Bytes of a damaged cluster are returned if the stream decodes as far as their end, as Linux does. It must not depend
     /// on more: how much is decoded varies with what is cached and with how a read is cut, and one file would be readable
     /// in one call and not in another.
-    pub(super) fn read_cluster(&self, cluster: Cluster, from: usize, out: &mut [u8], depth: Depth) -> Result<()> {
+    pub(super) fn read_cluster(
+        &self,
+        cluster: PhysicalCluster,
+        from: usize,
+        out: &mut [u8],
+        depth: DecodeDepth,
+    ) -> Result<()> {
         let end = from.saturating_add(out.len());
         match self.read_slices(cluster, from, out, depth) {
             Err(Error::Corrupt { .. }) if end < cluster.len => {
                 let mut plain = vec![0; end];
-                self.decode(&[Cluster { partial: true, len: end, ..cluster }], &mut plain)?;
+                self.decode(&[PhysicalCluster { partial: true, len: end, ..cluster }], &mut plain)?;
                 out.copy_from_slice(&plain[from..]);
                 Ok(())
             }
@@ -113,8 +125,14 @@ impl Reader {
         }
     }
 
-    /// Does as [`Reader::read_cluster`] for a sound cluster.
-    fn read_slices(&self, cluster: Cluster, mut from: usize, mut out: &mut [u8], depth: Depth) -> Result<()> {
+    /// Does as [`ErofsReader::read_cluster`] for a sound cluster.
+    fn read_slices(
+        &self,
+        cluster: PhysicalCluster,
+        mut from: usize,
+        mut out: &mut [u8],
+        depth: DecodeDepth,
+    ) -> Result<()> {
         let end = from.saturating_add(out.len());
         while !out.is_empty() {
             let slice = self.slice(cluster, from / SLICE, end, depth)?;
@@ -132,7 +150,7 @@ impl Reader {
 
     /// Returns slice number `n` of a decoded extent, of which the bytes up to `end` are wanted. One thread decodes an extent,
     /// whichever slices others wait for.
-    fn slice(&self, cluster: Cluster, n: usize, end: usize, depth: Depth) -> Result<Block> {
+    fn slice(&self, cluster: PhysicalCluster, n: usize, end: usize, depth: DecodeDepth) -> Result<Block> {
         let decoded = &self.clusters.decoded;
         if let Some(slice) = decoded.peek(&(cluster, n)) {
             return Ok(slice);
@@ -140,8 +158,8 @@ impl Reader {
         let first = (0..n).find(|first| decoded.peek(&(cluster, *first)).is_none());
         // Who comes back for more than was decoded wants the rest, too.
         let decode = |n: usize| {
-            let depth = if n == 0 { depth } else { Depth::Whole };
-            let beginning = Some(end).filter(|_| depth == Depth::Wanted).and_then(|end| beginning(cluster, end));
+            let depth = if n == 0 { depth } else { DecodeDepth::Whole };
+            let beginning = Some(end).filter(|_| depth == DecodeDepth::Wanted).and_then(|end| beginning(cluster, end));
             self.decode_slices(cluster, n, beginning)
         };
         if let Some(first) = first {
@@ -152,9 +170,9 @@ impl Reader {
 
     /// Decodes an extent, or the first `beginning` bytes of it; returns slice number `n` and caches those after it. As
     /// threads wait for the slices of others only in ascending order, none waits for ever.
-    fn decode_slices(&self, cluster: Cluster, n: usize, beginning: Option<usize>) -> Result<Block> {
+    fn decode_slices(&self, cluster: PhysicalCluster, n: usize, beginning: Option<usize>) -> Result<Block> {
         self.clusters.decoded.reserve(CACHE_MIN + 2 * cluster.len as u64);
-        let wanted = beginning.map_or(cluster, |len| Cluster { partial: true, len, ..cluster });
+        let wanted = beginning.map_or(cluster, |len| PhysicalCluster { partial: true, len, ..cluster });
         self.with_tools(|tools| {
             let mut plain = std::mem::take(&mut tools.plain);
             if plain.len() < wanted.len {
@@ -178,12 +196,12 @@ impl Reader {
     }
 
     /// Decodes consecutive clusters into `out`, whose length is that of their extents together.
-    pub(super) fn decode(&self, clusters: &[Cluster], out: &mut [u8]) -> Result<()> {
+    pub(super) fn decode(&self, clusters: &[PhysicalCluster], out: &mut [u8]) -> Result<()> {
         self.with_tools(|tools| self.decode_with(tools, clusters, out))
     }
 
     /// Refuses a cluster that Linux cannot decode, or decodes to other bytes; `out` has the length of its extent.
-    pub(super) fn verify(&self, cluster: Cluster, out: &mut [u8]) -> Result<()> {
+    pub(super) fn verify(&self, cluster: PhysicalCluster, out: &mut [u8]) -> Result<()> {
         self.with_tools(|tools| {
             // The strict decoders temporarily replace the others.
             std::mem::swap(&mut tools.decoders, &mut tools.strict);
@@ -201,17 +219,17 @@ impl Reader {
     }
 
     /// Makes the strict decoder of an algorithm, if there is none.
-    fn make_strict(&self, decoders: &mut Decoders, algorithm: u8) -> Result<()> {
+    fn make_strict(&self, decoders: &mut DecoderTable, algorithm: u8) -> Result<()> {
         if let (Some(none @ None), Some(codec)) =
             (decoders.get_mut(usize::from(algorithm)), Codec::from_erofs_id(algorithm))
         {
             let announced = self.superblock.compression.iter().find(|one| one.number() == algorithm);
-            *none = Some(codec.strict_cluster_decoder(announced.map_or(u32::MAX, Compression::window))?);
+            *none = Some(codec.strict_cluster_decoder(announced.map_or(u32::MAX, ErofsCompression::window))?);
         }
         Ok(())
     }
 
-    fn with_tools<R>(&self, work: impl FnOnce(&mut Tools) -> R) -> R {
+    fn with_tools<R>(&self, work: impl FnOnce(&mut ClusterDecoders) -> R) -> R {
         let taken = self.clusters.stock.lock().ok().and_then(|mut stock| stock.pop());
         let mut tools = taken.unwrap_or_default();
         let result = work(&mut tools);
@@ -222,9 +240,9 @@ impl Reader {
     }
 
     /// Returns true if Linux cannot read a cluster to its end because of its position: see [`page_end`].
-    fn is_stranded(&self, cluster: Cluster) -> Result<bool> {
-        let Cluster { stored, space, algorithm, partial, len } = cluster;
-        let (Where::Image(start) | Where::Device(_, start)) = stored.place else { return Ok(false) };
+    fn is_stranded(&self, cluster: PhysicalCluster) -> Result<bool> {
+        let PhysicalCluster { stored, space, algorithm, partial, len } = cluster;
+        let (StoredPosition::Image(start) | StoredPosition::Device(_, start)) = stored.place else { return Ok(false) };
         let stranded = page_end::stranded(algorithm, start, stored.len);
         if stranded == 0 || partial {
             return Ok(false);
@@ -233,20 +251,22 @@ impl Reader {
         self.read_stored(STRUCTURE, space, stored.place, &mut bytes)?;
         // The whole extent decodes without the bytes on the last page.
         bytes.truncate(usize::try_from(stored.len - stranded).unwrap_or(0));
-        let start = Stored { len: stored.len - stranded, ..stored };
-        let mut tools = Tools::default();
+        let start = StoredBytes { len: stored.len - stranded, ..stored };
+        let mut tools = ClusterDecoders::default();
         let decoded = self.decode_one(
             &mut tools.decoders,
-            &Cluster { stored: start, partial: true, ..cluster },
+            &PhysicalCluster { stored: start, partial: true, ..cluster },
             &bytes,
             &mut vec![0; len],
         );
         Ok(decoded.is_ok())
     }
 
-    fn decode_with(&self, tools: &mut Tools, clusters: &[Cluster], mut out: &mut [u8]) -> Result<()> {
-        let Some(Cluster { stored: Stored { place, .. }, space, .. }) = clusters.first() else { return Ok(()) };
-        let Tools { decoders, stored, .. } = tools;
+    fn decode_with(&self, tools: &mut ClusterDecoders, clusters: &[PhysicalCluster], mut out: &mut [u8]) -> Result<()> {
+        let Some(PhysicalCluster { stored: StoredBytes { place, .. }, space, .. }) = clusters.first() else {
+            return Ok(());
+        };
+        let ClusterDecoders { decoders, stored, .. } = tools;
         let len = clusters.iter().map(|cluster| cluster.stored.len).fold(0, u64::saturating_add);
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         if stored.len() < len {
@@ -264,8 +284,14 @@ impl Reader {
         Ok(())
     }
 
-    fn decode_one(&self, decoders: &mut Decoders, cluster: &Cluster, bytes: &[u8], out: &mut [u8]) -> Result<()> {
-        let Cluster { stored, algorithm, partial, .. } = *cluster;
+    fn decode_one(
+        &self,
+        decoders: &mut DecoderTable,
+        cluster: &PhysicalCluster,
+        bytes: &[u8],
+        out: &mut [u8],
+    ) -> Result<()> {
+        let PhysicalCluster { stored, algorithm, partial, .. } = *cluster;
         let wrong = |why: String| Error::corrupt(STRUCTURE, stored.place.byte(), why);
         let padded = self.is_padded(algorithm);
         let stream = if padded { self.without_padding(stored, bytes).map_err(wrong)? } else { bytes };
@@ -292,7 +318,7 @@ impl Reader {
 
     /// Returns the stream at the end of a cluster. No stream begins with a zero, and none begins
     /// after the first block.
-    fn without_padding<'s>(&self, stored: Stored, bytes: &'s [u8]) -> std::result::Result<&'s [u8], String> {
+    fn without_padding<'s>(&self, stored: StoredBytes, bytes: &'s [u8]) -> std::result::Result<&'s [u8], String> {
         let block = u64::from(self.superblock.block_size);
         let left = usize::try_from(block - stored.place.byte() % block).unwrap_or(bytes.len());
         let start = bytes.iter().take(left).position(|byte| *byte != 0);
@@ -301,7 +327,7 @@ impl Reader {
 }
 
 /// Returns the number of bytes to decode for those up to `end`, unless decoding the whole extent takes about as long.
-fn beginning(cluster: Cluster, end: usize) -> Option<usize> {
+fn beginning(cluster: PhysicalCluster, end: usize) -> Option<usize> {
     let piece = Codec::from_erofs_id(cluster.algorithm).and_then(Codec::piece_len)?;
     Some(end.next_multiple_of(piece.max(SLICE))).filter(|len| *len <= cluster.len / 4 * 3)
 }

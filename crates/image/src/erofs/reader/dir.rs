@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zerocopy::FromBytes;
 
 use super::inode::Inode;
-use super::{Reader, data};
+use super::{ErofsReader, data};
 use crate::erofs::format::{self, NAME_MAX};
 use crate::image::Nid;
 use crate::{Error, Result, tree};
@@ -24,8 +24,8 @@ pub(super) struct DirEntry {
 
 /// Iterates over a directory entry by entry, including `.` and `..`, checking names and their order.
 #[derive(Debug)]
-pub(super) struct Listing<'r> {
-    reader: &'r Reader,
+pub(super) struct DirentCursor<'r> {
+    reader: &'r ErofsReader,
     dir: &'r Inode,
     /// Number of the next block, and number of blocks.
     next: u64,
@@ -37,11 +37,11 @@ pub(super) struct Listing<'r> {
     name: Vec<u8>,
 }
 
-impl<'r> Listing<'r> {
+impl<'r> DirentCursor<'r> {
     /// Starts at the first entry.
-    pub(super) fn open(reader: &'r Reader, dir: &'r Inode) -> Listing<'r> {
+    pub(super) fn open(reader: &'r ErofsReader, dir: &'r Inode) -> DirentCursor<'r> {
         let blocks = dir.size.div_ceil(reader.superblock.block_size.into());
-        Listing { reader, dir, next: 0, blocks, block: Arc::default(), count: 0, at: 0, name: Vec::new() }
+        DirentCursor { reader, dir, next: 0, blocks, block: Arc::default(), count: 0, at: 0, name: Vec::new() }
     }
 
     /// Returns the next entry and its name, `None` at the end.
@@ -53,14 +53,16 @@ impl<'r> Listing<'r> {
             self.load(self.next)?;
         }
         let (entry, name) = self.entry(self.at)?;
-        let (first, last) = (name.start, name.end);
+        let first = name.start;
+        let last = name.end;
         let name = &self.block[first..last];
         let dots = name == b"." || name == b"..";
         if !dots && tree::check_name(name).is_err() {
             return Err(self.error(format!("`{}` cannot be a file name", name.escape_ascii())));
         }
         if name <= &self.name[..] {
-            let (name, before) = (name.escape_ascii(), self.name.escape_ascii());
+            let name = name.escape_ascii();
+            let before = self.name.escape_ascii();
             return Err(self.error(format!("`{name}` after `{before}` is not in ascending order")));
         }
         self.name.clear();
@@ -105,13 +107,14 @@ impl<'r> Listing<'r> {
     }
 
     fn error(&self, why: String) -> Error {
-        let (nid, block) = (self.dir.nid.0, self.next.saturating_sub(1));
+        let nid = self.dir.nid.0;
+        let block = self.next.saturating_sub(1);
         self.dir.place.error(STRUCTURE, format!("inode {nid}, block {block}: {why}"))
     }
 }
 
 /// Reads block number `n` of a directory.
-fn read_block(reader: &Reader, dir: &Inode, n: u64) -> Result<Arc<[u8]>> {
+fn read_block(reader: &ErofsReader, dir: &Inode, n: u64) -> Result<Arc<[u8]>> {
     let block_size = u64::from(reader.superblock.block_size);
     let offset = n.saturating_mul(block_size);
     let len = dir.size.saturating_sub(offset).min(block_size);
@@ -127,12 +130,13 @@ fn name_offset(bytes: &[u8]) -> usize {
 }
 
 /// Finds `name` in a directory, as Linux does: first the last block whose first name is not greater, then the entry in it.
-pub(super) fn lookup(reader: &Reader, dir: &Inode, name: &[u8]) -> Result<Option<DirEntry>> {
+pub(super) fn lookup(reader: &ErofsReader, dir: &Inode, name: &[u8]) -> Result<Option<DirEntry>> {
     if name == b"." || name == b".." {
         return Ok(None);
     }
-    let mut listing = Listing::open(reader, dir);
-    let (mut from, mut to) = (0, listing.blocks);
+    let mut listing = DirentCursor::open(reader, dir);
+    let mut from = 0;
+    let mut to = listing.blocks;
     while to - from > 1 {
         let middle = from + (to - from) / 2;
         listing.load(middle)?;

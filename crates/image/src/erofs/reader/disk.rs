@@ -13,17 +13,17 @@ use crate::{Error, Result};
 
 /// Sources of an image's bytes.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(super) struct DeviceBytes {
     source: Arc<dyn ReadAt>,
     path: PathBuf,
-    devices: Vec<Device>,
+    devices: Vec<OpenDevice>,
     /// Number of bytes that the image should have.
     expected: u64,
 }
 
 /// An additional device.
 #[derive(Debug)]
-struct Device {
+struct OpenDevice {
     /// Its own source; `None` if its bytes follow those of the image.
     source: Option<Arc<dyn ReadAt>>,
     /// Its offset in the common address space, in bytes; 0 if it has none.
@@ -31,10 +31,10 @@ struct Device {
     len: u64,
 }
 
-impl Disk {
+impl DeviceBytes {
     /// Makes a disk from which only the superblock can be read yet.
     pub(super) fn new(source: Arc<dyn ReadAt>, path: PathBuf) -> Self {
-        Disk { source, path, devices: Vec::new(), expected: 0 }
+        DeviceBytes { source, path, devices: Vec::new(), expected: 0 }
     }
 
     /// Sets the number of bytes that the image should have.
@@ -52,8 +52,11 @@ impl Disk {
         }
         let mut given = given.into_iter();
         let bytes = |blocks: u64| blocks.saturating_mul(superblock.block_size.into());
-        let device =
-            |slot: &super::Device| Device { source: given.next(), start: bytes(slot.start), len: bytes(slot.blocks) };
+        let device = |slot: &super::AdditionalDevice| OpenDevice {
+            source: given.next(),
+            start: bytes(slot.start),
+            len: bytes(slot.blocks),
+        };
         self.devices = superblock.devices.iter().map(device).collect();
         Ok(())
     }
@@ -83,7 +86,7 @@ impl Disk {
 
     /// Returns the device that holds byte `offset` of a device by its number as in chunks, and the offset on it.
     pub(super) fn locate(&self, device: u16, offset: u64) -> (Area, u64) {
-        let holds = |device: &Device| device.start != 0 && offset.wrapping_sub(device.start) < device.len;
+        let holds = |device: &OpenDevice| device.start != 0 && offset.wrapping_sub(device.start) < device.len;
         let (n, offset) = match self.number(device).checked_sub(1).filter(|n| *n < self.devices.len()) {
             Some(n) => (n, offset),
             None => match self.devices.iter().position(holds) {
@@ -93,7 +96,7 @@ impl Disk {
         };
         match &self.devices[n] {
             // All devices are in one file.
-            Device { source: None, start, .. } if *start != 0 => (Area::Image, start.saturating_add(offset)),
+            OpenDevice { source: None, start, .. } if *start != 0 => (Area::Image, start.saturating_add(offset)),
             _ => (u16::try_from(n + 1).map_or(Area::Image, Area::Device), offset),
         }
     }
@@ -125,11 +128,11 @@ impl Disk {
 
     /// Fills `buf` from byte `offset` of the common address space; `structure` is for messages.
     pub(super) fn read(&self, structure: &'static str, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let holds = |device: &&Device| {
+        let holds = |device: &&OpenDevice| {
             device.start != 0 && offset.checked_sub(device.start).is_some_and(|inside| inside < device.len)
         };
         match self.devices.iter().find(holds) {
-            Some(Device { source: Some(source), start, .. }) => {
+            Some(OpenDevice { source: Some(source), start, .. }) => {
                 self.read_from(&**source, structure, offset, offset - start, buf)
             }
             _ => self.read_from(&*self.source, structure, offset, offset, buf),
@@ -142,8 +145,8 @@ impl Disk {
         let number = self.number(device);
         let Some(n) = number.checked_sub(1) else { return self.read(structure, offset, buf) };
         match self.devices.get(n) {
-            Some(Device { source: Some(source), .. }) => self.read_from(&**source, structure, offset, offset, buf),
-            Some(Device { start, .. }) => {
+            Some(OpenDevice { source: Some(source), .. }) => self.read_from(&**source, structure, offset, offset, buf),
+            Some(OpenDevice { start, .. }) => {
                 let offset = start.saturating_add(offset);
                 self.read_from(&*self.source, structure, offset, offset, buf)
             }

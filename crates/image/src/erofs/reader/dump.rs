@@ -4,21 +4,21 @@
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
-use super::data::File;
-use super::dir::Listing;
+use super::data::InodeData;
+use super::dir::DirentCursor;
 use super::inode::{Inode, InodeType};
-use super::map::{Data, MappedExtent, Stored, Where};
-use super::metadata::{Place, Space};
-use super::{Reader, xattr};
+use super::map::{MappedExtent, PieceStorage, StoredBytes, StoredPosition};
+use super::metadata::{MetadataAddress, OffsetSpace};
+use super::{ErofsReader, xattr};
 use crate::Result;
 use crate::erofs::format::{Layout, SUPERBLOCK_OFFSET};
 use crate::image::Nid;
 
-impl Reader {
+impl ErofsReader {
     /// Returns all structures of the image as text, inodes in the order of their nids. Meant for
     /// small images: the text is held in memory and is several times as long as their metadata.
     pub fn dump(&self) -> Result<String> {
-        let mut dump = Dump { reader: self, text: String::new() };
+        let mut dump = ErofsDump { reader: self, text: String::new() };
         dump.superblock();
         for nid in dump.reachable()? {
             dump.inode(&self.inode(nid)?)?;
@@ -27,12 +27,12 @@ impl Reader {
     }
 }
 
-struct Dump<'r> {
-    reader: &'r Reader,
+struct ErofsDump<'r> {
+    reader: &'r ErofsReader,
     text: String,
 }
 
-impl Dump<'_> {
+impl ErofsDump<'_> {
     fn line(&mut self, level: usize, line: impl Display) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.text, "{:1$}{line}", "", level * 2);
@@ -40,7 +40,8 @@ impl Dump<'_> {
 
     fn superblock(&mut self) {
         let superblock = self.reader.superblock.clone();
-        let (epoch, uuid) = (superblock.epoch, superblock.uuid.map(|byte| format!("{byte:02x}")).concat());
+        let epoch = superblock.epoch;
+        let uuid = superblock.uuid.map(|byte| format!("{byte:02x}")).concat();
         self.line(0, format!("superblock at {SUPERBLOCK_OFFSET}, {} bytes", superblock.len));
         self.line(1, format!("block size {}, blocks {}", superblock.block_size, superblock.blocks));
         self.line(1, format!("compat {:#x}, incompat {:#x}", superblock.compat.bits(), superblock.incompat.bits()));
@@ -55,7 +56,9 @@ impl Dump<'_> {
         }
         superblock.compression.iter().for_each(|compression| self.line(1, format!("{compression:?}")));
         for device in &superblock.devices {
-            let (tag, blocks, start) = (device.tag.escape_ascii(), device.blocks, device.start);
+            let tag = device.tag.escape_ascii();
+            let blocks = device.blocks;
+            let start = device.start;
             self.line(1, format!("device `{tag}`: {blocks} blocks from block {start}"));
         }
         for (n, prefix) in self.reader.prefixes.iter().enumerate() {
@@ -77,7 +80,7 @@ impl Dump<'_> {
             if inode.kind != InodeType::Dir {
                 continue;
             }
-            let mut listing = Listing::open(self.reader, &inode);
+            let mut listing = DirentCursor::open(self.reader, &inode);
             while let Some((entry, name)) = listing.next()? {
                 if name != b"." && name != b".." {
                     stack.push(entry.nid);
@@ -124,7 +127,8 @@ impl Dump<'_> {
         let mut lines = Vec::new();
         let filter = xattr::each(self.reader, inode, &mut |pair| {
             let from = pair.shared.map_or("inline".to_owned(), |id| format!("shared {id}"));
-            let (name, value) = (pair.name.escape_ascii(), pair.value.escape_ascii());
+            let name = pair.name.escape_ascii();
+            let value = pair.value.escape_ascii();
             lines.push(format!("{from}: prefix {:#x}, `{name}` = `{value}`", pair.prefix));
         })?;
         self.line(1, format!("xattrs: {} bytes, filter {filter:#010x}", inode.xattr_len));
@@ -136,14 +140,14 @@ impl Dump<'_> {
         if inode.size == 0 {
             return Ok(());
         }
-        File::open(self.reader, inode)?.each(&mut |extent| {
+        InodeData::open(self.reader, inode)?.each(&mut |extent| {
             self.line(2, format!("{} bytes at {}: {}", extent.len, extent.logical, data(extent)));
             Ok(())
         })
     }
 
     fn entries(&mut self, inode: &Inode) -> Result<()> {
-        let mut listing = Listing::open(self.reader, inode);
+        let mut listing = DirentCursor::open(self.reader, inode);
         while let Some((entry, name)) = listing.next()? {
             self.line(2, format!("`{}` inode {}, type {}", name.escape_ascii(), entry.nid.0, entry.kind));
         }
@@ -151,11 +155,11 @@ impl Dump<'_> {
     }
 }
 
-fn place(place: Place) -> String {
+fn place(place: MetadataAddress) -> String {
     match place.space {
-        Space::Image => place.byte.to_string(),
-        Space::Metabox => format!("{} of the metabox", place.byte),
-        Space::Packed => format!("{} of the packed inode", place.byte),
+        OffsetSpace::Image => place.byte.to_string(),
+        OffsetSpace::Metabox => format!("{} of the metabox", place.byte),
+        OffsetSpace::Packed => format!("{} of the packed inode", place.byte),
     }
 }
 
@@ -171,22 +175,22 @@ fn name(layout: Layout) -> &'static str {
 
 fn data(extent: &MappedExtent) -> String {
     match extent.data {
-        Data::Hole => "hole".to_owned(),
-        Data::Fragment(offset) => format!("packed inode from {offset}"),
-        Data::Plain { stored: at, rotated: false } => format!("plain, {}", stored(at)),
-        Data::Plain { stored: at, rotated: true } => format!("rotated, {}", stored(at)),
-        Data::Packed { stored: at, algorithm, partial } => {
+        PieceStorage::Hole => "hole".to_owned(),
+        PieceStorage::Fragment(offset) => format!("packed inode from {offset}"),
+        PieceStorage::Plain { stored: at, rotated: false } => format!("plain, {}", stored(at)),
+        PieceStorage::Plain { stored: at, rotated: true } => format!("rotated, {}", stored(at)),
+        PieceStorage::Packed { stored: at, algorithm, partial } => {
             let partial = if partial { ", the beginning" } else { "" };
             format!("algorithm {algorithm}{partial}, {}", stored(at))
         }
     }
 }
 
-fn stored(stored: Stored) -> String {
+fn stored(stored: StoredBytes) -> String {
     let len = stored.len;
     match stored.place {
-        Where::Image(byte) => format!("{len} bytes at {byte}"),
-        Where::Device(device, byte) => format!("{len} bytes at {byte} of device {device}"),
-        Where::Meta(byte) => format!("{len} bytes behind the inode at {byte}"),
+        StoredPosition::Image(byte) => format!("{len} bytes at {byte}"),
+        StoredPosition::Device(device, byte) => format!("{len} bytes at {byte} of device {device}"),
+        StoredPosition::Meta(byte) => format!("{len} bytes behind the inode at {byte}"),
     }
 }

@@ -2,8 +2,8 @@
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::Reader;
-use super::metadata::{Place, Space};
+use super::ErofsReader;
+use super::metadata::{MetadataAddress, OffsetSpace};
 use crate::erofs::format::{
     self, Advise, INODE_SLOT, Incompat, Layout, NID_METABOX, NO_BLOCK, WHOLE_FRAGMENT, chunk_format, file_type,
     inode_format,
@@ -26,7 +26,7 @@ const ADDRESS_BITS: u32 = 48;
 pub(super) struct Inode {
     pub(super) nid: Nid,
     /// Position of the inode.
-    pub(super) place: Place,
+    pub(super) place: MetadataAddress,
     pub(super) extended: bool,
     /// Data layout; meaningless for devices, pipes and sockets.
     pub(super) layout: Layout,
@@ -49,7 +49,7 @@ pub(super) struct Inode {
     /// Length of the xattrs after it.
     pub(super) xattr_len: u32,
     /// Position after its xattrs, where the layout's own data begins (possibly after padding).
-    pub(super) payload: Place,
+    pub(super) payload: MetadataAddress,
 }
 
 /// Types, as numbered in directory entries.
@@ -65,15 +65,15 @@ pub(super) enum InodeType {
     Symlink = file_type::SYMLINK,
 }
 
-impl Reader {
+impl ErofsReader {
     /// Returns the position of the inode with a nid.
-    pub(super) fn inode_place(&self, nid: Nid) -> Place {
+    pub(super) fn inode_place(&self, nid: Nid) -> MetadataAddress {
         let (space, start) = match self.superblock.incompat.contains(Incompat::METABOX) && nid.0 & NID_METABOX != 0 {
-            true => (Space::Metabox, 0),
-            false => (Space::Image, self.superblock.metadata_start),
+            true => (OffsetSpace::Metabox, 0),
+            false => (OffsetSpace::Image, self.superblock.metadata_start),
         };
-        let slot = if space == Space::Metabox { nid.0 & !NID_METABOX } else { nid.0 };
-        Place { space, byte: slot.saturating_mul(INODE_SLOT).saturating_add(start) }
+        let slot = if space == OffsetSpace::Metabox { nid.0 & !NID_METABOX } else { nid.0 };
+        MetadataAddress { space, byte: slot.saturating_mul(INODE_SLOT).saturating_add(start) }
     }
 
     /// Returns the inode with a nid, unless the kernel would refuse it.
@@ -92,7 +92,13 @@ impl Reader {
     }
 }
 
-fn parse(nid: Nid, place: Place, format: u16, bytes: &[u8], epoch: Time) -> std::result::Result<Inode, String> {
+fn parse(
+    nid: Nid,
+    place: MetadataAddress,
+    format: u16,
+    bytes: &[u8],
+    epoch: Time,
+) -> std::result::Result<Inode, String> {
     if format & !inode_format::ALL != 0 {
         return Err(format!("format {format:#06x} has unknown bits"));
     }
@@ -129,7 +135,7 @@ fn layout(format: u16) -> std::result::Result<Layout, String> {
 fn compact(
     raw: &format::CompactInode,
     nid: Nid,
-    place: Place,
+    place: MetadataAddress,
     layout: Layout,
     one_link: bool,
     epoch: Time,
@@ -161,7 +167,12 @@ fn compact(
     })
 }
 
-fn extended(raw: &format::ExtendedInode, nid: Nid, place: Place, layout: Layout) -> std::result::Result<Inode, String> {
+fn extended(
+    raw: &format::ExtendedInode,
+    nid: Nid,
+    place: MetadataAddress,
+    layout: Layout,
+) -> std::result::Result<Inode, String> {
     let nanos = raw.i_mtime_nsec.get();
     if nanos >= 1_000_000_000 {
         return Err(format!("{nanos} nanoseconds of its time are a second or more"));
@@ -211,7 +222,7 @@ impl Inode {
     }
 
     /// Returns true if the file is compressed and its tail (or all of it) is in the packed inode.
-    pub(super) fn is_fragmented(&self, reader: &Reader) -> Result<bool> {
+    pub(super) fn is_fragmented(&self, reader: &ErofsReader) -> Result<bool> {
         if !matches!(self.layout, Layout::CompressedFull | Layout::CompressedCompact) {
             return Ok(false);
         }

@@ -1,13 +1,13 @@
 //! Uncompressed extents of several blocks, of which the superblock does not tell.
 
-use super::Reader;
-use super::data::File;
+use super::ErofsReader;
+use super::data::InodeData;
 use super::inode::InodeType;
 use crate::erofs::format::Incompat;
 use crate::image::{FileType, Nid};
 use crate::sink::Walk;
 
-impl Reader {
+impl ErofsReader {
     /// Returns true if files have uncompressed extents of several blocks, which packfs 0.2 wrote and Linux before 6.15
     /// refuses to read (EUCLEAN). False for images with 48-bit addresses, which need 6.15 in any case.
     ///
@@ -23,7 +23,7 @@ impl Reader {
             if inode.kind != InodeType::File || inode.size == 0 {
                 Ok(false)
             } else {
-                File::open(self, &inode)?.has_long_raw()
+                InodeData::open(self, &inode)?.has_long_raw()
             }
         };
         if self.superblock.packed.is_some_and(|nid| of_file(nid).unwrap_or(false)) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packfs_blocks::cache::BlockCache;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::Reader;
+use super::ErofsReader;
 use super::data;
 use super::inode::Inode;
 use crate::image::Nid;
@@ -18,7 +18,7 @@ const PAGE: u64 = PAGE_LEN as u64;
 
 /// Space in which the offset of a piece of metadata counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Space {
+pub(super) enum OffsetSpace {
     /// The image.
     Image,
     /// The data of the metabox.
@@ -29,22 +29,22 @@ pub(super) enum Space {
 
 /// Position of metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
+pub(super) struct MetadataAddress {
     /// Space in which `byte` counts.
-    pub(super) space: Space,
+    pub(super) space: OffsetSpace,
     /// Offset in that space.
     pub(super) byte: u64,
 }
 
-impl Place {
+impl MetadataAddress {
     /// Returns the position `bytes` later.
-    pub(super) fn skip(self, bytes: u64) -> Place {
-        Place { byte: self.byte.saturating_add(bytes), ..self }
+    pub(super) fn skip(self, bytes: u64) -> MetadataAddress {
+        MetadataAddress { byte: self.byte.saturating_add(bytes), ..self }
     }
 
     /// Returns the position rounded up to a multiple of `unit`, a power of two.
-    pub(super) fn align(self, unit: u64) -> Place {
-        Place { byte: self.byte.checked_next_multiple_of(unit).unwrap_or(u64::MAX), ..self }
+    pub(super) fn align(self, unit: u64) -> MetadataAddress {
+        MetadataAddress { byte: self.byte.checked_next_multiple_of(unit).unwrap_or(u64::MAX), ..self }
     }
 
     /// Makes an [`Error::Corrupt`] at this position.
@@ -54,9 +54,9 @@ impl Place {
             structure,
             self.byte,
             match self.space {
-                Space::Image => why,
-                Space::Metabox => format!("(in the metabox) {why}"),
-                Space::Packed => format!("(in the packed inode) {why}"),
+                OffsetSpace::Image => why,
+                OffsetSpace::Metabox => format!("(in the metabox) {why}"),
+                OffsetSpace::Packed => format!("(in the packed inode) {why}"),
             },
         )
     }
@@ -64,17 +64,17 @@ impl Place {
 
 /// Cache of recently read metadata.
 #[derive(Debug)]
-pub(super) struct Metadata {
+pub(super) struct MetadataCache {
     image: BlockCache,
     metabox: BlockCache,
     /// Blocks of directories, by their numbers: a path leads through some of them again and again.
     pub(super) directories: BlockCache<(Nid, u64)>,
 }
 
-impl Metadata {
+impl MetadataCache {
     /// Makes a cache of up to `capacity` bytes.
-    pub(super) fn new(capacity: u64) -> Metadata {
-        Metadata {
+    pub(super) fn new(capacity: u64) -> MetadataCache {
+        MetadataCache {
             image: BlockCache::new(capacity / 2, PAGE),
             metabox: BlockCache::new(capacity / 4, PAGE),
             directories: BlockCache::new(capacity / 4, PAGE),
@@ -82,11 +82,16 @@ impl Metadata {
     }
 }
 
-impl Reader {
+impl ErofsReader {
     /// Fills `buf` from `place`; `structure` is for messages.
-    pub(super) fn read_meta(&self, structure: &'static str, mut place: Place, mut buf: &mut [u8]) -> Result<()> {
+    pub(super) fn read_meta(
+        &self,
+        structure: &'static str,
+        mut place: MetadataAddress,
+        mut buf: &mut [u8],
+    ) -> Result<()> {
         let start = place;
-        if place.space == Space::Packed {
+        if place.space == OffsetSpace::Packed {
             let got = self.read_special(structure, place, self.packed.as_ref(), buf)?;
             return if got == buf.len() {
                 Ok(())
@@ -95,9 +100,10 @@ impl Reader {
             };
         }
         while !buf.is_empty() {
-            let (page, skip) = (place.byte / PAGE * PAGE, place.byte % PAGE);
+            let page = place.byte / PAGE * PAGE;
+            let skip = place.byte % PAGE;
             let bytes = match place.space {
-                Space::Image => self.metadata.image.get(page, || self.load_image(page))?,
+                OffsetSpace::Image => self.metadata.image.get(page, || self.load_image(page))?,
                 _ => self.metadata.metabox.get(page, || self.load_metabox(structure, page))?,
             };
             let there = usize::try_from(skip).ok().and_then(|skip| bytes.get(skip..)).unwrap_or_default();
@@ -105,7 +111,7 @@ impl Reader {
                 return Err(start.error(
                     structure,
                     match place.space {
-                        Space::Image => self.disk.ends_inside(),
+                        OffsetSpace::Image => self.disk.ends_inside(),
                         _ => "the metabox ends inside it".into(),
                     },
                 ));
@@ -119,7 +125,11 @@ impl Reader {
     }
 
     /// Reads the record at `place`.
-    pub(super) fn get_meta<T: FromBytes + IntoBytes>(&self, structure: &'static str, place: Place) -> Result<T> {
+    pub(super) fn get_meta<T: FromBytes + IntoBytes>(
+        &self,
+        structure: &'static str,
+        place: MetadataAddress,
+    ) -> Result<T> {
         let mut value = T::new_zeroed();
         self.read_meta(structure, place, value.as_mut_bytes())?;
         Ok(value)
@@ -133,7 +143,7 @@ impl Reader {
 
     fn load_metabox(&self, structure: &'static str, page: u64) -> Result<Arc<[u8]>> {
         let mut bytes = [0; PAGE_LEN];
-        let place = Place { space: Space::Metabox, byte: page };
+        let place = MetadataAddress { space: OffsetSpace::Metabox, byte: page };
         let got = self.read_special(structure, place, self.metabox.as_ref(), &mut bytes)?;
         Ok(Arc::from(&bytes[..got]))
     }
@@ -142,7 +152,7 @@ impl Reader {
     fn read_special(
         &self,
         structure: &'static str,
-        place: Place,
+        place: MetadataAddress,
         inode: Option<&Inode>,
         buf: &mut [u8],
     ) -> Result<usize> {

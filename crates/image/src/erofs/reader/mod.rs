@@ -27,23 +27,23 @@ use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
 
-use self::data::Recent;
-use self::decode::Clusters;
-use self::dir::Listing;
-use self::disk::Disk;
+use self::data::RecentExtents;
+use self::decode::ClusterCache;
+use self::dir::DirentCursor;
+use self::disk::DeviceBytes;
 use self::inode::{Inode, InodeType};
-use self::metadata::Metadata;
-use self::xattr::Prefix;
-use crate::followed::Followed;
+use self::metadata::MetadataCache;
+use self::xattr::LongPrefix;
+use crate::followed::FollowedFiles;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat, StoredPiece};
 use crate::tree::XattrSet;
 use crate::{Part, Result};
 use packfs_tree::Finding;
 
 pub(super) use self::check::MapCheck;
-pub use self::compression::Compression;
+pub use self::compression::ErofsCompression;
 pub use self::placement::InodeFacts;
-pub use self::superblock::{Device, Superblock};
+pub use self::superblock::{AdditionalDevice, Superblock};
 
 /// Longest symlink target accepted from an image; the kernel's limit is 4,096.
 const TARGET_MAX: u64 = 65535;
@@ -68,33 +68,37 @@ impl Default for ReadOptions {
 
 /// An open EROFS image.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ErofsReader {
     superblock: Superblock,
-    disk: Disk,
-    metadata: Metadata,
-    clusters: Clusters,
+    disk: DeviceBytes,
+    metadata: MetadataCache,
+    clusters: ClusterCache,
     /// The metabox: the inode whose data is inodes.
     metabox: Option<Inode>,
     /// The packed inode: the inode whose data is tails of files.
     packed: Option<Inode>,
     /// Recently used extents of the packed inode.
-    recent: Recent,
-    prefixes: Vec<Prefix>,
+    recent: RecentExtents,
+    prefixes: Vec<LongPrefix>,
     /// Files that are read in order, if the image comes over a network.
-    followed: Option<Followed>,
+    followed: Option<FollowedFiles>,
 }
 
-impl Reader {
+impl ErofsReader {
     /// Opens an image. Fails also on defects that make the kernel refuse to mount it.
-    pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<Reader> {
-        let mut disk = Disk::new(source, options.name);
+    pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<ErofsReader> {
+        let mut disk = DeviceBytes::new(source, options.name);
         let superblock = Superblock::read(&mut disk)?;
         disk.attach(&superblock, options.devices)?;
-        let metadata = Metadata::new(options.cache_bytes / 4);
-        let clusters = Clusters::new(options.cache_bytes / 4 * 3);
-        let (metabox, packed, prefixes) = (None, None, Vec::new());
-        let (recent, followed) = (Recent::default(), disk.has_delay().then(Followed::default));
-        let mut reader = Reader { superblock, disk, metadata, clusters, metabox, packed, recent, prefixes, followed };
+        let metadata = MetadataCache::new(options.cache_bytes / 4);
+        let clusters = ClusterCache::new(options.cache_bytes / 4 * 3);
+        let metabox = None;
+        let packed = None;
+        let prefixes = Vec::new();
+        let recent = RecentExtents::default();
+        let followed = disk.has_delay().then(FollowedFiles::default);
+        let mut reader =
+            ErofsReader { superblock, disk, metadata, clusters, metabox, packed, recent, prefixes, followed };
         reader.metabox = reader.superblock.metabox.map(|nid| reader.special(nid, "metabox")).transpose()?;
         reader.packed = reader.superblock.packed.map(|nid| reader.special(nid, "packed inode")).transpose()?;
         reader.prefixes = xattr::read_prefixes(&reader, &reader.superblock)?;
@@ -110,7 +114,7 @@ impl Reader {
     }
 
     /// Returns true if an attribute is the digest of a file.
-    fn is_digest(&self, pair: &xattr::Pair) -> bool {
+    fn is_digest(&self, pair: &xattr::StoredXattr) -> bool {
         let prefix = self.superblock.digest_prefix.and_then(|number| self.prefixes.get(usize::from(number)));
         prefix.is_some_and(|prefix| prefix.base == pair.base && prefix.infix == pair.name)
     }
@@ -158,7 +162,7 @@ impl Reader {
     }
 }
 
-impl Image for Reader {
+impl Image for ErofsReader {
     fn root(&self) -> Nid {
         self.superblock.root
     }
@@ -180,7 +184,8 @@ impl Image for Reader {
 
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
         let dir = self.dir(nid)?;
-        let (mut entries, mut listing) = (Vec::new(), Listing::open(self, &dir));
+        let mut entries = Vec::new();
+        let mut listing = DirentCursor::open(self, &dir);
         while let Some((entry, name)) = listing.next()? {
             if name != b"." && name != b".." {
                 entries.push(Entry { name: name.into(), nid: entry.nid });
@@ -228,7 +233,7 @@ impl Image for Reader {
 
     fn parent(&self, dir: Nid) -> Result<Option<Nid>> {
         let dir = self.dir(dir)?;
-        let mut listing = Listing::open(self, &dir);
+        let mut listing = DirentCursor::open(self, &dir);
         // Both sort before nearly all names, so it is in the first block.
         while let Some((entry, name)) = listing.next()? {
             if name == b".." {

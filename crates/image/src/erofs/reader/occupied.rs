@@ -2,23 +2,23 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::Reader;
-use super::data::File;
+use super::ErofsReader;
+use super::data::InodeData;
 use super::inode::{Inode, InodeType};
-use super::map::{Data, Stored, Where};
-use super::metadata::{Place, Space};
-use super::xattr::{self, Prefix};
+use super::map::{PieceStorage, StoredBytes, StoredPosition};
+use super::metadata::{MetadataAddress, OffsetSpace};
+use super::xattr::{self, LongPrefix};
 use crate::Result;
 use crate::erofs::format::XattrEntry;
 use crate::image::Nid;
-use crate::placement::{Occupied, StoredRange};
+use crate::placement::{OccupiedSpace, StoredRange};
 
 /// Alignment of shared xattrs, whose ids count in this unit, and of long prefixes.
 const XATTR_UNIT: u64 = 4;
 /// Length of a long prefix without its characters.
 const PREFIX_HEADER_LEN: u64 = 3;
 
-impl Occupied for Reader {
+impl OccupiedSpace for ErofsReader {
     fn len(&self) -> u64 {
         self.disk.total_len()
     }
@@ -26,9 +26,9 @@ impl Occupied for Reader {
     fn file(&self, nid: Nid, visit: &mut dyn FnMut(StoredRange)) -> Result<()> {
         let inode = self.inode(nid)?;
         self.data(&inode, 0..inode.size, &mut |piece| match piece {
-            Found::Data(piece) => visit(piece),
+            FilePartPosition::Data(piece) => visit(piece),
             // The inode's space is metadata, and counted there.
-            Found::InMetabox(plain) => visit(StoredRange { stored: 0..0, plain, fragment: false }),
+            FilePartPosition::InMetabox(plain) => visit(StoredRange { stored: 0..0, plain, fragment: false }),
         })
     }
 
@@ -59,16 +59,16 @@ impl Occupied for Reader {
 }
 
 /// Position of a part of a file.
-enum Found {
+enum FilePartPosition {
     Data(StoredRange),
     /// In the metabox, after its inode.
     InMetabox(Range<u64>),
 }
 
-impl Reader {
+impl ErofsReader {
     /// Calls `visit` for an inode, its index and its xattrs. In the metabox, these are bytes of its data.
     fn record(&self, inode: &Inode, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
-        if inode.place.space == Space::Image {
+        if inode.place.space == OffsetSpace::Image {
             let start = self.disk.position(0, inode.place.byte);
             let xattrs = inode.payload.byte.saturating_sub(inode.xattr_len.into());
             visit("inodes", StoredRange::metadata(start..self.disk.position(0, xattrs)));
@@ -77,7 +77,7 @@ impl Reader {
                 StoredRange::metadata(self.disk.position(0, xattrs)..self.disk.position(0, inode.payload.byte)),
             );
             if matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) && inode.size > 0 {
-                let end = File::open(self, inode)?.index_end();
+                let end = InodeData::open(self, inode)?.index_end();
                 visit(
                     "indexes",
                     StoredRange::metadata(self.disk.position(0, inode.payload.byte)..self.disk.position(0, end)),
@@ -99,21 +99,21 @@ impl Reader {
 
     /// Calls `visit` for the table of long xattr prefixes.
     fn long_prefixes(&self, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
-        let Place { space, byte } = xattr::prefix_place(&self.superblock);
-        let len = |prefix: &Prefix| (PREFIX_HEADER_LEN + prefix.infix.len() as u64).next_multiple_of(XATTR_UNIT);
+        let MetadataAddress { space, byte } = xattr::prefix_place(&self.superblock);
+        let len = |prefix: &LongPrefix| (PREFIX_HEADER_LEN + prefix.infix.len() as u64).next_multiple_of(XATTR_UNIT);
         let range = byte..self.prefixes.iter().map(len).fold(byte, u64::saturating_add);
         match (space, &self.packed) {
             _ if range.is_empty() => Ok(()),
-            (Space::Image, _) => {
+            (OffsetSpace::Image, _) => {
                 visit(
                     "xattrs",
                     StoredRange::metadata(self.disk.position(0, range.start)..self.disk.position(0, range.end)),
                 );
                 Ok(())
             }
-            (Space::Packed, Some(packed)) => self.data(packed, range, &mut |found| match found {
-                Found::Data(piece) => visit("xattrs", piece),
-                Found::InMetabox(_) => {}
+            (OffsetSpace::Packed, Some(packed)) => self.data(packed, range, &mut |found| match found {
+                FilePartPosition::Data(piece) => visit("xattrs", piece),
+                FilePartPosition::InMetabox(_) => {}
             }),
             _ => Ok(()),
         }
@@ -127,25 +127,27 @@ impl Reader {
         visit: &mut dyn FnMut(&'static str, StoredRange),
     ) -> Result<()> {
         self.data(inode, 0..inode.size, &mut |found| match found {
-            Found::Data(piece) => visit(what, piece),
-            Found::InMetabox(_) => {}
+            FilePartPosition::Data(piece) => visit(what, piece),
+            FilePartPosition::InMetabox(_) => {}
         })
     }
 
     /// Calls `visit` for each piece of a range of an inode's data.
-    fn data(&self, inode: &Inode, range: Range<u64>, visit: &mut dyn FnMut(Found)) -> Result<()> {
+    fn data(&self, inode: &Inode, range: Range<u64>, visit: &mut dyn FnMut(FilePartPosition)) -> Result<()> {
         let _ = self.pieces(inode, range, &mut |part| {
             let fragment = part.fragment.is_some();
             let mut visit = |found| {
                 visit(match found {
-                    Found::Data(piece) => Found::Data(StoredRange { fragment, ..piece }),
+                    FilePartPosition::Data(piece) => FilePartPosition::Data(StoredRange { fragment, ..piece }),
                     other => other,
                 });
             };
             match part.data {
-                Data::Hole | Data::Fragment(_) => {}
-                Data::Plain { stored, rotated } => self.piece(part.space, stored, part.plain, !rotated, &mut visit),
-                Data::Packed { stored, .. } => self.piece(part.space, stored, part.plain, false, &mut visit),
+                PieceStorage::Hole | PieceStorage::Fragment(_) => {}
+                PieceStorage::Plain { stored, rotated } => {
+                    self.piece(part.space, stored, part.plain, !rotated, &mut visit)
+                }
+                PieceStorage::Packed { stored, .. } => self.piece(part.space, stored, part.plain, false, &mut visit),
             }
             ControlFlow::Continue(())
         })?;
@@ -153,15 +155,22 @@ impl Reader {
     }
 
     /// Calls `visit` for the part `plain` of stored bytes; `as_is` if plain bytes lie at the same offsets as stored ones.
-    fn piece(&self, space: Space, stored: Stored, plain: Range<u64>, as_is: bool, visit: &mut dyn FnMut(Found)) {
+    fn piece(
+        &self,
+        space: OffsetSpace,
+        stored: StoredBytes,
+        plain: Range<u64>,
+        as_is: bool,
+        visit: &mut dyn FnMut(FilePartPosition),
+    ) {
         let (skip, len) = if as_is { (plain.start, plain.end - plain.start) } else { (0, stored.len) };
         let start = match stored.place.skip(skip) {
-            Where::Image(byte) => self.disk.position(0, byte),
-            Where::Device(device, byte) => self.disk.position(device, byte),
-            Where::Meta(byte) if space == Space::Image => self.disk.position(0, byte),
-            Where::Meta(_) => return visit(Found::InMetabox(plain)),
+            StoredPosition::Image(byte) => self.disk.position(0, byte),
+            StoredPosition::Device(device, byte) => self.disk.position(device, byte),
+            StoredPosition::Meta(byte) if space == OffsetSpace::Image => self.disk.position(0, byte),
+            StoredPosition::Meta(_) => return visit(FilePartPosition::InMetabox(plain)),
         };
         let plain = if as_is { 0..len } else { plain };
-        visit(Found::Data(StoredRange { stored: start..start.saturating_add(len), plain, fragment: false }));
+        visit(FilePartPosition::Data(StoredRange { stored: start..start.saturating_add(len), plain, fragment: false }));
     }
 }

@@ -2,16 +2,16 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::Reader;
-use super::data::File;
+use super::ErofsReader;
+use super::data::InodeData;
 use super::inode::{Inode, InodeType};
-use super::map::{self, Data, MappedExtent, Where};
-use super::metadata::Space;
+use super::map::{self, MappedExtent, PieceStorage, StoredPosition};
+use super::metadata::OffsetSpace;
 use super::xattr;
 use crate::Result;
 use crate::erofs::format::{Layout, algorithm, chunk_format};
 use crate::image::{Nid, StoredPiece, StoredUnit};
-use crate::placement::{Area, Fragment, Placed, Stored};
+use crate::placement::{Area, FragmentPosition, PlacedPiece, StoredLocation};
 
 /// Names of the algorithms, by number.
 const ALGORITHMS: [&str; algorithm::COUNT as usize] = ["lz4", "lzma", "deflate", "zstd"];
@@ -43,28 +43,29 @@ pub struct InodeFacts {
 }
 
 /// A part of an inode's data that lies in one extent, of its own or of the packed inode.
-pub(super) struct Part {
+pub(super) struct PlacedPart {
     /// Offset in the file.
     pub(super) offset: u64,
     /// Position in the decoded extent.
     pub(super) plain: Range<u64>,
     /// Storage of the extent, never another fragment.
-    pub(super) data: Data,
+    pub(super) data: PieceStorage,
     /// Space of data that follows the inode.
-    pub(super) space: Space,
+    pub(super) space: OffsetSpace,
     /// Offset in the packed inode.
     pub(super) fragment: Option<u64>,
 }
 
-impl Reader {
+impl ErofsReader {
     /// Returns the on-disk facts of an inode.
     pub fn facts(&self, nid: Nid) -> Result<InodeFacts> {
         let inode = self.inode(nid)?;
         let (area, position) = match inode.place.space {
-            Space::Metabox | Space::Packed => (Area::Metabox, inode.place.byte),
-            Space::Image => self.disk.locate(0, inode.place.byte),
+            OffsetSpace::Metabox | OffsetSpace::Packed => (Area::Metabox, inode.place.byte),
+            OffsetSpace::Image => self.disk.locate(0, inode.place.byte),
         };
-        let (mut inline_xattrs, mut shared_xattrs) = (0, 0);
+        let mut inline_xattrs = 0;
+        let mut shared_xattrs = 0;
         xattr::each(self, &inode, &mut |pair| match pair.shared {
             Some(_) => shared_xattrs += 1,
             None => inline_xattrs += u32::from(!pair.is_padding()),
@@ -88,12 +89,12 @@ impl Reader {
     }
 
     /// See [`AnyImage::placement`](crate::AnyImage::placement).
-    pub(crate) fn placement(&self, nid: Nid, visit: &mut dyn FnMut(Placed) -> ControlFlow<()>) -> Result<()> {
+    pub(crate) fn placement(&self, nid: Nid, visit: &mut dyn FnMut(PlacedPiece) -> ControlFlow<()>) -> Result<()> {
         let inode = self.inode(nid)?;
         if !has_data(&inode) {
             return Ok(());
         }
-        let mut hole: Option<Placed> = None;
+        let mut hole: Option<PlacedPiece> = None;
         let flow = self.pieces(&inode, 0..inode.size, &mut |part| {
             let placed = self.placed(&part);
             match &mut hole {
@@ -119,13 +120,13 @@ impl Reader {
         &self,
         inode: &Inode,
         range: Range<u64>,
-        visit: &mut dyn FnMut(Part) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(PlacedPart) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         let mut flow = ControlFlow::Continue(());
         if range.is_empty() {
             return Ok(flow);
         }
-        let file = File::open(self, inode)?;
+        let file = InodeData::open(self, inode)?;
         file.each_from(range.start, &mut |extent| {
             if extent.logical >= range.end {
                 return Ok(false);
@@ -133,14 +134,14 @@ impl Reader {
             let plain = overlap(&extent, &range);
             let offset = extent.logical + plain.start;
             flow = match extent.data {
-                Data::Fragment(at) => {
+                PieceStorage::Fragment(at) => {
                     let packed = file.packed_inode(at, extent.len)?;
                     let from = at + plain.start;
                     self.pieces(packed, from..from + (plain.end - plain.start), &mut |part| {
-                        visit(Part { offset: offset + (part.offset - from), fragment: Some(part.offset), ..part })
+                        visit(PlacedPart { offset: offset + (part.offset - from), fragment: Some(part.offset), ..part })
                     })?
                 }
-                data => visit(Part { offset, plain, data, space: inode.payload.space, fragment: None }),
+                data => visit(PlacedPart { offset, plain, data, space: inode.payload.space, fragment: None }),
             };
             Ok(flow.is_continue())
         })?;
@@ -153,7 +154,7 @@ impl Reader {
         let _ = self.pieces(&inode, range, &mut |part| {
             let len = part.plain.end - part.plain.start;
             let unit = match part.data {
-                Data::Packed { algorithm, partial, .. } => self.placed(&part).stored.map(|stored| StoredUnit {
+                PieceStorage::Packed { algorithm, partial, .. } => self.placed(&part).stored.map(|stored| StoredUnit {
                     area: match stored.area {
                         Area::Image => 0,
                         Area::Device(device) => device.into(),
@@ -163,7 +164,7 @@ impl Reader {
                     len: stored.len,
                     coding: u32::from(algorithm) << 1 | u32::from(partial),
                 }),
-                Data::Hole | Data::Plain { .. } | Data::Fragment(_) => None,
+                PieceStorage::Hole | PieceStorage::Plain { .. } | PieceStorage::Fragment(_) => None,
             };
             visit(StoredPiece { offset: part.offset, len, unit, within: part.plain.start });
             ControlFlow::Continue(())
@@ -171,33 +172,44 @@ impl Reader {
         Ok(())
     }
 
-    fn placed(&self, part: &Part) -> Placed {
+    fn placed(&self, part: &PlacedPart) -> PlacedPiece {
         let stored = match part.data {
-            Data::Hole | Data::Fragment(_) => None,
+            PieceStorage::Hole | PieceStorage::Fragment(_) => None,
             // Others may have other bytes of the same extent.
-            Data::Plain { stored, rotated: false } if part.fragment.is_some() => {
+            PieceStorage::Plain { stored, rotated: false } if part.fragment.is_some() => {
                 let len = part.plain.end - part.plain.start;
-                Some(self.stored(part, map::Stored { place: stored.place.skip(part.plain.start), len }, None, false))
+                Some(self.stored(
+                    part,
+                    map::StoredBytes { place: stored.place.skip(part.plain.start), len },
+                    None,
+                    false,
+                ))
             }
-            Data::Plain { stored, .. } => Some(self.stored(part, stored, None, false)),
-            Data::Packed { stored, algorithm, partial } => {
+            PieceStorage::Plain { stored, .. } => Some(self.stored(part, stored, None, false)),
+            PieceStorage::Packed { stored, algorithm, partial } => {
                 let codec = ALGORITHMS.get(usize::from(algorithm)).copied();
                 Some(self.stored(part, stored, codec, partial))
             }
         };
-        let fragment = part.fragment.map(|offset| Fragment { index: None, offset });
-        Placed { offset: part.offset, len: part.plain.end - part.plain.start, stored, fragment }
+        let fragment = part.fragment.map(|offset| FragmentPosition { index: None, offset });
+        PlacedPiece { offset: part.offset, len: part.plain.end - part.plain.start, stored, fragment }
     }
 
-    fn stored(&self, part: &Part, stored: map::Stored, codec: Option<&'static str>, partial: bool) -> Stored {
+    fn stored(
+        &self,
+        part: &PlacedPart,
+        stored: map::StoredBytes,
+        codec: Option<&'static str>,
+        partial: bool,
+    ) -> StoredLocation {
         let (area, position) = match stored.place {
-            Where::Device(device, byte) => self.disk.locate(device, byte),
-            Where::Image(byte) => self.disk.locate(0, byte),
-            Where::Meta(byte) if part.space == Space::Image => self.disk.locate(0, byte),
-            Where::Meta(byte) => (Area::Metabox, byte),
+            StoredPosition::Device(device, byte) => self.disk.locate(device, byte),
+            StoredPosition::Image(byte) => self.disk.locate(0, byte),
+            StoredPosition::Meta(byte) if part.space == OffsetSpace::Image => self.disk.locate(0, byte),
+            StoredPosition::Meta(byte) => (Area::Metabox, byte),
         };
-        let inline = matches!(stored.place, Where::Meta(_));
-        Stored { area, position, len: stored.len, codec, partial, inline }
+        let inline = matches!(stored.place, StoredPosition::Meta(_));
+        StoredLocation { area, position, len: stored.len, codec, partial, inline }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Locations of file data for an image that refers to this one instead of copying the data.
 
-use super::Reader;
-use super::compression::Compression;
-use super::data::{self, File};
+use super::ErofsReader;
+use super::compression::ErofsCompression;
+use super::data::{self, InodeData};
 use super::inode::Inode;
-use super::map::{Data, MappedExtent, Stored, Where};
+use super::map::{MappedExtent, PieceStorage, StoredBytes, StoredPosition};
 use crate::Result;
 use crate::erofs::format::Layout;
 use crate::erofs::raw_sharing::PAGE_LEN;
@@ -12,11 +12,11 @@ use crate::image::Nid;
 use crate::placement::Area;
 use crate::source::{ClusterDecoder, ClusteredImage, ExtentStorage, PackedStream, Run, StayingData, StoredExtent};
 
-impl Reader {
+impl ErofsReader {
     /// Returns where the bytes of a file are; `None` if another image cannot refer to all of them.
     pub(crate) fn staying_data(&self, nid: Nid) -> Result<Option<StayingData>> {
         let inode = self.file(nid)?;
-        let file = File::open(self, &inode)?;
+        let file = InodeData::open(self, &inode)?;
         match inode.layout {
             Layout::Plain | Layout::Chunks => Ok(self.runs(&file)?.map(StayingData::Runs)),
             Layout::Inline => self.tailed(&inode, &file),
@@ -34,9 +34,11 @@ impl Reader {
         Ok(ClusteredImage { block_size, decoders, features: self.superblock.incompat.bits(), packed })
     }
 
-    fn decoder(&self, compression: &Compression) -> ClusterDecoder {
+    fn decoder(&self, compression: &ErofsCompression) -> ClusterDecoder {
         let cluster_len = match compression {
-            Compression::Lz4 { max_cluster_blocks, .. } => u32::from(*max_cluster_blocks) * self.superblock.block_size,
+            ErofsCompression::Lz4 { max_cluster_blocks, .. } => {
+                u32::from(*max_cluster_blocks) * self.superblock.block_size
+            }
             _ => 0,
         };
         ClusterDecoder { algorithm: compression.number(), window: compression.window(), cluster_len }
@@ -47,7 +49,7 @@ impl Reader {
         if !matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact) || inode.size == 0 {
             return Ok(None);
         }
-        let Some(extents) = self.stored_extents(inode, &File::open(self, inode)?)? else { return Ok(None) };
+        let Some(extents) = self.stored_extents(inode, &InodeData::open(self, inode)?)? else { return Ok(None) };
         if extents.iter().any(|extent| matches!(extent.storage, ExtentStorage::Inline { .. })) {
             return Ok(None);
         }
@@ -58,12 +60,12 @@ impl Reader {
     }
 
     /// Returns the runs of uncompressed blocks.
-    fn runs(&self, file: &File<'_>) -> Result<Option<Vec<Run>>> {
+    fn runs(&self, file: &InodeData<'_>) -> Result<Option<Vec<Run>>> {
         let mut runs = Vec::<Run>::new();
         let mut stays = true;
         file.each_from(0, &mut |MappedExtent { logical, len, data }| {
-            if let Data::Plain { stored, .. } = data {
-                let Some(at) = self.position(Stored { len, ..stored }) else {
+            if let PieceStorage::Plain { stored, .. } = data {
+                let Some(at) = self.position(StoredBytes { len, ..stored }) else {
                     stays = false;
                     return Ok(false);
                 };
@@ -78,17 +80,17 @@ impl Reader {
     }
 
     /// Returns the blocks of a file of which the last part follows the inode.
-    fn tailed(&self, inode: &Inode, file: &File<'_>) -> Result<Option<StayingData>> {
+    fn tailed(&self, inode: &Inode, file: &InodeData<'_>) -> Result<Option<StayingData>> {
         let mut start = None;
         let mut tail = Vec::new();
         let mut stays = true;
         file.each_from(0, &mut |extent| {
             match extent.data {
-                Data::Plain { stored: Stored { place: Where::Meta(_), .. }, .. } => {
+                PieceStorage::Plain { stored: StoredBytes { place: StoredPosition::Meta(_), .. }, .. } => {
                     tail.resize(usize::try_from(extent.len).unwrap_or(0), 0);
                     file.read_extent(&extent, 0, &mut tail)?;
                 }
-                Data::Plain { stored, .. } => {
+                PieceStorage::Plain { stored, .. } => {
                     start = self.position(stored);
                     stays &= start.is_some();
                 }
@@ -101,7 +103,7 @@ impl Reader {
     }
 
     /// Returns the extents of a compressed file.
-    fn stored_extents(&self, inode: &Inode, file: &File<'_>) -> Result<Option<Vec<StoredExtent>>> {
+    fn stored_extents(&self, inode: &Inode, file: &InodeData<'_>) -> Result<Option<Vec<StoredExtent>>> {
         let mut extents = Vec::new();
         let mut stays = true;
         file.each_from(0, &mut |extent| {
@@ -116,16 +118,18 @@ impl Reader {
 
     fn extent_storage(&self, inode: &Inode, extent: MappedExtent) -> Result<Option<ExtentStorage>> {
         let (stored, algorithm, is_partial) = match extent.data {
-            Data::Hole => return Ok(Some(ExtentStorage::Hole)),
-            Data::Fragment(at) => return Ok(Some(ExtentStorage::Packed(at))),
+            PieceStorage::Hole => return Ok(Some(ExtentStorage::Hole)),
+            PieceStorage::Fragment(at) => return Ok(Some(ExtentStorage::Packed(at))),
             // The bytes of a rotated cluster are in their order if the cluster begins with a block of the file.
-            Data::Plain { rotated: true, .. } if !extent.logical.is_multiple_of(self.superblock.block_size.into()) => {
+            PieceStorage::Plain { rotated: true, .. }
+                if !extent.logical.is_multiple_of(self.superblock.block_size.into()) =>
+            {
                 return Ok(None);
             }
-            Data::Plain { stored, .. } => (stored, None, false),
-            Data::Packed { stored, algorithm, partial } => (stored, Some(algorithm), partial),
+            PieceStorage::Plain { stored, .. } => (stored, None, false),
+            PieceStorage::Packed { stored, algorithm, partial } => (stored, Some(algorithm), partial),
         };
-        if let Where::Meta(_) = stored.place {
+        if let StoredPosition::Meta(_) = stored.place {
             let mut bytes = vec![0; usize::try_from(stored.len).unwrap_or(0)];
             self.read_stored("data", inode.payload.space, stored.place, &mut bytes)?;
             return Ok(Some(ExtentStorage::Inline { bytes: bytes.into(), algorithm }));
@@ -137,11 +141,11 @@ impl Reader {
 
     /// Returns the offset in the image of stored bytes; `None` if they follow an inode, or lie on a device or beyond the
     /// end. A copy of the latter fails.
-    fn position(&self, stored: Stored) -> Option<u64> {
+    fn position(&self, stored: StoredBytes) -> Option<u64> {
         let (area, offset) = match stored.place {
-            Where::Image(byte) => self.disk.locate(0, byte),
-            Where::Device(device, byte) => self.disk.locate(device, byte),
-            Where::Meta(_) => return None,
+            StoredPosition::Image(byte) => self.disk.locate(0, byte),
+            StoredPosition::Device(device, byte) => self.disk.locate(device, byte),
+            StoredPosition::Meta(_) => return None,
         };
         let is_held = offset.checked_add(stored.len).is_some_and(|end| end <= self.disk.len());
         (area == Area::Image && is_held).then_some(offset)

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use super::compression::{self, Compression};
-use super::disk::Disk;
+use super::compression::{self, ErofsCompression};
+use super::disk::DeviceBytes;
 use crate::erofs::Feature;
 use crate::erofs::format::{self, BLOCK_BITS, Compat, Incompat, NID_METABOX, SUPERBLOCK_OFFSET, SUPERBLOCK_SLOT};
 use crate::erofs::hash::crc32c;
@@ -52,13 +52,13 @@ pub struct Superblock {
     /// Label.
     pub label: Box<[u8]>,
     /// Algorithms of compressed files, with the parameters of their decoders.
-    pub compression: Vec<Compression>,
+    pub compression: Vec<ErofsCompression>,
     /// The packed inode: its data is tails of files, concatenated.
     pub packed: Option<Nid>,
     /// The metabox: its data is inodes.
     pub metabox: Option<Nid>,
     /// Additional devices.
-    pub devices: Vec<Device>,
+    pub devices: Vec<AdditionalDevice>,
     /// Number of long xattr prefixes.
     pub xattr_prefixes: u8,
     /// Their offset: in the metabox, the packed inode or the image.
@@ -77,7 +77,7 @@ pub struct Superblock {
 
 /// An additional device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
+pub struct AdditionalDevice {
     /// Any name.
     pub tag: Box<[u8]>,
     /// Number of its blocks.
@@ -111,7 +111,7 @@ impl Superblock {
     }
 
     /// Reads and checks the superblock of an image and the structures that follow it.
-    pub(super) fn read(disk: &mut Disk) -> Result<Superblock> {
+    pub(super) fn read(disk: &mut DeviceBytes) -> Result<Superblock> {
         let mut head = [0; HEAD_LEN];
         let got = disk.read_up_to(0, &mut head)?;
         let raw = head[..got].get(HEAD_LEN - size_of::<format::Superblock>()..).unwrap_or_default();
@@ -133,7 +133,7 @@ impl Superblock {
     /// Returns the number of blocks in the largest physical cluster, if the image declares LZ4 clusters.
     pub fn lz4_blocks(&self) -> Option<u32> {
         self.compression.iter().find_map(|one| match one {
-            Compression::Lz4 { max_cluster_blocks, .. } => Some((*max_cluster_blocks).into()),
+            ErofsCompression::Lz4 { max_cluster_blocks, .. } => Some((*max_cluster_blocks).into()),
             _ => None,
         })
     }
@@ -168,23 +168,29 @@ fn not_erofs(head: &[u8]) -> String {
     format!("not an EROFS image (no magic number {:#010x} there)", format::MAGIC)
 }
 
+fn known_features(raw: &format::Superblock) -> Result<Incompat> {
+    let incompat = Incompat::from_bits_retain(raw.feature_incompat.get());
+    match incompat.bits() & !Incompat::KNOWN.bits() {
+        0 => Ok(incompat),
+        unknown => Err(Error::Unsupported(format!("EROFS features {unknown:#x}, which are newer than this program"))),
+    }
+}
+
 fn check_fields(raw: &format::Superblock) -> Result<Superblock> {
     if !BLOCK_BITS.contains(&raw.blkszbits) {
-        let (least, most) = (1u32 << BLOCK_BITS.start(), 1u32 << BLOCK_BITS.end());
+        let least = 1u32 << BLOCK_BITS.start();
+        let most = 1u32 << BLOCK_BITS.end();
         return Err(wrong(format!("block size 2^{} is not from {least} to {most}", raw.blkszbits)));
     }
-    let incompat = Incompat::from_bits_retain(raw.feature_incompat.get());
-    let unknown = incompat.bits() & !Incompat::KNOWN.bits();
-    if unknown != 0 {
-        return Err(Error::Unsupported(format!("EROFS features {unknown:#x}, which are newer than this program")));
-    }
+    let incompat = known_features(raw)?;
     if raw.dirblkbits != 0 {
         return Err(Error::Unsupported(format!("EROFS directory blocks of 2^{} blocks", raw.dirblkbits)));
     }
     let compat = Compat::from_bits_retain(raw.feature_compat.get());
     let wide = incompat.contains(Incompat::BITS_48);
     let root = if wide { raw.rootnid_8b.get() } else { 0 };
-    let (high, low) = (u64::from(raw.rb.get()), u64::from(raw.blocks_lo.get()));
+    let high = u64::from(raw.rb.get());
+    let low = u64::from(raw.blocks_lo.get());
     let (root, blocks) = if root != 0 { (root, high << 32 | low) } else { (high, low) };
     let packed = incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE).then_some(raw.packed_nid.get());
     let block = |block: u32| u64::from(block) << raw.blkszbits;
@@ -225,7 +231,7 @@ fn until_nul(bytes: &[u8]) -> Box<[u8]> {
 }
 
 /// Verifies the checksum: it covers the part of the first block after byte 1024, or a whole block if that is empty.
-fn check_sum(disk: &Disk, raw: &format::Superblock) -> Result<()> {
+fn check_sum(disk: &DeviceBytes, raw: &format::Superblock) -> Result<()> {
     if raw.feature_compat.get() & Compat::CHECKSUM.bits() == 0 {
         return Ok(());
     }
@@ -234,14 +240,15 @@ fn check_sum(disk: &Disk, raw: &format::Superblock) -> Result<()> {
     let mut bytes = vec![0; if block > before { block - before } else { block }];
     disk.read(STRUCTURE, SUPERBLOCK_OFFSET, &mut bytes)?;
     bytes[4..8].fill(0);
-    let (sum, stored) = (crc32c(!0, &bytes), raw.checksum.get());
+    let sum = crc32c(!0, &bytes);
+    let stored = raw.checksum.get();
     if sum != stored {
         return Err(wrong(format!("its checksum is {sum:#010x}, but it should be {stored:#010x}")));
     }
     Ok(())
 }
 
-fn metabox(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Option<Nid>> {
+fn metabox(disk: &DeviceBytes, superblock: &Superblock, raw: &format::Superblock) -> Result<Option<Nid>> {
     if !superblock.incompat.contains(Incompat::METABOX) {
         return Ok(None);
     }
@@ -257,7 +264,7 @@ fn metabox(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Re
     Ok(Some(Nid(nid)))
 }
 
-fn devices(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Vec<Device>> {
+fn devices(disk: &DeviceBytes, superblock: &Superblock, raw: &format::Superblock) -> Result<Vec<AdditionalDevice>> {
     // The bit alone may stand for files with two algorithms.
     if !superblock.incompat.contains(Incompat::DEVICES_OR_SECOND_HEAD) {
         return Ok(Vec::new());
@@ -270,7 +277,7 @@ fn devices(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Re
         .map(|slot| {
             let mut raw = format::DeviceSlot::new_zeroed();
             disk.read("device table", slot * DEVICE_LEN, raw.as_mut_bytes())?;
-            Ok(Device {
+            Ok(AdditionalDevice {
                 tag: until_nul(&raw.tag),
                 blocks: join(raw.blocks_lo.get(), raw.blocks_hi.get()),
                 start: join(raw.uniaddr_lo.get(), raw.uniaddr_hi.get()),

@@ -3,9 +3,9 @@
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
-use super::Reader;
+use super::ErofsReader;
 use super::inode::Inode;
-use super::metadata::{Place, Space};
+use super::metadata::{MetadataAddress, OffsetSpace};
 use super::superblock::Superblock;
 use crate::Result;
 use crate::erofs::format::{self, Compat, Incompat, XATTR_FILTER_SEED, xattr_prefix};
@@ -21,14 +21,14 @@ const NAME_MAX: usize = 255;
 
 /// A long prefix: the number of an ordinary prefix, and the bytes that follow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Prefix {
+pub(super) struct LongPrefix {
     pub(super) base: u8,
     pub(super) infix: Box<[u8]>,
 }
 
 /// One attribute as stored.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct StoredXattr {
     /// As stored: see [`xattr_prefix`].
     pub(super) prefix: u8,
     /// Number of the ordinary prefix, with a long one resolved.
@@ -40,7 +40,7 @@ pub(super) struct Pair {
     pub(super) shared: Option<u32>,
 }
 
-impl Pair {
+impl StoredXattr {
     /// Returns prefix and name; `None` for undefined prefixes and padding.
     pub(super) fn full_name(&self) -> Option<Box<[u8]>> {
         let prefix: &[u8] = match self.base {
@@ -66,18 +66,18 @@ impl Pair {
 }
 
 /// Returns the position of the long prefixes.
-pub(super) fn prefix_place(superblock: &Superblock) -> Place {
+pub(super) fn prefix_place(superblock: &Superblock) -> MetadataAddress {
     let space = match superblock {
-        _ if superblock.compat.contains(Compat::PLAIN_XATTR_PREFIXES) => Space::Image,
-        _ if superblock.incompat.contains(Incompat::METABOX) => Space::Metabox,
-        _ if superblock.packed.is_some() => Space::Packed,
-        _ => Space::Image,
+        _ if superblock.compat.contains(Compat::PLAIN_XATTR_PREFIXES) => OffsetSpace::Image,
+        _ if superblock.incompat.contains(Incompat::METABOX) => OffsetSpace::Metabox,
+        _ if superblock.packed.is_some() => OffsetSpace::Packed,
+        _ => OffsetSpace::Image,
     };
-    Place { space, byte: superblock.xattr_prefix_start }
+    MetadataAddress { space, byte: superblock.xattr_prefix_start }
 }
 
 /// Reads the long prefixes of an image, which the reader needs before any xattrs.
-pub(super) fn read_prefixes(reader: &Reader, superblock: &Superblock) -> Result<Vec<Prefix>> {
+pub(super) fn read_prefixes(reader: &ErofsReader, superblock: &Superblock) -> Result<Vec<LongPrefix>> {
     let mut place = prefix_place(superblock);
     (0..superblock.xattr_prefixes)
         .map(|n| {
@@ -88,11 +88,12 @@ pub(super) fn read_prefixes(reader: &Reader, superblock: &Superblock) -> Result<
             let Some(infix) = usize::from(len).checked_sub(1).filter(|len| *len <= NAME_MAX) else {
                 return Err(place.error(PREFIXES, format!("prefix {n} has {len} bytes")));
             };
-            let (mut base, mut name) = ([0], vec![0; infix]);
+            let mut base = [0];
+            let mut name = vec![0; infix];
             reader.read_meta(PREFIXES, place.skip(2), &mut base)?;
             reader.read_meta(PREFIXES, place.skip(3), &mut name)?;
             place = place.skip(2 + u64::from(len));
-            Ok(Prefix { base: base[0], infix: name.into() })
+            Ok(LongPrefix { base: base[0], infix: name.into() })
         })
         .collect()
 }
@@ -102,7 +103,7 @@ pub(super) const MAY_REPEAT: &[u8] = ORIGIN_XATTR;
 
 /// Returns the xattrs of an inode: full names with values, sorted. Attributes with unknown prefixes are left out. Of an
 /// attribute that may repeat, it is the one that Linux finds first: inline ones come before shared ones.
-pub(super) fn set(reader: &Reader, inode: &Inode) -> Result<XattrSet> {
+pub(super) fn set(reader: &ErofsReader, inode: &Inode) -> Result<XattrSet> {
     let mut found = Vec::new();
     each(reader, inode, &mut |pair| {
         let is_shared = pair.shared.is_some();
@@ -117,7 +118,7 @@ pub(super) fn set(reader: &Reader, inode: &Inode) -> Result<XattrSet> {
 }
 
 /// Calls `visit` for each xattr of an inode, shared ones first; returns their name filter.
-pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) -> Result<u32> {
+pub(super) fn each(reader: &ErofsReader, inode: &Inode, visit: &mut dyn FnMut(StoredXattr)) -> Result<u32> {
     let body = inode.place.skip(inode.payload.byte.saturating_sub(inode.place.byte) - u64::from(inode.xattr_len));
     let mut bytes = vec![0; usize::try_from(inode.xattr_len).unwrap_or(0)];
     if bytes.is_empty() {
@@ -130,7 +131,8 @@ pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) 
     };
     let inline = HEADER_LEN + usize::from(header.h_shared_count) * size_of::<U32>();
     if bytes.len() == HEADER_LEN || inline > bytes.len() {
-        let (count, len) = (header.h_shared_count, bytes.len());
+        let count = header.h_shared_count;
+        let len = bytes.len();
         return Err(wrong(format!("{count} shared xattrs in {len} bytes")));
     }
     for id in bytes[HEADER_LEN..inline].as_chunks().0 {
@@ -142,7 +144,8 @@ pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) 
         let Ok((entry, behind)) = format::XattrEntry::read_from_prefix(rest) else {
             return Err(wrong(format!("an xattr at offset {at} is cut off")));
         };
-        let (name_len, value_len) = (usize::from(entry.e_name_len), usize::from(entry.e_value_size.get()));
+        let name_len = usize::from(entry.e_name_len);
+        let value_len = usize::from(entry.e_value_size.get());
         let Some((name, value)) = behind.split_at_checked(name_len) else {
             return Err(wrong(format!("the xattr at offset {at} is cut off in its name")));
         };
@@ -156,12 +159,13 @@ pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) 
 }
 
 /// Returns the shared xattr with an id.
-fn shared(reader: &Reader, id: u32) -> Result<Pair> {
+fn shared(reader: &ErofsReader, id: u32) -> Result<StoredXattr> {
     let in_metabox = reader.superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
-    let space = if in_metabox { Space::Metabox } else { Space::Image };
-    let place = Place { space, byte: reader.superblock.xattr_start.saturating_add(u64::from(id) * 4) };
+    let space = if in_metabox { OffsetSpace::Metabox } else { OffsetSpace::Image };
+    let place = MetadataAddress { space, byte: reader.superblock.xattr_start.saturating_add(u64::from(id) * 4) };
     let entry: format::XattrEntry = reader.get_meta(STRUCTURE, place)?;
-    let (name_len, value_len) = (usize::from(entry.e_name_len), usize::from(entry.e_value_size.get()));
+    let name_len = usize::from(entry.e_name_len);
+    let value_len = usize::from(entry.e_value_size.get());
     let mut bytes = vec![0; name_len + value_len];
     reader.read_meta(STRUCTURE, place.skip(ENTRY_LEN as u64), &mut bytes)?;
     let value = bytes.split_off(name_len).into();
@@ -169,21 +173,21 @@ fn shared(reader: &Reader, id: u32) -> Result<Pair> {
 }
 
 fn pair(
-    reader: &Reader,
-    place: Place,
+    reader: &ErofsReader,
+    place: MetadataAddress,
     entry: format::XattrEntry,
     name: &[u8],
     value: Box<[u8]>,
     shared: Option<u32>,
-) -> Result<Pair> {
+) -> Result<StoredXattr> {
     let prefix = entry.e_name_index;
     if prefix & xattr_prefix::LONG == 0 {
-        return Ok(Pair { prefix, base: prefix, name: name.into(), value, shared });
+        return Ok(StoredXattr { prefix, base: prefix, name: name.into(), value, shared });
     }
     let number = usize::from(prefix & !xattr_prefix::LONG);
-    let Some(Prefix { base, infix }) = reader.prefixes.get(number) else {
+    let Some(LongPrefix { base, infix }) = reader.prefixes.get(number) else {
         let why = format!("long prefix {number}, but there are only {}", reader.prefixes.len());
         return Err(place.error(STRUCTURE, why));
     };
-    Ok(Pair { prefix, base: *base, name: [infix, name].concat().into(), value, shared })
+    Ok(StoredXattr { prefix, base: *base, name: [infix, name].concat().into(), value, shared })
 }

@@ -28,16 +28,16 @@ fn spec() -> Spec {
     spec
 }
 
-fn cases() -> Vec<Options> {
+fn cases() -> Vec<ErofsOptions> {
     let codecs = ["lz4", "zstd:1", "deflate:1", "lz4hc:1", "lzma:0"];
     let packed = PACKED.iter().enumerate().map(|(n, features)| (codecs[n % codecs.len()], *features));
     packed
         .chain(PLAIN.iter().map(|features| ("none", *features)))
-        .map(|(codec, features)| Options { features, cluster_size: 16 << 10, ..options(codec, 4096) })
+        .map(|(codec, features)| ErofsOptions { features, cluster_size: 16 << 10, ..options(codec, 4096) })
         .collect()
 }
 
-fn image(options: &Options, fill: impl FnOnce(&mut dyn Store) -> Result<Plan>) -> Vec<u8> {
+fn image(options: &ErofsOptions, fill: impl FnOnce(&mut dyn Store) -> Result<Plan>) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     build(&image, options, &Progress::default(), fill).unwrap();
@@ -46,7 +46,7 @@ fn image(options: &Options, fill: impl FnOnce(&mut dyn Store) -> Result<Plan>) -
 
 /// Returns the result of `make` without threads, after checking that any number of threads and
 /// little memory give the same.
-fn same_bytes(options: &Options, what: &str, make: &dyn Fn(&Options) -> Vec<u8>) {
+fn same_bytes(options: &ErofsOptions, what: &str, make: &dyn Fn(&ErofsOptions) -> Vec<u8>) {
     let one = make(&options.clone().with(|build| build.threads = 0));
     for (threads, memory) in [(1, 1), (2, 64 << 20), (7, 1), (7, 1 << 30)] {
         let other = make(&options.clone().with(|build| {
@@ -86,7 +86,7 @@ fn a_sparse_file_among_others() {
         (b"e".to_vec(), more(5)),
     ]);
     for features in [Features::empty(), Features::FRAGMENTS, Features::DEDUPE] {
-        let options = Options { features, ..options("lz4", 4096) };
+        let options = ErofsOptions { features, ..options("lz4", 4096) };
         same_bytes(&options, "sparse", &|options| {
             image(options, |_| Ok(Plan { tree: spec.tree()?, order: Vec::new() }))
         });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::build::{Shards, Sum};
+use crate::build::{FileDigest, Shards};
 use crate::erofs::INODE_DIGEST;
 use crate::image::FileType;
 use crate::sink::Walk;
@@ -32,12 +32,12 @@ fn spec() -> Spec {
     spec
 }
 
-fn with_digests(options: Options, name: &str) -> Options {
-    Options { inode_digest: Some(name.as_bytes().into()), ..options }
+fn with_digests(options: ErofsOptions, name: &str) -> ErofsOptions {
+    ErofsOptions { inode_digest: Some(name.as_bytes().into()), ..options }
 }
 
 /// Returns the digests that attributes of an image say, and those of the data, by path.
-fn digests(image: &Path) -> [BTreeMap<Vec<u8>, Sum>; 2] {
+fn digests(image: &Path) -> [BTreeMap<Vec<u8>, FileDigest>; 2] {
     let reader = open_reader(image).unwrap();
     let (mut said, mut known) = (BTreeMap::new(), BTreeMap::new());
     let mut walk = Walk::new(&reader, &[]).unwrap();
@@ -64,12 +64,12 @@ fn every_file_with_data_has_its_digest() {
     let metabox = Features::BITS_48 | Features::METABOX | Features::FRAGMENTS;
     let cases = [
         options("none", 4096),
-        Options { features: Features::CHUNKS, ..options("none", 512) },
-        Options { features: Features::FRAGMENTS | Features::DEDUPE, ..options("lz4", 4096) },
-        Options { features: Features::ALL_FRAGMENTS | Features::COMPRESSED_DIRS, ..options("zstd:1", 4096) },
-        Options { features: inline, ..options("lz4", 4096) },
-        Options { features: metabox, ..options("zstd:1", 4096) },
-        Options { xattr_prefixes: vec![b"user.a."[..].into()], ..options("lz4", 4096) },
+        ErofsOptions { features: Features::CHUNKS, ..options("none", 512) },
+        ErofsOptions { features: Features::FRAGMENTS | Features::DEDUPE, ..options("lz4", 4096) },
+        ErofsOptions { features: Features::ALL_FRAGMENTS | Features::COMPRESSED_DIRS, ..options("zstd:1", 4096) },
+        ErofsOptions { features: inline, ..options("lz4", 4096) },
+        ErofsOptions { features: metabox, ..options("zstd:1", 4096) },
+        ErofsOptions { xattr_prefixes: vec![b"user.a."[..].into()], ..options("lz4", 4096) },
         options("lz4", 4096).with(|build| build.shards = Some(Shards::Count(3.try_into().unwrap()))),
         options("none", 4096).with(|build| build.threads = 0),
     ];
@@ -87,7 +87,7 @@ fn every_file_with_data_has_its_digest() {
 #[test]
 fn a_check_compares_files_with_their_digests() {
     let spec = Spec::of([(b"a".to_vec(), Node::file(vec![Piece::Noise { seed: 1, len: 5000 }]))]);
-    let unsummed = Options { features: Features::NO_CHECKSUM, ..options("none", 4096) };
+    let unsummed = ErofsOptions { features: Features::NO_CHECKSUM, ..options("none", 4096) };
     let built = built(&spec, &with_digests(unsummed, INODE_DIGEST));
     let reader = open_reader(&built.image).unwrap();
     assert_eq!(reader.superblock().digest_prefix, Some(0));
@@ -115,7 +115,7 @@ fn sizes_that_an_image_pretends_to_have_are_not_added_up() {
     let file = |seed| Node::file(vec![Piece::Noise { seed, len: 5000 }]);
     let spec = Spec::of((0..3u64).map(|n| (format!("{n}").into_bytes(), file(n))));
     let features = Features::NO_CHECKSUM | Features::EXTENDED_INODES;
-    let built = built(&spec, &with_digests(Options { features, ..options("none", 4096) }, INODE_DIGEST));
+    let built = built(&spec, &with_digests(ErofsOptions { features, ..options("none", 4096) }, INODE_DIGEST));
     let bytes = std::fs::read(&built.image).unwrap();
     let places = (0..bytes.len() - 8).filter(|at| bytes[*at..].starts_with(&5000u64.to_le_bytes()));
     let places: Vec<_> = places.collect();
@@ -146,7 +146,7 @@ fn a_digest_replaces_that_of_the_source() {
 
 #[test]
 fn names_and_kernels_are_checked() {
-    let refused = |options: Options| {
+    let refused = |options: ErofsOptions| {
         let dir = tempfile::tempdir().unwrap();
         write(spec().tree().unwrap(), &dir.path().join("image"), &options).unwrap_err().to_string()
     };
@@ -157,7 +157,7 @@ fn names_and_kernels_are_checked() {
     assert!(list.contains("would replace access control lists"), "{list}");
     let old = |kernel: &str, features| {
         let target_kernel = kernel.parse().unwrap();
-        refused(with_digests(Options { target_kernel, features, ..options("lz4", 4096) }, NAME))
+        refused(with_digests(ErofsOptions { target_kernel, features, ..options("lz4", 4096) }, NAME))
     };
     assert!(old("6.3", Features::empty()).contains("inode digests (since Linux 6.4)"));
     assert!(old("6.16", Features::FRAGMENTS).contains("inode digests beside a packed inode (since Linux 6.17)"));

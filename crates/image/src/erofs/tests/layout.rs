@@ -9,7 +9,7 @@ use super::*;
 use crate::build::Shards;
 use crate::erofs::INODE_DIGEST;
 use crate::image::Nid;
-use crate::placement::Placed;
+use crate::placement::PlacedPiece;
 use crate::sink::Walk;
 use crate::testing::{ByteStream, Node, Piece, can_mount, damage, disagreements, kernel_disagreements, snapshot_tree};
 
@@ -27,7 +27,7 @@ fn tree() -> Spec {
 }
 
 /// Returns the pieces of all files.
-fn pieces(image: &Path) -> Vec<Vec<Placed>> {
+fn pieces(image: &Path) -> Vec<Vec<PlacedPiece>> {
     let reader = open_reader(image).unwrap();
     let mut nids: Vec<Nid> = Vec::new();
     let mut walk = Walk::new(&reader, &[]).unwrap();
@@ -48,7 +48,7 @@ fn pieces(image: &Path) -> Vec<Vec<Placed>> {
 }
 
 /// Builds an image, and compares what packfs and the kernel read from it.
-fn build_and_read(name: &str, options: &Options) -> Vec<Vec<Placed>> {
+fn build_and_read(name: &str, options: &ErofsOptions) -> Vec<Vec<PlacedPiece>> {
     let (spec, dir) = (tree(), tempfile::tempdir().unwrap());
     let image = dir.path().join("image");
     write(spec.tree().unwrap(), &image, options).unwrap();
@@ -70,17 +70,17 @@ fn extents_are_no_longer_than_asked() {
         ("deflate:1", Features::BITS_48 | Features::UNALIGNED, 8192),
     ];
     for (codec, features, max) in cases {
-        let free = Options { features, cluster_size: 16 << 10, ..options(codec, 4096) };
-        let longest = |options: &Options| {
+        let free = ErofsOptions { features, cluster_size: 16 << 10, ..options(codec, 4096) };
+        let longest = |options: &ErofsOptions| {
             let files = build_and_read("extents_are_no_longer_than_asked", options);
             let of_files = files.iter().flatten().filter(|piece| piece.fragment.is_none());
             let packed = of_files.filter(|piece| piece.stored.is_some_and(|stored| stored.codec.is_some()));
             packed.map(|piece| piece.len).max().unwrap_or(0)
         };
-        let (least, most) = (longest(&Options { extent_max: Some(max), ..free.clone() }), longest(&free));
+        let (least, most) = (longest(&ErofsOptions { extent_max: Some(max), ..free.clone() }), longest(&free));
         assert!(least <= max.into() && most > max.into(), "{codec}, {features:?}, {max}: {least}, {most}");
     }
-    let short = Options { extent_max: Some(4095), ..options("lz4", 4096) };
+    let short = ErofsOptions { extent_max: Some(4095), ..options("lz4", 4096) };
     let error = write(tree().tree().unwrap(), Path::new("unused"), &short).unwrap_err().to_string();
     assert!(error.contains("at least as long as a block"), "{error}");
 }
@@ -95,7 +95,7 @@ fn what_shrinks_is_compressed_behind_what_does_not() {
     for (cluster_size, features) in
         [(1 << 20, Features::ALL_FRAGMENTS), (1 << 20, Features::empty()), (64 << 10, Features::empty())]
     {
-        let options = Options { features, cluster_size, ..options("lzma:6", 4096) };
+        let options = ErofsOptions { features, cluster_size, ..options("lzma:6", 4096) };
         let image = dir.path().join("image");
         write(spec.tree().unwrap(), &image, &options).unwrap();
         let len = std::fs::metadata(&image).unwrap().len();
@@ -113,7 +113,7 @@ fn uncompressed_clusters_within_a_file_are_whole_blocks() {
     let spec = Spec::of([300_001, 4095, 4097].map(|begin| (begin.to_string().into_bytes(), file(begin))));
     let dir = tempfile::tempdir().unwrap();
     for (codec, cluster_size) in [("lz4", 4096), ("lz4hc:3", 64 << 10), ("zstd:1", 16 << 10), ("lzma:1", 1 << 20)] {
-        let options = Options { cluster_size, ..options(codec, 4096) };
+        let options = ErofsOptions { cluster_size, ..options(codec, 4096) };
         let image = dir.path().join("image");
         write(spec.tree().unwrap(), &image, &options).unwrap();
         for file in pieces(&image).iter().filter(|file| !file.is_empty()) {
@@ -148,7 +148,7 @@ fn uncompressed_clusters_have_one_block_unless_extents_are_encoded() {
             [Features::empty(), Features::FRAGMENTS, Features::DEDUPE, Features::ZTAILPACKING | Features::DEDUPE]
         {
             for features in [features, features | Features::BITS_48] {
-                let options = Options { features, cluster_size: 64 << 10, ..options(codec, block_size) };
+                let options = ErofsOptions { features, cluster_size: 64 << 10, ..options(codec, block_size) };
                 let image = dir.path().join("image");
                 write(spec.tree().unwrap(), &image, &options).unwrap();
                 let all = pieces(&image);
@@ -190,9 +190,9 @@ fn clusters_that_save_much_stay_compressed_at_the_end_of_a_piece() {
     let (spec, dir) = (Spec::of(files.iter().enumerate().map(node)), tempfile::tempdir().unwrap());
     for cluster_size in [4096, 8192] {
         let image = dir.path().join("image");
-        write(spec.tree().unwrap(), &image, &Options { cluster_size, ..options("lz4", 4096) }).unwrap();
+        write(spec.tree().unwrap(), &image, &ErofsOptions { cluster_size, ..options("lz4", 4096) }).unwrap();
         let built = pieces(&image);
-        let raw = |file: &Vec<Placed>| {
+        let raw = |file: &Vec<PlacedPiece>| {
             let raw = file.iter().filter(|piece| piece.stored.is_some_and(|stored| stored.codec.is_none()));
             raw.map(|piece| piece.len).sum::<u64>()
         };
@@ -213,9 +213,10 @@ fn files_begin_at_multiples_of_the_alignment() {
         (Features::NO_INLINE, 512, 1536),
         (Features::NO_INLINE, 4096, 4096),
     ] {
-        let options = Options { features, data_align: Some(align), ..options("none", block) };
+        let options = ErofsOptions { features, data_align: Some(align), ..options("none", block) };
         let files = build_and_read("files_begin_at_multiples_of_the_alignment", &options);
-        let first = |file: &Vec<Placed>| file.iter().find_map(|piece| piece.stored.filter(|stored| !stored.inline));
+        let first =
+            |file: &Vec<PlacedPiece>| file.iter().find_map(|piece| piece.stored.filter(|stored| !stored.inline));
         let starts: Vec<u64> = files.iter().filter_map(first).map(|stored| stored.position).collect();
         assert!(starts.len() >= 5, "{starts:?}");
         assert!(starts.iter().all(|start| start % u64::from(align) == 0), "{features:?}, {align}: {starts:?}");
@@ -225,7 +226,7 @@ fn files_begin_at_multiples_of_the_alignment() {
         ("none", 32 << 20, "up to 16 MiB"),
         ("lz4", 8192, "the codec has to be none"),
     ] {
-        let options = Options { data_align: Some(align), ..options(codec, 4096) };
+        let options = ErofsOptions { data_align: Some(align), ..options(codec, 4096) };
         let error = write(tree().tree().unwrap(), Path::new("unused"), &options).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
@@ -242,9 +243,10 @@ fn files_that_are_not_read_are_stored_like_others() {
         (Features::BITS_48, 4096, None, "6.15"),
     ] {
         let target_kernel = target.parse().unwrap();
-        let of = |reflink| Options { features, data_align: align, target_kernel, reflink, ..options("none", block) };
+        let of =
+            |reflink| ErofsOptions { features, data_align: align, target_kernel, reflink, ..options("none", block) };
         let files = build_and_read("files_that_are_not_read_are_stored_like_others", &of(true));
-        let end = |files: &[Vec<Placed>]| -> u64 {
+        let end = |files: &[Vec<PlacedPiece>]| -> u64 {
             let stored = files.iter().flatten().filter_map(|piece| piece.stored).filter(|stored| !stored.inline);
             stored.map(|stored| stored.position + stored.len).max().unwrap()
         };
@@ -253,7 +255,7 @@ fn files_that_are_not_read_are_stored_like_others() {
         let more = end(&files) - end(&read);
         assert!(more >= if target == "5.4" { 0 } else { 100_000 }, "{features:?}, {block}, {target}: {more}");
     }
-    type Change = fn(&mut Options);
+    type Change = fn(&mut ErofsOptions);
     let cases: [(Change, &str); 4] = [
         (|all| all.build.codec = "lz4".parse().unwrap(), "the codec has to be none"),
         (|all| all.build.index = Some("unused".into()), "an index has digests of files"),
@@ -261,7 +263,8 @@ fn files_that_are_not_read_are_stored_like_others() {
         (|all| all.build.shards = Some(Shards::Count(NonZeroU32::MIN)), "shards are packed from files that are read"),
     ];
     for (change, why) in cases {
-        let mut options = Options { reflink: true, target_kernel: "7.0".parse().unwrap(), ..options("none", 4096) };
+        let mut options =
+            ErofsOptions { reflink: true, target_kernel: "7.0".parse().unwrap(), ..options("none", 4096) };
         change(&mut options);
         let error = write(tree().tree().unwrap(), Path::new("unused"), &options).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");

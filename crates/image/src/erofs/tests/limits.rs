@@ -12,7 +12,7 @@ fn one(name: &str, what: What) -> Spec {
 }
 
 /// Returns the error of a build, which leaves nothing behind.
-fn refused(spec: &Spec, options: &Options) -> String {
+fn refused(spec: &Spec, options: &ErofsOptions) -> String {
     let dir = tempfile::tempdir().unwrap();
     let error = write(spec.tree().unwrap(), &dir.path().join("image"), options).unwrap_err().to_string();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind: {error}");
@@ -21,7 +21,7 @@ fn refused(spec: &Spec, options: &Options) -> String {
 
 #[test]
 fn limits_of_options_are_named() {
-    type Change = fn(&mut Options);
+    type Change = fn(&mut ErofsOptions);
     let cases: [(Change, &str); 22] = [
         (|o| o.block_size = 0, "a power of two from 512 to 4K"),
         (|o| o.block_size = 256, "a power of two from 512 to 4K"),
@@ -91,7 +91,7 @@ fn features_of_later_kernels_are_refused() {
         ("lz4", Features::COMPRESSED_DIRS, "6.0", "compressed-dirs (since Linux 6.1)"),
         ("lz4", Features::METABOX | Features::BITS_48, "6.16", "metabox (since Linux 6.17)"),
     ] {
-        let mut options = Options { features, target_kernel: kernel.parse().unwrap(), ..options(codec, 4096) };
+        let mut options = ErofsOptions { features, target_kernel: kernel.parse().unwrap(), ..options(codec, 4096) };
         let error = refused(&one("f", What::Fifo), &options);
         assert!(error.contains(since), "{codec} {features:?}: {error}");
         options.target_kernel = since.split(['(', ' ', ')']).find_map(|word| word.parse().ok()).unwrap();
@@ -122,7 +122,7 @@ fn converted(image: Arc<dyn Image>, store: &mut dyn Store) -> Result<Plan> {
 
 fn differences(first: &dyn Image, second: &dyn Image) -> Vec<String> {
     let mut found = Vec::new();
-    diff(first, second, &crate::diff::Options::default(), &Progress::default(), &mut |one| {
+    diff(first, second, &crate::diff::DiffOptions::default(), &Progress::default(), &mut |one| {
         found.push(one.describe(("a", "b")).to_string())
     })
     .unwrap();
@@ -133,13 +133,13 @@ fn differences(first: &dyn Image, second: &dyn Image) -> Vec<String> {
 fn conversion_there_and_back_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    let squash = squashfs::Options::default().with(|build| {
+    let squash = squashfs::SquashfsOptions::default().with(|build| {
         build.codec = "zstd:1".parse().unwrap();
         build.force = true;
     });
     let open_squash = |path: &Path| -> Arc<dyn Image> {
         let file = FileAt::open(path, 0).unwrap();
-        Arc::new(squashfs::Reader::open(Arc::new(file), squashfs::ReadOptions::default()).unwrap())
+        Arc::new(squashfs::SquashfsReader::open(Arc::new(file), squashfs::ReadOptions::default()).unwrap())
     };
     for spec in [everything(4096, 65535), matrix::edges(4096, 16 << 10)] {
         squashfs::build(&at("first"), &squash, &Progress::default(), |_| {

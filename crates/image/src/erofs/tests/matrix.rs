@@ -51,18 +51,18 @@ pub(in crate::erofs) const PLAIN: [Features; 8] = [
 ];
 
 /// All codecs and features, with clusters of `cluster_size` and blocks of `block_size` bytes.
-pub(in crate::erofs) fn all(block_size: u32, cluster_size: u32) -> Vec<Options> {
+pub(in crate::erofs) fn all(block_size: u32, cluster_size: u32) -> Vec<ErofsOptions> {
     let packed = CODECS.iter().flat_map(|codec| PACKED.iter().map(move |features| (*codec, *features)));
     let plain = PLAIN.iter().map(|features| ("none", *features));
     packed
         .chain(plain)
-        .map(|(codec, features)| Options { features, cluster_size, ..options(codec, block_size) })
+        .map(|(codec, features)| ErofsOptions { features, cluster_size, ..options(codec, block_size) })
         .collect()
 }
 
 /// Describes options, for messages.
-pub(in crate::erofs) fn say(options: &Options) -> String {
-    let Options { build, cluster_size, block_size, features, target_kernel, .. } = options;
+pub(in crate::erofs) fn say(options: &ErofsOptions) -> String {
+    let ErofsOptions { build, cluster_size, block_size, features, target_kernel, .. } = options;
     let codec = &build.codec;
     format!("{codec}, clusters of {cluster_size}, blocks of {block_size}, {features:?}, for Linux {target_kernel}")
 }

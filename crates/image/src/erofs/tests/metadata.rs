@@ -17,7 +17,7 @@ use crate::tree::{Device, Time};
 static FSCK: LazyLock<bool> = LazyLock::new(|| erofs_utils("fsck.erofs as a second oracle"));
 
 /// Mounts the image that `options` make of `spec`, compares it, and runs fsck.erofs.
-fn agrees(spec: &Spec, options: &Options, what: &str) -> Built {
+fn agrees(spec: &Spec, options: &ErofsOptions, what: &str) -> Built {
     let built = built(spec, options);
     let mount = Mount::new(&built.image, "erofs").unwrap_or_else(|e| panic!("{what}: {e}"));
     let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
@@ -41,7 +41,7 @@ fn named(entries: impl IntoIterator<Item = (impl Into<String>, Node)>) -> Spec {
 }
 
 /// All options that change the layout of metadata.
-fn variants() -> Vec<Options> {
+fn variants() -> Vec<ErofsOptions> {
     let mut variants = Vec::new();
     for block_size in [512, 1024, 2048, 4096] {
         for features in [
@@ -52,10 +52,10 @@ fn variants() -> Vec<Options> {
             Features::CHUNKS,
             Features::CHUNKS | Features::BITS_48,
         ] {
-            variants.push(Options { features, ..options("none", block_size) });
+            variants.push(ErofsOptions { features, ..options("none", block_size) });
         }
         let features = Features::BITS_48 | Features::METABOX | Features::DOT_OMITTED;
-        let mut boxed = Options { features, ..options("none", block_size) };
+        let mut boxed = ErofsOptions { features, ..options("none", block_size) };
         (boxed.metabox.cluster_size, boxed.metabox.codec) = (2 * block_size, Some("zstd:3".parse().expect("a codec")));
         variants.push(boxed);
     }
@@ -97,7 +97,7 @@ fn compressed_trees_mount() {
             Features::COMPRESSED_DIRS,
             Features::BITS_48 | Features::METABOX | Features::COMPRESSED_DIRS,
         ] {
-            let options = Options { features, cluster_size: 16_384, ..options(codec, block_size) };
+            let options = ErofsOptions { features, cluster_size: 16_384, ..options(codec, block_size) };
             let spec = specs(Shape { odd_times: true, ..Shape::default() }).new_tree(&mut runner).unwrap().current();
             agrees(&spec, &options, &format!("{options:?}"));
         }
@@ -117,7 +117,7 @@ fn directories_of_every_awkward_size() {
     }
     agrees(&wide(70_000), &options("none", 4096), "70000 entries");
     for features in [Features::COMPRESSED_DIRS, Features::BITS_48 | Features::METABOX] {
-        let options = Options { features, ..options("lz4", 4096) };
+        let options = ErofsOptions { features, ..options("lz4", 4096) };
         for count in [0, 1, 170, 171, 70_000] {
             let built = agrees(&wide(count), &options, &format!("{count} entries, {features:?}"));
             let findings = crate::testing::findings(&*open(&built.image).unwrap(), 0);
@@ -131,7 +131,7 @@ fn directories_of_every_awkward_size() {
 fn all_inodes_are_compact_or_an_entry_is_named() {
     let with = |change: fn(&mut Attrs)| named([("a", node(|_| {}, What::Fifo)), ("b", node(change, What::Fifo))]);
     let features = Features::COMPACT_INODES;
-    let options = Options { features, ..options("none", 4096) };
+    let options = ErofsOptions { features, ..options("none", 4096) };
     for (change, why) in [
         ((|attrs| attrs.owner = (70_000, 1)) as fn(&mut Attrs), "b: owner 70000:1, which a compact inode cannot store"),
         (|attrs| attrs.mtime.secs += 1, "its time beside those of the others (one time for all fits)"),
@@ -140,7 +140,7 @@ fn all_inodes_are_compact_or_an_entry_is_named() {
         let told = write(with(change).tree().unwrap(), &dir.path().join("image"), &options).unwrap_err().to_string();
         assert!(told.contains(why), "{told}");
         // With 48bit, compact inodes have times of their own.
-        let wide = Options { features: features | Features::BITS_48, ..options.clone() };
+        let wide = ErofsOptions { features: features | Features::BITS_48, ..options.clone() };
         let written = write(with(change).tree().unwrap(), &dir.path().join("wide"), &wide);
         assert_eq!(written.is_ok(), why.contains("time"), "{written:?}");
     }
@@ -155,7 +155,7 @@ fn attributes_are_shared_as_asked() {
     let file = || node(attrs, What::File(Vec::new()));
     let spec = named(["a", "b", "c", "d"].map(|name| (name, file())));
     let len = |xattr_share| {
-        let options = Options { xattr_share, ..options("none", 4096) };
+        let options = ErofsOptions { xattr_share, ..options("none", 4096) };
         if can_mount("attributes_are_shared_as_asked") {
             agrees(&spec, &options, &format!("{xattr_share:?}"));
         }
@@ -229,17 +229,18 @@ fn xattrs_of_all_kinds() {
         agrees(&spec, &options, &format!("{options:?}"));
     }
     let prefixes = [&b"user.count"[..], b"security.sel", b"user.c", b"trusted.own"].map(Box::from).to_vec();
-    let prefixed = Options { xattr_prefixes: prefixes, ..options("none", 4096) };
+    let prefixed = ErofsOptions { xattr_prefixes: prefixes, ..options("none", 4096) };
     let built = agrees(&spec, &prefixed, "prefixes");
     assert_eq!(built.summary.erofs().unwrap().kernel, "6.4");
-    let old = Options { features: Features::FRAGMENTS, target_kernel: "6.16".parse().unwrap(), ..prefixed.clone() };
+    let old =
+        ErofsOptions { features: Features::FRAGMENTS, target_kernel: "6.16".parse().unwrap(), ..prefixed.clone() };
     let old = old.with(|build| build.codec = "lz4".parse().unwrap());
     let image = built.image.with_extension("old");
     let error = write(spec.tree().unwrap(), &image, &old).unwrap_err().to_string();
     assert!(error.contains("beside fragments need Linux 6.17"), "{error}");
-    let beside = Options { target_kernel: "6.17".parse().unwrap(), ..old };
+    let beside = ErofsOptions { target_kernel: "6.17".parse().unwrap(), ..old };
     assert_eq!(agrees(&spec, &beside, "prefixes beside fragments").summary.erofs().unwrap().kernel, "6.17");
-    let unused = Options { xattr_prefixes: vec![b"user.other.".as_slice().into()], ..options("none", 4096) };
+    let unused = ErofsOptions { xattr_prefixes: vec![b"user.other.".as_slice().into()], ..options("none", 4096) };
     assert_eq!(agrees(&spec, &unused, "prefixes that no name has").summary.erofs().unwrap().kernel, "5.4");
 }
 
@@ -278,7 +279,7 @@ fn holes_of_any_length() {
     let lens = [1, 4095, 4096, 4097, (1 << 30) + 1, 5 << 30, (1 << 46) + 12_345];
     let hole = |len: u64| (format!("{len}"), Node::file(vec![Piece::Hole(len)]));
     for features in [Features::empty(), Features::BITS_48] {
-        let built = built(&named(lens.map(hole)), &Options { features, ..options("none", 4096) });
+        let built = built(&named(lens.map(hole)), &ErofsOptions { features, ..options("none", 4096) });
         assert!(built.summary.image_bytes < 1 << 20, "{:?}", built.summary);
         let mount = Mount::new(&built.image, "erofs").unwrap();
         for len in lens {
@@ -318,7 +319,7 @@ fn times_cost_as_little_as_they_can() {
     let spec = named(far.chain(same));
     let mut lens = Vec::new();
     for features in [Features::EXTENDED_INODES, Features::empty(), Features::BITS_48] {
-        let options = Options { features, block_size: 512, ..options("none", 512) };
+        let options = ErofsOptions { features, block_size: 512, ..options("none", 512) };
         let built = agrees(&spec, &options, &format!("{features:?}"));
         lens.push(built.summary.metadata_bytes);
     }
@@ -339,9 +340,9 @@ fn limits_of_attributes_together_and_of_options_are_named() {
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("x: attributes, all together ") && error.ends_with(" the limit is 256 KiB"), "{error}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
-    let prefixes = |prefix: &[u8]| Options { xattr_prefixes: vec![prefix.into()], ..options("none", 4096) };
+    let prefixes = |prefix: &[u8]| ErofsOptions { xattr_prefixes: vec![prefix.into()], ..options("none", 4096) };
     let cases = [
-        (Options { label: "sixteen letters.".into(), ..options("none", 4096) }, "the limit is 15"),
+        (ErofsOptions { label: "sixteen letters.".into(), ..options("none", 4096) }, "the limit is 15"),
         (prefixes(b"system.posix_acl_access"), "a prefix must begin with user., trusted. or security."),
         (prefixes(b"overlay."), "a prefix must begin with user., trusted. or security."),
     ];
@@ -355,7 +356,7 @@ fn limits_of_attributes_together_and_of_options_are_named() {
 #[test]
 fn the_superblock_contains_the_requested_values() {
     let uuid = *b"0123456789abcdef";
-    let asked = Options { uuid: Some(uuid), label: "fifteen letters".into(), ..options("none", 4096) };
+    let asked = ErofsOptions { uuid: Some(uuid), label: "fifteen letters".into(), ..options("none", 4096) };
     let built_as_asked = built(&wide(3), &asked);
     let bytes = std::fs::read(&built_as_asked.image).unwrap();
     assert_eq!(bytes.len() as u64, built_as_asked.summary.image_bytes);

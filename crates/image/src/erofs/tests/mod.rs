@@ -22,19 +22,19 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 
-use super::{Features, Options, ReadOptions, Reader, build};
-use crate::build::Summary;
+use super::{ErofsOptions, ErofsReader, Features, ReadOptions, build};
+use crate::build::BuildSummary;
 use crate::testing::Spec;
 use crate::tree::Recipe;
 use crate::{Error, Image, Plan, Result, Tree};
 
-fn options(codec: &str, block_size: u32) -> Options {
-    Options {
+fn options(codec: &str, block_size: u32) -> ErofsOptions {
+    ErofsOptions {
         block_size,
         cluster_size: block_size.max(4096),
         features: Features::empty(),
         target_kernel: "6.18".parse().expect("a kernel"),
-        ..Options::default()
+        ..ErofsOptions::default()
     }
     .with(|build| {
         build.codec = codec.parse().expect("a codec");
@@ -43,7 +43,7 @@ fn options(codec: &str, block_size: u32) -> Options {
 }
 
 /// Gives codecs and cluster sizes to single files, if the options list any.
-fn mix(tree: &mut Tree, options: &Options) {
+fn mix(tree: &mut Tree, options: &ErofsOptions) {
     let recipes = &options.build.recipes;
     let pick = |ino: u32, count: usize| u8::try_from(ino as usize % (count + 1)).expect("a few");
     for ino in tree.inos() {
@@ -54,7 +54,7 @@ fn mix(tree: &mut Tree, options: &Options) {
 }
 
 /// Options that list codecs and cluster sizes for single files.
-fn mixing(mut options: Options, codecs: &[&str], clusters: &[u32]) -> Options {
+fn mixing(mut options: ErofsOptions, codecs: &[&str], clusters: &[u32]) -> ErofsOptions {
     let recipes = &mut options.build.recipes;
     for codec in codecs {
         recipes.codec(codec.parse().expect("a codec")).expect("few codecs");
@@ -65,7 +65,7 @@ fn mixing(mut options: Options, codecs: &[&str], clusters: &[u32]) -> Options {
     options
 }
 
-fn write(mut tree: Tree, image: &Path, options: &Options) -> Result<Summary> {
+fn write(mut tree: Tree, image: &Path, options: &ErofsOptions) -> Result<BuildSummary> {
     mix(&mut tree, options);
     build(image, options, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() }))
 }
@@ -74,19 +74,19 @@ fn open(image: &Path) -> Result<Arc<dyn Image>> {
     Ok(Arc::new(open_reader(image)?))
 }
 
-fn open_reader(image: &Path) -> Result<Reader> {
+fn open_reader(image: &Path) -> Result<ErofsReader> {
     let file = FileAt::open(image, 0).map_err(Error::io("cannot open", image))?;
-    Reader::open(Arc::new(file), ReadOptions::default())
+    ErofsReader::open(Arc::new(file), ReadOptions::default())
 }
 
 /// A directory with an image in it.
 struct Built {
     _dir: tempfile::TempDir,
     image: PathBuf,
-    summary: Summary,
+    summary: BuildSummary,
 }
 
-fn built(spec: &Spec, options: &Options) -> Built {
+fn built(spec: &Spec, options: &ErofsOptions) -> Built {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     let summary = write(spec.tree().unwrap(), &image, options).unwrap_or_else(|e| panic!("{options:?}: {e}"));

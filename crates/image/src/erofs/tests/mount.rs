@@ -10,7 +10,7 @@ use crate::erofs::Kernel;
 use crate::source::Contents;
 use crate::testing::{Memory, Mount, Node, Piece, can_mount, findings, snapshot_tree};
 
-fn agree(test: &str, spec: &Spec, cases: impl IntoIterator<Item = Options>) {
+fn agree(test: &str, spec: &Spec, cases: impl IntoIterator<Item = ErofsOptions>) {
     let Some(judges) = PeerReaders::few(test) else { return };
     let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
     let mut failed = Vec::new();
@@ -70,7 +70,7 @@ fn several_codecs_and_cluster_sizes() {
     let (codecs, clusters) = (["lz4hc:12", "zstd:3", "lzma:1", "deflate:4"], [4096, 32 << 10, 256 << 10]);
     let features = matrix::PACKED.into_iter().zip(codecs.iter().cycle());
     let cases = features.map(|(features, codec)| {
-        mixing(Options { features, cluster_size: 16 << 10, ..options(codec, 4096) }, &codecs, &clusters)
+        mixing(ErofsOptions { features, cluster_size: 16 << 10, ..options(codec, 4096) }, &codecs, &clusters)
     });
     agree("several_codecs_and_cluster_sizes", &edges(4096, 32 << 10), cases);
 }
@@ -90,7 +90,7 @@ fn files_of_many_pieces() {
         ("none", Features::CHUNKS, 4),
     ];
     let cases =
-        cases.map(|(codec, features, kib)| Options { features, cluster_size: kib << 10, ..options(codec, 4096) });
+        cases.map(|(codec, features, kib)| ErofsOptions { features, cluster_size: kib << 10, ..options(codec, 4096) });
     agree("files_of_many_pieces", &matrix::large(), cases);
 }
 
@@ -122,7 +122,7 @@ fn holes_in_every_form() {
         ("lz4", Features::BITS_48 | Features::FRAGMENTS, 4),
     ];
     let cases =
-        cases.map(|(codec, features, kib)| Options { features, cluster_size: kib << 10, ..options(codec, 4096) });
+        cases.map(|(codec, features, kib)| ErofsOptions { features, cluster_size: kib << 10, ..options(codec, 4096) });
     agree("holes_in_every_form", &spec, cases);
 }
 
@@ -140,7 +140,7 @@ fn large_sparse_files_are_compressed() {
         ("zstd:1", Features::ALL_FRAGMENTS, 700 << 10),
         ("zstd:1", Features::BITS_48, 200 << 10),
     ] {
-        let options = Options { features, cluster_size: 64 << 10, ..options(codec, 4096) };
+        let options = ErofsOptions { features, cluster_size: 64 << 10, ..options(codec, 4096) };
         let bytes = built(&spec, &options).summary.image_bytes;
         assert!(bytes < most, "{codec}, {features:?}: {bytes} bytes");
     }
@@ -161,7 +161,7 @@ fn images_for_old_kernels() {
     ];
     for (codec, target, features, kib) in cases {
         let target_kernel: Kernel = target.parse().unwrap();
-        let options = Options { features, target_kernel, cluster_size: kib << 10, ..options(codec, 4096) };
+        let options = ErofsOptions { features, target_kernel, cluster_size: kib << 10, ..options(codec, 4096) };
         let spec = edges(4096, options.cluster_size.into());
         agree("images_for_old_kernels", &spec, [options.clone()]);
         let needs: Kernel = built(&spec, &options).summary.erofs().unwrap().kernel.parse().unwrap();
@@ -199,7 +199,7 @@ fn sparse_files_beyond_4_gib() {
         ("none", Features::CHUNKS),
     ] {
         let what = format!("{codec}, {features:?}");
-        let built = built(&spec, &Options { features, ..options(codec, 4096) });
+        let built = built(&spec, &ErofsOptions { features, ..options(codec, 4096) });
         assert!(built.summary.image_bytes < 8 << 20, "{what}: {:?}", built.summary);
         let image = open(&built.image).unwrap();
         let at = |name: &str| crate::sink::lookup(&*image, name.as_bytes()).unwrap().unwrap();

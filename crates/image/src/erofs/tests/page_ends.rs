@@ -23,14 +23,14 @@ struct Text {
     moved: u64,
 }
 
-fn unaligned(codec: &str) -> Options {
+fn unaligned(codec: &str) -> ErofsOptions {
     let features = Features::BITS_48 | Features::UNALIGNED;
-    Options { features, cluster_size: 8192, ..options(codec, 4096) }.with(|build| build.dedup = false)
+    ErofsOptions { features, cluster_size: 8192, ..options(codec, 4096) }.with(|build| build.dedup = false)
 }
 
 /// Texts, each after as much noise as makes its cluster end a given number of bytes after the start
 /// of a page, if nothing moves it.
-fn texts(options: &Options, seeds: u64, ends: std::ops::Range<u64>) -> (Spec, Vec<Text>) {
+fn texts(options: &ErofsOptions, seeds: u64, ends: std::ops::Range<u64>) -> (Spec, Vec<Text>) {
     let (mut files, mut texts, mut at) = (Vec::new(), Vec::new(), PAGE);
     let window = options.build.codec.cluster_window(options.cluster_size);
     let mut encoder = options.build.codec.cluster_encoder(window).unwrap();

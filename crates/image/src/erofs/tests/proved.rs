@@ -5,11 +5,11 @@ use packfs_blocks::io::Memory;
 
 use super::*;
 use crate::erofs::build_to;
-use crate::placement::Occupied;
+use crate::placement::OccupiedSpace;
 use crate::testing::{Flipped, Node, Piece, findings};
 
 /// Builds an image in memory, one byte of which is damaged.
-fn build_damaged(spec: &Spec, options: &Options, at: u64) -> Result<Vec<u8>> {
+fn build_damaged(spec: &Spec, options: &ErofsOptions, at: u64) -> Result<Vec<u8>> {
     let memory = Arc::new(Memory::default());
     let output = Output::over(Flipped { memory: Arc::clone(&memory), at }, "image");
     let tree = spec.tree()?;
@@ -19,7 +19,7 @@ fn build_damaged(spec: &Spec, options: &Options, at: u64) -> Result<Vec<u8>> {
 }
 
 fn opened(bytes: Vec<u8>) -> Result<Arc<dyn Image>> {
-    Ok(Arc::new(Reader::open(Arc::new(bytes), ReadOptions::default())?))
+    Ok(Arc::new(ErofsReader::open(Arc::new(bytes), ReadOptions::default())?))
 }
 
 fn spec() -> Spec {
@@ -35,11 +35,11 @@ fn spec() -> Spec {
 
 /// Returns the offsets of every second byte of the files' inodes and maps.
 fn map_offsets(bytes: Vec<u8>) -> Vec<u64> {
-    let reader = Reader::open(Arc::new(bytes), ReadOptions::default()).unwrap();
+    let reader = ErofsReader::open(Arc::new(bytes), ReadOptions::default()).unwrap();
     let mut offsets = Vec::new();
     for name in ["large", "plain", "small"] {
         let nid = reader.lookup(reader.root(), name.as_bytes()).unwrap().unwrap();
-        Occupied::inode(&reader, nid, &mut |_, range| offsets.extend(range.stored.step_by(2))).unwrap();
+        OccupiedSpace::inode(&reader, nid, &mut |_, range| offsets.extend(range.stored.step_by(2))).unwrap();
     }
     offsets
 }
@@ -55,7 +55,7 @@ fn damaged_metadata_is_found_before_the_image_is() {
     ];
     let spec = spec();
     for (codec, features) in cases {
-        let options = Options { features, ..options(codec, 4096) }.with(|build| build.threads = 0);
+        let options = ErofsOptions { features, ..options(codec, 4096) }.with(|build| build.threads = 0);
         let what = matrix::say(&options);
         let sound = build_damaged(&spec, &options, u64::MAX).unwrap();
         assert_eq!(findings(&*opened(sound.clone()).unwrap(), 1), Vec::<String>::new(), "{what}");

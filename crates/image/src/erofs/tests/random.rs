@@ -22,7 +22,7 @@ const LARGE_TOTAL: u64 = 12 << 20;
 /// Options of an image, and wishes for the data of single files.
 #[derive(Debug, Clone)]
 struct RandomCase {
-    options: Options,
+    options: ErofsOptions,
     /// Of the n-th, (n + length)-th ... inode.
     wishes: Vec<Handling>,
 }
@@ -78,7 +78,7 @@ fn any_features(scale: FileScale) -> impl Strategy<Value = Features> {
 }
 
 /// Wishes that an image with these options can fulfil.
-fn any_wishes(options: &Options) -> BoxedStrategy<Vec<Handling>> {
+fn any_wishes(options: &ErofsOptions) -> BoxedStrategy<Vec<Handling>> {
     let compressed = options.build.codec.codec() != packfs_codec::Codec::None;
     let chunks: Kernel = "5.15".parse().expect("a kernel");
     let stores = !compressed || (!options.features.contains(Features::BITS_48) && options.target_kernel >= chunks);
@@ -130,7 +130,7 @@ fn any_case(scale: FileScale) -> impl Strategy<Value = RandomCase> {
                 (recipes, metabox, sizes, (order, shards, extent)),
             )| {
                 let (threads, memory, time) = numbers;
-                let options = Options {
+                let options = ErofsOptions {
                     cluster_size,
                     features,
                     target_kernel: target.parse().expect("a kernel"),

@@ -26,8 +26,8 @@ fn tree() -> Spec {
 }
 
 /// Builds an image that refers to the sources; an archive is read as a stream if `piped`.
-fn refer(image: &Path, options: &Options, paths: &[&Path], piped: bool) -> Result<Summary> {
-    let all = Options { refer: u16::try_from(paths.len()).unwrap(), ..options.clone() };
+fn refer(image: &Path, options: &ErofsOptions, paths: &[&Path], piped: bool) -> Result<BuildSummary> {
+    let all = ErofsOptions { refer: u16::try_from(paths.len()).unwrap(), ..options.clone() };
     build(image, &all, &Progress::default(), |store| {
         let mut tree = Tree::default();
         for path in paths {
@@ -35,7 +35,10 @@ fn refer(image: &Path, options: &Options, paths: &[&Path], piped: bool) -> Resul
                 let options = archive::Options::default().set(|options| options.refer = true);
                 archive::from_stream(Box::new(File::open(path).unwrap()), path, options)?
             } else {
-                sources::open(path.as_os_str(), &sources::Options { refer: true, ..sources::Options::default() })?
+                sources::open(
+                    path.as_os_str(),
+                    &sources::SourceReadOptions { refer: true, ..sources::SourceReadOptions::default() },
+                )?
             };
             source.scan(&mut tree, store)?;
         }
@@ -47,13 +50,13 @@ fn refer(image: &Path, options: &Options, paths: &[&Path], piped: bool) -> Resul
 fn check(want: &Snapshot, image: &Path, devices: &[&Path], may_mount: bool) {
     let file = |path: &Path| Arc::new(FileAt::open(path, 0).unwrap());
     let given = devices.iter().map(|path| file(path) as Arc<dyn packfs_blocks::ReadAt>).collect();
-    let reader = Reader::open(file(image), ReadOptions { devices: given, ..ReadOptions::default() }).unwrap();
+    let reader = ErofsReader::open(file(image), ReadOptions { devices: given, ..ReadOptions::default() }).unwrap();
     assert_eq!(differences(want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
     assert_eq!(findings(&reader, 2), Vec::<String>::new());
     let flat = image.with_extension("flat");
     let all: Vec<u8> = std::iter::once(&image).chain(devices).flat_map(|path| std::fs::read(path).unwrap()).collect();
     std::fs::write(&flat, all).unwrap();
-    let reader = Reader::open(file(&flat), ReadOptions::default()).unwrap();
+    let reader = ErofsReader::open(file(&flat), ReadOptions::default()).unwrap();
     assert_eq!(differences(want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
     if !may_mount {
         return;
@@ -88,7 +91,10 @@ fn archives_are_indexed_where_they_are() {
         let seen = std::fs::read(&image).unwrap();
         refer(
             &image,
-            &Options { build: crate::build::Options { force: true, ..options.build.clone() }, ..options.clone() },
+            &ErofsOptions {
+                build: crate::build::SharedOptions { force: true, ..options.build.clone() },
+                ..options.clone()
+            },
             &[&archive],
             true,
         )
@@ -117,7 +123,7 @@ fn images_are_merged_as_metadata() {
     for (n, (codec, features, block_size, least, most)) in cases.into_iter().enumerate() {
         let path = |what: &str| dir.path().join(format!("{what}{n}"));
         let (a, b, image, full) = (path("a"), path("b"), path("image"), path("full"));
-        let of_sources = Options { features, ..options(codec, 4096) };
+        let of_sources = ErofsOptions { features, ..options(codec, 4096) };
         write(tree().tree().unwrap(), &a, &of_sources).unwrap();
         write(upper.tree().unwrap(), &b, &of_sources).unwrap();
         let summary = refer(&image, &options("none", block_size), &[&a, &b], false).unwrap();
@@ -126,7 +132,7 @@ fn images_are_merged_as_metadata() {
         let merged = build(&full, &options("none", 4096), &Progress::default(), |store| {
             let mut tree = Tree::default();
             for path in [&a, &b] {
-                sources::open(path.as_os_str(), &sources::Options::default())?.scan(&mut tree, store)?;
+                sources::open(path.as_os_str(), &sources::SourceReadOptions::default())?.scan(&mut tree, store)?;
             }
             Ok(Plan { tree, order: Vec::new() })
         });
@@ -195,13 +201,13 @@ fn compressed_images_are_merged_as_metadata() {
         let path = |what: &str| dir.path().join(format!("{what}{n}"));
         let paths: Vec<PathBuf> = (0..3).map(|layer| path(&format!("layer{layer}-"))).collect();
         for ((path, spec), (codec, features)) in paths.iter().zip(layer_trees()).zip(layers) {
-            let of_layer = Options { features, cluster_size: 16 << 10, ..options(codec, 4096) };
+            let of_layer = ErofsOptions { features, cluster_size: 16 << 10, ..options(codec, 4096) };
             write(spec.tree().unwrap(), path, &of_layer).unwrap();
         }
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let image = path("image");
         let full = path("full");
-        let merged = Options { features, ..options("none", 4096) };
+        let merged = ErofsOptions { features, ..options("none", 4096) };
         let summary = refer(&image, &merged, &paths, false).unwrap();
         let referred = summary.erofs().unwrap().referred_bytes;
         // Without fragments, small files and tails follow their inodes.
@@ -212,7 +218,7 @@ fn compressed_images_are_merged_as_metadata() {
         build(&full, &options("none", 4096), &Progress::default(), |store| {
             let mut tree = Tree::default();
             for path in &paths {
-                sources::open(path.as_os_str(), &sources::Options::default())?.scan(&mut tree, store)?;
+                sources::open(path.as_os_str(), &sources::SourceReadOptions::default())?.scan(&mut tree, store)?;
             }
             Ok(Plan { tree, order: Vec::new() })
         })
@@ -233,7 +239,7 @@ fn sources_that_cannot_be_referred_to_are_refused() {
         display(&path("a.cpio"))
     ));
     let image = path("image");
-    let refused = |options: &Options, name: &str, piped| {
+    let refused = |options: &ErofsOptions, name: &str, piped| {
         let made = refer(&image, options, &[&path(name)], piped);
         assert!(!image.exists());
         made.unwrap_err().to_string()
@@ -245,16 +251,16 @@ fn sources_that_cannot_be_referred_to_are_refused() {
     }
     assert!(refused(&options("none", 4096), "a.tar", true).contains("comes from a pipe"));
     assert!(refused(&options("lz4", 512), "a.tar", false).contains("the codec has to be none"));
-    let old = Options { target_kernel: "5.15".parse().unwrap(), ..options("none", 4096) };
+    let old = ErofsOptions { target_kernel: "5.15".parse().unwrap(), ..options("none", 4096) };
     assert!(refused(&old, "a.tar", false).contains("additional devices (since Linux 5.16)"));
     // An image without its devices does not hold the data that a third one would have to find in it.
     refer(&path("indexed"), &usual, &[&path("a.tar")], false).unwrap();
     assert!(refused(&usual, "indexed", false).contains("its 1 additional devices were not given"));
-    let few = Options { refer: 1, ..usual.clone() };
+    let few = ErofsOptions { refer: 1, ..usual.clone() };
     let made = build(&image, &few, &Progress::default(), |store| {
         let mut tree = Tree::default();
         for _ in 0..2 {
-            let all = sources::Options { refer: true, ..sources::Options::default() };
+            let all = sources::SourceReadOptions { refer: true, ..sources::SourceReadOptions::default() };
             sources::open(path("a.tar").as_os_str(), &all)?.scan(&mut tree, store)?;
         }
         Ok(Plan { tree, order: Vec::new() })
@@ -275,14 +281,14 @@ fn data_goes_to_a_file_of_its_own() {
     ];
     for (n, (block_size, chunk_size, features)) in cases.into_iter().enumerate() {
         let (image, blob) = (dir.path().join(format!("image{n}")), dir.path().join(format!("blob{n}")));
-        let options = Options { features, chunk_size, blob: Some(blob.clone()), ..options("none", block_size) };
+        let options = ErofsOptions { features, chunk_size, blob: Some(blob.clone()), ..options("none", block_size) };
         let summary = write(spec.tree().unwrap(), &image, &options).unwrap();
         let len = blob.metadata().unwrap().len();
         assert_eq!(summary.erofs().unwrap().blob_bytes, len);
         assert!(len >= 3_000_000 && summary.image_bytes < 64 << 10, "{len}, {}", summary.image_bytes);
         check(&want, &image, &[&blob], may_mount);
         // The same blocks as those of an image with everything in it.
-        let in_image = Options { blob: None, ..options.clone() };
+        let in_image = ErofsOptions { blob: None, ..options.clone() };
         write(spec.tree().unwrap(), &whole, &in_image).unwrap();
         let (data, all) = (std::fs::read(&blob).unwrap(), std::fs::read(&whole).unwrap());
         assert!(all.windows(4096).step_by(block_size as usize).any(|part| data.starts_with(part)));
@@ -295,7 +301,7 @@ fn data_goes_to_a_file_of_its_own() {
     // One file cannot be both, however its name is written.
     std::os::unix::fs::symlink(dir.path(), dir.path().join("here")).unwrap();
     for same in ["whole", "./whole", "here/whole"] {
-        let mut options = Options { features: Features::CHUNKS, ..options("none", 4096) };
+        let mut options = ErofsOptions { features: Features::CHUNKS, ..options("none", 4096) };
         (options.blob, options.build.force) = (Some(dir.path().join(same)), true);
         let error = write(spec.tree().unwrap(), &whole, &options).unwrap_err().to_string();
         assert!(error.contains("the image itself has this name"), "{same}: {error}");
@@ -303,22 +309,23 @@ fn data_goes_to_a_file_of_its_own() {
     }
     let blob = dir.path().join("unused");
     for (change, why) in [
-        (Options { features: Features::empty(), ..options("none", 4096) }, "it needs the feature chunks"),
-        (Options { features: Features::CHUNKS, ..options("lz4", 4096) }, "the codec has to be none"),
-        (Options { features: Features::CHUNKS, refer: 1, ..options("none", 4096) }, "stays in the sources"),
+        (ErofsOptions { features: Features::empty(), ..options("none", 4096) }, "it needs the feature chunks"),
+        (ErofsOptions { features: Features::CHUNKS, ..options("lz4", 4096) }, "the codec has to be none"),
+        (ErofsOptions { features: Features::CHUNKS, refer: 1, ..options("none", 4096) }, "stays in the sources"),
     ] {
-        let error = write(spec.tree().unwrap(), &whole, &Options { blob: Some(blob.clone()), ..change }).unwrap_err();
+        let error =
+            write(spec.tree().unwrap(), &whole, &ErofsOptions { blob: Some(blob.clone()), ..change }).unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
         assert!(!blob.exists() && !whole.exists());
     }
     // Nothing but holes and empty files.
     let empty = Spec::of([(b"hole".to_vec(), Node::file(vec![Piece::Hole(1 << 20)]))]);
-    let options = Options { features: Features::CHUNKS, blob: Some(blob.clone()), ..options("none", 4096) };
+    let options = ErofsOptions { features: Features::CHUNKS, blob: Some(blob.clone()), ..options("none", 4096) };
     write(empty.tree().unwrap(), &whole, &options).unwrap();
     assert_eq!(blob.metadata().unwrap().len(), 0);
     let want = crate::testing::snapshot_tree(&empty.tree().unwrap()).unwrap();
     let given: Vec<Arc<dyn packfs_blocks::ReadAt>> = vec![Arc::new(Vec::new())];
     let file = Arc::new(FileAt::open(&whole, 0).unwrap());
-    let reader = Reader::open(file, ReadOptions { devices: given, ..ReadOptions::default() }).unwrap();
+    let reader = ErofsReader::open(file, ReadOptions { devices: given, ..ReadOptions::default() }).unwrap();
     assert_eq!(differences(&want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
 }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use super::matrix::{self, say};
 use super::*;
 use crate::name::display;
-use crate::placement::Placed;
+use crate::placement::PlacedPiece;
 use crate::source::archive;
 use crate::testing::probe::{holds, noise, probe};
 use crate::testing::{self, Mount, Node, can_mount, differences, findings, sh, snapshot, snapshot_image};
@@ -45,7 +45,7 @@ fn replaced_members_leave_nothing() {
         ("deflate:1", Features::BITS_48 | Features::UNALIGNED | Features::FRAGMENTS),
     ];
     for (codec, features) in cases {
-        let options = Options { features, cluster_size: 16 << 10, ..options(codec, 4096) };
+        let options = ErofsOptions { features, cluster_size: 16 << 10, ..options(codec, 4096) };
         let what = say(&options);
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");
@@ -80,12 +80,12 @@ fn words(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// Fails if a cluster of a file in the root decodes to more bytes than files use.
-fn assert_decode_to_what_is_used(image: &Path, options: &Options, what: &str) {
+fn assert_decode_to_what_is_used(image: &Path, options: &ErofsOptions, what: &str) {
     let file = FileAt::open(image, 0).unwrap();
-    let reader = Reader::open(Arc::new(file), ReadOptions::default()).unwrap();
+    let reader = ErofsReader::open(Arc::new(file), ReadOptions::default()).unwrap();
     let (mut used, mut is_shared) = (BTreeMap::new(), false);
     for entry in reader.read_dir(reader.root()).unwrap() {
-        let mut visit = |placed: Placed| {
+        let mut visit = |placed: PlacedPiece| {
             let stored = placed.stored.filter(|stored| stored.codec.is_some() && placed.fragment.is_none());
             if let Some(stored) = stored {
                 let (most, _) = used.entry(stored.position).or_insert((0, stored.len));
@@ -139,7 +139,7 @@ fn the_rest_of_a_cluster_whose_beginning_is_shared_goes_with_its_file() {
         ("deflate:9", 64 << 10, shared | Features::BITS_48 | Features::UNALIGNED),
     ];
     for (codec, cluster_size, features) in cases {
-        let options = Options { features, cluster_size, ..options(codec, 4096) };
+        let options = ErofsOptions { features, cluster_size, ..options(codec, 4096) };
         let what = say(&options);
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");

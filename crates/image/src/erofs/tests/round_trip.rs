@@ -8,7 +8,7 @@ use crate::testing::{
     Node, Piece, Shape, deep, differences, everything, findings, snapshot_image, snapshot_tree, specs, wide,
 };
 
-fn check(spec: &Spec, options: &Options) -> Summary {
+fn check(spec: &Spec, options: &ErofsOptions) -> BuildSummary {
     let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
     let built = built(spec, options);
     let image = open(&built.image).unwrap();
@@ -18,7 +18,7 @@ fn check(spec: &Spec, options: &Options) -> Summary {
 }
 
 /// Codecs with compatible features, block and cluster sizes, and every switch.
-fn any_options() -> impl Strategy<Value = Options> {
+fn any_options() -> impl Strategy<Value = ErofsOptions> {
     let packed = (prop::sample::select(&CODECS[..]), prop::sample::select(&PACKED[..]));
     let plain = prop::sample::select(&PLAIN[..]).prop_map(|features| ("none", features));
     let more = [Features::empty(), Features::NO_INLINE, Features::EXTENDED_INODES, Features::FULL_INDEX];
@@ -27,15 +27,14 @@ fn any_options() -> impl Strategy<Value = Options> {
     (kind, sizes, any::<(bool, bool, bool)>(), 0usize..3).prop_map(|(kind, sizes, (dedup, sparse, verify), threads)| {
         let (((codec, features), more), (block_log, blocks)) = (kind, sizes);
         let block_size = 1 << block_log;
-        Options { features: features | more, cluster_size: block_size * blocks, ..options(codec, block_size) }.with(
-            |build| {
+        ErofsOptions { features: features | more, cluster_size: block_size * blocks, ..options(codec, block_size) }
+            .with(|build| {
                 build.dedup = dedup;
                 build.sparse = sparse;
                 build.verify = verify;
                 build.threads = threads;
                 build.memory = 1;
-            },
-        )
+            })
     })
 }
 
@@ -72,7 +71,7 @@ proptest! {
 #[test]
 fn one_of_everything() {
     for features in PACKED {
-        check(&everything(4096, 65535), &Options { features, ..options("zstd:1", 4096) });
+        check(&everything(4096, 65535), &ErofsOptions { features, ..options("zstd:1", 4096) });
     }
 }
 
@@ -91,7 +90,7 @@ fn equal_files_and_parts_are_stored_once() {
     let spec = Spec::of([file("a", same.clone()), file("b", same.clone()), file("c", [start, same].concat())]);
     let bytes = |dedup, features| {
         let options =
-            Options { features, cluster_size: 16 << 10, ..options("lz4", 4096) }.with(|build| build.dedup = dedup);
+            ErofsOptions { features, cluster_size: 16 << 10, ..options("lz4", 4096) }.with(|build| build.dedup = dedup);
         check(&spec, &options).data_bytes
     };
     let (all, files, parts) =
@@ -117,7 +116,7 @@ fn an_uncompressed_last_part_repeats_after_other_beginnings() {
     let files = files.map(|(n, start)| (n.to_string().into_bytes(), Node::file([start, end()].concat())));
     let spec = Spec::of(files.collect::<Vec<_>>());
     for features in PLAIN {
-        check(&spec, &Options { features, ..options("none", 4096) });
+        check(&spec, &ErofsOptions { features, ..options("none", 4096) });
     }
 }
 
@@ -129,7 +128,7 @@ fn an_image_inside_a_file_keeps_the_start_of_the_file() {
     write(spec.tree().unwrap(), &image, &options("lz4", 4096).with(|build| build.offset = 12_345)).unwrap();
     assert_eq!(std::fs::read(&image).unwrap()[..12_345], [0; 12_345]);
     let file = FileAt::open(&image, 12_345).unwrap();
-    let reader = Reader::open(Arc::new(file), ReadOptions::default()).unwrap();
+    let reader = ErofsReader::open(Arc::new(file), ReadOptions::default()).unwrap();
     let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
     assert_eq!(differences(&want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
 }

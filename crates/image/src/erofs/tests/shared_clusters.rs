@@ -46,7 +46,7 @@ fn trees() -> [(&'static str, Spec); 5] {
     ]
 }
 
-fn cases() -> Vec<Options> {
+fn cases() -> Vec<ErofsOptions> {
     let dedupe = Features::DEDUPE;
     let mut cases = Vec::new();
     for (codec, features, kib) in [
@@ -61,9 +61,9 @@ fn cases() -> Vec<Options> {
         ("lz4", dedupe | Features::BITS_48, 1024),
         ("zstd:1", dedupe | Features::BITS_48 | Features::UNALIGNED, 64),
     ] {
-        cases.push(Options { features, cluster_size: kib << 10, ..options(codec, 4096) });
+        cases.push(ErofsOptions { features, cluster_size: kib << 10, ..options(codec, 4096) });
     }
-    cases.push(Options { features: dedupe, cluster_size: 16 << 10, ..options("lz4", 1024) });
+    cases.push(ErofsOptions { features: dedupe, cluster_size: 16 << 10, ..options("lz4", 1024) });
     cases
 }
 
@@ -86,7 +86,7 @@ fn data_at_the_same_offset_in_a_page_is_shared() {
     let cut = noise(1, 300 * PAGE);
     let moved = [text(2, 3 * PAGE), noise(1, 300 * PAGE - 7)];
     let [apart, together] = [Features::empty(), Features::DEDUPE].map(|features| {
-        let options = Options { features, cluster_size: 64 << 10, ..options("lz4", 4096) };
+        let options = ErofsOptions { features, cluster_size: 64 << 10, ..options("lz4", 4096) };
         built(&files(&[std::slice::from_ref(&cut), &moved]), &options).summary.image_bytes
     });
     assert!(together < apart - 250 * PAGE, "{together} bytes with dedupe, {apart} without");

@@ -10,7 +10,7 @@ use crate::erofs::kernel::Feature;
 use crate::erofs::writer::decide::content_cuts::CUT_DISTANCE_MIN;
 use crate::erofs::writer::emit::epoch::ImageEpoch;
 use crate::erofs::writer::emit::xattr;
-use crate::erofs::writer::options::{ALIGN_MAX, CHUNK_MAX, Features, Options};
+use crate::erofs::writer::options::{ALIGN_MAX, CHUNK_MAX, ErofsOptions, Features};
 use crate::tree::{Handling, Ino, Kind, Time, Tree};
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub(super) const DEVICES_MAX: u16 = 1 << 15;
 
 /// Checks the options that concern file data.
-pub(super) fn options(options: &Options) -> Result<()> {
+pub(super) fn options(options: &ErofsOptions) -> Result<()> {
     let block_size = options.block_size;
     if !block_size.is_power_of_two() || !(512..=4096).contains(&block_size) {
         return Err(Error::option(
@@ -62,7 +62,7 @@ fn check_cluster(option: &'static str, cluster_size: u32, block_size: u32) -> Re
 }
 
 /// Checks the distance of cuts by content.
-fn cuts(options: &Options) -> Result<()> {
+fn cuts(options: &ErofsOptions) -> Result<()> {
     let Some(distance) = options.rsyncable else { return Ok(()) };
     let refuse = |why: &str| Err(Error::option("rsyncable", Size(distance.into()), why));
     if distance < CUT_DISTANCE_MIN {
@@ -75,7 +75,7 @@ fn cuts(options: &Options) -> Result<()> {
 }
 
 /// Checks the length of extents and the alignment of data.
-fn data(options: &Options) -> Result<()> {
+fn data(options: &ErofsOptions) -> Result<()> {
     let block = options.block_size;
     if let Some(max) = options.extent_max.filter(|max| *max < block) {
         let why = format!("an extent is at least as long as a block ({})", Size(block.into()));
@@ -93,7 +93,7 @@ fn data(options: &Options) -> Result<()> {
 }
 
 /// Refuses what needs the bytes of files that are not read.
-fn reflink(options: &Options) -> Result<()> {
+fn reflink(options: &ErofsOptions) -> Result<()> {
     let needs_bytes = [
         (options.build.codec.codec() != Codec::None, "compressed files have to be read: the codec has to be none"),
         (
@@ -107,7 +107,7 @@ fn reflink(options: &Options) -> Result<()> {
 }
 
 /// Refuses features without others that they need.
-fn features(options: &Options) -> Result<()> {
+fn features(options: &ErofsOptions) -> Result<()> {
     let refuse = |feature: &str, why: &str| Err(Error::option("features", feature, why));
     let wide = options.features.contains(Features::BITS_48);
     let need_wide =
@@ -135,12 +135,12 @@ fn features(options: &Options) -> Result<()> {
 }
 
 /// Checks that the attributes of each inode fit after it.
-pub(in crate::erofs) fn xattrs(options: &Options, tree: &Tree) -> Result<()> {
+pub(in crate::erofs) fn xattrs(options: &ErofsOptions, tree: &Tree) -> Result<()> {
     xattr::EncodedXattrs::encode(options, tree, options.xattr_share).map(drop)
 }
 
 /// Refuses wishes about the data of single files that no layout fulfils.
-pub(super) fn handling(options: &Options, tree: &Tree) -> Result<()> {
+pub(super) fn handling(options: &ErofsOptions, tree: &Tree) -> Result<()> {
     let wishes = tree.inos().fold(Handling::empty(), |all, ino| all | tree.inode(ino).handling);
     let refuse = |why: &str| Err(Error::Unsupported(format!("{why} in an EROFS image")));
     if wishes.contains(Handling::NO_DEDUP) {
@@ -163,7 +163,7 @@ pub(super) fn handling(options: &Options, tree: &Tree) -> Result<()> {
 }
 
 /// Refuses options that do not go with additional devices.
-fn devices(options: &Options) -> Result<()> {
+fn devices(options: &ErofsOptions) -> Result<()> {
     let count = options.devices();
     let refuse = |why: &str| Err(Error::option("additional devices", count, why));
     if count == 0 {
@@ -188,7 +188,7 @@ fn devices(options: &Options) -> Result<()> {
 }
 
 /// Fails for the first entry that only an extended inode can store.
-pub(super) fn compact_inodes(options: &Options, tree: &Tree) -> Result<()> {
+pub(super) fn compact_inodes(options: &ErofsOptions, tree: &Tree) -> Result<()> {
     if !options.features.contains(Features::COMPACT_INODES) {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "ErofsDataCounts"))]
 #[non_exhaustive]
-pub struct Counts {
+pub struct ErofsCounts {
     /// Number of physical clusters written.
     pub clusters: u64,
     /// Number of clusters stored uncompressed because they do not shrink.
@@ -24,10 +24,10 @@ pub struct Counts {
     pub hole_bytes: u64,
 }
 
-impl Counts {
+impl ErofsCounts {
     /// Adds the counters of another shard.
-    pub(crate) fn add(&mut self, more: &Counts) {
-        let Counts {
+    pub(crate) fn add(&mut self, more: &ErofsCounts) {
+        let ErofsCounts {
             clusters,
             raw_clusters,
             shared_clusters,
@@ -50,17 +50,17 @@ impl Counts {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "ErofsBuildFigures"))]
 #[non_exhaustive]
-pub struct Details {
+pub struct ErofsDetails {
     /// Oldest Linux that reads the image.
     pub kernel: String,
     /// UUID of the image.
     pub uuid: String,
     /// Counters of the data writer.
-    pub data: Counts,
+    pub data: ErofsCounts,
     /// File bytes that stay in the sources, on additional devices; those that several files share count once for each.
     pub referred_bytes: u64,
     /// Length of the file of its own in which file data lies; 0 without
-    /// [`Options::blob`](crate::erofs::Options::blob).
+    /// [`ErofsOptions::blob`](crate::erofs::ErofsOptions::blob).
     pub blob_bytes: u64,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct ClusterCounts {
     pub(crate) shared: u64,
 }
 
-/// Counters in bytes; see [`Counts`].
+/// Counters in bytes; see [`ErofsCounts`].
 #[derive(Debug)]
 pub(crate) struct DataTally<'env> {
     progress: &'env Progress,
@@ -122,8 +122,8 @@ impl<'env> DataTally<'env> {
     }
 
     /// Returns all counters, including those of clusters.
-    pub(crate) fn counts(&self, clusters: ClusterCounts) -> Counts {
-        Counts {
+    pub(crate) fn counts(&self, clusters: ClusterCounts) -> ErofsCounts {
+        ErofsCounts {
             clusters: clusters.written,
             raw_clusters: clusters.raw,
             shared_clusters: clusters.shared,

@@ -77,7 +77,8 @@ pub(crate) fn in_words(features: Features) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut named = Features::empty();
     for (word, feature, opposite) in WORDS {
-        let (on, first) = (features.contains(feature), !named.contains(feature));
+        let on = features.contains(feature);
+        let first = !named.contains(feature);
         named |= feature;
         if first && (on || defaults.contains(feature)) {
             words.push(if on == opposite { format!("^{word}") } else { word.to_owned() });

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use packfs_blocks::io::Scratch;
 use packfs_blocks::{Buffers, Output, Progress};
 
-pub use self::counts::{Counts, Details};
+pub use self::counts::{ErofsCounts, ErofsDetails};
 use self::decide::rules::{DataRules, rules};
 use self::decide::writer::DataWriter;
 use self::emit::superblock::{self, ImageHead};
@@ -39,7 +39,7 @@ use self::encode::piece::TailPolicy;
 use self::encode::worker::PackWorker;
 pub use self::option_table::{OPTIONS, uuid_text};
 use self::options::keeps_holes;
-pub use self::options::{ALIGN_MAX, CHUNK_MAX, Features, INODE_DIGEST, Metabox, Options};
+pub use self::options::{ErofsOptions, Features, INODE_DIGEST, Metabox};
 use self::place::{reach, unused};
 pub(crate) use self::resolution::resolve;
 use self::stored::data::StoredData;
@@ -47,29 +47,29 @@ use self::stored::tails::TailStore;
 use super::limits;
 use crate::Result;
 use crate::build::{
-    self, AnyOptions, Census, Cutting, Format, FormatOptions, Get, Ledger, Order, Place, Plan, Summary, Summed, Tools,
-    Units, Writer, Written,
+    self, AnyOptions, BlockWriter, BuildSummary, BuildTools, CutOptions, FileDigests, FormatOptions, Get, ImageFormat,
+    Order, Plan, ReusableUnits, ReuseLedger, TreeCensus, WriterStart, WrittenMetadata,
 };
-use crate::limits::Limits;
+use crate::limits::FormatLimits;
 use crate::source::Store;
 use crate::tree::Tree;
 
-impl Options {
+impl ErofsOptions {
     /// Returns these options with changes to those that every format has.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut build::Options)) -> Self {
+    pub fn with(mut self, change: impl FnOnce(&mut build::SharedOptions)) -> Self {
         change(&mut self.build);
         self
     }
 }
 
-impl From<Options> for AnyOptions {
-    fn from(options: Options) -> Self {
+impl From<ErofsOptions> for AnyOptions {
+    fn from(options: ErofsOptions) -> Self {
         AnyOptions::Erofs(options)
     }
 }
 
-impl FormatOptions for Options {
+impl FormatOptions for ErofsOptions {
     type CheckedFormat<'o> = ErofsFormat<'o>;
 
     fn checked(&self) -> Result<ErofsFormat<'_>> {
@@ -81,10 +81,10 @@ impl FormatOptions for Options {
 /// once pass their data to the store given to `fill`. The target appears whole, or not at all.
 pub fn build(
     target: &Path,
-    options: &Options,
+    options: &ErofsOptions,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
+) -> Result<BuildSummary> {
     build::build(target, &options.checked()?, progress, fill)
 }
 
@@ -92,16 +92,16 @@ pub fn build(
 /// Whether to replace an existing target is decided by the output, not by the options.
 pub fn build_to(
     output: Output,
-    options: &Options,
+    options: &ErofsOptions,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
+) -> Result<BuildSummary> {
     build::build_to(output, &options.checked()?, progress, fill)
 }
 
 /// Checked options, and values derived from them.
 pub(crate) struct ErofsFormat<'o> {
-    options: &'o Options,
+    options: &'o ErofsOptions,
     lanes: LaneTable,
     rules: DataRules,
     /// The first block of the image that data may use.
@@ -112,7 +112,7 @@ pub(crate) struct ErofsFormat<'o> {
 
 impl<'o> ErofsFormat<'o> {
     /// Fails, before any work, if the options are invalid.
-    fn new(options: &'o Options) -> Result<Self> {
+    fn new(options: &'o ErofsOptions) -> Result<Self> {
         check::options(options)?;
         let lanes = LaneTable::new(options)?;
         let rules = rules(options, lanes.usual());
@@ -126,15 +126,15 @@ impl<'o> ErofsFormat<'o> {
     }
 }
 
-impl Format for ErofsFormat<'_> {
-    type Worker = PackWorker;
-    type Done = StoredData;
+impl ImageFormat for ErofsFormat<'_> {
+    type WorkerState = PackWorker;
+    type DataPositions = StoredData;
 
-    fn options(&self) -> &build::Options {
+    fn options(&self) -> &build::SharedOptions {
         &self.options.build
     }
 
-    fn units(&self) -> &Units {
+    fn units(&self) -> &ReusableUnits {
         &self.lanes.usual().units
     }
 
@@ -150,7 +150,7 @@ impl Format for ErofsFormat<'_> {
         limits::check(self.options, tree)
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> FormatLimits {
         limits::limits(self.options)
     }
 
@@ -162,17 +162,17 @@ impl Format for ErofsFormat<'_> {
         !compact && !replaces && self.options.xattr_share.is_none_or(|above| above < sample)
     }
 
-    fn cutting(&self) -> Cutting {
+    fn cutting(&self) -> CutOptions {
         let budget = self.options.build.budget(8, self.least_in_flight(), 32 << 20);
         let sparse = keeps_holes(self.options);
-        Cutting {
+        CutOptions {
             block_len: self.lanes.usual().piece,
             buffers: self.pieces.clone(),
             sparse,
             whole_holes_are_free: true,
             budget,
             unread: self.options.reflink.then_some(self.options.block_size as usize),
-            sums: self.options.inode_digest.is_some().then(Summed::default),
+            sums: self.options.inode_digest.is_some().then(FileDigests::default),
         }
     }
 
@@ -193,15 +193,15 @@ impl Format for ErofsFormat<'_> {
 
     fn writer<'env>(
         &'env self,
-        tools: Tools<'_, 'env, PackWorker>,
-        place: Place,
-    ) -> Result<impl Writer<Done = StoredData>> {
+        tools: BuildTools<'_, 'env, PackWorker>,
+        place: WriterStart,
+    ) -> Result<impl BlockWriter<DataPositions = StoredData>> {
         let options = &self.options.build;
         // Pieces in flight take their length once more when they are packed. Half of the memory is two to three pieces
         // a thread: results are taken in order, so a piece that takes long holds up all after it. With a quarter, one a
         // thread, half of the workers of 8 and of 16 were idle (lz4hc, fragments and dedupe).
         let in_flight = options.budget(2, 2 * self.least_in_flight(), 512 << 20);
-        let ledger = Ledger::new(&self.lanes.usual().units, options.offset);
+        let ledger = ReuseLedger::new(&self.lanes.usual().units, options.offset);
         Ok(DataWriter::new(tools, self.rules, &self.lanes, self.pieces.clone(), place, in_flight, ledger))
     }
 
@@ -227,11 +227,11 @@ impl Format for ErofsFormat<'_> {
 
     fn finish(
         &self,
-        tools: Tools<'_, '_, PackWorker>,
+        tools: BuildTools<'_, '_, PackWorker>,
         tree: &Tree,
-        census: &Census,
+        census: &TreeCensus,
         mut data: StoredData,
-    ) -> Result<Written> {
+    ) -> Result<WrittenMetadata> {
         let start = self.data_start();
         let (output, base) = tools.blob.map_or((tools.output, self.options.build.offset), |blob| (blob, 0));
         unused::clear(
@@ -246,7 +246,7 @@ impl Format for ErofsFormat<'_> {
         let written = metadata::write(tools, &self.lanes, self.options, (tree, census), &mut data)?;
         let image_bytes = written.blocks * u64::from(self.options.block_size);
         let uuid = superblock::show_uuid(&written.uuid);
-        let details = Details {
+        let details = ErofsDetails {
             kernel: written.kernel.to_string(),
             uuid,
             data: data.counts,
@@ -254,8 +254,14 @@ impl Format for ErofsFormat<'_> {
             blob_bytes: data.blob_bytes,
         };
         let data_bytes = image_bytes - written.metadata_bytes;
-        let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
-        let counts = build::Counts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes: image_bytes };
-        Ok(Written { image_bytes, data_bytes, counts, details: build::Details::Erofs(details), ledger: data.ledger })
+        let ErofsCounts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
+        let counts = build::DataCounts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes: image_bytes };
+        Ok(WrittenMetadata {
+            image_bytes,
+            data_bytes,
+            counts,
+            details: build::FormatDetails::Erofs(details),
+            ledger: data.ledger,
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! The table of EROFS options: what `packfs build` and plans of shards need to know of the fields of [`Options`].
+//! The table of EROFS options: what `packfs build` and plans of shards need to know of the fields of [`ErofsOptions`].
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -8,7 +8,7 @@ use packfs_codec::Choice;
 
 use super::decide::content_cuts::CUT_DISTANCE;
 use super::features::{self, FeatureChanges};
-use super::options::{Features, INODE_DIGEST, Options};
+use super::options::{ErofsOptions, Features, INODE_DIGEST};
 use crate::build::option::{bounded_size, size, size_text, text};
 use crate::build::{AnyOptions, BuildOption, OptionDraft, ValueForm};
 use crate::erofs::kernel::Kernel;
@@ -85,7 +85,7 @@ pub static OPTIONS: &[BuildOption] = &[
             change(draft, |options| options.chunk_size = size)
         },
         get: |target| {
-            let has_chunks = |options: &&Options| options.features.contains(Features::CHUNKS);
+            let has_chunks = |options: &&ErofsOptions| options.features.contains(Features::CHUNKS);
             of_erofs(target, |options| Some(options).filter(has_chunks).map(|options| size_text(options.chunk_size)))
         },
         ..BuildOption::BLANK
@@ -257,7 +257,7 @@ pub static OPTIONS: &[BuildOption] = &[
 ];
 
 /// Changes the options of a draft, whose target has to be EROFS.
-fn change(draft: &mut OptionDraft, change: impl FnOnce(&mut Options)) -> SetResult {
+fn change(draft: &mut OptionDraft, change: impl FnOnce(&mut ErofsOptions)) -> SetResult {
     let AnyOptions::Erofs(options) = &mut draft.target else { return Err("only EROFS images have it".into()) };
     change(options);
     Ok(())
@@ -266,7 +266,7 @@ fn change(draft: &mut OptionDraft, change: impl FnOnce(&mut Options)) -> SetResu
 /// Returns the values of an option if the target is EROFS.
 fn of_erofs<'o, V: IntoIterator<Item = OsString>>(
     target: &'o AnyOptions,
-    values: impl FnOnce(&'o Options) -> V,
+    values: impl FnOnce(&'o ErofsOptions) -> V,
 ) -> Vec<OsString> {
     match target {
         AnyOptions::Erofs(options) => values(options).into_iter().collect(),
@@ -288,7 +288,7 @@ fn set_metabox(draft: &mut OptionDraft, value: &OsStr) -> SetResult {
     })
 }
 
-fn metabox_text(options: &Options) -> Option<OsString> {
+fn metabox_text(options: &ErofsOptions) -> Option<OsString> {
     if !options.features.contains(Features::METABOX) {
         return None;
     }

@@ -9,15 +9,16 @@ use crate::erofs::format::{CLUSTER_BLOCKS_MAX, LZ4_BLOCKS_MAX, algorithm};
 use crate::erofs::kernel::{Feature, Kernel, PAGE_BITS, TARGET_KERNEL};
 use crate::{Error, Result, build};
 
-/// Default length of pieces, and of chunks, of uncompressed files in bytes.
+/// Default length of pieces, and of chunks, of uncompressed files in bytes. Shorter ones find more that is equal and
+/// take more entries in indexes and in memory. Not measured.
 const RAW_PIECE: u32 = 128 << 10;
-/// Maximum of [`Options::chunk_size`]: workers hold chunks in memory.
-pub const CHUNK_MAX: u32 = 16 << 20;
+/// Maximum of [`ErofsOptions::chunk_size`]: workers hold chunks in memory.
+pub(super) const CHUNK_MAX: u32 = 16 << 20;
 
-/// Maximum of [`Options::data_align`].
-pub const ALIGN_MAX: u32 = 16 << 20;
+/// Maximum of [`ErofsOptions::data_align`].
+pub(super) const ALIGN_MAX: u32 = 16 << 20;
 
-/// Usual name of [`Options::inode_digest`]; Linux does not show attributes without a class.
+/// Usual name of [`ErofsOptions::inode_digest`]; Linux does not show attributes without a class.
 pub const INODE_DIGEST: &str = "erofs.fingerprint.v1";
 
 bitflags::bitflags! {
@@ -59,12 +60,12 @@ bitflags::bitflags! {
     }
 }
 
-/// Options of a build. [`Options::default`] is the default of the command line without [`Features::DEDUPE`].
+/// Options of a build. [`ErofsOptions::default`] is the default of the command line without [`Features::DEDUPE`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct ErofsOptions {
     /// Options that every format has.
-    pub build: build::Options,
+    pub build: build::SharedOptions,
     /// Maximum size of a physical cluster in bytes: a multiple of the block up to 1 MiB.
     pub cluster_size: u32,
     /// Block size in bytes: a power of two from 512 to 4096.
@@ -80,9 +81,9 @@ pub struct Options {
     pub inode_digest: Option<Box<[u8]>>,
     /// Share attributes that more inodes than this have. By default more than 2, and all long ones.
     pub xattr_share: Option<u32>,
-    /// Length of chunks of images without compression in bytes: a power of two from the block to [`CHUNK_MAX`].
+    /// Length of chunks of images without compression in bytes: a power of two from the block to 16 MiB.
     pub chunk_size: u32,
-    /// Maximum size in bytes of the physical clusters of the packed inode; by default [`Options::cluster_size`].
+    /// Maximum size in bytes of the physical clusters of the packed inode; by default [`ErofsOptions::cluster_size`].
     pub fragment_cluster: Option<u32>,
     /// Average number of bytes of small files and tails after which new clusters of them begin where their content says so:
     /// later clusters are then the same in an updated image. `None` fills all clusters; at least 16 KiB.
@@ -90,7 +91,7 @@ pub struct Options {
     /// Maximum number of bytes that one cluster decodes to, at least a block; by default as many as fit.
     pub extent_max: Option<u32>,
     /// The data of each file begins at a multiple of this many bytes: a multiple of the block, which is the default, up to
-    /// [`ALIGN_MAX`]. Only images without compression have others.
+    /// 16 MiB. Only images without compression have others.
     pub data_align: Option<u32>,
     /// Compression of [`Features::METABOX`].
     pub metabox: Metabox,
@@ -113,7 +114,7 @@ pub struct Options {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Metabox {
-    /// Maximum size of a physical cluster in bytes, as [`Options::cluster_size`].
+    /// Maximum size of a physical cluster in bytes, as [`ErofsOptions::cluster_size`].
     pub cluster_size: u32,
     /// Codec; by default that of the image.
     pub codec: Option<Choice>,
@@ -126,11 +127,11 @@ impl Default for Metabox {
     }
 }
 
-impl Default for Options {
+impl Default for ErofsOptions {
     fn default() -> Self {
-        Options {
+        ErofsOptions {
             // Higher levels take up to three times as long for less than a hundredth of the size.
-            build: build::Options::new("lz4hc:9".parse().expect("a choice of the table")),
+            build: build::SharedOptions::new("lz4hc:9".parse().expect("a choice of the table")),
             cluster_size: 64 << 10,
             block_size: 4096,
             features: Features::FRAGMENTS,
@@ -153,7 +154,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ErofsOptions {
     /// Returns all codecs with their cluster sizes that an image may have, that of most files first.
     pub(crate) fn ways(&self) -> Vec<(&Choice, u32)> {
         let mut ways = self.ways_of_files();
@@ -187,7 +188,7 @@ impl Options {
     }
 }
 
-impl Options {
+impl ErofsOptions {
     /// Returns the maximum number of additional devices.
     pub(crate) fn devices(&self) -> u16 {
         if self.blob.is_some() { 1 } else { self.refer }
@@ -199,7 +200,7 @@ const RAW_BLOCKS: u32 = 4;
 
 /// Returns the size in bytes of the longest cluster, compressed or not, of files whose largest compressed cluster is
 /// `cluster_size`.
-pub(crate) fn longest_cluster(options: &Options, cluster_size: u32) -> u32 {
+pub(crate) fn longest_cluster(options: &ErofsOptions, cluster_size: u32) -> u32 {
     if options.target_kernel < Feature::BigClusters.since() {
         return options.block_size;
     }
@@ -207,14 +208,14 @@ pub(crate) fn longest_cluster(options: &Options, cluster_size: u32) -> u32 {
 }
 
 /// Returns true if holes stay holes: encoded extents and chunks can express them.
-pub(crate) fn keeps_holes(options: &Options) -> bool {
+pub(crate) fn keeps_holes(options: &ErofsOptions) -> bool {
     let has_form = options.features.contains(Features::BITS_48) || options.target_kernel >= Feature::Chunks.since();
     options.build.sparse && has_form
 }
 
 impl Feature {
     /// Returns the features that images built with these options may use.
-    pub fn needed_by(options: &Options) -> Vec<Feature> {
+    pub fn needed_by(options: &ErofsOptions) -> Vec<Feature> {
         let ids = options.ways().into_iter().filter_map(|(choice, size)| Some((choice.codec().erofs_id()?, size)));
         let ids: Vec<_> = ids.collect();
         let has_id = |id| ids.iter().any(|(known, _)| *known == id);
@@ -249,7 +250,7 @@ impl Feature {
     }
 }
 
-impl Options {
+impl ErofsOptions {
     /// Refuses features that the target kernel does not support, naming the kernel that does.
     pub fn check_target(&self) -> Result<()> {
         let target = self.target_kernel;
@@ -322,14 +323,14 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn for_kernel(text: &str) -> Options {
-        Options { target_kernel: kernel(text), ..Options::default() }
+    fn for_kernel(text: &str) -> ErofsOptions {
+        ErofsOptions { target_kernel: kernel(text), ..ErofsOptions::default() }
     }
 
     #[test]
     fn options_that_the_target_lacks_are_refused_by_name() {
-        let refused = |options: &Options| options.check_target().unwrap_err().to_string();
-        type Change = fn(&mut Options);
+        let refused = |options: &ErofsOptions| options.check_target().unwrap_err().to_string();
+        type Change = fn(&mut ErofsOptions);
         let table: [(&str, Change, &str); 11] = [
             (
                 "6.9",
@@ -363,10 +364,10 @@ mod tests {
 
     #[test]
     fn the_defaults_suit_the_default_target() {
-        Options::default().check_target().unwrap();
-        let oldest = Options { features: Features::empty(), cluster_size: 4096, ..for_kernel("5.4") };
+        ErofsOptions::default().check_target().unwrap();
+        let oldest = ErofsOptions { features: Features::empty(), cluster_size: 4096, ..for_kernel("5.4") };
         oldest.check_target().unwrap();
-        let plain = Options { features: Features::empty(), ..for_kernel("5.4") };
+        let plain = ErofsOptions { features: Features::empty(), ..for_kernel("5.4") };
         let plain = plain.with(|build| build.codec = Choice::new(Codec::None));
         plain.check_target().unwrap();
     }

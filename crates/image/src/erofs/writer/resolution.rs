@@ -7,7 +7,7 @@ use packfs_codec::{Choice, Codec};
 
 use super::check;
 use super::features::FeatureChanges;
-use super::options::{Features, Options};
+use super::options::{ErofsOptions, Features};
 use crate::build::OptionDraft;
 use crate::build::option::text;
 use crate::erofs::kernel::{Feature, Kernel, TARGET_KERNEL};
@@ -27,7 +27,7 @@ const OF_COMPRESSED_FILES: [(Features, &str); 6] = [
 const REFER_BLOCK: u32 = 512;
 
 /// Resolves the options of a draft, which has applied those that were given to `options`.
-pub(crate) fn resolve(mut options: Options, draft: &OptionDraft) -> Result<Options> {
+pub(crate) fn resolve(mut options: ErofsOptions, draft: &OptionDraft) -> Result<ErofsOptions> {
     if options.refer > 0 && !draft.is_given("fs-block") {
         options.block_size = REFER_BLOCK;
     }
@@ -43,7 +43,7 @@ pub(crate) fn resolve(mut options: Options, draft: &OptionDraft) -> Result<Optio
     Ok(options)
 }
 
-fn default_target(options: &Options) -> Kernel {
+fn default_target(options: &ErofsOptions) -> Kernel {
     if options.inode_digest.is_some() {
         Feature::PlainXattrPrefixes.since()
     } else if options.refer > 0 && options.block_size < 4096 {
@@ -54,7 +54,7 @@ fn default_target(options: &Options) -> Kernel {
 }
 
 /// Turns compression off for options that need uncompressed data, unless a codec was given.
-fn resolve_codec(options: &mut Options, draft: &OptionDraft) -> Result<()> {
+fn resolve_codec(options: &mut ErofsOptions, draft: &OptionDraft) -> Result<()> {
     let is_codec_given = draft.is_given("codec");
     let codec = &options.build.codec;
     if is_codec_given {
@@ -74,11 +74,11 @@ fn resolve_codec(options: &mut Options, draft: &OptionDraft) -> Result<()> {
 }
 
 /// Returns the features to use: the requested ones, and the defaults that fit them.
-fn resolve_features(options: &Options, draft: &OptionDraft) -> Result<Features> {
+fn resolve_features(options: &ErofsOptions, draft: &OptionDraft) -> Result<Features> {
     let changes = asked_features(draft)?;
     let codec = options.build.codec.codec();
     check_together(changes.on, codec)?;
-    let mut defaults = Options::default().features;
+    let mut defaults = ErofsOptions::default().features;
     let tails_lie_elsewhere = changes.on.contains(Features::ZTAILPACKING);
     if options.target_kernel < Feature::FragmentsOrDedupe.since() || codec == Codec::None || tails_lie_elsewhere {
         defaults.remove(Features::FRAGMENTS | Features::ALL_FRAGMENTS);
@@ -141,7 +141,7 @@ fn check_together(asked: Features, codec: Codec) -> Result<()> {
 }
 
 /// Adds to an error about the target kernel which one would do.
-fn explain_target(error: Error, options: &Options, draft: &OptionDraft) -> Error {
+fn explain_target(error: Error, options: &ErofsOptions, draft: &OptionDraft) -> Error {
     let target = options.target_kernel;
     match error {
         Error::InvalidOption { option: TARGET_KERNEL, why, .. } => {

@@ -7,7 +7,7 @@ use packfs_blocks::io::ObservedReads;
 use packfs_codec::{Choice, Codec};
 
 use super::*;
-use crate::sink::fake::Fake;
+use crate::sink::fake::FakeImage;
 use crate::source::Entry;
 use crate::{Builder, Fs};
 
@@ -154,7 +154,7 @@ fn each_unit_is_read_once() {
 #[test]
 fn the_lowest_request_that_fails_is_named() {
     let fake = || {
-        let mut fake = Fake::default()
+        let mut fake = FakeImage::default()
             .dir(0, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)])
             .file(1, &[1; 400_000])
             .file(2, &[2; 400_000])
@@ -256,7 +256,7 @@ fn the_sound_beginning_of_a_damaged_unit_is_read_in_every_way() {
 
 #[test]
 fn files_that_only_declare_their_size_take_no_memory() {
-    let mut fake = Fake::default().dir(0, &[("huge", 1), ("short", 2)]).file(1, b"text").file(2, b"text");
+    let mut fake = FakeImage::default().dir(0, &[("huge", 1), ("short", 2)]).file(1, b"text").file(2, b"text");
     fake.inodes.get_mut(&1).unwrap().stat.kind = FileType::File { size: u64::MAX / 4 };
     fake.inodes.get_mut(&2).unwrap().stat.kind = FileType::File { size: 5 };
     let default = Fs::from(Arc::new(fake) as Arc<dyn Image>);

@@ -9,14 +9,14 @@ use packfs_blocks::{Progress, descriptors};
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 
-use super::Summary;
-use super::place::Dir;
-use super::restore::Made;
-use super::work::{Context, Item, Large, Outcome, PIECE, Worker};
+use super::ExtractSummary;
+use super::place::TargetDir;
+use super::restore::CreatedEntry;
+use super::work::{ExtractContext, ExtractItem, ExtractWorker, JobOutcome, LargeExtraction, PIECE};
 use crate::image::{FileType, Nid, Stat};
 use crate::name;
 use crate::sink::names::NameCounts;
-use crate::sink::{Deal, Visit, Walk};
+use crate::sink::{PartDealer, Visit, Walk};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
@@ -49,47 +49,47 @@ impl OpenFiles {
     }
 }
 
-pub(super) struct Conductor<'c, 'p> {
-    context: &'c Context<'c>,
-    pool: &'p Pool<'c, Worker>,
+pub(super) struct ExtractConductor<'c, 'p> {
+    context: &'c ExtractContext<'c>,
+    pool: &'p Pool<'c, ExtractWorker>,
     /// Weighed in open files, not bytes: jobs hold no data while they wait.
-    window: Window<Outcome>,
+    window: Window<JobOutcome>,
     /// True if the destination itself receives the attributes of the image's root.
     restore_top: bool,
     /// Number of leading components to remove from each path.
     strip: usize,
-    deal: Deal,
+    deal: PartDealer,
     /// The directories from the root down to the current one.
-    levels: Vec<Level>,
+    levels: Vec<DirLevel>,
     /// Directories of other parts below those, down to the current one: made as soon as something in them is ours.
     pending: Vec<(Nid, Stat, bool)>,
-    batch: Batch,
+    batch: ItemBatch,
     open_files: OpenFiles,
     /// All directories made, in the order of the walk.
     made: Vec<MadeDir>,
     /// The first name of each inode that has several; `None` if it, and so all of them, belong to another part.
-    first_names: HashMap<u64, Option<Name>>,
+    first_names: HashMap<u64, Option<MadeName>>,
     names: NameCounts,
     /// First name and additional name of files to be hard-linked.
-    links: Vec<(Name, Name)>,
-    summary: Summary,
+    links: Vec<(MadeName, MadeName)>,
+    summary: ExtractSummary,
 }
 
 #[derive(Default)]
-struct Batch {
-    items: Vec<Item>,
+struct ItemBatch {
+    items: Vec<ExtractItem>,
     bytes: u64,
     dirs: usize,
 }
 
-struct Level {
-    state: State,
+struct DirLevel {
+    state: OpenDirState,
     /// Its index in `made`.
     made: usize,
 }
 
-enum State {
-    Open(Arc<Dir>),
+enum OpenDirState {
+    Open(Arc<TargetDir>),
     /// It exists but is not held open.
     Closed,
     /// It could not be created: its entries are left out with it.
@@ -109,20 +109,20 @@ struct MadeDir {
 
 /// An entry, given by its directory (an index in `made`) and its name there.
 #[derive(Clone)]
-struct Name {
+struct MadeName {
     dir: usize,
     name: Box<[u8]>,
 }
 
-impl<'c, 'p> Conductor<'c, 'p> {
+impl<'c, 'p> ExtractConductor<'c, 'p> {
     pub(super) fn new(
-        context: &'c Context<'c>,
-        pool: &'p Pool<'c, Worker>,
+        context: &'c ExtractContext<'c>,
+        pool: &'p Pool<'c, ExtractWorker>,
         restore_top: bool,
-        (strip, deal): (usize, Deal),
+        (strip, deal): (usize, PartDealer),
     ) -> Self {
         let open_files = OpenFiles::within(descriptors::free(), pool.threads());
-        Conductor {
+        ExtractConductor {
             context,
             pool,
             window: Window::new(open_files.jobs),
@@ -132,12 +132,12 @@ impl<'c, 'p> Conductor<'c, 'p> {
             deal,
             levels: Vec::new(),
             pending: Vec::new(),
-            batch: Batch::default(),
+            batch: ItemBatch::default(),
             made: Vec::new(),
             first_names: HashMap::new(),
             names: NameCounts::default(),
             links: Vec::new(),
-            summary: Summary::default(),
+            summary: ExtractSummary::default(),
         }
     }
 
@@ -149,7 +149,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
     }
 
     /// Extracts everything that `walk` visits.
-    pub(super) fn run(mut self, walk: &mut Walk<'_>) -> Result<Summary> {
+    pub(super) fn run(mut self, walk: &mut Walk<'_>) -> Result<ExtractSummary> {
         loop {
             Error::unless_cancelled(self.context.progress)?;
             let done = match walk.step() {
@@ -179,7 +179,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         Ok(())
     }
 
-    fn take(&mut self, (summary, result): Outcome) -> Result<()> {
+    fn take(&mut self, (summary, result): JobOutcome) -> Result<()> {
         Progress::add(&self.context.progress.entries, summary.entries());
         self.summary.add(summary);
         result
@@ -211,14 +211,14 @@ impl<'c, 'p> Conductor<'c, 'p> {
         let Some((dir, made)) = self.parent(&visit)? else { return Ok(()) };
         let Visit { name, nid, stat, .. } = visit;
         if stat.nlink > 1 {
-            let name = Name { dir: made, name: name.into() };
+            let name = MadeName { dir: made, name: name.into() };
             if let Some(Some(first)) = self.first_names.get(&stat.ino) {
                 self.links.push((first.clone(), name));
                 return Ok(());
             }
             self.first_names.insert(stat.ino, Some(name));
         }
-        let item = Item { dir, name: name.into(), nid, stat };
+        let item = ExtractItem { dir, name: name.into(), nid, stat };
         match item.stat.kind {
             FileType::File { size } if size > PIECE => self.large(item, size),
             FileType::File { size } => self.small(item, size),
@@ -244,18 +244,18 @@ impl<'c, 'p> Conductor<'c, 'p> {
     fn directory(&mut self, visit: Visit<'_>) -> Result<()> {
         let opened = self.open(&visit);
         let state = match &opened {
-            Ok(Some((dir, _))) => State::Open(dir.clone()),
-            Ok(None) | Err(_) => State::Failed,
+            Ok(Some((dir, _))) => OpenDirState::Open(dir.clone()),
+            Ok(None) | Err(_) => OpenDirState::Failed,
         };
         let parent = self.levels.last().map_or(0, |level| level.made);
         // If components are removed, several directories may map to the destination.
         let is_known = visit.depth == 0 && !self.made.is_empty();
-        self.levels.push(Level { state, made: if is_known { 0 } else { self.made.len() } });
+        self.levels.push(DirLevel { state, made: if is_known { 0 } else { self.made.len() } });
         if let Some(far) =
             self.levels.len().checked_sub(self.open_files.levels + 1).and_then(|at| self.levels.get_mut(at))
-            && matches!(far.state, State::Open(_))
+            && matches!(far.state, OpenDirState::Open(_))
         {
-            far.state = State::Closed;
+            far.state = OpenDirState::Closed;
         }
         if let Some((_, restore)) = opened?
             && !is_known
@@ -269,7 +269,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
     }
 
     /// Makes a directory; also returns whether it receives the image's attributes. `None` if its parent failed.
-    fn open(&mut self, visit: &Visit<'_>) -> Result<Option<(Arc<Dir>, bool)>> {
+    fn open(&mut self, visit: &Visit<'_>) -> Result<Option<(Arc<TargetDir>, bool)>> {
         let place = self.context.place();
         if visit.depth == 0 {
             return Ok(Some((Arc::new(place.open_dir(b"")?), visit.selected && self.restore_top)));
@@ -280,26 +280,26 @@ impl<'c, 'p> Conductor<'c, 'p> {
     }
 
     /// Returns the parent directory of `visit`, and its index in `made`. `None` if it failed.
-    fn parent(&mut self, visit: &Visit<'_>) -> Result<Option<(Arc<Dir>, usize)>> {
+    fn parent(&mut self, visit: &Visit<'_>) -> Result<Option<(Arc<TargetDir>, usize)>> {
         let Some(level) = self.levels.last_mut() else {
             return Err(Error::Damaged { path: "/".into(), why: "the root is not a directory".into() });
         };
         let dir = match &level.state {
-            State::Failed => return Ok(None),
-            State::Open(dir) => dir.clone(),
-            State::Closed => {
+            OpenDirState::Failed => return Ok(None),
+            OpenDirState::Open(dir) => dir.clone(),
+            OpenDirState::Closed => {
                 let path_len = visit.path.len().saturating_sub(visit.name.len() + 1);
                 let path = visit.path.get(..path_len).unwrap_or_default();
                 let dir = Arc::new(self.context.place().open_dir(path)?);
-                level.state = State::Open(dir.clone());
+                level.state = OpenDirState::Open(dir.clone());
                 dir
             }
         };
         Ok(Some((dir, level.made)))
     }
 
-    fn small(&mut self, item: Item, size: u64) -> Result<()> {
-        let Batch { items, bytes, dirs } = &mut self.batch;
+    fn small(&mut self, item: ExtractItem, size: u64) -> Result<()> {
+        let ItemBatch { items, bytes, dirs } = &mut self.batch;
         if items.last().is_none_or(|last| !Arc::ptr_eq(&last.dir, &item.dir)) {
             *dirs += 1;
         }
@@ -312,7 +312,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
     }
 
     fn submit_batch(&mut self) -> Result<()> {
-        let Batch { items, dirs, .. } = std::mem::take(&mut self.batch);
+        let ItemBatch { items, dirs, .. } = std::mem::take(&mut self.batch);
         if items.is_empty() {
             return Ok(());
         }
@@ -320,10 +320,10 @@ impl<'c, 'p> Conductor<'c, 'p> {
         self.submit(JOB_COST + dirs, move |worker| worker.batch(context, &items))
     }
 
-    fn large(&mut self, item: Item, size: u64) -> Result<()> {
+    fn large(&mut self, item: ExtractItem, size: u64) -> Result<()> {
         let context = self.context;
         context.image().will_read(item.nid, 0..size);
-        let (large, pieces) = Large::create(context, item, size)?;
+        let (large, pieces) = LargeExtraction::create(context, item, size)?;
         let large = Arc::new(large);
         for piece in pieces {
             let large = large.clone();
@@ -332,7 +332,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         Ok(())
     }
 
-    fn submit(&mut self, cost: usize, job: impl FnOnce(&mut Worker) -> Outcome + Send + 'c) -> Result<()> {
+    fn submit(&mut self, cost: usize, job: impl FnOnce(&mut ExtractWorker) -> JobOutcome + Send + 'c) -> Result<()> {
         Error::unless_cancelled(self.context.progress)?;
         while self.window.is_full() {
             let Some(outcome) = self.window.pop() else { break };
@@ -345,7 +345,8 @@ impl<'c, 'p> Conductor<'c, 'p> {
     /// Creates the additional names of files, now that all files exist.
     fn link_all(&mut self) -> Result<()> {
         let links = std::mem::take(&mut self.links);
-        let (mut from, mut to) = (None, None);
+        let mut from = None;
+        let mut to = None;
         for (first, name) in &links {
             let done = self.link(first, name, &mut from, &mut to);
             done.or_else(|error| self.skip(error))?;
@@ -353,8 +354,9 @@ impl<'c, 'p> Conductor<'c, 'p> {
         Ok(())
     }
 
-    fn link(&mut self, first: &Name, name: &Name, from: &mut OpenDir, to: &mut OpenDir) -> Result<()> {
-        let (from, to) = (self.reopen(first.dir, from)?, self.reopen(name.dir, to)?);
+    fn link(&mut self, first: &MadeName, name: &MadeName, from: &mut OpenDir, to: &mut OpenDir) -> Result<()> {
+        let from = self.reopen(first.dir, from)?;
+        let to = self.reopen(name.dir, to)?;
         let link = || fs::linkat(from.fd(), &*first.name, to.fd(), &*name.name, AtFlags::empty());
         let place = self.context.place();
         match place.new_entry(to, &name.name, link) {
@@ -366,7 +368,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
             // The first name could not be restored, which was already reported.
             Err(errno @ Errno::NOENT) => {
                 let what = format!("hard link to {}", name::display(&path_of(&from.join(&first.name))));
-                let link = Made { dir: to, name: &name.name, fd: None, ours: false, mode: None };
+                let link = CreatedEntry { dir: to, name: &name.name, fd: None, ours: false, mode: None };
                 self.summary.not_restored.push(self.context.restore.not_restored(link, what, errno));
                 Ok(())
             }
@@ -375,7 +377,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
     }
 
     /// Opens a created directory, unless it is the one opened last.
-    fn reopen<'d>(&self, made: usize, last: &'d mut OpenDir) -> Result<&'d Dir> {
+    fn reopen<'d>(&self, made: usize, last: &'d mut OpenDir) -> Result<&'d TargetDir> {
         let dir = match last.take() {
             Some((at, dir)) if at == made => dir,
             _ => self.context.place().open_dir(&self.path_of(made))?,
@@ -386,10 +388,10 @@ impl<'c, 'p> Conductor<'c, 'p> {
     /// Sets the attributes of directories, the deepest first: once a directory cannot be entered
     /// any more, its entries are finished.
     fn finish_dirs(&mut self) -> Result<()> {
-        let mut summary = Summary::default();
+        let mut summary = ExtractSummary::default();
         for (at, made) in self.made.iter().enumerate().rev().filter(|(_, made)| made.restore) {
             let done = self.context.place().open_dir(&self.path_of(at)).and_then(|dir| {
-                let target = Made { dir: &dir, name: b"", fd: Some(dir.fd()), ours: false, mode: None };
+                let target = CreatedEntry { dir: &dir, name: b"", fd: Some(dir.fd()), ours: false, mode: None };
                 self.context.restore.all(target, made.nid, &made.stat, &mut summary)
             });
             if let Err(error) = done {
@@ -413,4 +415,4 @@ impl<'c, 'p> Conductor<'c, 'p> {
 }
 
 /// A created directory, by its index, and open.
-type OpenDir = Option<(usize, Dir)>;
+type OpenDir = Option<(usize, TargetDir)>;

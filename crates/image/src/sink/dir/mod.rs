@@ -22,21 +22,21 @@ use packfs_blocks::io::{FileSystem, SystemFiles};
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, pipeline};
 
-use self::conduct::Conductor;
-use self::place::Place;
-use self::restore::Restore;
-use self::work::{Context, Worker};
-use super::{Deal, Selection, Walk};
+use self::conduct::ExtractConductor;
+use self::place::ExtractTarget;
+use self::restore::AttributeRestorer;
+use self::work::{ExtractContext, ExtractWorker};
+use super::{PartDealer, Selection, Walk};
 use crate::image::Image;
 use crate::{Error, Fs, OnError, Part, Result};
 
-packfs_blocks::options!(Options);
+packfs_blocks::options!(ExtractOptions);
 
 impl Fs {
     /// Extracts everything into the directory `target`, which is created if it does not exist, with
     /// the default options; see [`extract`] for other options, parts and progress.
-    pub fn extract(&self, target: impl AsRef<Path>) -> Result<Summary> {
-        extract(self.image(), target.as_ref(), &Options::default(), &Progress::default())
+    pub fn extract(&self, target: impl AsRef<Path>) -> Result<ExtractSummary> {
+        extract(self.image(), target.as_ref(), &ExtractOptions::default(), &Progress::default())
     }
 }
 
@@ -55,7 +55,7 @@ pub enum Owner {
 /// Options of an extraction.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct ExtractOptions {
     /// Entries to take.
     pub select: Selection,
     /// Number of leading components to remove from each path; entries with no more components than
@@ -86,9 +86,9 @@ pub struct Options {
     pub on_error: OnError,
 }
 
-impl Default for Options {
+impl Default for ExtractOptions {
     fn default() -> Self {
-        Options {
+        ExtractOptions {
             select: Selection::default(),
             strip: 0,
             threads: packfs_blocks::pipeline::cores(),
@@ -107,7 +107,7 @@ impl Default for Options {
 /// Result of an extraction.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct ExtractSummary {
     /// Number of directories created or filled.
     pub directories: u64,
     /// Number of regular files created, not counting additional names of the same file.
@@ -126,13 +126,13 @@ pub struct Summary {
     pub skipped: Vec<Error>,
 }
 
-impl Summary {
+impl ExtractSummary {
     /// Returns true if everything requested was extracted.
     pub fn is_complete(&self) -> bool {
         self.not_restored.is_empty() && self.skipped.is_empty()
     }
 
-    fn add(&mut self, other: Summary) {
+    fn add(&mut self, other: ExtractSummary) {
         self.directories += other.directories;
         self.files += other.files;
         self.symlinks += other.symlinks;
@@ -171,7 +171,7 @@ impl std::fmt::Display for NotRestored {
 /// Nothing is ever written outside `dir`, whatever names and links the image or `dir` contains.
 /// After an error, everything extracted so far stays, except incomplete files. The same holds after
 /// [`Progress::cancel`], which stops the extraction at the next block.
-pub fn extract(image: &dyn Image, dir: &Path, options: &Options, progress: &Progress) -> Result<Summary> {
+pub fn extract(image: &dyn Image, dir: &Path, options: &ExtractOptions, progress: &Progress) -> Result<ExtractSummary> {
     extract_on(Arc::new(SystemFiles), image, dir, options, progress)
 }
 
@@ -180,25 +180,25 @@ fn extract_on(
     files: Arc<dyn FileSystem>,
     image: &dyn Image,
     dir: &Path,
-    options: &Options,
+    options: &ExtractOptions,
     progress: &Progress,
-) -> Result<Summary> {
+) -> Result<ExtractSummary> {
     progress.enter(Phase::Read);
     progress.entries_total.store(super::count(image, &options.select), Relaxed);
-    let deal = Deal::new(image, &options.select, options.part)?;
+    let deal = PartDealer::new(image, &options.select, options.part)?;
     let mut walk = Walk::over(image, &options.select)?;
     let is_shared = options.part != Part::WHOLE;
-    let (place, empty) = Place::open(files, dir, options.replace, is_shared)?;
+    let (place, empty) = ExtractTarget::open(files, dir, options.replace, is_shared)?;
     let owner = match options.owner {
         Owner::Auto => place.uid == 0,
         Owner::Restore => true,
         Owner::Extractor => false,
     };
-    let restore = Restore { image, place: &place, owner, xattrs: options.xattrs, times: options.times };
-    let context = Context::new(restore, options, progress);
-    let summary = pipeline::scope(options.threads, Worker::default, |pool| {
+    let restore = AttributeRestorer { image, place: &place, owner, xattrs: options.xattrs, times: options.times };
+    let context = ExtractContext::new(restore, options, progress);
+    let summary = pipeline::scope(options.threads, ExtractWorker::default, |pool| {
         let restore_top = options.strip == 0 && (empty || options.replace || is_shared);
-        let mut conductor = Conductor::new(&context, pool, restore_top, (options.strip, deal));
+        let mut conductor = ExtractConductor::new(&context, pool, restore_top, (options.strip, deal));
         if options.root_attributes {
             conductor.root()?;
         }

@@ -24,7 +24,7 @@ const MAX_PATH: usize = 4000;
 
 /// Destination of an extraction.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ExtractTarget {
     files: Arc<dyn FileSystem>,
     root: OwnedFd,
     shown: PathBuf,
@@ -39,7 +39,7 @@ pub(super) struct Place {
 
 /// An open directory of the destination.
 #[derive(Debug)]
-pub(super) struct Dir {
+pub(super) struct TargetDir {
     fd: OwnedFd,
     /// Path below the destination.
     path: Box<[u8]>,
@@ -48,7 +48,7 @@ pub(super) struct Dir {
     plain: bool,
 }
 
-impl Place {
+impl ExtractTarget {
     /// Opens `dir`, which is created if it does not exist. Also returns whether it is empty.
     pub(super) fn open(files: Arc<dyn FileSystem>, dir: &Path, replace: bool, shared: bool) -> Result<(Self, bool)> {
         std::fs::create_dir_all(dir).map_err(Error::io("cannot create directory", dir))?;
@@ -56,8 +56,9 @@ impl Place {
         // The user's directory may be reached through links; below it, links are not followed.
         let open = fs::open(dir, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty());
         let root = open.map_err(|e| Error::io("cannot open directory", dir)(e.into()))?;
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Ok((Place { files, root, shown: dir.to_owned(), replace, shared, umask: umask(), uid, gid }, empty))
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
+        Ok((ExtractTarget { files, root, shown: dir.to_owned(), replace, shared, umask: umask(), uid, gid }, empty))
     }
 
     /// Returns the storage for the data of a new file.
@@ -85,22 +86,22 @@ impl Place {
     }
 
     /// Opens the directory at `path`.
-    pub(super) fn open_dir(&self, path: &[u8]) -> Result<Dir> {
+    pub(super) fn open_dir(&self, path: &[u8]) -> Result<TargetDir> {
         let fd = self.descend(path).map_err(self.failed("cannot open directory", path))?;
         // Not examined: assuming the worst costs only a call or two for each entry.
-        Ok(Dir { fd, path: path.into(), plain: false })
+        Ok(TargetDir { fd, path: path.into(), plain: false })
     }
 
     /// Makes the directory `name` in `parent`, or opens the existing one. Also returns whether it is new.
-    pub(super) fn make_dir(&self, parent: &Dir, name: &[u8]) -> Result<(Dir, bool)> {
+    pub(super) fn make_dir(&self, parent: &TargetDir, name: &[u8]) -> Result<(TargetDir, bool)> {
         let path = parent.join(name);
         let (fd, new) = self.make_and_open(parent, name).map_err(self.failed("cannot create directory", &path))?;
         // What others do to a directory is not known.
         let plain = !self.shared && ((new && parent.plain) || self.is_plain(&fd));
-        Ok((Dir { fd, path: path.into(), plain }, new))
+        Ok((TargetDir { fd, path: path.into(), plain }, new))
     }
 
-    fn make_and_open(&self, parent: &Dir, name: &[u8]) -> rustix::io::Result<(OwnedFd, bool)> {
+    fn make_and_open(&self, parent: &TargetDir, name: &[u8]) -> rustix::io::Result<(OwnedFd, bool)> {
         let open = || fs::openat(&parent.fd, name, DIRECTORY, Mode::empty());
         // Private until it is filled and gets its own mode.
         let make = || self.enter(parent, || fs::mkdirat(&parent.fd, name, Mode::RWXU));
@@ -120,7 +121,7 @@ impl Place {
     /// first.
     pub(super) fn new_entry<T>(
         &self,
-        dir: &Dir,
+        dir: &TargetDir,
         name: &[u8],
         make: impl Fn() -> rustix::io::Result<T>,
     ) -> rustix::io::Result<T> {
@@ -135,7 +136,7 @@ impl Place {
 
     /// Runs `make`, which creates something in `dir`. Another part may have given the directory the mode of the image,
     /// which does not let this user create anything; it gets it again when this part finishes it.
-    fn enter<T>(&self, dir: &Dir, make: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    fn enter<T>(&self, dir: &TargetDir, make: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
         for _ in 0..ATTEMPTS {
             match make() {
                 Err(Errno::ACCESS) if self.shared && self.uid != 0 => fs::fchmod(&dir.fd, Mode::RWXU)?,
@@ -146,7 +147,7 @@ impl Place {
     }
 
     /// Returns the mode that a file created with `mode` in `dir` gets, if that is certain.
-    pub(super) fn mode_of_new(&self, dir: &Dir, mode: u16) -> Option<u16> {
+    pub(super) fn mode_of_new(&self, dir: &TargetDir, mode: u16) -> Option<u16> {
         dir.plain.then_some(mode & !self.umask)
     }
 
@@ -173,7 +174,7 @@ impl Place {
     }
 }
 
-impl Dir {
+impl TargetDir {
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

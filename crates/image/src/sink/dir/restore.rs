@@ -7,8 +7,8 @@ use rustix::fs::{self, AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Ui
 use rustix::io::Errno;
 
 use super::attributes::{AttributeStore, set_all};
-use super::place::{Dir, Place};
-use super::{NotRestored, Summary};
+use super::place::{ExtractTarget, TargetDir};
+use super::{ExtractSummary, NotRestored};
 use crate::Result;
 use crate::image::{FileType, Image, Nid, Stat, mode_without_acl};
 use crate::tree::{Time, XattrSet, acl, path_of};
@@ -20,9 +20,9 @@ const CAPABILITY: &[u8] = b"security.capability";
 
 /// Attributes to restore, and the destination.
 #[derive(Debug)]
-pub(super) struct Restore<'a> {
+pub(super) struct AttributeRestorer<'a> {
     pub(super) image: &'a dyn Image,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a ExtractTarget,
     pub(super) owner: bool,
     pub(super) xattrs: bool,
     pub(super) times: bool,
@@ -30,9 +30,9 @@ pub(super) struct Restore<'a> {
 
 /// An entry that was just created.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Made<'a> {
+pub(super) struct CreatedEntry<'a> {
     /// Its directory; for the destination itself, the destination.
-    pub(super) dir: &'a Dir,
+    pub(super) dir: &'a TargetDir,
     /// Its name there.
     pub(super) name: &'a [u8],
     /// Descriptor of the entry, if it can be opened.
@@ -43,9 +43,9 @@ pub(super) struct Made<'a> {
     pub(super) mode: Option<u16>,
 }
 
-impl Restore<'_> {
+impl AttributeRestorer<'_> {
     /// Gives `made` the attributes in `stat`. Fails only if the image cannot be read.
-    pub(super) fn all(&self, made: Made<'_>, nid: Nid, stat: &Stat, out: &mut Summary) -> Result<()> {
+    pub(super) fn all(&self, made: CreatedEntry<'_>, nid: Nid, stat: &Stat, out: &mut ExtractSummary) -> Result<()> {
         let mut note = |what: String, errno: Errno| out.not_restored.push(self.not_restored(made, what, errno));
         // True if the entry has the image's owner.
         let mut owned = made.ours && (stat.uid, stat.gid) == (self.place.uid, self.place.gid);
@@ -65,20 +65,7 @@ impl Restore<'_> {
             made.remove_inherited(&set, stat);
         }
         if self.xattrs && stat.has_xattrs {
-            let mut wanted = set;
-            if !owned && wanted.iter().any(|(name, _)| **name == *CAPABILITY) {
-                wanted.retain(|(name, _)| **name != *CAPABILITY);
-                if self.owner {
-                    note("xattr security.capability, without the owner".into(), Errno::PERM);
-                }
-            }
-            for (at, errno) in set_all(&made, &wanted) {
-                let (name, value) = &wanted[at];
-                if **name == *acl::ACCESS {
-                    mode &= acl::group_limit(value);
-                }
-                note(format!("xattr {}", name.escape_ascii()), errno);
-            }
+            mode &= self.restore_xattrs(made, set, owned, &mut note);
         }
         if !owned && mode & SET_IDS != 0 && stat.kind != FileType::Dir {
             // A set-user-ID program must not run as the user who extracts it.
@@ -101,13 +88,40 @@ impl Restore<'_> {
         Ok(())
     }
 
+    /// Sets extended attributes, and returns the permission bits that remain: without an ACL, its group class must not
+    /// get more than the ACL would give. Only an owned entry gets capabilities, which would otherwise be those of
+    /// another user.
+    fn restore_xattrs(
+        &self,
+        made: CreatedEntry<'_>,
+        mut wanted: XattrSet,
+        owned: bool,
+        note: &mut dyn FnMut(String, Errno),
+    ) -> u16 {
+        if !owned && wanted.iter().any(|(name, _)| **name == *CAPABILITY) {
+            wanted.retain(|(name, _)| **name != *CAPABILITY);
+            if self.owner {
+                note("xattr security.capability, without the owner".into(), Errno::PERM);
+            }
+        }
+        let mut kept_bits = u16::MAX;
+        for (at, errno) in set_all(&made, &wanted) {
+            let (name, value) = &wanted[at];
+            if **name == *acl::ACCESS {
+                kept_bits &= acl::group_limit(value);
+            }
+            note(format!("xattr {}", name.escape_ascii()), errno);
+        }
+        kept_bits
+    }
+
     /// Records that an attribute of `made` could not be restored.
-    pub(super) fn not_restored(&self, made: Made<'_>, what: String, errno: Errno) -> NotRestored {
+    pub(super) fn not_restored(&self, made: CreatedEntry<'_>, what: String, errno: Errno) -> NotRestored {
         NotRestored { path: path_of(&made.dir.join(made.name)), what, why: errno.into() }
     }
 }
 
-impl Made<'_> {
+impl CreatedEntry<'_> {
     fn owner(&self) -> rustix::io::Result<(u32, u32)> {
         let found = match self.fd {
             Some(fd) => fs::fstat(fd)?,
@@ -117,7 +131,8 @@ impl Made<'_> {
     }
 
     fn chown(&self, uid: u32, gid: u32) -> rustix::io::Result<()> {
-        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        let uid = Some(Uid::from_raw(uid));
+        let gid = Some(Gid::from_raw(gid));
         match self.fd {
             Some(fd) => fs::fchown(fd, uid, gid),
             None => fs::chownat(self.dir.fd(), self.name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
@@ -160,7 +175,7 @@ impl Made<'_> {
     }
 }
 
-impl AttributeStore for Made<'_> {
+impl AttributeStore for CreatedEntry<'_> {
     fn set(&self, name: &[u8], value: &[u8]) -> rustix::io::Result<()> {
         match self.fd {
             Some(fd) => fs::fsetxattr(fd, name, value, XattrFlags::empty()),

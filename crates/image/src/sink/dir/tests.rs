@@ -8,17 +8,17 @@ use proptest::prelude::*;
 use super::*;
 use crate::Tree;
 use crate::image::FileType;
-use crate::sink::fake::Fake;
+use crate::sink::fake::FakeImage;
 use crate::testing::{
     Attrs, Memory, Node, Piece, Shape, Snapshot, Spec, What, deep, differences, is_root, snapshot, snapshot_tree, specs,
 };
 use crate::tree::{Device, Time, TreeImage};
 
-fn options(threads: usize) -> Options {
-    Options { threads, ..Options::default() }
+fn options(threads: usize) -> ExtractOptions {
+    ExtractOptions { threads, ..ExtractOptions::default() }
 }
 
-fn run(image: &dyn Image, dir: &Path, options: &Options) -> Result<Summary> {
+fn run(image: &dyn Image, dir: &Path, options: &ExtractOptions) -> Result<ExtractSummary> {
     extract(image, dir, options, &Progress::default())
 }
 
@@ -74,7 +74,7 @@ fn holes_are_written_as_zeros_on_request() {
     let spec = Spec::of([(b"f".to_vec(), Node::file(vec![Piece::Hole(3 << 20)]))]);
     let tree = spec.tree().unwrap();
     let dir = tempfile::tempdir().unwrap();
-    run(&TreeImage::new(&tree), dir.path(), &Options { sparse: false, ..options(2) }).unwrap();
+    run(&TreeImage::new(&tree), dir.path(), &ExtractOptions { sparse: false, ..options(2) }).unwrap();
     assert!(std::fs::metadata(dir.path().join("f")).unwrap().blocks() * 512 >= 3 << 20);
 }
 
@@ -153,8 +153,8 @@ fn times_before_1970_and_after_2106_are_exact() {
     }
 }
 
-fn two_files() -> Fake {
-    Fake::default().dir(0, &[("a", 1), ("b", 2)]).file(1, b"new a").file(2, b"new b")
+fn two_files() -> FakeImage {
+    FakeImage::default().dir(0, &[("a", 1), ("b", 2)]).file(1, b"new a").file(2, b"new b")
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn existing_files_are_refused_or_replaced_but_never_followed() {
     std::fs::write(place.join("other"), "stays").unwrap();
     let error = run(&two_files(), &place, &options(0)).unwrap_err().to_string();
     assert!(error.contains("place/a exists"), "{error}");
-    let summary = run(&two_files(), &place, &Options { replace: true, ..options(2) }).unwrap();
+    let summary = run(&two_files(), &place, &ExtractOptions { replace: true, ..options(2) }).unwrap();
     assert_eq!(summary.files, 2);
     assert!(std::fs::symlink_metadata(place.join("a")).unwrap().is_file());
     let read = |path: &Path| std::fs::read_to_string(path).unwrap();
@@ -184,17 +184,17 @@ fn a_link_where_a_directory_belongs_is_not_entered() {
     std::fs::create_dir_all(&outside).unwrap();
     std::fs::create_dir_all(&place).unwrap();
     symlink("../outside", place.join("d")).unwrap();
-    let image = Fake::default().dir(0, &[("d", 1)]).dir(1, &[("f", 2)]).file(2, b"x");
+    let image = FakeImage::default().dir(0, &[("d", 1)]).dir(1, &[("f", 2)]).file(2, b"x");
     let error = run(&image, &place, &options(1)).unwrap_err().to_string();
     assert!(error.contains("place/d exists"), "{error}");
-    run(&image, &place, &Options { replace: true, ..options(1) }).unwrap();
+    run(&image, &place, &ExtractOptions { replace: true, ..options(1) }).unwrap();
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
     assert_eq!(std::fs::read(place.join("d/f")).unwrap(), b"x");
 }
 
 #[test]
 fn existing_directories_are_filled_and_keep_their_attributes_unless_replacing() {
-    let image = Fake::default().dir(0, &[("d", 1)]).dir(1, &[("f", 2)]).file(2, b"x");
+    let image = FakeImage::default().dir(0, &[("d", 1)]).dir(1, &[("f", 2)]).file(2, b"x");
     let place = tempfile::tempdir().unwrap();
     let inner = place.path().join("d");
     std::fs::create_dir(&inner).unwrap();
@@ -202,20 +202,20 @@ fn existing_directories_are_filled_and_keep_their_attributes_unless_replacing() 
     let mode = || std::fs::metadata(&inner).unwrap().permissions().mode() & 0o7777;
     run(&image, place.path(), &options(2)).unwrap();
     assert_eq!((mode(), std::fs::read(inner.join("f")).unwrap()), (0o2770, b"x".to_vec()));
-    run(&image, place.path(), &Options { replace: true, ..options(2) }).unwrap();
+    run(&image, place.path(), &ExtractOptions { replace: true, ..options(2) }).unwrap();
     assert_eq!(mode(), 0o755);
     assert_eq!(std::fs::metadata(&inner).unwrap().mtime(), 1_000_000_000);
     // A directory is never replaced.
-    let file = Fake::default().dir(0, &[("d", 1)]).file(1, b"x");
-    assert!(run(&file, place.path(), &Options { replace: true, ..options(2) }).is_err());
+    let file = FakeImage::default().dir(0, &[("d", 1)]).file(1, b"x");
+    assert!(run(&file, place.path(), &ExtractOptions { replace: true, ..options(2) }).is_err());
     assert!(inner.join("f").exists());
 }
 
 #[test]
 fn hostile_names_and_links_do_not_lead_out() {
-    let fake = Fake::default;
+    let fake = FakeImage::default;
     let outside = "../outside";
-    let cases: [(&str, Fake); 8] = [
+    let cases: [(&str, FakeImage); 8] = [
         ("..", fake().dir(0, &[("..", 1)]).dir(1, &[("outside", 2)]).dir(2, &[("f", 3)]).file(3, b"x")),
         ("slash", fake().dir(0, &[("../outside/f", 1)]).file(1, b"x")),
         ("absolute", fake().dir(0, &[("/outside/f", 1)]).file(1, b"x")),
@@ -238,9 +238,9 @@ fn hostile_names_and_links_do_not_lead_out() {
             let place = dir.path().join("place");
             assert!(run(image, &place, &options(threads)).is_err(), "{name}");
             let summary =
-                run(image, &dir.path().join("place2"), &Options { on_error: OnError::Skip, ..options(threads) });
+                run(image, &dir.path().join("place2"), &ExtractOptions { on_error: OnError::Skip, ..options(threads) });
             assert!(!summary.unwrap().skipped.is_empty(), "{name}");
-            let replace = Options { on_error: OnError::Skip, replace: true, ..options(threads) };
+            let replace = ExtractOptions { on_error: OnError::Skip, replace: true, ..options(threads) };
             run(image, &place, &replace).unwrap();
             assert_eq!(std::fs::read_dir(dir.path().join("outside")).unwrap().count(), 0, "{name}");
         }
@@ -250,7 +250,7 @@ fn hostile_names_and_links_do_not_lead_out() {
 #[test]
 fn damaged_files_fail_or_are_left_out_and_listed() {
     let big = vec![7; 3 << 20];
-    let image = Fake::default().dir(0, &[("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("short", 6)]);
+    let image = FakeImage::default().dir(0, &[("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("short", 6)]);
     let image = image.file(1, b"whole").file(2, b"small").file(3, &big);
     let mut image = image.dir(4, &[]).file(5, &big).file(6, b"x");
     for nid in [2, 3, 4] {
@@ -261,7 +261,7 @@ fn damaged_files_fail_or_are_left_out_and_listed() {
         let dir = tempfile::tempdir().unwrap();
         assert!(run(&image, dir.path(), &options(threads)).is_err());
         let dir = tempfile::tempdir().unwrap();
-        let skip = Options { on_error: OnError::Skip, ..options(threads) };
+        let skip = ExtractOptions { on_error: OnError::Skip, ..options(threads) };
         let summary = run(&image, dir.path(), &skip).unwrap();
         assert_eq!((summary.skipped.len(), summary.files, summary.is_complete()), (4, 2, false));
         let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -280,7 +280,7 @@ fn only_selected_entries_are_extracted_with_their_parent_directories() {
     spec.root.attrs.mode = 0o710;
     let tree = spec.tree().unwrap();
     let place = tempfile::tempdir().unwrap();
-    let some = Options { select: Selection::from(vec!["sub/[gl]*".into(), "./z/".into()]), ..options(1) };
+    let some = ExtractOptions { select: Selection::from(vec!["sub/[gl]*".into(), "./z/".into()]), ..options(1) };
     let summary = run(&TreeImage::new(&tree), place.path(), &some).unwrap();
     // The first name of the linked file was not selected, so its additional name becomes an independent file.
     let found = snapshot(place.path()).unwrap();
@@ -296,7 +296,7 @@ fn only_selected_entries_are_extracted_with_their_parent_directories() {
         select.may_miss = true;
         let place = tempfile::tempdir().unwrap();
         let own = snapshot(place.path()).unwrap()[""].mode;
-        let some = Options { select, root_attributes, ..options(1) };
+        let some = ExtractOptions { select, root_attributes, ..options(1) };
         let summary = run(&TreeImage::new(&tree), place.path(), &some).unwrap();
         assert_eq!(snapshot(place.path()).unwrap()[""].mode, mode.unwrap_or(own), "{paths:?}");
         assert_eq!(
@@ -306,7 +306,7 @@ fn only_selected_entries_are_extracted_with_their_parent_directories() {
         );
     }
     for path in ["none", "sub/x*", "../a"] {
-        let some = Options { select: Selection::from(vec![path.into()]), ..options(1) };
+        let some = ExtractOptions { select: Selection::from(vec![path.into()]), ..options(1) };
         let error = run(&TreeImage::new(&tree), &place.path().join("other"), &some).unwrap_err();
         assert!(error.to_string().contains(path), "{error}");
     }
@@ -332,7 +332,7 @@ fn privileges_are_dropped_without_the_owner() {
     let me = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let place = tempfile::tempdir().unwrap();
     let summary =
-        run(&TreeImage::new(&tree), place.path(), &Options { owner: Owner::Extractor, ..options(0) }).unwrap();
+        run(&TreeImage::new(&tree), place.path(), &ExtractOptions { owner: Owner::Extractor, ..options(0) }).unwrap();
     assert!(summary.is_complete());
     let found = snapshot(place.path()).unwrap();
     assert_eq!(owners_and_modes(&found)[1], (me, "755".into()));
@@ -370,7 +370,7 @@ fn privileges_of_the_own_programs_stay() {
     for parts in [&[Part::WHOLE][..], &halves] {
         let place = tempfile::tempdir().unwrap();
         for part in parts {
-            let options = Options { owner: Owner::Extractor, part: *part, ..options(0) };
+            let options = ExtractOptions { owner: Owner::Extractor, part: *part, ..options(0) };
             assert!(run(&TreeImage::new(&tree), place.path(), &options).unwrap().is_complete());
         }
         let found = snapshot(place.path()).unwrap();
@@ -392,7 +392,7 @@ fn a_set_group_id_destination_makes_no_difference() {
     std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o2777)).unwrap();
     let inner = Node::dir([(b"f".to_vec(), Node::file(vec![Piece::Zeros(1)])), (b"d".to_vec(), Node::dir([]))]);
     let tree = Spec::of([(b"inner".to_vec(), inner)]).tree().unwrap();
-    run(&TreeImage::new(&tree), place.path(), &Options { owner: Owner::Restore, ..options(2) }).unwrap();
+    run(&TreeImage::new(&tree), place.path(), &ExtractOptions { owner: Owner::Restore, ..options(2) }).unwrap();
     let (there, found) = (snapshot_tree(&tree).unwrap(), snapshot(place.path()).unwrap());
     assert_eq!(differences(&there, &found), Vec::<String>::new());
 }
@@ -420,7 +420,8 @@ fn as_an_ordinary_user() {
     assert!(!is_root());
     let tree = privileged().tree().unwrap();
     let summary =
-        run(&TreeImage::new(&tree), Path::new(&place), &Options { owner: Owner::Restore, ..options(2) }).unwrap();
+        run(&TreeImage::new(&tree), Path::new(&place), &ExtractOptions { owner: Owner::Restore, ..options(2) })
+            .unwrap();
     let mut notes: Vec<String> = summary.not_restored.iter().map(ToString::to_string).collect();
     notes.sort();
     let refused = "Operation not permitted (os error 1)";
@@ -488,7 +489,7 @@ fn a_full_disk_is_one_clear_error_and_leaves_no_partial_file() {
         let tree = Spec::of(nodes).tree().unwrap();
         for threads in [0, 2] {
             let place = dir.join(format!("{name}{threads}"));
-            let skip = Options { on_error: OnError::Skip, ..options(threads) };
+            let skip = ExtractOptions { on_error: OnError::Skip, ..options(threads) };
             let error = run(&TreeImage::new(&tree), &place, &skip).unwrap_err().to_string();
             assert!(error.contains("cannot write: No space left on device"), "{error}");
             for file in std::fs::read_dir(&place).unwrap() {
@@ -531,7 +532,7 @@ fn whichever_write_fails_every_existing_file_is_whole() {
                 let dir = tempfile::tempdir().unwrap();
                 let faults = FaultyFiles::failing(number, fault);
                 let files = Arc::new(faults.clone());
-                let given = Options { on_error, ..options(threads) };
+                let given = ExtractOptions { on_error, ..options(threads) };
                 let done = extract_on(files, &image, dir.path(), &given, &Progress::default());
                 let what = format!("{fault:?} in operation {number}, {:?}, {threads} threads", faults.failed());
                 if faults.failed().is_none() {

@@ -11,9 +11,9 @@ use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::content::{copy, cut};
-use super::place::{Dir, Place};
-use super::restore::{Made, Restore};
-use super::{Options, Summary};
+use super::place::{ExtractTarget, TargetDir};
+use super::restore::{AttributeRestorer, CreatedEntry};
+use super::{ExtractOptions, ExtractSummary};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Device, path_of};
 use crate::{Error, OnError, Result};
@@ -26,8 +26,8 @@ const MIN_HOLE: u64 = 4096;
 
 /// State shared by all jobs of an extraction.
 #[derive(Debug)]
-pub(super) struct Context<'c> {
-    pub(super) restore: Restore<'c>,
+pub(super) struct ExtractContext<'c> {
+    pub(super) restore: AttributeRestorer<'c>,
     pub(super) progress: &'c Progress,
     sparse: bool,
     on_error: OnError,
@@ -36,29 +36,29 @@ pub(super) struct Context<'c> {
 
 /// An entry to create, of any type except a directory.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) dir: Arc<Dir>,
+pub(super) struct ExtractItem {
+    pub(super) dir: Arc<TargetDir>,
     pub(super) name: Box<[u8]>,
     pub(super) nid: Nid,
     pub(super) stat: Stat,
 }
 
 /// Result of a job, with a fatal error.
-pub(super) type Outcome = (Summary, Result<()>);
+pub(super) type JobOutcome = (ExtractSummary, Result<()>);
 
 /// State of a worker: a buffer for file data.
 #[derive(Debug, Default)]
-pub(super) struct Worker {
+pub(super) struct ExtractWorker {
     buf: Vec<u8>,
 }
 
-impl<'c> Context<'c> {
-    pub(super) fn new(restore: Restore<'c>, options: &Options, progress: &'c Progress) -> Self {
-        let Options { sparse, on_error, .. } = *options;
-        Context { restore, progress, sparse, on_error, stop: AtomicBool::new(false) }
+impl<'c> ExtractContext<'c> {
+    pub(super) fn new(restore: AttributeRestorer<'c>, options: &ExtractOptions, progress: &'c Progress) -> Self {
+        let ExtractOptions { sparse, on_error, .. } = *options;
+        ExtractContext { restore, progress, sparse, on_error, stop: AtomicBool::new(false) }
     }
 
-    pub(super) fn place(&self) -> &'c Place {
+    pub(super) fn place(&self) -> &'c ExtractTarget {
         self.restore.place
     }
 
@@ -79,7 +79,7 @@ impl<'c> Context<'c> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn extents(&self, item: &Item, size: u64) -> Result<Vec<Extent>> {
+    fn extents(&self, item: &ExtractItem, size: u64) -> Result<Vec<Extent>> {
         if size < MIN_HOLE || !self.sparse {
             let whole = Extent { offset: 0, len: size, hole: false };
             return Ok(if size == 0 { Vec::new() } else { cut(vec![whole]) });
@@ -95,7 +95,7 @@ impl<'c> Context<'c> {
     }
 
     /// Creates an empty file; also returns its mode, if that is certain.
-    fn create(&self, item: &Item) -> Result<(Box<dyn Storage>, Option<u16>)> {
+    fn create(&self, item: &ExtractItem) -> Result<(Box<dyn Storage>, Option<u16>)> {
         // Without xattrs to set first, the file can be created with its mode. Owner bits that the
         // extractor lacks are set later.
         let mode = if item.stat.has_xattrs { 0o600 } else { item.stat.mode & 0o777 };
@@ -107,24 +107,30 @@ impl<'c> Context<'c> {
     }
 
     /// Sets the length if the data does not.
-    fn set_len(&self, item: &Item, file: &dyn Storage, len: u64) -> Result<()> {
+    fn set_len(&self, item: &ExtractItem, file: &dyn Storage, len: u64) -> Result<()> {
         file.set_len(len).map_err(|error| Error::io("cannot set the size", self.place().shown(&item.path()))(error))
     }
 
-    fn attributes(&self, item: &Item, file: Option<&dyn Storage>, mode: Option<u16>, out: &mut Summary) -> Result<()> {
+    fn attributes(
+        &self,
+        item: &ExtractItem,
+        file: Option<&dyn Storage>,
+        mode: Option<u16>,
+        out: &mut ExtractSummary,
+    ) -> Result<()> {
         let fd = file.and_then(Storage::file).map(File::as_fd);
         self.restore.all(item.made(fd, mode), item.nid, &item.stat, out)
     }
 }
 
-impl Item {
+impl ExtractItem {
     /// Returns the path below the destination.
     pub(super) fn path(&self) -> Vec<u8> {
         self.dir.join(&self.name)
     }
 
-    fn made<'i>(&'i self, fd: Option<std::os::fd::BorrowedFd<'i>>, mode: Option<u16>) -> Made<'i> {
-        Made { dir: &self.dir, name: &self.name, fd, ours: self.dir.is_plain(), mode }
+    fn made<'i>(&'i self, fd: Option<std::os::fd::BorrowedFd<'i>>, mode: Option<u16>) -> CreatedEntry<'i> {
+        CreatedEntry { dir: &self.dir, name: &self.name, fd, ours: self.dir.is_plain(), mode }
     }
 
     fn unlink(&self) {
@@ -133,10 +139,10 @@ impl Item {
     }
 }
 
-impl Worker {
+impl ExtractWorker {
     /// Makes a batch of entries.
-    pub(super) fn batch(&mut self, context: &Context<'_>, items: &[Item]) -> Outcome {
-        let mut out = Summary::default();
+    pub(super) fn batch(&mut self, context: &ExtractContext<'_>, items: &[ExtractItem]) -> JobOutcome {
+        let mut out = ExtractSummary::default();
         let mut result = Ok(());
         for item in items {
             if context.stopped() {
@@ -157,7 +163,7 @@ impl Worker {
         (out, result)
     }
 
-    fn item(&mut self, context: &Context<'_>, item: &Item, out: &mut Summary) -> Result<()> {
+    fn item(&mut self, context: &ExtractContext<'_>, item: &ExtractItem, out: &mut ExtractSummary) -> Result<()> {
         const NONE: Device = Device { major: 0, minor: 0 };
         match &item.stat.kind {
             // Only the conductor makes directories.
@@ -177,7 +183,13 @@ impl Worker {
         }
     }
 
-    fn file(&mut self, context: &Context<'_>, item: &Item, size: u64, out: &mut Summary) -> Result<()> {
+    fn file(
+        &mut self,
+        context: &ExtractContext<'_>,
+        item: &ExtractItem,
+        size: u64,
+        out: &mut ExtractSummary,
+    ) -> Result<()> {
         let extents = context.extents(item, size)?;
         let (file, mode) = context.create(item)?;
         let mut fill = || {
@@ -194,8 +206,13 @@ impl Worker {
     }
 
     /// Copies a piece of a large file; the job that copies the last one finishes the file.
-    pub(super) fn piece(&mut self, context: &Context<'_>, large: &Large, range: Range<usize>) -> Outcome {
-        let mut out = Summary::default();
+    pub(super) fn piece(
+        &mut self,
+        context: &ExtractContext<'_>,
+        large: &LargeExtraction,
+        range: Range<usize>,
+    ) -> JobOutcome {
+        let mut out = ExtractSummary::default();
         if context.stopped() || large.failed.load(Ordering::Relaxed) {
             return (out, Ok(()));
         }
@@ -211,12 +228,12 @@ impl Worker {
 
     fn copy_piece(
         &mut self,
-        context: &Context<'_>,
-        large: &Large,
+        context: &ExtractContext<'_>,
+        large: &LargeExtraction,
         range: Range<usize>,
-        out: &mut Summary,
+        out: &mut ExtractSummary,
     ) -> Result<()> {
-        let Large { item, file, mode, extents, left, .. } = large;
+        let LargeExtraction { item, file, mode, extents, left, .. } = large;
         let extents = extents.get(range).unwrap_or_default();
         copy(context.image(), item.nid, extents, &**file, &mut self.buf, &|| item.path())?;
         let len = extents.iter().map(|extent| extent.len).sum();
@@ -231,7 +248,13 @@ impl Worker {
     }
 }
 
-fn node(context: &Context<'_>, item: &Item, kind: fs::FileType, device: Device, out: &mut Summary) -> Result<()> {
+fn node(
+    context: &ExtractContext<'_>,
+    item: &ExtractItem,
+    kind: fs::FileType,
+    device: Device,
+    out: &mut ExtractSummary,
+) -> Result<()> {
     let mode = if item.stat.has_xattrs { 0o600 } else { item.stat.mode & 0o777 };
     let number = fs::makedev(device.major, device.minor);
     let make = || fs::mknodat(item.dir.fd(), &*item.name, kind, Mode::from_raw_mode(mode.into()), number);
@@ -256,8 +279,8 @@ fn node(context: &Context<'_>, item: &Item, kind: fs::FileType, device: Device, 
 
 /// A large file in progress. Dropped before it is complete, it is removed.
 #[derive(Debug)]
-pub(super) struct Large {
-    item: Item,
+pub(super) struct LargeExtraction {
+    item: ExtractItem,
     size: u64,
     file: Box<dyn Storage>,
     mode: Option<u16>,
@@ -268,21 +291,26 @@ pub(super) struct Large {
     whole: AtomicBool,
 }
 
-impl Large {
+impl LargeExtraction {
     /// Creates the file, and returns the extents of each piece: at least one piece.
-    pub(super) fn create(context: &Context<'_>, item: Item, size: u64) -> Result<(Self, Vec<Range<usize>>)> {
+    pub(super) fn create(
+        context: &ExtractContext<'_>,
+        item: ExtractItem,
+        size: u64,
+    ) -> Result<(Self, Vec<Range<usize>>)> {
         let extents = context.extents(&item, size)?;
         let pieces = pieces(&extents);
         let (file, mode) = context.create(&item)?;
         let left = AtomicUsize::new(pieces.len());
-        let (failed, whole) = (AtomicBool::new(false), AtomicBool::new(false));
-        let large = Large { item, size, file, mode, extents, left, failed, whole };
+        let failed = AtomicBool::new(false);
+        let whole = AtomicBool::new(false);
+        let large = LargeExtraction { item, size, file, mode, extents, left, failed, whole };
         context.set_len(&large.item, &*large.file, size)?;
         Ok((large, pieces))
     }
 }
 
-impl Drop for Large {
+impl Drop for LargeExtraction {
     fn drop(&mut self) {
         if !*self.whole.get_mut() {
             self.item.unlink();
@@ -292,7 +320,8 @@ impl Drop for Large {
 
 fn pieces(extents: &[Extent]) -> Vec<Range<usize>> {
     let mut out = Vec::new();
-    let (mut start, mut bytes) = (0, 0);
+    let mut start = 0;
+    let mut bytes = 0;
     for (at, extent) in extents.iter().enumerate() {
         bytes += if extent.hole { 0 } else { extent.len };
         if bytes >= PIECE {

@@ -9,15 +9,15 @@ use crate::testing::Sink;
 use crate::testing::{Node, Piece, Spec, What, differences, one_of_each, snapshot_tree, whole_seconds};
 use crate::tree::{Time, TreeImage};
 
-fn write(tree: &Tree, options: &Options) -> Result<Vec<u8>> {
+fn write(tree: &Tree, options: &TarOptions) -> Result<Vec<u8>> {
     let (mut out, progress) = (Vec::new(), Progress::default());
     let summary = write_pseudo(&TreeImage::new(tree), &mut out, options, &progress)?;
     assert_eq!(summary.bytes, out.len() as u64);
     Ok(out)
 }
 
-fn threads(threads: usize) -> Options {
-    Options { threads, ..Options::default() }
+fn threads(threads: usize) -> TarOptions {
+    TarOptions { threads, ..TarOptions::default() }
 }
 
 fn read(path: &Path, bytes: &[u8]) -> Result<Tree> {
@@ -59,7 +59,7 @@ fn pseudo_files_are_read_back_unchanged_for_any_number_of_threads() {
     let (before, after) = (snapshot_tree(&tree).unwrap(), snapshot_tree(&again).unwrap());
     assert_eq!(differences(&whole_seconds(before), &after), Vec::<String>::new());
     for count in [1, 3] {
-        let options = Options { memory: 0, ..threads(count) };
+        let options = TarOptions { memory: 0, ..threads(count) };
         assert!(write(&tree, &options).unwrap() == bytes, "{count} threads");
         let memory = std::sync::Arc::new(packfs_blocks::io::Memory::default());
         let (out, progress) = (packfs_blocks::Output::over(memory.clone(), "pseudo file"), Progress::default());
@@ -82,7 +82,7 @@ fn pseudo_files_are_read_back_unchanged_for_any_number_of_threads() {
 #[test]
 fn paths_can_be_selected_moved_and_stored_without_links() {
     let tree = corners().tree().unwrap();
-    let options = Options {
+    let options = TarOptions {
         select: vec!["dir/small".into(), "small".into()].into(),
         prefix: Some("new".into()),
         hard_links: false,
@@ -95,7 +95,7 @@ fn paths_can_be_selected_moved_and_stored_without_links() {
         text.lines().take_while(|line| *line != "#").map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(paths, ["new", "new/dir", "new/dir/small", "new/small"]);
     assert_eq!(bytes.len(), text.find("MODIFY\n#\n").unwrap() + 9 + 2 * 7);
-    let part = Options { part: Part::new(0, 2).unwrap(), ..threads(0) };
+    let part = TarOptions { part: Part::new(0, 2).unwrap(), ..threads(0) };
     assert!(matches!(write(&tree, &part), Err(Error::InvalidOption { .. })));
 }
 

@@ -14,7 +14,7 @@ const MAX_12: u64 = 0o777_7777_7777;
 
 /// A member to write.
 #[derive(Debug)]
-pub(super) struct Member<'m> {
+pub(super) struct TarMember<'m> {
     /// Path, with a trailing slash for a directory.
     pub(super) path: &'m [u8],
     pub(super) stat: &'m Stat,
@@ -28,7 +28,7 @@ pub(super) struct Member<'m> {
 }
 
 /// Adds the headers of `member`, and the map if it is sparse.
-pub(super) fn add(out: &mut Vec<u8>, member: &Member<'_>) {
+pub(super) fn add(out: &mut Vec<u8>, member: &TarMember<'_>) {
     let map = member.regions.map(sparse_map);
     let mut pax = Vec::new();
     let mut header = describe(member, map.as_deref(), &mut pax);
@@ -73,7 +73,7 @@ pub(super) fn add(out: &mut Vec<u8>, member: &Member<'_>) {
 }
 
 /// Fills in the header except the name; values that do not fit go to `pax`.
-fn describe(member: &Member<'_>, map: Option<&[u8]>, pax: &mut Vec<u8>) -> TarHeader {
+fn describe(member: &TarMember<'_>, map: Option<&[u8]>, pax: &mut Vec<u8>) -> TarHeader {
     let mut header = TarHeader::new_zeroed();
     let Stat { kind, uid, gid, mtime, .. } = member.stat;
     (header.magic, header.version) = USTAR;

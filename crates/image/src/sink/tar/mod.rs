@@ -14,10 +14,10 @@ use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::{Phase, Progress};
 use packfs_blocks::system::OsStrExt;
 
-use self::header::Member;
-use super::batch::{self, Batches, Output, Target};
+use self::header::TarMember;
+use super::batch::{self, ArchiveBatcher, ArchiveOutput, ArchiveTarget};
 use super::names::NameCounts;
-use super::{Deal, Selection, Walk};
+use super::{PartDealer, Selection, Walk};
 use crate::image::{Extent, FileType, Image, Nid, Stat, mode_without_acl};
 use crate::source::tar::format::BLOCK;
 use crate::tree::{XattrSet, acl, path_of};
@@ -36,7 +36,7 @@ const LARGE: u64 = 1 << 20;
 /// Options for writing an archive.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct TarOptions {
     /// Entries to take.
     pub select: Selection,
     /// Number of leading components to remove from each path; entries with no more components than that are left out.
@@ -59,10 +59,10 @@ pub struct Options {
     pub name: PathBuf,
 }
 
-impl Default for Options {
+impl Default for TarOptions {
     fn default() -> Self {
         let threads = packfs_blocks::pipeline::cores();
-        Options {
+        TarOptions {
             select: Selection::default(),
             strip: 0,
             prefix: None,
@@ -80,7 +80,7 @@ impl Default for Options {
 /// Result of writing an archive.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct TarSummary {
     /// Number of members.
     pub entries: u64,
     /// Length of the archive in bytes.
@@ -89,43 +89,48 @@ pub struct Summary {
     pub warnings: Warnings,
 }
 
-/// Writes `image`, or the part selected by [`Options::select`], to `out`. Parent directories of
+/// Writes `image`, or the part selected by [`TarOptions::select`], to `out`. Parent directories of
 /// selected entries are written too, except the root.
 ///
 /// The bytes do not depend on the number of threads. If the reader of a pipe is gone, the error is
 /// an [`Error::Io`] of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
-pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
-    write(image, Target::Stream(out), options, progress)
+pub fn write_tar(
+    image: &dyn Image,
+    out: &mut dyn Write,
+    options: &TarOptions,
+    progress: &Progress,
+) -> Result<TarSummary> {
+    write(image, ArchiveTarget::Stream(out), options, progress)
 }
 
 /// As [`write_tar`], to a file, which the threads write themselves. Does not commit it.
 pub fn write_tar_to(
     image: &dyn Image,
     out: &packfs_blocks::Output,
-    options: &Options,
+    options: &TarOptions,
     progress: &Progress,
-) -> Result<Summary> {
-    write(image, Target::File(&WriteTurns::new(out, progress, batch::WAITING)), options, progress)
+) -> Result<TarSummary> {
+    write(image, ArchiveTarget::File(&WriteTurns::new(out, progress, batch::WAITING)), options, progress)
 }
 
 fn write<'env>(
     image: &'env dyn Image,
-    to: Target<'env>,
-    options: &'env Options,
+    to: ArchiveTarget<'env>,
+    options: &'env TarOptions,
     progress: &'env Progress,
-) -> Result<Summary> {
+) -> Result<TarSummary> {
     progress.enter(Phase::Read);
     progress.entries_total.store(super::count(image, &options.select), Relaxed);
-    let mut deal = Deal::new(image, &options.select, options.part)?;
+    let mut deal = PartDealer::new(image, &options.select, options.part)?;
     let mut walk = Walk::over(image, &options.select)?;
     pipeline::scope(
         options.threads,
         || (),
         |pool: &Pool<'env, ()>| {
-            let output = Output { to, name: &options.name, progress };
-            let batches = Batches::new(image, pool, output, options.memory);
-            let mut tar = Tar { image, batches, names: HashMap::new(), options, header: Vec::new() };
-            let mut summary = Summary { warnings: Warnings::new(options.strict), ..Summary::default() };
+            let output = ArchiveOutput { to, name: &options.name, progress };
+            let batches = ArchiveBatcher::new(image, pool, output, options.memory);
+            let mut tar = TarWriter { image, batches, names: HashMap::new(), options, header: Vec::new() };
+            let mut summary = TarSummary { warnings: Warnings::new(options.strict), ..TarSummary::default() };
             let mut names = NameCounts::default();
             while let Some(visit) = walk.step()? {
                 names.add(visit.path, &visit.stat)?;
@@ -161,16 +166,16 @@ pub(super) fn placed<'v>(prefix: Option<&Path>, path: &'v [u8]) -> Cow<'v, [u8]>
 }
 
 /// An archive being written.
-struct Tar<'p, 'env, 'o> {
+struct TarWriter<'p, 'env, 'o> {
     image: &'env dyn Image,
-    batches: Batches<'p, 'env>,
+    batches: ArchiveBatcher<'p, 'env>,
     /// The first name of each inode that has several.
     names: HashMap<Nid, Box<[u8]>>,
-    options: &'o Options,
+    options: &'o TarOptions,
     header: Vec<u8>,
 }
 
-impl Tar<'_, '_, '_> {
+impl TarWriter<'_, '_, '_> {
     /// Remembers an entry of another part, to which links of this part may refer.
     fn passed_by(&mut self, path: &[u8], nid: Nid, stat: &Stat) {
         if stat.nlink > 1 && !matches!(stat.kind, FileType::Dir | FileType::Socket) {
@@ -183,7 +188,7 @@ impl Tar<'_, '_, '_> {
             if let Some(first) = self.names.get(&nid) {
                 let mode = stat.mode;
                 let xattrs = &XattrSet::new();
-                let member = Member { path, stat, mode, xattrs, hard_link: Some(first), regions: None };
+                let member = TarMember { path, stat, mode, xattrs, hard_link: Some(first), regions: None };
                 return add_header(&mut self.batches, &mut self.header, &member);
             }
             self.names.insert(nid, path.into());
@@ -199,7 +204,7 @@ impl Tar<'_, '_, '_> {
         };
         let regions = regions(&extents);
         let regions = regions.as_deref();
-        let member = Member { path: &name, stat, mode, xattrs: &xattrs, hard_link: None, regions };
+        let member = TarMember { path: &name, stat, mode, xattrs: &xattrs, hard_link: None, regions };
         add_header(&mut self.batches, &mut self.header, &member)?;
         self.data(path, nid, &extents, regions)
     }
@@ -213,7 +218,8 @@ impl Tar<'_, '_, '_> {
             let end = extent.offset + extent.len;
             while let Some((offset, len)) = regions.peek() {
                 let region_end = offset.saturating_add(*len);
-                let (from, to) = (extent.offset.max(*offset), end.min(region_end));
+                let from = extent.offset.max(*offset);
+                let to = end.min(region_end);
                 if from < to {
                     self.batches.add_data(nid, path, from, to - from)?;
                     stored += to - from;
@@ -275,13 +281,13 @@ pub fn member_header(image: &dyn Image, path: &[u8], nid: Nid, first_path: Optio
         None => member_attributes(image, nid, &stat, true)?,
     };
     let name = member_path(path, &stat);
-    let member = Member { path: &name, stat: &stat, mode, xattrs: &xattrs, hard_link: first_path, regions: None };
+    let member = TarMember { path: &name, stat: &stat, mode, xattrs: &xattrs, hard_link: first_path, regions: None };
     let mut bytes = Vec::new();
     header::add(&mut bytes, &member);
     Ok(bytes)
 }
 
-fn add_header(batches: &mut Batches<'_, '_>, scratch: &mut Vec<u8>, member: &Member<'_>) -> Result<()> {
+fn add_header(batches: &mut ArchiveBatcher<'_, '_>, scratch: &mut Vec<u8>, member: &TarMember<'_>) -> Result<()> {
     scratch.clear();
     header::add(scratch, member);
     batches.add_bytes(scratch)
@@ -311,7 +317,8 @@ fn regions(extents: &[Extent]) -> Option<Vec<(u64, u64)>> {
     let mut regions = Vec::new();
     let mut begin = 0;
     for hole in extents.iter().filter(|extent| extent.hole) {
-        let (start, end) = (hole.offset.next_multiple_of(BLOCK as u64), hole.offset + hole.len);
+        let start = hole.offset.next_multiple_of(BLOCK as u64);
+        let end = hole.offset + hole.len;
         let end = if end == size { end } else { end - end % BLOCK as u64 };
         if end >= start.saturating_add(HOLE_MIN) {
             if start > begin {

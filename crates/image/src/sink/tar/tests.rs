@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::image::Nid;
-use crate::sink::fake::Fake;
+use crate::sink::fake::FakeImage;
 use crate::testing::{
     Attrs, Node, Piece, Shape, Snapshot, Spec, What, differences, is_root, scan_in_place, scan_stream, skipped,
     snapshot, snapshot_tree, specs,
@@ -17,11 +17,11 @@ use crate::testing::{
 use crate::tree::{Device, Time, TreeImage};
 use crate::{Error, Result, Tree};
 
-fn options(threads: usize) -> Options {
-    Options { threads, ..Options::default() }
+fn options(threads: usize) -> TarOptions {
+    TarOptions { threads, ..TarOptions::default() }
 }
 
-fn write(tree: &Tree, options: &Options) -> (Vec<u8>, Summary) {
+fn write(tree: &Tree, options: &TarOptions) -> (Vec<u8>, TarSummary) {
     let (mut out, progress) = (Vec::new(), Progress::default());
     let summary = write_tar(&TreeImage::new(tree), &mut out, options, &progress).unwrap();
     assert_eq!(summary.bytes, out.len() as u64);
@@ -29,7 +29,7 @@ fn write(tree: &Tree, options: &Options) -> (Vec<u8>, Summary) {
 }
 
 /// As [`write`], to a file.
-fn write_file(tree: &Tree, options: &Options) -> (Vec<u8>, Summary) {
+fn write_file(tree: &Tree, options: &TarOptions) -> (Vec<u8>, TarSummary) {
     let memory = std::sync::Arc::new(packfs_blocks::io::Memory::default());
     let (out, progress) = (packfs_blocks::Output::over(memory.clone(), "archive"), Progress::default());
     let summary = write_tar_to(&TreeImage::new(tree), &out, options, &progress).unwrap();
@@ -125,7 +125,7 @@ fn archives_are_read_back_unchanged_for_any_number_of_threads() {
         // Little memory, and somewhat more.
         for memory in [0, 3 << 20, 64 << 20] {
             for write in [write, write_file] {
-                let (again, same) = write(&tree, &Options { memory, ..options(threads) });
+                let (again, same) = write(&tree, &TarOptions { memory, ..options(threads) });
                 assert!(
                     again == archive && (same.entries, same.bytes) == (summary.entries, summary.bytes),
                     "{threads} threads, {memory} bytes"
@@ -149,14 +149,15 @@ fn paths_select_subtrees_and_their_parent_directories() {
     let tree = corners().tree().unwrap();
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
     let inner = format!("dir/{}/{}", "p".repeat(200), "q".repeat(90));
-    let (archive, summary) = write(&tree, &Options { select: Selection::from(paths(&[&inner, "fifo"])), ..options(0) });
+    let (archive, summary) =
+        write(&tree, &TarOptions { select: Selection::from(paths(&[&inner, "fifo"])), ..options(0) });
     let seen: Vec<_> = snapshot_of(&archive).into_keys().collect();
     assert_eq!(seen, ["", "dir", &format!("dir/{}", "p".repeat(200)), &inner, "fifo"]);
     assert_eq!(summary.entries, 4);
     // The first selected name of a file is the one with the data.
-    let (archive, _) = write(&tree, &Options { select: Selection::from(paths(&["large"])), ..options(0) });
+    let (archive, _) = write(&tree, &TarOptions { select: Selection::from(paths(&["large"])), ..options(0) });
     assert_eq!(snapshot_of(&archive)["large"].size, 5_000_001);
-    let missing = Options { select: Selection::from(paths(&["nothing"])), ..options(0) };
+    let missing = TarOptions { select: Selection::from(paths(&["nothing"])), ..options(0) };
     let error = write_tar(&TreeImage::new(&tree), &mut Vec::new(), &missing, &Progress::default());
     assert!(matches!(error, Err(Error::NotFound { .. })));
 }
@@ -164,7 +165,7 @@ fn paths_select_subtrees_and_their_parent_directories() {
 #[test]
 fn without_xattrs_there_are_none() {
     let tree = extractable();
-    let archive = write(&tree, &Options { xattrs: false, ..options(0) }).0;
+    let archive = write(&tree, &TarOptions { xattrs: false, ..options(0) }).0;
     assert!(read(&archive).unwrap().xattrs.is_empty());
 }
 
@@ -232,18 +233,18 @@ fn a_full_disk_is_reported_whichever_thread_meets_it() {
 
 #[test]
 fn damage_in_the_image_is_an_error() {
-    let mut fake = Fake::default().dir(0, &[("a", 1), ("b", 2)]).file(1, &[1; 10_000]).file(2, b"damaged");
+    let mut fake = FakeImage::default().dir(0, &[("a", 1), ("b", 2)]).file(1, &[1; 10_000]).file(2, b"damaged");
     fake.inodes.get_mut(&2).unwrap().damaged = true;
     for threads in [0, 2] {
         let error = write_tar(&fake, &mut Vec::new(), &options(threads), &Progress::default());
         assert!(error.is_err());
     }
     // A file that ends before its size.
-    let mut fake = Fake::default().dir(0, &[("a", 1)]);
+    let mut fake = FakeImage::default().dir(0, &[("a", 1)]);
     fake.set(1, FileType::File { size: 4000 }, 0o644);
     let error = write_tar(&fake, &mut Vec::new(), &options(0), &Progress::default()).unwrap_err();
     assert_eq!(error.to_string(), "a: it ends at byte 0, before its size");
-    let knot = Fake::default().dir(0, &[("a", 1), ("b", 1)]).dir(1, &[]);
+    let knot = FakeImage::default().dir(0, &[("a", 1), ("b", 1)]).dir(1, &[]);
     assert!(write_tar(&knot, &mut Vec::new(), &options(0), &Progress::default()).is_err());
     assert_eq!(knot.root(), Nid(0));
 }

@@ -2,9 +2,9 @@
 
 use packfs_codec::Codec;
 
-use super::disk::Disk;
+use super::disk::ImageBytes;
 use super::superblock::{self, LEN, Superblock};
-use crate::squashfs::format::{METADATA_LEN, METADATA_RAW, flags};
+use crate::squashfs::format::{METADATA_LEN, METADATA_RAW, SuperblockFlags};
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "compressor options";
@@ -56,9 +56,9 @@ pub enum CompressorOptions {
 
 /// Reads the options. The kernel uses them for lz4, which requires them, and for xz; for others
 /// they are informative.
-pub(super) fn read(disk: &Disk, superblock: &Superblock) -> Result<(Option<CompressorOptions>, u64)> {
+pub(super) fn read(disk: &ImageBytes, superblock: &Superblock) -> Result<(Option<CompressorOptions>, u64)> {
     let codec = superblock.codec;
-    if superblock.flags & flags::COMPRESSOR_OPTIONS == 0 {
+    if !superblock.flags.contains(SuperblockFlags::COMPRESSOR_OPTIONS) {
         if codec == Codec::Lz4 {
             return Err(superblock::wrong("an lz4 image without compressor options, which no reader accepts"));
         }

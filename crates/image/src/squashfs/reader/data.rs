@@ -8,8 +8,8 @@ use packfs_blocks::cache::BlockCache;
 use packfs_blocks::{Block, BlockShelf};
 use packfs_codec::Codec;
 
-use super::Reader;
-use super::decode::Stored;
+use super::SquashfsReader;
+use super::decode::LocatedBlock;
 use super::map::{self, FileMap, FileTail};
 use crate::image::{Nid, StoredPiece, StoredUnit};
 use crate::squashfs::format;
@@ -22,19 +22,19 @@ const FILES: usize = 64;
 #[derive(Debug)]
 pub(super) struct DataCache {
     /// Blocks by address.
-    blocks: BlockCache<(u64, Held), Block>,
+    blocks: BlockCache<(u64, HeldPart), Block>,
     shelf: BlockShelf,
-    files: [Slot; FILES],
+    files: [MapSlot; FILES],
 }
 
 /// Part of a block that is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Held {
+enum HeldPart {
     Whole,
     Beginning,
 }
 
-type Slot = Mutex<Option<(Nid, Arc<FileMap>)>>;
+type MapSlot = Mutex<Option<(Nid, Arc<FileMap>)>>;
 
 impl DataCache {
     /// Makes a cache of up to `capacity` bytes of decoded data.
@@ -47,7 +47,7 @@ impl DataCache {
     }
 }
 
-impl Reader {
+impl SquashfsReader {
     /// Returns the block map of a regular file.
     pub(super) fn file(&self, nid: Nid) -> Result<Arc<FileMap>> {
         // One slot per file, chosen by multiplicative hashing: no search, and threads rarely collide.
@@ -69,7 +69,8 @@ impl Reader {
         let left = file.size().saturating_sub(offset);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
         let mut rest = &mut buf[..len];
-        let (mut at, mut blocks) = (offset, file.blocks(&self.metadata, offset)?);
+        let mut at = offset;
+        let mut blocks = file.blocks(&self.metadata, offset)?;
         while !rest.is_empty() {
             let n = match blocks.next()? {
                 Some(block) => self.read_block(block, rest, at)?,
@@ -83,7 +84,8 @@ impl Reader {
 
     /// See [`Image::will_read`](crate::Image::will_read).
     pub(super) fn announce(&self, nid: Nid, range: Range<u64>) -> Result<()> {
-        let (file, disk) = (self.file(nid)?, &self.metadata.blocks.disk);
+        let file = self.file(nid)?;
+        let disk = &self.metadata.blocks.disk;
         let Range { start, end } = range.start..range.end.min(file.size());
         if start >= end {
             return Ok(());
@@ -125,12 +127,12 @@ impl Reader {
     }
 
     /// Fills `buf`, which begins at byte `at` of the file, with the part that `block` covers.
-    fn read_block(&self, block: map::Block, buf: &mut [u8], at: u64) -> Result<usize> {
+    fn read_block(&self, block: map::MappedBlock, buf: &mut [u8], at: u64) -> Result<usize> {
         let (skip, n) = overlap(block.offset, block.len, buf, at);
         let out = &mut buf[..n];
         match block.stored()? {
             None => out.fill(0),
-            Some(stored) if n == block.len => match self.data.blocks.peek(&(stored.start, Held::Whole)) {
+            Some(stored) if n == block.len => match self.data.blocks.peek(&(stored.start, HeldPart::Whole)) {
                 Some(bytes) => copy(stored, &bytes, 0, out)?,
                 None => self.metadata.blocks.decode_exact(stored, out)?,
             },
@@ -159,14 +161,15 @@ impl Reader {
     /// Fills `out` from byte `from` of a block of up to `most` bytes, which `whole` decodes.
     fn read_part(
         &self,
-        stored: Stored,
+        stored: LocatedBlock,
         most: usize,
         whole: impl FnOnce() -> Result<Block>,
         from: usize,
         out: &mut [u8],
     ) -> Result<()> {
-        let (cache, blocks) = (&self.data.blocks, &self.metadata.blocks);
-        if let Some(bytes) = cache.peek(&(stored.start, Held::Whole)) {
+        let cache = &self.data.blocks;
+        let blocks = &self.metadata.blocks;
+        if let Some(bytes) = cache.peek(&(stored.start, HeldPart::Whole)) {
             return copy(stored, &bytes, from, out);
         }
         let end = from.saturating_add(out.len());
@@ -179,13 +182,13 @@ impl Reader {
         };
         if let Some(len) = beginning {
             // A fragment block may be shorter; decoding all of it tells whether it is damaged.
-            let bytes = cache.get((stored.start, Held::Beginning), || decode_beginning(len));
+            let bytes = cache.get((stored.start, HeldPart::Beginning), || decode_beginning(len));
             // Who comes back for more than was decoded wants the rest, too.
             if let Some(bytes) = bytes.ok().filter(|bytes| end <= bytes.len()) {
                 return copy(stored, &bytes, from, out);
             }
         }
-        let bytes = match (cache.get((stored.start, Held::Whole), whole), beginning) {
+        let bytes = match (cache.get((stored.start, HeldPart::Whole), whole), beginning) {
             // Whether a part of a damaged block can be read must not depend on what was read, and cached, before.
             (Err(error @ Error::Corrupt { .. }), Some(len)) => decode_beginning(len).map_err(|_| error)?,
             (result, _) => result?,
@@ -194,7 +197,7 @@ impl Reader {
     }
 
     /// Returns fragment block number `n`.
-    pub(super) fn fragment(&self, n: u32) -> Result<Stored> {
+    pub(super) fn fragment(&self, n: u32) -> Result<LocatedBlock> {
         let raw: format::Fragment = self.fragments.get(&self.metadata, n.into())?;
         let start = raw.start_block.get();
         let stored = map::stored("fragment block", start, raw.size.get(), self.superblock.block_size)?;
@@ -207,7 +210,7 @@ impl Reader {
     }
 }
 
-fn unit_of(stored: Stored) -> StoredUnit {
+fn unit_of(stored: LocatedBlock) -> StoredUnit {
     StoredUnit { area: 0, position: stored.start, len: stored.len as u64, coding: stored.raw.into() }
 }
 
@@ -226,7 +229,7 @@ fn overlap(offset: u64, len: usize, buf: &[u8], at: u64) -> (usize, usize) {
     (skip, (len - skip).min(buf.len()))
 }
 
-fn copy(stored: Stored, bytes: &[u8], from: usize, out: &mut [u8]) -> Result<()> {
+fn copy(stored: LocatedBlock, bytes: &[u8], from: usize, out: &mut [u8]) -> Result<()> {
     let Some(bytes) = from.checked_add(out.len()).and_then(|to| bytes.get(from..to)) else {
         let why = format!("{} bytes wanted at offset {from}, but it has only {}", out.len(), bytes.len());
         return Err(Error::corrupt(stored.structure, stored.start, why));

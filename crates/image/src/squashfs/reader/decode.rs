@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use packfs_codec::{Codec, DecodedStream, Decoder};
 
 use super::compression::CompressorOptions;
-use super::disk::Disk;
+use super::disk::ImageBytes;
 use super::superblock::Superblock;
 use crate::{Error, Result};
 
@@ -15,7 +15,7 @@ const METADATA_MAX: u32 = 8192;
 
 /// A stored block, compressed or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(super) struct LocatedBlock {
     /// Name of the structure, for messages.
     pub(super) structure: &'static str,
     /// Offset in the image.
@@ -28,19 +28,19 @@ pub(super) struct Stored {
 
 /// Decodes stored blocks. Decoders keep state and serve one thread at a time: each call borrows one
 /// from a pool, so threads wait for each other only while taking one.
-pub(super) struct Blocks {
-    pub(super) disk: Disk,
+pub(super) struct BlockReader {
+    pub(super) disk: ImageBytes,
     /// End of the image.
     pub(super) end: u64,
     pub(super) codec: Codec,
     /// Size in bytes of the window or dictionary that Linux allocates for the streams of this image.
     window: u32,
-    stock: Mutex<Vec<Tools>>,
+    stock: Mutex<Vec<BlockDecoders>>,
 }
 
 /// Decoders and buffers of one thread.
 #[derive(Default)]
-struct Tools {
+struct BlockDecoders {
     decoder: Option<Box<dyn Decoder>>,
     /// Decoder for checks.
     strict: Option<Box<dyn Decoder>>,
@@ -49,35 +49,35 @@ struct Tools {
 
 /// Streams to refuse, in addition to damaged ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rules {
+enum StreamRules {
     /// No others.
     Library,
     /// Streams that Linux cannot read.
     Linux,
 }
 
-impl fmt::Debug for Blocks {
+impl fmt::Debug for BlockReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Blocks").field("disk", &self.disk).field("codec", &self.codec).finish_non_exhaustive()
     }
 }
 
-impl Blocks {
-    pub(super) fn new(disk: Disk, superblock: &Superblock) -> Self {
+impl BlockReader {
+    pub(super) fn new(disk: ImageBytes, superblock: &Superblock) -> Self {
         let window = match superblock.options {
             Some(CompressorOptions::Xz { dictionary, .. }) => dictionary,
             _ => superblock.block_size.max(METADATA_MAX),
         };
-        Blocks { disk, end: superblock.bytes_used, codec: superblock.codec, window, stock: Mutex::default() }
+        BlockReader { disk, end: superblock.bytes_used, codec: superblock.codec, window, stock: Mutex::default() }
     }
 
     /// Decodes a block into `out`, which it need not fill, as strictly as Linux.
-    pub(super) fn verify(&self, block: Stored, out: &mut [u8]) -> Result<DecodedStream> {
-        self.with_tools(|tools| self.decode(tools, block, out, Rules::Linux))
+    pub(super) fn verify(&self, block: LocatedBlock, out: &mut [u8]) -> Result<DecodedStream> {
+        self.with_tools(|tools| self.decode(tools, block, out, StreamRules::Linux))
     }
 
-    /// As [`Blocks::verify`], for a block that must fill `out` exactly.
-    pub(super) fn verify_exact(&self, block: Stored, out: &mut [u8]) -> Result<DecodedStream> {
+    /// As [`BlockReader::verify`], for a block that must fill `out` exactly.
+    pub(super) fn verify_exact(&self, block: LocatedBlock, out: &mut [u8]) -> Result<DecodedStream> {
         let expected = out.len();
         let decoded = self.verify(block, out)?;
         exact(block, decoded.len, expected)?;
@@ -85,7 +85,7 @@ impl Blocks {
     }
 
     /// Returns an unusual property of a stored block that was decoded.
-    pub(super) fn oddity(&self, block: Stored, decoded: DecodedStream) -> Option<String> {
+    pub(super) fn oddity(&self, block: LocatedBlock, decoded: DecodedStream) -> Option<String> {
         let more = block.len - decoded.taken;
         let others = if self.codec == Codec::Gzip { "" } else { ", unsquashfs refuses it" };
         (more > 0)
@@ -93,19 +93,19 @@ impl Blocks {
     }
 
     /// Decodes a block that must fill `out` exactly.
-    pub(super) fn decode_exact(&self, block: Stored, out: &mut [u8]) -> Result<()> {
+    pub(super) fn decode_exact(&self, block: LocatedBlock, out: &mut [u8]) -> Result<()> {
         let expected = out.len();
         let got = self.decode_up_to(block, out)?;
         exact(block, got, expected)
     }
 
     /// Decodes a block into `out`, which it need not fill; returns its length.
-    pub(super) fn decode_up_to(&self, block: Stored, out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.decode(tools, block, out, Rules::Library)).map(|decoded| decoded.len)
+    pub(super) fn decode_up_to(&self, block: LocatedBlock, out: &mut [u8]) -> Result<usize> {
+        self.with_tools(|tools| self.decode(tools, block, out, StreamRules::Library)).map(|decoded| decoded.len)
     }
 
     /// Decodes the beginning of a compressed block, all of `out`; fails if the block has less.
-    pub(super) fn decode_beginning(&self, block: Stored, out: &mut [u8]) -> Result<()> {
+    pub(super) fn decode_beginning(&self, block: LocatedBlock, out: &mut [u8]) -> Result<()> {
         self.with_tools(|tools| {
             let mut packed = std::mem::take(&mut tools.packed);
             grow(&mut packed, block.len);
@@ -123,11 +123,18 @@ impl Blocks {
     }
 
     /// Decodes a block that was already read.
-    pub(super) fn decode_packed(&self, block: Stored, packed: &[u8], out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.call_decoder(tools, block, packed, out, Rules::Library)).map(|decoded| decoded.len)
+    pub(super) fn decode_packed(&self, block: LocatedBlock, packed: &[u8], out: &mut [u8]) -> Result<usize> {
+        self.with_tools(|tools| self.call_decoder(tools, block, packed, out, StreamRules::Library))
+            .map(|decoded| decoded.len)
     }
 
-    fn decode(&self, tools: &mut Tools, block: Stored, out: &mut [u8], rules: Rules) -> Result<DecodedStream> {
+    fn decode(
+        &self,
+        tools: &mut BlockDecoders,
+        block: LocatedBlock,
+        out: &mut [u8],
+        rules: StreamRules,
+    ) -> Result<DecodedStream> {
         if block.raw {
             let Some(out) = out.get_mut(..block.len) else { return Err(too_long(block, out.len())) };
             self.disk.read(block.structure, block.start, out)?;
@@ -145,22 +152,22 @@ impl Blocks {
 
     fn call_decoder(
         &self,
-        tools: &mut Tools,
-        block: Stored,
+        tools: &mut BlockDecoders,
+        block: LocatedBlock,
         packed: &[u8],
         out: &mut [u8],
-        rules: Rules,
+        rules: StreamRules,
     ) -> Result<DecodedStream> {
         let decoder = match (rules, &mut tools.decoder, &mut tools.strict) {
-            (Rules::Library, Some(decoder), _) | (Rules::Linux, _, Some(decoder)) => decoder,
-            (Rules::Library, none, _) => none.insert(self.codec.decoder()?),
-            (Rules::Linux, _, none) => none.insert(self.codec.strict_decoder(self.window)?),
+            (StreamRules::Library, Some(decoder), _) | (StreamRules::Linux, _, Some(decoder)) => decoder,
+            (StreamRules::Library, none, _) => none.insert(self.codec.decoder()?),
+            (StreamRules::Linux, _, none) => none.insert(self.codec.strict_decoder(self.window)?),
         };
         // Linux passes over what follows a stream.
         decoder.decode_stream(packed, out).map_err(|error| damaged(block, error))
     }
 
-    fn with_tools<R>(&self, work: impl FnOnce(&mut Tools) -> R) -> R {
+    fn with_tools<R>(&self, work: impl FnOnce(&mut BlockDecoders) -> R) -> R {
         let taken = self.stock.lock().ok().and_then(|mut stock| stock.pop());
         let mut tools = taken.unwrap_or_default();
         let result = work(&mut tools);
@@ -177,21 +184,21 @@ fn grow(buffer: &mut Vec<u8>, len: usize) {
     }
 }
 
-fn exact(block: Stored, got: usize, expected: usize) -> Result<()> {
+fn exact(block: LocatedBlock, got: usize, expected: usize) -> Result<()> {
     if got == expected {
         return Ok(());
     }
     Err(Error::corrupt(block.structure, block.start, format!("it holds {got} bytes instead of {expected}")))
 }
 
-fn damaged(block: Stored, error: packfs_codec::Error) -> Error {
+fn damaged(block: LocatedBlock, error: packfs_codec::Error) -> Error {
     match error {
         packfs_codec::Error::Corrupt { .. } => Error::corrupt(block.structure, block.start, error.to_string()),
         other => other.into(),
     }
 }
 
-fn too_long(block: Stored, most: usize) -> Error {
+fn too_long(block: LocatedBlock, most: usize) -> Error {
     let why = format!("it is stored in {} bytes, more than the {most} it may hold", block.len);
     Error::corrupt(block.structure, block.start, why)
 }

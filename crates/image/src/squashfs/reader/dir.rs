@@ -2,8 +2,8 @@
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::inode::Dir;
-use super::metadata::{Area, Cursor, Metadata, Position};
+use super::inode::DirBody;
+use super::metadata::{MetadataArea, MetadataBlocks, MetadataCursor, MetadataPosition};
 use crate::Result;
 use crate::image::Nid;
 use crate::squashfs::format::{self, DIR_RUN_MAX, DIR_SIZE_EXTRA, NAME_MAX};
@@ -21,7 +21,7 @@ pub(super) struct DirEntry {
 
 /// Position of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct HeaderPosition {
     /// Offset in the listing.
     pub(super) offset: u64,
     /// Offset of its metadata block in the image.
@@ -30,14 +30,14 @@ pub(super) struct Header {
 
 /// Iterates over a directory's listing entry by entry, checking names and their order.
 #[derive(Debug)]
-pub(super) struct Listing<'m> {
-    cursor: Cursor<'m>,
+pub(super) struct ListingCursor<'m> {
+    cursor: MetadataCursor<'m>,
     /// Length of the listing according to the inode, and bytes read so far. The latter may become
     /// larger: some writers forget to count the three bytes for `.` and `..`, which the kernel
     /// tolerates.
     len: u64,
     read: u64,
-    header: Option<Header>,
+    header: Option<HeaderPosition>,
     /// Number of entries left under the current header.
     run: u32,
     inodes: u64,
@@ -48,30 +48,35 @@ pub(super) struct Listing<'m> {
     name_before: Vec<u8>,
 }
 
-impl<'m> Listing<'m> {
+impl<'m> ListingCursor<'m> {
     /// Starts at the beginning of the listing; `None` if the directory is empty.
-    pub(super) fn open(metadata: &'m Metadata, table: Area, dir: &Dir) -> Result<Option<Listing<'m>>> {
+    pub(super) fn open(
+        metadata: &'m MetadataBlocks,
+        table: MetadataArea,
+        dir: &DirBody,
+    ) -> Result<Option<ListingCursor<'m>>> {
         Self::open_at(metadata, table, dir, 0, dir.start)
     }
 
     /// Starts at the header `skipped` bytes into the listing, in metadata block `start`.
     fn open_at(
-        metadata: &'m Metadata,
-        table: Area,
-        dir: &Dir,
+        metadata: &'m MetadataBlocks,
+        table: MetadataArea,
+        dir: &DirBody,
         skipped: u32,
         start: u32,
-    ) -> Result<Option<Listing<'m>>> {
-        let (len, read) = (u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA), u64::from(skipped));
+    ) -> Result<Option<ListingCursor<'m>>> {
+        let len = u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA);
+        let read = u64::from(skipped);
         if len <= read {
             return Ok(None);
         }
         let offset = (u64::from(dir.offset) + u64::from(skipped)) % format::METADATA_LEN as u64;
         let offset = if skipped == 0 { u64::from(dir.offset) } else { offset };
         let block = table.start.saturating_add(start.into());
-        let position = Position { block, offset: usize::try_from(offset).unwrap_or(usize::MAX) };
+        let position = MetadataPosition { block, offset: usize::try_from(offset).unwrap_or(usize::MAX) };
         let cursor = metadata.cursor(table, position)?;
-        Ok(Some(Listing {
+        Ok(Some(ListingCursor {
             cursor,
             len,
             read,
@@ -95,7 +100,7 @@ impl<'m> Listing<'m> {
     }
 
     /// Returns the header of the entry just read, if that is its first.
-    pub(super) fn new_header(&mut self) -> Option<Header> {
+    pub(super) fn new_header(&mut self) -> Option<HeaderPosition> {
         self.header.take()
     }
 
@@ -136,7 +141,7 @@ impl<'m> Listing<'m> {
             let why = format!("directory header at offset {}: {count} entries, more than {DIR_RUN_MAX}", at.offset);
             return Err(self.cursor.error(why));
         }
-        self.header = Some(Header { offset, block: at.block });
+        self.header = Some(HeaderPosition { offset, block: at.block });
         self.run = count + 1;
         self.inodes = u64::from(raw.start_block.get()) << 16;
         self.number = raw.inode_number.get();
@@ -148,7 +153,7 @@ impl<'m> Listing<'m> {
         self.cursor.get()
     }
 
-    fn check_name(&self, at: Position) -> Result<()> {
+    fn check_name(&self, at: MetadataPosition) -> Result<()> {
         let name = &self.name[..];
         if tree::check_name(name).is_err() {
             let why = format!("entry at offset {}: `{}` cannot be a file name", at.offset, name.escape_ascii());
@@ -167,14 +172,14 @@ impl<'m> Listing<'m> {
 /// Finds `name` in a directory, starting from the last index entry that is not after it. `index` is
 /// a cursor after the directory's inode.
 pub(super) fn lookup(
-    metadata: &Metadata,
-    table: Area,
-    dir: &Dir,
-    index: Cursor<'_>,
+    metadata: &MetadataBlocks,
+    table: MetadataArea,
+    dir: &DirBody,
+    index: MetadataCursor<'_>,
     name: &[u8],
 ) -> Result<Option<DirEntry>> {
     let (skipped, start) = find_run(dir, index, name)?;
-    let Some(mut listing) = Listing::open_at(metadata, table, dir, skipped, start)? else { return Ok(None) };
+    let Some(mut listing) = ListingCursor::open_at(metadata, table, dir, skipped, start)? else { return Ok(None) };
     while let Some((entry, found)) = listing.next()? {
         if found >= name {
             return Ok((found == name).then_some(entry));
@@ -183,7 +188,7 @@ pub(super) fn lookup(
     Ok(None)
 }
 
-fn find_run(dir: &Dir, mut index: Cursor<'_>, name: &[u8]) -> Result<(u32, u32)> {
+fn find_run(dir: &DirBody, mut index: MetadataCursor<'_>, name: &[u8]) -> Result<(u32, u32)> {
     let mut best = (0, dir.start);
     for _ in 0..dir.index_count {
         let (at, first) = index_entry(&mut index)?;
@@ -196,7 +201,7 @@ fn find_run(dir: &Dir, mut index: Cursor<'_>, name: &[u8]) -> Result<(u32, u32)>
 }
 
 /// Reads one index entry with its name.
-pub(super) fn index_entry(cursor: &mut Cursor<'_>) -> Result<(format::DirIndex, Box<[u8]>)> {
+pub(super) fn index_entry(cursor: &mut MetadataCursor<'_>) -> Result<(format::DirIndex, Box<[u8]>)> {
     let at = cursor.position();
     let raw: format::DirIndex = cursor.get()?;
     let len = usize::try_from(raw.size.get()).unwrap_or(usize::MAX).saturating_add(1);

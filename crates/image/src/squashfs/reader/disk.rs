@@ -10,14 +10,14 @@ use crate::{Error, Result};
 
 /// Source of an image's bytes.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(super) struct ImageBytes {
     source: Arc<dyn ReadAt>,
     path: PathBuf,
 }
 
-impl Disk {
+impl ImageBytes {
     pub(super) fn new(source: Arc<dyn ReadAt>, path: PathBuf) -> Self {
-        Disk { source, path }
+        ImageBytes { source, path }
     }
 
     /// Returns the length of the file, including padding.

@@ -5,12 +5,12 @@ use std::fmt::{Display, Write};
 
 use zerocopy::little_endian::U64;
 
-use super::Reader;
-use super::dir::{self, Listing};
-use super::inode::{Body, Dir, File, Inode};
+use super::SquashfsReader;
+use super::dir::{self, ListingCursor};
+use super::inode::{DecodedInode, DirBody, FileBody, InodeBody};
 use super::map::FileMap;
-use super::metadata::{Area, Cursor, HEADER_LEN, Position, stored_len};
-use super::xattr::Value;
+use super::metadata::{HEADER_LEN, MetadataArea, MetadataCursor, MetadataPosition, stored_len};
+use super::xattr::StoredValue;
 use crate::Result;
 use crate::squashfs::format::{self, DATA_RAW};
 
@@ -30,11 +30,11 @@ const FLAGS: [&str; 12] = [
     "raw-ids",
 ];
 
-impl Reader {
+impl SquashfsReader {
     /// Returns all structures of the image as text, in the order of the image. Meant for small
     /// images: the text is held in memory and is several times as long as their metadata.
     pub fn dump(&self) -> Result<String> {
-        let mut dump = Dump { reader: self, text: String::new() };
+        let mut dump = SquashfsDump { reader: self, text: String::new() };
         dump.superblock();
         dump.inodes()?;
         dump.fragments()?;
@@ -45,12 +45,12 @@ impl Reader {
     }
 }
 
-struct Dump<'r> {
-    reader: &'r Reader,
+struct SquashfsDump<'r> {
+    reader: &'r SquashfsReader,
     text: String,
 }
 
-impl Dump<'_> {
+impl SquashfsDump<'_> {
     fn line(&mut self, level: usize, line: impl Display) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.text, "{:1$}{line}", "", level * 2);
@@ -61,7 +61,7 @@ impl Dump<'_> {
         let flags: Vec<&str> = FLAGS
             .iter()
             .enumerate()
-            .filter(|(bit, _)| superblock.flags >> bit & 1 == 1)
+            .filter(|(bit, _)| superblock.flags.bits() >> bit & 1 == 1)
             .map(|(_, name)| *name)
             .collect();
         let table = |at: Option<u64>| at.map_or("none".to_owned(), |at| at.to_string());
@@ -73,7 +73,7 @@ impl Dump<'_> {
         self.line(1, format!("mkfs_time {}, block_size {}", superblock.mkfs_time, superblock.block_size));
         self.line(
             1,
-            format!("codec {}, flags {:#06x}: {}", superblock.codec.name(), superblock.flags, flags.join(" ")),
+            format!("codec {}, flags {:#06x}: {}", superblock.codec.name(), superblock.flags.bits(), flags.join(" ")),
         );
         self.line(1, format!("root {:#x}, bytes_used {}", superblock.root.0, superblock.bytes_used));
         self.line(
@@ -101,12 +101,13 @@ impl Dump<'_> {
     }
 
     /// Prints the metadata blocks of an area.
-    fn area(&mut self, area: Area) -> Result<()> {
+    fn area(&mut self, area: MetadataArea) -> Result<()> {
         self.line(0, format!("{} at {} to {}", area.structure, area.start, area.end));
         let mut start = area.start;
         while start < area.end {
             let block = self.reader.metadata.block(area, start)?;
-            let (payload, stored) = (block.len() - HEADER_LEN, stored_len(&block));
+            let payload = block.len() - HEADER_LEN;
+            let stored = stored_len(&block);
             self.line(1, format!("metadata block at {start}: {payload} bytes, stored in {stored}"));
             start += (HEADER_LEN + stored) as u64;
         }
@@ -117,11 +118,11 @@ impl Dump<'_> {
         let area = self.reader.inodes;
         self.area(area)?;
         let mut dirs = Vec::new();
-        let mut cursor = self.reader.metadata.cursor(area, Position { block: area.start, offset: 0 })?;
+        let mut cursor = self.reader.metadata.cursor(area, MetadataPosition { block: area.start, offset: 0 })?;
         while let Some(at) = cursor.settle()? {
-            let inode = Inode::parse(&mut cursor)?;
+            let inode = DecodedInode::parse(&mut cursor)?;
             self.inode(&inode, at, &mut cursor)?;
-            if let Body::Dir(dir) = inode.body {
+            if let InodeBody::Dir(dir) = inode.body {
                 dirs.push((inode.number, dir));
             }
         }
@@ -129,33 +130,34 @@ impl Dump<'_> {
         dirs.into_iter().try_for_each(|(number, dir)| self.listing(number, &dir))
     }
 
-    fn inode(&mut self, inode: &Inode, at: Position, cursor: &mut Cursor<'_>) -> Result<()> {
-        let Inode { number, kind, mode, uid, gid, mtime, nlink, .. } = inode;
+    fn inode(&mut self, inode: &DecodedInode, at: MetadataPosition, cursor: &mut MetadataCursor<'_>) -> Result<()> {
+        let DecodedInode { number, kind, mode, uid, gid, mtime, nlink, .. } = inode;
         let reference = (at.block - self.reader.inodes.start) << 16 | at.offset as u64;
         let head = format!("inode {number} at {reference:#x}: type {kind}, mode {mode:04o}, uid {uid}, gid {gid}");
         let xattr = inode.xattr.map_or(String::new(), |set| format!(", xattr {set}"));
         self.line(1, format!("{head}, mtime {mtime}, nlink {nlink}{xattr}"));
         match &inode.body {
-            Body::Dir(dir) => {
-                let Dir { start, offset, size, parent, index_count } = dir;
+            InodeBody::Dir(dir) => {
+                let DirBody { start, offset, size, parent, index_count } = dir;
                 self.line(2, format!("listing at {start}:{offset}, size {size}, parent {parent}, index {index_count}"));
                 for _ in 0..*index_count {
                     let (mark, name) = dir::index_entry(cursor)?;
-                    let (offset, start) = (mark.index, mark.start_block);
+                    let offset = mark.index;
+                    let start = mark.start_block;
                     self.line(3, format!("from {offset} in block {start}: `{}`", name.escape_ascii()));
                 }
             }
-            Body::File(file) => self.file(file, cursor)?,
-            Body::Symlink(target) => self.line(2, format!("target `{}`", target.escape_ascii())),
-            Body::Block(device) | Body::Char(device) => {
+            InodeBody::File(file) => self.file(file, cursor)?,
+            InodeBody::Symlink(target) => self.line(2, format!("target `{}`", target.escape_ascii())),
+            InodeBody::Block(device) | InodeBody::Char(device) => {
                 self.line(2, format!("device {}:{}", device.major, device.minor));
             }
-            Body::Fifo | Body::Socket => {}
+            InodeBody::Fifo | InodeBody::Socket => {}
         }
         Ok(())
     }
 
-    fn file(&mut self, file: &File, cursor: &mut Cursor<'_>) -> Result<()> {
+    fn file(&mut self, file: &FileBody, cursor: &mut MetadataCursor<'_>) -> Result<()> {
         let reader = self.reader;
         self.line(2, format!("size {}, start {}, sparse {}", file.size, file.start, file.sparse));
         let map = FileMap::map(cursor, reader.inodes, reader.superblock.block_size, file)?;
@@ -168,16 +170,17 @@ impl Dump<'_> {
             }
         }
         if let Some(tail) = map.tail() {
-            let (fragment, offset) = (tail.tail.fragment, tail.tail.offset);
+            let fragment = tail.tail.fragment;
+            let offset = tail.tail.offset;
             self.line(3, format!("{} bytes: in fragment {fragment} at {offset}", tail.len));
         }
         Ok(())
     }
 
-    fn listing(&mut self, number: u32, dir: &Dir) -> Result<()> {
+    fn listing(&mut self, number: u32, dir: &DirBody) -> Result<()> {
         self.line(1, format!("directory {number} at {}:{}", dir.start, dir.offset));
         let reader = self.reader;
-        let Some(mut listing) = Listing::open(&reader.metadata, reader.listings, dir)? else { return Ok(()) };
+        let Some(mut listing) = ListingCursor::open(&reader.metadata, reader.listings, dir)? else { return Ok(()) };
         while let Some((entry, name)) = listing.next()? {
             let name = name.escape_ascii().to_string();
             if let Some(header) = listing.new_header() {
@@ -227,8 +230,8 @@ impl Dump<'_> {
             let mut lines = Vec::new();
             xattrs.each(&self.reader.metadata, u32::try_from(n).unwrap_or(u32::MAX), &mut |_, pair| {
                 let value = match pair.value {
-                    Value::Here(value) => format!("`{}`", value.escape_ascii()),
-                    Value::Elsewhere(reference) => format!("at {reference:#x}"),
+                    StoredValue::Here(value) => format!("`{}`", value.escape_ascii()),
+                    StoredValue::Elsewhere(reference) => format!("at {reference:#x}"),
                 };
                 lines.push(format!("type {:#x} `{}` = {value}", pair.kind, pair.name.escape_ascii()));
                 Ok(())

@@ -2,7 +2,7 @@
 
 use zerocopy::little_endian::U32;
 
-use super::metadata::{Area, Cursor, Metadata, Position};
+use super::metadata::{MetadataArea, MetadataBlocks, MetadataCursor, MetadataPosition};
 use super::superblock::Superblock;
 use crate::image::Nid;
 use crate::squashfs::format::{self, METADATA_LEN, NO_FRAGMENT, NO_XATTR, inode_type};
@@ -16,7 +16,7 @@ const MODE_MASK: u16 = 0o7777;
 
 /// An inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Inode {
+pub(super) struct DecodedInode {
     /// Type as stored, basic (1 to 7) or extended (8 to 14).
     pub(super) kind: u16,
     /// As stored; it should be permission bits only.
@@ -30,14 +30,14 @@ pub(super) struct Inode {
     pub(super) nlink: u32,
     /// Index into the table of xattr sets.
     pub(super) xattr: Option<u32>,
-    pub(super) body: Body,
+    pub(super) body: InodeBody,
 }
 
 /// Type-specific part of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Body {
-    Dir(Dir),
-    File(File),
+pub(super) enum InodeBody {
+    Dir(DirBody),
+    File(FileBody),
     Symlink(Box<[u8]>),
     Block(Device),
     Char(Device),
@@ -47,7 +47,7 @@ pub(super) enum Body {
 
 /// Position of a directory's listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dir {
+pub(super) struct DirBody {
     /// Start of its first metadata block, relative to the directory table.
     pub(super) start: u32,
     /// Offset in that block.
@@ -62,39 +62,43 @@ pub(super) struct Dir {
 
 /// A file's data; the size words of its blocks follow the inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct File {
+pub(super) struct FileBody {
     /// Offset of its first block in the image.
     pub(super) start: u64,
     pub(super) size: u64,
     /// Number of bytes in holes, as counted by the writer.
     pub(super) sparse: u64,
-    pub(super) tail: Option<Tail>,
+    pub(super) tail: Option<TailPosition>,
 }
 
 /// The tail of a file, in a fragment block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tail {
+pub(super) struct TailPosition {
     /// Fragment index.
     pub(super) fragment: u32,
     /// Offset in the decoded fragment.
     pub(super) offset: u32,
 }
 
-impl Inode {
+impl DecodedInode {
     /// Reads the inode at a reference; the returned cursor is after its fixed part.
-    pub(super) fn read(metadata: &Metadata, table: Area, nid: Nid) -> Result<(Inode, Cursor<'_>)> {
+    pub(super) fn read(
+        metadata: &MetadataBlocks,
+        table: MetadataArea,
+        nid: Nid,
+    ) -> Result<(DecodedInode, MetadataCursor<'_>)> {
         let mut cursor = metadata.cursor(table, position(table, nid))?;
-        let inode = Inode::parse(&mut cursor)?;
+        let inode = DecodedInode::parse(&mut cursor)?;
         Ok((inode, cursor))
     }
 
     /// Reads the inode at the cursor.
-    pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Inode> {
+    pub(super) fn parse(cursor: &mut MetadataCursor<'_>) -> Result<DecodedInode> {
         let at = cursor.position();
         let header: format::InodeHeader = cursor.get()?;
         let kind = header.inode_type.get();
         let (nlink, xattr, body) = parse_body(cursor, kind, at)?;
-        Ok(Inode {
+        Ok(DecodedInode {
             kind,
             mode: header.mode.get(),
             uid: header.uid.get(),
@@ -108,7 +112,7 @@ impl Inode {
     }
 
     /// Refuses inodes that the kernel refuses on look-up. `at` is the position of the inode in `table`.
-    pub(super) fn validate(&self, superblock: &Superblock, at: Position, table: Area) -> Result<()> {
+    pub(super) fn validate(&self, superblock: &Superblock, at: MetadataPosition, table: MetadataArea) -> Result<()> {
         match self.defect(superblock.block_size) {
             None => Ok(()),
             Some(why) => {
@@ -125,7 +129,7 @@ impl Inode {
         if self.mode & !MODE_MASK != 0 {
             return Some(format!("mode {:#o} has more than permission bits", self.mode));
         }
-        let Body::File(file) = &self.body else { return None };
+        let InodeBody::File(file) = &self.body else { return None };
         if i64::try_from(file.size).is_err() {
             return Some(format!("a file of {} bytes", file.size));
         }
@@ -147,12 +151,12 @@ pub(super) fn basic_kind(kind: u16) -> u16 {
 }
 
 /// Returns the position that a reference points to.
-pub(super) fn position(table: Area, nid: Nid) -> Position {
+pub(super) fn position(table: MetadataArea, nid: Nid) -> MetadataPosition {
     let offset = usize::try_from(nid.0 & 0xffff).unwrap_or(METADATA_LEN);
-    Position { block: table.start.saturating_add(nid.0 >> 16), offset }
+    MetadataPosition { block: table.start.saturating_add(nid.0 >> 16), offset }
 }
 
-fn parse_body(cursor: &mut Cursor<'_>, kind: u16, at: Position) -> Result<(u32, u32, Body)> {
+fn parse_body(cursor: &mut MetadataCursor<'_>, kind: u16, at: MetadataPosition) -> Result<(u32, u32, InodeBody)> {
     let extended = kind > inode_type::EXTENDED;
     Ok(match (basic_kind(kind), extended) {
         (inode_type::DIR, false) => parse_dir(&cursor.get()?),
@@ -162,70 +166,70 @@ fn parse_body(cursor: &mut Cursor<'_>, kind: u16, at: Position) -> Result<(u32, 
         (inode_type::SYMLINK, _) => {
             let raw: format::Symlink = cursor.get()?;
             let target = read_target(cursor, raw.symlink_size.get(), at)?;
-            (raw.nlink.get(), xattr_index(cursor, extended)?, Body::Symlink(target))
+            (raw.nlink.get(), xattr_index(cursor, extended)?, InodeBody::Symlink(target))
         }
         (basic @ (inode_type::BLOCK | inode_type::CHAR), _) => {
             let raw: format::Device = cursor.get()?;
             let device = device(raw.rdev.get());
-            let body = if basic == inode_type::BLOCK { Body::Block(device) } else { Body::Char(device) };
+            let body = if basic == inode_type::BLOCK { InodeBody::Block(device) } else { InodeBody::Char(device) };
             (raw.nlink.get(), xattr_index(cursor, extended)?, body)
         }
         (basic @ (inode_type::FIFO | inode_type::SOCKET), _) => {
             let raw: format::Ipc = cursor.get()?;
-            let body = if basic == inode_type::FIFO { Body::Fifo } else { Body::Socket };
+            let body = if basic == inode_type::FIFO { InodeBody::Fifo } else { InodeBody::Socket };
             (raw.nlink.get(), xattr_index(cursor, extended)?, body)
         }
         _ => return Err(cursor.error(format!("inode at offset {}: type {kind} is not one of 1 to 14", at.offset))),
     })
 }
 
-fn parse_dir(raw: &format::Dir) -> (u32, u32, Body) {
-    let dir = Dir {
+fn parse_dir(raw: &format::Dir) -> (u32, u32, InodeBody) {
+    let dir = DirBody {
         start: raw.start_block.get(),
         offset: raw.offset.get(),
         size: raw.file_size.get().into(),
         parent: raw.parent_inode.get(),
         index_count: 0,
     };
-    (raw.nlink.get(), NO_XATTR, Body::Dir(dir))
+    (raw.nlink.get(), NO_XATTR, InodeBody::Dir(dir))
 }
 
-fn parse_ext_dir(raw: &format::ExtDir) -> (u32, u32, Body) {
-    let dir = Dir {
+fn parse_ext_dir(raw: &format::ExtDir) -> (u32, u32, InodeBody) {
+    let dir = DirBody {
         start: raw.start_block.get(),
         offset: raw.offset.get(),
         size: raw.file_size.get(),
         parent: raw.parent_inode.get(),
         index_count: raw.i_count.get(),
     };
-    (raw.nlink.get(), raw.xattr.get(), Body::Dir(dir))
+    (raw.nlink.get(), raw.xattr.get(), InodeBody::Dir(dir))
 }
 
-fn parse_file(raw: &format::File) -> (u32, u32, Body) {
-    let file = File {
+fn parse_file(raw: &format::File) -> (u32, u32, InodeBody) {
+    let file = FileBody {
         start: raw.start_block.get().into(),
         size: raw.file_size.get().into(),
         sparse: 0,
         tail: tail(raw.fragment.get(), raw.offset.get()),
     };
-    (1, NO_XATTR, Body::File(file))
+    (1, NO_XATTR, InodeBody::File(file))
 }
 
-fn parse_ext_file(raw: &format::ExtFile) -> (u32, u32, Body) {
-    let file = File {
+fn parse_ext_file(raw: &format::ExtFile) -> (u32, u32, InodeBody) {
+    let file = FileBody {
         start: raw.start_block.get(),
         size: raw.file_size.get(),
         sparse: raw.sparse.get(),
         tail: tail(raw.fragment.get(), raw.offset.get()),
     };
-    (raw.nlink.get(), raw.xattr.get(), Body::File(file))
+    (raw.nlink.get(), raw.xattr.get(), InodeBody::File(file))
 }
 
-fn tail(fragment: u32, offset: u32) -> Option<Tail> {
-    (fragment != NO_FRAGMENT).then_some(Tail { fragment, offset })
+fn tail(fragment: u32, offset: u32) -> Option<TailPosition> {
+    (fragment != NO_FRAGMENT).then_some(TailPosition { fragment, offset })
 }
 
-fn read_target(cursor: &mut Cursor<'_>, len: u32, at: Position) -> Result<Box<[u8]>> {
+fn read_target(cursor: &mut MetadataCursor<'_>, len: u32, at: MetadataPosition) -> Result<Box<[u8]>> {
     if len == 0 || len > TARGET_MAX {
         return Err(cursor.error(format!("inode at offset {}: symlink target of {len} bytes", at.offset)));
     }
@@ -237,7 +241,7 @@ fn read_target(cursor: &mut Cursor<'_>, len: u32, at: Position) -> Result<Box<[u
     Ok(target.into())
 }
 
-fn xattr_index(cursor: &mut Cursor<'_>, extended: bool) -> Result<u32> {
+fn xattr_index(cursor: &mut MetadataCursor<'_>, extended: bool) -> Result<u32> {
     if extended { Ok(cursor.get::<U32>()?.get()) } else { Ok(NO_XATTR) }
 }
 

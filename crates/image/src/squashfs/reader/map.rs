@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::decode::Stored;
-use super::inode::{self, Body, File, Inode, Tail};
-use super::metadata::{Area, Cursor, Metadata, Position};
+use super::decode::LocatedBlock;
+use super::inode::{self, DecodedInode, FileBody, InodeBody, TailPosition};
+use super::metadata::{MetadataArea, MetadataBlocks, MetadataCursor, MetadataPosition};
 use super::superblock::Superblock;
 use crate::image::{Extent, Nid};
 use crate::squashfs::format::DATA_RAW;
@@ -18,29 +18,29 @@ const WORD_MASK: u32 = (DATA_RAW << 1) - 1;
 /// A regular file's data.
 #[derive(Debug)]
 pub(super) struct FileMap {
-    area: Area,
+    area: MetadataArea,
     size: u64,
     block_size: u32,
     /// Number of size words.
     blocks: u64,
-    tail: Option<Tail>,
-    marks: Vec<Mark>,
+    tail: Option<TailPosition>,
+    marks: Vec<BlockMark>,
     /// End of the last block in the image.
     end: u64,
 }
 
 /// Every [`STRIDE`]th block.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct BlockMark {
     /// Position of its size word.
-    word: Position,
+    word: MetadataPosition,
     /// Position of its data.
     data: u64,
 }
 
 /// One block of a file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Block {
+pub(super) struct MappedBlock {
     /// Offset in the file.
     pub(super) offset: u64,
     /// Length in the file.
@@ -58,15 +58,20 @@ pub(super) struct FileTail {
     /// Length in the file.
     pub(super) len: usize,
     /// Position in the fragment.
-    pub(super) tail: Tail,
+    pub(super) tail: TailPosition,
 }
 
 impl FileMap {
     /// Finds the data of the regular file at a reference.
-    pub(super) fn open(metadata: &Metadata, area: Area, superblock: &Superblock, nid: Nid) -> Result<FileMap> {
-        let (found, mut cursor) = Inode::read(metadata, area, nid)?;
+    pub(super) fn open(
+        metadata: &MetadataBlocks,
+        area: MetadataArea,
+        superblock: &Superblock,
+        nid: Nid,
+    ) -> Result<FileMap> {
+        let (found, mut cursor) = DecodedInode::read(metadata, area, nid)?;
         found.validate(superblock, inode::position(area, nid), area)?;
-        let Body::File(file) = found.body else {
+        let InodeBody::File(file) = found.body else {
             return Err(cursor.error(format!("inode {} is not a regular file", found.number)));
         };
         let map = FileMap::map(&mut cursor, area, superblock.block_size, &file)?;
@@ -75,13 +80,19 @@ impl FileMap {
     }
 
     /// Reads a file's block list once; the cursor moves from the end of the inode to the end of the list.
-    pub(super) fn map(cursor: &mut Cursor<'_>, area: Area, block_size: u32, file: &File) -> Result<FileMap> {
+    pub(super) fn map(
+        cursor: &mut MetadataCursor<'_>,
+        area: MetadataArea,
+        block_size: u32,
+        file: &FileBody,
+    ) -> Result<FileMap> {
         let whole = file.size / u64::from(block_size);
         let blocks = if file.tail.is_some() { whole } else { file.size.div_ceil(block_size.into()) };
         if !cursor.may_hold(blocks.saturating_mul(4)) {
             return Err(cursor.error(format!("no room for the {blocks} blocks of a file of {} bytes", file.size)));
         }
-        let (size, tail) = (file.size, file.tail);
+        let size = file.size;
+        let tail = file.tail;
         let mut map = FileMap { area, size, block_size, blocks, tail, marks: Vec::new(), end: 0 };
         map.end = map.mark(cursor, file.start)?;
         Ok(map)
@@ -97,11 +108,12 @@ impl FileMap {
     }
 
     /// Sets the marks; returns the end of the data.
-    fn mark(&mut self, cursor: &mut Cursor<'_>, start: u64) -> Result<u64> {
-        let (mut left, mut data) = (self.blocks, start);
+    fn mark(&mut self, cursor: &mut MetadataCursor<'_>, start: u64) -> Result<u64> {
+        let mut left = self.blocks;
+        let mut data = start;
         let mut words = [0; STRIDE];
         while left > 0 {
-            self.marks.push(Mark { word: cursor.position(), data });
+            self.marks.push(BlockMark { word: cursor.position(), data });
             let n = usize::try_from(left).unwrap_or(STRIDE).min(STRIDE);
             read_words(cursor, &mut words[..n])?;
             let len: u64 = words[..n].iter().map(|word| stored_len(*word)).sum();
@@ -124,7 +136,7 @@ impl FileMap {
     }
 
     /// Returns the blocks, starting with the one that contains byte `offset` of the file.
-    pub(super) fn blocks<'m>(&self, metadata: &'m Metadata, offset: u64) -> Result<FileBlocks<'m, '_>> {
+    pub(super) fn blocks<'m>(&self, metadata: &'m MetadataBlocks, offset: u64) -> Result<FileBlocks<'m, '_>> {
         let first = (offset / u64::from(self.block_size)).min(self.blocks);
         let stride = STRIDE as u64;
         let Some(mark) = usize::try_from(first / stride).ok().and_then(|n| self.marks.get(n)) else {
@@ -149,7 +161,7 @@ impl FileMap {
     }
 
     /// Returns the range of the image that holds the blocks of a range of the file; its fragment is not among them.
-    pub(super) fn span(&self, metadata: &Metadata, range: &Range<u64>) -> Result<Range<u64>> {
+    pub(super) fn span(&self, metadata: &MetadataBlocks, range: &Range<u64>) -> Result<Range<u64>> {
         let from = self.blocks(metadata, range.start)?.data;
         let block = range.end.div_ceil(self.block_size.into());
         let to = match block < self.blocks {
@@ -160,11 +172,12 @@ impl FileMap {
     }
 
     /// See [`Image::extents`](crate::Image::extents).
-    pub(super) fn extents(&self, metadata: &Metadata) -> Result<Vec<Extent>> {
+    pub(super) fn extents(&self, metadata: &MetadataBlocks) -> Result<Vec<Extent>> {
         let mut extents: Vec<Extent> = Vec::new();
         let mut blocks = self.blocks(metadata, 0)?;
         while let Some(block) = blocks.next()? {
-            let (hole, len) = (block.is_hole(), block.len as u64);
+            let hole = block.is_hole();
+            let len = block.len as u64;
             match extents.last_mut() {
                 Some(last) if hole && last.hole => last.len += len,
                 _ => extents.push(Extent { offset: block.offset, len, hole }),
@@ -177,7 +190,7 @@ impl FileMap {
     }
 
     /// See [`Image::stretch`](crate::Image::stretch).
-    pub(super) fn stretch(&self, metadata: &Metadata, offset: u64) -> Result<Option<Extent>> {
+    pub(super) fn stretch(&self, metadata: &MetadataBlocks, offset: u64) -> Result<Option<Extent>> {
         if offset >= self.size {
             return Ok(None);
         }
@@ -195,7 +208,7 @@ impl FileMap {
 #[derive(Debug)]
 pub(super) struct FileBlocks<'m, 'f> {
     map: &'f FileMap,
-    cursor: Option<Cursor<'m>>,
+    cursor: Option<MetadataCursor<'m>>,
     /// Number of the next block, and position of its data.
     at: u64,
     data: u64,
@@ -207,7 +220,7 @@ pub(super) struct FileBlocks<'m, 'f> {
 
 impl FileBlocks<'_, '_> {
     /// Returns the next block, `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<Block>> {
+    pub(super) fn next(&mut self) -> Result<Option<MappedBlock>> {
         let map = self.map;
         let Some(cursor) = self.cursor.as_mut().filter(|_| self.at < map.blocks) else { return Ok(None) };
         if self.next == self.have {
@@ -217,7 +230,7 @@ impl FileBlocks<'_, '_> {
         let word = self.words[self.next];
         let offset = self.at * u64::from(map.block_size);
         let len = usize::try_from((map.size - offset).min(map.block_size.into())).unwrap_or(0);
-        let block = Block { offset, len, start: self.data, word, block_size: map.block_size };
+        let block = MappedBlock { offset, len, start: self.data, word, block_size: map.block_size };
         self.data = self.data.saturating_add(stored_len(word));
         self.next += 1;
         self.at += 1;
@@ -225,7 +238,7 @@ impl FileBlocks<'_, '_> {
     }
 }
 
-impl Block {
+impl MappedBlock {
     /// Returns true for zeros that are not stored.
     pub(super) fn is_hole(&self) -> bool {
         self.word == 0
@@ -237,7 +250,7 @@ impl Block {
     }
 
     /// Returns the stored block; `None` for a hole.
-    pub(super) fn stored(&self) -> Result<Option<Stored>> {
+    pub(super) fn stored(&self) -> Result<Option<LocatedBlock>> {
         if self.is_hole() {
             return Ok(None);
         }
@@ -246,20 +259,20 @@ impl Block {
 }
 
 /// Checks a size word and returns the stored block.
-pub(super) fn stored(structure: &'static str, start: u64, word: u32, block_size: u32) -> Result<Stored> {
+pub(super) fn stored(structure: &'static str, start: u64, word: u32, block_size: u32) -> Result<LocatedBlock> {
     let len = word & (DATA_RAW - 1);
     if word & !WORD_MASK != 0 || len == 0 || len > block_size {
         let why = format!("size word {word:#x} does not give a length of 1 to {block_size}");
         return Err(Error::corrupt(structure, start, why));
     }
-    Ok(Stored { structure, start, len: len as usize, raw: word & DATA_RAW != 0 })
+    Ok(LocatedBlock { structure, start, len: len as usize, raw: word & DATA_RAW != 0 })
 }
 
 fn stored_len(word: u32) -> u64 {
     (word & (DATA_RAW - 1)).into()
 }
 
-fn read_words(cursor: &mut Cursor<'_>, words: &mut [u32]) -> Result<()> {
+fn read_words(cursor: &mut MetadataCursor<'_>, words: &mut [u32]) -> Result<()> {
     let mut bytes = [0; STRIDE * 4];
     let bytes = &mut bytes[..words.len() * 4];
     cursor.read(bytes)?;

@@ -1,12 +1,12 @@
 //! Metadata blocks: pieces of up to 8 KiB of the inode table, the directory table and all others,
-//! each after a two-byte header. A [`Cursor`] reads records from them, across block boundaries.
+//! each after a two-byte header. A [`MetadataCursor`] reads records from them, across block boundaries.
 
 use std::sync::Arc;
 
 use packfs_blocks::cache::BlockCache;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::decode::{Blocks, Stored};
+use super::decode::{BlockReader, LocatedBlock};
 use crate::squashfs::format::{METADATA_LEN, METADATA_RAW};
 use crate::{Error, Result};
 
@@ -17,7 +17,7 @@ const SLACK: usize = 512;
 
 /// A part of the image that consists of metadata blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Area {
+pub(super) struct MetadataArea {
     /// Name of its contents, for messages.
     pub(super) structure: &'static str,
     /// Offset of the first byte.
@@ -28,7 +28,7 @@ pub(super) struct Area {
 
 /// A position in the payload of a metadata block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct MetadataPosition {
     /// Offset of the metadata block in the image.
     pub(super) block: u64,
     /// Offset in its payload.
@@ -37,22 +37,22 @@ pub(super) struct Position {
 
 /// All metadata blocks, decoded when first used.
 #[derive(Debug)]
-pub(super) struct Metadata {
-    pub(super) blocks: Arc<Blocks>,
+pub(super) struct MetadataBlocks {
+    pub(super) blocks: Arc<BlockReader>,
     /// Blocks by address, decoded but with their headers, from which the position of the next block follows.
     cache: BlockCache,
 }
 
-impl Metadata {
+impl MetadataBlocks {
     /// Makes a reader of metadata that caches up to `capacity` bytes.
-    pub(super) fn new(blocks: Arc<Blocks>, capacity: u64) -> Self {
-        Metadata { blocks, cache: BlockCache::new(capacity, METADATA_LEN as u64) }
+    pub(super) fn new(blocks: Arc<BlockReader>, capacity: u64) -> Self {
+        MetadataBlocks { blocks, cache: BlockCache::new(capacity, METADATA_LEN as u64) }
     }
 
     /// Returns a cursor at `position` of `area`.
-    pub(super) fn cursor(&self, area: Area, position: Position) -> Result<Cursor<'_>> {
+    pub(super) fn cursor(&self, area: MetadataArea, position: MetadataPosition) -> Result<MetadataCursor<'_>> {
         let block = self.block(area, position.block)?;
-        let mut cursor = Cursor { metadata: self, area, start: position.block, block, at: HEADER_LEN };
+        let mut cursor = MetadataCursor { metadata: self, area, start: position.block, block, at: HEADER_LEN };
         let payload = cursor.block.len() - HEADER_LEN;
         if position.offset > payload {
             return Err(cursor.error(format!("offset {} lies past the block's {payload} bytes", position.offset)));
@@ -62,9 +62,10 @@ impl Metadata {
     }
 
     /// Returns the metadata block that begins at byte `start`: its header and its decoded payload.
-    pub(super) fn block(&self, area: Area, start: u64) -> Result<Arc<[u8]>> {
+    pub(super) fn block(&self, area: MetadataArea, start: u64) -> Result<Arc<[u8]>> {
         if start < area.start || start.saturating_add(HEADER_LEN as u64) >= area.end {
-            let (from, to) = (area.start, area.end);
+            let from = area.start;
+            let to = area.end;
             let why = format!("no metadata block can begin here: the table lies from byte {from} to {to}");
             return Err(Error::corrupt(area.structure, start, why));
         }
@@ -72,19 +73,19 @@ impl Metadata {
     }
 
     /// Refuses a metadata block that Linux cannot decode; returns an unusual property of it. `block` is the result
-    /// of [`Metadata::block`].
-    pub(super) fn verify(&self, area: Area, start: u64, block: &[u8]) -> Result<Option<String>> {
+    /// of [`MetadataBlocks::block`].
+    pub(super) fn verify(&self, area: MetadataArea, start: u64, block: &[u8]) -> Result<Option<String>> {
         let raw = block.first_chunk().is_none_or(|word| u16::from_le_bytes(*word) & METADATA_RAW != 0);
         if raw {
             return Ok(too_long(area, stored_len(block), block.len() - HEADER_LEN));
         }
         let stored =
-            Stored { structure: area.structure, start: start + HEADER_LEN as u64, len: stored_len(block), raw };
+            LocatedBlock { structure: area.structure, start: start + HEADER_LEN as u64, len: stored_len(block), raw };
         let decoded = self.blocks.verify(stored, &mut [0; METADATA_LEN])?;
         Ok(self.blocks.oddity(stored, decoded))
     }
 
-    fn load(&self, area: Area, start: u64) -> Result<Arc<[u8]>> {
+    fn load(&self, area: MetadataArea, start: u64) -> Result<Arc<[u8]>> {
         // Reads header and block at once; the image may end earlier.
         let mut stored = [0; HEADER_LEN + METADATA_LEN + SLACK];
         let room = |end: u64| usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
@@ -92,7 +93,8 @@ impl Metadata {
         let stored = &mut stored[..available];
         self.blocks.disk.read(area.structure, start, stored)?;
         let word = u16::from_le_bytes([stored[0], stored[1]]);
-        let (len, raw) = (usize::from(word & !METADATA_RAW), word & METADATA_RAW != 0);
+        let len = usize::from(word & !METADATA_RAW);
+        let raw = word & METADATA_RAW != 0;
         // As for Linux, the length may be too large if the image has that many bytes. A compressed
         // block ends with its stream, another one with the table.
         let left = room(area.end) - HEADER_LEN;
@@ -108,7 +110,7 @@ impl Metadata {
             out[HEADER_LEN..HEADER_LEN + len].copy_from_slice(&packed[..len]);
             len
         } else {
-            let block = Stored { structure: area.structure, start, len, raw };
+            let block = LocatedBlock { structure: area.structure, start, len, raw };
             self.blocks.decode_packed(block, packed, &mut out[HEADER_LEN..])?
         };
         Ok(Arc::from(&out[..HEADER_LEN + got]))
@@ -117,7 +119,7 @@ impl Metadata {
 
 /// Returns the unusual property of an uncompressed block of `len` bytes that is longer than the `left` bytes up to the
 /// end of its table.
-fn too_long(area: Area, len: usize, left: usize) -> Option<String> {
+fn too_long(area: MetadataArea, len: usize, left: usize) -> Option<String> {
     // unsquashfs does not read the export table.
     let others = match area.structure {
         "inode table" | "directory table" => "Linux and unsquashfs read it",
@@ -127,7 +129,7 @@ fn too_long(area: Area, len: usize, left: usize) -> Option<String> {
     (len > left).then(|| format!("metadata block of {len} bytes where {left} are left in the table; {others}"))
 }
 
-/// Returns the stored length, without its header, of a block returned by [`Metadata::block`].
+/// Returns the stored length, without its header, of a block returned by [`MetadataBlocks::block`].
 pub(super) fn stored_len(block: &[u8]) -> usize {
     let word = block.first_chunk().map_or(0, |word| u16::from_le_bytes(*word));
     usize::from(word & !METADATA_RAW)
@@ -135,19 +137,19 @@ pub(super) fn stored_len(block: &[u8]) -> usize {
 
 /// Reads forward from a position, from block to block, within one area.
 #[derive(Debug, Clone)]
-pub(super) struct Cursor<'m> {
-    metadata: &'m Metadata,
-    area: Area,
+pub(super) struct MetadataCursor<'m> {
+    metadata: &'m MetadataBlocks,
+    area: MetadataArea,
     start: u64,
     block: Arc<[u8]>,
     /// Offset in `block`, including its header.
     at: usize,
 }
 
-impl Cursor<'_> {
+impl MetadataCursor<'_> {
     /// Returns the position of the next byte.
-    pub(super) fn position(&self) -> Position {
-        Position { block: self.start, offset: self.at - HEADER_LEN }
+    pub(super) fn position(&self) -> MetadataPosition {
+        MetadataPosition { block: self.start, offset: self.at - HEADER_LEN }
     }
 
     /// Makes an error about the block at the cursor.
@@ -183,7 +185,7 @@ impl Cursor<'_> {
     }
 
     /// Returns the position of the next byte, in the block that holds it; `None` at the end of the area.
-    pub(super) fn settle(&mut self) -> Result<Option<Position>> {
+    pub(super) fn settle(&mut self) -> Result<Option<MetadataPosition>> {
         while self.at == self.block.len() {
             if self.next_block() >= self.area.end {
                 return Ok(None);

@@ -29,15 +29,15 @@ use packfs_blocks::{Progress, ReadAt};
 use zerocopy::little_endian::{U32, U64};
 
 use self::data::DataCache;
-use self::decode::Blocks;
-use self::dir::Listing;
-use self::disk::Disk;
-use self::inode::{Body, Inode};
-use self::metadata::{Area, Metadata};
-use self::table::{Place, Table};
+use self::decode::BlockReader;
+use self::dir::ListingCursor;
+use self::disk::ImageBytes;
+use self::inode::{DecodedInode, InodeBody};
+use self::metadata::{MetadataArea, MetadataBlocks};
+use self::table::{IndexedTable, TablePlace};
 use self::xattr::XattrTable;
 use super::format;
-use crate::followed::Followed;
+use crate::followed::FollowedFiles;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat, StoredPiece};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Part, Result};
@@ -66,41 +66,42 @@ impl Default for ReadOptions {
 
 /// An open SquashFS image.
 #[derive(Debug)]
-pub struct Reader {
+pub struct SquashfsReader {
     superblock: Superblock,
-    metadata: Metadata,
+    metadata: MetadataBlocks,
     data: DataCache,
     /// The inode table.
-    inodes: Area,
+    inodes: MetadataArea,
     /// The directory table.
-    listings: Area,
+    listings: MetadataArea,
     /// The id table, and its entries.
-    ids_table: Table,
+    ids_table: IndexedTable,
     ids: Vec<u32>,
-    fragments: Table,
-    export: Option<Table>,
+    fragments: IndexedTable,
+    export: Option<IndexedTable>,
     xattrs: Option<XattrTable>,
     /// Files that are read in order, if the image comes over a network.
-    followed: Option<Followed>,
+    followed: Option<FollowedFiles>,
 }
 
-impl Reader {
+impl SquashfsReader {
     /// Opens an image. Fails also on defects that make the kernel refuse to mount it.
-    pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<Reader> {
-        let disk = Disk::new(source, options.name);
+    pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<SquashfsReader> {
+        let disk = ImageBytes::new(source, options.name);
         let superblock = Superblock::read(&disk)?;
         // Two places that are needed first, and far apart: what is remote takes one round trip for both.
         disk.will_read(superblock.fragment_table, size_of::<u64>() as u64);
-        let inodes = Area { structure: "inode table", start: superblock.inode_table, end: superblock.directory_table };
+        let inodes =
+            MetadataArea { structure: "inode table", start: superblock.inode_table, end: superblock.directory_table };
         let root = inode::position(inodes, superblock.root);
         disk.will_read(root.block, format::METADATA_LEN as u64);
-        let tables = Tables::open(&disk, &superblock)?;
-        let blocks = Arc::new(Blocks::new(disk, &superblock));
-        let metadata = Metadata::new(blocks, options.cache_bytes / 4);
-        let reader = Reader {
+        let tables = LocatedTables::open(&disk, &superblock)?;
+        let blocks = Arc::new(BlockReader::new(disk, &superblock));
+        let metadata = MetadataBlocks::new(blocks, options.cache_bytes / 4);
+        let reader = SquashfsReader {
             data: DataCache::new(options.cache_bytes / 4 * 3, superblock.block_size),
             inodes,
-            listings: Area {
+            listings: MetadataArea {
                 structure: "directory table",
                 start: superblock.directory_table,
                 end: tables.directories_end,
@@ -110,13 +111,13 @@ impl Reader {
             fragments: tables.fragments,
             export: tables.export,
             xattrs: tables.xattrs,
-            followed: metadata.blocks.disk.has_delay().then(Followed::default),
+            followed: metadata.blocks.disk.has_delay().then(FollowedFiles::default),
             metadata,
             superblock,
         };
         let (root, cursor) = reader.inode(reader.root())?;
         match root.body {
-            Body::Dir(_) => Ok(reader),
+            InodeBody::Dir(_) => Ok(reader),
             _ => Err(cursor.error("the root inode is not a directory")),
         }
     }
@@ -137,21 +138,21 @@ impl Reader {
     }
 
     /// Returns the inode at a reference, unless the kernel would refuse it, and a cursor after it.
-    fn inode(&self, nid: Nid) -> Result<(Inode, metadata::Cursor<'_>)> {
-        let (inode, cursor) = Inode::read(&self.metadata, self.inodes, nid)?;
+    fn inode(&self, nid: Nid) -> Result<(DecodedInode, metadata::MetadataCursor<'_>)> {
+        let (inode, cursor) = DecodedInode::read(&self.metadata, self.inodes, nid)?;
         inode.validate(&self.superblock, inode::position(self.inodes, nid), self.inodes)?;
         Ok((inode, cursor))
     }
 
-    fn dir(&self, nid: Nid) -> Result<(inode::Dir, metadata::Cursor<'_>)> {
+    fn dir(&self, nid: Nid) -> Result<(inode::DirBody, metadata::MetadataCursor<'_>)> {
         let (inode, cursor) = self.inode(nid)?;
         match inode.body {
-            Body::Dir(dir) => Ok((dir, cursor)),
+            InodeBody::Dir(dir) => Ok((dir, cursor)),
             _ => Err(cursor.error(format!("inode {} is not a directory", inode.number))),
         }
     }
 
-    fn id(&self, index: u16, inode: &Inode) -> Result<u32> {
+    fn id(&self, index: u16, inode: &DecodedInode) -> Result<u32> {
         self.ids.get(usize::from(index)).copied().ok_or_else(|| {
             let why = format!(
                 "inode {}: owner index {index}, but the id table has only {} entries",
@@ -163,7 +164,7 @@ impl Reader {
     }
 }
 
-impl Image for Reader {
+impl Image for SquashfsReader {
     fn root(&self) -> Nid {
         self.superblock.root
     }
@@ -180,13 +181,13 @@ impl Image for Reader {
             // Like the kernel: an index without a table means no xattrs.
             has_xattrs: inode.xattr.is_some() && self.xattrs.is_some(),
             kind: match inode.body {
-                Body::Dir(_) => FileType::Dir,
-                Body::File(file) => FileType::File { size: file.size },
-                Body::Symlink(target) => FileType::Symlink { target },
-                Body::Block(device) => FileType::Block(device),
-                Body::Char(device) => FileType::Char(device),
-                Body::Fifo => FileType::Fifo,
-                Body::Socket => FileType::Socket,
+                InodeBody::Dir(_) => FileType::Dir,
+                InodeBody::File(file) => FileType::File { size: file.size },
+                InodeBody::Symlink(target) => FileType::Symlink { target },
+                InodeBody::Block(device) => FileType::Block(device),
+                InodeBody::Char(device) => FileType::Char(device),
+                InodeBody::Fifo => FileType::Fifo,
+                InodeBody::Socket => FileType::Socket,
             },
         })
     }
@@ -194,7 +195,7 @@ impl Image for Reader {
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
         let (dir, _) = self.dir(nid)?;
         let mut entries = Vec::new();
-        let Some(mut listing) = Listing::open(&self.metadata, self.listings, &dir)? else { return Ok(entries) };
+        let Some(mut listing) = ListingCursor::open(&self.metadata, self.listings, &dir)? else { return Ok(entries) };
         while let Some((entry, name)) = listing.next()? {
             entries.push(Entry { name: name.into(), nid: entry.nid });
         }
@@ -281,18 +282,18 @@ impl Image for Reader {
 
 /// Tables located through the superblock, each checked to end where the next begins.
 #[derive(Debug)]
-struct Tables {
+struct LocatedTables {
     xattrs: Option<XattrTable>,
-    ids: Table,
-    export: Option<Table>,
-    fragments: Table,
+    ids: IndexedTable,
+    export: Option<IndexedTable>,
+    fragments: IndexedTable,
     /// Upper bound of the end of the directories' metadata blocks.
     directories_end: u64,
 }
 
-impl Tables {
+impl LocatedTables {
     /// Reads the indexes from the last table to the first.
-    fn open(disk: &Disk, superblock: &Superblock) -> Result<Tables> {
+    fn open(disk: &ImageBytes, superblock: &Superblock) -> Result<LocatedTables> {
         // The directory table of an empty root is empty.
         let first = superblock.directory_table;
         let mut next = superblock.bytes_used;
@@ -304,7 +305,7 @@ impl Tables {
             }
             None => None,
         };
-        let place = |structure, record_len, count: u64, index: u64, end, exact| Place {
+        let place = |structure, record_len, count: u64, index: u64, end, exact| TablePlace {
             structure,
             record_len,
             count,
@@ -314,28 +315,31 @@ impl Tables {
             blocks: (first, index),
         };
         let count = superblock.ids.into();
-        let ids = Table::open(disk, place("id table", size_of::<U32>(), count, superblock.id_table, next, true))?;
+        let ids =
+            IndexedTable::open(disk, place("id table", size_of::<U32>(), count, superblock.id_table, next, true))?;
         next = ids.area().start;
         let export = match superblock.export_table {
             Some(start) => {
                 let count = superblock.inodes.into();
-                let table = Table::open(disk, place("export table", size_of::<u64>(), count, start, next, true))?;
+                let table =
+                    IndexedTable::open(disk, place("export table", size_of::<u64>(), count, start, next, true))?;
                 next = table.area().start;
                 Some(table)
             }
             None => None,
         };
         let fragments = match superblock.fragments {
-            0 => Table::empty("fragment table"),
+            0 => IndexedTable::empty("fragment table"),
             count => {
-                let (record_len, start) = (size_of::<format::Fragment>(), superblock.fragment_table);
+                let record_len = size_of::<format::Fragment>();
+                let start = superblock.fragment_table;
                 let place = place("fragment table", record_len, count.into(), start, next, false);
-                let table = Table::open(disk, place)?;
+                let table = IndexedTable::open(disk, place)?;
                 next = table.area().start;
                 table
             }
         };
-        Ok(Tables { xattrs, ids, export, fragments, directories_end: next })
+        Ok(LocatedTables { xattrs, ids, export, fragments, directories_end: next })
     }
 }
 

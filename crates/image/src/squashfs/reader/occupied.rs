@@ -2,13 +2,13 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::Reader;
-use super::table::Table;
+use super::SquashfsReader;
+use super::table::IndexedTable;
 use crate::Result;
 use crate::image::Nid;
-use crate::placement::{Occupied, StoredRange};
+use crate::placement::{OccupiedSpace, StoredRange};
 
-impl Occupied for Reader {
+impl OccupiedSpace for SquashfsReader {
     fn len(&self) -> u64 {
         self.metadata.blocks.disk.len()
     }
@@ -47,7 +47,7 @@ impl Occupied for Reader {
 }
 
 /// Returns the position of a table's records and of the index behind them.
-fn with_index(table: &Table) -> Range<u64> {
+fn with_index(table: &IndexedTable) -> Range<u64> {
     let area = table.area();
     area.start..area.end + size_of_val(table.blocks()) as u64
 }

@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use super::map::{self, Block};
-use super::{Body, Reader, decode, dir, inode};
+use super::map::{self, MappedBlock};
+use super::{InodeBody, SquashfsReader, decode, dir, inode};
 use crate::Result;
 use crate::image::Nid;
-use crate::placement::{Area, Fragment, Placed, Stored};
+use crate::placement::{Area, FragmentPosition, PlacedPiece, StoredLocation};
 use crate::squashfs::format::{self, inode_type};
 
 /// Fields of an inode that its attributes do not show.
@@ -78,20 +78,20 @@ impl InodeFacts {
     }
 }
 
-impl Reader {
+impl SquashfsReader {
     /// Returns the on-disk facts of an inode.
     pub fn facts(&self, nid: Nid) -> Result<InodeFacts> {
         let (inode, _) = self.inode(nid)?;
         let at = inode::position(self.inodes, nid);
         let body = match &inode.body {
-            Body::Dir(dir) => BodyFacts::Dir {
+            InodeBody::Dir(dir) => BodyFacts::Dir {
                 start: dir.start,
                 offset: dir.offset,
                 size: dir.size,
                 parent: dir.parent,
                 index: dir.index_count,
             },
-            Body::File(file) => BodyFacts::File {
+            InodeBody::File(file) => BodyFacts::File {
                 start: file.start,
                 sparse: file.sparse,
                 fragment: file.tail.map(|tail| (tail.fragment, tail.offset)),
@@ -120,8 +120,8 @@ impl Reader {
     }
 
     /// See [`AnyImage::placement`](crate::AnyImage::placement).
-    pub fn placement(&self, nid: Nid, visit: &mut dyn FnMut(Placed) -> ControlFlow<()>) -> Result<()> {
-        if !matches!(self.inode(nid)?.0.body, Body::File(_)) {
+    pub fn placement(&self, nid: Nid, visit: &mut dyn FnMut(PlacedPiece) -> ControlFlow<()>) -> Result<()> {
+        if !matches!(self.inode(nid)?.0.body, InodeBody::File(_)) {
             return Ok(());
         }
         let file = self.file(nid)?;
@@ -130,7 +130,7 @@ impl Reader {
         while let Some(block) = blocks.next()? {
             let placed = self.placed(&block)?;
             if placed.stored.is_none() {
-                let run = hole.get_or_insert(Placed { len: 0, ..placed });
+                let run = hole.get_or_insert(PlacedPiece { len: 0, ..placed });
                 run.len += placed.len;
             } else if hole.take().is_some_and(|run| visit(run).is_break()) || visit(placed).is_break() {
                 return Ok(());
@@ -140,24 +140,26 @@ impl Reader {
             return Ok(());
         }
         if let Some(tail) = file.tail().filter(|tail| tail.len > 0) {
-            let (index, offset) = (tail.tail.fragment, tail.tail.offset.into());
+            let index = tail.tail.fragment;
+            let offset = tail.tail.offset.into();
             let entry: format::Fragment = self.fragments.get(&self.metadata, index.into())?;
-            let (start, word) = (entry.start_block.get(), entry.size.get());
+            let start = entry.start_block.get();
+            let word = entry.size.get();
             let stored = map::stored("fragment block", start, word, self.superblock.block_size)?;
-            let fragment = Some(Fragment { index: Some(index), offset });
+            let fragment = Some(FragmentPosition { index: Some(index), offset });
             let stored = Some(self.stored(stored));
-            let _ = visit(Placed { offset: tail.offset, len: tail.len as u64, stored, fragment });
+            let _ = visit(PlacedPiece { offset: tail.offset, len: tail.len as u64, stored, fragment });
         }
         Ok(())
     }
 
-    fn placed(&self, block: &Block) -> Result<Placed> {
+    fn placed(&self, block: &MappedBlock) -> Result<PlacedPiece> {
         let stored = block.stored()?.map(|stored| self.stored(stored));
-        Ok(Placed { offset: block.offset, len: block.len as u64, stored, fragment: None })
+        Ok(PlacedPiece { offset: block.offset, len: block.len as u64, stored, fragment: None })
     }
 
-    fn stored(&self, stored: decode::Stored) -> Stored {
-        Stored {
+    fn stored(&self, stored: decode::LocatedBlock) -> StoredLocation {
+        StoredLocation {
             area: Area::Image,
             position: stored.start,
             len: stored.len as u64,

@@ -7,8 +7,8 @@ use zerocopy::FromBytes;
 use packfs_blocks::units::Size;
 
 use super::compression::{self, CompressorOptions};
-use super::disk::Disk;
-use crate::squashfs::format::{self, BLOCK_SIZES, METADATA_LEN, NO_TABLE};
+use super::disk::ImageBytes;
+use crate::squashfs::format::{self, BLOCK_SIZES, METADATA_LEN, NO_TABLE, SuperblockFlags};
 use crate::{Error, Result, image::Nid};
 
 const STRUCTURE: &str = "superblock";
@@ -30,8 +30,8 @@ pub struct Superblock {
     pub fragments: u32,
     /// The codec of compressed blocks.
     pub codec: Codec,
-    /// See [`flags`](format::flags); unknown bits are kept and ignored.
-    pub flags: u16,
+    /// Flags; unknown bits are kept and ignored.
+    pub flags: SuperblockFlags,
     /// Number of entries in the id table.
     pub ids: u16,
     /// The root directory.
@@ -60,25 +60,25 @@ impl Superblock {
     /// Returns the names of its flags.
     pub fn flag_names(&self) -> Vec<&'static str> {
         let names = [
-            (format::flags::RAW_INODES, "raw-inodes"),
-            (format::flags::RAW_DATA, "raw-data"),
-            (format::flags::RAW_FRAGMENTS, "raw-fragments"),
-            (format::flags::NO_FRAGMENTS, "no-fragments"),
-            (format::flags::ALWAYS_FRAGMENTS, "always-fragments"),
-            (format::flags::DUPLICATES, "duplicates-shared"),
-            (format::flags::EXPORTABLE, "exportable"),
-            (format::flags::RAW_XATTRS, "raw-xattrs"),
-            (format::flags::NO_XATTRS, "no-xattrs"),
-            (format::flags::COMPRESSOR_OPTIONS, "compressor-options"),
-            (format::flags::RAW_IDS, "raw-ids"),
+            (SuperblockFlags::RAW_INODES, "raw-inodes"),
+            (SuperblockFlags::RAW_DATA, "raw-data"),
+            (SuperblockFlags::RAW_FRAGMENTS, "raw-fragments"),
+            (SuperblockFlags::NO_FRAGMENTS, "no-fragments"),
+            (SuperblockFlags::ALWAYS_FRAGMENTS, "always-fragments"),
+            (SuperblockFlags::DUPLICATES, "duplicates-shared"),
+            (SuperblockFlags::EXPORTABLE, "exportable"),
+            (SuperblockFlags::RAW_XATTRS, "raw-xattrs"),
+            (SuperblockFlags::NO_XATTRS, "no-xattrs"),
+            (SuperblockFlags::COMPRESSOR_OPTIONS, "compressor-options"),
+            (SuperblockFlags::RAW_IDS, "raw-ids"),
         ];
-        names.iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, name)| *name).collect()
+        names.iter().filter(|(flag, _)| self.flags.contains(*flag)).map(|(_, name)| *name).collect()
     }
 
     /// Returns codec and level of data, as far as the image says, in the form in which options are parsed.
     pub fn data_codec(&self) -> String {
-        let raw = format::flags::RAW_DATA | format::flags::RAW_FRAGMENTS;
-        match self.flags & raw == raw {
+        let raw = SuperblockFlags::RAW_DATA | SuperblockFlags::RAW_FRAGMENTS;
+        match self.flags.contains(raw) {
             true => Codec::None.name().into(),
             false => self.full_codec(),
         }
@@ -102,7 +102,7 @@ impl Superblock {
     }
 
     /// Reads and checks the superblock and the compressor options of an image.
-    pub(super) fn read(disk: &Disk) -> Result<Superblock> {
+    pub(super) fn read(disk: &ImageBytes) -> Result<Superblock> {
         let mut head = [0; EROFS_MAGIC.0 + 4];
         let got = usize::try_from(disk.len()).unwrap_or(usize::MAX).min(head.len());
         disk.read(STRUCTURE, 0, &mut head[..got])?;
@@ -123,7 +123,7 @@ pub(super) fn wrong(why: impl Into<String>) -> Error {
 }
 
 /// Reads the superblock of a streamed image.
-fn at_the_end(disk: &Disk) -> Result<format::Superblock> {
+fn at_the_end(disk: &ImageBytes) -> Result<format::Superblock> {
     let mut bytes = [0; size_of::<format::Superblock>()];
     let at = disk.len().saturating_sub(bytes.len() as u64);
     disk.read(STRUCTURE, at, &mut bytes)?;
@@ -161,9 +161,11 @@ fn check_magic(raw: &format::Superblock, head: &[u8]) -> Result<()> {
 }
 
 fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
-    let (block_size, block_log) = (raw.block_size.get(), raw.block_log.get());
+    let block_size = raw.block_size.get();
+    let block_log = raw.block_log.get();
     if !BLOCK_SIZES.contains(&block_size) || !block_size.is_power_of_two() {
-        let (least, most) = (BLOCK_SIZES.start(), BLOCK_SIZES.end());
+        let least = BLOCK_SIZES.start();
+        let most = BLOCK_SIZES.end();
         return Err(wrong(format!("block size {block_size} is not a power of two from {least} to {most}")));
     }
     if block_size.trailing_zeros() != u32::from(block_log) {
@@ -189,7 +191,7 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
         block_size,
         fragments: raw.fragments.get(),
         codec: codec(raw.compression.get())?,
-        flags: raw.flags.get(),
+        flags: SuperblockFlags::from_bits_retain(raw.flags.get()),
         ids: raw.no_ids.get(),
         root: Nid(raw.root_inode.get()),
         bytes_used,
@@ -218,7 +220,8 @@ fn check_order(superblock: &Superblock) -> Result<()> {
         ("xattr table", superblock.xattr_table),
         ("end of the image", Some(superblock.bytes_used)),
     ];
-    let (mut before, mut least) = ("superblock", LEN);
+    let mut before = "superblock";
+    let mut least = LEN;
     for (name, start) in order {
         let Some(start) = start else { continue };
         if start < least {

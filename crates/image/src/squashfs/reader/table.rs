@@ -4,8 +4,8 @@
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::disk::Disk;
-use super::metadata::{Area, Metadata, Position};
+use super::disk::ImageBytes;
+use super::metadata::{MetadataArea, MetadataBlocks, MetadataPosition};
 use crate::squashfs::format::METADATA_LEN;
 use crate::{Error, Result};
 
@@ -14,7 +14,7 @@ const STEP_MAX: u64 = METADATA_LEN as u64 + 2;
 
 /// Position of a table's index, and the space it must fit in.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TablePlace {
     /// Contents of the table, for messages.
     pub(super) structure: &'static str,
     /// Length of a record.
@@ -33,17 +33,17 @@ pub(super) struct Place {
 
 /// A table with a checked index; records are read on demand.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct IndexedTable {
     record_len: usize,
     count: u64,
     blocks: Vec<u64>,
-    area: Area,
+    area: MetadataArea,
 }
 
-impl Table {
+impl IndexedTable {
     /// Reads the index of a table and checks it.
-    pub(super) fn open(disk: &Disk, place: Place) -> Result<Table> {
-        let Place { structure, record_len, count, index, end, exact, blocks: (first, blocks_end) } = place;
+    pub(super) fn open(disk: &ImageBytes, place: TablePlace) -> Result<IndexedTable> {
+        let TablePlace { structure, record_len, count, index, end, exact, blocks: (first, blocks_end) } = place;
         let wrong = |why: String| Err(Error::corrupt(structure, index, why));
         let index_len = count.saturating_mul(record_len as u64).div_ceil(METADATA_LEN as u64).saturating_mul(8);
         let room = end.saturating_sub(index);
@@ -63,12 +63,12 @@ impl Table {
             }
             behind = *start;
         }
-        Ok(Table { record_len, count, blocks, area: Area { structure, start: behind, end: blocks_end } })
+        Ok(IndexedTable { record_len, count, blocks, area: MetadataArea { structure, start: behind, end: blocks_end } })
     }
 
     /// Makes a table without records.
-    pub(super) fn empty(structure: &'static str) -> Table {
-        Table { record_len: 1, count: 0, blocks: Vec::new(), area: Area { structure, start: 0, end: 0 } }
+    pub(super) fn empty(structure: &'static str) -> IndexedTable {
+        IndexedTable { record_len: 1, count: 0, blocks: Vec::new(), area: MetadataArea { structure, start: 0, end: 0 } }
     }
 
     /// Returns the number of records.
@@ -77,7 +77,7 @@ impl Table {
     }
 
     /// Returns the area of the metadata blocks that hold the records.
-    pub(super) fn area(&self) -> Area {
+    pub(super) fn area(&self) -> MetadataArea {
         self.area
     }
 
@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// Reads record number `n`.
-    pub(super) fn get<T: FromBytes + IntoBytes>(&self, metadata: &Metadata, n: u64) -> Result<T> {
+    pub(super) fn get<T: FromBytes + IntoBytes>(&self, metadata: &MetadataBlocks, n: u64) -> Result<T> {
         let structure = self.area.structure;
         if n >= self.count {
             let why = format!("there is no entry {n}, only {}", self.count);
@@ -97,11 +97,11 @@ impl Table {
         let Some(block) = self.blocks.get(block) else {
             return Err(Error::corrupt(structure, self.area.end, format!("no block holds entry {n}")));
         };
-        metadata.cursor(self.area, Position { block: *block, offset })?.get()
+        metadata.cursor(self.area, MetadataPosition { block: *block, offset })?.get()
     }
 
     /// Reads all records.
-    pub(super) fn read_all<T: FromBytes + IntoBytes>(&self, metadata: &Metadata) -> Result<Vec<T>> {
+    pub(super) fn read_all<T: FromBytes + IntoBytes>(&self, metadata: &MetadataBlocks) -> Result<Vec<T>> {
         // Grows as records are read, so that memory follows the actual and not the claimed number.
         let mut records = Vec::new();
         for n in 0..self.count {

@@ -3,9 +3,9 @@
 use zerocopy::little_endian::U64;
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::disk::Disk;
-use super::metadata::{Area, Cursor, Metadata, Position};
-use super::table::{Place, Table};
+use super::disk::ImageBytes;
+use super::metadata::{MetadataArea, MetadataBlocks, MetadataCursor, MetadataPosition};
+use super::table::{IndexedTable, TablePlace};
 use crate::squashfs::format::{self, METADATA_LEN, xattr_type};
 use crate::tree::XattrSet;
 use crate::{Error, Result};
@@ -30,22 +30,22 @@ const REFERENCE_LEN: u32 = 8;
 #[derive(Debug)]
 pub(super) struct XattrTable {
     /// Position of each set.
-    pub(super) sets: Table,
+    pub(super) sets: IndexedTable,
     /// Names and values.
-    pub(super) pairs: Area,
+    pub(super) pairs: MetadataArea,
 }
 
 /// One attribute as stored.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct TableXattr {
     pub(super) kind: u16,
     pub(super) name: Box<[u8]>,
-    pub(super) value: Value,
+    pub(super) value: StoredValue,
 }
 
 /// A value as stored.
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum StoredValue {
     /// Stored with its name.
     Here(Box<[u8]>),
     /// Stored at this reference, possibly shared.
@@ -55,14 +55,14 @@ pub(super) enum Value {
 impl XattrTable {
     /// Reads the header and the index at byte `start`; they end at byte `end` of the image. No
     /// metadata block of the table begins before byte `first`.
-    pub(super) fn open(disk: &Disk, start: u64, first: u64, end: u64) -> Result<XattrTable> {
+    pub(super) fn open(disk: &ImageBytes, start: u64, first: u64, end: u64) -> Result<XattrTable> {
         let mut header = format::XattrTable::new_zeroed();
         disk.read(STRUCTURE, start, header.as_mut_bytes())?;
         let count = header.xattr_ids.get();
         if count == 0 {
             return Err(Error::corrupt(STRUCTURE, start, "the table has no sets"));
         }
-        let place = Place {
+        let place = TablePlace {
             structure: "xattr set table",
             record_len: size_of::<format::XattrSetEntry>(),
             count: count.into(),
@@ -71,24 +71,25 @@ impl XattrTable {
             exact: true,
             blocks: (first, start),
         };
-        let sets = Table::open(disk, place)?;
-        let (kv_start, sets_start) = (header.xattr_table_start.get(), sets.area().start);
+        let sets = IndexedTable::open(disk, place)?;
+        let kv_start = header.xattr_table_start.get();
+        let sets_start = sets.area().start;
         if kv_start >= sets_start || kv_start < first {
             let why = format!("names and values at byte {kv_start} do not lie before the sets at byte {sets_start}");
             return Err(Error::corrupt(STRUCTURE, start, why));
         }
-        Ok(XattrTable { sets, pairs: Area { structure: STRUCTURE, start: kv_start, end: sets_start } })
+        Ok(XattrTable { sets, pairs: MetadataArea { structure: STRUCTURE, start: kv_start, end: sets_start } })
     }
 
     /// Returns set number `n`: full names with values, sorted. Attributes of unknown type are left out.
-    pub(super) fn set(&self, metadata: &Metadata, n: u32) -> Result<XattrSet> {
+    pub(super) fn set(&self, metadata: &MetadataBlocks, n: u32) -> Result<XattrSet> {
         let mut set = XattrSet::new();
         let mut values = 0;
         self.each(metadata, n, &mut |_, pair| {
             let Some(name) = pair.full_name() else { return Ok(()) };
             let value = match pair.value {
-                Value::Here(value) => value,
-                Value::Elsewhere(reference) => self.value(metadata, reference)?,
+                StoredValue::Here(value) => value,
+                StoredValue::Elsewhere(reference) => self.value(metadata, reference)?,
             };
             values += value.len();
             if values > VALUES_MAX {
@@ -109,13 +110,14 @@ impl XattrTable {
     /// Calls `visit` for each attribute of a set; returns the length of the set.
     pub(super) fn each(
         &self,
-        metadata: &Metadata,
+        metadata: &MetadataBlocks,
         n: u32,
-        visit: &mut dyn FnMut(Position, Pair) -> Result<()>,
+        visit: &mut dyn FnMut(MetadataPosition, TableXattr) -> Result<()>,
     ) -> Result<u64> {
         let entry: format::XattrSetEntry = self.sets.get(metadata, n.into())?;
         let mut cursor = metadata.cursor(self.pairs, self.position(entry.xattr.get()))?;
-        let (mut names, mut len) = (0, 0);
+        let mut names = 0;
+        let mut len = 0;
         for _ in 0..entry.count.get() {
             let at = cursor.position();
             let pair = read_pair(&mut cursor)?;
@@ -127,8 +129,8 @@ impl XattrTable {
             }
             len += (size_of::<format::XattrKey>() + pair.name.len() + size_of::<format::XattrValue>()) as u64;
             len += match &pair.value {
-                Value::Here(value) => value.len() as u64,
-                Value::Elsewhere(_) => REFERENCE_LEN.into(),
+                StoredValue::Here(value) => value.len() as u64,
+                StoredValue::Elsewhere(_) => REFERENCE_LEN.into(),
             };
             visit(at, pair)?;
         }
@@ -136,18 +138,18 @@ impl XattrTable {
     }
 
     /// Returns the value at a reference.
-    pub(super) fn value(&self, metadata: &Metadata, reference: u64) -> Result<Box<[u8]>> {
+    pub(super) fn value(&self, metadata: &MetadataBlocks, reference: u64) -> Result<Box<[u8]>> {
         read_value(&mut metadata.cursor(self.pairs, self.position(reference))?)
     }
 
     /// Returns the position that a reference points to.
-    pub(super) fn position(&self, reference: u64) -> Position {
+    pub(super) fn position(&self, reference: u64) -> MetadataPosition {
         let offset = usize::try_from(reference & 0xffff).unwrap_or(METADATA_LEN);
-        Position { block: self.pairs.start.saturating_add(reference >> 16), offset }
+        MetadataPosition { block: self.pairs.start.saturating_add(reference >> 16), offset }
     }
 }
 
-impl Pair {
+impl TableXattr {
     /// Returns prefix and name; `None` for undefined types.
     pub(super) fn full_name(&self) -> Option<Box<[u8]>> {
         let prefix = PREFIXES.get(usize::from(self.kind & !xattr_type::OUT_OF_LINE))?;
@@ -155,7 +157,7 @@ impl Pair {
     }
 }
 
-fn read_pair(cursor: &mut Cursor<'_>) -> Result<Pair> {
+fn read_pair(cursor: &mut MetadataCursor<'_>) -> Result<TableXattr> {
     let at = cursor.position();
     let key: format::XattrKey = cursor.get()?;
     let len = usize::from(key.size.get());
@@ -165,19 +167,19 @@ fn read_pair(cursor: &mut Cursor<'_>) -> Result<Pair> {
     let mut name = vec![0; len];
     cursor.read(&mut name)?;
     let value = if key.r#type.get() & xattr_type::OUT_OF_LINE == 0 {
-        Value::Here(read_value(cursor)?)
+        StoredValue::Here(read_value(cursor)?)
     } else {
         let stored: format::XattrValue = cursor.get()?;
         if stored.vsize.get() != REFERENCE_LEN {
             let len = stored.vsize.get();
             return Err(cursor.error(format!("attribute at offset {}: a reference of {len} bytes", at.offset)));
         }
-        Value::Elsewhere(cursor.get::<U64>()?.get())
+        StoredValue::Elsewhere(cursor.get::<U64>()?.get())
     };
-    Ok(Pair { kind: key.r#type.get(), name: name.into(), value })
+    Ok(TableXattr { kind: key.r#type.get(), name: name.into(), value })
 }
 
-fn read_value(cursor: &mut Cursor<'_>) -> Result<Box<[u8]>> {
+fn read_value(cursor: &mut MetadataCursor<'_>) -> Result<Box<[u8]>> {
     let at = cursor.position();
     let stored: format::XattrValue = cursor.get()?;
     let len = usize::try_from(stored.vsize.get()).unwrap_or(usize::MAX);

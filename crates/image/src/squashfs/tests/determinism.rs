@@ -52,7 +52,7 @@ fn sparse_files_from_directories_and_archives_give_the_same_image() {
     ]);
     let source = testing::Source::new(&spec);
     let archive = source.tree().with_extension("tar");
-    let image = |mut source: Box<dyn Source>, options: &Options| {
+    let image = |mut source: Box<dyn Source>, options: &SquashfsOptions| {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");
         let built = build(&image, options, &Progress::default(), |store| {
@@ -65,7 +65,8 @@ fn sparse_files_from_directories_and_archives_give_the_same_image() {
     };
     for (codec, fragments) in [("gzip:1", Fragments::Tails), ("zstd:1", Fragments::Small), ("none", Fragments::None)] {
         // A stream is put down by path.
-        let options = Options { fragments, ..options(codec, 16_384) }.with(|build| build.order = Some(Order::Path));
+        let options =
+            SquashfsOptions { fragments, ..options(codec, 16_384) }.with(|build| build.order = Some(Order::Path));
         let want = image(Box::new(Dir::new(source.tree(), dir::Options::default())), &options);
         for sparse in ["", "-S"] {
             let (from, to) = (source.tree(), display(&archive).to_string());

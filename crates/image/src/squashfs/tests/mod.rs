@@ -15,8 +15,8 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 
-use super::{Fragments, Options, ReadOptions, Reader, build};
-use crate::build::Summary;
+use super::{Fragments, ReadOptions, SquashfsOptions, SquashfsReader, build};
+use crate::build::BuildSummary;
 use crate::testing::{Snapshot, Spec, snapshot_image, whole_seconds};
 use crate::tree::Tree;
 use crate::{Error, Image, Plan, Result};
@@ -41,24 +41,24 @@ const CODECS: [&str; 16] = [
     "zstd:22",
 ];
 
-fn options(codec: &str, block_size: u32) -> Options {
-    Options { block_size, ..Options::default() }.with(|build| {
+fn options(codec: &str, block_size: u32) -> SquashfsOptions {
+    SquashfsOptions { block_size, ..SquashfsOptions::default() }.with(|build| {
         build.codec = codec.parse().expect("a codec");
         build.threads = 2;
     })
 }
 
-fn write(tree: Tree, image: &Path, options: &Options) -> Result<Summary> {
+fn write(tree: Tree, image: &Path, options: &SquashfsOptions) -> Result<BuildSummary> {
     build(image, options, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() }))
 }
 
 fn open(image: &Path) -> Result<Arc<dyn Image>> {
     let file = FileAt::open(image, 0).map_err(Error::io("cannot open", image))?;
-    Ok(Arc::new(Reader::open(Arc::new(file), ReadOptions::default())?))
+    Ok(Arc::new(SquashfsReader::open(Arc::new(file), ReadOptions::default())?))
 }
 
 /// Builds `spec` and reads it back.
-fn there_and_back(spec: &Spec, options: &Options) -> (Snapshot, Summary) {
+fn there_and_back(spec: &Spec, options: &SquashfsOptions) -> (Snapshot, BuildSummary) {
     let (dir, tree) = (tempfile::tempdir().unwrap(), spec.tree().unwrap());
     let image = dir.path().join("image");
     let summary = write(tree, &image, options).unwrap();
@@ -76,7 +76,7 @@ struct Built {
     image: PathBuf,
 }
 
-fn built(spec: &Spec, options: &Options) -> Built {
+fn built(spec: &Spec, options: &SquashfsOptions) -> Built {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     write(spec.tree().unwrap(), &image, options).unwrap();

@@ -6,7 +6,7 @@ use proptest::test_runner::TestRunner;
 use super::*;
 use crate::testing::{Mount, Node, Piece, Shape, can_mount, deep, differences, snapshot, snapshot_tree, specs, wide};
 
-fn mounted_equals(spec: &Spec, options: &Options, what: &str) {
+fn mounted_equals(spec: &Spec, options: &SquashfsOptions, what: &str) {
     let built = built(spec, options);
     let mount = Mount::new(&built.image, "squashfs").unwrap_or_else(|e| panic!("{what}: {e}"));
     let want = held(snapshot_tree(&spec.tree().unwrap()).unwrap());
@@ -50,11 +50,13 @@ fn every_layout_option() {
         let spec = spec_for(4096, &mut runner);
         for fragments in [Fragments::None, Fragments::Small, Fragments::Tails] {
             let bit = |bit: u32| n >> bit & 1 == 1;
-            let options = Options { fragments, export: bit(2), plain_metadata: bit(3), ..options("zstd:1", 4096) }
-                .with(|build| {
-                    build.dedup = bit(0);
-                    build.sparse = bit(1);
-                });
+            let options =
+                SquashfsOptions { fragments, export: bit(2), plain_metadata: bit(3), ..options("zstd:1", 4096) }.with(
+                    |build| {
+                        build.dedup = bit(0);
+                        build.sparse = bit(1);
+                    },
+                );
             mounted_equals(&spec, &options, &format!("{options:?}"));
         }
     }
@@ -71,9 +73,14 @@ fn every_choice_of_what_is_compressed() {
         let bit = |bit: u32| n >> bit & 1 == 1;
         for fragments in [Fragments::None, Fragments::Small, Fragments::Tails] {
             let (plain_data, plain_fragments) = (bit(0), bit(1));
-            let options =
-                Options { fragments, plain_data, plain_fragments, plain_metadata: bit(3), ..options("zstd:1", 4096) }
-                    .with(|build| build.dedup = bit(2));
+            let options = SquashfsOptions {
+                fragments,
+                plain_data,
+                plain_fragments,
+                plain_metadata: bit(3),
+                ..options("zstd:1", 4096)
+            }
+            .with(|build| build.dedup = bit(2));
             mounted_equals(&spec, &options, &format!("{options:?}"));
         }
     }

@@ -9,7 +9,7 @@ use crate::squashfs::build_to;
 use crate::testing::{Flipped, Node, Piece, findings};
 
 /// Builds an image in memory, one byte of which is damaged.
-fn build_damaged(spec: &Spec, options: &Options, at: u64) -> Result<Vec<u8>> {
+fn build_damaged(spec: &Spec, options: &SquashfsOptions, at: u64) -> Result<Vec<u8>> {
     let memory = Arc::new(Memory::default());
     let output = Output::over(Flipped { memory: Arc::clone(&memory), at }, "image");
     let tree = spec.tree()?;
@@ -29,10 +29,10 @@ fn damaged_metadata_is_found_before_the_image_is() {
         (b"small".to_vec(), Node::file(vec![Piece::Text { seed: 4, len: 500 }])),
     ]);
     for codec in ["gzip:1", "zstd:1"] {
-        let options = Options { plain_metadata: true, ..options(codec, 4096) };
+        let options = SquashfsOptions { plain_metadata: true, ..options(codec, 4096) };
         let options = options.with(|build| build.threads = 0);
         let sound = build_damaged(&spec, &options, u64::MAX).unwrap();
-        let reader = Reader::open(Arc::new(sound.clone()), ReadOptions::default()).unwrap();
+        let reader = SquashfsReader::open(Arc::new(sound.clone()), ReadOptions::default()).unwrap();
         assert_eq!(findings(&reader, 1), Vec::<String>::new(), "{codec}");
         let start = reader.superblock().inode_table;
         // Without the zeros that fill the last block of a device.
@@ -49,7 +49,7 @@ fn damaged_metadata_is_found_before_the_image_is() {
                 }
             };
             // Directories and attributes have been verified by nobody.
-            let Ok(reader) = Reader::open(Arc::new(image), ReadOptions::default()) else {
+            let Ok(reader) = SquashfsReader::open(Arc::new(image), ReadOptions::default()) else {
                 panic!("{codec}: damage at {at} is not found")
             };
             let unreadable = findings(&reader, 1).into_iter().filter(|finding| {

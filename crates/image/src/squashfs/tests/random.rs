@@ -19,7 +19,7 @@ const LARGE_TOTAL: u64 = 12 << 20;
 /// Options of an image, and wishes for the data of single files.
 #[derive(Debug, Clone)]
 struct RandomCase {
-    options: Options,
+    options: SquashfsOptions,
     /// Of the n-th, (n + length)-th ... inode.
     wishes: Vec<Handling>,
 }
@@ -96,8 +96,9 @@ fn any_case(has_large_files: bool) -> impl Strategy<Value = RandomCase> {
         |((block_log, codec), fragments, [dedup, sparse, export, verify, plain @ ..], numbers, placing, wishes)| {
             let (threads, memory, time) = numbers;
             let [plain_metadata, plain_data, plain_fragments] = plain;
-            let plain = Options { plain_metadata, plain_data, plain_fragments, ..options(&codec, 1 << block_log) };
-            let options = Options { fragments, export, ..plain };
+            let plain =
+                SquashfsOptions { plain_metadata, plain_data, plain_fragments, ..options(&codec, 1 << block_log) };
+            let options = SquashfsOptions { fragments, export, ..plain };
             let options = options.with(|build| {
                 (build.dedup, build.sparse, build.verify) = (dedup, sparse, verify);
                 (build.threads, build.memory, build.time) = (threads, memory, time);

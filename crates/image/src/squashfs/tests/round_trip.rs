@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::build::Details;
+use crate::build::FormatDetails;
 use crate::testing::{Node, Piece, Shape, deep, differences, snapshot_tree, specs, wide};
 
-fn check(spec: &Spec, options: &Options) -> Summary {
+fn check(spec: &Spec, options: &SquashfsOptions) -> BuildSummary {
     let want = held(snapshot_tree(&spec.tree().unwrap()).unwrap());
     let (got, summary) = there_and_back(spec, options);
     assert_eq!(differences(&want, &got), Vec::<String>::new());
@@ -29,14 +29,14 @@ proptest! {
         (dedup, sparse, export) in any::<(bool, bool, bool)>(),
         (plain_metadata, plain_data, plain_fragments) in any::<(bool, bool, bool)>(),
     ) {
-        let plain = Options { plain_metadata, plain_data, plain_fragments, ..options(codec, 1 << block_log) };
-        let options = Options { fragments, export, ..plain }.with(|build| { build.dedup = dedup; build.sparse = sparse; });
+        let plain = SquashfsOptions { plain_metadata, plain_data, plain_fragments, ..options(codec, 1 << block_log) };
+        let options = SquashfsOptions { fragments, export, ..plain }.with(|build| { build.dedup = dedup; build.sparse = sparse; });
         check(&spec, &options);
     }
 }
 
 /// Counts the blocks of an image that are uncompressed, and all its blocks, for text that shrinks.
-fn raw_of_all(options: &Options) -> (u64, u64) {
+fn raw_of_all(options: &SquashfsOptions) -> (u64, u64) {
     let text = |seed, len| vec![Piece::Text { seed, len }];
     let spec = Spec::of([
         file("blocks", text(1, 3 * 4096)),
@@ -44,7 +44,7 @@ fn raw_of_all(options: &Options) -> (u64, u64) {
         file("small", text(3, 900)),
     ]);
     let (_, summary) = there_and_back(&spec, options);
-    let Details::Squashfs(details) = summary.details else { panic!("no SquashFS image") };
+    let FormatDetails::Squashfs(details) = summary.details else { panic!("no SquashFS image") };
     (details.data.raw_blocks, details.data.blocks)
 }
 
@@ -63,7 +63,7 @@ fn only_the_named_blocks_are_uncompressed() {
     ];
     for (fragments, plain_data, plain_fragments, want) in table {
         let all = options("gzip:6", 4096).with(|build| build.dedup = false);
-        let options = Options { fragments, plain_data, plain_fragments, ..all };
+        let options = SquashfsOptions { fragments, plain_data, plain_fragments, ..all };
         assert_eq!(raw_of_all(&options), want, "{options:?}");
     }
 }
@@ -90,7 +90,7 @@ fn files_around_every_edge() {
                 file(&format!("mixed{n}"), vec![Piece::Hole(len), Piece::Noise { seed, len: 10 }, Piece::Zeros(len)]),
             ]
         });
-        check(&Spec::of(files), &Options { fragments, ..options("gzip:1", block_size) });
+        check(&Spec::of(files), &SquashfsOptions { fragments, ..options("gzip:1", block_size) });
     }
 }
 
@@ -151,7 +151,7 @@ fn an_image_inside_a_file_keeps_the_start_of_the_file() {
     write(spec.tree().unwrap(), &image, &options("gzip", 4096).with(|build| build.offset = 12_345)).unwrap();
     assert_eq!(std::fs::read(&image).unwrap()[..12_345], [0; 12_345]);
     let file = FileAt::open(&image, 12_345).unwrap();
-    let reader = Reader::open(Arc::new(file), ReadOptions::default()).unwrap();
+    let reader = SquashfsReader::open(Arc::new(file), ReadOptions::default()).unwrap();
     let want = held(snapshot_tree(&spec.tree().unwrap()).unwrap());
     assert_eq!(differences(&want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
 }

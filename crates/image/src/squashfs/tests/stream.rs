@@ -24,10 +24,11 @@ impl Write for Pipe {
     }
 }
 
-fn streamed(spec: &Spec, options: &Options) -> Result<Vec<u8>> {
+fn streamed(spec: &Spec, options: &SquashfsOptions) -> Result<Vec<u8>> {
     let (pipe, plan) = (Pipe::default(), Plan { tree: spec.tree()?, order: Vec::new() });
     let output = Output::over(SequentialStorage::new(pipe.clone()), "pipe");
-    let summary = build_to(output, &Options { stream: true, ..options.clone() }, &Progress::default(), |_| Ok(plan))?;
+    let summary =
+        build_to(output, &SquashfsOptions { stream: true, ..options.clone() }, &Progress::default(), |_| Ok(plan))?;
     let bytes = pipe.0.lock().unwrap().clone();
     assert_eq!(summary.padded_bytes(), bytes.len() as u64);
     Ok(bytes)
@@ -105,7 +106,7 @@ fn a_device_whose_end_is_not_that_of_the_image_is_refused() {
     let spec = everything(4096, 3000);
     let plan = Plan { tree: spec.tree().unwrap(), order: Vec::new() };
     let output = Output::over(packfs_blocks::io::BlockDevice(device.reopen().unwrap()), "device");
-    let options = Options { stream: true, ..options("zstd", 4096) };
+    let options = SquashfsOptions { stream: true, ..options("zstd", 4096) };
     let error = build_to(output, &options, &Progress::default(), |_| Ok(plan)).unwrap_err().to_string();
     assert!(error.contains("a block device has another end than the image"), "{error}");
     assert!(std::fs::read(&device).unwrap() == before);

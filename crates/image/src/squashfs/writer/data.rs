@@ -2,7 +2,7 @@
 //! what goes into a fragment and what is compressed; writes the results of the workers.
 //!
 //! Every written block (data block or fragment block) has a sequence number and, once its size is
-//! known, a [`Place`]. All blocks of a file must be contiguous, so a file either begins at an
+//! known, a [`BlockPlace`]. All blocks of a file must be contiguous, so a file either begins at an
 //! earlier run of equal blocks or is written whole. In a file written whole, blocks that already
 //! exist elsewhere are copied in their compressed form, never compressed again.
 
@@ -18,17 +18,17 @@ use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Buffers, Digest, Progress};
 
 pub(super) use self::stored::FileHoles;
-pub(crate) use self::stored::{Place, Stored, TailPlace};
-use self::tails::Filling;
-use super::pack::{Packed, Worker};
-use super::{Counts, Fragments};
-use crate::build::{self, Cut, Failed, Fed, Ledger, Tools, Writer, Writes};
+pub(crate) use self::stored::{BlockPlace, TailPlace, WrittenFile};
+use self::tails::FillingFragment;
+use super::pack::{BlockPacker, PackedBlock};
+use super::{Fragments, SquashfsCounts};
+use crate::build::{self, BlockWriter, BuildTools, FailedFiles, FedBlocks, FileBlock, PendingWrites, ReuseLedger};
 use crate::tree::{Handling, Recipe};
 use crate::{Error, OnError, Result};
 
 /// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
+pub(crate) struct DataOptions {
     pub(crate) block_len: usize,
     pub(crate) fragments: Fragments,
     /// True to store the blocks of files as they are.
@@ -39,30 +39,30 @@ pub(crate) struct Rules {
     pub(crate) on_error: OnError,
 }
 
-/// Receives blocks from a [`Feed`](crate::build::Feed) and writes them.
+/// Receives blocks from a [`BlockFeed`](crate::build::BlockFeed) and writes them.
 #[derive(Debug)]
-pub(crate) struct Data<'p, 'env> {
-    tools: Tools<'p, 'env, Worker>,
+pub(crate) struct SquashfsData<'p, 'env> {
+    tools: BuildTools<'p, 'env, BlockPacker>,
     /// Offset in the output file from which positions count.
     base: u64,
-    rules: Rules,
+    rules: DataOptions,
     buffers: Buffers,
     /// Offset of the next block in the image.
     pos: u64,
-    window: Window<Result<Work>>,
-    writes: Writes<'p, 'env, Worker, Buffer>,
+    window: Window<Result<WriteItem>>,
+    writes: PendingWrites<'p, 'env, BlockPacker, Buffer>,
     runs: RunIndex,
-    places: Vec<Place>,
+    places: Vec<BlockPlace>,
     tails: PlaceIndex<TailPlace>,
-    fragment: Option<Filling>,
+    fragment: Option<FillingFragment>,
     fragments: Vec<BlockNumber>,
-    open: Open,
-    files: Vec<Stored>,
+    open: ArrivingFile,
+    files: Vec<WrittenFile>,
     /// Wishes about the data of files that have any.
     handling: HashMap<u32, Handling>,
-    failed: Failed,
-    counts: Counts,
-    ledger: Ledger,
+    failed: FailedFiles,
+    counts: SquashfsCounts,
+    ledger: ReuseLedger,
 }
 
 /// Positions of aligned files are multiples of this.
@@ -70,9 +70,9 @@ const ALIGNMENT: u64 = 4096;
 
 /// Next item to write.
 #[derive(Debug)]
-enum Work {
+enum WriteItem {
     /// A compressed block, and the length of its data.
-    Packed(Packed, usize),
+    Packed(PackedBlock, usize),
     Copy(BlockNumber),
     /// Zeros up to a multiple of [`ALIGNMENT`].
     Gap,
@@ -80,53 +80,53 @@ enum Work {
 
 /// The file whose blocks are arriving.
 #[derive(Debug, Default)]
-struct Open {
+struct ArrivingFile {
     digests: Vec<Digest>,
     /// Set with the first block that must be written; until then, the file may still be a duplicate.
     first: Option<BlockNumber>,
-    stored: Stored,
+    stored: WrittenFile,
 }
 
 /// Result of writing all data.
 #[derive(Debug)]
 pub(crate) struct DataDone {
     pub(crate) pos: u64,
-    pub(crate) files: Vec<Stored>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) files: Vec<WrittenFile>,
+    pub(crate) places: Vec<BlockPlace>,
     /// The fragment blocks, by their sequence numbers.
     pub(crate) fragments: Vec<BlockNumber>,
-    pub(crate) counts: Counts,
-    pub(crate) ledger: Ledger,
+    pub(crate) counts: SquashfsCounts,
+    pub(crate) ledger: ReuseLedger,
 }
 
-impl<'p, 'env> Data<'p, 'env> {
+impl<'p, 'env> SquashfsData<'p, 'env> {
     /// Makes a writer; `budget` bounds the bytes in flight.
     pub(crate) fn new(
-        tools: Tools<'p, 'env, Worker>,
-        rules: Rules,
+        tools: BuildTools<'p, 'env, BlockPacker>,
+        rules: DataOptions,
         buffers: Buffers,
-        build::Place { base, pos, .. }: build::Place,
+        build::WriterStart { base, pos, .. }: build::WriterStart,
         budget: usize,
-        ledger: Ledger,
+        ledger: ReuseLedger,
     ) -> Self {
-        Data {
+        SquashfsData {
             tools,
             base,
             rules,
             buffers,
             pos,
             window: Window::new(budget),
-            writes: Writes::new(tools, budget / 4),
+            writes: PendingWrites::new(tools, budget / 4),
             runs: RunIndex::default(),
             places: Vec::new(),
             tails: PlaceIndex::default(),
             fragment: None,
             fragments: Vec::new(),
-            open: Open::default(),
+            open: ArrivingFile::default(),
             files: Vec::new(),
             handling: HashMap::new(),
             failed: Vec::new(),
-            counts: Counts::default(),
+            counts: SquashfsCounts::default(),
             ledger,
         }
     }
@@ -134,7 +134,7 @@ impl<'p, 'env> Data<'p, 'env> {
     fn fail(&mut self, file: u32, error: Error) -> Result<()> {
         // More segments of a failed file still arrive; it is reported once. Its blocks already
         // written stay unreferenced.
-        self.open = Open::default();
+        self.open = ArrivingFile::default();
         if !self.rules.on_error.skips(&error) {
             return Err(error);
         }
@@ -157,16 +157,16 @@ impl<'p, 'env> Data<'p, 'env> {
         self.end(file)
     }
 
-    fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
+    fn cut(&mut self, file: u32, cut: FileBlock) -> Result<()> {
         let handling = self.handling(file);
-        if let (Cut::Hole(len), true) = (&cut, handling.contains(Handling::NO_SPARSE)) {
+        if let (FileBlock::Hole(len), true) = (&cut, handling.contains(Handling::NO_SPARSE)) {
             return self.zeros(file, *len);
         }
         let stored = &self.open.stored;
         let follows_hole = stored.holes().last().is_some_and(|hole| hole.end == stored.blocks);
         match if follows_hole { cut.behind_hole() } else { cut } {
-            Cut::Hole(len) => self.hole(len),
-            Cut::Block(bytes, digest) => {
+            FileBlock::Hole(len) => self.hole(len),
+            FileBlock::Block(bytes, digest) => {
                 let tail = match self.packing(handling) {
                     Fragments::Tails => bytes.len() < self.rules.block_len,
                     // A file shorter than a block may arrive as a block too: from a stream, or
@@ -199,7 +199,7 @@ impl<'p, 'env> Data<'p, 'env> {
             let mut bytes = self.buffers.take(now);
             bytes.fill(0);
             let digest = Digest::of(&bytes);
-            self.cut(file, Cut::Block(bytes, digest))?;
+            self.cut(file, FileBlock::Block(bytes, digest))?;
             len -= now as u64;
         }
         Ok(())
@@ -242,7 +242,7 @@ impl<'p, 'env> Data<'p, 'env> {
             if self.open.first.is_none() {
                 self.open.first = Some(seq);
                 if handling.contains(Handling::ALIGN) {
-                    self.push(Ticket::ready(Ok(Work::Gap)), 64)?;
+                    self.push(Ticket::ready(Ok(WriteItem::Gap)), 64)?;
                 }
             }
             return self.put(bytes, digest, handling.contains(Handling::STORE));
@@ -291,7 +291,7 @@ impl<'p, 'env> Data<'p, 'env> {
     fn copy(&mut self, from: BlockNumber, digest: Digest) -> Result<()> {
         let seq = self.runs.push(digest);
         self.open.first.get_or_insert(seq);
-        self.push(Ticket::ready(Ok(Work::Copy(from))), 64)
+        self.push(Ticket::ready(Ok(WriteItem::Copy(from))), 64)
     }
 
     /// Has a block packed; the digest of one that is no fragment block is known.
@@ -303,9 +303,9 @@ impl<'p, 'env> Data<'p, 'env> {
         // The block and its compressed form.
         let held = len * 2;
         let stages = &self.tools.progress.stages;
-        let pack = move |worker: &mut Worker| {
+        let pack = move |worker: &mut BlockPacker| {
             let packed = stages.time(Stage::Compress, || worker.pack(bytes, digest))?;
-            Ok(Work::Packed(packed, len))
+            Ok(WriteItem::Packed(packed, len))
         };
         let ticket = self.tools.pool.submit(pack);
         self.push(ticket, held)
@@ -317,12 +317,12 @@ impl<'p, 'env> Data<'p, 'env> {
         self.counts.packed_bytes += len as u64;
         Progress::add(&self.tools.progress.done, len as u64);
         Progress::add(&self.tools.progress.packed, len as u64);
-        self.push(Ticket::ready(Ok(Work::Packed(Packed::raw(bytes), len))), len)
+        self.push(Ticket::ready(Ok(WriteItem::Packed(PackedBlock::raw(bytes), len))), len)
     }
 
     fn end(&mut self, file: u32) -> Result<()> {
         if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
-            self.open = Open::default();
+            self.open = ArrivingFile::default();
             return Ok(());
         }
         if self.open.first.is_none() && !self.open.digests.is_empty() {
@@ -344,21 +344,21 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 }
 
-impl Writer for Data<'_, '_> {
-    type Done = DataDone;
+impl BlockWriter for SquashfsData<'_, '_> {
+    type DataPositions = DataDone;
 
     fn add_file(&mut self, size: u64, (handling, _): (Handling, Recipe), _: &dyn Fn() -> u64) -> Result<u32> {
         let file = u32::try_from(self.files.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
-        self.files.push(Stored { size, ..Stored::default() });
+        self.files.push(WrittenFile { size, ..WrittenFile::default() });
         if !handling.is_empty() {
             self.handling.insert(file, handling);
         }
         Ok(file)
     }
 
-    fn take(&mut self, fed: Fed) -> Result<()> {
+    fn take(&mut self, fed: FedBlocks) -> Result<()> {
         match fed {
-            Fed::Small { bytes, files } => {
+            FedBlocks::Small { bytes, files } => {
                 self.tails.touch(files.iter().filter_map(|(_, read)| Some(&read.as_ref().ok()?.1)));
                 for (file, read) in files {
                     match read {
@@ -368,23 +368,25 @@ impl Writer for Data<'_, '_> {
                 }
                 Ok(())
             }
-            Fed::Blocks { file, cuts, last } => match cuts {
+            FedBlocks::Blocks { file, cuts, last } => match cuts {
                 Ok(cuts) => {
                     cuts.into_iter().try_for_each(|cut| self.cut(file, cut))?;
                     if last { self.end(file) } else { Ok(()) }
                 }
                 Err(e) => self.fail(file, e),
             },
-            Fed::Unread { .. } => Err(Error::Misuse("SquashFS blocks have lengths that only a reader knows".into())),
+            FedBlocks::Unread { .. } => {
+                Err(Error::Misuse("SquashFS blocks have lengths that only a reader knows".into()))
+            }
         }
     }
 
-    fn finish(mut self) -> Result<(DataDone, Failed)> {
+    fn finish(mut self) -> Result<(DataDone, FailedFiles)> {
         self.send_fragment()?;
         while let Some(work) = self.oldest() {
             self.write(work)?;
         }
-        let Data { writes, pos, files, places, fragments, failed, counts, ledger, .. } = self;
+        let SquashfsData { writes, pos, files, places, fragments, failed, counts, ledger, .. } = self;
         writes.finish()?;
         Ok((DataDone { pos, files, places, fragments, counts, ledger }, failed))
     }

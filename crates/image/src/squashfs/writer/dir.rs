@@ -2,8 +2,8 @@
 
 use zerocopy::IntoBytes;
 
-use super::inode::{IndexEntry, Listing};
-use super::table::Table;
+use super::inode::{IndexEntry, ListingPosition};
+use super::table::GrowingTable;
 use crate::Result;
 use crate::squashfs::format::{DIR_RUN_MAX, DirEntry, DirHeader, METADATA_LEN};
 
@@ -21,7 +21,7 @@ pub(crate) struct NamedInode<'t> {
 
 /// Writes the listing of `entries` (names ascending). Starts are numbers of metadata blocks: the
 /// caller turns them into addresses once those are known, and sets the parent.
-pub(crate) fn write(table: &mut Table<'_, '_>, entries: &[NamedInode<'_>]) -> Result<Listing> {
+pub(crate) fn write(table: &mut GrowingTable<'_, '_>, entries: &[NamedInode<'_>]) -> Result<ListingPosition> {
     let at = table.at();
     let mut len = 0usize;
     let mut signposts: Vec<(usize, u32, &[u8])> = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn write(table: &mut Table<'_, '_>, entries: &[NamedInode<'_>]) -> Re
     });
     let len = u32::try_from(len)
         .map_err(|_| crate::Error::TooMany { what: "bytes in a directory listing", max: u32::MAX.into() })?;
-    Ok(Listing { len, start: at.block, offset: at.offset, index: index.collect(), parent: 0 })
+    Ok(ListingPosition { len, start: at.block, offset: at.offset, index: index.collect(), parent: 0 })
 }
 
 /// Returns how many entries fit under one header: same inode block, numbers near the first one's,

@@ -2,16 +2,16 @@
 
 use zerocopy::IntoBytes;
 
-use super::data::{Place, Stored};
+use super::data::{BlockPlace, WrittenFile};
 use crate::squashfs::format::{self, NO_FRAGMENT, NO_XATTR, inode_type};
 use crate::tree::{Inode, Kind, KindRef};
 
 /// Reason why an inode does not fit the format.
-type Limit = std::result::Result<(), String>;
+type InodeLimit = std::result::Result<(), String>;
 
 /// Fields of all inodes, as stored in the image.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Common {
+pub(crate) struct CommonFields {
     pub(crate) mode: u16,
     pub(crate) uid: u16,
     pub(crate) gid: u16,
@@ -24,7 +24,7 @@ pub(crate) struct Common {
 
 /// Position of a directory's listing, for its inode.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Listing {
+pub(crate) struct ListingPosition {
     /// Length without the 3 that the format adds.
     pub(crate) len: u32,
     /// Metadata block in which it begins, relative to the directory table, and offset in the block.
@@ -43,7 +43,7 @@ pub(crate) struct IndexEntry {
     pub(crate) name: Box<[u8]>,
 }
 
-impl Common {
+impl CommonFields {
     fn header(&self, kind: u16, out: &mut Vec<u8>) {
         let header = format::InodeHeader {
             inode_type: kind.into(),
@@ -76,7 +76,7 @@ pub(crate) fn basic_type(kind: &KindRef<'_>) -> u16 {
 }
 
 /// Encodes a directory's inode.
-pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<u8>) -> Limit {
+pub(crate) fn dir(common: &CommonFields, nlink: u32, listing: &ListingPosition, out: &mut Vec<u8>) -> InodeLimit {
     let size = u64::from(listing.len) + format::DIR_SIZE_EXTRA;
     let (kind, extended) = common.extended(inode_type::DIR, size > u64::from(u16::MAX) || !listing.index.is_empty());
     common.header(kind, out);
@@ -114,7 +114,7 @@ pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<
 }
 
 /// Encodes a regular file's inode, including its block list.
-pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut Vec<u8>) {
+pub(crate) fn file(common: &CommonFields, stored: &WrittenFile, places: &[BlockPlace], out: &mut Vec<u8>) {
     let run = &places[stored.run()];
     let start = run.first().map_or(0, |place| place.start);
     let (fragment, offset) = stored.tail.map_or((NO_FRAGMENT, 0), |tail| (tail.fragment, tail.offset()));
@@ -144,7 +144,8 @@ pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut
             out.extend_from_slice(body.as_bytes());
         }
     }
-    let (mut at, mut words) = (0, run.iter());
+    let mut at = 0;
+    let mut words = run.iter();
     for hole in stored.holes().iter().cloned().chain(std::iter::once(stored.blocks..stored.blocks)) {
         for place in words.by_ref().take((hole.start - at) as usize) {
             out.extend_from_slice(&place.word.to_le_bytes());
@@ -155,7 +156,7 @@ pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut
 }
 
 /// Encodes the inode of anything except a directory or a regular file.
-pub(crate) fn other(common: &Common, inode: &Inode<'_>, out: &mut Vec<u8>) -> Limit {
+pub(crate) fn other(common: &CommonFields, inode: &Inode<'_>, out: &mut Vec<u8>) -> InodeLimit {
     let (kind, extended) = common.extended(basic_type(&inode.kind), false);
     common.header(kind, out);
     let nlink = common.links.into();

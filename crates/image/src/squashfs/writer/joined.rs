@@ -1,11 +1,11 @@
 //! The data of several shards as that of one image.
 
-use super::Counts;
-use super::data::{DataDone, FileHoles, Place, Stored, TailPlace};
-use crate::build::{Get, Joined, Ledger, Put};
+use super::SquashfsCounts;
+use super::data::{BlockPlace, DataDone, FileHoles, TailPlace, WrittenFile};
+use crate::build::{Get, Put, ReuseLedger, ShardData};
 use crate::{Error, Result};
 
-impl Joined for DataDone {
+impl ShardData for DataDone {
     fn end(&self) -> u64 {
         self.pos
     }
@@ -49,7 +49,8 @@ impl Joined for DataDone {
         self.fragments.iter().for_each(|seq| to.u32(*seq));
         to.count(self.files.len());
         self.files.iter().for_each(|file| file.encode(to));
-        let Counts { blocks, raw_blocks, copied_blocks, packed_bytes, duplicate_bytes, hole_bytes } = self.counts;
+        let SquashfsCounts { blocks, raw_blocks, copied_blocks, packed_bytes, duplicate_bytes, hole_bytes } =
+            self.counts;
         let counts = [blocks, raw_blocks, copied_blocks, packed_bytes, duplicate_bytes, hole_bytes];
         counts.into_iter().for_each(|count| to.u64(count));
         to.u64(self.pos);
@@ -60,17 +61,17 @@ impl Joined for DataDone {
 impl DataDone {
     /// Takes the data of a shard.
     pub(super) fn decode(from: &mut Get<'_>) -> Result<DataDone> {
-        let places = from.list(12, |from| Ok(Place { start: from.u64()?, word: from.u32()? }))?;
+        let places = from.list(12, |from| Ok(BlockPlace { start: from.u64()?, word: from.u32()? }))?;
         let fragments = from.list(4, |from| {
             let seq = from.u32()?;
             from.check((seq as usize) < places.len(), "a fragment block does not exist").map(|()| seq)
         })?;
         let files = from.list(18, |from| {
-            let file = Stored::decode(from)?;
+            let file = WrittenFile::decode(from)?;
             let tail = file.tail.is_none_or(|tail| (tail.fragment as usize) < fragments.len());
             from.check(tail && file.run().end <= places.len(), "a file has blocks that do not exist").map(|()| file)
         })?;
-        let counts = Counts {
+        let counts = SquashfsCounts {
             blocks: from.u64()?,
             raw_blocks: from.u64()?,
             copied_blocks: from.u64()?,
@@ -78,11 +79,11 @@ impl DataDone {
             duplicate_bytes: from.u64()?,
             hole_bytes: from.u64()?,
         };
-        Ok(DataDone { pos: from.u64()?, files, places, fragments, counts, ledger: Ledger::default() })
+        Ok(DataDone { pos: from.u64()?, files, places, fragments, counts, ledger: ReuseLedger::default() })
     }
 }
 
-impl Stored {
+impl WrittenFile {
     fn encode(&self, to: &mut dyn Put) {
         to.u64(self.size);
         to.u32(self.first);
@@ -103,8 +104,10 @@ impl Stored {
         }
     }
 
-    fn decode(from: &mut Get<'_>) -> Result<Stored> {
-        let (size, first, blocks) = (from.u64()?, from.u32()?, from.u32()?);
+    fn decode(from: &mut Get<'_>) -> Result<WrittenFile> {
+        let size = from.u64()?;
+        let first = from.u32()?;
+        let blocks = from.u32()?;
         let mut tail = None;
         if from.bool()? {
             tail = TailPlace::new(from.u32()?, from.u32()?);
@@ -121,6 +124,6 @@ impl Stored {
             })?;
             holes = Some(Box::new(FileHoles { ranges, bytes: from.u64()? }));
         }
-        Ok(Stored { size, first, blocks, tail, holes })
+        Ok(WrittenFile { size, first, blocks, tail, holes })
     }
 }

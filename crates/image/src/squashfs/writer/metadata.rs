@@ -7,19 +7,19 @@ use packfs_blocks::dedup::BlockNumber;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
 
-use super::data::{DataDone, Stored};
-use super::numbering::Numbering;
-use super::pack::Worker;
-use super::table::{At, Done, Table};
-use super::{Blame, Options, dir, inode, xattr};
-use crate::build::Tools;
+use super::data::{DataDone, WrittenFile};
+use super::numbering::InodeNumbering;
+use super::pack::BlockPacker;
+use super::table::{FinishedTable, GrowingTable, RecordPosition};
+use super::{ErrorOfInode, SquashfsOptions, dir, inode, xattr};
+use crate::build::BuildTools;
 use crate::squashfs::format::{Fragment, IDS_MAX, NO_TABLE, NO_XATTR, XattrTable};
 use crate::tree::{Data, Ino, Kind, ROOT, Tree, XattrId};
 use crate::{Error, Excess, Result};
 
 /// Offsets of the tables.
 #[derive(Debug)]
-pub(crate) struct Tables {
+pub(crate) struct TableOffsets {
     pub(crate) root: u64,
     pub(crate) inode: u64,
     pub(crate) directory: u64,
@@ -31,23 +31,23 @@ pub(crate) struct Tables {
     pub(crate) end: u64,
 }
 
-/// Writes metadata after the data; see [`Tables`].
-pub(crate) struct Metadata<'p, 'env> {
-    pub(crate) tools: Tools<'p, 'env, Worker>,
-    pub(crate) options: &'p Options,
+/// Writes metadata after the data; see [`TableOffsets`].
+pub(crate) struct MetadataWriter<'p, 'env> {
+    pub(crate) tools: BuildTools<'p, 'env, BlockPacker>,
+    pub(crate) options: &'p SquashfsOptions,
     pub(crate) tree: &'p Tree,
     pub(crate) data: &'p DataDone,
-    pub(crate) numbering: &'p Numbering,
+    pub(crate) numbering: &'p InodeNumbering,
 }
 
 /// Owners and groups, each once.
 #[derive(Debug, Default)]
-struct Ids {
+struct IdTable {
     numbers: HashMap<u32, u16>,
     list: Vec<U32>,
 }
 
-impl Ids {
+impl IdTable {
     fn number(&mut self, id: u32) -> std::result::Result<u16, Excess> {
         if let Some(number) = self.numbers.get(&id) {
             return Ok(*number);
@@ -61,45 +61,45 @@ impl Ids {
 }
 
 /// Positions of inodes, in six bytes each: there may be tens of millions.
-struct Places<'p> {
-    numbering: &'p Numbering,
+struct InodePlaces<'p> {
+    numbering: &'p InodeNumbering,
     /// Low and high half of the block, and the offset.
     by_number: Vec<[u16; 3]>,
 }
 
-impl<'p> Places<'p> {
-    fn new(numbering: &'p Numbering) -> Self {
-        Places { numbering, by_number: vec![[0; 3]; numbering.count as usize] }
+impl<'p> InodePlaces<'p> {
+    fn new(numbering: &'p InodeNumbering) -> Self {
+        InodePlaces { numbering, by_number: vec![[0; 3]; numbering.count as usize] }
     }
 
-    fn get(&self, ino: Ino) -> At {
+    fn get(&self, ino: Ino) -> RecordPosition {
         Self::at(self.by_number[self.numbering.number(ino) as usize - 1])
     }
 
-    fn set(&mut self, ino: Ino, At { block, offset }: At) {
+    fn set(&mut self, ino: Ino, RecordPosition { block, offset }: RecordPosition) {
         let half = |number: u32| u16::try_from(number & u32::from(u16::MAX)).expect("16 bits");
         self.by_number[self.numbering.number(ino) as usize - 1] = [half(block), half(block >> 16), offset];
     }
 
     /// Returns all positions in the order of the inodes' numbers.
-    fn in_order(&self) -> impl Iterator<Item = At> {
+    fn in_order(&self) -> impl Iterator<Item = RecordPosition> {
         self.by_number.iter().copied().map(Self::at)
     }
 
-    fn at([low, high, offset]: [u16; 3]) -> At {
-        At { block: u32::from(high) << 16 | u32::from(low), offset }
+    fn at([low, high, offset]: [u16; 3]) -> RecordPosition {
+        RecordPosition { block: u32::from(high) << 16 | u32::from(low), offset }
     }
 }
 
-impl<'p> Metadata<'p, '_> {
+impl<'p> MetadataWriter<'p, '_> {
     /// Writes all tables from `pos` on.
-    pub(crate) fn write(&self, mut pos: u64) -> Result<Tables> {
+    pub(crate) fn write(&self, mut pos: u64) -> Result<TableOffsets> {
         let xattrs = self.xattr_sets()?;
-        let table = || Table::new(self.tools.pool, self.options.plain_metadata);
+        let table = || GrowingTable::new(self.tools.pool, self.options.plain_metadata);
         let inode = pos;
         let mut inodes = table().into_sink(Box::new(move |bytes: &[u8], at| self.put_at(inode + at, bytes)));
         let mut dirs = table();
-        let mut ids = Ids::default();
+        let mut ids = IdTable::default();
         let places = self.inodes(&mut inodes, &mut dirs, &mut ids, &xattrs.index)?;
         let inodes = inodes.finish()?;
         let root = inodes.reference(places.get(ROOT))?;
@@ -110,7 +110,7 @@ impl<'p> Metadata<'p, '_> {
         let id = self.indexed(&mut pos, ids.list.as_bytes())?;
         let xattr = if xattrs.sets.is_empty() { NO_TABLE } else { self.xattr_table(&mut pos, &xattrs)? };
         let ids = u16::try_from(ids.list.len()).expect("limited when they were added");
-        Ok(Tables { root, inode, directory, fragment, export, id, xattr, ids, end: pos })
+        Ok(TableOffsets { root, inode, directory, fragment, export, id, xattr, ids, end: pos })
     }
 
     fn blame(&self, ino: Ino, why: impl Into<Excess>) -> Error {
@@ -127,19 +127,19 @@ impl<'p> Metadata<'p, '_> {
                 used.push((id, ino));
             }
         }
-        let blame: &Blame<'_> = &|ino, why| self.blame(ino, why);
+        let blame: &ErrorOfInode<'_> = &|ino, why| self.blame(ino, why);
         xattr::write(self.tools.pool, self.options.plain_metadata, &self.tree.xattrs, &used, blame)
     }
 
     /// Writes all inodes and listings; returns the positions of the inodes.
     fn inodes(
         &self,
-        inodes: &mut Table<'_, '_>,
-        dirs: &mut Table<'_, '_>,
-        ids: &mut Ids,
+        inodes: &mut GrowingTable<'_, '_>,
+        dirs: &mut GrowingTable<'_, '_>,
+        ids: &mut IdTable,
         xattrs: &HashMap<XattrId, u32>,
-    ) -> Result<Places<'p>> {
-        let mut places = Places::new(self.numbering);
+    ) -> Result<InodePlaces<'p>> {
+        let mut places = InodePlaces::new(self.numbering);
         let mut bytes = Vec::new();
         for ino in self.numbering.plain(self.tree) {
             bytes.clear();
@@ -178,11 +178,16 @@ impl<'p> Metadata<'p, '_> {
         Ok(places)
     }
 
-    fn entries(&self, dir: Ino, inodes: &mut Table<'_, '_>, places: &Places<'_>) -> Result<Vec<dir::NamedInode<'p>>> {
+    fn entries(
+        &self,
+        dir: Ino,
+        inodes: &mut GrowingTable<'_, '_>,
+        places: &InodePlaces<'_>,
+    ) -> Result<Vec<dir::NamedInode<'p>>> {
         self.tree
             .entries(dir)
             .map(|(name, ino)| {
-                let At { block, offset } = places.get(ino);
+                let RecordPosition { block, offset } = places.get(ino);
                 let kind = inode::basic_type(&self.tree.inode(ino).kind);
                 Ok(dir::NamedInode {
                     name,
@@ -195,12 +200,12 @@ impl<'p> Metadata<'p, '_> {
             .collect()
     }
 
-    fn common(&self, ino: Ino, ids: &mut Ids, xattrs: &HashMap<XattrId, u32>) -> Result<inode::Common> {
+    fn common(&self, ino: Ino, ids: &mut IdTable, xattrs: &HashMap<XattrId, u32>) -> Result<inode::CommonFields> {
         let inode = self.tree.inode(ino);
         let limit = |why| self.blame(ino, why);
         let mtime = u32::try_from(inode.mtime.secs)
             .map_err(|_| limit(Excess::Time { secs: inode.mtime.secs, format: "SquashFS", range: "1970 to 2106" }))?;
-        Ok(inode::Common {
+        Ok(inode::CommonFields {
             mode: inode.mode,
             uid: ids.number(inode.uid).map_err(limit)?,
             gid: ids.number(inode.gid).map_err(limit)?,
@@ -211,23 +216,23 @@ impl<'p> Metadata<'p, '_> {
         })
     }
 
-    fn stored<S>(&self, data: &Data<S>) -> &Stored {
+    fn stored<S>(&self, data: &Data<S>) -> &WrittenFile {
         match data {
             Data::Stored(file) => &self.data.files[*file as usize],
-            Data::Empty | Data::Source { .. } => &Stored::EMPTY,
+            Data::Empty | Data::Source { .. } => &WrittenFile::EMPTY,
         }
     }
 
     /// Writes the references of all inodes in the order of their numbers, and the addresses of these blocks; returns the
     /// start of the addresses.
-    fn export(&self, pos: &mut u64, inodes: &Done, places: &Places<'_>) -> Result<u64> {
+    fn export(&self, pos: &mut u64, inodes: &FinishedTable, places: &InodePlaces<'_>) -> Result<u64> {
         let first = *pos;
-        let table = Table::new(self.tools.pool, self.options.plain_metadata);
+        let table = GrowingTable::new(self.tools.pool, self.options.plain_metadata);
         let mut table = table.into_sink(Box::new(move |bytes: &[u8], at| self.put_at(first + at, bytes)));
         for at in places.in_order() {
             table.push(&inodes.reference(at)?.to_le_bytes())?;
         }
-        let Done { starts, len, .. } = table.finish()?;
+        let FinishedTable { starts, len, .. } = table.finish()?;
         *pos += len;
         self.put(pos, &addresses(first, &starts))
     }
@@ -242,7 +247,7 @@ impl<'p> Metadata<'p, '_> {
 
     fn xattr_table(&self, pos: &mut u64, xattrs: &xattr::XattrTable) -> Result<u64> {
         let kv_start = self.put(pos, &xattrs.pairs)?;
-        let Done { packed, starts, .. } = self.packed(xattrs.sets.as_bytes())?;
+        let FinishedTable { packed, starts, .. } = self.packed(xattrs.sets.as_bytes())?;
         let first = self.put(pos, &packed)?;
         let ids = u32::try_from(xattrs.sets.len()).expect("checked when they were written");
         let head = XattrTable { xattr_table_start: kv_start.into(), xattr_ids: ids.into(), unused: 0.into() };
@@ -253,13 +258,13 @@ impl<'p> Metadata<'p, '_> {
 
     /// Writes a table and, after it, the addresses of its blocks; returns the start of these.
     fn indexed(&self, pos: &mut u64, table: &[u8]) -> Result<u64> {
-        let Done { packed, starts, .. } = self.packed(table)?;
+        let FinishedTable { packed, starts, .. } = self.packed(table)?;
         let first = self.put(pos, &packed)?;
         self.put(pos, &addresses(first, &starts))
     }
 
-    fn packed(&self, bytes: &[u8]) -> Result<Done> {
-        let mut table = Table::new(self.tools.pool, self.options.plain_metadata);
+    fn packed(&self, bytes: &[u8]) -> Result<FinishedTable> {
+        let mut table = GrowingTable::new(self.tools.pool, self.options.plain_metadata);
         table.push(bytes)?;
         table.finish()
     }

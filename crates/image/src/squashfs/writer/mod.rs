@@ -22,27 +22,27 @@ use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 use zerocopy::IntoBytes;
 
-use self::data::{Data, DataDone, Rules};
-use self::metadata::{Metadata, Tables};
-use self::numbering::Numbering;
+use self::data::{DataDone, DataOptions, SquashfsData};
+use self::metadata::{MetadataWriter, TableOffsets};
+use self::numbering::InodeNumbering;
 pub use self::option_table::OPTIONS;
 pub(crate) use self::option_table::resolve;
-use self::pack::{Packing, Worker};
+use self::pack::{BlockPacker, PackOptions};
 use super::compressor;
-use super::format::{self, Superblock, flags};
+use super::format::{self, Superblock, SuperblockFlags};
 use super::limits;
 use crate::build::option::check_shards;
 use crate::build::{
-    self, AnyOptions, Census, Cutting, Format, FormatOptions, Get, Ledger, Order, Place, Plan, Summary, Tools, Units,
-    Writer, Written,
+    self, AnyOptions, BlockWriter, BuildSummary, BuildTools, CutOptions, FormatOptions, Get, ImageFormat, Order, Plan,
+    ReusableUnits, ReuseLedger, TreeCensus, WriterStart, WrittenMetadata,
 };
-use crate::limits::Limits;
+use crate::limits::FormatLimits;
 use crate::source::Store;
 use crate::tree::{Ino, Tree};
 use crate::{Error, Excess, Result};
 
 /// Turns an inode and a reason into an error that names the inode's path.
-type Blame<'a> = dyn Fn(Ino, Excess) -> Error + 'a;
+type ErrorOfInode<'a> = dyn Fn(Ino, Excess) -> Error + 'a;
 
 /// Images are padded to this: some readers use 4 KiB device blocks.
 const PADDING: u64 = 4096;
@@ -59,12 +59,12 @@ pub enum Fragments {
     Tails,
 }
 
-/// Options of a build. [`Options::default`] is what the command line uses without options.
+/// Options of a build. [`SquashfsOptions::default`] is what the command line uses without options.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct SquashfsOptions {
     /// Options that every format has.
-    pub build: build::Options,
+    pub build: build::SharedOptions,
     /// Block size in bytes: a power of two from 4096 to 1 MiB.
     pub block_size: u32,
     /// Tail packing.
@@ -85,10 +85,10 @@ pub struct Options {
     pub stream: bool,
 }
 
-impl Default for Options {
+impl Default for SquashfsOptions {
     fn default() -> Self {
-        Options {
-            build: build::Options::new(Choice::new(Codec::Zstd)),
+        SquashfsOptions {
+            build: build::SharedOptions::new(Choice::new(Codec::Zstd)),
             block_size: 128 << 10,
             fragments: Fragments::default(),
             export: true,
@@ -105,7 +105,7 @@ impl Default for Options {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "SquashfsDataCounts"))]
 #[non_exhaustive]
-pub struct Counts {
+pub struct SquashfsCounts {
     /// Number of data and fragment blocks written.
     pub blocks: u64,
     /// Number of blocks stored uncompressed because they do not shrink.
@@ -124,7 +124,7 @@ pub struct Counts {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema), schemars(rename = "SquashfsBuildFigures"))]
 #[non_exhaustive]
-pub struct Details {
+pub struct SquashfsDetails {
     /// Length of the image including padding.
     pub padded_bytes: u64,
     /// Number of fragment blocks.
@@ -132,25 +132,25 @@ pub struct Details {
     /// Number of different owners and groups.
     pub ids: u16,
     /// Counters of the data writer.
-    pub data: Counts,
+    pub data: SquashfsCounts,
 }
 
-impl Options {
+impl SquashfsOptions {
     /// Returns these options with changes to those that every format has.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut build::Options)) -> Self {
+    pub fn with(mut self, change: impl FnOnce(&mut build::SharedOptions)) -> Self {
         change(&mut self.build);
         self
     }
 }
 
-impl From<Options> for AnyOptions {
-    fn from(options: Options) -> Self {
+impl From<SquashfsOptions> for AnyOptions {
+    fn from(options: SquashfsOptions) -> Self {
         AnyOptions::Squashfs(options)
     }
 }
 
-impl FormatOptions for Options {
+impl FormatOptions for SquashfsOptions {
     type CheckedFormat<'o> = SquashfsFormat<'o>;
 
     fn checked(&self) -> Result<SquashfsFormat<'_>> {
@@ -162,10 +162,10 @@ impl FormatOptions for Options {
 /// once pass their data to the store given to `fill`. The target appears whole, or not at all.
 pub fn build(
     target: &Path,
-    options: &Options,
+    options: &SquashfsOptions,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
+) -> Result<BuildSummary> {
     build::build(target, &options.checked()?, progress, fill)
 }
 
@@ -173,17 +173,17 @@ pub fn build(
 /// Whether to replace an existing target is decided by the output, not by the options.
 pub fn build_to(
     output: Output,
-    options: &Options,
+    options: &SquashfsOptions,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
+) -> Result<BuildSummary> {
     build::build_to(output, &options.checked()?, progress, fill)
 }
 
 /// Checked options, and values derived from them.
 pub(crate) struct SquashfsFormat<'o> {
-    options: &'o Options,
-    packing: Packing,
+    options: &'o SquashfsOptions,
+    packing: PackOptions,
     /// The compressor options stored after the superblock, if they are not the defaults.
     compressor: Option<Vec<u8>>,
     /// Time of the image, if it is not that of the tree.
@@ -192,8 +192,8 @@ pub(crate) struct SquashfsFormat<'o> {
 
 impl<'o> SquashfsFormat<'o> {
     /// Fails, before any work, if the options are invalid.
-    fn new(options: &'o Options) -> Result<Self> {
-        let build::Options { codec, verify, time, .. } = &options.build;
+    fn new(options: &'o SquashfsOptions) -> Result<Self> {
+        let build::SharedOptions { codec, verify, time, .. } = &options.build;
         let block_len = checked_block_len(options)?;
         if !options.build.recipes.is_empty() {
             let why = "a SquashFS image has one codec with one level for all files; `store` leaves files uncompressed";
@@ -207,10 +207,10 @@ impl<'o> SquashfsFormat<'o> {
         codec.encoder(block_len)?;
         let buffers = Buffers::new(block_len);
         let how = format!("blocks of {block_len}");
-        let units = Units::open(&options.build, "squashfs", &how, block_len, || codec.encoder(block_len))?;
+        let units = ReusableUnits::open(&options.build, "squashfs", &how, block_len, || codec.encoder(block_len))?;
         Ok(SquashfsFormat {
             options,
-            packing: Packing {
+            packing: PackOptions {
                 choice: codec.clone(),
                 block_len,
                 verify: *verify,
@@ -229,20 +229,20 @@ impl<'o> SquashfsFormat<'o> {
     }
 }
 
-impl Format for SquashfsFormat<'_> {
-    type Worker = Worker;
-    type Done = DataDone;
+impl ImageFormat for SquashfsFormat<'_> {
+    type WorkerState = BlockPacker;
+    type DataPositions = DataDone;
 
-    fn options(&self) -> &build::Options {
+    fn options(&self) -> &build::SharedOptions {
         &self.options.build
     }
 
-    fn units(&self) -> &Units {
+    fn units(&self) -> &ReusableUnits {
         &self.packing.units
     }
 
-    fn worker(&self) -> Worker {
-        Worker::new(&self.packing)
+    fn worker(&self) -> BlockPacker {
+        BlockPacker::new(&self.packing)
     }
 
     /// Linux keeps three decoded fragment blocks and nothing of what it read for them, so files that are read one after the
@@ -258,7 +258,7 @@ impl Format for SquashfsFormat<'_> {
         limits::check(self.options, tree)
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> FormatLimits {
         limits::limits(self.options)
     }
 
@@ -266,11 +266,11 @@ impl Format for SquashfsFormat<'_> {
         true
     }
 
-    fn cutting(&self) -> Cutting {
-        let Packing { block_len, ref buffers, .. } = self.packing;
+    fn cutting(&self) -> CutOptions {
+        let PackOptions { block_len, ref buffers, .. } = self.packing;
         let options = &self.options.build;
         let budget = options.budget(4, self.least_in_flight(), 32 << 20);
-        Cutting {
+        CutOptions {
             block_len,
             buffers: buffers.clone(),
             sparse: options.sparse,
@@ -285,19 +285,23 @@ impl Format for SquashfsFormat<'_> {
         (size_of::<Superblock>() + self.compressor.as_ref().map_or(0, Vec::len)) as u64
     }
 
-    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>, place: Place) -> Result<impl Writer<Done = DataDone>> {
-        let build::Options { dedup, on_error, offset, .. } = self.options.build;
+    fn writer<'env>(
+        &'env self,
+        tools: BuildTools<'_, 'env, BlockPacker>,
+        place: WriterStart,
+    ) -> Result<impl BlockWriter<DataPositions = DataDone>> {
+        let build::SharedOptions { dedup, on_error, offset, .. } = self.options.build;
         // Copies of blocks would have to be read back.
         let dedup = dedup && !self.options.stream;
         if self.options.stream {
             self.begin_stream(tools)?;
         }
-        let Options { fragments, plain_data, plain_fragments, .. } = *self.options;
+        let SquashfsOptions { fragments, plain_data, plain_fragments, .. } = *self.options;
         let block_len = self.packing.block_len;
-        let rules = Rules { block_len, fragments, plain_data, plain_fragments, dedup, on_error };
+        let rules = DataOptions { block_len, fragments, plain_data, plain_fragments, dedup, on_error };
         let in_flight = self.options.build.budget(2, 2 * self.least_in_flight(), 256 << 20);
-        let ledger = Ledger::new(&self.packing.units, offset);
-        Ok(Data::new(tools, rules, self.packing.buffers.clone(), place, in_flight, ledger))
+        let ledger = ReuseLedger::new(&self.packing.units, offset);
+        Ok(SquashfsData::new(tools, rules, self.packing.buffers.clone(), place, in_flight, ledger))
     }
 
     fn decode(&self, from: &mut Get<'_>, _: Scratch) -> Result<DataDone> {
@@ -305,23 +309,23 @@ impl Format for SquashfsFormat<'_> {
     }
 
     fn made_by(&self) -> Result<String> {
-        let Packing { choice, block_len, .. } = &self.packing;
+        let PackOptions { choice, block_len, .. } = &self.packing;
         build::made_by(choice, *block_len, || choice.encoder(*block_len))
     }
 
     fn finish(
         &self,
-        tools: Tools<'_, '_, Worker>,
+        tools: BuildTools<'_, '_, BlockPacker>,
         tree: &Tree,
-        census: &Census,
+        census: &TreeCensus,
         mut data: DataDone,
-    ) -> Result<Written> {
+    ) -> Result<WrittenMetadata> {
         // What is in a stream stays.
         if !self.options.stream {
             unused::clear(tree, &mut data, &self.packing, tools.output, self.options.build.offset)?;
         }
-        let numbering = Numbering::of(tree);
-        let metadata = Metadata { tools, options: self.options, tree, data: &data, numbering: &numbering };
+        let numbering = InodeNumbering::of(tree);
+        let metadata = MetadataWriter { tools, options: self.options, tree, data: &data, numbering: &numbering };
         let tables = metadata.write(data.pos)?;
         let padded_bytes = tables.end.next_multiple_of(if self.options.pad { PADDING } else { 1 });
         let padding = vec![0; usize::try_from(padded_bytes - tables.end).expect("less than a page")];
@@ -337,22 +341,22 @@ impl Format for SquashfsFormat<'_> {
         }
         let padded_bytes = padded_bytes + if self.options.stream { size_of::<Superblock>() as u64 } else { 0 };
         let fragments = u32::try_from(data.fragments.len()).unwrap_or(u32::MAX);
-        let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
-        let details = Details { padded_bytes, fragments, ids: tables.ids, data: data.counts };
-        Ok(Written {
+        let SquashfsCounts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
+        let details = SquashfsDetails { padded_bytes, fragments, ids: tables.ids, data: data.counts };
+        Ok(WrittenMetadata {
             image_bytes: tables.end,
             data_bytes: data.places.iter().map(|place| place.len()).sum(),
-            counts: build::Counts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes },
-            details: build::Details::Squashfs(details),
+            counts: build::DataCounts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes },
+            details: build::FormatDetails::Squashfs(details),
             ledger: data.ledger,
         })
     }
 }
 
-impl Counts {
+impl SquashfsCounts {
     /// Adds the counters of another shard.
-    fn add(&mut self, more: &Counts) {
-        let Counts { blocks, raw_blocks, copied_blocks, packed_bytes, duplicate_bytes, hole_bytes } = more;
+    fn add(&mut self, more: &SquashfsCounts) {
+        let SquashfsCounts { blocks, raw_blocks, copied_blocks, packed_bytes, duplicate_bytes, hole_bytes } = more;
         self.blocks += blocks;
         self.raw_blocks += raw_blocks;
         self.copied_blocks += copied_blocks;
@@ -364,7 +368,7 @@ impl Counts {
 
 impl SquashfsFormat<'_> {
     /// Writes what a stream has in place of the superblock, and the compressor options after it.
-    fn begin_stream(&self, tools: Tools<'_, '_, Worker>) -> Result<()> {
+    fn begin_stream(&self, tools: BuildTools<'_, '_, BlockPacker>) -> Result<()> {
         let target = tools.output.target();
         if tools.output.device_len().map_err(Error::io("cannot read the length of", target))?.is_some() {
             // Nothing would find the superblock.
@@ -378,8 +382,9 @@ impl SquashfsFormat<'_> {
     }
 
     /// Returns the superblock, and the compressor options after it.
-    fn head(&self, census: &Census, data: &DataDone, tables: &Tables) -> Result<Vec<u8>> {
-        let (options, codec) = (self.options, self.options.build.codec.codec());
+    fn head(&self, census: &TreeCensus, data: &DataDone, tables: &TableOffsets) -> Result<Vec<u8>> {
+        let options = self.options;
+        let codec = self.options.build.codec.codec();
         let newest = u32::try_from(census.newest).unwrap_or(0);
         let superblock = Superblock {
             s_magic: format::MAGIC.into(),
@@ -389,7 +394,7 @@ impl SquashfsFormat<'_> {
             fragments: u32::try_from(data.fragments.len()).expect("counted in 32 bits").into(),
             compression: compressor::id(codec)?.into(),
             block_log: u16::try_from(options.block_size.ilog2()).expect("at most 20").into(),
-            flags: superblock_flags(options, self.compressor.is_some(), data, tables).into(),
+            flags: superblock_flags(options, self.compressor.is_some(), data, tables).bits().into(),
             no_ids: tables.ids.into(),
             s_major: format::VERSION.0.into(),
             s_minor: format::VERSION.1.into(),
@@ -408,15 +413,15 @@ impl SquashfsFormat<'_> {
     }
 
     /// Writes `bytes` at an offset of the image.
-    fn write_at(&self, tools: Tools<'_, '_, Worker>, bytes: &[u8], at: u64) -> Result<()> {
+    fn write_at(&self, tools: BuildTools<'_, '_, BlockPacker>, bytes: &[u8], at: u64) -> Result<()> {
         let output = tools.output;
         output.write_all_at(bytes, self.options.build.offset + at).map_err(Error::io("cannot write", output.target()))
     }
 }
 
 /// Fails if an option needs positions to be written, or read, twice.
-fn check_stream(options: &build::Options) -> Result<()> {
-    let build::Options { offset, prefix, reuse, index, .. } = options;
+fn check_stream(options: &build::SharedOptions) -> Result<()> {
+    let build::SharedOptions { offset, prefix, reuse, index, .. } = options;
     let not = [
         (*offset > 0 || prefix.is_some(), "an offset or a prefix"),
         (reuse.is_some() || index.is_some(), "an index or an older image"),
@@ -431,7 +436,7 @@ fn checked_time(secs: i64) -> Result<u32> {
     u32::try_from(secs).map_err(|_| Error::option("time", secs, "SquashFS supports 1970 to 2106-02-07T06:28:15Z"))
 }
 
-fn checked_block_len(options: &Options) -> Result<usize> {
+fn checked_block_len(options: &SquashfsOptions) -> Result<usize> {
     let block_size = options.block_size;
     if !block_size.is_power_of_two() || !format::BLOCK_SIZES.contains(&block_size) {
         return Err(Error::option(
@@ -443,16 +448,23 @@ fn checked_block_len(options: &Options) -> Result<usize> {
     Ok(block_size as usize)
 }
 
-fn superblock_flags(options: &Options, has_compressor_block: bool, data: &DataDone, tables: &Tables) -> u16 {
+fn superblock_flags(
+    options: &SquashfsOptions,
+    has_compressor_block: bool,
+    data: &DataDone,
+    tables: &TableOffsets,
+) -> SuperblockFlags {
     let raw = options.build.codec.codec() == Codec::None;
-    let of = |set: bool, flag: u16| if set { flag } else { 0 };
-    of(raw || options.plain_metadata, flags::RAW_INODES | flags::RAW_XATTRS | flags::RAW_IDS)
-        | of(raw || options.plain_data, flags::RAW_DATA)
-        | of(raw || options.plain_fragments, flags::RAW_FRAGMENTS)
-        | of(options.fragments == Fragments::None && data.fragments.is_empty(), flags::NO_FRAGMENTS)
-        | of(options.fragments == Fragments::Tails, flags::ALWAYS_FRAGMENTS)
-        | of(options.build.dedup && !options.stream, flags::DUPLICATES)
-        | of(options.export, flags::EXPORTABLE)
-        | of(tables.xattr == format::NO_TABLE, flags::NO_XATTRS)
-        | of(has_compressor_block, flags::COMPRESSOR_OPTIONS)
+    let of = |set: bool, flag| if set { flag } else { SuperblockFlags::empty() };
+    of(
+        raw || options.plain_metadata,
+        SuperblockFlags::RAW_INODES | SuperblockFlags::RAW_XATTRS | SuperblockFlags::RAW_IDS,
+    ) | of(raw || options.plain_data, SuperblockFlags::RAW_DATA)
+        | of(raw || options.plain_fragments, SuperblockFlags::RAW_FRAGMENTS)
+        | of(options.fragments == Fragments::None && data.fragments.is_empty(), SuperblockFlags::NO_FRAGMENTS)
+        | of(options.fragments == Fragments::Tails, SuperblockFlags::ALWAYS_FRAGMENTS)
+        | of(options.build.dedup && !options.stream, SuperblockFlags::DUPLICATES)
+        | of(options.export, SuperblockFlags::EXPORTABLE)
+        | of(tables.xattr == format::NO_TABLE, SuperblockFlags::NO_XATTRS)
+        | of(has_compressor_block, SuperblockFlags::COMPRESSOR_OPTIONS)
 }

@@ -9,7 +9,7 @@ use crate::tree::{Ino, ROOT, Tree};
 
 /// Numbers and orders of a tree's inodes.
 #[derive(Debug)]
-pub(crate) struct Numbering {
+pub(crate) struct InodeNumbering {
     /// Inode number by [`Ino`]; 0 for unreachable inodes.
     pub(crate) numbers: Vec<u32>,
     /// Number of inodes.
@@ -19,12 +19,13 @@ pub(crate) struct Numbering {
     pub(crate) levels: Vec<Vec<(Ino, Ino)>>,
 }
 
-impl Numbering {
-    pub(crate) fn of(tree: &Tree) -> Numbering {
+impl InodeNumbering {
+    pub(crate) fn of(tree: &Tree) -> InodeNumbering {
         let mut numbers = vec![0u32; tree.len()];
         let mut count = 1;
         numbers[ROOT.0 as usize] = 1;
-        let (mut dirs, mut stack) = (Vec::new(), vec![(ROOT, ROOT)]);
+        let mut dirs = Vec::new();
+        let mut stack = vec![(ROOT, ROOT)];
         while let Some((dir, parent)) = stack.pop() {
             dirs.push((dir, parent));
             let first_subdir = stack.len();
@@ -43,17 +44,19 @@ impl Numbering {
             stack[first_subdir..].reverse();
         }
         if tree.hot().is_empty() {
-            return Numbering { levels: levels(tree, dirs), numbers, count };
+            return InodeNumbering { levels: levels(tree, dirs), numbers, count };
         }
         let (hot, others): (Vec<_>, Vec<_>) = dirs.into_iter().partition(|(dir, _)| tree.is_hot(*dir));
-        Numbering { levels: [levels(tree, others), levels(tree, hot)].concat(), numbers, count }
+        InodeNumbering { levels: [levels(tree, others), levels(tree, hot)].concat(), numbers, count }
     }
 
     /// Returns all inodes except directories, in order of their numbers; those that are used first come last, in order of
     /// first use. A directory is written after what is in it, so only the end of the table can hold all that is used
     /// first.
     pub(crate) fn plain<'n>(&'n self, tree: &'n Tree) -> impl Iterator<Item = Ino> + 'n {
-        let (mut stack, mut entries, mut count) = (Vec::new(), tree.entries(ROOT), 1);
+        let mut stack = Vec::new();
+        let mut entries = tree.entries(ROOT);
+        let mut count = 1;
         let mut first_subdir = 0;
         // The same walk again takes less than a list of tens of millions.
         let walk = std::iter::from_fn(move || {
@@ -116,7 +119,7 @@ mod tests {
         }
         let linked = tree.lookup(b"a/f").unwrap();
         tree.link(tree.lookup(b"b").unwrap(), b"again", linked, Conflict::Refuse).unwrap();
-        let numbering = Numbering::of(&tree);
+        let numbering = InodeNumbering::of(&tree);
         let number = |path: &str| numbering.number(tree.lookup(path.as_bytes()).unwrap());
         let numbers: Vec<_> = ["", "a", "b", "c", "a/f", "a/x", "b/again"].map(number).to_vec();
         assert_eq!((numbers, numbering.count), (vec![1, 2, 3, 4, 5, 6, 5], 6));

@@ -1,8 +1,9 @@
-//! The table of SquashFS options: what `packfs build` and plans of shards need to know of the fields of [`Options`].
+//! The table of SquashFS options: what `packfs build` and plans of shards need to know of the fields of
+//! [`SquashfsOptions`].
 
 use packfs_codec::table::checked_for;
 
-use super::{Fragments, Options, checked_block_len};
+use super::{Fragments, SquashfsOptions, checked_block_len};
 use crate::build::option::switch;
 use crate::build::{AnyOptions, BuildOption, OptionDraft};
 use crate::{Error, Result};
@@ -62,14 +63,14 @@ pub static OPTIONS: &[BuildOption] = &[
 ];
 
 /// Changes the options of a draft, whose target has to be SquashFS.
-fn change(draft: &mut OptionDraft, change: impl FnOnce(&mut Options)) -> std::result::Result<(), String> {
+fn change(draft: &mut OptionDraft, change: impl FnOnce(&mut SquashfsOptions)) -> std::result::Result<(), String> {
     let AnyOptions::Squashfs(options) = &mut draft.target else { return Err("only SquashFS images have it".into()) };
     change(options);
     Ok(())
 }
 
 /// Returns the values of a switch if the target is SquashFS.
-fn has(target: &AnyOptions, is_on: impl FnOnce(&Options) -> bool) -> Vec<std::ffi::OsString> {
+fn has(target: &AnyOptions, is_on: impl FnOnce(&SquashfsOptions) -> bool) -> Vec<std::ffi::OsString> {
     match target {
         AnyOptions::Squashfs(options) => switch(is_on(options)),
         AnyOptions::Erofs(_) => Vec::new(),
@@ -77,7 +78,7 @@ fn has(target: &AnyOptions, is_on: impl FnOnce(&Options) -> bool) -> Vec<std::ff
 }
 
 /// Checks the options of a draft, which has applied those that were given to `options`.
-pub(crate) fn resolve(options: Options, draft: &OptionDraft) -> Result<Options> {
+pub(crate) fn resolve(options: SquashfsOptions, draft: &OptionDraft) -> Result<SquashfsOptions> {
     if draft.is_given("codec") {
         let codec = options.build.codec.codec();
         checked_for("SquashFS", codec, |codec| codec.squashfs_id().is_some())

@@ -5,19 +5,19 @@
 
 use packfs_blocks::pipeline::{Pool, Ticket};
 
-use super::pack::Worker;
+use super::pack::BlockPacker;
 use crate::squashfs::format::METADATA_LEN;
 use crate::{Error, Result};
 
 /// Position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct At {
+pub(crate) struct RecordPosition {
     pub(crate) block: u32,
     pub(crate) offset: u16,
 }
 
 /// Writes bytes at an offset in a table.
-pub(crate) type Sink<'p> = Box<dyn FnMut(&[u8], u64) -> Result<()> + 'p>;
+pub(crate) type TableSink<'p> = Box<dyn FnMut(&[u8], u64) -> Result<()> + 'p>;
 
 /// Number of bytes written at a time.
 const WRITE_LEN: usize = 1 << 20;
@@ -27,7 +27,7 @@ const PENDING: usize = 256;
 
 /// A complete table.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct FinishedTable {
     /// Its bytes, unless they were written.
     pub(crate) packed: Vec<u8>,
     /// Start of each of its blocks.
@@ -36,28 +36,28 @@ pub(crate) struct Done {
     pub(crate) len: u64,
 }
 
-impl Done {
+impl FinishedTable {
     /// Returns the reference of a record: the block's start and the offset in the block.
-    pub(crate) fn reference(&self, at: At) -> Result<u64> {
+    pub(crate) fn reference(&self, at: RecordPosition) -> Result<u64> {
         reference(self.starts[at.block as usize], at)
     }
 }
 
-fn reference(start: u64, at: At) -> Result<u64> {
+fn reference(start: u64, at: RecordPosition) -> Result<u64> {
     let start = u32::try_from(start).map_err(|_| too_large())?;
     Ok(u64::from(start) << 16 | u64::from(at.offset))
 }
 
 /// A table being filled.
-pub(crate) struct Table<'p, 'env> {
-    pool: &'p Pool<'env, Worker>,
+pub(crate) struct GrowingTable<'p, 'env> {
+    pool: &'p Pool<'env, BlockPacker>,
     /// True to store blocks uncompressed.
     plain: bool,
     filling: Vec<u8>,
     sent: std::collections::VecDeque<Ticket<Result<Vec<u8>>>>,
     /// Packed blocks: all, or those that are not yet written.
     packed: Vec<u8>,
-    sink: Option<Sink<'p>>,
+    sink: Option<TableSink<'p>>,
     /// Number of bytes written.
     written: u64,
     /// Start of each block in the table; one more than there are packed blocks.
@@ -66,9 +66,9 @@ pub(crate) struct Table<'p, 'env> {
     blocks: u32,
 }
 
-impl<'p, 'env> Table<'p, 'env> {
-    pub(crate) fn new(pool: &'p Pool<'env, Worker>, plain: bool) -> Self {
-        Table {
+impl<'p, 'env> GrowingTable<'p, 'env> {
+    pub(crate) fn new(pool: &'p Pool<'env, BlockPacker>, plain: bool) -> Self {
+        GrowingTable {
             pool,
             plain,
             filling: Vec::with_capacity(METADATA_LEN),
@@ -82,14 +82,14 @@ impl<'p, 'env> Table<'p, 'env> {
     }
 
     /// Has the table written while it is filled, so that little of it is in memory.
-    pub(crate) fn into_sink(self, sink: Sink<'p>) -> Self {
-        Table { sink: Some(sink), ..self }
+    pub(crate) fn into_sink(self, sink: TableSink<'p>) -> Self {
+        GrowingTable { sink: Some(sink), ..self }
     }
 
     /// Returns the position of the next record.
-    pub(crate) fn at(&self) -> At {
+    pub(crate) fn at(&self) -> RecordPosition {
         // A full block is submitted immediately, so the offset is below 8192.
-        At { block: self.blocks, offset: u16::try_from(self.filling.len()).expect("below 8192") }
+        RecordPosition { block: self.blocks, offset: u16::try_from(self.filling.len()).expect("below 8192") }
     }
 
     /// Adds a record.
@@ -106,8 +106,9 @@ impl<'p, 'env> Table<'p, 'env> {
     }
 
     fn send(&mut self) -> Result<()> {
-        let (raw, plain) = (std::mem::replace(&mut self.filling, Vec::with_capacity(METADATA_LEN)), self.plain);
-        self.sent.push_back(self.pool.submit(move |worker: &mut Worker| worker.pack_metadata(&raw, plain)));
+        let raw = std::mem::replace(&mut self.filling, Vec::with_capacity(METADATA_LEN));
+        let plain = self.plain;
+        self.sent.push_back(self.pool.submit(move |worker: &mut BlockPacker| worker.pack_metadata(&raw, plain)));
         self.blocks = self.blocks.checked_add(1).ok_or_else(too_large)?;
         // Finished blocks are fetched, so that only their compressed form is held, and few are uncompressed at a time.
         while self.sent.len() > PENDING || self.sent.front().is_some_and(Ticket::is_ready) {
@@ -146,13 +147,13 @@ impl<'p, 'env> Table<'p, 'env> {
     }
 
     /// Returns the reference of a record. Waits until the blocks before it are packed.
-    pub(crate) fn reference(&mut self, at: At) -> Result<u64> {
+    pub(crate) fn reference(&mut self, at: RecordPosition) -> Result<u64> {
         let start = self.start(at.block)?;
         reference(start.into(), at)
     }
 
     /// Ends the table.
-    pub(crate) fn finish(mut self) -> Result<Done> {
+    pub(crate) fn finish(mut self) -> Result<FinishedTable> {
         if !self.filling.is_empty() {
             self.send()?;
         }
@@ -161,7 +162,7 @@ impl<'p, 'env> Table<'p, 'env> {
         }
         self.write()?;
         let len = self.starts.pop().expect("one more than there are blocks");
-        Ok(Done { packed: self.packed, starts: self.starts, len })
+        Ok(FinishedTable { packed: self.packed, starts: self.starts, len })
     }
 }
 

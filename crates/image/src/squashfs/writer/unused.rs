@@ -8,18 +8,18 @@ use std::ops::Range;
 use packfs_blocks::Output;
 use packfs_blocks::dedup::BlockNumber;
 
-use super::data::{DataDone, Place, Stored};
-use super::pack::{Packed, Packing, Worker};
+use super::data::{BlockPlace, DataDone, WrittenFile};
+use super::pack::{BlockPacker, PackOptions, PackedBlock};
 use crate::build::referenced;
 use crate::squashfs::format::DATA_RAW;
 use crate::tree::Tree;
 use crate::{Error, Result};
 
 /// Clears all data that no file of the tree refers to. The image begins at byte `base` of the output.
-pub(crate) fn clear(tree: &Tree, data: &mut DataDone, packing: &Packing, output: &Output, base: u64) -> Result<()> {
+pub(crate) fn clear(tree: &Tree, data: &mut DataDone, packing: &PackOptions, output: &Output, base: u64) -> Result<()> {
     let Some(used) = referenced(tree, data.files.len()) else { return Ok(()) };
-    let used = Used::of(data, &used, packing.block_len);
-    let image = Image { output, base };
+    let used = UsedData::of(data, &used, packing.block_len);
+    let image = WrittenImage { output, base };
     for (place, _) in data.places.iter().zip(&used.places).filter(|(_, used)| !**used) {
         image.write(&vec![0; len_of(*place)], place.start)?;
     }
@@ -34,14 +34,14 @@ pub(crate) fn clear(tree: &Tree, data: &mut DataDone, packing: &Packing, output:
 }
 
 /// The part of the data that files refer to.
-struct Used {
+struct UsedData {
     /// Used blocks, by sequence number.
     places: Vec<bool>,
     /// Used byte ranges of each fragment block that is used in part.
     tails: BTreeMap<u32, Vec<Range<usize>>>,
 }
 
-impl Used {
+impl UsedData {
     fn of(data: &DataDone, files: &[bool], block_len: usize) -> Self {
         let (mut places, mut tails) = (vec![false; data.places.len()], BTreeMap::<u32, Vec<_>>::new());
         for (stored, _) in data.files.iter().zip(files).filter(|(_, used)| **used) {
@@ -52,33 +52,33 @@ impl Used {
                 places[data.fragments[tail.fragment as usize] as usize] = true;
             }
         }
-        Used { places, tails }
+        UsedData { places, tails }
     }
 }
 
-fn tail_len(stored: &Stored, block_len: usize) -> usize {
+fn tail_len(stored: &WrittenFile, block_len: usize) -> usize {
     let blocks = u64::from(stored.blocks) * block_len as u64;
     usize::try_from(stored.size - blocks).expect("a tail is shorter than a block")
 }
 
-fn len_of(place: Place) -> usize {
+fn len_of(place: BlockPlace) -> usize {
     usize::try_from(place.len()).expect("at most a block")
 }
 
 /// The image within its output.
 #[derive(Clone, Copy)]
-struct Image<'o> {
+struct WrittenImage<'o> {
     output: &'o Output,
     base: u64,
 }
 
-impl Image<'_> {
+impl WrittenImage<'_> {
     fn write(self, bytes: &[u8], at: u64) -> Result<()> {
         let written = self.output.write_all_at(bytes, self.base + at);
         written.map_err(Error::io("cannot write", self.output.target()))
     }
 
-    fn read(self, place: Place) -> Result<Vec<u8>> {
+    fn read(self, place: BlockPlace) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len_of(place)];
         let read = self.output.read_exact_at(&mut bytes, self.base + place.start);
         read.map_err(Error::io("cannot read back", self.output.target()))?;
@@ -92,8 +92,8 @@ fn repack(
     data: &mut DataDone,
     seq: BlockNumber,
     tails: &[Range<usize>],
-    packing: &Packing,
-    image: Image<'_>,
+    packing: &PackOptions,
+    image: WrittenImage<'_>,
 ) -> Result<()> {
     let place = data.places[seq as usize];
     let packed = image.read(place)?;
@@ -108,12 +108,13 @@ fn repack(
     if !clear_outside(&mut raw, tails) {
         return Ok(());
     }
-    let again = if packing.plain_fragments { Packed::raw(raw) } else { Worker::new(packing).pack(raw, None)? };
+    let again =
+        if packing.plain_fragments { PackedBlock::raw(raw) } else { BlockPacker::new(packing).pack(raw, None)? };
     let fits = again.bytes.len() <= packed.len();
     let start = if fits { place.start } else { data.pos };
     image.write(&vec![0; packed.len()], place.start)?;
     image.write(&again.bytes, start)?;
-    data.places[seq as usize] = Place { start, word: again.word };
+    data.places[seq as usize] = BlockPlace { start, word: again.word };
     if !fits {
         data.pos += again.bytes.len() as u64;
     }
@@ -124,7 +125,8 @@ fn repack(
 fn clear_outside(bytes: &mut [u8], ranges: &[Range<usize>]) -> bool {
     let mut ranges = ranges.to_vec();
     ranges.sort_by_key(|range| range.start);
-    let (mut at, mut cleared) = (0, false);
+    let mut at = 0;
+    let mut cleared = false;
     for range in ranges.into_iter().chain(std::iter::once(bytes.len()..bytes.len())) {
         if range.start > at {
             bytes[at..range.start].fill(0);

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use packfs_blocks::pipeline::Pool;
 use zerocopy::IntoBytes;
 
-use super::Blame;
-use super::pack::Worker;
-use super::table::{At, Table};
+use super::ErrorOfInode;
+use super::pack::BlockPacker;
+use super::table::{GrowingTable, RecordPosition};
 use crate::limits;
 use crate::squashfs::format::{XattrKey, XattrSetEntry, XattrValue, xattr_type};
 use crate::tree::{Ino, XattrId, XattrSet, Xattrs};
@@ -38,19 +38,21 @@ pub(crate) struct XattrTable {
 
 /// Writes the sets listed in `used`, in order; each comes with an inode that has it, for messages.
 pub(crate) fn write(
-    pool: &Pool<'_, Worker>,
+    pool: &Pool<'_, BlockPacker>,
     plain: bool,
     xattrs: &Xattrs,
     used: &[(XattrId, Ino)],
-    blame: &Blame<'_>,
+    blame: &ErrorOfInode<'_>,
 ) -> Result<XattrTable> {
-    let mut writer = Writer { table: Table::new(pool, plain), values: HashMap::new(), repeats: HashMap::new() };
+    let mut writer =
+        XattrWriter { table: GrowingTable::new(pool, plain), values: HashMap::new(), repeats: HashMap::new() };
     for (id, _) in used {
         for (_, value) in xattrs.get(*id).iter().filter(|(_, value)| value.len() >= SHARE_MIN) {
             *writer.repeats.entry(value).or_insert(0) += 1;
         }
     }
-    let (mut sets, mut index) = (Vec::new(), HashMap::new());
+    let mut sets = Vec::new();
+    let mut index = HashMap::new();
     for (id, ino) in used {
         let limit = |why| blame(*ino, why);
         let number = u32::try_from(sets.len()).map_err(|_| limit("more than 2^32 sets of attributes".into()))?;
@@ -66,16 +68,16 @@ pub(crate) fn write(
     Ok(XattrTable { pairs, sets: entries, index })
 }
 
-struct Writer<'p, 'env, 't> {
-    table: Table<'p, 'env>,
+struct XattrWriter<'p, 'env, 't> {
+    table: GrowingTable<'p, 'env>,
     /// Positions of values that can be referred to.
-    values: HashMap<&'t [u8], At>,
+    values: HashMap<&'t [u8], RecordPosition>,
     repeats: HashMap<&'t [u8], u32>,
 }
 
-impl<'t> Writer<'_, '_, 't> {
+impl<'t> XattrWriter<'_, '_, 't> {
     /// Writes one set; returns its position, number of pairs and nominal size.
-    fn set(&mut self, set: &'t XattrSet, limit: &dyn Fn(Excess) -> crate::Error) -> Result<(At, u32, u32)> {
+    fn set(&mut self, set: &'t XattrSet, limit: &dyn Fn(Excess) -> crate::Error) -> Result<(RecordPosition, u32, u32)> {
         for (_, value) in set {
             // Shared and long values come first: a set's pairs must be contiguous.
             let shared = self.repeats.get(&**value).is_some_and(|count| *count > 1);
@@ -85,7 +87,8 @@ impl<'t> Writer<'_, '_, 't> {
                 self.values.insert(value, at);
             }
         }
-        let (start, mut size) = (self.table.at(), 0usize);
+        let start = self.table.at();
+        let mut size = 0usize;
         for (name, value) in set {
             let (kind, rest) = split_name(name).map_err(limit)?;
             let name_len =

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use packfs_bench::format::ImageFormat;
 use packfs_bench::read::{ImageFile, ImageFiles, MeasuredImage, NONE};
 use packfs_image::AnyImage;
-use packfs_image::erofs::{self, Compression};
+use packfs_image::erofs::{self, ErofsCompression};
 use packfs_image::image::FileType;
 use packfs_image::name::display;
 use packfs_image::sink::Walk;
@@ -65,9 +65,9 @@ fn squashfs(superblock: &squashfs::Superblock) -> (ImageFormat, String, usize) {
 
 /// In EROFS, only LZ4 images store their cluster size, and none stores the compression level.
 fn erofs(superblock: &erofs::Superblock) -> (ImageFormat, String, usize) {
-    let names: Vec<&str> = superblock.compression.iter().map(Compression::name).collect();
+    let names: Vec<&str> = superblock.compression.iter().map(ErofsCompression::name).collect();
     let largest = superblock.compression.iter().find_map(|compression| match compression {
-        Compression::Lz4 { max_cluster_blocks, .. } => {
+        ErofsCompression::Lz4 { max_cluster_blocks, .. } => {
             Some(u64::from((*max_cluster_blocks).max(1)) * u64::from(superblock.block_size))
         }
         _ => None,

@@ -4,10 +4,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Merged;
+use super::MergedScans;
 use super::names::{NameInode, ScannedEntry};
-use crate::build::Format;
-use crate::limits::{Limits, has_acl};
+use crate::build::ImageFormat;
+use crate::limits::{FormatLimits, has_acl};
 use crate::tree::{
     Conflict, Data, Handling, Inode, Kind, Meta, ROOT, Recipe, ReducedSet, Tree, XattrId, Xattrs, acl, path_of,
 };
@@ -20,7 +20,7 @@ pub(super) const SAMPLE: u32 = 101;
 /// Attributes that entries get.
 #[derive(Debug)]
 pub(super) struct EntryAttributes<'m> {
-    merged: &'m Merged,
+    merged: &'m MergedScans,
     /// All sets after the changes.
     pub(super) xattrs: Xattrs,
     /// New number of each set after the changes; `None` if they leave out no attributes.
@@ -39,7 +39,7 @@ pub(super) struct ChangedInode<'e> {
 }
 
 impl<'m> EntryAttributes<'m> {
-    pub(super) fn new(merged: &'m Merged, limits: &Limits, mut xattrs: Xattrs) -> Self {
+    pub(super) fn new(merged: &'m MergedScans, limits: &FormatLimits, mut xattrs: Xattrs) -> Self {
         let transform = &merged.transform;
         let changed_sets = transform.leaves_out_xattrs().then(|| xattrs.exclude(|name| transform.leaves_out(name)));
         let has_acls: Vec<bool> = xattrs.sets().map(|set| !limits.acls && has_acl(set)).collect();
@@ -101,7 +101,7 @@ impl<'m> EntryAttributes<'m> {
 #[derive(Debug)]
 pub(super) struct EntryChecks<'a> {
     attributes: &'a EntryAttributes<'a>,
-    limits: Limits,
+    limits: FormatLimits,
     owners: HashSet<u32>,
     /// Inodes that stand for all with extended attributes.
     sample: Tree,
@@ -111,7 +111,7 @@ pub(super) struct EntryChecks<'a> {
 }
 
 impl<'a> EntryChecks<'a> {
-    pub(super) fn new(attributes: &'a EntryAttributes<'a>, limits: Limits, warnings: Warnings) -> Self {
+    pub(super) fn new(attributes: &'a EntryAttributes<'a>, limits: FormatLimits, warnings: Warnings) -> Self {
         EntryChecks {
             attributes,
             limits,
@@ -181,7 +181,7 @@ impl<'a> EntryChecks<'a> {
     }
 
     /// Checks what only all entries together show; returns all warnings.
-    pub(super) fn finish<F: Format>(mut self, format: &F) -> Result<Warnings> {
+    pub(super) fn finish<F: ImageFormat>(mut self, format: &F) -> Result<Warnings> {
         if !self.sample_counts.is_empty() {
             format.check(&mut self.sample)?;
         }

@@ -16,7 +16,7 @@ use super::files::{MergedFile, OPEN_BATCH, OrderedFiles};
 use super::sort::{ExternalSorter, SortedReader, SortedRecords};
 use super::spool::{RecordSpool, SpoolCursor};
 use crate::Result;
-use crate::build::order::Orderer;
+use crate::build::order::FileOrderer;
 use crate::build::shard::equal::{HEAD, head, whole};
 use crate::source::Contents;
 
@@ -52,7 +52,7 @@ impl EqualFiles {
     /// Finds the files of these shards that equal one of an earlier shard.
     pub(super) fn find<S>(
         context: &MergeContext<'_>,
-        orderer: &Orderer<'_, '_, S>,
+        orderer: &FileOrderer<'_, '_, S>,
         files: &OrderedFiles,
         shards: &[Range<u64>],
     ) -> Result<EqualFiles> {
@@ -105,7 +105,7 @@ impl EqualFileNumbers<'_> {
 
 struct EqualFileSearch<'a, 'p, 'env, S> {
     context: &'p MergeContext<'p>,
-    orderer: &'a Orderer<'a, 'env, S>,
+    orderer: &'a FileOrderer<'a, 'env, S>,
     files: &'a OrderedFiles,
     /// Indices of the files of each shard.
     shards: &'a [Range<u64>],

@@ -1,5 +1,5 @@
-//! Puts merged files in the order of their data: that of [`Orderer`], by external sorts, as the list of files may be
-//! larger than memory.
+//! Puts merged files in the order of their data: that of [`FileOrderer`], by external sorts, as the list of files may
+//! be larger than memory.
 //!
 //! A record to be sorted begins with its key: first files in order of their paths (or names), then those by type and
 //! name. Bytes 0 end names and stand between the names of a path, so paths sort as a walk through the tree visits them.
@@ -11,14 +11,15 @@ use super::sort::ExternalSorter;
 use super::spool::{RecordSpool, SpoolCursor};
 use super::{MergeContext, attributes::EntryChecks};
 use crate::Result;
-use crate::build::order::class::{self, Class};
-use crate::build::order::{Order, Orderer, Readable, WINDOW};
+use crate::build::order::class::{self, FileClass};
+use crate::build::order::{FileOrderer, Order, ReadableFile, WINDOW};
 use crate::build::shard::cuts;
 use crate::build::{Get, Put};
 use crate::source::{Seen, dir};
 use crate::tree::{Ino, Kind};
 
-/// Number of files that are opened below one directory at a time: their paths and states are in memory.
+/// Number of files that are opened below one directory at a time: their paths and states are in memory, some hundred
+/// KiB. Other numbers were not measured.
 pub(super) const OPEN_BATCH: usize = 4096;
 /// Number of bytes of a sorted record after its key and path: inode, state, length of the path, and 1 if the path is the
 /// end of the key.
@@ -82,7 +83,7 @@ impl OrderedFiles {
 /// Files that are being put in order.
 struct FileArranger<'a, 'p, 'env, S> {
     context: &'p MergeContext<'p>,
-    orderer: &'a Orderer<'a, 'env, S>,
+    orderer: &'a FileOrderer<'a, 'env, S>,
     /// True if large files of one name lie together, whatever their directories.
     gathers_names: bool,
     sorter: ExternalSorter,
@@ -96,7 +97,7 @@ struct FileArranger<'a, 'p, 'env, S> {
 /// Checks all entries of a walk, and returns their files in order.
 pub(super) fn arrange_files<S>(
     context: &MergeContext<'_>,
-    orderer: &Orderer<'_, '_, S>,
+    orderer: &FileOrderer<'_, '_, S>,
     scanned: &ScannedEntries,
     mut walk: EntryWalk<'_>,
     checks: &mut EntryChecks<'_>,
@@ -157,12 +158,12 @@ impl<S> FileArranger<'_, '_, '_, S> {
 
     /// Adds a file that a walk through the tree visits at `path`.
     fn add_file(&mut self, path: Vec<u8>, file: MergedFile) -> Result<()> {
-        let Orderer { order, small_max, .. } = *self.orderer;
+        let FileOrderer { order, small_max, .. } = *self.orderer;
         if order == Order::Path || file.seen.size() > small_max {
             return self.context.io(self.push_record(None, &path, &file));
         }
-        match Class::of_name(name_of(&path)) {
-            Class::UNKNOWN => {
+        match FileClass::of_name(name_of(&path)) {
+            FileClass::UNKNOWN => {
                 self.unclassified.push((path, file));
                 if self.unclassified.len() < OPEN_BATCH { Ok(()) } else { self.classify_by_contents() }
             }
@@ -174,7 +175,7 @@ impl<S> FileArranger<'_, '_, '_, S> {
     fn classify_by_contents(&mut self) -> Result<()> {
         let unclassified = std::mem::take(&mut self.unclassified);
         let sources = self.context.open_files(unclassified.iter().map(|(_, file)| file))?;
-        let mut classes = vec![Class::UNKNOWN; unclassified.len()];
+        let mut classes = vec![FileClass::UNKNOWN; unclassified.len()];
         self.orderer.read_all(sources.into_iter(), class::of_contents, |n, class| classes[n] = class)?;
         for ((path, file), class) in unclassified.iter().zip(classes) {
             self.context.io(self.push_record(Some(class), path, file))?;
@@ -183,7 +184,7 @@ impl<S> FileArranger<'_, '_, '_, S> {
     }
 
     /// Adds a record with the key of a file: its class if it is sorted by that, its name, and its path.
-    fn push_record(&mut self, class: Option<Class>, path: &[u8], file: &MergedFile) -> io::Result<()> {
+    fn push_record(&mut self, class: Option<FileClass>, path: &[u8], file: &MergedFile) -> io::Result<()> {
         let record = &mut self.record;
         record.clear();
         record.u8(class.is_some().into());
@@ -269,7 +270,7 @@ impl<S> FileArranger<'_, '_, '_, S> {
 /// Appends the files of a window, so that each follows a similar one, and empties it.
 fn push_similar<S>(
     context: &MergeContext<'_>,
-    orderer: &Orderer<'_, '_, S>,
+    orderer: &FileOrderer<'_, '_, S>,
     window: &mut Vec<MergedFile>,
     ordered: &mut OrderedFiles,
 ) -> Result<()> {
@@ -317,7 +318,7 @@ fn decode_sorted(record: &[u8]) -> Result<MergedFile> {
 
 impl MergeContext<'_> {
     /// Opens files below the source.
-    pub(super) fn open_files<'f>(&self, files: impl Iterator<Item = &'f MergedFile>) -> Result<Vec<Readable>> {
+    pub(super) fn open_files<'f>(&self, files: impl Iterator<Item = &'f MergedFile>) -> Result<Vec<ReadableFile>> {
         let listed: Vec<(Vec<u8>, Seen)> = files.map(|file| (file.path.clone(), file.seen)).collect();
         let contents = dir::reopen(self.source, &listed)?;
         let mut readable = Vec::with_capacity(listed.len());

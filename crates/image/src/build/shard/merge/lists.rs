@@ -14,7 +14,7 @@ use crate::{Error, Result};
 pub(super) fn cut_shards(context: &MergeContext<'_>, files: &OrderedFiles, shards: Shards) -> Result<Vec<Range<u64>>> {
     let mut cursor = SpoolCursor::default();
     let mut record = Vec::new();
-    let mut cutter = cuts::Cutter::new(files.weight, shards);
+    let mut cutter = cuts::ShardCutter::new(files.weight, shards);
     while let Some(file) = files.next(context, &mut cursor, &mut record)? {
         cutter.add(file.seen.size());
     }
@@ -25,7 +25,7 @@ pub(super) fn cut_shards(context: &MergeContext<'_>, files: &OrderedFiles, shard
 /// file that equals one of an earlier shard has the number of that one.
 pub(super) fn write_lists(
     context: &MergeContext<'_>,
-    lists: &mut job::Lists<'_>,
+    lists: &mut job::ShardLists<'_>,
     files: &OrderedFiles,
     ranges: &[Range<u64>],
     equal_files: &EqualFiles,

@@ -35,10 +35,10 @@ use self::attributes::{EntryAttributes, EntryChecks, SAMPLE};
 use self::equal::EqualFiles;
 use self::names::{EntryCollector, NameInode};
 use self::sort::ExternalSorter;
-use super::job::{Laid, Lists};
+use super::job::{ShardLists, WrittenPlan};
 use super::{AnyOptions, cuts};
-use crate::build::order::Orderer;
-use crate::build::{Format, order_of};
+use crate::build::order::FileOrderer;
+use crate::build::{ImageFormat, order_of};
 use crate::source::dir;
 use crate::tree::{ROOT, Transform};
 use crate::{Error, Result, Warnings};
@@ -48,13 +48,13 @@ const SORT_SHARE: u64 = 8;
 /// Least memory of a sort in bytes; little in tests, so that small trees have several runs.
 const SORT_MEMORY_MIN: usize = if cfg!(test) { 4 << 10 } else { 1 << 20 };
 /// Largest memory of a sort in bytes. Four take 128 of the 512 MiB in which every step of a build in shards
-/// has to fit (docs/frontier.md).
+/// has to fit (docs/design/many-entries-in-shards.md).
 const SORT_MEMORY_MAX: usize = 32 << 20;
 
 /// A directory whose entries are taken from parts of a scan, and changes to them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Merged {
+pub struct MergedScans {
     /// The directory.
     pub source: PathBuf,
     /// Options of the scan, with its parts.
@@ -67,10 +67,10 @@ pub struct Merged {
     pub warnings: Warnings,
 }
 
-impl Merged {
+impl MergedScans {
     /// Makes a source of `scan.parts` without changes.
-    pub fn new(source: impl Into<PathBuf>, scan: dir::Options) -> Merged {
-        Merged {
+    pub fn new(source: impl Into<PathBuf>, scan: dir::Options) -> MergedScans {
+        MergedScans {
             source: source.into(),
             scan,
             transform: Transform::default(),
@@ -110,18 +110,18 @@ impl MergeContext<'_> {
 }
 
 /// Returns true if [`merge`] can write plans with these options.
-pub(crate) fn merges<F: Format>(format: &F) -> bool {
+pub(crate) fn merges<F: ImageFormat>(format: &F) -> bool {
     format.checks_alone(SAMPLE)
 }
 
 /// Writes a plan from parts of a scan to an output.
-pub(crate) fn merge<F: Format>(
+pub(crate) fn merge<F: ImageFormat>(
     out: &Output,
     all: &AnyOptions,
     format: &F,
     progress: &Progress,
-    merged: &Merged,
-) -> Result<(Laid, Warnings)> {
+    merged: &MergedScans,
+) -> Result<(WrittenPlan, Warnings)> {
     let options = format.options();
     let shards = options.shards.ok_or_else(|| Error::Misuse("a plan needs a number of shards".into()))?;
     super::check(options, shards)?;
@@ -142,7 +142,7 @@ pub(crate) fn merge<F: Format>(
             let attributes = EntryAttributes::new(merged, &limits, std::mem::take(&mut scanned.xattrs));
             let mut checks = EntryChecks::new(&attributes, limits, merged.warnings.clone());
             let small_max = format.small_max().unwrap_or(u64::MAX);
-            let orderer = Orderer { order: order_of(format), small_max, shards: Some(shards), pool, progress };
+            let orderer = FileOrderer { order: order_of(format), small_max, shards: Some(shards), pool, progress };
             let (root, walk) = scanned.walk(&context)?;
             // A walk has no path for the root.
             checks.check_entry(&root, NameInode { ino: ROOT, links: 1, is_first: true }, Vec::new)?;
@@ -154,7 +154,7 @@ pub(crate) fn merge<F: Format>(
             } else {
                 EqualFiles::none(&context)?
             };
-            let mut lists = Lists::new(out, 0);
+            let mut lists = ShardLists::new(out, 0);
             let data_numbers = lists::write_lists(&context, &mut lists, &files, &ranges, &equal_files)?;
             let tree = tree::write_tree(&context, lists.at, &scanned, &attributes, &data_numbers)?;
             let laid = lists.finish(all, &format.made_by()?, &tree, equal_files.count)?;

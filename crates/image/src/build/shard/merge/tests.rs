@@ -34,7 +34,7 @@ impl Work {
     }
 
     /// Writes the plan of the tree.
-    fn plan(&self, options: &AnyOptions, change: &Merged) -> Result<(Vec<u8>, Warnings)> {
+    fn plan(&self, options: &AnyOptions, change: &MergedScans) -> Result<(Vec<u8>, Warnings)> {
         let path = self.place.path().join("plan");
         let fill = |store: &mut dyn Store| {
             let mut tree = crate::Tree::default();
@@ -48,24 +48,24 @@ impl Work {
     }
 
     /// Writes a plan from the parts.
-    fn merge(&self, options: &AnyOptions, change: &Merged) -> Result<(Vec<u8>, Warnings)> {
+    fn merge(&self, options: &AnyOptions, change: &MergedScans) -> Result<(Vec<u8>, Warnings)> {
         let path = self.place.path().join("merged");
         let parts = dir::Parts::open(&self.parts, &[self.source.tree()], &self.scan)?;
         let scan = self.scan.clone().set(|scan| scan.parts = Some(parts));
-        let merged = Merged { source: self.source.tree(), scan, ..change.clone() };
+        let merged = MergedScans { source: self.source.tree(), scan, ..change.clone() };
         let (_, warnings) = options.plan_merged(&path, &Progress::default(), &merged)?;
         Ok((std::fs::read(path).unwrap(), warnings))
     }
 
-    fn assert_same(&self, options: &AnyOptions, change: &Merged, what: &str) {
+    fn assert_same(&self, options: &AnyOptions, change: &MergedScans, what: &str) {
         let (plan, merged) = (self.plan(options, change).unwrap(), self.merge(options, change).unwrap());
         assert!(plan.0 == merged.0, "{what}: {} and {} bytes", plan.0.len(), merged.0.len());
         assert_eq!(format!("{:?}", plan.1), format!("{:?}", merged.1), "{what}");
     }
 }
 
-fn unchanged() -> Merged {
-    Merged::new("", dir::Options::default())
+fn unchanged() -> MergedScans {
+    MergedScans::new("", dir::Options::default())
 }
 
 fn sharded(options: &AnyOptions, shards: u32) -> AnyOptions {
@@ -142,8 +142,12 @@ fn trees_of_every_shape_are_merged() {
     let large = Spec::of([(b"large".to_vec(), Node::dir((0..4000).map(long))), (b"z".to_vec(), wide(3).root)]);
     for (n, spec) in [deep(80, 100), wide(3000), many, large].into_iter().chain(random).enumerate() {
         let work = Work::new(&spec);
-        work.assert_same(&sharded(&squashfs::Options::default().into(), 3), &unchanged(), &format!("SquashFS, {n}"));
-        work.assert_same(&sharded(&erofs::Options::default().into(), 3), &unchanged(), &format!("EROFS, {n}"));
+        work.assert_same(
+            &sharded(&squashfs::SquashfsOptions::default().into(), 3),
+            &unchanged(),
+            &format!("SquashFS, {n}"),
+        );
+        work.assert_same(&sharded(&erofs::ErofsOptions::default().into(), 3), &unchanged(), &format!("EROFS, {n}"));
     }
 }
 
@@ -186,7 +190,7 @@ fn entries_beyond_limits_and_lost_acls_are_reported_as_in_a_tree() {
     let mut long = wide(5);
     long.root.attrs.mtime.secs = -5;
     let work = Work::new(&long);
-    let options = sharded(&squashfs::Options::default().into(), 2);
+    let options = sharded(&squashfs::SquashfsOptions::default().into(), 2);
     let (plan, merged) = (work.plan(&options, &unchanged()), work.merge(&options, &unchanged()));
     assert_eq!(plan.unwrap_err().to_string(), merged.unwrap_err().to_string());
     work.merge(&options, &unchanged().set(|all| all.clip_times = true)).unwrap();
@@ -207,21 +211,21 @@ fn entries_beyond_limits_and_lost_acls_are_reported_as_in_a_tree() {
     assert!(bytes == work.plan(&options, &unchanged()).unwrap().0);
     let strict = unchanged().set(|all| all.warnings = Warnings::new(true));
     assert!(matches!(work.merge(&options, &strict), Err(Error::Refused(_))));
-    work.assert_same(&sharded(&erofs::Options::default().into(), 2), &unchanged(), "EROFS has ACLs");
+    work.assert_same(&sharded(&erofs::ErofsOptions::default().into(), 2), &unchanged(), "EROFS has ACLs");
 }
 
 #[test]
 fn options_about_the_whole_tree_are_refused() {
-    let compact = erofs::Options::default().set(|all| all.features |= erofs::Features::COMPACT_INODES);
+    let compact = erofs::ErofsOptions::default().set(|all| all.features |= erofs::Features::COMPACT_INODES);
     let options = sharded(&compact.into(), 2);
     assert!(!options.merges());
     assert!(matches!(Work::new(&wide(3)).merge(&options, &unchanged()), Err(Error::Unsupported(_))));
-    let shared = |above| AnyOptions::from(erofs::Options::default().set(|all| all.xattr_share = Some(above)));
+    let shared = |above| AnyOptions::from(erofs::ErofsOptions::default().set(|all| all.xattr_share = Some(above)));
     assert!(shared(100).merges() && !shared(101).merges());
     // Only files that have an attribute of this name lose it.
     let kernel = erofs::Feature::PlainXattrPrefixes.since();
     let digest = |name: &str| {
-        let stamped = erofs::Options::default();
+        let stamped = erofs::ErofsOptions::default();
         AnyOptions::from(
             stamped.set(|all| (all.target_kernel, all.inode_digest) = (kernel, Some(name.as_bytes().into()))),
         )

@@ -7,7 +7,7 @@ use super::attributes::{ChangedInode, EntryAttributes};
 use super::names::{EntryReader, ListingLength, NameInode, ScannedEntries, ScannedEntry};
 use super::sort::{SortedReader, SortedRecords};
 use crate::build::Put;
-use crate::build::shard::file::{Located, Section};
+use crate::build::shard::file::{LocatedSection, SectionWriter};
 use crate::tree::wire::{ENTRY_LEN, GROUP, encode_entry, encode_head, encode_inode};
 use crate::tree::{Kind, path_of};
 use crate::{Error, Result};
@@ -19,8 +19,8 @@ pub(super) fn write_tree(
     scanned: &ScannedEntries,
     attributes: &EntryAttributes<'_>,
     data_numbers: &SortedRecords,
-) -> Result<Located> {
-    let mut section = Section::new(context.output, start);
+) -> Result<LocatedSection> {
+    let mut section = SectionWriter::new(context.output, start);
     let mut group = Vec::new();
     encode_head(&attributes.xattrs, scanned.inode_count, &mut group);
     section.bytes(&group);
@@ -63,7 +63,7 @@ pub(super) fn write_tree(
 /// Appends the entries of a directory to a group of inodes; a long listing is written at once, as it need not fit in
 /// memory.
 fn write_listing(
-    section: &mut Section<'_>,
+    section: &mut SectionWriter<'_>,
     group: &mut Vec<u8>,
     length: ListingLength,
     entries: &mut EntryReader<'_>,

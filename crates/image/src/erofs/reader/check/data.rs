@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use packfs_blocks::Progress;
 
-use super::inodes::{Found, Inodes};
+use super::inodes::{VisitedInode, VisitedInodes};
 use crate::check::in_order;
 use crate::erofs::format::{Incompat, SUPERBLOCK_OFFSET};
-use crate::erofs::reader::Reader;
-use crate::erofs::reader::data::File;
+use crate::erofs::reader::ErofsReader;
+use crate::erofs::reader::data::InodeData;
 use crate::erofs::reader::inode::{Inode, InodeType};
-use crate::erofs::reader::map::{Data, MappedExtent, Stored, Where};
-use crate::erofs::reader::metadata::Space;
+use crate::erofs::reader::map::{MappedExtent, PieceStorage, StoredBytes, StoredPosition};
+use crate::erofs::reader::metadata::OffsetSpace;
 use crate::{Error, Part, Result};
 use packfs_tree::{Remark, Report, Severity};
 
@@ -40,7 +40,7 @@ struct ExtentPart {
 
 /// Bytes of a device in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Area {
+pub(super) struct UsedArea {
     device: u16,
     start: u64,
     end: u64,
@@ -69,24 +69,24 @@ impl AreaStructure {
 
 /// The work to do, and the areas in use.
 #[derive(Debug, Default)]
-struct Plan {
+struct CheckPlan {
     pieces: Vec<ExtentPart>,
-    areas: Vec<Area>,
+    areas: Vec<UsedArea>,
     /// Number of extents that the image may still have.
     left: u64,
 }
 
 /// Checks how everything is placed, and reads a part of it on `threads` threads.
 pub(super) fn check(
-    reader: &Reader,
-    inodes: &Inodes,
+    reader: &ErofsReader,
+    inodes: &VisitedInodes,
     (part, threads): (Part, usize),
     progress: &Progress,
     report: &mut Report<'_>,
 ) -> Result<()> {
-    let mut plan = Plan { left: reader.disk.len().saturating_mul(EXTENTS_PER_BYTE), ..Plan::default() };
-    plan.areas.push(Area::of_superblock(reader));
-    for (n, Found { inode, .. }) in inodes.found.iter().enumerate() {
+    let mut plan = CheckPlan { left: reader.disk.len().saturating_mul(EXTENTS_PER_BYTE), ..CheckPlan::default() };
+    plan.areas.push(UsedArea::of_superblock(reader));
+    for (n, VisitedInode { inode, .. }) in inodes.found.iter().enumerate() {
         if report.is_full() {
             return Ok(());
         }
@@ -104,8 +104,8 @@ pub(super) fn check(
 
 /// Reads the pieces of a part in the order of the image, each once.
 fn batch(
-    reader: &Reader,
-    inodes: &Inodes,
+    reader: &ErofsReader,
+    inodes: &VisitedInodes,
     mut pieces: Vec<ExtentPart>,
     (part, threads): (Part, usize),
     progress: &Progress,
@@ -139,26 +139,32 @@ fn job_len(pieces: &[ExtentPart]) -> usize {
 }
 
 /// Reads pieces; returns the damage found.
-fn run(reader: &Reader, inodes: &Inodes, pieces: &[ExtentPart], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
+fn run(
+    reader: &ErofsReader,
+    inodes: &VisitedInodes,
+    pieces: &[ExtentPart],
+    buf: &mut Vec<u8>,
+    progress: &Progress,
+) -> Vec<Remark> {
     let mut errors = Vec::new();
     for piece in pieces {
         if progress.is_cancelled() {
             errors.push(Remark::Error(Error::Cancelled));
             break;
         }
-        let result = File::open(reader, &inodes.found[piece.inode].inode).and_then(|file| read(&file, piece, buf));
+        let result = InodeData::open(reader, &inodes.found[piece.inode].inode).and_then(|file| read(&file, piece, buf));
         errors.extend(result.err().map(Remark::Error));
         Progress::add(&progress.done, piece.len);
     }
     errors
 }
 
-fn read(file: &File<'_>, piece: &ExtentPart, buf: &mut Vec<u8>) -> Result<()> {
+fn read(file: &InodeData<'_>, piece: &ExtentPart, buf: &mut Vec<u8>) -> Result<()> {
     let ExtentPart { extent, mut skip, len, .. } = *piece;
     let end = skip.saturating_add(len);
     while skip < end {
         // Compressed extents are read as a whole; the format limits their length.
-        let step = if matches!(extent.data, Data::Packed { .. }) { len } else { JOB_LEN.min(end - skip) };
+        let step = if matches!(extent.data, PieceStorage::Packed { .. }) { len } else { JOB_LEN.min(end - skip) };
         let n = usize::try_from(step).unwrap_or(usize::MAX);
         if buf.len() < n {
             buf.resize(n, 0);
@@ -176,29 +182,29 @@ impl ExtentPart {
     /// Returns position and length: pieces are read in the order of the image.
     fn key(&self) -> (u16, u64, u64, u64) {
         let (device, byte) = match self.extent.data {
-            Data::Plain { stored, .. } | Data::Packed { stored, .. } => place(stored.place),
-            Data::Hole | Data::Fragment(_) => (BEHIND_INODES, 0),
+            PieceStorage::Plain { stored, .. } | PieceStorage::Packed { stored, .. } => place(stored.place),
+            PieceStorage::Hole | PieceStorage::Fragment(_) => (BEHIND_INODES, 0),
         };
         (device, byte.saturating_add(self.skip), self.extent.len, self.len)
     }
 }
 
-fn place(place: Where) -> (u16, u64) {
+fn place(place: StoredPosition) -> (u16, u64) {
     match place {
-        Where::Image(byte) => (0, byte),
-        Where::Device(device, byte) => (device, byte),
-        Where::Meta(byte) => (BEHIND_INODES, byte),
+        StoredPosition::Image(byte) => (0, byte),
+        StoredPosition::Device(device, byte) => (device, byte),
+        StoredPosition::Meta(byte) => (BEHIND_INODES, byte),
     }
 }
 
-impl Plan {
+impl CheckPlan {
     /// Adds the data of one inode.
-    fn inode(&mut self, reader: &Reader, n: usize, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
-        self.areas.extend(Area::of_inode(inode));
+    fn inode(&mut self, reader: &ErofsReader, n: usize, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
+        self.areas.extend(UsedArea::of_inode(inode));
         if inode.size == 0 || !matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) {
             return Ok(());
         }
-        let file = File::open(reader, inode)?;
+        let file = InodeData::open(reader, inode)?;
         check_map(reader, inode, &file, report)?;
         file.each(&mut |extent| {
             let Some(left) = self.left.checked_sub(1) else {
@@ -206,12 +212,12 @@ impl Plan {
             };
             self.left = left;
             match extent.data {
-                Data::Hole => {}
+                PieceStorage::Hole => {}
                 // Its bytes are read with the packed inode.
-                Data::Fragment(offset) => {
+                PieceStorage::Fragment(offset) => {
                     check_fragment(reader, inode, &file, offset..offset.saturating_add(extent.len), report)?
                 }
-                Data::Plain { stored, .. } => {
+                PieceStorage::Plain { stored, .. } => {
                     file.check_stored(stored, extent.len)?;
                     self.area(stored, true);
                     let most = JOB_LEN.max((extent.len / PIECES).next_multiple_of(JOB_LEN));
@@ -222,7 +228,7 @@ impl Plan {
                         skip += len;
                     }
                 }
-                Data::Packed { stored, .. } => {
+                PieceStorage::Packed { stored, .. } => {
                     self.area(stored, false);
                     self.pieces.push(ExtentPart { inode: n, extent: *extent, skip: 0, len: extent.len });
                 }
@@ -231,41 +237,41 @@ impl Plan {
         })
     }
 
-    fn area(&mut self, stored: Stored, plain: bool) {
-        if let Some(area) = Area::of_data(stored, plain) {
+    fn area(&mut self, stored: StoredBytes, plain: bool) {
+        if let Some(area) = UsedArea::of_data(stored, plain) {
             area.add_to(&mut self.areas, AREAS_MAX);
         }
     }
 }
 
-impl Area {
+impl UsedArea {
     /// Returns the area of the superblock.
-    pub(super) fn of_superblock(reader: &Reader) -> Area {
+    pub(super) fn of_superblock(reader: &ErofsReader) -> UsedArea {
         let end = SUPERBLOCK_OFFSET + reader.superblock.len;
-        Area { device: 0, start: SUPERBLOCK_OFFSET, end, plain: false, structure: AreaStructure::Superblock }
+        UsedArea { device: 0, start: SUPERBLOCK_OFFSET, end, plain: false, structure: AreaStructure::Superblock }
     }
 
     /// Returns the area of an inode and its xattrs; `None` if the inode is in a metabox.
-    pub(super) fn of_inode(inode: &Inode) -> Option<Area> {
+    pub(super) fn of_inode(inode: &Inode) -> Option<UsedArea> {
         let start = inode.place.byte;
         let end = inode.payload.byte;
-        let area = Area { device: 0, start, end, plain: false, structure: AreaStructure::Inode };
-        (inode.place.space == Space::Image).then_some(area)
+        let area = UsedArea { device: 0, start, end, plain: false, structure: AreaStructure::Inode };
+        (inode.place.space == OffsetSpace::Image).then_some(area)
     }
 
     /// Returns the area of stored data; `None` for data after an inode.
-    pub(super) fn of_data(stored: Stored, plain: bool) -> Option<Area> {
+    pub(super) fn of_data(stored: StoredBytes, plain: bool) -> Option<UsedArea> {
         let (device, start) = place(stored.place);
         let end = start.saturating_add(stored.len);
-        let area = Area { device, start, end, plain, structure: AreaStructure::Cluster };
+        let area = UsedArea { device, start, end, plain, structure: AreaStructure::Cluster };
         (device != BEHIND_INODES).then_some(area)
     }
 
     /// Adds it to a list of at most `max` areas. Plain data that continues the last area extends it: an index has an entry
     /// for each of its blocks.
-    pub(super) fn add_to(self, areas: &mut Vec<Area>, max: usize) {
+    pub(super) fn add_to(self, areas: &mut Vec<UsedArea>, max: usize) {
         let continues =
-            |last: &&mut Area| last.plain && self.plain && (last.device, last.end) == (self.device, self.start);
+            |last: &&mut UsedArea| last.plain && self.plain && (last.device, last.end) == (self.device, self.start);
         if let Some(last) = areas.last_mut().filter(continues) {
             last.end = self.end;
         } else if areas.len() < max {
@@ -280,7 +286,12 @@ impl Area {
 }
 
 /// Checks the map of an inode by itself, and that the superblock announces what it uses.
-pub(super) fn check_map(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check_map(
+    reader: &ErofsReader,
+    inode: &Inode,
+    file: &InodeData<'_>,
+    report: &mut Report<'_>,
+) -> Result<()> {
     let mut passed = Ok(());
     let has_long_raw = file.check_map(&mut |wrong| {
         if passed.is_ok() {
@@ -299,9 +310,9 @@ pub(super) fn check_map(reader: &Reader, inode: &Inode, file: &File<'_>, report:
 
 /// Checks that the packed inode has a range of bytes that a file uses.
 pub(super) fn check_fragment(
-    reader: &Reader,
+    reader: &ErofsReader,
     inode: &Inode,
-    file: &File<'_>,
+    file: &InodeData<'_>,
     range: Range<u64>,
     report: &mut Report<'_>,
 ) -> Result<()> {
@@ -316,7 +327,7 @@ pub(super) fn check_fragment(
 
 /// Checks that the superblock announces every feature that a file uses. The kernel checks only the
 /// bit of large clusters; the others make kernels that do not know a feature refuse the image.
-fn check_announced(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut Report<'_>) {
+fn check_announced(reader: &ErofsReader, inode: &Inode, file: &InodeData<'_>, report: &mut Report<'_>) {
     for (bit, what) in file.needs() {
         if reader.superblock.incompat.contains(bit) {
             continue;
@@ -332,8 +343,10 @@ fn check_announced(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut
 
 /// Checks overlaps: clusters may be shared as a whole and plain data in any way, but other areas
 /// are exclusive. `areas` are sorted and distinct.
-pub(super) fn check_overlap(areas: &[Area], report: &mut Report<'_>) {
-    let (mut device, mut packed_end, mut any_end) = (0, 0, 0);
+pub(super) fn check_overlap(areas: &[UsedArea], report: &mut Report<'_>) {
+    let mut device = 0;
+    let mut packed_end = 0;
+    let mut any_end = 0;
     for area in areas {
         if area.device != device {
             (device, packed_end, any_end) = (area.device, 0, 0);

@@ -5,14 +5,14 @@ use packfs_blocks::Progress;
 use packfs_blocks::units::Size;
 use sha2::{Digest, Sha256};
 
-use super::inodes::{Found, Inodes};
-use crate::build::Sum;
+use super::inodes::{VisitedInode, VisitedInodes};
+use crate::build::FileDigest;
 use crate::check::in_order;
 use crate::erofs::format::INODE_DIGEST_ALGORITHM;
-use crate::erofs::reader::Reader;
+use crate::erofs::reader::ErofsReader;
 use crate::erofs::reader::data::read_file;
 use crate::erofs::reader::inode::{Inode, STRUCTURE};
-use crate::erofs::reader::xattr::Pair;
+use crate::erofs::reader::xattr::StoredXattr;
 use crate::{Error, Part, Result};
 use packfs_tree::{Remark, Report};
 
@@ -24,14 +24,14 @@ const PER_BYTE: u64 = 64;
 const AT_LEAST: u64 = 16 << 30;
 
 /// Returns the digest in an attribute; `None` if it is of an unknown kind.
-pub(super) fn of(pair: &Pair) -> Option<Sum> {
+pub(super) fn of(pair: &StoredXattr) -> Option<FileDigest> {
     pair.value.strip_prefix(INODE_DIGEST_ALGORITHM)?.try_into().ok()
 }
 
 /// Compares the data of files with their digests.
 pub(super) fn check(
-    reader: &Reader,
-    inodes: &Inodes,
+    reader: &ErofsReader,
+    inodes: &VisitedInodes,
     (part, threads): (Part, usize),
     progress: &Progress,
     report: &mut Report<'_>,
@@ -45,12 +45,12 @@ pub(super) fn check(
         left = rest.unwrap_or(left);
         (*n, rest.map(|_| *sum))
     });
-    let all: Vec<(usize, Option<Sum>)> = all.collect();
+    let all: Vec<(usize, Option<FileDigest>)> = all.collect();
     let files = all.into_iter().enumerate().filter(|(at, _)| part.contains(*at as u128, count));
     let files: Vec<_> = files.map(|(_, file)| file).collect();
     let sizes = files.iter().filter(|(_, sum)| sum.is_some()).map(|(n, _)| found(*n).size);
     Progress::add(&progress.total, sizes.fold(0, u64::saturating_add));
-    let work = |files: &[(usize, Option<Sum>)], buf: &mut Vec<u8>| {
+    let work = |files: &[(usize, Option<FileDigest>)], buf: &mut Vec<u8>| {
         let compared = files.iter().filter_map(|(n, sum)| match sum {
             Some(sum) => compare(reader, found(*n), sum, buf, progress),
             None => Some(left_out(found(*n))),
@@ -70,8 +70,15 @@ fn left_out(inode: &Inode) -> Remark {
 }
 
 /// Compares the data of a file with its digest.
-fn compare(reader: &Reader, inode: &Inode, sum: &Sum, buf: &mut Vec<u8>, progress: &Progress) -> Option<Remark> {
-    let (mut hasher, mut at) = (Sha256::new(), 0);
+fn compare(
+    reader: &ErofsReader,
+    inode: &Inode,
+    sum: &FileDigest,
+    buf: &mut Vec<u8>,
+    progress: &Progress,
+) -> Option<Remark> {
+    let mut hasher = Sha256::new();
+    let mut at = 0;
     while at < inode.size {
         if progress.is_cancelled() {
             return Some(Remark::Error(Error::Cancelled));
@@ -94,10 +101,10 @@ fn compare(reader: &Reader, inode: &Inode, sum: &Sum, buf: &mut Vec<u8>, progres
     Some(Remark::Error(Error::corrupt(STRUCTURE, inode.place.byte, why)))
 }
 
-impl Inodes {
+impl VisitedInodes {
     /// Takes note of the digest of an inode, if it has one.
-    pub(super) fn stamp(&mut self, n: usize, digest: Option<Sum>) {
-        let Found { inode, .. } = &self.found[n];
+    pub(super) fn stamp(&mut self, n: usize, digest: Option<FileDigest>) {
+        let VisitedInode { inode, .. } = &self.found[n];
         self.digests.extend(digest.filter(|_| inode.size > 0).map(|digest| (n, digest)));
     }
 }

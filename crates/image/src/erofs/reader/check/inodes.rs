@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::xattrs;
 use crate::Result;
-use crate::build::Sum;
+use crate::build::FileDigest;
 use crate::erofs::format::{Incompat, Layout};
-use crate::erofs::reader::Reader;
+use crate::erofs::reader::ErofsReader;
 use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
 use crate::image::Nid;
 use packfs_tree::Report;
@@ -19,27 +19,27 @@ const NO_ID: u32 = u32::MAX;
 
 /// All inodes visited.
 #[derive(Debug, Default)]
-pub(super) struct Inodes {
-    pub(super) found: Vec<Found>,
+pub(super) struct VisitedInodes {
+    pub(super) found: Vec<VisitedInode>,
     /// Index of each inode in `found`; `None` for an unreadable one.
     index: HashMap<Nid, Option<usize>>,
     /// Files that have digests, by their index in `found`.
-    pub(super) digests: Vec<(usize, Sum)>,
+    pub(super) digests: Vec<(usize, FileDigest)>,
 }
 
 /// One inode.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct VisitedInode {
     pub(super) inode: Inode,
     /// Number of names found in directories.
     pub(super) names: u32,
 }
 
-impl Inodes {
+impl VisitedInodes {
     /// Returns the index in `found` of the inode with a nid, and whether it is new; damage is reported once.
     pub(super) fn visit(
         &mut self,
-        reader: &Reader,
+        reader: &ErofsReader,
         nid: Nid,
         report: &mut Report<'_>,
     ) -> Result<Option<(usize, bool)>> {
@@ -48,7 +48,7 @@ impl Inodes {
         }
         let inode = report.take(reader.inode(nid))?;
         let n = inode.map(|inode| {
-            self.found.push(Found { inode, names: 0 });
+            self.found.push(VisitedInode { inode, names: 0 });
             self.found.len() - 1
         });
         self.index.insert(nid, n);
@@ -60,7 +60,7 @@ impl Inodes {
 }
 
 /// Checks everything about an inode that does not depend on others. Returns the digest of its data, if it has one.
-fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<Option<Sum>> {
+fn check(reader: &ErofsReader, inode: &Inode, report: &mut Report<'_>) -> Result<Option<FileDigest>> {
     let mut wrong = |why: String| report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));
     if inode.nlink == 0 {
         wrong("it has a link count of 0".into());
@@ -90,6 +90,6 @@ fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<Opti
     xattrs::check(reader, inode, report)
 }
 
-fn wide(reader: &Reader) -> bool {
+fn wide(reader: &ErofsReader) -> bool {
     reader.superblock.incompat.contains(Incompat::BITS_48)
 }

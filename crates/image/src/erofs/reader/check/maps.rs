@@ -1,11 +1,11 @@
 //! Checks the maps of inodes by the rules of a check, but reads no data: for a build, which has verified that already.
 
-use super::data::{Area, check_fragment, check_map, check_overlap};
+use super::data::{UsedArea, check_fragment, check_map, check_overlap};
 use crate::Result;
-use crate::erofs::reader::Reader;
-use crate::erofs::reader::data::File;
+use crate::erofs::reader::ErofsReader;
+use crate::erofs::reader::data::InodeData;
 use crate::erofs::reader::inode::InodeType;
-use crate::erofs::reader::map::{Data, Stored};
+use crate::erofs::reader::map::{PieceStorage, StoredBytes};
 use crate::image::Nid;
 use packfs_tree::{Finding, Report};
 
@@ -14,15 +14,15 @@ const AREAS_MAX: usize = 1 << 19;
 
 /// A check of maps, one inode at a time.
 pub(in crate::erofs) struct MapCheck<'r> {
-    reader: &'r Reader,
+    reader: &'r ErofsReader,
     /// Areas of the image in use.
-    areas: Vec<Area>,
+    areas: Vec<UsedArea>,
 }
 
 impl<'r> MapCheck<'r> {
     /// Makes a check of an image whose additional devices, if it has any, need not be there.
-    pub(in crate::erofs) fn new(reader: &'r Reader) -> Self {
-        MapCheck { reader, areas: vec![Area::of_superblock(reader)] }
+    pub(in crate::erofs) fn new(reader: &'r ErofsReader) -> Self {
+        MapCheck { reader, areas: vec![UsedArea::of_superblock(reader)] }
     }
 
     /// Checks an inode; returns the first rule that it breaks.
@@ -47,27 +47,27 @@ impl<'r> MapCheck<'r> {
     fn check(&mut self, nid: Nid, report: &mut Report<'_>) -> Result<()> {
         let reader = self.reader;
         let inode = reader.inode(nid)?;
-        if let Some(area) = Area::of_inode(&inode) {
+        if let Some(area) = UsedArea::of_inode(&inode) {
             area.add_to(&mut self.areas, AREAS_MAX);
         }
         if inode.size == 0 || !matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) {
             return Ok(());
         }
-        let file = File::open(reader, &inode)?;
+        let file = InodeData::open(reader, &inode)?;
         check_map(reader, &inode, &file, report)?;
         file.each(&mut |extent| match extent.data {
-            Data::Hole => Ok(()),
-            Data::Fragment(offset) => {
+            PieceStorage::Hole => Ok(()),
+            PieceStorage::Fragment(offset) => {
                 check_fragment(reader, &inode, &file, offset..offset.saturating_add(extent.len), report)
             }
-            Data::Plain { stored, .. } => self.area(stored, true, report),
-            Data::Packed { stored, .. } => self.area(stored, false, report),
+            PieceStorage::Plain { stored, .. } => self.area(stored, true, report),
+            PieceStorage::Packed { stored, .. } => self.area(stored, false, report),
         })
     }
 
     /// Notes an area that data uses, which has to be in the image.
-    fn area(&mut self, stored: Stored, plain: bool, report: &mut Report<'_>) -> Result<()> {
-        let Some(area) = Area::of_data(stored, plain) else { return Ok(()) };
+    fn area(&mut self, stored: StoredBytes, plain: bool, report: &mut Report<'_>) -> Result<()> {
+        let Some(area) = UsedArea::of_data(stored, plain) else { return Ok(()) };
         let len = self.reader.disk.len();
         if self.reader.superblock.devices.is_empty() && area.end() > len {
             let text = format!("it ends at byte {}, but the image has {len}", area.end());

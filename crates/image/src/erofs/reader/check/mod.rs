@@ -11,7 +11,7 @@ mod xattrs;
 
 use packfs_blocks::Progress;
 
-use super::Reader;
+use super::ErofsReader;
 use crate::{Part, Result, check};
 use packfs_tree::Finding;
 
@@ -19,7 +19,7 @@ pub(in crate::erofs) use self::maps::MapCheck;
 
 /// See [`Image::check_part`](crate::Image::check_part).
 pub(super) fn run(
-    reader: &Reader,
+    reader: &ErofsReader,
     part: Part,
     threads: usize,
     progress: &Progress,

@@ -3,10 +3,10 @@
 use packfs_blocks::units::Size;
 
 use crate::erofs::format::{Compat, LZ4_BLOCKS_MAX, SUPERBLOCK_OFFSET};
-use crate::erofs::reader::Reader;
+use crate::erofs::reader::ErofsReader;
 use packfs_tree::Report;
 
-pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
+pub(super) fn check(reader: &ErofsReader, report: &mut Report<'_>) {
     let superblock = &reader.superblock;
     let unknown = superblock.compat.bits() & !Compat::KNOWN.bits();
     if unknown != 0 {
@@ -14,7 +14,8 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
         report.note("superblock", SUPERBLOCK_OFFSET, text);
     }
     let mut wrong = |why: String| report.add("superblock", SUPERBLOCK_OFFSET, why);
-    let (expected, len) = (superblock.block_start(superblock.blocks), reader.disk.len());
+    let expected = superblock.block_start(superblock.blocks);
+    let len = reader.disk.len();
     if expected > len {
         let missing = expected - len;
         wrong(format!("the image is truncated: {} of {} are missing", Size(missing), Size(expected)));

@@ -2,12 +2,12 @@
 
 use packfs_blocks::Progress;
 
-use super::inodes::Inodes;
+use super::inodes::VisitedInodes;
 use crate::erofs::format::{Layout, SUPERBLOCK_OFFSET};
-use crate::erofs::reader::Reader;
-use crate::erofs::reader::dir::{DirEntry, Listing};
+use crate::erofs::reader::ErofsReader;
+use crate::erofs::reader::dir::{DirEntry, DirentCursor};
 use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
-use crate::erofs::reader::metadata::Space;
+use crate::erofs::reader::metadata::OffsetSpace;
 use crate::image::Nid;
 use crate::{Error, Result};
 use packfs_tree::Report;
@@ -17,9 +17,9 @@ use packfs_tree::Report;
 const BYTES_PER_BYTE: u64 = 4096;
 
 /// Walks all directories; returns the inodes reached, and the packed inode and the metabox.
-pub(super) fn check(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
+pub(super) fn check(reader: &ErofsReader, progress: &Progress, report: &mut Report<'_>) -> Result<VisitedInodes> {
     let left = reader.disk.len();
-    let mut walk = Walk { reader, inodes: Inodes::default(), stack: Vec::new(), left, whole: true };
+    let mut walk = CheckWalk { reader, inodes: VisitedInodes::default(), stack: Vec::new(), left, whole: true };
     let root = reader.superblock.root;
     if let Some((n, _)) = walk.inodes.visit(reader, root, report)? {
         walk.inodes.found[n].names = 1;
@@ -47,9 +47,9 @@ pub(super) fn check(reader: &Reader, progress: &Progress, report: &mut Report<'_
     Ok(walk.inodes)
 }
 
-struct Walk<'r> {
-    reader: &'r Reader,
-    inodes: Inodes,
+struct CheckWalk<'r> {
+    reader: &'r ErofsReader,
+    inodes: VisitedInodes,
     /// Directories still to visit, each with its parent.
     stack: Vec<(usize, Nid)>,
     /// Number of stored bytes that directories may still have.
@@ -58,19 +58,20 @@ struct Walk<'r> {
     whole: bool,
 }
 
-impl Walk<'_> {
+impl CheckWalk<'_> {
     fn directory(&mut self, n: usize, parent: Nid, report: &mut Report<'_>) -> Result<()> {
         let reader = self.reader;
         let dir = self.inodes.found[n].inode.clone();
-        let packed = dir.place.space == Space::Metabox
+        let packed = dir.place.space == OffsetSpace::Metabox
             || matches!(dir.layout, Layout::CompressedFull | Layout::CompressedCompact);
         let stored = if packed { dir.size / BYTES_PER_BYTE } else { dir.size };
         let Some(left) = self.left.checked_sub(stored) else {
             return Err(dir.error("with it, the directories have more bytes than the image has room for"));
         };
         self.left = left;
-        let (mut dots, mut dirs) = ([false; 2], 0u32);
-        let mut listing = Listing::open(reader, &dir);
+        let mut dots = [false; 2];
+        let mut dirs = 0u32;
+        let mut listing = DirentCursor::open(reader, &dir);
         while let Some((entry, name)) = listing.next()? {
             let to = match name {
                 b"." => (0, dir.nid),
@@ -83,7 +84,9 @@ impl Walk<'_> {
             let (which, nid) = to;
             dots[which] = true;
             if entry.nid != nid || entry.kind != InodeType::Dir as u8 {
-                let (is, kind, name) = (entry.nid.0, entry.kind, name.escape_ascii());
+                let is = entry.nid.0;
+                let kind = entry.kind;
+                let name = name.escape_ascii();
                 wrong(&dir, report, format!("entry `{name}` leads to inode {is}, type {kind}, not to {}", nid.0));
             }
         }
@@ -105,9 +108,11 @@ impl Walk<'_> {
         };
         let found = &mut self.inodes.found[n];
         found.names = found.names.saturating_add(1);
-        let (kind, is_dir) = (found.inode.kind as u8, found.inode.kind == InodeType::Dir);
+        let kind = found.inode.kind as u8;
+        let is_dir = found.inode.kind == InodeType::Dir;
         if entry.kind != kind {
-            let (name, says) = (name.escape_ascii(), entry.kind);
+            let name = name.escape_ascii();
+            let says = entry.kind;
             wrong(dir, report, format!("entry `{name}` says type {says}, its inode has {kind}"));
         }
         if is_dir && new {
@@ -121,7 +126,8 @@ impl Walk<'_> {
 
     /// Checks that each inode has as many names as its link count says; only the first `named` have names.
     fn check_links(&self, named: usize, report: &mut Report<'_>) {
-        let (said, all) = (self.reader.superblock.inodes, self.inodes.found.len() as u64);
+        let said = self.reader.superblock.inodes;
+        let all = self.inodes.found.len() as u64;
         // Some writers count the packed inode and the metabox, some do not.
         if said == 0 {
             report.note("superblock", SUPERBLOCK_OFFSET, "its count of inodes is 0: the writer did not count them");

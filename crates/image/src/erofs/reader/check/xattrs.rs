@@ -4,30 +4,39 @@ use std::collections::HashSet;
 
 use super::digests;
 use crate::Result;
-use crate::build::Sum;
+use crate::build::FileDigest;
 use crate::erofs::format::{Compat, xattr_prefix};
-use crate::erofs::reader::Reader;
+use crate::erofs::reader::ErofsReader;
 use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
-use crate::erofs::reader::metadata::Space;
-use crate::erofs::reader::xattr::{self, Pair};
+use crate::erofs::reader::metadata::OffsetSpace;
+use crate::erofs::reader::xattr::{self, StoredXattr};
 use crate::tree::{acl, capability};
 use packfs_tree::{Report, Severity};
 
-/// Checks the attributes of an inode. Returns the digest of its data, if it has one.
-pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<Option<Sum>> {
-    if inode.xattr_len == 0 {
-        return Ok(None);
-    }
-    let (mut digest, mut odd) = (None, None);
-    let (mut wrong, mut names, mut bits, mut shared) = (Vec::new(), HashSet::new(), 0, false);
-    let mut has_user = false;
-    let mut repeats = false;
-    let filter = xattr::each(reader, inode, &mut |pair| {
-        let is_digest = reader.is_digest(&pair);
+/// Facts about the attributes of an inode.
+#[derive(Debug, Default)]
+struct XattrSurvey {
+    digest: Option<FileDigest>,
+    /// Length of a digest of an unknown kind.
+    odd_digest_len: Option<usize>,
+    names: HashSet<Box<[u8]>>,
+    /// Bits of the filter that the names set.
+    filter_bits: u32,
+    shares: bool,
+    has_user: bool,
+    /// True if a name that mkfs.erofs repeats occurs more than once.
+    repeats: bool,
+    wrong: Vec<String>,
+}
+
+impl XattrSurvey {
+    fn add(&mut self, reader: &ErofsReader, inode: &Inode, pair: &StoredXattr) {
+        let is_digest = reader.is_digest(pair);
         if is_digest && inode.kind == InodeType::File {
-            digest = digests::of(&pair);
-            odd = digest.is_none().then_some(pair.value.len());
+            self.digest = digests::of(pair);
+            self.odd_digest_len = self.digest.is_none().then_some(pair.value.len());
         }
+        let wrong = &mut self.wrong;
         match pair.full_name() {
             None if pair.is_padding() => return,
             None if is_digest => {}
@@ -36,23 +45,33 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
                 wrong.push(format!("xattr `{}` has no name after its prefix", name.escape_ascii()));
             }
             Some(name) if name.contains(&0) => wrong.push("NUL in the name of an xattr".into()),
-            Some(name) if *name == *xattr::MAY_REPEAT && names.contains(&name) => repeats = true,
-            Some(name) if names.contains(&name) => wrong.push(format!("xattr `{}` twice", name.escape_ascii())),
-            Some(name) => drop(names.insert(name)),
+            Some(name) if *name == *xattr::MAY_REPEAT && self.names.contains(&name) => self.repeats = true,
+            Some(name) if self.names.contains(&name) => wrong.push(format!("xattr `{}` twice", name.escape_ascii())),
+            Some(name) => drop(self.names.insert(name)),
         }
-        bits |= pair.filter_bit();
-        wrong.extend(value_defect(&pair, inode.kind));
-        shared |= pair.shared.is_some();
-        has_user |= pair.base == xattr_prefix::USER;
-    });
+        self.filter_bits |= pair.filter_bit();
+        wrong.extend(value_defect(pair, inode.kind));
+        self.shares |= pair.shared.is_some();
+        self.has_user |= pair.base == xattr_prefix::USER;
+    }
+}
+
+/// Checks the attributes of an inode. Returns the digest of its data, if it has one.
+pub(super) fn check(reader: &ErofsReader, inode: &Inode, report: &mut Report<'_>) -> Result<Option<FileDigest>> {
+    if inode.xattr_len == 0 {
+        return Ok(None);
+    }
+    let mut survey = XattrSurvey::default();
+    let filter = xattr::each(reader, inode, &mut |pair| survey.add(reader, inode, &pair));
+    let XattrSurvey { digest, odd_digest_len, filter_bits, shares, has_user, repeats, mut wrong, .. } = survey;
     if let Some(filter) = report.take(filter)?
         && reader.superblock.xattr_filter
-        && filter & bits != 0
+        && filter & filter_bits != 0
     {
         wrong.push(format!("its xattr filter {filter:#010x} denies names that it has"));
     }
     let apart = !reader.superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
-    if shared && apart && inode.place.space == Space::Metabox {
+    if shares && apart && inode.place.space == OffsetSpace::Metabox {
         let text = "xattrs are shared outside the metabox by inodes in it: Linux 6.18 does not show them";
         report.shared(Severity::Note, STRUCTURE, reader.superblock.xattr_start, text, || {
             format!("inode {}", inode.nid.0)
@@ -67,7 +86,7 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
         let text = format!("xattr `{name}` more than once, as mkfs.erofs writes it: Linux takes the first");
         report.note(STRUCTURE, inode.place.byte, format!("inode {}: {text}", inode.nid.0));
     }
-    if let Some(len) = odd {
+    if let Some(len) = odd_digest_len {
         let text = format!("inode {}: its digest of {len} bytes is of an unknown kind", inode.nid.0);
         report.note(STRUCTURE, inode.place.byte, text);
     }
@@ -78,7 +97,7 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
 }
 
 /// Returns the reason why the kernel refuses the value of an attribute, if it does.
-fn value_defect(pair: &Pair, kind: InodeType) -> Option<String> {
+fn value_defect(pair: &StoredXattr, kind: InodeType) -> Option<String> {
     let which = match pair.base {
         xattr_prefix::ACL_ACCESS => "access",
         xattr_prefix::ACL_DEFAULT => "default",
@@ -108,8 +127,13 @@ mod tests {
         let entries =
             [(1u16, 7u16), (4, 5), (32, 0)].map(|(tag, bits)| [tag, bits, !0, !0].map(u16::to_le_bytes).concat());
         let value: Box<[u8]> = [&[2, 0, 0, 0][..], &entries.concat()].concat().into();
-        let pair =
-            |base, name: &[u8]| Pair { prefix: base, base, name: name.into(), value: value.clone(), shared: None };
+        let pair = |base, name: &[u8]| StoredXattr {
+            prefix: base,
+            base,
+            name: name.into(),
+            value: value.clone(),
+            shared: None,
+        };
         assert_eq!(value_defect(&pair(xattr_prefix::ACL_ACCESS, b""), InodeType::File), None);
         assert_eq!(value_defect(&pair(xattr_prefix::ACL_DEFAULT, b""), InodeType::Dir), None);
         assert_eq!(value_defect(&pair(xattr_prefix::USER, b"x"), InodeType::File), None);

@@ -13,10 +13,10 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::Image;
 use crate::erofs::format::{self, Incompat, Layout, algorithm};
-use crate::erofs::reader::data::File;
+use crate::erofs::reader::data::InodeData;
 use crate::erofs::reader::inode::Inode;
 use crate::erofs::reader::map::tests::write::{Form, Listed, Shape, write};
-use crate::erofs::reader::{ReadOptions, Reader};
+use crate::erofs::reader::{ErofsReader, ReadOptions};
 use crate::image::Nid;
 use crate::testing::{Mount, Node, Piece, Spec, can_mount, skipped};
 
@@ -196,7 +196,7 @@ fn cases() -> Vec<(&'static str, Handmade)> {
 #[test]
 fn files_that_mkfs_never_makes_are_read() {
     for (what, Handmade { image, content }) in cases() {
-        let reader = Reader::open(Arc::new(image), ReadOptions::default()).unwrap();
+        let reader = ErofsReader::open(Arc::new(image), ReadOptions::default()).unwrap();
         let nid = crate::sink::lookup(&reader, b"f").unwrap().unwrap();
         let mut whole = vec![1; content.len() + 9];
         let got = reader.read_at(nid, &mut whole, 0).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -268,7 +268,7 @@ fn source(dir: &Path) {
     Spec::of(files).create(dir).unwrap();
 }
 
-fn each_inode(reader: &Reader, dir: Nid, visit: &mut dyn FnMut(&str, &Inode)) {
+fn each_inode(reader: &ErofsReader, dir: Nid, visit: &mut dyn FnMut(&str, &Inode)) {
     for entry in reader.read_dir(dir).unwrap() {
         visit(&entry.name.escape_ascii().to_string(), &reader.inode(entry.nid).unwrap());
     }
@@ -290,13 +290,13 @@ fn the_maps_of_mkfs_have_no_defects() {
         drop(std::fs::remove_file(&image));
         let made = Command::new("mkfs.erofs").args(options.split(' ')).args([&image, &tree]).output().unwrap();
         assert!(made.status.success(), "{options}: {}", String::from_utf8_lossy(&made.stderr));
-        let reader = Reader::open(Arc::new(std::fs::read(&image).unwrap()), ReadOptions::default()).unwrap();
+        let reader = ErofsReader::open(Arc::new(std::fs::read(&image).unwrap()), ReadOptions::default()).unwrap();
         each_inode(&reader, reader.root(), &mut |name, inode| {
             if inode.size == 0 {
                 return;
             }
             let mut found = Vec::new();
-            let file = File::open(&reader, inode).unwrap();
+            let file = InodeData::open(&reader, inode).unwrap();
             file.check_map(&mut |error| found.push(error.to_string())).unwrap();
             assert_eq!(found, Vec::<String>::new(), "{options}: {name}");
             if let Ok(want) = std::fs::read(tree.join(name)) {

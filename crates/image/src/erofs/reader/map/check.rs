@@ -1,10 +1,10 @@
 //! Checks that reading does not need: every entry of an index is right, and the superblock
 //! announces all features that the index uses.
 
-use super::clusters::{Cluster, Clusters, Coding, Head};
-use super::header::Header;
-use super::window::{Bytes, Window};
-use super::{Data, Form, Map, MappedExtent, Stored, Where};
+use super::clusters::{ClusterIndex, DecodedEntry, ExtentCoding, ExtentHead};
+use super::header::IndexFeatures;
+use super::window::{IndexBytes, IndexWindow};
+use super::{ExtentMap, MapForm, MappedExtent, PieceStorage, StoredBytes, StoredPosition};
 use crate::erofs::format::{Advise, Incompat};
 use crate::erofs::raw_sharing::{RawExtent, RawExtents};
 use crate::{Error, Result};
@@ -14,32 +14,32 @@ const CAPPED: u64 = 2047;
 
 /// Features announced by the superblock.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::erofs::reader) struct Announced {
+pub(in crate::erofs::reader) struct AnnouncedFeatures {
     pub(in crate::erofs::reader) incompat: Incompat,
     /// A bit for each algorithm.
     pub(in crate::erofs::reader) algorithms: u16,
 }
 
 /// Receiver of findings.
-type Wrong<'w> = &'w mut dyn FnMut(Error);
+type IndexFindings<'w> = &'w mut dyn FnMut(Error);
 
-impl Map {
+impl ExtentMap {
     /// Calls `wrong` for each defect of the map; returns true if an extent [is long and raw](Self::is_long_raw). An error is
     /// damage that stopped the check.
     pub(in crate::erofs::reader) fn check(
         &self,
-        source: &dyn Bytes,
-        announced: Announced,
-        wrong: Wrong<'_>,
+        source: &dyn IndexBytes,
+        announced: AnnouncedFeatures,
+        wrong: IndexFindings<'_>,
     ) -> Result<bool> {
         let at = self.place;
         let mut say = |why: String| wrong(source.error("map header", at, why));
         match &self.form {
-            Form::Clusters(header, clusters) => {
+            MapForm::Clusters(header, clusters) => {
                 self.check_header(header, &mut say);
-                let mut window = Window::new(source, super::INDEX, clusters.end());
+                let mut window = IndexWindow::new(source, super::INDEX, clusters.end());
                 let block_bits = self.block_bits;
-                let walker = Walker {
+                let walker = IndexWalker {
                     clusters,
                     block_bits,
                     head: None,
@@ -50,7 +50,7 @@ impl Map {
                 };
                 walker.run(&mut window)?;
             }
-            Form::Encoded(header, _) => self.check_header(header, &mut say),
+            MapForm::Encoded(header, _) => self.check_header(header, &mut say),
             _ => {}
         }
         let mut walk = self.walk(source, 0);
@@ -69,8 +69,8 @@ impl Map {
     }
 
     /// Returns true if an extent [is long and raw](Self::is_long_raw). Most maps tell it by their header.
-    pub(in crate::erofs::reader) fn has_long_raw(&self, source: &dyn Bytes) -> Result<bool> {
-        let Form::Clusters(header, _) = &self.form else { return Ok(false) };
+    pub(in crate::erofs::reader) fn has_long_raw(&self, source: &dyn IndexBytes) -> Result<bool> {
+        let MapForm::Clusters(header, _) = &self.form else { return Ok(false) };
         if !header.advise.contains(Advise::BIG_CLUSTER_2) {
             return Ok(false);
         }
@@ -86,32 +86,33 @@ impl Map {
     /// Returns true for an uncompressed extent of more than a block, of which Linux before 6.15 reads one block and refuses
     /// the rest. Encoded extents need 6.15 in any case.
     fn is_long_raw(&self, extent: &MappedExtent) -> bool {
-        let is_cluster = matches!(extent.data, Data::Plain { stored, .. } if !matches!(stored.place, Where::Meta(_)));
-        is_cluster && matches!(self.form, Form::Clusters(..)) && extent.len > 1 << self.block_bits
+        let PieceStorage::Plain { stored, .. } = extent.data else { return false };
+        let is_cluster = !matches!(stored.place, StoredPosition::Meta(_));
+        is_cluster && matches!(self.form, MapForm::Clusters(..)) && extent.len > 1 << self.block_bits
     }
 
     /// Returns the features that the map uses, with their names.
     pub(in crate::erofs::reader) fn needs(&self) -> Vec<(Incompat, &'static str)> {
         let mut needs = Vec::new();
         let header = match &self.form {
-            Form::Plain { .. } => None,
-            Form::Chunks(_) => {
+            MapForm::Plain { .. } => None,
+            MapForm::Chunks(_) => {
                 needs.push((Incompat::CHUNKED_FILES, "files in chunks"));
                 None
             }
-            Form::Fragment(_) => {
+            MapForm::Fragment(_) => {
                 needs.push((Incompat::FRAGMENTS_OR_DEDUPE, "files in the packed inode"));
                 None
             }
-            Form::Clusters(header, _) => Some(header),
-            Form::Encoded(header, _) => {
+            MapForm::Clusters(header, _) => Some(header),
+            MapForm::Encoded(header, _) => {
                 needs.push((Incompat::BITS_48, "encoded extents"));
                 Some(header)
             }
         };
         let Some(header) = header else { return needs };
         needs.push((Incompat::ZERO_PADDING, "compressed bytes at the ends of clusters"));
-        let encoded = matches!(self.form, Form::Encoded(..));
+        let encoded = matches!(self.form, MapForm::Encoded(..));
         let clusters = [
             (Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2, Incompat::BIG_CLUSTERS, "clusters of several blocks"),
             (Advise::INLINE_CLUSTER, Incompat::TAIL_PACKING, "clusters after inodes"),
@@ -126,7 +127,7 @@ impl Map {
         needs
     }
 
-    fn check_header(&self, header: &Header, say: &mut dyn FnMut(String)) {
+    fn check_header(&self, header: &IndexFeatures, say: &mut dyn FnMut(String)) {
         let known = Advise::COMPACT_2B_OR_EXTENTS
             | Advise::BIG_CLUSTER_1
             | Advise::BIG_CLUSTER_2
@@ -142,15 +143,17 @@ impl Map {
     /// Returns the extent if Linux reads it as an uncompressed cluster.
     fn raw_extent(&self, extent: &MappedExtent) -> Option<RawExtent> {
         let MappedExtent { logical: begin, len, data } = *extent;
-        let Data::Plain { stored: Stored { place: Where::Image(cluster), .. }, .. } = data else { return None };
-        let has_clusters = matches!(self.form, Form::Clusters(..) | Form::Encoded(..));
+        let PieceStorage::Plain { stored: StoredBytes { place: StoredPosition::Image(cluster), .. }, .. } = data else {
+            return None;
+        };
+        let has_clusters = matches!(self.form, MapForm::Clusters(..) | MapForm::Encoded(..));
         has_clusters.then_some(RawExtent { begin, len, cluster })
     }
 
-    fn check_extent(&self, extent: &MappedExtent, announced: Announced) -> Option<String> {
+    fn check_extent(&self, extent: &MappedExtent, announced: AnnouncedFeatures) -> Option<String> {
         let last = extent.logical + extent.len >= self.size;
         let (stored, algorithm, partial) = match extent.data {
-            Data::Packed { stored, algorithm, partial } => (stored, algorithm, partial),
+            PieceStorage::Packed { stored, algorithm, partial } => (stored, algorithm, partial),
             _ => return None,
         };
         if announced.algorithms & 1 << algorithm == 0 {
@@ -166,27 +169,27 @@ impl Map {
 }
 
 /// Visits every entry of an index.
-struct Walker<'c, 'w> {
-    clusters: &'c Clusters,
+struct IndexWalker<'c, 'w> {
+    clusters: &'c ClusterIndex,
     /// log2 of a block.
     block_bits: u8,
     /// The latest head, and its cluster.
-    head: Option<(u64, Head)>,
+    head: Option<(u64, ExtentHead)>,
     /// The latest head at which an extent begins: a head at the end of the file begins none.
-    last: Option<(u64, Head)>,
+    last: Option<(u64, ExtentHead)>,
     /// Range of clusters in which entries since then say the next head is.
     promised: Option<(u64, u64)>,
     /// Position at which the latest head is said to have a cluster of no blocks.
     empty: Option<u64>,
-    wrong: Wrong<'w>,
+    wrong: IndexFindings<'w>,
 }
 
-impl Walker<'_, '_> {
-    fn run(mut self, window: &mut Window<'_>) -> Result<()> {
+impl IndexWalker<'_, '_> {
+    fn run(mut self, window: &mut IndexWindow<'_>) -> Result<()> {
         let count = self.clusters.count();
         for n in 0..count {
             match self.clusters.load(window, n)? {
-                Cluster::Head(head) => {
+                DecodedEntry::Head(head) => {
                     if head.hole {
                         self.say(window, n, "a hole, which Linux before 7.2 reads as a cluster".into());
                     }
@@ -197,18 +200,18 @@ impl Walker<'_, '_> {
                     }
                     self.head = Some((n, head));
                 }
-                Cluster::Inner { back, blocks, forward } => self.inner(window, n, back, blocks, forward),
+                DecodedEntry::Inner { back, blocks, forward } => self.inner(window, n, back, blocks, forward),
             }
         }
         self.end(window, count);
         self.last(window, count)
     }
 
-    fn say(&mut self, window: &Window<'_>, n: u64, why: String) {
+    fn say(&mut self, window: &IndexWindow<'_>, n: u64, why: String) {
         (self.wrong)(window.error(self.clusters.at(n), format!("cluster {n}: {why}")));
     }
 
-    fn inner(&mut self, window: &Window<'_>, n: u64, back: u64, blocks: Option<u64>, forward: Option<u64>) {
+    fn inner(&mut self, window: &IndexWindow<'_>, n: u64, back: u64, blocks: Option<u64>, forward: Option<u64>) {
         let Some((head_at, head)) = self.head else {
             return self.say(window, n, "no extent begins before it".into());
         };
@@ -233,7 +236,7 @@ impl Walker<'_, '_> {
     }
 
     /// Checks that entries before the next head (or the end), at cluster `n`, announced it there.
-    fn keep_promise(&mut self, window: &Window<'_>, n: u64) {
+    fn keep_promise(&mut self, window: &IndexWindow<'_>, n: u64) {
         let Some((least, most)) = self.promised.take() else { return };
         if most > n || (least != u64::MAX && least < n) {
             let said = if most > n { most } else { least };
@@ -243,7 +246,7 @@ impl Walker<'_, '_> {
 
     /// Refuses a cluster of no blocks: it is a hole from Linux 7.2 on, but earlier versions read
     /// another cluster. An extent in the packed inode has no cluster.
-    fn refuse_empty(&mut self, window: &Window<'_>) {
+    fn refuse_empty(&mut self, window: &IndexWindow<'_>) {
         if let Some(n) = self.empty.take() {
             self.say(window, n, "a count of 0 blocks, which Linux before 7.2 does not read as a hole".into());
         }
@@ -252,12 +255,12 @@ impl Walker<'_, '_> {
     /// Checks the last extent. If no entry follows it, Linux assumes that it extends to the end of
     /// its cluster, not of the file. If it is in the packed inode, it has no stored bytes, which an
     /// uncompressed extent needs.
-    fn last(&mut self, window: &mut Window<'_>, count: u64) -> Result<()> {
+    fn last(&mut self, window: &mut IndexWindow<'_>, count: u64) -> Result<()> {
         let advise = self.clusters.advise;
         if !advise.contains(Advise::FRAGMENT) {
             self.refuse_empty(window);
         }
-        let Some((at, head)) = self.last.filter(|(_, head)| head.kind == Coding::Plain) else { return Ok(()) };
+        let Some((at, head)) = self.last.filter(|(_, head)| head.kind == ExtentCoding::Plain) else { return Ok(()) };
         if advise.contains(Advise::FRAGMENT) {
             self.say(window, at, "uncompressed, but in the packed inode".into());
         }
@@ -274,12 +277,12 @@ impl Walker<'_, '_> {
     }
 
     /// Checks that an extent that began in an earlier cluster ends with an entry of its own.
-    fn end(&mut self, window: &Window<'_>, count: u64) {
+    fn end(&mut self, window: &IndexWindow<'_>, count: u64) {
         let used = self.clusters.size % (1 << self.clusters.bits);
         let special = self.clusters.advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT);
         let Some((at, head)) = self.head.filter(|_| used > 0) else { return };
         let behind = at + 1 == count && head.offset >= used;
-        if behind && (head.kind != Coding::Plain || head.offset != used) {
+        if behind && (head.kind != ExtentCoding::Plain || head.offset != used) {
             self.say(window, at, format!("an extent begins after the end, at offset {}", head.offset));
         }
         if at + 1 < count && !special {

@@ -2,8 +2,8 @@
 
 use zerocopy::FromBytes;
 
-use super::window::Window;
-use super::{Data, Facts, MappedExtent, Stored, Where};
+use super::window::IndexWindow;
+use super::{MappedExtent, MappedInode, PieceStorage, StoredBytes, StoredPosition};
 use crate::Result;
 use crate::erofs::format::{self, NO_BLOCK, chunk_format};
 
@@ -12,7 +12,7 @@ const MERGED: u64 = 1 << 20;
 
 /// The chunks of a file.
 #[derive(Debug)]
-pub(super) struct Chunks {
+pub(super) struct ChunkTable {
     start: u64,
     /// True for entries of 8 bytes, false for 4.
     long: bool,
@@ -24,13 +24,13 @@ pub(super) struct Chunks {
     size: u64,
 }
 
-impl Chunks {
+impl ChunkTable {
     /// Locates the array of a file.
-    pub(super) fn new(facts: &Facts) -> Chunks {
+    pub(super) fn new(facts: &MappedInode) -> ChunkTable {
         let format = facts.chunk_format;
         let long = format & chunk_format::INDEXES != 0;
         let unit = if long { 8 } else { 4 };
-        Chunks {
+        ChunkTable {
             start: facts.payload.checked_next_multiple_of(unit).unwrap_or(u64::MAX),
             long,
             wide: format & chunk_format::BITS_48 != 0,
@@ -55,7 +55,7 @@ impl Chunks {
     }
 
     /// Returns the piece that holds byte `offset`: a chunk, with the chunks that continue it.
-    pub(super) fn find(&self, window: &mut Window<'_>, offset: u64) -> Result<MappedExtent> {
+    pub(super) fn find(&self, window: &mut IndexWindow<'_>, offset: u64) -> Result<MappedExtent> {
         let first = offset >> self.bits;
         let place = self.load(window, first)?;
         let mut n = first + 1;
@@ -69,18 +69,18 @@ impl Chunks {
         let logical = first << self.bits;
         let len = n.saturating_mul(1 << self.bits).min(self.size) - logical;
         let data = match place {
-            None => Data::Hole,
-            Some(place) => Data::Plain { stored: Stored { place, len }, rotated: false },
+            None => PieceStorage::Hole,
+            Some(place) => PieceStorage::Plain { stored: StoredBytes { place, len }, rotated: false },
         };
         Ok(MappedExtent { logical, len, data })
     }
 
     /// Returns the position of chunk `n`, if it is stored.
-    fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Option<Where>> {
+    fn load(&self, window: &mut IndexWindow<'_>, n: u64) -> Result<Option<StoredPosition>> {
         let at = self.at(n);
         if !self.long {
             let block = u32::from_le_bytes(window.array(at)?);
-            return Ok((block != NO_BLOCK).then(|| Where::Image(u64::from(block) << self.block_bits)));
+            return Ok((block != NO_BLOCK).then(|| StoredPosition::Image(u64::from(block) << self.block_bits)));
         }
         let Ok(raw) = format::ChunkIndex::read_from_bytes(&window.array::<8>(at)?) else {
             return Err(window.error(at, "an entry is cut short"));
@@ -89,8 +89,8 @@ impl Chunks {
         let block = u64::from(high) << 32 | u64::from(raw.startblk_lo.get());
         let byte = block << self.block_bits;
         Ok((block != mask).then(|| match raw.device_id.get() {
-            0 => Where::Image(byte),
-            device => Where::Device(device, byte),
+            0 => StoredPosition::Image(byte),
+            device => StoredPosition::Device(device, byte),
         }))
     }
 }

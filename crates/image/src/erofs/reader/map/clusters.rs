@@ -2,9 +2,9 @@
 //! ends, and how much is stored. [`full`](super::full) and [`compact`](super::compact) decode the
 //! two forms of entries.
 
-use super::compact::Compact;
-use super::full::Full;
-use super::window::Window;
+use super::compact::CompactIndex;
+use super::full::FullEntries;
+use super::window::IndexWindow;
 use crate::Result;
 use crate::erofs::format::{Advise, EXTENT_MAX};
 
@@ -13,9 +13,9 @@ const HOPS: u64 = 4096;
 
 /// A decoded entry of a logical cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cluster {
+pub(super) enum DecodedEntry {
     /// An extent begins in the cluster.
-    Head(Head),
+    Head(ExtentHead),
     /// No extent begins in the cluster.
     Inner {
         /// Distance in clusters back to one with a head.
@@ -29,8 +29,8 @@ pub(super) enum Cluster {
 
 /// The beginning of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) kind: Coding,
+pub(super) struct ExtentHead {
+    pub(super) kind: ExtentCoding,
     /// Offset in its logical cluster.
     pub(super) offset: u64,
     /// First block of the physical cluster.
@@ -42,7 +42,7 @@ pub(super) struct Head {
 
 /// Storage of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(super) enum ExtentCoding {
     /// Uncompressed.
     Plain,
     /// Compressed with the first algorithm.
@@ -53,8 +53,8 @@ pub(super) enum Coding {
 
 /// An extent, as far as an index describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) head: Head,
+pub(super) struct ExtentSpan {
+    pub(super) head: ExtentHead,
     /// Range in the file.
     pub(super) start: u64,
     pub(super) end: u64,
@@ -66,15 +66,15 @@ pub(super) struct Span {
 
 /// The two forms of such an index.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Form {
-    Full(Full),
-    Compact(Compact),
+pub(super) enum ClusterIndexForm {
+    Full(FullEntries),
+    Compact(CompactIndex),
 }
 
 /// An index with an entry for each logical cluster.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clusters {
-    pub(super) form: Form,
+pub(super) struct ClusterIndex {
+    pub(super) form: ClusterIndexForm,
     /// log2 of the size of a logical cluster.
     pub(super) bits: u32,
     /// Length of the file.
@@ -82,7 +82,7 @@ pub(super) struct Clusters {
     pub(super) advise: Advise,
 }
 
-impl Clusters {
+impl ClusterIndex {
     /// Returns the number of entries.
     pub(super) fn count(&self) -> u64 {
         self.size.div_ceil(1 << self.bits)
@@ -91,30 +91,30 @@ impl Clusters {
     /// Returns the end of the index, where an inline cluster begins.
     pub(super) fn end(&self) -> u64 {
         match &self.form {
-            Form::Full(full) => full.end(),
-            Form::Compact(compact) => compact.pack_end(self.count().saturating_sub(1)),
+            ClusterIndexForm::Full(full) => full.end(),
+            ClusterIndexForm::Compact(compact) => compact.pack_end(self.count().saturating_sub(1)),
         }
     }
 
     /// Returns the offset of the entry of cluster `n`, or of the pack that contains it.
     pub(super) fn at(&self, n: u64) -> u64 {
         match &self.form {
-            Form::Full(full) => full.at(n),
-            Form::Compact(compact) => compact.at(n),
+            ClusterIndexForm::Full(full) => full.at(n),
+            ClusterIndexForm::Compact(compact) => compact.at(n),
         }
     }
 
     /// Decodes the entry of cluster `n` and checks it by itself.
-    pub(super) fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Cluster> {
+    pub(super) fn load(&self, window: &mut IndexWindow<'_>, n: u64) -> Result<DecodedEntry> {
         let cluster = match &self.form {
-            Form::Full(full) => full.load(window, n)?,
-            Form::Compact(compact) => compact.load(window, n)?,
+            ClusterIndexForm::Full(full) => full.load(window, n)?,
+            ClusterIndexForm::Compact(compact) => compact.load(window, n)?,
         };
         match cluster {
-            Cluster::Head(head) if head.offset >> self.bits != 0 => {
+            DecodedEntry::Head(head) if head.offset >> self.bits != 0 => {
                 Err(window.error(self.at(n), format!("cluster {n}: offset {} is outside of it", head.offset)))
             }
-            Cluster::Inner { blocks: Some(_), .. } if !self.is_big() => {
+            DecodedEntry::Inner { blocks: Some(_), .. } if !self.is_big() => {
                 let why = format!("cluster {n}: a count of blocks, but clusters of this file have one");
                 Err(window.error(self.at(n), why))
             }
@@ -123,17 +123,17 @@ impl Clusters {
     }
 
     /// Returns the extent that holds byte `offset`, which is within the file.
-    pub(super) fn find(&self, window: &mut Window<'_>, offset: u64) -> Result<Span> {
+    pub(super) fn find(&self, window: &mut IndexWindow<'_>, offset: u64) -> Result<ExtentSpan> {
         let n = offset >> self.bits;
         let (n, head) = match self.load(window, n)? {
-            Cluster::Head(head) if self.start(n, head) <= offset => (n, head),
-            Cluster::Head(_) => self.look_back(window, n, 1)?,
-            Cluster::Inner { back, .. } => self.look_back(window, n, back)?,
+            DecodedEntry::Head(head) if self.start(n, head) <= offset => (n, head),
+            DecodedEntry::Head(_) => self.look_back(window, n, 1)?,
+            DecodedEntry::Inner { back, .. } => self.look_back(window, n, back)?,
         };
         self.measure(window, n, head)
     }
 
-    fn start(&self, n: u64, head: Head) -> u64 {
+    fn start(&self, n: u64, head: ExtentHead) -> u64 {
         (n << self.bits) + head.offset
     }
 
@@ -142,16 +142,17 @@ impl Clusters {
     }
 
     /// Returns true if a head of this kind may have a cluster of several blocks.
-    pub(super) fn may_be_big(&self, kind: Coding) -> bool {
+    pub(super) fn may_be_big(&self, kind: ExtentCoding) -> bool {
         match kind {
-            Coding::First => self.advise.contains(Advise::BIG_CLUSTER_1),
-            Coding::Plain | Coding::Second => self.advise.contains(Advise::BIG_CLUSTER_2),
+            ExtentCoding::First => self.advise.contains(Advise::BIG_CLUSTER_1),
+            ExtentCoding::Plain | ExtentCoding::Second => self.advise.contains(Advise::BIG_CLUSTER_2),
         }
     }
 
     /// Returns the head of the extent that reaches into cluster `from`; the first hop is `back` clusters.
-    fn look_back(&self, window: &mut Window<'_>, from: u64, mut back: u64) -> Result<(u64, Head)> {
-        let (mut n, mut hops) = (from, 0);
+    fn look_back(&self, window: &mut IndexWindow<'_>, from: u64, mut back: u64) -> Result<(u64, ExtentHead)> {
+        let mut n = from;
+        let mut hops = 0;
         loop {
             let bad = |why: &str| Err(window.error(self.at(n), format!("cluster {n}: {why}")));
             if back == 0 {
@@ -166,36 +167,38 @@ impl Clusters {
             hops += 1;
             n = before;
             match self.load(window, n)? {
-                Cluster::Head(head) => return Ok((n, head)),
-                Cluster::Inner { back: more, .. } => back = more,
+                DecodedEntry::Head(head) => return Ok((n, head)),
+                DecodedEntry::Inner { back: more, .. } => back = more,
             }
         }
     }
 
     /// Returns the extent whose head is in cluster `n`: it extends to the next head. The distances
     /// in entries are not used, as extents have few clusters.
-    pub(super) fn measure(&self, window: &mut Window<'_>, n: u64, head: Head) -> Result<Span> {
+    pub(super) fn measure(&self, window: &mut IndexWindow<'_>, n: u64, head: ExtentHead) -> Result<ExtentSpan> {
         let start = self.start(n, head);
         let endless = head.hole || self.advise.contains(Advise::FRAGMENT);
         let most = if endless { u64::MAX } else { start.saturating_add(EXTENT_MAX) };
-        let (mut next, mut blocks, mut end) = (n + 1, 1, self.size);
+        let mut next = n + 1;
+        let mut blocks = 1;
+        let mut end = self.size;
         while next < self.count() && next << self.bits <= most {
             match self.load(window, next)? {
-                Cluster::Head(head) => {
+                DecodedEntry::Head(head) => {
                     end = end.min(self.start(next, head));
                     break;
                 }
-                Cluster::Inner { back, blocks: counted, .. } if next == n + 1 && self.may_be_big(head.kind) => {
+                DecodedEntry::Inner { back, blocks: counted, .. } if next == n + 1 && self.may_be_big(head.kind) => {
                     let Some(counted) = counted.filter(|_| back == 1) else {
                         let why = format!("cluster {next}: no count of blocks after a head");
                         return Err(window.error(self.at(next), why));
                     };
                     blocks = counted;
                 }
-                Cluster::Inner { .. } => {}
+                DecodedEntry::Inner { .. } => {}
             }
             next += 1;
         }
-        Ok(Span { head, start, end, blocks, entry: self.at(n) })
+        Ok(ExtentSpan { head, start, end, blocks, entry: self.at(n) })
     }
 }

@@ -1,8 +1,8 @@
 //! Compact indexes: packs of 2 entries in 8 bytes, or of 16 in 32. Each pack ends with the block
 //! address from which its heads count.
 
-use super::clusters::{Cluster, Coding, Head};
-use super::window::Window;
+use super::clusters::{DecodedEntry, ExtentCoding, ExtentHead};
+use super::window::IndexWindow;
 use crate::Result;
 use crate::erofs::format::cluster_type;
 
@@ -19,7 +19,7 @@ const COUNT: u16 = cluster_type::BLOCK_COUNT;
 
 /// Position of the packs of a compact index.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Compact {
+pub(super) struct CompactIndex {
     start: u64,
     /// Number of entries in loose packs before the dense ones.
     lead: u64,
@@ -32,7 +32,7 @@ pub(super) struct Compact {
 
 /// A pack: its position, and its entries.
 #[derive(Debug, Clone, Copy)]
-struct Pack {
+struct IndexPack {
     at: u64,
     first: u64,
     count: u64,
@@ -40,7 +40,7 @@ struct Pack {
 
 /// The bytes of a pack: a string of bits, the first entry lowest, and the base.
 #[derive(Debug, Clone, Copy)]
-struct Entries {
+struct PackEntries {
     bytes: [u8; DENSE_LEN],
     count: usize,
     /// Number of bits in an entry, and in its value.
@@ -49,7 +49,7 @@ struct Entries {
     base: u32,
 }
 
-impl Compact {
+impl CompactIndex {
     /// Locates the index after a map header that ends at byte `start`. The kernel counts one entry
     /// per *block* even if logical clusters are larger.
     pub(super) fn new(
@@ -65,7 +65,7 @@ impl Compact {
         }
         let lead = if dense { (start.wrapping_neg() % DENSE_LEN as u64) / 4 } else { 0 };
         let dense = if dense { blocks.saturating_sub(lead) / DENSE * DENSE } else { 0 };
-        Ok(Compact { start, lead, dense, value_bits: VALUE_BITS.max(cluster_bits), big })
+        Ok(CompactIndex { start, lead, dense, value_bits: VALUE_BITS.max(cluster_bits), big })
     }
 
     /// Returns the end of the pack of cluster `n`.
@@ -79,10 +79,14 @@ impl Compact {
         self.pack(n).at
     }
 
-    fn pack(&self, n: u64) -> Pack {
+    fn pack(&self, n: u64) -> IndexPack {
         let loose = |start: u64, first: u64| {
             let number = (n - first) / LOOSE;
-            Pack { at: start.saturating_add(number.saturating_mul(8)), first: first + number * LOOSE, count: LOOSE }
+            IndexPack {
+                at: start.saturating_add(number.saturating_mul(8)),
+                first: first + number * LOOSE,
+                count: LOOSE,
+            }
         };
         let dense_end = self.lead + self.dense;
         if n < self.lead {
@@ -93,7 +97,7 @@ impl Compact {
             return loose(dense_start.saturating_add(self.dense * 2), dense_end);
         }
         let number = (n - self.lead) / DENSE;
-        Pack {
+        IndexPack {
             at: dense_start.saturating_add(number * DENSE_LEN as u64),
             first: self.lead + number * DENSE,
             count: DENSE,
@@ -101,15 +105,15 @@ impl Compact {
     }
 
     /// Decodes the entry of cluster `n`.
-    pub(super) fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Cluster> {
+    pub(super) fn load(&self, window: &mut IndexWindow<'_>, n: u64) -> Result<DecodedEntry> {
         let pack = self.pack(n);
-        let entries = Entries::parse(window.slice(pack.at, pack.len())?, self.value_bits);
+        let entries = PackEntries::parse(window.slice(pack.at, pack.len())?, self.value_bits);
         let i = usize::try_from(n - pack.first).unwrap_or(0);
         let (kind, value) = entries.get(i);
         let kind = match kind {
-            cluster_type::PLAIN => Coding::Plain,
-            cluster_type::HEAD1 => Coding::First,
-            cluster_type::HEAD2 => Coding::Second,
+            cluster_type::PLAIN => ExtentCoding::Plain,
+            cluster_type::HEAD1 => ExtentCoding::First,
+            cluster_type::HEAD2 => ExtentCoding::Second,
             _ => return Ok(Self::inner(&entries, i, value)),
         };
         let Some(before) = self.blocks_before(&entries, i) else {
@@ -117,27 +121,27 @@ impl Compact {
         };
         // The base of a first head at block 0 is one less.
         let block = entries.base.wrapping_add(before).into();
-        Ok(Cluster::Head(Head { kind, offset: value.into(), block, partial: false, hole: false }))
+        Ok(DecodedEntry::Head(ExtentHead { kind, offset: value.into(), block, partial: false, hole: false }))
     }
 
     /// The last entry of a pack stores the distance to the next head, the others that to the previous one.
-    fn inner(entries: &Entries, i: usize, value: u16) -> Cluster {
+    fn inner(entries: &PackEntries, i: usize, value: u16) -> DecodedEntry {
         if value & COUNT != 0 {
-            return Cluster::Inner { back: 1, blocks: Some((value & !COUNT).into()), forward: None };
+            return DecodedEntry::Inner { back: 1, blocks: Some((value & !COUNT).into()), forward: None };
         }
         if i + 1 < entries.count {
-            return Cluster::Inner { back: value.into(), blocks: None, forward: None };
+            return DecodedEntry::Inner { back: value.into(), blocks: None, forward: None };
         }
         let back = match entries.get(i.saturating_sub(1)) {
             (cluster_type::NONHEAD, value) if value & COUNT != 0 => 2,
             (cluster_type::NONHEAD, value) => u64::from(value) + 1,
             _ => 1,
         };
-        Cluster::Inner { back, blocks: None, forward: Some(value.into()) }
+        DecodedEntry::Inner { back, blocks: None, forward: Some(value.into()) }
     }
 
     /// Returns the number of blocks to add to the base for the head at `i`.
-    fn blocks_before(&self, entries: &Entries, i: usize) -> Option<u32> {
+    fn blocks_before(&self, entries: &PackEntries, i: usize) -> Option<u32> {
         let mut blocks = u32::from(!self.big);
         for at in 0..i {
             match entries.get(at) {
@@ -158,14 +162,14 @@ impl Compact {
     }
 }
 
-impl Pack {
+impl IndexPack {
     fn len(&self) -> usize {
         if self.count == DENSE { DENSE_LEN } else { 8 }
     }
 }
 
-impl Entries {
-    fn parse(pack: &[u8], value_bits: u32) -> Entries {
+impl PackEntries {
+    fn parse(pack: &[u8], value_bits: u32) -> PackEntries {
         let mut bytes = [0; DENSE_LEN];
         for (to, from) in bytes.iter_mut().zip(pack) {
             *to = *from;
@@ -173,7 +177,7 @@ impl Entries {
         let body = pack.len().saturating_sub(4);
         let count = if pack.len() == DENSE_LEN { 16 } else { 2 };
         let base = pack.last_chunk().map_or(0, |base| u32::from_le_bytes(*base));
-        Entries { bytes, count, bits: body * 8 / count, value_bits, base }
+        PackEntries { bytes, count, bits: body * 8 / count, value_bits, base }
     }
 
     /// Returns type and value of an entry.

@@ -2,7 +2,7 @@
 //! extents of equal length and are found by counting; long ones contain their start and are found
 //! by searching.
 
-use super::window::Window;
+use super::window::IndexWindow;
 use crate::erofs::format::encoded_extent;
 use crate::{Error, Result};
 
@@ -11,7 +11,7 @@ const FIRST_START: u64 = 8;
 
 /// Position of the records.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Encoded {
+pub(super) struct EncodedIndex {
     start: u64,
     len: RecordLen,
     /// Number of records.
@@ -37,7 +37,7 @@ pub(super) enum RecordLen {
 
 /// A decoded record, and the end of its extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct ExtentRecord {
     pub(super) start: u64,
     pub(super) end: u64,
     /// Word of length, format and flags; 0 before the first extent, where there is a hole.
@@ -52,7 +52,7 @@ pub(super) struct Record {
 
 /// State of a walk over the records.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cursor {
+pub(super) struct RecordCursor {
     /// Number of the next record.
     next: u64,
     /// For records of 4 bytes: number of bytes stored before it.
@@ -80,13 +80,13 @@ impl RecordLen {
     }
 }
 
-impl Encoded {
+impl EncodedIndex {
     /// Locates the records after a map header that ends at byte `header_end`; `count` is used for
     /// long records only.
     pub(super) fn new(header_end: u64, len: RecordLen, count: u64, bits: u32, size: u64) -> Self {
         let start = header_end.checked_next_multiple_of(len.bytes()).unwrap_or(u64::MAX);
         let count = if len.is_even() { size.div_ceil(1 << bits) } else { count };
-        Encoded { start, len, count, bits, size }
+        EncodedIndex { start, len, count, bits, size }
     }
 
     /// Returns the length of a record.
@@ -106,7 +106,12 @@ impl Encoded {
     }
 
     /// Returns the extent that holds byte `offset`, which is within the file.
-    pub(super) fn find(&self, window: &mut Window<'_>, cursor: &mut Cursor, offset: u64) -> Result<Record> {
+    pub(super) fn find(
+        &self,
+        window: &mut IndexWindow<'_>,
+        cursor: &mut RecordCursor,
+        offset: u64,
+    ) -> Result<ExtentRecord> {
         match self.len {
             RecordLen::Four => self.find_stacked(window, cursor, offset >> self.bits),
             RecordLen::Eight => {
@@ -119,15 +124,16 @@ impl Encoded {
         }
     }
 
-    fn even(&self, n: u64, word: u32, physical: u64) -> Record {
-        let (start, end) = (n << self.bits, (n + 1).saturating_mul(1 << self.bits));
-        Record { start, end: end.min(self.size), word, physical, last: n + 1 == self.count, entry: self.at(n) }
+    fn even(&self, n: u64, word: u32, physical: u64) -> ExtentRecord {
+        let start = n << self.bits;
+        let end = (n + 1).saturating_mul(1 << self.bits);
+        ExtentRecord { start, end: end.min(self.size), word, physical, last: n + 1 == self.count, entry: self.at(n) }
     }
 
     /// Finds an extent by summing up the lengths before it, which alone determine where it is stored.
-    fn find_stacked(&self, window: &mut Window<'_>, cursor: &mut Cursor, n: u64) -> Result<Record> {
+    fn find_stacked(&self, window: &mut IndexWindow<'_>, cursor: &mut RecordCursor, n: u64) -> Result<ExtentRecord> {
         if cursor.next > n {
-            *cursor = Cursor::default();
+            *cursor = RecordCursor::default();
         }
         let base = u64::from_le_bytes(window.array::<8>(self.start)?);
         loop {
@@ -142,8 +148,9 @@ impl Encoded {
     }
 
     /// Returns the last record that begins at or before `offset`.
-    fn search(&self, window: &mut Window<'_>, cursor: &mut Cursor, offset: u64) -> Result<Record> {
-        let (mut low, mut high) = (0, self.count);
+    fn search(&self, window: &mut IndexWindow<'_>, cursor: &mut RecordCursor, offset: u64) -> Result<ExtentRecord> {
+        let mut low = 0;
+        let mut high = self.count;
         // Walks request one record after the other.
         if cursor.next < self.count && self.start_of(window, cursor.next)? == offset {
             (low, high) = (cursor.next + 1, cursor.next + 1);
@@ -163,8 +170,9 @@ impl Encoded {
         cursor.next = low;
         let end = if low < self.count { self.start_of(window, low)? } else { self.size };
         let Some(n) = low.checked_sub(1) else {
-            let (end, entry) = (end.min(self.size), self.at(0));
-            return Ok(Record { start: 0, end, word: 0, physical: 0, last: false, entry });
+            let end = end.min(self.size);
+            let entry = self.at(0);
+            return Ok(ExtentRecord { start: 0, end, word: 0, physical: 0, last: false, entry });
         };
         let record = self.long(window, n, end)?;
         if record.start > offset || end <= offset || end > self.size {
@@ -174,20 +182,20 @@ impl Encoded {
     }
 
     /// Makes the error that record `n` does not begin before the next one, or begins after the end of the file.
-    fn disorder(&self, window: &Window<'_>, n: u64) -> Error {
+    fn disorder(&self, window: &IndexWindow<'_>, n: u64) -> Error {
         let why = format!("records {n} and {} are not in the order of the file, or beyond its end", n + 1);
         window.error(self.at(n), why)
     }
 
-    fn long(&self, window: &mut Window<'_>, n: u64, end: u64) -> Result<Record> {
+    fn long(&self, window: &mut IndexWindow<'_>, n: u64, end: u64) -> Result<ExtentRecord> {
         let start = self.start_of(window, n)?;
         let [word, low, high] = words(&window.array::<12>(self.at(n))?);
         let physical = u64::from(high) << 32 | u64::from(low);
-        Ok(Record { start, end, word, physical, last: n + 1 == self.count, entry: self.at(n) })
+        Ok(ExtentRecord { start, end, word, physical, last: n + 1 == self.count, entry: self.at(n) })
     }
 
     /// Returns the start of the extent of long record `n`.
-    fn start_of(&self, window: &mut Window<'_>, n: u64) -> Result<u64> {
+    fn start_of(&self, window: &mut IndexWindow<'_>, n: u64) -> Result<u64> {
         let at = self.at(n);
         let [low] = words(&window.array::<4>(at.saturating_add(12))?);
         if self.len == RecordLen::Sixteen {

@@ -2,12 +2,12 @@
 
 use zerocopy::FromBytes;
 
-use super::clusters::{self, Clusters};
-use super::compact::Compact;
-use super::encoded::{Encoded, RecordLen};
-use super::full::Full;
-use super::window::Bytes;
-use super::{Facts, Form};
+use super::clusters::{self, ClusterIndex};
+use super::compact::CompactIndex;
+use super::encoded::{EncodedIndex, RecordLen};
+use super::full::FullEntries;
+use super::window::IndexBytes;
+use super::{MapForm, MappedInode};
 use crate::Result;
 use crate::erofs::format::{self, Advise, EXTENT_MAX, Layout, WHOLE_FRAGMENT};
 
@@ -17,7 +17,7 @@ const LEN: usize = size_of::<format::MapHeader>();
 
 /// Contents of the header, except the position of the index.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Header {
+pub(super) struct IndexFeatures {
     pub(super) advise: Advise,
     /// Low four bits: algorithm of first heads; high: of second heads.
     pub(super) algorithms: u8,
@@ -28,7 +28,7 @@ pub(super) struct Header {
 }
 
 /// Reads the header of a file and locates its index.
-pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
+pub(super) fn open(source: &dyn IndexBytes, facts: &MappedInode) -> Result<MapForm> {
     let at = facts.payload.checked_next_multiple_of(LEN as u64).unwrap_or(u64::MAX);
     let end = at.saturating_add(LEN as u64);
     let wrong = |why: String| Err(source.error(STRUCTURE, at, why));
@@ -36,10 +36,10 @@ pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
     source.read(STRUCTURE, at, &mut bytes)?;
     let Ok(raw) = format::MapHeader::read_from_bytes(&bytes) else { return wrong("it is cut short".into()) };
     if raw.h_clusterbits & WHOLE_FRAGMENT != 0 {
-        return Ok(Form::Fragment(u64::from_le_bytes(bytes) & !(1 << 63)));
+        return Ok(MapForm::Fragment(u64::from_le_bytes(bytes) & !(1 << 63)));
     }
     let low = raw.h_fragmentoff.get();
-    let mut header = Header {
+    let mut header = IndexFeatures {
         advise: Advise::from_bits_retain(raw.h_advise.get()),
         algorithms: raw.h_algorithmtype,
         low,
@@ -50,7 +50,7 @@ pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
     if !compact && header.advise.contains(Advise::COMPACT_2B_OR_EXTENTS) {
         let count = u64::from(low) | u64::from(raw.h_clusterbits) << 40 | u64::from(raw.h_algorithmtype) << 32;
         let len = RecordLen::of_advise(raw.h_advise.get());
-        return Ok(Form::Encoded(header, Encoded::new(end, len, count, bits, facts.size)));
+        return Ok(MapForm::Encoded(header, EncodedIndex::new(end, len, count, bits, facts.size)));
     }
     if 1 << bits > EXTENT_MAX {
         return wrong(format!("logical clusters of {} bytes; an extent has at most {EXTENT_MAX}", 1u64 << bits));
@@ -69,13 +69,13 @@ pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
         }
         let blocks = facts.size.div_ceil(1 << facts.block_bits);
         let dense = advise.contains(Advise::COMPACT_2B_OR_EXTENTS);
-        let compact = Compact::new(end, blocks, bits, dense, !big.is_empty());
+        let compact = CompactIndex::new(end, blocks, bits, dense, !big.is_empty());
         match compact {
-            Ok(compact) => clusters::Form::Compact(compact),
+            Ok(compact) => clusters::ClusterIndexForm::Compact(compact),
             Err(why) => return wrong(why),
         }
     } else {
-        clusters::Form::Full(Full::new(end, facts.size.div_ceil(1 << bits)))
+        clusters::ClusterIndexForm::Full(FullEntries::new(end, facts.size.div_ceil(1 << bits)))
     };
-    Ok(Form::Clusters(header, Clusters { form, bits, size: facts.size, advise }))
+    Ok(MapForm::Clusters(header, ClusterIndex { form, bits, size: facts.size, advise }))
 }

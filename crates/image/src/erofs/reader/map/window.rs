@@ -7,7 +7,7 @@ use crate::{Error, Result};
 const PIECE: u64 = 1024;
 
 /// Source of the bytes of indexes: the image, or the metabox inside it.
-pub(in crate::erofs::reader) trait Bytes {
+pub(in crate::erofs::reader) trait IndexBytes {
     /// Fills `buf` from byte `at`; `structure` is for messages.
     fn read(&self, structure: &'static str, at: u64, buf: &mut [u8]) -> Result<()>;
 
@@ -16,8 +16,8 @@ pub(in crate::erofs::reader) trait Bytes {
 }
 
 /// The bytes from `start` to `end` of a source, of which one piece is in memory.
-pub(super) struct Window<'b> {
-    source: &'b dyn Bytes,
+pub(super) struct IndexWindow<'b> {
+    source: &'b dyn IndexBytes,
     structure: &'static str,
     end: u64,
     piece: Vec<u8>,
@@ -25,10 +25,10 @@ pub(super) struct Window<'b> {
     at: u64,
 }
 
-impl<'b> Window<'b> {
+impl<'b> IndexWindow<'b> {
     /// Makes a window over bytes that end at `end`.
-    pub(super) fn new(source: &'b dyn Bytes, structure: &'static str, end: u64) -> Self {
-        Window { source, structure, end, piece: Vec::new(), at: 0 }
+    pub(super) fn new(source: &'b dyn IndexBytes, structure: &'static str, end: u64) -> Self {
+        IndexWindow { source, structure, end, piece: Vec::new(), at: 0 }
     }
 
     /// Returns the `N` bytes at `at`.

@@ -24,8 +24,8 @@ const KINDS: [&str; 9] = [
 ];
 
 /// Files with their whole contents, assembled from their pieces.
-fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
-    static FILES: OnceLock<Vec<(Reader, Nid, Vec<u8>)>> = OnceLock::new();
+fn files() -> &'static [(ErofsReader, Nid, Vec<u8>)] {
+    static FILES: OnceLock<Vec<(ErofsReader, Nid, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
         let pieces = [
             vec![],
@@ -167,15 +167,16 @@ fn an_extent_larger_than_the_cache_is_decoded_once_while_it_is_read() {
     const LEN: u64 = 26 << 20;
     const REQUEST: usize = 128 << 10;
     let files = (0..3).map(|n| (vec![b'0' + n], Node::file(vec![text(n.into(), LEN)])));
-    let options = Options {
-        build: crate::build::Options::new("lz4".parse().unwrap()),
+    let options = ErofsOptions {
+        build: crate::build::SharedOptions::new("lz4".parse().unwrap()),
         cluster_size: 1 << 20,
-        ..Options::default()
+        ..ErofsOptions::default()
     };
     let image = image_of(&Spec::of(files), &options);
     let (len, read) = (image.len() as u64, Arc::new(AtomicU64::new(0)));
     let options = ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() };
-    let reader = Reader::open(Arc::new(ObservedReads::counting(Arc::new(image), Arc::clone(&read))), options).unwrap();
+    let reader =
+        ErofsReader::open(Arc::new(ObservedReads::counting(Arc::new(image), Arc::clone(&read))), options).unwrap();
     let largest = reader.extents(find(&reader, "1")).unwrap().iter().map(|extent| extent.len).max().unwrap();
     assert!(largest >= 8 << 20, "extents of {largest} bytes show nothing");
     // One after the other, then two at a time.

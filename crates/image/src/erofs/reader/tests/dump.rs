@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{one_of_each, owned};
 
 fn dump(spec: &Spec, codec: &str, features: Features) -> String {
-    let options = Options {
+    let options = ErofsOptions {
         features,
         block_size: 512,
         cluster_size: 2048,
@@ -12,7 +12,7 @@ fn dump(spec: &Spec, codec: &str, features: Features) -> String {
         uuid: Some(*b"0123456789abcdef"),
         xattr_prefixes: vec![b"trusted.la"[..].into()],
         target_kernel: "6.18".parse().unwrap(),
-        ..Options::default()
+        ..ErofsOptions::default()
     }
     .with(|build| build.codec = codec.parse().unwrap());
     open(&image_of(spec, &options)).unwrap().dump().unwrap()

@@ -27,12 +27,12 @@ pub(super) fn tree() -> Spec {
 /// Makes small images of every layout: with our own writer, and with mkfs.erofs if it is installed.
 pub(super) fn small(test: &str, spec: &Spec) -> Vec<(&'static str, Vec<u8>)> {
     let ours = OURS.iter().map(|(codec, features)| {
-        let options = Options {
+        let options = ErofsOptions {
             features: *features,
             block_size: 512,
             cluster_size: 2048,
             target_kernel: "6.18".parse().unwrap(),
-            ..Options::default()
+            ..ErofsOptions::default()
         }
         .with(|build| {
             build.codec = codec.parse().unwrap();

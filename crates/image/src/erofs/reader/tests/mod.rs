@@ -20,25 +20,25 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 
-use super::{ReadOptions, Reader};
+use super::{ErofsReader, ReadOptions};
 use crate::Plan;
-use crate::erofs::{Features, Options, build};
+use crate::erofs::{ErofsOptions, Features, build};
 use crate::image::Nid;
 use crate::testing::{Attrs, Node, Piece, Spec, What, everything, findings, is_root, noise, text};
 use crate::tree::components;
 use crate::{Image, Result};
 
 /// Opens an image in memory.
-fn open(image: &[u8]) -> Result<Reader> {
-    Reader::open(Arc::new(image.to_vec()), ReadOptions::default())
+fn open(image: &[u8]) -> Result<ErofsReader> {
+    ErofsReader::open(Arc::new(image.to_vec()), ReadOptions::default())
 }
 
-fn open_file(image: &Path) -> Result<Reader> {
-    Reader::open(Arc::new(FileAt::open(image, 0).unwrap()), ReadOptions::default())
+fn open_file(image: &Path) -> Result<ErofsReader> {
+    ErofsReader::open(Arc::new(FileAt::open(image, 0).unwrap()), ReadOptions::default())
 }
 
 /// Makes an image with our own writer, in memory.
-fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {
+fn image_of(spec: &Spec, options: &ErofsOptions) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     let plan = Plan { tree: spec.tree().unwrap(), order: Vec::new() };
@@ -46,7 +46,7 @@ fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {
     std::fs::read(image).unwrap()
 }
 
-fn find(reader: &Reader, path: &str) -> Nid {
+fn find(reader: &ErofsReader, path: &str) -> Nid {
     components(path.as_bytes()).fold(reader.root(), |dir, name| reader.lookup(dir, name).unwrap().unwrap())
 }
 

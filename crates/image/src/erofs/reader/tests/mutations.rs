@@ -6,10 +6,10 @@ use super::unpacked::Unpacked;
 use super::*;
 use crate::erofs::format::{self, Compat, Incompat, Layout};
 use crate::erofs::hash::crc32c;
-use crate::erofs::reader::data::File;
+use crate::erofs::reader::data::InodeData;
 use crate::erofs::reader::inode::{Inode, InodeType};
-use crate::erofs::reader::map::{Data, Where};
-use crate::erofs::reader::metadata::{Place, Space};
+use crate::erofs::reader::map::{PieceStorage, StoredPosition};
+use crate::erofs::reader::metadata::{MetadataAddress, OffsetSpace};
 use crate::erofs::reader::superblock::Superblock;
 use crate::testing::mutate::{self, Field, Subject, fields};
 
@@ -55,7 +55,7 @@ fn spec() -> Spec {
 /// Walks the structures of an image. All offsets are those of the unpacked image.
 struct Lister<'i> {
     image: &'i Unpacked,
-    reader: Reader,
+    reader: ErofsReader,
     out: Vec<Field>,
     shared: BTreeSet<usize>,
 }
@@ -139,7 +139,9 @@ impl Lister<'_> {
         }
         let prefixes = match superblock.xattr_prefixes {
             0 => None,
-            _ => self.image.at(Place { space: prefix_space(&superblock), byte: superblock.xattr_prefix_start }),
+            _ => {
+                self.image.at(MetadataAddress { space: prefix_space(&superblock), byte: superblock.xattr_prefix_start })
+            }
         };
         if let Some(at) = prefixes {
             (0..4).for_each(|n| self.word("long prefix", at + n, 1));
@@ -230,8 +232,8 @@ impl Lister<'_> {
             self.word("id of a shared xattr", at, 4);
             let superblock = &self.reader.superblock;
             let in_metabox = superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
-            let space = if in_metabox { Space::Metabox } else { Space::Image };
-            let place = Place { space, byte: superblock.xattr_start + 4 * u64::from(id) };
+            let space = if in_metabox { OffsetSpace::Metabox } else { OffsetSpace::Image };
+            let place = MetadataAddress { space, byte: superblock.xattr_start + 4 * u64::from(id) };
             self.shared.extend(self.image.at(place));
             at += 4;
         }
@@ -277,14 +279,14 @@ impl Lister<'_> {
         }
         let mut places = Vec::new();
         let visit = &mut |extent: &crate::erofs::reader::map::MappedExtent| {
-            if let Data::Packed { stored, .. } = extent.data
-                && let Where::Image(at) = stored.place
+            if let PieceStorage::Packed { stored, .. } = extent.data
+                && let StoredPosition::Image(at) = stored.place
             {
                 places.push((at as usize, stored.len as usize));
             }
             Ok(())
         };
-        File::open(&self.reader, inode).unwrap().each(visit).unwrap();
+        InodeData::open(&self.reader, inode).unwrap().each(visit).unwrap();
         for (at, len) in places.into_iter().take(STREAMS) {
             let padding = self.image.bytes[at..at + len].iter().position(|byte| *byte != 0).unwrap();
             (0..STREAM_LEN).for_each(|n| self.word("stream", at + padding + n, 1));
@@ -294,12 +296,12 @@ impl Lister<'_> {
 }
 
 /// The space that holds the long prefixes.
-fn prefix_space(superblock: &Superblock) -> Space {
+fn prefix_space(superblock: &Superblock) -> OffsetSpace {
     match superblock {
-        _ if superblock.compat.contains(Compat::PLAIN_XATTR_PREFIXES) => Space::Image,
-        _ if superblock.metabox.is_some() => Space::Metabox,
-        _ if superblock.packed.is_some() => Space::Packed,
-        _ => Space::Image,
+        _ if superblock.compat.contains(Compat::PLAIN_XATTR_PREFIXES) => OffsetSpace::Image,
+        _ if superblock.metabox.is_some() => OffsetSpace::Metabox,
+        _ if superblock.packed.is_some() => OffsetSpace::Packed,
+        _ => OffsetSpace::Image,
     }
 }
 

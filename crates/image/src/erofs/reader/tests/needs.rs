@@ -4,9 +4,9 @@
 
 use super::*;
 use crate::erofs::format::Layout;
-use crate::erofs::reader::data::File;
-use crate::erofs::reader::map::Data;
-use crate::erofs::reader::{Compression, Inode};
+use crate::erofs::reader::data::InodeData;
+use crate::erofs::reader::map::PieceStorage;
+use crate::erofs::reader::{ErofsCompression, Inode};
 use crate::erofs::tests::matrix;
 
 /// Data that repeats at distances near the window sizes.
@@ -38,27 +38,27 @@ fn zstd_window(frame: &[u8]) -> u64 {
 }
 
 /// Returns the number of bytes of history, or blocks, that a cluster needs.
-fn need(declared: Compression, stream: &[u8], len: usize) -> u64 {
+fn need(declared: ErofsCompression, stream: &[u8], len: usize) -> u64 {
     match declared {
-        Compression::Zstd { .. } => zstd_window(stream),
-        Compression::Lzma { .. } => super::lzma::decode(stream, len).1 as u64,
+        ErofsCompression::Zstd { .. } => zstd_window(stream),
+        ErofsCompression::Lzma { .. } => super::lzma::decode(stream, len).1 as u64,
         // The limit of the format.
-        Compression::Deflate { .. } => 32 << 10,
-        Compression::Lz4 { .. } => 65_535,
+        ErofsCompression::Deflate { .. } => 32 << 10,
+        ErofsCompression::Lz4 { .. } => 65_535,
     }
 }
 
-fn given(declared: Compression) -> u64 {
+fn given(declared: ErofsCompression) -> u64 {
     match declared {
-        Compression::Zstd { window_log } => 1 << window_log,
-        Compression::Lzma { dict_size } => dict_size.into(),
-        Compression::Deflate { window_bits } => 1 << window_bits,
-        Compression::Lz4 { max_distance, .. } => max_distance.into(),
+        ErofsCompression::Zstd { window_log } => 1 << window_log,
+        ErofsCompression::Lzma { dict_size } => dict_size.into(),
+        ErofsCompression::Deflate { window_bits } => 1 << window_bits,
+        ErofsCompression::Lz4 { max_distance, .. } => max_distance.into(),
     }
 }
 
 /// Returns the largest need among an image's files and its packed inode.
-fn needs(reader: &Reader, declared: Compression) -> u64 {
+fn needs(reader: &ErofsReader, declared: ErofsCompression) -> u64 {
     let block = u64::from(reader.superblock().block_size);
     let names = reader.read_dir(reader.root()).unwrap();
     let mut inodes: Vec<Inode> = names.iter().map(|entry| reader.inode(entry.nid).unwrap()).collect();
@@ -66,15 +66,15 @@ fn needs(reader: &Reader, declared: Compression) -> u64 {
     inodes.retain(|inode| inode.size > 0);
     let mut most = 0;
     for inode in inodes {
-        let file = File::open(reader, &inode).unwrap();
+        let file = InodeData::open(reader, &inode).unwrap();
         file.each(&mut |extent| {
             let (stored, packed) = match extent.data {
-                Data::Packed { stored, .. } => (stored, true),
-                Data::Plain { stored, .. } => (stored, false),
+                PieceStorage::Packed { stored, .. } => (stored, true),
+                PieceStorage::Plain { stored, .. } => (stored, false),
                 _ => return Ok(()),
             };
             let compressed = matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact);
-            if let (Compression::Lz4 { max_cluster_blocks, .. }, true) = (declared, compressed) {
+            if let (ErofsCompression::Lz4 { max_cluster_blocks, .. }, true) = (declared, compressed) {
                 assert!(stored.len.div_ceil(block) <= max_cluster_blocks.into());
             }
             if packed {
@@ -97,9 +97,13 @@ fn the_needs_of_decoders_are_declared() {
         for codec in ["lz4", "deflate:6", "lzma:1", "zstd:1", "zstd:15"] {
             for features in [Features::empty(), Features::ALL_FRAGMENTS, Features::BITS_48 | Features::UNALIGNED] {
                 let what = format!("{codec}, {cluster_size}, {features:?}");
-                let options =
-                    Options { features, cluster_size, target_kernel: "6.18".parse().unwrap(), ..Options::default() }
-                        .with(|build| build.codec = codec.parse().unwrap());
+                let options = ErofsOptions {
+                    features,
+                    cluster_size,
+                    target_kernel: "6.18".parse().unwrap(),
+                    ..ErofsOptions::default()
+                }
+                .with(|build| build.codec = codec.parse().unwrap());
                 let reader = open(&image_of(&spec, &options)).unwrap();
                 let declared = reader.superblock().compression[0];
                 let (need, given) = (needs(&reader, declared), given(declared));

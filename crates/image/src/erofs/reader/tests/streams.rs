@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::erofs::format::{Advise, Layout, cluster_type, inode_format};
-use crate::erofs::reader::data::File;
-use crate::erofs::reader::map::{Data, MappedExtent, Where};
+use crate::erofs::reader::data::InodeData;
+use crate::erofs::reader::map::{MappedExtent, PieceStorage, StoredPosition};
 use crate::testing::{Source, can_mount, erofs_utils, kernel_reads, streams};
 
 /// An image with one file.
@@ -18,12 +18,12 @@ struct Base {
 
 fn base(codec: &str, features: Features, pieces: Vec<Piece>) -> Base {
     let spec = Spec::of([(b"f".to_vec(), Node::file(pieces))]);
-    let options = Options {
+    let options = ErofsOptions {
         features,
         block_size: 512,
         cluster_size: 4096,
         target_kernel: "6.18".parse().unwrap(),
-        ..Options::default()
+        ..ErofsOptions::default()
     }
     .with(|build| {
         build.codec = codec.parse().unwrap();
@@ -38,8 +38,9 @@ fn base(codec: &str, features: Features, pieces: Vec<Piece>) -> Base {
         extents.push(*extent);
         Ok(())
     };
-    File::open(&reader, &inode).unwrap().each(visit).unwrap();
-    let stored = |extent: &&MappedExtent| matches!(extent.data, Data::Packed { .. } | Data::Plain { .. });
+    InodeData::open(&reader, &inode).unwrap().each(visit).unwrap();
+    let stored =
+        |extent: &&MappedExtent| matches!(extent.data, PieceStorage::Packed { .. } | PieceStorage::Plain { .. });
     let extent = *extents.iter().find(stored).unwrap_or_else(|| panic!("{codec}: {extents:?}"));
     Base { image, extent, map: inode.payload.byte.next_multiple_of(8) as usize }
 }
@@ -47,8 +48,8 @@ fn base(codec: &str, features: Features, pieces: Vec<Piece>) -> Base {
 impl Base {
     /// Places a stream at the end of the extent's cluster.
     fn put(mut self, stream: &[u8]) -> Vec<u8> {
-        let Data::Packed { stored, .. } = self.extent.data else { panic!("{:?}", self.extent) };
-        let Where::Image(at) = stored.place else { panic!("{:?}", self.extent) };
+        let PieceStorage::Packed { stored, .. } = self.extent.data else { panic!("{:?}", self.extent) };
+        let StoredPosition::Image(at) = stored.place else { panic!("{:?}", self.extent) };
         let cluster = &mut self.image[at as usize..(at + stored.len) as usize];
         let (padding, room) = cluster.split_at_mut(stored.len as usize - stream.len());
         padding.fill(0);
@@ -74,7 +75,7 @@ fn streams_that_linux_cannot_read_are_damage() {
     let frame = || base("zstd", encoded, vec![text(1, 9000)]);
     let window = {
         let base = frame();
-        let Data::Packed { stored, .. } = base.extent.data else { panic!("{:?}", base.extent) };
+        let PieceStorage::Packed { stored, .. } = base.extent.data else { panic!("{:?}", base.extent) };
         let mut image = base.image;
         image[stored.place.byte() as usize + 5] = 0x88;
         image

@@ -3,9 +3,9 @@
 use super::hostile::without_checksum;
 use super::*;
 use crate::erofs::format::{Incompat, algorithm};
-use crate::erofs::reader::Compression;
-use crate::erofs::reader::data::File;
-use crate::erofs::reader::map::{Data, Stored, Where};
+use crate::erofs::reader::ErofsCompression;
+use crate::erofs::reader::data::InodeData;
+use crate::erofs::reader::map::{PieceStorage, StoredBytes, StoredPosition};
 use crate::testing::{differences, snapshot_image};
 
 const INCOMPAT: usize = 1024 + 0x50;
@@ -16,8 +16,8 @@ fn spec() -> Spec {
     Spec::of([(b"a".to_vec(), file(1)), (b"b".to_vec(), file(2)), (b"c".to_vec(), file(3))])
 }
 
-fn options(codec: &str, features: Features) -> Options {
-    Options { features, cluster_size: 4096, ..Options::default() }.with(|build| {
+fn options(codec: &str, features: Features) -> ErofsOptions {
+    ErofsOptions { features, cluster_size: 4096, ..ErofsOptions::default() }.with(|build| {
         build.codec = codec.parse().unwrap();
         build.threads = 0;
     })
@@ -59,10 +59,12 @@ fn lz4_at_the_beginnings_of_clusters_is_a_note() {
     let reader = open(&image).unwrap();
     for entry in reader.read_dir(reader.root()).unwrap() {
         let inode = reader.inode(entry.nid).unwrap();
-        File::open(&reader, &inode)
+        InodeData::open(&reader, &inode)
             .unwrap()
             .each(&mut |extent| {
-                if let Data::Packed { stored: Stored { place: Where::Image(at), len }, .. } = extent.data {
+                if let PieceStorage::Packed { stored: StoredBytes { place: StoredPosition::Image(at), len }, .. } =
+                    extent.data
+                {
                     let cluster = &mut changed[at as usize..(at + len) as usize];
                     let start = cluster.iter().position(|byte| *byte != 0).unwrap();
                     cluster.rotate_left(start);
@@ -74,6 +76,6 @@ fn lz4_at_the_beginnings_of_clusters_is_a_note() {
     compare(&image, &changed, "start of their clusters");
     let reader = open(&changed).unwrap();
     let compression = &reader.superblock().compression;
-    assert!(matches!(compression[..], [Compression::Lz4 { max_distance: 65_535, max_cluster_blocks: 1 }]));
+    assert!(matches!(compression[..], [ErofsCompression::Lz4 { max_distance: 65_535, max_cluster_blocks: 1 }]));
     assert_eq!(compression[0].number(), algorithm::LZ4);
 }

@@ -8,11 +8,11 @@ use packfs_codec::{Choice, Codec};
 
 use super::*;
 use crate::erofs::format::{Incompat, Layout};
-use crate::erofs::reader::compression::Compression;
-use crate::erofs::reader::data::{File, read_file};
+use crate::erofs::reader::compression::ErofsCompression;
+use crate::erofs::reader::data::{InodeData, read_file};
 use crate::erofs::reader::inode::{Inode, InodeType};
-use crate::erofs::reader::map::{Data, MappedExtent, Where};
-use crate::erofs::reader::metadata::{Place, Space};
+use crate::erofs::reader::map::{MappedExtent, PieceStorage, StoredPosition};
+use crate::erofs::reader::metadata::{MetadataAddress, OffsetSpace};
 
 /// An image, followed by the decoded data of its metabox, packed inode and compressed directories.
 pub(super) struct Unpacked {
@@ -68,11 +68,11 @@ impl Unpacked {
     }
 
     /// Returns the offset of a piece of metadata.
-    pub(super) fn at(&self, place: Place) -> Option<usize> {
+    pub(super) fn at(&self, place: MetadataAddress) -> Option<usize> {
         let start = match place.space {
-            Space::Image => 0,
-            Space::Metabox => *self.starts.get(&self.metabox?)?,
-            Space::Packed => *self.starts.get(&self.packed?)?,
+            OffsetSpace::Image => 0,
+            OffsetSpace::Metabox => *self.starts.get(&self.metabox?)?,
+            OffsetSpace::Packed => *self.starts.get(&self.packed?)?,
         };
         Some(start + place.byte as usize)
     }
@@ -83,7 +83,7 @@ impl Unpacked {
     }
 
     /// Appends the data of an inode if it is compressed and nothing prevents decoding it.
-    fn add(&mut self, reader: &Reader, inode: &Inode) {
+    fn add(&mut self, reader: &ErofsReader, inode: &Inode) {
         if !matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact) || inode.size == 0 {
             return;
         }
@@ -92,9 +92,9 @@ impl Unpacked {
             extents.push(*extent);
             Ok(())
         };
-        File::open(reader, inode).unwrap().each(visit).unwrap();
-        if let [MappedExtent { data: Data::Fragment(offset), .. }] = extents[..] {
-            let place = Place { space: Space::Packed, byte: offset };
+        InodeData::open(reader, inode).unwrap().each(visit).unwrap();
+        if let [MappedExtent { data: PieceStorage::Fragment(offset), .. }] = extents[..] {
+            let place = MetadataAddress { space: OffsetSpace::Packed, byte: offset };
             self.starts.extend(self.at(place).map(|at| (inode.nid, at)));
             return;
         }
@@ -109,11 +109,17 @@ impl Unpacked {
         }
     }
 
-    fn cluster(&self, reader: &Reader, space: Space, start: usize, extent: &MappedExtent) -> Option<Cluster> {
+    fn cluster(
+        &self,
+        reader: &ErofsReader,
+        space: OffsetSpace,
+        start: usize,
+        extent: &MappedExtent,
+    ) -> Option<Cluster> {
         let superblock = reader.superblock();
         let (stored, codec) = match extent.data {
-            Data::Plain { stored, rotated: false } => (stored, None),
-            Data::Packed { stored, algorithm, partial: false } => {
+            PieceStorage::Plain { stored, rotated: false } => (stored, None),
+            PieceStorage::Packed { stored, algorithm, partial: false } => {
                 assert!(superblock.incompat.contains(Incompat::ZERO_PADDING));
                 let choices: &[&str] = match Codec::from_erofs_id(algorithm)? {
                     Codec::Deflate => &["deflate:9", "deflate:1"],
@@ -122,14 +128,14 @@ impl Unpacked {
                     _ => &["lz4hc:12", "lz4", "lz4:acceleration=4", "lz4:acceleration=16"],
                 };
                 let announced = superblock.compression.iter().find(|one| one.number() == algorithm);
-                (stored, Some((choices, announced.map_or(u32::MAX, Compression::window))))
+                (stored, Some((choices, announced.map_or(u32::MAX, ErofsCompression::window))))
             }
             _ => return None,
         };
         let at = match stored.place {
-            Where::Image(byte) => byte as usize,
-            Where::Meta(byte) => self.at(Place { space, byte })?,
-            Where::Device(..) => return None,
+            StoredPosition::Image(byte) => byte as usize,
+            StoredPosition::Meta(byte) => self.at(MetadataAddress { space, byte })?,
+            StoredPosition::Device(..) => return None,
         };
         let plain = start + extent.logical as usize;
         Some(Cluster { plain: plain..plain + extent.len as usize, stored: at..at + stored.len as usize, codec })

@@ -10,7 +10,7 @@ use crate::testing::verdict::Verdict::{Check, Fine, List, Noted, Open, Read, Sta
 use crate::testing::verdict::{self, Mutation};
 
 /// An image without compression, and the positions of its structures.
-type Base = verdict::Base<Reader>;
+type Base = verdict::Base<ErofsReader>;
 
 /// Offsets of superblock fields.
 mod sb {
@@ -80,7 +80,7 @@ impl Base {
     }
 }
 
-fn judge(test: &str, mutations: &[Mutation<Reader>]) {
+fn judge(test: &str, mutations: &[Mutation<ErofsReader>]) {
     if erofs_utils(test) {
         verdict::judge(&Base::new(), mutations);
     }
@@ -225,7 +225,7 @@ fn uncompressed_extents_of_several_blocks_are_noted() {
     const BLOCKS: u16 = 3;
     let spec = Spec::of([(b"f".to_vec(), Node::file(vec![noise(1, 4096 * u64::from(BLOCKS))]))]);
     let features = Features::FULL_INDEX | Features::NO_CHECKSUM;
-    let mut options = Options { features, target_kernel: "6.10".parse().unwrap(), ..Options::default() };
+    let mut options = ErofsOptions { features, target_kernel: "6.10".parse().unwrap(), ..ErofsOptions::default() };
     options.build.codec = "zstd:3".parse().unwrap();
     let mut image = image_of(&spec, &options);
     let reader = open(&image).unwrap();
@@ -267,7 +267,7 @@ fn the_origin_of_a_directory_may_be_there_twice() {
             dir.attrs.xattrs.extend(xattrs(format!("own {name}").as_bytes()));
             (name.into(), dir)
         });
-        let options = Options { xattr_share, ..Options::default() };
+        let options = ErofsOptions { xattr_share, ..ErofsOptions::default() };
         let mut image = image_of(&Spec::of(dirs), &options);
         while let Some(at) = image.windows(other.len()).position(|bytes| bytes == other) {
             image[at..at + other.len()].copy_from_slice(origin);
@@ -295,16 +295,17 @@ fn an_entry_with_the_inode_of_another_file_is_taken_by_nothing() {
     let reader = open(&base.image).unwrap();
     let progress = Progress::default();
     let out = tempfile::tempdir().unwrap();
-    let extracted = dir::extract(&reader, &out.path().join("out"), &dir::Options::default(), &progress).map(drop);
-    let archived = tar::write_tar(&reader, &mut Vec::new(), &tar::Options::default(), &progress).map(drop);
-    let described = pseudo::write_pseudo(&reader, &mut Vec::new(), &tar::Options::default(), &progress).map(drop);
+    let extracted =
+        dir::extract(&reader, &out.path().join("out"), &dir::ExtractOptions::default(), &progress).map(drop);
+    let archived = tar::write_tar(&reader, &mut Vec::new(), &tar::TarOptions::default(), &progress).map(drop);
+    let described = pseudo::write_pseudo(&reader, &mut Vec::new(), &tar::TarOptions::default(), &progress).map(drop);
     let mut source = FromImage::new(Arc::new(reader), "image", Exclude::default(), true);
     let packed = source.scan(&mut crate::Tree::default(), &mut Spool::new(out.path()).unwrap());
     for (taken, how) in [(extracted, "extract"), (archived, "tar"), (described, "pseudo"), (packed, "build")] {
         let error = taken.expect_err(how).to_string();
         assert!(error.contains("dir/ab: inode") && error.contains("a link count of 1"), "{how}: {error}");
     }
-    let options = dir::Options { on_error: crate::OnError::Skip, ..dir::Options::default() };
+    let options = dir::ExtractOptions { on_error: crate::OnError::Skip, ..dir::ExtractOptions::default() };
     let reader = open(&base.image).unwrap();
     let summary = dir::extract(&reader, &out.path().join("again"), &options, &progress).unwrap();
     assert_eq!((summary.skipped.len(), summary.is_complete()), (1, false));

@@ -120,7 +120,7 @@ fn data_on_further_devices() {
     let blob = image.with_file_name("blob");
     let file = |path: &Path| -> Arc<FileAt> { Arc::new(FileAt::open(path, 0).unwrap()) };
     let options = ReadOptions { devices: vec![file(&blob)], ..ReadOptions::default() };
-    let reader = Reader::open(file(&image), options.clone()).unwrap();
+    let reader = ErofsReader::open(file(&image), options.clone()).unwrap();
     assert_eq!(reader.superblock().devices.len(), 1);
     source.compare(line, &reader);
 
@@ -128,7 +128,7 @@ fn data_on_further_devices() {
     let error = alone.read_at(find(&alone, "noise-8"), &mut [0; 100], 0).unwrap_err().to_string();
     assert!(error.contains("its 1 additional devices were not given"), "{error}");
     let many = ReadOptions { devices: vec![file(&blob), file(&blob)], ..options };
-    let error = Reader::open(file(&image), many).unwrap_err().to_string();
+    let error = ErofsReader::open(file(&image), many).unwrap_err().to_string();
     assert!(error.contains("number of devices 2: the image has additional devices: 1"), "{error}");
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::layout::{OpenFile, OpenFileState, PendingFile, PendingLocation, StorageLayout};
 use super::rules::{DataRules, FilePolicy};
-use crate::build::Failed;
+use crate::build::FailedFiles;
 use crate::{Error, OnError, Result};
 
 /// All files so far.
@@ -14,7 +14,7 @@ pub(super) struct FileTable {
     /// Files that are not packed as most are.
     policies: HashMap<u32, FilePolicy>,
     open: Option<OpenFile>,
-    failed: Failed,
+    failed: FailedFiles,
     /// Files that failed after all of their pieces had arrived.
     late: BTreeMap<u32, Error>,
     on_error: OnError,
@@ -118,7 +118,7 @@ impl FileTable {
     }
 
     /// Returns all files, and those that failed.
-    pub(super) fn finish(mut self) -> (Vec<PendingFile>, Failed) {
+    pub(super) fn finish(mut self) -> (Vec<PendingFile>, FailedFiles) {
         self.failed.extend(self.late);
         (self.list, self.failed)
     }

@@ -10,21 +10,24 @@ use packfs_blocks::pipeline::{Ticket, Window};
 use packfs_blocks::stages::Stage;
 
 use super::chunks::{ContentChunk, cut_chunks};
-use crate::build::Tools;
+use crate::build::BuildTools;
 use crate::erofs::writer::encode::piece::{PackedPieces, PieceJob};
 use crate::erofs::writer::encode::worker::PackWorker;
 use crate::erofs::writer::stored::tails::TailSpill;
 use crate::{Error, Result};
 
-/// Number of jobs after which a piece of tails is written: enough for it to be ready, few enough not to pile up.
+/// Number of jobs after which a piece of tails is written: enough for it to be ready, few enough not to pile up. The
+/// same on all machines, as it decides where the piece lies. Not measured.
 const LATE_JOBS: u64 = 8;
-/// Maximum number of jobs whose pieces are being cut into chunks.
+/// Maximum number of jobs whose pieces are being cut into chunks. With more, workers are less often idle, and more
+/// buffers wait in memory. Not measured.
 const MAX_CHUNKING_JOBS: usize = 3;
 /// Number of jobs that are likely to be in flight. It is the same on all machines, as the image
-/// must not depend on the number of threads.
+/// must not depend on the number of threads. Not measured.
 const RECENT_JOBS: usize = 8;
 
-/// Maximum number of bytes that are on their way to the file of data that follows inodes.
+/// Maximum number of bytes that are on their way to the file of data that follows inodes: four writes of it, so that
+/// the conductor seldom waits. Not measured.
 const MAX_SPILL_BYTES: usize = 4 << 20;
 
 /// The result of a job.
@@ -63,7 +66,7 @@ struct PendingTails {
 /// Jobs submitted to workers whose results are not taken yet.
 #[derive(Debug)]
 pub(super) struct PieceJobs<'p, 'env> {
-    tools: Tools<'p, 'env, PackWorker>,
+    tools: BuildTools<'p, 'env, PackWorker>,
     window: Window<Result<JobResult>>,
     chunking: VecDeque<PendingChunks>,
     /// Pieces up to this one have been submitted for packing.
@@ -79,7 +82,7 @@ pub(super) struct PieceJobs<'p, 'env> {
 
 impl<'p, 'env> PieceJobs<'p, 'env> {
     /// Makes a window for jobs that hold up to `budget` bytes.
-    pub(super) fn new(tools: Tools<'p, 'env, PackWorker>, budget: usize) -> Self {
+    pub(super) fn new(tools: BuildTools<'p, 'env, PackWorker>, budget: usize) -> Self {
         PieceJobs {
             tools,
             window: Window::new(budget),

@@ -9,12 +9,13 @@ use super::rules::DataRules;
 use crate::erofs::writer::stored::file::FileTail;
 use crate::erofs::writer::stored::tails::KeptTail;
 
-/// Shorter files are compressed however many holes they have.
+/// Shorter files are compressed however many holes they have: the index of one takes at most 128 KiB with blocks of 4
+/// KiB, so there is little to win. Not measured.
 const SPARSE_MIN: u64 = 64 << 20;
 /// Length of an entry of the full index, which each block of a compressed file has.
 const ENTRY_LEN: u64 = 8;
-/// Compression ratio assumed for data, to compare the size of an uncompressed file with that of a compressed one and its
-/// index.
+/// Compression ratio assumed for data, to compare the size of an uncompressed file with that of a compressed one and
+/// its index. The layout is chosen before any data is compressed; a higher ratio prefers compression. Not measured.
 const ASSUMED_RATIO: u64 = 2;
 
 /// How a file is stored.

@@ -10,7 +10,7 @@ use crate::build::{BATCH_FILES, BATCH_LEN};
 use crate::erofs::kernel::Feature;
 use crate::erofs::writer::encode::lanes::PackingOptions;
 use crate::erofs::writer::encode::piece::TailPolicy;
-use crate::erofs::writer::options::{Features, Options, keeps_holes};
+use crate::erofs::writer::options::{ErofsOptions, Features, keeps_holes};
 use crate::erofs::writer::place::reach::longest_file;
 use crate::erofs::writer::stored::data::IndexForm;
 use crate::erofs::writer::stored::tails::tail_max;
@@ -108,7 +108,7 @@ fn chunk_len(cluster: usize) -> usize {
 }
 
 /// Derives the rules from checked options.
-pub(crate) fn rules(options: &Options, packing: &PackingOptions) -> DataRules {
+pub(crate) fn rules(options: &ErofsOptions, packing: &PackingOptions) -> DataRules {
     let asked = |features| options.features.intersects(features);
     let raw = options.build.codec.codec() == Codec::None;
     let encoded = asked(Features::BITS_48);

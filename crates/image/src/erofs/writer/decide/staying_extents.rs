@@ -216,9 +216,15 @@ impl DataWriter<'_, '_> {
         if let (true, Some(FileTail::Fragment(offset))) = (own.is_empty(), tail) {
             return Ok(Some(PendingLocation::Fragment(offset)));
         }
+        let ClusterRange { first, count } = self.refer_to_clusters(device, own)?;
+        Ok(Some(RareLocation::Referred { first, count, tail }.into()))
+    }
+
+    /// Adds the clusters of extents to those that stay in sources.
+    fn refer_to_clusters(&mut self, device: u16, extents: &[StoredExtent]) -> Result<ClusterRange> {
         let first = self.referred.clusters.len();
         let mut at = 0;
-        for extent in own {
+        for extent in extents {
             let cluster = referred_cluster(device, extent, at);
             at += extent.len;
             let StoredCluster { start, physical, logical, raw, algorithm, partial, .. } = cluster;
@@ -228,8 +234,8 @@ impl DataWriter<'_, '_> {
         }
         let too_many = |_| Error::TooMany { what: "clusters", max: 1 << 32 };
         let first = u32::try_from(first).map_err(too_many)?;
-        let count = u32::try_from(own.len()).map_err(too_many)?;
-        Ok(Some(RareLocation::Referred { first, count, tail }.into()))
+        let count = u32::try_from(extents.len()).map_err(too_many)?;
+        Ok(ClusterRange { first, count })
     }
 
     fn device(&self, number: u16) -> ReferredDevice {

@@ -17,7 +17,9 @@ use crate::erofs::writer::encode::piece::ReusedStretch;
 use crate::erofs::writer::place::data_zone::DataZone;
 use crate::erofs::writer::stored::cluster::{StoredCluster, count};
 
-/// Minimum number of chunks remembered; at most twice as many are. Each takes about 40 bytes.
+/// Minimum number of chunks remembered; at most twice as many are. Each takes about 40 bytes, so all take 20 to 40 MiB,
+/// within the 64 MiB that builds may take beside their tree. More would find data again over a longer distance. Not
+/// measured.
 const MOST: usize = 1 << 19;
 /// Number of algorithms of the format.
 const ALGORITHMS: usize = 4;
@@ -170,7 +172,7 @@ mod tests {
     use packfs_blocks::{Buffers, Output, Progress, pipeline};
 
     use super::*;
-    use crate::build::{Ledger, Tools};
+    use crate::build::{BuildTools, ReuseLedger};
     use crate::erofs::writer::encode::piece::PackedCluster;
     use crate::erofs::writer::encode::worker::PackWorker;
     use crate::erofs::writer::place::data_zone::ClustersOfPiece;
@@ -186,8 +188,8 @@ mod tests {
             0,
             || PackWorker::new(&[]),
             |pool| {
-                let tools = Tools { pool, output: &output, blob: None, progress: &progress };
-                find_stretches(&mut DataZone::new(tools, 0, 0, 0, Ledger::default()));
+                let tools = BuildTools { pool, output: &output, blob: None, progress: &progress };
+                find_stretches(&mut DataZone::new(tools, 0, 0, 0, ReuseLedger::default()));
             },
         );
     }

@@ -9,15 +9,16 @@ use packfs_blocks::{Buffer, Digest};
 use super::layout::RawBlocks;
 use super::writer::DataWriter;
 use crate::Result;
-use crate::build::{Part as ReadPart, Segment, Unread};
+use crate::build::{BatchPart, FileSegment, UnreadFile};
 use crate::erofs::writer::stored::tails::{KeptTail, tail_max};
 
-/// Bytes of memory that a copy in flight counts as.
+/// Bytes of memory that a copy in flight counts as: it holds only ranges, but the number of copies needs a limit, too.
+/// Not measured.
 const HELD: usize = 4096;
 
 impl DataWriter<'_, '_> {
     /// Writes whole files shorter than a piece.
-    pub(super) fn store_batch(&mut self, bytes: Buffer, fresh: &[(u32, ReadPart)]) -> Result<()> {
+    pub(super) fn store_batch(&mut self, bytes: Buffer, fresh: &[(u32, BatchPart)]) -> Result<()> {
         let block = self.rules.block();
         if self.rules.align > block as u64 {
             return self.store_aligned(bytes, fresh);
@@ -57,7 +58,7 @@ impl DataWriter<'_, '_> {
     }
 
     /// Writes whole files shorter than a piece, each from a multiple of the alignment on.
-    fn store_aligned(&mut self, bytes: Buffer, fresh: &[(u32, ReadPart)]) -> Result<()> {
+    fn store_aligned(&mut self, bytes: Buffer, fresh: &[(u32, BatchPart)]) -> Result<()> {
         // A buffer for each file would be as large as that of all of them.
         let bytes = Arc::new(bytes);
         for (file, (range, _)) in fresh {
@@ -91,7 +92,7 @@ impl DataWriter<'_, '_> {
     }
 
     /// Writes whole files shorter than a piece that are to be stored among compressed ones.
-    pub(super) fn store_among_compressed(&mut self, bytes: &[u8], mut files: Vec<(u32, ReadPart)>) -> Result<()> {
+    pub(super) fn store_among_compressed(&mut self, bytes: &[u8], mut files: Vec<(u32, BatchPart)>) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
@@ -186,7 +187,7 @@ impl DataWriter<'_, '_> {
     }
 
     /// Receives a whole file, which is stored even if another one is equal.
-    pub(super) fn add_unread(&mut self, file: u32, unread: &Unread) -> Result<()> {
+    pub(super) fn add_unread(&mut self, file: u32, unread: &UnreadFile) -> Result<()> {
         let mut blocks = RawBlocks::new(&self.rules);
         self.content.update(&self.files.size(file).to_le_bytes());
         self.content.update(&unread.tail);
@@ -208,8 +209,8 @@ impl DataWriter<'_, '_> {
         &mut self,
         file: u32,
         blocks: &mut RawBlocks,
-        unread: &Unread,
-        segment: Segment,
+        unread: &UnreadFile,
+        segment: FileSegment,
         last: bool,
     ) -> Result<()> {
         let piece = self.rules.piece as u64;

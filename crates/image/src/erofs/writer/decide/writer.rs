@@ -13,7 +13,7 @@ use super::rules::{DataRules, FilePolicy};
 use super::sharing::SharedData;
 use super::staying_extents::{ReferredClusters, ReferredData};
 use super::stretches::StretchFinder;
-use crate::build::{Cut, Failed, Fed, Ledger, Part as ReadPart, Place, Tools, Writer};
+use crate::build::{BatchPart, BlockWriter, BuildTools, FailedFiles, FedBlocks, FileBlock, ReuseLedger, WriterStart};
 use crate::erofs::writer::counts::DataTally;
 use crate::erofs::writer::encode::lanes::LaneTable;
 use crate::erofs::writer::encode::piece::TailPolicy;
@@ -25,7 +25,7 @@ use crate::source::{Device, StayingData};
 use crate::tree::{Handling, Recipe};
 use crate::{Error, Result};
 
-/// Receives pieces from a [`Feed`](crate::build::Feed) and writes them.
+/// Receives pieces from a [`BlockFeed`](crate::build::BlockFeed) and writes them.
 pub(crate) struct DataWriter<'p, 'env> {
     pub(super) rules: DataRules,
     pub(super) lanes: &'env LaneTable,
@@ -53,16 +53,16 @@ pub(crate) struct DataWriter<'p, 'env> {
 impl<'p, 'env> DataWriter<'p, 'env> {
     /// Makes a writer; `budget` bounds the bytes in flight.
     pub(crate) fn new(
-        tools: Tools<'p, 'env, PackWorker>,
+        tools: BuildTools<'p, 'env, PackWorker>,
         rules: DataRules,
         lanes: &'env LaneTable,
         buffers: Buffers,
-        place: Place,
+        place: WriterStart,
         budget: usize,
-        ledger: Ledger,
+        ledger: ReuseLedger,
     ) -> Self {
-        let tools = Tools { output: tools.blob.unwrap_or(tools.output), ..tools };
-        let Tools { output, progress, .. } = tools;
+        let tools = BuildTools { output: tools.blob.unwrap_or(tools.output), ..tools };
+        let BuildTools { output, progress, .. } = tools;
         DataWriter {
             rules,
             lanes,
@@ -85,7 +85,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
     }
 
     /// Receives whole files that are shorter than a piece.
-    fn add_batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<ReadPart>)>) -> Result<()> {
+    fn add_batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<BatchPart>)>) -> Result<()> {
         let mut fresh = Vec::with_capacity(files.len());
         let mut again = Vec::new();
         let mut stored = Vec::new();
@@ -123,16 +123,16 @@ impl<'p, 'env> DataWriter<'p, 'env> {
     }
 
     /// Receives the next piece or hole of a larger file.
-    fn add_cut(&mut self, file: u32, cut: Cut) -> Result<()> {
+    fn add_cut(&mut self, file: u32, cut: FileBlock) -> Result<()> {
         let Some(mut open) = self.files.take_open(file, &self.rules, self.packed_inode.small.len()) else {
             return Ok(());
         };
         match if open.state.ends_with_hole() { cut.behind_hole() } else { cut } {
-            Cut::Hole(len) => {
+            FileBlock::Hole(len) => {
                 open.at += len;
                 self.add_hole(&mut open.state, len)?;
             }
-            Cut::Block(bytes, digest) => {
+            FileBlock::Block(bytes, digest) => {
                 self.content.update(digest.as_bytes());
                 open.at += bytes.len() as u64;
                 let last = open.at == self.files.size(file);
@@ -197,8 +197,8 @@ impl<'p, 'env> DataWriter<'p, 'env> {
     }
 }
 
-impl Writer for DataWriter<'_, '_> {
-    type Done = StoredData;
+impl BlockWriter for DataWriter<'_, '_> {
+    type DataPositions = StoredData;
 
     fn add_file(&mut self, size: u64, policy: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32> {
         let (handling, recipe) = policy;
@@ -231,24 +231,24 @@ impl Writer for DataWriter<'_, '_> {
         self.refer_to(size, device, staying)
     }
 
-    fn take(&mut self, fed: Fed) -> Result<()> {
+    fn take(&mut self, fed: FedBlocks) -> Result<()> {
         match fed {
-            Fed::Small { bytes, files } => self.add_batch(bytes, files),
-            Fed::Blocks { file, cuts, last } => match cuts {
+            FedBlocks::Small { bytes, files } => self.add_batch(bytes, files),
+            FedBlocks::Blocks { file, cuts, last } => match cuts {
                 Ok(cuts) => {
                     cuts.into_iter().try_for_each(|cut| self.add_cut(file, cut))?;
                     if last { self.complete_file() } else { Ok(()) }
                 }
                 Err(e) => self.files.fail(file, e),
             },
-            Fed::Unread { file, unread } => match unread {
+            FedBlocks::Unread { file, unread } => match unread {
                 Ok(unread) => self.add_unread(file, &unread),
                 Err(e) => self.files.fail(file, e),
             },
         }
     }
 
-    fn finish(mut self) -> Result<(StoredData, Failed)> {
+    fn finish(mut self) -> Result<(StoredData, FailedFiles)> {
         self.settle_streams()?;
         let DataWriter { rules, files, sharing, stretches, packed_inode, zone, pieces, keep, content, tally, .. } =
             self;

@@ -1,7 +1,7 @@
 //! The table of additional devices: the archives and images that an image refers to, or the file for its data.
 
 use crate::erofs::format::DeviceSlot;
-use crate::erofs::writer::options::{Features, Options};
+use crate::erofs::writer::options::{ErofsOptions, Features};
 use crate::erofs::writer::stored::data::StoredData;
 use crate::{Error, Result, Tree};
 
@@ -34,7 +34,7 @@ impl PlacedDevice {
 }
 
 /// Returns the devices of an image, each with its name and its length in bytes.
-pub(crate) fn devices(options: &Options, tree: &Tree, data: &StoredData) -> Vec<(String, u64)> {
+pub(crate) fn devices(options: &ErofsOptions, tree: &Tree, data: &StoredData) -> Vec<(String, u64)> {
     match options.blob {
         Some(_) => vec![(String::new(), data.blob_bytes)],
         None => tree.devices.iter().map(|device| (device.tag.clone(), device.len)).collect(),
@@ -42,12 +42,12 @@ pub(crate) fn devices(options: &Options, tree: &Tree, data: &StoredData) -> Vec<
 }
 
 /// Returns the number of blocks of all devices.
-pub(crate) fn blocks(options: &Options, devices: &[(String, u64)]) -> u64 {
+pub(crate) fn blocks(options: &ErofsOptions, devices: &[(String, u64)]) -> u64 {
     devices.iter().map(|(_, len)| len.div_ceil(options.block_size.into())).sum()
 }
 
 /// Places devices one after the other following an image of `blocks` blocks.
-pub(crate) fn slots(options: &Options, devices: &[(String, u64)], blocks: u64) -> Result<Vec<PlacedDevice>> {
+pub(crate) fn slots(options: &ErofsOptions, devices: &[(String, u64)], blocks: u64) -> Result<Vec<PlacedDevice>> {
     let room = options.devices();
     if devices.len() > room.into() {
         let why = format!("the sources are {} devices, for which there is no room", devices.len());

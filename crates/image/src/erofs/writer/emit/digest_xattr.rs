@@ -6,15 +6,15 @@
 use zerocopy::IntoBytes;
 
 use super::xattr::{XattrPrefixes, hashed_bit};
-use crate::build::Sum;
+use crate::build::FileDigest;
 use crate::erofs::format::{INODE_DIGEST_ALGORITHM, XattrEntry, XattrHeader, xattr_prefix};
-use crate::erofs::writer::options::Options;
+use crate::erofs::writer::options::ErofsOptions;
 use crate::tree::{Kind, Tree};
 use crate::{Error, Result};
 
 /// Length of the attribute in bytes.
 pub(crate) const LEN: usize =
-    (size_of::<XattrEntry>() + INODE_DIGEST_ALGORITHM.len() + size_of::<Sum>()).next_multiple_of(4);
+    (size_of::<XattrEntry>() + INODE_DIGEST_ALGORITHM.len() + size_of::<FileDigest>()).next_multiple_of(4);
 
 /// The parts of the attribute that are the same for all files.
 #[derive(Debug)]
@@ -26,16 +26,16 @@ pub(crate) struct DigestXattr {
 
 impl DigestXattr {
     /// Returns the attribute of a build, if it stores digests.
-    pub(crate) fn of(options: &Options, prefixes: &XattrPrefixes) -> Option<DigestXattr> {
+    pub(crate) fn of(options: &ErofsOptions, prefixes: &XattrPrefixes) -> Option<DigestXattr> {
         let name = options.inode_digest.as_deref()?;
         let number = prefixes.digest()?;
         let (class, rest) = split(name);
-        let len = u16::try_from(INODE_DIGEST_ALGORITHM.len() + size_of::<Sum>()).expect("39 bytes");
+        let len = u16::try_from(INODE_DIGEST_ALGORITHM.len() + size_of::<FileDigest>()).expect("39 bytes");
         let entry = XattrEntry { e_name_len: 0, e_name_index: xattr_prefix::LONG | number, e_value_size: len.into() };
         Some(DigestXattr { entry, filter_bit: hashed_bit(class, rest) })
     }
 
-    fn put(&self, sum: &Sum, out: &mut Vec<u8>) {
+    fn put(&self, sum: &FileDigest, out: &mut Vec<u8>) {
         let end = out.len() + LEN;
         out.extend_from_slice(self.entry.as_bytes());
         out.extend_from_slice(INODE_DIGEST_ALGORITHM);
@@ -49,7 +49,7 @@ impl DigestXattr {
 pub(crate) struct InodeXattrs<'a> {
     /// The encoded set, with a header unless it is empty.
     pub(crate) set: &'a [u8],
-    pub(crate) stamp: Option<(&'a DigestXattr, &'a Sum)>,
+    pub(crate) stamp: Option<(&'a DigestXattr, &'a FileDigest)>,
 }
 
 impl InodeXattrs<'_> {
@@ -104,7 +104,7 @@ pub(crate) fn check(name: &[u8]) -> Result<()> {
 }
 
 /// Removes attributes with the name of the digest from files that get one: the source may be an image with digests.
-pub(crate) fn drop_stale(options: &Options, tree: &mut Tree) {
+pub(crate) fn drop_stale(options: &ErofsOptions, tree: &mut Tree) {
     let Some(name) = &options.inode_digest else { return };
     let is_stale = |tree: &Tree, ino| {
         let inode = tree.inode(ino);

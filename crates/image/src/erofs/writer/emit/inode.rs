@@ -9,7 +9,7 @@ use super::epoch::ImageEpoch;
 use super::payload::{ChunkEntry, FollowingData, InodePayload, UsedFeatures, address, high, low};
 use super::xattr::EncodedXattrs;
 use crate::erofs::format::{CompactInode, ExtendedInode, INODE_SLOT, Incompat, inode_format};
-use crate::erofs::writer::options::{Features, Options};
+use crate::erofs::writer::options::{ErofsOptions, Features};
 use crate::erofs::writer::stored::data::StoredData;
 use crate::erofs::writer::stored::file::{FileTail, StoredFile};
 use crate::tree::{Data, Ino, Kind, KindRef, Time, Tree};
@@ -30,7 +30,7 @@ mod mode {
 /// State for encoding inodes.
 #[derive(Debug)]
 pub(crate) struct InodeWriter<'a> {
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a ErofsOptions,
     pub(crate) tree: &'a Tree,
     pub(crate) data: &'a StoredData,
     pub(crate) xattrs: &'a EncodedXattrs,
@@ -294,43 +294,13 @@ impl<'a> InodeWriter<'a> {
             0 => 0,
             len => u16::try_from((len - 12) / 4 + 1).expect("checked when they were encoded"),
         };
-        let narrow = |n: u32| u16::try_from(n).expect("a compact inode's fields fit");
+        let head = InodeHead { layout, xattr_count, size: payload.size, data, serial };
         match self.compact(fields, payload.size) {
-            Some(mtime) => {
-                let inode = CompactInode {
-                    i_format: layout.into(),
-                    i_xattr_icount: xattr_count.into(),
-                    i_mode: fields.mode.into(),
-                    i_nb: narrow(fields.nlink).into(),
-                    i_size: u32::try_from(payload.size).expect("a compact inode's fields fit").into(),
-                    i_mtime: mtime.into(),
-                    i_u: low(data).into(),
-                    i_ino: serial.into(),
-                    i_uid: narrow(fields.uid).into(),
-                    i_gid: narrow(fields.gid).into(),
-                    i_reserved: 0.into(),
-                };
-                out.extend_from_slice(inode.as_bytes());
-            }
+            Some(mtime) => out.extend_from_slice(head.compact(fields, mtime).as_bytes()),
             None => {
                 // A hole has all bits of an address set, here 48 of them.
                 let is_hole = payload.data == address(None) && self.options.features.contains(Features::BITS_48);
-                let inode = ExtendedInode {
-                    i_format: (layout | inode_format::EXTENDED).into(),
-                    i_xattr_icount: xattr_count.into(),
-                    i_mode: fields.mode.into(),
-                    i_nb: if is_hole { u16::MAX } else { high(data) }.into(),
-                    i_size: payload.size.into(),
-                    i_u: low(data).into(),
-                    i_ino: serial.into(),
-                    i_uid: fields.uid.into(),
-                    i_gid: fields.gid.into(),
-                    i_mtime: fields.mtime.secs.into(),
-                    i_mtime_nsec: fields.mtime.nanos.into(),
-                    i_nlink: fields.nlink.into(),
-                    i_reserved2: [0; 16],
-                };
-                out.extend_from_slice(inode.as_bytes());
+                out.extend_from_slice(head.extended(fields, is_hole).as_bytes());
             }
         }
         fields.xattrs.put(out);
@@ -357,6 +327,55 @@ impl<'a> InodeWriter<'a> {
             }
         }
         .map_err(Error::io("cannot read back", "a temporary file"))
+    }
+}
+
+/// What both forms of an inode have besides the fields of its entry in the tree.
+#[derive(Debug, Clone, Copy)]
+struct InodeHead {
+    /// Layout of the data, and flags.
+    layout: u16,
+    xattr_count: u16,
+    size: u64,
+    /// Address of the data, or what the layout has in its place.
+    data: u64,
+    serial: u32,
+}
+
+impl InodeHead {
+    fn compact(&self, fields: &InodeFields<'_>, mtime: u32) -> CompactInode {
+        let narrow = |n: u32| u16::try_from(n).expect("a compact inode's fields fit");
+        CompactInode {
+            i_format: self.layout.into(),
+            i_xattr_icount: self.xattr_count.into(),
+            i_mode: fields.mode.into(),
+            i_nb: narrow(fields.nlink).into(),
+            i_size: u32::try_from(self.size).expect("a compact inode's fields fit").into(),
+            i_mtime: mtime.into(),
+            i_u: low(self.data).into(),
+            i_ino: self.serial.into(),
+            i_uid: narrow(fields.uid).into(),
+            i_gid: narrow(fields.gid).into(),
+            i_reserved: 0.into(),
+        }
+    }
+
+    fn extended(&self, fields: &InodeFields<'_>, is_hole: bool) -> ExtendedInode {
+        ExtendedInode {
+            i_format: (self.layout | inode_format::EXTENDED).into(),
+            i_xattr_icount: self.xattr_count.into(),
+            i_mode: fields.mode.into(),
+            i_nb: if is_hole { u16::MAX } else { high(self.data) }.into(),
+            i_size: self.size.into(),
+            i_u: low(self.data).into(),
+            i_ino: self.serial.into(),
+            i_uid: fields.uid.into(),
+            i_gid: fields.gid.into(),
+            i_mtime: fields.mtime.secs.into(),
+            i_mtime_nsec: fields.mtime.nanos.into(),
+            i_nlink: fields.nlink.into(),
+            i_reserved2: [0; 16],
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use packfs_blocks::Buffers;
 use packfs_blocks::pipeline::Window;
 
-use crate::build::{Ledger, Tools};
+use crate::build::{BuildTools, ReuseLedger};
 use crate::erofs::writer::decide::packed_inode::PieceStream;
 use crate::erofs::writer::encode::lanes::LaneTable;
 use crate::erofs::writer::encode::piece::{PackedPieces, PieceJob, TailPolicy};
@@ -16,12 +16,13 @@ use crate::erofs::writer::stored::data::StoredData;
 use crate::erofs::writer::stored::file::StoredFile;
 use crate::{Error, Result};
 
-/// Number of pieces that workers may have at a time, beside one each.
+/// Number of pieces that workers may have at a time, beside one each: work for those that finish while the conductor
+/// writes. Each takes the memory of a piece. Not measured.
 const AHEAD: usize = 2;
 
 /// A stream of bytes that is packed at the end of the data.
 pub(crate) struct LateStream<'p, 'env> {
-    tools: Tools<'p, 'env, PackWorker>,
+    tools: BuildTools<'p, 'env, PackWorker>,
     stream: PieceStream,
     zone: DataZone<'p, 'env>,
     lane: u8,
@@ -32,7 +33,7 @@ pub(crate) struct LateStream<'p, 'env> {
 impl<'p, 'env> LateStream<'p, 'env> {
     /// Begins a stream after `data` in the image at byte `base` of the output.
     pub(crate) fn new(
-        tools: Tools<'p, 'env, PackWorker>,
+        tools: BuildTools<'p, 'env, PackWorker>,
         base: u64,
         data: &StoredData,
         lanes: &LaneTable,
@@ -40,7 +41,7 @@ impl<'p, 'env> LateStream<'p, 'env> {
     ) -> Self {
         let piece = lanes.piece_len(lane);
         let budget = (tools.pool.threads() + AHEAD) * piece;
-        let zone = DataZone::new(tools, base, data.end * data.block_len(), budget, Ledger::default());
+        let zone = DataZone::new(tools, base, data.end * data.block_len(), budget, ReuseLedger::default());
         let in_flight = Window::new(budget);
         LateStream {
             tools,

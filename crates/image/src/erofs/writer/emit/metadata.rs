@@ -18,12 +18,12 @@ use super::prove::NamelessInodes;
 use super::superblock::{ImageFacts, ImageHead};
 use super::xattr::EncodedXattrs;
 use super::{devices, dir, prove};
-use crate::build::{Census, Tools};
+use crate::build::{BuildTools, TreeCensus};
 use crate::erofs::format::{INODE_SLOT, Incompat};
 use crate::erofs::kernel::Kernel;
 use crate::erofs::writer::encode::lanes::LaneTable;
 use crate::erofs::writer::encode::worker::PackWorker;
-use crate::erofs::writer::options::{Features, Options};
+use crate::erofs::writer::options::{ErofsOptions, Features};
 use crate::erofs::writer::place::metadata_zone::{MetadataLayout, PlacedDir, ZoneItem, nid};
 use crate::erofs::writer::place::reach;
 use crate::erofs::writer::place::space::MetadataSpace;
@@ -46,10 +46,10 @@ pub(crate) struct MetadataSummary {
 
 /// Writes the metadata after the data, then the superblock.
 pub(crate) fn write(
-    tools: Tools<'_, '_, PackWorker>,
+    tools: BuildTools<'_, '_, PackWorker>,
     lanes: &LaneTable,
-    options: &Options,
-    (tree, census): (&Tree, &Census),
+    options: &ErofsOptions,
+    (tree, census): (&Tree, &TreeCensus),
     data: &mut StoredData,
 ) -> Result<MetadataSummary> {
     let mut head = ImageHead::new(options)?;
@@ -119,9 +119,9 @@ struct PlacedMetadata {
 
 /// Parts of the metadata, written one after the other.
 struct MetadataBuilder<'a, 'p, 'env> {
-    tools: Tools<'p, 'env, PackWorker>,
+    tools: BuildTools<'p, 'env, PackWorker>,
     lanes: &'a LaneTable,
-    options: &'a Options,
+    options: &'a ErofsOptions,
     tree: &'a Tree,
     xattrs: &'a EncodedXattrs,
     epoch: ImageEpoch,
@@ -241,7 +241,7 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
 
     /// Makes a stream to the image, after the data.
     fn image_stream(&self, data: &StoredData) -> MetadataStream<impl FnMut(&[u8], u64) -> Result<()> + use<'env>> {
-        let Tools { output, progress, .. } = self.tools;
+        let BuildTools { output, progress, .. } = self.tools;
         let start = self.options.build.offset + data.end * u64::from(self.options.block_size);
         MetadataStream::new(move |bytes: &[u8], at| {
             output.write_all_at(bytes, start + at).map_err(Error::io("cannot write", output.target()))?;
@@ -272,7 +272,7 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
 }
 
 /// Returns the time of compact inodes.
-fn epoch(options: &Options, tree: &Tree, census: &Census) -> ImageEpoch {
+fn epoch(options: &ErofsOptions, tree: &Tree, census: &TreeCensus) -> ImageEpoch {
     let otherwise = Time { secs: census.newest, nanos: 0 };
     ImageEpoch::choose(tree.times().collect(), options.features.contains(Features::BITS_48), otherwise)
 }

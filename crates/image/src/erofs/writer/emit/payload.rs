@@ -2,7 +2,7 @@
 
 use super::index::FileIndex;
 use crate::erofs::format::{Incompat, Layout, NO_BLOCK, chunk_format};
-use crate::erofs::writer::options::Options;
+use crate::erofs::writer::options::ErofsOptions;
 use crate::erofs::writer::stored::data::StoredData;
 use crate::erofs::writer::stored::file::{DataView, StoredFile};
 use crate::erofs::writer::stored::tails::KeptTail;
@@ -93,7 +93,7 @@ impl<'a> InodePayload<'a> {
         InodePayload { size: 0, data, follows: FollowingData::Nothing }
     }
 
-    pub(crate) fn of(data: &'a StoredData, stored: &'a StoredFile, options: &Options) -> Self {
+    pub(crate) fn of(data: &'a StoredData, stored: &'a StoredFile, options: &ErofsOptions) -> Self {
         let (first, follows) = match stored.view() {
             DataView::Plain { start: None, tail, .. } if tail.len() == 0 && stored.size > 0 => {
                 hole(stored.size, options)
@@ -137,7 +137,7 @@ impl<'a> InodePayload<'a> {
 
 /// Returns the chunks of a file that is a hole: only recent kernels support unallocated blocks, and
 /// not in all inodes.
-pub(crate) fn hole<'a>(size: u64, options: &Options) -> (u64, FollowingData<'a>) {
+pub(crate) fn hole<'a>(size: u64, options: &ErofsOptions) -> (u64, FollowingData<'a>) {
     /// Chunks up to this size are read on any machine; larger ones keep the list short.
     const CHUNK_BITS: u32 = 30;
     const COUNT_BITS: u32 = 16;

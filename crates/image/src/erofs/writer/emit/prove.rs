@@ -3,16 +3,17 @@
 
 use std::path::PathBuf;
 
-use crate::build::{Tools, unreadable};
-use crate::erofs::reader::{MapCheck, ReadOptions, Reader};
+use crate::build::{BuildTools, unreadable};
+use crate::erofs::reader::{ErofsReader, MapCheck, ReadOptions};
 use crate::erofs::writer::encode::worker::PackWorker;
-use crate::erofs::writer::options::Options;
+use crate::erofs::writer::options::ErofsOptions;
 use crate::erofs::writer::place::metadata_zone::{MetadataLayout, ZoneItem};
 use crate::image::Nid;
 use crate::tree::Tree;
 use crate::{Error, Result};
 
-/// Number of bytes of metadata kept in memory: inodes are read in the order of the image.
+/// Number of bytes of metadata kept in memory. Little is enough, because inodes are read in the order of the image; it
+/// counts against the memory of a build. Not measured.
 const CACHE_LEN: u64 = 4 << 20;
 
 /// Inodes without names, by nid.
@@ -24,17 +25,17 @@ pub(crate) struct NamelessInodes {
 
 /// Fails if the map of an inode breaks a rule.
 pub(crate) fn maps(
-    tools: Tools<'_, '_, PackWorker>,
-    options: &Options,
+    tools: BuildTools<'_, '_, PackWorker>,
+    options: &ErofsOptions,
     tree: &Tree,
     placing: &MetadataLayout,
     special: NamelessInodes,
 ) -> Result<()> {
-    let Tools { output, progress, .. } = tools;
+    let BuildTools { output, progress, .. } = tools;
     let source = output.reader(options.build.offset).map_err(Error::io("cannot read back", output.target()))?;
     let read_options =
         ReadOptions { cache_bytes: CACHE_LEN, name: output.target().to_owned(), ..ReadOptions::default() };
-    let reader = Reader::open(source, read_options)?;
+    let reader = ErofsReader::open(source, read_options)?;
     let mut check = MapCheck::new(&reader);
     for (what, nid) in [("packed inode", special.packed), ("metabox", special.metabox)] {
         if let Some(finding) = nid.map(|nid| check.inode(Nid(nid))).transpose()?.flatten() {

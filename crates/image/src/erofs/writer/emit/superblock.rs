@@ -17,7 +17,7 @@ use crate::erofs::format::{
 };
 use crate::erofs::hash::crc32c;
 use crate::erofs::kernel::{Feature, Kernel, TARGET_KERNEL};
-use crate::erofs::writer::options::{Features, Options, longest_cluster};
+use crate::erofs::writer::options::{ErofsOptions, Features, longest_cluster};
 use crate::source::ClusteredImage;
 use crate::{Error, Result};
 
@@ -33,7 +33,7 @@ const LZ4_DISTANCE: u16 = u16::MAX;
 /// Layout of the first blocks, fixed before data is written.
 #[derive(Debug)]
 pub(crate) struct ImageHead<'a> {
-    options: &'a Options,
+    options: &'a ErofsOptions,
     /// Algorithms that may have a record, and the records, in ascending order.
     records: Vec<(u8, Vec<u8>)>,
     prefixes: XattrPrefixes,
@@ -65,7 +65,7 @@ pub(crate) struct ImageFacts {
 }
 
 impl<'a> ImageHead<'a> {
-    pub(crate) fn new(options: &'a Options) -> Result<ImageHead<'a>> {
+    pub(crate) fn new(options: &'a ErofsOptions) -> Result<ImageHead<'a>> {
         if options.label.len() > 15 {
             let why = format!("it has {} bytes; the limit is 15", options.label.len());
             return Err(Error::option("label", &options.label, why));
@@ -280,7 +280,7 @@ impl<'a> ImageHead<'a> {
     }
 }
 
-fn block_bits(options: &Options) -> u8 {
+fn block_bits(options: &ErofsOptions) -> u8 {
     u8::try_from(options.block_size.ilog2()).expect("at most 31")
 }
 
@@ -294,7 +294,7 @@ pub(crate) fn show_uuid(uuid: &[u8; 16]) -> String {
 type DecoderNeeds = (u32, u32);
 
 /// Returns the needs of all algorithms that files may have, by number.
-fn algorithm_needs(options: &Options) -> BTreeMap<u8, DecoderNeeds> {
+fn algorithm_needs(options: &ErofsOptions) -> BTreeMap<u8, DecoderNeeds> {
     let mut needs = BTreeMap::<u8, DecoderNeeds>::new();
     for (choice, cluster_size) in options.ways() {
         let Some(id) = choice.codec().erofs_id() else { continue };
@@ -307,7 +307,7 @@ fn algorithm_needs(options: &Options) -> BTreeMap<u8, DecoderNeeds> {
 
 /// Makes the records of all algorithms that files may have, with the numbers of these. LZ4 alone has none in images for
 /// kernels without records, where all clusters are single blocks.
-fn records(options: &Options) -> Result<Vec<(u8, Vec<u8>)>> {
+fn records(options: &ErofsOptions) -> Result<Vec<(u8, Vec<u8>)>> {
     let needs = algorithm_needs(options);
     let only_blocks = needs.iter().all(|(id, (blocks, _))| *id == algorithm::LZ4 && *blocks <= 1);
     if only_blocks {
@@ -359,17 +359,17 @@ mod tests {
             ("zstd:3", 1 << 17, 4096, Some((3, &[0, 10]))),
         ];
         for (codec, cluster_size, block_size, want) in cases {
-            let options = Options { cluster_size, block_size, ..Options::default() }
+            let options = ErofsOptions { cluster_size, block_size, ..ErofsOptions::default() }
                 .with(|build| build.codec = codec.parse().unwrap());
             let found = records(&options).unwrap();
             assert!(found.len() <= 1);
             let found = found.first().map(|(id, record)| (*id, &record[..want.map_or(0, |(_, bytes)| bytes.len())]));
             assert_eq!(found, want, "{codec}");
         }
-        let old = Options { cluster_size: 4096, target_kernel: Kernel::OLDEST, ..Options::default() }
+        let old = ErofsOptions { cluster_size: 4096, target_kernel: Kernel::OLDEST, ..ErofsOptions::default() }
             .with(|build| build.codec = "lz4".parse().unwrap());
         assert!(records(&old).unwrap().is_empty());
-        let mut several = Options { cluster_size: 4096, ..Options::default() };
+        let mut several = ErofsOptions { cluster_size: 4096, ..ErofsOptions::default() };
         for (codec, cluster) in [("lzma:6", 1 << 20), ("zstd:3", 8192), ("lz4", 4096)] {
             several.build.recipes.codec(codec.parse().unwrap()).unwrap();
             several.build.recipes.cluster(cluster).unwrap();

@@ -10,15 +10,21 @@ use packfs_codec::{EncodedPrefix, Encoder};
 
 use crate::Result;
 
-/// Initial estimate of the ratio of input bytes to output bytes.
+/// Ratio of input bytes to output bytes that the first try of a piece assumes. A wrong one costs at most a few tries:
+/// each result corrects it. An estimate, not measured.
 const FIRST_RATIO: f64 = 2.2;
-/// Share of a cluster that a first try aims at.
+/// Share of a cluster that a first try aims at. A try that does not fit is lost, so a higher share loses more of them;
+/// a lower one leaves a larger gap for later tries to fill. Not measured.
 const AIM: f64 = 0.93;
-/// Initial estimate of the ratio of results to those of the scout.
+/// Ratio of results to those of the scout that the first try assumes: slow levels are a little denser. Not measured;
+/// the first result corrects it.
 const FIRST_GAIN: f64 = 0.97;
-/// Maximum number of scout results before the first try.
+/// Maximum number of scout results before the first try. Each costs a pass of the faster level and brings the try
+/// nearer to the end of a block. With scouts, gzip made 1.9 instead of 2.9 passes over each byte of clusters of 128K;
+/// other numbers were not measured.
 const SCOUTED: usize = 3;
-/// Number of tries after the first that fits.
+/// Number of tries after the first that fits: each costs a pass, and the bytes that it can still win get fewer. Most
+/// clusters need one, see above. Not measured.
 const TRIES: usize = 3;
 
 /// State of the search, as learned within a piece of a file.

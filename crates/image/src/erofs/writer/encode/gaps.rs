@@ -10,7 +10,8 @@ use crate::Result;
 use crate::erofs::writer::stored::cluster::StoredCluster;
 
 /// Number of ends, a block apart, at which a cluster is shortened by trial: encoders do not always fit the beginning of
-/// its data into as many bytes as all of it.
+/// its data into as many bytes as all of it. Each try that fails costs a pass and a block less that is shared. Not
+/// measured.
 const SHORTENING_TRIES: usize = 4;
 
 impl LaneEncoder {

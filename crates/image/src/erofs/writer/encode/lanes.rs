@@ -4,10 +4,10 @@
 use packfs_blocks::Buffers;
 use packfs_codec::{Choice, Codec};
 
-use crate::build::{BATCH_FILES, BATCH_LEN, Units};
+use crate::build::{BATCH_FILES, BATCH_LEN, ReusableUnits};
 use crate::erofs::format::EXTENT_MAX;
 use crate::erofs::kernel::Feature;
-use crate::erofs::writer::options::{Features, Options, longest_cluster};
+use crate::erofs::writer::options::{ErofsOptions, Features, longest_cluster};
 use crate::tree::{Recipe, Tree};
 use crate::{Error, Result};
 
@@ -35,7 +35,7 @@ pub(crate) struct PackingOptions {
     pub(crate) verify: bool,
     /// Buffers for packed pieces.
     pub(crate) buffers: Buffers,
-    pub(crate) units: Units,
+    pub(crate) units: ReusableUnits,
 }
 
 impl PackingOptions {
@@ -75,7 +75,7 @@ pub(crate) struct LaneTable {
 
 impl LaneTable {
     /// Makes the lanes of checked options.
-    pub(crate) fn new(options: &Options) -> Result<LaneTable> {
+    pub(crate) fn new(options: &ErofsOptions) -> Result<LaneTable> {
         let mut packings = Vec::<PackingOptions>::new();
         let mut table = Vec::new();
         let mut lane = |(choice, cluster): (&Choice, u32)| {
@@ -173,7 +173,7 @@ impl LaneTable {
 }
 
 /// Derives how workers pack files with this codec and largest cluster.
-fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<PackingOptions> {
+fn packing(options: &ErofsOptions, choice: &Choice, cluster_size: u32) -> Result<PackingOptions> {
     let window = choice.cluster_window(cluster_size);
     let cluster = cluster_size as usize;
     let piece = match choice.codec() {
@@ -197,29 +197,29 @@ fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<Pack
         share: options.build.dedup && options.target_kernel >= Feature::FragmentsOrDedupe.since(),
         verify: options.build.verify,
         buffers: Buffers::new(0),
-        units: Units::default(),
+        units: ReusableUnits::default(),
     })
 }
 
 /// Returns the greatest number of bytes that a compressed cluster decodes to.
-fn longest_extent(options: &Options) -> usize {
+fn longest_extent(options: &ErofsOptions) -> usize {
     let max = options.extent_max.map_or(EXTENT_MAX, |max| u64::from(max).min(EXTENT_MAX));
     usize::try_from(max).expect("some MiB")
 }
 
 /// Returns the number of bytes of the whole blocks in the longest extent.
-fn whole_blocks(options: &Options) -> usize {
+fn whole_blocks(options: &ErofsOptions) -> usize {
     options.extent_max.map_or(usize::MAX, |max| (max - max % options.block_size) as usize)
 }
 
 /// Opens the units of an older image, given all that the clusters of a piece depend on beside the codec.
-fn units(options: &Options, packing: &PackingOptions) -> Result<Units> {
+fn units(options: &ErofsOptions, packing: &PackingOptions) -> Result<ReusableUnits> {
     let PackingOptions { choice, window, cluster, block, raw, unaligned, piece, .. } = packing;
     let extent = options.extent_max.map_or(String::new(), |max| format!(", extents of {max}"));
     let how = format!(
         "clusters of {cluster} in blocks of {block}, raw at most {raw}, window {window}, unaligned {unaligned}{extent}"
     );
-    Units::open(&options.build, "erofs", &how, *piece, || choice.cluster_encoder(*window))
+    ReusableUnits::open(&options.build, "erofs", &how, *piece, || choice.cluster_encoder(*window))
 }
 
 /// Long enough that the loss at the ends of pieces does not matter, short enough for all workers to

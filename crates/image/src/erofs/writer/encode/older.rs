@@ -5,7 +5,7 @@ use packfs_blocks::Digest;
 use super::piece::{PackedCluster, PieceJob, PieceTail, TailPolicy};
 use super::worker::{LaneEncoder, PackOutput};
 use crate::Result;
-use crate::build::{Fate, Key, Noted, Stretch, Unit};
+use crate::build::{NotedUnit, OlderUnit, UnitKey, UnitOrigin, UnitStretch};
 use crate::erofs::writer::stored::cluster::{StoredLen, count};
 
 /// Numbers by which an index says where the bytes of a piece after its clusters are.
@@ -34,30 +34,36 @@ impl LaneEncoder {
         piece: &PieceJob,
         src: &[u8],
         out: &mut PackOutput,
-    ) -> Result<(PieceTail, Option<Noted>)> {
+    ) -> Result<(PieceTail, Option<NotedUnit>)> {
         // What depends on clusters of this image is no result of the piece alone.
         if !self.packing.units.is_on() || !piece.reuse.is_empty() {
             return Ok((self.pack_fresh(piece, src, out)?, None));
         }
-        let key = Key::new(&piece.digest.unwrap_or_else(|| Digest::of(src)), form(piece));
+        let key = UnitKey::new(&piece.digest.unwrap_or_else(|| Digest::of(src)), form(piece));
         let units = self.packing.units.clone();
         let before = out.mark();
-        let mut fate = Fate::Fresh;
+        let mut fate = UnitOrigin::Fresh;
         if let Some(unit) = units.find(&key) {
             if let Some(tail) = self.take_older(unit, piece, src, out) {
-                return Ok((tail, Some(Noted { key, check: unit.check(), fate: Fate::Taken })));
+                return Ok((tail, Some(NotedUnit { key, check: unit.check(), fate: UnitOrigin::Taken })));
             }
             out.return_to(before);
-            fate = Fate::Damaged;
+            fate = UnitOrigin::Damaged;
         }
         let tail = self.pack_fresh(piece, src, out)?;
         let check = Digest::of(&out.bytes[before.len..out.len]).half();
-        let noted = tail.number().map(|_| Noted { key, check, fate });
+        let noted = tail.number().map(|_| NotedUnit { key, check, fate });
         Ok((tail, noted))
     }
 
     /// Takes a piece from an older image; `None` if that has other bytes than it should.
-    fn take_older(&mut self, unit: Unit<'_>, piece: &PieceJob, src: &[u8], out: &mut PackOutput) -> Option<PieceTail> {
+    fn take_older(
+        &mut self,
+        unit: OlderUnit<'_>,
+        piece: &PieceJob,
+        src: &[u8],
+        out: &mut PackOutput,
+    ) -> Option<PieceTail> {
         let start = out.len;
         let mut at = 0;
         let plain = unit.rest() == tail_code::PLAIN;
@@ -81,7 +87,7 @@ impl LaneEncoder {
     }
 
     /// Takes a cluster that has to decode to `content`, or to be all of a file in plain blocks.
-    fn take_cluster(&mut self, stretch: &Stretch, content: &[u8], plain: bool, out: &mut PackOutput) -> Option<()> {
+    fn take_cluster(&mut self, stretch: &UnitStretch, content: &[u8], plain: bool, out: &mut PackOutput) -> Option<()> {
         let stored = stretch.stored as usize;
         if !self.packing.unaligned && !stored.is_multiple_of(self.packing.block) {
             return None;

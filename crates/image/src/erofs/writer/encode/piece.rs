@@ -5,7 +5,7 @@ use std::ops::Range;
 use packfs_blocks::hash::HalfDigest;
 use packfs_blocks::{Buffer, Digest};
 
-use crate::build::Noted;
+use crate::build::NotedUnit;
 use crate::erofs::writer::stored::cluster::{StoredCluster, StoredLen};
 
 /// What becomes of the tail of a piece: the bytes that do not fill a cluster.
@@ -100,5 +100,5 @@ pub(crate) struct PackedPiece {
     /// The bytes after its clusters.
     pub(crate) tail: PieceTail,
     /// For the index, if there is one or an older image.
-    pub(crate) noted: Option<Noted>,
+    pub(crate) noted: Option<NotedUnit>,
 }

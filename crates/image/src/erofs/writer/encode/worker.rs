@@ -119,32 +119,19 @@ impl LaneEncoder {
             } else {
                 None
             };
-            match found {
-                Some(EncodedPrefix { taken, len }) => {
-                    self.prover.prove(&left[..taken], &out.bytes[out.len..out.len + len])?;
-                    let last = taken == left.len();
-                    if tail_policy == TailPolicy::Fragment
-                        && last
-                        && self.packing.choice.fills()
-                        && len + self.packing.block <= self.packing.cluster.max(2 * self.packing.block - 1)
-                    {
-                        return Ok(PieceTail::Fragment(left.to_vec(), Digest::of(left)));
-                    }
-                    if tail_policy == TailPolicy::Inline && last && len < self.inline_max() {
-                        let bytes = out.bytes[out.len..out.len + len].to_vec();
-                        return Ok(PieceTail::Inline { bytes, raw: false });
-                    }
-                    let physical = self.packing.physical(len);
-                    if physical < taken {
-                        out.put(physical, len, taken);
-                        at += taken;
-                        continue;
-                    }
+            if let Some(EncodedPrefix { taken, len }) = found {
+                self.prover.prove(&left[..taken], &out.bytes[out.len..out.len + len])?;
+            }
+            if let Some(tail) = self.tail_of(left, found, tail_policy, out) {
+                return Ok(tail);
+            }
+            if let Some(EncodedPrefix { taken, len }) = found {
+                let physical = self.packing.physical(len);
+                if physical < taken {
+                    out.put(physical, len, taken);
+                    at += taken;
+                    continue;
                 }
-                None if tail_policy == TailPolicy::Inline && left.len() < self.inline_max() => {
-                    return Ok(PieceTail::Inline { bytes: left.to_vec(), raw: true });
-                }
-                None => {}
             }
             if tail_policy == TailPolicy::More && left.len() < block {
                 let realigned = self.realign(src, at, first, out)?;
@@ -161,6 +148,34 @@ impl LaneEncoder {
             at += self.store_raw(&src[at..], most, first, out);
         }
         Ok(PieceTail::Nothing)
+    }
+
+    /// Returns the rest of a piece as a tail, if the policy stores it apart from clusters. `found` is what its
+    /// beginning was encoded to, if it was; the bytes are at the end of `out`.
+    fn tail_of(
+        &self,
+        left: &[u8],
+        found: Option<EncodedPrefix>,
+        tail_policy: TailPolicy,
+        out: &PackOutput,
+    ) -> Option<PieceTail> {
+        let Some(EncodedPrefix { taken, len }) = found else {
+            let fits = tail_policy == TailPolicy::Inline && left.len() < self.inline_max();
+            return fits.then(|| PieceTail::Inline { bytes: left.to_vec(), raw: true });
+        };
+        if taken < left.len() {
+            return None;
+        }
+        let PackingOptions { block, cluster, .. } = self.packing;
+        match tail_policy {
+            TailPolicy::Fragment if self.packing.choice.fills() && len + block <= cluster.max(2 * block - 1) => {
+                Some(PieceTail::Fragment(left.to_vec(), Digest::of(left)))
+            }
+            TailPolicy::Inline if len < self.inline_max() => {
+                Some(PieceTail::Inline { bytes: out.bytes[out.len..out.len + len].to_vec(), raw: false })
+            }
+            _ => None,
+        }
     }
 
     /// Returns the number of bytes after these clusters that are not worth filling one more cluster.

@@ -8,7 +8,7 @@ use packfs_blocks::dedup::PlaceIndex;
 use packfs_blocks::hash::HalfDigest;
 use packfs_blocks::{Buffer, Output};
 
-use crate::build::{Ledger, Noted, Stretch, Tools, UnreadRange, Writes};
+use crate::build::{BuildTools, NotedUnit, PendingWrites, ReuseLedger, UnitStretch, UnreadRange};
 use crate::erofs::page_end;
 use crate::erofs::raw_sharing::page_offset;
 use crate::erofs::writer::counts::ClusterCounts;
@@ -17,7 +17,8 @@ use crate::erofs::writer::encode::worker::PackWorker;
 use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster};
 use crate::{Error, Result};
 
-/// Clusters are shared if that saves at least one in this many bytes of a piece.
+/// Clusters are shared if that saves at least one in this many bytes of a piece: to share a few of many costs more than
+/// it saves, as clusters elsewhere need a larger index. The share was not measured.
 const SHARED_PART: u64 = 64;
 
 /// The data of an image, from its first block on.
@@ -25,7 +26,7 @@ const SHARED_PART: u64 = 64;
 pub(crate) struct DataZone<'p, 'env> {
     output: &'env Output,
     /// Clusters on their way to the output.
-    writes: Writes<'p, 'env, PackWorker, ClusterRun>,
+    writes: PendingWrites<'p, 'env, PackWorker, ClusterRun>,
     /// Offset of the image in the output file.
     base: u64,
     /// Offset of the next data in the image.
@@ -34,7 +35,7 @@ pub(crate) struct DataZone<'p, 'env> {
     /// Clusters by their stored bytes.
     known: PlaceIndex<u32, HalfDigest>,
     counts: ClusterCounts,
-    ledger: Ledger,
+    ledger: ReuseLedger,
 }
 
 /// The next clusters of a packed piece.
@@ -58,7 +59,7 @@ pub(crate) struct FinishedZone {
     /// Byte of the image at which the data ends.
     pub(crate) end: u64,
     /// What was noted for the index.
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: ReuseLedger,
 }
 
 /// Bytes that are written at once: consecutive new clusters of a job's result, or zeros between clusters.
@@ -102,14 +103,14 @@ impl<'p, 'env> DataZone<'p, 'env> {
     /// Makes a zone that begins at byte `pos` of the image, which begins at byte `base` of the output; `budget` bounds
     /// the bytes in flight.
     pub(crate) fn new(
-        tools: Tools<'p, 'env, PackWorker>,
+        tools: BuildTools<'p, 'env, PackWorker>,
         base: u64,
         pos: u64,
         budget: usize,
-        ledger: Ledger,
+        ledger: ReuseLedger,
     ) -> DataZone<'p, 'env> {
         let output = tools.output;
-        let writes = Writes::new(tools, budget);
+        let writes = PendingWrites::new(tools, budget);
         let clusters = Vec::new();
         let known = PlaceIndex::default();
         let counts = ClusterCounts::default();
@@ -251,9 +252,9 @@ impl<'p, 'env> DataZone<'p, 'env> {
     }
 
     /// Notes where a piece of `len` bytes lies, for the index.
-    pub(crate) fn note_piece(&mut self, noted: Noted, len: u64, rest: u8, part: ClusterRange) {
+    pub(crate) fn note_piece(&mut self, noted: NotedUnit, len: u64, rest: u8, part: ClusterRange) {
         let clusters = &self.clusters[part.first as usize..][..part.count as usize];
-        let stretches = clusters.iter().map(|cluster| Stretch {
+        let stretches = clusters.iter().map(|cluster| UnitStretch {
             start: cluster.start,
             stored: cluster.physical.get(),
             content: cluster.logical,
@@ -333,8 +334,8 @@ mod tests {
             let output = Output::over(Arc::clone(&memory), "image");
             let worker = || PackWorker::new(&[]);
             pipeline::scope(threads, worker, |pool| {
-                let tools = Tools { pool, output: &output, blob: None, progress: &progress };
-                check(&mut DataZone::new(tools, 100, BLOCK as u64, 0, Ledger::default()), &memory);
+                let tools = BuildTools { pool, output: &output, blob: None, progress: &progress };
+                check(&mut DataZone::new(tools, 100, BLOCK as u64, 0, ReuseLedger::default()), &memory);
             });
         }
     }

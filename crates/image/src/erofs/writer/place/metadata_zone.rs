@@ -112,21 +112,7 @@ impl MetadataLayout {
             }
         }
         plan.dirs(directories(tree).filter(|(ino, _)| !tree.is_hot(*ino)))?;
-        for at in 0..plan.placing.dirs.len() {
-            let mut entries = tree.entries(plan.placing.dirs[at].ino).map(|(_, ino)| ino);
-            loop {
-                let ahead: Vec<Ino> = entries.by_ref().take(AHEAD).collect();
-                if ahead.is_empty() {
-                    break;
-                }
-                inodes.data.touch(tree, &ahead);
-                for ino in ahead {
-                    if plan.placing.nids[ino.0 as usize] == 0 {
-                        plan.other(ino)?;
-                    }
-                }
-            }
-        }
+        plan.others()?;
         if tree.hot().is_empty() && with_packed {
             plan.placing.place_packed(inodes)?;
         }
@@ -231,6 +217,27 @@ impl LayoutPlanner<'_, '_> {
         self.entries += listing.size;
         let has_tail = size.together > 0 && !packed;
         self.placing.dirs.push(PlacedDir { ino, parent, listing, blocks, has_tail, fragment });
+        Ok(())
+    }
+
+    /// Places all that no directory is, and that has no place yet, in the order of directories and names.
+    fn others(&mut self) -> Result<()> {
+        let InodeWriter { tree, data, .. } = *self.inodes;
+        for at in 0..self.placing.dirs.len() {
+            let mut entries = tree.entries(self.placing.dirs[at].ino).map(|(_, ino)| ino);
+            loop {
+                let ahead: Vec<Ino> = entries.by_ref().take(AHEAD).collect();
+                if ahead.is_empty() {
+                    break;
+                }
+                data.touch(tree, &ahead);
+                for ino in ahead {
+                    if self.placing.nids[ino.0 as usize] == 0 {
+                        self.other(ino)?;
+                    }
+                }
+            }
+        }
         Ok(())
     }
 

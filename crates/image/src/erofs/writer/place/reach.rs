@@ -5,7 +5,7 @@
 use packfs_blocks::units::Size;
 use packfs_codec::Codec;
 
-use crate::erofs::writer::options::{Features, Options, keeps_holes};
+use crate::erofs::writer::options::{ErofsOptions, Features, keeps_holes};
 use crate::{Error, Result};
 
 /// Number of data blocks from which addresses are long: half of what 32 bits reach, so that metadata, which is far shorter,
@@ -17,13 +17,13 @@ const SHORT_MAX: u64 = u32::MAX as u64;
 const LONG_MAX: u64 = 1 << 47;
 
 /// Returns true if addresses after `blocks` blocks of data may need more than 32 bits, and can have them.
-pub(crate) fn is_far(options: &Options, blocks: u64) -> bool {
+pub(crate) fn is_far(options: &ErofsOptions, blocks: u64) -> bool {
     blocks >= FAR && has_long_addresses(options)
 }
 
 /// Returns the length in bytes of the longest file. It has to fit in the image if all of it takes blocks, because
 /// nothing is compressed and no layout has holes.
-pub(in crate::erofs) fn longest_file(options: &Options) -> u64 {
+pub(in crate::erofs) fn longest_file(options: &ErofsOptions) -> u64 {
     let takes_blocks = options.build.codec.codec() == Codec::None && !keeps_holes(options) && options.refer == 0;
     if !takes_blocks {
         return u64::MAX;
@@ -33,7 +33,7 @@ pub(in crate::erofs) fn longest_file(options: &Options) -> u64 {
 }
 
 /// Refuses `len` bytes of data that no address reaches.
-pub(crate) fn check(options: &Options, len: u64) -> Result<()> {
+pub(crate) fn check(options: &ErofsOptions, len: u64) -> Result<()> {
     let block = u64::from(options.block_size);
     let max = if has_long_addresses(options) { LONG_MAX } else { SHORT_MAX };
     if len.div_ceil(block) < max {
@@ -56,7 +56,7 @@ pub(crate) fn check(options: &Options, len: u64) -> Result<()> {
 
 /// Returns true if blocks and inodes can have addresses of more than 32 bits. Compressed directories name inodes before
 /// their own length, and so the place of the inodes, is known.
-fn has_long_addresses(options: &Options) -> bool {
+fn has_long_addresses(options: &ErofsOptions) -> bool {
     let has = |features| options.features.contains(features);
     has(Features::BITS_48)
         && !has(Features::COMPACT_INODES)
@@ -68,13 +68,13 @@ mod tests {
 
     use super::*;
     use crate::Fs;
-    use crate::build::Format;
+    use crate::build::ImageFormat;
     use crate::build::shard::far_tests::build_at;
     use crate::erofs::writer::ErofsFormat;
     use crate::testing::{Node, Piece, Spec, can_mount, disagreements, everything, snapshot_tree};
 
     fn refused(features: Features, block_size: u32, len: u64) -> String {
-        let options = Options { features, block_size, ..Options::default() };
+        let options = ErofsOptions { features, block_size, ..ErofsOptions::default() };
         check(&options, len).err().map_or(String::new(), |error| error.to_string())
     }
 
@@ -104,14 +104,15 @@ mod tests {
             ("lz4", "5.4", true, u64::MAX),
         ];
         for (codec, target, sparse, longest) in table {
-            let mut options = Options { target_kernel: kernel(target), ..Options::default() };
+            let mut options = ErofsOptions { target_kernel: kernel(target), ..ErofsOptions::default() };
             options.build.codec = codec.parse().unwrap();
             options.build.sparse = sparse;
             assert_eq!(longest_file(&options), longest, "{codec}, {target}, sparse: {sparse}");
         }
         // A member of a sparse archive: the tree is refused before anything is written.
         let spec = Spec::of([(b"disk".to_vec(), Node::file(vec![Piece::Hole(20 << 40)]))]);
-        let mut options = Options { target_kernel: kernel("5.4"), features: Features::empty(), ..Options::default() };
+        let mut options =
+            ErofsOptions { target_kernel: kernel("5.4"), features: Features::empty(), ..ErofsOptions::default() };
         options.build.codec = "none".parse().unwrap();
         let refused = ErofsFormat::new(&options).unwrap().check(&mut spec.tree().unwrap()).unwrap_err().to_string();
         assert!(refused.contains("disk") && refused.contains("20"), "{refused}");
@@ -131,17 +132,17 @@ mod tests {
             ("none", wide | Features::CHUNKS),
         ];
         for (n, (codec, features)) in cases.into_iter().enumerate() {
-            let mut options = Options {
+            let mut options = ErofsOptions {
                 features,
                 cluster_size: 16 << 10,
                 target_kernel: "6.18".parse().unwrap(),
-                ..Options::default()
+                ..ErofsOptions::default()
             };
             options.build.codec = codec.parse().unwrap();
             options.build.threads = 2;
             let spec = everything(4096, 65535);
             let image = dir.path().join(n.to_string());
-            let build = |options: &Options, at| build_at(&ErofsFormat::new(options)?, spec.tree()?, at, &image);
+            let build = |options: &ErofsOptions, at| build_at(&ErofsFormat::new(options)?, spec.tree()?, at, &image);
             build(&options, at).unwrap();
             assert!(image.metadata().unwrap().len() > at);
             let opened = Fs::open(&image).map(Fs::into_image);

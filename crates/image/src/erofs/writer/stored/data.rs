@@ -3,8 +3,8 @@
 use super::cluster::{ClusterRange, StoredCluster};
 use super::file::StoredFile;
 use super::tails::TailStore;
-use crate::build::{Ledger, Sum};
-use crate::erofs::writer::counts::Counts;
+use crate::build::{FileDigest, ReuseLedger};
+use crate::erofs::writer::counts::ErofsCounts;
 use crate::tree::{Ino, Tree};
 
 /// Properties shared by the indexes of all files of an image.
@@ -39,7 +39,7 @@ pub(crate) struct StoredData {
     pub(crate) content: blake3::Hash,
     /// True if files share clusters other than in whole pieces.
     pub(crate) shares_clusters: bool,
-    pub(crate) counts: Counts,
+    pub(crate) counts: ErofsCounts,
     /// Bytes of files on additional devices.
     pub(crate) referred_bytes: u64,
     /// Number of the device that holds the data; 0 is the image.
@@ -48,9 +48,9 @@ pub(crate) struct StoredData {
     pub(crate) device_starts: Vec<u64>,
     /// Length of the device that holds the data, if it is not the image.
     pub(crate) blob_bytes: u64,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: ReuseLedger,
     /// Digests of the files by number, if inodes have them.
-    pub(crate) sums: Vec<Sum>,
+    pub(crate) sums: Vec<FileDigest>,
 }
 
 impl StoredData {

@@ -4,8 +4,8 @@ use super::cluster::{ClusterRange, StoredCluster, StoredLen};
 use super::data::{IndexForm, StoredData};
 use super::file::{DataLocation, DataView, FileTail, StoredFile};
 use super::tails::{KeptTail, TailStore};
-use crate::build::{Get, Joined, Ledger, Put, Sum};
-use crate::erofs::writer::counts::Counts;
+use crate::build::{FileDigest, Get, Put, ReuseLedger, ShardData};
+use crate::erofs::writer::counts::ErofsCounts;
 use crate::{Error, Result};
 
 /// Counts of the shards before this one, which its numbers and offsets continue.
@@ -17,7 +17,7 @@ struct ShardOffsets {
     kept: u64,
 }
 
-impl Joined for StoredData {
+impl ShardData for StoredData {
     fn end(&self) -> u64 {
         self.end * self.block_len()
     }
@@ -76,7 +76,7 @@ impl Joined for StoredData {
         self.files.len()
     }
 
-    fn put_sums(&mut self, sums: Vec<Sum>) {
+    fn put_sums(&mut self, sums: Vec<FileDigest>) {
         self.sums = sums;
     }
 
@@ -100,7 +100,7 @@ impl Joined for StoredData {
         put_parts(&self.packed_pieces, to);
         to.put(self.content.as_bytes());
         to.u8(u8::from(self.shares_clusters));
-        let Counts {
+        let ErofsCounts {
             clusters,
             raw_clusters,
             shared_clusters,
@@ -122,6 +122,29 @@ impl Joined for StoredData {
     }
 }
 
+fn decode_cluster(from: &mut Get<'_>, algorithm: u8) -> Result<StoredCluster> {
+    let start = from.u64()?;
+    let physical = from.u32()?;
+    let logical = from.u32()?;
+    let flags = from.u8()?;
+    let raw = flags & 1 != 0;
+    let partial = flags & 2 != 0;
+    let physical = StoredLen::new(physical.into()).ok_or_else(|| from.wrong("a cluster is too long"))?;
+    Ok(StoredCluster { device: 0, start, physical, logical, raw, algorithm, partial, page_offset: 0 })
+}
+
+fn decode_counts(from: &mut Get<'_>) -> Result<ErofsCounts> {
+    Ok(ErofsCounts {
+        clusters: from.u64()?,
+        raw_clusters: from.u64()?,
+        shared_clusters: from.u64()?,
+        packed_bytes: from.u64()?,
+        fragment_bytes: from.u64()?,
+        duplicate_bytes: from.u64()?,
+        hole_bytes: from.u64()?,
+    })
+}
+
 impl StoredData {
     /// Takes the data of a shard; data after inodes is kept in `keep`. `with_sums` tells whether files have digests.
     pub(crate) fn decode(
@@ -131,31 +154,13 @@ impl StoredData {
         with_sums: bool,
     ) -> Result<StoredData> {
         let end = from.u64()?;
-        let clusters = from.list(17, |from| {
-            let start = from.u64()?;
-            let physical = from.u32()?;
-            let logical = from.u32()?;
-            let flags = from.u8()?;
-            let raw = flags & 1 != 0;
-            let partial = flags & 2 != 0;
-            let algorithm = form.algorithm;
-            let physical = StoredLen::new(physical.into()).ok_or_else(|| from.wrong("a cluster is too long"))?;
-            Ok(StoredCluster { device: 0, start, physical, logical, raw, algorithm, partial, page_offset: 0 })
-        })?;
+        let clusters = from.list(17, |from| decode_cluster(from, form.algorithm))?;
         let files = from.list(10, |from| StoredFile::decode(from, clusters.len(), form))?;
         let packed = from.bool()?.then(|| StoredFile::decode(from, clusters.len(), form)).transpose()?;
         let packed_pieces = get_parts(from, clusters.len())?;
         let content = blake3::Hash::from_bytes(from.array()?);
         let shares_clusters = from.bool()?;
-        let counts = Counts {
-            clusters: from.u64()?,
-            raw_clusters: from.u64()?,
-            shared_clusters: from.u64()?,
-            packed_bytes: from.u64()?,
-            fragment_bytes: from.u64()?,
-            duplicate_bytes: from.u64()?,
-            hole_bytes: from.u64()?,
-        };
+        let counts = decode_counts(from)?;
         let sums = if with_sums { files.iter().map(|_| from.array()).collect::<Result<_>>()? } else { Vec::new() };
         let kept = from.bytes()?;
         keep.put_all(kept).map_err(Error::io("cannot write", "a temporary file"))?;
@@ -163,7 +168,7 @@ impl StoredData {
         let kept_len = kept.len() as u64;
         let fits = files.iter().chain(&packed).all(|file| file.fits(packed_len, kept_len));
         from.check(fits, "a file has a tail that does not exist")?;
-        let ledger = Ledger::default();
+        let ledger = ReuseLedger::default();
         Ok(StoredData {
             end,
             files,

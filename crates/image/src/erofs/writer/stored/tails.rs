@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use packfs_blocks::Storage;
 use packfs_blocks::io::Scratch;
 
-/// Maximum number of bytes kept in memory before there is a file.
+/// Maximum number of bytes kept in memory before there is a file: a quarter of the 64 MiB that builds may take beside
+/// their tree. Not measured.
 const MEMORY: usize = 16 << 20;
-/// Number of bytes that are written to the file at once.
+/// Number of bytes that are written to the file at once, by a job of a worker. Not measured.
 const SPILL_LEN: usize = 1 << 20;
-/// Number of bytes that are read from the file at once: inodes mostly need them in the order in which they were kept.
+/// Number of bytes that are read from the file at once: inodes mostly need them in the order in which they were kept. A
+/// call for each tail took the conductor 6 µs a file, together with the writes. Other lengths were not measured.
 const READ_LEN: usize = 1 << 16;
 /// Number of bytes that are copied at once; fits [`KeptTail::LEN_BITS`].
 const COPY_LEN: usize = 1 << 15;

@@ -4,10 +4,10 @@
 use packfs_blocks::Progress;
 use packfs_codec::DecodedStream;
 
-use super::inodes::Inodes;
+use super::inodes::TableInodes;
 use crate::check::in_order;
-use crate::squashfs::reader::Reader;
-use crate::squashfs::reader::decode::Stored;
+use crate::squashfs::reader::SquashfsReader;
+use crate::squashfs::reader::decode::LocatedBlock;
 use crate::squashfs::reader::map;
 use crate::{Part, Result};
 use packfs_tree::{Remark, Report};
@@ -18,20 +18,20 @@ const JOB_LEN: usize = 1 << 20;
 /// A stored block and the length that it should decode to.
 #[derive(Debug, Clone, Copy)]
 struct StoredBlock {
-    stored: Stored,
-    len: Length,
+    stored: LocatedBlock,
+    len: BlockLength,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Length {
+enum BlockLength {
     Exactly(usize),
     AtLeast(u64),
 }
 
 /// Checks how everything is placed, and decodes a part of it on `threads` threads.
 pub(super) fn check(
-    reader: &Reader,
-    inodes: Inodes,
+    reader: &SquashfsReader,
+    inodes: TableInodes,
     (part, threads): (Part, usize),
     progress: &Progress,
     report: &mut Report<'_>,
@@ -49,7 +49,7 @@ pub(super) fn check(
 }
 
 /// Decodes pieces; returns damage and unusual properties.
-fn decode(reader: &Reader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
+fn decode(reader: &SquashfsReader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
     let mut found = Vec::new();
     buf.resize(reader.superblock.block_size as usize, 0);
     for StoredBlock { stored, len } in pieces {
@@ -59,8 +59,8 @@ fn decode(reader: &Reader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: 
         }
         let blocks = &reader.metadata.blocks;
         let result = match len {
-            Length::Exactly(len) => blocks.verify_exact(*stored, &mut buf[..*len]),
-            Length::AtLeast(len) => at_least(*stored, blocks.verify(*stored, buf), *len),
+            BlockLength::Exactly(len) => blocks.verify_exact(*stored, &mut buf[..*len]),
+            BlockLength::AtLeast(len) => at_least(*stored, blocks.verify(*stored, buf), *len),
         };
         found.extend(match result {
             Ok(decoded) => {
@@ -73,7 +73,7 @@ fn decode(reader: &Reader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: 
     found
 }
 
-fn at_least(stored: Stored, decoded: Result<DecodedStream>, used: u64) -> Result<DecodedStream> {
+fn at_least(stored: LocatedBlock, decoded: Result<DecodedStream>, used: u64) -> Result<DecodedStream> {
     let decoded = decoded?;
     if decoded.len as u64 >= used {
         return Ok(decoded);
@@ -83,21 +83,21 @@ fn at_least(stored: Stored, decoded: Result<DecodedStream>, used: u64) -> Result
 }
 
 /// Returns all stored blocks, by address.
-fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Vec<StoredBlock>> {
+fn pieces(reader: &SquashfsReader, inodes: TableInodes, report: &mut Report<'_>) -> Result<Vec<StoredBlock>> {
     let block_size = reader.superblock.block_size;
     let mut pieces = Vec::with_capacity(inodes.blocks.len() + inodes.fragments.len());
     for (start, data) in inodes.blocks {
         let stored = map::stored("data block", start, data.word, block_size);
         // Already reported if it reaches past the end of the image.
-        let inside = |stored: &Stored| start.saturating_add(stored.len as u64) <= reader.superblock.bytes_used;
+        let inside = |stored: &LocatedBlock| start.saturating_add(stored.len as u64) <= reader.superblock.bytes_used;
         if let Some(stored) = report.take(stored)?.filter(inside) {
-            pieces.push(StoredBlock { stored, len: Length::Exactly(data.len) });
+            pieces.push(StoredBlock { stored, len: BlockLength::Exactly(data.len) });
         }
     }
     for n in 0..reader.superblock.fragments {
         let used = inodes.fragments.get(&n).copied().unwrap_or(0);
         match reader.fragment(n) {
-            Ok(stored) => pieces.push(StoredBlock { stored, len: Length::AtLeast(used) }),
+            Ok(stored) => pieces.push(StoredBlock { stored, len: BlockLength::AtLeast(used) }),
             Err(error) => report.error(error)?,
         }
     }
@@ -106,9 +106,15 @@ fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Ve
 }
 
 /// Checks that blocks do not overlap, and that gaps between them are zeros.
-fn check_layout(reader: &Reader, pieces: &[StoredBlock], complete: bool, report: &mut Report<'_>) -> Result<()> {
+fn check_layout(
+    reader: &SquashfsReader,
+    pieces: &[StoredBlock],
+    complete: bool,
+    report: &mut Report<'_>,
+) -> Result<()> {
     let data_end = reader.superblock.inode_table;
-    let (mut end, mut before_raw) = (reader.superblock.data_start, true);
+    let mut end = reader.superblock.data_start;
+    let mut before_raw = true;
     for StoredBlock { stored, .. } in pieces {
         if stored.start < end && before_raw {
             report.add(stored.structure, stored.start, format!("it overlaps the block that ends at byte {end}"));
@@ -134,7 +140,7 @@ fn check_layout(reader: &Reader, pieces: &[StoredBlock], complete: bool, report:
 }
 
 /// Zeros are padding; any other bytes are data that some inode should reference.
-fn check_gap(reader: &Reader, start: u64, end: u64, report: &mut Report<'_>) -> Result<()> {
+fn check_gap(reader: &SquashfsReader, start: u64, end: u64, report: &mut Report<'_>) -> Result<()> {
     let mut buf = [0; 4096];
     let mut at = start;
     while at < end {

@@ -6,11 +6,11 @@ use packfs_blocks::Progress;
 
 use crate::image::Nid;
 use crate::squashfs::format::{SYMLINK_MAX, inode_type};
-use crate::squashfs::reader::Reader;
+use crate::squashfs::reader::SquashfsReader;
 use crate::squashfs::reader::dir;
-use crate::squashfs::reader::inode::{Body, File, Inode};
+use crate::squashfs::reader::inode::{DecodedInode, FileBody, InodeBody};
 use crate::squashfs::reader::map::FileMap;
-use crate::squashfs::reader::metadata::{Cursor, Position};
+use crate::squashfs::reader::metadata::{MetadataCursor, MetadataPosition};
 use crate::{Error, Result};
 use packfs_tree::{Report, Severity};
 
@@ -18,9 +18,9 @@ const STRUCTURE: &str = "inode table";
 
 /// Contents of the inode table.
 #[derive(Debug, Default)]
-pub(super) struct Inodes {
+pub(super) struct TableInodes {
     /// All inodes, by ascending reference.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<TableInode>,
     /// True if the scan reached the end of the table.
     pub(super) complete: bool,
     /// Stored data blocks by address, without holes.
@@ -31,7 +31,7 @@ pub(super) struct Inodes {
 
 /// One inode.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct TableInode {
     pub(super) nid: Nid,
     pub(super) number: u32,
     pub(super) nlink: u32,
@@ -51,7 +51,7 @@ pub(super) struct DataUse {
     pub(super) len: usize,
 }
 
-impl Inodes {
+impl TableInodes {
     /// Index of the inode at a reference.
     pub(super) fn at(&self, nid: Nid) -> Option<usize> {
         self.found.binary_search_by_key(&nid, |found| found.nid).ok()
@@ -59,8 +59,8 @@ impl Inodes {
 }
 
 /// Scans the inode table.
-pub(super) fn scan(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
-    let mut scan = Scan::new(reader, usize::MAX);
+pub(super) fn scan(reader: &SquashfsReader, progress: &Progress, report: &mut Report<'_>) -> Result<TableInodes> {
+    let mut scan = InodeScan::new(reader, usize::MAX);
     if let Err(error) = scan.run(progress, report) {
         report.error(error)?;
         report.add(STRUCTURE, reader.inodes.start, "the inodes after the damaged one cannot be checked");
@@ -71,9 +71,9 @@ pub(super) fn scan(reader: &Reader, progress: &Progress, report: &mut Report<'_>
     Ok(scan.inodes)
 }
 
-pub(super) struct Scan<'r> {
-    reader: &'r Reader,
-    inodes: Inodes,
+pub(super) struct InodeScan<'r> {
+    reader: &'r SquashfsReader,
+    inodes: TableInodes,
     /// Entries of the id table in use.
     ids: Vec<bool>,
     /// Xattr sets in use.
@@ -82,15 +82,15 @@ pub(super) struct Scan<'r> {
     blocks_max: usize,
 }
 
-impl<'r> Scan<'r> {
-    pub(super) fn new(reader: &'r Reader, blocks_max: usize) -> Self {
+impl<'r> InodeScan<'r> {
+    pub(super) fn new(reader: &'r SquashfsReader, blocks_max: usize) -> Self {
         let ids = vec![false; reader.ids.len()];
-        Scan { reader, inodes: Inodes::default(), ids, sets: HashSet::new(), blocks_max }
+        InodeScan { reader, inodes: TableInodes::default(), ids, sets: HashSet::new(), blocks_max }
     }
 
     fn run(&mut self, progress: &Progress, report: &mut Report<'_>) -> Result<()> {
         let area = self.reader.inodes;
-        let mut cursor = self.reader.metadata.cursor(area, Position { block: area.start, offset: 0 })?;
+        let mut cursor = self.reader.metadata.cursor(area, MetadataPosition { block: area.start, offset: 0 })?;
         while self.step(&mut cursor, report)?.is_some() {
             Progress::add(&progress.entries, 1);
             Error::unless_cancelled(progress)?;
@@ -100,13 +100,13 @@ impl<'r> Scan<'r> {
     }
 
     /// Checks the next inode; returns its number, or `None` at the end of the table.
-    pub(super) fn step(&mut self, cursor: &mut Cursor<'_>, report: &mut Report<'_>) -> Result<Option<u32>> {
+    pub(super) fn step(&mut self, cursor: &mut MetadataCursor<'_>, report: &mut Report<'_>) -> Result<Option<u32>> {
         let Some(at) = cursor.settle()? else { return Ok(None) };
-        let inode = Inode::parse(cursor)?;
+        let inode = DecodedInode::parse(cursor)?;
         self.check(&inode, at, report)?;
         match &inode.body {
-            Body::File(file) => self.file(&inode, file, cursor, report)?,
-            Body::Dir(dir) => {
+            InodeBody::File(file) => self.file(&inode, file, cursor, report)?,
+            InodeBody::Dir(dir) => {
                 for _ in 0..dir.index_count {
                     dir::index_entry(cursor)?;
                 }
@@ -122,7 +122,7 @@ impl<'r> Scan<'r> {
     }
 
     /// Checks everything about an inode that does not depend on others.
-    fn check(&mut self, inode: &Inode, at: Position, report: &mut Report<'_>) -> Result<()> {
+    fn check(&mut self, inode: &DecodedInode, at: MetadataPosition, report: &mut Report<'_>) -> Result<()> {
         let reader = self.reader;
         report.take(inode.validate(&reader.superblock, at, reader.inodes))?;
         let mut wrong = |why: String| report.add(STRUCTURE, at.block, format!("inode {}: {why}", inode.number));
@@ -147,22 +147,31 @@ impl<'r> Scan<'r> {
             wrong("it has a link count of 0".into());
         }
         match &inode.body {
-            Body::Symlink(target) if target.len() > SYMLINK_MAX => {
+            InodeBody::Symlink(target) if target.len() > SYMLINK_MAX => {
                 wrong(format!("symlink target of {} bytes; the kernel reads up to {SYMLINK_MAX}", target.len()));
             }
-            Body::Dir(dir) if dir.size < 3 => wrong(format!("directory size {}, less than 3", dir.size)),
+            InodeBody::Dir(dir) if dir.size < 3 => wrong(format!("directory size {}, less than 3", dir.size)),
             _ => {}
         }
         let nid = Nid((at.block - reader.inodes.start) << 16 | at.offset as u64);
-        let parent = if let Body::Dir(dir) = inode.body { dir.parent } else { 0 };
-        let (kind, number, nlink) = (inode.basic_kind(), inode.number, inode.nlink);
-        self.inodes.found.push(Found { nid, number, nlink, parent, names: 0, kind });
+        let parent = if let InodeBody::Dir(dir) = inode.body { dir.parent } else { 0 };
+        let kind = inode.basic_kind();
+        let number = inode.number;
+        let nlink = inode.nlink;
+        self.inodes.found.push(TableInode { nid, number, nlink, parent, names: 0, kind });
         Ok(())
     }
 
     /// Records the positions of a file's data.
-    fn file(&mut self, inode: &Inode, file: &File, cursor: &mut Cursor<'_>, report: &mut Report<'_>) -> Result<()> {
-        let (reader, at) = (self.reader, cursor.position());
+    fn file(
+        &mut self,
+        inode: &DecodedInode,
+        file: &FileBody,
+        cursor: &mut MetadataCursor<'_>,
+        report: &mut Report<'_>,
+    ) -> Result<()> {
+        let reader = self.reader;
+        let at = cursor.position();
         let map = FileMap::map(cursor, reader.inodes, reader.superblock.block_size, file)?;
         report.take(map.check_end(&reader.superblock, inode.number))?;
         if file.sparse > file.size {
@@ -171,7 +180,8 @@ impl<'r> Scan<'r> {
             report.add(STRUCTURE, at.block, why);
         }
         if let Some(tail) = map.tail() {
-            let (fragments, used) = (reader.superblock.fragments, u64::from(tail.tail.offset) + tail.len as u64);
+            let fragments = reader.superblock.fragments;
+            let used = u64::from(tail.tail.offset) + tail.len as u64;
             if tail.tail.fragment >= fragments {
                 let text = format!("fragment {} of only {fragments}", tail.tail.fragment);
                 let who = || format!("inode {}", inode.number);
@@ -182,6 +192,12 @@ impl<'r> Scan<'r> {
             }
         }
         let mut wrong = |why: String| report.add(STRUCTURE, at.block, format!("inode {}: {why}", inode.number));
+        self.note_blocks(&map, &mut wrong)
+    }
+
+    /// Records where the blocks of a file are, and reports those that files use differently.
+    fn note_blocks(&mut self, map: &FileMap, wrong: &mut dyn FnMut(String)) -> Result<()> {
+        let reader = self.reader;
         let mut blocks = map.blocks(&reader.metadata, 0)?;
         while let Some(block) = blocks.next()? {
             if block.is_hole() {
@@ -214,7 +230,8 @@ impl<'r> Scan<'r> {
 
     /// Reports findings that depend on all inodes.
     fn finish(&self, report: &mut Report<'_>) {
-        let (reader, start) = (self.reader, self.reader.inodes.start);
+        let reader = self.reader;
+        let start = self.reader.inodes.start;
         let count = self.inodes.found.len();
         if count as u64 != u64::from(reader.superblock.inodes) {
             let why = format!("{} inodes announced, {count} found", reader.superblock.inodes);
@@ -244,7 +261,7 @@ impl<'r> Scan<'r> {
     }
 }
 
-impl Found {
+impl TableInode {
     /// Returns true for a directory.
     pub(super) fn is_dir(&self) -> bool {
         self.kind == inode_type::DIR

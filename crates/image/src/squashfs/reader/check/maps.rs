@@ -3,9 +3,9 @@
 
 use packfs_blocks::Progress;
 
-use super::inodes::Scan;
-use crate::squashfs::reader::Reader;
-use crate::squashfs::reader::metadata::Position;
+use super::inodes::InodeScan;
+use crate::squashfs::reader::SquashfsReader;
+use crate::squashfs::reader::metadata::MetadataPosition;
 use crate::{Error, Result};
 use packfs_tree::{Finding, Report};
 
@@ -22,10 +22,10 @@ pub(in crate::squashfs) struct BrokenRule {
 }
 
 /// Returns the first rule that an inode or a fragment breaks.
-pub(in crate::squashfs) fn first_broken(reader: &Reader, progress: &Progress) -> Result<Option<BrokenRule>> {
+pub(in crate::squashfs) fn first_broken(reader: &SquashfsReader, progress: &Progress) -> Result<Option<BrokenRule>> {
     let area = reader.inodes;
-    let mut cursor = reader.metadata.cursor(area, Position { block: area.start, offset: 0 })?;
-    let mut scan = Scan::new(reader, BLOCKS_MAX);
+    let mut cursor = reader.metadata.cursor(area, MetadataPosition { block: area.start, offset: 0 })?;
+    let mut scan = InodeScan::new(reader, BLOCKS_MAX);
     loop {
         Error::unless_cancelled(progress)?;
         let mut inode = None;

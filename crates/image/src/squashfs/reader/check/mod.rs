@@ -12,7 +12,7 @@ mod xattrs;
 
 use packfs_blocks::Progress;
 
-use super::Reader;
+use super::SquashfsReader;
 use crate::{Part, Result, check};
 use packfs_tree::Finding;
 
@@ -20,7 +20,7 @@ pub(in crate::squashfs) use self::maps::{BrokenRule, first_broken};
 
 /// See [`Image::check_part`](crate::Image::check_part).
 pub(super) fn run(
-    reader: &Reader,
+    reader: &SquashfsReader,
     part: Part,
     threads: usize,
     progress: &Progress,

@@ -2,17 +2,16 @@
 
 use packfs_codec::Codec;
 
-use crate::squashfs::format::flags;
-use crate::squashfs::reader::Reader;
+use crate::squashfs::format::SuperblockFlags;
+use crate::squashfs::reader::SquashfsReader;
 use packfs_tree::Report;
 
 /// Unit in bytes of the size that a loop device shows to the kernel.
 const PADDING: u64 = 1024;
-/// All superblock flags that writers set.
-const FLAGS_KNOWN: u16 = 0x0ffb;
 
-pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
-    let (superblock, file_len) = (&reader.superblock, reader.metadata.blocks.disk.len());
+pub(super) fn check(reader: &SquashfsReader, report: &mut Report<'_>) {
+    let superblock = &reader.superblock;
+    let file_len = reader.metadata.blocks.disk.len();
     let padded_len = superblock.bytes_used.next_multiple_of(PADDING);
     if padded_len > file_len {
         let why = format!("a loop device cuts off the end of a file of {file_len} bytes: pad it to {padded_len}");
@@ -22,13 +21,14 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
     if superblock.codec == Codec::Lzma {
         wrong("the kernel does not read the legacy lzma codec".into());
     }
-    if superblock.flags & !FLAGS_KNOWN != 0 {
-        wrong(format!("unknown flags {:#06x}", superblock.flags & !FLAGS_KNOWN));
+    let unknown = superblock.flags.bits() & !SuperblockFlags::all().bits();
+    if unknown != 0 {
+        wrong(format!("unknown flags {unknown:#06x}"));
     }
-    if superblock.flags & flags::NO_XATTRS != 0 && superblock.xattr_table.is_some() {
+    if superblock.flags.contains(SuperblockFlags::NO_XATTRS) && superblock.xattr_table.is_some() {
         wrong("its flags say there are no xattrs, but it points to an xattr table".into());
     }
-    if (superblock.flags & flags::EXPORTABLE != 0) != superblock.export_table.is_some() {
+    if superblock.flags.contains(SuperblockFlags::EXPORTABLE) != superblock.export_table.is_some() {
         wrong("its flags and its pointer disagree on whether there is an export table".into());
     }
 }

@@ -5,19 +5,19 @@ use std::collections::HashSet;
 
 use zerocopy::little_endian::U64;
 
-use super::inodes::Inodes;
+use super::inodes::TableInodes;
 use super::xattrs;
 use crate::Result;
 use crate::squashfs::format::METADATA_LEN;
-use crate::squashfs::reader::metadata::{Area, HEADER_LEN};
-use crate::squashfs::reader::table::Table;
-use crate::squashfs::reader::{Reader, metadata};
+use crate::squashfs::reader::metadata::{HEADER_LEN, MetadataArea};
+use crate::squashfs::reader::table::IndexedTable;
+use crate::squashfs::reader::{SquashfsReader, metadata};
 use packfs_tree::Report;
 
 /// An id that is not valid for owner or group.
 const NO_ID: u32 = u32::MAX;
 /// Checks all tables but the export table.
-pub(super) fn check(reader: &Reader, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check(reader: &SquashfsReader, report: &mut Report<'_>) -> Result<()> {
     blocks(reader, reader.inodes, report)?;
     blocks(reader, reader.listings, report)?;
     check_table(reader, &reader.fragments, report)?;
@@ -41,7 +41,7 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) -> Result<()> {
 }
 
 /// Checks the blocks of a table against its index.
-pub(super) fn check_table(reader: &Reader, table: &Table, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check_table(reader: &SquashfsReader, table: &IndexedTable, report: &mut Report<'_>) -> Result<()> {
     if table.len() == 0 {
         return Ok(());
     }
@@ -54,7 +54,7 @@ pub(super) fn check_table(reader: &Reader, table: &Table, report: &mut Report<'_
 }
 
 /// The kernel accepts bytes after the fragment index; there should be none.
-fn check_fragment_index(reader: &Reader, report: &mut Report<'_>) {
+fn check_fragment_index(reader: &SquashfsReader, report: &mut Report<'_>) {
     let superblock = &reader.superblock;
     let end = superblock.fragment_table + reader.fragments.blocks().len() as u64 * 8;
     let next = reader.export.as_ref().unwrap_or(&reader.ids_table).area().start;
@@ -64,11 +64,13 @@ fn check_fragment_index(reader: &Reader, report: &mut Report<'_>) {
 }
 
 /// Walks the metadata blocks of an area; returns the start of each.
-pub(super) fn blocks(reader: &Reader, area: Area, report: &mut Report<'_>) -> Result<Vec<u64>> {
-    let (mut starts, mut start) = (Vec::new(), area.start);
+pub(super) fn blocks(reader: &SquashfsReader, area: MetadataArea, report: &mut Report<'_>) -> Result<Vec<u64>> {
+    let mut starts = Vec::new();
+    let mut start = area.start;
     while start < area.end {
         let Some(block) = report.take(reader.metadata.block(area, start))? else { break };
-        let (stored, payload) = (metadata::stored_len(&block), block.len() - HEADER_LEN);
+        let stored = metadata::stored_len(&block);
+        let payload = block.len() - HEADER_LEN;
         let next = start + (HEADER_LEN + stored) as u64;
         if let Some(text) = report.take(reader.metadata.verify(area, start, &block))?.flatten() {
             report.note(area.structure, start, text);
@@ -86,13 +88,13 @@ pub(super) fn blocks(reader: &Reader, area: Area, report: &mut Report<'_>) -> Re
 }
 
 /// Returns the starts of the metadata blocks of an area, as far as they are readable.
-pub(super) fn starts(reader: &Reader, area: Area) -> Result<Vec<u64>> {
+pub(super) fn starts(reader: &SquashfsReader, area: MetadataArea) -> Result<Vec<u64>> {
     // Findings were reported when the area was checked.
     blocks(reader, area, &mut Report::new(&mut |_| {}))
 }
 
 /// Checks that every inode number leads to its inode.
-pub(super) fn check_export(reader: &Reader, inodes: &Inodes, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check_export(reader: &SquashfsReader, inodes: &TableInodes, report: &mut Report<'_>) -> Result<()> {
     let Some(export) = &reader.export else { return Ok(()) };
     for found in &inodes.found {
         let n = u64::from(found.number).wrapping_sub(1);
@@ -101,7 +103,8 @@ pub(super) fn check_export(reader: &Reader, inodes: &Inodes, report: &mut Report
         }
         let Some(reference) = report.take(export.get::<U64>(&reader.metadata, n))? else { return Ok(()) };
         if reference.get() != found.nid.0 {
-            let (is, should) = (reference.get(), found.nid.0);
+            let is = reference.get();
+            let should = found.nid.0;
             let why = format!("inode {} is at {should:#x}, but its entry says {is:#x}", found.number);
             report.add("export table", export.area().start, why);
         }

@@ -1,19 +1,19 @@
 //! Checks every directory from the root on: entries against the inodes they name, link counts,
 //! parents, loops, and that listings fill the directory table.
 
-use super::inodes::Inodes;
+use super::inodes::TableInodes;
 use super::tables;
 use crate::squashfs::format::{DIR_SIZE_EXTRA, METADATA_LEN};
-use crate::squashfs::reader::Reader;
-use crate::squashfs::reader::dir::{self, DirEntry, Header, Listing};
-use crate::squashfs::reader::inode::{Body, Dir, Inode};
+use crate::squashfs::reader::SquashfsReader;
+use crate::squashfs::reader::dir::{self, DirEntry, HeaderPosition, ListingCursor};
+use crate::squashfs::reader::inode::{DecodedInode, DirBody, InodeBody};
 use crate::{Error, Result};
 use packfs_tree::Report;
 
 const STRUCTURE: &str = "directory table";
 
 /// Walks all directories, then checks for inodes that they did not reach.
-pub(super) fn check(reader: &Reader, inodes: &mut Inodes, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check(reader: &SquashfsReader, inodes: &mut TableInodes, report: &mut Report<'_>) -> Result<()> {
     let Some(root) = inodes.at(reader.superblock.root) else {
         if inodes.complete {
             report.add("superblock", 0, "its root reference does not point to the start of an inode");
@@ -28,7 +28,7 @@ pub(super) fn check(reader: &Reader, inodes: &mut Inodes, report: &mut Report<'_
     }
     let blocks = tables::starts(reader, reader.listings)?;
     let left = (blocks.len() * METADATA_LEN) as u64;
-    let mut walk = Walk { reader, inodes, blocks, listings: Vec::new(), left, stack: vec![root], whole: true };
+    let mut walk = TreeWalk { reader, inodes, blocks, listings: Vec::new(), left, stack: vec![root], whole: true };
     while let Some(n) = walk.stack.pop() {
         if let Err(error) = walk.directory(n, report) {
             report.error(error)?;
@@ -42,9 +42,9 @@ pub(super) fn check(reader: &Reader, inodes: &mut Inodes, report: &mut Report<'_
     Ok(())
 }
 
-struct Walk<'r, 'i> {
-    reader: &'r Reader,
-    inodes: &'i mut Inodes,
+struct TreeWalk<'r, 'i> {
+    reader: &'r SquashfsReader,
+    inodes: &'i mut TableInodes,
     /// Starts of the metadata blocks of the directory table.
     blocks: Vec<u64>,
     /// Start and end of each listing, as offsets in the decoded table.
@@ -58,11 +58,12 @@ struct Walk<'r, 'i> {
     whole: bool,
 }
 
-impl Walk<'_, '_> {
+impl TreeWalk<'_, '_> {
     fn directory(&mut self, n: usize, report: &mut Report<'_>) -> Result<()> {
-        let (reader, nid) = (self.reader, self.inodes.found[n].nid);
-        let (inode, mut cursor) = Inode::read(&reader.metadata, reader.inodes, nid)?;
-        let Body::Dir(dir) = inode.body else { return Ok(()) };
+        let reader = self.reader;
+        let nid = self.inodes.found[n].nid;
+        let (inode, mut cursor) = DecodedInode::read(&reader.metadata, reader.inodes, nid)?;
+        let InodeBody::Dir(dir) = inode.body else { return Ok(()) };
         let block = self.block(dir.start);
         if u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA) > self.left {
             let why = format!("directory {}: more than the table has left", inode.number);
@@ -73,9 +74,10 @@ impl Walk<'_, '_> {
             index.push(dir::index_entry(&mut cursor)?);
         }
         let mut index = index.into_iter().peekable();
-        let (mut entries, mut dirs) = (0u32, 0u32);
+        let mut entries = 0u32;
+        let mut dirs = 0u32;
         let mut wrong = |why: String| report.add(STRUCTURE, block, format!("directory {}: {why}", inode.number));
-        if let Some(mut listing) = Listing::open(&reader.metadata, reader.listings, &dir)? {
+        if let Some(mut listing) = ListingCursor::open(&reader.metadata, reader.listings, &dir)? {
             while let Some((entry, name)) = listing.next()? {
                 let is_dir = self.entry(&entry, inode.number, &mut |why| {
                     wrong(format!("entry `{}`: {why}", name.escape_ascii()));
@@ -85,7 +87,8 @@ impl Walk<'_, '_> {
                 dirs += u32::from(is_dir);
                 let Some(header) = listing.new_header() else { continue };
                 if let Some((mark, first)) = index.next_if(|(mark, _)| u64::from(mark.index.get()) <= header.offset) {
-                    let here = Header { offset: mark.index.get().into(), block: self.block(mark.start_block.get()) };
+                    let here =
+                        HeaderPosition { offset: mark.index.get().into(), block: self.block(mark.start_block.get()) };
                     if here != header || first != name {
                         wrong(format!("its index does not lead to entry `{}`", name.escape_ascii()));
                     }
@@ -141,7 +144,7 @@ impl Walk<'_, '_> {
     }
 
     /// Records the position of a listing, in decoded bytes.
-    fn note_listing(&mut self, dir: &Dir, len: u64) {
+    fn note_listing(&mut self, dir: &DirBody, len: u64) {
         if let Ok(block) = self.blocks.binary_search(&self.block(dir.start)) {
             let start = (block * METADATA_LEN) as u64 + u64::from(dir.offset);
             self.listings.push((start, start + len));
@@ -159,7 +162,8 @@ impl Walk<'_, '_> {
         }
         for found in self.inodes.found.iter().filter(|found| !found.is_dir() && found.names > 0) {
             if found.names != found.nlink {
-                let (names, nlink) = (found.names, found.nlink);
+                let names = found.names;
+                let nlink = found.nlink;
                 report.add("inode table", start, format!("inode {}: {names} names, link count {nlink}", found.number));
             }
         }

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Plan;
-use crate::squashfs::{Fragments, Options, build};
+use crate::squashfs::{Fragments, SquashfsOptions, build};
 
 /// Makes an image with our own writer, in memory.
-pub(super) fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {
+pub(super) fn image_of(spec: &Spec, options: &SquashfsOptions) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     let plan = Plan { tree: spec.tree().unwrap(), order: Vec::new() };
@@ -18,8 +18,8 @@ pub(super) fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {
 }
 
 /// Files with their whole contents, assembled from their pieces.
-fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
-    static FILES: OnceLock<Vec<(Reader, Nid, Vec<u8>)>> = OnceLock::new();
+fn files() -> &'static [(SquashfsReader, Nid, Vec<u8>)] {
+    static FILES: OnceLock<Vec<(SquashfsReader, Nid, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
         let pieces = [
             vec![],
@@ -38,7 +38,7 @@ fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
             let codec = codec.parse().unwrap();
             let image = image_of(
                 &spec,
-                &Options { fragments, block_size: 4096, ..Options::default() }.with(|build| {
+                &SquashfsOptions { fragments, block_size: 4096, ..SquashfsOptions::default() }.with(|build| {
                     build.codec = codec;
                     build.threads = 0;
                 }),
@@ -128,7 +128,7 @@ fn beginnings_of_large_blocks_are_read_before_the_rest() {
     let names = [(b"a".to_vec(), file(1, 3 << 20)), (b"b".to_vec(), file(2, 70_000)), (b"c".to_vec(), file(3, 20_000))];
     let spec = Spec::of(names.clone());
     for codec in ["zstd:3", "lz4", "gzip:1", "xz:1"] {
-        let options = Options { block_size: 1 << 20, ..Options::default() };
+        let options = SquashfsOptions { block_size: 1 << 20, ..SquashfsOptions::default() };
         let image = image_of(&spec, &options.with(|build| build.codec = codec.parse().unwrap()));
         for (name, node) in &names {
             let What::File(pieces) = &node.what else { continue };
@@ -168,7 +168,7 @@ fn many_threads_read_the_same_files() {
 #[test]
 fn inodes_of_the_wrong_type_are_refused_as_such() {
     let spec = Spec::of([(b"f".to_vec(), Node::file(vec![])), (b"l".to_vec(), plain(What::Symlink(b"f".to_vec())))]);
-    let reader = open(&image_of(&spec, &Options::default())).unwrap();
+    let reader = open(&image_of(&spec, &SquashfsOptions::default())).unwrap();
     let (file, link) = (find(&reader, "f"), find(&reader, "l"));
     for (result, why) in [
         (reader.read_dir(file).map(|_| ()), "is not a directory"),

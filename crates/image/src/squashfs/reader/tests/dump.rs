@@ -2,12 +2,12 @@
 
 use super::access::image_of;
 use super::*;
-use crate::squashfs::{Fragments, Options};
+use crate::squashfs::{Fragments, SquashfsOptions};
 use crate::testing::{one_of_each, owned};
 
 fn dump(spec: &Spec, fragments: Fragments) -> String {
     let codec = "none".parse().unwrap();
-    let options = Options { fragments, block_size: 4096, ..Options::default() }.with(|build| {
+    let options = SquashfsOptions { fragments, block_size: 4096, ..SquashfsOptions::default() }.with(|build| {
         build.codec = codec;
         build.time = Some(1_700_000_000);
     });

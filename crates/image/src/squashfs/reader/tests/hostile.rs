@@ -6,7 +6,7 @@ use packfs_blocks::units::Size;
 
 use super::access::image_of;
 use super::*;
-use crate::squashfs::{Fragments, Options};
+use crate::squashfs::{Fragments, SquashfsOptions};
 use crate::testing;
 
 /// Makes a small image with every kind of table.
@@ -21,10 +21,11 @@ fn small(codec: &str, plain_metadata: bool) -> Vec<u8> {
     add("fifo", plain(What::Fifo));
     let spec = Spec { root: plain(What::Dir(root)), links: vec![(b"dir/small".to_vec(), b"again".to_vec())] };
     let options =
-        Options { block_size: 4096, fragments: Fragments::Tails, plain_metadata, ..Options::default() }.with(|build| {
-            build.codec = codec.parse().unwrap();
-            build.threads = 0;
-        });
+        SquashfsOptions { block_size: 4096, fragments: Fragments::Tails, plain_metadata, ..SquashfsOptions::default() }
+            .with(|build| {
+                build.codec = codec.parse().unwrap();
+                build.threads = 0;
+            });
     let mut image = image_of(&spec, &options);
     let used = open(&image).unwrap().superblock().bytes_used;
     image.truncate(used as usize);

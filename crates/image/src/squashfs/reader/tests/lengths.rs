@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::access::image_of;
 use super::*;
-use crate::squashfs::{Fragments, Options};
+use crate::squashfs::{Fragments, SquashfsOptions};
 use crate::testing::{Mount, can_mount, differences, skipped, snapshot, snapshot_image};
 
 /// An image with every table, its metadata uncompressed, and the position of each one's only block.
@@ -15,12 +15,12 @@ fn with_tables() -> (Vec<u8>, Vec<(&'static str, usize)>) {
         ("dir".into(), Node::dir([("small".into(), Node::file(vec![noise(2, 70)]))])),
         ("named".into(), named),
     ]);
-    let options = Options {
+    let options = SquashfsOptions {
         fragments: Fragments::Tails,
         plain_metadata: true,
         export: true,
         block_size: 4096,
-        ..Options::default()
+        ..SquashfsOptions::default()
     }
     .with(|build| {
         build.codec = "none".parse().unwrap();

@@ -18,22 +18,22 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 
-use super::{ReadOptions, Reader};
+use super::{ReadOptions, SquashfsReader};
 use crate::image::Nid;
 use crate::testing::{Attrs, Node, Piece, Spec, What, findings, have, noise, text};
 use crate::tree::components;
 use crate::{Image, Result};
 
 /// Opens an image in memory.
-fn open(image: &[u8]) -> Result<Reader> {
-    Reader::open(Arc::new(image.to_vec()), ReadOptions::default())
+fn open(image: &[u8]) -> Result<SquashfsReader> {
+    SquashfsReader::open(Arc::new(image.to_vec()), ReadOptions::default())
 }
 
-fn open_file(image: &Path) -> Result<Reader> {
-    Reader::open(Arc::new(FileAt::open(image, 0).unwrap()), ReadOptions::default())
+fn open_file(image: &Path) -> Result<SquashfsReader> {
+    SquashfsReader::open(Arc::new(FileAt::open(image, 0).unwrap()), ReadOptions::default())
 }
 
-fn find(reader: &Reader, path: &str) -> Nid {
+fn find(reader: &SquashfsReader, path: &str) -> Nid {
     components(path.as_bytes()).fold(reader.root(), |dir, name| reader.lookup(dir, name).unwrap().unwrap())
 }
 

@@ -4,8 +4,8 @@ use super::access::image_of;
 use super::unpacked::Unpacked;
 use super::*;
 use crate::squashfs::format::{self, METADATA_LEN, inode_type};
-use crate::squashfs::reader::metadata::Area;
-use crate::squashfs::{Fragments, Options};
+use crate::squashfs::reader::metadata::MetadataArea;
+use crate::squashfs::{Fragments, SquashfsOptions};
 use crate::testing::mutate::{self, Field, Subject, fields};
 
 /// One entry of each type of inode, basic and extended, a directory with an index, shared and long attributes.
@@ -34,7 +34,7 @@ fn spec() -> Spec {
 /// Walks the structures of an image. All offsets are those of the unpacked image.
 struct Lister<'i> {
     image: &'i Unpacked,
-    reader: Reader,
+    reader: SquashfsReader,
     out: Vec<Field>,
 }
 
@@ -49,7 +49,7 @@ impl Lister<'_> {
     }
 
     /// Lists the header of a table's first block; returns the range of its payload.
-    fn area(&mut self, area: Area) -> std::ops::Range<usize> {
+    fn area(&mut self, area: MetadataArea) -> std::ops::Range<usize> {
         self.word(area.structure, area.start as usize, 2);
         self.image.payload(area)
     }
@@ -253,12 +253,12 @@ fn no_field_can_be_wrong_unnoticed() {
         if !mutate::is_asked_for(&name) {
             continue;
         }
-        let options = Options {
+        let options = SquashfsOptions {
             block_size: 4096,
             fragments: Fragments::Tails,
             plain_metadata: choices.is_empty(),
             export: true,
-            ..Options::default()
+            ..SquashfsOptions::default()
         }
         .with(|build| {
             build.codec = codec.parse().unwrap();

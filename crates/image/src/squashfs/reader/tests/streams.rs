@@ -2,8 +2,8 @@
 
 use super::access::image_of;
 use super::*;
-use crate::squashfs::reader::inode::Body;
-use crate::squashfs::{Fragments, Options};
+use crate::squashfs::reader::inode::InodeBody;
+use crate::squashfs::{Fragments, SquashfsOptions};
 use crate::testing::{can_mount, kernel_reads, streams};
 
 /// An image with one file of one block, and the positions of the block and its size word.
@@ -15,16 +15,21 @@ struct Base {
 
 fn base(codec: &str, len: u64) -> Base {
     let spec = Spec::of([("f".into(), Node::file(vec![text(1, len)]))]);
-    let options = Options { fragments: Fragments::None, plain_metadata: true, block_size: 8192, ..Options::default() }
-        .with(|build| {
-            build.codec = codec.parse().unwrap();
-            build.threads = 0;
-        });
+    let options = SquashfsOptions {
+        fragments: Fragments::None,
+        plain_metadata: true,
+        block_size: 8192,
+        ..SquashfsOptions::default()
+    }
+    .with(|build| {
+        build.codec = codec.parse().unwrap();
+        build.threads = 0;
+    });
     let image = image_of(&spec, &options);
     let reader = open(&image).unwrap();
     assert_eq!(findings(&reader, 0), Vec::<String>::new(), "{codec}");
     let nid = find(&reader, "f");
-    let Body::File(file) = reader.inode(nid).unwrap().0.body else { panic!("a file") };
+    let InodeBody::File(file) = reader.inode(nid).unwrap().0.body else { panic!("a file") };
     let inode = reader.superblock.inode_table + (nid.0 >> 16) + 2 + (nid.0 & 0xffff);
     Base { block: file.start as usize, word: inode as usize + 32, image }
 }
@@ -96,10 +101,11 @@ fn with_length(codec: &str, of: &str) -> (Vec<u8>, usize) {
     let spec = Spec::of(others.chain([("f".into(), file)]));
     let fragments = if of == "fragment" { Fragments::Tails } else { Fragments::None };
     let plain = !of.contains("table");
-    let options = Options { fragments, plain_metadata: plain, block_size: 8192, ..Options::default() }.with(|build| {
-        build.codec = codec.parse().unwrap();
-        build.threads = 0;
-    });
+    let options = SquashfsOptions { fragments, plain_metadata: plain, block_size: 8192, ..SquashfsOptions::default() }
+        .with(|build| {
+            build.codec = codec.parse().unwrap();
+            build.threads = 0;
+        });
     let image = image_of(&spec, &options);
     let reader = open(&image).unwrap();
     let inode = reader.superblock.inode_table + 2 + (find(&reader, "f").0 & 0xffff);

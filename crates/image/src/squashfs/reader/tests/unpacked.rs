@@ -7,7 +7,7 @@ use packfs_codec::Choice;
 
 use super::*;
 use crate::squashfs::format::METADATA_LEN;
-use crate::squashfs::reader::metadata::{Area, HEADER_LEN, stored_len};
+use crate::squashfs::reader::metadata::{HEADER_LEN, MetadataArea, stored_len};
 
 /// An image, followed by the decoded payloads of its compressed metadata blocks.
 pub(super) struct Unpacked {
@@ -54,7 +54,7 @@ impl Unpacked {
     }
 
     /// Returns the payload of the first block of an area.
-    pub(super) fn payload(&self, area: Area) -> Range<usize> {
+    pub(super) fn payload(&self, area: MetadataArea) -> Range<usize> {
         let at = area.start as usize;
         let from = at + HEADER_LEN;
         match self.blocks.iter().find(|block| block.stored.start == from) {
@@ -78,7 +78,7 @@ impl Unpacked {
 }
 
 /// The areas of all metadata blocks of an image that has every table.
-fn areas(reader: &Reader) -> [Area; 7] {
+fn areas(reader: &SquashfsReader) -> [MetadataArea; 7] {
     let xattrs = reader.xattrs.as_ref().unwrap();
     let (fragments, ids) = (reader.fragments.area(), reader.ids_table.area());
     let export = reader.export.as_ref().unwrap().area();

@@ -2,13 +2,13 @@
 
 use super::access::image_of;
 use super::*;
-use crate::squashfs::reader::inode::{Body, Dir};
-use crate::squashfs::{Fragments, Options};
+use crate::squashfs::reader::inode::{DirBody, InodeBody};
+use crate::squashfs::{Fragments, SquashfsOptions};
 use crate::testing::verdict::Verdict::{Check, Fine, List, Noted, Open, Read, Stat};
 use crate::testing::verdict::{self, judge};
 
 /// An image with uncompressed metadata, and the positions of its structures.
-type Base = verdict::Base<Reader>;
+type Base = verdict::Base<SquashfsReader>;
 
 /// Offsets of superblock fields.
 mod sb {
@@ -69,10 +69,12 @@ impl Base {
         let codec = codec.parse().unwrap();
         let plain_metadata = true;
         let options =
-            Options { export, fragments, plain_metadata, block_size: 4096, ..Options::default() }.with(|build| {
-                build.codec = codec;
-                build.threads = 0;
-            });
+            SquashfsOptions { export, fragments, plain_metadata, block_size: 4096, ..SquashfsOptions::default() }.with(
+                |build| {
+                    build.codec = codec;
+                    build.threads = 0;
+                },
+            );
         Base::open(image_of(&spec, &options), open)
     }
 
@@ -82,9 +84,9 @@ impl Base {
         (self.reader.superblock.inode_table + (nid >> 16) + 2 + (nid & 0xffff)) as usize
     }
 
-    fn dir(&self, path: &str) -> Dir {
+    fn dir(&self, path: &str) -> DirBody {
         match self.reader.inode(find(&self.reader, path)).unwrap().0.body {
-            Body::Dir(dir) => dir,
+            InodeBody::Dir(dir) => dir,
             other => panic!("{other:?}"),
         }
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{Source, everything, skipped, wide};
 
 /// Opens the image that a command line makes.
-fn open_made(source: &Source, line: &str) -> Reader {
+fn open_made(source: &Source, line: &str) -> SquashfsReader {
     open_file(&source.make(line)).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 

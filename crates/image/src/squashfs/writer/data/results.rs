@@ -3,15 +3,15 @@
 use packfs_blocks::pipeline::Ticket;
 use packfs_blocks::stages::Stage;
 
-use super::stored::Place;
-use super::{ALIGNMENT, Data, Work};
-use crate::build::Stretch;
+use super::stored::BlockPlace;
+use super::{ALIGNMENT, SquashfsData, WriteItem};
+use crate::build::UnitStretch;
 use crate::squashfs::format::DATA_RAW;
-use crate::squashfs::writer::pack::Packed;
+use crate::squashfs::writer::pack::PackedBlock;
 use crate::{Error, Result};
 
-impl Data<'_, '_> {
-    pub(super) fn push(&mut self, ticket: Ticket<Result<Work>>, held: usize) -> Result<()> {
+impl SquashfsData<'_, '_> {
+    pub(super) fn push(&mut self, ticket: Ticket<Result<WriteItem>>, held: usize) -> Result<()> {
         self.window.push(ticket, held);
         while self.window.is_full() {
             self.oldest().map_or(Ok(()), |work| self.write(work))?;
@@ -22,7 +22,7 @@ impl Data<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn oldest(&mut self) -> Option<Result<Work>> {
+    pub(super) fn oldest(&mut self) -> Option<Result<WriteItem>> {
         self.tools.progress.stages.time(Stage::Wait, || self.window.pop())
     }
 
@@ -36,13 +36,13 @@ impl Data<'_, '_> {
         if len > 0 { self.writes.write(zeros, at) } else { Ok(()) }
     }
 
-    pub(super) fn write(&mut self, work: Result<Work>) -> Result<()> {
+    pub(super) fn write(&mut self, work: Result<WriteItem>) -> Result<()> {
         let (bytes, word, noted, older) = match work? {
-            Work::Packed(Packed { bytes, word, noted, older }, len) => {
+            WriteItem::Packed(PackedBlock { bytes, word, noted, older }, len) => {
                 (bytes, word, noted.map(|noted| (noted, len)), older)
             }
-            Work::Gap => return self.gap(),
-            Work::Copy(from) => {
+            WriteItem::Gap => return self.gap(),
+            WriteItem::Copy(from) => {
                 let place = self.places[from as usize];
                 let mut bytes = self.buffers.take(usize::try_from(place.len()).expect("at most a block"));
                 let target = self.tools.output.target();
@@ -57,10 +57,10 @@ impl Data<'_, '_> {
         if let Some((noted, len)) = noted {
             let content = u32::try_from(len).expect("a block");
             let stored = word & !DATA_RAW;
-            let stretch = Stretch { start: self.pos, stored, content, raw: word & DATA_RAW != 0 };
+            let stretch = UnitStretch { start: self.pos, stored, content, raw: word & DATA_RAW != 0 };
             self.ledger.note(noted, len as u64, 0, std::iter::once(stretch));
         }
-        self.places.push(Place { start: self.pos, word });
+        self.places.push(BlockPlace { start: self.pos, word });
         self.counts.blocks += 1;
         self.counts.raw_blocks += u64::from(word & DATA_RAW != 0);
         let at = self.base + self.pos;

@@ -9,12 +9,12 @@ use crate::squashfs::format::{BLOCK_SIZES, DATA_RAW};
 
 /// Position of a block in the image, and its size word.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct BlockPlace {
     pub(crate) start: u64,
     pub(crate) word: u32,
 }
 
-impl Place {
+impl BlockPlace {
     pub(crate) fn len(self) -> u64 {
         u64::from(self.word & !DATA_RAW)
     }
@@ -45,7 +45,7 @@ impl TailPlace {
 
 /// A file whose data is written.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stored {
+pub(crate) struct WrittenFile {
     pub(crate) size: u64,
     /// Sequence number of its first block; meaningless without blocks.
     pub(crate) first: BlockNumber,
@@ -64,11 +64,11 @@ pub(in crate::squashfs::writer) struct FileHoles {
     pub(in crate::squashfs::writer) bytes: u64,
 }
 
-const _: () = assert!(size_of::<Stored>() <= 32);
+const _: () = assert!(size_of::<WrittenFile>() <= 32);
 
-impl Stored {
+impl WrittenFile {
     /// An empty file.
-    pub(crate) const EMPTY: Stored = Stored { size: 0, first: 0, blocks: 0, tail: None, holes: None };
+    pub(crate) const EMPTY: WrittenFile = WrittenFile { size: 0, first: 0, blocks: 0, tail: None, holes: None };
 
     /// Returns the holes, as ranges of block numbers within the file.
     pub(crate) fn holes(&self) -> &[Range<u32>] {

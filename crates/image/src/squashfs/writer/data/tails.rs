@@ -3,18 +3,18 @@
 use packfs_blocks::{Buffer, Digest};
 
 use super::stored::TailPlace;
-use super::{Data, too_many_blocks};
+use super::{SquashfsData, too_many_blocks};
 use crate::Result;
 use crate::tree::Handling;
 
 /// The fragment block being filled.
 #[derive(Debug)]
-pub(super) struct Filling {
+pub(super) struct FillingFragment {
     bytes: Buffer,
     len: usize,
 }
 
-impl Data<'_, '_> {
+impl SquashfsData<'_, '_> {
     pub(super) fn tail(&mut self, bytes: &[u8], digest: Digest, handling: Handling) -> Result<()> {
         let alone = handling.contains(Handling::NO_DEDUP);
         let place = match self.tails.find(&digest).filter(|_| self.rules.dedup && !alone) {
@@ -40,7 +40,8 @@ impl Data<'_, '_> {
             self.send_fragment()?;
         }
         let block_len = self.rules.block_len;
-        let filling = self.fragment.get_or_insert_with(|| Filling { bytes: self.buffers.take(block_len), len: 0 });
+        let filling =
+            self.fragment.get_or_insert_with(|| FillingFragment { bytes: self.buffers.take(block_len), len: 0 });
         let start = filling.len;
         filling.bytes[start..start + bytes.len()].copy_from_slice(bytes);
         filling.len += bytes.len();
@@ -50,7 +51,7 @@ impl Data<'_, '_> {
     }
 
     pub(super) fn send_fragment(&mut self) -> Result<()> {
-        let Some(Filling { mut bytes, len }) = self.fragment.take() else { return Ok(()) };
+        let Some(FillingFragment { mut bytes, len }) = self.fragment.take() else { return Ok(()) };
         bytes.truncate(len);
         self.fragments.push(self.runs.push_other());
         if self.rules.plain_fragments { self.store(bytes) } else { self.submit(bytes, None) }

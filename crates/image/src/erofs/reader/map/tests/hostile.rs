@@ -3,13 +3,13 @@
 use super::write::Form;
 use super::*;
 
-fn facts(layout: Layout, size: u64) -> Facts {
-    Facts { size, layout, start_block: Some(1), chunk_format: 0, payload: 0, block_bits: 12 }
+fn facts(layout: Layout, size: u64) -> MappedInode {
+    MappedInode { size, layout, start_block: Some(1), chunk_format: 0, payload: 0, block_bits: 12 }
 }
 
 /// Walks as far as possible, but not for ever.
-fn exhaust(bytes: &Vec<u8>, facts: &Facts, offset: u64) -> Result<()> {
-    let map = Map::open(bytes, facts)?;
+fn exhaust(bytes: &Vec<u8>, facts: &MappedInode, offset: u64) -> Result<()> {
+    let map = ExtentMap::open(bytes, facts)?;
     let mut walk = map.walk(bytes, offset);
     let mut at = None;
     for _ in 0..100_000 {
@@ -38,10 +38,10 @@ proptest! {
         if let Some(header) = bytes.get_mut(4..8) {
             header.copy_from_slice(&[advise, 0, 0, bits]);
         }
-        let facts = Facts { chunk_format: format, ..facts(layout, size) };
+        let facts = MappedInode { chunk_format: format, ..facts(layout, size) };
         drop(exhaust(&bytes, &facts, 0));
         drop(exhaust(&bytes, &facts, at.index(size.min(usize::MAX as u64) as usize) as u64));
-        if let (true, Ok(map)) = (size < 1 << 30, Map::open(&bytes, &facts)) {
+        if let (true, Ok(map)) = (size < 1 << 30, ExtentMap::open(&bytes, &facts)) {
             drop(map.check(&bytes, ALL, &mut drop));
         }
     }
@@ -119,10 +119,10 @@ fn fragments_and_holes_may_be_longer_than_the_limit() {
         entries.extend((1..4000).map(|n: u32| (2, 0, n.min(2047))));
         let made = full(advise, &entries);
         let facts = facts(Layout::CompressedFull, 4000 * 4096);
-        let map = Map::open(&made, &facts).unwrap();
+        let map = ExtentMap::open(&made, &facts).unwrap();
         let extent = map.walk(&made, facts.size - 1).next().unwrap().unwrap();
         assert_eq!((extent.logical, extent.len), (0, facts.size));
-        let want = if advise == 0 { Data::Hole } else { Data::Fragment(1 << 32) };
+        let want = if advise == 0 { PieceStorage::Hole } else { PieceStorage::Fragment(1 << 32) };
         assert_eq!(extent.data, want);
     }
 }
@@ -162,8 +162,8 @@ fn a_check_finds_defects_that_reading_ignores() {
         entries
     };
     let all = ALL;
-    let none = Announced { incompat: Incompat::ZERO_PADDING, algorithms: 0 };
-    let cases: [(&str, u16, Vec<Entry>, Announced); 9] = [
+    let none = AnnouncedFeatures { incompat: Incompat::ZERO_PADDING, algorithms: 0 };
+    let cases: [(&str, u16, Vec<Entry>, AnnouncedFeatures); 9] = [
         ("", 0, good.to_vec(), all),
         ("its head is 2 clusters back, not 1", 0, with(2, inner(1, 1)), all),
         ("the next head is at cluster 3, not 4", 0, with(1, inner(1, 3)), all),
@@ -176,7 +176,7 @@ fn a_check_finds_defects_that_reading_ignores() {
     ];
     for (want, advise, entries, announced) in cases {
         let bytes = full(advise, &entries);
-        let map = Map::open(&bytes, &facts(Layout::CompressedFull, size)).unwrap();
+        let map = ExtentMap::open(&bytes, &facts(Layout::CompressedFull, size)).unwrap();
         let mut found = Vec::new();
         let ended = map.check(&bytes, announced, &mut |error| found.push(error.to_string()));
         found.extend(ended.err().map(|error| error.to_string()));

@@ -12,7 +12,7 @@ use super::*;
 use crate::Error;
 use crate::erofs::format::Incompat;
 
-impl Bytes for Vec<u8> {
+impl IndexBytes for Vec<u8> {
     fn read(&self, structure: &'static str, at: u64, buf: &mut [u8]) -> Result<()> {
         let from = usize::try_from(at).unwrap_or(usize::MAX);
         let bytes = from.checked_add(buf.len()).and_then(|to| self.get(from..to));
@@ -27,10 +27,10 @@ impl Bytes for Vec<u8> {
 }
 
 /// All features announced.
-const ALL: Announced = Announced { incompat: Incompat::all(), algorithms: 0xffff };
+const ALL: AnnouncedFeatures = AnnouncedFeatures { incompat: Incompat::all(), algorithms: 0xffff };
 
 fn extents(made: &Made) -> Result<Vec<MappedExtent>> {
-    let map = Map::open(&made.bytes, &made.facts)?;
+    let map = ExtentMap::open(&made.bytes, &made.facts)?;
     let (mut walk, mut out) = (map.walk(&made.bytes, 0), Vec::new());
     while let Some(extent) = walk.next()? {
         out.push(extent);
@@ -39,7 +39,7 @@ fn extents(made: &Made) -> Result<Vec<MappedExtent>> {
 }
 
 fn findings(made: &Made) -> Vec<String> {
-    let map = Map::open(&made.bytes, &made.facts).unwrap();
+    let map = ExtentMap::open(&made.bytes, &made.facts).unwrap();
     let mut out = Vec::new();
     map.check(&made.bytes, ALL, &mut |error| out.push(error.to_string())).unwrap();
     out
@@ -102,7 +102,7 @@ proptest! {
         // The data is not really compressed here.
         let wasteful = |finding: &String| finding.contains("bytes are stored for");
         prop_assert_eq!(findings(&made).into_iter().filter(|one| !wasteful(one)).collect::<Vec<_>>(), Vec::<String>::new());
-        let map = Map::open(&made.bytes, &made.facts).unwrap();
+        let map = ExtentMap::open(&made.bytes, &made.facts).unwrap();
         for extent in &want {
             for at in [extent.logical, extent.logical + extent.len / 2, extent.logical + extent.len - 1] {
                 prop_assert_eq!(map.walk(&made.bytes, at).next().unwrap(), Some(*extent));

@@ -75,27 +75,27 @@ fn expected(index: &FileIndex<'_>, tail_len: u64, inline_at: u64, inline_len: us
             let mut done = 0;
             while done < u64::from(cluster.logical) {
                 let len = block.min(u64::from(cluster.logical) - done);
-                let stored = Stored { place: Where::Image(cluster.start + done), len: block };
-                push(len, Data::Plain { stored, rotated: false });
+                let stored = StoredBytes { place: StoredPosition::Image(cluster.start + done), len: block };
+                push(len, PieceStorage::Plain { stored, rotated: false });
                 done += block;
             }
             continue;
         }
-        let stored = Stored { place: Where::Image(cluster.start), len: cluster.physical.into() };
+        let stored = StoredBytes { place: StoredPosition::Image(cluster.start), len: cluster.physical.into() };
         let data = match cluster.raw {
-            true => Data::Plain { stored, rotated: false },
-            false => Data::Packed { stored, algorithm: ALGORITHM, partial: cluster.partial },
+            true => PieceStorage::Plain { stored, rotated: false },
+            false => PieceStorage::Packed { stored, algorithm: ALGORITHM, partial: cluster.partial },
         };
         push(cluster.logical.into(), data);
     }
     match index.tail {
         None => {}
-        Some(FileTail::Fragment(offset)) => push(tail_len, Data::Fragment(offset)),
+        Some(FileTail::Fragment(offset)) => push(tail_len, PieceStorage::Fragment(offset)),
         Some(FileTail::Inline { raw, .. }) => {
-            let stored = Stored { place: Where::Meta(inline_at), len: inline_len as u64 };
+            let stored = StoredBytes { place: StoredPosition::Meta(inline_at), len: inline_len as u64 };
             let data = match raw {
-                true => Data::Plain { stored, rotated: false },
-                false => Data::Packed { stored, algorithm: ALGORITHM, partial: false },
+                true => PieceStorage::Plain { stored, rotated: false },
+                false => PieceStorage::Packed { stored, algorithm: ALGORITHM, partial: false },
             };
             push(tail_len, data);
         }
@@ -138,7 +138,7 @@ proptest! {
         let room = index.room(at);
         let inline = room.together;
         prop_assert_eq!(bytes.len(), at + room.len);
-        let facts = Facts {
+        let facts = MappedInode {
             size,
             layout: index.layout(at),
             start_block: None,
@@ -151,7 +151,7 @@ proptest! {
         prop_assume!(inline == 0 || (bytes.len() - inline) % (1 << block_bits) + inline <= 1 << block_bits);
         let made = Made { bytes, facts, list: Vec::new() };
         prop_assert_eq!(&extents(&made).unwrap(), &want);
-        let map = Map::open(&made.bytes, &made.facts).unwrap();
+        let map = ExtentMap::open(&made.bytes, &made.facts).unwrap();
         for extent in &want {
             for at in [extent.logical, extent.logical + extent.len - 1] {
                 prop_assert_eq!(map.walk(&made.bytes, at).next().unwrap(), Some(*extent));

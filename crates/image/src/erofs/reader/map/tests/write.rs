@@ -1,7 +1,7 @@
 //! Makes indexes in every form from lists of extents; written from the description of the format,
 //! not from the reader.
 
-use super::super::{Data, Facts, MappedExtent, Stored, Where};
+use super::super::{MappedExtent, MappedInode, PieceStorage, StoredBytes, StoredPosition};
 use crate::erofs::format::Layout;
 
 /// A planned extent.
@@ -58,10 +58,10 @@ impl Shape {
 impl Listed {
     pub(in crate::erofs::reader) fn mapped(&self, shape: Shape) -> MappedExtent {
         let bytes = 1 << shape.block_bits;
-        let stored = Stored { place: Where::Image(self.block * bytes), len: self.blocks * bytes };
+        let stored = StoredBytes { place: StoredPosition::Image(self.block * bytes), len: self.blocks * bytes };
         let data = match self.plain {
-            true => Data::Plain { stored, rotated: false },
-            false => Data::Packed { stored, algorithm: if self.second { 3 } else { 2 }, partial: self.partial },
+            true => PieceStorage::Plain { stored, rotated: false },
+            false => PieceStorage::Packed { stored, algorithm: if self.second { 3 } else { 2 }, partial: self.partial },
         };
         MappedExtent { logical: self.logical, len: self.len, data }
     }
@@ -70,7 +70,7 @@ impl Listed {
 /// An index, and the fields of its inode.
 pub(in crate::erofs::reader) struct Made {
     pub(in crate::erofs::reader) bytes: Vec<u8>,
-    pub(in crate::erofs::reader) facts: Facts,
+    pub(in crate::erofs::reader) facts: MappedInode,
     pub(in crate::erofs::reader) list: Vec<Listed>,
 }
 
@@ -99,8 +99,14 @@ pub(in crate::erofs::reader) fn write(shape: Shape, mut list: Vec<Listed>, cut: 
         Form::Records(len) => records(&mut bytes, shape, &list, len),
         _ => index(&mut bytes, shape, &list, size),
     }
-    let facts =
-        Facts { size, layout, start_block: None, chunk_format: 0, payload: shape.at, block_bits: shape.block_bits };
+    let facts = MappedInode {
+        size,
+        layout,
+        start_block: None,
+        chunk_format: 0,
+        payload: shape.at,
+        block_bits: shape.block_bits,
+    };
     Made { bytes, facts, list }
 }
 

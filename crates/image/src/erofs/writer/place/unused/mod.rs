@@ -25,7 +25,7 @@ use crate::{Error, Result};
 
 mod shorten;
 
-/// Number of bytes cleared at a time.
+/// Number of bytes cleared at a time: memory for zeros, against calls. Not measured, as few images have unused data.
 const CLEAR_LEN: u64 = 1 << 20;
 
 /// Position of an image and its data, and how it is packed.
