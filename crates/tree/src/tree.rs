@@ -300,7 +300,7 @@ impl Tree {
     pub fn walk_named<'t>(&'t self, mut visit: impl FnMut(Ino, &'t [u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut seen = vec![false; self.len()];
         let mut path = Vec::new();
-        let mut stack: Vec<(Iter<'t>, usize)> = Vec::new();
+        let mut stack: Vec<(EntryIter<'t>, usize)> = Vec::new();
         visit(ROOT, b"", b"")?;
         if let Some(entries) = self.dir(ROOT) {
             stack.push((entries.iter(), 0));
