@@ -83,7 +83,7 @@ impl ListingOrder {
     }
 
     /// Takes note of a request for a file; returns the files to store now.
-    fn asked(&mut self, nid: Nid) -> Option<Range<u64>> {
+    fn note_request(&mut self, nid: Nid) -> Option<Range<u64>> {
         let number = *self.numbers.get(&nid)?;
         let file = self.file(number)?;
         if file.done {
@@ -157,7 +157,7 @@ pub(crate) fn ahead(image: Arc<dyn Image>, nodes: NodeNumbers) -> (ReadAheadRequ
 
 impl ReadAheadRequests {
     /// Takes note of files that the kernel was told of, with their sizes.
-    pub(crate) fn listed(&self, files: &[(Nid, u64)]) {
+    pub(crate) fn note_listing(&self, files: &[(Nid, u64)]) {
         let Ok(mut order) = self.order.lock() else { return };
         for (nid, size) in files {
             if let Some(size) = usize::try_from(*size).ok().filter(|size| (1..=FILE_MAX).contains(size)) {
@@ -167,8 +167,8 @@ impl ReadAheadRequests {
     }
 
     /// Takes note of a request for the beginning of a file.
-    pub(crate) fn asked(&self, nid: Nid) {
-        let batch = self.order.lock().ok().and_then(|mut order| order.asked(nid));
+    pub(crate) fn note_request(&self, nid: Nid) {
+        let batch = self.order.lock().ok().and_then(|mut order| order.note_request(nid));
         if let Some(batch) = batch {
             let _ = self.batches.try_send(batch);
         }
@@ -208,8 +208,8 @@ mod tests {
         order
     }
 
-    fn asked(order: &mut ListingOrder, number: u64) -> Option<Range<u64>> {
-        order.asked(Nid(1000 + number))
+    fn note_request(order: &mut ListingOrder, number: u64) -> Option<Range<u64>> {
+        order.note_request(Nid(1000 + number))
     }
 
     #[test]
@@ -251,6 +251,6 @@ mod tests {
         assert_eq!((order.take(6), order.take(5), order.take(4)), (None, None, None));
         let mut sizes = ListingOrder::default();
         (0..BATCH).for_each(|n| sizes.push(Nid(n), 1 << 20));
-        assert_eq!((sizes.asked(Nid(0)), sizes.asked(Nid(1))), (None, Some(2..4)));
+        assert_eq!((sizes.note_request(Nid(0)), sizes.note_request(Nid(1))), (None, Some(2..4)));
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct OwnerOverride {
 }
 
 /// Returns the attributes of an inode.
-pub(crate) fn attr(number: INodeNo, stat: &Stat, owner: OwnerOverride) -> FileAttr {
+pub(crate) fn inode_attributes(number: INodeNo, stat: &Stat, owner: OwnerOverride) -> FileAttr {
     let mtime = system_time(stat.mtime);
     let (kind, size, rdev) = match &stat.kind {
         FileType::Dir => (fuser::FileType::Directory, DIR_SIZE, 0),
@@ -50,7 +50,7 @@ pub(crate) fn attr(number: INodeNo, stat: &Stat, owner: OwnerOverride) -> FileAt
 }
 
 /// Returns the attributes that say: no such inode.
-pub(crate) fn none() -> FileAttr {
+pub(crate) fn no_attributes() -> FileAttr {
     FileAttr {
         ino: INodeNo(0),
         size: 0,

@@ -11,7 +11,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 /// Returns the number in `/dev/fd/N`, `/proc/self/fd/N` or `/proc/thread-self/fd/N`.
-pub(crate) fn number(path: &Path) -> Option<i32> {
+pub(crate) fn descriptor_number(path: &Path) -> Option<i32> {
     let dirs = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
     let dir = path.parent()?;
     let name = path.file_name()?.to_str()?;
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn descriptors_are_named_by_paths_with_numbers() {
-        assert_eq!(number("/dev/fd/7".as_ref()), Some(7));
-        assert_eq!(number("/proc/self/fd/12".as_ref()), Some(12));
+        assert_eq!(descriptor_number("/dev/fd/7".as_ref()), Some(7));
+        assert_eq!(descriptor_number("/proc/self/fd/12".as_ref()), Some(12));
         for other in ["/dev/fd", "/dev/fd/", "/dev/fd/x", "/dev/fd/+1", "/dev/fd/1/2", "/mnt/1", "/proc/1/fd/1"] {
-            assert_eq!(number(other.as_ref()), None, "{other}");
+            assert_eq!(descriptor_number(other.as_ref()), None, "{other}");
         }
     }
 

@@ -71,12 +71,12 @@ impl Image for DumpImage {
 
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {
         self.file(nid)?;
-        Ok(self.set.extents().map(|extent| shown(&extent)).collect())
+        Ok(self.set.extents().map(|extent| as_image_extent(&extent)).collect())
     }
 
     fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
         self.file(nid)?;
-        Extent::run(self.set.extents_from(offset).map(|extent| Ok(shown(&extent))))
+        Extent::run(self.set.extents_from(offset).map(|extent| Ok(as_image_extent(&extent))))
     }
 
     fn parent(&self, dir: Nid) -> Result<Option<Nid>> {
@@ -94,7 +94,7 @@ impl Image for DumpImage {
 }
 
 /// Zeros are holes; what is lost is data, so that reading it is an error and not a hole.
-fn shown(extent: &packfs_dump::set::DumpExtent) -> Extent {
+fn as_image_extent(extent: &packfs_dump::set::DumpExtent) -> Extent {
     let hole = extent.content == ExtentContent::Fill([0; 8]);
     Extent { offset: extent.start, len: extent.end - extent.start, hole }
 }

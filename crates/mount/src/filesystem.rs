@@ -22,7 +22,7 @@ use packfs_image::image::{FileType, Nid};
 use packfs_image::{Error, Image};
 
 use crate::ahead::ReadAheadRequests;
-use crate::attr::{OwnerOverride, attr, none};
+use crate::attr::{OwnerOverride, inode_attributes, no_attributes};
 use crate::dirs::ListingCache;
 use crate::nodes::NodeNumbers;
 use crate::paths::PathFinder;
@@ -103,7 +103,7 @@ impl ImageFs {
     fn attr(&self, nid: Nid) -> Result<FileAttr, Error> {
         let stat = self.image.stat(nid)?;
         let number = self.nodes.number(nid).ok_or_else(|| Error::Misuse(format!("inode {} has no number", nid.0)))?;
-        Ok(attr(number, &stat, self.owner))
+        Ok(inode_attributes(number, &stat, self.owner))
     }
 
     /// Looks up a name; `.` and `..` are asked for by NFS servers.
@@ -126,7 +126,7 @@ impl ImageFs {
         for name in [&b"."[..], b".."].into_iter().skip(next) {
             next += 1;
             let nid = if name == b"." { dir } else { self.above(dir).ok().flatten().unwrap_or(dir) };
-            if add(next as u64, name, &self.attr(nid).unwrap_or_else(|_| none())) {
+            if add(next as u64, name, &self.attr(nid).unwrap_or_else(|_| no_attributes())) {
                 return Ok(());
             }
         }
@@ -134,10 +134,10 @@ impl ImageFs {
         for (name, nid) in listing.from(next - 2) {
             next += 1;
             if let Some(trace) = &self.trace {
-                trace.seen(dir, name, nid);
+                trace.note_name(dir, name, nid);
             }
             // A damaged inode still has its name; looking it up tells the error.
-            if add(next as u64, name, &self.attr(nid).unwrap_or_else(|_| none())) {
+            if add(next as u64, name, &self.attr(nid).unwrap_or_else(|_| no_attributes())) {
                 break;
             }
         }
@@ -203,12 +203,12 @@ impl Filesystem for ImageFs {
         match found {
             Ok(Some((nid, attr))) => {
                 if let Some(trace) = &self.trace {
-                    trace.seen(dir, name, nid);
+                    trace.note_name(dir, name, nid);
                 }
                 reply.entry(&FOR_EVER, &attr, GENERATION);
             }
             Ok(None) if name == b".." => reply.error(Errno::ESTALE),
-            Ok(None) => reply.entry(&FOR_EVER, &none(), GENERATION),
+            Ok(None) => reply.entry(&FOR_EVER, &no_attributes(), GENERATION),
             Err(error) => reply.error(self.failed(parent, &error)),
         }
     }
@@ -255,10 +255,10 @@ impl Filesystem for ImageFs {
     ) {
         let nid = self.begin(number);
         if let Some(trace) = &self.trace {
-            trace.read(self.nodes.root, nid);
+            trace.note_read(self.nodes.root, nid);
         }
         if let Some(ahead) = self.ahead.as_ref().filter(|_| offset == 0) {
-            ahead.asked(nid);
+            ahead.note_request(nid);
         }
         let size = size.min(READ_MAX) as usize;
         BUFFER.with_borrow_mut(|buffer| {
@@ -293,7 +293,7 @@ impl Filesystem for ImageFs {
         };
         let listed = self.list(dir, offset, &mut add);
         if let Some(ahead) = &self.ahead {
-            ahead.listed(&files);
+            ahead.note_listing(&files);
         }
         match listed {
             Ok(()) => reply.ok(),
@@ -313,8 +313,8 @@ impl Filesystem for ImageFs {
         }
         match self.image.xattrs(nid) {
             Ok(set) => match set.iter().find(|(found, _)| **found == *name.as_bytes()) {
-                Some((_, value)) => sized(reply, value, size),
-                None => reply.error(missing(name.as_bytes())),
+                Some((_, value)) => reply_sized(reply, value, size),
+                None => reply.error(missing_xattr(name.as_bytes())),
             },
             Err(error) => reply.error(self.failed(number, &error)),
         }
@@ -326,7 +326,7 @@ impl Filesystem for ImageFs {
             return reply.error(Errno::ENOSYS);
         }
         match self.xattr_names(nid, request.uid() == 0) {
-            Ok(names) => sized(reply, &names, size),
+            Ok(names) => reply_sized(reply, &names, size),
             Err(error) => reply.error(self.failed(number, &error)),
         }
     }
@@ -350,7 +350,7 @@ impl Filesystem for ImageFs {
 }
 
 /// Returns what Linux says of an extended attribute that an image does not have, by its name.
-fn missing(name: &[u8]) -> Errno {
+fn missing_xattr(name: &[u8]) -> Errno {
     if name.starts_with(b"system.posix_acl_") {
         return Errno::NO_XATTR;
     }
@@ -363,7 +363,7 @@ fn missing(name: &[u8]) -> Errno {
 }
 
 /// Answers with a value, or with its length if that is asked for.
-fn sized(reply: ReplyXattr, value: &[u8], size: u32) {
+fn reply_sized(reply: ReplyXattr, value: &[u8], size: u32) {
     match u32::try_from(value.len()) {
         Ok(len) if size == 0 => reply.size(len),
         Ok(len) if len <= size => reply.data(value),

@@ -52,7 +52,7 @@ pub struct MountedImage {
 /// Mounts an image at `place`: a directory, or `/dev/fd/N` with the descriptor of a FUSE device whose mount the caller
 /// has made.
 pub fn mount(image: Arc<dyn Image>, place: &Path, options: MountOptions) -> Result<MountedImage> {
-    let root = root(&*image, &options.subdir)?;
+    let root = find_root(&*image, &options.subdir)?;
     let requests = Arc::new(AtomicU64::new(0));
     let nodes = NodeNumbers { root };
     let (ahead, storing) = if options.trace.is_none() {
@@ -75,9 +75,9 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: MountOptions) -> Resu
         requests: Arc::clone(&requests),
         image,
     };
-    let mut config = config(&options);
+    let mut config = fuse_config(&options);
     config.n_threads = Some(answering_threads(options.threads.max(1)).map_err(Error::io("cannot mount", place))?);
-    if let Some(number) = device::number(place) {
+    if let Some(number) = device::descriptor_number(place) {
         let device = device::inherited(number).map_err(Error::io("cannot take over the FUSE device", place))?;
         config.clone_fd = false;
         let session = Session::from_fd(filesystem, device, config.acl, config);
@@ -87,7 +87,7 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: MountOptions) -> Resu
     check_device()?;
     check_helper_variable()?;
     let place = check_place(place)?;
-    let session = Session::new(filesystem, &place, &config).map_err(|error| explain(error, &place))?;
+    let session = Session::new(filesystem, &place, &config).map_err(|error| explain_mount_error(error, &place))?;
     let idle =
         options.timeout.map(|timeout| IdleWatcher { timeout, requests, place: place.clone(), report: options.report });
     Ok(MountedImage { session, storing, idle, place: Some(place) })
@@ -112,18 +112,18 @@ impl MountedImage {
         let storing = storing.transpose().map_err(Error::io("cannot start a thread for", &place))?;
         let device = session.as_fd().as_raw_fd();
         let cannot = Error::io("cannot serve", &place);
-        let (served, handle) = match run(session) {
+        let (served, handle) = match serve_until_unmounted(session) {
             Ok(ended) => ended,
             Err(error) => return Err(cannot(error)),
         };
         // It ends as the session did, but may have a file to decode before.
         storing.map(thread::JoinHandle::join);
-        served.and_then(|()| leave(handle, device)).map_err(cannot)
+        served.and_then(|()| end_unmounted(handle, device)).map_err(cannot)
     }
 }
 
 /// Answers requests until somebody unmounts; returns how that ended, and fuser's handle.
-fn run(session: Session<ImageFs>) -> io::Result<(io::Result<()>, BackgroundSession)> {
+fn serve_until_unmounted(session: Session<ImageFs>) -> io::Result<(io::Result<()>, BackgroundSession)> {
     let nothing = threads::named("packfs-fuse").start(|| Ok(()))?;
     let mut handle = session.spawn()?;
     let serving = std::mem::replace(&mut handle.guard, nothing);
@@ -137,7 +137,7 @@ fn run(session: Session<ImageFs>) -> io::Result<(io::Result<()>, BackgroundSessi
 /// A handle that is dropped unmounts: fuser 0.18 takes an ended connection for one that is still mounted. It takes a pipe
 /// without a writer for an ended one, so the device becomes that before. A forgotten handle would keep the stack of a
 /// thread.
-fn leave(handle: BackgroundSession, device: RawFd) -> io::Result<()> {
+fn end_unmounted(handle: BackgroundSession, device: RawFd) -> io::Result<()> {
     let (ended, _) = io::pipe()?;
     // SAFETY: the descriptor is open as long as `handle` is, and stays with it: this second owner never closes it.
     #[allow(unsafe_code, reason = "fuser lends the descriptor only, and the safe call wants its owner")]
@@ -148,7 +148,7 @@ fn leave(handle: BackgroundSession, device: RawFd) -> io::Result<()> {
 }
 
 /// Returns the directory to show.
-fn root(image: &dyn Image, subdir: &Path) -> Result<Nid> {
+fn find_root(image: &dyn Image, subdir: &Path) -> Result<Nid> {
     let wrong = |expected| packfs_image::Error::WrongType { path: subdir.to_owned(), expected };
     let found = sink::resolve(image, subdir.as_os_str().as_bytes())?;
     let nid = found.ok_or_else(|| packfs_image::Error::NotFound { path: subdir.to_owned() })?;
@@ -158,7 +158,7 @@ fn root(image: &dyn Image, subdir: &Path) -> Result<Nid> {
     }
 }
 
-fn config(options: &MountOptions) -> Config {
+fn fuse_config(options: &MountOptions) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::RO,
@@ -248,7 +248,7 @@ fn check_place(place: &Path) -> Result<PathBuf> {
     }
 }
 
-fn explain(error: io::Error, place: &Path) -> Error {
+fn explain_mount_error(error: io::Error, place: &Path) -> Error {
     if let Some(limited) = program_limit(&error) {
         return Error::io("cannot mount", place)(limited);
     }

@@ -39,14 +39,14 @@ impl ReadTrace {
     }
 
     /// Takes note of an inode's name.
-    pub(crate) fn seen(&self, dir: Nid, name: &[u8], nid: Nid) {
+    pub(crate) fn note_name(&self, dir: Nid, name: &[u8], nid: Nid) {
         if let Ok(mut state) = self.0.lock() {
             state.names.entry(nid).or_insert_with(|| (dir, name.into()));
         }
     }
 
     /// Writes a line for a file, if it is the first time.
-    pub(crate) fn read(&self, root: Nid, nid: Nid) {
+    pub(crate) fn note_read(&self, root: Nid, nid: Nid) {
         let Ok(mut state) = self.0.lock() else { return };
         if !state.read.insert(nid) {
             return;
@@ -103,12 +103,12 @@ mod tests {
         let out = Out::default();
         let trace = ReadTrace::new(out.clone());
         let root = Nid(1);
-        trace.seen(root, b"a b", Nid(2));
-        trace.seen(Nid(2), b"c\"d", Nid(3));
-        trace.seen(root, b"e", Nid(4));
-        trace.seen(root, b"new\nline", Nid(5));
+        trace.note_name(root, b"a b", Nid(2));
+        trace.note_name(Nid(2), b"c\"d", Nid(3));
+        trace.note_name(root, b"e", Nid(4));
+        trace.note_name(root, b"new\nline", Nid(5));
         for nid in [4, 3, 4, 5, 9] {
-            trace.read(root, Nid(nid));
+            trace.note_read(root, Nid(nid));
         }
         assert_eq!(String::from_utf8(out.0.lock().unwrap().clone()).unwrap(), "/e\n/a b/c\"d\n");
     }
@@ -117,9 +117,9 @@ mod tests {
     fn a_loop_in_a_damaged_image_ends() {
         let out = Out::default();
         let trace = ReadTrace::new(out.clone());
-        trace.seen(Nid(2), b"a", Nid(3));
-        trace.seen(Nid(3), b"b", Nid(2));
-        trace.read(Nid(1), Nid(3));
+        trace.note_name(Nid(2), b"a", Nid(3));
+        trace.note_name(Nid(3), b"b", Nid(2));
+        trace.note_read(Nid(1), Nid(3));
         assert!(out.0.lock().unwrap().is_empty());
     }
 }

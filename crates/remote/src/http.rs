@@ -112,12 +112,12 @@ impl AttemptFailure {
 
 /// Returns the time that a server asks to wait: a number of seconds, or until a date by the server's clock.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = text(headers, "retry-after")?.trim();
+    let value = header_text(headers, "retry-after")?.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
     }
     let until = httpdate::parse_http_date(value).ok()?;
-    let now = text(headers, "date").and_then(|date| httpdate::parse_http_date(date).ok());
+    let now = header_text(headers, "date").and_then(|date| httpdate::parse_http_date(date).ok());
     // A date that has passed asks for no wait.
     Some(until.duration_since(now.unwrap_or_else(SystemTime::now)).unwrap_or_default())
 }
@@ -203,7 +203,7 @@ impl HttpClient {
     }
 
     fn agent(&self, url: &HttpUrl) -> Result<Agent, AttemptFailure> {
-        let proxy = proxy::of(url, |name| std::env::var(name).ok());
+        let proxy = proxy::find_proxy(url, |name| std::env::var(name).ok());
         let key = (url.is_https(), proxy);
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(agent) = agents.get(&key) {
@@ -249,7 +249,7 @@ fn tls() -> Result<TlsConfig, AttemptFailure> {
 }
 
 /// Returns a header as text.
-pub(crate) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+pub(crate) fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 

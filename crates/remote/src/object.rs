@@ -12,7 +12,7 @@ use ureq::http::{HeaderMap, Response};
 
 use crate::RemoteOptions;
 use crate::error::{Error, FailureReason, Result};
-use crate::http::{AttemptFailure, CUT, HttpClient, text};
+use crate::http::{AttemptFailure, CUT, HttpClient, header_text};
 use crate::origin::ObjectOrigin;
 use crate::progress::ProgressRule;
 use crate::retry::RetryPolicy;
@@ -103,11 +103,11 @@ impl VersionedObject {
             allow_unversioned: options.allow_unversioned,
             progress: ProgressRule { window: options.idle_timeout, least: options.idle_bytes },
         };
-        let prepared = object.retry.again(|_| object.origin.prepare(&object.client));
+        let prepared = object.retry.repeat_unnamed(|_| object.origin.prepare(&object.client));
         prepared.map_err(|why| Error::new(object.retry.name(), why))?;
         let (first, last) = thread::scope(|scope| {
-            let last = threads::named("packfs-remote").start_in(scope, || object.last(tail));
-            let first = object.first(head);
+            let last = threads::named("packfs-remote").start_in(scope, || object.read_last(tail));
+            let first = object.read_first(head);
             (first, last.ok().and_then(|last| last.join().ok()).flatten())
         });
         let FirstAnswer { version, total, bytes, .. } = first.map_err(|why| Error::new(object.retry.name(), why))?;
@@ -158,15 +158,15 @@ impl VersionedObject {
     }
 
     /// Reads the first bytes once the object can no longer change without another mark.
-    fn first(&self, head: u64) -> std::result::Result<FirstAnswer, FailureReason> {
-        let mut first = self.retry.again(|_| self.first_once(head))?;
+    fn read_first(&self, head: u64) -> std::result::Result<FirstAnswer, FailureReason> {
+        let mut first = self.retry.repeat_unnamed(|_| self.read_first_once(head))?;
         for _ in 0..self.retry.tries() {
             let is_complete = first.bytes.len() as u64 == first.total;
             if is_complete || !first.may_change_unseen || self.accepts_unproven() {
                 return Ok(first);
             }
             thread::sleep(FRESH_PAUSE);
-            let next = self.retry.again(|_| self.first_once(head))?;
+            let next = self.retry.repeat_unnamed(|_| self.read_first_once(head))?;
             let is_same = next.total == first.total && first.version.compare(&next.version) == VersionComparison::Same;
             // The clocks of the server may differ; but by each of them, the second of the modification is over now.
             first = FirstAnswer { may_change_unseen: next.may_change_unseen && !is_same, ..next };
@@ -175,7 +175,7 @@ impl VersionedObject {
     }
 
     /// Reads the first bytes; `head` of them, or all if the server does not know ranges.
-    fn first_once(&self, head: u64) -> std::result::Result<FirstAnswer, AttemptFailure> {
+    fn read_first_once(&self, head: u64) -> std::result::Result<FirstAnswer, AttemptFailure> {
         let ask = RangeRequest::Bytes(0..head);
         let response = self.send(&ask, &ObjectVersion::default())?;
         let headers = response.headers();
@@ -188,10 +188,10 @@ impl VersionedObject {
                 Ok(FirstAnswer { version, total, bytes: answer.all(&self.progress)?, may_change_unseen })
             }
             200 => {
-                let bytes = whole(response, &self.progress)?;
+                let bytes = read_whole(response, &self.progress)?;
                 Ok(FirstAnswer { version, total: bytes.len() as u64, bytes, may_change_unseen })
             }
-            416 if text(headers, "content-range") == Some("bytes */0") => {
+            416 if header_text(headers, "content-range") == Some("bytes */0") => {
                 Ok(FirstAnswer { version, total: 0, bytes: Vec::new(), may_change_unseen })
             }
             status => Err(AttemptFailure::of_status(status, headers)),
@@ -199,7 +199,7 @@ impl VersionedObject {
     }
 
     /// Reads the last bytes in one attempt; `None` if it fails.
-    fn last(&self, tail: u64) -> Option<LastAnswer> {
+    fn read_last(&self, tail: u64) -> Option<LastAnswer> {
         let ask = RangeRequest::Last(tail);
         let response = self.send(&ask, &ObjectVersion::default()).ok()?;
         let version = ObjectVersion::of(response.headers());
@@ -212,7 +212,7 @@ impl VersionedObject {
     /// Reads a range and passes its bytes on in order. After a cut connection it goes on where that ended.
     pub(crate) fn fetch(&self, range: &Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut at = range.start;
-        let read = self.retry.again(|tries| {
+        let read = self.retry.repeat_unnamed(|tries| {
             let from = at;
             let done = self.fetch_once(at..range.end, &mut |bytes| {
                 at += bytes.len() as u64;
@@ -252,7 +252,7 @@ impl VersionedObject {
     fn send(&self, ask: &RangeRequest, version: &ObjectVersion) -> std::result::Result<Response<Body>, AttemptFailure> {
         let known = self.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(target) = known {
-            let response = self.client.get(&target, &headers(ask, version, target.auth().map(Into::into)))?;
+            let response = self.client.get(&target, &range_headers(ask, version, target.auth().map(Into::into)))?;
             // A target may be valid for minutes only.
             if matches!(response.status().as_u16(), 200 | 206 | 412 | 416) {
                 return Ok(response);
@@ -262,7 +262,7 @@ impl VersionedObject {
         let mut renewals = 0;
         loop {
             let request = self.origin.request().map_err(AttemptFailure::Final)?;
-            let mut all = headers(ask, version, request.url.auth().map(Into::into));
+            let mut all = range_headers(ask, version, request.url.auth().map(Into::into));
             all.extend(request.headers.iter().cloned());
             let response = self.client.get(&request.url, &all)?;
             let status = response.status().as_u16();
@@ -288,9 +288,9 @@ impl VersionedObject {
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return Ok(response);
             }
-            let to = text(response.headers(), "location").ok_or(FailureReason::Redirect("to nowhere".into()))?;
+            let to = header_text(response.headers(), "location").ok_or(FailureReason::Redirect("to nowhere".into()))?;
             url = url.join(to).map_err(FailureReason::Redirect)?;
-            response = self.client.get(&url, &headers(ask, version, url.auth().map(Into::into)))?;
+            response = self.client.get(&url, &range_headers(ask, version, url.auth().map(Into::into)))?;
             if response.status().is_success() {
                 *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.clone());
             }
@@ -305,7 +305,7 @@ impl VersionedObject {
 }
 
 /// Returns the headers of a request for a range.
-fn headers(ask: &RangeRequest, version: &ObjectVersion, auth: Option<String>) -> Vec<(&'static str, String)> {
+fn range_headers(ask: &RangeRequest, version: &ObjectVersion, auth: Option<String>) -> Vec<(&'static str, String)> {
     let range = match ask {
         RangeRequest::Bytes(range) => format!("bytes={}-{}", range.start, range.end - 1),
         RangeRequest::Last(len) => format!("bytes=-{len}"),
@@ -315,7 +315,7 @@ fn headers(ask: &RangeRequest, version: &ObjectVersion, auth: Option<String>) ->
 }
 
 /// Reads an object that came whole.
-fn whole(response: Response<Body>, progress: &ProgressRule) -> std::result::Result<Vec<u8>, AttemptFailure> {
+fn read_whole(response: Response<Body>, progress: &ProgressRule) -> std::result::Result<Vec<u8>, AttemptFailure> {
     let told = response.body().content_length();
     if told.is_some_and(|len| len > WHOLE_MAX) {
         return Err(FailureReason::NoRanges { max: WHOLE_MAX }.into());
@@ -332,7 +332,7 @@ fn whole(response: Response<Body>, progress: &ProgressRule) -> std::result::Resu
 }
 
 fn check_encoding(headers: &HeaderMap) -> std::result::Result<(), AttemptFailure> {
-    match text(headers, "content-encoding").filter(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
+    match header_text(headers, "content-encoding").filter(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
         Some(encoding) => {
             Err(FailureReason::Contradiction(format!("encoded as {encoding}, which was not requested")).into())
         }
@@ -344,7 +344,7 @@ impl RangeAnswer {
     /// Checks the headers of a partial answer against the request, and the length of the object if that is known.
     fn of(response: Response<Body>, ask: &RangeRequest, len: Option<u64>) -> std::result::Result<Self, AttemptFailure> {
         check_encoding(response.headers())?;
-        let Some((start, end, total)) = text(response.headers(), "content-range").and_then(content_range) else {
+        let Some((start, end, total)) = header_text(response.headers(), "content-range").and_then(content_range) else {
             return Err(FailureReason::Contradiction("a part of the object without saying which".into()).into());
         };
         if len.is_some_and(|len| len != total) {

@@ -3,7 +3,7 @@
 use crate::url::HttpUrl;
 
 /// Returns the proxy to use for `url`, if any. `variable` looks up the environment.
-pub(crate) fn of(url: &HttpUrl, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+pub(crate) fn find_proxy(url: &HttpUrl, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let first = |names: &[&str]| names.iter().find_map(|name| variable(name).filter(|value| !value.is_empty()));
     if first(&["no_proxy", "NO_PROXY"]).is_some_and(|list| excepts(&list, url.host())) {
         return None;
@@ -32,7 +32,7 @@ mod tests {
     fn the_proxy_depends_on_scheme_and_host() {
         let proxy = |url: &str, set: &[(&str, &str)]| {
             let url = HttpUrl::parse(url).unwrap();
-            of(&url, |name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+            find_proxy(&url, |name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
         };
         let all = [("http_proxy", "p:1"), ("HTTPS_PROXY", "http://q:2"), ("no_proxy", "localhost, .internal,::1")];
         for (url, expected) in [

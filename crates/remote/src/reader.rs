@@ -140,7 +140,7 @@ impl RemoteObject {
             work: Condvar::new(),
         };
         for (offset, bytes) in bytes {
-            shared.keep(offset, &bytes);
+            shared.keep_units(offset, &bytes);
         }
         Ok(RemoteObject { shared: Arc::new(shared) })
     }
@@ -183,7 +183,7 @@ impl ReadAt for RemoteObject {
             0..=RUN => first..end,
             _ => state.streams.announce(first, end, most),
         };
-        drop(self.shared.want(state, now, true));
+        drop(self.shared.request_units(state, now, true));
     }
 
     fn has_delay(&self) -> bool {
@@ -216,7 +216,7 @@ impl RemoteState {
     }
 
     /// Keeps the whole units in some bytes of the object.
-    fn keep(&self, offset: u64, bytes: &[u8]) {
+    fn keep_units(&self, offset: u64, bytes: &[u8]) {
         let end = offset + bytes.len() as u64;
         for unit in offset.div_ceil(UNIT)..self.units() {
             let Range { start, end: stop } = self.bytes_of(unit);
@@ -248,9 +248,9 @@ impl RemoteState {
         for unit in first..end {
             if unit >= asked {
                 asked = (unit + SPAN as u64).min(end);
-                state = self.want(state, unit..asked, false);
+                state = self.request_units(state, unit..asked, false);
                 if asked == end {
-                    state = self.want(state, ahead.start.max(end)..ahead.end.min(self.units()), true);
+                    state = self.request_units(state, ahead.start.max(end)..ahead.end.min(self.units()), true);
                 }
             }
             let bytes;
@@ -271,7 +271,7 @@ impl RemoteState {
     }
 
     /// Has units fetched that are not in memory.
-    fn want<'s>(
+    fn request_units<'s>(
         self: &'s Arc<Self>,
         mut state: MutexGuard<'s, FetchState>,
         units: Range<u64>,
@@ -309,7 +309,7 @@ impl RemoteState {
             wanted = true;
         }
         if wanted {
-            self.employ(&mut state);
+            self.start_workers(&mut state);
         }
         state
     }
@@ -337,7 +337,7 @@ impl RemoteState {
     }
 
     /// Wakes the threads that fetch; starts one for each run of wanted units, up to the limit.
-    fn employ(self: &Arc<Self>, state: &mut FetchState) {
+    fn start_workers(self: &Arc<Self>, state: &mut FetchState) {
         self.work.notify_all();
         let runs = state.runs();
         while state.workers < CONNECTIONS && state.idle < runs {
@@ -371,7 +371,7 @@ impl RemoteState {
                 Some(UnitState::Failed(error, _)) => return Err(error.clone()),
                 Some(UnitState::Coming) => {}
                 // It came and had to leave again before it was read here.
-                None => state = self.want(state, unit..unit + 1, false),
+                None => state = self.request_units(state, unit..unit + 1, false),
             }
             if matches!(state.units.get(&unit), Some(UnitState::Here(..))) {
                 continue;

@@ -42,12 +42,12 @@ impl RetryPolicy {
     }
 
     /// Repeats `attempt` until it succeeds, fails for good, or has failed too often. The error names what was read.
-    pub(crate) fn named<T>(&self, mut attempt: impl FnMut() -> std::result::Result<T, AttemptFailure>) -> Result<T> {
-        self.again(|_| attempt()).map_err(|why| Error::new(&self.name, why))
+    pub(crate) fn repeat<T>(&self, mut attempt: impl FnMut() -> std::result::Result<T, AttemptFailure>) -> Result<T> {
+        self.repeat_unnamed(|_| attempt()).map_err(|why| Error::new(&self.name, why))
     }
 
-    /// As [`RetryPolicy::named`], with the reason alone as the error. The attempt may reset the count.
-    pub(crate) fn again<T>(
+    /// As [`RetryPolicy::repeat`], with the reason alone as the error. The attempt may reset the count.
+    pub(crate) fn repeat_unnamed<T>(
         &self,
         mut attempt: impl FnMut(&mut u32) -> std::result::Result<T, AttemptFailure>,
     ) -> std::result::Result<T, FailureReason> {

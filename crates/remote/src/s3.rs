@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ureq::http::HeaderMap;
 
 use crate::error::FailureReason;
-use crate::http::{AttemptFailure, HttpClient, text};
+use crate::http::{AttemptFailure, HttpClient, header_text};
 use crate::origin::{ObjectOrigin, OriginRequest};
 use crate::sign::{S3Credentials, sign};
 use crate::url::{HttpUrl, component};
@@ -102,7 +102,7 @@ impl ObjectOrigin for BucketObject {
     /// A bucket in another region says so in its refusal. Another request may have learnt the same meanwhile, so what
     /// is known by now does not tell how this one was signed.
     fn renew(&self, _: &HttpClient, _: &OriginRequest, _: u16, headers: &HeaderMap) -> Result<bool, AttemptFailure> {
-        let Some(told) = text(headers, "x-amz-bucket-region") else { return Ok(false) };
+        let Some(told) = header_text(headers, "x-amz-bucket-region") else { return Ok(false) };
         if !told.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return Ok(false);
         }

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use ureq::http::HeaderMap;
 
-use crate::http::text;
+use crate::http::header_text;
 
 /// Marks of one version of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,9 +60,9 @@ impl EntityTag {
 impl ObjectVersion {
     /// Reads the marks in the headers of an answer.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let modified = text(headers, "last-modified").map(|date| date.trim().to_owned());
+        let modified = header_text(headers, "last-modified").map(|date| date.trim().to_owned());
         ObjectVersion {
-            tag: text(headers, "etag").and_then(EntityTag::parse),
+            tag: header_text(headers, "etag").and_then(EntityTag::parse),
             modified: modified.filter(|date| !date.is_empty()),
         }
     }
@@ -108,7 +108,7 @@ impl ObjectVersion {
     /// its modification is not over by the server's clock. Without a clock in the answer nothing is known.
     pub(crate) fn may_change_unseen(&self, headers: &HeaderMap) -> bool {
         let parse = |date: &str| httpdate::parse_http_date(date).ok();
-        let now = text(headers, "date").and_then(parse);
+        let now = header_text(headers, "date").and_then(parse);
         let modified: Option<SystemTime> = self.modified.as_deref().and_then(parse);
         match (now, modified) {
             (Some(now), Some(modified)) => self.strong_tag().is_none() && now <= modified,

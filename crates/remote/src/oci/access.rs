@@ -88,7 +88,7 @@ impl BearerChallenge {
 }
 
 /// Returns the reason when no token is given.
-pub(super) fn refused(url: &HttpUrl, login: Option<&RegistryLogin>) -> String {
+pub(super) fn explain_refusal(url: &HttpUrl, login: Option<&RegistryLogin>) -> String {
     let host = url.host();
     match login {
         Some(_) => format!("{host} refused the login to the registry; log in again with podman, docker or skopeo"),
@@ -97,7 +97,10 @@ pub(super) fn refused(url: &HttpUrl, login: Option<&RegistryLogin>) -> String {
 }
 
 /// Finds the login to a registry in the files of other tools, the first that has one.
-pub(super) fn login(reference: &ArtifactReference, variable: impl Fn(&str) -> Option<String>) -> Option<RegistryLogin> {
+pub(super) fn find_login(
+    reference: &ArtifactReference,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<RegistryLogin> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let under = |name: &str, file: &str| Some(set(name)?.join(file));
     let files = [
@@ -106,18 +109,18 @@ pub(super) fn login(reference: &ArtifactReference, variable: impl Fn(&str) -> Op
         under("XDG_CONFIG_HOME", "containers/auth.json").or_else(|| under("HOME", ".config/containers/auth.json")),
         under("DOCKER_CONFIG", "config.json").or_else(|| under("HOME", ".docker/config.json")),
     ];
-    files.into_iter().flatten().find_map(|file| of_file(&std::fs::read(file).ok()?, reference))
+    files.into_iter().flatten().find_map(|file| find_login_in(&std::fs::read(file).ok()?, reference))
 }
 
 /// Finds the login in such a file: that of the repository, of a path to it, or of the registry.
-fn of_file(bytes: &[u8], reference: &ArtifactReference) -> Option<RegistryLogin> {
+fn find_login_in(bytes: &[u8], reference: &ArtifactReference) -> Option<RegistryLogin> {
     let parsed: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     let logins = parsed.get("auths")?.as_object()?;
     let docker = DOCKER.contains(&reference.registry.as_str());
     let registry = if docker { DOCKER[0] } else { &reference.registry };
     let mut wanted = format!("{registry}/{}", reference.repository);
     loop {
-        let found = logins.iter().find(|(key, _)| named(key) == wanted);
+        let found = logins.iter().find(|(key, _)| registry_named(key) == wanted);
         let auth = found.and_then(|(_, login)| login.get("auth")?.as_str());
         // An entry without one belongs to a program that keeps passwords, which is not started.
         if let Some(auth) = auth.filter(|auth| BASE64_STANDARD.decode(auth).is_ok_and(|login| login.contains(&b':'))) {
@@ -128,7 +131,7 @@ fn of_file(bytes: &[u8], reference: &ArtifactReference) -> Option<RegistryLogin>
 }
 
 /// Returns the registry or repository that a key names; older files have addresses.
-fn named(key: &str) -> &str {
+fn registry_named(key: &str) -> &str {
     let name = key.split_once("://").map_or(key, |(_, rest)| rest).trim_end_matches('/');
     let name = name.strip_suffix("/v1").or_else(|| name.strip_suffix("/v2")).unwrap_or(name);
     if name == "index.docker.io" || name == DOCKER[1] { DOCKER[0] } else { name }
@@ -172,10 +175,10 @@ mod tests {
             ("oci://kept/a", None),
         ] {
             let (reference, _) = ArtifactReference::parse(address).unwrap();
-            let found = of_file(file.as_bytes(), &reference).map(|login| login.header());
+            let found = find_login_in(file.as_bytes(), &reference).map(|login| login.header());
             assert_eq!(found, user.map(|user| format!("Basic {}", auth(user))), "{address}");
         }
-        assert_eq!(of_file(b"no json", &ArtifactReference::parse("oci://a/b").unwrap().0), None);
+        assert_eq!(find_login_in(b"no json", &ArtifactReference::parse("oci://a/b").unwrap().0), None);
     }
 
     #[test]
@@ -189,10 +192,10 @@ mod tests {
         let (reference, _) = ArtifactReference::parse("oci://host/a").unwrap();
         for (name, value) in [("REGISTRY_AUTH_FILE", file.as_path()), ("HOME", dir.path())] {
             let value = value.to_str().unwrap();
-            let found = login(&reference, |asked| (asked == name).then(|| value.to_owned())).unwrap();
+            let found = find_login(&reference, |asked| (asked == name).then(|| value.to_owned())).unwrap();
             assert_eq!(found.header(), format!("Basic {auth}"));
             assert!(!format!("{found:?}").contains(&auth));
         }
-        assert_eq!(login(&reference, |_| None), None);
+        assert_eq!(find_login(&reference, |_| None), None);
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct BlobDescriptor {
 }
 
 /// Returns the digest of the manifest for this machine, if `document` is a list of manifests.
-pub(super) fn of_this_machine(document: &Value) -> Result<Option<String>, FailureReason> {
+pub(super) fn find_this_machine(document: &Value) -> Result<Option<String>, FailureReason> {
     let Some(all) = document.get("manifests").and_then(Value::as_array) else { return Ok(None) };
     let platform = |one: &Value| {
         let part = |name: &str| one.get("platform").and_then(|of| of.get(name)?.as_str()).unwrap_or("any").to_owned();
@@ -25,10 +25,10 @@ pub(super) fn of_this_machine(document: &Value) -> Result<Option<String>, Failur
         all => all.iter().find(|one| platform(one) == wanted),
     };
     let told = || {
-        let digests = all.iter().filter_map(|one| Some(format!("{} ({})", digest(one)?, platform(one))));
+        let digests = all.iter().filter_map(|one| Some(format!("{} ({})", descriptor_digest(one)?, platform(one))));
         format!("it has no manifest for {wanted}; name one of {}", digests.collect::<Vec<_>>().join(", "))
     };
-    found.and_then(digest).map(Some).ok_or_else(|| FailureReason::Artifact(told()))
+    found.and_then(descriptor_digest).map(Some).ok_or_else(|| FailureReason::Artifact(told()))
 }
 
 /// The name that registries have for this machine's instruction set.
@@ -43,7 +43,7 @@ fn architecture() -> &'static str {
     }
 }
 
-fn digest(descriptor: &Value) -> Option<String> {
+fn descriptor_digest(descriptor: &Value) -> Option<String> {
     let text = descriptor.get("digest")?.as_str()?;
     // It becomes a part of addresses.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b':';
@@ -51,7 +51,7 @@ fn digest(descriptor: &Value) -> Option<String> {
 }
 
 /// Returns the layer that is an image: the one whose type says so, or the only one unless that is an archive.
-pub(super) fn layer(document: &Value) -> Result<BlobDescriptor, FailureReason> {
+pub(super) fn image_layer(document: &Value) -> Result<BlobDescriptor, FailureReason> {
     let layers = document.get("layers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let kind = |layer: &&Value| layer.get("mediaType").and_then(Value::as_str).unwrap_or("no type").to_owned();
     let is_image = |layer: &&Value| ["squashfs", "erofs"].iter().any(|name| kind(layer).contains(name));
@@ -68,7 +68,7 @@ pub(super) fn layer(document: &Value) -> Result<BlobDescriptor, FailureReason> {
             )));
         }
         (several, _) => {
-            let digests: Vec<String> = several.iter().filter_map(|layer| digest(layer)).collect();
+            let digests: Vec<String> = several.iter().filter_map(|layer| descriptor_digest(layer)).collect();
             return Err(FailureReason::Artifact(format!(
                 "it has {} images; name one of them instead: @{}",
                 several.len(),
@@ -76,8 +76,8 @@ pub(super) fn layer(document: &Value) -> Result<BlobDescriptor, FailureReason> {
             )));
         }
     };
-    let digest =
-        digest(found).ok_or_else(|| FailureReason::Artifact("its manifest names no digest of the layer".into()))?;
+    let digest = descriptor_digest(found)
+        .ok_or_else(|| FailureReason::Artifact("its manifest names no digest of the layer".into()))?;
     Ok(BlobDescriptor { digest, len: found.get("size").and_then(Value::as_u64) })
 }
 
@@ -100,7 +100,7 @@ mod tests {
         for (layers, found) in
             [(vec![&squashfs], "sha256:2"), (vec![&tar, &erofs], "sha256:3"), (vec![&other], "sha256:4")]
         {
-            let blob = layer(&json!({"layers": layers})).unwrap();
+            let blob = image_layer(&json!({"layers": layers})).unwrap();
             assert_eq!((blob.digest.as_str(), blob.len), (found, Some(7)));
         }
         for (layers, why) in [
@@ -110,7 +110,9 @@ mod tests {
             (vec![&squashfs, &erofs], "name one of them instead: @sha256:2, @sha256:3"),
             (vec![&one("x.erofs", "../../x")], "no digest"),
         ] {
-            let Err(FailureReason::Artifact(told)) = layer(&json!({"layers": layers})) else { panic!("{layers:?}") };
+            let Err(FailureReason::Artifact(told)) = image_layer(&json!({"layers": layers})) else {
+                panic!("{layers:?}")
+            };
             assert!(told.contains(why), "{told}");
         }
     }
@@ -121,11 +123,11 @@ mod tests {
             |arch: &str, digest: &str| json!({"digest": digest, "platform": {"os": "linux", "architecture": arch}});
         let ours = of(architecture(), "sha256:2");
         let list = json!({"manifests": [of("none", "sha256:1"), ours]});
-        assert_eq!(of_this_machine(&list), Ok(Some("sha256:2".into())));
-        assert_eq!(of_this_machine(&json!({"manifests": [of("none", "sha256:1")]})), Ok(Some("sha256:1".into())));
-        assert_eq!(of_this_machine(&json!({"layers": []})), Ok(None));
+        assert_eq!(find_this_machine(&list), Ok(Some("sha256:2".into())));
+        assert_eq!(find_this_machine(&json!({"manifests": [of("none", "sha256:1")]})), Ok(Some("sha256:1".into())));
+        assert_eq!(find_this_machine(&json!({"layers": []})), Ok(None));
         let none = json!({"manifests": [of("none", "sha256:1"), of("other", "sha256:2")]});
-        let Err(FailureReason::Artifact(told)) = of_this_machine(&none) else { panic!() };
+        let Err(FailureReason::Artifact(told)) = find_this_machine(&none) else { panic!() };
         assert!(told.contains("sha256:1 (linux/none), sha256:2 (linux/other)"), "{told}");
     }
 }

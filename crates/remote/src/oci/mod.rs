@@ -63,12 +63,12 @@ impl RegistryArtifact {
                 None => Err(AttemptFailure::Final(FailureReason::Status { status: 404, tries: 1 })),
             };
         };
-        if let Some(digest) = manifest::of_this_machine(&document)? {
+        if let Some(digest) = manifest::find_this_machine(&document)? {
             let found = self.document(client, &digest)?;
             document =
                 found.ok_or_else(|| FailureReason::Artifact("its list names a manifest that is not there".into()))?;
         }
-        Ok(manifest::layer(&document)?)
+        Ok(manifest::image_layer(&document)?)
     }
 }
 

@@ -10,7 +10,7 @@ use super::manifest::BlobDescriptor;
 use super::session::RepositorySession;
 use crate::RemoteOptions;
 use crate::error::{Error, FailureReason, Result};
-use crate::http::{AttemptFailure, HttpClient, RequestBody, text};
+use crate::http::{AttemptFailure, HttpClient, RequestBody, header_text};
 use crate::reader::RemoteObject;
 use crate::retry::RetryPolicy;
 use crate::url::cleaned;
@@ -65,7 +65,7 @@ impl Repository {
     /// Reads the manifest with a tag or digest; `None` if there is none. A manifest that is named by its digest was
     /// compared with it.
     pub fn manifest(&self, reference: &str) -> Result<Option<Manifest>> {
-        self.retry.named(|| self.session.manifest(&self.client, reference))
+        self.retry.repeat(|| self.session.manifest(&self.client, reference))
     }
 
     /// Opens a blob of `len` bytes, to be read at any offset. Its bytes are not compared with the digest.
@@ -76,7 +76,7 @@ impl Repository {
 
     /// Returns true if the repository has a blob.
     pub fn has_blob(&self, digest: &str) -> Result<bool> {
-        self.retry.named(|| {
+        self.retry.repeat(|| {
             let url = self.session.url("blobs", digest)?;
             let response = self.session.send(&self.client, &Method::HEAD, &url, &[], &RequestBody::None)?;
             match response.status().as_u16() {
@@ -90,14 +90,14 @@ impl Repository {
 
     /// Adds a blob of `len` bytes. `open` returns its bytes from the beginning, again for each attempt.
     pub fn push_blob(&self, digest: &str, len: u64, open: &dyn Fn() -> io::Result<Box<dyn Read>>) -> Result<()> {
-        self.retry.named(|| {
+        self.retry.repeat(|| {
             let begin = self.session.url("blobs", "uploads/")?;
             let begun = self.session.send(&self.client, &Method::POST, &begin, &[], &RequestBody::Bytes(&[]))?;
             if begun.status() != 202 {
                 return Err(AttemptFailure::of_status(begun.status().as_u16(), begun.headers()));
             }
             let no_address = || FailureReason::Contradiction("it begins an upload and names no address for it".into());
-            let to = text(begun.headers(), "location").ok_or_else(no_address)?;
+            let to = header_text(begun.headers(), "location").ok_or_else(no_address)?;
             let mark = if to.contains('?') { '&' } else { '?' };
             let to = begin.join(&format!("{to}{mark}digest={digest}")).map_err(FailureReason::Redirect)?;
             let headers = [("Content-Type", "application/octet-stream".to_owned())];
@@ -112,7 +112,7 @@ impl Repository {
 
     /// Adds a manifest or index under a tag or its digest.
     pub fn push_manifest(&self, reference: &str, media_type: &str, bytes: &[u8]) -> Result<()> {
-        self.retry.named(|| {
+        self.retry.repeat(|| {
             let url = self.session.url("manifests", reference)?;
             let headers = [("Content-Type", media_type.to_owned())];
             let stored = self.session.send(&self.client, &Method::PUT, &url, &headers, &RequestBody::Bytes(bytes))?;

@@ -12,7 +12,7 @@ use super::access::{self, AuthChallenge, RegistryLogin};
 use super::reference::ArtifactReference;
 use super::repository::Manifest;
 use crate::error::FailureReason;
-use crate::http::{AttemptFailure, HttpClient, RequestBody, text};
+use crate::http::{AttemptFailure, HttpClient, RequestBody, header_text};
 use crate::sign::hex;
 use crate::url::HttpUrl;
 
@@ -46,7 +46,7 @@ impl RepositorySession {
     /// Splits an address. `variable` looks up the environment.
     pub(super) fn new(address: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, FailureReason> {
         let (reference, user) = ArtifactReference::parse(address).map_err(FailureReason::Address)?;
-        let login = user.or_else(|| access::login(&reference, variable));
+        let login = user.or_else(|| access::find_login(&reference, variable));
         Ok(RepositorySession { reference, login, access: Mutex::default(), renewing: Mutex::default() })
     }
 
@@ -77,7 +77,7 @@ impl RepositorySession {
             400 | 500 if which.contains(':') => return Ok(None),
             status => return Err(AttemptFailure::of_status(status, response.headers())),
         }
-        let media_type = text(response.headers(), "content-type").unwrap_or_default().to_owned();
+        let media_type = header_text(response.headers(), "content-type").unwrap_or_default().to_owned();
         let bytes = read(response)?;
         if which.contains(':') && digest_like(which, &bytes).as_deref() != Some(which) {
             return Err(
@@ -120,8 +120,8 @@ impl RepositorySession {
                 self.send(client, &Method::GET, &url, &[("Accept", MANIFESTS.to_owned())], &RequestBody::None)?;
             match response.status().as_u16() {
                 301 | 302 | 303 | 307 | 308 => {
-                    let to =
-                        text(response.headers(), "location").ok_or(FailureReason::Redirect("to nowhere".into()))?;
+                    let to = header_text(response.headers(), "location")
+                        .ok_or(FailureReason::Redirect("to nowhere".into()))?;
                     url = url.join(to).map_err(FailureReason::Redirect)?;
                 }
                 _ => return Ok(response),
@@ -174,7 +174,7 @@ impl RepositorySession {
         let response = client.get(&url, &headers)?;
         match response.status().as_u16() {
             200 => {}
-            400 | 401 | 403 => return Err(FailureReason::Credentials(access::refused(&url, login)).into()),
+            400 | 401 | 403 => return Err(FailureReason::Credentials(access::explain_refusal(&url, login)).into()),
             status => return Err(AttemptFailure::of_status(status, response.headers())),
         }
         let answer: Option<serde_json::Value> = serde_json::from_slice(&read(response)?).ok();
