@@ -24,7 +24,7 @@ pub(crate) fn security_policy(nonce: &str) -> String {
 pub(crate) fn render_page<'s>(images: impl Iterator<Item = &'s ServedImage> + Clone, nonce: &str) -> String {
     let total: u64 = images.clone().map(|served| served.bytes.len()).sum();
     let count = images.clone().count();
-    let items: String = images.map(item).collect();
+    let items: String = images.map(render_item).collect();
     format!(
         "<!DOCTYPE html>\n\
          <html lang=\"en\">\n\

@@ -37,7 +37,7 @@ fn parse_specs(header: &[u8]) -> Option<Vec<RangeSpec>> {
         return None;
     }
     let specs: Option<Vec<RangeSpec>> =
-        list.split(',').map(str::trim).filter(|one| !one.is_empty()).map(spec).collect();
+        list.split(',').map(str::trim).filter(|one| !one.is_empty()).map(parse_spec).collect();
     specs.filter(|specs| !specs.is_empty())
 }
 
