@@ -14,7 +14,7 @@ use packfs_blocks::ReadAt;
 use packfs_image::Image;
 use packfs_image::name::display;
 use packfs_image::tree::Time;
-use packfs_mount::{DumpImage, MountOptions, MountedImage, ReadTrace, UnmountMode, find_image};
+use packfs_mount::{DumpImage, MountedImage, ReadTrace, UnmountMode, find_image};
 
 use super::{open, parts, remote};
 use crate::args::{ImageArg, Mount, MountOptions, Offset, Umount};
@@ -67,7 +67,7 @@ fn mount(args: &Mount, served: &Served, log: log::Log) -> Result<MountedImage> {
         args.all_options();
     let name = served.name.clone();
     let trace = args.trace.as_deref().map(trace).transpose()?;
-    let options = MountOptions::default().set(|all| {
+    let options = packfs_mount::MountOptions::default().set(|all| {
         (all.name, all.bytes) = (name.clone(), served.source.len());
         all.threads = args.threads.unwrap_or_else(|| (2 * resources::cores()).clamp(4, 16));
         (all.allow_other, all.uid, all.gid, all.timeout, all.trace) = (allow_other, uid, gid, timeout, trace);
