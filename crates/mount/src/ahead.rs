@@ -208,7 +208,7 @@ mod tests {
         order
     }
 
-    fn note_request(order: &mut ListingOrder, number: u64) -> Option<Range<u64>> {
+    fn asked(order: &mut ListingOrder, number: u64) -> Option<Range<u64>> {
         order.note_request(Nid(1000 + number))
     }
 
