@@ -1,7 +1,7 @@
 #!/bin/bash
-# Builds what a release offers beside the crates: a static program with its pages, completions and licences, as a tarball
-# and as a .deb, its debug information, the list of its components, and checksums. From the same program the same
-# commit makes the same bytes. Takes some minutes. Usage: scripts/build-packages.sh [DIRECTORY]
+# Builds what a release offers beside the crates: a static program with its pages, completions, JSON Schemas and licences,
+# as a tarball and as a .deb, its debug information, the list of its components, and checksums. From the same program the
+# same commit makes the same bytes. Takes some minutes. Usage: scripts/build-packages.sh [DIRECTORY]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/needs.sh
@@ -49,13 +49,16 @@ archive "$name-debug"
 root=$work/$name
 share=$root/share
 mkdir -p "$root/bin" "$share/doc/packfs" "$share/bash-completion/completions" "$share/zsh/site-functions" \
-    "$share/fish/vendor_completions.d"
+    "$share/fish/vendor_completions.d" "$share/packfs/schemas"
 strip --strip-all --remove-section=.comment -o "$root/bin/packfs" "$build"
 objcopy --add-gnu-debuglink="$work/$debug" "$root/bin/packfs"
 "$root/bin/packfs" man --dir "$share/man/man1"
 "$root/bin/packfs" completions bash >"$share/bash-completion/completions/packfs"
 "$root/bin/packfs" completions zsh >"$share/zsh/site-functions/_packfs"
 "$root/bin/packfs" completions fish >"$share/fish/vendor_completions.d/packfs.fish"
+for name in $("$root/bin/packfs" help json-schema); do
+    "$root/bin/packfs" help json-schema "$name" >"$share/packfs/schemas/$name.schema.json"
+done
 cp LICENSE-MIT LICENSE-APACHE "$share/doc/packfs"
 PACKFS=$root/bin/packfs scripts/site.sh "$share/doc/packfs/html"
 # Pages and pictures that they link to are in the manual beside them.

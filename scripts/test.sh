@@ -49,8 +49,10 @@ need munge munged
 need slurm-client sbatch scontrol sinfo squeue
 need slurmctld slurmctld
 need slurmd slurmd
-# A library: its header says whether it is there.
+# Libraries: a header and a module say whether they are there.
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)
+need python3 python3
+python3 -c 'import jsonschema' 2>/dev/null || missing+=(python3-jsonschema)
 install_missing || say "tests that need them will be skipped"
 
 # Debian 12 has squashfs-tools 4.5 and erofs-utils 1.5, which neither make nor read most of what there is to compare, and

@@ -33,12 +33,20 @@ fn main() -> ExitCode {
     }
     match args::Cli::try_parse_from(arguments::all()) {
         Ok(args::Cli { command: args::Command::As(asked) }) => personalities::run_as(asked),
-        Ok(args::Cli { command: args::Command::Help(asked) }) => match args::help::explained(&asked) {
-            Ok(text) => run(Err(text), Manner::default()),
-            Err(wrong) => output::failure::exit(Err(wrong.into()), &Manner::default()),
-        },
+        Ok(args::Cli { command: args::Command::Help(topic) }) => explain(&topic),
         Err(error) if is_help(&error) => run(Err(args::help::requested(&arguments::all())), Manner::default()),
         parsed => run(parsed, Manner::default()),
+    }
+}
+
+/// Prints the explanation of a topic.
+fn explain(topic: &args::help::Help) -> ExitCode {
+    if let Some(command) = topic.json_schema_command() {
+        return output::failure::exit(commands::schemas::print(command), &Manner::default());
+    }
+    match args::help::explained(topic) {
+        Ok(text) => run(Err(text), Manner::default()),
+        Err(wrong) => output::failure::exit(Err(wrong.into()), &Manner::default()),
     }
 }
 

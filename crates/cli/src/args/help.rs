@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 use super::Cli;
 use crate::output::failure::Usage;
 
-/// Explain a command, one of its options, or the codecs.
+/// Explain a command, one of its options, the codecs, or JSON output.
 ///
 /// `packfs COMMAND -h` lists the options that most people use, and `packfs COMMAND --help` lists all of them.
 #[derive(Debug, Args)]
@@ -19,9 +19,13 @@ Examples:
   packfs help build
   packfs help build exclude
   packfs help rsyncable
-  packfs help codecs")]
+  packfs help codecs
+  packfs help json-schema build")]
 pub(crate) struct Help {
-    /// Command, option, command and options, or `codecs` [default: packfs itself]
+    /// Command, option, command and options, `codecs`, or `json-schema` [default: packfs itself]
+    ///
+    /// `json-schema` lists the commands that print JSON, and `json-schema COMMAND` prints the JSON Schema of their
+    /// documents.
     #[arg(value_name = "TOPIC", allow_hyphen_values = true)]
     topic: Vec<String>,
 }
@@ -70,6 +74,14 @@ impl CommonOptions {
 
 /// Topics of `packfs help` that are no command and no option.
 const CODECS: &str = "codecs";
+const JSON_SCHEMA: &str = "json-schema";
+
+impl Help {
+    /// Returns the words of the command of which a JSON Schema is requested, if one is; none request the list of all.
+    pub(crate) fn json_schema_command(&self) -> Option<&[String]> {
+        self.topic.split_first().filter(|(topic, _)| *topic == JSON_SCHEMA).map(|(_, command)| command)
+    }
+}
 
 /// Returns the help that a command line with `-h` or `--help` requests, as an error to print.
 pub(crate) fn requested(line: &[OsString]) -> clap::Error {

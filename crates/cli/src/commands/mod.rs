@@ -20,6 +20,7 @@ mod oci;
 pub(crate) mod open;
 mod parts;
 pub(crate) mod remote;
+pub(crate) mod schemas;
 mod seal;
 #[cfg(feature = "serve")]
 mod serve;

@@ -12,7 +12,7 @@ const SHOWN: usize = 10_000;
 
 /// Findings in the order in which they were found.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct Findings<T> {
     /// Number of all findings.
     pub(crate) count: u64,

@@ -18,7 +18,7 @@ pub(crate) trait JsonDocument: Serialize {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct VersionedDocument<'a, T> {
-    /// Version of the schema. It increases when a field is removed or changes its meaning, not when a field is added.
+    /// Version of the schema.
     schema: u32,
     /// Name of the command that printed the document.
     kind: &'a str,

@@ -41,6 +41,7 @@ mod remote;
 mod replaced;
 mod reuse;
 mod rules;
+mod schemas;
 mod seal;
 mod select;
 mod serve;
