@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use packfs_blocks::io::ShiftedBytes;
 use packfs_blocks::pipeline;
 use packfs_image::image::{FileType, Nid, Stat};
 use packfs_image::sink::{dir, tar};
@@ -15,7 +16,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::errors::{exception, invalid_argument, remote_exception, request_exception};
-use crate::sources::{HeldBytes, ObjectBytes, ShiftedBytes, StreamWriter};
+use crate::sources::{HeldBytes, ObjectBytes, StreamWriter};
 use crate::work::{self, RaisedException};
 
 /// An open image.
@@ -297,7 +298,7 @@ fn open(bytes: Arc<dyn ReadAt>, name: PathBuf, settings: &OpenSettings) -> Resul
         all.name = name;
         all.cache_bytes = settings.cache;
     });
-    let fs = Fs::with_options(ShiftedBytes { bytes, offset: settings.offset }, options)?;
+    let fs = Fs::with_options(ShiftedBytes::new(bytes, settings.offset), options)?;
     let fs = match settings.read_limit {
         Some(bytes) => fs.with_read_limit(bytes),
         None => fs,

@@ -48,26 +48,6 @@ impl ReadAt for ObjectBytes {
     }
 }
 
-/// An image that begins further on.
-#[derive(Debug)]
-pub(crate) struct ShiftedBytes {
-    pub(crate) bytes: Arc<dyn ReadAt>,
-    pub(crate) offset: u64,
-}
-
-impl ReadAt for ShiftedBytes {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        match self.offset.checked_add(offset) {
-            Some(offset) => self.bytes.read_at(buf, offset),
-            None => Ok(0),
-        }
-    }
-
-    fn len(&self) -> u64 {
-        self.bytes.len().saturating_sub(self.offset)
-    }
-}
-
 /// A Python object with a method `read(size)`.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
