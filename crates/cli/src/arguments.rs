@@ -24,15 +24,15 @@ const FIELDS_BEFORE_ARGUMENTS: usize = 45;
 static ALL: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Returns the whole command line, the name of the program first.
-pub(crate) fn all() -> Vec<OsString> {
+pub(crate) fn command_line() -> Vec<OsString> {
     ALL.get().cloned().unwrap_or_else(|| std::env::args_os().collect())
 }
 
 /// Takes the command line, and overwrites what others must not see of it. Where the kernel does not allow that, for
 /// example without `/proc`, it stays visible.
-pub(crate) fn take() {
+pub(crate) fn hide_secrets() {
     let visible: Vec<OsString> = std::env::args_os().collect();
-    let passed = if std::env::var_os(FROM_STDIN).is_some() { received().ok() } else { None };
+    let passed = if std::env::var_os(FROM_STDIN).is_some() { read_passed().ok() } else { None };
     let whole = passed.filter(|all| !all.is_empty()).unwrap_or_else(|| visible.clone());
     let public: Vec<OsString> = whole.iter().map(|arg| without_secrets(arg)).collect();
     if public != visible {
@@ -53,14 +53,14 @@ pub(crate) struct PassedArguments {
 
 /// Returns the command line of this process for another one, which never shows what others must not see.
 #[cfg(feature = "mount")]
-pub(crate) fn passed() -> PassedArguments {
-    let whole = all();
+pub(crate) fn pass_on() -> PassedArguments {
+    let whole = command_line();
     let public: Vec<OsString> = whole.iter().map(|arg| without_secrets(arg)).collect();
-    let secret = (public != whole).then(|| (FROM_STDIN, joined(&whole)));
+    let secret = (public != whole).then(|| (FROM_STDIN, join_with_zeros(&whole)));
     PassedArguments { public, secret }
 }
 
-fn received() -> io::Result<Vec<OsString>> {
+fn read_passed() -> io::Result<Vec<OsString>> {
     let mut list = Vec::new();
     io::stdin().lock().take(ALL_MAX).read_to_end(&mut list)?;
     list.pop();
@@ -74,7 +74,7 @@ fn without_secrets(arg: &OsStr) -> OsString {
     for at in [0, value] {
         let address = Path::new(OsStr::from_bytes(&bytes[at..]));
         if remote::is_address(address) {
-            let shown = remote::shown(address);
+            let shown = remote::without_secrets(address);
             return OsString::from_vec([&bytes[..at], shown.as_os_str().as_bytes()].concat());
         }
     }
@@ -82,7 +82,7 @@ fn without_secrets(arg: &OsStr) -> OsString {
 }
 
 /// Returns arguments as they are in memory.
-fn joined(args: &[OsString]) -> Vec<u8> {
+fn join_with_zeros(args: &[OsString]) -> Vec<u8> {
     args.iter().flat_map(|arg| arg.as_bytes().iter().copied().chain([0])).collect()
 }
 
@@ -90,8 +90,8 @@ fn joined(args: &[OsString]) -> Vec<u8> {
 fn overwrite(visible: &[OsString], public: &[OsString]) -> io::Result<()> {
     let unknown = || io::Error::other("the kernel does not say where the arguments are");
     let stat = std::fs::read("/proc/self/stat")?;
-    let range = range(&String::from_utf8_lossy(&stat)).ok_or_else(unknown)?;
-    let old = joined(visible);
+    let range = argument_addresses(&String::from_utf8_lossy(&stat)).ok_or_else(unknown)?;
+    let old = join_with_zeros(visible);
     // An address may be longer when blanks in it are encoded.
     let fitting = public.iter().zip(visible).map(|(new, old)| &new.as_bytes()[..new.len().min(old.len())]);
     let mut new: Vec<u8> = fitting.flat_map(|arg| arg.iter().copied().chain([0])).collect();
@@ -107,7 +107,7 @@ fn overwrite(visible: &[OsString], public: &[OsString]) -> io::Result<()> {
 }
 
 /// Returns the addresses of the arguments.
-fn range(stat: &str) -> Option<std::ops::Range<u64>> {
+fn argument_addresses(stat: &str) -> Option<std::ops::Range<u64>> {
     // The name of the program is in parentheses and may contain anything.
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace().skip(FIELDS_BEFORE_ARGUMENTS);
@@ -146,7 +146,7 @@ mod tests {
             ("7 (packfs) S 1".to_owned(), None),
             (String::new(), None),
         ] {
-            assert_eq!(range(&line), expected, "{line}");
+            assert_eq!(argument_addresses(&line), expected, "{line}");
         }
     }
 }

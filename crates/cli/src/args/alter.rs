@@ -4,11 +4,11 @@ use clap::Args;
 use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform};
 
 use super::value;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 
 /// Changes to attributes.
 #[derive(Debug, Args)]
-pub(crate) struct Alter {
+pub(crate) struct AlterArgs {
     /// Owner and group of every entry, as USER:GROUP
     ///
     /// Each is a number or a name that this system knows. `USER:` or `:GROUP` changes only one of them.
@@ -36,9 +36,9 @@ pub(crate) struct Alter {
     exclude_xattr: Vec<String>,
 }
 
-impl Alter {
+impl AlterArgs {
     /// Returns the changes that all options together make.
-    pub(crate) fn resolve(&self) -> Result<Transform, Usage> {
+    pub(crate) fn resolve(&self) -> Result<Transform, UsageError> {
         let (uid, gid) = self.owner.unwrap_or_default();
         Ok(Transform {
             uid,
@@ -46,7 +46,7 @@ impl Alter {
             mode: self.mode.clone().unwrap_or_default(),
             time: self.time.map_or(TimeChange::Keep, TimeChange::Set),
             drop_xattrs: self.no_xattrs,
-            exclude_xattrs: ExcludeXattrs::new(&self.exclude_xattr).map_err(|error| Usage(error.to_string()))?,
+            exclude_xattrs: ExcludeXattrs::new(&self.exclude_xattr).map_err(|error| UsageError(error.to_string()))?,
             ..Transform::default()
         })
     }

@@ -8,8 +8,8 @@ use packfs_image::Part;
 use packfs_image::build::Shards;
 
 use super::build::ids_without_shards;
-use super::{Build, Effort, Talk, value};
-use crate::output::failure::Usage;
+use super::{BuildArgs, EffortArgs, TalkArgs, value};
+use crate::output::failure::UsageError;
 
 /// Plan a build in shards that many machines can pack.
 ///
@@ -24,9 +24,9 @@ Examples:
   packfs plan /data/set -o set.plan --shards 64 --merge part*
   packfs plan /data/set -o set.plan --shard-size 100G --codec zstd:15 --for slurm > set.sh
   packfs plan --each nightly.list -o nightly.plan --shard-size 50G --for slurm > nightly.sh")]
-pub(crate) struct Plan {
+pub(crate) struct PlanArgs {
     #[command(flatten)]
-    pub(crate) build: Planned,
+    pub(crate) build: PlannedBuild,
 
     /// Plan an image for each line of LIST: SOURCE... -o IMAGE and options
     ///
@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     ///
     /// The script contains paths of this machine, which must be the same on all nodes. Change it as needed.
     #[arg(long = "for", value_enum, value_name = "ENGINE", help_heading = None, display_order = 0)]
-    pub(crate) engine: Option<Engine>,
+    pub(crate) engine: Option<TaskEngine>,
 
     /// Scan only part I of N of the sources, and write a PART for --merge
     ///
@@ -63,7 +63,7 @@ pub(crate) struct Plan {
 
 /// A program that runs tasks on many machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Engine {
+pub(crate) enum TaskEngine {
     /// Slurm: an array of tasks, and the assembly after it
     Slurm,
     /// HyperQueue
@@ -76,11 +76,11 @@ pub(crate) enum Engine {
 
 /// The options of a build, of which the output is a plan.
 #[derive(Debug)]
-pub(crate) struct Planned(pub(crate) Build);
+pub(crate) struct PlannedBuild(pub(crate) BuildArgs);
 
-impl Args for Planned {
+impl Args for PlannedBuild {
     fn augment_args(command: Command) -> Command {
-        let command = Build::augment_args(command);
+        let command = BuildArgs::augment_args(command);
         let help = |text: &'static str| move |arg: clap::Arg| arg.help(text);
         let command = command.mut_arg("output", |arg| {
             let help = "Plan to write";
@@ -127,33 +127,33 @@ impl Args for Planned {
     }
 }
 
-impl Planned {
+impl PlannedBuild {
     /// Returns the builds of a list, with the numbers of their lines; `shards` are those of images whose line has none.
-    pub(crate) fn each(self, list: &Path) -> Result<Each, Usage> {
+    pub(crate) fn each(self, list: &Path) -> Result<BuildList, UsageError> {
         let shards = self.0.shards().unwrap_or(Shards::Count(NonZeroU32::MIN));
         let builds = super::each::builds(list, &super::read("--each", list)?)?;
-        let Build { output, force, effort, json, talk, .. } = self.0;
-        Ok(Each { builds, shards, output, force, effort, json, quiet: talk.quiet })
+        let BuildArgs { output, force, effort, json, talk, .. } = self.0;
+        Ok(BuildList { builds, shards, output, force, effort, json, quiet: talk.quiet })
     }
 }
 
 /// A list of builds, and the plan of them to write.
 #[derive(Debug)]
-pub(crate) struct Each {
+pub(crate) struct BuildList {
     /// Builds, with the numbers of their lines.
-    pub(crate) builds: Vec<(usize, Build)>,
+    pub(crate) builds: Vec<(usize, BuildArgs)>,
     /// Cut of images whose line has none.
     pub(crate) shards: Shards,
     pub(crate) output: PathBuf,
     pub(crate) force: bool,
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
 }
 
-impl FromArgMatches for Planned {
+impl FromArgMatches for PlannedBuild {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Build::from_arg_matches(matches).map(Planned)
+        BuildArgs::from_arg_matches(matches).map(PlannedBuild)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -170,7 +170,7 @@ impl FromArgMatches for Planned {
 Examples:
   packfs shard set.plan 7 -o /scratch/set
   SLURM_ARRAY_TASK_ID=7 packfs shard set.plan -o /scratch/set")]
-pub(crate) struct Shard {
+pub(crate) struct ShardArgs {
     /// Plan written by `packfs plan`
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
     pub(crate) plan: PathBuf,
@@ -188,14 +188,14 @@ pub(crate) struct Shard {
     pub(crate) output: PathBuf,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Build the image from all shards of a plan.
@@ -209,7 +209,7 @@ Examples:
   packfs assemble set.plan /scratch/set -o set.erofs
   packfs assemble nightly.plan /scratch/nightly
   packfs assemble nightly.plan /scratch/nightly --shard 0/4")]
-pub(crate) struct Assemble {
+pub(crate) struct AssembleArgs {
     /// Plan written by `packfs plan`
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
     pub(crate) plan: PathBuf,
@@ -240,14 +240,14 @@ pub(crate) struct Assemble {
     pub(crate) shard: Option<Part>,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     /// Print the summary as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Show which shards of a plan are packed, running or failed.
@@ -260,7 +260,7 @@ Examples:
   packfs status set.plan /scratch/set
   packfs status set.plan /scratch/set --watch
   packfs status set.plan /scratch/set --json")]
-pub(crate) struct Status {
+pub(crate) struct StatusArgs {
     /// Plan written by `packfs plan`
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
     pub(crate) plan: PathBuf,

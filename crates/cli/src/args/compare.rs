@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use packfs_image::Part;
 use packfs_image::diff::Aspect;
 
-use super::{Effort, ImageArg, PartsArg, RemoteArgs, Talk, value};
+use super::{EffortArgs, ImageArg, PartsArg, RemoteArgs, TalkArgs, value};
 
 /// Verify every structure and block of an image or dump.
 ///
@@ -20,7 +20,7 @@ Examples:
   packfs check root.sqfs --against /srv/root
   packfs check data.sqfs --shard $SLURM_ARRAY_TASK_ID/16
   packfs check /mnt/a/core /mnt/b/core")]
-pub(crate) struct Check {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
@@ -54,14 +54,14 @@ pub(crate) struct Check {
     pub(crate) strict: bool,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     /// Print the findings as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// List the differences between two sources.
@@ -74,7 +74,7 @@ Examples:
   packfs diff root.sqfs /srv/root --json
   packfs diff old.sqfs new.sqfs --ignore time,owner
   packfs diff old.sqfs new.sqfs --extract changed && diff -ru changed/old changed/new")]
-pub(crate) struct Diff {
+pub(crate) struct DiffArgs {
     /// Image, directory or archive
     #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
     pub(crate) a: PathBuf,
@@ -85,7 +85,7 @@ pub(crate) struct Diff {
 
     /// Aspects not to compare, separated by commas
     #[arg(long, value_enum, value_name = "ASPECT", value_delimiter = ',')]
-    pub(crate) ignore: Vec<Ignored>,
+    pub(crate) ignore: Vec<IgnoredAspect>,
 
     /// Also compare inode numbers
     #[arg(long)]
@@ -124,19 +124,19 @@ pub(crate) struct Diff {
     pub(crate) remote: RemoteArgs,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     /// Print the differences as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Aspects that a comparison can leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Ignored {
+pub(crate) enum IgnoredAspect {
     Mode,
     Owner,
     Time,
@@ -155,19 +155,19 @@ pub(crate) enum Ignored {
     Entry,
 }
 
-impl From<Ignored> for Aspect {
-    fn from(ignored: Ignored) -> Self {
+impl From<IgnoredAspect> for Aspect {
+    fn from(ignored: IgnoredAspect) -> Self {
         match ignored {
-            Ignored::Mode => Aspect::Mode,
-            Ignored::Owner => Aspect::Owner,
-            Ignored::Time => Aspect::Time,
-            Ignored::Content => Aspect::Content,
-            Ignored::Size => Aspect::Size,
-            Ignored::Target => Aspect::Target,
-            Ignored::Device => Aspect::Device,
-            Ignored::Xattrs => Aspect::Xattr(Box::default()),
-            Ignored::Links => Aspect::Links,
-            Ignored::Entry => Aspect::Entry,
+            IgnoredAspect::Mode => Aspect::Mode,
+            IgnoredAspect::Owner => Aspect::Owner,
+            IgnoredAspect::Time => Aspect::Time,
+            IgnoredAspect::Content => Aspect::Content,
+            IgnoredAspect::Size => Aspect::Size,
+            IgnoredAspect::Target => Aspect::Target,
+            IgnoredAspect::Device => Aspect::Device,
+            IgnoredAspect::Xattrs => Aspect::Xattr(Box::default()),
+            IgnoredAspect::Links => Aspect::Links,
+            IgnoredAspect::Entry => Aspect::Entry,
         }
     }
 }

@@ -8,24 +8,24 @@ use clap::error::ErrorKind;
 use clap::{Args, Command, FromArgMatches};
 use packfs_image::name::display;
 
-use super::Build;
-use crate::output::failure::Usage;
+use super::BuildArgs;
+use crate::output::failure::UsageError;
 
 /// Parses the lines of the list `name`. Empty lines and comments are left out; each build comes with the number of its
 /// line.
-pub(super) fn builds(name: &Path, text: &[u8]) -> Result<Vec<(usize, Build)>, Usage> {
+pub(super) fn builds(name: &Path, text: &[u8]) -> Result<Vec<(usize, BuildArgs)>, UsageError> {
     let command = Command::new("packfs build").no_binary_name(true).disable_help_flag(true);
-    let mut command = Build::augment_args(command);
+    let mut command = BuildArgs::augment_args(command);
     let mut builds = Vec::new();
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-        let wrong = |why: &str| Usage(format!("{}:{number}: {why}", display(name)));
+        let wrong = |why: &str| UsageError(format!("{}:{number}: {why}", display(name)));
         let words =
             shlex::bytes::split(line).ok_or_else(|| wrong("a quote is not closed, or nothing follows a `\\`"))?;
         if words.is_empty() {
             continue;
         }
         let words = words.into_iter().map(OsString::from_vec);
-        let matches = command.try_get_matches_from_mut(words).and_then(|found| Build::from_arg_matches(&found));
+        let matches = command.try_get_matches_from_mut(words).and_then(|found| BuildArgs::from_arg_matches(&found));
         builds.push((number, matches.map_err(|error| wrong(&reason(&error)))?));
     }
     Ok(builds)

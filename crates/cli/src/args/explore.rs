@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{Effort, ImageArg, Talk, value};
+use super::{EffortArgs, ImageArg, TalkArgs, value};
 
 /// Write a page for the browser that shows what takes the space.
 ///
@@ -17,7 +17,7 @@ Examples:
   packfs explore root.sqfs -o root.html
   packfs explore new.erofs --against old.erofs -o changes.html
   packfs explore root.sqfs --contents 4M -o - | ssh desk 'cat > root.html'")]
-pub(crate) struct Explore {
+pub(crate) struct ExploreArgs {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
@@ -41,10 +41,10 @@ pub(crate) struct Explore {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Browsers refuse longer texts, and the contents are one.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use clap_complete::Shell;
 
-use super::known::Known;
+use super::known::NamedValueParser;
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
@@ -13,7 +13,7 @@ use super::known::Known;
 Examples:
   packfs completions bash > /etc/bash_completion.d/packfs
   packfs completions zsh > ~/.zfunc/_packfs")]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// Shell that the script is for
     #[arg(value_enum)]
     pub(crate) shell: Shell,
@@ -26,11 +26,11 @@ Examples:
   packfs man build | man -l -
   packfs man bench read | man -l -
   packfs man --dir /usr/local/share/man/man1")]
-pub(crate) struct Man {
+pub(crate) struct ManArgs {
     /// Command of the page, as in `build`, `bench read` or `as mksquashfs`
     ///
     /// The default is the page of packfs itself.
-    #[arg(value_name = "COMMAND", value_parser = Known::<String>::of(commands), hide_possible_values = true)]
+    #[arg(value_name = "COMMAND", value_parser = NamedValueParser::<String>::of(commands), hide_possible_values = true)]
     pub(crate) command: Vec<String>,
 
     /// Write all pages into DIR instead
@@ -56,11 +56,11 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::args::Cli;
+    use crate::args::PackfsCli;
 
     #[test]
     fn every_command_is_offered() {
-        let packfs = Cli::command();
+        let packfs = PackfsCli::command();
         let below = packfs.get_subcommands().flat_map(clap::Command::get_subcommands);
         let mut names: Vec<_> = packfs.get_subcommands().chain(below).map(clap::Command::get_name).collect();
         let mut offered = commands();

@@ -7,8 +7,8 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 
-use super::Cli;
-use crate::output::failure::Usage;
+use super::PackfsCli;
+use crate::output::failure::UsageError;
 
 /// Explain a command, one of its options, the codecs, or JSON output.
 ///
@@ -21,7 +21,7 @@ Examples:
   packfs help rsyncable
   packfs help codecs
   packfs help json-schema build")]
-pub(crate) struct Help {
+pub(crate) struct HelpArgs {
     /// Command, option, command and options, `codecs`, or `json-schema` [default: packfs itself]
     ///
     /// `json-schema` lists the commands that print JSON, and `json-schema COMMAND` prints the JSON Schema of their
@@ -89,7 +89,7 @@ pub(crate) fn requested(line: &[OsString]) -> clap::Error {
     let wants_all = line.iter().any(|word| word == "--help");
     let name = path.join(" ");
     let common = COMMON_OPTIONS.iter().find(|common| common.command == name);
-    let packfs = Cli::command();
+    let packfs = PackfsCli::command();
     let part = if command_at(&packfs, &path).has_subcommands() { "COMMAND" } else { "[OPTION]" };
     let more = match common {
         _ if path.is_empty() => String::new(),
@@ -117,22 +117,22 @@ pub(crate) fn requested(line: &[OsString]) -> clap::Error {
 }
 
 /// Returns the explanation of a topic, as an error to print.
-pub(crate) fn explained(asked: &Help) -> Result<clap::Error, Usage> {
+pub(crate) fn explained(asked: &HelpArgs) -> Result<clap::Error, UsageError> {
     let topic: Vec<&str> = asked.topic.iter().map(String::as_str).collect();
     if topic == [CODECS] {
-        return Ok(parse(Cli::command(), &["build", "--codec", "help"]).expect("that option has this value"));
+        return Ok(parse(PackfsCli::command(), &["build", "--codec", "help"]).expect("that option has this value"));
     }
     let path = command_path(topic.iter().copied());
     let options: Vec<&str> = topic[path.len()..].iter().map(|word| word.trim_start_matches('-')).collect();
     if options.is_empty() {
         return Ok(render(&path, ArgAction::HelpLong, |command| command));
     }
-    let packfs = Cli::command();
+    let packfs = PackfsCli::command();
     let path = if path.is_empty() { only_owner(&packfs, &options)? } else { path };
     let command = command_at(&packfs, &path);
     if let Some(unknown) = options.iter().find(|option| !command.get_arguments().any(|arg| is_named(arg, option))) {
         let name = path.join(" ");
-        return Err(Usage(format!("{name} has no option `{unknown}`; packfs {name} --help lists them")));
+        return Err(UsageError(format!("{name} has no option `{unknown}`; packfs {name} --help lists them")));
     }
     let shown = |command: Command| {
         let is_wanted = |arg: &Arg| options.iter().any(|option| is_named(arg, option));
@@ -143,7 +143,7 @@ pub(crate) fn explained(asked: &Help) -> Result<clap::Error, Usage> {
 
 /// Returns the commands with which a line begins, as in `bench read`.
 fn command_path<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let packfs = Cli::command();
+    let packfs = PackfsCli::command();
     let mut command = &packfs;
     let mut path = Vec::new();
     for word in words {
@@ -160,7 +160,7 @@ fn command_at<'a>(packfs: &'a Command, path: &[&str]) -> &'a Command {
 }
 
 /// Returns the command that has all of `options`, or the first one if they mean the same in all that do.
-fn only_owner<'a>(packfs: &'a Command, options: &[&str]) -> Result<Vec<&'a str>, Usage> {
+fn only_owner<'a>(packfs: &'a Command, options: &[&str]) -> Result<Vec<&'a str>, UsageError> {
     let mut paths: Vec<Vec<&str>> = Vec::new();
     for command in packfs.get_subcommands() {
         paths.push(vec![command.get_name()]);
@@ -170,7 +170,7 @@ fn only_owner<'a>(packfs: &'a Command, options: &[&str]) -> Result<Vec<&'a str>,
     let owners: Vec<_> = paths.into_iter().filter(|path| texts(path).is_some()).collect();
     let wanted = options.join(" ");
     let Some(first) = owners.first() else {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "no command and no option is called `{wanted}`: packfs --help lists the commands, and packfs COMMAND --help \
              the options of one"
         )));
@@ -179,7 +179,7 @@ fn only_owner<'a>(packfs: &'a Command, options: &[&str]) -> Result<Vec<&'a str>,
         return Ok(first.clone());
     }
     let choices: Vec<String> = owners.iter().map(|path| format!("packfs help {} {wanted}", path.join(" "))).collect();
-    Err(Usage(format!("several commands have `{wanted}`: {}", choices.join(", "))))
+    Err(UsageError(format!("several commands have `{wanted}`: {}", choices.join(", "))))
 }
 
 /// Returns the explanations of options, if the command has all of them.
@@ -208,7 +208,8 @@ fn render(path: &[&str], length: ArgAction, change: impl FnOnce(Command) -> Comm
         change(command.disable_help_flag(true).arg(help.help_heading(None)))
     };
     let line: Vec<&str> = path.iter().copied().chain(["--help"]).collect();
-    parse(change_below(Cli::command(), path, Box::new(with_help)), &line).expect("--help is an option of every command")
+    parse(change_below(PackfsCli::command(), path, Box::new(with_help)), &line)
+        .expect("--help is an option of every command")
 }
 
 /// Changes the command at `path`, below `command`.
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn common_options_are_options_of_their_commands() {
-        let packfs = Cli::command();
+        let packfs = PackfsCli::command();
         for common in COMMON_OPTIONS {
             let path: Vec<&str> = common.command.split(' ').collect();
             let command = command_at(&packfs, &path);
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn every_command_has_help_in_all_lengths() {
-        let mut packfs = Cli::command();
+        let mut packfs = PackfsCli::command();
         packfs.build();
         let mut paths = vec![vec![]];
         for command in packfs.get_subcommands() {
@@ -261,7 +262,7 @@ mod tests {
             };
             let common = requested(&line("-h")).to_string();
             let all = requested(&line("--help")).to_string();
-            let whole = explained(&Help { topic: path.clone() }).unwrap().to_string();
+            let whole = explained(&HelpArgs { topic: path.clone() }).unwrap().to_string();
             assert!(common.lines().count() <= all.lines().count(), "{path:?}: {common}{all}");
             assert!(all.lines().count() <= whole.lines().count() + 2, "{path:?}: {all}{whole}");
             assert!(common.lines().count() <= 60, "{path:?}: {common}");
@@ -272,7 +273,7 @@ mod tests {
     fn topics_are_commands_options_and_codecs() {
         let told = |words: &[&str]| {
             let topic = words.iter().map(|&word| word.to_owned()).collect();
-            explained(&Help { topic }).map(|text| text.to_string()).map_err(|error| error.0)
+            explained(&HelpArgs { topic }).map(|text| text.to_string()).map_err(|error| error.0)
         };
         for (words, part) in [
             (&["build"][..], "Pack directories, archives"),
@@ -284,7 +285,7 @@ mod tests {
             let text = told(words).unwrap_or_else(|error| error);
             assert!(text.contains(part), "{words:?}: {text}");
         }
-        let codecs = explained(&Help { topic: vec![CODECS.into()] }).unwrap();
+        let codecs = explained(&HelpArgs { topic: vec![CODECS.into()] }).unwrap();
         assert!(codecs.get(clap::error::ContextKind::Custom).is_some_and(|table| table.to_string().contains("zstd")));
         let one = told(&["build", "codec"]).unwrap();
         assert!(!one.contains("--block-size <SIZE>") && !one.contains("--help"), "{one}");

@@ -7,8 +7,8 @@ use packfs_codec::Choice;
 use packfs_dump::kdump;
 
 use super::build::{CodecArg, CodecParser};
-use super::{Effort, Talk};
-use crate::output::failure::Usage;
+use super::{EffortArgs, TalkArgs};
+use crate::output::failure::UsageError;
 
 /// Restore a dump from its parts.
 ///
@@ -22,7 +22,7 @@ Examples:
   packfs join /mnt/*/disk -o /dev/vdb --force
   packfs join /mnt/*/core -o - | sha256sum
   packfs join /mnt/*/core -o dump.kdump --as kdump --codec zstd:3")]
-pub(crate) struct Join {
+pub(crate) struct JoinArgs {
     /// Parts of one dump, in any order
     #[arg(value_name = "PART", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) parts: Vec<PathBuf>,
@@ -42,8 +42,8 @@ pub(crate) struct Join {
     pub(crate) force: bool,
 
     /// Form of the output
-    #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = As::Raw)]
-    pub(crate) form: As,
+    #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = JoinForm::Raw)]
+    pub(crate) form: JoinForm,
 
     /// Codec of the pages of --as kdump [default: lzo]
     ///
@@ -53,34 +53,37 @@ pub(crate) struct Join {
     codec: Option<CodecArg>,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     /// Print the summary as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
-impl Join {
+impl JoinArgs {
     /// Returns the codec of pages; `None` if the bytes that were split are written.
-    pub(crate) fn page_codec(&self) -> Result<Option<Choice>, Usage> {
-        if self.form == As::Raw {
+    pub(crate) fn page_codec(&self) -> Result<Option<Choice>, UsageError> {
+        if self.form == JoinForm::Raw {
             return match self.codec {
-                Some(_) => Err(Usage("--codec is for --as kdump and --as kdump-flat".into())),
+                Some(_) => Err(UsageError("--codec is for --as kdump and --as kdump-flat".into())),
                 None => Ok(None),
             };
         }
         if self.partial {
             let why = "lost pages would be zeros, like pages that really are zero";
-            return Err(Usage(format!("--partial cannot be combined with --as kdump: {why}; leave out one of them")));
+            return Err(UsageError(format!(
+                "--partial cannot be combined with --as kdump: {why}; leave out one of them"
+            )));
         }
         let choice = match &self.codec {
             Some(codec) => codec.choice().clone(),
-            None => DEFAULT.parse().map_err(|error: packfs_codec::Error| Usage(error.to_string()))?,
+            None => DEFAULT.parse().map_err(|error: packfs_codec::Error| UsageError(error.to_string()))?,
         };
-        kdump::accepts(choice.codec()).map_err(|why| Usage(format!("--codec {}: {why}", choice.codec().name())))?;
+        kdump::accepts(choice.codec())
+            .map_err(|why| UsageError(format!("--codec {}: {why}", choice.codec().name())))?;
         Ok(Some(choice))
     }
 }
@@ -90,7 +93,7 @@ const DEFAULT: &str = "lzo:algorithm=lzo1x_1";
 
 /// Form in which a dump is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum As {
+pub(crate) enum JoinForm {
     /// The bytes that were split
     Raw,
     /// A kdump-compressed file, as makedumpfile writes and crash reads; for ELF cores of Linux

@@ -11,38 +11,38 @@ pub(super) use packfs_codec::table::image_codecs;
 use crate::personalities;
 
 /// Parser of a value of which some are known by name.
-pub(super) struct Known<T> {
+pub(super) struct NamedValueParser<T> {
     parse: fn(&str) -> Result<T, String>,
     words: fn() -> Vec<&'static str>,
 }
 
-impl<T> Known<T> {
+impl<T> NamedValueParser<T> {
     /// A parser that accepts what `parse` does, and offers `words`.
     pub(super) const fn new(parse: fn(&str) -> Result<T, String>, words: fn() -> Vec<&'static str>) -> Self {
-        Known { parse, words }
+        NamedValueParser { parse, words }
     }
 }
 
-impl<T: FromStr<Err: Display>> Known<T> {
+impl<T: FromStr<Err: Display>> NamedValueParser<T> {
     /// A parser of values that are read from text by their type.
     pub(super) const fn of(words: fn() -> Vec<&'static str>) -> Self {
-        Known { parse: |text| text.parse().map_err(|error: T::Err| error.to_string()), words }
+        NamedValueParser { parse: |text| text.parse().map_err(|error: T::Err| error.to_string()), words }
     }
 }
 
-impl<T> Clone for Known<T> {
+impl<T> Clone for NamedValueParser<T> {
     fn clone(&self) -> Self {
-        Known { parse: self.parse, words: self.words }
+        NamedValueParser { parse: self.parse, words: self.words }
     }
 }
 
-impl<T> fmt::Debug for Known<T> {
+impl<T> fmt::Debug for NamedValueParser<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Known").field(&(self.words)()).finish()
+        f.debug_tuple("NamedValueParser").field(&(self.words)()).finish()
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> TypedValueParser for Known<T> {
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for NamedValueParser<T> {
     type Value = T;
 
     fn parse_ref(&self, command: &clap::Command, arg: Option<&clap::Arg>, value: &OsStr) -> Result<T, clap::Error> {
@@ -94,7 +94,7 @@ mod tests {
     use clap::CommandFactory;
     use clap::error::ErrorKind;
 
-    use crate::args::Cli;
+    use crate::args::PackfsCli;
 
     /// Collects all values offered by completion, as `command --option: values`.
     fn offered(command: &clap::Command, name: &str, all: &mut String) {
@@ -110,7 +110,7 @@ mod tests {
             let option = arg.get_long().map(|long| format!("--{long}"));
             for value in &values {
                 let words = name.split(' ').chain(option.as_deref()).chain([*value]);
-                if let Err(error) = Cli::command().try_get_matches_from(words) {
+                if let Err(error) = PackfsCli::command().try_get_matches_from(words) {
                     let refused = [ErrorKind::InvalidValue, ErrorKind::ValueValidation].contains(&error.kind());
                     assert!(!refused, "{name} {}: {value} is offered and refused", arg.get_id());
                 }
@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn values_that_are_offered_are_accepted() {
-        let (mut command, mut all) = (Cli::command(), String::new());
+        let mut command = PackfsCli::command();
+        let mut all = String::new();
         command.build();
         offered(&command, "packfs", &mut all);
         insta::assert_snapshot!(all);

@@ -37,34 +37,37 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(crate) use alter::Alter;
-pub(crate) use bench::{Bench, BenchBuild, BenchCommand, BenchSplit, Codecs, Measuring, Memory, Quick, Read, Report};
-pub(crate) use build::{Build, BuildPlan, Format, FsConfigFrom, ListPaths, Preset, RulesFrom, fastest};
-pub(crate) use cluster::{Assemble, Each, Engine, Plan, Shard, Status};
-pub(crate) use compare::{Check, Diff};
+pub(crate) use alter::AlterArgs;
+pub(crate) use bench::{
+    BenchArgs, BenchBuildArgs, BenchCodecsArgs, BenchCommand, BenchMemoryArgs, BenchQuickArgs, BenchReadArgs,
+    BenchReportArgs, BenchSplitArgs, MeasuringArgs,
+};
+pub(crate) use build::{BuildArgs, BuildPlan, BuildPreset, FormatChoice, FsConfigFrom, ListPaths, RulesFrom, fastest};
+pub(crate) use cluster::{AssembleArgs, BuildList, PlanArgs, ShardArgs, StatusArgs, TaskEngine};
+pub(crate) use compare::{CheckArgs, DiffArgs};
 #[cfg(feature = "serve")]
-pub(crate) use explore::Explore;
-pub(crate) use extra::{Completions, Man};
-pub(crate) use join::{As, Join};
+pub(crate) use explore::ExploreArgs;
+pub(crate) use extra::{CompletionsArgs, ManArgs};
+pub(crate) use join::{JoinArgs, JoinForm};
 #[cfg(feature = "mount")]
-pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
-pub(crate) use oci::{ImageChoice, Oci, OciCache, OciCommand, OciConvert, OciMerge};
-pub(crate) use personality::AsProgram;
-pub(crate) use read::{Archive, Cat, Extract, Info, List, SortKey, Tar};
+pub(crate) use mount::{MountArgs, MountOffset, MountOptionList, UmountArgs};
+pub(crate) use oci::{ImageChoice, OciArgs, OciCacheArgs, OciCommand, OciConvertArgs, OciMergeArgs};
+pub(crate) use personality::AsProgramArgs;
+pub(crate) use read::{ArchiveFormat, CatArgs, ExtractArgs, InfoArgs, ListArgs, SortKey, TarArgs};
 pub(crate) use remote::RemoteArgs;
-pub(crate) use seal::{Seal, SealConsumer};
-pub(crate) use select::{ExcludeArgs, Select, read};
+pub(crate) use seal::{SealArgs, SealConsumer};
+pub(crate) use select::{ExcludeArgs, SelectArgs, read};
 #[cfg(feature = "serve")]
-pub(crate) use serve::Serve;
-pub(crate) use split::Split;
-pub(crate) use trace::Trace;
-pub(crate) use tune::{Tune, Way, Ways};
+pub(crate) use serve::ServeArgs;
+pub(crate) use split::SplitArgs;
+pub(crate) use trace::TraceArgs;
+pub(crate) use tune::{TrialBuild, TrialBuilds, TuneArgs};
 pub(crate) use value::as_size;
 #[cfg(feature = "remote")]
 pub(crate) use value::size;
 #[cfg(test)]
 pub(crate) use value::time as parse_time;
-pub(crate) use verify::Verify;
+pub(crate) use verify::VerifyArgs;
 
 use crate::resources;
 
@@ -84,53 +87,53 @@ Examples:
   packfs split /proc/vmcore -o /mnt/a/core -o /mnt/b/core
 
 packfs build -h lists the most common options, packfs build --help all, and packfs help build explains them.")]
-pub(crate) struct Cli {
+pub(crate) struct PackfsCli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: PackfsCommand,
 }
 
 /// One variant a command.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Build(Box<Build>),
-    Extract(Extract),
-    Tar(Tar),
-    List(List),
-    Cat(Cat),
-    Info(Info),
-    Check(Check),
-    Diff(Diff),
-    Seal(Box<Seal>),
-    Verify(Verify),
-    Oci(Box<Oci>),
-    Split(Box<Split>),
-    Join(Join),
+pub(crate) enum PackfsCommand {
+    Build(Box<BuildArgs>),
+    Extract(ExtractArgs),
+    Tar(TarArgs),
+    List(ListArgs),
+    Cat(CatArgs),
+    Info(InfoArgs),
+    Check(CheckArgs),
+    Diff(DiffArgs),
+    Seal(Box<SealArgs>),
+    Verify(VerifyArgs),
+    Oci(Box<OciArgs>),
+    Split(Box<SplitArgs>),
+    Join(JoinArgs),
     #[cfg(feature = "mount")]
-    Mount(Box<Mount>),
+    Mount(Box<MountArgs>),
     #[cfg(feature = "mount")]
-    Umount(Umount),
+    Umount(UmountArgs),
     #[cfg(feature = "serve")]
-    Serve(Box<Serve>),
+    Serve(Box<ServeArgs>),
     #[cfg(feature = "serve")]
-    Explore(Box<Explore>),
-    Bench(Bench),
-    Tune(Box<Tune>),
-    Trace(Trace),
-    As(AsProgram),
-    Plan(Box<Plan>),
-    Shard(Shard),
-    Assemble(Assemble),
-    Status(Status),
-    Completions(Completions),
-    Man(Man),
-    Help(help::Help),
+    Explore(Box<ExploreArgs>),
+    Bench(BenchArgs),
+    Tune(Box<TuneArgs>),
+    Trace(TraceArgs),
+    As(AsProgramArgs),
+    Plan(Box<PlanArgs>),
+    Shard(ShardArgs),
+    Assemble(AssembleArgs),
+    Status(StatusArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+    Help(help::HelpArgs),
 }
 
-impl Command {
+impl PackfsCommand {
     /// Returns the sources whose unreadable entries can be left out; `None` if the command cannot leave out any.
     pub(crate) fn may_leave_out(&self) -> Option<Vec<PathBuf>> {
         match self {
-            Command::Build(build) => Some(build.sources().to_vec()),
+            PackfsCommand::Build(build) => Some(build.sources().to_vec()),
             _ => None,
         }
     }
@@ -138,7 +141,7 @@ impl Command {
 
 /// Resources of the machine to use.
 #[derive(Debug, Args)]
-pub(crate) struct Effort {
+pub(crate) struct EffortArgs {
     /// Number of worker threads; 0 does all work on one thread [default: all cores]
     ///
     /// The result does not depend on N. The default is all cores that the process may use, or fewer if limits of the
@@ -154,7 +157,7 @@ pub(crate) struct Effort {
     memory: Option<u64>,
 }
 
-impl Effort {
+impl EffortArgs {
     /// Returns the number of worker threads for an operation that reads.
     pub(crate) fn threads(&self) -> usize {
         /// Memory of a worker that decodes: the window of EROFS's LZMA, 8 MiB, and a few blocks.
@@ -167,7 +170,7 @@ impl Effort {
         self.memory_or(|| resources::default_budget(self.threads()))
     }
 
-    /// As [`Effort::memory`], for operations with a default of their own.
+    /// As [`EffortArgs::memory`], for operations with a default of their own.
     pub(crate) fn memory_or(&self, default: impl FnOnce() -> u64) -> u64 {
         self.memory.unwrap_or_else(default)
     }
@@ -175,7 +178,7 @@ impl Effort {
 
 /// Amount of messages during the work.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Talk {
+pub(crate) struct TalkArgs {
     /// Print only errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -233,18 +236,18 @@ mod tests {
 
     #[test]
     fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
+        PackfsCli::command().debug_assert();
     }
 
     #[test]
     fn every_command_and_option_is_explained_and_every_command_has_an_example() {
-        explained(&Cli::command(), "packfs");
+        explained(&PackfsCli::command(), "packfs");
     }
 
     /// A heading of flattened options that leaked would take the options after it along.
     #[test]
     fn headings_stay_with_their_options() {
-        let mut packfs = Cli::command();
+        let mut packfs = PackfsCli::command();
         packfs.build();
         let heading = |command: &str, id: &str| {
             let command = packfs.find_subcommand(command).unwrap();
@@ -275,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_short_letter_means_the_same_in_every_command() {
-        let mut packfs = Cli::command();
+        let mut packfs = PackfsCli::command();
         packfs.build();
         let mut commands = vec![&packfs];
         while let Some(command) = commands.pop() {

@@ -23,7 +23,7 @@ Examples:
   packfs mount root.erofs /mnt -o allow_other,subdir=usr --foreground
   packfs mount root.sqfs /mnt --trace used.list
   packfs mount /mnt/a/core /mnt/b/core /mnt/dump")]
-pub(crate) struct Mount {
+pub(crate) struct MountArgs {
     /// Image (a file, block device or address), or the parts of a dump
     ///
     /// Parts may be given in any order.
@@ -41,7 +41,7 @@ pub(crate) struct Mount {
     /// Accepted: allow_other, default_permissions, uid=N, gid=N, offset=SIZE or offset=auto, subdir=PATH,
     /// timeout=SECONDS, suid, dev, noexec, ro.
     #[arg(short, long, value_name = "LIST", value_parser = parse)]
-    pub(crate) options: Vec<MountOptions>,
+    pub(crate) options: Vec<MountOptionList>,
 
     /// Additional device of an EROFS image (repeat in their order)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -83,7 +83,7 @@ pub(crate) struct Mount {
 Examples:
   packfs umount /mnt
   packfs umount --lazy /mnt")]
-pub(crate) struct Umount {
+pub(crate) struct UmountArgs {
     /// Mount points
     #[arg(value_name = "DIR", required = true, value_hint = ValueHint::DirPath)]
     pub(crate) dirs: Vec<PathBuf>,
@@ -97,7 +97,7 @@ pub(crate) struct Umount {
 
 /// Beginning of an image in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Offset {
+pub(crate) enum MountOffset {
     At(u64),
     /// To be found in a known container.
     Auto,
@@ -105,12 +105,12 @@ pub(crate) enum Offset {
 
 /// The values of `-o`; what is not named is `None` or false.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct MountOptions {
+pub(crate) struct MountOptionList {
     pub(crate) allow_other: bool,
     pub(crate) default_permissions: Option<bool>,
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
-    pub(crate) offset: Option<Offset>,
+    pub(crate) offset: Option<MountOffset>,
     pub(crate) subdir: Option<PathBuf>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) suid: Option<bool>,
@@ -118,7 +118,7 @@ pub(crate) struct MountOptions {
     pub(crate) exec: Option<bool>,
 }
 
-impl MountOptions {
+impl MountOptionList {
     /// Takes one option; returns false if there is none of that name.
     pub(crate) fn take(&mut self, word: &str) -> Result<bool, String> {
         let (name, value) = match word.split_once('=') {
@@ -135,9 +135,10 @@ impl MountOptions {
             ("exec" | "noexec", None) => self.exec = Some(name == "exec"),
             ("uid", Some(value)) => self.uid = Some(id(word, value)?),
             ("gid", Some(value)) => self.gid = Some(id(word, value)?),
-            ("offset", Some("auto")) => self.offset = Some(Offset::Auto),
+            ("offset", Some("auto")) => self.offset = Some(MountOffset::Auto),
             ("offset", Some(value)) => {
-                self.offset = Some(Offset::At(value::size(value).map_err(|why| format!("{word}: {why}, or auto"))?));
+                self.offset =
+                    Some(MountOffset::At(value::size(value).map_err(|why| format!("{word}: {why}, or auto"))?));
             }
             ("subdir", Some(value)) => self.subdir = Some(subdir(word, value)?),
             ("timeout", Some(value)) => {
@@ -151,8 +152,8 @@ impl MountOptions {
     }
 
     /// Adds the options of another `-o`, which count where both name one.
-    fn add(self, later: MountOptions) -> MountOptions {
-        MountOptions {
+    fn add(self, later: MountOptionList) -> MountOptionList {
+        MountOptionList {
             allow_other: self.allow_other || later.allow_other,
             default_permissions: later.default_permissions.or(self.default_permissions),
             uid: later.uid.or(self.uid),
@@ -167,15 +168,15 @@ impl MountOptions {
     }
 }
 
-impl Mount {
+impl MountArgs {
     /// Returns all options together.
-    pub(crate) fn all_options(&self) -> MountOptions {
-        self.options.iter().cloned().fold(MountOptions::default(), MountOptions::add)
+    pub(crate) fn all_options(&self) -> MountOptionList {
+        self.options.iter().cloned().fold(MountOptionList::default(), MountOptionList::add)
     }
 }
 
-fn parse(list: &str) -> Result<MountOptions, String> {
-    let mut options = MountOptions::default();
+fn parse(list: &str) -> Result<MountOptionList, String> {
+    let mut options = MountOptionList::default();
     for word in list.split(',').filter(|word| !word.is_empty()) {
         if !options.take(word)? {
             return Err(format!("`{word}` is not an option of a mount; see packfs mount --help"));
@@ -217,11 +218,13 @@ mod tests {
     #[test]
     fn options_are_read_and_the_last_of_a_name_counts() {
         let all = parse("allow_other,ro,uid=7,offset=4K").unwrap().add(parse("uid=8,gid=9,nosuid,dev").unwrap());
-        let mut expected = MountOptions { allow_other: true, uid: Some(8), gid: Some(9), ..Default::default() };
-        (expected.offset, expected.suid, expected.dev) = (Some(Offset::At(4096)), Some(false), Some(true));
+        let mut expected = MountOptionList { allow_other: true, uid: Some(8), gid: Some(9), ..Default::default() };
+        expected.offset = Some(MountOffset::At(4096));
+        expected.suid = Some(false);
+        expected.dev = Some(true);
         assert_eq!(all, expected);
         let auto = parse("offset=auto,subdir=a b,timeout=60,default_permissions,noexec").unwrap();
-        assert_eq!((auto.offset, auto.timeout), (Some(Offset::Auto), Some(Duration::from_secs(60))));
+        assert_eq!((auto.offset, auto.timeout), (Some(MountOffset::Auto), Some(Duration::from_secs(60))));
         for wrong in [
             "rw",
             "uid=root",
@@ -257,8 +260,8 @@ mod tests {
 
     #[test]
     fn hints_name_options_that_exist() {
-        let command = Mount::augment_args(clap::Command::new("mount"));
-        let umount = Umount::augment_args(clap::Command::new("umount"));
+        let command = MountArgs::augment_args(clap::Command::new("mount"));
+        let umount = UmountArgs::augment_args(clap::Command::new("umount"));
         let longs: Vec<&str> =
             command.get_arguments().chain(umount.get_arguments()).filter_map(clap::Arg::get_long).collect();
         let mut hints = 0;
@@ -275,7 +278,7 @@ mod tests {
                 hints += 1;
                 let known = [name.clone(), format!("{name}=1")]
                     .iter()
-                    .any(|word| MountOptions::default().take(word) == Ok(true));
+                    .any(|word| MountOptionList::default().take(word) == Ok(true));
                 assert!(known, "-o {name} in {text:?}");
             }
             // Not the lines of /proc/self/mountinfo in tests.

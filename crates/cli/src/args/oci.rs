@@ -7,8 +7,8 @@ use packfs_image::build::AnyOptions;
 use packfs_oci::{MergeOptions, Platform, SourceOptions};
 
 use super::build::{AnyLayer, ErofsLayer};
-use super::{Effort, Talk};
-use crate::output::failure::Usage;
+use super::{EffortArgs, TalkArgs};
+use crate::output::failure::UsageError;
 
 /// Convert container images to layers that Linux mounts.
 #[derive(Debug, Args)]
@@ -18,7 +18,7 @@ Examples:
   packfs oci convert layout converted
   packfs oci cache image.tar /var/cache/erofs-layers
   packfs oci merge base.erofs change.erofs -o merged.erofs")]
-pub(crate) struct Oci {
+pub(crate) struct OciArgs {
     #[command(subcommand)]
     pub(crate) command: OciCommand,
 }
@@ -26,9 +26,9 @@ pub(crate) struct Oci {
 /// One variant a subcommand.
 #[derive(Debug, Subcommand)]
 pub(crate) enum OciCommand {
-    Convert(OciConvert),
-    Cache(OciCache),
-    Merge(OciMerge),
+    Convert(OciConvertArgs),
+    Cache(OciCacheArgs),
+    Merge(OciMergeArgs),
 }
 
 /// Write a layout in which every layer is an EROFS or SquashFS image.
@@ -45,7 +45,7 @@ Examples:
   packfs oci convert image.tar converted --codec zstd --target-kernel 6.12 --platform linux/arm64
   packfs oci convert oci://registry.example/app:v1 oci://registry.example/app:v1-erofs
   packfs oci convert base.tar.gz change.tar.gz converted --flatten --format squashfs")]
-pub(crate) struct OciConvert {
+pub(crate) struct OciConvertArgs {
     /// OCI layout, archive of docker save, registry, or tar layers
     #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) sources: Vec<PathBuf>,
@@ -69,14 +69,14 @@ pub(crate) struct OciConvert {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    effort: Effort,
+    effort: EffortArgs,
 
     /// Print images and layers as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Fill the layer cache of containerd's EROFS snapshotter.
@@ -89,7 +89,7 @@ pub(crate) struct OciConvert {
 Examples:
   packfs oci cache layout /var/cache/erofs-layers --codec zstd --target-kernel 6.12
   packfs oci cache image.tar /var/cache/erofs-layers --platform linux/amd64")]
-pub(crate) struct OciCache {
+pub(crate) struct OciCacheArgs {
     /// OCI layout, archive of docker save, registry, or tar layers
     #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) sources: Vec<PathBuf>,
@@ -109,14 +109,14 @@ pub(crate) struct OciCache {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    effort: Effort,
+    effort: EffortArgs,
 
     /// Print the layers as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Write the metadata of EROFS layers as one image that refers to them.
@@ -130,7 +130,7 @@ Examples:
   packfs oci merge base.erofs change.erofs -o merged.erofs
   packfs oci merge converted --image v1 -o merged.erofs
   packfs list merged.erofs --device base.erofs --device change.erofs")]
-pub(crate) struct OciMerge {
+pub(crate) struct OciMergeArgs {
     /// EROFS images, the lowest layer first, or an OCI layout of such layers
     #[arg(value_name = "LAYER", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) layers: Vec<PathBuf>,
@@ -160,7 +160,7 @@ pub(crate) struct OciMerge {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Which images of a source to take.
@@ -184,23 +184,23 @@ impl ImageChoice {
     }
 }
 
-impl OciConvert {
+impl OciConvertArgs {
     /// Returns the options by which layers are built.
-    pub(crate) fn target(&self) -> Result<AnyOptions, Usage> {
+    pub(crate) fn target(&self) -> Result<AnyOptions, UsageError> {
         self.layers.resolve(&self.effort)
     }
 }
 
-impl OciCache {
+impl OciCacheArgs {
     /// Returns the options by which layers are built.
-    pub(crate) fn target(&self) -> Result<AnyOptions, Usage> {
+    pub(crate) fn target(&self) -> Result<AnyOptions, UsageError> {
         let mut target = self.layers.resolve(&self.effort)?;
         target.common_mut().force = self.force;
         Ok(target)
     }
 }
 
-impl OciMerge {
+impl OciMergeArgs {
     pub(crate) fn options(&self) -> MergeOptions {
         MergeOptions::default().set(|options| {
             options.label = self.label.clone();

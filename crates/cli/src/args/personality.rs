@@ -19,7 +19,7 @@ Examples:
   packfs as --show mksquashfs root/ root.sqfs -comp zstd -e proc sys
   packfs as --list mksquashfs
   packfs as --install /usr/local/bin")]
-pub(crate) struct AsProgram {
+pub(crate) struct AsProgramArgs {
     /// List how each option is handled: same, ignored or refused
     #[arg(long)]
     pub(crate) list: bool,

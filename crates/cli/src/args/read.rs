@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use packfs_image::Part;
 
-use super::{Alter, Effort, ImageArg, OnError, PartsArg, Select, Talk, value};
+use super::{AlterArgs, EffortArgs, ImageArg, OnError, PartsArg, SelectArgs, TalkArgs, value};
 
 /// Unpack an image, or some of its paths, into a directory.
 ///
@@ -22,12 +22,12 @@ Examples:
   packfs extract root.sqfs -C /srv/root --exclude usr/share/doc --dry-run
   packfs extract root.sqfs -C /srv/root --paths-from wanted.txt --owner root:root --mode go-w
   packfs extract data.sqfs -C /scratch/data --shard $SLURM_ARRAY_TASK_ID/16")]
-pub(crate) struct Extract {
+pub(crate) struct ExtractArgs {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
     #[command(flatten)]
-    pub(crate) select: Select,
+    pub(crate) select: SelectArgs,
 
     /// Directory to unpack into; created if missing
     ///
@@ -72,7 +72,7 @@ pub(crate) struct Extract {
     pub(crate) no_owner: bool,
 
     #[command(flatten)]
-    pub(crate) alter: Alter,
+    pub(crate) alter: AlterArgs,
 
     /// Leave times as they are when entries are written
     #[arg(long, conflicts_with = "time")]
@@ -89,10 +89,10 @@ pub(crate) struct Extract {
     pub(crate) on_error: OnError,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Write an image, or some of its paths, as a tar archive.
@@ -107,12 +107,12 @@ Examples:
   packfs tar root.sqfs etc -o etc.tar
   packfs tar root.sqfs usr/local --strip-components 2 --prefix local -o local.tar
   packfs tar root.sqfs --format pseudo -o root.pf")]
-pub(crate) struct Tar {
+pub(crate) struct TarArgs {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
     #[command(flatten)]
-    pub(crate) select: Select,
+    pub(crate) select: SelectArgs,
 
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -123,8 +123,8 @@ pub(crate) struct Tar {
     pub(crate) force: bool,
 
     /// Format of the archive
-    #[arg(long, value_enum, default_value_t = Archive::Tar)]
-    pub(crate) format: Archive,
+    #[arg(long, value_enum, default_value_t = ArchiveFormat::Tar)]
+    pub(crate) format: ArchiveFormat,
 
     /// Compress the archive: gzip, xz, zstd or bzip2, with or without :LEVEL
     ///
@@ -133,10 +133,10 @@ pub(crate) struct Tar {
     /// archive: 3 MiB with gzip, 24 MiB with bzip2, 20 to 96 MiB with zstd (128 to 464 MiB above level 16), 142 MiB
     /// with xz:6 and 866 MiB with xz:9. If --memory does not suffice for all cores, fewer compress.
     #[arg(long, value_name = "FORMAT", value_parser = value::compression)]
-    pub(crate) compress: Option<value::Compress>,
+    pub(crate) compress: Option<value::ArchiveCompression>,
 
     #[command(flatten)]
-    pub(crate) alter: Alter,
+    pub(crate) alter: AlterArgs,
 
     /// Store each name of a hard-linked file as a file of its own
     #[arg(long)]
@@ -168,15 +168,15 @@ pub(crate) struct Tar {
     pub(crate) strict: bool,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Formats that `tar` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Archive {
+pub(crate) enum ArchiveFormat {
     /// A tar archive
     Tar,
     /// Definitions and data, which `mksquashfs -pf` and `packfs build @FILE` read
@@ -196,12 +196,12 @@ Examples:
   packfs list --tree root.sqfs --exclude '*.pyc'
   packfs list --json root.sqfs
   packfs list --pack-list=unpacked root.sqfs")]
-pub(crate) struct List {
+pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
     #[command(flatten)]
-    pub(crate) select: Select,
+    pub(crate) select: SelectArgs,
 
     /// Also show mode, owner, size or device, and time
     #[arg(short, long)]
@@ -260,7 +260,7 @@ Examples:
   packfs cat root.sqfs --regex '^etc/.*[.]conf$'
   packfs cat root.sqfs var/disk.img --range 0:512 --range 1G:64K
   packfs cat /mnt/a/core /mnt/b/core --range 16M:4K | xxd")]
-pub(crate) struct Cat {
+pub(crate) struct CatArgs {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
@@ -296,7 +296,7 @@ Examples:
   packfs info root.sqfs --stats
   packfs info root.sqfs --inode etc/passwd
   packfs info /mnt/a/core /mnt/b/core")]
-pub(crate) struct Info {
+pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 

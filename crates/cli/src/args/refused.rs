@@ -6,7 +6,7 @@ use std::error::Error as _;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::Cli;
+use super::PackfsCli;
 
 /// Returns the message for a value that is not accepted; `None` for errors that the parser explains well by itself.
 pub(crate) fn value(error: &clap::Error) -> Option<String> {
@@ -14,7 +14,7 @@ pub(crate) fn value(error: &clap::Error) -> Option<String> {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
-    if let Some(name) = text(ContextKind::InvalidSubcommand).filter(|name| crate::personalities::has(name)) {
+    if let Some(name) = text(ContextKind::InvalidSubcommand).filter(|name| crate::personalities::is_emulated(name)) {
         return Some(format!("{name} is not a command of packfs: `packfs as {name}` takes its command line"));
     }
     let argument = text(ContextKind::InvalidArg)?.split(' ').next()?;
@@ -62,7 +62,8 @@ pub(crate) fn advised(mut error: clap::Error) -> clap::Error {
         Some(ContextValue::StyledStr(text)) => text.to_string(),
         _ => String::new(),
     };
-    let (given, similar) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg));
+    let given = text(ContextKind::InvalidArg);
+    let similar = text(ContextKind::SuggestedArg);
     let has = |option: &str| has_option(&text(ContextKind::Usage), option);
     let meant = ELSEWHERE.iter().find(|(word, option)| given.starts_with(word) && has(option));
     let wild = similar == "--version" && !given.starts_with("--v");
@@ -83,7 +84,7 @@ pub(crate) fn advised(mut error: clap::Error) -> clap::Error {
 
 /// Returns true if the command that a usage line is of has an option.
 fn has_option(usage: &str, option: &str) -> bool {
-    let mut command = &Cli::command();
+    let mut command = &PackfsCli::command();
     for word in usage.split_whitespace() {
         command = command.find_subcommand(word).unwrap_or(command);
     }
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     fn error(words: &[&str]) -> clap::Error {
-        Cli::try_parse_from(["packfs"].iter().chain(words)).unwrap_err()
+        PackfsCli::try_parse_from(["packfs"].iter().chain(words)).unwrap_err()
     }
 
     #[test]

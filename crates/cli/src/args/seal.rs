@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use packfs_seal::verity::Uuid;
 use packfs_seal::{HashAlgorithm, from_hex};
 
-use super::{Effort, Talk, value};
+use super::{EffortArgs, TalkArgs, value};
 
 /// Make the hash tree by which Linux verifies an image as it reads.
 ///
@@ -21,7 +21,7 @@ Examples:
   packfs seal layer.erofs --for containerd --force
   packfs seal root.erofs --root-hash-only
   packfs seal root.erofs --attach-signature root.p7s --certificate cert.pem")]
-pub(crate) struct Seal {
+pub(crate) struct SealArgs {
     /// Image to seal: a file or a block device
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub(crate) image: PathBuf,
@@ -114,14 +114,14 @@ pub(crate) struct Seal {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     /// Print parameters and files as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// Programs that set up dm-verity for an image.

@@ -13,11 +13,11 @@ use packfs_image::source::Exclude;
 
 use super::value;
 use crate::input;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 
 /// Entries of an image.
 #[derive(Debug, Args)]
-pub(crate) struct Select {
+pub(crate) struct SelectArgs {
     /// Paths in the image, or globs such as 'usr/lib/*.so' [default: all]
     ///
     /// A path selects everything below it. `**` stands for any number of directories, as in '**/*.conf'.
@@ -62,16 +62,16 @@ pub(crate) struct Select {
     exclude: ExcludeArgs,
 }
 
-impl Select {
+impl SelectArgs {
     /// Returns the entries that all options together select.
-    pub(crate) fn resolve(&self) -> Result<Selection, Usage> {
+    pub(crate) fn resolve(&self) -> Result<Selection, UsageError> {
         let mut paths = self.paths.clone();
         for file in &self.paths_from {
             paths.extend(listed(file)?);
         }
         // A selection without paths is everything, which nobody means by an empty list.
         if let (true, Some(file)) = (paths.is_empty(), self.paths_from.first()) {
-            return Err(Usage(format!("--paths-from {}: no path in it", display(file))));
+            return Err(UsageError(format!("--paths-from {}: no path in it", display(file))));
         }
         Ok(Selection {
             paths,
@@ -88,16 +88,16 @@ impl Select {
 }
 
 /// Reads a file that an option names; `-` is standard input.
-pub(crate) fn read(option: &str, file: &Path) -> Result<Vec<u8>, Usage> {
+pub(crate) fn read(option: &str, file: &Path) -> Result<Vec<u8>, UsageError> {
     let opened = if file == Path::new("-") { input::open() } else { File::open(file) };
     let mut bytes = Vec::new();
     let read = opened.and_then(|mut file| file.read_to_end(&mut bytes));
-    read.map_err(|error| Usage(format!("{option} {}: cannot read: {error}", display(file))))?;
+    read.map_err(|error| UsageError(format!("{option} {}: cannot read: {error}", display(file))))?;
     Ok(bytes)
 }
 
 /// Reads a file of paths.
-fn listed(file: &Path) -> Result<Vec<PathBuf>, Usage> {
+fn listed(file: &Path) -> Result<Vec<PathBuf>, UsageError> {
     let text = read("--paths-from", file)?;
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
@@ -128,20 +128,20 @@ pub(crate) struct ExcludeArgs {
 
 impl ExcludeArgs {
     /// Returns the patterns of all options together.
-    pub(crate) fn resolve(&self) -> Result<Exclude, Usage> {
+    pub(crate) fn resolve(&self) -> Result<Exclude, UsageError> {
         let mut globs = self.exclude.clone();
         for path in &self.exclude_from {
             globs.extend(patterns(path)?);
         }
         let exclude = Exclude::new(globs).and_then(|exclude| exclude.with_regexes(&self.exclude_regex));
-        exclude.map_err(|error| Usage(error.to_string()))
+        exclude.map_err(|error| UsageError(error.to_string()))
     }
 }
 
 /// Reads a file of globs.
-fn patterns(path: &Path) -> Result<Vec<String>, Usage> {
+fn patterns(path: &Path) -> Result<Vec<String>, UsageError> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Usage(format!("--exclude-from {}: cannot read: {error}", display(path))))?;
+        .map_err(|error| UsageError(format!("--exclude-from {}: cannot read: {error}", display(path))))?;
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     Ok(lines.map(str::to_owned).collect())
 }

@@ -23,7 +23,7 @@ Examples:
   packfs serve --nbd 127.0.0.1:10809 /disk1/dump.1 /disk2/dump.2
   curl http://127.0.0.1:8080/files/etc/os-release
   curl http://127.0.0.1:8080/tar/usr/share | tar -x")]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// Images to serve: files, block devices or addresses
     ///
     /// One image is at `/`, several are at `/NAME/`. With --nbd also the parts of a dump that packfs split wrote.

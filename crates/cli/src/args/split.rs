@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 use packfs_dump::SplitOptions;
 
 use super::build::{CodecArg, CodecParser};
-use super::{Effort, Talk, value};
+use super::{EffortArgs, TalkArgs, value};
 use crate::resources;
 
 /// Compress one large stream onto several disks at once.
@@ -21,7 +21,7 @@ Examples:
   packfs split /dev/vdb -o /mnt/a/disk -o /mnt/b/disk -o /mnt/c/disk --parity 1 --codec zstd:3
   packfs split core -o /mnt/a/core -o /mnt/b/core --resume
   packfs split dump.kdump -o /mnt/a/core -o /mnt/b/core")]
-pub(crate) struct Split {
+pub(crate) struct SplitArgs {
     /// File, block device or FIFO to read; `-` is standard input
     ///
     /// A file that makedumpfile compressed or flattened is stored as the ELF core it was made from.
@@ -82,17 +82,17 @@ pub(crate) struct Split {
     force: bool,
 
     #[command(flatten)]
-    effort: Effort,
+    effort: EffortArgs,
 
     /// Print the summary as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
-impl Split {
+impl SplitArgs {
     /// Returns the library options.
     pub(crate) fn options(&self) -> SplitOptions {
         let threads = self.effort.threads();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::Talk;
+use super::TalkArgs;
 
 /// Run a command and list the files it opens, for `build --hot`.
 ///
@@ -17,7 +17,7 @@ use super::Talk;
 Examples:
   packfs trace -o boot.list --mount /srv/root -- chroot /srv/root /usr/bin/app --version
   packfs build /srv/root -o root.sqfs --hot boot.list")]
-pub(crate) struct Trace {
+pub(crate) struct TraceArgs {
     /// List to write: paths in DIR in order of first use, one per line
     #[arg(short, long, value_name = "LIST", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct Trace {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 
     /// Command to run, with its arguments
     #[arg(value_name = "COMMAND", last = true, required = true, value_hint = ValueHint::CommandWithArguments)]

@@ -10,9 +10,9 @@ use packfs_bench::tune::choose::{TuneGoal, TuneLimits};
 use packfs_image::OnError;
 use packfs_image::erofs::Kernel;
 
-use super::known::{self, Known};
-use super::{Cli, Command, Format, Preset, Talk, refused, value};
-use crate::output::failure::Usage;
+use super::known::{self, NamedValueParser};
+use super::{BuildPreset, FormatChoice, PackfsCli, PackfsCommand, TalkArgs, refused, value};
+use crate::output::failure::UsageError;
 
 /// Find the settings of `packfs build` that suit a source best.
 ///
@@ -25,7 +25,7 @@ Examples:
   packfs tune /srv/root --goal size --max-time 2m
   packfs tune root.tar --goal read --max-size 700M --format erofs --target-kernel 6.12
   packfs tune /srv/root --min-read 500 --chart tune.html --json")]
-pub(crate) struct Tune {
+pub(crate) struct TuneArgs {
     /// Source to pack: directory, file, archive, image or @packlist
     #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) source: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct Tune {
     /// Goal: size, speed (of the build), read, or balanced
     ///
     /// `size` is the smallest image, `speed` the shortest build, `read` the fastest reads.
-    #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = Known::<TuneGoal>::of(TuneGoal::names),
+    #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = NamedValueParser::<TuneGoal>::of(TuneGoal::names),
         hide_possible_values = true)]
     pub(crate) goal: TuneGoal,
 
@@ -53,13 +53,13 @@ pub(crate) struct Tune {
 
     /// Format of the image [default: try both]
     #[arg(long, value_enum)]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<FormatChoice>,
 
     /// Codecs to try, as `build --codec` takes them [default: a selection]
     ///
     /// Options of one codec are joined by colons, as in xz:6:bcj=x86.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',',
-        value_parser = Known::<String>::of(known::image_codecs), hide_possible_values = true)]
+        value_parser = NamedValueParser::<String>::of(known::image_codecs), hide_possible_values = true)]
     pub(crate) codecs: Vec<String>,
 
     /// Block sizes to try, for EROFS cluster sizes
@@ -69,7 +69,7 @@ pub(crate) struct Tune {
     pub(crate) blocks: Vec<String>,
 
     /// Oldest Linux that must read EROFS images [default: 6.1]
-    #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(Kernel::known), hide_possible_values = true)]
+    #[arg(long, value_name = "VERSION", value_parser = NamedValueParser::<Kernel>::of(Kernel::known), hide_possible_values = true)]
     pub(crate) target_kernel: Option<Kernel>,
 
     /// Amount of the source on which the slowest codecs are tried
@@ -100,75 +100,77 @@ pub(crate) struct Tune {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 /// A way to build: the words of its command, and what they come down to.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct TrialBuild {
     pub(crate) command: Vec<OsString>,
     pub(crate) candidate: TuneCandidate,
 }
 
 /// All ways to be tried, and why others are not.
 #[derive(Debug, Default)]
-pub(crate) struct Ways {
-    pub(crate) all: Vec<Way>,
+pub(crate) struct TrialBuilds {
+    pub(crate) all: Vec<TrialBuild>,
     pub(crate) refused: Vec<String>,
 }
 
-impl Ways {
+impl TrialBuilds {
     /// Adds a way, unless an earlier one has the same settings.
     fn add(&mut self, command: Vec<OsString>) {
-        match candidate(&command) {
+        match resolve_candidate(&command) {
             Ok(candidate) if self.all.iter().any(|way| way.candidate.settings == candidate.settings) => {}
-            Ok(candidate) => self.all.push(Way { command, candidate }),
+            Ok(candidate) => self.all.push(TrialBuild { command, candidate }),
             Err(why) if self.refused.contains(&why) => {}
             Err(why) => self.refused.push(why),
         }
     }
 }
 
-impl Tune {
+impl TuneArgs {
     /// The limits.
     pub(crate) fn limits(&self) -> TuneLimits {
         TuneLimits::default().set(|all| {
-            (all.size, all.seconds, all.read) = (self.max_size, self.max_time, self.min_read);
+            all.size = self.max_size;
+            all.seconds = self.max_time;
+            all.read = self.min_read;
         })
     }
 
     /// Returns the ways to try.
-    pub(crate) fn ways(&self) -> Result<Ways, Usage> {
+    pub(crate) fn trial_builds(&self) -> Result<TrialBuilds, UsageError> {
         if self.source.as_os_str() == "-" {
-            return Err(Usage("standard input can be read only once: give tune a file".into()));
+            return Err(UsageError("standard input can be read only once: give tune a file".into()));
         }
-        let mut ways = Ways::default();
+        let mut ways = TrialBuilds::default();
         for (format, codecs, blocks) in
-            [(Format::Squashfs, SQUASHFS, SQUASHFS_BLOCKS), (Format::Erofs, EROFS, EROFS_CLUSTERS)]
+            [(FormatChoice::Squashfs, SQUASHFS, SQUASHFS_BLOCKS), (FormatChoice::Erofs, EROFS, EROFS_CLUSTERS)]
         {
             if self.format.is_none_or(|only| only == format) {
                 if self.codecs.is_empty() && self.blocks.is_empty() {
                     self.presets(format, &mut ways);
                 }
-                let codecs = given(&self.codecs, codecs);
-                let blocks = given(&self.blocks, blocks);
+                let codecs = given_or(&self.codecs, codecs);
+                let blocks = given_or(&self.blocks, blocks);
                 self.of_format(format, &codecs, &blocks, &mut ways);
             }
         }
         match ways.refused.first() {
-            Some(why) if ways.all.is_empty() => Err(Usage(why.clone())),
+            Some(why) if ways.all.is_empty() => Err(UsageError(why.clone())),
             _ => Ok(ways),
         }
     }
 
     /// Adds what `--preset` stands for; these come first, so that what is equal is called by that name.
-    fn presets(&self, format: Format, ways: &mut Ways) {
-        for preset in Preset::value_variants().iter().filter_map(Preset::to_possible_value) {
+    fn presets(&self, format: FormatChoice, ways: &mut TrialBuilds) {
+        for preset in BuildPreset::value_variants().iter().filter_map(BuildPreset::to_possible_value) {
             ways.add(self.command(format, &["--preset", preset.get_name()]));
         }
     }
 
-    fn of_format(&self, format: Format, codecs: &[String], blocks: &[String], ways: &mut Ways) {
+    fn of_format(&self, format: FormatChoice, codecs: &[String], blocks: &[String], ways: &mut TrialBuilds) {
         for codec in codecs {
             for block in blocks {
                 ways.add(self.command(format, &["--codec", codec, "-b", block]));
@@ -177,14 +179,14 @@ impl Tune {
     }
 
     /// Returns the command for a build with these options.
-    fn command(&self, format: Format, options: &[&str]) -> Vec<OsString> {
-        let ending = if format == Format::Erofs { "erofs" } else { "sqfs" };
-        let mut name = stem(&self.source);
+    fn command(&self, format: FormatChoice, options: &[&str]) -> Vec<OsString> {
+        let ending = if format == FormatChoice::Erofs { "erofs" } else { "sqfs" };
+        let mut name = image_stem(&self.source);
         name.push(format!(".{ending}"));
         let mut words: Vec<OsString> = vec!["packfs".into(), "build".into(), operand(&self.source)];
         words.extend(["-o".into(), name]);
         words.extend(options.iter().map(OsString::from));
-        if let Some(kernel) = self.target_kernel.filter(|_| format == Format::Erofs) {
+        if let Some(kernel) = self.target_kernel.filter(|_| format == FormatChoice::Erofs) {
             words.extend(["--target-kernel".into(), kernel.to_string().into()]);
         }
         if let Some(jobs) = self.jobs {
@@ -195,18 +197,18 @@ impl Tune {
 }
 
 /// Parses the words of a command, so that the measured build is the one that the command runs.
-fn candidate(command: &[OsString]) -> Result<TuneCandidate, String> {
+fn resolve_candidate(command: &[OsString]) -> Result<TuneCandidate, String> {
     let told = |error: clap::Error| refused::value(&error).unwrap_or_else(|| error.to_string());
-    let cli = Cli::try_parse_from(command).map_err(told)?;
-    let Command::Build(build) = cli.command else { return Err("not a build".into()) };
-    let plan = build.resolve(None).map_err(|Usage(text)| text)?;
+    let cli = PackfsCli::try_parse_from(command).map_err(told)?;
+    let PackfsCommand::Build(build) = cli.command else { return Err("not a build".into()) };
+    let plan = build.resolve(None).map_err(|UsageError(text)| text)?;
     let mut target = plan.request.target;
     // Unreadable files are left out and reported.
     target.common_mut().on_error = OnError::Skip;
     Ok(TuneCandidate::new(target))
 }
 
-fn given(asked: &[String], default: &[&str]) -> Vec<String> {
+fn given_or(asked: &[String], default: &[&str]) -> Vec<String> {
     match asked {
         [] => default.iter().map(ToString::to_string).collect(),
         asked => asked.to_vec(),
@@ -214,7 +216,7 @@ fn given(asked: &[String], default: &[&str]) -> Vec<String> {
 }
 
 /// Returns the name of the image, derived from the source.
-fn stem(source: &Path) -> OsString {
+fn image_stem(source: &Path) -> OsString {
     let whole = source.canonicalize();
     let named = whole.as_deref().unwrap_or(source);
     let name = named.file_stem().map_or_else(|| "image".into(), OsString::from);
@@ -260,22 +262,23 @@ fn sample(text: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    fn tune(args: &[&str]) -> Tune {
-        match Cli::try_parse_from(["packfs", "tune"].iter().chain(args)).unwrap().command {
-            Command::Tune(tune) => *tune,
+    fn tune(args: &[&str]) -> TuneArgs {
+        match PackfsCli::try_parse_from(["packfs", "tune"].iter().chain(args)).unwrap().command {
+            PackfsCommand::Tune(tune) => *tune,
             _ => panic!("not tune"),
         }
     }
 
-    fn text(way: &Way) -> String {
+    fn text(way: &TrialBuild) -> String {
         let words: Vec<_> = way.command.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ")
     }
 
     #[test]
     fn ways_are_commands_that_mean_what_is_tried() {
-        let ways =
-            tune(&["/nowhere/a.tar", "--codecs", "zstd:9,xz:6:bcj=x86", "--blocks", "64K", "-j", "3"]).ways().unwrap();
+        let ways = tune(&["/nowhere/a.tar", "--codecs", "zstd:9,xz:6:bcj=x86", "--blocks", "64K", "-j", "3"])
+            .trial_builds()
+            .unwrap();
         let commands: Vec<String> = ways.all.iter().map(text).collect();
         let want = [
             "packfs build /nowhere/a.tar -o a.sqfs --codec zstd:9 -b 64K -j 3",
@@ -287,7 +290,7 @@ mod tests {
         // EROFS does not support xz, and zstd only in later kernels.
         assert!(ways.refused.iter().any(|why| why.contains("no xz")), "{:?}", ways.refused);
         assert!(ways.refused.iter().any(|why| why.contains("choose 6.10")), "{:?}", ways.refused);
-        let newer = tune(&["x", "--format", "erofs", "--target-kernel", "6.12"]).ways().unwrap();
+        let newer = tune(&["x", "--format", "erofs", "--target-kernel", "6.12"]).trial_builds().unwrap();
         // Of the presets, `balanced` is one of the grid.
         assert_eq!(newer.all.len(), EROFS.len() * EROFS_CLUSTERS.len() + 1);
         assert!(newer.refused.is_empty() && text(&newer.all[0]).ends_with("--target-kernel 6.12"));
@@ -300,7 +303,7 @@ mod tests {
             (&["x", "--codecs", "bzip2"], "unknown codec"),
             (&["x", "--format", "squashfs", "--blocks", "5K"], "power of two"),
         ] {
-            let Usage(text) = tune(args).ways().unwrap_err();
+            let UsageError(text) = tune(args).trial_builds().unwrap_err();
             assert!(text.contains(why), "{args:?}: {text}");
         }
     }
@@ -308,8 +311,8 @@ mod tests {
     #[test]
     fn sources_are_never_options_and_give_images_their_names() {
         assert_eq!(operand(Path::new("-x")), "./-x");
-        assert_eq!(stem(Path::new("/nowhere/root.tar")), "root");
-        assert_eq!(stem(Path::new("/")), "image");
+        assert_eq!(image_stem(Path::new("/nowhere/root.tar")), "root");
+        assert_eq!(image_stem(Path::new("/")), "image");
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub(crate) fn count<N: std::str::FromStr>(text: &str) -> Result<N, String> {
 /// Parses a range of bytes: `OFFSET:LENGTH`, each as in [`size`].
 pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
     let (offset, len) = text.split_once(':').ok_or("expected OFFSET:LENGTH, as in 1G:64K")?;
-    let (offset, len) = (size(offset)?, size(len)?);
+    let offset = size(offset)?;
+    let len = size(len)?;
     Ok(offset..offset.checked_add(len).ok_or("the end is beyond 16 EiB")?)
 }
 
@@ -56,10 +57,10 @@ pub(crate) fn types(text: &str) -> Result<String, String> {
 }
 
 /// Compression of an archive; `None` for none, whatever its name says.
-pub(crate) type Compress = Option<StreamCompression>;
+pub(crate) type ArchiveCompression = Option<StreamCompression>;
 
 /// Parses `none`, or a format with or without a level.
-pub(crate) fn compression(text: &str) -> Result<Compress, String> {
+pub(crate) fn compression(text: &str) -> Result<ArchiveCompression, String> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 

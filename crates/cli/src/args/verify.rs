@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{Effort, SealConsumer, Talk};
+use super::{EffortArgs, SealConsumer, TalkArgs};
 
 /// Show what the kernel will enforce for a sealed image.
 ///
@@ -17,7 +17,7 @@ Examples:
   packfs verify app.raw --as systemd
   packfs verify app.raw --as systemd --certificate cert.pem
   packfs verify layer.erofs --as containerd --json")]
-pub(crate) struct Verify {
+pub(crate) struct VerifyArgs {
     /// Sealed image
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub(crate) image: PathBuf,
@@ -33,12 +33,12 @@ pub(crate) struct Verify {
     pub(crate) certificate: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortArgs,
 
     /// Print the findings as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }

@@ -14,19 +14,19 @@ use packfs_image::tree::TreeImage;
 use packfs_image::{Image, Severity, Warnings, squashfs};
 use serde::Serialize;
 
-use super::diff::line;
+use super::diff::difference_line;
 use super::{open, parts, sources};
-use crate::args::Check;
-use crate::output::failure::{Outcome, Usage};
+use crate::args::CheckArgs;
+use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::findings::Findings;
 use crate::output::json::JsonDocument;
-use crate::output::meter::Meter;
+use crate::output::meter::ProgressMeter;
 use crate::output::{json, say, units, warnings};
 
-pub(super) fn run(args: &Check) -> Result<Outcome> {
+pub(super) fn run(args: &CheckArgs) -> Result<CommandOutcome> {
     if let Some(paths) = parts::named(&args.image, &args.parts.rest)? {
         if args.shard.is_some() {
-            return Err(Usage("--shard is for images; a dump is checked as a whole".into()).into());
+            return Err(UsageError("--shard is for images; a dump is checked as a whole".into()).into());
         }
         return parts::check(args, &paths);
     }
@@ -34,15 +34,15 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
         squashfs::complete(&args.image.path)?;
     }
     let name = open::name(&args.image.path);
-    let meter = Meter::start(args.talk.quiet);
+    let meter = ProgressMeter::start(args.talk.quiet);
     let reads = Arc::new(ReadCounts::new(meter.progress()));
     let begun = Instant::now();
     let opened = open::observed(&args.image, args.effort.memory(), |bytes| reads.observe(bytes))?;
     let opening = begun.elapsed();
     let image = opened.image();
-    let checked = check(image, args, meter.progress(), &reads, opening);
+    let checked = check_image(image, args, meter.progress(), &reads, opening);
     let spent = meter.finish();
-    let Checked { findings, notes, warnings, phases } = checked.with_context(|| format!("checking {name}"))?;
+    let CheckOutcome { findings, notes, warnings, phases } = checked.with_context(|| format!("checking {name}"))?;
     if !args.talk.quiet {
         warnings::print(&warnings);
     }
@@ -73,11 +73,11 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
             say(format_args!("{name}: {part}{verdict} ({inodes} in {})", units::span(spent.time)));
         }
     }
-    Ok(if sound { Outcome::Done } else { Outcome::Findings })
+    Ok(if sound { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 /// Result of a check: damage, and unusual properties.
-struct Checked {
+struct CheckOutcome {
     findings: Findings<String>,
     notes: Findings<String>,
     /// Warnings about the source of the comparison.
@@ -86,13 +86,13 @@ struct Checked {
 }
 
 /// Verifies the image, which took `opening` to open, then compares it with its sources if there are any.
-fn check(
+fn check_image(
     image: &dyn Image,
-    args: &Check,
+    args: &CheckArgs,
     progress: &Arc<Progress>,
     reads: &ReadCounts,
     opening: Duration,
-) -> Result<Checked> {
+) -> Result<CheckOutcome> {
     let threads = args.effort.threads();
     let mut findings = Findings::new();
     let mut notes = Findings::new();
@@ -111,10 +111,10 @@ fn check(
     ];
     if !args.against.is_empty() {
         let begun = Instant::now();
-        let tree = sources::tree(&args.against, args.strict, &args.image.remote, threads, progress)?;
+        let tree = sources::read_tree(&args.against, args.strict, &args.image.remote, threads, progress)?;
         let options = diff::DiffOptions::default().set(|all| all.threads = threads);
         let compared = diff(image, &TreeImage::new(&tree), &options, progress, &mut |difference| {
-            findings.add(line(&difference, ("the image", "the source")));
+            findings.add(difference_line(&difference, ("the image", "the source")));
         });
         match compared {
             // Damage that prevents the comparison has already been reported.
@@ -126,7 +126,7 @@ fn check(
         warnings = tree.warnings;
         phases.push(PhaseReport::new(PhaseName::Compare, begun.elapsed(), reads.total() - checked_bytes));
     }
-    Ok(Checked { findings, notes, warnings, phases })
+    Ok(CheckOutcome { findings, notes, warnings, phases })
 }
 
 /// Number of bytes that a check reads from an image and its devices; those read twice count twice.

@@ -12,13 +12,13 @@ use packfs_image::stats::{MeasuredImage, Stats};
 use packfs_serve::explorer::{BlockMaps, EmbeddedFiles, ImageModel, PageSource, page};
 
 use super::{open, remote};
-use crate::args::Explore;
+use crate::args::ExploreArgs;
 use crate::output;
-use crate::output::failure::Outcome;
-use crate::output::meter::Meter;
+use crate::output::failure::CommandOutcome;
+use crate::output::meter::ProgressMeter;
 use crate::output::target;
 
-pub(super) fn run(args: &Explore) -> Result<Outcome> {
+pub(super) fn run(args: &ExploreArgs) -> Result<CommandOutcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if target.is_none() {
         output::require_pipe_or_file("a page")?;
@@ -27,10 +27,11 @@ pub(super) fn run(args: &Explore) -> Result<Outcome> {
     let file = target.map(|path| target::create_or_redirect(path, target::READABLE, args.force)).transpose()?;
     let image = open::with_cache(&args.image, args.effort.memory() / 2)?;
     let stats = Stats::measure(&image).with_context(|| open::name(&args.image.path))?;
-    let mut model = ImageModel::new(&name(&args.image.path), &image, &stats)?;
+    let mut model = ImageModel::new(&file_name(&args.image.path), &image, &stats)?;
     if let Some(old) = &args.against {
-        let meter = Meter::start(args.talk.quiet);
-        let compared = compare(&mut model, MeasuredImage { image: &image, stats: &stats }, old, args, meter.progress());
+        let meter = ProgressMeter::start(args.talk.quiet);
+        let compared =
+            add_comparison(&mut model, MeasuredImage { image: &image, stats: &stats }, old, args, meter.progress());
         meter.finish();
         compared?;
     }
@@ -48,15 +49,15 @@ pub(super) fn run(args: &Explore) -> Result<Outcome> {
         }
         None => output::write_result(|out| Ok(page(out, &content)?))?,
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Adds the differences from the older image to the model.
-fn compare(
+fn add_comparison(
     model: &mut ImageModel,
     newer: MeasuredImage<'_>,
     old: &Path,
-    args: &Explore,
+    args: &ExploreArgs,
     progress: &Progress,
 ) -> Result<()> {
     let older = open::path(old, args.effort.memory() / 2, &args.image.remote)
@@ -65,12 +66,12 @@ fn compare(
     let mut differences = Vec::new();
     diff(older.image(), newer.image.image(), &options, progress, &mut |difference| differences.push(difference))?;
     let stats = Stats::measure(&older).with_context(|| open::name(old))?;
-    model.compare(&name(old), MeasuredImage { image: &older, stats: &stats }, newer, &differences)?;
+    model.compare(&file_name(old), MeasuredImage { image: &older, stats: &stats }, newer, &differences)?;
     Ok(())
 }
 
 /// Returns the name of an image for the page: the last component of its path.
-fn name(path: &Path) -> Vec<u8> {
-    let shown = remote::shown(path);
+fn file_name(path: &Path) -> Vec<u8> {
+    let shown = remote::without_secrets(path);
     shown.file_name().unwrap_or(shown.as_os_str()).as_bytes().to_vec()
 }

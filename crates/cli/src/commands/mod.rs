@@ -35,49 +35,49 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use crate::args::Command;
+use crate::args::PackfsCommand;
 use crate::output;
-use crate::output::failure::Outcome;
+use crate::output::failure::CommandOutcome;
 
 /// Runs a command.
-pub(crate) fn run(command: Command) -> Result<Outcome> {
+pub(crate) fn run(command: PackfsCommand) -> Result<CommandOutcome> {
     match command {
-        Command::Build(args) => build::run(*args),
-        Command::Extract(args) => extract::run(&args),
-        Command::Tar(args) => tar::run(&args),
-        Command::List(args) => list::run(&args),
-        Command::Cat(args) => cat::run(&args),
-        Command::Info(args) => info::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Diff(args) => diff::run(&args),
-        Command::Seal(args) => seal::run(&args),
-        Command::Verify(args) => verify::run(&args),
-        Command::Oci(args) => oci::run(&args),
-        Command::Split(args) => split::run(&args),
-        Command::Join(args) => join::run(&args),
+        PackfsCommand::Build(args) => build::run(*args),
+        PackfsCommand::Extract(args) => extract::run(&args),
+        PackfsCommand::Tar(args) => tar::run(&args),
+        PackfsCommand::List(args) => list::run(&args),
+        PackfsCommand::Cat(args) => cat::run(&args),
+        PackfsCommand::Info(args) => info::run(&args),
+        PackfsCommand::Check(args) => check::run(&args),
+        PackfsCommand::Diff(args) => diff::run(&args),
+        PackfsCommand::Seal(args) => seal::run(&args),
+        PackfsCommand::Verify(args) => verify::run(&args),
+        PackfsCommand::Oci(args) => oci::run(&args),
+        PackfsCommand::Split(args) => split::run(&args),
+        PackfsCommand::Join(args) => join::run(&args),
         #[cfg(feature = "mount")]
-        Command::Mount(args) => mount::run(&args),
+        PackfsCommand::Mount(args) => mount::run(&args),
         #[cfg(feature = "mount")]
-        Command::Umount(args) => mount::umount(&args),
+        PackfsCommand::Umount(args) => mount::umount(&args),
         #[cfg(feature = "serve")]
-        Command::Serve(args) => serve::run(&args),
+        PackfsCommand::Serve(args) => serve::run(&args),
         #[cfg(feature = "serve")]
-        Command::Explore(args) => explore::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Tune(args) => tune::run(&args),
-        Command::Trace(args) => trace::run(&args),
-        Command::As(_) | Command::Help(_) => unreachable!("main runs it"),
-        Command::Plan(args) => cluster::plan(*args),
-        Command::Shard(args) => cluster::shard(&args),
-        Command::Assemble(args) => cluster::assemble(&args),
-        Command::Status(args) => cluster::status(&args),
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(&args),
+        PackfsCommand::Explore(args) => explore::run(&args),
+        PackfsCommand::Bench(args) => bench::run(&args),
+        PackfsCommand::Tune(args) => tune::run(&args),
+        PackfsCommand::Trace(args) => trace::run(&args),
+        PackfsCommand::As(_) | PackfsCommand::Help(_) => unreachable!("main runs it"),
+        PackfsCommand::Plan(args) => cluster::plan(*args),
+        PackfsCommand::Shard(args) => cluster::shard(&args),
+        PackfsCommand::Assemble(args) => cluster::assemble(&args),
+        PackfsCommand::Status(args) => cluster::status(&args),
+        PackfsCommand::Completions(args) => completions::run(&args),
+        PackfsCommand::Man(args) => man::run(&args),
     }
 }
 
 /// Prints a text that is the result of a command.
-pub(crate) fn print(text: &str) -> Result<Outcome> {
+pub(crate) fn print(text: &str) -> Result<CommandOutcome> {
     output::write_result(|out| Ok(out.write_all(text.as_bytes())?))?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

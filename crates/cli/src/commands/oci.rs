@@ -12,13 +12,13 @@ use packfs_oci::{
 use serde::Serialize;
 
 use super::remote;
-use crate::args::{ImageChoice, Oci, OciCache, OciCommand, OciConvert, OciMerge};
-use crate::output::failure::Outcome;
+use crate::args::{ImageChoice, OciArgs, OciCacheArgs, OciCommand, OciConvertArgs, OciMergeArgs};
+use crate::output::failure::CommandOutcome;
 use crate::output::json::JsonDocument;
-use crate::output::meter::Meter;
+use crate::output::meter::ProgressMeter;
 use crate::output::{interrupt, json, say, units, warnings};
 
-pub(super) fn run(args: &Oci) -> Result<Outcome> {
+pub(super) fn run(args: &OciArgs) -> Result<CommandOutcome> {
     match &args.command {
         OciCommand::Convert(args) => convert_images(args),
         OciCommand::Cache(args) => cache_layers(args),
@@ -26,7 +26,7 @@ pub(super) fn run(args: &Oci) -> Result<Outcome> {
     }
 }
 
-fn convert_images(args: &OciConvert) -> Result<Outcome> {
+fn convert_images(args: &OciConvertArgs) -> Result<CommandOutcome> {
     let mut options = ConvertOptions::new(args.target()?);
     options.flatten = args.flatten;
     options.force = args.force;
@@ -34,29 +34,33 @@ fn convert_images(args: &OciConvert) -> Result<Outcome> {
     {
         options.remote = connections();
     }
-    let meter = Meter::start(args.talk.quiet);
+    let meter = ProgressMeter::start(args.talk.quiet);
     let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
-    interrupt::cancel(meter.progress());
-    let converted = convert(&source, &args.target, &options, meter.progress()).map_err(interrupted)?;
+    interrupt::cancel_on_signal(meter.progress());
+    let converted = convert(&source, &args.target, &options, meter.progress()).map_err(explain_interruption)?;
     let spent = meter.finish();
     if args.json {
         let images = converted.images.iter().map(ImageReport::new).collect();
         let layers = converted.layers.iter().map(LayerReport::new).collect();
-        json::print(&ConvertReport { layout: encode_path(&remote::shown(&args.target)), images, layers })?;
+        json::print(&ConvertReport { layout: encode_path(&remote::without_secrets(&args.target)), images, layers })?;
     }
     if !args.talk.quiet {
         print_warnings(&converted.warnings);
         let images = units::of(converted.images.len() as u64, "image");
-        let name = remote::shown(&args.target);
+        let name = remote::without_secrets(&args.target);
         let name = display(&name);
-        say(format_args!("{name}: {images} with {} in {}", told(&converted.layers), units::span(spent.time)));
+        say(format_args!(
+            "{name}: {images} with {} in {}",
+            describe_layers(&converted.layers),
+            units::span(spent.time)
+        ));
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-fn cache_layers(args: &OciCache) -> Result<Outcome> {
+fn cache_layers(args: &OciCacheArgs) -> Result<CommandOutcome> {
     let AnyOptions::Erofs(target) = args.target()? else { unreachable!("the cache has EROFS images") };
-    let meter = Meter::start(args.talk.quiet);
+    let meter = ProgressMeter::start(args.talk.quiet);
     let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
     let cached = fill_cache(&source, &args.cache, &target, meter.progress())?;
     let spent = meter.finish();
@@ -67,15 +71,16 @@ fn cache_layers(args: &OciCache) -> Result<Outcome> {
     if !args.talk.quiet {
         print_warnings(&cached.warnings);
         let name = display(&args.cache);
-        say(format_args!("{name}: {} in {}", told(&cached.layers), units::span(spent.time)));
+        say(format_args!("{name}: {} in {}", describe_layers(&cached.layers), units::span(spent.time)));
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-fn merge_metadata(args: &OciMerge) -> Result<Outcome> {
-    let meter = Meter::start(args.talk.quiet);
-    interrupt::cancel(meter.progress());
-    let merged = merge_layers(&args.layers, &args.output, &args.options(), meter.progress()).map_err(interrupted)?;
+fn merge_metadata(args: &OciMergeArgs) -> Result<CommandOutcome> {
+    let meter = ProgressMeter::start(args.talk.quiet);
+    interrupt::cancel_on_signal(meter.progress());
+    let merged =
+        merge_layers(&args.layers, &args.output, &args.options(), meter.progress()).map_err(explain_interruption)?;
     let spent = meter.finish();
     if args.json {
         json::print(&MergeReport {
@@ -99,7 +104,7 @@ fn merge_metadata(args: &OciMerge) -> Result<Outcome> {
             units::span(spent.time),
         ));
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn source_options(choice: &ImageChoice) -> SourceOptions {
@@ -123,7 +128,7 @@ fn connections() -> packfs_remote::RemoteOptions {
 }
 
 /// Says what a signal has ended.
-fn interrupted(error: packfs_oci::Error) -> anyhow::Error {
+fn explain_interruption(error: packfs_oci::Error) -> anyhow::Error {
     match error {
         packfs_oci::Error::Image(packfs_image::Error::Cancelled) => {
             anyhow::Error::from(error).context("interrupted: nothing was written")
@@ -141,7 +146,7 @@ fn encode_path(path: &Path) -> String {
 }
 
 /// Counts layers, and compares their sizes.
-fn told(layers: &[ConvertedLayer]) -> String {
+fn describe_layers(layers: &[ConvertedLayer]) -> String {
     let reused = layers.iter().filter(|layer| layer.is_reused).count() as u64;
     let before = layers.iter().map(|layer| layer.source_bytes).sum();
     let after = layers.iter().map(|layer| layer.bytes).sum();

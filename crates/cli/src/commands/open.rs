@@ -1,13 +1,11 @@
 //! Opens the image that a command works on.
 
-use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use packfs_blocks::ReadAt;
-use packfs_blocks::io::FileAt;
+use packfs_blocks::io::{FileAt, ShiftedBytes};
 use packfs_image::name::display;
 use packfs_image::source::open::FileFormat;
 use packfs_image::{AnyImage, Error, OpenOptions};
@@ -16,8 +14,6 @@ use super::remote;
 use crate::args::{ImageArg, RemoteArgs};
 use crate::resources;
 
-/// The option of most commands for an image that begins further on in its file.
-pub(super) const OFFSET_OPTION: &str = "--offset";
 /// Cache size for reading an image from its start to its end, in bytes.
 const IN_ORDER_CACHE: u64 = 8 << 20;
 
@@ -38,41 +34,43 @@ pub(super) fn observed(
     observe: impl Fn(Arc<dyn ReadAt>) -> Arc<dyn ReadAt>,
 ) -> Result<AnyImage> {
     let source = observe(bytes(&arg.path, arg.offset, &arg.remote)?);
-    let devices = devices(arg)?.into_iter().map(observe).collect();
-    from_devices(arg, source, devices, cache_bytes, Some(OFFSET_OPTION))
+    let devices = open_devices(&arg.device, &arg.remote)?.into_iter().map(observe).collect();
+    let opened = open_source(&arg.path, source, devices, cache_bytes);
+    opened.map_err(|error| explain(error, &arg.path, arg.offset, offset_hint))
 }
 
-/// As [`with_cache`], with the bytes of the image opened already. `offset_option` is the option of the command for an
-/// image that begins further on, for a hint.
-#[cfg(any(feature = "mount", feature = "serve"))]
-pub(super) fn from_bytes(
-    arg: &ImageArg,
-    source: Arc<dyn ReadAt>,
-    cache_bytes: u64,
-    offset_option: Option<&str>,
-) -> Result<AnyImage> {
-    from_devices(arg, source, devices(arg)?, cache_bytes, offset_option)
+/// As [`with_cache`], with the bytes of the image opened already.
+#[cfg(feature = "serve")]
+pub(super) fn from_bytes(arg: &ImageArg, source: Arc<dyn ReadAt>, cache_bytes: u64) -> Result<AnyImage> {
+    let opened = open_source(&arg.path, source, open_devices(&arg.device, &arg.remote)?, cache_bytes);
+    opened.map_err(|error| explain(error, &arg.path, arg.offset, offset_hint))
+}
+
+/// As [`with_cache`], for a mount: its option finds an image that begins further on, so no hint names the offset.
+#[cfg(feature = "mount")]
+pub(super) fn to_mount(arg: &ImageArg, source: Arc<dyn ReadAt>, cache_bytes: u64) -> Result<AnyImage> {
+    let opened = open_source(&arg.path, source, open_devices(&arg.device, &arg.remote)?, cache_bytes);
+    let hint = |_: &Path| " (use -o offset=auto if one begins further on)".to_owned();
+    opened.map_err(|error| explain(error, &arg.path, arg.offset, hint))
 }
 
 /// Opens the additional devices of an image.
-fn devices(arg: &ImageArg) -> Result<Vec<Arc<dyn ReadAt>>> {
-    arg.device.iter().map(|path| bytes(path, 0, &arg.remote)).collect()
+fn open_devices(paths: &[PathBuf], remote: &RemoteArgs) -> Result<Vec<Arc<dyn ReadAt>>> {
+    paths.iter().map(|path| bytes(path, 0, remote)).collect()
 }
 
-fn from_devices(
-    arg: &ImageArg,
+fn open_source(
+    path: &Path,
     source: Arc<dyn ReadAt>,
     devices: Vec<Arc<dyn ReadAt>>,
     cache_bytes: u64,
-    offset_option: Option<&str>,
-) -> Result<AnyImage> {
+) -> packfs_image::Result<AnyImage> {
     let options = OpenOptions::default().set(|all| {
         all.cache_bytes = cache_bytes;
-        all.name = remote::shown(&arg.path);
+        all.name = remote::without_secrets(path);
         all.devices = devices;
     });
-    let opened = AnyImage::open(source, options);
-    opened.map_err(|error| instead(error, &arg.path, arg.offset, offset_option)).with_context(|| name(&arg.path))
+    AnyImage::open(source, options)
 }
 
 /// As [`image`], for a command that reads everything once and in order: a larger cache would only
@@ -83,22 +81,30 @@ pub(super) fn in_order(arg: &ImageArg, memory: u64) -> Result<AnyImage> {
 
 /// Opens an image by its path or address alone.
 pub(crate) fn path(path: &Path, cache_bytes: u64, remote: &RemoteArgs) -> Result<AnyImage> {
-    over(path, &[], cache_bytes, remote)
+    with_devices(path, &[], cache_bytes, remote)
 }
 
 /// As [`path`], with the additional devices of the image.
-pub(super) fn over(path: &Path, devices: &[PathBuf], cache_bytes: u64, remote: &RemoteArgs) -> Result<AnyImage> {
-    let devices = devices.iter().map(|path| bytes(path, 0, remote)).collect::<Result<_>>()?;
-    let options = OpenOptions::default().set(|all| {
-        (all.cache_bytes, all.name, all.devices) = (cache_bytes, remote::shown(path), devices);
-    });
-    AnyImage::open(bytes(path, 0, remote)?, options)
-        .map_err(|error| instead(error, path, 0, None))
-        .with_context(|| name(path))
+pub(super) fn with_devices(
+    path: &Path,
+    devices: &[PathBuf],
+    cache_bytes: u64,
+    remote: &RemoteArgs,
+) -> Result<AnyImage> {
+    let devices = open_devices(devices, remote)?;
+    let opened = open_source(path, bytes(path, 0, remote)?, devices, cache_bytes);
+    // Without a hint: commands that take several images have no option for an offset.
+    opened.map_err(|error| explain(error, path, 0, |_| String::new()))
 }
 
-/// Names the right command for a file that is not an image.
-fn instead(error: Error, path: &Path, offset: u64, offset_option: Option<&str>) -> anyhow::Error {
+/// Names the image in an error, and the command that the user may have wanted. `offset_hint` returns how this
+/// command takes an image that begins further on in the file, to follow the reason.
+fn explain(error: Error, path: &Path, offset: u64, offset_hint: impl FnOnce(&Path) -> String) -> anyhow::Error {
+    reason(error, path, offset, offset_hint).context(name(path))
+}
+
+/// Returns the reason of an error, or the right command for a file that is not an image.
+fn reason(error: Error, path: &Path, offset: u64, offset_hint: impl FnOnce(&Path) -> String) -> anyhow::Error {
     if path.is_dir() {
         return anyhow!("a directory, not an image: packfs build makes an image of it");
     }
@@ -115,15 +121,16 @@ fn instead(error: Error, path: &Path, offset: u64, offset_option: Option<&str>) 
         FileFormat::Foreign(what) if offset == 0 => {
             anyhow!("{what}, not an image: unpack it, and packfs build makes an image of the files")
         }
-        _ if offset == 0 => {
-            let hint = match (offset_option, offset_of_image(path)) {
-                (Some(OFFSET_OPTION), Some(found)) => format!(" (one begins further on: use {OFFSET_OPTION} {found})"),
-                (Some(option), _) => format!(" (use {option} if one begins further on)"),
-                (None, _) => String::new(),
-            };
-            anyhow!("neither a SquashFS nor an EROFS image{hint}")
-        }
+        _ if offset == 0 => anyhow!("neither a SquashFS nor an EROFS image{}", offset_hint(path)),
         _ => anyhow!("neither a SquashFS nor an EROFS image begins at byte {offset}"),
+    }
+}
+
+/// Names the option of most commands for an image that begins further on, with the offset if one is found.
+fn offset_hint(path: &Path) -> String {
+    match offset_of_image(path) {
+        Some(found) => format!(" (one begins further on: use --offset {found})"),
+        None => " (use --offset if one begins further on)".to_owned(),
     }
 }
 
@@ -142,7 +149,7 @@ fn offset_of_image(_path: &Path) -> Option<u64> {
 /// Opens the file or the remote object of an image.
 pub(super) fn bytes(path: &Path, offset: u64, args: &RemoteArgs) -> Result<Arc<dyn ReadAt>> {
     if let Some(opened) = remote::bytes(path, args) {
-        return Ok(if offset == 0 { opened? } else { Arc::new(Rest { whole: opened?, offset }) });
+        return Ok(if offset == 0 { opened? } else { Arc::new(ShiftedBytes::new(opened?, offset)) });
     }
     let file = FileAt::open(path, offset).with_context(|| format!("{}: cannot open", display(path)))?;
     Ok(Arc::new(file))
@@ -150,34 +157,5 @@ pub(super) fn bytes(path: &Path, offset: u64, args: &RemoteArgs) -> Result<Arc<d
 
 /// Returns the name of an image for messages.
 pub(super) fn name(path: &Path) -> String {
-    display(&remote::shown(path)).to_string()
-}
-
-/// The bytes from an offset on.
-#[derive(Debug)]
-struct Rest {
-    whole: Arc<dyn ReadAt>,
-    offset: u64,
-}
-
-impl ReadAt for Rest {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.offset.checked_add(offset).map_or(Ok(0), |at| self.whole.read_at(buf, at))
-    }
-
-    fn len(&self) -> u64 {
-        self.whole.len().saturating_sub(self.offset)
-    }
-
-    fn will_read(&self, range: Range<u64>) {
-        self.whole.will_read(self.offset.saturating_add(range.start)..self.offset.saturating_add(range.end));
-    }
-
-    fn has_delay(&self) -> bool {
-        self.whole.has_delay()
-    }
-
-    fn check_unchanged(&self) -> io::Result<()> {
-        self.whole.check_unchanged()
-    }
+    display(&remote::without_secrets(path)).to_string()
 }

@@ -12,18 +12,18 @@ use packfs_image::name::{display, encode};
 use serde::Serialize;
 
 use super::sources;
-use crate::args::{Check, ImageArg, as_size};
-use crate::output::failure::{Outcome, Usage};
+use crate::args::{CheckArgs, ImageArg, as_size};
+use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::findings::Findings;
 use crate::output::json::JsonDocument;
-use crate::output::meter::Meter;
+use crate::output::meter::ProgressMeter;
 use crate::output::{self, json, say, units};
 
 /// Returns the parts named on the command line; `None` if it names an image.
 pub(super) fn named(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
     match (of_dump(image, rest)?, rest) {
         (None, [more, ..]) => {
-            Err(Usage(format!("{}: one image at a time; only a dump has parts", display(more))).into())
+            Err(UsageError(format!("{}: one image at a time; only a dump has parts", display(more))).into())
         }
         (named, _) => Ok(named),
     }
@@ -36,14 +36,14 @@ pub(super) fn of_dump(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<P
         return Ok(None);
     }
     if let Some(other) = all.iter().find(|path| sources::is_image(path)) {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "{} is an image, and others are parts of a dump; name one or the other",
             display(other)
         ))
         .into());
     }
     if image.offset != 0 || !image.device.is_empty() {
-        return Err(Usage("--offset and --device are for images, not for the parts of a dump".into()).into());
+        return Err(UsageError("--offset and --device are for images, not for the parts of a dump".into()).into());
     }
     Ok(Some(all))
 }
@@ -79,12 +79,12 @@ pub(super) fn text(path: &Path) -> String {
     encode(path.as_os_str().as_bytes()).into_owned()
 }
 
-pub(super) fn check(args: &Check, paths: &[PathBuf]) -> Result<Outcome> {
+pub(super) fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<CommandOutcome> {
     if !args.against.is_empty() {
-        return Err(Usage("--against is for images, not for the parts of a dump".into()).into());
+        return Err(UsageError("--against is for images, not for the parts of a dump".into()).into());
     }
     let set = open(paths, args.effort.memory() / 2)?;
-    let meter = Meter::start(args.talk.quiet);
+    let meter = ProgressMeter::start(args.talk.quiet);
     let mut findings = Findings::new();
     let checked =
         set.check(args.effort.threads(), meter.progress(), &mut |finding| findings.add(DumpFinding::new(&finding)));
@@ -103,11 +103,12 @@ pub(super) fn check(args: &Check, paths: &[PathBuf]) -> Result<Outcome> {
                 (false, true) => format!("{}, all of the dump can be read", units::of(findings.count, "finding")),
                 (false, false) => format!("{}, some of the dump is lost", units::of(findings.count, "finding")),
             };
-            let (segments, span) = (units::of(checked.segments, "segment"), units::span(spent.time));
+            let segments = units::of(checked.segments, "segment");
+            let span = units::span(spent.time);
             say(format_args!("{}: {verdict} ({segments} in {span})", units::of(paths.len() as u64, "part")));
         }
     }
-    Ok(if sound { Outcome::Done } else { Outcome::Findings })
+    Ok(if sound { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 /// Result of checking the parts of a dump.
@@ -156,14 +157,14 @@ impl DumpFinding {
     }
 }
 
-pub(super) fn info(paths: &[PathBuf], as_json: bool) -> Result<Outcome> {
+pub(super) fn info(paths: &[PathBuf], as_json: bool) -> Result<CommandOutcome> {
     let about = DumpInfo::new(&open(paths, 0)?.info());
     if as_json {
         json::print(&about)?;
     } else {
         output::write_result(|out| Ok(about.print(out)?))?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Facts about the parts of a dump.
@@ -284,20 +285,7 @@ impl DumpInfo {
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         if !self.finished {
-            writeln!(
-                out,
-                "unfinished   no part has the end of the dump: the split was interrupted, or parts were cut off"
-            )?;
-            match &self.resume {
-                Some(words) => {
-                    let words: Vec<_> = words.iter().map(|one| word(one)).collect();
-                    writeln!(out, "continue     {} (INPUT: what was split)", words.join(" "))?;
-                }
-                None => writeln!(
-                    out,
-                    "continue     packfs join --partial, which writes what is there; a stream cannot be split again"
-                )?,
-            }
+            self.print_unfinished(out)?;
         }
         writeln!(out, "format       {}", self.format)?;
         writeln!(out, "set          {}", self.set)?;
@@ -320,23 +308,47 @@ impl DumpInfo {
             parity => writeln!(out, "parity       any {parity} of {} parts may be lost", self.parts.len())?,
         }
         for part in &self.parts {
-            let number = part.number.map_or("part ?".to_owned(), |number| format!("part {number}"));
-            let len = part.len.map_or("of unknown length".to_owned(), units::bytes);
-            write!(out, "{number:<12} {}, {len}", part.status.name())?;
-            if let Some(segments) = part.segments {
-                write!(out, ", {}", units::of(segments, "segment"))?;
-            }
-            if let Some(path) = &part.path {
-                write!(out, ": {path}")?;
-            }
-            match &part.why {
-                Some(why) => writeln!(out, ": {why}")?,
-                None => writeln!(out)?,
-            }
+            part.print(out)?;
         }
         for lost in &self.lost {
             writeln!(out, "lost         {lost}")?;
         }
         writeln!(out, "restorable   {}", if self.restorable { "yes" } else { "only in part" })
+    }
+
+    /// Says that the end is missing, and how to go on.
+    fn print_unfinished(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "unfinished   no part has the end of the dump: the split was interrupted, or parts were cut off"
+        )?;
+        match &self.resume {
+            Some(words) => {
+                let words: Vec<_> = words.iter().map(|one| word(one)).collect();
+                writeln!(out, "continue     {} (INPUT: what was split)", words.join(" "))
+            }
+            None => writeln!(
+                out,
+                "continue     packfs join --partial, which writes what is there; a stream cannot be split again"
+            ),
+        }
+    }
+}
+
+impl DumpPart {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let number = self.number.map_or("part ?".to_owned(), |number| format!("part {number}"));
+        let len = self.len.map_or("of unknown length".to_owned(), units::bytes);
+        write!(out, "{number:<12} {}, {len}", self.status.name())?;
+        if let Some(segments) = self.segments {
+            write!(out, ", {}", units::of(segments, "segment"))?;
+        }
+        if let Some(path) = &self.path {
+            write!(out, ": {path}")?;
+        }
+        match &self.why {
+            Some(why) => writeln!(out, ": {why}"),
+            None => writeln!(out),
+        }
     }
 }

@@ -19,8 +19,8 @@ pub(crate) fn is_address(path: &Path) -> bool {
 }
 
 /// Returns an address as it may be shown, without user, password and query; any other path as it is.
-pub(crate) fn shown(path: &Path) -> PathBuf {
-    inner::shown(path)
+pub(crate) fn without_secrets(path: &Path) -> PathBuf {
+    inner::without_secrets(path)
 }
 
 /// Returns the way to open sources that are addresses.
@@ -36,7 +36,7 @@ mod inner {
 
     use super::{Arc, Path, PathBuf, ReadAt, RemoteArgs, Result};
     use crate::args::size;
-    use crate::output::failure::Usage;
+    use crate::output::failure::UsageError;
     use crate::output::say;
 
     /// Environment variable with the size of the cache.
@@ -49,7 +49,7 @@ mod inner {
 
     pub(super) fn source(path: &Path, args: &RemoteArgs) -> Option<packfs_image::Result<(PathBuf, Arc<dyn ReadAt>)>> {
         let address = path.to_str().filter(|text| packfs_remote::is_address(text))?;
-        let name = shown(path);
+        let name = without_secrets(path);
         let opened = match options(args) {
             Ok(options) => RemoteObject::open(address, &options).map_err(Into::into),
             Err(error) => Err(std::io::Error::other(error.to_string())),
@@ -62,7 +62,7 @@ mod inner {
         path.to_str().is_some_and(packfs_remote::is_address)
     }
 
-    pub(super) fn shown(path: &Path) -> PathBuf {
+    pub(super) fn without_secrets(path: &Path) -> PathBuf {
         match path.to_str().filter(|text| packfs_remote::is_address(text)) {
             Some(address) => clean(address).into(),
             None => path.to_owned(),
@@ -71,12 +71,13 @@ mod inner {
 
     fn options(args: &RemoteArgs) -> Result<RemoteOptions> {
         let told = std::env::var(CACHE).ok().filter(|text| !text.is_empty());
-        let told = told.map(|text| size(&text).map_err(|why| Usage(format!("{CACHE}={text}: {why}")))).transpose()?;
+        let told =
+            told.map(|text| size(&text).map_err(|why| UsageError(format!("{CACHE}={text}: {why}")))).transpose()?;
         let mut options = RemoteOptions::default();
         options.cache = directory();
         options.cache_bytes = args.remote_cache.or(told).unwrap_or(options.cache_bytes);
         if options.cache.is_none() && args.remote_cache.is_some_and(|size| size > 0) {
-            return Err(Usage("--remote-cache needs a directory".into()))
+            return Err(UsageError("--remote-cache needs a directory".into()))
                 .context("neither XDG_CACHE_HOME nor HOME is set");
         }
         options.allow_unversioned = args.remote_unversioned;
@@ -108,7 +109,7 @@ mod inner {
         false
     }
 
-    pub(super) fn shown(path: &Path) -> PathBuf {
+    pub(super) fn without_secrets(path: &Path) -> PathBuf {
         path.to_owned()
     }
 }

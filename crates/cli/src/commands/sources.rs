@@ -40,7 +40,7 @@ pub(super) fn refuse_mistaken(source: &Path) -> Result<()> {
 /// Reads sources, merged in order, so that their contents can be read again. Archives from a pipe
 /// or a decompressor are kept in an unlinked temporary file. If `strict`, the first warning is an
 /// error.
-pub(super) fn tree<P: AsRef<Path>>(
+pub(super) fn read_tree<P: AsRef<Path>>(
     paths: &[P],
     strict: bool,
     remote: &RemoteArgs,
@@ -66,7 +66,7 @@ pub(super) fn name(argument: &Path) -> String {
     if argument == Path::new("-") {
         return input::STDIN.into();
     }
-    let name = display(&remote::shown(argument)).to_string();
+    let name = display(&remote::without_secrets(argument)).to_string();
     name.strip_prefix('@').map_or(name.clone(), |list| format!("the pack list {list}"))
 }
 

@@ -12,24 +12,24 @@ use packfs_image::name::display;
 use packfs_image::name::encode;
 use serde::Serialize;
 
-use crate::args::Split;
+use crate::args::SplitArgs;
 use crate::input;
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::json::JsonDocument;
-use crate::output::meter::{Meter, Spent};
+use crate::output::meter::{ProgressMeter, SpentResources};
 use crate::output::{interrupt, json, say, units};
 
-pub(super) fn run(args: &Split) -> Result<Outcome> {
+pub(super) fn run(args: &SplitArgs) -> Result<CommandOutcome> {
     if args.parts.iter().any(|part| part == Path::new("-")) {
         let why = "-: a part needs a name, also for `--resume`: give a file, a block device or a FIFO (`./-` for a file of this name)";
-        return Err(Usage(why.into()).into());
+        return Err(UsageError(why.into()).into());
     }
     if args.input == Path::new("-") {
         input::require_stdin()?;
     }
     let options = args.options();
     let note = |note: &String| say(format_args!("packfs: note: {note}"));
-    let core = core(args)?;
+    let core = open_core(args)?;
     let decoded = core.is_some();
     let input = core.map_or_else(|| Input::open(&args.input), Ok);
     let checked = input.and_then(|input| packfs_dump::check(&input, &args.parts, &options).map(|()| input));
@@ -43,30 +43,30 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
         let input = display(&args.input);
         note(&format!("{input}: stored as the ELF core that this crash dump was made from; --as-is stores its bytes"));
     }
-    interrupt::explain(if args.input == Path::new("-") {
+    interrupt::explain_end(if args.input == Path::new("-") {
         "packfs join --partial restores what the parts contain".into()
     } else {
         "continue with the same command and --resume".into()
     });
-    let meter = Meter::start(args.talk.quiet);
+    let meter = ProgressMeter::start(args.talk.quiet);
     let done = packfs_dump::split(input, &args.parts, &options, meter.progress());
     let spent = meter.finish();
     let report = done.with_context(|| format!("splitting {}", display(&args.input)))?;
     if !args.talk.quiet {
         report.notes.iter().filter(|note| !shared.contains(note)).for_each(note);
     }
-    trouble(&report).iter().for_each(|line| say(format_args!("packfs: {line}")));
+    list_problems(&report).iter().for_each(|line| say(format_args!("packfs: {line}")));
     let summary = SplitSummary::new(args, decoded, &options, &report, &spent);
     if args.json {
         json::print(&summary)?;
     } else if !args.talk.quiet {
         say(&summary);
     }
-    Ok(if report.is_clean() { Outcome::Done } else { Outcome::Findings })
+    Ok(if report.is_clean() { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 /// Returns the ELF core of an input that makedumpfile compressed or flattened, unless its bytes are to be split.
-fn core(args: &Split) -> Result<Option<Input>> {
+fn open_core(args: &SplitArgs) -> Result<Option<Input>> {
     if args.as_is || args.input == Path::new("-") {
         return Ok(None);
     }
@@ -80,7 +80,7 @@ fn core(args: &Split) -> Result<Option<Input>> {
 }
 
 /// Returns the problems that did not stop the split, one per line.
-fn trouble(report: &SplitReport) -> Vec<String> {
+fn list_problems(report: &SplitReport) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(report.input_error.as_ref().map(|why| format!("the input: {why}")));
     for part in &report.parts {
@@ -144,7 +144,13 @@ struct SplitPart<'a> {
 }
 
 impl<'a> SplitSummary<'a> {
-    fn new(args: &Split, decoded: bool, options: &SplitOptions, report: &'a SplitReport, spent: &Spent) -> Self {
+    fn new(
+        args: &SplitArgs,
+        decoded: bool,
+        options: &SplitOptions,
+        report: &'a SplitReport,
+        spent: &SpentResources,
+    ) -> Self {
         let seconds = report.times.to_disk;
         let stored = report.parts.iter().map(|part| part.bytes).sum();
         let text = |path: &Path| encode(path.as_os_str().as_bytes()).into_owned();
@@ -196,10 +202,13 @@ impl fmt::Display for SplitSummary<'_> {
         writeln!(out)?;
         for part in &self.parts {
             let state = if part.report.error.is_some() { ", abandoned" } else { "" };
-            let (size, speed) = (bytes(part.report.bytes), bytes(part.bytes_per_second));
+            let size = bytes(part.report.bytes);
+            let speed = bytes(part.bytes_per_second);
             writeln!(out, "part        {} ({size}, {speed}/s{state})", part.path)?;
         }
-        let (cache, disk, memory) = (span(report.times.to_cache), span(self.seconds), bytes(self.peak_memory));
+        let cache = span(report.times.to_cache);
+        let disk = span(self.seconds);
+        let memory = bytes(self.peak_memory);
         let speed = bytes(self.bytes_per_second);
         write!(out, "took        {cache} until written, {disk} until on disk ({speed}/s), {memory} of memory at most")
     }

@@ -14,10 +14,10 @@ use packfs_image::sink::tar::{TarOptions, TarSummary, write_tar, write_tar_to};
 use packfs_image::{Image, Part};
 
 use super::open;
-use crate::args::{Archive, Tar};
+use crate::args::{ArchiveFormat, TarArgs};
 use crate::output;
-use crate::output::failure::{Outcome, Usage};
-use crate::output::meter::Meter;
+use crate::output::failure::{CommandOutcome, UsageError};
+use crate::output::meter::ProgressMeter;
 use crate::output::{say, target, units, warnings};
 use crate::resources;
 
@@ -28,44 +28,49 @@ const IN_FLIGHT: u64 = 16 << 20;
 /// Memory for reading the image while the archive is compressed.
 const READING: u64 = 32 << 20;
 
-pub(crate) fn run(args: &Tar) -> Result<Outcome> {
-    if args.format == Archive::Pseudo && args.shard.is_some_and(|part| part != Part::WHOLE) {
-        return Err(Usage("--shard: a pseudo file cannot be written in parts".into()).into());
+pub(crate) fn run(args: &TarArgs) -> Result<CommandOutcome> {
+    if args.format == ArchiveFormat::Pseudo && args.shard.is_some_and(|part| part != Part::WHOLE) {
+        return Err(UsageError("--shard: a pseudo file cannot be written in parts".into()).into());
     }
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if target.is_none() {
         output::require_pipe_or_file("an archive")?;
     }
     let how = args.compress.unwrap_or_else(|| target.and_then(StreamCompression::of_name));
-    let (threads, memory) = effort(args, how)?;
+    let (threads, memory) = divide_memory(args, how)?;
     let image = open::in_order(&args.image, memory)?;
     let image = AlteredImage::new(image.image(), args.alter.resolve()?);
     let select = args.select.resolve()?;
     let options = TarOptions::default().set(|all| {
-        (all.select, all.strip, all.prefix) = (select, args.strip_components, args.prefix.clone());
-        (all.threads, all.memory) = (threads, (memory / 2).min(IN_FLIGHT));
-        (all.strict, all.hard_links) = (args.strict, !args.no_hard_links);
+        all.select = select;
+        all.strip = args.strip_components;
+        all.prefix = args.prefix.clone();
+        all.threads = threads;
+        all.memory = (memory / 2).min(IN_FLIGHT);
+        all.strict = args.strict;
+        all.hard_links = !args.no_hard_links;
         all.part = args.shard.unwrap_or_default();
         all.name = target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned);
     });
-    let meter = Meter::start(args.talk.quiet);
-    let written = write(&image, args, target, how, &options, meter.progress());
+    let meter = ProgressMeter::start(args.talk.quiet);
+    let written = write_archive(&image, args, target, how, &options, meter.progress());
     let spent = meter.finish();
-    let summary = written.map_err(|error| of_image(error, args, &options.name))?;
+    let summary = written.map_err(|error| name_image(error, args, &options.name))?;
     if !args.talk.quiet {
         warnings::print(&summary.warnings);
     }
     if !args.talk.quiet && target.is_some() {
-        let (entries, bytes) = (units::of(summary.entries, "entry"), units::bytes(summary.bytes));
+        let entries = units::of(summary.entries, "entry");
+        let bytes = units::bytes(summary.bytes);
         let speed = units::speed(summary.bytes, spent.time);
         say(format_args!("{}: {entries}, {bytes} in {} ({speed})", display(&options.name), units::span(spent.time)));
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Returns the number of threads, and the memory for reading the image. Compression takes the rest of `--memory`, on as
 /// many threads as fit; without the option, what all threads take, up to half of the machine's.
-fn effort(args: &Tar, how: Option<StreamCompression>) -> Result<(usize, u64)> {
+fn divide_memory(args: &TarArgs, how: Option<StreamCompression>) -> Result<(usize, u64)> {
     let threads = args.effort.threads();
     let Some(how) = how else { return Ok((threads, args.effort.memory())) };
     let least = how.memory(1) + (how.memory(1) / 3).min(READING);
@@ -74,33 +79,34 @@ fn effort(args: &Tar, how: Option<StreamCompression>) -> Result<(usize, u64)> {
     match how.threads_within(threads, all - reading) {
         Some(threads) => Ok((threads, reading)),
         None => {
-            let (all, least) = (Size(all), least.div_ceil(1 << 20));
+            let all = Size(all);
+            let least = least.div_ceil(1 << 20);
             let why =
                 format!("--memory {all}: too little to compress with {how}: give {least}M or more, or a lower level");
-            Err(Usage(why).into())
+            Err(UsageError(why).into())
         }
     }
 }
 
 /// Names the image in an error, unless the error concerns the archive.
-fn of_image(error: anyhow::Error, args: &Tar, archive: &Path) -> anyhow::Error {
+fn name_image(error: anyhow::Error, args: &TarArgs, archive: &Path) -> anyhow::Error {
     match error.downcast_ref::<packfs_image::Error>() {
         Some(inner) if inner.path() != Some(archive) => error.context(open::name(&args.image.path)),
         _ => error,
     }
 }
 
-fn write(
+fn write_archive(
     image: &dyn Image,
-    args: &Tar,
+    args: &TarArgs,
     path: Option<&Path>,
     how: Option<StreamCompression>,
     options: &TarOptions,
     progress: &Progress,
 ) -> Result<TarSummary> {
     let plain = match args.format {
-        Archive::Tar => write_tar,
-        Archive::Pseudo => write_pseudo,
+        ArchiveFormat::Tar => write_tar,
+        ArchiveFormat::Pseudo => write_pseudo,
     };
     let write = |out: &mut dyn Write| match how {
         None => plain(image, out, options, progress),
@@ -117,8 +123,8 @@ fn write(
     };
     let file = target::create_or_redirect(path, 0o666, args.force)?;
     let summary = match (how, args.format) {
-        (None, Archive::Tar) => write_tar_to(image, &file, options, progress)?,
-        (None, Archive::Pseudo) => write_pseudo_to(image, &file, options, progress)?,
+        (None, ArchiveFormat::Tar) => write_tar_to(image, &file, options, progress)?,
+        (None, ArchiveFormat::Pseudo) => write_pseudo_to(image, &file, options, progress)?,
         (Some(_), _) => write(&mut file.appender())?,
     };
     target::commit(file)?;

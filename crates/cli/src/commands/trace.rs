@@ -20,61 +20,61 @@ use packfs_image::name::display;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::args::Trace;
-use crate::output::failure::Outcome;
+use crate::args::TraceArgs;
+use crate::output::failure::CommandOutcome;
 use crate::output::{interrupt, say, target, units};
 
 /// Time after which it is seen at the latest that the command has ended.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-pub(super) fn run(args: &Trace) -> Result<Outcome> {
+pub(super) fn run(args: &TraceArgs) -> Result<CommandOutcome> {
     let list = target::create(&args.output, target::READABLE, args.force)?;
-    let mut trace = Recording::of(&args.mount)?;
+    let mut trace = OpenRecorder::start(&args.mount)?;
     let [program, arguments @ ..] = &args.command[..] else { bail!("no command was given") };
-    let stop = stopped()?;
+    let stop = catch_signals()?;
     let child = start_program(Command::new(program).args(arguments));
     let child = child.with_context(|| format!("cannot run {}", display(Path::new(program))))?;
     let status = trace.follow(child, &stop)?;
-    let (lines, told) = trace.lines();
+    let (lines, counts) = trace.list_paths();
     target::fill_bytes(list, &lines)?;
-    report(args, told);
+    report_counts(args, counts);
     if status.success() {
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     say(format_args!(
         "packfs: {} ended with {status}; the list has the files opened until then",
         display(Path::new(program))
     ));
-    Ok(Outcome::Findings)
+    Ok(CommandOutcome::Findings)
 }
 
-fn report(args: &Trace, told: Told) {
-    if told.listed == 0 {
+fn report_counts(args: &TraceArgs, counts: PathCounts) {
+    if counts.listed == 0 {
         say(format_args!(
             "packfs: nothing below {} was opened; perhaps the command ran in a mount namespace of its own",
             display(&args.mount)
         ));
     }
-    if told.unlisted > 0 {
-        say(format_args!("packfs: left out {} with a newline in the name", units::of(told.unlisted, "path")));
+    if counts.unlisted > 0 {
+        say(format_args!("packfs: left out {} with a newline in the name", units::of(counts.unlisted, "path")));
     }
     if !args.talk.quiet {
-        let paths = units::of(told.listed, "path");
+        let paths = units::of(counts.listed, "path");
         say(format_args!("{}: {paths} below {}", display(&args.output), display(&args.mount)));
     }
 }
 
 /// Keeps signals from ending packfs before the list is written; returns a flag that says that one came.
-fn stopped() -> Result<Arc<AtomicBool>> {
+fn catch_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in interrupt::heeded() {
+    for signal in interrupt::ending_signals() {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for signals")?;
     }
     Ok(stop)
 }
 
 /// Files opened so far.
-struct Recording {
+struct OpenRecorder {
     events: Fanotify,
     /// The directory whose files count, without symbolic links.
     dir: PathBuf,
@@ -85,15 +85,15 @@ struct Recording {
 
 /// Numbers of paths.
 #[derive(Default)]
-struct Told {
+struct PathCounts {
     listed: u64,
     /// Those that a line cannot hold.
     unlisted: u64,
 }
 
-impl Recording {
+impl OpenRecorder {
     /// Begins to record what is opened on the mount that `dir` is on.
-    fn of(dir: &Path) -> Result<Self> {
+    fn start(dir: &Path) -> Result<Self> {
         let dir = fs::canonicalize(dir).with_context(|| format!("cannot watch {}", display(dir)))?;
         let cannot = |error: Errno| {
             let why = match error {
@@ -113,14 +113,15 @@ impl Recording {
         let opened = MaskFlags::FAN_OPEN | MaskFlags::FAN_OPEN_EXEC | MaskFlags::FAN_ONDIR;
         let add = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_MOUNT;
         events.mark(add, opened, &root, None::<&Path>).map_err(cannot)?;
-        Ok(Recording { events, dir, order: Vec::new(), seen: HashSet::new() })
+        Ok(OpenRecorder { events, dir, order: Vec::new(), seen: HashSet::new() })
     }
 
     /// Records until the command has ended; asks it to end once `stop` is set.
     fn follow(&mut self, mut child: Child, stop: &AtomicBool) -> Result<ExitStatus> {
         loop {
+            // Before the events are read: all that it opened are then among them.
             let ended = child.try_wait().context("cannot wait for the command")?;
-            self.take()?;
+            self.read_events()?;
             if let Some(status) = ended {
                 return Ok(status);
             }
@@ -138,7 +139,7 @@ impl Recording {
     }
 
     /// Takes all events that there are.
-    fn take(&mut self) -> Result<()> {
+    fn read_events(&mut self) -> Result<()> {
         loop {
             let events = match self.events.read_events() {
                 Ok(events) => events,
@@ -148,14 +149,14 @@ impl Recording {
             };
             for event in &events {
                 if let Some(fd) = event.fd().filter(|_| event.pid().unsigned_abs() != std::process::id()) {
-                    self.opened(fd);
+                    self.record_path(fd);
                 }
             }
         }
     }
 
     /// Adds the path of an opened file. Files that are gone, and those elsewhere on the mount, do not count.
-    fn opened(&mut self, fd: BorrowedFd<'_>) {
+    fn record_path(&mut self, fd: BorrowedFd<'_>) {
         let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let Ok(found) = fs::metadata(&link) else { return };
         let Ok(path) = fs::read_link(&link) else { return };
@@ -167,19 +168,20 @@ impl Recording {
     }
 
     /// Returns the list; temporary files, which are gone by now, are not in it.
-    fn lines(&self) -> (Vec<u8>, Told) {
-        let (mut lines, mut told) = (Vec::new(), Told::default());
+    fn list_paths(&self) -> (Vec<u8>, PathCounts) {
+        let mut lines = Vec::new();
+        let mut counts = PathCounts::default();
         for inside in self.order.iter().filter(|inside| self.dir.join(inside).symlink_metadata().is_ok()) {
             let bytes = OsStr::as_bytes(inside.as_os_str());
             if bytes.contains(&b'\n') {
-                told.unlisted += 1;
+                counts.unlisted += 1;
                 continue;
             }
-            told.listed += 1;
+            counts.listed += 1;
             lines.push(b'/');
             lines.extend_from_slice(bytes);
             lines.push(b'\n');
         }
-        (lines, told)
+        (lines, counts)
     }
 }

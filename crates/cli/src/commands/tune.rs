@@ -20,26 +20,26 @@ use serde::Serialize;
 
 use super::bench::session;
 use super::sources;
-use crate::args::{Tune, Way, Ways};
-use crate::output::display::Steps;
-use crate::output::failure::Outcome;
+use crate::args::{TrialBuild, TrialBuilds, TuneArgs};
+use crate::output::display::StepDisplay;
+use crate::output::failure::CommandOutcome;
 use crate::output::json::JsonDocument;
-use crate::output::meter::Meter;
+use crate::output::meter::ProgressMeter;
 use crate::output::target;
 use crate::output::{self, json, say, units, warnings};
 use crate::resources;
 
-pub(super) fn run(args: &Tune) -> Result<Outcome> {
+pub(super) fn run(args: &TuneArgs) -> Result<CommandOutcome> {
     sources::refuse_mistaken(&args.source)?;
     output::require_stdout()?;
-    let Ways { all: ways, refused } = args.ways()?;
+    let TrialBuilds { all: ways, refused } = args.trial_builds()?;
     let chart = args.chart.as_deref().map(|path| target::create(path, target::READABLE, args.force)).transpose()?;
     let candidates = ways.iter().map(|way| way.candidate.clone()).collect();
-    let effort = Effort { sample: args.sample, seed: args.seed, quiet: args.talk.quiet, refused };
-    let tried = measure(&args.source, candidates, &effort, args.jobs)?;
-    let Tried { predictions, bytes, inodes, left_out } = tried;
+    let effort = TrialEffort { sample: args.sample, seed: args.seed, quiet: args.talk.quiet, refused };
+    let tried = try_candidates(&args.source, candidates, &effort, args.jobs)?;
+    let TrialOutcome { predictions, bytes, inodes, left_out } = tried;
     let choice = choose(&predictions, args.goal, &args.limits());
-    let command = |at: usize| command(&ways, &predictions[at], !left_out.is_empty());
+    let command = |at: usize| build_command(&ways, &predictions[at], !left_out.is_empty());
     let tuning = TuneResult {
         source: sources::name(&args.source),
         bytes,
@@ -58,14 +58,14 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         target::fill(file, &html(&BenchReport::of_tuning(&tuning).made_on(&record::MachineRecord::this(), now)))?;
     }
-    show(args, &tuning, &left_out)?;
+    print_tuning(args, &tuning, &left_out)?;
     let as_asked = matches!(choice, TuneChoice::Best(_)) && left_out.is_empty();
-    Ok(if as_asked { Outcome::Done } else { Outcome::Findings })
+    Ok(if as_asked { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 /// Effort of a trial, and messages meanwhile.
 #[derive(Debug)]
-pub(super) struct Effort {
+pub(super) struct TrialEffort {
     pub(super) sample: u64,
     pub(super) seed: u64,
     pub(super) quiet: bool,
@@ -75,7 +75,7 @@ pub(super) struct Effort {
 
 /// Result of trying.
 #[derive(Debug)]
-pub(super) struct Tried {
+pub(super) struct TrialOutcome {
     pub(super) predictions: Vec<ImagePrediction>,
     pub(super) bytes: u64,
     pub(super) inodes: u64,
@@ -84,21 +84,22 @@ pub(super) struct Tried {
 }
 
 /// Lists a source and tries candidates on it.
-pub(super) fn measure(
+pub(super) fn try_candidates(
     source: &Path,
     candidates: Vec<TuneCandidate>,
-    effort: &Effort,
+    effort: &TrialEffort,
     jobs: Option<usize>,
-) -> Result<Tried> {
-    let stop = session::stop()?;
+) -> Result<TrialOutcome> {
+    let stop = session::stop_flag()?;
     let mut left_out = Vec::new();
-    let (tree, scan) = list(source, jobs.unwrap_or_else(resources::cores), effort.quiet, &mut left_out)
+    let (tree, scan) = list_source(source, jobs.unwrap_or_else(resources::cores), effort.quiet, &mut left_out)
         .with_context(|| sources::name(source))?;
     let (bytes, inodes) = sample::measure(&tree);
     let plan = TunePlan { candidates, sample: effort.sample, bytes, inodes, scan, stop: Arc::clone(&stop) };
     if !effort.quiet {
         effort.refused.iter().for_each(|why| say(format_args!("packfs: not tried: {why}")));
-        let (ways, entries) = (units::of(plan.candidates.len() as u64, "setting"), units::of(inodes, "entry"));
+        let ways = units::of(plan.candidates.len() as u64, "setting");
+        let entries = units::of(inodes, "entry");
         let bytes = units::bytes(bytes);
         let about = units::span(Duration::from_secs_f64(plan.forecast().ceil()));
         say(format_args!("packfs: trying {ways} on samples of {bytes} in {entries}; this takes about {about}"));
@@ -106,25 +107,26 @@ pub(super) fn measure(
     if !effort.quiet {
         warnings::print(&tree.warnings);
     }
-    let predictions = attempt(&tree, &plan, effort, stop, &mut left_out)?;
+    let predictions = predict_images(&tree, &plan, effort, stop, &mut left_out)?;
     for why in &left_out {
         say(format_args!("packfs: left out: {why}"));
     }
-    Ok(Tried { predictions, bytes, inodes, left_out })
+    Ok(TrialOutcome { predictions, bytes, inodes, left_out })
 }
 
-pub(super) fn attempt(
+pub(super) fn predict_images(
     tree: &Tree,
     plan: &TunePlan,
-    effort: &Effort,
+    effort: &TrialEffort,
     stop: Arc<AtomicBool>,
     left_out: &mut Vec<String>,
 ) -> Result<Vec<ImagePrediction>> {
     let mut machine = TuneMachine::new(tree, effort.seed, &sources::temporary_directory(), stop)?;
-    let (display, begun) = (Steps::new("trying", effort.quiet), Instant::now());
+    let display = StepDisplay::new("trying", effort.quiet);
+    let begun = Instant::now();
     let predictions = tune(plan, &mut machine, &mut |event| match event {
         TuneEvent::Step { settings, done, of } => {
-            display.show(done / of, left(begun.elapsed(), done, of).as_slice(), settings);
+            display.show(done / of, time_left(begun.elapsed(), done, of).as_slice(), settings);
         }
         TuneEvent::Failed(settings, why) => display.say(format_args!("packfs: {settings} is left out: {why}")),
     });
@@ -134,17 +136,18 @@ pub(super) fn attempt(
 }
 
 /// Time left if the rest takes as much longer than forecast as the steps so far, of at least a twentieth.
-fn left(elapsed: Duration, done: f64, of: f64) -> Option<String> {
+fn time_left(elapsed: Duration, done: f64, of: f64) -> Option<String> {
     let seconds = elapsed.as_secs_f64() * (of - done) / done;
     let left = Duration::try_from_secs_f64(seconds.ceil()).ok().filter(|_| done * 20.0 >= of)?;
     Some(format!("{} left", units::span(left)))
 }
 
 /// Returns the source as a tree whose contents can be read repeatedly, and the time it took to list it.
-fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) -> Result<(Tree, PassTiming)> {
-    let meter = Meter::start(quiet);
+fn list_source(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) -> Result<(Tree, PassTiming)> {
+    let meter = ProgressMeter::start(quiet);
     let options = open::SourceReadOptions::default().set(|all| {
-        (all.scan.threads, all.scan.progress) = (threads, Some(Arc::clone(meter.progress())));
+        all.scan.threads = threads;
+        all.scan.progress = Some(Arc::clone(meter.progress()));
         all.scan.on_error = OnError::Skip;
     });
     let begun = Instant::now();
@@ -159,7 +162,7 @@ fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) ->
 }
 
 /// Returns the words of the command that builds the predicted image.
-fn command(ways: &[Way], prediction: &ImagePrediction, skip: bool) -> Vec<OsString> {
+fn build_command(ways: &[TrialBuild], prediction: &ImagePrediction, skip: bool) -> Vec<OsString> {
     let way = ways.iter().find(|way| way.candidate.settings == prediction.settings);
     let mut words = way.map_or_else(Vec::new, |way| way.command.clone());
     if skip {
@@ -206,7 +209,7 @@ struct RankedPrediction<'a> {
     front: bool,
 }
 
-fn show(args: &Tune, tuning: &TuneResult, left_out: &[String]) -> Result<()> {
+fn print_tuning(args: &TuneArgs, tuning: &TuneResult, left_out: &[String]) -> Result<()> {
     if !args.json {
         super::print(&text(&BenchReport::of_tuning(tuning).brief()))?;
         return Ok(());

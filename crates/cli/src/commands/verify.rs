@@ -8,15 +8,15 @@ use packfs_seal::HashEffort;
 use packfs_seal::consumer::{Consumer, Enforcement, Examination, SealedImage, examine};
 use serde::Serialize;
 
-use super::seal::{open_image, read_certificate, threads};
-use crate::args::{SealConsumer, Verify};
-use crate::output::failure::Outcome;
+use super::seal::{open_image, read_certificate, usable_threads};
+use crate::args::{SealConsumer, VerifyArgs};
+use crate::output::failure::CommandOutcome;
 use crate::output::findings::Findings;
 use crate::output::json::JsonDocument;
-use crate::output::meter::Meter;
+use crate::output::meter::ProgressMeter;
 use crate::output::{json, say};
 
-pub(super) fn run(args: &Verify) -> Result<Outcome> {
+pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
     let certificate = args.certificate.as_deref().map(read_certificate).transpose()?;
     let data = open_image(&args.image)?;
     let consumer = match args.consumer {
@@ -24,8 +24,8 @@ pub(super) fn run(args: &Verify) -> Result<Outcome> {
         SealConsumer::Containerd => Consumer::Containerd,
     };
     let image = SealedImage { path: &args.image, data: &data, certificate: certificate.as_ref() };
-    let meter = Meter::start(args.talk.quiet);
-    let effort = HashEffort { threads: threads(&args.effort), progress: Arc::clone(meter.progress()) };
+    let meter = ProgressMeter::start(args.talk.quiet);
+    let effort = HashEffort { threads: usable_threads(&args.effort), progress: Arc::clone(meter.progress()) };
     let examined = examine(consumer, image, &effort).with_context(|| display(&args.image).to_string())?;
     meter.finish();
     let mut findings = Findings::new();
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Verify) -> Result<Outcome> {
             say(format_args!("{}: {}", display(&args.image), enforced.text));
         }
     }
-    Ok(if examined.mistakes.is_empty() { Outcome::Done } else { Outcome::Findings })
+    Ok(if examined.mistakes.is_empty() { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 /// What is enforced, for programs and for people.

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stderr};
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use super::meter::{bar_columns, bar_style, columns, fitted};
+use super::meter::{bar_columns, bar_style, columns, join_fitting};
 use super::say;
 
 /// Resolution of the bar, in steps.
@@ -15,13 +15,13 @@ const LEAST: usize = 12;
 
 /// The display of one operation.
 #[derive(Debug)]
-pub(crate) struct Steps(Option<ProgressBar>);
+pub(crate) struct StepDisplay(Option<ProgressBar>);
 
-impl Steps {
+impl StepDisplay {
     /// Makes a display that names the operation, unless `quiet`.
     pub(crate) fn new(doing: &'static str, quiet: bool) -> Self {
         let live = stderr().is_terminal() && !quiet;
-        Steps(live.then(|| {
+        StepDisplay(live.then(|| {
             let bar = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::stderr());
             bar.with_style(bar_style(bar_columns(columns()))).with_prefix(doing)
         }))
@@ -32,10 +32,11 @@ impl Steps {
     pub(crate) fn show(&self, done: f64, figures: &[String], next: impl Display) {
         let Some(bar) = &self.0 else { return };
         // The width of the terminal may have changed.
-        let (columns, bar_columns) = (columns(), bar_columns(columns()));
+        let bar_columns = bar_columns(columns());
+        let columns = columns();
         bar.set_style(bar_style(bar_columns));
         let room = columns.saturating_sub(bar.prefix().len() + 1 + bar_columns);
-        bar.set_message(line(done, figures, &next.to_string(), room));
+        bar.set_message(step_line(done, figures, &next.to_string(), room));
         bar.set_position((done * PARTS as f64) as u64);
     }
 
@@ -61,9 +62,9 @@ impl Steps {
 }
 
 /// Formats the share of work that is done, the figures that fit, and the next step, cut between words.
-fn line(done: f64, figures: &[String], next: &str, columns: usize) -> String {
+fn step_line(done: f64, figures: &[String], next: &str, columns: usize) -> String {
     let percent = format!("{:.0} %", (100.0 * done).floor());
-    let mut line = fitted(&[&[percent], figures].concat(), columns);
+    let mut line = join_fitting(&[&[percent], figures].concat(), columns);
     let room = columns.saturating_sub(line.len() + ", ".len());
     if next.len() <= room {
         return line + ", " + next;
@@ -83,7 +84,7 @@ mod tests {
     #[test]
     fn a_line_is_cut_between_words_and_never_in_a_number() {
         let figures = ["4 min 12 s left".to_owned(), "3 of 576 done".to_owned()];
-        let shown = |columns| line(0.126, &figures, "run 1: lz4 on usr, blocks of 128K", columns);
+        let shown = |columns| step_line(0.126, &figures, "run 1: lz4 on usr, blocks of 128K", columns);
         assert_eq!(shown(80), "12 %, 4 min 12 s left, 3 of 576 done, run 1: lz4 on usr, blocks of 128K");
         assert_eq!(shown(64), "12 %, 4 min 12 s left, 3 of 576 done, run 1: lz4 on usr...");
         // 40 columns without "measuring ".

@@ -14,7 +14,7 @@ use crate::{limits, startup};
 
 /// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CommandOutcome {
     /// Success: status 0.
     Done,
     /// It worked, and reported findings or entries that were left out: status 1.
@@ -23,19 +23,19 @@ pub(crate) enum Outcome {
 
 /// A usage error that is noticed only after parsing: status 2.
 #[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);
 
-impl fmt::Display for Usage {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for UsageError {}
 
 /// Properties of a command that decide about its errors.
 #[derive(Debug, Default)]
-pub(crate) struct Manner {
+pub(crate) struct ExitPolicy {
     /// Sources whose entries `--on-error skip` leaves out, if the command has that option.
     pub(crate) may_leave_out: Option<Vec<PathBuf>>,
     /// True if findings are told, but count as success.
@@ -51,22 +51,23 @@ pub(crate) struct Manner {
 /// If the reader of standard output leaves before it has the whole result (`packfs list | head`), the program ends as
 /// others do: without a message by SIGPIPE, or with a message if the caller ignores that signal. It is never a success,
 /// since findings may be among what is lost.
-pub(crate) fn exit(result: anyhow::Result<Outcome>, manner: &Manner) -> ExitCode {
+pub(crate) fn report_outcome(result: anyhow::Result<CommandOutcome>, policy: &ExitPolicy) -> ExitCode {
     match result {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Findings) => ExitCode::from(u8::from(!manner.lenient)),
-        Err(error) if hung_up(&error) && !startup::ignores_broken_pipes() => end_by_broken_pipe(),
+        Ok(CommandOutcome::Done) => ExitCode::SUCCESS,
+        Ok(CommandOutcome::Findings) => ExitCode::from(u8::from(!policy.lenient)),
+        Err(error) if reader_left(&error) && !startup::ignores_broken_pipes() => end_by_broken_pipe(),
         Err(error) => {
-            let (status, mut text) = (status(&error), whole(&error));
+            let status = exit_status(&error);
+            let mut text = full_text(&error);
             let limit = limits::advice(&error);
-            let option = hint(&error, manner.may_leave_out.as_deref()).map(str::to_owned);
+            let option = option_hint(&error, policy.may_leave_out.as_deref()).map(str::to_owned);
             if let Some(hint) = limit.or(option) {
                 text = format!("{text}; {hint}");
             }
             say(format_args!("packfs: {text}"));
             let own = match status {
-                WRONG_USE => manner.usage,
-                FAILED => manner.failure,
+                WRONG_USE => policy.usage,
+                FAILED => policy.failure,
                 _ => None,
             };
             ExitCode::from(own.unwrap_or(status))
@@ -83,18 +84,18 @@ const INTERRUPTED: u8 = 130;
 /// Returns the exit status of an error. Errors in the command line are usage errors, even if only a
 /// library notices them: an option, a pattern, a file in the wrong role. Errors in the content of
 /// files, or of the environment, are failures.
-fn status(error: &anyhow::Error) -> u8 {
-    let wrong_use = match Cause::of(error) {
-        Cause::Image(packfs_image::Error::Cancelled) => return INTERRUPTED,
-        Cause::Image(error) => is_wrong_use(error),
-        Cause::Dump(error) => {
+fn exit_status(error: &anyhow::Error) -> u8 {
+    let wrong_use = match ErrorCause::of(error) {
+        ErrorCause::Image(packfs_image::Error::Cancelled) => return INTERRUPTED,
+        ErrorCause::Image(error) => is_wrong_use(error),
+        ErrorCause::Dump(error) => {
             use packfs_dump::Error::{InvalidOption, NotResumable, TooSmall, Unsuitable};
             matches!(error, InvalidOption { .. } | NotResumable(_) | TooSmall { .. } | Unsuitable { .. })
         }
-        Cause::Oci(_) => false,
-        Cause::Seal(error) => matches!(error, packfs_seal::Error::InvalidOption { .. }),
-        Cause::Interrupted => return INTERRUPTED,
-        Cause::Other => error.is::<Usage>(),
+        ErrorCause::Oci(_) => false,
+        ErrorCause::Seal(error) => matches!(error, packfs_seal::Error::InvalidOption { .. }),
+        ErrorCause::Interrupted => return INTERRUPTED,
+        ErrorCause::Other => error.is::<UsageError>(),
     };
     if wrong_use { WRONG_USE } else { FAILED }
 }
@@ -109,22 +110,24 @@ fn is_wrong_use(error: &packfs_image::Error) -> bool {
 }
 
 /// Returns the option that would help, which libraries do not know.
-/// `may_leave_out` is that of [`Manner`].
-pub(crate) fn hint(error: &anyhow::Error, may_leave_out: Option<&[PathBuf]>) -> Option<&'static str> {
-    match Cause::of(error) {
-        Cause::Image(Error::Io { what, path, source })
+/// `may_leave_out` is that of [`ExitPolicy`].
+pub(crate) fn option_hint(error: &anyhow::Error, may_leave_out: Option<&[PathBuf]>) -> Option<&'static str> {
+    match ErrorCause::of(error) {
+        ErrorCause::Image(Error::Io { what, path, source })
             if source.kind() == io::ErrorKind::PermissionDenied && OF_SOURCES.contains(what) =>
         {
             let skips = may_leave_out.is_some_and(|sources| !sources.contains(path));
             Some(if skips { "run as root, or leave it out with --on-error skip" } else { "run as root" })
         }
-        Cause::Image(error) => image_hint(error),
-        Cause::Oci(packfs_oci::Error::Exists { .. }) => Some("--force replaces it"),
-        Cause::Dump(packfs_dump::Error::Exists { device: false, .. }) => {
+        ErrorCause::Image(error) => image_hint(error),
+        ErrorCause::Oci(packfs_oci::Error::Exists { .. }) => Some("--force replaces it"),
+        ErrorCause::Dump(packfs_dump::Error::Exists { device: false, .. }) => {
             Some("replace it with --force, or continue with --resume")
         }
-        Cause::Dump(packfs_dump::Error::NoPartLeft { .. }) => Some("make room, then repeat the command with --resume"),
-        Cause::Dump(packfs_dump::Error::Exists { device: true, .. }) => Some("--force overwrites it"),
+        ErrorCause::Dump(packfs_dump::Error::NoPartLeft { .. }) => {
+            Some("make room, then repeat the command with --resume")
+        }
+        ErrorCause::Dump(packfs_dump::Error::Exists { device: true, .. }) => Some("--force overwrites it"),
         _ => None,
     }
 }
@@ -158,7 +161,7 @@ fn image_hint(error: &Error) -> Option<&'static str> {
 }
 
 /// The library error below the contexts.
-enum Cause<'e> {
+enum ErrorCause<'e> {
     Image(&'e packfs_image::Error),
     Dump(&'e packfs_dump::Error),
     Seal(&'e packfs_seal::Error),
@@ -167,35 +170,35 @@ enum Cause<'e> {
     Other,
 }
 
-impl<'e> Cause<'e> {
+impl<'e> ErrorCause<'e> {
     fn of(error: &'e anyhow::Error) -> Self {
         if let Some(error) = error.downcast_ref() {
-            return Cause::Image(error);
+            return ErrorCause::Image(error);
         }
         if let Some(error) = error.downcast_ref() {
-            return Cause::Dump(error);
+            return ErrorCause::Dump(error);
         }
         match error.downcast_ref() {
-            Some(packfs_bench::Error::Image(error)) => return Cause::Image(error),
-            Some(packfs_bench::Error::Interrupted) => return Cause::Interrupted,
+            Some(packfs_bench::Error::Image(error)) => return ErrorCause::Image(error),
+            Some(packfs_bench::Error::Interrupted) => return ErrorCause::Interrupted,
             _ => {}
         }
         match error.downcast_ref() {
-            Some(packfs_oci::Error::Image(error)) => return Cause::Image(error),
-            Some(error) => return Cause::Oci(error),
+            Some(packfs_oci::Error::Image(error)) => return ErrorCause::Image(error),
+            Some(error) => return ErrorCause::Oci(error),
             None => {}
         }
         match error.downcast_ref() {
-            Some(packfs_seal::Error::Interrupted) => Cause::Interrupted,
-            Some(error) => Cause::Seal(error),
-            None => Cause::Other,
+            Some(packfs_seal::Error::Interrupted) => ErrorCause::Interrupted,
+            Some(error) => ErrorCause::Seal(error),
+            None => ErrorCause::Other,
         }
     }
 }
 
 /// Returns true if the reader of standard output is gone and that is the error. The error of another broken pipe, such
 /// as a FIFO named with -o, is printed.
-fn hung_up(error: &anyhow::Error) -> bool {
+fn reader_left(error: &anyhow::Error) -> bool {
     (is_of_broken_pipe(error) || stdout::met_broken_pipe()) && stdout::has_no_reader()
 }
 
@@ -213,15 +216,15 @@ fn end_by_broken_pipe() -> ExitCode {
 /// Formats the error with its causes. Nothing is repeated: neither a cause that the text before
 /// ends with, nor the file name if the cause begins with it. An interruption comes first. An option
 /// with a file (`--sort FILE`) keeps its name.
-pub(crate) fn whole(error: &anyhow::Error) -> String {
-    if matches!(Cause::of(error), Cause::Interrupted) && error.chain().len() > 1 {
+pub(crate) fn full_text(error: &anyhow::Error) -> String {
+    if matches!(ErrorCause::of(error), ErrorCause::Interrupted) && error.chain().len() > 1 {
         return format!("interrupted: {error}");
     }
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
             text = cause;
-        } else if let Some(rest) = after_end(&text, &cause) {
+        } else if let Some(rest) = rest_after_end(&text, &cause) {
             text = if text.starts_with("--") { text + rest } else { cause };
         } else if !text.ends_with(&cause) {
             text = format!("{text}: {cause}");
@@ -231,7 +234,7 @@ pub(crate) fn whole(error: &anyhow::Error) -> String {
 }
 
 /// Returns the rest of `cause` if it begins with the last words of `text`.
-fn after_end<'c>(text: &str, cause: &'c str) -> Option<&'c str> {
+fn rest_after_end<'c>(text: &str, cause: &'c str) -> Option<&'c str> {
     let ends = std::iter::once(0).chain(text.match_indices(' ').map(|(at, _)| at + 1)).map(|at| &text[at..]);
     let mut rests = ends.filter(|end| !end.is_empty()).filter_map(|end| cause.strip_prefix(end));
     rests.find(|rest| rest.starts_with([':', ' ', '/']))
@@ -246,11 +249,11 @@ mod tests {
     fn every_cause_is_named_once() {
         let inner = packfs_image::Error::io("cannot open", "a/b")(io::Error::other("no such luck"));
         let error = Err::<(), _>(inner).context("building x").unwrap_err();
-        assert_eq!(whole(&error), "building x: a/b: cannot open: no such luck");
-        assert_eq!(whole(&anyhow!("only this")), "only this");
+        assert_eq!(full_text(&error), "building x: a/b: cannot open: no such luck");
+        assert_eq!(full_text(&anyhow!("only this")), "only this");
         let interrupted = || anyhow::Error::from(packfs_bench::Error::Interrupted);
-        assert_eq!(whole(&interrupted()), "interrupted");
-        assert_eq!(whole(&interrupted().context("samples are in x")), "interrupted: samples are in x");
+        assert_eq!(full_text(&interrupted()), "interrupted");
+        assert_eq!(full_text(&interrupted().context("samples are in x")), "interrupted: samples are in x");
         let cases = [
             ("building y from a b", "a b: cannot open: x", "a b: cannot open: x"),
             ("building y", "y exists", "y exists"),
@@ -262,7 +265,7 @@ mod tests {
             ("--reuse a", "b: no index", "--reuse a: b: no index"),
         ];
         for (context, cause, told) in cases {
-            assert_eq!(whole(&anyhow!(cause.to_owned()).context(context)), told);
+            assert_eq!(full_text(&anyhow!(cause.to_owned()).context(context)), told);
         }
     }
 
@@ -281,13 +284,13 @@ mod tests {
             (packfs_dump::Error::NotResumable("other".into()).into(), 2, ""),
             (packfs_bench::Error::Image(Error::option("label", "x", "y")).into(), 2, ""),
             (packfs_bench::Error::Interrupted.into(), 130, ""),
-            (Usage("wrong".into()).into(), 2, ""),
+            (UsageError("wrong".into()).into(), 2, ""),
         ];
         for (error, expected, part) in table {
             let error = error.context("doing something");
-            assert_eq!(status(&error), expected, "{error:#}");
-            assert_eq!(hint(&error, None).is_some(), !part.is_empty(), "{error:#}");
-            assert!(hint(&error, None).unwrap_or_default().contains(part), "{error:#}");
+            assert_eq!(exit_status(&error), expected, "{error:#}");
+            assert_eq!(option_hint(&error, None).is_some(), !part.is_empty(), "{error:#}");
+            assert!(option_hint(&error, None).unwrap_or_default().contains(part), "{error:#}");
         }
     }
 

@@ -12,7 +12,7 @@ use signal_hook::low_level::emulate_default_handler;
 use super::say;
 
 /// Returns the signals that would end the program, except those ignored since its start, as by `nohup`.
-pub(crate) fn heeded() -> Vec<i32> {
+pub(crate) fn ending_signals() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -22,7 +22,7 @@ pub(crate) fn heeded() -> Vec<i32> {
 /// Makes the first signal that would end the program print `word` before it does. This holds as
 /// long as the program runs; if no thread can be started for it, signals end the program without a
 /// message.
-pub(crate) fn explain(word: String) {
+pub(crate) fn explain_end(word: String) {
     start_waiting(move |mut signals| {
         if let Some(signal) = signals.forever().next() {
             say(format_args!("packfs: interrupted: {word}"));
@@ -33,7 +33,7 @@ pub(crate) fn explain(word: String) {
 
 /// Makes the first signal that would end the program cancel an operation, which then removes what it has written. The
 /// second one ends the program at once, and so does the first if no thread can be started to wait for it.
-pub(crate) fn cancel(progress: &Arc<Progress>) {
+pub(crate) fn cancel_on_signal(progress: &Arc<Progress>) {
     let progress = Arc::clone(progress);
     start_waiting(move |mut signals| {
         let mut signals = signals.forever();
@@ -51,7 +51,7 @@ pub(crate) fn cancel(progress: &Arc<Progress>) {
 fn start_waiting(wait: impl FnOnce(Signals) + Send + 'static) {
     let (registered, registration) = mpsc::channel::<()>();
     let work = move || {
-        if let Ok(signals) = Signals::new(heeded()) {
+        if let Ok(signals) = Signals::new(ending_signals()) {
             drop(registered);
             wait(signals);
         }

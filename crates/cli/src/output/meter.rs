@@ -29,7 +29,7 @@ const NARROW: usize = 60;
 
 /// The progress display of one operation; dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct ProgressMeter {
     progress: Arc<Progress>,
     begun: Instant,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
@@ -37,22 +37,26 @@ pub(crate) struct Meter {
     talks: bool,
 }
 
-impl Meter {
+impl ProgressMeter {
     /// Starts showing progress, unless `quiet`.
     pub(crate) fn start(quiet: bool) -> Self {
         let live = stderr().is_terminal();
         let [first, then] = if live { [REDRAW; 2] } else { [FIRST_PLAIN_LINE, PLAIN_LINE] };
-        let display = move || if live { Display::live() } else { Display::Plain };
-        Meter::showing((!quiet).then_some(display), first, then)
+        let display = move || if live { MeterDisplay::live() } else { MeterDisplay::Plain };
+        ProgressMeter::showing((!quiet).then_some(display), first, then)
     }
 
     /// Starts printing percentages on standard output.
     pub(crate) fn percentage() -> Self {
-        Meter::showing(Some(|| Display::Percentage { out: remarks(), last: None }), REDRAW, REDRAW)
+        ProgressMeter::showing(Some(|| MeterDisplay::Percentage { out: remarks(), last: None }), REDRAW, REDRAW)
     }
 
     /// Starts a display, made on its thread, that is drawn after `first` and then each `interval`.
-    fn showing(display: Option<impl FnOnce() -> Display + Send + 'static>, first: Duration, then: Duration) -> Self {
+    fn showing(
+        display: Option<impl FnOnce() -> MeterDisplay + Send + 'static>,
+        first: Duration,
+        then: Duration,
+    ) -> Self {
         let progress = Arc::new(Progress::default());
         let begun = Instant::now();
         let talks = display.is_some();
@@ -63,15 +67,15 @@ impl Meter {
                 let mut display = display();
                 let mut interval = first;
                 while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                    display.show(&Snapshot::take(&watched, begun));
+                    display.show(&ProgressSnapshot::take(&watched, begun));
                     interval = then;
                 }
-                display.end(&Snapshot::take(&watched, begun));
+                display.end(&ProgressSnapshot::take(&watched, begun));
             };
             // If no thread can be started, the operation continues without a display.
             threads::named("packfs-meter").start(work).ok().map(|thread| (stop, thread))
         });
-        Meter { progress, begun, thread, talks }
+        ProgressMeter { progress, begun, thread, talks }
     }
 
     /// Returns the counters for the operation to update.
@@ -80,21 +84,21 @@ impl Meter {
     }
 
     /// Clears the display and returns the time and memory used.
-    pub(crate) fn finish(self) -> Spent {
-        Spent { time: self.begun.elapsed(), peak_memory: resources::resident().1 }
+    pub(crate) fn finish(self) -> SpentResources {
+        SpentResources { time: self.begun.elapsed(), peak_memory: resources::resident().1 }
     }
 }
 
 /// Time and memory used by an operation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spent {
+pub(crate) struct SpentResources {
     /// Wall-clock time.
     pub(crate) time: Duration,
     /// Peak memory of the process, in bytes.
     pub(crate) peak_memory: u64,
 }
 
-impl Drop for Meter {
+impl Drop for ProgressMeter {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
@@ -107,7 +111,7 @@ impl Drop for Meter {
     }
 }
 
-enum Display {
+enum MeterDisplay {
     Live(ProgressBar),
     Plain,
     /// Numbers on standard output.
@@ -118,15 +122,15 @@ enum Display {
     },
 }
 
-impl Display {
+impl MeterDisplay {
     fn live() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        Display::Live(bar)
+        MeterDisplay::Live(bar)
     }
 
-    fn show(&mut self, now: &Snapshot) {
+    fn show(&mut self, now: &ProgressSnapshot) {
         match self {
-            Display::Live(bar) => {
+            MeterDisplay::Live(bar) => {
                 // First; otherwise the bar is drawn in its default style.
                 let columns = columns();
                 let bar_columns = bar_columns(columns);
@@ -142,7 +146,7 @@ impl Display {
                 }
                 bar.tick();
             }
-            Display::Percentage { out, last } => {
+            MeterDisplay::Percentage { out, last } => {
                 let Some((done, total)) = now.share() else { return };
                 let percent = done.min(total).saturating_mul(100) / total.max(1);
                 if last.is_none_or(|last| percent > last) {
@@ -150,23 +154,23 @@ impl Display {
                     print_line(out, percent);
                 }
             }
-            Display::Plain => say(format_args!("packfs: {}: {}", now.phase(), now.describe(usize::MAX))),
+            MeterDisplay::Plain => say(format_args!("packfs: {}: {}", now.phase(), now.describe(usize::MAX))),
         }
     }
 
-    fn end(&mut self, now: &Snapshot) {
+    fn end(&mut self, now: &ProgressSnapshot) {
         match self {
-            Display::Live(bar) => bar.finish_and_clear(),
-            Display::Percentage { .. } => {
+            MeterDisplay::Live(bar) => bar.finish_and_clear(),
+            MeterDisplay::Percentage { .. } => {
                 self.show(now);
                 // Without any data there is no share.
-                if let Display::Percentage { out, last: None } = self
+                if let MeterDisplay::Percentage { out, last: None } = self
                     && !matches!(now.phase, Phase::Scan)
                 {
                     print_line(out, 100);
                 }
             }
-            Display::Plain => {}
+            MeterDisplay::Plain => {}
         }
     }
 }
@@ -202,7 +206,7 @@ pub(super) fn columns() -> usize {
 
 /// The counters at one moment.
 #[derive(Debug)]
-struct Snapshot {
+struct ProgressSnapshot {
     phase: Phase,
     entries: u64,
     entries_total: u64,
@@ -217,9 +221,9 @@ struct Snapshot {
     resident: u64,
 }
 
-impl Snapshot {
+impl ProgressSnapshot {
     fn take(progress: &Progress, begun: Instant) -> Self {
-        Snapshot {
+        ProgressSnapshot {
             phase: progress.phase(),
             entries: progress.entries.load(Relaxed),
             entries_total: progress.entries_total.load(Relaxed),
@@ -300,7 +304,7 @@ impl Snapshot {
         if self.resident > 0 {
             parts.push(format!("{} memory", units::bytes(self.resident)));
         }
-        fitted(&parts, columns)
+        join_fitting(&parts, columns)
     }
 
     /// Estimates the remaining time from the speed so far; not in the first second.
@@ -315,7 +319,7 @@ impl Snapshot {
 }
 
 /// Joins the parts that fit, separated by commas: parts that do not fit are dropped rather than cut.
-pub(super) fn fitted(parts: &[String], columns: usize) -> String {
+pub(super) fn join_fitting(parts: &[String], columns: usize) -> String {
     let mut line = String::new();
     for part in parts {
         let separator = if line.is_empty() { "" } else { ", " };
@@ -331,8 +335,8 @@ pub(super) fn fitted(parts: &[String], columns: usize) -> String {
 mod tests {
     use super::*;
 
-    fn snapshot(phase: Phase) -> Snapshot {
-        Snapshot {
+    fn snapshot(phase: Phase) -> ProgressSnapshot {
+        ProgressSnapshot {
             phase,
             entries: 7300,
             entries_total: 0,
@@ -351,7 +355,7 @@ mod tests {
     fn a_line_shows_only_known_figures() {
         let scan = snapshot(Phase::Scan);
         assert_eq!((scan.phase(), scan.describe(80)), ("scanning", "7,300 entries".into()));
-        let data = Snapshot {
+        let data = ProgressSnapshot {
             total: 100 << 20,
             done: 50 << 20,
             saved: 10 << 20,
@@ -365,14 +369,14 @@ mod tests {
         // A terminal of 40 columns has no bar, but the time left.
         assert_eq!((bar_columns(40), data.describe(32)), (0, "50.0 MiB of 100 MiB, 10 s left".into()));
         assert_eq!(data.describe(26), "50.0 MiB of 100 MiB");
-        let stream = Snapshot { done: 1 << 20, ..snapshot(Phase::Data) };
+        let stream = ProgressSnapshot { done: 1 << 20, ..snapshot(Phase::Data) };
         assert_eq!(stream.describe(80), "1.00 MiB, 102 KiB/s");
-        let extracting = Snapshot { entries_total: 14_600, done: 1 << 20, ..snapshot(Phase::Read) };
+        let extracting = ProgressSnapshot { entries_total: 14_600, done: 1 << 20, ..snapshot(Phase::Read) };
         assert_eq!(extracting.describe(80), "7,300 of 14,600 entries, 1.00 MiB, 10 s left, 102 KiB/s");
         // If the number of entries is unknown, there is no bar.
-        let some = Snapshot { done: 1 << 20, ..snapshot(Phase::Read) };
+        let some = ProgressSnapshot { done: 1 << 20, ..snapshot(Phase::Read) };
         assert_eq!((some.share(), some.remaining()), (None, None));
-        let split = Snapshot {
+        let split = ProgressSnapshot {
             total: 40 << 20,
             done: 20 << 20,
             files: vec![10 << 20, 5 << 20],
@@ -384,13 +388,13 @@ mod tests {
         // The speed of each disk is worth more than that of all.
         assert_eq!(split.describe(58), line.replace(", 2.00 MiB/s", ""));
         // A figure that fits is shown even if a longer one before it does not.
-        let many = Snapshot { files: vec![1 << 20; 16], ..split };
+        let many = ProgressSnapshot { files: vec![1 << 20; 16], ..split };
         assert_eq!(many.describe(58), "20.0 MiB of 40.0 MiB, 10 s left, 2.00 MiB/s");
     }
 
     #[test]
     fn a_meter_ends_at_once_when_dropped() {
-        let meter = Meter::start(false);
+        let meter = ProgressMeter::start(false);
         Progress::add(&meter.progress().done, 1);
         let begun = Instant::now();
         drop(meter);

@@ -16,8 +16,8 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 pub(crate) use self::stdout::{
-    RemarkWriter, STDOUT, is_lost, is_terminal, name, remarks, require_pipe_or_file, require_stdout, write_raw_result,
-    write_result,
+    RemarkWriter, STDOUT, is_lost, is_terminal, remarks, require_pipe_or_file, require_stdout, write_name,
+    write_raw_result, write_result,
 };
 
 /// Prints a line on standard error. Errors are ignored: nobody may be listening.
@@ -30,13 +30,13 @@ pub(crate) fn say(line: impl Display) {
 
 /// As [`say`], for a line that is the whole result of the command.
 pub(crate) fn try_to_say(line: impl Display) -> io::Result<()> {
-    let mut text = printable(&without_numbers(&line.to_string()));
+    let mut text = escape_controls(&strip_error_numbers(&line.to_string()));
     text.push('\n');
     io::stderr().write_all(text.as_bytes())
 }
 
 /// Formats words so that a shell reads them as they are.
-pub(crate) fn quoted(words: &[OsString]) -> String {
+pub(crate) fn quote_words(words: &[OsString]) -> String {
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./=:,+%".contains(&byte));
     let word = |word: &OsString| match word.to_string_lossy() {
         text if !text.is_empty() && plain(&text) => text.into_owned(),
@@ -46,7 +46,7 @@ pub(crate) fn quoted(words: &[OsString]) -> String {
 }
 
 /// The text without the numbers that the standard library puts behind the system's words, as in `(os error 2)`.
-fn without_numbers(text: &str) -> String {
+fn strip_error_numbers(text: &str) -> String {
     let mut parts = text.split(" (os error ");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -61,7 +61,7 @@ fn without_numbers(text: &str) -> String {
     out
 }
 
-fn printable(text: &str) -> String {
+fn escape_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 1);
     for c in text.chars() {
         if c.is_control() && c != '\n' { out.extend(c.escape_default()) } else { out.push(c) }
@@ -77,16 +77,16 @@ mod tests {
     fn numbers_of_errors_are_left_out() {
         let told = std::io::Error::from_raw_os_error(2);
         assert_eq!(
-            without_numbers(&format!("a: {told}; b: {told}.")),
+            strip_error_numbers(&format!("a: {told}; b: {told}.")),
             "a: No such file or directory; b: No such file or directory."
         );
         for text in ["", "a (os error x)", "a (os error 2"] {
-            assert_eq!(without_numbers(text), text);
+            assert_eq!(strip_error_numbers(text), text);
         }
     }
 
     #[test]
     fn messages_cannot_change_the_terminal() {
-        assert_eq!(printable("größe\n\x1b[31mred\r\u{9b}"), "größe\n\\u{1b}[31mred\\r\\u{9b}");
+        assert_eq!(escape_controls("größe\n\x1b[31mred\r\u{9b}"), "größe\n\\u{1b}[31mred\\r\\u{9b}");
     }
 }

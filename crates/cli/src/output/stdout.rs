@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use packfs_image::name::show;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::failure::Usage;
+use super::failure::UsageError;
 use super::say;
 use crate::startup::{self, StandardStream};
 
@@ -31,7 +31,7 @@ pub(crate) struct ResultWriter(BufWriter<NamedStdout>);
 
 /// Writes the result of a command, or a part of it, by `write`, and makes sure that all of it has arrived.
 pub(crate) fn write_result<T>(write: impl FnOnce(&mut ResultWriter) -> Result<T>) -> Result<T> {
-    let stdout = NamedStdout(open().map_err(named)?);
+    let stdout = NamedStdout(open_stdout().map_err(name_error)?);
     let mut out = ResultWriter(BufWriter::with_capacity(BUFFER_LEN, stdout));
     let written = write(&mut out);
     // The lines before an error are printed, too.
@@ -39,7 +39,7 @@ pub(crate) fn write_result<T>(write: impl FnOnce(&mut ResultWriter) -> Result<T>
     let value = written?;
     flushed?;
     let (stdout, _) = out.0.into_parts();
-    close(stdout.0).map_err(named)?;
+    close_stdout(stdout.0).map_err(name_error)?;
     Ok(value)
 }
 
@@ -49,18 +49,18 @@ pub(crate) fn write_raw_result<T, E: From<W>, W>(
     wrap: impl FnOnce(io::Error) -> W,
     write: impl FnOnce(&mut File) -> Result<T, E>,
 ) -> Result<T, E> {
-    let mut stdout = match open() {
+    let mut stdout = match open_stdout() {
         Ok(stdout) => stdout,
         Err(error) => return Err(wrap(error).into()),
     };
     let value = write(&mut stdout)?;
-    close(stdout).map_err(wrap)?;
+    close_stdout(stdout).map_err(wrap)?;
     Ok(value)
 }
 
 /// Fails if standard output is closed: for commands that would notice it only after long work.
 pub(crate) fn require_stdout() -> Result<()> {
-    open().map_err(named)?;
+    open_stdout().map_err(name_error)?;
     Ok(())
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn require_stdout() -> Result<()> {
 pub(crate) fn require_pipe_or_file(what: &str) -> Result<()> {
     require_stdout()?;
     if is_terminal() {
-        return Err(Usage(format!("refusing to write {what} to a terminal; use -o FILE or a pipe")).into());
+        return Err(UsageError(format!("refusing to write {what} to a terminal; use -o FILE or a pipe")).into());
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ pub(crate) fn is_terminal() -> bool {
 }
 
 /// Writes a name unchanged, except on a terminal, where control characters are escaped.
-pub(crate) fn name(out: &mut impl Write, name: &[u8]) -> io::Result<()> {
+pub(crate) fn write_name(out: &mut impl Write, name: &[u8]) -> io::Result<()> {
     if is_terminal() { out.write_all(&show(name)) } else { out.write_all(name) }
 }
 
@@ -119,7 +119,7 @@ struct NamedStdout(File);
 
 impl Write for NamedStdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(named)
+        self.0.write(bytes).map_err(name_error)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -147,7 +147,7 @@ pub(super) fn met_broken_pipe() -> bool {
     IS_BROKEN.load(Relaxed)
 }
 
-fn named(error: io::Error) -> io::Error {
+fn name_error(error: io::Error) -> io::Error {
     if error.kind() == ErrorKind::BrokenPipe {
         IS_BROKEN.store(true, Relaxed);
     }
@@ -155,15 +155,15 @@ fn named(error: io::Error) -> io::Error {
 }
 
 /// Opens standard output once more, without the line buffer of [`io::stdout`].
-fn open() -> io::Result<File> {
+fn open_stdout() -> io::Result<File> {
     if startup::was_closed(StandardStream::Output) {
         return Err(io::Error::new(ErrorKind::NotConnected, "it is closed"));
     }
     Ok(File::from(rustix::stdio::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// Closes a descriptor of [`open`]. Network file systems report only now that data could not be stored.
-fn close(stdout: File) -> io::Result<()> {
+/// Closes a descriptor of [`open_stdout`]. Network file systems report only now that data could not be stored.
+fn close_stdout(stdout: File) -> io::Result<()> {
     match nix::unistd::close(stdout) {
         // It is closed all the same.
         Ok(()) | Err(Errno::EINTR) => Ok(()),
@@ -178,7 +178,7 @@ pub(crate) struct RemarkWriter(Option<BufWriter<File>>);
 /// Returns a writer for remarks.
 pub(crate) fn remarks() -> RemarkWriter {
     let mut remarks = RemarkWriter(None);
-    match open() {
+    match open_stdout() {
         Ok(stdout) => remarks.0 = Some(BufWriter::with_capacity(BUFFER_LEN, stdout)),
         Err(error) => remarks.give_up(&error),
     }

@@ -90,7 +90,8 @@ pub(crate) fn count(n: u64) -> String {
 
 /// Formats a point in time in UTC: `2026-01-02 03:04:05`.
 pub(crate) fn utc(time: Time) -> String {
-    let (days, secs) = (time.secs.div_euclid(86_400), time.secs.rem_euclid(86_400));
+    let days = time.secs.div_euclid(86_400);
+    let secs = time.secs.rem_euclid(86_400);
     // Days counted from 1 March of year 0, so that the leap day ends the year; see `args::value`.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

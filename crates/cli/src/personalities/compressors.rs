@@ -11,7 +11,7 @@ const SQUASHFS: &[&str] = &["gzip", "lzo", "lz4", "xz", "zstd", "lzma"];
 const EROFS: &[&str] = &["lz4", "lz4hc", "lzma", "deflate", "libdeflate", "zstd"];
 
 /// Returns a list of the compressors that a program has, or nothing if its help has none.
-pub(super) fn listed(program: &str) -> String {
+pub(super) fn list_compressors(program: &str) -> String {
     let (heading, names, usual) = match program {
         "mksquashfs" | "sqfstar" => ("Compressors available:", SQUASHFS, "gzip"),
         "tar2sqfs" | "gensquashfs" => ("Available SquashFS block compressors:", SQUASHFS, "xz"),
@@ -51,14 +51,14 @@ mod tests {
             ("tar2sqfs", SQUASHFS, "\txz (default)\n"),
             ("mkfs.erofs", EROFS, ""),
         ] {
-            let list = listed(program);
+            let list = list_compressors(program);
             for name in names {
                 let count = list.lines().filter(|line| line.trim().trim_end_matches(" (default)") == *name).count();
                 assert_eq!(count, 1, "{program}: {name}");
             }
             assert!(list.contains(usual), "{list}");
         }
-        assert!(!listed("unsquashfs").contains("default"));
-        assert_eq!(listed("sqfsdiff"), "");
+        assert!(!list_compressors("unsquashfs").contains("default"));
+        assert_eq!(list_compressors("sqfsdiff"), "");
     }
 }

@@ -13,15 +13,15 @@ use packfs_image::sink::{self, Walk};
 use packfs_image::{AnyImage, Error};
 
 use super::command_line::CommandLine;
-use super::options::Does::{Becomes, Refused, Same};
-use super::options::{Opt, Word, flag, getopt, value};
-use super::unsquashfs::rows::{at, zone};
-use super::{Show, Todo, dump_stats, version};
-use crate::args::{Command, Info, value};
-use crate::commands::list::mode::mode;
+use super::options::OptionEffect::{Becomes, Refused, Same};
+use super::options::{ForeignOption, ParsedWord, flag, parse_getopt, value};
+use super::unsquashfs::rows::{format_time, time_zone};
+use super::{ResultPrinter, TranslatedLine, dump_stats, version_text};
+use crate::args::{InfoArgs, PackfsCommand, value};
+use crate::commands::list::mode::mode_text;
 use crate::commands::open;
 use crate::output;
-use crate::output::failure::{Manner, Usage};
+use crate::output::failure::{ExitPolicy, UsageError};
 
 /// Version whose options these are.
 const VERSION: &str = "1.9.4";
@@ -46,7 +46,7 @@ const INCOMPAT: [(Incompat, &str); 9] = [
     (Incompat::METABOX, "metabox"),
 ];
 
-pub(super) static TABLE: &[Opt] = &[
+pub(super) static TABLE: &[ForeignOption] = &[
     flag(&["-V", "--version"], Same("prints the version")),
     flag(&["-h", "--help"], Same("prints this table")),
     flag(&["-S"], Same("counts of files; packfs info --stats tells what takes the space")),
@@ -63,7 +63,7 @@ pub(super) static TABLE: &[Opt] = &[
 
 /// Facts to print.
 #[derive(Debug, Default)]
-struct Facts {
+struct RequestedFacts {
     superblock: bool,
     statistics: bool,
     extents: bool,
@@ -72,67 +72,87 @@ struct Facts {
     path: Option<OsString>,
 }
 
-/// Translates a command line.
-pub(super) fn dump_erofs(args: Vec<OsString>) -> Result<Todo, String> {
-    let mut plain = Vec::new();
-    let mut out = CommandLine::default();
-    let mut facts = Facts::default();
-    let mut cat = false;
-    for word in getopt(TABLE, args)? {
-        let (name, value) = match word {
-            Word::Plain(word) => {
-                plain.push(word);
-                continue;
-            }
-            Word::Becomes(options) => {
-                out.append(options);
-                continue;
-            }
-            Word::Option(name, values) => (name, values.into_iter().next().unwrap_or_default()),
-        };
-        let text = value.to_str().unwrap_or_default();
-        match name {
-            "-V" => return Ok(version("dump.erofs (erofs-utils)", VERSION)),
-            "-h" => return Ok(Todo::Help(TABLE)),
-            "-e" => facts.extents = true,
-            "-s" => facts.superblock = true,
-            "-S" => facts.statistics = true,
-            "--ls" => facts.entries = true,
-            "--cat" => cat = true,
-            "--nid" => facts.nid = Some(Nid(text.parse().map_err(|_| format!("invalid NID {text}"))?)),
-            "--path" => facts.path = Some(value),
-            _ => {
-                let offset = value::size(text).map_err(|why| format!("{name}: {why}"))?;
-                out.set("--offset", offset.to_string());
-            }
-        }
-    }
-    let [image] = &plain[..] else { return Err("expected: dump.erofs [OPTIONS] IMAGE".into()) };
-    let named = facts.nid.is_some() || facts.path.is_some();
-    if (facts.extents || facts.entries || cat) && !named {
-        return Err("-e, --ls and --cat need an inode: --path or --nid".into());
-    }
-    if cat {
-        let path = facts.path.ok_or("--cat: packfs cat takes a path: --path")?;
-        let mut line = CommandLine::new("cat");
-        line.append(out);
-        ["--".into(), image.clone(), path].into_iter().for_each(|word: OsString| line.operand(word));
-        return Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }));
-    }
-    facts.superblock |= !named && !facts.statistics;
-    let mut line = CommandLine::new("info");
-    line.append(out);
-    if let Some(path) = &facts.path {
-        line.set("--inode", path);
-    }
-    line.operand("--");
-    line.operand(image);
-    Ok(Todo::Show(line, Box::new(facts)))
+/// A command line, read.
+#[derive(Debug, Default)]
+struct DumpOptions {
+    plain: Vec<OsString>,
+    /// Options of packfs.
+    out: CommandLine,
+    facts: RequestedFacts,
+    /// True if the contents of a file are printed instead of facts.
+    cat: bool,
+    print: Option<&'static str>,
 }
 
-impl Show for Facts {
-    fn show(&self, command: Command) -> Result<u8> {
-        let Command::Info(args) = command else { return Err(Usage("another command".into()).into()) };
+/// Translates a command line.
+pub(super) fn dump_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let mut options = DumpOptions::default();
+    for word in parse_getopt(TABLE, args)? {
+        match word {
+            ParsedWord::Plain(word) => options.plain.push(word),
+            ParsedWord::Becomes(made) => options.out.append(made),
+            ParsedWord::Option(name, values) => {
+                options.take_option(name, values.into_iter().next().unwrap_or_default())?;
+            }
+        }
+        match options.print {
+            Some("-V") => return Ok(version_text("dump.erofs (erofs-utils)", VERSION)),
+            Some(_) => return Ok(TranslatedLine::Help(TABLE)),
+            None => {}
+        }
+    }
+    options.translate()
+}
+
+impl DumpOptions {
+    fn take_option(&mut self, name: &'static str, value: OsString) -> Result<(), String> {
+        let text = value.to_str().unwrap_or_default();
+        match name {
+            "-V" | "-h" => self.print = Some(name),
+            "-e" => self.facts.extents = true,
+            "-s" => self.facts.superblock = true,
+            "-S" => self.facts.statistics = true,
+            "--ls" => self.facts.entries = true,
+            "--cat" => self.cat = true,
+            "--nid" => self.facts.nid = Some(Nid(text.parse().map_err(|_| format!("invalid NID {text}"))?)),
+            "--path" => self.facts.path = Some(value),
+            _ => {
+                let offset = value::size(text).map_err(|why| format!("{name}: {why}"))?;
+                self.out.set("--offset", offset.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn translate(self) -> Result<TranslatedLine, String> {
+        let DumpOptions { plain, out, mut facts, cat, .. } = self;
+        let [image] = &plain[..] else { return Err("expected: dump.erofs [OPTIONS] IMAGE".into()) };
+        let named = facts.nid.is_some() || facts.path.is_some();
+        if (facts.extents || facts.entries || cat) && !named {
+            return Err("-e, --ls and --cat need an inode: --path or --nid".into());
+        }
+        if cat {
+            let path = facts.path.ok_or("--cat: packfs cat takes a path: --path")?;
+            let mut line = CommandLine::new("cat");
+            line.append(out);
+            ["--".into(), image.clone(), path].into_iter().for_each(|word: OsString| line.operand(word));
+            return Ok(TranslatedLine::Run(line, ExitPolicy { usage: Some(1), ..ExitPolicy::default() }));
+        }
+        facts.superblock |= !named && !facts.statistics;
+        let mut line = CommandLine::new("info");
+        line.append(out);
+        if let Some(path) = &facts.path {
+            line.set("--inode", path);
+        }
+        line.operand("--");
+        line.operand(image);
+        Ok(TranslatedLine::Show(line, Box::new(facts)))
+    }
+}
+
+impl ResultPrinter for RequestedFacts {
+    fn print_results(&self, command: PackfsCommand) -> Result<u8> {
+        let PackfsCommand::Info(args) = command else { return Err(UsageError("another command".into()).into()) };
         let opened = open::image(&args.image)?;
         let AnyImage::Erofs(image) = &opened else { bail!("cannot find valid erofs superblock") };
         output::write_result(|out| self.print(&args, &opened, image, out))?;
@@ -140,8 +160,8 @@ impl Show for Facts {
     }
 }
 
-impl Facts {
-    fn print(&self, args: &Info, opened: &AnyImage, image: &ErofsReader, out: &mut impl Write) -> Result<()> {
+impl RequestedFacts {
+    fn print(&self, args: &InfoArgs, opened: &AnyImage, image: &ErofsReader, out: &mut impl Write) -> Result<()> {
         if self.superblock {
             superblock(image, out)?;
         }
@@ -163,7 +183,8 @@ impl Facts {
 
     /// Prints the facts of an inode.
     fn inode(&self, opened: &AnyImage, image: &ErofsReader, nid: Nid, path: &[u8], out: &mut impl Write) -> Result<()> {
-        let (stat, facts) = (image.stat(nid)?, image.facts(nid)?);
+        let stat = image.stat(nid)?;
+        let facts = image.facts(nid)?;
         let block = u64::from(image.superblock().block_size);
         let stored = facts.compressed_blocks.map_or(facts.size, |blocks| blocks.saturating_mul(block));
         #[allow(clippy::cast_precision_loss, reason = "two decimals of it are shown")]
@@ -174,7 +195,7 @@ impl Facts {
         };
         let Stat { mode: bits, uid, gid, mtime, nlink, .. } = stat;
         write!(out, "Path : ")?;
-        output::name(out, path)?;
+        output::write_name(out, path)?;
         writeln!(out, "\nSize: {}  On-disk size: {stored}  {}", facts.size, type_name(&stat.kind))?;
         writeln!(
             out,
@@ -184,9 +205,9 @@ impl Facts {
         writeln!(out, "Inode size: {}   Xattr size: {}", if facts.extended { 64 } else { 32 }, facts.xattr_bytes)?;
         // It leaves out set-user-ID, set-group-ID and the sticky bit.
         let bits = bits & 0o777;
-        let permissions = mode(&stat.kind, bits);
+        let permissions = mode_text(&stat.kind, bits);
         writeln!(out, "Uid: {uid}   Gid: {gid}  Access: {bits:04o}/{}", &permissions.as_str()[1..])?;
-        let time = at(mtime.secs, &zone(false), "%Y-%m-%d %H:%M:%S")?;
+        let time = format_time(mtime.secs, &time_zone(false), "%Y-%m-%d %H:%M:%S")?;
         writeln!(out, "Timestamp: {time}.{:09}", mtime.nanos)?;
         if self.entries {
             entries(image, nid, out)?;
@@ -227,7 +248,7 @@ fn superblock(image: &ErofsReader, out: &mut impl Write) -> Result<()> {
     }
     line("Filesystem sb_size", superblock.len.to_string())?;
     line("Filesystem inode count", superblock.inodes.to_string())?;
-    line("Filesystem created", at(superblock.build_time, &zone(false), "%a %b %e %H:%M:%S %Y")?)?;
+    line("Filesystem created", format_time(superblock.build_time, &time_zone(false), "%a %b %e %H:%M:%S %Y")?)?;
     let compat = COMPAT.iter().filter(|(bit, _)| superblock.compat.contains(*bit)).map(|(_, name)| *name);
     line("Filesystem compatible features", spaced(compat))?;
     let incompat = INCOMPAT.iter().filter(|(bit, _)| superblock.incompat.contains(*bit)).map(|(_, name)| *name);
@@ -254,7 +275,7 @@ fn entries(image: &ErofsReader, dir: Nid, out: &mut impl Write) -> Result<()> {
     writeln!(out, "\n       NID TYPE  FILENAME")?;
     for (name, nid) in all {
         write!(out, "{:>10} {:>4}  ", nid.0, number(&image.stat(nid)?.kind))?;
-        output::name(out, &name)?;
+        output::write_name(out, &name)?;
         writeln!(out)?;
     }
     Ok(())
@@ -271,7 +292,8 @@ fn extents(
 ) -> Result<()> {
     writeln!(out, "\n Ext:   logical offset   |  length :     physical offset    |  length")?;
     let block = u64::from(image.superblock().block_size);
-    let (mut rows, mut written) = (Rows { out, count: 0 }, Ok(()));
+    let mut rows = ExtentRows { out, count: 0 };
+    let mut written = Ok(());
     // Fragments come last, in as many pieces as the packed inode has there.
     let mut fragment: Option<(u64, u64)> = None;
     opened.placement(nid, &mut |placed| {
@@ -287,18 +309,18 @@ fn extents(
         rows.row(offset, len, (0, 0), None)?;
     }
     let count = rows.count;
-    output::name(out, path)?;
+    output::write_name(out, path)?;
     writeln!(out, ": {count} extents found")?;
     Ok(())
 }
 
 /// The table of extents.
-struct Rows<'o, W> {
+struct ExtentRows<'o, W> {
     out: &'o mut W,
     count: u64,
 }
 
-impl<W: Write> Rows<'_, W> {
+impl<W: Write> ExtentRows<'_, W> {
     /// Prints a piece: a row for each chunk; data that lies in blocks has their length.
     fn pieces(&mut self, placed: &PlacedPiece, facts: &InodeFacts, block: u64) -> io::Result<()> {
         let PlacedPiece { offset, len, .. } = *placed;
@@ -322,7 +344,8 @@ impl<W: Write> Rows<'_, W> {
     }
 
     fn row(&mut self, offset: u64, len: u64, (position, stored): (u64, u64), device: Option<u16>) -> io::Result<()> {
-        let (end, stored_end) = (offset.saturating_add(len), position.saturating_add(stored));
+        let end = offset.saturating_add(len);
+        let stored_end = position.saturating_add(stored);
         write!(self.out, "{:>4}: {offset:>8}..{end:>8} | {len:>7} : ", self.count)?;
         write!(self.out, "{position:>10}..{stored_end:>10} | {stored:>7}")?;
         self.count += 1;

@@ -19,7 +19,7 @@ const BAR: usize = 50;
 
 /// Counts of an image. Every name of a file counts.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct ImageCounts {
     types: [u64; TYPES.len()],
     compressed: u64,
     uncompressed: u64,
@@ -33,7 +33,7 @@ struct Counts {
     by_end: [u64; ENDS.len() + 1],
 }
 
-impl Counts {
+impl ImageCounts {
     fn add_layout(&mut self, facts: &InodeFacts) {
         let count = if facts.compressed_blocks.is_some() { &mut self.compressed } else { &mut self.uncompressed };
         *count += 1;
@@ -58,8 +58,9 @@ fn row(size: u64) -> usize {
     usize::try_from(u64::BITS - kib.leading_zeros()).unwrap_or(SIZES).min(SIZES - 1)
 }
 
-fn count(image: &ErofsReader) -> Result<Counts> {
-    let (mut counts, block) = (Counts::default(), u64::from(image.superblock().block_size));
+fn count(image: &ErofsReader) -> Result<ImageCounts> {
+    let mut counts = ImageCounts::default();
+    let block = u64::from(image.superblock().block_size);
     let mut walk = Walk::new(image, &[])?;
     while let Some(visit) = walk.step()? {
         let facts = image.facts(visit.nid)?;
@@ -151,7 +152,7 @@ mod tests {
         {
             assert_eq!(row(size), expected, "{size}");
         }
-        let mut counts = Counts::default();
+        let mut counts = ImageCounts::default();
         for path in ["a.txt", "d.so/.txt", "b.so", "c.so.1", "d.XML", "txt", "a.", "a.o", "a.txtx"] {
             counts.add_file(path.as_bytes(), 2000, 4096);
         }

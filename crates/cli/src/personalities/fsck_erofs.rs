@@ -15,24 +15,28 @@ use packfs_image::sink;
 use packfs_image::tree::components;
 
 use super::command_line::CommandLine;
-use super::options::Does::{Becomes, Ignored, Same};
-use super::options::{Opt, Takes, Word, flag, getopt, value};
-use super::{Todo, refusals, version};
+use super::options::OptionEffect::{Becomes, Ignored, Same};
+use super::options::{ForeignOption, OptionValues, ParsedWord, flag, parse_getopt, value};
+use super::{TranslatedLine, refusals, version_text};
 use crate::args::value::size;
-use crate::output::failure::Manner;
+use crate::output::failure::ExitPolicy;
 
 /// Version whose options these are.
 const VERSION: &str = "1.9.4";
 /// Offset of the superblock, and its magic number.
 const MAGIC: (u64, [u8; 4]) = (1024, 0xe0f5_e1e2_u32.to_le_bytes());
 
-pub(super) static TABLE: &[Opt] = &[
+pub(super) static TABLE: &[ForeignOption] = &[
     flag(&["-V", "--version"], Same("prints the version")),
     flag(&["-h", "--help"], Same("prints this table")),
     value(&["-d"], Ignored("findings are always told")),
     flag(&["-p"], Ignored("fsck.erofs prints the ratio from -d3 on; packfs info --stats tells sizes")),
     value(&["--device"], Becomes(&["--device={}"])),
-    Opt { names: &["--extract"], takes: Takes::Optional, does: Same("packfs extract; without a value packfs check") },
+    ForeignOption {
+        names: &["--extract"],
+        takes: OptionValues::Optional,
+        does: Same("packfs extract; without a value packfs check"),
+    },
     value(&["--offset"], Same("--offset")),
     value(&["--nid"], Same("as --path, by the number of the inode")),
     value(&["--path"], Same("a path, with --strip-components")),
@@ -73,9 +77,9 @@ struct FsckOptions {
 }
 
 /// Translates a command line.
-pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
+pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
     let is_root = rustix::process::geteuid().is_root();
-    let mut asked = FsckOptions {
+    let mut options = FsckOptions {
         plain: Vec::new(),
         out: CommandLine::default(),
         extract: None,
@@ -90,17 +94,17 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
         of_extraction: None,
         print: None,
     };
-    for word in getopt(TABLE, args)? {
+    for word in parse_getopt(TABLE, args)? {
         match word {
-            Word::Plain(word) => asked.plain.push(word),
-            Word::Becomes(options) => asked.out.append(options),
-            Word::Option(name, values) => asked.take(name, values.into_iter().next())?,
+            ParsedWord::Plain(word) => options.plain.push(word),
+            ParsedWord::Becomes(made) => options.out.append(made),
+            ParsedWord::Option(name, values) => options.take(name, values.into_iter().next())?,
         }
     }
-    match asked.print {
-        Some("-V") => Ok(version("fsck.erofs (erofs-utils)", VERSION)),
-        Some(_) => Ok(Todo::Help(TABLE)),
-        None => asked.translate(),
+    match options.print {
+        Some("-V") => Ok(version_text("fsck.erofs (erofs-utils)", VERSION)),
+        Some(_) => Ok(TranslatedLine::Help(TABLE)),
+        None => options.translate(),
     }
 }
 
@@ -135,13 +139,13 @@ impl FsckOptions {
         Ok(())
     }
 
-    fn translate(mut self) -> Result<Todo, String> {
+    fn translate(mut self) -> Result<TranslatedLine, String> {
         let [image] = &self.plain[..] else { return Err("expected: fsck.erofs [OPTIONS] IMAGE".into()) };
         let image = image.clone();
-        is_erofs(Path::new(&image), self.offset)?;
+        require_erofs(Path::new(&image), self.offset)?;
         // A path overrides a number, in any order.
         let nid = self.nid.filter(|nid| self.path.is_none() && nid.0 > 0);
-        let target = target(Path::new(&image), self.offset, nid, self.path.take());
+        let target = find_entry(Path::new(&image), self.offset, nid, self.path.take());
         let target = target.map_err(|error| format!("{}: {error}", display(Path::new(&image))))?;
         let target = target.filter(|target| components(target.path.as_bytes()).next().is_some());
         let mut line = match self.extract.take() {
@@ -160,11 +164,11 @@ impl FsckOptions {
                 line.set("--directory", dir);
                 line.switch_if(self.overwrite, "--force");
                 line.switch_if(!self.keeps_owners, "--no-owner");
-                if let Some(mode) = without_umask().filter(|_| !self.keeps_permissions) {
+                if let Some(mode) = umask_changes().filter(|_| !self.keeps_permissions) {
                     line.set("--mode", mode);
                 }
                 line.switch_if(!self.with_xattrs, "--no-xattrs");
-                if let Some(Target { path, is_dir }) = &target {
+                if let Some(SelectedEntry { path, is_dir }) = &target {
                     // The entries below a directory, or the file itself.
                     let depth = components(path.as_bytes()).count() - usize::from(!is_dir);
                     line.set("--strip-components", depth.to_string());
@@ -182,18 +186,23 @@ impl FsckOptions {
         if let Some(target) = target {
             line.operand(target.path);
         }
-        Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+        Ok(TranslatedLine::Run(line, ExitPolicy { usage: Some(1), ..ExitPolicy::default() }))
     }
 }
 
 /// The entry that an option selects, by its path.
-struct Target {
+struct SelectedEntry {
     path: OsString,
     is_dir: bool,
 }
 
 /// Finds an inode by its number, or by a path.
-fn target(image: &Path, offset: u64, nid: Option<Nid>, path: Option<OsString>) -> anyhow::Result<Option<Target>> {
+fn find_entry(
+    image: &Path,
+    offset: u64,
+    nid: Option<Nid>,
+    path: Option<OsString>,
+) -> anyhow::Result<Option<SelectedEntry>> {
     if nid.is_none() && path.is_none() {
         return Ok(None);
     }
@@ -206,11 +215,11 @@ fn target(image: &Path, offset: u64, nid: Option<Nid>, path: Option<OsString>) -
             (found.ok_or_else(|| anyhow::anyhow!("--path {}: not found", display(Path::new(&path))))?, path)
         }
     };
-    Ok(Some(Target { path, is_dir: reader.stat(nid)?.kind == FileType::Dir }))
+    Ok(Some(SelectedEntry { path, is_dir: reader.stat(nid)?.kind == FileType::Dir }))
 }
 
 /// Returns the value of `--mode` that takes away from the permissions of entries what the umask takes away from those of new files.
-fn without_umask() -> Option<String> {
+fn umask_changes() -> Option<String> {
     let mask = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(mask);
     let of = |(class, shift): (char, u32)| {
@@ -224,7 +233,7 @@ fn without_umask() -> Option<String> {
 }
 
 /// Fails for anything but an EROFS image, as callers expect who try one format after the other.
-fn is_erofs(image: &Path, offset: u64) -> Result<(), String> {
+fn require_erofs(image: &Path, offset: u64) -> Result<(), String> {
     let mut magic = [0; 4];
     let read = File::open(image).and_then(|file| file.read_at(&mut magic, offset.saturating_add(MAGIC.0)));
     match read {

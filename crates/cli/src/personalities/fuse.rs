@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 use packfs_image::name::display;
 
-use crate::args::{Mount, MountOptions, RemoteArgs};
+use crate::args::{MountArgs, MountOptionList, RemoteArgs};
 use crate::commands::mount;
-use crate::output::failure::{self, Outcome};
+use crate::output::failure::{self, CommandOutcome};
 use crate::output::{say, try_to_say};
 
 /// Exit status of wrong usage, which callers know.
@@ -45,8 +45,8 @@ const IGNORED: [&str; 22] = [
 
 /// A command line of one of these programs.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
-    options: MountOptions,
+struct FuseOptions {
+    options: MountOptionList,
     foreground: bool,
     single_thread: bool,
     devices: Vec<PathBuf>,
@@ -57,43 +57,46 @@ struct Asked {
 }
 
 pub(super) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
-    let asked = match parse(args) {
-        Ok(asked) => asked,
+    let options = match parse(args) {
+        Ok(options) => options,
         Err(why) => {
             say(format_args!("{name}: {why}"));
             return usage(name);
         }
     };
-    if asked.help {
+    if options.help {
         return usage(name);
     }
-    if asked.version {
+    if options.version {
         // Callers look for the program's own name, where these programs print it.
         let told = try_to_say(format_args!("{name}, by packfs {}", env!("CARGO_PKG_VERSION")));
-        return failure::exit(told.map(|()| Outcome::Done).map_err(Into::into), &failure::Manner::default());
+        return failure::report_outcome(
+            told.map(|()| CommandOutcome::Done).map_err(Into::into),
+            &failure::ExitPolicy::default(),
+        );
     }
-    let [image, dir] = asked.paths.as_slice() else { return usage(name) };
-    let args = Mount {
+    let [image, dir] = options.paths.as_slice() else { return usage(name) };
+    let args = MountArgs {
         images: vec![image.clone()],
         dir: dir.clone(),
-        options: vec![asked.options],
-        device: asked.devices,
-        foreground: asked.foreground,
+        options: vec![options.options],
+        device: options.devices,
+        foreground: options.foreground,
         ready_fd: None,
         cache: None,
-        threads: asked.single_thread.then_some(1),
+        threads: options.single_thread.then_some(1),
         trace: None,
         log: None,
         remote: RemoteArgs::default(),
     };
-    let ready = asked.notify.clone();
+    let ready = options.notify.clone();
     let result = mount::run_then(&args, move || ready.as_deref().map_or(Ok(()), |pipe| notify(pipe, b's')));
     if result.is_err()
-        && let Some(pipe) = &asked.notify
+        && let Some(pipe) = &options.notify
     {
         let _ = notify(pipe, b'f');
     }
-    failure::exit(result, &failure::Manner::default())
+    failure::report_outcome(result, &failure::ExitPolicy::default())
 }
 
 /// Tells success or failure through a named pipe.
@@ -129,33 +132,33 @@ Mounts an image by FUSE; this is packfs {} under another name, see packfs mount 
     ExitCode::from(USAGE)
 }
 
-fn parse(args: Vec<OsString>) -> Result<Asked, String> {
-    let mut asked = Asked::default();
+fn parse(args: Vec<OsString>) -> Result<FuseOptions, String> {
+    let mut options = FuseOptions::default();
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         let text = arg.to_str().unwrap_or_default();
         match text {
-            "-f" | "-d" => asked.foreground = true,
-            "-s" => asked.single_thread = true,
-            "-h" | "--help" => asked.help = true,
-            "-V" | "--version" => asked.version = true,
+            "-f" | "-d" => options.foreground = true,
+            "-s" => options.single_thread = true,
+            "-h" | "--help" => options.help = true,
+            "-V" | "--version" => options.version = true,
             "-o" => {
                 let list = args.next().ok_or("-o needs options")?;
-                asked.take_list(&list)?;
+                options.take_list(&list)?;
             }
-            "--" => asked.paths.extend(args.by_ref().map(PathBuf::from)),
-            _ if text.starts_with("-o") => asked.take_list(OsStr::new(&text[2..]))?,
-            _ if text.starts_with("--offset=") => asked.take_list(OsStr::new(&text[2..]))?,
-            _ if text.starts_with("--device=") => asked.devices.push(text["--device=".len()..].into()),
+            "--" => options.paths.extend(args.by_ref().map(PathBuf::from)),
+            _ if text.starts_with("-o") => options.take_list(OsStr::new(&text[2..]))?,
+            _ if text.starts_with("--offset=") => options.take_list(OsStr::new(&text[2..]))?,
+            _ if text.starts_with("--device=") => options.devices.push(text["--device=".len()..].into()),
             _ if text.starts_with("--dbglevel=") => {}
             _ if text.starts_with('-') && text.len() > 1 => return Err(format!("unknown option {text}")),
-            _ => asked.paths.push(arg.into()),
+            _ => options.paths.push(arg.into()),
         }
     }
-    Ok(asked)
+    Ok(options)
 }
 
-impl Asked {
+impl FuseOptions {
     fn take_list(&mut self, list: &OsStr) -> Result<(), String> {
         let list = list.to_str().ok_or("options that are not UTF-8")?;
         for word in list.split(',').filter(|word| !word.is_empty()) {
@@ -178,9 +181,9 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Offset;
+    use crate::args::MountOffset;
 
-    fn parsed(line: &str) -> Result<Asked, String> {
+    fn parsed(line: &str) -> Result<FuseOptions, String> {
         parse(line.split(' ').map(OsString::from).collect())
     }
 
@@ -190,13 +193,13 @@ mod tests {
             parsed("-f -o allow_other,ro,uid=1000,gid=1001,offset=40960 /proc/self/fd/3 /dev/fd/7").unwrap();
         assert_eq!(apptainer.paths, [Path::new("/proc/self/fd/3"), Path::new("/dev/fd/7")]);
         assert!(apptainer.foreground && apptainer.options.allow_other);
-        let MountOptions { uid, gid, offset, default_permissions, .. } = apptainer.options;
-        assert_eq!((uid, gid, offset), (Some(1000), Some(1001), Some(Offset::At(40960))));
+        let MountOptionList { uid, gid, offset, default_permissions, .. } = apptainer.options;
+        assert_eq!((uid, gid, offset), (Some(1000), Some(1001), Some(MountOffset::At(40960))));
         assert_eq!(default_permissions, Some(false));
         let enroot = parsed("-f -o uid=0,gid=0 image.sqsh /tmp/root").unwrap();
         assert_eq!((enroot.options.uid, enroot.options.gid), (None, None));
         let erofs = parsed("--offset=4096 --device=blob --dbglevel=3 -oro,nonempty -s a.erofs m").unwrap();
-        assert_eq!((erofs.options.offset, erofs.single_thread), (Some(Offset::At(4096)), true));
+        assert_eq!((erofs.options.offset, erofs.single_thread), (Some(MountOffset::At(4096)), true));
         assert_eq!(erofs.devices, [Path::new("blob")]);
         let own = parsed("-o default_permissions,notify_pipe=/p,fsname=a -d a m").unwrap();
         assert_eq!((own.notify, own.options.default_permissions), (Some("/p".into()), Some(true)));

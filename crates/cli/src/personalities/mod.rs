@@ -33,30 +33,30 @@ use packfs_image::name::display;
 
 use self::command_line::CommandLine;
 pub(crate) use self::options::OptionRow;
-use self::options::{Opt, listed, listed_refusals};
+use self::options::{ForeignOption, format_refusals, format_table};
 use self::refusals::RefusedOption;
-use crate::args::{AsProgram, Command};
-use crate::output::failure::{self, Manner, Outcome, Usage};
-use crate::output::{self, quoted, say};
+use crate::args::{AsProgramArgs, PackfsCommand};
+use crate::output::failure::{self, CommandOutcome, ExitPolicy, UsageError};
+use crate::output::{self, quote_words, say};
 use crate::{arguments, commands, parse, run_build};
 
 /// Version of squashfs-tools-ng whose options packfs takes.
 const NG_VERSION: &str = "1.3.2";
 
 /// A program whose command lines packfs takes.
-struct Personality {
+struct EmulatedProgram {
     name: &'static str,
     /// Values and combinations of its options that are refused.
     refusals: &'static [&'static RefusedOption],
-    run: Run,
+    run: CommandHandler,
     /// Exit status of errors.
     failure: u8,
 }
 
 /// Ways to take a command line.
-enum Run {
+enum CommandHandler {
     /// Translates it.
-    Translate(fn(Vec<OsString>) -> std::result::Result<Todo, String>, &'static [Opt]),
+    Translate(fn(Vec<OsString>) -> std::result::Result<TranslatedLine, String>, &'static [ForeignOption]),
     /// Does the work; `packfs as --list` cannot tell its options.
     #[cfg(feature = "mount")]
     Own(fn(&str, Vec<OsString>) -> ExitCode),
@@ -64,117 +64,117 @@ enum Run {
 
 /// A command line of another program, translated.
 #[derive(Debug)]
-enum Todo {
+enum TranslatedLine {
     /// A text on standard output.
     Print(String),
     /// An error with an exit status of its own.
     Problem(String, u8),
     /// Help, made from a table of options.
-    Help(&'static [Opt]),
+    Help(&'static [ForeignOption]),
     /// A command of packfs.
-    Run(CommandLine, Manner),
+    Run(CommandLine, ExitPolicy),
     /// A command of packfs whose results are printed as the program prints them.
-    Show(CommandLine, Box<dyn Show>),
+    Show(CommandLine, Box<dyn ResultPrinter>),
 }
 
 /// Runs a command of packfs and prints its results as another program does.
-trait Show: std::fmt::Debug {
+trait ResultPrinter: std::fmt::Debug {
     /// Returns the exit status.
-    fn show(&self, command: Command) -> Result<u8>;
+    fn print_results(&self, command: PackfsCommand) -> Result<u8>;
 }
 
-const PERSONALITIES: &[Personality] = &[
-    Personality {
+const PERSONALITIES: &[EmulatedProgram] = &[
+    EmulatedProgram {
         name: "mksquashfs",
         refusals: refusals::OF_MKSQUASHFS,
-        run: Run::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE),
+        run: CommandHandler::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "sqfstar",
         refusals: refusals::OF_MKSQUASHFS,
-        run: Run::Translate(mksquashfs::sqfstar, mksquashfs::TABLE),
+        run: CommandHandler::Translate(mksquashfs::sqfstar, mksquashfs::TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "tar2sqfs",
         refusals: refusals::OF_TAR2SQFS,
-        run: Run::Translate(ng_writers::tar2sqfs, ng_writers::TAR_TABLE),
+        run: CommandHandler::Translate(ng_writers::tar2sqfs, ng_writers::TAR_TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "gensquashfs",
         refusals: refusals::OF_GENSQUASHFS,
-        run: Run::Translate(ng_writers::gensquashfs, ng_writers::GEN_TABLE),
+        run: CommandHandler::Translate(ng_writers::gensquashfs, ng_writers::GEN_TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "mkfs.erofs",
         refusals: refusals::OF_MKFS_EROFS,
-        run: Run::Translate(mkfs_erofs::mkfs_erofs, mkfs_erofs::TABLE),
+        run: CommandHandler::Translate(mkfs_erofs::mkfs_erofs, mkfs_erofs::TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "unsquashfs",
         refusals: refusals::OF_UNSQUASHFS,
-        run: Run::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE),
+        run: CommandHandler::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "sqfscat",
         refusals: refusals::OF_SQFSCAT,
-        run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE),
+        run: CommandHandler::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "fsck.erofs",
         refusals: refusals::OF_FSCK_EROFS,
-        run: Run::Translate(fsck_erofs::fsck_erofs, fsck_erofs::TABLE),
+        run: CommandHandler::Translate(fsck_erofs::fsck_erofs, fsck_erofs::TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "dump.erofs",
         refusals: &[],
-        run: Run::Translate(dump_erofs::dump_erofs, dump_erofs::TABLE),
+        run: CommandHandler::Translate(dump_erofs::dump_erofs, dump_erofs::TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "rdsquashfs",
         refusals: &[],
-        run: Run::Translate(rdsquashfs::rdsquashfs, rdsquashfs::TABLE),
+        run: CommandHandler::Translate(rdsquashfs::rdsquashfs, rdsquashfs::TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "sqfs2tar",
         refusals: &[],
-        run: Run::Translate(sqfs2tar::sqfs2tar, sqfs2tar::TABLE),
+        run: CommandHandler::Translate(sqfs2tar::sqfs2tar, sqfs2tar::TABLE),
         failure: 1,
     },
-    Personality {
+    EmulatedProgram {
         name: "sqfsdiff",
         refusals: &[],
-        run: Run::Translate(sqfsdiff::sqfsdiff, sqfsdiff::TABLE),
+        run: CommandHandler::Translate(sqfsdiff::sqfsdiff, sqfsdiff::TABLE),
         failure: sqfsdiff::PROBLEM,
     },
     #[cfg(feature = "mount")]
-    Personality { name: "squashfuse", refusals: &[], run: Run::Own(fuse::run), failure: 1 },
+    EmulatedProgram { name: "squashfuse", refusals: &[], run: CommandHandler::Own(fuse::run), failure: 1 },
     #[cfg(feature = "mount")]
-    Personality { name: "squashfuse_ll", refusals: &[], run: Run::Own(fuse::run), failure: 1 },
+    EmulatedProgram { name: "squashfuse_ll", refusals: &[], run: CommandHandler::Own(fuse::run), failure: 1 },
     #[cfg(feature = "mount")]
-    Personality { name: "erofsfuse", refusals: &[], run: Run::Own(fuse::run), failure: 1 },
+    EmulatedProgram { name: "erofsfuse", refusals: &[], run: CommandHandler::Own(fuse::run), failure: 1 },
 ];
 
 /// Runs the personality that the program was started as, if it was.
-pub(crate) fn run() -> Option<ExitCode> {
-    let mut args = arguments::all().into_iter();
+pub(crate) fn run_by_name() -> Option<ExitCode> {
+    let mut args = arguments::command_line().into_iter();
     let started = args.next()?;
     let name = Path::new(&started).file_name().and_then(OsStr::to_str)?;
-    find(name).map(|personality| personality.run(args.collect()))
+    find_program(name).map(|personality| personality.run(args.collect()))
 }
 
 /// Returns true if packfs takes the command lines of the program with this name.
-pub(crate) fn has(name: &str) -> bool {
-    find(name).is_some()
+pub(crate) fn is_emulated(name: &str) -> bool {
+    find_program(name).is_some()
 }
 
 /// Returns the names of all programs.
@@ -187,119 +187,123 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// A program that packfs does not answer to.
 pub(crate) fn option_rows(name: &str) -> Result<Vec<OptionRow>> {
-    let personality = known(name)?;
+    let personality = require_program(name)?;
     Ok(match &personality.run {
-        Run::Translate(_, table) => {
-            let options = table.iter().map(Opt::row);
+        CommandHandler::Translate(_, table) => {
+            let options = table.iter().map(ForeignOption::row);
             options.chain(personality.refusals.iter().map(|refusal| refusal.row())).collect()
         }
         #[cfg(feature = "mount")]
-        Run::Own(_) => Vec::new(),
+        CommandHandler::Own(_) => Vec::new(),
     })
 }
 
 /// Returns true if the environment asks for packfs's own defaults instead of those of the other program.
-fn is_fast() -> bool {
+fn wants_packfs_defaults() -> bool {
     std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast")
 }
 
-fn find(name: &str) -> Option<&'static Personality> {
+fn find_program(name: &str) -> Option<&'static EmulatedProgram> {
     PERSONALITIES.iter().find(|personality| personality.name == name)
 }
 
-impl Personality {
+impl EmulatedProgram {
     fn run(&self, args: Vec<OsString>) -> ExitCode {
         let (translate, name) = match &self.run {
-            Run::Translate(translate, _) => (translate, self.name),
+            CommandHandler::Translate(translate, _) => (translate, self.name),
             #[cfg(feature = "mount")]
-            Run::Own(run) => return run(self.name, args),
+            CommandHandler::Own(run) => return run(self.name, args),
         };
         match translate(args) {
             Err(why) => {
                 say(format_args!("{name}: {why}"));
                 ExitCode::from(self.failure)
             }
-            Ok(Todo::Problem(why, status)) => {
+            Ok(TranslatedLine::Problem(why, status)) => {
                 say(format_args!("{name}: {why}"));
                 ExitCode::from(status)
             }
-            Ok(Todo::Print(text)) => failure::exit(commands::print(&text), &self.manner()),
-            Ok(Todo::Help(table)) => failure::exit(commands::print(&help(name, table)), &self.manner()),
-            Ok(Todo::Run(line, manner)) => run_build(line.into_words(), manner),
-            Ok(Todo::Show(line, show)) => self.run_shown(line, &*show),
+            Ok(TranslatedLine::Print(text)) => failure::report_outcome(commands::print(&text), &self.exit_policy()),
+            Ok(TranslatedLine::Help(table)) => {
+                failure::report_outcome(commands::print(&help_text(name, table)), &self.exit_policy())
+            }
+            Ok(TranslatedLine::Run(line, policy)) => run_build(line.into_words(), policy),
+            Ok(TranslatedLine::Show(line, printer)) => self.run_and_print(line, &*printer),
         }
     }
 
     /// Runs a command of packfs and prints its results in the program's way.
-    fn run_shown(&self, line: CommandLine, show: &dyn Show) -> ExitCode {
+    fn run_and_print(&self, line: CommandLine, printer: &dyn ResultPrinter) -> ExitCode {
         let shown = match parse(line.into_words()) {
-            Ok(cli) => show.show(cli.command),
-            Err(error) => Err(Usage(error.to_string()).into()),
+            Ok(cli) => printer.print_results(cli.command),
+            Err(error) => Err(UsageError(error.to_string()).into()),
         };
         match shown {
             Ok(status) => ExitCode::from(status),
-            Err(error) => failure::exit(Err(error.context(self.name.to_owned())), &self.manner()),
+            Err(error) => failure::report_outcome(Err(error.context(self.name.to_owned())), &self.exit_policy()),
         }
     }
 
     /// Returns the statuses of errors: the program has one for all.
-    fn manner(&self) -> Manner {
-        Manner { usage: Some(self.failure), failure: Some(self.failure), ..Manner::default() }
+    fn exit_policy(&self) -> ExitPolicy {
+        ExitPolicy { usage: Some(self.failure), failure: Some(self.failure), ..ExitPolicy::default() }
     }
 
     /// Returns the table of options, or one line if the program has none.
     fn table(&self) -> String {
         match &self.run {
-            Run::Translate(_, table) => listed(self.name, table) + &listed_refusals(self.name, self.refusals),
+            CommandHandler::Translate(_, table) => {
+                format_table(self.name, table) + &format_refusals(self.name, self.refusals)
+            }
             #[cfg(feature = "mount")]
-            Run::Own(_) => format!("{} all options; {0} --help lists them\n", self.name),
+            CommandHandler::Own(_) => format!("{} all options; {0} --help lists them\n", self.name),
         }
     }
 }
 
-fn help(name: &str, table: &[Opt]) -> String {
+fn help_text(name: &str, table: &[ForeignOption]) -> String {
     let version = env!("CARGO_PKG_VERSION");
     // The tests of erofs-utils look for this one.
-    let table = listed(name, table).replace("mkfs.erofs -b VALUE", "mkfs.erofs -b#     ");
-    let compressors = compressors::listed(name);
+    let table = format_table(name, table).replace("mkfs.erofs -b VALUE", "mkfs.erofs -b#     ");
+    let compressors = compressors::list_compressors(name);
     format!("{name}, by packfs {version}: its options, and what becomes of each\n\n{table}{compressors}")
 }
 
 /// Returns what a program says about its version, in the form that callers read.
-fn version(program: &str, version: &str) -> Todo {
-    Todo::Print(format!("{program} {version} (packfs {})\n", env!("CARGO_PKG_VERSION")))
+fn version_text(program: &str, version: &str) -> TranslatedLine {
+    TranslatedLine::Print(format!("{program} {version} (packfs {})\n", env!("CARGO_PKG_VERSION")))
 }
 
-/// `packfs as`.
-pub(crate) fn run_as(asked: AsProgram) -> ExitCode {
-    let mut words = asked.words.into_iter();
+/// Runs `packfs as`.
+pub(crate) fn run_as(args: AsProgramArgs) -> ExitCode {
+    let mut words = args.words.into_iter();
     let program = words.next().map(|program| program.to_string_lossy().into_owned());
-    let result = match (asked.install, program) {
-        (Some(dir), _) => install(&dir),
-        (None, program) if asked.list => table_of(program.as_deref()),
-        (None, Some(program)) => match known(&program) {
-            Ok(personality) if asked.show => personality.show(words.collect()),
+    let result = match (args.install, program) {
+        (Some(dir), _) => install_links(&dir),
+        (None, program) if args.list => print_tables(program.as_deref()),
+        (None, Some(program)) => match require_program(&program) {
+            Ok(personality) if args.show => personality.print_translation(words.collect()),
             Ok(personality) => return personality.run(words.collect()),
             Err(error) => Err(error),
         },
-        (None, None) => Err(Usage("expected a program, --list or --install DIR".into()).into()),
+        (None, None) => Err(UsageError("expected a program, --list or --install DIR".into()).into()),
     };
-    failure::exit(result, &Manner::default())
+    failure::report_outcome(result, &ExitPolicy::default())
 }
 
-fn known(name: &str) -> Result<&'static Personality> {
+fn require_program(name: &str) -> Result<&'static EmulatedProgram> {
     let names: Vec<_> = names().collect();
-    find(name).ok_or_else(|| Usage(format!("{name}: packfs answers to {}", names.join(", "))).into())
+    find_program(name).ok_or_else(|| UsageError(format!("{name}: packfs answers to {}", names.join(", "))).into())
 }
 
-fn table_of(program: Option<&str>) -> Result<Outcome> {
-    let asked = program.map(known).transpose()?;
-    let all = PERSONALITIES.iter().filter(|personality| asked.is_none_or(|asked| asked.name == personality.name));
-    commands::print(&all.map(Personality::table).collect::<String>())
+fn print_tables(program: Option<&str>) -> Result<CommandOutcome> {
+    let only = program.map(require_program).transpose()?;
+    let all = PERSONALITIES.iter().filter(|personality| only.is_none_or(|only| only.name == personality.name));
+    commands::print(&all.map(EmulatedProgram::table).collect::<String>())
 }
 
 /// Makes a link to this program for each name; those that are there already stay.
-fn install(dir: &Path) -> Result<Outcome> {
+fn install_links(dir: &Path) -> Result<CommandOutcome> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut said = Vec::new();
     for personality in PERSONALITIES {
@@ -311,23 +315,27 @@ fn install(dir: &Path) -> Result<Outcome> {
     }
     // Remarks: the links are there.
     output::remarks().write_all(&said)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-impl Personality {
+impl EmulatedProgram {
     /// Prints the command that a command line becomes.
-    fn show(&self, args: Vec<OsString>) -> Result<Outcome> {
-        let todo = match &self.run {
-            Run::Translate(translate, _) => translate(args).map_err(|why| Usage(format!("{}: {why}", self.name)))?,
+    fn print_translation(&self, args: Vec<OsString>) -> Result<CommandOutcome> {
+        let translated = match &self.run {
+            CommandHandler::Translate(translate, _) => {
+                translate(args).map_err(|why| UsageError(format!("{}: {why}", self.name)))?
+            }
             #[cfg(feature = "mount")]
-            Run::Own(_) => return Err(Usage(format!("{}: --show is for programs that build images", self.name)).into()),
+            CommandHandler::Own(_) => {
+                return Err(UsageError(format!("{}: --show is for programs that build images", self.name)).into());
+            }
         };
-        match todo {
-            Todo::Problem(why, _) => Err(Usage(format!("{}: {why}", self.name)).into()),
-            Todo::Print(text) => commands::print(&text),
-            Todo::Help(table) => commands::print(&help(self.name, table)),
-            Todo::Run(line, _) | Todo::Show(line, _) => {
-                commands::print(&format!("packfs {}\n", quoted(&line.into_words())))
+        match translated {
+            TranslatedLine::Problem(why, _) => Err(UsageError(format!("{}: {why}", self.name)).into()),
+            TranslatedLine::Print(text) => commands::print(&text),
+            TranslatedLine::Help(table) => commands::print(&help_text(self.name, table)),
+            TranslatedLine::Run(line, _) | TranslatedLine::Show(line, _) => {
+                commands::print(&format!("packfs {}\n", quote_words(&line.into_words())))
             }
         }
     }

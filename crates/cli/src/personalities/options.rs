@@ -11,16 +11,16 @@ use super::refusals::RefusedOption;
 
 /// An option of another program.
 #[derive(Debug)]
-pub(super) struct Opt {
+pub(super) struct ForeignOption {
     /// Its name, then others that it has.
     pub(super) names: &'static [&'static str],
-    pub(super) takes: Takes,
-    pub(super) does: Does,
+    pub(super) takes: OptionValues,
+    pub(super) does: OptionEffect,
 }
 
 /// The words that belong to an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(super) enum OptionValues {
     Nothing,
     One,
     /// A value after `=` that may be left out.
@@ -33,7 +33,7 @@ pub(super) enum Takes {
 
 /// The effect of an option with packfs.
 #[derive(Debug)]
-pub(super) enum Does {
+pub(super) enum OptionEffect {
     /// The same, by these options of a packfs command; `{}` is the value.
     Becomes(&'static [&'static str]),
     /// The same, in the way described.
@@ -46,7 +46,7 @@ pub(super) enum Does {
 
 /// A word of a command line, or an option with its values.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum ParsedWord {
     /// The first name of the option.
     Option(&'static str, Vec<OsString>),
     /// Options of a packfs command that the option becomes.
@@ -55,77 +55,84 @@ pub(super) enum Word {
 }
 
 /// Makes an option without a value.
-pub(super) const fn flag(names: &'static [&'static str], does: Does) -> Opt {
-    Opt { names, takes: Takes::Nothing, does }
+pub(super) const fn flag(names: &'static [&'static str], does: OptionEffect) -> ForeignOption {
+    ForeignOption { names, takes: OptionValues::Nothing, does }
 }
 
 /// Makes an option with one value.
-pub(super) const fn value(names: &'static [&'static str], does: Does) -> Opt {
-    Opt { names, takes: Takes::One, does }
+pub(super) const fn value(names: &'static [&'static str], does: OptionEffect) -> ForeignOption {
+    ForeignOption { names, takes: OptionValues::One, does }
 }
 
 /// Reads a command line; options that are ignored are left out, those that are refused are errors.
-pub(super) fn words(table: &'static [Opt], args: Vec<OsString>) -> Result<Vec<Word>, String> {
-    read(table, args, false)
+pub(super) fn parse_words(table: &'static [ForeignOption], args: Vec<OsString>) -> Result<Vec<ParsedWord>, String> {
+    parse_line(table, args, false)
 }
 
-/// As [`words`], for programs that take no options after the first word that is none.
-pub(super) fn leading(table: &'static [Opt], args: Vec<OsString>) -> Result<Vec<Word>, String> {
-    read(table, args, true)
+/// As [`parse_words`], for programs that take no options after the first word that is none.
+pub(super) fn parse_leading_options(
+    table: &'static [ForeignOption],
+    args: Vec<OsString>,
+) -> Result<Vec<ParsedWord>, String> {
+    parse_line(table, args, true)
 }
 
-fn read(table: &'static [Opt], args: Vec<OsString>, options_first: bool) -> Result<Vec<Word>, String> {
+fn parse_line(
+    table: &'static [ForeignOption],
+    args: Vec<OsString>,
+    options_first: bool,
+) -> Result<Vec<ParsedWord>, String> {
     let mut words = Vec::new();
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         let Some(name) = arg.to_str().filter(|text| text.len() > 1 && text.starts_with('-')) else {
-            words.push(Word::Plain(arg));
+            words.push(ParsedWord::Plain(arg));
             if options_first {
-                words.extend(args.by_ref().map(Word::Plain));
+                words.extend(args.by_ref().map(ParsedWord::Plain));
             }
             continue;
         };
         let option = table.iter().find(|option| option.names.contains(&name));
         let option = option.ok_or_else(|| format!("{name}: there is no such option"))?;
         let values = match option.takes {
-            Takes::Nothing => Vec::new(),
-            Takes::One => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
-            Takes::Rest => args.by_ref().collect(),
-            Takes::List => args.by_ref().take_while(|word| word != ";").collect(),
-            Takes::Optional => Vec::new(),
+            OptionValues::Nothing => Vec::new(),
+            OptionValues::One => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
+            OptionValues::Rest => args.by_ref().collect(),
+            OptionValues::List => args.by_ref().take_while(|word| word != ";").collect(),
+            OptionValues::Optional => Vec::new(),
         };
-        words.extend(meant(option, name, values)?);
+        words.extend(word_of(option, name, values)?);
     }
     Ok(words)
 }
 
 /// Reads a command line as getopt_long of the C library does: `-zVALUE`, `-z VALUE`, `--name=VALUE`, `--name VALUE`, flags
 /// of a letter together, and long names cut short as far as they are unique.
-pub(super) fn getopt(table: &'static [Opt], args: Vec<OsString>) -> Result<Vec<Word>, String> {
+pub(super) fn parse_getopt(table: &'static [ForeignOption], args: Vec<OsString>) -> Result<Vec<ParsedWord>, String> {
     let mut words = Vec::new();
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         let Some(mut text) = arg.to_str().filter(|text| text.len() > 1 && text.starts_with('-')).map(str::to_owned)
         else {
-            words.push(Word::Plain(arg));
+            words.push(ParsedWord::Plain(arg));
             continue;
         };
         if text == "--" {
-            words.extend(args.by_ref().map(Word::Plain));
+            words.extend(args.by_ref().map(ParsedWord::Plain));
         }
         while text.len() > 1 && text != "--" {
-            let (name, attached) = parts(&text);
-            let option = named(table, &name)?;
-            let next = option.takes == Takes::Nothing && !name.starts_with("--");
+            let (name, attached) = split_option(&text);
+            let option = find_option(table, &name)?;
+            let next = option.takes == OptionValues::Nothing && !name.starts_with("--");
             let rest = attached.clone().filter(|_| next).map(|rest| format!("-{rest}"));
             let values: Vec<OsString> = match (option.takes, attached) {
-                (Takes::Nothing, Some(_)) if !next => return Err(format!("{name}: it takes no value")),
-                (Takes::Nothing, _) | (Takes::Optional, None) => Vec::new(),
+                (OptionValues::Nothing, Some(_)) if !next => return Err(format!("{name}: it takes no value")),
+                (OptionValues::Nothing, _) | (OptionValues::Optional, None) => Vec::new(),
                 (_, Some(value)) => vec![value.into()],
-                (Takes::One, None) => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
-                (Takes::Rest | Takes::List, None) => args.by_ref().collect(),
+                (OptionValues::One, None) => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
+                (OptionValues::Rest | OptionValues::List, None) => args.by_ref().collect(),
             };
-            words.extend(meant(option, &name, values)?);
+            words.extend(word_of(option, &name, values)?);
             text = rest.unwrap_or_default();
         }
     }
@@ -133,7 +140,7 @@ pub(super) fn getopt(table: &'static [Opt], args: Vec<OsString>) -> Result<Vec<W
 }
 
 /// Splits a word into the name of an option and what is attached to it.
-fn parts(text: &str) -> (String, Option<String>) {
+fn split_option(text: &str) -> (String, Option<String>) {
     if text.starts_with("--") {
         return match text.split_once('=') {
             Some((name, value)) => (name.into(), Some(value.into())),
@@ -145,11 +152,11 @@ fn parts(text: &str) -> (String, Option<String>) {
 }
 
 /// Finds an option by its name, or by the beginning of a long one.
-fn named(table: &'static [Opt], name: &str) -> Result<&'static Opt, String> {
+fn find_option(table: &'static [ForeignOption], name: &str) -> Result<&'static ForeignOption, String> {
     if let Some(option) = table.iter().find(|option| option.names.contains(&name)) {
         return Ok(option);
     }
-    let begins = |option: &&Opt| name.len() > 2 && option.names.iter().any(|full| full.starts_with(name));
+    let begins = |option: &&ForeignOption| name.len() > 2 && option.names.iter().any(|full| full.starts_with(name));
     let mut found = table.iter().filter(begins);
     match (found.next(), found.next()) {
         (Some(option), None) => Ok(option),
@@ -159,17 +166,17 @@ fn named(table: &'static [Opt], name: &str) -> Result<&'static Opt, String> {
 }
 
 /// Returns what becomes of an option; nothing of one that is ignored.
-fn meant(option: &'static Opt, name: &str, values: Vec<OsString>) -> Result<Option<Word>, String> {
+fn word_of(option: &'static ForeignOption, name: &str, values: Vec<OsString>) -> Result<Option<ParsedWord>, String> {
     match option.does {
-        Does::Same(_) => Ok(Some(Word::Option(option.names[0], values))),
-        Does::Becomes(made) => Ok(Some(Word::Becomes(fill(made, values.first())?))),
-        Does::Ignored(_) => Ok(None),
-        Does::Refused(why) => Err(format!("{name}: {why}")),
+        OptionEffect::Same(_) => Ok(Some(ParsedWord::Option(option.names[0], values))),
+        OptionEffect::Becomes(made) => Ok(Some(ParsedWord::Becomes(fill_template(made, values.first())?))),
+        OptionEffect::Ignored(_) => Ok(None),
+        OptionEffect::Refused(why) => Err(format!("{name}: {why}")),
     }
 }
 
 /// Puts the value in its places.
-fn fill(made: &'static [&'static str], value: Option<&OsString>) -> Result<CommandLine, String> {
+fn fill_template(made: &'static [&'static str], value: Option<&OsString>) -> Result<CommandLine, String> {
     let mut line = CommandLine::default();
     for option in made {
         let Some((name, template)) = option.split_once('=') else {
@@ -189,7 +196,7 @@ fn fill(made: &'static [&'static str], value: Option<&OsString>) -> Result<Comma
 }
 
 /// Formats the options that an option becomes.
-fn shown(made: &[&str]) -> String {
+fn format_options(made: &[&str]) -> String {
     let word = |word: &&str| if word.contains(' ') { format!("'{word}'") } else { (*word).to_owned() };
     made.iter().map(word).collect::<Vec<_>>().join(" ").replace("{}", "VALUE")
 }
@@ -212,23 +219,23 @@ impl OptionRow {
     }
 }
 
-impl Opt {
+impl ForeignOption {
     /// Returns the names of the option and what becomes of it.
     pub(super) fn row(&self) -> OptionRow {
         let value = match self.takes {
-            Takes::Nothing => "",
-            Takes::One if self.names.iter().any(|name| name.starts_with("--")) => "=VALUE",
-            Takes::One => " VALUE",
+            OptionValues::Nothing => "",
+            OptionValues::One if self.names.iter().any(|name| name.starts_with("--")) => "=VALUE",
+            OptionValues::One => " VALUE",
             // Callers such as containerd look for `--tar=` in the help.
-            Takes::Optional => &format!(", {}=VALUE", self.names[self.names.len() - 1]),
-            Takes::Rest => " VALUE...",
-            Takes::List => " VALUE... ;",
+            OptionValues::Optional => &format!(", {}=VALUE", self.names[self.names.len() - 1]),
+            OptionValues::Rest => " VALUE...",
+            OptionValues::List => " VALUE... ;",
         };
         let (handling, explanation) = match self.does {
-            Does::Becomes(made) => ("same", shown(made)),
-            Does::Same(how) => ("same", how.to_owned()),
-            Does::Ignored(why) => ("ignored", why.to_owned()),
-            Does::Refused(why) => ("refused", why.to_owned()),
+            OptionEffect::Becomes(made) => ("same", format_options(made)),
+            OptionEffect::Same(how) => ("same", how.to_owned()),
+            OptionEffect::Ignored(why) => ("ignored", why.to_owned()),
+            OptionEffect::Refused(why) => ("refused", why.to_owned()),
         };
         OptionRow { option: format!("{}{value}", self.names.join(", ")), handling, explanation }
     }
@@ -242,12 +249,12 @@ impl RefusedOption {
 }
 
 /// Formats a table: an option a line, and what becomes of it.
-pub(super) fn listed(program: &str, table: &[Opt]) -> String {
+pub(super) fn format_table(program: &str, table: &[ForeignOption]) -> String {
     table.iter().map(|option| option.row().line(program)).collect()
 }
 
 /// Formats the refused values and combinations of options, one a line with its reason.
-pub(super) fn listed_refusals(program: &str, refusals: &[&RefusedOption]) -> String {
+pub(super) fn format_refusals(program: &str, refusals: &[&RefusedOption]) -> String {
     refusals.iter().map(|refusal| refusal.row().line(program)).collect()
 }
 
@@ -256,66 +263,70 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns the word for an option that becomes these.
-    fn becomes(options: &'static [&'static str]) -> Word {
-        Word::Becomes(fill(options, None).unwrap())
+    fn becomes(options: &'static [&'static str]) -> ParsedWord {
+        ParsedWord::Becomes(fill_template(options, None).unwrap())
     }
 
     /// Checks that no name occurs twice and that explanations are short and plain.
-    pub(crate) fn check(table: &[Opt]) {
+    pub(crate) fn check(table: &[ForeignOption]) {
         let mut names: Vec<_> = table.iter().flat_map(|option| option.names).collect();
         names.sort_unstable();
         let count = names.len();
         names.dedup();
         assert_eq!(names.len(), count, "a name occurs twice");
-        assert!(!listed("program", table).contains("{}"), "a place is shown for the value");
+        assert!(!format_table("program", table).contains("{}"), "a place is shown for the value");
         for option in table {
             assert!(option.names.iter().all(|name| name.starts_with('-')), "{option:?}");
-            if let Does::Becomes(made) = option.does {
+            if let OptionEffect::Becomes(made) = option.does {
                 let values = made.iter().filter(|word| word.contains("{}")).count();
-                assert_eq!(values > 0, option.takes == Takes::One, "{option:?}");
+                assert_eq!(values > 0, option.takes == OptionValues::One, "{option:?}");
             }
         }
     }
 
     #[test]
     fn values_go_to_their_places() {
-        static TABLE: [Opt; 5] = [
-            value(&["-a"], Does::Becomes(&["--add=mode / {}", "--no-pad"])),
-            flag(&["-b", "-bb"], Does::Same("as described")),
-            value(&["-c"], Does::Ignored("no reason")),
-            flag(&["-d"], Does::Refused("for a reason")),
-            Opt { names: &["-e"], takes: Takes::Rest, does: Does::Same("as described") },
+        static TABLE: [ForeignOption; 5] = [
+            value(&["-a"], OptionEffect::Becomes(&["--add=mode / {}", "--no-pad"])),
+            flag(&["-b", "-bb"], OptionEffect::Same("as described")),
+            value(&["-c"], OptionEffect::Ignored("no reason")),
+            flag(&["-d"], OptionEffect::Refused("for a reason")),
+            ForeignOption { names: &["-e"], takes: OptionValues::Rest, does: OptionEffect::Same("as described") },
         ];
         check(&TABLE);
-        let read = |line: &str| words(&TABLE, line.split(' ').map(OsString::from).collect());
+        let read = |line: &str| parse_words(&TABLE, line.split(' ').map(OsString::from).collect());
         assert_eq!(
             read("x -a 0755 -bb -c 1 - -e -a y").unwrap(),
             [
-                Word::Plain("x".into()),
+                ParsedWord::Plain("x".into()),
                 becomes(&["--add=mode / 0755", "--no-pad"]),
-                Word::Option("-b", vec![]),
-                Word::Plain("-".into()),
-                Word::Option("-e", vec!["-a".into(), "y".into()]),
+                ParsedWord::Option("-b", vec![]),
+                ParsedWord::Plain("-".into()),
+                ParsedWord::Option("-e", vec!["-a".into(), "y".into()]),
             ]
         );
         assert_eq!(read("-a").unwrap_err(), "-a: its value is missing");
         assert_eq!(read("-d").unwrap_err(), "-d: for a reason");
         assert_eq!(read("-x").unwrap_err(), "-x: there is no such option");
-        assert!(listed("p", &TABLE).starts_with("p -a VALUE "));
+        assert!(format_table("p", &TABLE).starts_with("p -a VALUE "));
     }
 
     #[test]
     fn options_are_read_as_getopt_long_reads_them() {
-        static TABLE: [Opt; 5] = [
-            value(&["-z"], Does::Becomes(&["--codec={}"])),
-            flag(&["-q", "--quiet"], Does::Same("as described")),
-            flag(&["-h", "--help"], Does::Same("as described")),
-            value(&["--quote"], Does::Same("as described")),
-            Opt { names: &["--tar"], takes: Takes::Optional, does: Does::Same("as described") },
+        static TABLE: [ForeignOption; 5] = [
+            value(&["-z"], OptionEffect::Becomes(&["--codec={}"])),
+            flag(&["-q", "--quiet"], OptionEffect::Same("as described")),
+            flag(&["-h", "--help"], OptionEffect::Same("as described")),
+            value(&["--quote"], OptionEffect::Same("as described")),
+            ForeignOption {
+                names: &["--tar"],
+                takes: OptionValues::Optional,
+                does: OptionEffect::Same("as described"),
+            },
         ];
         check(&TABLE);
-        let read = |line: &str| getopt(&TABLE, line.split(' ').map(OsString::from).collect());
-        let option = |name, values: &[&str]| Word::Option(name, values.iter().map(OsString::from).collect());
+        let read = |line: &str| parse_getopt(&TABLE, line.split(' ').map(OsString::from).collect());
+        let option = |name, values: &[&str]| ParsedWord::Option(name, values.iter().map(OsString::from).collect());
         assert_eq!(
             read("-za,9 -z -1 -hq x --quiet --quot=a=b --quote c --tar --tar=f - -- -x").unwrap(),
             [
@@ -323,14 +334,14 @@ pub(super) mod tests {
                 becomes(&["--codec=-1"]),
                 option("-h", &[]),
                 option("-q", &[]),
-                Word::Plain("x".into()),
+                ParsedWord::Plain("x".into()),
                 option("-q", &[]),
                 option("--quote", &["a=b"]),
                 option("--quote", &["c"]),
                 option("--tar", &[]),
                 option("--tar", &["f"]),
-                Word::Plain("-".into()),
-                Word::Plain("-x".into()),
+                ParsedWord::Plain("-".into()),
+                ParsedWord::Plain("-x".into()),
             ]
         );
         for (wrong, why) in [

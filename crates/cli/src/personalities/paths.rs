@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Returns a path that cannot be taken for an option or a pack list.
-pub(super) fn safe(path: &OsStr) -> OsString {
+pub(super) fn safe_path(path: &OsStr) -> OsString {
     match path.as_bytes() {
         [b'@' | b'-', _, ..] => PathBuf::from(".").join(path).into_os_string(),
         _ => path.to_owned(),

@@ -130,9 +130,9 @@ pub(super) static OF_GENSQUASHFS: &[&RefusedOption] =
 mod tests {
     use std::ffi::OsString;
 
-    use super::super::{PERSONALITIES, Run};
+    use super::super::{CommandHandler, PERSONALITIES};
     use super::*;
-    use crate::personalities::options::{Does, Takes};
+    use crate::personalities::options::{OptionEffect, OptionValues};
 
     /// Command lines that are refused, with the reason; blanks separate words.
     const EXAMPLES: [(&str, &str, &RefusedOption); 28] = [
@@ -171,13 +171,13 @@ mod tests {
         let personality = PERSONALITIES.iter().find(|known| known.name == program).unwrap();
         #[allow(clippy::infallible_destructuring_match, reason = "without the feature `mount` there is one variant")]
         let translate = match &personality.run {
-            Run::Translate(translate, _) => translate,
+            CommandHandler::Translate(translate, _) => translate,
             #[cfg(feature = "mount")]
-            Run::Own(_) => panic!("{program} has no table"),
+            CommandHandler::Own(_) => panic!("{program} has no table"),
         };
         match translate(words) {
             Err(why) => why,
-            Ok(crate::personalities::Todo::Problem(why, _)) => why,
+            Ok(crate::personalities::TranslatedLine::Problem(why, _)) => why,
             Ok(made) => panic!("{program} takes it: {made:?}"),
         }
     }
@@ -209,11 +209,11 @@ mod tests {
     fn every_refused_option_is_told_with_its_reason() {
         for personality in PERSONALITIES {
             #[allow(irrefutable_let_patterns, reason = "without the feature `mount` there is one variant")]
-            let Run::Translate(_, table) = &personality.run else { continue };
+            let CommandHandler::Translate(_, table) = &personality.run else { continue };
             for option in *table {
-                let Does::Refused(why) = option.does else { continue };
+                let OptionEffect::Refused(why) = option.does else { continue };
                 let words = match option.takes {
-                    Takes::Nothing | Takes::Optional => vec![option.names[0].into()],
+                    OptionValues::Nothing | OptionValues::Optional => vec![option.names[0].into()],
                     _ => vec![option.names[0].into(), "x".into()],
                 };
                 let told = told(personality.name, words);

@@ -7,7 +7,7 @@ use packfs_image::source::xattr_value;
 use super::refusals;
 
 /// Returns a word of a rule, with its value quoted where that is needed; an error for a value that no line can hold.
-pub(super) fn word(name: &str, value: &str) -> Result<String, String> {
+pub(super) fn rule_word(name: &str, value: &str) -> Result<String, String> {
     let mut word = format!("{name}=");
     for letter in value.chars() {
         match letter {
@@ -23,7 +23,11 @@ pub(super) fn word(name: &str, value: &str) -> Result<String, String> {
 }
 
 /// Calls `line` for each line that is neither empty nor a comment, and adds its number to an error.
-pub(super) fn lines(option: &str, file: &str, mut line: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
+pub(super) fn for_each_line(
+    option: &str,
+    file: &str,
+    mut line: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("{option} {file}: cannot read: {error}"))?;
     for (number, text) in (1u32..).zip(text.lines()) {
         let text = text.trim();
@@ -40,7 +44,7 @@ const LABEL: &str = "security.selinux";
 /// Returns the rules of a file of SELinux contexts. Of the lines that match an entry the last one counts, and one without
 /// special characters counts more than any with them. `missing` is the label of entries that no line matches or that
 /// shall have none. Patterns are about paths on a device where the image is mounted at `mount_point`.
-pub(super) fn contexts(
+pub(super) fn read_contexts(
     option: &str,
     file: &str,
     missing: Option<&str>,
@@ -52,11 +56,12 @@ pub(super) fn contexts(
     }
     let test = if mount_point.is_empty() { "regex".to_owned() } else { format!("regex:{mount_point}") };
     let label = |label: Option<&str>| match label {
-        Some(label) => word("xattr", &format!("{LABEL}={label}")),
+        Some(label) => rule_word("xattr", &format!("{LABEL}={label}")),
         None => Ok(format!("drop-xattr={LABEL}")),
     };
-    let (mut rules, mut exact) = (vec![format!("all -> {}", label(missing)?)], Vec::new());
-    lines(option, file, |line| {
+    let mut rules = vec![format!("all -> {}", label(missing)?)];
+    let mut exact = Vec::new();
+    for_each_line(option, file, |line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let (pattern, kind, context) = match fields[..] {
             [pattern, context] => (pattern, None, context),
@@ -74,13 +79,13 @@ pub(super) fn contexts(
             Some(path) => {
                 // Paths elsewhere on the device are not in the image.
                 if let Some(path) = below(&path, mount_point) {
-                    exact.push(format!("{}{kind} -> {effect}", word("path", path)?));
+                    exact.push(format!("{}{kind} -> {effect}", rule_word("path", path)?));
                 }
             }
             None => {
                 let inside = pattern.strip_prefix('/').filter(|rest| !rest.starts_with(['?', '*', '+', '{']));
                 let inside = inside.ok_or_else(|| refusals::LABEL_PATTERNS.error(pattern))?;
-                rules.push(format!("{}{kind} -> {effect}", word(&test, &format!("^(?:{inside})$"))?));
+                rules.push(format!("{}{kind} -> {effect}", rule_word(&test, &format!("^(?:{inside})$"))?));
             }
         }
         Ok(())
@@ -101,7 +106,8 @@ fn below<'p>(path: &'p str, mount_point: &str) -> Option<&'p str> {
 
 /// Returns the path that a pattern without special characters means.
 fn plain(pattern: &str) -> Option<String> {
-    let (mut path, mut letters) = (String::new(), pattern.chars());
+    let mut path = String::new();
+    let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
         match letter {
             '\\' => path.push(letters.next().filter(|letter| !letter.is_ascii_alphanumeric())?),
@@ -113,9 +119,10 @@ fn plain(pattern: &str) -> Option<String> {
 }
 
 /// Returns the rules of a file that `getfattr --dump` wrote.
-pub(super) fn attributes(option: &str, file: &str) -> Result<Vec<String>, String> {
+pub(super) fn read_attributes(option: &str, file: &str) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("{option} {file}: cannot read: {error}"))?;
-    let (mut rules, mut path) = (Vec::new(), None);
+    let mut rules = Vec::new();
+    let mut path = None;
     for (number, line) in (1u32..).zip(text.lines()) {
         let wrong = |why: String| format!("{option} {file}:{number}: {why}");
         let line = line.trim();
@@ -129,7 +136,8 @@ pub(super) fn attributes(option: &str, file: &str) -> Result<Vec<String>, String
                 Some(None) => return Err(wrong("the value is not well-formed".into())),
                 Some(Some(bytes)) => bytes.iter().fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
             };
-            let (test, effect) = (word("path", path), word("xattr", &format!("{name}={value}")));
+            let test = rule_word("path", path);
+            let effect = rule_word("xattr", &format!("{name}={value}"));
             rules.push(format!("{} -> {}", test.map_err(wrong)?, effect.map_err(wrong)?));
         } else if !line.is_empty() && !line.starts_with('#') {
             return Err(wrong("expected NAME=VALUE".into()));
@@ -156,18 +164,18 @@ mod tests {
     #[test]
     fn words_are_read_as_they_were() {
         for value in ["a b", "\\.so\\", "a\"b", "\" \"", "->", ""] {
-            let rule = format!("{} -> stop", word("path", value).unwrap());
+            let rule = format!("{} -> stop", rule_word("path", value).unwrap());
             let parsed = packfs_image::rules::Rules::parse([("r".as_ref(), rule.as_bytes())]);
             assert!(parsed.is_ok(), "{rule}");
         }
-        assert_eq!(word("path", "a \"b\\").unwrap(), "path=a\" \"\"\\\"\"b\\");
-        assert!(word("path", "a\nb").is_err());
+        assert_eq!(rule_word("path", "a \"b\\").unwrap(), "path=a\" \"\"\\\"\"b\\");
+        assert!(rule_word("path", "a\nb").is_err());
     }
 
     #[test]
     fn contexts_become_rules_with_exact_paths_last() {
         let text = file("# all\n/.*\tu:r:t:s0\n/bin/x -- u:r:x:s0\n/bin/.* -d <<none>>\n/a\\.b -l u:r:y:s0\n");
-        let made = contexts("-s", text.path().to_str().unwrap(), Some("none"), "").unwrap();
+        let made = read_contexts("-s", text.path().to_str().unwrap(), Some("none"), "").unwrap();
         assert_eq!(
             made,
             [
@@ -181,7 +189,7 @@ mod tests {
         for (line, why) in
             [("/a", "expected: PATTERN"), ("/a -x u", "unknown type -x"), ("(/.*)? u", "begin with a slash")]
         {
-            let told = contexts("-s", file(line).path().to_str().unwrap(), None, "").unwrap_err();
+            let told = read_contexts("-s", file(line).path().to_str().unwrap(), None, "").unwrap_err();
             assert!(told.contains(&format!(":1: {why}")) || told.contains(why), "{told}");
         }
     }
@@ -191,7 +199,7 @@ mod tests {
         let text = file("/system(/.*)? u:r:s:s0\n/system/bin/x u:r:x:s0\n/system u:r:d:s0\n/systemx u:r:o:s0\n");
         for mount_point in ["/system/", "system"] {
             assert_eq!(
-                contexts("-s", text.path().to_str().unwrap(), None, mount_point).unwrap(),
+                read_contexts("-s", text.path().to_str().unwrap(), None, mount_point).unwrap(),
                 [
                     "all -> drop-xattr=security.selinux",
                     "regex:system=^(?:system(/.*)?)$ -> xattr=security.selinux=u:r:s:s0",
@@ -200,13 +208,13 @@ mod tests {
                 ]
             );
         }
-        assert!(contexts("-s", text.path().to_str().unwrap(), None, "a b").is_err());
+        assert!(read_contexts("-s", text.path().to_str().unwrap(), None, "a b").is_err());
     }
 
     #[test]
     fn dumps_of_attributes_become_rules() {
         let text = file("# file: a\\040b/\nuser.a=\"x\\\"\\012\"\nuser.b=0s\n\n# file: c\nuser.d=0x41\n");
-        let made = attributes("-A", text.path().to_str().unwrap()).unwrap();
+        let made = read_attributes("-A", text.path().to_str().unwrap()).unwrap();
         assert_eq!(
             made,
             [
@@ -220,7 +228,7 @@ mod tests {
             ("# file: a\nuser.a", "2: expected NAME=VALUE"),
             ("# file: a\nuser.a=\"x", "2: the value is not well-formed"),
         ] {
-            assert!(attributes("-A", file(text).path().to_str().unwrap()).unwrap_err().contains(why), "{text}");
+            assert!(read_attributes("-A", file(text).path().to_str().unwrap()).unwrap_err().contains(why), "{text}");
         }
     }
 }

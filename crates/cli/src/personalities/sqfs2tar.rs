@@ -6,12 +6,12 @@ use std::path::Path;
 use packfs_image::name::display;
 
 use super::command_line::CommandLine;
-use super::options::Does::{Becomes, Same};
-use super::options::{Opt, Word, flag, getopt, value};
-use super::{NG_VERSION, Todo, version};
-use crate::output::failure::Manner;
+use super::options::OptionEffect::{Becomes, Same};
+use super::options::{ForeignOption, ParsedWord, flag, parse_getopt, value};
+use super::{NG_VERSION, TranslatedLine, version_text};
+use crate::output::failure::ExitPolicy;
 
-pub(super) static TABLE: &[Opt] = &[
+pub(super) static TABLE: &[ForeignOption] = &[
     value(&["--compressor", "-c"], Becomes(&["--compress={}"])),
     value(&["--subdir", "-d"], Same("a path; one alone with --strip-components")),
     value(&["--root-becomes", "-r"], Becomes(&["--prefix={}"])),
@@ -24,21 +24,21 @@ pub(super) static TABLE: &[Opt] = &[
 ];
 
 /// Translates a command line.
-pub(super) fn sqfs2tar(args: Vec<OsString>) -> Result<Todo, String> {
+pub(super) fn sqfs2tar(args: Vec<OsString>) -> Result<TranslatedLine, String> {
     let mut plain = Vec::new();
     let mut line = CommandLine::new("tar");
     let mut dirs = Vec::new();
     let mut keeps = false;
-    for word in getopt(TABLE, args)? {
+    for word in parse_getopt(TABLE, args)? {
         match word {
-            Word::Plain(word) => plain.push(word),
-            Word::Becomes(options) => line.append(options),
-            Word::Option("--subdir", values) => dirs.extend(values),
-            Word::Option("--keep-as-dir", _) => keeps = true,
-            Word::Option("--version", _) => {
-                return Ok(version("sqfs2tar (squashfs-tools-ng)", NG_VERSION));
+            ParsedWord::Plain(word) => plain.push(word),
+            ParsedWord::Becomes(options) => line.append(options),
+            ParsedWord::Option("--subdir", values) => dirs.extend(values),
+            ParsedWord::Option("--keep-as-dir", _) => keeps = true,
+            ParsedWord::Option("--version", _) => {
+                return Ok(version_text("sqfs2tar (squashfs-tools-ng)", NG_VERSION));
             }
-            Word::Option(..) => return Ok(Todo::Help(TABLE)),
+            ParsedWord::Option(..) => return Ok(TranslatedLine::Help(TABLE)),
         }
     }
     let [image] = &plain[..] else { return Err("expected: sqfs2tar [OPTIONS] IMAGE".into()) };
@@ -59,5 +59,5 @@ pub(super) fn sqfs2tar(args: Vec<OsString>) -> Result<Todo, String> {
     line.operand("--");
     line.operand(image);
     dirs.into_iter().for_each(|dir| line.operand(dir));
-    Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+    Ok(TranslatedLine::Run(line, ExitPolicy { usage: Some(1), ..ExitPolicy::default() }))
 }

@@ -14,13 +14,13 @@ use packfs_image::diff::{Aspect, Difference};
 use packfs_image::sink::Walk;
 
 use super::command_line::CommandLine;
-use super::options::Does::Same;
-use super::options::{Opt, Word, flag, getopt, value};
-use super::{NG_VERSION, Show, Todo, version};
-use crate::args::{Command, Diff};
+use super::options::OptionEffect::Same;
+use super::options::{ForeignOption, ParsedWord, flag, parse_getopt, value};
+use super::{NG_VERSION, ResultPrinter, TranslatedLine, version_text};
+use crate::args::{DiffArgs, PackfsCommand};
 use crate::commands::{diff, open};
 use crate::output;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 
 /// Bytes of directories kept decoded.
 const CACHE: u64 = 4 << 20;
@@ -29,7 +29,7 @@ const DIFFERENT: u8 = 1;
 /// Exit status if the images cannot be compared, or the differences not be printed.
 pub(super) const PROBLEM: u8 = 2;
 
-pub(super) static TABLE: &[Opt] = &[
+pub(super) static TABLE: &[ForeignOption] = &[
     value(&["--old", "-a"], Same("the first source")),
     value(&["--new", "-b"], Same("the second source")),
     flag(&["--no-contents", "-C"], Same("--ignore content")),
@@ -44,31 +44,31 @@ pub(super) static TABLE: &[Opt] = &[
 ];
 
 /// Translates a command line.
-pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
+pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<TranslatedLine, String> {
     // It does not look at them.
     let mut ignored = vec!["xattrs", "links"];
     let mut old = None;
     let mut new = None;
     let mut times = false;
     let mut more = CommandLine::default();
-    for word in getopt(TABLE, args)? {
+    for word in parse_getopt(TABLE, args)? {
         match word {
-            Word::Option("--old", values) => old = values.into_iter().next(),
-            Word::Option("--new", values) => new = values.into_iter().next(),
-            Word::Option("--no-contents", _) => ignored.push("content"),
-            Word::Option("--no-owner", _) => ignored.push("owner"),
-            Word::Option("--no-permissions", _) => ignored.push("mode"),
-            Word::Option("--timestamps", _) => times = true,
-            Word::Option("--inode-num", _) => more.switch("--inodes"),
-            Word::Option("--super", _) => more.switch("--superblocks"),
-            Word::Option("--extract", values) => {
+            ParsedWord::Option("--old", values) => old = values.into_iter().next(),
+            ParsedWord::Option("--new", values) => new = values.into_iter().next(),
+            ParsedWord::Option("--no-contents", _) => ignored.push("content"),
+            ParsedWord::Option("--no-owner", _) => ignored.push("owner"),
+            ParsedWord::Option("--no-permissions", _) => ignored.push("mode"),
+            ParsedWord::Option("--timestamps", _) => times = true,
+            ParsedWord::Option("--inode-num", _) => more.switch("--inodes"),
+            ParsedWord::Option("--super", _) => more.switch("--superblocks"),
+            ParsedWord::Option("--extract", values) => {
                 more.switch("--force");
                 values.into_iter().for_each(|dir| more.set("--extract", dir));
             }
-            Word::Option("--version", _) => {
-                return Ok(version("sqfsdiff (squashfs-tools-ng)", NG_VERSION));
+            ParsedWord::Option("--version", _) => {
+                return Ok(version_text("sqfsdiff (squashfs-tools-ng)", NG_VERSION));
             }
-            Word::Option("--help", _) => return Ok(Todo::Help(TABLE)),
+            ParsedWord::Option("--help", _) => return Ok(TranslatedLine::Help(TABLE)),
             _ => return Err("expected: sqfsdiff [OPTIONS] --old IMAGE --new IMAGE".into()),
         }
     }
@@ -83,28 +83,28 @@ pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
     line.set("--ignore", ignored.join(","));
     line.append(more);
     ["--".into(), old, new].into_iter().for_each(|word: OsString| line.operand(word));
-    Ok(Todo::Show(line, Box::new(Lines)))
+    Ok(TranslatedLine::Show(line, Box::new(DifferencePrinter)))
 }
 
 /// Prints differences as sqfsdiff does.
 #[derive(Debug)]
-struct Lines;
+struct DifferencePrinter;
 
-impl Show for Lines {
-    fn show(&self, command: Command) -> Result<u8> {
-        let Command::Diff(args) = command else { return Err(Usage("another command".into()).into()) };
+impl ResultPrinter for DifferencePrinter {
+    fn print_results(&self, command: PackfsCommand) -> Result<u8> {
+        let PackfsCommand::Diff(args) = command else { return Err(UsageError("another command".into()).into()) };
         output::write_result(|out| compare(&args, out))
     }
 }
 
 /// Prints the differences and returns the exit status.
-fn compare(args: &Diff, out: &mut impl Write) -> Result<u8> {
-    let mut sides = ImagePair { first: Side::new(&args.a, args), second: Side::new(&args.b, args) };
+fn compare(args: &DiffArgs, out: &mut impl Write) -> Result<u8> {
+    let mut sides = ImagePair { first: ComparedImage::new(&args.a, args), second: ComparedImage::new(&args.b, args) };
     let mut status = 0;
     let mut last_line = Vec::new();
     let mut superblock_fields = Vec::new();
     let mut printed = Ok(());
-    diff::each(args, &mut |difference| {
+    diff::each_difference(args, &mut |difference| {
         if let Aspect::Superblock(_) = difference.aspect {
             return superblock_fields.push(difference);
         }
@@ -130,7 +130,7 @@ fn print(
     sides: &mut ImagePair<'_>,
     out: &mut impl Write,
 ) -> Result<()> {
-    let line = line(difference);
+    let line = difference_line(difference);
     if line != *last_line {
         out.write_all(&line)?;
     }
@@ -144,20 +144,20 @@ fn print(
 
 /// Both images of a comparison.
 struct ImagePair<'a> {
-    first: Side<'a>,
-    second: Side<'a>,
+    first: ComparedImage<'a>,
+    second: ComparedImage<'a>,
 }
 
 /// One of the two images, opened when entries of it that the other lacks are to be listed.
-struct Side<'a> {
+struct ComparedImage<'a> {
     path: &'a Path,
-    args: &'a Diff,
+    args: &'a DiffArgs,
     opened: Option<AnyImage>,
 }
 
-impl<'a> Side<'a> {
-    fn new(path: &'a Path, args: &'a Diff) -> Self {
-        Side { path, args, opened: None }
+impl<'a> ComparedImage<'a> {
+    fn new(path: &'a Path, args: &'a DiffArgs) -> Self {
+        ComparedImage { path, args, opened: None }
     }
 
     /// Prints what is in a directory that only this image has.
@@ -176,7 +176,7 @@ impl<'a> Side<'a> {
     }
 }
 
-fn line(difference: &Difference) -> Vec<u8> {
+fn difference_line(difference: &Difference) -> Vec<u8> {
     let (before, after): (&[u8], &[u8]) = match difference.aspect {
         Aspect::Entry if difference.second.is_none() => (b"< ", b""),
         Aspect::Entry => (b"> ", b""),

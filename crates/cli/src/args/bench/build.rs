@@ -7,9 +7,9 @@ use packfs_bench::build::ImageFeatures;
 use packfs_bench::format::ImageFormat;
 use packfs_image::Part;
 
-use super::super::known::{self, Known};
+use super::super::known::{self, NamedValueParser};
 use super::super::value;
-use super::measuring::{Choices, Measuring, Sizes, blocks, choices};
+use super::measuring::{ChoiceList, MeasuringArgs, SizeList, blocks, choices};
 
 /// Measure building images: codecs, threads, other programs.
 ///
@@ -21,7 +21,7 @@ Examples:
   packfs bench build /srv/root
   packfs bench build /srv/root --formats squashfs -c gzip:9,zstd:15,lz4 -j 0,1,2,4,8 --peers
   packfs bench build /srv/root --formats erofs -c lz4hc:12 -b 4K..128K --features plain --runs 3")]
-pub(crate) struct Build {
+pub(crate) struct BenchBuildArgs {
     /// Directory to pack [default: 64M of generated files]
     #[arg(value_name = "SOURCE", value_hint = ValueHint::DirPath)]
     pub(crate) source: Option<PathBuf>,
@@ -36,24 +36,24 @@ pub(crate) struct Build {
     ///
     /// Options of one codec are joined by colons. The default for squashfs is gzip, xz, lzma, lzo, lz4, zstd and
     /// none; for erofs lz4, lz4hc:12, deflate, zstd, lzma and none.
-    #[arg(short, long, value_name = "LIST", value_parser = Known::new(choices, known::image_codecs),
+    #[arg(short, long, value_name = "LIST", value_parser = NamedValueParser::new(choices, known::image_codecs),
         hide_possible_values = true)]
-    pub(crate) codecs: Option<Choices>,
+    pub(crate) codecs: Option<ChoiceList>,
 
     /// Formats of images
     #[arg(long, value_name = "LIST", default_value = "squashfs,erofs", value_delimiter = ',',
-        value_parser = Known::<ImageFormat>::of(formats), hide_possible_values = true)]
+        value_parser = NamedValueParser::<ImageFormat>::of(formats), hide_possible_values = true)]
     pub(crate) formats: Vec<ImageFormat>,
 
     /// Block sizes, for EROFS of the largest clusters, as 4K..128K
     ///
     /// A list, or a range of powers of two.
     #[arg(short, long, value_name = "LIST", default_value = "128K", value_parser = blocks)]
-    pub(crate) blocks: Sizes,
+    pub(crate) blocks: SizeList,
 
     /// Features: fragments, dedupe, unverified, joined by +, or plain
     #[arg(long, value_name = "LIST", default_value = "fragments+dedupe,plain", value_delimiter = ',',
-        value_parser = Known::<ImageFeatures>::of(features), hide_possible_values = true)]
+        value_parser = NamedValueParser::<ImageFeatures>::of(features), hide_possible_values = true)]
     pub(crate) features: Vec<ImageFeatures>,
 
     /// Measure mksquashfs, tar2sqfs and mkfs.erofs, too
@@ -74,7 +74,7 @@ pub(crate) struct Build {
     pub(crate) shard: Option<Part>,
 
     #[command(flatten)]
-    pub(crate) measuring: Measuring,
+    pub(crate) measuring: MeasuringArgs,
 }
 
 fn formats() -> Vec<&'static str> {

@@ -7,9 +7,9 @@ use packfs_bench::codecs::CodecMethod;
 use packfs_bench::policy::StoragePolicy;
 use packfs_image::Part;
 
-use super::super::known::{self, Known};
+use super::super::known::{self, NamedValueParser};
 use super::super::value;
-use super::measuring::{Measuring, Sizes, block, blocks};
+use super::measuring::{MeasuringArgs, SizeList, block, blocks};
 
 /// Measure codecs on your own data, in blocks as file systems use them.
 ///
@@ -23,7 +23,7 @@ Examples:
   packfs bench codecs --data root.tar -c zstd:3,zstd:19,lz4hc:12 -b 4K..1M --policy squashfs
   packfs bench codecs --data /usr -j 1,2,4 --runs 9 --resume
   packfs bench codecs --data /usr --shard 0/4 -o part0.jsonl")]
-pub(crate) struct Codecs {
+pub(crate) struct BenchCodecsArgs {
     /// Files and directories, each a data set of its own
     ///
     /// The default is data like the memory of a machine.
@@ -34,15 +34,15 @@ pub(crate) struct Codecs {
     ///
     /// Options of one codec are joined by colons. Also accepted: memcpy, lzjb, quicklz, zlib:1 to zlib:9 and
     /// zlib-rs:1 to zlib-rs:9.
-    #[arg(short, long, value_name = "LIST", value_parser = Known::new(methods, known::measured_codecs),
+    #[arg(short, long, value_name = "LIST", value_parser = NamedValueParser::new(methods, known::measured_codecs),
         hide_possible_values = true)]
-    pub(crate) codecs: Option<Methods>,
+    pub(crate) codecs: Option<MethodList>,
 
     /// Block sizes: a list, or a range as 4K..1M
     ///
     /// A range stands for the powers of two in it.
     #[arg(short, long, value_name = "LIST", default_value = "8K,128K", value_parser = blocks)]
-    pub(crate) blocks: Sizes,
+    pub(crate) blocks: SizeList,
 
     /// Sector size of the device
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
@@ -52,7 +52,7 @@ pub(crate) struct Codecs {
     ///
     /// `sector` stores whole sectors if at least one is saved, `erofs` fills clusters, `raw` counts the output of the
     /// codec.
-    #[arg(long, value_name = "NAME", default_value = "sector", value_parser = Known::<StoragePolicy>::of(policies),
+    #[arg(long, value_name = "NAME", default_value = "sector", value_parser = NamedValueParser::<StoragePolicy>::of(policies),
         hide_possible_values = true)]
     pub(crate) policy: StoragePolicy,
 
@@ -77,17 +77,17 @@ pub(crate) struct Codecs {
     pub(crate) shard: Option<Part>,
 
     #[command(flatten)]
-    pub(crate) measuring: Measuring,
+    pub(crate) measuring: MeasuringArgs,
 }
 
 /// Several codecs, as one value of the command line.
 #[derive(Debug, Clone)]
-pub(crate) struct Methods(pub(crate) Vec<CodecMethod>);
+pub(crate) struct MethodList(pub(crate) Vec<CodecMethod>);
 
 fn policies() -> Vec<&'static str> {
     StoragePolicy::ALL.map(StoragePolicy::name).to_vec()
 }
 
-fn methods(text: &str) -> Result<Methods, String> {
-    CodecMethod::list(text).map(Methods).map_err(|error| error.to_string())
+fn methods(text: &str) -> Result<MethodList, String> {
+    CodecMethod::list(text).map(MethodList).map_err(|error| error.to_string())
 }

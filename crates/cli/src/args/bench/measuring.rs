@@ -6,11 +6,11 @@ use clap::{Args, ValueHint};
 use packfs_bench::codecs::CodecMethod;
 use packfs_codec::Choice;
 
-use super::super::{Talk, value};
+use super::super::{TalkArgs, value};
 
 /// Number of measurements, and target of the samples.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Measuring {
+pub(crate) struct MeasuringArgs {
     /// Number of measurements of each cell
     #[arg(long, value_name = "N", default_value = "5", value_parser = runs)]
     pub(crate) runs: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Measuring {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: TalkArgs,
 }
 
 fn runs(text: &str) -> Result<u32, String> {
@@ -47,20 +47,20 @@ fn runs(text: &str) -> Result<u32, String> {
 
 /// Several codecs that images may have, as one value of the command line.
 #[derive(Debug, Clone)]
-pub(crate) struct Choices(pub(crate) Vec<Choice>);
+pub(crate) struct ChoiceList(pub(crate) Vec<Choice>);
 
-pub(super) fn choices(text: &str) -> Result<Choices, String> {
+pub(super) fn choices(text: &str) -> Result<ChoiceList, String> {
     let choice = |method| match method {
         CodecMethod::Choice(choice) => Ok(choice),
         other => Err(format!("no image has {other}")),
     };
     let methods = CodecMethod::list(text).map_err(|error| error.to_string())?;
-    methods.into_iter().map(choice).collect::<Result<_, _>>().map(Choices)
+    methods.into_iter().map(choice).collect::<Result<_, _>>().map(ChoiceList)
 }
 
 /// Several sizes, as one value of the command line.
 #[derive(Debug, Clone)]
-pub(crate) struct Sizes(pub(crate) Vec<usize>);
+pub(crate) struct SizeList(pub(crate) Vec<usize>);
 
 /// Parses one block size.
 pub(super) fn block(text: &str) -> Result<usize, String> {
@@ -74,13 +74,14 @@ pub(super) fn block(text: &str) -> Result<usize, String> {
 const LARGEST: usize = 64 << 20;
 
 /// Parses several block sizes, or a range of powers of two.
-pub(super) fn blocks(text: &str) -> Result<Sizes, String> {
+pub(super) fn blocks(text: &str) -> Result<SizeList, String> {
     let mut sizes = Vec::new();
     for part in text.split(',') {
         match part.split_once("..") {
             None => sizes.push(block(part)?),
             Some((first, last)) => {
-                let (first, last) = (block(first)?, block(last)?);
+                let first = block(first)?;
+                let last = block(last)?;
                 if !first.is_power_of_two() || first > last {
                     return Err(format!("{part}: a range begins with a power of two and ends above it, as 4K..1M"));
                 }
@@ -91,7 +92,7 @@ pub(super) fn blocks(text: &str) -> Result<Sizes, String> {
     }
     sizes.sort_unstable();
     sizes.dedup();
-    Ok(Sizes(sizes))
+    Ok(SizeList(sizes))
 }
 
 #[cfg(test)]

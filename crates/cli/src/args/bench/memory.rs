@@ -17,7 +17,7 @@ use super::super::value;
 Examples:
   packfs bench memory 256M -o memory.bin
   packfs bench memory 1G --seed 7 --shares zero=60,text=25,random=15 | zstd | wc -c")]
-pub(crate) struct Memory {
+pub(crate) struct BenchMemoryArgs {
     /// Number of bytes
     #[arg(value_name = "SIZE", value_parser = value::size)]
     pub(crate) size: u64,

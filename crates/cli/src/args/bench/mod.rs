@@ -11,14 +11,14 @@ mod split;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use build::Build as BenchBuild;
-pub(crate) use codecs::Codecs;
-pub(crate) use measuring::Measuring;
-pub(crate) use memory::Memory;
-pub(crate) use quick::Quick;
-pub(crate) use read::Read;
-pub(crate) use report::Report;
-pub(crate) use split::Split as BenchSplit;
+pub(crate) use build::BenchBuildArgs;
+pub(crate) use codecs::BenchCodecsArgs;
+pub(crate) use measuring::MeasuringArgs;
+pub(crate) use memory::BenchMemoryArgs;
+pub(crate) use quick::BenchQuickArgs;
+pub(crate) use read::BenchReadArgs;
+pub(crate) use report::BenchReportArgs;
+pub(crate) use split::BenchSplitArgs;
 
 /// Measure codecs, builds, reads and splits on your own data.
 #[derive(Debug, Args)]
@@ -32,21 +32,21 @@ Examples:
   packfs bench split --disks 100 --outputs 1,2,4
   packfs bench report packfs-bench.jsonl -o report.html
   packfs bench memory 256M -o memory.bin")]
-pub(crate) struct Bench {
+pub(crate) struct BenchArgs {
     #[command(subcommand)]
     pub(crate) command: Option<BenchCommand>,
 
     #[command(flatten)]
-    pub(crate) quick: Quick,
+    pub(crate) quick: BenchQuickArgs,
 }
 
 /// One variant a subcommand.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    Codecs(Codecs),
-    Read(Read),
-    Build(BenchBuild),
-    Split(BenchSplit),
-    Report(Report),
-    Memory(Memory),
+    Codecs(BenchCodecsArgs),
+    Read(BenchReadArgs),
+    Build(BenchBuildArgs),
+    Split(BenchSplitArgs),
+    Report(BenchReportArgs),
+    Memory(BenchMemoryArgs),
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 /// A first look at one's own data.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Quick look")]
-pub(crate) struct Quick {
+pub(crate) struct BenchQuickArgs {
     /// Measure DIR in less than two minutes [default: current directory]
     ///
     /// Measures a few codecs, and a few ways to build an image of DIR.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::super::known::{self, Known};
-use super::measuring::{Choices, Measuring, Sizes, block, blocks, choices};
+use super::super::known::{self, NamedValueParser};
+use super::measuring::{ChoiceList, MeasuringArgs, SizeList, block, blocks, choices};
 
 /// Measure how fast the kernel and programs read images.
 ///
@@ -21,7 +21,7 @@ Examples:
   packfs bench read root.sqfs root.erofs
   packfs bench read --matrix /srv/root --blocks 4K..128K --codecs lz4hc:12,zstd:15,none
   packfs bench read --matrix /srv/root --peers /opt/erofs-utils/bin --runs 9 --resume")]
-pub(crate) struct Read {
+pub(crate) struct BenchReadArgs {
     /// Images to read
     #[arg(value_name = "IMAGE", required_unless_present = "matrix", value_hint = ValueHint::FilePath)]
     pub(crate) images: Vec<PathBuf>,
@@ -40,15 +40,15 @@ pub(crate) struct Read {
     ///
     /// Options of one codec are joined by colons.
     #[arg(short, long, value_name = "LIST", default_value = "lz4hc:12,none", requires = "matrix",
-        value_parser = Known::new(choices, known::image_codecs), hide_possible_values = true)]
-    pub(crate) codecs: Choices,
+        value_parser = NamedValueParser::new(choices, known::image_codecs), hide_possible_values = true)]
+    pub(crate) codecs: ChoiceList,
 
     /// Block or cluster sizes to build: a list, or a range as 4K..1M
     ///
     /// A range stands for the powers of two in it.
     #[arg(short, long, value_name = "LIST", default_value = "4K,16K,64K,128K", value_parser = image_blocks,
         requires = "matrix")]
-    pub(crate) blocks: Sizes,
+    pub(crate) blocks: SizeList,
 
     /// Let other programs build and read images, too
     ///
@@ -63,13 +63,14 @@ pub(crate) struct Read {
     pub(crate) scratch: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) measuring: Measuring,
+    pub(crate) measuring: MeasuringArgs,
 }
 
 /// Parses block sizes that both formats support.
-fn image_blocks(text: &str) -> Result<Sizes, String> {
+fn image_blocks(text: &str) -> Result<SizeList, String> {
     let sizes = blocks(text)?;
-    let (least, most) = (block("4K")?, block("1M")?);
+    let least = block("4K")?;
+    let most = block("1M")?;
     match sizes.0.iter().find(|size| !size.is_power_of_two() || !(least..=most).contains(*size)) {
         Some(size) => Err(format!("{size} bytes; accepted: powers of two from 4K to 1M")),
         None => Ok(sizes),

@@ -17,7 +17,7 @@ Examples:
   packfs bench report packfs-bench.jsonl -o report.html --csv tables --md report.md
   packfs bench report new.jsonl --against old.jsonl
   packfs bench report new.jsonl --against old.jsonl --md changes.md || echo slower or larger")]
-pub(crate) struct Report {
+pub(crate) struct BenchReportArgs {
     /// Files of results
     #[arg(value_name = "RESULTS", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) results: Vec<PathBuf>,

@@ -6,9 +6,9 @@ use clap::{Args, ValueHint};
 use packfs_bench::memory::PageShares;
 use packfs_bench::split::DiskProfile;
 
-use super::super::known::{self, Known};
+use super::super::known::{self, NamedValueParser};
 use super::super::{build, value};
-use super::measuring::Measuring;
+use super::measuring::MeasuringArgs;
 
 /// Measure how fast a dump is split over several disks and joined.
 ///
@@ -21,7 +21,7 @@ Examples:
   packfs bench split
   packfs bench split --disks 200 --disks 100,100,400 --outputs 1,2,4 --codecs raw,lz4,zstd:3
   packfs bench split --data /var/crash/core --dirs /mnt/a /mnt/b /mnt/c --makedumpfile makedumpfile")]
-pub(crate) struct Split {
+pub(crate) struct BenchSplitArgs {
     /// Files to split, each a data set of its own
     ///
     /// The default is data like the memory of a machine, and data that does not compress.
@@ -40,14 +40,14 @@ pub(crate) struct Split {
     ///
     /// Options of one codec are joined by colons.
     #[arg(short, long, value_name = "LIST", default_value = "raw,lzo,snappy,lz4,zstd:1",
-        value_parser = Known::new(codecs, known::dump_codecs), hide_possible_values = true)]
-    pub(crate) codecs: Codecs,
+        value_parser = NamedValueParser::new(codecs, known::dump_codecs), hide_possible_values = true)]
+    pub(crate) codecs: CodecList,
 
     /// Numbers of outputs: a list, or a range such as 1..8
     ///
     /// The default is 1..8, or one up to the number of directories.
     #[arg(long, value_name = "LIST", value_parser = outputs)]
-    pub(crate) outputs: Option<Outputs>,
+    pub(crate) outputs: Option<OutputCounts>,
 
     /// Speeds of simulated disks in MB/s, as in 50,50,200 (repeat for more)
     ///
@@ -81,14 +81,14 @@ pub(crate) struct Split {
     pub(crate) makedumpfile: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) measuring: Measuring,
+    pub(crate) measuring: MeasuringArgs,
 }
 
 /// Several codecs, as they were written.
 #[derive(Debug, Clone)]
-pub(crate) struct Codecs(pub(crate) Vec<String>);
+pub(crate) struct CodecList(pub(crate) Vec<String>);
 
-fn codecs(text: &str) -> Result<Codecs, String> {
+fn codecs(text: &str) -> Result<CodecList, String> {
     let mut codecs: Vec<String> = Vec::new();
     for codec in text.split(',') {
         build::fastest(codec).parse::<packfs_codec::Choice>().map_err(|error| error.to_string())?;
@@ -96,17 +96,17 @@ fn codecs(text: &str) -> Result<Codecs, String> {
             codecs.push(codec.to_owned());
         }
     }
-    Ok(Codecs(codecs))
+    Ok(CodecList(codecs))
 }
 
 /// Several numbers of outputs, from the smallest on.
 #[derive(Debug, Clone)]
-pub(crate) struct Outputs(pub(crate) Vec<usize>);
+pub(crate) struct OutputCounts(pub(crate) Vec<usize>);
 
 /// More simulated disks than this are more than one machine has.
 const MOST: usize = 64;
 
-fn outputs(text: &str) -> Result<Outputs, String> {
+fn outputs(text: &str) -> Result<OutputCounts, String> {
     let number = |text: &str| match text.parse() {
         Ok(number) if (1..=MOST).contains(&number) => Ok(number),
         _ => Err(format!("accepted: numbers from 1 to {MOST}, as in 1,2,4, and ranges, as in 1..8")),
@@ -116,7 +116,8 @@ fn outputs(text: &str) -> Result<Outputs, String> {
         match part.split_once("..") {
             None => all.push(number(part)?),
             Some((first, last)) => {
-                let (first, last) = (number(first)?, number(last)?);
+                let first = number(first)?;
+                let last = number(last)?;
                 if first > last {
                     return Err(format!("{part}: a range begins with the smaller number"));
                 }
@@ -126,7 +127,7 @@ fn outputs(text: &str) -> Result<Outputs, String> {
     }
     all.sort_unstable();
     all.dedup();
-    Ok(Outputs(all))
+    Ok(OutputCounts(all))
 }
 
 #[cfg(test)]

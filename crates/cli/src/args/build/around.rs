@@ -9,7 +9,7 @@ use packfs_image::source::Exclude;
 use packfs_image::tree::{Meta, Time, XattrId};
 
 use crate::args::value;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 
 #[derive(Debug, Default, Args)]
 pub(super) struct AroundArgs {
@@ -96,7 +96,7 @@ impl AroundArgs {
     }
 
     /// Returns the offset of an image without one: the length of what is in front of it.
-    pub(super) fn offset(&self) -> Result<Option<u64>, Usage> {
+    pub(super) fn offset(&self) -> Result<Option<u64>, UsageError> {
         let length = |path: &Path| match path.metadata() {
             Ok(found) if found.is_file() => Ok(found.len()),
             Ok(_) => Err("not a regular file; --offset says how much of it to take".to_owned()),
@@ -104,7 +104,7 @@ impl AroundArgs {
         };
         let length = self.prefix.as_deref().map(length).transpose();
         length.map_err(|why| {
-            Usage(format!("--prefix {}: {why}", display(self.prefix.as_deref().unwrap_or(Path::new("")))))
+            UsageError(format!("--prefix {}: {why}", display(self.prefix.as_deref().unwrap_or(Path::new("")))))
         })
     }
 }

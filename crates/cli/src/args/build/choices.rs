@@ -5,26 +5,26 @@ use packfs_image::tree::Whiteouts;
 
 /// An image format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum FormatChoice {
     /// SquashFS 4.0
     Squashfs,
     /// EROFS
     Erofs,
 }
 
-impl Format {
+impl FormatChoice {
     /// Returns its name in options and documents.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Format::Squashfs => "squashfs",
-            Format::Erofs => "erofs",
+            FormatChoice::Squashfs => "squashfs",
+            FormatChoice::Erofs => "erofs",
         }
     }
 }
 
 /// Ways to pack the whiteouts of OCI layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Marks {
+pub(super) enum WhiteoutChoice {
     /// Pack whiteouts as files
     Keep,
     /// Convert them to whiteouts of overlayfs
@@ -37,14 +37,14 @@ pub(super) enum Marks {
     StripOverlay,
 }
 
-impl From<Marks> for Whiteouts {
-    fn from(marks: Marks) -> Self {
+impl From<WhiteoutChoice> for Whiteouts {
+    fn from(marks: WhiteoutChoice) -> Self {
         match marks {
-            Marks::Keep => Whiteouts::Keep,
-            Marks::Overlay => Whiteouts::Overlay,
-            Marks::Strip => Whiteouts::Strip,
-            Marks::MarkOverlay => Whiteouts::MarkOverlay,
-            Marks::StripOverlay => Whiteouts::StripOverlay,
+            WhiteoutChoice::Keep => Whiteouts::Keep,
+            WhiteoutChoice::Overlay => Whiteouts::Overlay,
+            WhiteoutChoice::Strip => Whiteouts::Strip,
+            WhiteoutChoice::MarkOverlay => Whiteouts::MarkOverlay,
+            WhiteoutChoice::StripOverlay => Whiteouts::StripOverlay,
         }
     }
 }

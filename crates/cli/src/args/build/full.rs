@@ -10,7 +10,7 @@ use packfs_image::build::{BuildOption, Shards, ValueForm};
 use packfs_image::name::encode;
 use packfs_image::tree::{Time, TimeChange};
 
-use super::{Build, BuildPlan, table};
+use super::{BuildArgs, BuildPlan, table};
 use crate::args::value;
 
 /// Options besides those of tables that [`BuildPlan::in_full`] spells out, whether they were given or not.
@@ -41,7 +41,7 @@ pub(crate) struct GivenOptions {
     has_image_time: bool,
 }
 
-/// It has no options of its own. In [`Build`] it comes first, because the other parts take their values out of the
+/// It has no options of its own. In [`BuildArgs`] it comes first, because the other parts take their values out of the
 /// matches.
 impl Args for GivenOptions {
     fn augment_args(command: Command) -> Command {
@@ -55,7 +55,7 @@ impl Args for GivenOptions {
 
 impl FromArgMatches for GivenOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let command = Build::augment_args(Command::new("build"));
+        let command = BuildArgs::augment_args(Command::new("build"));
         let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let is_repeated =
             |id: &str| !SPELLED_OUT.contains(&id) && !NO_PART_OF_THE_BUILD.contains(&id) && !table::is_in_a_table(id);

@@ -5,8 +5,8 @@ use packfs_image::build::{AnyOptions, OptionDraft};
 use packfs_image::{erofs, squashfs};
 
 use super::table::{self, CompressionTable, ErofsTable, LayoutTable, OfLayers, SquashfsTable, TableArgs};
-use super::{Effort, Format};
-use crate::output::failure::Usage;
+use super::{EffortArgs, FormatChoice};
+use crate::output::failure::UsageError;
 
 /// Options of EROFS layers.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(in crate::args) struct ErofsLayer {
 pub(in crate::args) struct AnyLayer {
     /// Format of the layers [default: erofs]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<FormatChoice>,
 
     #[command(flatten)]
     shared: ErofsLayer,
@@ -37,7 +37,7 @@ pub(in crate::args) struct AnyLayer {
 
 impl ErofsLayer {
     /// Returns the options of an EROFS image.
-    pub(in crate::args) fn resolve(&self, effort: &Effort) -> Result<AnyOptions, Usage> {
+    pub(in crate::args) fn resolve(&self, effort: &EffortArgs) -> Result<AnyOptions, UsageError> {
         self.resolve_from(erofs::ErofsOptions::default().into(), effort, |_| Ok(()))
     }
 
@@ -45,9 +45,9 @@ impl ErofsLayer {
     fn resolve_from(
         &self,
         defaults: AnyOptions,
-        effort: &Effort,
-        apply_own: impl FnOnce(&mut OptionDraft) -> Result<(), Usage>,
-    ) -> Result<AnyOptions, Usage> {
+        effort: &EffortArgs,
+        apply_own: impl FnOnce(&mut OptionDraft) -> Result<(), UsageError>,
+    ) -> Result<AnyOptions, UsageError> {
         let mut defaults = defaults;
         defaults.common_mut().threads = effort.threads();
         defaults.common_mut().memory = effort.memory();
@@ -62,12 +62,12 @@ impl ErofsLayer {
 
 impl AnyLayer {
     /// Returns the options of an image of the format that was chosen.
-    pub(in crate::args) fn resolve(&self, effort: &Effort) -> Result<AnyOptions, Usage> {
-        let format = self.format.unwrap_or(Format::Erofs);
+    pub(in crate::args) fn resolve(&self, effort: &EffortArgs) -> Result<AnyOptions, UsageError> {
+        let format = self.format.unwrap_or(FormatChoice::Erofs);
         table::refuse_other_format(format, "a layer", &self.squashfs, &self.shared.erofs)?;
         let defaults = match format {
-            Format::Squashfs => squashfs::SquashfsOptions::default().into(),
-            Format::Erofs => erofs::ErofsOptions::default().into(),
+            FormatChoice::Squashfs => squashfs::SquashfsOptions::default().into(),
+            FormatChoice::Erofs => erofs::ErofsOptions::default().into(),
         };
         self.shared.resolve_from(defaults, effort, |draft| self.squashfs.apply(draft))
     }

@@ -22,19 +22,19 @@ use packfs_image::squashfs::SuperblockFlags;
 use packfs_image::tree::{ModeChange, Time};
 
 use self::around::AroundArgs;
-pub(crate) use self::choices::Format;
-use self::choices::Marks;
+pub(crate) use self::choices::FormatChoice;
+use self::choices::WhiteoutChoice;
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 pub(crate) use self::full::GivenOptions;
 pub(super) use self::layer::{AnyLayer, ErofsLayer};
 pub(crate) use self::plan::{BuildPlan, FsConfigFrom, ListPaths, RulesFrom};
-pub(crate) use self::preset::Preset;
+pub(crate) use self::preset::BuildPreset;
 use self::reuse::ReuseArgs;
-use self::shards::ShardArgs;
+use self::shards::ShardCountArgs;
 pub(crate) use self::table::ids_without_shards;
 use self::table::{CompressionTable, ErofsTable, LayoutTable, SquashfsTable, TableArgs};
-use super::{Effort, ExcludeArgs, OnError, RemoteArgs, Talk, value};
+use super::{EffortArgs, ExcludeArgs, OnError, RemoteArgs, TalkArgs, value};
 
 /// Pack directories, archives, images and pack lists into one image.
 ///
@@ -53,7 +53,7 @@ Examples:
   packfs build root.sqfs -o root.erofs
   packfs build /srv/root -o new.sqfs --reuse old.sqfs --index
   packfs build /srv/root -o root.erofs --hot boot.list")]
-pub(crate) struct Build {
+pub(crate) struct BuildArgs {
     #[command(flatten)]
     given: GivenOptions,
 
@@ -74,14 +74,14 @@ pub(crate) struct Build {
     /// lz4hc:9, lzma:6 in clusters of 256K, lzma:9 in 1M with --order similar and all-fragments. Explicit options take
     /// precedence.
     #[arg(long, value_enum)]
-    preset: Option<Preset>,
+    preset: Option<BuildPreset>,
 
     #[command(flatten)]
     compression: TableArgs<CompressionTable>,
 
     /// Image format [default: erofs if IMAGE ends in .erofs, else squashfs]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<FormatChoice>,
 
     #[command(flatten)]
     exclude: ExcludeArgs,
@@ -97,7 +97,7 @@ pub(crate) struct Build {
     dry_run: bool,
 
     #[command(flatten)]
-    pub(super) effort: Effort,
+    pub(super) effort: EffortArgs,
 
     #[command(flatten)]
     remote: RemoteArgs,
@@ -107,7 +107,7 @@ pub(crate) struct Build {
     pub(super) json: bool,
 
     #[command(flatten)]
-    pub(super) talk: Talk,
+    pub(super) talk: TalkArgs,
 
     /// Print progress as numbers from 0 to 100 on standard output
     ///
@@ -184,8 +184,8 @@ pub(crate) struct Build {
     /// attribute trusted.overlay.opaque of its directory. Every directory with such devices gets the attribute
     /// trusted.overlay.origin, without which overlayfs may list deleted names. `mark-overlay` only adds this attribute.
     /// `strip-overlay` leaves out the devices and attributes of overlayfs.
-    #[arg(help_heading = "Contents", long, value_enum, value_name = "WAY", default_value_t = Marks::Keep)]
-    whiteouts: Marks,
+    #[arg(help_heading = "Contents", long, value_enum, value_name = "WAY", default_value_t = WhiteoutChoice::Keep)]
+    whiteouts: WhiteoutChoice,
 
     /// Time of the image and of every entry: seconds, UTC date or `now`
     ///
@@ -255,7 +255,7 @@ pub(crate) struct Build {
     layout: TableArgs<LayoutTable>,
 
     #[command(flatten)]
-    shards: ShardArgs,
+    shards: ShardCountArgs,
 
     /// Order file data by the priorities in FILE
     ///
@@ -308,7 +308,7 @@ pub(crate) struct Build {
     erofs: TableArgs<ErofsTable>,
 }
 
-impl Build {
+impl BuildArgs {
     /// Returns the sources as typed.
     pub(crate) fn sources(&self) -> &[PathBuf] {
         &self.sources
@@ -322,13 +322,13 @@ impl Build {
     /// Takes the options that are left open from an image.
     pub(crate) fn be_like(&mut self, image: &AnyImage) {
         let AnyImage::Squashfs(image) = image else {
-            self.format = self.format.or(Some(Format::Erofs));
+            self.format = self.format.or(Some(FormatChoice::Erofs));
             return;
         };
-        if self.format.is_some_and(|format| format != Format::Squashfs) {
+        if self.format.is_some_and(|format| format != FormatChoice::Squashfs) {
             return;
         }
-        self.format = Some(Format::Squashfs);
+        self.format = Some(FormatChoice::Squashfs);
         let superblock = image.superblock();
         let has = |flag| superblock.flags.contains(flag);
         // An image without any compression has codec `none`, which another codec may replace.
@@ -371,10 +371,10 @@ impl Build {
     }
 
     /// Returns the format, by the name of the image unless it was given.
-    fn format(&self) -> Format {
+    fn format(&self) -> FormatChoice {
         self.format.unwrap_or_else(|| match self.output.extension() {
-            Some(erofs) if erofs.eq_ignore_ascii_case("erofs") => Format::Erofs,
-            _ => Format::Squashfs,
+            Some(erofs) if erofs.eq_ignore_ascii_case("erofs") => FormatChoice::Erofs,
+            _ => FormatChoice::Squashfs,
         })
     }
 }

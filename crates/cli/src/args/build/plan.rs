@@ -11,9 +11,9 @@ use packfs_image::tree::{ExcludeXattrs, Time, TimeChange, Transform};
 use packfs_image::{BuildRequest, erofs, squashfs};
 
 use super::full::GivenOptions;
-use super::{Build, Format, table};
+use super::{BuildArgs, FormatChoice, table};
 use crate::args::RemoteArgs;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 
 /// A list of the paths of files.
 #[derive(Debug)]
@@ -81,71 +81,22 @@ impl BuildPlan {
     }
 }
 
-impl Build {
+impl BuildArgs {
     /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
-    pub(crate) fn resolve(mut self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
+    pub(crate) fn resolve(mut self, epoch: Option<&str>) -> Result<BuildPlan, UsageError> {
         self.refuse_other_words_on_stdout()?;
-        let from_stdin = self.sources.iter().chain(&self.files_from).filter(|source| source.as_os_str() == "-");
-        if from_stdin.count() > 1 {
-            return Err(Usage("standard input (`-`) can be read only once".into()));
-        }
+        self.refuse_to_read_stdin_twice()?;
         let format = self.format();
         table::refuse_other_format(format, display(&self.output), &self.squashfs, &self.erofs)?;
         if let Some(preset) = self.preset {
             preset.fill(&mut self, format);
         }
-        let usage = |error: packfs_image::Error| Usage(error.to_string());
         let time = time_change(self.time, epoch)?;
         let image_time = image_time(self.image_time.map_or(time, TimeChange::Set), format)?;
-        let (uid, gid) = self.owner.unwrap_or_default();
-        let transform = Transform {
-            uid,
-            gid,
-            uid_offset: self.uid_offset,
-            gid_offset: self.gid_offset,
-            mode: self.mode.unwrap_or_default(),
-            time,
-            drop_xattrs: self.no_xattrs,
-            exclude_xattrs: ExcludeXattrs::new(&self.exclude_xattr).map_err(usage)?,
-        };
-        if self.json && self.around.list.as_deref() == Some(Path::new("-")) {
-            return Err(Usage("--list and --json both write to standard output: give --list=FILE".into()));
-        }
-        let offset = if self.offset > 0 { self.offset } else { self.around.offset()?.unwrap_or(0) };
-        let (reuse, index) = self.reuse.resolve(&self.output)?;
-        let mut defaults = match format {
-            Format::Squashfs => AnyOptions::Squashfs(squashfs::SquashfsOptions::default()),
-            Format::Erofs => AnyOptions::Erofs(erofs::ErofsOptions::default()),
-        };
-        let common = defaults.common_mut();
-        common.shards = self.shards.resolve();
-        common.verify = !self.no_verify;
-        common.offset = offset;
-        common.prefix = self.around.prefix.clone();
-        common.time = image_time;
-        common.force = self.force;
-        common.reuse = reuse;
-        common.index = index;
-        common.on_error = self.on_error.into();
-        common.threads = self.effort.threads();
-        common.memory = self.effort.memory();
-        let sources = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
-        let mut draft = OptionDraft::new(defaults, sources);
-        self.compression.apply(&mut draft)?;
-        self.layout.apply(&mut draft)?;
-        self.squashfs.apply(&mut draft)?;
-        self.erofs.apply(&mut draft)?;
-        let target = table::resolve(draft)?;
-        let threads = target.common().threads;
-        let exclude = self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth));
-        let scan = dir::Options::default().set(|scan| {
-            scan.threads = threads;
-            scan.on_error = self.on_error.into();
-            scan.one_file_system = self.one_file_system;
-            scan.no_mount_points = self.around.no_mount_points;
-            scan.keep_existing = self.around.keep_existing;
-            scan.exclude = exclude;
-        });
+        let transform = self.transform(time)?;
+        self.refuse_list_and_json()?;
+        let target = self.target(format, image_time)?;
+        let scan = self.scan_options(target.common().threads)?;
         let mut request = BuildRequest::new(target);
         request.implied_dirs = self.around.implied(image_time.unwrap_or(0));
         request.sources = self.sources;
@@ -186,8 +137,80 @@ impl Build {
         })
     }
 
+    fn refuse_list_and_json(&self) -> Result<(), UsageError> {
+        if self.json && self.around.list.as_deref() == Some(Path::new("-")) {
+            return Err(UsageError("--list and --json both write to standard output: give --list=FILE".into()));
+        }
+        Ok(())
+    }
+
+    fn refuse_to_read_stdin_twice(&self) -> Result<(), UsageError> {
+        let from_stdin = self.sources.iter().chain(&self.files_from).filter(|source| source.as_os_str() == "-");
+        if from_stdin.count() > 1 {
+            return Err(UsageError("standard input (`-`) can be read only once".into()));
+        }
+        Ok(())
+    }
+
+    /// Returns the changes to the attributes of all entries.
+    fn transform(&self, time: TimeChange) -> Result<Transform, UsageError> {
+        let (uid, gid) = self.owner.unwrap_or_default();
+        let exclude_xattrs = ExcludeXattrs::new(&self.exclude_xattr).map_err(|error| UsageError(error.to_string()))?;
+        Ok(Transform {
+            uid,
+            gid,
+            uid_offset: self.uid_offset,
+            gid_offset: self.gid_offset,
+            mode: self.mode.clone().unwrap_or_default(),
+            time,
+            drop_xattrs: self.no_xattrs,
+            exclude_xattrs,
+        })
+    }
+
+    /// Returns the options of the format, with defaults for those that were not given.
+    fn target(&self, format: FormatChoice, image_time: Option<i64>) -> Result<AnyOptions, UsageError> {
+        let offset = if self.offset > 0 { self.offset } else { self.around.offset()?.unwrap_or(0) };
+        let (reuse, index) = self.reuse.resolve(&self.output)?;
+        let mut defaults = match format {
+            FormatChoice::Squashfs => AnyOptions::Squashfs(squashfs::SquashfsOptions::default()),
+            FormatChoice::Erofs => AnyOptions::Erofs(erofs::ErofsOptions::default()),
+        };
+        let common = defaults.common_mut();
+        common.shards = self.shards.resolve();
+        common.verify = !self.no_verify;
+        common.offset = offset;
+        common.prefix = self.around.prefix.clone();
+        common.time = image_time;
+        common.force = self.force;
+        common.reuse = reuse;
+        common.index = index;
+        common.on_error = self.on_error.into();
+        common.threads = self.effort.threads();
+        common.memory = self.effort.memory();
+        let sources = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
+        let mut draft = OptionDraft::new(defaults, sources);
+        self.compression.apply(&mut draft)?;
+        self.layout.apply(&mut draft)?;
+        self.squashfs.apply(&mut draft)?;
+        self.erofs.apply(&mut draft)?;
+        table::resolve(draft)
+    }
+
+    fn scan_options(&self, threads: usize) -> Result<dir::Options, UsageError> {
+        let exclude = self.around.below(self.exclude.resolve()?.with_max_depth(self.max_depth));
+        Ok(dir::Options::default().set(|scan| {
+            scan.threads = threads;
+            scan.on_error = self.on_error.into();
+            scan.one_file_system = self.one_file_system;
+            scan.no_mount_points = self.around.no_mount_points;
+            scan.keep_existing = self.around.keep_existing;
+            scan.exclude = exclude;
+        }))
+    }
+
     /// Fails if something else goes to standard output than the image.
-    fn refuse_other_words_on_stdout(&self) -> Result<(), Usage> {
+    fn refuse_other_words_on_stdout(&self) -> Result<(), UsageError> {
         let list = self.around.list.as_deref() == Some(Path::new("-"));
         let others = [
             (self.json, "--json"),
@@ -199,28 +222,30 @@ impl Build {
         ];
         match others.iter().find(|(given, _)| *given && self.output.as_os_str() == "-") {
             Some((_, option)) => {
-                Err(Usage(format!("--output -: standard output is for the image alone, without {option}")))
+                Err(UsageError(format!("--output -: standard output is for the image alone, without {option}")))
             }
             None => Ok(()),
         }
     }
 }
 
-pub(super) fn time_change(set: Option<Time>, epoch: Option<&str>) -> Result<TimeChange, Usage> {
+pub(super) fn time_change(set: Option<Time>, epoch: Option<&str>) -> Result<TimeChange, UsageError> {
     match (set, epoch) {
         (Some(time), _) => Ok(TimeChange::Set(time)),
         (None, None | Some("")) => Ok(TimeChange::Keep),
         (None, Some(text)) => match text.parse() {
             Ok(secs) => Ok(TimeChange::Clamp(Time { secs, nanos: 0 })),
-            Err(_) => Err(Usage(format!("SOURCE_DATE_EPOCH is `{text}`: expected seconds since 1970"))),
+            Err(_) => Err(UsageError(format!("SOURCE_DATE_EPOCH is `{text}`: expected seconds since 1970"))),
         },
     }
 }
 
-pub(super) fn image_time(change: TimeChange, format: Format) -> Result<Option<i64>, Usage> {
+pub(super) fn image_time(change: TimeChange, format: FormatChoice) -> Result<Option<i64>, UsageError> {
     let (TimeChange::Clamp(Time { secs, .. }) | TimeChange::Set(Time { secs, .. })) = change else { return Ok(None) };
-    if format == Format::Squashfs && u32::try_from(secs).is_err() {
-        return Err(Usage(format!("time {secs}: SquashFS holds 1970 to 2106-02-07T06:28:15Z; EROFS holds any time")));
+    if format == FormatChoice::Squashfs && u32::try_from(secs).is_err() {
+        return Err(UsageError(format!(
+            "time {secs}: SquashFS holds 1970 to 2106-02-07T06:28:15Z; EROFS holds any time"
+        )));
     }
     Ok(Some(secs))
 }

@@ -3,11 +3,11 @@
 use clap::ValueEnum;
 use packfs_image::erofs::{Feature, Kernel};
 
-use super::{Build, Format};
+use super::{BuildArgs, FormatChoice};
 
 /// A point of the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Preset {
+pub(crate) enum BuildPreset {
     /// A quick build of a larger image
     Fast,
     /// A smaller image in moderate time
@@ -19,7 +19,7 @@ pub(crate) enum Preset {
 }
 
 /// Settings that a preset stands for in one format.
-struct Point {
+struct PresetSettings {
     codec: &'static str,
     block_size: &'static str,
     order: Option<&'static str>,
@@ -29,28 +29,29 @@ struct Point {
     metabox: Option<&'static str>,
 }
 
-impl Preset {
-    fn point(self, format: Format) -> Point {
-        let usual = |codec, block_size| Point { codec, block_size, order: None, features: None, metabox: None };
-        let similar = |point| Point { order: Some("similar"), ..point };
+impl BuildPreset {
+    fn settings(self, format: FormatChoice) -> PresetSettings {
+        let usual =
+            |codec, block_size| PresetSettings { codec, block_size, order: None, features: None, metabox: None };
+        let similar = |point| PresetSettings { order: Some("similar"), ..point };
         match (format, self) {
-            (Format::Squashfs, Preset::Fast) => usual("zstd:1", "128K"),
-            (Format::Squashfs, Preset::Balanced) => usual("zstd:12", "128K"),
-            (Format::Squashfs, Preset::Small) => usual("zstd:19", "1M"),
-            (Format::Squashfs, Preset::Smallest) => similar(usual("xz:9:bcj=auto", "1M")),
-            (Format::Erofs, Preset::Fast) => usual("lz4", "64K"),
-            (Format::Erofs, Preset::Balanced) => usual("lz4hc:9", "64K"),
-            (Format::Erofs, Preset::Small) => usual("lzma:6", "256K"),
-            (Format::Erofs, Preset::Smallest) => {
+            (FormatChoice::Squashfs, BuildPreset::Fast) => usual("zstd:1", "128K"),
+            (FormatChoice::Squashfs, BuildPreset::Balanced) => usual("zstd:12", "128K"),
+            (FormatChoice::Squashfs, BuildPreset::Small) => usual("zstd:19", "1M"),
+            (FormatChoice::Squashfs, BuildPreset::Smallest) => similar(usual("xz:9:bcj=auto", "1M")),
+            (FormatChoice::Erofs, BuildPreset::Fast) => usual("lz4", "64K"),
+            (FormatChoice::Erofs, BuildPreset::Balanced) => usual("lz4hc:9", "64K"),
+            (FormatChoice::Erofs, BuildPreset::Small) => usual("lzma:6", "256K"),
+            (FormatChoice::Erofs, BuildPreset::Smallest) => {
                 let features = Some("all-fragments,dedupe,compressed-dirs");
-                similar(Point { features, metabox: Some("64K"), ..usual("lzma:9", "1M") })
+                similar(PresetSettings { features, metabox: Some("64K"), ..usual("lzma:9", "1M") })
             }
         }
     }
 
     /// Fills in what was not given by an option of its own.
-    pub(super) fn fill(self, build: &mut Build, format: Format) {
-        let point = self.point(format);
+    pub(super) fn fill(self, build: &mut BuildArgs, format: FormatChoice) {
+        let point = self.settings(format);
         let has_own_choice = build.compression.is_given("codec")
             || build.layout.is_given("fragments")
             || build.erofs.is_given("features");

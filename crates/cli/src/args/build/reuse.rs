@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use packfs_image::build::ReusedImage;
 use packfs_image::name::display;
 
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 
 /// Ending of the name of an index.
 const ENDING: &str = ".index";
@@ -41,15 +41,18 @@ impl ReuseArgs {
     }
 
     /// The older image and the index to write beside `image`.
-    pub(super) fn resolve(self, image: &Path) -> Result<(Option<ReusedImage>, Option<PathBuf>), Usage> {
+    pub(super) fn resolve(&self, image: &Path) -> Result<(Option<ReusedImage>, Option<PathBuf>), UsageError> {
         let ReuseArgs { reuse, reuse_index, index } = self;
-        let reuse = reuse.map(|image| ReusedImage { index: reuse_index.unwrap_or_else(|| beside(&image)), image });
+        let reuse = reuse.clone().map(|image| {
+            let index = reuse_index.clone().unwrap_or_else(|| beside(&image));
+            ReusedImage { image, index }
+        });
         if index.as_deref().is_some_and(OsStr::is_empty) && is_device(image) {
-            return Err(Usage(format!("{} is a device: name its index with --index=FILE", display(image))));
+            return Err(UsageError(format!("{} is a device: name its index with --index=FILE", display(image))));
         }
-        let index = index.map(|index| if index.is_empty() { beside(image) } else { index.into() });
+        let index = index.as_ref().map(|index| if index.is_empty() { beside(image) } else { index.into() });
         if index.as_deref() == Some(image) {
-            return Err(Usage(format!("{} cannot be both the image and its index", display(image))));
+            return Err(UsageError(format!("{} cannot be both the image and its index", display(image))));
         }
         Ok((reuse, index))
     }

@@ -10,7 +10,7 @@ use crate::args::value;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Layout of the image")]
 #[group(multiple = false)]
-pub(super) struct ShardArgs {
+pub(super) struct ShardCountArgs {
     /// Cut the data into N shards, as a cluster packs them
     ///
     /// Shards share only whole files, so each adds a little to the size. With 1, the image has the same bytes as
@@ -23,7 +23,7 @@ pub(super) struct ShardArgs {
     shard_size: Option<u64>,
 }
 
-impl ShardArgs {
+impl ShardCountArgs {
     /// Returns the number or size of shards, if one was given.
     pub(super) fn resolve(&self) -> Option<Shards> {
         let count = self.shards.and_then(NonZeroU32::new).map(Shards::Count);

@@ -11,8 +11,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint}
 use packfs_image::build::{AnyOptions, BuildOption, COMPRESSION_OPTIONS, LAYOUT_OPTIONS, OptionDraft, ValueForm};
 use packfs_image::{erofs, squashfs};
 
-use super::Format;
-use crate::output::failure::Usage;
+use super::FormatChoice;
+use crate::output::failure::UsageError;
 use crate::resources;
 
 /// A table of options, which are together in the help.
@@ -129,13 +129,13 @@ impl<T: OptionTable> TableArgs<T> {
     }
 
     /// Applies the options to a draft.
-    pub(super) fn apply(&self, draft: &mut OptionDraft) -> Result<(), Usage> {
+    pub(super) fn apply(&self, draft: &mut OptionDraft) -> Result<(), UsageError> {
         self.given.iter().try_for_each(|(option, value)| draft.set(option, value)).map_err(|error| usage(&error))
     }
 }
 
 /// Decides the options that were left open, and starts no more threads than the process has room for.
-pub(super) fn resolve(draft: OptionDraft) -> Result<AnyOptions, Usage> {
+pub(super) fn resolve(draft: OptionDraft) -> Result<AnyOptions, UsageError> {
     let mut target = draft.resolve().map_err(|error| usage(&error))?;
     let threads = resources::threads_within_limits(target.common().threads, target.worker_memory());
     target.common_mut().threads = threads;
@@ -144,19 +144,19 @@ pub(super) fn resolve(draft: OptionDraft) -> Result<AnyOptions, Usage> {
 
 /// Refuses the first option of the format that `image` does not have.
 pub(super) fn refuse_other_format<S: OptionTable, E: OptionTable>(
-    format: Format,
+    format: FormatChoice,
     image: impl fmt::Display,
     squashfs: &TableArgs<S>,
     erofs: &TableArgs<E>,
-) -> Result<(), Usage> {
+) -> Result<(), UsageError> {
     let (given, other) = match format {
-        Format::Squashfs => (erofs.first_given(), Format::Erofs),
-        Format::Erofs => (squashfs.first_given(), Format::Squashfs),
+        FormatChoice::Squashfs => (erofs.first_given(), FormatChoice::Erofs),
+        FormatChoice::Erofs => (squashfs.first_given(), FormatChoice::Squashfs),
     };
     let Some(option) = given else { return Ok(()) };
     let other = other.name();
     let text = format!("--{option} is for {other} images, and {image} becomes {}: leave one out", format.name());
-    Err(Usage(format!("{text}, or give --format {other}")))
+    Err(UsageError(format!("{text}, or give --format {other}")))
 }
 
 /// Returns the options of all tables.
@@ -170,13 +170,13 @@ pub(super) fn is_in_a_table(id: &str) -> bool {
 }
 
 /// Turns an error of the library into one that names the option as it is typed.
-pub(super) fn usage(error: &packfs_image::Error) -> Usage {
+pub(super) fn usage(error: &packfs_image::Error) -> UsageError {
     match error {
         packfs_image::Error::InvalidOption { option, value, why } if is_in_a_table(&id_of(option)) => {
             let value = if value == "true" { String::new() } else { format!(" {value}") };
-            Usage(format!("--{option}{value}: {why}"))
+            UsageError(format!("--{option}{value}: {why}"))
         }
-        error => Usage(error.to_string()),
+        error => UsageError(error.to_string()),
     }
 }
 

@@ -8,13 +8,13 @@ use packfs_image::tree::TimeChange;
 
 use super::plan::{image_time, time_change};
 use super::*;
-use crate::args::{Cli, Command};
-use crate::output::failure::Usage;
+use crate::args::{PackfsCli, PackfsCommand};
+use crate::output::failure::UsageError;
 
-fn plan(args: &[&str]) -> Result<BuildPlan, Usage> {
+fn plan(args: &[&str]) -> Result<BuildPlan, UsageError> {
     let typed = ["packfs", "build", "dir", "-o"];
-    let cli = Cli::try_parse_from(typed.iter().chain(args)).expect("parses");
-    let Command::Build(build) = cli.command else { panic!("not a build") };
+    let cli = PackfsCli::try_parse_from(typed.iter().chain(args)).expect("parses");
+    let PackfsCommand::Build(build) = cli.command else { panic!("not a build") };
     build.resolve(None)
 }
 
@@ -122,13 +122,13 @@ fn a_time_option_beats_the_environment() {
     assert_eq!(time_change(Some(at(5)), Some("7")).unwrap(), TimeChange::Set(at(5)));
     assert_eq!(time_change(None, Some("7")).unwrap(), TimeChange::Clamp(at(7)));
     assert_eq!(time_change(None, Some("")).unwrap(), TimeChange::Keep);
-    for format in [Format::Squashfs, Format::Erofs] {
+    for format in [FormatChoice::Squashfs, FormatChoice::Erofs] {
         assert_eq!(image_time(TimeChange::Set(at(5)), format).unwrap(), Some(5));
     }
     for secs in [i64::MIN, -1, 1 << 32, i64::MAX] {
-        let error = image_time(TimeChange::Set(at(secs)), Format::Squashfs).unwrap_err().0;
+        let error = image_time(TimeChange::Set(at(secs)), FormatChoice::Squashfs).unwrap_err().0;
         assert!(error.contains("SquashFS holds 1970 to 2106"), "{error}");
-        assert_eq!(image_time(TimeChange::Set(at(secs)), Format::Erofs).unwrap(), Some(secs));
+        assert_eq!(image_time(TimeChange::Set(at(secs)), FormatChoice::Erofs).unwrap(), Some(secs));
     }
     assert!(time_change(None, Some("soon")).unwrap_err().0.contains("SOURCE_DATE_EPOCH"));
 }
@@ -349,7 +349,7 @@ fn samples() -> Vec<(&'static str, Vec<&'static str>)> {
 fn every_option_is_in_the_complete_command_line() {
     let without_given = |plan: BuildPlan| format!("{:?}", BuildPlan { given: GivenOptions::default(), ..plan });
     let samples = samples();
-    let command = Build::augment_args(clap::Command::new("build"));
+    let command = BuildArgs::augment_args(clap::Command::new("build"));
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
         let (_, line) = samples.iter().find(|(known, _)| *known == id).unwrap_or_else(|| panic!("{id} has no sample"));
@@ -376,7 +376,8 @@ fn an_erofs_image_has_the_name_it_is_given() {
     assert_eq!((options.label.as_str(), options.uuid.unwrap()[..3].to_vec()), ("fifteen-bytes..", vec![1, 0x23, 0x45]));
     assert_eq!(erofs(&["x.erofs", "--uuid", &"Aa".repeat(16)]).uuid, Some([0xaa; 16]));
     let random = || erofs(&["x.erofs", "--uuid", "random"]).uuid.unwrap();
-    let (one, other) = (random(), random());
+    let one = random();
+    let other = random();
     assert!(one != other && one[6] >> 4 == 4 && one[8] >> 6 == 2);
     let prefixed = erofs(&["x.erofs", "--target-kernel", "6.4", "--xattr-prefix", "user.mime."]);
     assert_eq!(prefixed.xattr_prefixes, [b"user.mime."[..].into()]);
@@ -391,7 +392,7 @@ fn an_erofs_image_has_the_name_it_is_given() {
         ["--target-kernel", "new"],
     ] {
         assert!(
-            Cli::try_parse_from(["packfs", "build", "x", "-o", "x.erofs"].iter().chain(&wrong)).is_err(),
+            PackfsCli::try_parse_from(["packfs", "build", "x", "-o", "x.erofs"].iter().chain(&wrong)).is_err(),
             "{wrong:?}"
         );
     }

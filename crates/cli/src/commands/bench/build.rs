@@ -11,77 +11,79 @@ use packfs_bench::results::TrialRow;
 use packfs_image::name::display;
 use serde::Serialize;
 
-use crate::args::BenchBuild;
-use crate::output::display::Steps;
-use crate::output::failure::Outcome;
+use crate::args::BenchBuildArgs;
+use crate::output::display::StepDisplay;
+use crate::output::failure::CommandOutcome;
 use crate::output::{say, units};
 use crate::resources;
 
-use super::estimate::{self, Expected, START};
+use super::estimate::{self, ExpectedCost, START};
 use super::peers;
-use super::session::{self, usage};
+use super::session::{self, usage_error};
 
 /// Number of bytes generated if there is no source to pack.
 const MADE: u64 = 64 << 20;
 
-pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
+pub(super) fn run(args: &BenchBuildArgs) -> Result<CommandOutcome> {
     // From here on there is something to clean up.
-    let stop = session::stop()?;
-    session::reach(&args.measuring)?;
-    let scratch = session::scratch(args.scratch.as_deref(), args.source.as_deref())?;
-    let source = source(args, scratch.path())?;
-    let tools = peers::tools(args.peers.as_ref())?;
+    let stop = session::stop_flag()?;
+    session::check_output(&args.measuring)?;
+    let scratch = session::create_scratch(args.scratch.as_deref(), args.source.as_deref())?;
+    let source = open_source(args, scratch.path())?;
+    let tools = peers::find_tools(args.peers.as_ref())?;
     let matrix = BuildMatrix {
         source: (source.name.clone(), source.digest.clone()),
         formats: args.formats.clone(),
         codecs: args.codecs.clone().map(|choices| choices.0),
         blocks: args.blocks.0.clone(),
-        jobs: jobs(args),
+        jobs: thread_counts(args),
         features: args.features.clone(),
     };
-    let (cells, left_out) = matrix.cells(&tools).map_err(usage)?;
-    let cells = session::part(args.shard, cells);
+    let (cells, left_out) = matrix.cells(&tools).map_err(usage_error)?;
+    let cells = session::cells_of_part(args.shard, cells);
     if !args.measuring.talk.quiet {
         left_out.iter().for_each(|why| say(format_args!("packfs: left out: {why}")));
     }
     let libraries = tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())).collect();
     // The whole source is packed once: without a word that would look like nothing.
-    let steps = Steps::new("preparing", args.measuring.talk.quiet);
+    let steps = StepDisplay::new("preparing", args.measuring.talk.quiet);
     let once = format!("packing {} of {} once, into the page cache", units::bytes(source.bytes), source.name);
     match steps.is_live() {
         true => steps.show(0.0, &[], &once),
         false if !args.measuring.talk.quiet => say(format_args!("packfs: preparing: {once}")),
         false => {}
     }
-    let builder = BuildRunner::new(tools, &source, scratch.path()).map_err(usage);
+    let builder = BuildRunner::new(tools, &source, scratch.path()).map_err(usage_error);
     steps.finish();
     // An interrupted program fails, too.
-    session::go_on(&stop)?;
+    session::fail_if_stopped(&stop)?;
     let mut builder = builder?;
     let settings = BTreeMap::from([
         ("files".to_owned(), source.bytes.to_string()),
         ("tar".to_owned(), builder.tar_bytes.to_string()),
         ("images".to_owned(), format!("in {}", display(&scratch.parent()))),
     ]);
-    let about = BenchSession { session: session::ending(args.shard), libraries, settings, ..BenchSession::default() };
-    let expected = expected(&cells, &source, builder.tar_bytes, &scratch.parent());
-    let measured = session::measure(cells, &mut builder, about, Duration::ZERO, expected, &args.measuring)?;
+    let about =
+        BenchSession { session: session::name_ending(args.shard), libraries, settings, ..BenchSession::default() };
+    let expected = expected_cost(&cells, &source, builder.tar_bytes, &scratch.parent());
+    let measured = session::measure_cells(cells, &mut builder, about, Duration::ZERO, expected, &args.measuring)?;
     measured.show(|results| &results.builds, entry, &args.measuring)
 }
 
 /// Each build compresses the source and proves what it made; there is one image at a time.
-fn expected(cells: &[BuildCell], source: &BuildSource, tar: u64, scratch: &Path) -> Expected {
-    let rates = estimate::rates(&source.path, cells.iter().map(|cell| cell.key.codec.as_str()));
+fn expected_cost(cells: &[BuildCell], source: &BuildSource, tar: u64, scratch: &Path) -> ExpectedCost {
+    let rates = estimate::measure_rates(&source.path, cells.iter().map(|cell| cell.key.codec.as_str()));
     let tar = if cells.iter().any(|cell| cell.key.tool == BuildProgram::Tar2sqfs.name()) { tar } else { 0 };
     let seconds = |cell: &BuildCell| {
-        let (key, rate) = (&cell.key, rates.get(&cell.key.codec));
+        let key = &cell.key;
+        let rate = rates.get(&cell.key.codec);
         let threads = key.threads.clamp(1, resources::cores()) as f64;
         START + source.bytes as f64 * (rate.encode + rate.decode) / threads
     };
-    Expected::of(cells, seconds).with_scratch(rates.largest(source.bytes) + tar, scratch)
+    ExpectedCost::of(cells, seconds).with_scratch(rates.largest(source.bytes) + tar, scratch)
 }
 
-fn source(args: &BenchBuild, scratch: &Path) -> Result<BuildSource> {
+fn open_source(args: &BenchBuildArgs, scratch: &Path) -> Result<BuildSource> {
     let path = match &args.source {
         Some(path) => path.clone(),
         None => {
@@ -90,10 +92,10 @@ fn source(args: &BenchBuild, scratch: &Path) -> Result<BuildSource> {
             made
         }
     };
-    BuildSource::of(&path).map_err(usage)
+    BuildSource::of(&path).map_err(usage_error)
 }
 
-fn jobs(args: &BenchBuild) -> Vec<usize> {
+fn thread_counts(args: &BenchBuildArgs) -> Vec<usize> {
     let asked = args.jobs.clone();
     if asked.is_empty() { (0..=resources::cores()).collect() } else { asked }
 }

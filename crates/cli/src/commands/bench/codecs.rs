@@ -15,49 +15,51 @@ use packfs_bench::results::CodecRow;
 use packfs_image::name::display;
 use serde::Serialize;
 
-use crate::args::Codecs;
-use crate::output::failure::Outcome;
-use crate::output::meter::Meter;
+use crate::args::BenchCodecsArgs;
+use crate::output::failure::CommandOutcome;
+use crate::output::meter::ProgressMeter;
 use crate::output::say;
 
-use super::estimate::Expected;
-use super::session::{self, usage};
+use super::estimate::ExpectedCost;
+use super::session::{self, usage_error};
 
-pub(super) fn run(args: &Codecs) -> Result<Outcome> {
-    session::reach(&args.measuring)?;
+pub(super) fn run(args: &BenchCodecsArgs) -> Result<CommandOutcome> {
+    session::check_output(&args.measuring)?;
     let methods = args.codecs.clone().map_or_else(CodecMethod::defaults, |methods| Ok(methods.0))?;
     let matrix = CodecMatrix {
-        data: data(args)?,
+        data: read_data(args)?,
         blocks: args.blocks.0.clone(),
         sector: args.sector,
         policy: args.policy,
         threads: args.jobs.clone(),
         methods,
     };
-    let cells = session::part(args.shard, matrix.cells().map_err(usage)?);
+    let cells = session::cells_of_part(args.shard, matrix.cells().map_err(usage_error)?);
     let libraries = matrix.methods.iter().map(|method| (method.to_string(), method.library())).collect();
-    let about = BenchSession { session: session::ending(args.shard), libraries, ..BenchSession::default() };
+    let about = BenchSession { session: session::name_ending(args.shard), libraries, ..BenchSession::default() };
     let least = Duration::from_millis(args.least);
-    let expected = expected(&cells, least);
-    let measured = session::measure(cells, &mut real::CodecMachine::new(), about, least, expected, &args.measuring)?;
+    let expected = expected_cost(&cells, least);
+    let measured =
+        session::measure_cells(cells, &mut real::CodecMachine::new(), about, least, expected, &args.measuring)?;
     measured.show(|results| &results.codecs, entry, &args.measuring)
 }
 
 /// Each direction passes over the data at least once, and until `least` has gone by.
-fn expected(cells: &[CodecCell], least: Duration) -> Expected {
+fn expected_cost(cells: &[CodecCell], least: Duration) -> ExpectedCost {
     let names: Vec<String> = cells.iter().map(|cell| cell.method.to_string()).collect();
     let sample = cells.first().map_or(&[][..], |cell| cell.data.files[0].as_slice());
     let rates = CodecRates::of(&sample[..sample.len().min(1 << 20)], names.iter().map(String::as_str));
-    Expected::of(cells, |cell| {
-        let (rate, bytes) = (rates.get(&cell.method.to_string()), cell.data.bytes() as f64);
+    ExpectedCost::of(cells, |cell| {
+        let rate = rates.get(&cell.method.to_string());
+        let bytes = cell.data.bytes() as f64;
         [rate.encode, rate.decode].map(|each| (each * bytes).max(least.as_secs_f64())).iter().sum()
     })
 }
 
-fn data(args: &Codecs) -> Result<Vec<Arc<DataSet>>> {
+fn read_data(args: &BenchCodecsArgs) -> Result<Vec<Arc<DataSet>>> {
     let mut sets = Vec::new();
     for path in &args.data {
-        let meter = Meter::start(args.measuring.talk.quiet);
+        let meter = ProgressMeter::start(args.measuring.talk.quiet);
         let set = DataSet::read(path, args.sample, meter.progress());
         drop(meter);
         let set = set.with_context(|| format!("--data {}", display(path)))?;

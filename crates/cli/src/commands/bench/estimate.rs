@@ -18,22 +18,22 @@ pub(super) const START: f64 = 0.02;
 
 /// Expected cost.
 #[derive(Debug, Default)]
-pub(super) struct Expected {
+pub(super) struct ExpectedCost {
     /// Seconds of one round: of every cell once.
     pub(super) round: f64,
     /// Most bytes at once in a directory for what is made.
     pub(super) scratch: Option<(u64, PathBuf)>,
 }
 
-impl Expected {
+impl ExpectedCost {
     /// Adds up the seconds of cells.
     pub(super) fn of<S: MeasuredCell>(cells: &[S], seconds: impl Fn(&S) -> f64) -> Self {
-        Expected { round: cells.iter().map(seconds).sum(), scratch: None }
+        ExpectedCost { round: cells.iter().map(seconds).sum(), scratch: None }
     }
 
     /// Adds the room that is needed.
     pub(super) fn with_scratch(self, bytes: u64, path: &Path) -> Self {
-        Expected { scratch: Some((bytes, path.to_owned())), ..self }
+        ExpectedCost { scratch: Some((bytes, path.to_owned())), ..self }
     }
 
     /// Expected time of `steps` steps, of which a round has `cells`.
@@ -49,7 +49,7 @@ impl Expected {
             None => String::new(),
         };
         match self.round > 0.0 {
-            true => format!("; roughly {}{room}", units::span(whole(time))),
+            true => format!("; roughly {}{room}", units::span(whole_seconds(time))),
             false => String::new(),
         }
     }
@@ -57,12 +57,12 @@ impl Expected {
 
 /// Whole seconds: an estimate has no hundredths.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, and 1 or more")]
-pub(super) fn whole(time: Duration) -> Duration {
+pub(super) fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs_f64().round().max(1.0) as u64)
 }
 
 /// Measures codecs on a sample of the files in a directory, or of one file.
-pub(super) fn rates<'c>(path: &Path, codecs: impl IntoIterator<Item = &'c str>) -> CodecRates {
+pub(super) fn measure_rates<'c>(path: &Path, codecs: impl IntoIterator<Item = &'c str>) -> CodecRates {
     // Where nothing can be read, measuring says so.
     let sample = DataSet::read(path, SAMPLE, &Progress::default()).map(|data| data.files.concat()).unwrap_or_default();
     CodecRates::of(&sample, codecs)
@@ -74,10 +74,10 @@ mod tests {
 
     #[test]
     fn costs_are_told_in_whole_seconds() {
-        let expected = Expected { round: 90.4, scratch: None };
+        let expected = ExpectedCost { round: 90.4, scratch: None };
         assert_eq!(expected.words(expected.time(4, 2)), "; roughly 3 min 01 s");
-        let roomy = Expected { round: 0.1, scratch: None }.with_scratch(3 << 20, Path::new("/tmp"));
+        let roomy = ExpectedCost { round: 0.1, scratch: None }.with_scratch(3 << 20, Path::new("/tmp"));
         assert_eq!(roomy.words(roomy.time(2, 2)), "; roughly 1 s, up to 3.00 MiB in /tmp");
-        assert_eq!(Expected::default().words(Duration::ZERO), "");
+        assert_eq!(ExpectedCost::default().words(Duration::ZERO), "");
     }
 }

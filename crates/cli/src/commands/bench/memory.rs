@@ -7,31 +7,31 @@ use anyhow::{Context, Result};
 use packfs_bench::memory::MemoryReader as Pages;
 use packfs_image::name::display;
 
-use crate::args::Memory;
+use crate::args::BenchMemoryArgs;
 use crate::output;
-use crate::output::failure::Outcome;
+use crate::output::failure::CommandOutcome;
 use crate::output::target;
 
 /// Number of bytes generated and written at once.
 const PIECE: usize = 1 << 20;
 
-pub(super) fn run(args: &Memory) -> Result<Outcome> {
+pub(super) fn run(args: &BenchMemoryArgs) -> Result<CommandOutcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     match target {
         None => {
             output::require_pipe_or_file("memory contents")?;
-            output::write_result(|out| Ok(make(args, |piece, _| out.write_all(piece))?))?;
+            output::write_result(|out| Ok(make_pages(args, |piece, _| out.write_all(piece))?))?;
         }
         Some(path) => {
             let file = target::create_or_redirect(path, target::READABLE, args.force)?;
-            make(args, |piece, at| file.write_all_at(piece, at)).with_context(|| display(path).to_string())?;
+            make_pages(args, |piece, at| file.write_all_at(piece, at)).with_context(|| display(path).to_string())?;
             target::commit(file)?;
         }
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-fn make(args: &Memory, mut put: impl FnMut(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
+fn make_pages(args: &BenchMemoryArgs, mut put: impl FnMut(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
     let mut pages = Pages::new(args.seed, args.shares);
     let mut piece = vec![0; PIECE];
     let mut at = 0;

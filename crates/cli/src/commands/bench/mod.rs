@@ -13,10 +13,10 @@ pub(super) mod split;
 
 use anyhow::Result;
 
-use crate::args::{Bench, BenchCommand};
-use crate::output::failure::{Outcome, Usage};
+use crate::args::{BenchArgs, BenchCommand};
+use crate::output::failure::{CommandOutcome, UsageError};
 
-pub(super) fn run(args: &Bench) -> Result<Outcome> {
+pub(super) fn run(args: &BenchArgs) -> Result<CommandOutcome> {
     match (&args.command, &args.quick.dir) {
         (Some(BenchCommand::Codecs(args)), _) => codecs::run(args),
         (Some(BenchCommand::Build(args)), _) => build::run(args),
@@ -26,6 +26,6 @@ pub(super) fn run(args: &Bench) -> Result<Outcome> {
         (Some(BenchCommand::Memory(args)), _) => memory::run(args),
         (None, Some(dir)) => quick::run(&args.quick, dir),
         // The parser requires one of them.
-        (None, None) => Err(Usage("name a subcommand, or use --quick".into()).into()),
+        (None, None) => Err(UsageError("name a subcommand, or use --quick".into()).into()),
     }
 }

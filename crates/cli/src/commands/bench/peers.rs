@@ -9,14 +9,14 @@ use packfs_image::name::display;
 use crate::output::say;
 
 /// Returns the path of this program.
-pub(super) fn own() -> Result<PathBuf> {
+pub(super) fn own_path() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find the path of this program")
 }
 
 /// Returns the tools that build images: packfs and, on request, its peers, in a folder or on `PATH`.
-pub(super) fn tools(peers: Option<&Option<PathBuf>>) -> Result<Vec<BuildTool>> {
+pub(super) fn find_tools(peers: Option<&Option<PathBuf>>) -> Result<Vec<BuildTool>> {
     let mut tools =
-        vec![BuildTool { kind: BuildProgram::Packfs, path: own()?, version: env!("CARGO_PKG_VERSION").into() }];
+        vec![BuildTool { kind: BuildProgram::Packfs, path: own_path()?, version: env!("CARGO_PKG_VERSION").into() }];
     if let Some(folder) = peers {
         let (found, missing) = BuildTool::peers(folder.as_deref());
         say_missing(folder.as_ref(), &missing);

@@ -9,49 +9,49 @@ use packfs_bench::report::{BenchReport as Findings, csv, html, markdown, text};
 use packfs_bench::results::BenchResults;
 use packfs_image::name::display;
 
-use crate::args::Report;
+use crate::args::BenchReportArgs;
 use crate::commands::print;
-use crate::output::failure::Outcome;
+use crate::output::failure::CommandOutcome;
 use crate::output::{say, target};
 
-pub(super) fn run(args: &Report) -> Result<Outcome> {
-    let new = read(&args.results, "")?;
+pub(super) fn run(args: &BenchReportArgs) -> Result<CommandOutcome> {
+    let new = read_results(&args.results, "")?;
     let mut report = Findings::of(&BenchResults::of(&new));
-    let mut outcome = Outcome::Done;
+    let mut outcome = CommandOutcome::Done;
     let printed = args.output.is_none() && args.md.is_none() && args.csv.is_none();
     if !args.against.is_empty() {
         let rules =
             CompareRules::default().set(|all| (all.alpha, all.threshold) = (args.alpha, args.threshold / 100.0));
-        let comparison = ResultsComparison::of(&new, &read(&args.against, "--against ")?, rules);
+        let comparison = ResultsComparison::of(&new, &read_results(&args.against, "--against ")?, rules);
         let compared = Findings::of_comparison(&comparison);
         if printed {
             print(&text(&compared))?;
         }
         report.sections.splice(..0, compared.sections);
         if comparison.is_worse() {
-            outcome = Outcome::Findings;
+            outcome = CommandOutcome::Findings;
         }
     }
     if printed && args.against.is_empty() {
         print(&text(&report))?;
     }
     if let Some(path) = &args.output {
-        write(path, &html(&report), args.force)?;
+        write_file(path, &html(&report), args.force)?;
     }
     if let Some(path) = &args.md {
-        write(path, &markdown(&report), args.force)?;
+        write_file(path, &markdown(&report), args.force)?;
     }
     if let Some(dir) = &args.csv {
         std::fs::create_dir_all(dir).with_context(|| display(dir).to_string())?;
         for table in report.tables() {
-            write(&dir.join(format!("{}.csv", table.id)), &csv(table), args.force)?;
+            write_file(&dir.join(format!("{}.csv", table.id)), &csv(table), args.force)?;
         }
     }
     Ok(outcome)
 }
 
 /// Reads results files; `option` comes before their names in errors.
-fn read(paths: &[PathBuf], option: &str) -> Result<Vec<ResultsFile>> {
+fn read_results(paths: &[PathBuf], option: &str) -> Result<Vec<ResultsFile>> {
     let mut files = Vec::new();
     for path in paths {
         let contents = ResultsFile::read(path).with_context(|| format!("{option}{}", display(path)))?;
@@ -63,6 +63,6 @@ fn read(paths: &[PathBuf], option: &str) -> Result<Vec<ResultsFile>> {
     Ok(files)
 }
 
-fn write(path: &Path, text: &str, force: bool) -> Result<()> {
+fn write_file(path: &Path, text: &str, force: bool) -> Result<()> {
     target::fill(target::create(path, target::READABLE, force)?, text)
 }

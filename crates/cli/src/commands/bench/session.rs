@@ -25,16 +25,16 @@ use serde::Serialize;
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
-use super::estimate::{self, Expected};
-use crate::args::Measuring;
-use crate::output::display::Steps;
-use crate::output::failure::{Outcome, Usage};
+use super::estimate::{self, ExpectedCost};
+use crate::args::MeasuringArgs;
+use crate::output::display::StepDisplay;
+use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::interrupt;
 use crate::output::json::JsonDocument;
 use crate::output::{self, json, say, units};
 
 /// Result of measuring.
-pub(super) struct Measured {
+pub(super) struct SessionResults {
     pub(super) session: BenchSession,
     /// Results of the requested cells, including those of earlier runs of the session.
     pub(super) results: BenchResults,
@@ -56,14 +56,14 @@ impl<E: Serialize> JsonDocument for BenchDocument<'_, E> {
     const KIND: &'static str = "bench";
 }
 
-impl Measured {
+impl SessionResults {
     /// Shows the results, as text or as JSON with an entry for each row.
     pub(super) fn show<'r, R, E: Serialize>(
         &'r self,
         rows: fn(&'r BenchResults) -> &'r [R],
         entry: fn(&'r R) -> E,
-        how: &Measuring,
-    ) -> Result<Outcome> {
+        how: &MeasuringArgs,
+    ) -> Result<CommandOutcome> {
         if how.json {
             let results = rows(&self.results).iter().map(entry).collect();
             json::print(&BenchDocument { session: &self.session, results })?;
@@ -75,42 +75,43 @@ impl Measured {
                 say(format_args!("packfs: the samples are in {file}; {page}"));
             }
         }
-        Ok(if self.failed > 0 { Outcome::Findings } else { Outcome::Done })
+        Ok(if self.failed > 0 { CommandOutcome::Findings } else { CommandOutcome::Done })
     }
 }
 
 /// Measures cells and appends every sample to the results file. `about` adds facts about the
 /// session beyond the machine and the program; a measurement shorter than `least` is repeated.
 /// `expected` is printed first.
-pub(super) fn measure<S: MeasuredCell>(
+pub(super) fn measure_cells<S: MeasuredCell>(
     cells: Vec<S>,
     executor: &mut dyn CellExecutor<S>,
     about: BenchSession,
     least: Duration,
-    expected: Expected,
-    how: &Measuring,
-) -> Result<Measured> {
+    expected: ExpectedCost,
+    how: &MeasuringArgs,
+) -> Result<SessionResults> {
     let output = &how.output;
-    let session = begun(about, how)?;
+    let session = begin_session(about, how)?;
     let (mut log, contents) = ResultsLog::open(output)?;
     if contents.torn {
         say(format_args!("packfs: {}: the last line is incomplete, and is removed", display(output)));
     }
-    let (session, done) = match resumed::<S>(how, &contents, &session) {
+    let (session, done) = match find_session::<S>(how, &contents, &session) {
         Some(resumed) => resumed,
         None => {
             log.append(&RecordLine::Session(session.clone()))?;
             (session, BTreeMap::new())
         }
     };
-    let (name, stop) = (session.session.clone(), stop()?);
+    let name = session.session.clone();
+    let stop = stop_flag()?;
     let plan = RunPlan { cells, runs: how.runs, seed: how.seed, least, session: name, done, stop };
-    let mut shown = Display::new(expected, plan.cells.len(), how);
+    let mut shown = SessionDisplay::new(expected, plan.cells.len(), how);
     let mut record = |line: &RecordLine| log.append(line);
     let failed = run::run(&plan, executor, &mut record, &mut |event| shown.show(&event));
     shown.steps.finish();
     let failed = match failed {
-        Err(Error::Interrupted) => return Err(interrupted(how)),
+        Err(Error::Interrupted) => return Err(explain_interruption(how)),
         failed => failed.with_context(|| format!("the samples measured so far are in {}", display(output)))?,
     };
     let mut contents = ResultsFile::read(output)?;
@@ -118,11 +119,11 @@ pub(super) fn measure<S: MeasuredCell>(
     let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| cell.key().any()).collect();
     let asked = |line: &RecordLine| line.key().is_none_or(|key| keys.contains(&key));
     contents.lines.retain(|line| line.session() == session.session && asked(line));
-    Ok(Measured { results: BenchResults::of(&[contents]), session, failed })
+    Ok(SessionResults { results: BenchResults::of(&[contents]), session, failed })
 }
 
 /// An interruption, with the place of the samples and the way to continue.
-fn interrupted(how: &Measuring) -> anyhow::Error {
+fn explain_interruption(how: &MeasuringArgs) -> anyhow::Error {
     let next = if how.resumable { "; the same command with --resume continues" } else { "" };
     let samples = format!("the samples so far are in {}{next}", display(&how.output));
     anyhow::Error::from(Error::Interrupted).context(samples)
@@ -132,18 +133,18 @@ fn interrupted(how: &Measuring) -> anyhow::Error {
 /// the measured program ended, and temporary files removed. A second signal of any kind removes
 /// them and ends this program immediately. Call it before there is anything to remove, as it takes
 /// effect with the first call.
-pub(in crate::commands) fn stop() -> Result<Arc<AtomicBool>> {
+pub(in crate::commands) fn stop_flag() -> Result<Arc<AtomicBool>> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     if let Some(stop) = STOP.get() {
         return Ok(Arc::clone(stop));
     }
     let stop = Arc::clone(STOP.get_or_init(Arc::default));
-    watch(&stop).context("cannot watch for signals")?;
+    watch_signals(&stop).context("cannot watch for signals")?;
     Ok(stop)
 }
 
-fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
-    let ends = interrupt::heeded();
+fn watch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
+    let ends = interrupt::ending_signals();
     for &signal in &ends {
         flag::register(signal, Arc::clone(stop))?;
     }
@@ -163,7 +164,7 @@ fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
 }
 
 /// Fails if samples cannot be written to their file, or results not be printed, before long preparations.
-pub(super) fn reach(how: &Measuring) -> Result<()> {
+pub(super) fn check_output(how: &MeasuringArgs) -> Result<()> {
     output::require_stdout()?;
     let output = &how.output;
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -175,16 +176,16 @@ pub(super) fn reach(how: &Measuring) -> Result<()> {
 }
 
 /// Fails if the flag is set, to end preparations.
-pub(super) fn go_on(stop: &AtomicBool) -> Result<()> {
+pub(super) fn fail_if_stopped(stop: &AtomicBool) -> Result<()> {
     if stop.load(Relaxed) { Err(packfs_bench::Error::Interrupted.into()) } else { Ok(()) }
 }
 
 /// Makes a working directory, below the requested one or where [`ScratchDir`] puts it, and outside of
 /// the packed files.
-pub(super) fn scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<ScratchDir> {
-    let made = ScratchDir::new(parent, packed).map_err(usage);
+pub(super) fn create_scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<ScratchDir> {
+    let made = ScratchDir::new(parent, packed).map_err(usage_error);
     match parent {
-        Some(parent) => made.map_err(|error| match error.is::<Usage>() {
+        Some(parent) => made.map_err(|error| match error.is::<UsageError>() {
             true => error,
             false => {
                 error.context(format!("{}: cannot work there; --scratch names another directory", display(parent)))
@@ -195,26 +196,26 @@ pub(super) fn scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<Sc
 }
 
 /// Turns errors about the request into usage errors.
-pub(super) fn usage(error: packfs_bench::Error) -> anyhow::Error {
+pub(super) fn usage_error(error: packfs_bench::Error) -> anyhow::Error {
     match error {
-        packfs_bench::Error::Usage(text) => Usage(text).into(),
+        packfs_bench::Error::Usage(text) => UsageError(text).into(),
         error => error.into(),
     }
 }
 
 /// Returns the cells of a part of the matrix.
-pub(super) fn part<C>(part: Option<Part>, cells: Vec<C>) -> Vec<C> {
+pub(super) fn cells_of_part<C>(part: Option<Part>, cells: Vec<C>) -> Vec<C> {
     let part = part.unwrap_or_default();
     (0..).zip(cells).filter(|(number, _)| part.holds(*number)).map(|(_, cell)| cell).collect()
 }
 
 /// Returns the ending of the name of a session that measures a part. Parts may begin on several machines in the same second,
 /// in processes of the same number.
-pub(super) fn ending(part: Option<Part>) -> String {
+pub(super) fn name_ending(part: Option<Part>) -> String {
     part.map_or_else(String::new, |part| format!("-{}.{}", part.index(), part.count()))
 }
 
-fn begun(about: BenchSession, how: &Measuring) -> Result<BenchSession> {
+fn begin_session(about: BenchSession, how: &MeasuringArgs) -> Result<BenchSession> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is set before 1970")?.as_secs();
     Ok(BenchSession {
         session: format!("{now}-{}{}", std::process::id(), about.session),
@@ -228,8 +229,8 @@ fn begun(about: BenchSession, how: &Measuring) -> Result<BenchSession> {
 }
 
 /// Returns the session to resume, and its results so far.
-fn resumed<S: MeasuredCell>(
-    how: &Measuring,
+fn find_session<S: MeasuredCell>(
+    how: &MeasuringArgs,
     contents: &ResultsFile,
     now: &BenchSession,
 ) -> Option<(BenchSession, BTreeMap<S::Key, u32>)> {
@@ -244,11 +245,11 @@ fn resumed<S: MeasuredCell>(
 }
 
 /// Live progress on a terminal; elsewhere the number of steps in advance, and a line of progress every minute.
-struct Display {
-    steps: Steps,
+struct SessionDisplay {
+    steps: StepDisplay,
     quiet: bool,
     runs: u32,
-    expected: Expected,
+    expected: ExpectedCost,
     /// Cells of the whole matrix, those of earlier runs included.
     cells: usize,
     begun: Instant,
@@ -259,18 +260,19 @@ struct Display {
 /// Interval between lines of progress without a terminal.
 const LINES: Duration = Duration::from_secs(60);
 
-impl Display {
-    fn new(expected: Expected, cells: usize, how: &Measuring) -> Self {
+impl SessionDisplay {
+    fn new(expected: ExpectedCost, cells: usize, how: &MeasuringArgs) -> Self {
         let quiet = how.talk.quiet;
         let now = Instant::now();
-        let steps = Steps::new("measuring", quiet);
-        Display { steps, quiet, runs: how.runs, expected, cells, begun: now, told: now }
+        let steps = StepDisplay::new("measuring", quiet);
+        SessionDisplay { steps, quiet, runs: how.runs, expected, cells, begun: now, told: now }
     }
 
     fn show<S: MeasuredCell>(&mut self, event: &RunEvent<'_, S>) {
         match event {
             RunEvent::Begun { cells, steps } if *cells > 0 && !self.quiet => {
-                let (cells, runs) = (units::of(*cells as u64, "cell"), units::of(self.runs.into(), "run"));
+                let cells = units::of(*cells as u64, "cell");
+                let runs = units::of(self.runs.into(), "run");
                 let cost = self.expected.words(self.expected.time(*steps, self.cells));
                 let text = format_args!("packfs: measuring {cells}: a warm-up and {runs} each, {steps} steps{cost}");
                 self.steps.say(text);
@@ -279,7 +281,7 @@ impl Display {
             RunEvent::Step { number, of, round, left, cell } => {
                 // Before the first step has shown how long one takes, the estimate says it.
                 let guess = || (self.expected.round > 0.0).then(|| self.expected.time(*of, self.cells));
-                let left = left.or_else(guess).map(estimate::whole);
+                let left = left.or_else(guess).map(estimate::whole_seconds);
                 let left = left.map(|left| format!("{} left", units::span(left)));
                 let round = if *round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
                 let figures: Vec<String> = left.into_iter().chain([format!("{number} of {of} done")]).collect();

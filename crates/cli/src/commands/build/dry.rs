@@ -23,13 +23,13 @@ use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::report::OversizedLine;
-use super::{fill, place};
+use super::{entry_path, fill_tree};
 use crate::args::BuildPlan;
-use crate::commands::tune::{Effort, attempt};
+use crate::commands::tune::{TrialEffort, predict_images};
 use crate::commands::{bench, sources};
-use crate::output::failure::{Outcome, hint};
+use crate::output::failure::{CommandOutcome, option_hint};
 use crate::output::json::JsonDocument;
-use crate::output::meter::Meter;
+use crate::output::meter::ProgressMeter;
 use crate::output::{self, json, target, units, warnings};
 
 /// Bytes that slow codecs are tried on; see `packfs tune --sample`.
@@ -41,23 +41,23 @@ fn time_error(cpu_seconds: f64) -> u32 {
     if cpu_seconds < 5.0 { 50 } else { 25 }
 }
 
-pub(super) fn run(mut plan: BuildPlan) -> Result<Outcome> {
+pub(super) fn run(mut plan: BuildPlan) -> Result<CommandOutcome> {
     let strict = plan.request.strict;
     let on_error = plan.request.scan.on_error;
     // Everything that is in the way is to be told, not the first of it.
     plan.request.strict = false;
     plan.request.scan.on_error = OnError::Skip;
     plan.request.spool = true;
-    let meter = Meter::start(plan.quiet);
-    let scanned = scan(&plan, meter.progress());
+    let meter = ProgressMeter::start(plan.quiet);
+    let scanned = scan_sources(&plan, meter.progress());
     meter.finish();
-    let Scanned { mut tree, timing, mut left_out, oversized, matches } = scanned?;
-    let mut obstacles: Vec<String> = obstacle(&plan).into_iter().collect();
+    let ScannedSources { mut tree, timing, mut left_out, oversized, matches } = scanned?;
+    let mut obstacles: Vec<String> = find_obstacle(&plan).into_iter().collect();
     let checked = plan.request.target.check(&mut tree);
     let fits = checked.is_ok();
     if let Err(error) = checked {
         let error = error.into();
-        let hint = hint(&error, None).map(|hint| format!("; {hint}")).unwrap_or_default();
+        let hint = option_hint(&error, None).map(|hint| format!("; {hint}")).unwrap_or_default();
         obstacles.push(format!("{error}{hint}"));
     }
     let counts = EntryCounts::of(&tree, &mut left_out)?;
@@ -69,7 +69,7 @@ pub(super) fn run(mut plan: BuildPlan) -> Result<Outcome> {
             .push("the first file that cannot be read stops the build; --on-error skip leaves such files out".into());
     }
     let (bytes, inodes) = sample::measure(&tree);
-    let estimate = if fits { estimate(&tree, &plan, (bytes, inodes), timing, &mut left_out)? } else { None };
+    let estimate = if fits { estimate_image(&tree, &plan, (bytes, inodes), timing, &mut left_out)? } else { None };
     let report = DryRunReport {
         image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
         options: plan.in_full(),
@@ -86,11 +86,15 @@ pub(super) fn run(mut plan: BuildPlan) -> Result<Outcome> {
         warnings::print(&tree.warnings);
     }
     report.print(&plan)?;
-    Ok(if report.obstacles.is_empty() && report.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+    Ok(if report.obstacles.is_empty() && report.left_out.is_empty() {
+        CommandOutcome::Done
+    } else {
+        CommandOutcome::Findings
+    })
 }
 
 /// The sources, read.
-struct Scanned {
+struct ScannedSources {
     tree: Tree,
     timing: PassTiming,
     left_out: Vec<(String, String)>,
@@ -98,46 +102,48 @@ struct Scanned {
     matches: Vec<RuleMatchCount>,
 }
 
-fn scan(plan: &BuildPlan, progress: &Arc<Progress>) -> Result<Scanned> {
+fn scan_sources(plan: &BuildPlan, progress: &Arc<Progress>) -> Result<ScannedSources> {
     let mut notes = RequestNotes::default();
     let begun = Instant::now();
     // Nothing is put there, as what can be read only once is copied to a temporary file.
     let mut no_store = LazySpool::new(&plan.request.temporary_dir);
-    let filled = fill(plan, &mut no_store, progress, &mut notes);
+    let filled = fill_tree(plan, &mut no_store, progress, &mut notes);
     let took = begun.elapsed();
     let plan = filled.with_context(|| match &notes.reading {
         Some(source) => sources::name(source),
         None => display(&plan.output).to_string(),
     })?;
     let RequestNotes { left_out, oversized, matches, .. } = notes;
-    Ok(Scanned { tree: plan.tree, timing: PassTiming::of(took, took), left_out, oversized, matches })
+    Ok(ScannedSources { tree: plan.tree, timing: PassTiming::of(took, took), left_out, oversized, matches })
 }
 
 /// Builds a sample of the tree.
-fn estimate(
+fn estimate_image(
     tree: &Tree,
     plan: &BuildPlan,
     (bytes, inodes): (u64, u64),
     scan: PassTiming,
     left_out: &mut Vec<(String, String)>,
 ) -> Result<Option<ImageEstimate>> {
-    let stop = bench::session::stop()?;
+    let stop = bench::session::stop_flag()?;
     let mut target = plan.request.target.clone();
-    (target.common_mut().offset, target.common_mut().on_error) = (0, OnError::Skip);
+    target.common_mut().offset = 0;
+    target.common_mut().on_error = OnError::Skip;
     // An old image says nothing of a sample, and no index of it is to be left behind.
-    (target.common_mut().reuse, target.common_mut().index) = (None, None);
+    target.common_mut().reuse = None;
+    target.common_mut().index = None;
     let candidates = vec![TuneCandidate::new(target)];
     let way = tune::TunePlan { candidates, sample: SAMPLE, bytes, inodes, scan, stop: Arc::clone(&stop) };
-    let effort = Effort { sample: SAMPLE, seed: 1, quiet: plan.quiet, refused: Vec::new() };
+    let effort = TrialEffort { sample: SAMPLE, seed: 1, quiet: plan.quiet, refused: Vec::new() };
     let mut unread = Vec::new();
-    let made = attempt(tree, &way, &effort, stop, &mut unread)?.pop();
+    let made = predict_images(tree, &way, &effort, stop, &mut unread)?.pop();
     unread.retain(|why| !left_out.iter().any(|(_, known)| known == why));
     left_out.extend(unread.into_iter().map(|why| (String::new(), why)));
     Ok(made.map(|made| ImageEstimate::new(&made, bytes)))
 }
 
 /// Returns the reason why the image could not be written to its place.
-fn obstacle(plan: &BuildPlan) -> Option<String> {
+fn find_obstacle(plan: &BuildPlan) -> Option<String> {
     let path = &plan.output;
     let image = display(path);
     if let Err(error) = target::refuse_stream(path) {
@@ -187,7 +193,7 @@ impl EntryCounts {
                     if let Data::Source { from, key } = data
                         && let Err(error) = from.open(*key)
                     {
-                        left_out.push((place(&error), error.to_string()));
+                        left_out.push((entry_path(&error), error.to_string()));
                     }
                     counts.files += 1;
                     counts.file_bytes += size;
@@ -338,7 +344,7 @@ impl DryRunReport<'_> {
     fn write(&self, plan: &BuildPlan, out: &mut impl Write) -> Result<()> {
         writeln!(out, "image       {} ({})", self.image, plan.request.target.format())?;
         let options: Vec<OsString> = self.options.iter().map(OsString::from).collect();
-        writeln!(out, "options     {}", output::quoted(&options))?;
+        writeln!(out, "options     {}", output::quote_words(&options))?;
         writeln!(out, "entries     {}", self.counts.in_words())?;
         if let Some(oversized) = &self.oversized {
             writeln!(out, "{}", OversizedLine(oversized))?;

@@ -13,11 +13,11 @@ use crate::output;
 
 /// Writes a line for each entry but the root to a file, or to standard output if that is `-`. There it is a remark: the
 /// image is made whether or not anybody reads the list to its end.
-pub(super) fn write(tree: &Tree, file: &Path) -> Result<()> {
+pub(super) fn write_paths(tree: &Tree, file: &Path) -> Result<()> {
     if file == Path::new("-") {
         let mut out = output::remarks();
         return each_path(tree, |path| {
-            let _ = output::name(&mut out, path).and_then(|()| out.write_all(b"\n"));
+            let _ = output::write_name(&mut out, path).and_then(|()| out.write_all(b"\n"));
             Ok(if out.has_reader() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         });
     }

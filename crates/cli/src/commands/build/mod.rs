@@ -24,21 +24,21 @@ use packfs_image::{AnyImage, Error, OpenOptions, Plan};
 use self::report::BuildReport;
 pub(super) use self::report::OversizedLine;
 use super::{remote, sources};
-use crate::args::{Build, BuildPlan, FsConfigFrom, ListPaths, RulesFrom, read};
-use crate::output::failure::{Outcome, Usage};
-use crate::output::meter::Meter;
+use crate::args::{BuildArgs, BuildPlan, FsConfigFrom, ListPaths, RulesFrom, read};
+use crate::output::failure::{CommandOutcome, UsageError};
+use crate::output::meter::ProgressMeter;
 use crate::output::{self, json, say, target, warnings};
 
-pub(super) fn run(mut args: Build) -> Result<Outcome> {
+pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
     if let Some(old) = args.appended() {
-        let image = opened(old).with_context(|| format!("--append {}", display(old)))?;
+        let image = open_old_image(old).with_context(|| format!("--append {}", display(old)))?;
         args.be_like(&image);
     }
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let mut plan = args.resolve(epoch.as_deref())?;
     plan.request.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
     refuse_to_lose_data(&plan)?;
-    complete(&mut plan)?;
+    complete_request(&mut plan)?;
     if plan.dry_run {
         return dry::run(plan);
     }
@@ -47,14 +47,14 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
     } else {
         target::refuse_stream(&plan.output)?;
     }
-    let meter = if plan.percentage { Meter::percentage() } else { Meter::start(plan.quiet) };
+    let meter = if plan.percentage { ProgressMeter::percentage() } else { ProgressMeter::start(plan.quiet) };
     let progress = Arc::clone(meter.progress());
     let mut notes = RequestNotes::default();
-    let built = write(&plan, &progress, &mut notes);
+    let built = write_image(&plan, &progress, &mut notes);
     let spent = meter.finish();
     let mut summary = built.map_err(|error| {
         let output = display(&plan.output);
-        let doing = match (older(&plan, &error), &notes.reading) {
+        let doing = match (reused_image(&plan, &error), &notes.reading) {
             (Some(image), _) => format!("--reuse {}", display(image)),
             (None, Some(source)) => format!("building {output} from {}", sources::name(source)),
             (None, None) => format!("building {output}"),
@@ -74,15 +74,15 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
     } else if !plan.quiet {
         say(report);
     }
-    Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+    Ok(if summary.left_out.is_empty() { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 /// Fails if the image would replace a source in which its data stays.
-fn refuse_to_lose_data(plan: &BuildPlan) -> Result<(), Usage> {
+fn refuse_to_lose_data(plan: &BuildPlan) -> Result<(), UsageError> {
     let output = plan.output.canonicalize().ok().filter(|_| plan.request.refers_to_sources());
     let is_output = |source: &&PathBuf| output.is_some() && source.canonicalize().ok() == output;
     match plan.request.sources.iter().find(is_output) {
-        Some(source) => Err(Usage(format!(
+        Some(source) => Err(UsageError(format!(
             "--refer leaves the data in {}, and the image would replace it: give another file with -o",
             display(source)
         ))),
@@ -91,13 +91,13 @@ fn refuse_to_lose_data(plan: &BuildPlan) -> Result<(), Usage> {
 }
 
 /// Opens the image in a file.
-fn opened(path: &Path) -> packfs_image::Result<AnyImage> {
+fn open_old_image(path: &Path) -> packfs_image::Result<AnyImage> {
     let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
     AnyImage::open(Arc::new(bytes), OpenOptions::default().set(|all| all.name = path.to_owned()))
 }
 
 /// Returns the older image of `--reuse`, if the error is about it or its index.
-fn older<'p>(plan: &'p BuildPlan, error: &Error) -> Option<&'p Path> {
+fn reused_image<'p>(plan: &'p BuildPlan, error: &Error) -> Option<&'p Path> {
     let reuse = plan.request.target.common().reuse.as_ref()?;
     let path = error.path()?;
     (path == reuse.image || path == reuse.index).then_some(&*reuse.image)
@@ -105,7 +105,7 @@ fn older<'p>(plan: &'p BuildPlan, error: &Error) -> Option<&'p Path> {
 
 /// Completes the request of a plan with all that is not on the command line: the contents of files that options name,
 /// codecs and cluster sizes that rules give to files, and the ways of this program to open and to keep data.
-pub(super) fn complete(plan: &mut BuildPlan) -> Result<()> {
+pub(super) fn complete_request(plan: &mut BuildPlan) -> Result<()> {
     let ListPaths { paths, sort, hot, fs_config, .. } = &plan.lists;
     let request = &mut plan.request;
     if let Some(path) = sort {
@@ -128,14 +128,14 @@ pub(super) fn complete(plan: &mut BuildPlan) -> Result<()> {
     if plan.writes_to_stdout() {
         plan.request.scan.leave_out.extend(stdout::own_file());
     }
-    let rules = rules(plan)?;
-    take_recipes(plan, &rules)?;
+    let rules = read_rules(plan)?;
+    use_recipes(plan, &rules)?;
     plan.request.rules = rules;
     Ok(())
 }
 
 /// Reads the rules for single entries.
-fn rules(plan: &BuildPlan) -> Result<Rules> {
+fn read_rules(plan: &BuildPlan) -> Result<Rules> {
     let RulesFrom { files, lines } = &plan.lists.rules;
     let mut texts = Vec::new();
     for file in files {
@@ -146,17 +146,17 @@ fn rules(plan: &BuildPlan) -> Result<Rules> {
     let rules = Rules::parse(texts.iter().map(|(name, text)| (*name, text.as_slice())))?;
     if rules.handle_data() && plan.request.target.common().shards.is_some() {
         let why = "rules that decide how data is stored cannot be used with shards";
-        return Err(Usage(why.into()).into());
+        return Err(UsageError(why.into()).into());
     }
     Ok(rules)
 }
 
 /// Makes the codecs and cluster sizes of rules options of the image; fails if it cannot have them.
-fn take_recipes(plan: &mut BuildPlan, rules: &Rules) -> Result<(), Usage> {
+fn use_recipes(plan: &mut BuildPlan, rules: &Rules) -> Result<(), UsageError> {
     if rules.recipes().is_empty() {
         return Ok(());
     }
-    let refuse = |why: String| Err(Usage(format!("rules with codec or cluster: {why}")));
+    let refuse = |why: String| Err(UsageError(format!("rules with codec or cluster: {why}")));
     let AnyOptions::Erofs(options) = &mut plan.request.target else {
         let why = "a SquashFS image has one codec with one level for all files; `store` leaves files uncompressed";
         return refuse(why.into());
@@ -170,17 +170,21 @@ fn take_recipes(plan: &mut BuildPlan, rules: &Rules) -> Result<(), Usage> {
 }
 
 /// Makes the image.
-fn write(plan: &BuildPlan, progress: &Arc<Progress>, notes: &mut RequestNotes) -> packfs_image::Result<BuildSummary> {
-    let fill = |store: &mut dyn Store| fill(plan, store, progress, notes);
+fn write_image(
+    plan: &BuildPlan,
+    progress: &Arc<Progress>,
+    notes: &mut RequestNotes,
+) -> packfs_image::Result<BuildSummary> {
+    let fill = |store: &mut dyn Store| fill_tree(plan, store, progress, notes);
     let target = &plan.request.target;
     if plan.writes_to_stdout() {
-        return stdout::write(target, progress, fill);
+        return stdout::write_image(target, progress, fill);
     }
     target.build(&plan.output, progress, fill)
 }
 
 /// Reads the sources into a tree with all that is requested, and lists its paths if that is asked for.
-pub(super) fn fill(
+pub(super) fn fill_tree(
     plan: &BuildPlan,
     store: &mut dyn Store,
     progress: &Arc<Progress>,
@@ -188,12 +192,12 @@ pub(super) fn fill(
 ) -> packfs_image::Result<Plan> {
     let filled = plan.request.fill(plan.output_file(), store, progress, notes)?;
     if let Some(file) = &plan.list {
-        listed::write(&filled.tree, file)?;
+        listed::write_paths(&filled.tree, file)?;
     }
     Ok(filled)
 }
 
 /// Returns the entry that an error concerns.
-fn place(error: &Error) -> String {
+fn entry_path(error: &Error) -> String {
     error.path().map_or_else(String::new, |path| display(path).to_string())
 }

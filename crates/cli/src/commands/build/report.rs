@@ -13,22 +13,24 @@ use serde::Serialize;
 
 use crate::args::BuildPlan;
 use crate::output::json::JsonDocument;
-use crate::output::meter::Spent;
+use crate::output::meter::SpentResources;
 use crate::output::units;
 
 /// Lines that depend on the format.
-struct Lines<'a>(&'a FormatDetails);
+struct FormatLines<'a>(&'a FormatDetails);
 
-impl fmt::Display for Lines<'_> {
+impl fmt::Display for FormatLines<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             FormatDetails::Squashfs(squashfs::SquashfsDetails { data, fragments, .. }) => {
-                let (blocks, raw) = (units::count(data.blocks), units::count(data.raw_blocks));
+                let blocks = units::count(data.blocks);
+                let raw = units::count(data.raw_blocks);
                 let fragments = units::count((*fragments).into());
                 writeln!(out, "blocks      {blocks} ({raw} stored raw, {fragments} of fragments)")
             }
             FormatDetails::Erofs(erofs::ErofsDetails { data, kernel, uuid, referred_bytes, blob_bytes, .. }) => {
-                let (clusters, raw) = (units::count(data.clusters), units::count(data.raw_clusters));
+                let clusters = units::count(data.clusters);
+                let raw = units::count(data.raw_clusters);
                 let fragments = units::bytes(data.fragment_bytes);
                 writeln!(out, "clusters    {clusters} ({raw} stored raw), {fragments} of fragments")?;
                 if *referred_bytes > 0 {
@@ -87,8 +89,11 @@ struct StageTimes {
 impl StageTimes {
     fn of(stages: &Stages, threads: usize) -> Self {
         let seconds = |stage| stages.of(stage).as_secs_f64();
-        let (read, hash, compress) = (seconds(Stage::Read), seconds(Stage::Hash), seconds(Stage::Compress));
-        let (stream, wait) = (seconds(Stage::Stream), seconds(Stage::Wait));
+        let read = seconds(Stage::Read);
+        let hash = seconds(Stage::Hash);
+        let compress = seconds(Stage::Compress);
+        let stream = seconds(Stage::Stream);
+        let wait = seconds(Stage::Wait);
         let write = seconds(Stage::Write);
         // Without workers the conductor does their work.
         let apart = if threads == 0 { read + hash + compress + write } else { 0.0 };
@@ -140,8 +145,9 @@ impl JsonDocument for BuildReport<'_> {
 }
 
 impl<'a> BuildReport<'a> {
-    pub(super) fn new(plan: &BuildPlan, summary: &'a BuildSummary, spent: &Spent, stages: &Stages) -> Self {
-        let (size, file_bytes) = (summary.padded_bytes(), summary.file_bytes);
+    pub(super) fn new(plan: &BuildPlan, summary: &'a BuildSummary, spent: &SpentResources, stages: &Stages) -> Self {
+        let size = summary.padded_bytes();
+        let file_bytes = summary.file_bytes;
         BuildReport {
             image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
             format: plan.request.target.format(),
@@ -172,22 +178,27 @@ impl fmt::Display for BuildReport<'_> {
         let files = units::bytes(summary.file_bytes);
         writeln!(out, "packed      {files} of files, {}", units::smaller(self.ratio))?;
         let inodes = units::count(summary.inodes.into());
-        let (files, directories) = (of(summary.files, "file"), of(summary.directories, "directory"));
+        let files = of(summary.files, "file");
+        let directories = of(summary.directories, "directory");
         writeln!(out, "entries     {inodes} ({files}, {directories})")?;
         if let Some(oversized) = &summary.oversized {
             writeln!(out, "{}", OversizedLine(oversized))?;
         }
-        write!(out, "{}", Lines(&summary.details))?;
-        let (twice, holes) = (units::bytes(summary.duplicate_bytes()), units::bytes(summary.hole_bytes()));
+        write!(out, "{}", FormatLines(&summary.details))?;
+        let twice = units::bytes(summary.duplicate_bytes());
+        let holes = units::bytes(summary.hole_bytes());
         writeln!(out, "saved       {twice} of duplicates, {holes} of holes")?;
         if let Some(reused) = &summary.reused {
-            let (content, blocks) = (units::bytes(reused.content_bytes), units::bytes(reused.image_bytes));
+            let content = units::bytes(reused.content_bytes);
+            let blocks = units::bytes(reused.image_bytes);
             writeln!(out, "reused      {content} of content ({blocks} of the old image)")?;
-            let (fetch, block) = (units::bytes(reused.update_bytes), units::bytes(reused.update_block));
+            let fetch = units::bytes(reused.update_bytes);
+            let block = units::bytes(reused.update_block);
             writeln!(out, "update      {fetch} to fetch with the old image at hand (by blocks of {block})")?;
         }
         let time = units::span(Duration::from_secs_f64(self.seconds));
-        let (speed, memory) = (units::bytes(self.bytes_per_second), units::bytes(self.peak_memory));
+        let speed = units::bytes(self.bytes_per_second);
+        let memory = units::bytes(self.peak_memory);
         write!(out, "took        {time} ({speed}/s), {memory} of memory at most")
     }
 }

@@ -19,24 +19,24 @@ pub(super) fn own_file() -> Option<(u64, u64)> {
 }
 
 /// Builds an image on standard output.
-pub(super) fn write(
+pub(super) fn write_image(
     target: &AnyOptions,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
 ) -> Result<BuildSummary> {
-    output::write_raw_result(failed, |stdout| {
+    output::write_raw_result(write_error, |stdout| {
         if matches!(target, AnyOptions::Squashfs(options) if options.stream) {
-            let stream = SequentialStorage::new(stdout.try_clone().map_err(failed)?);
+            let stream = SequentialStorage::new(stdout.try_clone().map_err(write_error)?);
             return target.build_to(Output::over(stream, output::STDOUT), progress, fill);
         }
         let file = temporary_file()?;
-        let same = file.try_clone().map_err(failed)?;
+        let same = file.try_clone().map_err(write_error)?;
         let summary = target.build_to(Output::over(same, "the temporary file of the image"), progress, fill)?;
-        Output::over(file, output::STDOUT).copy_to(stdout).map_err(failed)?;
+        Output::over(file, output::STDOUT).copy_to(stdout).map_err(write_error)?;
         Ok(summary)
     })
 }
 
-fn failed(error: io::Error) -> Error {
+fn write_error(error: io::Error) -> Error {
     Error::io("cannot write", output::STDOUT)(error)
 }

@@ -8,6 +8,7 @@ mod status;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
@@ -18,60 +19,75 @@ use packfs_image::source::Store;
 use serde::Serialize;
 
 pub(super) use self::status::status;
-use super::build::{OversizedLine, complete, fill};
-use crate::args::{self, Effort};
-use crate::output::failure::{self, Outcome, Usage};
+use super::build::{OversizedLine, complete_request, fill_tree};
+use crate::args::{self, EffortArgs};
+use crate::output::failure::{self, CommandOutcome, UsageError};
 use crate::output::json::JsonDocument;
-use crate::output::meter::Meter;
-use crate::output::{json, quoted, say, units, warnings};
+use crate::output::meter::ProgressMeter;
+use crate::output::{json, quote_words, say, units, warnings};
 
 /// Variables from which a task knows its number, in the order in which they are tried.
 const NUMBERS: [&str; 4] = ["SLURM_ARRAY_TASK_ID", "HQ_TASK_ID", "JOB_COMPLETION_INDEX", "PACKFS_SHARD"];
 
-pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
-    let engine = args.engine;
-    if let Some(list) = args.each {
-        let each = args.build.each(&list)?;
-        if engine.is_some() && each.json {
-            return Err(Usage("packfs plan cannot combine --json with --for".into()).into());
+pub(super) fn plan(args: args::PlanArgs) -> Result<CommandOutcome> {
+    match &args.each {
+        Some(list) => {
+            let each = args.build.each(list)?;
+            refuse_script_as_json(args.engine, each.json)?;
+            each::plan(each, list, args.engine)
         }
-        return each::plan(each, &list, engine);
+        None => plan_image(args),
     }
+}
+
+/// Plans one image, or scans a part of its sources.
+fn plan_image(args: args::PlanArgs) -> Result<CommandOutcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let mut plan = args.build.0.resolve(epoch.as_deref())?;
     if plan.output.as_os_str() == "-" || matches!(&plan.request.target, AnyOptions::Squashfs(options) if options.stream)
     {
-        return Err(Usage("the image of a plan cannot be streamed or written to standard output".into()).into());
+        return Err(UsageError("the image of a plan cannot be streamed or written to standard output".into()).into());
     }
-    refuse(&plan)?;
+    refuse_build_options(&plan)?;
     if let Some(part) = args.scan {
-        return scan::scan(&plan, part);
+        return scan::write_scan_part(&plan, part);
     }
     if plan.request.target.common().shards.is_none() {
-        return Err(Usage("a plan needs the number of shards: --shards N, or --shard-size SIZE".into()).into());
+        return Err(UsageError("a plan needs the number of shards: --shards N, or --shard-size SIZE".into()).into());
     }
-    if engine.is_some() && plan.json {
-        return Err(Usage("packfs plan cannot combine --json with --for".into()).into());
-    }
+    refuse_script_as_json(args.engine, plan.json)?;
     plan.request.sources.iter().try_for_each(|source| super::sources::refuse_mistaken(source))?;
-    complete(&mut plan)?;
-    let meter = Meter::start(plan.quiet);
+    complete_request(&mut plan)?;
+    let meter = ProgressMeter::start(plan.quiet);
     let progress = Arc::clone(meter.progress());
-    plan.request.scan.parts = scan::parts(&plan, &args.merge, &progress)?;
+    plan.request.scan.parts = scan::open_parts(&plan, &args.merge, &progress)?;
     let planned = write_plan(&plan, &progress);
     let spent = meter.finish();
     let (planned, warned) = planned.with_context(|| format!("planning {}", display(&plan.output)))?;
     if !plan.quiet {
         warnings::print(&warned);
     }
-    if let Some(engine) = engine {
-        let tasks = runner::Tasks { tasks: planned.shards, cut_images: None };
-        let script = runner::script(engine, &plan.output, plan.request.target.format(), &tasks)?;
+    if let Some(engine) = args.engine {
+        let tasks = runner::PlanTasks { tasks: planned.shards, cut_images: None };
+        let script = runner::make_script(engine, &plan.output, plan.request.target.format(), &tasks)?;
         return super::print(&script);
     }
-    let PlanSummary { shards, files, file_bytes, largest_bytes, equal_files, plan_bytes, .. } = planned;
+    let text = describe_plan(&planned, spent.time);
     let done = ClusterReport { path: &plan.output, seconds: spent.time.as_secs_f64(), figures: planned };
-    let text = format_args!(
+    report_done(plan.json, plan.quiet, &done, &text)
+}
+
+/// Both the script for an engine and the JSON would go to standard output.
+fn refuse_script_as_json(engine: Option<args::TaskEngine>, json: bool) -> Result<(), UsageError> {
+    if engine.is_some() && json {
+        return Err(UsageError("packfs plan cannot combine --json with --for".into()));
+    }
+    Ok(())
+}
+
+fn describe_plan(planned: &PlanSummary, time: Duration) -> String {
+    let PlanSummary { shards, files, file_bytes, largest_bytes, equal_files, plan_bytes, .. } = *planned;
+    format!(
         "planned     {} of {} in {}; the largest has {}\nequal       {} also in an earlier shard\nplan        {} in {}",
         units::of(files.into(), "file"),
         units::bytes(file_bytes),
@@ -79,10 +95,8 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
         units::bytes(largest_bytes),
         units::of(equal_files.into(), "file"),
         units::bytes(plan_bytes),
-        units::span(spent.time),
+        units::span(time),
     )
-    .to_string();
-    tell(plan.json, plan.quiet, &done, &text)
 }
 
 /// Writes a plan; from parts of a scan without the tree in memory if the options allow that.
@@ -99,7 +113,7 @@ fn write_plan(
     }
     let mut notes = RequestNotes::default();
     let planned =
-        target.plan(&plan.output, progress, |store: &mut dyn Store| fill(plan, store, progress, &mut notes))?;
+        target.plan(&plan.output, progress, |store: &mut dyn Store| fill_tree(plan, store, progress, &mut notes))?;
     if let Some(oversized) = notes.oversized.filter(|_| !plan.quiet) {
         say(OversizedLine(&oversized));
     }
@@ -107,7 +121,7 @@ fn write_plan(
 }
 
 /// Refuses options of a build that a plan cannot have.
-fn refuse(plan: &args::BuildPlan) -> Result<(), Usage> {
+fn refuse_build_options(plan: &args::BuildPlan) -> Result<(), UsageError> {
     const NO_OLDER: &str = "an image in shards can neither reuse another one nor have an index";
     let common = plan.request.target.common();
     let refused = [
@@ -129,25 +143,25 @@ fn refuse(plan: &args::BuildPlan) -> Result<(), Usage> {
         (plan.request.spool, "--spool", "a plan reads no archives, and there is nothing to copy"),
     ];
     match refused.iter().find(|(given, ..)| *given) {
-        Some((_, option, why)) => Err(Usage(format!("{option}: {why}"))),
+        Some((_, option, why)) => Err(UsageError(format!("{option}: {why}"))),
         None => Ok(()),
     }
 }
 
-pub(super) fn shard(args: &args::Shard) -> Result<Outcome> {
+pub(super) fn shard(args: &args::ShardArgs) -> Result<CommandOutcome> {
     let jobs = Jobs::open(&args.plan)?;
     let number = match args.shard {
         Some(number) => number,
-        None => number()?,
+        None => task_number()?,
     };
     let count = jobs.tasks().len();
     let Some(task) = jobs.tasks().get(number as usize) else {
         let last = count.saturating_sub(1);
-        return Err(Usage(format!("shard {number}: the plan has shards 0 to {last}")).into());
+        return Err(UsageError(format!("shard {number}: the plan has shards 0 to {last}")).into());
     };
-    create(&args.output)?;
-    let job = open(&jobs, task.image, &args.effort, true)?;
-    let meter = Meter::start(args.talk.quiet);
+    create_shard_dir(&args.output)?;
+    let job = open_job(&jobs, task.image, &args.effort, true)?;
+    let meter = ProgressMeter::start(args.talk.quiet);
     let progress = Arc::clone(meter.progress());
     let packed = jobs.run(task, &job, &args.output, &progress);
     let spent = meter.finish();
@@ -157,54 +171,57 @@ pub(super) fn shard(args: &args::Shard) -> Result<Outcome> {
     let figures = PackedShard { shard: number, packed, file_bytes: task.bytes, image };
     let done = ClusterReport { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
     let text = if packed {
-        let (bytes, time) = (units::bytes(task.bytes), units::span(spent.time));
+        let bytes = units::bytes(task.bytes);
+        let time = units::span(spent.time);
         format!("packed      shard {number} of {count}{of}, {bytes} in {time}")
     } else {
         format!("packed      shard {number} of {count}{of}, by an earlier run")
     };
-    tell(args.json, args.talk.quiet, &done, &text)
+    report_done(args.json, args.talk.quiet, &done, &text)
 }
 
-pub(super) fn assemble(args: &args::Assemble) -> Result<Outcome> {
+pub(super) fn assemble(args: &args::AssembleArgs) -> Result<CommandOutcome> {
     let jobs = Jobs::open(&args.plan)?;
     let is_set = jobs.path(0).is_some();
     match &args.output {
-        None if !is_set => Err(Usage("a plan of one image needs its path: -o IMAGE".into()).into()),
+        None if !is_set => Err(UsageError("a plan of one image needs its path: -o IMAGE".into()).into()),
         Some(_) if is_set => {
             let why = "a plan of many images contains their paths: leave out -o";
-            Err(Usage(format!("{}: {why}", display(&args.plan))).into())
+            Err(UsageError(format!("{}: {why}", display(&args.plan))).into())
         }
         None => assemble_all(args, &jobs),
-        Some(_) if args.shard.is_some() => Err(Usage("only many images can be assembled in parts".into()).into()),
+        Some(_) if args.shard.is_some() => Err(UsageError("only many images can be assembled in parts".into()).into()),
         Some(output) => {
-            let job = open_to_join(args, &jobs, 0, args.force)?;
+            let job = open_job_to_join(args, &jobs, 0, args.force)?;
             assemble_one(args, output, &job).map_err(|error| with_command(error, args, &jobs, 0))
         }
     }
 }
 
-fn assemble_one(args: &args::Assemble, output: &Path, job: &Job) -> Result<Outcome> {
-    let meter = Meter::start(args.talk.quiet);
+fn assemble_one(args: &args::AssembleArgs, output: &Path, job: &Job) -> Result<CommandOutcome> {
+    let meter = ProgressMeter::start(args.talk.quiet);
     let progress = Arc::clone(meter.progress());
     let built = job.assemble(&args.dir, output, &progress);
     let spent = meter.finish();
     let summary = built.with_context(|| format!("assembling {}", display(output)))?;
-    let (image, files) = (units::bytes(summary.image_bytes), units::bytes(summary.file_bytes));
+    let image = units::bytes(summary.image_bytes);
+    let files = units::bytes(summary.file_bytes);
     let shards = units::of(job.shards().into(), "shard");
     let text = format!("assembled   {image} from {shards} with {files} of files in {}", units::span(spent.time));
     let figures = AssembledImage { shards: job.shards(), summary };
     let done = ClusterReport { path: output, seconds: spent.time.as_secs_f64(), figures };
-    tell(args.json, args.talk.quiet, &done, &text)
+    report_done(args.json, args.talk.quiet, &done, &text)
 }
 
 /// Assembles the images of a plan of many; one that cannot be assembled leaves the others alone.
-fn assemble_all(args: &args::Assemble, jobs: &Jobs) -> Result<Outcome> {
+fn assemble_all(args: &args::AssembleArgs, jobs: &Jobs) -> Result<CommandOutcome> {
     let part = args.shard.unwrap_or_default();
-    let (mut figures, mut failed) = (AssembledSet::default(), None);
-    let meter = Meter::start(args.talk.quiet);
+    let mut figures = AssembledSet::default();
+    let mut failed = None;
+    let meter = ProgressMeter::start(args.talk.quiet);
     let progress = Arc::clone(meter.progress());
     for (_, image) in (0..).zip(jobs.cut()).filter(|(number, _)| part.holds(*number)) {
-        let assembled = open_to_join(args, jobs, image, true)
+        let assembled = open_job_to_join(args, jobs, image, true)
             .and_then(|mut job| Ok(jobs.assemble(image, &mut job, &args.dir, &progress)?));
         let name = || jobs.path(image).map_or_else(String::new, |path| display(path).to_string());
         let assembled = assembled.with_context(|| format!("assembling {}", name()));
@@ -223,30 +240,32 @@ fn assemble_all(args: &args::Assemble, jobs: &Jobs) -> Result<Outcome> {
     let time = units::span(spent.time);
     let text = format!("assembled   {} in {time}, {earlier} by an earlier run", units::of(assembled.into(), "image"));
     let done = ClusterReport { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
-    let told = tell(args.json, args.talk.quiet, &done, &text);
+    let told = report_done(args.json, args.talk.quiet, &done, &text);
     failed.map_or(told, Err)
 }
 
 /// Adds the command that packs a missing or damaged shard.
-fn with_command(error: anyhow::Error, args: &args::Assemble, jobs: &Jobs, image: u32) -> anyhow::Error {
+fn with_command(error: anyhow::Error, args: &args::AssembleArgs, jobs: &Jobs, image: u32) -> anyhow::Error {
     let Some(packfs_image::Error::Shard { shard, .. }) = error.downcast_ref() else { return error };
     let Some(task) = jobs.number_of(image, *shard) else { return error };
     let task = task.to_string();
     let words = ["shard".as_ref(), args.plan.as_os_str(), task.as_ref(), "-o".as_ref(), args.dir.as_os_str()];
-    let command = quoted(&words.map(OsStr::to_owned));
-    anyhow::anyhow!("{}; pack it, then assemble again: packfs {command}", failure::whole(&error))
+    let command = quote_words(&words.map(OsStr::to_owned));
+    anyhow::anyhow!("{}; pack it, then assemble again: packfs {command}", failure::full_text(&error))
 }
 
 /// Opens the plan of an image, for work with the resources of this machine.
-fn open(jobs: &Jobs, image: u32, effort: &Effort, force: bool) -> Result<Job> {
+fn open_job(jobs: &Jobs, image: u32, effort: &EffortArgs, force: bool) -> Result<Job> {
     let mut job = jobs.job(image)?;
     let common = job.options_mut().common_mut();
-    (common.threads, common.memory, common.force) = (effort.threads(), effort.memory(), force);
+    common.threads = effort.threads();
+    common.memory = effort.memory();
+    common.force = force;
     Ok(job)
 }
 
-fn open_to_join(args: &args::Assemble, jobs: &Jobs, image: u32, force: bool) -> Result<Job> {
-    let mut job = open(jobs, image, &args.effort, force)?;
+fn open_job_to_join(args: &args::AssembleArgs, jobs: &Jobs, image: u32, force: bool) -> Result<Job> {
+    let mut job = open_job(jobs, image, &args.effort, force)?;
     if args.no_verify {
         job.trust_shards();
     }
@@ -254,17 +273,17 @@ fn open_to_join(args: &args::Assemble, jobs: &Jobs, image: u32, force: bool) -> 
 }
 
 /// Returns the number that the engine gave this task.
-fn number() -> Result<u32> {
+fn task_number() -> Result<u32> {
     let found = NUMBERS.iter().find_map(|name| Some((name, std::env::var(name).ok()?)));
     let Some((name, value)) = found else {
         let names = NUMBERS.join(", ");
-        return Err(Usage(format!("give the number of the shard, or set one of {names}")).into());
+        return Err(UsageError(format!("give the number of the shard, or set one of {names}")).into());
     };
-    value.parse().map_err(|_| Usage(format!("{name} is `{value}`: expected the number of a shard")).into())
+    value.parse().map_err(|_| UsageError(format!("{name} is `{value}`: expected the number of a shard")).into())
 }
 
 /// Creates the directory of the shards, which only its owner may read.
-fn create(dir: &Path) -> Result<()> {
+fn create_shard_dir(dir: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
     created.with_context(|| format!("{}: cannot create the directory", display(dir)))
@@ -357,11 +376,11 @@ pub(super) struct AssembledImage {
     summary: BuildSummary,
 }
 
-fn tell(as_json: bool, quiet: bool, report: &impl JsonDocument, text: &str) -> Result<Outcome> {
+fn report_done(as_json: bool, quiet: bool, report: &impl JsonDocument, text: &str) -> Result<CommandOutcome> {
     if as_json {
         json::print(report)?;
     } else if !quiet {
         say(text);
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

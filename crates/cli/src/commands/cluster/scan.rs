@@ -10,10 +10,10 @@ use packfs_image::name::display;
 use packfs_image::source::dir::{Parts, Scanned, scan_part};
 use serde::Serialize;
 
-use super::{ClusterReport, PlanFigures, tell};
+use super::{ClusterReport, PlanFigures, report_done};
 use crate::args::BuildPlan;
-use crate::output::failure::{Outcome, Usage};
-use crate::output::meter::Meter;
+use crate::output::failure::{CommandOutcome, UsageError};
+use crate::output::meter::ProgressMeter;
 use crate::output::units;
 
 /// Result of scanning a part of the sources.
@@ -33,33 +33,34 @@ impl PlanFigures for ScannedPart {
 }
 
 /// Writes a part of a scan of the sources.
-pub(super) fn scan(plan: &BuildPlan, part: Part) -> Result<Outcome> {
-    only_directories(plan)?;
-    let meter = Meter::start(plan.quiet);
+pub(super) fn write_scan_part(plan: &BuildPlan, part: Part) -> Result<CommandOutcome> {
+    require_directories(plan)?;
+    let meter = ProgressMeter::start(plan.quiet);
     let options = plan.request.scan_options(meter.progress());
     let force = plan.request.target.common().force;
     let scanned = scan_part(&plan.request.sources, &options, part, (&plan.output, force));
     let spent = meter.finish();
     let scanned = scanned.with_context(|| format!("scanning part {part} of the sources"))?;
-    let (entries, len) = (units::of(scanned.entries, "entry"), units::bytes(scanned.part_bytes));
+    let entries = units::of(scanned.entries, "entry");
+    let len = units::bytes(scanned.part_bytes);
     let figures = ScannedPart { part: part.index(), parts: part.count(), scanned };
     let done = ClusterReport { path: &plan.output, seconds: spent.time.as_secs_f64(), figures };
     let text = format!("scanned     part {part}: {entries}, {len} in {}", units::span(spent.time));
-    tell(plan.json, plan.quiet, &done, &text)
+    report_done(plan.json, plan.quiet, &done, &text)
 }
 
 /// Opens the parts of a scan of the sources of a plan.
-pub(super) fn parts(plan: &BuildPlan, paths: &[PathBuf], progress: &Arc<Progress>) -> Result<Option<Arc<Parts>>> {
+pub(super) fn open_parts(plan: &BuildPlan, paths: &[PathBuf], progress: &Arc<Progress>) -> Result<Option<Arc<Parts>>> {
     if paths.is_empty() {
         return Ok(None);
     }
-    only_directories(plan)?;
+    require_directories(plan)?;
     Ok(Some(Parts::open(paths, &plan.request.sources, &plan.request.scan_options(progress))?))
 }
 
-fn only_directories(plan: &BuildPlan) -> Result<(), Usage> {
+fn require_directories(plan: &BuildPlan) -> Result<(), UsageError> {
     match plan.request.sources.iter().find(|source| !source.is_dir()) {
-        Some(source) => Err(Usage(format!("{}: only directories can be scanned in parts", display(source)))),
+        Some(source) => Err(UsageError(format!("{}: only directories can be scanned in parts", display(source)))),
         None => Ok(()),
     }
 }

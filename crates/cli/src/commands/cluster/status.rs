@@ -9,7 +9,7 @@ use anyhow::Result;
 use packfs_image::build::{FailedShard, Jobs, RunningShard, Status};
 
 use crate::args;
-use crate::output::failure::Outcome;
+use crate::output::failure::CommandOutcome;
 use crate::output::json::JsonDocument;
 use crate::output::{self, json, units};
 
@@ -24,7 +24,7 @@ impl JsonDocument for Status {
     const KIND: &'static str = "status";
 }
 
-pub(in crate::commands) fn status(args: &args::Status) -> Result<Outcome> {
+pub(in crate::commands) fn status(args: &args::StatusArgs) -> Result<CommandOutcome> {
     let jobs = Jobs::open(&args.plan)?;
     loop {
         let status = jobs.status(&args.dir)?;
@@ -32,17 +32,17 @@ pub(in crate::commands) fn status(args: &args::Status) -> Result<Outcome> {
         if args.json {
             json::print(&status)?;
         } else {
-            print(&State(&status), args.watch.is_some())?;
+            print(&StatusText(&status), args.watch.is_some())?;
         }
         match args.watch {
             Some(every) if !complete => thread::sleep(Duration::from_secs(every.into())),
-            _ => return Ok(if complete { Outcome::Done } else { Outcome::Findings }),
+            _ => return Ok(if complete { CommandOutcome::Done } else { CommandOutcome::Findings }),
         }
     }
 }
 
 /// Prints the state; one that is watched takes the place of the one before on a terminal, and follows it elsewhere.
-fn print(state: &State<'_>, watched: bool) -> Result<()> {
+fn print(state: &StatusText<'_>, watched: bool) -> Result<()> {
     output::write_result(|out| {
         match watched {
             true if output::is_terminal() => write!(out, "{CLEAR}{state}")?,
@@ -54,12 +54,13 @@ fn print(state: &State<'_>, watched: bool) -> Result<()> {
 }
 
 /// The state of a job as text.
-struct State<'a>(&'a Status);
+struct StatusText<'a>(&'a Status);
 
-impl fmt::Display for State<'_> {
+impl fmt::Display for StatusText<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Status { shards, done, file_bytes, done_bytes, packed_bytes, failed, missing, damaged, .. } = self.0;
-        let (all, part) = (units::bytes(*file_bytes), units::bytes(*done_bytes));
+        let all = units::bytes(*file_bytes);
+        let part = units::bytes(*done_bytes);
         writeln!(out, "done        {done} of {}: {part} of {all}", units::of((*shards).into(), "shard"))?;
         if let Some(images) = self.0.images {
             writeln!(out, "written     {} of {}", images.done, units::of(images.all.into(), "image"))?;
@@ -67,9 +68,11 @@ impl fmt::Display for State<'_> {
         let ratio = units::smaller(units::ratio(*done_bytes, *packed_bytes));
         let ratio = if *packed_bytes > 0 { format!(", {ratio}") } else { String::new() };
         writeln!(out, "packed      {}{ratio}", units::bytes(*packed_bytes))?;
-        self.running(out)?;
-        some(out, failed, |FailedShard { shard, host, error, .. }| format!("failed      {shard} on {host}: {error}"))?;
-        some(out, damaged, |(shard, why)| format!("damaged     {shard}: {why}"))?;
+        self.write_running(out)?;
+        write_rows(out, failed, |FailedShard { shard, host, error, .. }| {
+            format!("failed      {shard} on {host}: {error}")
+        })?;
+        write_rows(out, damaged, |(shard, why)| format!("damaged     {shard}: {why}"))?;
         if !missing.is_empty() {
             let shown: Vec<_> = missing.iter().take(SHOWN).map(u32::to_string).collect();
             let more = if missing.len() > SHOWN { ", ..." } else { "" };
@@ -79,9 +82,9 @@ impl fmt::Display for State<'_> {
     }
 }
 
-impl State<'_> {
+impl StatusText<'_> {
     /// Writes what the running tasks do, the slowest first, and how long the rest takes if they go on like that.
-    fn running(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_running(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut alive, silent): (Vec<_>, Vec<_>) =
             self.0.running.iter().partition(|task| task.silent_seconds < SILENT.as_secs_f64());
         if !alive.is_empty() {
@@ -93,14 +96,16 @@ impl State<'_> {
         }
         alive.sort_by_key(|task| speed(task));
         let median = alive.get(alive.len() / 2).map_or(0, |task| speed(task));
-        some(out, &alive, |task| {
+        write_rows(out, &alive, |task| {
             let slow = if speed(task) < median / 2 { ", slow" } else { "" };
             let percent = task.done_bytes * 100 / task.file_bytes.max(1);
             let speed = units::bytes(speed(task));
             format!("            {} on {}: {percent} %, {speed}/s{slow}", task.shard, task.host)
         })?;
         let silence = |task: &RunningShard| units::span(Duration::from_secs_f64(task.silent_seconds));
-        some(out, &silent, |task| format!("silent      {} on {} for {}: killed?", task.shard, task.host, silence(task)))
+        write_rows(out, &silent, |task| {
+            format!("silent      {} on {} for {}: killed?", task.shard, task.host, silence(task))
+        })
     }
 }
 
@@ -110,7 +115,7 @@ fn speed(task: &RunningShard) -> u64 {
 }
 
 /// Writes a line for each, unless there are too many.
-fn some<T>(out: &mut fmt::Formatter<'_>, all: &[T], line: impl Fn(&T) -> String) -> fmt::Result {
+fn write_rows<T>(out: &mut fmt::Formatter<'_>, all: &[T], line: impl Fn(&T) -> String) -> fmt::Result {
     all.iter().take(SHOWN).try_for_each(|one| writeln!(out, "{}", line(one)))?;
     match all.len().saturating_sub(SHOWN) {
         0 => Ok(()),

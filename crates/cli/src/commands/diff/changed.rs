@@ -21,9 +21,9 @@ const OTHERS: &[u8] = b"lbcps";
 
 /// Paths whose files differ, of either side.
 #[derive(Debug, Default)]
-pub(super) struct Changed([Vec<PathBuf>; 2]);
+pub(super) struct ChangedFiles([Vec<PathBuf>; 2]);
 
-impl Changed {
+impl ChangedFiles {
     /// Takes note of a difference if it concerns the contents of files.
     pub(super) fn note(&mut self, difference: &Difference) {
         let path = || PathBuf::from(OsStr::from_bytes(&difference.path));
@@ -60,8 +60,11 @@ impl Changed {
             ..Selection::default()
         };
         let options = dir::ExtractOptions::default().set(|all| {
-            (all.select, all.replace, all.threads) = (select, force, threads);
-            (all.owner, all.xattrs) = (dir::Owner::Extractor, false);
+            all.select = select;
+            all.replace = force;
+            all.threads = threads;
+            all.owner = dir::Owner::Extractor;
+            all.xattrs = false;
         });
         let to = to.join(NAMES[side]);
         std::fs::create_dir_all(&to).with_context(|| format!("cannot create {}", display(&to)))?;

@@ -9,13 +9,13 @@ use packfs_image::tree::Transform;
 use packfs_image::{AnyImage, sink};
 
 use super::open;
-use crate::args::Extract;
-use crate::output::failure::Outcome;
-use crate::output::meter::{Meter, Spent};
+use crate::args::ExtractArgs;
+use crate::output::failure::CommandOutcome;
+use crate::output::meter::{ProgressMeter, SpentResources};
 use crate::output::{interrupt, say, units};
 
-pub(crate) fn run(args: &Extract) -> Result<Outcome> {
-    let extraction = Extraction::new(args)?;
+pub(crate) fn run(args: &ExtractArgs) -> Result<CommandOutcome> {
+    let extraction = PlannedExtraction::new(args)?;
     if args.dry_run {
         return dry::run(&extraction.image(), &args.directory, extraction.options(), args.talk.quiet);
     }
@@ -38,19 +38,19 @@ pub(crate) fn run(args: &Extract) -> Result<Outcome> {
             units::speed(summary.bytes, spent.time)
         ));
     }
-    Ok(if summary.is_complete() { Outcome::Done } else { Outcome::Findings })
+    Ok(if summary.is_complete() { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 /// An extraction that has not begun.
-pub(crate) struct Extraction<'a> {
-    args: &'a Extract,
+pub(crate) struct PlannedExtraction<'a> {
+    args: &'a ExtractArgs,
     opened: AnyImage,
     change: Transform,
     options: dir::ExtractOptions,
 }
 
-impl<'a> Extraction<'a> {
-    pub(crate) fn new(args: &'a Extract) -> Result<Self> {
+impl<'a> PlannedExtraction<'a> {
+    pub(crate) fn new(args: &'a ExtractArgs) -> Result<Self> {
         if args.directory.symlink_metadata().is_ok() && !args.directory.is_dir() {
             bail!("{}: not a directory; -C takes a directory, which need not exist", display(&args.directory));
         }
@@ -59,16 +59,20 @@ impl<'a> Extraction<'a> {
         let select = args.select.resolve()?;
         let options = dir::ExtractOptions::default().set(|all| {
             all.select = select;
-            (all.strip, all.threads, all.replace) = (args.strip_components, args.effort.threads(), args.force);
+            all.strip = args.strip_components;
+            all.threads = args.effort.threads();
+            all.replace = args.force;
             all.owner = match args.alter.owner {
                 Some(_) => dir::Owner::Restore,
                 None if args.no_owner => dir::Owner::Extractor,
                 None => dir::Owner::Auto,
             };
             all.part = args.shard.unwrap_or_default();
-            (all.sparse, all.times, all.on_error) = (!args.no_sparse, !args.no_times, args.on_error.into());
+            all.sparse = !args.no_sparse;
+            all.times = !args.no_times;
+            all.on_error = args.on_error.into();
         });
-        Ok(Extraction { args, opened, change, options })
+        Ok(PlannedExtraction { args, opened, change, options })
     }
 
     /// Gives the directory the attributes of the image's root also if only some entries are selected.
@@ -91,10 +95,13 @@ impl<'a> Extraction<'a> {
         &self.options
     }
 
-    pub(crate) fn run(&self) -> Result<(dir::ExtractSummary, Spent)> {
+    pub(crate) fn run(&self) -> Result<(dir::ExtractSummary, SpentResources)> {
         let dir = display(&self.args.directory);
-        interrupt::explain(format!("files in {dir} may be incomplete; the same command with --force completes them"));
-        let meter = if self.args.percentage { Meter::percentage() } else { Meter::start(self.args.talk.quiet) };
+        interrupt::explain_end(format!(
+            "files in {dir} may be incomplete; the same command with --force completes them"
+        ));
+        let meter =
+            if self.args.percentage { ProgressMeter::percentage() } else { ProgressMeter::start(self.args.talk.quiet) };
         let extracted = sink::dir::extract(&self.image(), &self.args.directory, &self.options, meter.progress());
         let spent = meter.finish();
         Ok((extracted.with_context(|| format!("extracting into {dir}"))?, spent))

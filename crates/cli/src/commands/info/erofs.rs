@@ -106,7 +106,11 @@ impl ErofsInfo {
         };
         ErofsInfo {
             format: "erofs",
-            algorithms: superblock.compression.iter().map(|one| algorithm(*one, superblock.block_size)).collect(),
+            algorithms: superblock
+                .compression
+                .iter()
+                .map(|one| describe_algorithm(*one, superblock.block_size))
+                .collect(),
             block_size: superblock.block_size,
             blocks: superblock.blocks,
             created: superblock.build_time,
@@ -116,7 +120,7 @@ impl ErofsInfo {
             needs_linux: no_linux.is_none().then(|| needed.to_string()),
             no_linux,
             features: superblock.feature_names(),
-            flags: flags(superblock.compat),
+            flags: flag_names(superblock.compat),
             layout: ErofsLayout {
                 inodes: superblock.metadata_start,
                 shared_xattrs: superblock.xattr_start,
@@ -162,7 +166,8 @@ impl ErofsInfo {
             }
         }
         for ErofsDevice { tag, blocks, start } in &self.devices {
-            let (blocks, start) = (units::of(*blocks, "block"), units::count(*start));
+            let blocks = units::of(*blocks, "block");
+            let start = units::count(*start);
             writeln!(out, "device       `{tag}`, {blocks} from block {start} on")?;
         }
         for note in &self.notes {
@@ -182,7 +187,7 @@ impl ErofsAlgorithm {
     }
 }
 
-fn algorithm(compression: ErofsCompression, block_size: u32) -> ErofsAlgorithm {
+fn describe_algorithm(compression: ErofsCompression, block_size: u32) -> ErofsAlgorithm {
     let (window, cluster_size) = match compression {
         ErofsCompression::Lz4 { max_distance, max_cluster_blocks } => {
             (max_distance.into(), Some(u64::from(max_cluster_blocks) * u64::from(block_size)))
@@ -197,7 +202,7 @@ fn algorithm(compression: ErofsCompression, block_size: u32) -> ErofsAlgorithm {
 }
 
 /// Returns the features that an image uses.
-pub(crate) fn flags(compat: Compat) -> Vec<&'static str> {
+pub(crate) fn flag_names(compat: Compat) -> Vec<&'static str> {
     let names = [
         (Compat::CHECKSUM, "checksum"),
         (Compat::MTIME, "mtime"),

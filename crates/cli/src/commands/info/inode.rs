@@ -158,9 +158,10 @@ impl<'i> InodeReport<'i> {
         let stat = image.image().stat(nid)?;
         let inside: Vec<&[u8]> = packfs_image::tree::components(name).collect();
         let entry = JsonEntry::new(image.image(), &inside.join(&b"/"[..]), nid, &stat, None)?;
-        let totals = Totals::of(image, nid)?;
-        let Totals { data: data_bytes, stored: stored_bytes, fragments: fragment_bytes, .. } = totals;
-        let (inode, extents) = (StoredInode::new(image, nid)?, LazyExtents { image, nid });
+        let totals = ExtentTotals::of(image, nid)?;
+        let ExtentTotals { data: data_bytes, stored: stored_bytes, fragments: fragment_bytes, .. } = totals;
+        let inode = StoredInode::new(image, nid)?;
+        let extents = LazyExtents { image, nid };
         Ok(InodeReport { entry, inode, data_bytes, stored_bytes, fragment_bytes, extents, stat })
     }
 
@@ -168,7 +169,7 @@ impl<'i> InodeReport<'i> {
     pub(super) fn print(&self, out: &mut impl Write, path: &Path) -> Result<()> {
         let Stat { ino, mode, uid, gid, mtime, nlink, kind, .. } = &self.stat;
         write!(out, "path         ")?;
-        output::name(out, path.as_os_str().as_bytes())?;
+        output::write_name(out, path.as_os_str().as_bytes())?;
         writeln!(out, "\ntype         {}", self.entry.kind)?;
         writeln!(out, "inode        {ino}, {}", self.inode.form)?;
         write!(out, "stored       at byte {}", self.inode.at.describe())?;
@@ -182,6 +183,25 @@ impl<'i> InodeReport<'i> {
         writeln!(out, "owner        {uid}:{gid}")?;
         writeln!(out, "modified     {} UTC ({}.{:09})", units::utc(*mtime), mtime.secs, mtime.nanos)?;
         writeln!(out, "links        {nlink}")?;
+        self.print_xattrs(out)?;
+        if let Some(listing) = &self.inode.listing {
+            listing.print(out)?;
+        }
+        if let FileType::Symlink { target } = kind {
+            write!(out, "target       ")?;
+            output::write_name(out, target)?;
+            writeln!(out)?;
+        }
+        if let Some([major, minor]) = self.entry.device {
+            writeln!(out, "device       {major}:{minor}")?;
+        }
+        if let Some(layout) = self.inode.layout {
+            writeln!(out, "layout       {layout}")?;
+        }
+        self.print_extents(out)
+    }
+
+    fn print_xattrs(&self, out: &mut impl Write) -> io::Result<()> {
         match &self.inode.xattrs {
             XattrPlacement::Set { xattr_set: None } => writeln!(out, "xattrs       none")?,
             XattrPlacement::Set { xattr_set: Some(set) } => {
@@ -195,28 +215,7 @@ impl<'i> InodeReport<'i> {
                 )?;
             }
         }
-        if let Some(DirListing { start, block_offset, size, parent, index }) = &self.inode.listing {
-            let start = units::count(*start);
-            writeln!(
-                out,
-                "listing      {}, in the metadata block at byte {start} from its decoded byte {block_offset} on",
-                units::of((*size).into(), "byte")
-            )?;
-            writeln!(out, "parent       inode {parent}")?;
-            writeln!(out, "index        {}", units::of((*index).into(), "entry"))?;
-        }
-        if let FileType::Symlink { target } = kind {
-            write!(out, "target       ")?;
-            output::name(out, target)?;
-            writeln!(out)?;
-        }
-        if let Some([major, minor]) = self.entry.device {
-            writeln!(out, "device       {major}:{minor}")?;
-        }
-        if let Some(layout) = self.inode.layout {
-            writeln!(out, "layout       {layout}")?;
-        }
-        self.print_extents(out)
+        Ok(())
     }
 
     fn print_extents(&self, out: &mut impl Write) -> Result<()> {
@@ -244,7 +243,7 @@ impl<'i> InodeReport<'i> {
                     writeln!(out, "\n{:>14} {:>12} {:>14} {:>10}  CODEC", "OFFSET", "LENGTH", "AT BYTE", "STORED");
             }
             if written.is_ok() {
-                written = row(out, &placed);
+                written = write_extent(out, &placed);
             }
             if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
@@ -252,7 +251,7 @@ impl<'i> InodeReport<'i> {
     }
 }
 
-fn row(out: &mut impl Write, placed: &PlacedPiece) -> io::Result<()> {
+fn write_extent(out: &mut impl Write, placed: &PlacedPiece) -> io::Result<()> {
     write!(out, "{:>14} {:>12} ", placed.offset, placed.len)?;
     let Some(stored) = placed.stored else { return writeln!(out, "{:>14} {:>10}  hole", "-", 0) };
     write!(out, "{:>14} {:>10}  {}", stored.position, stored.len, stored.codec.unwrap_or("none"))?;
@@ -295,7 +294,7 @@ impl StoredInode {
                 let erofs::InodeFacts { inline_xattrs, shared_xattrs, xattr_bytes, .. } = facts;
                 StoredInode {
                     form: if facts.extended { "extended" } else { "compact" },
-                    layout: (facts.size > 0).then(|| layout(facts.layout)),
+                    layout: (facts.size > 0).then(|| layout_name(facts.layout)),
                     at: StoredPosition::new(facts.area, facts.position),
                     block_offset: None,
                     xattrs: XattrPlacement::Counts { inline_xattrs, shared_xattrs, xattr_bytes },
@@ -308,7 +307,7 @@ impl StoredInode {
 
 /// Sums over all extents.
 #[derive(Default)]
-struct Totals {
+struct ExtentTotals {
     /// Bytes outside holes.
     data: u64,
     /// Stored bytes of blocks that are not shared as fragments.
@@ -319,9 +318,9 @@ struct Totals {
     last: Option<(Area, u64)>,
 }
 
-impl Totals {
-    fn of(image: &AnyImage, nid: Nid) -> Result<Totals> {
-        let mut totals = Totals::default();
+impl ExtentTotals {
+    fn of(image: &AnyImage, nid: Nid) -> Result<ExtentTotals> {
+        let mut totals = ExtentTotals::default();
         image.placement(nid, &mut |placed| {
             totals.add(&placed);
             ControlFlow::Continue(())
@@ -362,6 +361,19 @@ impl DirListing {
         let start = reader.superblock().directory_table.saturating_add(start.into());
         Some(DirListing { start, block_offset: offset, size, parent, index })
     }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let DirListing { start, block_offset, size, parent, index } = self;
+        let start = units::count(*start);
+        writeln!(
+            out,
+            "listing      {}, in the metadata block at byte {start} from its decoded byte {block_offset} on",
+            units::of((*size).into(), "byte")
+        )?;
+        writeln!(out, "parent       inode {parent}")?;
+        writeln!(out, "index        {}", units::of((*index).into(), "entry"))?;
+        Ok(())
+    }
 }
 
 impl Serialize for LazyExtents<'_> {
@@ -395,7 +407,7 @@ impl FileExtent {
 }
 
 /// Returns the kernel's name of a data layout.
-fn layout(layout: Layout) -> &'static str {
+fn layout_name(layout: Layout) -> &'static str {
     match layout {
         Layout::Plain => "flat plain",
         Layout::CompressedFull => "compressed full",

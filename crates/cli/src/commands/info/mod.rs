@@ -14,21 +14,21 @@ use packfs_image::stats::Stats;
 use serde::Serialize;
 
 use super::{open, parts};
-use crate::args::Info;
+use crate::args::InfoArgs;
 use crate::output;
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::json::{self, JsonDocument};
 
-pub(super) fn run(args: &Info) -> Result<Outcome> {
+pub(super) fn run(args: &InfoArgs) -> Result<CommandOutcome> {
     if let Some(paths) = parts::named(&args.image, &args.parts.rest)? {
         if args.stats || args.inode.is_some() {
-            return Err(Usage("--stats and --inode are for images, not for the parts of a dump".into()).into());
+            return Err(UsageError("--stats and --inode are for images, not for the parts of a dump".into()).into());
         }
         return parts::info(&paths, args.json);
     }
     let image = open::image(&args.image)?;
     if let Some(path) = &args.inode {
-        return inode(args, &image, path);
+        return describe_inode(args, &image, path);
     }
     let stats = args.stats.then(|| Stats::measure(&image)).transpose()?;
     let about = match image {
@@ -43,17 +43,17 @@ pub(super) fn run(args: &Info) -> Result<Outcome> {
             stats.as_ref().map_or(Ok(()), |stats| Ok(stats::print(stats, out)?))
         })?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-fn inode(args: &Info, image: &AnyImage, path: &Path) -> Result<Outcome> {
+fn describe_inode(args: &InfoArgs, image: &AnyImage, path: &Path) -> Result<CommandOutcome> {
     let about = inode::InodeReport::new(image, path).with_context(|| open::name(&args.image.path))?;
     if args.json {
         json::print(&InodeDocument { inode: about })?;
     } else {
         output::write_result(|out| about.print(out, path))?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Facts about one inode.

@@ -65,7 +65,7 @@ impl SquashfsInfo {
         SquashfsInfo {
             format: "squashfs 4.0",
             codec: superblock.codec.name(),
-            codec_options: superblock.options.map(options).unwrap_or_default(),
+            codec_options: superblock.options.map(list_options).unwrap_or_default(),
             block_size: superblock.block_size,
             bytes_used: superblock.bytes_used,
             created: superblock.mkfs_time,
@@ -122,7 +122,7 @@ impl SquashfsLayout {
     }
 }
 
-fn options(options: CompressorOptions) -> BTreeMap<&'static str, i64> {
+fn list_options(options: CompressorOptions) -> BTreeMap<&'static str, i64> {
     let pairs = match options {
         CompressorOptions::Gzip { level, window, strategies } => {
             vec![("level", level.into()), ("window", window.into()), ("strategies", strategies.into())]

@@ -85,14 +85,17 @@ impl SpaceReport {
 impl SpaceRow {
     fn new(group: &Group) -> Self {
         let Group { name, files, size, data, stored, duplicate, .. } = group;
-        let (files, size, data) = (*files, *size, *data);
+        let files = *files;
+        let size = *size;
+        let data = *data;
         SpaceRow { name: encode(name).into_owned(), files, size, data, stored: *stored, duplicate: *duplicate }
     }
 }
 
 /// Prints the statistics as tables.
 pub(super) fn print(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
-    let (all, whole) = (stats.all(), stats.image_bytes);
+    let all = stats.all();
+    let whole = stats.image_bytes;
     let part = |bytes: u64| format!("{:>10} {:>7}", units::bytes(bytes), percent(bytes, whole));
     writeln!(out, "\n{:>10} {:>7}", "STORED", "SHARE")?;
     writeln!(out, "{}  files", part(stats.file_bytes()))?;
@@ -102,24 +105,28 @@ pub(super) fn print(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}  unused or padding", part(stats.unused_bytes))?;
     let exact = units::count(whole);
     writeln!(out, "{}  image ({exact} bytes)\n", part(whole))?;
-    let (files, size, data) = (units::of(all.files, "file"), units::bytes(all.size), units::bytes(all.data));
+    let files = units::of(all.files, "file");
+    let size = units::bytes(all.size);
+    let data = units::bytes(all.data);
     writeln!(out, "{files} of {size}, {data} of it outside holes")?;
     writeln!(out, "duplicates   {}, stored once each", units::bytes(all.duplicate))?;
     writeln!(out, "fragments    {} of the stored bytes", units::bytes(stats.fragment_bytes))?;
-    table(out, "TYPE", &stats.by_type(), whole)?;
-    table(out, "FOLDER", &stats.by_folder(), whole)?;
-    table(out, "STORED OF DATA", &stats.by_ratio(), whole)?;
-    table(out, "LEAST COMPRESSED FOLDERS", &stats.least_compressed(ROWS), whole)?;
-    table(out, "LARGEST FILES", &stats.largest(ROWS), whole)
+    write_table(out, "TYPE", &stats.by_type(), whole)?;
+    write_table(out, "FOLDER", &stats.by_folder(), whole)?;
+    write_table(out, "STORED OF DATA", &stats.by_ratio(), whole)?;
+    write_table(out, "LEAST COMPRESSED FOLDERS", &stats.least_compressed(ROWS), whole)?;
+    write_table(out, "LARGEST FILES", &stats.largest(ROWS), whole)
 }
 
-fn table(out: &mut impl Write, title: &str, groups: &[Group], whole: u64) -> io::Result<()> {
+fn write_table(out: &mut impl Write, title: &str, groups: &[Group], whole: u64) -> io::Result<()> {
     writeln!(out, "\n{:>10} {:>7} {:>8} {:>10} {:>9}  {title}", "STORED", "SHARE", "OF DATA", "DUPLICATE", "FILES")?;
     let mut line = |group: &Group, name: &[u8]| {
-        let (stored, share) = (units::bytes(group.stored), percent(group.stored, whole));
-        let (ratio, duplicate) = (percent(group.stored, group.data), units::bytes(group.duplicate));
+        let stored = units::bytes(group.stored);
+        let share = percent(group.stored, whole);
+        let ratio = percent(group.stored, group.data);
+        let duplicate = units::bytes(group.duplicate);
         write!(out, "{stored:>10} {share:>7} {ratio:>8} {duplicate:>10} {:>9}  ", units::count(group.files))?;
-        output::name(out, name)?;
+        output::write_name(out, name)?;
         writeln!(out)
     };
     let shown = if groups.len() <= ROWS + 1 { groups.len() } else { ROWS };

@@ -11,8 +11,8 @@ use packfs_dump::kdump::{self, DumpForm, Flattener, KdumpReport, WriteAt};
 use packfs_dump::{Error, Set, join};
 use packfs_image::name::display;
 
-use super::target::{Target, commit};
-use crate::output::{self, failure::Usage};
+use super::target::{JoinTarget, commit_dump};
+use crate::output::{self, failure::UsageError};
 
 /// Name of the joined parts in messages.
 const DUMP: &str = "the dump";
@@ -20,15 +20,15 @@ const DUMP: &str = "the dump";
 const WRITE: usize = 1 << 20;
 
 /// Writes the core, with pages compressed by `codec`; flattened if `flat`. All of it must be available.
-pub(super) fn write(
+pub(super) fn write_core(
     set: &Set,
-    target: Target,
+    target: JoinTarget,
     flat: bool,
     codec: Choice,
     options: &join::JoinOptions,
     progress: &Progress,
 ) -> Result<KdumpReport> {
-    check(set)?;
+    check_core(set)?;
     let memory = usize::try_from(options.memory).unwrap_or(usize::MAX);
     let options = kdump::KdumpOptions::default()
         .set(|all| (all.codec, all.threads, all.memory) = (codec, options.threads, memory));
@@ -43,20 +43,20 @@ pub(super) fn write(
         Ok(report)
     };
     match target {
-        Target::File(file) => {
+        JoinTarget::File(file) => {
             let report = match flat {
                 true => flattened(&mut file.appender(), file.target())?,
                 false => plain(&mut &file, file.target())?,
             };
-            commit(file, progress)?;
+            commit_dump(file, progress)?;
             Ok(report)
         }
-        _ if !flat => Err(Usage("--as kdump cannot be written to a pipe; use --as kdump-flat".into()).into()),
-        Target::Stdout => {
+        _ if !flat => Err(UsageError("--as kdump cannot be written to a pipe; use --as kdump-flat".into()).into()),
+        JoinTarget::Stdout => {
             let wrap = |error| anyhow::Error::new(error).context(format!("{}: cannot write", output::STDOUT));
             output::write_raw_result(wrap, |stdout| flattened(stdout, Path::new(output::STDOUT)))
         }
-        Target::Stream(path) => {
+        JoinTarget::Stream(path) => {
             let mut file = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;
             flattened(&mut file, &path)
         }
@@ -64,8 +64,9 @@ pub(super) fn write(
 }
 
 /// Checks that there is a whole ELF core to write.
-fn check(set: &Set) -> Result<()> {
-    let (lost, open_end) = (set.lost(), set.open_end());
+fn check_core(set: &Set) -> Result<()> {
+    let lost = set.lost();
+    let open_end = set.open_end();
     if !lost.is_empty() || open_end.is_some() {
         return Err(Error::Incomplete { lost, open_end }.into());
     }

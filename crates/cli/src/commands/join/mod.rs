@@ -16,18 +16,18 @@ use packfs_dump::{Error, Set};
 use packfs_image::name::display;
 use serde::Serialize;
 
-use self::target::{Target, commit};
+use self::target::{JoinTarget, commit_dump};
 use super::parts;
-use crate::args::{As, Join};
-use crate::output::failure::Outcome;
+use crate::args::{JoinArgs, JoinForm};
+use crate::output::failure::CommandOutcome;
 use crate::output::json::JsonDocument;
-use crate::output::meter::{Meter, Spent};
+use crate::output::meter::{ProgressMeter, SpentResources};
 use crate::output::{self, json, say, units};
 
-pub(super) fn run(args: &Join) -> Result<Outcome> {
+pub(super) fn run(args: &JoinArgs) -> Result<CommandOutcome> {
     let codec = args.page_codec()?;
-    let target = Target::new(args)?;
-    let to_stdout = matches!(target, Target::Stdout);
+    let target = JoinTarget::new(args)?;
+    let to_stdout = matches!(target, JoinTarget::Stdout);
     let memory = args.effort.memory();
     let set = parts::open(&args.parts, memory / 4)?;
     let options = JoinOptions::default().set(|all| {
@@ -35,21 +35,21 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
         all.memory = memory / 4 * 3;
         all.partial = args.partial;
     });
-    let meter = Meter::start(args.talk.quiet);
+    let meter = ProgressMeter::start(args.talk.quiet);
     let joined = match codec {
-        None => raw(&set, target, &options, meter.progress()).map(|report| (report, None)),
+        None => join_raw(&set, target, &options, meter.progress()).map(|report| (report, None)),
         Some(codec) => {
-            let flat = args.form == As::KdumpFlat;
-            let written = kdump::write(&set, target, flat, codec, &options, meter.progress());
-            written.map(|written| (all(&set), Some(written)))
+            let flat = args.form == JoinForm::KdumpFlat;
+            let written = kdump::write_core(&set, target, flat, codec, &options, meter.progress());
+            written.map(|written| (whole_report(&set), Some(written)))
         }
     };
     let spent = meter.finish();
-    let (report, kdump) = joined.map_err(|error| explain(error, &set, args))?;
+    let (report, kdump) = joined.map_err(|error| explain_error(error, &set, args))?;
     let repairs = set.repairs();
     if !args.talk.quiet {
-        repairs.iter().for_each(|repair| say(format_args!("packfs: {}", told(repair, &set))));
-        missing(&set, &repairs).iter().for_each(|note| say(format_args!("packfs: note: {note}")));
+        repairs.iter().for_each(|repair| say(format_args!("packfs: {}", describe_repair(repair, &set))));
+        note_missing(&set, &repairs).iter().for_each(|note| say(format_args!("packfs: note: {note}")));
         report.lost.iter().for_each(|lost| say(format_args!("packfs: lost: {lost}")));
         set.open_end().iter().for_each(|why| say(format_args!("packfs: the end of the dump is missing: {why}")));
     }
@@ -60,43 +60,43 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
     } else if !args.talk.quiet && !to_stdout {
         summary.say(&spent);
     }
-    Ok(if whole { Outcome::Done } else { Outcome::Findings })
+    Ok(if whole { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
-fn raw(set: &Set, target: Target, options: &JoinOptions, progress: &Progress) -> Result<JoinReport> {
+fn join_raw(set: &Set, target: JoinTarget, options: &JoinOptions, progress: &Progress) -> Result<JoinReport> {
     let stream = |out: &mut File, name: &Path| {
         let options = options.clone().set(|all| all.name = name.to_owned());
         to_stream(set, out, &options, progress)
     };
     match target {
-        Target::Stdout => {
+        JoinTarget::Stdout => {
             let name = Path::new(output::STDOUT);
             output::write_raw_result(Error::io("cannot write", name), |stdout| Ok(stream(stdout, name)?))
         }
-        Target::Stream(path) => {
+        JoinTarget::Stream(path) => {
             let mut file = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;
             Ok(stream(&mut file, &path)?)
         }
-        Target::File(file) => {
+        JoinTarget::File(file) => {
             let report = to_output(set, &file, options, progress)?;
-            commit(file, progress)?;
+            commit_dump(file, progress)?;
             Ok(report)
         }
     }
 }
 
 /// Report of a dump that had to be complete.
-fn all(set: &Set) -> JoinReport {
+fn whole_report(set: &Set) -> JoinReport {
     let mut report = JoinReport::default();
     report.size = set.len();
     report
 }
 
 /// Adds to an error how the user can go on: with the missing parts, with the rest of the split, or without what is lost.
-fn explain(error: anyhow::Error, set: &Set, args: &Join) -> anyhow::Error {
+fn explain_error(error: anyhow::Error, set: &Set, args: &JoinArgs) -> anyhow::Error {
     match error.downcast::<Error>() {
         Ok(error @ Error::Incomplete { .. }) => {
-            let how = if args.form == As::Raw { "--partial" } else { "--partial, without --as," };
+            let how = if args.form == JoinForm::Raw { "--partial" } else { "--partial, without --as," };
             let missing: Vec<_> = set.missing().iter().map(|number| (number + 1).to_string()).collect();
             let info = set.info();
             let also = match &missing[..] {
@@ -119,7 +119,7 @@ fn explain(error: anyhow::Error, set: &Set, args: &Join) -> anyhow::Error {
 }
 
 /// Names missing parts, unless the repairs tell of them.
-fn missing(set: &Set, repairs: &[RestoredSegments]) -> Option<String> {
+fn note_missing(set: &Set, repairs: &[RestoredSegments]) -> Option<String> {
     let numbers: Vec<_> = set.missing().iter().map(|number| (number + 1).to_string()).collect();
     let (parts, are) = if numbers.len() == 1 { ("part", "is") } else { ("parts", "are") };
     let is_told = numbers.is_empty() || repairs.iter().any(|repair| repair.part.is_none());
@@ -127,7 +127,7 @@ fn missing(set: &Set, repairs: &[RestoredSegments]) -> Option<String> {
 }
 
 /// Describes a repair.
-fn told(repair: &RestoredSegments, set: &Set) -> String {
+fn describe_repair(repair: &RestoredSegments, set: &Set) -> String {
     let RestoredSegments { part, segments, bytes, start } = repair;
     let whose = match (part, &set.missing()[..]) {
         (Some(path), _) => format!("damaged in {}", display(path)),
@@ -135,7 +135,8 @@ fn told(repair: &RestoredSegments, set: &Set) -> String {
         (None, []) => "that no part has".into(),
         (None, _) => "of missing parts".into(),
     };
-    let (segments, bytes) = (units::of(*segments, "segment"), units::bytes(*bytes));
+    let segments = units::of(*segments, "segment");
+    let bytes = units::bytes(*bytes);
     format!("restored from parity: {segments} {whose} ({bytes} of the dump, the first at {})", Size(*start))
 }
 
@@ -194,12 +195,12 @@ impl JsonDocument for JoinSummary<'_> {
 
 impl<'a> JoinSummary<'a> {
     fn new(
-        args: &Join,
+        args: &JoinArgs,
         report: &'a JoinReport,
         repairs: &[RestoredSegments],
         kdump: Option<KdumpReport>,
         whole: bool,
-        spent: &Spent,
+        spent: &SpentResources,
     ) -> Self {
         JoinSummary {
             output: parts::text(&args.output),
@@ -216,7 +217,7 @@ impl<'a> JoinSummary<'a> {
         }
     }
 
-    fn say(&self, spent: &Spent) {
+    fn say(&self, spent: &SpentResources) {
         let lost = match self.lost_bytes {
             0 => String::new(),
             lost => format!(", {} lost", units::bytes(lost)),
@@ -224,7 +225,8 @@ impl<'a> JoinSummary<'a> {
         let what = match &self.kdump {
             None => format!("{} ({} of holes{lost})", units::bytes(self.size), units::bytes(self.hole_bytes)),
             Some(kdump) => {
-                let (pages, zeros) = (units::of(kdump.pages, "page"), units::count(kdump.zero_pages));
+                let pages = units::of(kdump.pages, "page");
+                let zeros = units::count(kdump.zero_pages);
                 format!("{} with {pages} ({zeros} of zeros)", units::bytes(kdump.len))
             }
         };

@@ -9,58 +9,58 @@ use packfs_blocks::progress::Phase;
 use packfs_blocks::{Output, Progress};
 use packfs_image::name::display;
 
-use crate::args::Join;
-use crate::output::failure::Usage;
+use crate::args::JoinArgs;
+use crate::output::failure::UsageError;
 use crate::output::{self, target};
 
 /// A dump may contain memory contents: only its owner may read it.
 const MODE: u32 = 0o600;
 
 /// The target.
-pub(super) enum Target {
+pub(super) enum JoinTarget {
     Stdout,
     /// A FIFO or a character device.
     Stream(PathBuf),
     File(Output),
 }
 
-impl Target {
+impl JoinTarget {
     /// Examines the output before anything is read. A new file is begun here, so that obstacles are
     /// reported first; it stays invisible until it is committed.
-    pub(super) fn new(args: &Join) -> Result<Target> {
+    pub(super) fn new(args: &JoinArgs) -> Result<JoinTarget> {
         if args.output == Path::new("-") {
             if args.json {
-                return Err(Usage("--json and the dump cannot both go to standard output".into()).into());
+                return Err(UsageError("--json and the dump cannot both go to standard output".into()).into());
             }
             output::require_pipe_or_file("a dump")?;
-            return Ok(Target::Stdout);
+            return Ok(JoinTarget::Stdout);
         }
         let output = display(&args.output);
         if let Ok(found) = std::fs::metadata(&args.output) {
-            let is_same = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| same(&part, &found));
+            let is_same = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| is_same_file(&part, &found));
             if let Some(part) = args.parts.iter().find(is_same) {
-                return Err(Usage(format!(
+                return Err(UsageError(format!(
                     "{output} is one of the parts ({}); name another file with -o",
                     display(part)
                 ))
                 .into());
             }
             if found.file_type().is_fifo() || found.file_type().is_char_device() {
-                return Ok(Target::Stream(args.output.clone()));
+                return Ok(JoinTarget::Stream(args.output.clone()));
             }
         }
-        Ok(Target::File(target::create(&args.output, MODE, args.force)?))
+        Ok(JoinTarget::File(target::create(&args.output, MODE, args.force)?))
     }
 }
 
 /// Returns true if two paths are one file or one device.
-fn same(one: &Metadata, other: &Metadata) -> bool {
+fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
     (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
 }
 
 /// Gives a dump its name.
-pub(super) fn commit(file: Output, progress: &Progress) -> Result<()> {
+pub(super) fn commit_dump(file: Output, progress: &Progress) -> Result<()> {
     progress.enter(Phase::Flush);
     target::commit(file)
 }

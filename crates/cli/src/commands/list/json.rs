@@ -71,7 +71,9 @@ fn is_zero(number: &u32) -> bool {
 impl JsonEntry {
     /// Describes an inode; `total` is that of a directory, if it is known.
     pub(crate) fn new(image: &dyn Image, path: &[u8], nid: Nid, stat: &Stat, total: Option<u64>) -> Result<Self> {
-        let (mut size, mut target, mut device) = (None, None, None);
+        let mut size = None;
+        let mut target = None;
+        let mut device = None;
         let kind = match &stat.kind {
             FileType::Dir => "directory",
             FileType::File { size: len } => {

@@ -6,27 +6,27 @@ use packfs_image::image::{FileType, Stat};
 use packfs_image::tree::{Device, Time};
 
 use super::ListEntry;
-use super::mode::mode;
-use super::owners::Owners;
-use crate::args::List;
-use crate::output::{name, units};
+use super::mode::mode_text;
+use super::owners::OwnerNames;
+use crate::args::ListArgs;
+use crate::output::{units, write_name};
 
 /// Writes lines.
-pub(super) struct Lines {
+pub(super) struct TextLines {
     long: bool,
     /// Names of owners, if they are shown.
-    owners: Option<Owners>,
+    owners: Option<OwnerNames>,
     sizes: bool,
     human: bool,
     /// The last formatted time, since neighbours often share it.
     time: (i64, String),
 }
 
-impl Lines {
-    pub(super) fn new(args: &List) -> Self {
-        Lines {
+impl TextLines {
+    pub(super) fn new(args: &ListArgs) -> Self {
+        TextLines {
             long: args.long,
-            owners: args.names.then(Owners::default),
+            owners: args.names.then(OwnerNames::default),
             sizes: args.du || args.human,
             human: args.human,
             time: (0, units::utc(Time::default())),
@@ -36,31 +36,31 @@ impl Lines {
     /// Writes one entry: the whole path, or in a tree the last component after its branch.
     pub(super) fn entry(&mut self, out: &mut impl Write, entry: &ListEntry<'_>) -> io::Result<()> {
         if self.long {
-            self.attributes(out, &entry.stat, entry.total)?;
+            self.write_attributes(out, &entry.stat, entry.total)?;
         } else if self.sizes {
-            self.size(out, &entry.stat, entry.total)?;
+            self.write_size(out, &entry.stat, entry.total)?;
             out.write_all(b" ")?;
         }
         let path = if entry.path.is_empty() { b"." } else { &entry.path[..] };
         match &entry.branch {
             Some(branch) => {
                 out.write_all(branch.as_bytes())?;
-                name(out, path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))?;
+                write_name(out, path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))?;
             }
-            None => name(out, path)?,
+            None => write_name(out, path)?,
         }
         if let (true, FileType::Symlink { target }) = (self.long, &entry.stat.kind) {
             out.write_all(b" -> ")?;
-            name(out, target)?;
+            write_name(out, target)?;
         }
         out.write_all(b"\n")
     }
 
-    fn attributes(&mut self, out: &mut impl Write, stat: &Stat, total: Option<u64>) -> io::Result<()> {
+    fn write_attributes(&mut self, out: &mut impl Write, stat: &Stat, total: Option<u64>) -> io::Result<()> {
         if self.time.0 != stat.mtime.secs {
             self.time = (stat.mtime.secs, units::utc(stat.mtime));
         }
-        let mode = mode(&stat.kind, stat.mode);
+        let mode = mode_text(&stat.kind, stat.mode);
         write!(out, "{} {:>3} ", mode.as_str(), stat.nlink)?;
         match &mut self.owners {
             None => write!(out, "{:>5} {:>5} ", stat.uid, stat.gid)?,
@@ -69,12 +69,12 @@ impl Lines {
                 write!(out, "{:<8} ", names.group(stat.gid))?;
             }
         }
-        self.size(out, stat, total)?;
+        self.write_size(out, stat, total)?;
         write!(out, " {} ", self.time.1)
     }
 
     /// Formats a size in eleven columns.
-    fn size(&self, out: &mut impl Write, stat: &Stat, total: Option<u64>) -> io::Result<()> {
+    fn write_size(&self, out: &mut impl Write, stat: &Stat, total: Option<u64>) -> io::Result<()> {
         let number = match &stat.kind {
             FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {
                 return write!(out, "{major:>5},{minor:>5}");

@@ -16,13 +16,13 @@ use packfs_image::image::{Nid, Stat};
 use packfs_image::sink::{Visit, Walk};
 
 use self::json::{EntryList, JsonEntry};
-use self::lines::Lines;
-use self::order::{branches, sort, totals};
+use self::lines::TextLines;
+use self::order::{add_totals, draw_branches, sort_entries};
 use self::packlist::PackLines;
 use super::open;
-use crate::args::List;
+use crate::args::ListArgs;
 use crate::output;
-use crate::output::failure::Outcome;
+use crate::output::failure::CommandOutcome;
 use crate::output::json::{JsonDocument, SCHEMA};
 
 /// An entry of the listing.
@@ -42,34 +42,36 @@ impl<'v> ListEntry<'v> {
     /// Borrows an entry during the walk.
     fn new(visit: &'v Visit<'_>) -> Self {
         let Visit { path, depth, nid, stat, .. } = visit;
-        let (path, stat) = (Cow::Borrowed(*path), Cow::Borrowed(stat));
+        let path = Cow::Borrowed(*path);
+        let stat = Cow::Borrowed(stat);
         ListEntry { path, depth: *depth, nid: *nid, stat, total: None, branch: None }
     }
 
     /// Copies an entry to keep it while the walk continues.
     fn into_owned(self) -> ListEntry<'static> {
-        let (path, stat) = (Cow::Owned(self.path.into_owned()), Cow::Owned(self.stat.into_owned()));
+        let path = Cow::Owned(self.path.into_owned());
+        let stat = Cow::Owned(self.stat.into_owned());
         ListEntry { path, stat, depth: self.depth, nid: self.nid, total: self.total, branch: self.branch }
     }
 }
 
-pub(super) fn run(args: &List) -> Result<Outcome> {
+pub(super) fn run(args: &ListArgs) -> Result<CommandOutcome> {
     let opened = open::image(&args.image)?;
     let image = opened.image();
     let mut walk = Walk::over(image, &args.select.resolve()?)?;
-    output::write_result(|out| print(args, image, &mut walk, out))?;
-    Ok(Outcome::Done)
+    output::write_result(|out| print_entries(args, image, &mut walk, out))?;
+    Ok(CommandOutcome::Done)
 }
 
-fn print(args: &List, image: &dyn Image, walk: &mut Walk<'_>, out: &mut impl Write) -> Result<()> {
+fn print_entries(args: &ListArgs, image: &dyn Image, walk: &mut Walk<'_>, out: &mut impl Write) -> Result<()> {
     let mut listing = match &args.pack_list {
-        Some(dir) => Listing::PackList(PackLines::new(dir)),
-        None if args.json => Listing::Json { first: true },
-        None => Listing::Text(Lines::new(args)),
+        Some(dir) => ListWriter::PackList(PackLines::new(dir)),
+        None if args.json => ListWriter::Json { first: true },
+        None => ListWriter::Text(TextLines::new(args)),
     };
     listing.begin(out)?;
     if args.du || args.tree || args.sort.is_some() {
-        for entry in gather(args, walk)? {
+        for entry in gather_entries(args, walk)? {
             listing.entry(out, image, &entry)?;
         }
     } else {
@@ -85,7 +87,7 @@ fn print(args: &List, image: &dyn Image, walk: &mut Walk<'_>, out: &mut impl Wri
 }
 
 /// Collects all entries in the order of output.
-fn gather(args: &List, walk: &mut Walk<'_>) -> Result<Vec<ListEntry<'static>>> {
+fn gather_entries(args: &ListArgs, walk: &mut Walk<'_>) -> Result<Vec<ListEntry<'static>>> {
     let mut entries = Vec::new();
     while let Some(visit) = walk.step()? {
         // A tree also shows parent directories.
@@ -94,41 +96,43 @@ fn gather(args: &List, walk: &mut Walk<'_>) -> Result<Vec<ListEntry<'static>>> {
         }
     }
     if args.du {
-        totals(&mut entries);
+        add_totals(&mut entries);
     }
     if args.tree {
-        branches(&mut entries);
+        draw_branches(&mut entries);
     }
-    sort(&mut entries, args.sort);
+    sort_entries(&mut entries, args.sort);
     Ok(entries)
 }
 
-enum Listing {
-    Text(Lines),
+enum ListWriter {
+    Text(TextLines),
     Json { first: bool },
     PackList(PackLines),
 }
 
-impl Listing {
+impl ListWriter {
     fn begin(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
-            Listing::Json { .. } => write!(out, "{{\"schema\":{SCHEMA},\"kind\":\"{}\",\"entries\":[", EntryList::KIND),
-            Listing::Text(_) | Listing::PackList(_) => Ok(()),
+            ListWriter::Json { .. } => {
+                write!(out, "{{\"schema\":{SCHEMA},\"kind\":\"{}\",\"entries\":[", EntryList::KIND)
+            }
+            ListWriter::Text(_) | ListWriter::PackList(_) => Ok(()),
         }
     }
 
     fn end(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
-            Listing::Json { .. } => out.write_all(b"\n]}\n"),
-            Listing::Text(_) | Listing::PackList(_) => Ok(()),
+            ListWriter::Json { .. } => out.write_all(b"\n]}\n"),
+            ListWriter::Text(_) | ListWriter::PackList(_) => Ok(()),
         }
     }
 
     fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &ListEntry<'_>) -> Result<()> {
         match self {
-            Listing::Text(lines) => lines.entry(out, entry)?,
-            Listing::PackList(lines) => lines.entry(out, image, entry)?,
-            Listing::Json { first } => {
+            ListWriter::Text(lines) => lines.entry(out, entry)?,
+            ListWriter::PackList(lines) => lines.entry(out, image, entry)?,
+            ListWriter::Json { first } => {
                 out.write_all(if std::mem::take(first) { b"\n" } else { b",\n" })?;
                 let ListEntry { path, nid, stat, total, .. } = entry;
                 let json = JsonEntry::new(image, path, *nid, stat, *total)?;

@@ -3,7 +3,7 @@
 use packfs_image::image::FileType;
 
 /// Formats type and permissions, as in `drwxr-sr-x`.
-pub(crate) fn mode(kind: &FileType, mode: u16) -> Mode {
+pub(crate) fn mode_text(kind: &FileType, mode: u16) -> ModeText {
     let mut text = *b"?rwxrwxrwx";
     text[0] = match kind.letter() {
         b'f' => b'-',
@@ -19,12 +19,12 @@ pub(crate) fn mode(kind: &FileType, mode: u16) -> Mode {
             text[at] = if text[at] == b'-' { set.to_ascii_uppercase() } else { set };
         }
     }
-    Mode(text)
+    ModeText(text)
 }
 
-pub(crate) struct Mode([u8; 10]);
+pub(crate) struct ModeText([u8; 10]);
 
-impl Mode {
+impl ModeText {
     pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -46,7 +46,7 @@ mod tests {
             (FileType::Fifo, 0o421, "pr---w---x"),
         ];
         for (kind, bits, text) in cases {
-            assert_eq!(mode(&kind, bits).as_str(), text);
+            assert_eq!(mode_text(&kind, bits).as_str(), text);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::ListEntry;
 use crate::args::SortKey;
 
 /// Sets for each directory the bytes of all files listed below it, counting each file once, whatever names it has.
-pub(super) fn totals(entries: &mut [ListEntry<'_>]) {
+pub(super) fn add_totals(entries: &mut [ListEntry<'_>]) {
     let mut counted = HashSet::new();
     // The parent directories of the current entry.
     let mut above: Vec<usize> = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn totals(entries: &mut [ListEntry<'_>]) {
 }
 
 /// Sorts entries. Equal ones stay in the order of their paths.
-pub(super) fn sort(entries: &mut [ListEntry<'_>], key: Option<SortKey>) {
+pub(super) fn sort_entries(entries: &mut [ListEntry<'_>], key: Option<SortKey>) {
     let size = |entry: &ListEntry<'_>| match entry.stat.kind {
         FileType::File { size } => size,
         _ => entry.total.unwrap_or(0),
@@ -45,7 +45,7 @@ pub(super) fn sort(entries: &mut [ListEntry<'_>], key: Option<SortKey>) {
 }
 
 /// Sets the branch of each entry, as `tree` draws it.
-pub(super) fn branches(entries: &mut [ListEntry<'_>]) {
+pub(super) fn draw_branches(entries: &mut [ListEntry<'_>]) {
     // From the end: true if another entry of the same directory follows.
     let mut follows = vec![false; entries.len()];
     let mut open: Vec<bool> = Vec::new();
@@ -101,7 +101,7 @@ mod tests {
     fn totals_count_what_is_below_once() {
         let mut entries =
             entries(&[("/", 0), ("a/", 0), ("a/b/", 0), ("a/b/x", 5), ("a/l=", 20), ("c/", 0), ("c/l=", 20), ("d", 1)]);
-        totals(&mut entries);
+        add_totals(&mut entries);
         let found: Vec<_> = entries.iter().filter_map(|entry| entry.total).collect();
         assert_eq!(found, [26, 25, 5, 0]);
     }
@@ -112,7 +112,7 @@ mod tests {
         let order = |key, total| {
             let mut entries = given();
             entries[2].total = total;
-            sort(&mut entries, key);
+            sort_entries(&mut entries, key);
             entries.iter().map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect::<String>()
         };
         assert_eq!(order(None, None), "abcd");
@@ -125,7 +125,7 @@ mod tests {
     fn a_tree_is_drawn_as_tree_does() {
         let mut entries = entries(&[("/", 0), ("a/", 0), ("a/b/", 0), ("a/b/x", 1), ("a/y", 1), ("c/", 0), ("c/z", 1)]);
         let drawn = ["", "├── ", "│   ├── ", "│   │   └── ", "│   └── ", "└── ", "    └── "];
-        branches(&mut entries);
+        draw_branches(&mut entries);
         assert_eq!(entries.iter().filter_map(|entry| entry.branch.as_deref()).collect::<Vec<_>>(), drawn);
     }
 }

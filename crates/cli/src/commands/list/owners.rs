@@ -6,12 +6,12 @@ use nix::unistd::{Gid, Group, Uid, User};
 
 /// The names that this system has for users and groups; the number of one without a name.
 #[derive(Debug, Default)]
-pub(crate) struct Owners {
+pub(crate) struct OwnerNames {
     users: HashMap<u32, String>,
     groups: HashMap<u32, String>,
 }
 
-impl Owners {
+impl OwnerNames {
     pub(crate) fn user(&mut self, id: u32) -> &str {
         self.users.entry(id).or_insert_with(|| {
             let user = User::from_uid(Uid::from_raw(id)).ok().flatten();

@@ -29,27 +29,28 @@ impl PackLines {
 
     /// Writes an entry with its time and its extended attributes; for a further name of a file, only the link.
     pub(super) fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &ListEntry<'_>) -> Result<()> {
-        let (path, stat) = (&entry.path[..], &entry.stat);
+        let path = &entry.path[..];
+        let stat = &entry.stat;
         if stat.nlink > 1 && stat.kind != FileType::Dir {
             if let Some(first) = self.first_names.get(&stat.ino) {
                 out.write_all(b"link ")?;
-                out.write_all(&word(path))?;
+                out.write_all(&quoted_word(path))?;
                 out.write_all(b" 0 0 0 ")?;
-                out.write_all(to_the_end(path, "the path of its other name", first)?)?;
+                out.write_all(rest_of_line(path, "the path of its other name", first)?)?;
                 out.write_all(b"\n")?;
                 return Ok(());
             }
             self.first_names.insert(stat.ino, path.to_vec());
         }
-        self.node(out, path, stat)?;
-        let name = word(path);
+        self.write_node(out, path, stat)?;
+        let name = quoted_word(path);
         out.write_all(b"time ")?;
         out.write_all(&name)?;
-        writeln!(out, " {}", seconds(stat.mtime))?;
-        self.xattrs(out, image, path, entry.nid, stat)
+        writeln!(out, " {}", format_time(stat.mtime))?;
+        self.write_xattrs(out, image, path, entry.nid, stat)
     }
 
-    fn node(&self, out: &mut impl Write, path: &[u8], stat: &Stat) -> Result<()> {
+    fn write_node(&self, out: &mut impl Write, path: &[u8], stat: &Stat) -> Result<()> {
         let keyword = match stat.kind {
             FileType::Dir => "dir",
             FileType::File { .. } => "file",
@@ -59,17 +60,17 @@ impl PackLines {
             FileType::Socket => "sock",
         };
         write!(out, "{keyword} ")?;
-        out.write_all(&word(path))?;
+        out.write_all(&quoted_word(path))?;
         write!(out, " {:04o} {} {}", stat.mode, stat.uid, stat.gid)?;
         match &stat.kind {
             FileType::File { .. } if self.dir != Path::new(".") => {
                 let file = self.dir.join(OsStr::from_bytes(path));
                 out.write_all(b" ")?;
-                out.write_all(to_the_end(path, "the path of its contents", file.as_os_str().as_bytes())?)?;
+                out.write_all(rest_of_line(path, "the path of its contents", file.as_os_str().as_bytes())?)?;
             }
             FileType::Symlink { target } => {
                 out.write_all(b" ")?;
-                out.write_all(to_the_end(path, "the target", target)?)?;
+                out.write_all(rest_of_line(path, "the target", target)?)?;
             }
             FileType::Char(Device { major, minor }) => write!(out, " c {major} {minor}")?,
             FileType::Block(Device { major, minor }) => write!(out, " b {major} {minor}")?,
@@ -79,16 +80,20 @@ impl PackLines {
         Ok(())
     }
 
-    fn xattrs(&self, out: &mut impl Write, image: &dyn Image, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
+    fn write_xattrs(&self, out: &mut impl Write, image: &dyn Image, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
         if !stat.has_xattrs {
             return Ok(());
         }
         for (name, value) in image.xattrs(nid)? {
             if name.iter().any(|byte| *byte == b'=' || byte.is_ascii_whitespace()) {
-                bail!("{}: the extended attribute `{}` has no place in a pack list", shown(path), name.escape_ascii());
+                bail!(
+                    "{}: the extended attribute `{}` has no place in a pack list",
+                    display_path(path),
+                    name.escape_ascii()
+                );
             }
             out.write_all(b"xattr ")?;
-            out.write_all(&word(path))?;
+            out.write_all(&quoted_word(path))?;
             out.write_all(b" ")?;
             out.write_all(&name)?;
             let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -99,7 +104,7 @@ impl PackLines {
 }
 
 /// Returns a path as a word of a pack list: quoted if it would not be read as it is.
-fn word(path: &[u8]) -> Vec<u8> {
+fn quoted_word(path: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| !byte.is_ascii_whitespace() && !byte.is_ascii_control();
     if path.is_empty() {
         return b"/".to_vec();
@@ -120,23 +125,23 @@ fn word(path: &[u8]) -> Vec<u8> {
 }
 
 /// Returns a text that is the rest of a line, unless a line cannot hold it.
-fn to_the_end<'t>(path: &[u8], what: &str, text: &'t [u8]) -> Result<&'t [u8]> {
+fn rest_of_line<'t>(path: &[u8], what: &str, text: &'t [u8]) -> Result<&'t [u8]> {
     if text.contains(&b'\n') || text.ends_with(b"\r") || text.first().is_some_and(u8::is_ascii_whitespace) {
         bail!(
             "{}: a pack list cannot hold {what}, `{}`: leave it out with --exclude",
-            shown(path),
+            display_path(path),
             text.escape_ascii()
         );
     }
     Ok(text)
 }
 
-fn shown(path: &[u8]) -> String {
+fn display_path(path: &[u8]) -> String {
     display(Path::new(OsStr::from_bytes(path))).to_string()
 }
 
 /// Formats a time as a pack list takes it.
-fn seconds(time: Time) -> String {
+fn format_time(time: Time) -> String {
     match time {
         Time { secs, nanos: 0 } => secs.to_string(),
         // The fraction counts away from zero.
@@ -159,15 +164,15 @@ mod tests {
             (b"a\"", b"a\""),
             (b"a\nb\xff", b"\"a\\012b\xff\""),
         ] {
-            assert_eq!(word(path), expected, "{}", path.escape_ascii());
+            assert_eq!(quoted_word(path), expected, "{}", path.escape_ascii());
         }
         for (secs, nanos) in [(0, 0), (-1, 0), (-1, 5), (-2, 999_999_999), (1, 1), (1_700_000_000, 500_000_000)] {
             let time = Time { secs, nanos };
-            assert_eq!(seconds(time).parse(), Ok(time), "{}", seconds(time));
+            assert_eq!(format_time(time).parse(), Ok(time), "{}", format_time(time));
         }
-        assert_eq!(to_the_end(b"l", "the target", b"a b\"").unwrap(), b"a b\"");
+        assert_eq!(rest_of_line(b"l", "the target", b"a b\"").unwrap(), b"a b\"");
         for bad in [&b"a\nb"[..], b"a\r", b" a"] {
-            assert!(to_the_end(b"l", "the target", bad).is_err());
+            assert!(rest_of_line(b"l", "the target", bad).is_err());
         }
     }
 }

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use packfs_blocks::threads::start_program;
 
-use super::log::Log;
+use super::log::MessageLog;
 use crate::arguments::{self, PassedArguments};
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::{CommandOutcome, UsageError};
 
 /// Environment variable that tells the second process what it is.
 const MARK: &str = "PACKFS_MOUNT_IN_BACKGROUND";
@@ -22,8 +22,8 @@ pub(super) fn is_background() -> bool {
 }
 
 /// Starts the process that serves, and waits until it is ready or has failed; it has then said why.
-pub(super) fn start(tell: impl FnOnce() -> Result<()>) -> Result<Outcome> {
-    let PassedArguments { public, secret } = arguments::passed();
+pub(super) fn start_server(tell: impl FnOnce() -> Result<()>) -> Result<CommandOutcome> {
+    let PassedArguments { public, secret } = arguments::pass_on();
     let mut args = public.into_iter();
     let mut command = Command::new("/proc/self/exe");
     command.arg0(args.next().unwrap_or_default()).args(args).env(MARK, "1");
@@ -45,11 +45,11 @@ pub(super) fn start(tell: impl FnOnce() -> Result<()>) -> Result<Outcome> {
         std::process::exit(status.code().unwrap_or(1));
     }
     tell()?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Tells the first process that the mount is there, and lets go of all that belongs to who started it.
-pub(super) fn ready(log: &Log) -> Result<()> {
+pub(super) fn report_ready(log: &MessageLog) -> Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null").context("/dev/null: cannot open")?;
     // A session of its own is refused to the leader of a group, which this is not unless it was started by hand.
     let _ = rustix::process::setsid();
@@ -65,9 +65,9 @@ pub(super) fn ready(log: &Log) -> Result<()> {
 }
 
 /// Writes a byte to a descriptor of the caller's.
-pub(super) fn tell(number: i32) -> Result<()> {
+pub(super) fn tell_descriptor(number: i32) -> Result<()> {
     if number < 0 {
-        bail!(Usage(format!("{number} is not a descriptor")));
+        bail!(UsageError(format!("{number} is not a descriptor")));
     }
     let told = packfs_mount::inherited(number).and_then(|fd| File::from(fd).write_all(b"r"));
     told.with_context(|| format!("cannot write to descriptor {number}"))

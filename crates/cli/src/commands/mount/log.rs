@@ -21,19 +21,19 @@ const PRIORITY: u8 = 3 << 3 | 3;
 
 /// Takes messages; clones are the same log.
 #[derive(Debug, Clone)]
-pub(super) struct Log {
+pub(super) struct MessageLog {
     file: Option<Arc<File>>,
     in_background: Arc<AtomicBool>,
 }
 
-impl Log {
+impl MessageLog {
     /// Opens a log that goes to the end of a file, if one is named.
-    pub(super) fn open(path: Option<&Path>) -> Result<Log> {
+    pub(super) fn open(path: Option<&Path>) -> Result<MessageLog> {
         let open = |path: &Path| {
             let file = OpenOptions::new().append(true).create(true).open(path);
             file.with_context(|| format!("{}: cannot open", display(path)))
         };
-        Ok(Log { file: path.map(open).transpose()?.map(Arc::new), in_background: Arc::default() })
+        Ok(MessageLog { file: path.map(open).transpose()?.map(Arc::new), in_background: Arc::default() })
     }
 
     /// Nobody reads standard error from now on.

@@ -7,12 +7,12 @@ use packfs_blocks::threads;
 use packfs_mount::{Error, UnmountMode, unmount};
 use signal_hook::iterator::Signals;
 
-use crate::output::interrupt::heeded;
+use crate::output::interrupt::ending_signals;
 
 /// Signals that would end the program, from now on kept until [`unmount_on`] reacts: one that comes as soon as the mount
 /// is seen would otherwise leave it without anyone who serves it.
-pub(super) fn keep() -> Option<Signals> {
-    Signals::new(heeded()).ok()
+pub(super) fn hold() -> Option<Signals> {
+    Signals::new(ending_signals()).ok()
 }
 
 /// Unmounts `place` when a signal comes; serving then ends. Who still uses the mount keeps the program no longer: it is

@@ -7,8 +7,8 @@ use packfs_image::name::display;
 use packfs_seal::verity::Seal as VeritySeal;
 use packfs_seal::{ContainerdFiles, LayerMetadata, SystemdFiles};
 
-use crate::args::{Seal, SealConsumer};
-use crate::output::failure::Usage;
+use crate::args::{SealArgs, SealConsumer};
+use crate::output::failure::UsageError;
 
 /// Names of the files to write, and the form of the root hash.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct SealLayout {
 
 impl SealLayout {
     /// Decides where everything goes.
-    pub(super) fn of(args: &Seal, is_signed: bool) -> Result<Self> {
+    pub(super) fn of(args: &SealArgs, is_signed: bool) -> Result<Self> {
         let sealed = args.output.as_deref().unwrap_or(&args.image);
         let appends = args.append || args.consumer == Some(SealConsumer::Containerd);
         if args.consumer == Some(SealConsumer::Systemd) {
@@ -57,25 +57,27 @@ impl SealLayout {
     }
 }
 
-fn check_systemd(args: &Seal, sealed: &Path) -> Result<()> {
+fn check_systemd(args: &SealArgs, sealed: &Path) -> Result<()> {
     if args.append {
-        return Err(Usage("systemd looks for the tree in a file of its own: leave out --append".into()).into());
+        return Err(UsageError("systemd looks for the tree in a file of its own: leave out --append".into()).into());
     }
     if !SystemdFiles::is_found(sealed) {
         let name = display(sealed);
-        return Err(Usage(format!("systemd looks for names that end in .raw, not for {name}: use -o NAME.raw")).into());
+        return Err(
+            UsageError(format!("systemd looks for names that end in .raw, not for {name}: use -o NAME.raw")).into()
+        );
     }
     Ok(())
 }
 
 /// Fails if the image itself cannot be replaced by its sealed copy.
-fn check_replaced(args: &Seal) -> Result<()> {
+fn check_replaced(args: &SealArgs) -> Result<()> {
     if !args.image.is_file() {
-        return Err(Usage("a tree is appended to a regular file; name one with -o".into()).into());
+        return Err(UsageError("a tree is appended to a regular file; name one with -o".into()).into());
     }
     if !args.force {
         let name = display(&args.image);
-        return Err(Usage(format!("this would replace {name}; use --force, or write a copy with -o")).into());
+        return Err(UsageError(format!("this would replace {name}; use --force, or write a copy with -o")).into());
     }
     Ok(())
 }

@@ -19,19 +19,19 @@ use self::layout::SealLayout;
 use self::signing::RootSignature;
 pub(super) use self::signing::read_certificate;
 use super::print;
-use crate::args::{Seal, SealConsumer};
-use crate::output::failure::{Outcome, Usage};
+use crate::args::{SealArgs, SealConsumer};
+use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::json::JsonDocument;
-use crate::output::meter::Meter;
+use crate::output::meter::ProgressMeter;
 use crate::output::{json, say, target, units};
 
 /// Memory of a worker in bytes: two chunks of data being read and hashed.
 const WORKER_MEMORY: u64 = 2 << 20;
 
-pub(super) fn run(args: &Seal) -> Result<Outcome> {
+pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
     let image = open_image(&args.image)?;
-    let meter = Meter::start(args.talk.quiet);
-    let effort = HashEffort { threads: threads(&args.effort), progress: Arc::clone(meter.progress()) };
+    let meter = ProgressMeter::start(args.talk.quiet);
+    let effort = HashEffort { threads: usable_threads(&args.effort), progress: Arc::clone(meter.progress()) };
     let name = || display(&args.image).to_string();
     if args.fs_verity {
         let options = FsVerityOptions::default().set(|all| all.algorithm = args.algorithm);
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Seal) -> Result<Outcome> {
         return print(&format!("{}:{digest}\n", args.algorithm));
     }
     refuse_sealed(&image, args)?;
-    let options = options(args)?;
+    let options = verity_options(args)?;
     if args.root_hash_only {
         let sealed = verity::seal(&*image, &options, 0, None, &effort).with_context(name)?;
         meter.finish();
@@ -53,11 +53,11 @@ pub(super) fn run(args: &Seal) -> Result<Outcome> {
     let signed = signature.map(|signature| signature.make(&sealed.root_hash)).transpose()?;
     let files = outputs.commit(&sealed, signed.as_deref())?;
     meter.finish();
-    report(args, &sealed, &files)
+    report_seal(args, &sealed, &files)
 }
 
 /// Returns the number of workers, fewer if memory for so many is not to be used.
-pub(super) fn threads(effort: &crate::args::Effort) -> usize {
+pub(super) fn usable_threads(effort: &crate::args::EffortArgs) -> usize {
     let affordable = usize::try_from(effort.memory() / WORKER_MEMORY).unwrap_or(usize::MAX);
     effort.threads().min(affordable)
 }
@@ -72,7 +72,7 @@ pub(super) fn open_image(path: &Path) -> Result<Arc<dyn ReadAt>> {
 }
 
 /// Fails for an image that has a tree at its end: sealed again, the old tree would count as data.
-fn refuse_sealed(image: &Arc<dyn ReadAt>, args: &Seal) -> Result<()> {
+fn refuse_sealed(image: &Arc<dyn ReadAt>, args: &SealArgs) -> Result<()> {
     let block_size = u32::try_from(args.hash_block_size).unwrap_or(u32::MAX);
     let tree = ImageContents::of(image).and_then(|contents| contents.appended_tree(image, block_size));
     tree.map_or(Ok(()), |offset| {
@@ -83,8 +83,8 @@ fn refuse_sealed(image: &Arc<dyn ReadAt>, args: &Seal) -> Result<()> {
     })
 }
 
-fn options(args: &Seal) -> Result<VerityOptions> {
-    let size = |bytes: u64| u32::try_from(bytes).map_err(|_| Usage(format!("block size {bytes} is not possible")));
+fn verity_options(args: &SealArgs) -> Result<VerityOptions> {
+    let size = |bytes: u64| u32::try_from(bytes).map_err(|_| UsageError(format!("block size {bytes} is not possible")));
     let usual = match args.consumer {
         Some(SealConsumer::Containerd) => LayerMetadata::usual_options(),
         Some(SealConsumer::Systemd) | None => VerityOptions::default(),
@@ -163,7 +163,7 @@ impl<'l> SealOutputs<'l> {
     }
 }
 
-fn report(args: &Seal, sealed: &verity::Seal, files: &[String]) -> Result<Outcome> {
+fn report_seal(args: &SealArgs, sealed: &verity::Seal, files: &[String]) -> Result<CommandOutcome> {
     let superblock = &sealed.area.superblock;
     let hash_bytes = sealed.area.end().unwrap_or_default() - sealed.hash_offset;
     if args.json {
@@ -189,7 +189,7 @@ fn report(args: &Seal, sealed: &verity::Seal, files: &[String]) -> Result<Outcom
             say("packfs: note: without a signature, anyone who can replace the image can also replace its root hash");
         }
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Result of sealing an image.

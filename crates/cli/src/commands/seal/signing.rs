@@ -8,8 +8,8 @@ use packfs_image::name::display;
 use packfs_seal::RootHash;
 use packfs_seal::signature::{DetachedSignature, SignerCertificate, SigningKey, sign};
 
-use crate::args::Seal;
-use crate::output::failure::Usage;
+use crate::args::SealArgs;
+use crate::output::failure::UsageError;
 
 /// Largest file of a key, a certificate or a signature in bytes: all are a few KiB.
 const FILE_MAX: u64 = 1 << 20;
@@ -22,7 +22,7 @@ pub(super) enum RootSignature {
 
 impl RootSignature {
     /// Reads key, certificate and signature; `None` if the options name none.
-    pub(super) fn of(args: &Seal) -> Result<Option<Self>> {
+    pub(super) fn of(args: &SealArgs) -> Result<Option<Self>> {
         let Some(certificate) = &args.certificate else { return Ok(None) };
         let certificate = read_certificate(certificate)?;
         if let Some(path) = &args.key {
@@ -30,7 +30,9 @@ impl RootSignature {
             return Ok(Some(RootSignature::Made { key, certificate }));
         }
         let Some(path) = &args.attach_signature else {
-            return Err(Usage("--certificate alone does not sign: also give --key or --attach-signature".into()).into());
+            return Err(
+                UsageError("--certificate alone does not sign: also give --key or --attach-signature".into()).into()
+            );
         };
         let bytes = read_small(path)?;
         let name = display(path).to_string();

@@ -18,9 +18,9 @@ use packfs_serve::{HttpOptions, HttpServer, ServedImage};
 use signal_hook::iterator::Signals;
 
 use super::{open, remote};
-use crate::args::{ImageArg, Serve};
-use crate::output::failure::{Outcome, Usage};
-use crate::output::interrupt::heeded;
+use crate::args::{ImageArg, ServeArgs};
+use crate::output::failure::{CommandOutcome, UsageError};
+use crate::output::interrupt::ending_signals;
 use crate::output::{self, say};
 use crate::resources;
 
@@ -31,33 +31,35 @@ const TOKEN_LEN: usize = 16;
 /// Longest first line of a file with a token.
 const TOKEN_MAX: u64 = 4096;
 
-pub(super) fn run(args: &Serve) -> Result<Outcome> {
+pub(super) fn run(args: &ServeArgs) -> Result<CommandOutcome> {
     if let Some(place) = &args.nbd {
         return nbd::run(args, place);
     }
-    let (address, name) = address("--listen", &args.listen)?;
-    let given = args.token.as_deref().map(token).transpose()?;
+    let (address, name) = parse_address("--listen", &args.listen)?;
+    let given = args.token.as_deref().map(read_token).transpose()?;
     let made = (given.is_none() && !address.ip().is_loopback()).then(random_token).transpose()?;
-    let images = args.images.iter().map(|path| served(args, path)).collect::<Result<_>>()?;
-    let signals = Signals::new(heeded()).context("cannot wait for signals")?;
+    let images = args.images.iter().map(|path| open_served(args, path)).collect::<Result<_>>()?;
+    let signals = Signals::new(ending_signals()).context("cannot wait for signals")?;
     let options = HttpOptions::default().set(|all| {
-        (all.address, all.name, all.token) = (address, name.clone(), given.or(made.clone()));
+        all.address = address;
+        all.name = name.clone();
+        all.token = given.or(made.clone());
         all.report = Some(Arc::new(|line: &str| say(format_args!("packfs: {line}"))));
     });
     let server = HttpServer::bind(images, options)?;
     let stopper = server.stopper();
-    stop_on(signals, move || stopper.stop())?;
+    stop_on_signal(signals, move || stopper.stop())?;
     let host = name.map_or(server.address().to_string(), |name| format!("{name}:{}", server.address().port()));
     let query = made.map(|token| format!("?token={token}")).unwrap_or_default();
     // A remark: the server works even if nobody reads its address.
     writeln!(output::remarks(), "http://{host}/{query}")?;
     server.serve();
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Returns the address to listen on, and the name that it was given by.
-fn address(option: &str, listen: &str) -> Result<(SocketAddr, Option<String>)> {
-    let wrong = || Usage(format!("{option} {listen}: expected HOST:PORT, as in 127.0.0.1:8080"));
+fn parse_address(option: &str, listen: &str) -> Result<(SocketAddr, Option<String>)> {
+    let wrong = || UsageError(format!("{option} {listen}: expected HOST:PORT, as in 127.0.0.1:8080"));
     if let Ok(address) = listen.parse() {
         return Ok((address, None));
     }
@@ -69,54 +71,56 @@ fn address(option: &str, listen: &str) -> Result<(SocketAddr, Option<String>)> {
     Ok((address, Some(name.to_owned())))
 }
 
-fn served(args: &Serve, path: &Path) -> Result<ServedImage> {
+fn open_served(args: &ServeArgs, path: &Path) -> Result<ServedImage> {
     let cache = args.cache.unwrap_or_else(|| CACHE.min(resources::memory_limit() / 4)) / args.images.len() as u64;
     if args.images.len() > 1 && (args.offset != 0 || !args.device.is_empty()) {
-        return Err(Usage("--offset and --device are for one image".into()).into());
+        return Err(UsageError("--offset and --device are for one image".into()).into());
     }
     if args.images.len() > 1 && args.against.is_some() {
-        return Err(Usage("--against is for one image".into()).into());
+        return Err(UsageError("--against is for one image".into()).into());
     }
-    let (offset, device, remote) = (args.offset, args.device.clone(), args.remote.clone());
+    let offset = args.offset;
+    let device = args.device.clone();
+    let remote = args.remote.clone();
     let arg = ImageArg { path: path.to_owned(), offset, device, remote };
     let bytes = open::bytes(path, offset, &args.remote)?;
-    let image = open::from_bytes(&arg, Arc::clone(&bytes), cache, Some(open::OFFSET_OPTION))?;
+    let image = open::from_bytes(&arg, Arc::clone(&bytes), cache)?;
     let name = file_name(path);
     let remote = remote::is_address(path);
-    let version = if remote { since_1970() } else { stamp(path)? };
-    let older = args.against.as_deref().map(|path| older(args, path, cache)).transpose()?;
+    let version = if remote { time_stamp() } else { version_stamp(path)? };
+    let older = args.against.as_deref().map(|path| open_older(args, path, cache)).transpose()?;
     Ok(ServedImage { name, image: Arc::new(image), bytes, version: format!("{version}-{offset:x}"), remote, older })
 }
 
 /// Opens the image with which the one that is served is compared.
-fn older(args: &Serve, path: &Path, cache: u64) -> Result<(String, Arc<AnyImage>)> {
+fn open_older(args: &ServeArgs, path: &Path, cache: u64) -> Result<(String, Arc<AnyImage>)> {
     let image = open::path(path, cache, &args.remote).with_context(|| format!("--against {}", open::name(path)))?;
     Ok((file_name(path), Arc::new(image)))
 }
 
 /// Returns the last component of a path or address.
 fn file_name(path: &Path) -> String {
-    let shown = remote::shown(path);
+    let shown = remote::without_secrets(path);
     shown.file_name().unwrap_or(shown.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Returns a text that changes with a file.
-fn stamp(path: &Path) -> Result<String> {
+fn version_stamp(path: &Path) -> Result<String> {
     let file = path.metadata().with_context(|| format!("{}: cannot read the attributes", display(path)))?;
     // A block device has none of these.
     if !file.is_file() {
-        return Ok(since_1970());
+        return Ok(time_stamp());
     }
     Ok(format!("{:x}-{:x}-{:x}-{:x}", file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }
 
 /// Returns a text that no earlier server has used.
-fn since_1970() -> String {
+fn time_stamp() -> String {
     format!("{:x}", SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos())
 }
 
 /// Reads the token in the first line of a file.
-fn token(path: &Path) -> Result<String> {
+fn read_token(path: &Path) -> Result<String> {
     let mut line = String::new();
     let file = File::open(path).with_context(|| format!("{}: cannot open", display(path)))?;
     let read = BufReader::new(file.take(TOKEN_MAX)).read_line(&mut line);
@@ -125,7 +129,7 @@ fn token(path: &Path) -> Result<String> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     if token.is_empty() || !token.bytes().all(is_token) {
         let why = "the first line is not a token: letters, digits and -._~+/= are allowed";
-        return Err(Usage(format!("{}: {why}", display(path))).into());
+        return Err(UsageError(format!("{}: {why}", display(path))).into());
     }
     Ok(token.to_owned())
 }
@@ -137,7 +141,7 @@ fn random_token() -> Result<String> {
 }
 
 /// Ends the server when a signal comes.
-fn stop_on(mut signals: Signals, stop: impl FnOnce() + Send + 'static) -> Result<()> {
+fn stop_on_signal(mut signals: Signals, stop: impl FnOnce() + Send + 'static) -> Result<()> {
     let wait = move || {
         if signals.forever().next().is_some() {
             stop();

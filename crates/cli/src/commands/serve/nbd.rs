@@ -13,11 +13,11 @@ use packfs_image::image::Extent;
 use packfs_serve::nbd::{HoleMap, NbdAddress, NbdExport, NbdOptions, NbdServer};
 use signal_hook::iterator::Signals;
 
-use super::{CACHE, file_name, stop_on};
-use crate::args::{ImageArg, Serve};
+use super::{CACHE, file_name, stop_on_signal};
+use crate::args::{ImageArg, ServeArgs};
 use crate::commands::{open, parts};
-use crate::output::failure::{Outcome, Usage};
-use crate::output::interrupt::heeded;
+use crate::output::failure::{CommandOutcome, UsageError};
+use crate::output::interrupt::ending_signals;
 use crate::output::{self, say};
 use crate::resources;
 
@@ -26,31 +26,31 @@ const DUMP: &str = "dump";
 /// Most threads that answer the requests of one client.
 const THREADS: usize = 16;
 
-pub(super) fn run(args: &Serve, place: &Path) -> Result<Outcome> {
-    let address = address(place)?;
-    let exports = exports(args)?;
-    let signals = Signals::new(heeded()).context("cannot wait for signals")?;
+pub(super) fn run(args: &ServeArgs, place: &Path) -> Result<CommandOutcome> {
+    let address = parse_address(place)?;
+    let exports = open_exports(args)?;
+    let signals = Signals::new(ending_signals()).context("cannot wait for signals")?;
     let options = NbdOptions::default().set(|all| {
         all.threads = (2 * resources::cores()).clamp(4, THREADS);
         all.report = Some(Arc::new(|line: &str| say(format_args!("packfs: {line}"))));
     });
     let server = NbdServer::bind(exports, &address, options)?;
     let stopper = server.stopper();
-    stop_on(signals, move || stopper.stop())?;
+    stop_on_signal(signals, move || stopper.stop())?;
     let mut out = output::remarks();
     for name in server.names() {
-        writeln!(out, "{}", uri(server.address(), name)?)?;
+        writeln!(out, "{}", export_uri(server.address(), name)?)?;
     }
     drop(out);
     server.serve();
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Returns the place to listen on: `HOST:PORT`, or else a path.
-fn address(place: &Path) -> Result<NbdAddress> {
+fn parse_address(place: &Path) -> Result<NbdAddress> {
     let host_and_port = place.to_str().filter(|text| !text.contains('/') && is_port_at_end(text));
     match host_and_port {
-        Some(text) => Ok(NbdAddress::Tcp(super::address("--nbd", text)?.0)),
+        Some(text) => Ok(NbdAddress::Tcp(super::parse_address("--nbd", text)?.0)),
         None => Ok(NbdAddress::Unix(place.to_owned())),
     }
 }
@@ -60,21 +60,21 @@ fn is_port_at_end(text: &str) -> bool {
 }
 
 /// Opens what is named on the command line.
-fn exports(args: &Serve) -> Result<Vec<NbdExport>> {
-    let [first, rest @ ..] = args.images.as_slice() else { return Err(Usage("no image named".into()).into()) };
+fn open_exports(args: &ServeArgs) -> Result<Vec<NbdExport>> {
+    let [first, rest @ ..] = args.images.as_slice() else { return Err(UsageError("no image named".into()).into()) };
     let arg = image_arg(args, first);
     if let Some(paths) = parts::of_dump(&arg, rest)? {
         let cache = args.cache.unwrap_or_else(|| CACHE.min(resources::memory_limit() / 4));
         let set = parts::open(&paths, cache)?;
         parts::warn(&set);
-        return Ok(vec![dump(Arc::new(set))]);
+        return Ok(vec![export_dump(Arc::new(set))]);
     }
     if !rest.is_empty() && (args.offset != 0 || !args.device.is_empty()) {
-        return Err(Usage("--offset and --device are for one image".into()).into());
+        return Err(UsageError("--offset and --device are for one image".into()).into());
     }
     let mut exports = Vec::new();
     for path in &args.images {
-        exports.push(image(args, path)?);
+        exports.push(export_image(args, path)?);
     }
     for path in &args.device {
         let bytes = open::bytes(path, 0, &args.remote)?;
@@ -88,30 +88,32 @@ fn exports(args: &Serve) -> Result<Vec<NbdExport>> {
     Ok(exports)
 }
 
-fn image_arg(args: &Serve, path: &Path) -> ImageArg {
-    let (offset, device, remote) = (args.offset, args.device.clone(), args.remote.clone());
+fn image_arg(args: &ServeArgs, path: &Path) -> ImageArg {
+    let offset = args.offset;
+    let device = args.device.clone();
+    let remote = args.remote.clone();
     ImageArg { path: path.to_owned(), offset, device, remote }
 }
 
-fn image(args: &Serve, path: &Path) -> Result<NbdExport> {
+fn export_image(args: &ServeArgs, path: &Path) -> Result<NbdExport> {
     let bytes = open::bytes(path, args.offset, &args.remote)?;
     // Its bytes are offered as they are; opening it says whether it is an image.
-    let opened = open::from_bytes(&image_arg(args, path), Arc::clone(&bytes), 0, Some(open::OFFSET_OPTION))?;
+    let opened = open::from_bytes(&image_arg(args, path), Arc::clone(&bytes), 0)?;
     let format = if matches!(opened, AnyImage::Squashfs(_)) { "SquashFS" } else { "EROFS" };
     let description = format!("{format} image");
     Ok(NbdExport { name: file_name(path), description, bytes, holes: None })
 }
 
-fn dump(set: Arc<Set>) -> NbdExport {
+fn export_dump(set: Arc<Set>) -> NbdExport {
     let description = "the input of packfs split".into();
-    NbdExport { name: DUMP.into(), description, bytes: Arc::clone(&set) as _, holes: Some(Arc::new(Zeros(set))) }
+    NbdExport { name: DUMP.into(), description, bytes: Arc::clone(&set) as _, holes: Some(Arc::new(DumpHoles(set))) }
 }
 
 /// Ranges of zeros in a dump.
 #[derive(Debug)]
-struct Zeros(Arc<Set>);
+struct DumpHoles(Arc<Set>);
 
-impl HoleMap for Zeros {
+impl HoleMap for DumpHoles {
     fn extents_from(&self, offset: u64) -> Box<dyn Iterator<Item = Extent> + '_> {
         Box::new(self.0.extents_from(offset).map(|extent| Extent {
             offset: extent.start,
@@ -123,18 +125,22 @@ impl HoleMap for Zeros {
 }
 
 /// Returns the address of an export as NBD's clients take it.
-fn uri(address: &NbdAddress, name: &str) -> Result<String> {
+fn export_uri(address: &NbdAddress, name: &str) -> Result<String> {
     Ok(match address {
-        NbdAddress::Tcp(address) => format!("nbd://{address}/{}", encoded(name.as_bytes())),
+        NbdAddress::Tcp(address) => format!("nbd://{address}/{}", percent_encode(name.as_bytes())),
         NbdAddress::Unix(path) => {
             let path: PathBuf = std::path::absolute(path).context("cannot find the working directory")?;
-            format!("nbd+unix:///{}?socket={}", encoded(name.as_bytes()), encoded(path.as_os_str().as_bytes()))
+            format!(
+                "nbd+unix:///{}?socket={}",
+                percent_encode(name.as_bytes()),
+                percent_encode(path.as_os_str().as_bytes())
+            )
         }
     })
 }
 
 /// Returns bytes as they may stand in an address.
-fn encoded(bytes: &[u8]) -> String {
+fn percent_encode(bytes: &[u8]) -> String {
     let one = |byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => char::from(*byte).to_string(),
         _ => format!("%{byte:02X}"),
@@ -148,18 +154,18 @@ mod tests {
 
     #[test]
     fn a_host_and_port_is_no_path() {
-        let tcp = |text: &str| matches!(address(text.as_ref()), Ok(NbdAddress::Tcp(_)));
+        let tcp = |text: &str| matches!(parse_address(text.as_ref()), Ok(NbdAddress::Tcp(_)));
         for text in ["127.0.0.1:10809", "[::1]:0", "localhost:10809"] {
             assert!(tcp(text), "{text}");
         }
         for path in ["nbd.sock", "/run/a:1", "./a:1", "a:b", ":1", "a:99999"] {
-            assert!(matches!(address(path.as_ref()), Ok(NbdAddress::Unix(_))), "{path}");
+            assert!(matches!(parse_address(path.as_ref()), Ok(NbdAddress::Unix(_))), "{path}");
         }
     }
 
     #[test]
     fn addresses_say_which_export_and_where() {
-        let at = |address: NbdAddress| uri(&address, "a b/c").unwrap();
+        let at = |address: NbdAddress| export_uri(&address, "a b/c").unwrap();
         assert_eq!(at(NbdAddress::Unix("/run/x?y".into())), "nbd+unix:///a%20b/c?socket=/run/x%3Fy");
         assert_eq!(at(NbdAddress::Tcp("127.0.0.1:7".parse().unwrap())), "nbd://127.0.0.1:7/a%20b/c");
     }

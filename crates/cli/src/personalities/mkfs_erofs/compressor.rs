@@ -1,27 +1,28 @@
 //! `-z`: compressors and their options become a codec.
 
 /// A version of Linux.
-pub(super) type Linux = (u32, u32);
+pub(super) type LinuxVersion = (u32, u32);
 
 /// A codec, and the Linux that reads it if that is newer than packfs's default.
-pub(super) type Codec = (String, Option<Linux>);
+pub(super) type ImageCodec = (String, Option<LinuxVersion>);
 
 /// Returns the codecs for the value of `-z`; the first is that of all files without a hint.
-pub(super) fn codecs(text: &str) -> Result<Vec<Codec>, String> {
-    text.split(':').map(codec).collect()
+pub(super) fn parse_codecs(text: &str) -> Result<Vec<ImageCodec>, String> {
+    text.split(':').map(parse_codec).collect()
 }
 
 /// Returns cluster size and codec for the value of `-m`.
-pub(super) fn metabox(text: &str) -> Result<(String, Option<Codec>), String> {
+pub(super) fn parse_metabox(text: &str) -> Result<(String, Option<ImageCodec>), String> {
     let (size, compressor) = text.split_once(':').map_or((text, None), |(size, codec)| (size, Some(codec)));
-    Ok((size.to_owned(), compressor.map(codec).transpose()?))
+    Ok((size.to_owned(), compressor.map(parse_codec).transpose()?))
 }
 
-fn codec(text: &str) -> Result<Codec, String> {
+fn parse_codec(text: &str) -> Result<ImageCodec, String> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
     let wrong = |part: &str| format!("-z {text}: {name} has no option {part}");
-    let (mut level, mut options) = (None, Vec::new());
+    let mut level = None;
+    let mut options = Vec::new();
     for part in parts {
         match part.split_once('=').unwrap_or(("level", part)) {
             ("level", value) => level = Some(value.parse::<u32>().map_err(|_| wrong(part))?),
@@ -67,13 +68,13 @@ mod tests {
             ("libdeflate,level=12", "deflate:12", Some((6, 6))),
             ("zstd,level=22,dictsize=1048576", "zstd:22", Some((6, 10))),
         ] {
-            assert_eq!(codec(text), Ok((codec_of.into(), kernel)), "{text}");
+            assert_eq!(parse_codec(text), Ok((codec_of.into(), kernel)), "{text}");
             assert!(codec_of.parse::<packfs_codec::Choice>().is_ok(), "{codec_of}");
         }
         for wrong in ["", "xz", "lz4hc,x", "zstd,lc=1", "lzma,level="] {
-            assert!(codecs(wrong).is_err(), "{wrong}");
+            assert!(parse_codecs(wrong).is_err(), "{wrong}");
         }
-        let several = codecs("lz4hc,12:zstd,level=19").unwrap();
+        let several = parse_codecs("lz4hc,12:zstd,level=19").unwrap();
         assert_eq!(several, [("lz4hc:12".into(), None), ("zstd:19".into(), Some((6, 10)))]);
     }
 }

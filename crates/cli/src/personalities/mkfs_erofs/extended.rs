@@ -12,7 +12,7 @@ const BITS: [&str; 8] =
 
 /// The features asked for.
 #[derive(Debug, Default)]
-pub(super) struct Extended {
+pub(super) struct ExtendedOptions {
     /// Words of `--features`, the last of a name counts.
     words: Vec<String>,
     /// Cluster size of the packed inode.
@@ -21,7 +21,7 @@ pub(super) struct Extended {
     pub(super) ignore_mtime: bool,
 }
 
-impl Extended {
+impl ExtendedOptions {
     /// Takes the value of an option `-E`.
     pub(super) fn take(&mut self, text: &str) -> Result<(), String> {
         text.split(',').filter(|word| !word.is_empty()).try_for_each(|word| self.take_word(word))
@@ -74,7 +74,7 @@ impl Extended {
 
     /// Takes the value of `--zfeature-bits`: the features up to the highest bit that is set are turned on or off.
     pub(super) fn take_bits(&mut self, text: &str) -> Result<(), String> {
-        let bits = super::number(text).filter(|bits| *bits < 1 << BITS.len());
+        let bits = super::parse_number(text).filter(|bits| *bits < 1 << BITS.len());
         let bits =
             bits.ok_or_else(|| format!("--zfeature-bits {text}: expected a number below {}", 1 << BITS.len()))?;
         for (bit, feature) in BITS.iter().enumerate().take_while(|(bit, _)| bits >> bit > 0) {
@@ -132,17 +132,17 @@ mod tests {
                 "all-fragments,^inline-data,^dedupe,^ztailpacking,^chunks",
             ),
         ] {
-            let mut extended = Extended::default();
+            let mut extended = ExtendedOptions::default();
             texts.iter().for_each(|text| extended.take(text).unwrap());
             assert_eq!(extended.features(false, true, false).as_deref(), Some(features));
         }
-        let mut small = Extended::default();
+        let mut small = ExtendedOptions::default();
         small.take("all-fragments=16384,nosbcrc,force-inode-compact").unwrap();
         assert_eq!((small.fragment_cluster.as_deref(), small.ignore_mtime), (Some("16384"), true));
         let words = small.features(true, true, false);
         assert_eq!(words.as_deref(), Some("all-fragments,^checksum,compact-inodes"));
-        assert_eq!(Extended::default().features(true, true, false), None);
-        let mut extended = Extended::default();
+        assert_eq!(ExtendedOptions::default().features(true, true, false), None);
+        let mut extended = ExtendedOptions::default();
         extended.take("fragments,dedupe").unwrap();
         assert_eq!(extended.features(false, false, false).as_deref(), Some("dedupe,^chunks"));
         for (bits, features) in [
@@ -151,16 +151,16 @@ mod tests {
             ("0", ""),
             ("128", "^legacy-compress,^ztailpacking,^all-fragments,^fragments,^dedupe,^48bit,dot-omitted"),
         ] {
-            let mut extended = Extended::default();
+            let mut extended = ExtendedOptions::default();
             extended.take_bits(bits).unwrap();
             assert_eq!(extended.words.join(","), features, "{bits}");
         }
-        let mut last = Extended::default();
+        let mut last = ExtendedOptions::default();
         last.take("force-inode-compact,force-inode-extended,^fragdedupe,fragdedupe").unwrap();
         assert_eq!(last.words, ["extended-inodes"]);
-        assert!(["256", "-1", "x"].iter().all(|wrong| Extended::default().take_bits(wrong).is_err()));
+        assert!(["256", "-1", "x"].iter().all(|wrong| ExtendedOptions::default().take_bits(wrong).is_err()));
         for wrong in ["nosuch", "^fragments=4096", "dedupe=1"] {
-            assert!(Extended::default().take(wrong).is_err(), "{wrong}");
+            assert!(ExtendedOptions::default().take(wrong).is_err(), "{wrong}");
         }
     }
 }

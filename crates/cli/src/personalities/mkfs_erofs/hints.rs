@@ -1,17 +1,17 @@
 //! `--compress-hints`: lines of a cluster size, perhaps the number of a compressor, and a regular expression, as rules. The
 //! first line that matches a file counts.
 
-use super::compressor::{Codec, Linux};
+use super::compressor::{ImageCodec, LinuxVersion};
 use crate::output::say;
-use crate::personalities::regex::{Subject, translated};
-use crate::personalities::rules::{lines, word};
+use crate::personalities::regex::{MatchSubject, translate_regex};
+use crate::personalities::rules::{for_each_line, rule_word};
 
 /// Of this the size of a cluster is a multiple, whatever the block.
 const BLOCK_MIN: u64 = 512;
 
 /// A line of a file of hints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Hint {
+struct CompressHint {
     /// Size of a cluster in bytes; 0 stores the file.
     size: u64,
     /// Number of the compressor in the order of `-z`.
@@ -22,12 +22,12 @@ struct Hint {
 
 /// The lines of a file of hints.
 #[derive(Debug, Default)]
-pub(super) struct Hints(Vec<Hint>);
+pub(super) struct CompressHints(Vec<CompressHint>);
 
-impl Hints {
+impl CompressHints {
     pub(super) fn read(file: &str) -> Result<Self, String> {
-        let mut hints = Hints::default();
-        lines("--compress-hints", file, |line| hints.take(line))?;
+        let mut hints = CompressHints::default();
+        for_each_line("--compress-hints", file, |line| hints.take(line))?;
         Ok(hints)
     }
 
@@ -46,18 +46,22 @@ impl Hints {
             say(format_args!("mkfs.erofs: --compress-hints: {size} is not a cluster size: ignored"));
             return Ok(());
         }
-        self.0.push(Hint { size, compressor, test: word("regex", &translated(pattern, Subject::Path)?)? });
+        self.0.push(CompressHint {
+            size,
+            compressor,
+            test: rule_word("regex", &translate_regex(pattern, MatchSubject::Path)?)?,
+        });
         Ok(())
     }
 
     /// Returns the rules for files packed with one of `codecs`, the first of which is that of the image. Without codecs
     /// nothing is compressed, and hints do nothing.
-    pub(super) fn rules(&self, codecs: &[Codec]) -> Result<Vec<String>, String> {
+    pub(super) fn rules(&self, codecs: &[ImageCodec]) -> Result<Vec<String>, String> {
         if codecs.is_empty() {
             return Ok(Vec::new());
         }
-        let rule = |hint: &Hint| {
-            let Hint { size, compressor, test } = hint;
+        let rule = |hint: &CompressHint| {
+            let CompressHint { size, compressor, test } = hint;
             let (codec, _) = codecs.get(*compressor).ok_or_else(|| {
                 format!("--compress-hints: compressor {compressor}: -z names {}, counted from 0", codecs.len())
             })?;
@@ -72,8 +76,8 @@ impl Hints {
     }
 
     /// Returns the oldest Linux that reads what the hints ask for, if it is newer than packfs's default.
-    pub(super) fn kernel(&self, codecs: &[Codec]) -> Option<Linux> {
-        let needed = |hint: &Hint| match hint.size {
+    pub(super) fn kernel(&self, codecs: &[ImageCodec]) -> Option<LinuxVersion> {
+        let needed = |hint: &CompressHint| match hint.size {
             0 => Some((5, 15)),
             _ => codecs.get(hint.compressor)?.1,
         };
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn hints_become_rules() {
-        let mut hints = Hints::default();
+        let mut hints = CompressHints::default();
         for line in ["0 \\.jpg$", "65536 0 ^usr/", "4096 x", "8192 1 y", "1048577 z"] {
             hints.take(line).unwrap();
         }

@@ -12,13 +12,13 @@ use packfs_image::name::display;
 pub(super) const BLOCK_MAX: u32 = 4096;
 
 /// Returns the smallest block size of images in bytes; all sources have to be EROFS images.
-pub(super) fn block_size(sources: &[OsString]) -> Result<u32, String> {
-    let sizes = sources.iter().map(|source| of_image(Path::new(source)));
+pub(super) fn smallest_block_size(sources: &[OsString]) -> Result<u32, String> {
+    let sizes = sources.iter().map(|source| image_block_size(Path::new(source)));
     let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
     Ok(sizes.into_iter().min().unwrap_or(BLOCK_MAX))
 }
 
-fn of_image(path: &Path) -> Result<u32, String> {
+fn image_block_size(path: &Path) -> Result<u32, String> {
     let no_image = |why: String| format!("{}: {why}; a source is a directory or an EROFS image", display(path));
     let bytes = FileAt::open(path, 0).map_err(|error| no_image(error.to_string()))?;
     let image =
@@ -44,7 +44,8 @@ mod tests {
         let path = |name: &str| dir.path().join(name).into_os_string();
         for (name, block_size) in [("small", 512), ("usual", 4096)] {
             let mut options = erofs::ErofsOptions::default();
-            (options.block_size, options.target_kernel) = (block_size, "6.4".parse().unwrap());
+            options.block_size = block_size;
+            options.target_kernel = "6.4".parse().unwrap();
             options.build.codec = Choice::new(Codec::None);
             options.features |= erofs::Features::NO_CHECKSUM;
             let empty = |_: &mut dyn packfs_image::source::Store| Ok(Plan { tree: Tree::default(), order: Vec::new() });
@@ -56,12 +57,12 @@ mod tests {
         huge[1036] = 16;
         std::fs::write(path("huge"), huge).unwrap();
         std::fs::write(path("text"), vec![b'a'; 4096]).unwrap();
-        assert_eq!(block_size(&[path("usual")]), Ok(4096));
-        assert_eq!(block_size(&[path("usual"), path("small")]), Ok(512));
+        assert_eq!(smallest_block_size(&[path("usual")]), Ok(4096));
+        assert_eq!(smallest_block_size(&[path("usual"), path("small")]), Ok(512));
         for (name, why) in
             [("huge", "its blocks have 65536 bytes"), ("text", "not an EROFS image"), ("gone", "No such file")]
         {
-            let told = block_size(&[path("usual"), path(name)]).unwrap_err();
+            let told = smallest_block_size(&[path("usual"), path(name)]).unwrap_err();
             assert!(told.contains(why) && told.contains(name), "{told}");
         }
     }

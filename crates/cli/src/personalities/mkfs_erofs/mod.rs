@@ -16,19 +16,19 @@ use std::path::Path;
 
 use packfs_image::name::display;
 
-use self::compressor::Codec;
-use self::extended::Extended;
-use self::hints::Hints;
+use self::compressor::ImageCodec;
+use self::extended::ExtendedOptions;
+use self::hints::CompressHints;
 pub(super) use self::table::TABLE;
 use super::command_line::CommandLine;
-use super::options::{Word, getopt};
-use super::paths::{glob_of, safe};
+use super::options::{ParsedWord, parse_getopt};
+use super::paths::{glob_of, safe_path};
 use super::refusals;
-use super::regex::{Subject, translated};
+use super::regex::{MatchSubject, translate_regex};
 use super::rules;
-use super::{Todo, is_fast};
+use super::{TranslatedLine, wants_packfs_defaults};
 use crate::args::value;
-use crate::output::failure::Manner;
+use crate::output::failure::ExitPolicy;
 
 /// Version whose options these are.
 const VERSION: &str = "1.9.4";
@@ -53,20 +53,20 @@ enum TimeScope {
 
 /// A command line, read.
 #[derive(Debug, Default)]
-struct Asked {
+struct MkfsOptions {
     plain: Vec<OsString>,
     /// Options of `packfs build`.
     out: CommandLine,
     /// Codecs in the order of `-z`.
-    codecs: Vec<Codec>,
+    codecs: Vec<ImageCodec>,
     /// Block size of the file system.
     block: Option<String>,
     cluster: Option<String>,
-    extended: Extended,
+    extended: ExtendedOptions,
     /// Of uncompressed files.
     chunk_size: Option<String>,
     /// Cluster size and codec of the metabox.
-    metabox: Option<(String, Option<Codec>)>,
+    metabox: Option<(String, Option<ImageCodec>)>,
     /// Seconds of `-T`.
     time: Option<u64>,
     timed: TimeScope,
@@ -86,7 +86,7 @@ struct Asked {
     strip: bool,
     /// Way to take the data of sources that are not directories.
     clean: Option<String>,
-    hints: Hints,
+    hints: CompressHints,
     /// True if files have digests.
     digest: bool,
     /// File of SELinux contexts.
@@ -101,33 +101,33 @@ struct Asked {
 }
 
 /// Translates a command line of mkfs.erofs.
-pub(super) fn mkfs_erofs(args: Vec<OsString>) -> Result<Todo, String> {
-    let mut asked = Asked::default();
-    for word in getopt(TABLE, args)? {
+pub(super) fn mkfs_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let mut options = MkfsOptions::default();
+    for word in parse_getopt(TABLE, args)? {
         match word {
-            Word::Plain(word) => asked.plain.push(word),
-            Word::Becomes(options) => asked.out.append(options),
-            Word::Option(name, values) => {
+            ParsedWord::Plain(word) => options.plain.push(word),
+            ParsedWord::Becomes(made) => options.out.append(made),
+            ParsedWord::Option(name, values) => {
                 let value = values.into_iter().next();
                 let text =
                     value.map(|value| value.into_string().map_err(|value| not_utf8(name, &value))).transpose()?;
-                asked.take(name, text)?;
+                options.take(name, text)?;
             }
         }
     }
-    match asked.print {
-        Some("-V") => Ok(Todo::Print(format!(
+    match options.print {
+        Some("-V") => Ok(TranslatedLine::Print(format!(
             "mkfs.erofs (erofs-utils) {VERSION} (packfs {})\n\
              available compressors: lz4, lz4hc, lzma, deflate, libdeflate, zstd\n",
             env!("CARGO_PKG_VERSION")
         ))),
-        Some(_) => Ok(Todo::Help(TABLE)),
-        None => asked.build(),
+        Some(_) => Ok(TranslatedLine::Help(TABLE)),
+        None => options.translate(),
     }
 }
 
 /// Parses a number as C does: decimal, hexadecimal after `0x`, octal after `0`.
-fn number(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     match (text.strip_prefix("0x"), text.strip_prefix('0')) {
         (Some(digits), _) => u64::from_str_radix(digits, 16).ok(),
         (None, Some(digits)) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
@@ -139,13 +139,13 @@ fn not_utf8(name: &str, value: &OsString) -> String {
     format!("{name} {}: not UTF-8", display(Path::new(value)))
 }
 
-impl Asked {
+impl MkfsOptions {
     /// Takes an option that needs more than other words. Options without their value have an empty one.
     fn take(&mut self, name: &'static str, value: Option<String>) -> Result<(), String> {
         let text = value.clone().unwrap_or_default();
         let refused = |why: &str| Err(format!("{name} {text}: {why}"));
         match (name, text.as_str()) {
-            ("-m", _) => self.metabox = Some(compressor::metabox(&text)?),
+            ("-m", _) => self.metabox = Some(compressor::parse_metabox(&text)?),
             ("--zD", "" | "0" | "1") => self.extended.set("compressed-dirs", text != "0"),
             ("--zD", _) => return refused("expected 0 or 1"),
             ("--chunksize", _) => self.chunk_size = Some(text),
@@ -162,13 +162,13 @@ impl Asked {
                 self.out.set("--fs-block", &text);
                 self.block = Some(text);
             }
-            ("-z", _) => self.codecs = compressor::codecs(&text)?,
+            ("-z", _) => self.codecs = compressor::parse_codecs(&text)?,
             ("-C", _) => self.cluster = Some(text),
             ("-E", _) => {
                 self.extended.take(&text)?;
                 self.ignore_mtime |= std::mem::take(&mut self.extended.ignore_mtime);
             }
-            ("-T", _) => match number(&text) {
+            ("-T", _) => match parse_number(&text) {
                 Some(secs) => self.time = Some(secs),
                 None => return refused("expected seconds since 1970"),
             },
@@ -181,7 +181,7 @@ impl Asked {
             ("--force-uid", _) => self.owner.0 = Some(value::user(&text)?),
             ("--force-gid", _) => self.owner.1 = Some(value::group(&text)?),
             ("--ignore-mtime", _) => self.ignore_mtime = true,
-            ("--compress-hints", _) => self.hints = Hints::read(&text)?,
+            ("--compress-hints", _) => self.hints = CompressHints::read(&text)?,
             ("--file-contexts", _) => self.contexts = Some(text),
             ("--mount-point", _) => self.mount_point = text,
             ("--fs-config-file", _) => self.fs_config = Some(text),
@@ -190,7 +190,8 @@ impl Asked {
                 self.out.set("--exclude", glob);
             }
             ("--exclude-regex", _) => {
-                let regex = translated(&text, Subject::Path).map_err(|why| format!("{name} {text}: {why}"))?;
+                let regex =
+                    translate_regex(&text, MatchSubject::Path).map_err(|why| format!("{name} {text}: {why}"))?;
                 self.out.set("--exclude-regex", regex);
             }
             ("--tar", "" | "f") => self.tar = true,
@@ -226,51 +227,19 @@ impl Asked {
         Ok(())
     }
 
-    fn build(mut self) -> Result<Todo, String> {
-        let fast = is_fast();
+    fn translate(mut self) -> Result<TranslatedLine, String> {
+        let fast = wants_packfs_defaults();
         let mut plain = std::mem::take(&mut self.plain).into_iter();
         let image = plain.next().ok_or("expected: mkfs.erofs [OPTIONS] IMAGE SOURCE")?;
-        let mut sources: Vec<OsString> = plain.map(|source| safe(&source)).collect();
-        match sources.as_slice() {
-            [] if self.tar => sources.push("-".into()),
-            [] => return Err("the source is missing: mkfs.erofs [OPTIONS] IMAGE SOURCE".into()),
-            [..] if self.tar => {}
-            [first, ..] if Path::new(first).is_file() => {
-                let block = images::block_size(&sources)?;
-                self.out.switch("--layers");
-                if self.clean.is_none() {
-                    self.refer = Some(block.to_string());
-                }
-            }
-            [_] => {}
-            [..] => return Err("several sources have to be EROFS images: the first is none".into()),
-        }
-        if let Some(way @ ("rvsp" | "0")) = self.clean.as_deref() {
-            // Directories and, for 0, archives are packed with their data in any case.
-            let is_dir = !self.tar && sources.first().is_some_and(|source| Path::new(source).is_dir());
-            let is_whole_archive = self.tar && way == "0";
-            if !is_dir && !is_whole_archive {
-                return Err(refusals::RESERVED_DATA.error(format_args!("--clean={way}")));
-            }
-        }
+        let sources = self.check_sources(plain.map(|source| safe_path(&source)).collect())?;
+        self.refuse_reserved_data(&sources)?;
+        // Before all that looks at codecs and chunks: an image that refers to its sources has neither.
         if let Some(block) = self.refer.take() {
             self.refer_in(block);
         }
         self.use_blob()?;
         let hints = self.hints.rules(&self.codecs)?;
-        if let Some(file) = &self.contexts {
-            self.labels = rules::contexts("--file-contexts", file, None, &self.mount_point)?;
-        }
-        match self.fs_config.take() {
-            Some(file) => {
-                self.out.set("--fs-config", file);
-                if !self.mount_point.is_empty() {
-                    self.out.set("--fs-config-below", &self.mount_point);
-                }
-            }
-            None if self.product_out => return Err(refusals::ANDROIDS_OWNERS.error("--product-out")),
-            None => {}
-        }
+        self.read_labels_and_owners()?;
         if self.codecs.is_empty() && self.metabox.as_ref().is_some_and(|(_, codec)| codec.is_none()) {
             // Inodes that are not compressed need no metabox, and the image no Linux 6.17.
             self.metabox = None;
@@ -281,39 +250,7 @@ impl Asked {
         line.switch("--force");
         self.add_compression(fast, &mut line);
         let time_rule = self.add_time(fast, &mut line);
-        let compressed = fast || !self.codecs.is_empty();
-        if let (Some(size), true) = (&self.extended.fragment_cluster, compressed) {
-            line.set("--fragment-cluster", size);
-        }
-        if !compressed && self.extended.has("dedupe") {
-            // Without a compressor chunks are shared, which then are as long as a block.
-            self.extended.set("dedupe", false);
-            self.chunk_size = Some(self.block.clone().unwrap_or_else(|| BLOCK.into()));
-        }
-        if let (Some(size), false) = (&self.chunk_size, compressed) {
-            line.set("--chunk-size", size);
-            self.extended.set("chunks", true);
-        }
-        let features = std::mem::take(&mut self.extended).features(fast, compressed, self.metabox.is_some());
-        if let Some(features) = features {
-            line.set("--features", features);
-        }
-        if let (Some(size), true) = (&self.max_extent, compressed) {
-            line.set("--max-extent", size);
-        }
-        if self.stripe > 1 {
-            if compressed {
-                return Err(refusals::COMPRESSED_ALIGNMENT.error("--dsunit with -z"));
-            }
-            let block = self.block.as_ref().map_or(Ok(4096), |block| block.parse::<u32>());
-            let bytes = block.ok().and_then(|block| block.checked_mul(self.stripe));
-            let bytes = bytes.ok_or_else(|| format!("--dsunit {}: expected fewer blocks", self.stripe))?;
-            line.set("--data-align", bytes.to_string());
-        }
-        if let Some((size, codec)) = &self.metabox {
-            let codec = codec.as_ref().map_or(String::new(), |(codec, _)| format!(",{codec}"));
-            line.set("--metabox", format!("{size}{codec}"));
-        }
+        self.add_layout(fast, &mut line)?;
         if self.out.has("--no-xattrs") {
             self.labels.clear();
         }
@@ -332,7 +269,99 @@ impl Asked {
         let rules = time_rule.iter().chain(&self.labels).chain(&hints);
         rules.for_each(|rule| line.set("--rule", rule));
         sources.into_iter().for_each(|source| line.operand(source));
-        Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+        Ok(TranslatedLine::Run(line, ExitPolicy { usage: Some(1), ..ExitPolicy::default() }))
+    }
+
+    /// Returns the sources: one directory, archives, or EROFS images, to whose data the image then refers.
+    fn check_sources(&mut self, mut sources: Vec<OsString>) -> Result<Vec<OsString>, String> {
+        match sources.as_slice() {
+            [] if self.tar => sources.push("-".into()),
+            [] => return Err("the source is missing: mkfs.erofs [OPTIONS] IMAGE SOURCE".into()),
+            [..] if self.tar => {}
+            [first, ..] if Path::new(first).is_file() => {
+                let block = images::smallest_block_size(&sources)?;
+                self.out.switch("--layers");
+                if self.clean.is_none() {
+                    self.refer = Some(block.to_string());
+                }
+            }
+            [_] => {}
+            [..] => return Err("several sources have to be EROFS images: the first is none".into()),
+        }
+        Ok(sources)
+    }
+
+    /// Fails if room is to be reserved for data that another program writes.
+    fn refuse_reserved_data(&self, sources: &[OsString]) -> Result<(), String> {
+        let Some(way @ ("rvsp" | "0")) = self.clean.as_deref() else { return Ok(()) };
+        // Directories and, for 0, archives are packed with their data in any case.
+        let is_dir = !self.tar && sources.first().is_some_and(|source| Path::new(source).is_dir());
+        let is_whole_archive = self.tar && way == "0";
+        if is_dir || is_whole_archive {
+            return Ok(());
+        }
+        Err(refusals::RESERVED_DATA.error(format_args!("--clean={way}")))
+    }
+
+    /// Reads the file of labels, and passes that of owners on.
+    fn read_labels_and_owners(&mut self) -> Result<(), String> {
+        if let Some(file) = &self.contexts {
+            self.labels = rules::read_contexts("--file-contexts", file, None, &self.mount_point)?;
+        }
+        match self.fs_config.take() {
+            Some(file) => {
+                self.out.set("--fs-config", file);
+                if !self.mount_point.is_empty() {
+                    self.out.set("--fs-config-below", &self.mount_point);
+                }
+                Ok(())
+            }
+            None if self.product_out => Err(refusals::ANDROIDS_OWNERS.error("--product-out")),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds features, sizes of extents and chunks, alignment and the metabox.
+    fn add_layout(&mut self, fast: bool, line: &mut CommandLine) -> Result<(), String> {
+        let compressed = fast || !self.codecs.is_empty();
+        if let (Some(size), true) = (&self.extended.fragment_cluster, compressed) {
+            line.set("--fragment-cluster", size);
+        }
+        if !compressed && self.extended.has("dedupe") {
+            // Without a compressor chunks are shared, which then are as long as a block.
+            self.extended.set("dedupe", false);
+            self.chunk_size = Some(self.block.clone().unwrap_or_else(|| BLOCK.into()));
+        }
+        if let (Some(size), false) = (&self.chunk_size, compressed) {
+            line.set("--chunk-size", size);
+            self.extended.set("chunks", true);
+        }
+        // Last, when all that adds features has done so.
+        let features = std::mem::take(&mut self.extended).features(fast, compressed, self.metabox.is_some());
+        if let Some(features) = features {
+            line.set("--features", features);
+        }
+        if let (Some(size), true) = (&self.max_extent, compressed) {
+            line.set("--max-extent", size);
+        }
+        if self.stripe > 1 {
+            if compressed {
+                return Err(refusals::COMPRESSED_ALIGNMENT.error("--dsunit with -z"));
+            }
+            line.set("--data-align", self.stripe_len()?.to_string());
+        }
+        if let Some((size, codec)) = &self.metabox {
+            let codec = codec.as_ref().map_or(String::new(), |(codec, _)| format!(",{codec}"));
+            line.set("--metabox", format!("{size}{codec}"));
+        }
+        Ok(())
+    }
+
+    /// Returns the length in bytes to whose multiples data is aligned.
+    fn stripe_len(&self) -> Result<u32, String> {
+        let block = self.block.as_ref().map_or(Ok(4096), |block| block.parse::<u32>());
+        let bytes = block.ok().and_then(|block| block.checked_mul(self.stripe));
+        bytes.ok_or_else(|| format!("--dsunit {}: expected fewer blocks", self.stripe))
     }
 
     /// Returns the value of `--whiteouts`. mkfs.erofs marks directories that have whiteouts of overlayfs, except in
@@ -365,7 +394,9 @@ impl Asked {
         self.out.remove("--fs-block");
         self.out.switch("--refer");
         self.out.set("--fs-block", &block);
-        (self.codecs, self.cluster, self.chunk_size) = (Vec::new(), None, None);
+        self.codecs = Vec::new();
+        self.cluster = None;
+        self.chunk_size = None;
         self.extended.set("dedupe", false);
         self.block = Some(block);
     }

@@ -1,11 +1,11 @@
 //! The options of mkfs.erofs 1.9.4.
 
-use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
-use crate::personalities::options::{Opt, Takes, flag, value};
+use crate::personalities::options::OptionEffect::{Becomes, Ignored, Refused, Same};
+use crate::personalities::options::{ForeignOption, OptionValues, flag, value};
 
 const ORDER: &str = "packfs chooses the order; --sort of packfs build names one";
 
-pub(in crate::personalities) static TABLE: &[Opt] = &[
+pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     flag(&["-V", "--version"], Same("prints the version")),
     flag(&["-h", "--help"], Same("prints this table")),
     value(&["-b"], Same("--fs-block")),
@@ -72,6 +72,6 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
 ];
 
 /// Makes an option whose value may be left out, and follows `=`.
-const fn optional(names: &'static [&'static str], does: crate::personalities::options::Does) -> Opt {
-    Opt { names, takes: Takes::Optional, does }
+const fn optional(names: &'static [&'static str], does: crate::personalities::options::OptionEffect) -> ForeignOption {
+    ForeignOption { names, takes: OptionValues::Optional, does }
 }

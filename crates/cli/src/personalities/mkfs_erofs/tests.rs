@@ -6,7 +6,7 @@ use crate::personalities::options::tests::check;
 /// Returns the line of packfs, in words joined by spaces.
 fn line(args: &str) -> Result<String, String> {
     match mkfs_erofs(args.split(' ').map(OsString::from).collect())? {
-        Todo::Run(line, _) => Ok(line.into_text()),
+        TranslatedLine::Run(line, _) => Ok(line.into_text()),
         other => panic!("{other:?}"),
     }
 }

@@ -4,10 +4,10 @@
 use std::ffi::OsStr;
 
 use super::attributes::OwnerShift;
-use super::exclude::xattr;
+use super::exclude::xattr_glob;
 use crate::args::value;
 use crate::personalities::refusals;
-use crate::personalities::rules::word;
+use crate::personalities::rules::rule_word;
 
 /// Largest number of rules for one action.
 const RULES_MAX: usize = 256;
@@ -18,24 +18,24 @@ const DEPTH_MAX: usize = 32;
 pub(super) const COMPRESS: &str = "compress";
 
 /// Alternatives, each of them tests that all have to hold; without tests an alternative always holds.
-type Alternatives = Vec<Vec<String>>;
+type TestAlternatives = Vec<Vec<String>>;
 
 /// Packing of the ends of files that the options ask for: actions change it only in part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(super) enum TailPacking {
     None,
     #[default]
     Small,
     Tails,
 }
 
-impl Packing {
+impl TailPacking {
     /// Returns what a value of `--fragments` asks for.
     pub(super) fn of(fragments: &OsStr) -> Self {
         match fragments.to_str() {
-            Some("none") => Packing::None,
-            Some("tails") => Packing::Tails,
-            _ => Packing::Small,
+            Some("none") => TailPacking::None,
+            Some("tails") => TailPacking::Tails,
+            _ => TailPacking::Small,
         }
     }
 }
@@ -43,22 +43,22 @@ impl Packing {
 /// Options that change the effect of all actions, wherever they stand on the command line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ActionContext {
-    pub(super) packing: Packing,
+    pub(super) packing: TailPacking,
     pub(super) shift: OwnerShift,
 }
 
 /// Returns the rules of an action, `NAME(ARGUMENTS)@EXPRESSION`.
-pub(super) fn rules(text: &str, surroundings: ActionContext) -> Result<Vec<String>, String> {
-    let mut rest = Rest(text.trim());
-    let (name, arguments) = rest.call()?;
-    if !rest.takes("@") {
+pub(super) fn translate_action(text: &str, surroundings: ActionContext) -> Result<Vec<String>, String> {
+    let mut rest = ExpressionParser(text.trim());
+    let (name, arguments) = rest.parse_call()?;
+    if !rest.consume("@") {
         return Err(format!("expected @ after {name}"));
     }
-    let tests = rest.connected(false, 0)?;
+    let tests = rest.parse_connected(false, 0)?;
     if !rest.0.is_empty() {
         return Err(format!("unexpected `{}` at the end", rest.0));
     }
-    let (restriction, effects) = effects(&name, &arguments, surroundings)?;
+    let (restriction, effects) = action_effects(&name, &arguments, surroundings)?;
     if effects.is_empty() {
         return Ok(Vec::new());
     }
@@ -70,7 +70,7 @@ pub(super) fn rules(text: &str, surroundings: ActionContext) -> Result<Vec<Strin
 }
 
 /// Returns a test that an action brings with it, and its effects; none if files are stored so anyway.
-fn effects(
+fn action_effects(
     name: &str,
     arguments: &[String],
     surroundings: ActionContext,
@@ -101,21 +101,21 @@ fn effects(
             }
             _ => Err("guid: expected a user and a group".into()),
         },
-        "chmod" if !arguments.is_empty() => Ok((None, word("mode", &arguments.join(","))?)),
+        "chmod" if !arguments.is_empty() => Ok((None, rule_word("mode", &arguments.join(","))?)),
         "xattrs-add" => {
             let attribute = one()?;
             // Others have no attributes of users.
             let restriction = attribute.starts_with("user.").then_some("type=file,dir");
-            Ok((restriction, word("xattr", attribute)?))
+            Ok((restriction, rule_word("xattr", attribute)?))
         }
-        "xattrs-exclude" => Ok((None, word("drop-xattr", &xattr(one()?)?)?)),
-        "fragments" if packing == Packing::Tails => none("fragments=tails"),
+        "xattrs-exclude" => Ok((None, rule_word("drop-xattr", &xattr_glob(one()?)?)?)),
+        "fragments" if packing == TailPacking::Tails => none("fragments=tails"),
         "fragments" => none("fragments=small"),
         // Where there are no fragments, these do not make any.
-        "tailend" | "no-tailend" if packing == Packing::None => none(""),
+        "tailend" | "no-tailend" if packing == TailPacking::None => none(""),
         "tailend" => none("fragments=tails"),
         "no-tailend" => none("fragments=small"),
-        "align" => Ok((None, aligned(one()?)?.to_owned())),
+        "align" => Ok((None, alignment_effect(one()?)?.to_owned())),
         "compressed" => none(COMPRESS),
         "fragment" => Err(refusals::NAMED_FRAGMENTS.error(name)),
         "empty" => match arguments {
@@ -130,7 +130,7 @@ fn effects(
 }
 
 /// Returns the effect for an alignment.
-fn aligned(text: &str) -> Result<&'static str, String> {
+fn alignment_effect(text: &str) -> Result<&'static str, String> {
     let bytes = value::size(text).ok().filter(|bytes| bytes.is_power_of_two());
     match bytes.ok_or_else(|| format!("align({text}): expected a power of two, perhaps with K or M"))? {
         1 => Ok(""),
@@ -140,13 +140,13 @@ fn aligned(text: &str) -> Result<&'static str, String> {
 }
 
 /// Returns the alternatives of a test.
-fn test(name: &str, arguments: &[String], not: bool) -> Result<Alternatives, String> {
+fn translate_test(name: &str, arguments: &[String], not: bool) -> Result<TestAlternatives, String> {
     let one = || match arguments {
         [one] => Ok(one.as_str()),
         _ => Err(format!("{name}(): expected one argument")),
     };
     // All of a list if it is reversed, any of it otherwise.
-    let any = |tests: Vec<String>| -> Alternatives {
+    let any = |tests: Vec<String>| -> TestAlternatives {
         match not {
             true => vec![tests.into_iter().map(|test| format!("!{test}")).collect()],
             false => tests.into_iter().map(|test| vec![test]).collect(),
@@ -160,10 +160,11 @@ fn test(name: &str, arguments: &[String], not: bool) -> Result<Alternatives, Str
     let of = |test: &str, range: Option<String>| {
         range.map_or_else(|| always(false), |range| any(vec![format!("{test}={range}")]))
     };
-    let range = |test: &str| Ok(of(test, compared(one()?, number)?));
+    let range = |test: &str| Ok(of(test, parse_comparison(one()?, number)?));
     let between = |test: &str| match arguments {
         [first, last] => {
-            let (first, last) = (number(first)?, number(last)?);
+            let first = number(first)?;
+            let last = number(last)?;
             Ok(of(test, (first <= last).then(|| format!("{first}..{last}"))))
         }
         _ => Err(format!("{name}(): expected a minimum and a maximum")),
@@ -173,7 +174,7 @@ fn test(name: &str, arguments: &[String], not: bool) -> Result<Alternatives, Str
         if ["!(", "@(", "+(", "*(", "?("].iter().any(|extended| pattern.contains(extended)) {
             return Err(refusals::EXTENDED_PATTERNS.error(format_args!("{name}({pattern})")));
         }
-        word("glob", &place.replace("{}", &pattern))
+        rule_word("glob", &place.replace("{}", &pattern))
     };
     match name {
         "true" => Ok(always(true)),
@@ -205,7 +206,7 @@ fn test(name: &str, arguments: &[String], not: bool) -> Result<Alternatives, Str
 
 /// Returns the range of a number that may follow `<`, `<=`, `>` or `>=`, or `-` and `+` as with find; `None` if there is
 /// nothing in it.
-fn compared(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result<Option<String>, String> {
+fn parse_comparison(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result<Option<String>, String> {
     let text = text.trim();
     if let Some(last) = text.strip_prefix("<=") {
         return Ok(Some(format!("..{}", number(last)?)));
@@ -221,56 +222,58 @@ fn compared(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result<
 }
 
 /// The rest of an action.
-struct Rest<'t>(&'t str);
+struct ExpressionParser<'t>(&'t str);
 
-impl Rest<'_> {
+impl ExpressionParser<'_> {
     /// Consumes a symbol if it comes next.
-    fn takes(&mut self, symbol: &str) -> bool {
+    fn consume(&mut self, symbol: &str) -> bool {
         let rest = self.0.trim_start().strip_prefix(symbol);
         self.0 = rest.map_or(self.0, str::trim_start);
         rest.is_some()
     }
 
     /// Reads tests that `&&` and `||` connect, from left to right: neither binds more closely. Reversed if `not`.
-    fn connected(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
-        let mut all = self.single(not, depth)?;
+    fn parse_connected(&mut self, not: bool, depth: usize) -> Result<TestAlternatives, String> {
+        let mut all = self.parse_single(not, depth)?;
         loop {
-            let both = self.takes("&&");
-            if !both && !self.takes("||") {
+            let both = self.consume("&&");
+            if !both && !self.consume("||") {
                 return Ok(all);
             }
-            let next = self.single(not, depth)?;
-            all = joined(all, next, both != not)?;
+            let next = self.parse_single(not, depth)?;
+            all = connect(all, next, both != not)?;
         }
     }
 
-    fn single(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
+    fn parse_single(&mut self, not: bool, depth: usize) -> Result<TestAlternatives, String> {
         if depth > DEPTH_MAX {
             return Err("the expression is nested too deeply".into());
         }
-        if self.takes("!") {
-            return self.single(!not, depth + 1);
+        if self.consume("!") {
+            return self.parse_single(!not, depth + 1);
         }
-        if self.takes("(") {
-            let inside = self.connected(not, depth + 1)?;
-            return if self.takes(")") { Ok(inside) } else { Err("a parenthesis is not closed".into()) };
+        if self.consume("(") {
+            let inside = self.parse_connected(not, depth + 1)?;
+            return if self.consume(")") { Ok(inside) } else { Err("a parenthesis is not closed".into()) };
         }
-        let (name, arguments) = self.call()?;
-        test(&name, &arguments, not)
+        let (name, arguments) = self.parse_call()?;
+        translate_test(&name, &arguments, not)
     }
 
     /// Reads a name and its arguments, if it has any.
-    fn call(&mut self) -> Result<(String, Vec<String>), String> {
+    fn parse_call(&mut self) -> Result<(String, Vec<String>), String> {
         let end = self.0.find(|letter: char| !letter.is_ascii_alphanumeric() && !"_-".contains(letter));
         let (name, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
         if name.is_empty() {
             return Err(format!("expected a name before `{rest}`"));
         }
         self.0 = rest;
-        if !self.takes("(") {
+        if !self.consume("(") {
             return Ok((name.to_owned(), Vec::new()));
         }
-        let (mut arguments, mut argument, mut quoted) = (Vec::new(), String::new(), false);
+        let mut arguments = Vec::new();
+        let mut argument = String::new();
+        let mut quoted = false;
         for (at, letter) in self.0.char_indices() {
             match letter {
                 '"' => quoted = !quoted,
@@ -288,7 +291,7 @@ impl Rest<'_> {
 }
 
 /// Connects alternatives: any of both, or with `all` one of each.
-fn joined(one: Alternatives, other: Alternatives, all: bool) -> Result<Alternatives, String> {
+fn connect(one: TestAlternatives, other: TestAlternatives, all: bool) -> Result<TestAlternatives, String> {
     let count = if all { one.len() * other.len() } else { one.len() + other.len() };
     if count > RULES_MAX {
         return Err(format!("the expression has more than {RULES_MAX} alternatives"));
@@ -332,7 +335,7 @@ mod tests {
             ("exclude@filesize_range(1K, 2M)||gid_range(5,4)", &["size=1024..2097152 -> exclude"]),
             ("exclude@!depth_range(2,3)&&user(root)&&group(7)", &["!depth=2..3 owner=0 group=7 -> exclude"]),
         ] {
-            let got = rules(action, ActionContext::default()).unwrap();
+            let got = translate_action(action, ActionContext::default()).unwrap();
             assert_eq!(got, made, "{action}");
             let text = got.join("\n");
             assert!(packfs_image::rules::Rules::parse([("r".as_ref(), text.as_bytes())]).is_ok(), "{text}");
@@ -363,26 +366,26 @@ mod tests {
             ("exclude@user(nosuch)", "no user `nosuch`"),
             ("exclude@name(!(a))", "extended patterns"),
         ] {
-            let told = rules(action, ActionContext::default()).unwrap_err();
+            let told = translate_action(action, ActionContext::default()).unwrap_err();
             assert!(told.contains(why), "{action}: {told}");
         }
         for (packing, of_fragments, of_tailend, of_no_tailend) in [
-            (Packing::None, &["all -> fragments=small"][..], &[][..], &[][..]),
-            (Packing::Small, &["all -> fragments=small"], &["all -> fragments=tails"], &["all -> fragments=small"]),
-            (Packing::Tails, &["all -> fragments=tails"], &["all -> fragments=tails"], &["all -> fragments=small"]),
+            (TailPacking::None, &["all -> fragments=small"][..], &[][..], &[][..]),
+            (TailPacking::Small, &["all -> fragments=small"], &["all -> fragments=tails"], &["all -> fragments=small"]),
+            (TailPacking::Tails, &["all -> fragments=tails"], &["all -> fragments=tails"], &["all -> fragments=small"]),
         ] {
             let surroundings = ActionContext { packing, ..ActionContext::default() };
-            assert_eq!(rules("fragments@true", surroundings).unwrap(), of_fragments);
-            assert_eq!(rules("tailend@true", surroundings).unwrap(), of_tailend);
-            assert_eq!(rules("no-tailend@true", surroundings).unwrap(), of_no_tailend);
+            assert_eq!(translate_action("fragments@true", surroundings).unwrap(), of_fragments);
+            assert_eq!(translate_action("tailend@true", surroundings).unwrap(), of_tailend);
+            assert_eq!(translate_action("no-tailend@true", surroundings).unwrap(), of_no_tailend);
         }
         let shift = OwnerShift::parse("-uid-gid-offset", "1000").unwrap();
         let surroundings = ActionContext { shift, ..ActionContext::default() };
-        assert_eq!(rules("guid(1,2)@uid(3)", surroundings).unwrap(), ["owner=3 -> owner=1001 group=1002"]);
-        assert!(rules("uid(4294967000)@true", surroundings).unwrap_err().contains("larger than"));
+        assert_eq!(translate_action("guid(1,2)@uid(3)", surroundings).unwrap(), ["owner=3 -> owner=1001 group=1002"]);
+        assert!(translate_action("uid(4294967000)@true", surroundings).unwrap_err().contains("larger than"));
         let deep = format!("exclude@{}true", "!(".repeat(1000));
-        assert!(rules(&deep, ActionContext::default()).unwrap_err().contains("too deeply"));
+        assert!(translate_action(&deep, ActionContext::default()).unwrap_err().contains("too deeply"));
         let wide = format!("exclude@{}", ["(name(a)||name(b))"; 20].join("&&"));
-        assert!(rules(&wide, ActionContext::default()).unwrap_err().contains("more than 256"));
+        assert!(translate_action(&wide, ActionContext::default()).unwrap_err().contains("more than 256"));
     }
 }

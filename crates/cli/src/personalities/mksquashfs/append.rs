@@ -6,15 +6,15 @@ use std::path::Path;
 use packfs_image::name::display;
 use packfs_image::source::open::whole_image;
 
-use super::Asked;
+use super::MksquashfsOptions;
 use crate::personalities::command_line::CommandLine;
 
 /// Options of the layout, which an image that is appended to has already.
 pub(super) const LAYOUT: [&str; 3] = ["--block-size", "--fragments", "--no-export"];
 
-impl Asked {
+impl MksquashfsOptions {
     /// Returns the options that append to an image, if there is one and it is not to be replaced.
-    pub(super) fn appended(&self, image: &Path) -> Result<Option<CommandLine>, String> {
+    pub(super) fn append_options(&self, image: &Path) -> Result<Option<CommandLine>, String> {
         let exists = image.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
         if !exists || self.no_append || self.is_sqfstar || self.stream {
             return match exists && self.is_sqfstar && !self.replaces && !self.stream {
@@ -38,7 +38,7 @@ impl Asked {
     }
 
     /// Returns the names that the old image has in the root of the new one.
-    pub(super) fn names_of(&self, image: &Path) -> Result<Vec<Vec<u8>>, String> {
+    pub(super) fn root_names_of(&self, image: &Path) -> Result<Vec<Vec<u8>>, String> {
         let names = whole_image(image).and_then(|image| image.root_names());
         let names = names.map_err(|error| format!("{error}: cannot append to it; -noappend replaces it"))?;
         match &self.root_becomes {

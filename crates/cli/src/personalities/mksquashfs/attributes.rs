@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use super::sources::{RootAttributes, dir_like_line};
-use super::{Asked, pseudo};
+use super::{MksquashfsOptions, pseudo};
 use crate::args::value;
 use crate::personalities::command_line::CommandLine;
 
@@ -13,13 +13,13 @@ const BARE_MODE: u16 = 0o777;
 
 /// Attributes of directories that an archive lacks, where they are not the usual ones.
 #[derive(Debug, Default)]
-pub(super) struct Implied {
+pub(super) struct ImpliedAttributes {
     pub(super) mode: Option<u16>,
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
 }
 
-impl Asked {
+impl MksquashfsOptions {
     /// Drops definitions of the root: it is there already, and they have no effect on it.
     pub(super) fn drop_root_definitions(&mut self) {
         self.out.retain(|option, value| option != "--add" || !pseudo::is_root(value.as_bytes()));
@@ -47,7 +47,7 @@ impl Asked {
             return Some(pseudo.clone());
         }
         let (uid, gid) = user_and_group();
-        let Implied { mode, uid: user, gid: group } = self.implied;
+        let ImpliedAttributes { mode, uid: user, gid: group } = self.implied;
         let mode = match (self.tar, root) {
             (true, _) => mode.unwrap_or(0o755),
             (false, RootAttributes::Listed) => BARE_MODE,

@@ -4,7 +4,7 @@ use crate::personalities::command_line::CommandLine;
 
 /// Options of compression, as given.
 #[derive(Debug, Default)]
-pub(super) struct Compressor {
+pub(super) struct CompressionOptions {
     name: Option<String>,
     /// Options that begin with `-X`, and their values.
     own: Vec<(&'static str, String)>,
@@ -13,7 +13,7 @@ pub(super) struct Compressor {
     plain_fragments: bool,
 }
 
-impl Compressor {
+impl CompressionOptions {
     pub(super) fn take(&mut self, name: &'static str, value: String) -> Result<(), String> {
         match name {
             "-comp" => match self.name.replace(value) {

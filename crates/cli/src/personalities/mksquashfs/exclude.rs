@@ -11,25 +11,25 @@ use packfs_image::name::display;
 use crate::personalities::command_line::CommandLine;
 use crate::personalities::paths::glob_of;
 use crate::personalities::refusals;
-use crate::personalities::regex::path;
+use crate::personalities::regex::translate_path;
 
 /// Entries to leave out.
 #[derive(Debug, Default)]
-pub(super) struct Excluded {
+pub(super) struct ExcludedEntries {
     pub(super) names: Vec<OsString>,
-    pub(super) patterns: Patterns,
+    pub(super) patterns: ExcludeSyntax,
 }
 
 /// Ways to read the names.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) enum Patterns {
+pub(super) enum ExcludeSyntax {
     #[default]
     Literal,
     Globs,
     Regexes,
 }
 
-impl Excluded {
+impl ExcludedEntries {
     /// Adds the lines of a file.
     pub(super) fn read(&mut self, path: &Path) -> Result<(), String> {
         let text = std::fs::read(path).map_err(|error| format!("-ef {}: cannot read: {error}", display(path)))?;
@@ -39,25 +39,25 @@ impl Excluded {
         Ok(())
     }
 
-    /// Returns true if there are names, and none of them selects anything: [`Excluded::options`] returns nothing then.
+    /// Returns true if there are names, and none of them selects anything: [`ExcludedEntries::options`] returns nothing then.
     pub(super) fn select_nothing(&self, options: &CommandLine) -> bool {
         !self.names.is_empty() && options.is_empty()
     }
 
     /// Returns options of `packfs build`.
-    pub(super) fn options(&self, sources: &[Source]) -> Result<CommandLine, String> {
+    pub(super) fn options(&self, sources: &[PackedSource]) -> Result<CommandLine, String> {
         let mut line = CommandLine::default();
         let mut linked = LinkedFiles::default();
         for name in &self.names {
             let text = name.to_str().ok_or_else(|| not_utf8(Path::new(name)))?;
             match self.patterns {
-                Patterns::Literal => {
-                    let patterns = literal(text, sources, &mut linked)?;
+                ExcludeSyntax::Literal => {
+                    let patterns = translate_literal(text, sources, &mut linked)?;
                     patterns.iter().for_each(|pattern| line.set("--exclude", pattern));
                 }
-                Patterns::Globs => line.set("--exclude", glob(text)?),
-                Patterns::Regexes => {
-                    line.set("--exclude-regex", path(text).map_err(|why| format!("-e {text}: {why}"))?);
+                ExcludeSyntax::Globs => line.set("--exclude", translate_glob(text)?),
+                ExcludeSyntax::Regexes => {
+                    line.set("--exclude-regex", translate_path(text).map_err(|why| format!("-e {text}: {why}"))?);
                 }
             }
         }
@@ -71,13 +71,13 @@ impl Excluded {
 
 /// A file or directory to pack, and its path in the image.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct PackedSource {
     pub(super) path: PathBuf,
     pub(super) place: PathBuf,
 }
 
 /// Translates a glob: relative to the root, or after `... ` to any directory.
-fn glob(text: &str) -> Result<String, String> {
+fn translate_glob(text: &str) -> Result<String, String> {
     if ["!(", "@(", "+(", "*(", "?("].iter().any(|extended| text.contains(extended)) {
         return Err(refusals::EXTENDED_PATTERNS.error(format_args!("-e {text}")));
     }
@@ -97,7 +97,7 @@ fn not_utf8(path: &Path) -> String {
 
 /// Translates a path: below the sources, or on this system if it begins with `/`, `./` or `../`. Without sources of this
 /// system it is a path in the image. A file with several names goes to `linked` instead.
-fn literal(text: &str, sources: &[Source], linked: &mut LinkedFiles) -> Result<Vec<String>, String> {
+fn translate_literal(text: &str, sources: &[PackedSource], linked: &mut LinkedFiles) -> Result<Vec<String>, String> {
     let path = Path::new(text);
     let files = if sources.is_empty() {
         Vec::new()
@@ -109,7 +109,7 @@ fn literal(text: &str, sources: &[Source], linked: &mut LinkedFiles) -> Result<V
     let mut places = if sources.is_empty() { vec![path.to_owned()] } else { Vec::new() };
     for file in files {
         if !linked.take(&file) {
-            places.extend(self::places(&file, sources));
+            places.extend(self::image_paths(&file, sources));
         }
     }
     places.iter().map(|place| glob_of(place).map_err(|why| format!("-e {text}: {why}"))).collect()
@@ -117,9 +117,9 @@ fn literal(text: &str, sources: &[Source], linked: &mut LinkedFiles) -> Result<V
 
 /// Returns the paths in the image of a file of this system, if it exists. Paths are compared without symbolic links,
 /// `..` and needless slashes, as mksquashfs compares files by their inodes.
-fn places(path: &Path, sources: &[Source]) -> Vec<PathBuf> {
+fn image_paths(path: &Path, sources: &[PackedSource]) -> Vec<PathBuf> {
     let Some(real) = real_path(path) else { return Vec::new() };
-    let inside = |source: &Source| {
+    let inside = |source: &PackedSource| {
         let top = if source.path.symlink_metadata().ok()?.is_dir() {
             source.path.canonicalize().ok()?
         } else {
@@ -150,7 +150,7 @@ impl LinkedFiles {
 
     /// Returns the paths in the image of all names that the files have in the sources. What cannot be read is passed over:
     /// the build tells it.
-    fn names_in(&self, sources: &[Source]) -> Vec<PathBuf> {
+    fn names_in(&self, sources: &[PackedSource]) -> Vec<PathBuf> {
         if self.0.is_empty() {
             return Vec::new();
         }
@@ -196,7 +196,7 @@ pub(in crate::personalities) fn other_xattrs(expression: &str) -> Result<Vec<Str
 }
 
 /// Translates a regular expression for names of extended attributes, if it is a prefix.
-pub(in crate::personalities) fn xattr(expression: &str) -> Result<String, String> {
+pub(in crate::personalities) fn xattr_glob(expression: &str) -> Result<String, String> {
     let plain = |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
     match expression.strip_prefix('^').map(|prefix| prefix.replace("\\.", ".")) {
         Some(prefix) if plain(&prefix) => Ok(format!("{prefix}*")),
@@ -222,7 +222,7 @@ mod tests {
             std::fs::hard_link(path(name), path(link)).unwrap();
         }
         let outside = path("outside").into_os_string();
-        let source = |name: &str, place: &str| Source { path: path(name), place: place.into() };
+        let source = |name: &str, place: &str| PackedSource { path: path(name), place: place.into() };
         let root = || vec![source("a", "")];
         let several = || vec![source("a", "a"), source("b", "b")];
         let whole = || vec![source("a/deep", "top/a/deep")];
@@ -239,7 +239,7 @@ mod tests {
             (whole(), path("a/deep").into_os_string(), &["/top/a/deep"]),
             (Vec::new(), "{two}".into(), &["/\\{two\\}"]),
         ] {
-            let excluded = Excluded { names: vec![name], patterns: Patterns::Literal };
+            let excluded = ExcludedEntries { names: vec![name], patterns: ExcludeSyntax::Literal };
             let options = excluded.options(&sources).unwrap();
             assert_eq!(options.values("--exclude").collect::<Vec<_>>(), expected, "{excluded:?} {sources:?}");
         }

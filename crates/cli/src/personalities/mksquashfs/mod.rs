@@ -19,21 +19,21 @@ use std::path::Path;
 use packfs_image::name::display;
 use packfs_image::tree::ModeChange;
 
-use self::actions::{ActionContext, Packing};
+use self::actions::{ActionContext, TailPacking};
 use self::append::LAYOUT;
-use self::attributes::{Implied, OwnerShift};
-use self::codec::Compressor;
-use self::exclude::{Excluded, Patterns};
+use self::attributes::{ImpliedAttributes, OwnerShift};
+use self::codec::CompressionOptions;
+use self::exclude::{ExcludeSyntax, ExcludedEntries};
 use self::sources::PackedSources;
 pub(super) use self::table::TABLE;
 use super::command_line::CommandLine;
 use super::date;
-use super::options::{Word, words};
+use super::options::{ParsedWord, parse_words};
 use super::refusals;
 use super::rules;
-use super::{Todo, is_fast};
+use super::{TranslatedLine, wants_packfs_defaults};
 use crate::args::value;
-use crate::output::failure::Manner;
+use crate::output::failure::ExitPolicy;
 use crate::output::say;
 use crate::resources;
 
@@ -42,12 +42,12 @@ const VERSION: &str = "4.7.5";
 
 /// A command line, read.
 #[derive(Debug, Default)]
-struct Asked {
+struct MksquashfsOptions {
     plain: Vec<OsString>,
     /// Options of `packfs build`.
     out: CommandLine,
-    compressor: Compressor,
-    excluded: Excluded,
+    compressor: CompressionOptions,
+    excluded: ExcludedEntries,
     tar: bool,
     /// True for sqfstar, which refuses an image that exists.
     is_sqfstar: bool,
@@ -61,7 +61,7 @@ struct Asked {
     /// True for sqfstar's own option that replaces an image.
     replaces: bool,
     /// Attributes of directories that an archive lacks.
-    implied: Implied,
+    implied: ImpliedAttributes,
     root_mode: Option<String>,
     shift: OwnerShift,
     /// The same for pseudo definitions, as the value of `--implied-dirs`.
@@ -88,7 +88,7 @@ struct Asked {
     /// True if all directories get a mode, the root too.
     dirs_forced: bool,
     /// Packing of the ends of files.
-    packing: Packing,
+    packing: TailPacking,
     /// Extended attributes to leave out, as globs.
     xattrs: ExcludedXattrs,
     /// Rules of actions.
@@ -112,70 +112,72 @@ impl ExcludedXattrs {
 }
 
 /// Translates a command line of mksquashfs.
-pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<Todo, String> {
-    let asked = Asked::read(args)?;
-    if let Some(todo) = asked.printed("mksquashfs") {
-        return Ok(todo);
+pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let options = MksquashfsOptions::read(args)?;
+    if let Some(printed) = options.printed("mksquashfs") {
+        return Ok(printed);
     }
-    if let Some(image) = asked.fix {
+    if let Some(image) = options.fix {
         let mut line = CommandLine::new("check");
         line.switch("--complete");
         line.switch("--quiet");
         line.operand("--");
         line.operand(image);
-        return Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }));
+        return Ok(TranslatedLine::Run(line, ExitPolicy { usage: Some(1), ..ExitPolicy::default() }));
     }
-    if asked.replaces {
+    if options.replaces {
         return Err("-force: an option of sqfstar; -noappend replaces an image".into());
     }
-    let mut plain = asked.plain.clone();
+    let mut plain = options.plain.clone();
     let (Some(image), false) = (plain.pop(), plain.is_empty()) else {
         return Err("expected: mksquashfs SOURCE... IMAGE [OPTIONS] [-e PATH...]".into());
     };
-    asked.build(&plain, &image)
+    options.translate(&plain, &image)
 }
 
 /// Translates a command line of sqfstar, which packs an archive from standard input.
-pub(super) fn sqfstar(args: Vec<OsString>) -> Result<Todo, String> {
-    let mut asked = Asked::read(args)?;
-    if let Some(todo) = asked.printed("sqfstar") {
-        return Ok(todo);
+pub(super) fn sqfstar(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let mut options = MksquashfsOptions::read(args)?;
+    if let Some(printed) = options.printed("sqfstar") {
+        return Ok(printed);
     }
-    let Some((image, excluded)) = asked.plain.clone().split_first().map(|(image, rest)| (image.clone(), rest.to_vec()))
+    let Some((image, excluded)) =
+        options.plain.clone().split_first().map(|(image, rest)| (image.clone(), rest.to_vec()))
     else {
         return Err("expected: sqfstar [OPTIONS] IMAGE [PATH...], and an archive on standard input".into());
     };
-    asked.excluded.names.extend(excluded);
-    (asked.tar, asked.is_sqfstar) = (true, true);
-    asked.build(&[OsString::from("-")], &image)
+    options.excluded.names.extend(excluded);
+    options.tar = true;
+    options.is_sqfstar = true;
+    options.translate(&[OsString::from("-")], &image)
 }
 
-impl Asked {
+impl MksquashfsOptions {
     fn read(args: Vec<OsString>) -> Result<Self, String> {
-        let mut asked = Asked::default();
-        let words = words(TABLE, args)?;
+        let mut options = MksquashfsOptions::default();
+        let words = parse_words(TABLE, args)?;
         // Actions may come before the options that they change.
         for word in &words {
             match word {
-                Word::Becomes(options) => {
-                    let fragments = options.values("--fragments").next();
-                    asked.packing = fragments.map_or(asked.packing, Packing::of);
+                ParsedWord::Becomes(made) => {
+                    let fragments = made.values("--fragments").next();
+                    options.packing = fragments.map_or(options.packing, TailPacking::of);
                 }
-                Word::Option(name @ "-uid-gid-offset", values) => {
+                ParsedWord::Option(name @ "-uid-gid-offset", values) => {
                     let text = values.first().and_then(|value| value.to_str()).unwrap_or_default();
-                    asked.shift = OwnerShift::parse(name, text)?;
+                    options.shift = OwnerShift::parse(name, text)?;
                 }
                 _ => {}
             }
         }
         for word in words {
             match word {
-                Word::Plain(word) => asked.plain.push(word),
-                Word::Becomes(options) => asked.out.append(options),
-                Word::Option(name, values) => asked.take(name, values)?,
+                ParsedWord::Plain(word) => options.plain.push(word),
+                ParsedWord::Becomes(made) => options.out.append(made),
+                ParsedWord::Option(name, values) => options.take(name, values)?,
             }
         }
-        Ok(asked)
+        Ok(options)
     }
 
     /// Takes an option that needs more than other words.
@@ -200,25 +202,26 @@ impl Asked {
             "-xattrs" => {}
             "-repro" => (self.repeatable, self.newest) = (true, true),
             "-repro-time" => {
-                (self.repeatable, self.timed) = (true, true);
-                self.out.set("--time", time(name, &text()?)?.to_string());
+                self.repeatable = true;
+                self.timed = true;
+                self.out.set("--time", parse_time(name, &text()?)?.to_string());
             }
             "-mkfs-time" => {
                 self.repeatable = true;
                 self.newest = value == "inode";
                 if !self.newest {
                     self.timed = true;
-                    self.out.set("--image-time", time(name, &text()?)?.to_string());
+                    self.out.set("--image-time", parse_time(name, &text()?)?.to_string());
                 }
             }
             "-inode-time" => {
                 self.timed = true;
-                self.out.set("--time", time(name, &text()?)?.to_string());
+                self.out.set("--time", parse_time(name, &text()?)?.to_string());
             }
-            "-root-time" => self.out.set("--add", format!("time / {}", time(name, &text()?)?)),
+            "-root-time" => self.out.set("--add", format!("time / {}", parse_time(name, &text()?)?)),
             // The defaults are for the root, too.
             "-default-mode" => {
-                self.implied.mode = Some(mode(name, &text()?)?.apply(0o755, true));
+                self.implied.mode = Some(parse_mode(name, &text()?)?.apply(0o755, true));
                 self.root_mode = Some(text()?);
             }
             "-default-uid" => {
@@ -232,14 +235,14 @@ impl Asked {
                 self.out.set("--add", format!("owner / * {group}"));
             }
             "-root-mode" => {
-                mode(name, &text()?)?;
+                parse_mode(name, &text()?)?;
                 self.root_mode = Some(text()?);
             }
             "-uid-gid-offset" => {} // It was read before all others.
             "-xattrs-add" => {
                 // Others have no attributes of users.
                 let test = if text()?.starts_with("user.") { "type=file,dir" } else { "all" };
-                self.actions.push(format!("{test} -> {}", rules::word("xattr", &text()?)?));
+                self.actions.push(format!("{test} -> {}", rules::rule_word("xattr", &text()?)?));
             }
             "-xattrs-include" => {
                 self.xattrs.others = exclude::other_xattrs(&text()?)
@@ -251,35 +254,35 @@ impl Asked {
             "-all-root" => self.owner = (Some(0), Some(0)),
             "-force-uid" => self.owner.0 = Some(value::user(&text()?)?),
             "-force-gid" => self.owner.1 = Some(value::group(&text()?)?),
-            "-force-file-mode" => self.modes.push(of_each(&text()?, 'F')),
+            "-force-file-mode" => self.modes.push(restrict_mode(&text()?, 'F')),
             "-force-dir-mode" => {
                 self.dirs_forced = true;
-                self.modes.push(of_each(&text()?, 'D'));
+                self.modes.push(restrict_mode(&text()?, 'D'));
             }
             "-p" => {
-                let line = pseudo::definition(value.as_bytes()).map_err(|why| format!("{name}: {why}"))?;
+                let line = pseudo::translate_definition(value.as_bytes()).map_err(|why| format!("{name}: {why}"))?;
                 self.define(line.into_string());
             }
-            "-pd" => self.pseudo_dir = Some(pseudo::directory(&text()?).map_err(|why| format!("{name}: {why}"))?),
+            "-pd" => self.pseudo_dir = Some(pseudo::parse_directory(&text()?).map_err(|why| format!("{name}: {why}"))?),
             "-pf" => {
-                let lines = pseudo::file(&text()?)?;
+                let lines = pseudo::read_definitions(&text()?)?;
                 lines.into_iter().for_each(|line| self.define(line));
             }
             "-ef" => self.excluded.read(Path::new(&value))?,
             "-action" | "-log-action" | "-true-action" | "-false-action" => {
-                let rules = actions::rules(&text()?, self.surroundings())
+                let rules = actions::translate_action(&text()?, self.surroundings())
                     .map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
                 self.actions.extend(rules);
             }
             "-action-file" | "-log-action-file" | "-true-action-file" | "-false-action-file" => {
-                rules::lines(name, &text()?, |line| {
-                    self.actions.extend(actions::rules(line, self.surroundings())?);
+                rules::for_each_line(name, &text()?, |line| {
+                    self.actions.extend(actions::translate_action(line, self.surroundings())?);
                     Ok(())
                 })?;
             }
-            "-wildcards" => self.excluded.patterns = Patterns::Globs,
-            "-regex" => self.excluded.patterns = Patterns::Regexes,
-            "-xattrs-exclude" => self.xattrs.named = Some(exclude::xattr(&text()?)?),
+            "-wildcards" => self.excluded.patterns = ExcludeSyntax::Globs,
+            "-regex" => self.excluded.patterns = ExcludeSyntax::Regexes,
+            "-xattrs-exclude" => self.xattrs.named = Some(exclude::xattr_glob(&text()?)?),
             "-exit-on-error" => self.stop = true,
             "-noappend" => self.no_append = true,
             "-pseudo-override" => self.pseudo_override = true,
@@ -305,27 +308,20 @@ impl Asked {
     }
 
     /// Returns what was only asked to be printed.
-    fn printed(&self, program: &'static str) -> Option<Todo> {
+    fn printed(&self, program: &'static str) -> Option<TranslatedLine> {
         match self.print? {
-            "version" => Some(Todo::Print(format!(
+            "version" => Some(TranslatedLine::Print(format!(
                 "{program} version {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
                 env!("CARGO_PKG_VERSION")
             ))),
-            "memory" => Some(Todo::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
-            _ => Some(Todo::Help(TABLE)),
+            "memory" => Some(TranslatedLine::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
+            _ => Some(TranslatedLine::Help(TABLE)),
         }
     }
 
-    fn build(mut self, sources: &[OsString], image: &OsStr) -> Result<Todo, String> {
-        if self.timed && std::env::var_os("SOURCE_DATE_EPOCH").is_some() {
-            return Err(
-                "both SOURCE_DATE_EPOCH in the environment and an option that gives a time: leave one out".into()
-            );
-        }
-        if self.compressor.is_plain() && self.actions.iter().any(|rule| rule.ends_with(actions::COMPRESS)) {
-            return Err(refusals::COMPRESSED_IN_PLAIN.error("both compressed and -noD or -noF"));
-        }
-        let fast = is_fast();
+    fn translate(mut self, sources: &[OsString], image: &OsStr) -> Result<TranslatedLine, String> {
+        self.refuse_contradictions()?;
+        let fast = wants_packfs_defaults();
         let mut line = CommandLine::new("build");
         match (self.stream, image == "-") {
             (true, _) => line.set("--output", "-"),
@@ -334,19 +330,7 @@ impl Asked {
         }
         line.set("--format", "squashfs");
         line.switch_if(self.stream, "--stream");
-        let compression = self.compressor.options(fast)?;
-        let appended = self.appended(Path::new(image))?;
-        let appends = appended.is_some();
-        line.append(appended.unwrap_or(compression));
-        if appends {
-            // The old image decides.
-            LAYOUT.iter().for_each(|option| self.out.remove(option));
-        } else {
-            if !fast && !self.out.has("--fragments") {
-                line.set("--fragments", "small");
-            }
-            line.switch_if(self.tar && !fast && !self.exports, "--no-export");
-        }
+        let appends = self.add_layout(Path::new(image), fast, &mut line)?;
         if !fast && !self.repeatable && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
             line.set("--image-time", "now");
         }
@@ -355,7 +339,7 @@ impl Asked {
             line.set("--on-error", "skip");
         }
         line.switch("--force");
-        let taken = if appends { self.names_of(Path::new(image))? } else { Vec::new() };
+        let taken = if appends { self.root_names_of(Path::new(image))? } else { Vec::new() };
         // A definition of what a source has is ignored.
         line.switch_if(!self.definitions.is_empty(), "--keep-existing");
         let PackedSources { words, entries, root } = self.sources(sources, taken)?;
@@ -372,6 +356,44 @@ impl Asked {
             say("mksquashfs: no source has an entry that matches the exclusions");
         }
         line.append(excluded);
+        self.add_attributes(&mut line)?;
+        Ok(TranslatedLine::Run(line, ExitPolicy { lenient: true, usage: Some(1), ..ExitPolicy::default() }))
+    }
+
+    /// Fails for options that mksquashfs does not take together.
+    fn refuse_contradictions(&self) -> Result<(), String> {
+        if self.timed && std::env::var_os("SOURCE_DATE_EPOCH").is_some() {
+            return Err(
+                "both SOURCE_DATE_EPOCH in the environment and an option that gives a time: leave one out".into()
+            );
+        }
+        if self.compressor.is_plain() && self.actions.iter().any(|rule| rule.ends_with(actions::COMPRESS)) {
+            return Err(refusals::COMPRESSED_IN_PLAIN.error("both compressed and -noD or -noF"));
+        }
+        Ok(())
+    }
+
+    /// Adds codec and layout, or the image that has both if it is appended to; returns true then.
+    fn add_layout(&mut self, image: &Path, fast: bool, line: &mut CommandLine) -> Result<bool, String> {
+        // Wrong options of a compressor are told even if the old image decides.
+        let compression = self.compressor.options(fast)?;
+        if let Some(appended) = self.append_options(image)? {
+            line.append(appended);
+            // The old image decides.
+            LAYOUT.iter().for_each(|option| self.out.remove(option));
+            return Ok(true);
+        }
+        line.append(compression);
+        if !fast && !self.out.has("--fragments") {
+            line.set("--fragments", "small");
+        }
+        line.switch_if(self.tar && !fast && !self.exports, "--no-export");
+        Ok(false)
+    }
+
+    /// Adds extended attributes, owners, modes and actions. If there are actions, owners and modes of all entries are the
+    /// last of them: as options they would come before.
+    fn add_attributes(mut self, line: &mut CommandLine) -> Result<(), String> {
         let xattrs = std::mem::take(&mut self.xattrs);
         xattrs.globs().for_each(|glob| line.set("--exclude-xattr", glob));
         let no_xattrs = self.out.has("--no-xattrs");
@@ -383,7 +405,7 @@ impl Asked {
         }
         let owners = self.definitions_owners()?;
         line.append(std::mem::take(&mut self.out));
-        self.add_offsets(&mut line);
+        self.add_offsets(line);
         if self.actions.is_empty() && owners.is_empty() {
             line.set_owner(self.owner);
             if !self.modes.is_empty() {
@@ -393,17 +415,17 @@ impl Asked {
             let last = self.last_actions(no_xattrs, owners)?;
             self.actions.iter().chain(&last).for_each(|rule| line.set("--rule", rule));
         }
-        Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
+        Ok(())
     }
 }
 
 /// Reads a time, as `date` does if nothing else is written.
-fn time(option: &str, text: &str) -> Result<i64, String> {
+fn parse_time(option: &str, text: &str) -> Result<i64, String> {
     date::seconds(text).map_err(|why| format!("{option} {text}: {why}"))
 }
 
 /// Reads a mode, octal or symbolic.
-fn mode(option: &str, text: &str) -> Result<ModeChange, String> {
+fn parse_mode(option: &str, text: &str) -> Result<ModeChange, String> {
     text.parse().map_err(|_| format!("{option} {text}: expected a mode as chmod takes it"))
 }
 
@@ -419,7 +441,7 @@ impl IntoString for Vec<u8> {
 }
 
 /// Restricts each change of a mode to files (`F`) or directories (`D`).
-pub(super) fn of_each(mode: &str, kind: char) -> String {
+pub(super) fn restrict_mode(mode: &str, kind: char) -> String {
     mode.split(',').map(|change| format!("{kind}{change}")).collect::<Vec<_>>().join(",")
 }
 

@@ -14,7 +14,7 @@ use super::attributes::OwnerShift;
 use crate::args::value;
 use crate::commands::sources::temporary_file;
 use crate::personalities::date;
-use crate::personalities::rules::word;
+use crate::personalities::rules::rule_word;
 
 /// A definition that gives an entry attributes: `PATH TYPE [TIME] MODE USER GROUP ...`.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl<'d> AttributeDefinition<'d> {
 }
 
 /// Replaces dates and names of owners in a definition by numbers. Definitions of other forms stay unchanged.
-pub(super) fn definition(text: &[u8]) -> Result<Vec<u8>, String> {
+pub(super) fn translate_definition(text: &[u8]) -> Result<Vec<u8>, String> {
     let text = text.trim_ascii_start();
     // Without the slash, some paths are keywords of pack lists.
     let slash: &[u8] = if text.starts_with(b"/") { b"" } else { b"/" };
@@ -83,7 +83,7 @@ pub(super) fn own_rule(line: &[u8], modes: bool, shift: OwnerShift) -> Result<Op
         return Ok(None);
     };
     let path = String::from_utf8(plain(path)).map_err(|_| format!("{}: not UTF-8", text_of(path)))?;
-    let test = word("path", &path)?;
+    let test = rule_word("path", &path)?;
     let user = shift.apply(user)?;
     let group = shift.apply(group)?;
     let mode = if modes { format!(" mode={}", text_of(mode)) } else { String::new() };
@@ -92,7 +92,8 @@ pub(super) fn own_rule(line: &[u8], modes: bool, shift: OwnerShift) -> Result<Op
 
 /// Returns a path without quotes and backslashes.
 fn plain(path: &[u8]) -> Vec<u8> {
-    let (mut out, mut bytes) = (Vec::new(), path.iter());
+    let mut out = Vec::new();
+    let mut bytes = path.iter();
     while let Some(byte) = bytes.next() {
         match byte {
             b'\\' => out.extend(bytes.next()),
@@ -124,10 +125,11 @@ fn text_of(field: &[u8]) -> String {
 }
 
 /// Returns the definitions of a file, in which a backslash at the end of a line continues it; `-` is standard input.
-pub(super) fn file(name: &str) -> Result<Vec<OsString>, String> {
-    let (text, data) = read(name).map_err(|error| format!("-pf {name}: cannot read: {error}"))?;
+pub(super) fn read_definitions(name: &str) -> Result<Vec<OsString>, String> {
+    let (text, data) = read_file(name).map_err(|error| format!("-pf {name}: cannot read: {error}"))?;
     let text = text.strip_suffix(b"\n").unwrap_or(&text);
-    let (mut made, mut begun) = (Vec::new(), Vec::new());
+    let mut made = Vec::new();
+    let mut begun = Vec::new();
     for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
         let line =
             [&begun[..], line.trim_ascii_start().strip_suffix(b"\r").unwrap_or(line.trim_ascii_start())].concat();
@@ -137,7 +139,7 @@ pub(super) fn file(name: &str) -> Result<Vec<OsString>, String> {
         }
         begun.clear();
         if !line.is_empty() && line[0] != b'#' {
-            let line = definition(&line).and_then(|line| placed(line, data.as_ref()));
+            let line = translate_definition(&line).and_then(|line| add_data_place(line, data.as_ref()));
             made.push(OsString::from_vec(line.map_err(|why| format!("-pf {name}:{number}: {why}"))?));
         }
     }
@@ -148,7 +150,7 @@ pub(super) fn file(name: &str) -> Result<Vec<OsString>, String> {
 }
 
 /// Data that follows the definitions of a file.
-struct Data {
+struct DefinitionData {
     /// File that has it.
     file: PathBuf,
     /// Offset of its first byte there.
@@ -156,7 +158,7 @@ struct Data {
 }
 
 /// Reads the lines of a file, and finds the data after them. Data that comes through a pipe is kept in an unlinked file.
-fn read(name: &str) -> io::Result<(Vec<u8>, Option<Data>)> {
+fn read_file(name: &str) -> io::Result<(Vec<u8>, Option<DefinitionData>)> {
     let path = PathBuf::from(if name == "-" { "/dev/stdin" } else { name });
     let file = File::open(&path)?;
     let is_file = file.metadata()?.is_file();
@@ -164,14 +166,14 @@ fn read(name: &str) -> io::Result<(Vec<u8>, Option<Data>)> {
     let (text, has_data) = read_lines(&mut from)?;
     let data = match (has_data, is_file) {
         (false, _) => None,
-        (true, true) => Some(Data { file: path, begin: text.len() as u64 }),
-        (true, false) => Some(Data { file: kept(&mut from)?, begin: 0 }),
+        (true, true) => Some(DefinitionData { file: path, begin: text.len() as u64 }),
+        (true, false) => Some(DefinitionData { file: keep_rest(&mut from)?, begin: 0 }),
     };
     Ok((text, data))
 }
 
 /// Copies what is left to an unlinked file, and returns a name for it that is valid until this process ends.
-fn kept(from: &mut impl BufRead) -> io::Result<PathBuf> {
+fn keep_rest(from: &mut impl BufRead) -> io::Result<PathBuf> {
     let mut file = temporary_file().map_err(io::Error::other)?;
     io::copy(from, &mut file)?;
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -180,7 +182,7 @@ fn kept(from: &mut impl BufRead) -> io::Result<PathBuf> {
 }
 
 /// Adds to a definition of a file with data where the data is.
-fn placed(line: Vec<u8>, data: Option<&Data>) -> Result<Vec<u8>, String> {
+fn add_data_place(line: Vec<u8>, data: Option<&DefinitionData>) -> Result<Vec<u8>, String> {
     let (name, rest) = first_word(&line);
     let fields: Vec<&[u8]> = fields(rest).collect();
     let [b"R", time, mode, user, group, len, offset, sparse] = fields[..] else { return Ok(line) };
@@ -209,7 +211,7 @@ fn first_word(text: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Returns the value of `--implied-dirs` for `d MODE USER GROUP` or `D TIME MODE USER GROUP`.
-pub(super) fn directory(text: &str) -> Result<String, String> {
+pub(super) fn parse_directory(text: &str) -> Result<String, String> {
     let line = format!("/ {text}");
     let expected = || format!("{text}: expected d MODE USER GROUP or D TIME MODE USER GROUP");
     let read = AttributeDefinition::read(line.as_bytes())?.filter(|read| matches!(read.kind, b"d" | b"D"));
@@ -242,32 +244,36 @@ mod tests {
             ("b S 2001-09-09T01:46:40Z 777 root root a  b", "/b S 1000000000 777 0 0 a  b"),
             ("  /c\tM  @5\t0644 1 2", "/c M 5 0644 1 2"),
         ] {
-            assert_eq!(definition(text.as_bytes()).as_deref(), Ok(made.as_bytes()), "{text}");
+            assert_eq!(translate_definition(text.as_bytes()).as_deref(), Ok(made.as_bytes()), "{text}");
         }
-        assert!(definition(b"/a D \"no such day\" 755 0 0").unwrap_err().contains("no such day: expected seconds"));
-        assert!(definition(b"/a d 755 nosuch 0").unwrap_err().contains("no user `nosuch`"));
+        assert!(
+            translate_definition(b"/a D \"no such day\" 755 0 0")
+                .unwrap_err()
+                .contains("no such day: expected seconds")
+        );
+        assert!(translate_definition(b"/a d 755 nosuch 0").unwrap_err().contains("no user `nosuch`"));
         let list = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(list.path(), "# all\n\n  /a d 755 root 5\n/b s 777 0 0 \\\n  c\n/c d 755 nosuch 0").unwrap();
-        let told = file(list.path().to_str().unwrap()).unwrap_err();
+        let told = read_definitions(list.path().to_str().unwrap()).unwrap_err();
         assert!(told.contains(":6: ") && told.contains("nosuch"), "{told}");
         std::fs::write(list.path(), "# all\n\n  /a d 755 root 5\n/b s 777 0 0 \\\n  c\n").unwrap();
-        assert_eq!(file(list.path().to_str().unwrap()).unwrap(), ["/a d 755 0 5", "/b s 777 0 0 c"]);
+        assert_eq!(read_definitions(list.path().to_str().unwrap()).unwrap(), ["/a d 755 0 5", "/b s 777 0 0 c"]);
         std::fs::write(list.path(), "/a d 755 root 5\n/b s 777 0 0 \\\n").unwrap();
-        assert!(file(list.path().to_str().unwrap()).unwrap_err().contains("ends with a backslash"));
+        assert!(read_definitions(list.path().to_str().unwrap()).unwrap_err().contains("ends with a backslash"));
         let name = list.path().to_str().unwrap();
         std::fs::write(name, "r R 7 644 root 0 3 2 0\n#\n# START OF DATA - DO NOT MODIFY\n#\nababc").unwrap();
         let placed = format!("/r R 7 644 0 0 3 61 0 \"{name}\"");
-        assert_eq!(file(name).unwrap(), [&placed[..]]);
+        assert_eq!(read_definitions(name).unwrap(), [&placed[..]]);
         for (text, why) in [
             ("r R 7 644 0 0 3 2 0", "no data follows"),
             ("r R 7 644 0 0 3 x 0\n#\n# START OF DATA - DO NOT MODIFY\n#\n", ":1: x: expected an offset"),
             ("# START OF DATA - DO NOT MODIFY\nx", "no line `#` before the data"),
         ] {
             std::fs::write(name, text).unwrap();
-            let told = file(name).unwrap_err();
+            let told = read_definitions(name).unwrap_err();
             assert!(told.contains(why), "{told}");
         }
-        assert!(file("nosuch").unwrap_err().contains("-pf nosuch: cannot read"));
+        assert!(read_definitions("nosuch").unwrap_err().contains("-pf nosuch: cannot read"));
         for (line, rule) in [
             ("/a d 755 1 2", Some("path=/a -> owner=1 group=2")),
             ("/\"a b\"\\\\ R 5 644 3 4 1 0 0", Some("path=\"/a b\\\" -> owner=3 group=4")),
@@ -292,10 +298,10 @@ mod tests {
         ] {
             assert_eq!((is_root(line.as_bytes()), is_root_dir(line.as_bytes())), (changes, makes), "{line}");
         }
-        assert_eq!(directory("D 7 711 root 5").as_deref(), Ok("0711,0:5,7"));
-        assert_eq!(directory("D \"1 jan 1980 UTC\" 711 root 5").as_deref(), Ok("0711,0:5,315532800"));
+        assert_eq!(parse_directory("D 7 711 root 5").as_deref(), Ok("0711,0:5,7"));
+        assert_eq!(parse_directory("D \"1 jan 1980 UTC\" 711 root 5").as_deref(), Ok("0711,0:5,315532800"));
         for wrong in ["", "d 755 0", "d u=rwx 0 0", "d 755 nosuch 0", "m 755 0 0", "d 755 0 0 x"] {
-            assert!(directory(wrong).is_err(), "{wrong}");
+            assert!(parse_directory(wrong).is_err(), "{wrong}");
         }
     }
 }

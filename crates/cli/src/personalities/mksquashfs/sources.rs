@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use packfs_image::name::display;
 
-use super::exclude::Source;
-use super::{Asked, IntoString, pseudo};
+use super::exclude::PackedSource;
+use super::{IntoString, MksquashfsOptions, pseudo};
 use crate::personalities::command_line::CommandLine;
-use crate::personalities::paths::safe;
+use crate::personalities::paths::safe_path;
 
 /// The sources of a command line.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct PackedSources {
     /// Sources and options of `packfs build`.
     pub(super) words: CommandLine,
     /// Files and directories of this system among them.
-    pub(super) entries: Vec<Source>,
+    pub(super) entries: Vec<PackedSource>,
     pub(super) root: RootAttributes,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum RootAttributes {
     Like(PathBuf),
 }
 
-impl Asked {
+impl MksquashfsOptions {
     /// Returns true if all entries come from pseudo definitions: the source is `-`, and nothing reads standard input.
     pub(super) fn only_defined(&self, sources: &[OsString]) -> bool {
         let reads = self.tar || self.zip || self.listed.is_some();
@@ -80,9 +80,9 @@ impl Asked {
         }
         if let [one] = sources
             && !self.keep_as_directory
-            && found(Path::new(one))?.is_dir()
+            && attributes_of(Path::new(one))?.is_dir()
         {
-            let entries = vec![Source { path: one.into(), place: PathBuf::new() }];
+            let entries = vec![PackedSource { path: one.into(), place: PathBuf::new() }];
             return Ok(PackedSources { entries, ..PackedSources::of([one], RootAttributes::Found) });
         }
         with_own_names(sources, names)
@@ -94,7 +94,7 @@ fn with_own_names(sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<Packe
     let mut made = PackedSources { root: RootAttributes::Bare, ..PackedSources::default() };
     for source in sources {
         let path = Path::new(source);
-        let is_dir = found(path)?.is_dir();
+        let is_dir = attributes_of(path)?.is_dir();
         let own = own_name(path)?;
         // mksquashfs renames entries of the same name in this way.
         let others = (1u32..).map(|n| [&own[..], format!("_{n}").as_bytes()].concat());
@@ -116,7 +116,7 @@ fn with_whole_paths(sources: &[OsString]) -> Result<PackedSources, String> {
         way.reverse();
         for place in way {
             let path = kept.top.join(place);
-            let attributes = found(&path)?;
+            let attributes = attributes_of(&path)?;
             let is_new = known.is_new(place, &attributes)?;
             let is_packed = made.entries.iter().any(|entry| entry.place == place);
             if is_packed && (attributes.is_dir() || place == kept.place) {
@@ -201,7 +201,7 @@ impl PackedSources {
     /// Returns sources that are packed as they are.
     fn of<'s>(sources: impl IntoIterator<Item = &'s OsString>, root: RootAttributes) -> Self {
         let mut words = CommandLine::default();
-        sources.into_iter().for_each(|source| words.operand(safe(source)));
+        sources.into_iter().for_each(|source| words.operand(safe_path(source)));
         PackedSources { words, root, ..PackedSources::default() }
     }
 
@@ -209,12 +209,12 @@ impl PackedSources {
     fn add(&mut self, place: &[u8], path: &Path, is_dir: bool) {
         let line = if is_dir { tree_line(place, path.as_os_str()) } else { file_line(place, path.as_os_str()) };
         self.words.set("--add", line);
-        self.entries.push(Source { path: path.to_owned(), place: OsStr::from_bytes(place).into() });
+        self.entries.push(PackedSource { path: path.to_owned(), place: OsStr::from_bytes(place).into() });
     }
 }
 
 /// Returns the attributes of a source, of a symbolic link its own.
-fn found(path: &Path) -> Result<Metadata, String> {
+fn attributes_of(path: &Path) -> Result<Metadata, String> {
     path.symlink_metadata().map_err(|error| cannot_open(path, &error))
 }
 

@@ -1,7 +1,7 @@
 //! The options of mksquashfs and sqfstar 4.7.6, which is not released yet, and so those of 4.7.5.
 
-use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
-use crate::personalities::options::{Opt, Takes, flag, value};
+use crate::personalities::options::OptionEffect::{Becomes, Ignored, Refused, Same};
+use crate::personalities::options::{ForeignOption, OptionValues, flag, value};
 
 const ACTION: &str = "--rule; not move, dereference, empty, compressed, fragment(NAME), align above 4K";
 const LOGGED: &str = "as -action; nothing is logged";
@@ -10,7 +10,7 @@ const PARTS: &str = "--plain-metadata: inodes, the owner table and extended attr
 const LINKS: &str = "packfs packs symbolic links as links; `h` in a pack list packs the file that one leads to (4.7.6)";
 const NO_PAGER: &str = "help is printed as it is";
 
-pub(in crate::personalities) static TABLE: &[Opt] = &[
+pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     value(&["-b"], Same("--block-size")),
     value(&["-comp"], Same("--codec, with the -X options")),
     flag(&["-noI", "-noInodeCompression"], Same(PARTS)),
@@ -62,7 +62,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-pf"], Same("--add, for each line")),
     flag(&["-pseudo-override"], Same("--rule 'path=PATH -> owner=UID group=GID mode=MODE' for each definition")),
     value(&["-sort"], Becomes(&["--sort={}"])),
-    Opt { names: &["-e"], takes: Takes::Rest, does: Same("--exclude") },
+    ForeignOption { names: &["-e"], takes: OptionValues::Rest, does: Same("--exclude") },
     value(&["-ef"], Same("--exclude, for each line")),
     flag(&["-wildcards"], Same("the patterns of -e and -ef are globs")),
     flag(&["-regex"], Same("--exclude-regex: the patterns of -e and -ef are expressions")),

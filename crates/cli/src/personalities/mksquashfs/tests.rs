@@ -1,9 +1,9 @@
 use super::*;
-use crate::personalities::options::{Does, Takes};
+use crate::personalities::options::{OptionEffect, OptionValues};
 
-fn line(todo: Todo) -> String {
-    match todo {
-        Todo::Run(line, _) => line.into_text(),
+fn line(translated: TranslatedLine) -> String {
+    match translated {
+        TranslatedLine::Run(line, _) => line.into_text(),
         other => panic!("{other:?}"),
     }
 }
@@ -136,10 +136,10 @@ fn what_would_give_another_image_is_refused() {
 fn every_option_of_the_table_is_understood() {
     crate::personalities::options::tests::check(TABLE);
     for option in TABLE {
-        let Does::Same(_) = option.does else { continue };
+        let OptionEffect::Same(_) = option.does else { continue };
         let mut args: Vec<OsString> = vec!["src".into(), "new.sqfs".into(), option.names[0].into()];
         match option.takes {
-            Takes::Nothing => {}
+            OptionValues::Nothing => {}
             _ => args.push(match option.names[0] {
                 "-ef" => "Cargo.toml".into(),
                 "-pd" => "d 755 0 0".into(),

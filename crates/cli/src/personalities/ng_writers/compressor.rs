@@ -8,7 +8,7 @@ pub(super) const BLOCK: u64 = 128 << 10;
 const DICTIONARY_MAX: u64 = 1 << 20;
 
 /// Returns the codec for a compressor and its options, a comma between them, and blocks of `block` bytes.
-pub(super) fn codec(name: Option<&str>, extra: &str, block: u64) -> Result<String, String> {
+pub(super) fn parse_codec(name: Option<&str>, extra: &str, block: u64) -> Result<String, String> {
     let name = name.unwrap_or("xz");
     let wrong = |option: &str| format!("-X {option}: {name} has no such option");
     let mut level = match name {
@@ -17,12 +17,16 @@ pub(super) fn codec(name: Option<&str>, extra: &str, block: u64) -> Result<Strin
         "xz" | "lzo" | "lz4" | "zstd" => None,
         _ => return Err(format!("-c {name}: there is no such compressor")),
     };
-    let (mut codec, mut options, mut tried) = (name, Vec::new(), Vec::new());
+    let mut codec = name;
+    let mut options = Vec::new();
+    let mut tried = Vec::new();
     for option in extra.split(',').filter(|option| !option.is_empty()) {
         match (name, option.split_once('=')) {
             ("gzip" | "xz" | "lzma" | "lzo" | "zstd", Some(("level", value))) => level = Some(value),
             ("gzip", Some(("window", _))) | ("lzo", Some(("algorithm", _))) => options.push(option.to_owned()),
-            ("xz" | "lzma", Some(("dictsize", value))) => options.push(format!("dict={}", dictionary(value, block))),
+            ("xz" | "lzma", Some(("dictsize", value))) => {
+                options.push(format!("dict={}", dictionary_size(value, block)))
+            }
             ("xz" | "lzma", Some(("lc" | "lp" | "pb", _))) => options.push(option.to_owned()),
             ("xz" | "lzma", None) if option == "extreme" => options.push(option.to_owned()),
             ("gzip", None) if ["default", "filtered", "huffman", "rle", "fixed"].contains(&option) => {
@@ -44,7 +48,7 @@ pub(super) fn codec(name: Option<&str>, extra: &str, block: u64) -> Result<Strin
 
 /// Returns the size of a dictionary. One that is larger than a block compresses no better than one of the block's size and
 /// needs more memory in each reader, so it becomes that.
-fn dictionary(value: &str, block: u64) -> &str {
+fn dictionary_size(value: &str, block: u64) -> &str {
     match value::size(value) {
         Ok(size) if size > block && size <= DICTIONARY_MAX => "100%",
         _ => value,
@@ -71,11 +75,11 @@ mod tests {
             (Some("lz4"), "hc", "lz4hc"),
             (Some("zstd"), "level=22", "zstd:22"),
         ] {
-            assert_eq!(codec(name, extra, BLOCK).as_deref(), Ok(made), "{name:?} {extra}");
+            assert_eq!(parse_codec(name, extra, BLOCK).as_deref(), Ok(made), "{name:?} {extra}");
             assert!(made.parse::<packfs_codec::Choice>().is_ok(), "{made}");
         }
         for (name, extra) in [("bzip2", ""), ("zstd", "window=1"), ("lz4", "level=1"), ("gzip", "x86")] {
-            assert!(codec(Some(name), extra, BLOCK).is_err(), "{name} {extra}");
+            assert!(parse_codec(Some(name), extra, BLOCK).is_err(), "{name} {extra}");
         }
     }
 }

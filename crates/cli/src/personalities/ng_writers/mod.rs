@@ -17,11 +17,11 @@ use packfs_image::name::display;
 use self::pattern::GlobPattern;
 pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
 use super::command_line::CommandLine;
-use super::options::{Opt, Word, getopt};
-use super::paths::{glob_of, safe};
-use super::{NG_VERSION, Todo, is_fast, refusals, rules};
+use super::options::{ForeignOption, ParsedWord, parse_getopt};
+use super::paths::{glob_of, safe_path};
+use super::{NG_VERSION, TranslatedLine, refusals, rules, wants_packfs_defaults};
 use crate::args::value;
-use crate::output::failure::Manner;
+use crate::output::failure::ExitPolicy;
 
 /// Bytes to whose multiples images are padded.
 const PADDED: u64 = 4096;
@@ -31,7 +31,7 @@ const UNLABELLED: &str = "system_u:object_r:unlabeled_t:s0";
 
 /// A command line of either program, read.
 #[derive(Debug, Default)]
-struct Asked {
+struct NgWriterOptions {
     plain: Vec<OsString>,
     /// Options of `packfs build`.
     out: CommandLine,
@@ -44,7 +44,7 @@ struct Asked {
     no_retarget: bool,
     excluded: Vec<OsString>,
     owner: (Option<u32>, Option<u32>),
-    defaults: Option<Defaults>,
+    defaults: Option<DefaultAttributes>,
     exportable: bool,
     no_tails: bool,
     no_skip: bool,
@@ -56,46 +56,48 @@ struct Asked {
 }
 
 /// Translates a command line of tar2sqfs, which packs an archive from standard input.
-pub(super) fn tar2sqfs(args: Vec<OsString>) -> Result<Todo, String> {
-    let asked = Asked::read(TAR_TABLE, args)?;
-    if let Some(todo) = asked.printed("tar2sqfs", TAR_TABLE) {
-        return Ok(todo);
+pub(super) fn tar2sqfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let options = NgWriterOptions::read(TAR_TABLE, args)?;
+    if let Some(printed) = options.printed("tar2sqfs", TAR_TABLE) {
+        return Ok(printed);
     }
     let mut more = CommandLine::default();
-    if !asked.no_skip {
+    if !options.no_skip {
         more.set("--on-error", "skip");
     }
     // Here the option means not to keep them.
-    if asked.keep_time {
-        more.set("--time", asked.default_time().to_string());
+    if options.keep_time {
+        more.set("--time", options.default_time().to_string());
     }
-    if !is_fast() {
+    if !wants_packfs_defaults() {
         more.switch("--clip-times");
     }
-    asked.build("tar2sqfs [OPTIONS] IMAGE, and an archive on standard input", "-".into(), more)
+    options.build("tar2sqfs [OPTIONS] IMAGE, and an archive on standard input", "-".into(), more)
 }
 
 /// Translates a command line of gensquashfs.
-pub(super) fn gensquashfs(args: Vec<OsString>) -> Result<Todo, String> {
-    let asked = Asked::read(GEN_TABLE, args)?;
-    if let Some(todo) = asked.printed("gensquashfs", GEN_TABLE) {
-        return Ok(todo);
+pub(super) fn gensquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let options = NgWriterOptions::read(GEN_TABLE, args)?;
+    if let Some(printed) = options.printed("gensquashfs", GEN_TABLE) {
+        return Ok(printed);
     }
-    let (source, more) = asked.source()?;
-    asked.build("gensquashfs [OPTIONS] IMAGE", source, more)
+    let (source, more) = options.source()?;
+    options.build("gensquashfs [OPTIONS] IMAGE", source, more)
 }
 
-impl Asked {
-    fn read(table: &'static [Opt], args: Vec<OsString>) -> Result<Self, String> {
-        let mut asked = Asked::default();
-        for word in getopt(table, args)? {
+impl NgWriterOptions {
+    fn read(table: &'static [ForeignOption], args: Vec<OsString>) -> Result<Self, String> {
+        let mut options = NgWriterOptions::default();
+        for word in parse_getopt(table, args)? {
             match word {
-                Word::Plain(word) => asked.plain.push(word),
-                Word::Becomes(options) => asked.out.append(options),
-                Word::Option(name, values) => asked.take(name, values.into_iter().next().unwrap_or_default())?,
+                ParsedWord::Plain(word) => options.plain.push(word),
+                ParsedWord::Becomes(made) => options.out.append(made),
+                ParsedWord::Option(name, values) => {
+                    options.take(name, values.into_iter().next().unwrap_or_default())?
+                }
             }
         }
-        Ok(asked)
+        Ok(options)
     }
 
     fn take(&mut self, name: &'static str, value: OsString) -> Result<(), String> {
@@ -112,10 +114,10 @@ impl Asked {
                 Ok(size) if size > 0 && PADDED.is_multiple_of(size) => {}
                 _ => return Err(refusals::LARGE_PADDING.error(format_args!("{name} {}", text()?))),
             },
-            "-d" => self.defaults = Some(Defaults::read(text()?).map_err(|why| format!("{name} {why}"))?),
-            "--selinux" => self.rules[0] = rules::contexts(name, text()?, Some(UNLABELLED), "")?,
-            "--xattr-file" => self.rules[1] = rules::attributes(name, text()?)?,
-            "--sort-file" => self.rules[2] = sort_file::rules(name, text()?)?,
+            "-d" => self.defaults = Some(DefaultAttributes::read(text()?).map_err(|why| format!("{name} {why}"))?),
+            "--selinux" => self.rules[0] = rules::read_contexts(name, text()?, Some(UNLABELLED), "")?,
+            "--xattr-file" => self.rules[1] = rules::read_attributes(name, text()?)?,
+            "--sort-file" => self.rules[2] = sort_file::rules_of_file(name, text()?)?,
             "-u" => self.owner.0 = Some(value::user(text()?)?),
             "-g" => self.owner.1 = Some(value::group(text()?)?),
             "--all-root" => self.owner = (Some(0), Some(0)),
@@ -129,13 +131,13 @@ impl Asked {
         Ok(())
     }
 
-    fn printed(&self, program: &str, table: &'static [Opt]) -> Option<Todo> {
+    fn printed(&self, program: &str, table: &'static [ForeignOption]) -> Option<TranslatedLine> {
         Some(match self.print? {
-            "-V" => Todo::Print(format!(
+            "-V" => TranslatedLine::Print(format!(
                 "{program} (squashfs-tools-ng) {NG_VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
                 env!("CARGO_PKG_VERSION")
             )),
-            _ => Todo::Help(table),
+            _ => TranslatedLine::Help(table),
         })
     }
 
@@ -164,7 +166,7 @@ impl Asked {
                 if let Some(defaults) = &self.defaults {
                     defaults.root_lines().into_iter().for_each(|line| more.set("--add", line));
                 }
-                Ok((safe(dir.as_os_str()), more))
+                Ok((safe_path(dir.as_os_str()), more))
             }
             (None, None) => Err("expected a list (-F FILE) or a directory (-D DIR)".into()),
         }
@@ -214,14 +216,14 @@ impl Asked {
     }
 
     /// Makes the line that packs a source. `more` has the options of one of the programs.
-    fn build(self, usage: &str, source: OsString, more: CommandLine) -> Result<Todo, String> {
-        let fast = is_fast();
+    fn build(self, usage: &str, source: OsString, more: CommandLine) -> Result<TranslatedLine, String> {
+        let fast = wants_packfs_defaults();
         let [image] = self.plain.as_slice() else { return Err(format!("expected: {usage}")) };
         let mut line = CommandLine::new("build");
         line.set("--output", image);
         line.set("--format", "squashfs");
         if !fast || self.compressor.is_some() || !self.extra.is_empty() {
-            line.set("--codec", compressor::codec(self.compressor.as_deref(), &self.extra, self.block())?);
+            line.set("--codec", compressor::parse_codec(self.compressor.as_deref(), &self.extra, self.block())?);
         }
         match (self.no_tails, fast) {
             (true, _) => line.set("--fragments", "small"),
@@ -238,23 +240,23 @@ impl Asked {
         self.rules.iter().flatten().for_each(|rule| line.set("--rule", rule));
         line.set_owner(self.owner);
         line.operand(source);
-        Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
+        Ok(TranslatedLine::Run(line, ExitPolicy { lenient: true, usage: Some(1), ..ExitPolicy::default() }))
     }
 }
 
 /// Attributes of what nothing describes.
 #[derive(Debug, PartialEq, Eq)]
-struct Defaults {
+struct DefaultAttributes {
     mode: u32,
     uid: u32,
     gid: u32,
     time: u32,
 }
 
-impl Defaults {
+impl DefaultAttributes {
     /// Reads `NAME=VALUE,...`.
     fn read(text: &str) -> Result<Self, String> {
-        let mut all = Defaults { mode: 0o755, uid: 0, gid: 0, time: 0 };
+        let mut all = DefaultAttributes { mode: 0o755, uid: 0, gid: 0, time: 0 };
         let wrong = |pair: &str| format!("{pair}: expected uid, gid, mode or mtime with a number");
         for pair in text.split(',') {
             let (name, value) = pair.split_once('=').ok_or_else(|| wrong(pair))?;
@@ -274,13 +276,13 @@ impl Defaults {
 
     /// Returns the value of `--implied-dirs`.
     fn implied_dirs(&self) -> String {
-        let Defaults { mode, uid, gid, time } = self;
+        let DefaultAttributes { mode, uid, gid, time } = self;
         format!("{mode:04o},{uid}:{gid},{time}")
     }
 
     /// Returns lines of a pack list that give them to the root of a packed directory.
     fn root_lines(&self) -> [String; 3] {
-        let Defaults { mode, uid, gid, time } = self;
+        let DefaultAttributes { mode, uid, gid, time } = self;
         [format!("mode / {mode:04o}"), format!("owner / {uid} {gid}"), format!("time / {time}")]
     }
 }
@@ -290,9 +292,9 @@ mod tests {
     use super::*;
     use crate::personalities::options::tests::check;
 
-    fn line(program: fn(Vec<OsString>) -> Result<Todo, String>, args: &str) -> Result<String, String> {
+    fn line(program: fn(Vec<OsString>) -> Result<TranslatedLine, String>, args: &str) -> Result<String, String> {
         match program(args.split(' ').map(OsString::from).collect())? {
-            Todo::Run(line, _) => Ok(line.into_text()),
+            TranslatedLine::Run(line, _) => Ok(line.into_text()),
             other => panic!("{other:?}"),
         }
     }

@@ -1,19 +1,19 @@
 //! `--sort-file`: lines of a priority, flags and a path, as rules. The first line that matches a file counts.
 
 use super::pattern::GlobPattern;
-use crate::personalities::rules::{lines, word};
+use crate::personalities::rules::{for_each_line, rule_word};
 
 /// Returns the rules of a sort file.
-pub(super) fn rules(option: &str, file: &str) -> Result<Vec<String>, String> {
+pub(super) fn rules_of_file(option: &str, file: &str) -> Result<Vec<String>, String> {
     let mut rules = Vec::new();
-    lines(option, file, |line| {
-        rules.push(rule(line)?);
+    for_each_line(option, file, |line| {
+        rules.push(rule_of_line(line)?);
         Ok(())
     })?;
     Ok(rules)
 }
 
-fn rule(line: &str) -> Result<String, String> {
+fn rule_of_line(line: &str) -> Result<String, String> {
     let (priority, rest) = line.split_once(|letter: char| letter.is_ascii_whitespace()).ok_or("the path is missing")?;
     let priority: i64 = priority.parse().map_err(|_| "the line must begin with a priority")?;
     let priority = priority.checked_neg().and_then(|priority| i32::try_from(priority).ok());
@@ -25,13 +25,14 @@ fn rule(line: &str) -> Result<String, String> {
         None => ("", rest),
     };
     let path = unquoted(path.trim())?;
-    let (mut effects, mut test) = (String::new(), None);
+    let mut effects = String::new();
+    let mut test = None;
     for flag in flags.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
         match flag {
-            "glob" => test = Some(word("glob", &format!("/{}", glob(&path)))?),
+            "glob" => test = Some(rule_word("glob", &format!("/{}", escape_braces(&path)))?),
             "glob_no_path" => {
                 let expression = GlobPattern::parse(&path)?.regex_after("").unwrap_or_default();
-                test = Some(word("regex", &expression)?);
+                test = Some(rule_word("regex", &expression)?);
             }
             "dont_compress" => effects.push_str(" store"),
             "dont_fragment" => effects.push_str(" no-fragment"),
@@ -41,7 +42,7 @@ fn rule(line: &str) -> Result<String, String> {
             _ => return Err(format!("unknown flag `{flag}`")),
         }
     }
-    let test = test.map_or_else(|| word("path", &path), Ok)?;
+    let test = test.map_or_else(|| rule_word("path", &path), Ok)?;
     Ok(format!("{test} type=file -> priority={priority}{effects} stop"))
 }
 
@@ -53,7 +54,7 @@ fn unquoted(text: &str) -> Result<String, String> {
 }
 
 /// Returns a glob in which braces mean nothing.
-fn glob(pattern: &str) -> String {
+fn escape_braces(pattern: &str) -> String {
     pattern.replace('{', "\\{").replace('}', "\\}")
 }
 
@@ -73,7 +74,7 @@ mod tests {
             ("5 [align,nosparse] a", "path=a type=file -> priority=-5 align no-sparse stop"),
             ("0 \"my \\\"own\\\"\"", "path=my\" \"\"\\\"\"own\"\\\"\" type=file -> priority=0 stop"),
         ] {
-            assert_eq!(rule(line).as_deref(), Ok(made), "{line}");
+            assert_eq!(rule_of_line(line).as_deref(), Ok(made), "{line}");
             assert!(packfs_image::rules::Rules::parse([("r".as_ref(), made.as_bytes())]).is_ok(), "{made}");
         }
         for (line, why) in [
@@ -86,7 +87,7 @@ mod tests {
             ("9223372036854775808 a", "must begin with a priority"),
             ("2147483648 a", "priorities from"),
         ] {
-            assert!(rule(line).unwrap_err().contains(why), "{line}");
+            assert!(rule_of_line(line).unwrap_err().contains(why), "{line}");
         }
     }
 }

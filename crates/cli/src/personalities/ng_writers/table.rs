@@ -1,9 +1,9 @@
 //! The options of tar2sqfs and gensquashfs 1.3.
 
-use crate::personalities::options::Does::{Becomes, Ignored, Same};
-use crate::personalities::options::{Opt, flag, value};
+use crate::personalities::options::OptionEffect::{Becomes, Ignored, Same};
+use crate::personalities::options::{ForeignOption, flag, value};
 
-pub(in crate::personalities) static TAR_TABLE: &[Opt] = &[
+pub(in crate::personalities) static TAR_TABLE: &[ForeignOption] = &[
     value(&["-r", "--root-becomes"], Same("--subdir DIR --retarget")),
     flag(&["-S", "--no-symlink-retarget"], Same("no --retarget")),
     value(&["-E", "--exclude-dir"], Same("--exclude /PATH, or --exclude-regex for a pattern")),
@@ -25,7 +25,7 @@ pub(in crate::personalities) static TAR_TABLE: &[Opt] = &[
     flag(&["-V", "--version"], Same("prints the version")),
 ];
 
-pub(in crate::personalities) static GEN_TABLE: &[Opt] = &[
+pub(in crate::personalities) static GEN_TABLE: &[ForeignOption] = &[
     value(&["-F", "--pack-file"], Same("the source @FILE")),
     value(&["-D", "--pack-dir"], Same("the source; with --pack-file the directory of that file")),
     value(&["-c", "--compressor"], Same("--codec; xz without it")),

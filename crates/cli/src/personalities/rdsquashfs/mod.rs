@@ -14,15 +14,15 @@ use packfs_image::tree::components;
 use packfs_image::{AnyImage, sink, squashfs};
 
 use super::command_line::CommandLine;
-use super::options::Does::{Becomes, Ignored, Same};
-use super::options::{Opt, Word, flag, getopt, value};
-use super::{NG_VERSION, Show, Todo, version};
-use crate::args::{Cat, Command, Extract, ImageArg};
+use super::options::OptionEffect::{Becomes, Ignored, Same};
+use super::options::{ForeignOption, ParsedWord, flag, parse_getopt, value};
+use super::{NG_VERSION, ResultPrinter, TranslatedLine, version_text};
+use crate::args::{CatArgs, ExtractArgs, ImageArg, PackfsCommand};
 use crate::commands::{cat, extract, open};
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::{self, say};
 
-pub(super) static TABLE: &[Opt] = &[
+pub(super) static TABLE: &[ForeignOption] = &[
     value(&["--list", "-l"], Same("packfs list, for one directory")),
     value(&["--cat", "-c"], Same("packfs cat")),
     value(&["--xattr", "-x"], Same("packfs info --inode, extended attributes only")),
@@ -50,7 +50,7 @@ const MODES: &str = "D0755,F0644";
 
 /// Things that rdsquashfs does, one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Job {
+enum RdsquashfsTask {
     List,
     Cat,
     Xattrs,
@@ -61,10 +61,10 @@ enum Job {
 
 /// A command line, read.
 #[derive(Debug, Default)]
-struct Asked {
+struct RdsquashfsOptions {
     plain: Vec<OsString>,
     /// The job, and the path that it is for.
-    job: Option<(Job, OsString)>,
+    job: Option<(RdsquashfsTask, OsString)>,
     root: Option<OsString>,
     select: CommandLine,
     no_sparse: bool,
@@ -75,42 +75,42 @@ struct Asked {
 }
 
 /// Translates a command line.
-pub(super) fn rdsquashfs(args: Vec<OsString>) -> Result<Todo, String> {
-    let mut asked = Asked::default();
-    for word in getopt(TABLE, args)? {
+pub(super) fn rdsquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let mut options = RdsquashfsOptions::default();
+    for word in parse_getopt(TABLE, args)? {
         let (name, value) = match word {
-            Word::Plain(word) => {
-                asked.plain.push(word);
+            ParsedWord::Plain(word) => {
+                options.plain.push(word);
                 continue;
             }
-            Word::Becomes(options) => {
-                asked.select.append(options);
+            ParsedWord::Becomes(made) => {
+                options.select.append(made);
                 continue;
             }
-            Word::Option(name, values) => (name, values.into_iter().next().unwrap_or_default()),
+            ParsedWord::Option(name, values) => (name, values.into_iter().next().unwrap_or_default()),
         };
         match name {
-            "--list" => asked.job = Some((Job::List, value)),
-            "--cat" => asked.job = Some((Job::Cat, value)),
-            "--xattr" => asked.job = Some((Job::Xattrs, value)),
-            "--stat" => asked.job = Some((Job::Stat, value)),
-            "--describe" => asked.job = Some((Job::Describe, value)),
-            "--unpack-path" => asked.job = Some((Job::Unpack, value)),
-            "--unpack-root" => asked.root = Some(value),
-            "--no-sparse" => asked.no_sparse = true,
-            "--set-xattr" => asked.xattrs = true,
-            "--set-times" => asked.times = true,
-            "--chmod" => asked.modes = true,
-            "--chown" => asked.owners = true,
-            "--version" => return Ok(version("rdsquashfs (squashfs-tools-ng)", NG_VERSION)),
-            _ => return Ok(Todo::Help(TABLE)),
+            "--list" => options.job = Some((RdsquashfsTask::List, value)),
+            "--cat" => options.job = Some((RdsquashfsTask::Cat, value)),
+            "--xattr" => options.job = Some((RdsquashfsTask::Xattrs, value)),
+            "--stat" => options.job = Some((RdsquashfsTask::Stat, value)),
+            "--describe" => options.job = Some((RdsquashfsTask::Describe, value)),
+            "--unpack-path" => options.job = Some((RdsquashfsTask::Unpack, value)),
+            "--unpack-root" => options.root = Some(value),
+            "--no-sparse" => options.no_sparse = true,
+            "--set-xattr" => options.xattrs = true,
+            "--set-times" => options.times = true,
+            "--chmod" => options.modes = true,
+            "--chown" => options.owners = true,
+            "--version" => return Ok(version_text("rdsquashfs (squashfs-tools-ng)", NG_VERSION)),
+            _ => return Ok(TranslatedLine::Help(TABLE)),
         }
     }
-    asked.todo()
+    options.translate()
 }
 
-impl Asked {
-    fn todo(mut self) -> Result<Todo, String> {
+impl RdsquashfsOptions {
+    fn translate(mut self) -> Result<TranslatedLine, String> {
         let (job, path) =
             self.job.take().ok_or("expected one of --list, --cat, --xattr, --stat, --describe, --unpack-path")?;
         let image = self.plain.first().cloned().ok_or("expected: rdsquashfs [OPTIONS] IMAGE")?;
@@ -121,33 +121,35 @@ impl Asked {
             components(path.as_bytes()).map(|name| Path::new(std::ffi::OsStr::from_bytes(name))).collect();
         let is_root = inside.as_os_str().is_empty();
         let mut line = CommandLine::new(match job {
-            Job::List | Job::Describe => "list",
-            Job::Cat => "cat",
-            Job::Xattrs | Job::Stat => "info",
-            Job::Unpack => "extract",
+            RdsquashfsTask::List | RdsquashfsTask::Describe => "list",
+            RdsquashfsTask::Cat => "cat",
+            RdsquashfsTask::Xattrs | RdsquashfsTask::Stat => "info",
+            RdsquashfsTask::Unpack => "extract",
         });
         match job {
-            Job::List => line.switch("--long"),
-            Job::Describe => {
+            RdsquashfsTask::List => line.switch("--long"),
+            RdsquashfsTask::Describe => {
                 match &self.root {
                     Some(root) => line.set("--pack-list", root),
                     None => line.switch("--pack-list"),
                 }
                 line.append(std::mem::take(&mut self.select));
             }
-            Job::Xattrs | Job::Stat => line.set("--inode", if is_root { Path::new("/") } else { &inside }),
-            Job::Unpack => self.add_extraction(inside.components().count(), &mut line),
-            Job::Cat => {}
+            RdsquashfsTask::Xattrs | RdsquashfsTask::Stat => {
+                line.set("--inode", if is_root { Path::new("/") } else { &inside })
+            }
+            RdsquashfsTask::Unpack => self.add_extraction(inside.components().count(), &mut line),
+            RdsquashfsTask::Cat => {}
         }
         line.operand("--");
         line.operand(image);
         match job {
             // The root keeps its attributes.
-            Job::Unpack if is_root => line.operand("*"),
-            Job::Unpack | Job::Cat | Job::List if !is_root => line.operand(&inside),
+            RdsquashfsTask::Unpack if is_root => line.operand("*"),
+            RdsquashfsTask::Unpack | RdsquashfsTask::Cat | RdsquashfsTask::List if !is_root => line.operand(&inside),
             _ => {}
         }
-        Ok(Todo::Show(line, Box::new(Work { job, path: inside, prefix: self.root })))
+        Ok(TranslatedLine::Show(line, Box::new(RdsquashfsJob { job, path: inside, prefix: self.root })))
     }
 
     /// Adds the options of `packfs extract` for a path of this many components.
@@ -172,37 +174,37 @@ impl Asked {
 
 /// A job of rdsquashfs.
 #[derive(Debug)]
-struct Work {
-    job: Job,
+struct RdsquashfsJob {
+    job: RdsquashfsTask,
     /// Without a slash in front.
     path: PathBuf,
     prefix: Option<OsString>,
 }
 
-impl Show for Work {
-    fn show(&self, command: Command) -> Result<u8> {
+impl ResultPrinter for RdsquashfsJob {
+    fn print_results(&self, command: PackfsCommand) -> Result<u8> {
         match command {
-            Command::List(args) if self.job == Job::Describe => {
+            PackfsCommand::List(args) if self.job == RdsquashfsTask::Describe => {
                 let image = squashfs(&args.image)?;
                 let select = args.select.resolve()?;
                 output::write_result(|out| print::describe(&image, &select, self.prefix.as_deref(), out))?;
             }
-            Command::List(args) => {
+            PackfsCommand::List(args) => {
                 let image = squashfs(&args.image)?;
                 let nid = self.find(&*image)?;
                 output::write_result(|out| print::list(&image, nid, self.name(), out))?;
             }
-            Command::Info(args) => {
+            PackfsCommand::Info(args) => {
                 let image = squashfs(&args.image)?;
                 let nid = self.find(&*image)?;
                 output::write_result(|out| match self.job {
-                    Job::Xattrs => print::xattrs(&image, nid, out),
+                    RdsquashfsTask::Xattrs => print::xattrs(&image, nid, out),
                     _ => print::stat(&image, nid, self.name(), out),
                 })?;
             }
-            Command::Cat(args) => self.cat(&args)?,
-            Command::Extract(args) => return self.unpack(args),
-            _ => return Err(Usage("another command".into()).into()),
+            PackfsCommand::Cat(args) => self.cat(&args)?,
+            PackfsCommand::Extract(args) => return self.unpack(args),
+            _ => return Err(UsageError("another command".into()).into()),
         }
         Ok(0)
     }
@@ -216,7 +218,7 @@ fn squashfs(arg: &ImageArg) -> Result<Box<squashfs::SquashfsReader>> {
     }
 }
 
-impl Work {
+impl RdsquashfsJob {
     /// Returns the inode at the path. Links are not followed.
     fn find(&self, image: &dyn Image) -> Result<Nid> {
         let found = sink::lookup(image, self.path.as_os_str().as_bytes())?;
@@ -227,7 +229,7 @@ impl Work {
         self.path.file_name().map(OsStrExt::as_bytes).unwrap_or_default()
     }
 
-    fn cat(&self, args: &Cat) -> Result<()> {
+    fn cat(&self, args: &CatArgs) -> Result<()> {
         let image = squashfs(&args.image)?;
         let FileType::File { .. } = image.stat(self.find(&*image)?)?.kind else {
             bail!("{}: not a regular file", display(&self.path))
@@ -237,14 +239,14 @@ impl Work {
     }
 
     /// Unpacks what is in a directory, or a single entry.
-    fn unpack(&self, mut args: Extract) -> Result<u8> {
+    fn unpack(&self, mut args: ExtractArgs) -> Result<u8> {
         let image = squashfs(&args.image)?;
         if image.stat(self.find(&*image)?)?.kind != FileType::Dir {
             args.strip_components -= 1;
         }
         drop(image);
         match extract::run(&args)? {
-            Outcome::Done => Ok(0),
+            CommandOutcome::Done => Ok(0),
             _ => {
                 say(format_args!("rdsquashfs: {}: not all entries were unpacked", display(&args.directory)));
                 Ok(1)

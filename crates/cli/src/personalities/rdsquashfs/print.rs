@@ -10,12 +10,12 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use packfs_image::image::{FileType, Image, Nid, Stat};
 use packfs_image::sink::{Selection, Walk};
-use packfs_image::squashfs::{BodyFacts, SquashfsReader};
+use packfs_image::squashfs::{BodyFacts, InodeFacts, SquashfsReader};
 use packfs_image::tree::Device;
 
-use crate::commands::list::mode::mode;
+use crate::commands::list::mode::mode_text;
 use crate::output;
-use crate::personalities::unsquashfs::rows::at;
+use crate::personalities::unsquashfs::rows::format_time;
 
 /// Names of the types of inodes, from 1 on; those of extended inodes follow in the same order.
 const TYPES: [&str; 7] =
@@ -41,12 +41,12 @@ pub(super) fn list(image: &SquashfsReader, nid: Nid, name: &[u8], out: &mut impl
     let gid_width = rows.iter().map(|(stat, ..)| id_width(stat.gid)).max().unwrap_or_default();
     let width = sizes.iter().map(String::len).max().unwrap_or_default();
     for ((stat, _, name), size) in rows.iter().zip(&sizes) {
-        let shown = mode(&stat.kind, stat.mode);
+        let shown = mode_text(&stat.kind, stat.mode);
         write!(out, "{} {:>uid_width$}/{:<gid_width$} {size:>width$} ", shown.as_str(), stat.uid, stat.gid)?;
-        output::name(out, name)?;
+        output::write_name(out, name)?;
         if let FileType::Symlink { target } = &stat.kind {
             out.write_all(b" -> ")?;
-            output::name(out, target)?;
+            output::write_name(out, target)?;
         }
         out.write_all(b"\n")?;
     }
@@ -78,10 +78,12 @@ fn size(image: &SquashfsReader, nid: Nid, stat: &Stat) -> Result<String> {
 
 /// Formats a size in whole units of 1024, rounded by the last division.
 fn rounded(mut size: u64) -> String {
-    let (mut suffix, mut rest) = ("", 0);
+    let mut suffix = "";
+    let mut rest = 0;
     let mut units = ["k", "M", "G", "T", "P", "E"].iter();
     while size > 1024 {
-        (rest, size) = (size % 1024, size / 1024);
+        rest = size % 1024;
+        size = size / 1024;
         suffix = units.next().copied().unwrap_or_default();
     }
     format!("{}{suffix}", size + u64::from(rest >= 512))
@@ -118,11 +120,12 @@ fn hex(value: &[u8]) -> String {
 
 /// Prints all facts of an inode.
 pub(super) fn stat(image: &SquashfsReader, nid: Nid, name: &[u8], out: &mut impl Write) -> Result<()> {
-    let (stat, facts) = (image.stat(nid)?, image.facts(nid)?);
+    let stat = image.stat(nid)?;
+    let facts = image.facts(nid)?;
     let kind = usize::from(facts.kind);
     let name_of = |kind: usize| TYPES.get(kind.wrapping_sub(1)).copied().unwrap_or("UNKNOWN");
     out.write_all(b"Name: ")?;
-    output::name(out, name)?;
+    output::write_name(out, name)?;
     match facts.extended() {
         true => writeln!(out, "\nInode type: extended {}", name_of(kind - TYPES.len()))?,
         false => writeln!(out, "\nInode type: {}", name_of(kind))?,
@@ -131,7 +134,7 @@ pub(super) fn stat(image: &SquashfsReader, nid: Nid, name: &[u8], out: &mut impl
     writeln!(out, "Access: 0{:o}", stat.mode)?;
     writeln!(out, "UID: {} (index = {})", stat.uid, facts.uid_index)?;
     writeln!(out, "GID: {} (index = {})", stat.gid, facts.gid_index)?;
-    let time = at(stat.mtime.secs, &TimeZone::UTC, "%a, %d %b %Y %H:%M:%S")?;
+    let time = format_time(stat.mtime.secs, &TimeZone::UTC, "%a, %d %b %Y %H:%M:%S")?;
     writeln!(out, "Last modified: {time} +0000 ({})", stat.mtime.secs)?;
     // Basic files have no count of links.
     if facts.extended() || !matches!(stat.kind, FileType::File { .. }) {
@@ -140,10 +143,21 @@ pub(super) fn stat(image: &SquashfsReader, nid: Nid, name: &[u8], out: &mut impl
     if facts.extended() {
         writeln!(out, "Xattr index: 0x{:X}", facts.xattr_set.unwrap_or(NONE))?;
     }
-    match (&stat.kind, facts.body) {
+    write_body(image, nid, &stat.kind, &facts, out)
+}
+
+/// Prints the facts that depend on the type of an inode.
+fn write_body(
+    image: &SquashfsReader,
+    nid: Nid,
+    kind: &FileType,
+    facts: &InodeFacts,
+    out: &mut impl Write,
+) -> Result<()> {
+    match (kind, facts.body) {
         (FileType::Symlink { target }, _) => {
             out.write_all(b"Link target: ")?;
-            output::name(out, target)?;
+            output::write_name(out, target)?;
             out.write_all(b"\n")?;
         }
         (FileType::Char(device) | FileType::Block(device), _) => {
@@ -166,7 +180,7 @@ pub(super) fn stat(image: &SquashfsReader, nid: Nid, name: &[u8], out: &mut impl
                 writeln!(out, "Directory index entries: {index}")?;
                 for run in image.dir_index(nid)? {
                     out.write_all(b"\t'")?;
-                    output::name(out, &run.name)?;
+                    output::write_name(out, &run.name)?;
                     writeln!(out, "' -> block {}, header offset {}", run.block, run.offset)?;
                 }
             }

@@ -13,7 +13,7 @@ const SPECIAL: &[u8] = b"\\.+*?()|[]{}^$#&-~";
 
 /// Text that an expression is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum MatchSubject {
     /// A whole path.
     Path,
     /// One name of a path: nothing in the expression matches a slash.
@@ -21,32 +21,32 @@ pub(super) enum Subject {
 }
 
 /// Translates an expression.
-pub(super) fn translated(expression: &str, subject: Subject) -> Result<String, String> {
-    let mut parser = Parser { rest: expression.as_bytes(), subject };
+pub(super) fn translate_regex(expression: &str, subject: MatchSubject) -> Result<String, String> {
+    let mut parser = RegexParser { rest: expression.as_bytes(), subject };
     parser.alternatives(0)
 }
 
 /// Translates a regular expression for each component of a path: from the root, or after `... ` from any directory.
-pub(super) fn path(text: &str) -> Result<String, String> {
+pub(super) fn translate_path(text: &str) -> Result<String, String> {
     let (start, path) = match text.strip_prefix("... ") {
         Some(anywhere) => ("(?:\\A|/)", anywhere),
         None => ("\\A", text),
     };
     // A dot is an expression as any other.
     let components = path.split('/').filter(|name| !name.is_empty());
-    let components = components.map(|name| Ok(format!("[^/]*(?:{})[^/]*", translated(name, Subject::Name)?)));
+    let components = components.map(|name| Ok(format!("[^/]*(?:{})[^/]*", translate_regex(name, MatchSubject::Name)?)));
     let components = components.collect::<Result<Vec<String>, String>>()?;
     // `^` and `$` match at the ends of components, and nothing matches a slash.
     Ok(format!("(?m-s){start}{}\\z", components.join("/")))
 }
 
 /// The rest of an expression.
-struct Parser<'e> {
+struct RegexParser<'e> {
     rest: &'e [u8],
-    subject: Subject,
+    subject: MatchSubject,
 }
 
-impl Parser<'_> {
+impl RegexParser<'_> {
     fn next(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -82,8 +82,8 @@ impl Parser<'_> {
             b'^' => return Ok("^".into()),
             b'$' => return Ok("$".into()),
             b'\\' => match self.escaped()? {
-                Escaped::Anchor(anchor) => return Ok(anchor.into()),
-                Escaped::Letter(letter) => letter,
+                EscapedByte::Anchor(anchor) => return Ok(anchor.into()),
+                EscapedByte::Letter(letter) => letter,
             },
             letter @ (b'*' | b'+' | b'?' | b'{') => {
                 return Err(format!("there is nothing before `{}` to repeat", char::from(letter)));
@@ -141,19 +141,19 @@ impl Parser<'_> {
     }
 
     /// Translates what follows a backslash: besides letters without their meaning, extensions of glibc.
-    fn escaped(&mut self) -> Result<Escaped, String> {
+    fn escaped(&mut self) -> Result<EscapedByte, String> {
         let byte = self.next().ok_or("nothing follows the backslash at the end")?;
         Ok(match byte {
-            b'`' => Escaped::Anchor("^"),
-            b'\'' => Escaped::Anchor("$"),
-            b'<' => Escaped::Anchor("\\<"),
-            b'>' => Escaped::Anchor("\\>"),
-            b'b' => Escaped::Anchor("\\b"),
-            b'B' => Escaped::Anchor("\\B"),
-            b'w' | b'W' => Escaped::Letter(self.class(is_word, byte == b'W')),
-            b's' | b'S' => Escaped::Letter(self.class(is_space, byte == b'S')),
+            b'`' => EscapedByte::Anchor("^"),
+            b'\'' => EscapedByte::Anchor("$"),
+            b'<' => EscapedByte::Anchor("\\<"),
+            b'>' => EscapedByte::Anchor("\\>"),
+            b'b' => EscapedByte::Anchor("\\b"),
+            b'B' => EscapedByte::Anchor("\\B"),
+            b'w' | b'W' => EscapedByte::Letter(self.class(is_word, byte == b'W')),
+            b's' | b'S' => EscapedByte::Letter(self.class(is_space, byte == b'S')),
             b'1'..=b'9' => return Err(refusals::BACK_REFERENCES.error(format_args!("\\{}", char::from(byte)))),
-            byte => Escaped::Letter(literal(byte)),
+            byte => EscapedByte::Letter(literal(byte)),
         })
     }
 
@@ -161,7 +161,8 @@ impl Parser<'_> {
     fn bracket(&mut self) -> Result<String, String> {
         const OPEN: &str = "a bracket is not closed";
         let negated = self.takes(b"^");
-        let (mut members, mut is_first) = ([false; 256], true);
+        let mut members = [false; 256];
+        let mut is_first = true;
         loop {
             if self.rest.is_empty() {
                 return Err(OPEN.into());
@@ -224,7 +225,7 @@ impl Parser<'_> {
 
     /// Writes a class of bytes, in ranges, so that none of its members can be taken for a sign.
     fn class(&self, is_in: impl Fn(u8) -> bool, negated: bool) -> String {
-        let is_in = |byte: u8| is_in(byte) != negated && (byte != b'/' || self.subject == Subject::Path);
+        let is_in = |byte: u8| is_in(byte) != negated && (byte != b'/' || self.subject == MatchSubject::Path);
         let mut out = String::from("[");
         let mut byte = 0_u16;
         while let Ok(first) = u8::try_from(byte) {
@@ -241,7 +242,7 @@ impl Parser<'_> {
 }
 
 /// Meaning of a byte behind a backslash.
-enum Escaped {
+enum EscapedByte {
     /// A place between bytes, which nothing repeats.
     Anchor(&'static str),
     /// A byte, or one of several.

@@ -8,7 +8,7 @@ use super::*;
 
 /// Compares `text` with a translated expression; `None` if it is malformed.
 fn ours(expression: &str, text: &str) -> Option<bool> {
-    let translated = translated(expression, Subject::Path).ok()?;
+    let translated = translate_regex(expression, MatchSubject::Path).ok()?;
     let compiled = Exclude::default().with_regexes(&[&translated]);
     Some(compiled.unwrap_or_else(|error| panic!("{expression}: {error}")).matches(text.as_bytes(), false))
 }
@@ -130,8 +130,8 @@ fn backslashes_are_those_of_glibc() {
 
 #[test]
 fn back_references_are_refused_by_name() {
-    assert!(translated(r"(a)\1", Subject::Path).unwrap_err().contains(r"\1: packfs has no back-references"));
-    assert!(translated(&"(".repeat(1 << 20), Subject::Path).unwrap_err().contains("more than 200 deep"));
+    assert!(translate_regex(r"(a)\1", MatchSubject::Path).unwrap_err().contains(r"\1: packfs has no back-references"));
+    assert!(translate_regex(&"(".repeat(1 << 20), MatchSubject::Path).unwrap_err().contains("more than 200 deep"));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn names_have_no_slashes() {
         (r"\w\W", "[0-9A-Z_a-z][\\x00-\\x2E\\x3A-\\x40\\x5B-\\x5E\\x60\\x7B-\\xFF]"),
         (r"a\.d", "a\\.d"),
     ] {
-        assert_eq!(translated(expression, Subject::Name).unwrap(), want, "{expression}");
+        assert_eq!(translate_regex(expression, MatchSubject::Name).unwrap(), want, "{expression}");
     }
 }
 

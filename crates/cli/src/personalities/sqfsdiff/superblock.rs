@@ -42,8 +42,10 @@ pub(super) fn print(fields: &[Difference], out: &mut impl Write) -> io::Result<(
     writeln!(out, "======== super blocks are different ========")?;
     for difference in fields {
         let Aspect::Superblock(field) = difference.aspect else { continue };
-        let (first, second) = (difference.first.as_deref(), difference.second.as_deref());
-        let (one, two) = (first.unwrap_or_default(), second.unwrap_or_default());
+        let first = difference.first.as_deref();
+        let second = difference.second.as_deref();
+        let one = first.unwrap_or_default();
+        let two = second.unwrap_or_default();
         let named =
             |names: &[(&str, &'static str)]| names.iter().find(|(name, _)| *name == field).map(|(_, name)| *name);
         if let Some(name) = named(&NUMBERS) {
@@ -62,7 +64,8 @@ pub(super) fn print(fields: &[Difference], out: &mut impl Write) -> io::Result<(
 /// Prints by how much a number is larger in the second image.
 fn number(name: &str, one: &str, two: &str, out: &mut impl Write) -> io::Result<()> {
     let value = |text: &str| text.parse::<i128>().unwrap_or_default();
-    let (one, two) = (value(one), value(two));
+    let one = value(one);
+    let two = value(two);
     writeln!(out, "{name}: {:+}", two - one)?;
     if name == "block size" && one > 0 && two > 0 {
         writeln!(out, "block log: {:+}", i64::from(two.ilog2()) - i64::from(one.ilog2()))?;

@@ -17,17 +17,17 @@ use packfs_image::name::display;
 use packfs_image::tree::Time;
 use packfs_image::{AnyImage, Error};
 
-use self::names::pattern;
-use self::rows::Style;
+use self::names::translate_pattern;
+use self::rows::ListingStyle;
 pub(super) use self::table::{CAT_TABLE, TABLE};
 use super::command_line::CommandLine;
 use super::date;
-use super::mksquashfs::{ExcludedXattrs, exclude, of_each};
-use super::options::{Opt, Word, leading};
-use super::{Show, Todo};
-use crate::args::{Cat, Command, ImageArg, value};
+use super::mksquashfs::{ExcludedXattrs, exclude, restrict_mode};
+use super::options::{ForeignOption, ParsedWord, parse_leading_options};
+use super::{ResultPrinter, TranslatedLine};
+use crate::args::{CatArgs, ImageArg, PackfsCommand, value};
 use crate::commands::{self, cat, open, tar};
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 use crate::output::{self, say};
 use crate::resources;
 
@@ -39,7 +39,7 @@ const NOT_FATAL: u8 = 2;
 
 /// Things that unsquashfs does, one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Job {
+enum UnsquashfsTask {
     #[default]
     Extract,
     List,
@@ -52,8 +52,8 @@ enum Job {
 
 /// A command line, read.
 #[derive(Debug, Default)]
-struct Asked {
-    job: Job,
+struct UnsquashfsOptions {
+    task: UnsquashfsTask,
     /// The image, then paths in it.
     plain: Vec<OsString>,
     /// Options that every command of packfs takes that reads an image.
@@ -81,14 +81,14 @@ struct Asked {
     dest: Option<OsString>,
     /// The pseudo file to write; `-` is standard output.
     pseudo_file: Option<OsString>,
-    how: How,
+    run: RunOptions,
     print: Option<&'static str>,
 }
 
 /// The way to print and to end.
 #[derive(Debug, Clone, Default)]
-struct How {
-    style: Style,
+struct RunOptions {
+    style: ListingStyle,
     /// True if extracted paths are listed.
     lists: bool,
     quiet: bool,
@@ -99,43 +99,43 @@ struct How {
 }
 
 /// Translates a command line of unsquashfs.
-pub(super) fn unsquashfs(args: Vec<OsString>) -> Result<Todo, String> {
-    let asked = Asked::read(TABLE, args)?;
-    if let Some(todo) = asked.printed("unsquashfs", TABLE) {
-        return Ok(todo);
+pub(super) fn unsquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let options = UnsquashfsOptions::read(TABLE, args)?;
+    if let Some(printed) = options.printed("unsquashfs", TABLE) {
+        return Ok(printed);
     }
-    if asked.plain.is_empty() {
+    if options.plain.is_empty() {
         return Err("fatal error: no input filesystem specified on command line".into());
     }
-    asked.todo()
+    options.translate()
 }
 
 /// Translates a command line of sqfscat.
-pub(super) fn sqfscat(args: Vec<OsString>) -> Result<Todo, String> {
-    let mut asked = Asked::read(CAT_TABLE, args)?;
-    if let Some(todo) = asked.printed("sqfscat", CAT_TABLE) {
-        return Ok(todo);
+pub(super) fn sqfscat(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let mut options = UnsquashfsOptions::read(CAT_TABLE, args)?;
+    if let Some(printed) = options.printed("sqfscat", CAT_TABLE) {
+        return Ok(printed);
     }
-    if asked.plain.len() < 2 {
+    if options.plain.len() < 2 {
         return Err("expected: sqfscat [OPTIONS] FILESYSTEM FILE...".into());
     }
-    asked.job = Job::Cat;
-    asked.todo()
+    options.task = UnsquashfsTask::Cat;
+    options.translate()
 }
 
-impl Asked {
-    fn read(table: &'static [Opt], args: Vec<OsString>) -> Result<Self, String> {
-        let mut asked = Asked::default();
-        for word in leading(table, args)? {
+impl UnsquashfsOptions {
+    fn read(table: &'static [ForeignOption], args: Vec<OsString>) -> Result<Self, String> {
+        let mut options = UnsquashfsOptions::default();
+        for word in parse_leading_options(table, args)? {
             match word {
-                Word::Plain(word) => asked.plain.push(word),
-                Word::Becomes(options) if options.has("--max-depth") => asked.select.append(options),
-                Word::Becomes(options) if options.has("--memory") => asked.extract.append(options),
-                Word::Becomes(options) => asked.out.append(options),
-                Word::Option(name, values) => asked.take(name, values)?,
+                ParsedWord::Plain(word) => options.plain.push(word),
+                ParsedWord::Becomes(made) if made.has("--max-depth") => options.select.append(made),
+                ParsedWord::Becomes(made) if made.has("--memory") => options.extract.append(made),
+                ParsedWord::Becomes(made) => options.out.append(made),
+                ParsedWord::Option(name, values) => options.take(name, values)?,
             }
         }
-        Ok(asked)
+        Ok(options)
     }
 
     /// Takes an option that needs more than other words.
@@ -151,57 +151,59 @@ impl Asked {
         match name {
             "-d" => self.dest = Some(value),
             "-excludes" => self.excludes = true,
-            "-extract-file" => self.paths.extend(names::lines(Path::new(&value))?),
-            "-exclude-file" => self.excluded.extend(names::lines(Path::new(&value))?),
+            "-extract-file" => self.paths.extend(names::read_lines(Path::new(&value))?),
+            "-exclude-file" => self.excluded.extend(names::read_lines(Path::new(&value))?),
             "-follow" => (self.follows, self.plain_names) = (true, true),
             "-match" | "-missing" => (self.all_must_match, self.follows, self.plain_names) = (true, true, true),
             "-no-wild" => self.plain_names = true,
             "-r" => self.regexes = true,
             "-all" => {
                 let secs = date::seconds(&text()?).map_err(|why| format!("{name}: {why}"))?;
-                self.how.style.time = Some(Time { secs, nanos: 0 });
+                self.run.style.time = Some(Time { secs, nanos: 0 });
                 self.extract.set("--time", secs.to_string());
             }
-            "-cat" => self.job = Job::Cat,
+            "-cat" => self.task = UnsquashfsTask::Cat,
             "-pf" => self.pseudo_file = Some(value),
-            "-f" => self.how.force = true,
-            "-s" => self.job = Job::Superblock,
-            "-mkfs-time" => self.job = Job::Time,
-            "-i" => self.how.lists = true,
-            "-li" => (self.how.lists, self.how.style.long) = (true, true),
-            "-l" => self.job = Job::List,
-            "-ll" => (self.job, self.how.style.long) = (Job::List, true),
+            "-f" => self.run.force = true,
+            "-s" => self.task = UnsquashfsTask::Superblock,
+            "-mkfs-time" => self.task = UnsquashfsTask::Time,
+            "-i" => self.run.lists = true,
+            "-li" => (self.run.lists, self.run.style.long) = (true, true),
+            "-l" => self.task = UnsquashfsTask::List,
+            "-ll" => (self.task, self.run.style.long) = (UnsquashfsTask::List, true),
             "-lln" => {
-                self.job = Job::List;
-                (self.how.style.long, self.how.style.numbers) = (true, true);
+                self.task = UnsquashfsTask::List;
+                self.run.style.long = true;
+                self.run.style.numbers = true;
             }
-            "-lc" => (self.job, self.how.style.concise) = (Job::List, true),
+            "-lc" => (self.task, self.run.style.concise) = (UnsquashfsTask::List, true),
             "-llc" => {
-                self.job = Job::List;
-                (self.how.style.long, self.how.style.concise) = (true, true);
+                self.task = UnsquashfsTask::List;
+                self.run.style.long = true;
+                self.run.style.concise = true;
             }
-            "-full" => self.how.style.seconds = true,
-            "-UTC" => self.how.style.utc = true,
+            "-full" => self.run.style.seconds = true,
+            "-UTC" => self.run.style.utc = true,
             "-no" => self.extract.switch("--no-xattrs"),
-            "-u" => self.only("user."),
-            "-xattrs-exclude" => self.xattrs.named = Some(exclude::xattr(&text()?)?),
+            "-u" => self.keep_namespace("user."),
+            "-xattrs-exclude" => self.xattrs.named = Some(exclude::xattr_glob(&text()?)?),
             "-xattrs-include" => {
                 self.xattrs.others = exclude::other_xattrs(&text()?).map_err(|why| format!("{name}: {why}"))?;
             }
             "-force-uid" => self.owner.0 = Some(value::user(&text()?)?),
             "-force-gid" => self.owner.1 = Some(value::group(&text()?)?),
-            "-force-file-mode" => self.modes.push(of_each(&text()?, 'F')),
-            "-force-dir-mode" => self.modes.push(of_each(&text()?, 'D')),
+            "-force-file-mode" => self.modes.push(restrict_mode(&text()?, 'F')),
+            "-force-dir-mode" => self.modes.push(restrict_mode(&text()?, 'D')),
             "-mem-default" => self.print = Some("memory"),
             "-p" => self.extract.set("--jobs", text()?),
-            "-q" => self.how.quiet = true,
+            "-q" => self.run.quiet = true,
             "-percentage" => self.extract.switch("--percentage"),
-            "-ig" => self.how.ignores_errors = true,
+            "-ig" => self.run.ignores_errors = true,
             "-st" => {
                 self.strict = true;
                 self.extract.set("--on-error", "stop");
             }
-            "-no-exit" => self.how.no_exit_code = true,
+            "-no-exit" => self.run.no_exit_code = true,
             "-v" => self.print = Some("version"),
             _ => self.print = Some("help"),
         }
@@ -209,40 +211,28 @@ impl Asked {
     }
 
     /// Leaves out extended attributes of all other namespaces.
-    fn only(&mut self, wanted: &str) {
+    fn keep_namespace(&mut self, wanted: &str) {
         for name in exclude::NAMESPACES.iter().filter(|name| **name != wanted) {
             self.extract.set("--exclude-xattr", format!("{name}*"));
         }
     }
 
-    /// Returns what was only asked to be printed.
-    fn printed(&self, program: &'static str, table: &'static [Opt]) -> Option<Todo> {
+    /// Returns what was only options to be printed.
+    fn printed(&self, program: &'static str, table: &'static [ForeignOption]) -> Option<TranslatedLine> {
         match self.print? {
-            "version" => Some(Todo::Print(format!(
+            "version" => Some(TranslatedLine::Print(format!(
                 "{program} version {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
                 env!("CARGO_PKG_VERSION")
             ))),
-            "memory" => Some(Todo::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
-            _ => Some(Todo::Help(table)),
+            "memory" => Some(TranslatedLine::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
+            _ => Some(TranslatedLine::Help(table)),
         }
     }
 
-    fn todo(mut self) -> Result<Todo, String> {
-        if self.strict && self.how.no_exit_code {
-            return Err("both -strict-errors and -no-exit-code: all errors are fatal".into());
-        }
-        if self.strict && self.how.ignores_errors {
-            return Err("both -strict-errors and -ignore-errors: all errors are fatal".into());
-        }
+    fn translate(mut self) -> Result<TranslatedLine, String> {
+        self.refuse_contradictions()?;
         if self.pseudo_file.is_some() {
-            match self.job {
-                Job::Extract => self.job = Job::Pseudo,
-                Job::List => return Err("fatal error: both a listing (-l, -ll and the like) and -pf".into()),
-                _ => return Err("fatal error: both -pf and -cat, -s or -mkfs-time".into()),
-            }
-        }
-        if self.regexes && self.plain_names {
-            return Err("fatal error: both -no-wildcards (or -match, -follow-symlinks) and -regex".into());
+            self.task = UnsquashfsTask::Pseudo;
         }
         let image = self.plain.remove(0);
         let names = std::mem::take(&mut self.plain);
@@ -251,41 +241,87 @@ impl Asked {
         } else {
             self.paths.splice(0..0, names);
         }
-        let image_word = if image.as_encoded_bytes().starts_with(b"-") {
-            Path::new(".").join(&image).into_os_string()
-        } else {
-            image.clone()
-        };
-        let dest = self.dest.take().unwrap_or_else(|| "squashfs-root".into());
-        self.how.style.prefix = dest.as_encoded_bytes().to_vec();
-        let mut line = CommandLine::new(match self.job {
-            Job::Extract => "extract",
-            Job::List => "list",
-            Job::Cat => "cat",
-            Job::Pseudo => "tar",
-            Job::Superblock | Job::Time => "info",
-        });
-        if self.job == Job::Extract {
-            line.set("--directory", dest);
-        }
-        if self.job == Job::Pseudo {
-            line.set("--format", "pseudo");
-            if let Some(file) = self.pseudo_file.take().filter(|file| file != "-") {
-                line.switch("--force");
-                line.set("--output", file);
+        let mut line = self.begin_line();
+        line.append(std::mem::take(&mut self.out));
+        self.add_task_options(&mut line)?;
+        if self.regexes && self.task == UnsquashfsTask::Cat {
+            match names::translate_regexes(&self.paths) {
+                Ok(regexes) => regexes.into_iter().for_each(|regex| line.set("--regex", regex)),
+                Err(why) => return Ok(TranslatedLine::Problem(why, NOT_FATAL)),
             }
         }
-        line.append(std::mem::take(&mut self.out));
+        line.operand("--");
+        let looks_like_option = image.as_encoded_bytes().starts_with(b"-");
+        line.operand(if looks_like_option { Path::new(".").join(&image).into_os_string() } else { image.clone() });
+        if !self.regexes && !matches!(self.task, UnsquashfsTask::Superblock | UnsquashfsTask::Time) {
+            for path in &self.paths {
+                line.operand(translate_pattern(path, self.plain_names)?);
+            }
+        }
+        let job = UnsquashfsJob { task: self.task, image: PathBuf::from(image), options: self.run };
+        Ok(TranslatedLine::Show(line, Box::new(job)))
+    }
+
+    /// Fails for options that unsquashfs does not take together.
+    fn refuse_contradictions(&self) -> Result<(), String> {
+        if self.strict && self.run.no_exit_code {
+            return Err("both -strict-errors and -no-exit-code: all errors are fatal".into());
+        }
+        if self.strict && self.run.ignores_errors {
+            return Err("both -strict-errors and -ignore-errors: all errors are fatal".into());
+        }
+        match self.task {
+            _ if self.pseudo_file.is_none() => {}
+            // The task without an option that names one.
+            UnsquashfsTask::Extract => {}
+            UnsquashfsTask::List => {
+                return Err("fatal error: both a listing (-l, -ll and the like) and -pf".into());
+            }
+            _ => return Err("fatal error: both -pf and -cat, -s or -mkfs-time".into()),
+        }
+        if self.regexes && self.plain_names {
+            return Err("fatal error: both -no-wildcards (or -match, -follow-symlinks) and -regex".into());
+        }
+        Ok(())
+    }
+
+    /// Begins the line with the command of packfs and the place of its output.
+    fn begin_line(&mut self) -> CommandLine {
+        let dest = self.dest.take().unwrap_or_else(|| "squashfs-root".into());
+        self.run.style.prefix = dest.as_encoded_bytes().to_vec();
+        match self.task {
+            UnsquashfsTask::Extract => {
+                let mut line = CommandLine::new("extract");
+                line.set("--directory", dest);
+                line
+            }
+            UnsquashfsTask::Pseudo => {
+                let mut line = CommandLine::new("tar");
+                line.set("--format", "pseudo");
+                if let Some(file) = self.pseudo_file.take().filter(|file| file != "-") {
+                    line.switch("--force");
+                    line.set("--output", file);
+                }
+                line
+            }
+            UnsquashfsTask::List => CommandLine::new("list"),
+            UnsquashfsTask::Cat => CommandLine::new("cat"),
+            UnsquashfsTask::Superblock | UnsquashfsTask::Time => CommandLine::new("info"),
+        }
+    }
+
+    /// Adds the options of the task, and those that select entries.
+    fn add_task_options(&mut self, line: &mut CommandLine) -> Result<(), String> {
         for glob in std::mem::take(&mut self.xattrs).globs() {
             self.extract.set("--exclude-xattr", glob);
         }
-        match self.job {
-            Job::Extract => {
+        match self.task {
+            UnsquashfsTask::Extract => {
                 self.extract.set_owner(self.owner);
                 if !self.modes.is_empty() {
                     self.extract.set("--mode", self.modes.join(","));
                 }
-                line.switch_if(self.how.force, "--force");
+                line.switch_if(self.run.force, "--force");
                 if !self.strict {
                     line.set("--on-error", "skip");
                 }
@@ -293,34 +329,21 @@ impl Asked {
                 line.switch("--quiet");
                 line.append(self.selection()?);
             }
-            Job::List => {
-                line.switch_if(self.how.style.long, "--long");
-                line.switch_if(self.how.style.long && !self.how.style.numbers, "--names");
+            UnsquashfsTask::List => {
+                line.switch_if(self.run.style.long, "--long");
+                line.switch_if(self.run.style.long && !self.run.style.numbers, "--names");
                 line.append(self.selection()?);
             }
-            Job::Pseudo => {
+            UnsquashfsTask::Pseudo => {
                 let taken = ["--time", "--no-xattrs", "--exclude-xattr", "--jobs"];
                 self.extract.retain(|option, _| taken.contains(&option));
                 line.append(std::mem::take(&mut self.extract));
                 line.switch("--quiet");
                 line.append(self.selection()?);
             }
-            Job::Cat | Job::Superblock | Job::Time => {}
+            UnsquashfsTask::Cat | UnsquashfsTask::Superblock | UnsquashfsTask::Time => {}
         }
-        if self.regexes && self.job == Job::Cat {
-            match names::regexes(&self.paths) {
-                Ok(regexes) => regexes.into_iter().for_each(|regex| line.set("--regex", regex)),
-                Err(why) => return Ok(Todo::Problem(why, NOT_FATAL)),
-            }
-        }
-        line.operand("--");
-        line.operand(image_word);
-        if !self.regexes && !matches!(self.job, Job::Superblock | Job::Time) {
-            for path in &self.paths {
-                line.operand(pattern(path, self.plain_names)?);
-            }
-        }
-        Ok(Todo::Show(line, Box::new(Work { job: self.job, image: PathBuf::from(image), how: self.how })))
+        Ok(())
     }
 
     /// Returns options of the commands that select entries.
@@ -329,13 +352,13 @@ impl Asked {
         line.switch_if(self.follows && !self.paths.is_empty(), "--follow");
         line.switch_if(!self.all_must_match && !self.paths.is_empty(), "--ignore-missing");
         if self.regexes {
-            names::regexes(&self.paths)?.into_iter().for_each(|regex| line.set("--regex", regex));
-            names::regexes(&self.excluded)?.into_iter().for_each(|regex| line.set("--exclude-regex", regex));
+            names::translate_regexes(&self.paths)?.into_iter().for_each(|regex| line.set("--regex", regex));
+            names::translate_regexes(&self.excluded)?.into_iter().for_each(|regex| line.set("--exclude-regex", regex));
             return Ok(line);
         }
         for name in &self.excluded {
             let mut glob = OsString::from("/");
-            glob.push(pattern(name, self.plain_names)?);
+            glob.push(translate_pattern(name, self.plain_names)?);
             line.set("--exclude", glob);
         }
         Ok(line)
@@ -344,50 +367,52 @@ impl Asked {
 
 /// A job of unsquashfs.
 #[derive(Debug)]
-struct Work {
-    job: Job,
+struct UnsquashfsJob {
+    task: UnsquashfsTask,
     image: PathBuf,
-    how: How,
+    options: RunOptions,
 }
 
-impl Show for Work {
-    fn show(&self, command: Command) -> Result<u8> {
+impl ResultPrinter for UnsquashfsJob {
+    fn print_results(&self, command: PackfsCommand) -> Result<u8> {
         match command {
-            Command::Extract(args) => {
-                self.is_squashfs(&args.image)?;
-                extract::run(&args, &self.how)
+            PackfsCommand::Extract(args) => {
+                self.require_squashfs(&args.image)?;
+                extract::run(&args, &self.options)
             }
-            Command::List(args) => {
-                self.is_squashfs(&args.image)?;
-                rows::list(&args, &self.how.style)?;
+            PackfsCommand::List(args) => {
+                self.require_squashfs(&args.image)?;
+                rows::print_list(&args, &self.options.style)?;
                 Ok(OK)
             }
-            Command::Cat(args) => {
-                self.is_squashfs(&args.image)?;
+            PackfsCommand::Cat(args) => {
+                self.require_squashfs(&args.image)?;
                 self.cat(args)
             }
-            Command::Tar(args) => {
-                self.is_squashfs(&args.image)?;
+            PackfsCommand::Tar(args) => {
+                self.require_squashfs(&args.image)?;
                 tar::run(&args)?;
                 Ok(OK)
             }
-            Command::Info(args) => {
-                self.is_squashfs(&args.image)?;
+            PackfsCommand::Info(args) => {
+                self.require_squashfs(&args.image)?;
                 let AnyImage::Squashfs(image) = open::image(&args.image)? else { bail!("not a SquashFS image") };
-                match self.job {
-                    Job::Time => drop(commands::print(&format!("{}\n", image.superblock().mkfs_time))?),
-                    _ => output::write_result(|out| superblock::print(&image, &self.image, self.how.style.utc, out))?,
+                match self.task {
+                    UnsquashfsTask::Time => drop(commands::print(&format!("{}\n", image.superblock().mkfs_time))?),
+                    _ => {
+                        output::write_result(|out| superblock::print(&image, &self.image, self.options.style.utc, out))?
+                    }
                 }
                 Ok(OK)
             }
-            _ => Err(Usage("another command".into()).into()),
+            _ => Err(UsageError("another command".into()).into()),
         }
     }
 }
 
-impl Work {
+impl UnsquashfsJob {
     /// Fails for anything but a SquashFS image, with the words that callers know.
-    fn is_squashfs(&self, arg: &ImageArg) -> Result<()> {
+    fn require_squashfs(&self, arg: &ImageArg) -> Result<()> {
         let name = display(&self.image);
         let mut magic = [0; 4];
         let read = File::open(&arg.path).and_then(|file| {
@@ -402,12 +427,13 @@ impl Work {
     }
 
     /// Writes one file after the other; those that cannot be written are told.
-    fn cat(&self, mut args: Cat) -> Result<u8> {
+    fn cat(&self, mut args: CatArgs) -> Result<u8> {
         let mut status = OK;
         let paths = std::mem::take(&mut args.paths).into_iter().map(|path| (vec![path], Vec::new()));
         let regexes = std::mem::take(&mut args.regex).into_iter().map(|regex| (Vec::new(), vec![regex]));
         for (paths, regexes) in paths.chain(regexes) {
-            (args.paths, args.regex) = (paths, regexes);
+            args.paths = paths;
+            args.regex = regexes;
             if let Err(error) = cat::run(&args) {
                 if output::is_lost(&error) {
                     return Err(error);
@@ -423,7 +449,7 @@ impl Work {
                 status = NOT_FATAL;
             }
         }
-        Ok(if self.how.no_exit_code { OK } else { status })
+        Ok(if self.options.no_exit_code { OK } else { status })
     }
 }
 

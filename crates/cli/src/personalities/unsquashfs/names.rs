@@ -9,7 +9,7 @@ use packfs_image::name::display;
 use crate::personalities::{refusals, regex};
 
 /// Reads the lines of a file of names, without blanks in front; `#` begins a comment.
-pub(super) fn lines(path: &Path) -> Result<Vec<OsString>, String> {
+pub(super) fn read_lines(path: &Path) -> Result<Vec<OsString>, String> {
     let text = std::fs::read(path).map_err(|error| format!("{}: cannot read: {error}", display(path)))?;
     let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
     let lines = lines.filter(|line| !line.is_empty() && line[0] != b'#');
@@ -17,18 +17,18 @@ pub(super) fn lines(path: &Path) -> Result<Vec<OsString>, String> {
 }
 
 /// Translates paths whose names are regular expressions.
-pub(super) fn regexes(paths: &[OsString]) -> Result<Vec<String>, String> {
+pub(super) fn translate_regexes(paths: &[OsString]) -> Result<Vec<String>, String> {
     let translated = |path: &OsString| {
         let shown = display(Path::new(path)).to_string();
         let text = path.to_str().ok_or_else(|| format!("{shown}: not UTF-8"))?;
-        regex::path(text).map_err(|why| format!("{shown}: {why}"))
+        regex::translate_path(text).map_err(|why| format!("{shown}: {why}"))
     };
     paths.iter().map(translated).collect()
 }
 
 /// Returns the path, or the glob, that selects what a name selects: braces mean nothing in it, and stars never cross a
 /// slash. With `plain`, nothing in it means anything.
-pub(super) fn pattern(name: &OsStr, plain: bool) -> Result<OsString, String> {
+pub(super) fn translate_pattern(name: &OsStr, plain: bool) -> Result<OsString, String> {
     let bytes = name.as_bytes();
     if !plain && bytes.windows(2).any(|pair| pair[1] == b'(' && b"!@+*?".contains(&pair[0])) {
         return Err(refusals::EXTENDED_PATTERNS.error(display(Path::new(name))));

@@ -10,9 +10,9 @@ use packfs_image::sink::Walk;
 use packfs_image::tree::{Device, Time};
 use packfs_image::{AnyImage, squashfs};
 
-use crate::args::List;
-use crate::commands::list::mode::mode;
-use crate::commands::list::owners::Owners;
+use crate::args::ListArgs;
+use crate::commands::list::mode::mode_text;
+use crate::commands::list::owners::OwnerNames;
 use crate::commands::open;
 use crate::output;
 
@@ -23,7 +23,7 @@ const DEVICE_COLUMNS: usize = 7;
 
 /// The way to print entries.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Style {
+pub(super) struct ListingStyle {
     /// Beginning of each path.
     pub(super) prefix: Vec<u8>,
     /// True for attributes, too.
@@ -40,9 +40,9 @@ pub(super) struct Style {
 }
 
 /// Lists what the arguments select.
-pub(super) fn list(args: &List, style: &Style) -> Result<()> {
+pub(super) fn print_list(args: &ListArgs, style: &ListingStyle) -> Result<()> {
     let AnyImage::Squashfs(image) = open::image(&args.image)? else { anyhow::bail!("not a SquashFS image") };
-    let mut rows = Rows::new(&image, style);
+    let mut rows = ListingRows::new(&image, style);
     let select = args.select.resolve()?;
     if !select.may_miss {
         // A path that selects nothing is noticed before anything is printed.
@@ -62,16 +62,16 @@ pub(super) fn list(args: &List, style: &Style) -> Result<()> {
 }
 
 /// Prints entries, a line each.
-pub(super) struct Rows<'i> {
+pub(super) struct ListingRows<'i> {
     image: &'i squashfs::SquashfsReader,
-    style: &'i Style,
-    owners: Owners,
+    style: &'i ListingStyle,
+    owners: OwnerNames,
     zone: TimeZone,
 }
 
-impl<'i> Rows<'i> {
-    pub(super) fn new(image: &'i squashfs::SquashfsReader, style: &'i Style) -> Self {
-        Rows { image, style, owners: Owners::default(), zone: zone(style.utc) }
+impl<'i> ListingRows<'i> {
+    pub(super) fn new(image: &'i squashfs::SquashfsReader, style: &'i ListingStyle) -> Self {
+        ListingRows { image, style, owners: OwnerNames::default(), zone: time_zone(style.utc) }
     }
 
     /// Prints the root, which is shown whatever is selected.
@@ -87,14 +87,14 @@ impl<'i> Rows<'i> {
         if self.style.long {
             self.attributes(out, nid, stat)?;
         }
-        output::name(out, &self.style.prefix)?;
+        output::write_name(out, &self.style.prefix)?;
         if !path.is_empty() {
             out.write_all(b"/")?;
-            output::name(out, path)?;
+            output::write_name(out, path)?;
         }
         if let (true, FileType::Symlink { target }) = (self.style.long, &stat.kind) {
             out.write_all(b" -> ")?;
-            output::name(out, target)?;
+            output::write_name(out, target)?;
         }
         out.write_all(b"\n")?;
         Ok(())
@@ -107,7 +107,7 @@ impl<'i> Rows<'i> {
             let user = self.owners.user(stat.uid).to_owned();
             format!("{user}/{}", self.owners.group(stat.gid))
         };
-        write!(out, "{} {owner} ", mode(&stat.kind, stat.mode).as_str())?;
+        write!(out, "{} {owner} ", mode_text(&stat.kind, stat.mode).as_str())?;
         let width = (COLUMNS + 1).saturating_sub(owner.chars().count());
         let size = match &stat.kind {
             FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {
@@ -124,18 +124,18 @@ impl<'i> Rows<'i> {
             write!(out, "{size:>width$} ")?;
         }
         let format = if self.style.seconds { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M" };
-        let time = at(self.style.time.unwrap_or(stat.mtime).secs, &self.zone, format)?;
+        let time = format_time(self.style.time.unwrap_or(stat.mtime).secs, &self.zone, format)?;
         write!(out, "{time} ")?;
         Ok(())
     }
 }
 
 /// Returns the time zone of the user, or UTC.
-pub(in crate::personalities) fn zone(utc: bool) -> TimeZone {
+pub(in crate::personalities) fn time_zone(utc: bool) -> TimeZone {
     if utc { TimeZone::UTC } else { TimeZone::system() }
 }
 
 /// Formats seconds since 1970.
-pub(in crate::personalities) fn at(secs: i64, zone: &TimeZone, format: &str) -> Result<String> {
+pub(in crate::personalities) fn format_time(secs: i64, zone: &TimeZone, format: &str) -> Result<String> {
     Ok(Timestamp::from_second(secs)?.to_zoned_datetime(zone.clone()).strftime(format).to_string())
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use packfs_image::name::display;
 use packfs_image::squashfs::{CompressorOptions, SquashfsReader, SuperblockFlags};
 
-use super::rows::{at, zone};
+use super::rows::{format_time, time_zone};
 
 const STRATEGIES: [&str; 5] = ["default", "filtered", "huffman_only", "run_length_encoded", "fixed"];
 const FILTERS: [&str; 8] = ["x86", "powerpc", "ia64", "arm", "armthumb", "sparc", "arm64", "riscv"];
@@ -22,7 +22,7 @@ pub(super) fn print(image: &SquashfsReader, name: &Path, utc: bool, out: &mut im
     let not = |word: &'static str, absent: bool| if absent { word } else { "" };
     let packed = |raw| not("un", has(raw));
     let size = superblock.bytes_used;
-    let made = at(superblock.mkfs_time.into(), &zone(utc), "%a %b %e %H:%M:%S %Y")?;
+    let made = format_time(superblock.mkfs_time.into(), &time_zone(utc), "%a %b %e %H:%M:%S %Y")?;
     writeln!(out, "Found a valid SQUASHFS 4:0 superblock on {}.", display(name))?;
     writeln!(out, "Creation or last append time {made}")?;
     writeln!(out, "Filesystem size {size} bytes ({} Kbytes / {} Mbytes)", hundredths(size, 10), hundredths(size, 20))?;

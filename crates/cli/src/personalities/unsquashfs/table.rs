@@ -1,17 +1,17 @@
 //! The options of unsquashfs and sqfscat 4.7.6, which is not released yet, and so those of 4.7.5.
 
-use crate::personalities::options::Does::{Becomes, Ignored, Same};
-use crate::personalities::options::{Opt, Takes, flag, value};
+use crate::personalities::options::OptionEffect::{Becomes, Ignored, Same};
+use crate::personalities::options::{ForeignOption, OptionValues, flag, value};
 
 const NO_PAGER: &str = "help is printed as it is";
 const MEM_DEFAULT: &str = "prints a quarter of the memory in MiB, which packfs does not exceed (4.7.6)";
 const SHARE: &str = "packfs uses as much as it needs, at most a quarter of the memory";
 
-pub(in crate::personalities) static TABLE: &[Opt] = &[
+pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     value(&["-d", "-dest"], Same("--directory; in listings the beginning of each path")),
     value(&["-max", "-max-depth"], Becomes(&["--max-depth={}"])),
     flag(&["-excludes"], Same("--exclude, for each path")),
-    Opt { names: &["-ex", "-exclude-list"], takes: Takes::List, does: Same("--exclude") },
+    ForeignOption { names: &["-ex", "-exclude-list"], takes: OptionValues::List, does: Same("--exclude") },
     value(&["-extract-file", "-e", "-ef"], Same("a path for each line")),
     value(&["-exclude-file", "-exc", "-excf"], Same("--exclude, for each line")),
     flag(&["-match"], Same("--follow, no --ignore-missing, and paths are not globs")),
@@ -65,7 +65,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-o", "-offset"], Becomes(&["--offset={}"])),
 ];
 
-pub(in crate::personalities) static CAT_TABLE: &[Opt] = &[
+pub(in crate::personalities) static CAT_TABLE: &[ForeignOption] = &[
     flag(&["-v", "-version"], Same("prints the version")),
     value(&["-p", "-processors"], Ignored("packfs decides by the data")),
     value(&["-mem"], Ignored(SHARE)),

@@ -1,9 +1,9 @@
 use super::*;
-use crate::personalities::options::{Does, Takes};
+use crate::personalities::options::{OptionEffect, OptionValues};
 
-fn line(todo: Todo) -> String {
-    match todo {
-        Todo::Show(line, _) => line.into_text(),
+fn line(translated: TranslatedLine) -> String {
+    match translated {
+        TranslatedLine::Show(line, _) => line.into_text(),
         other => panic!("{other:?}"),
     }
 }
@@ -82,14 +82,14 @@ fn what_would_select_something_else_is_refused() {
 #[test]
 fn every_option_of_the_tables_is_understood() {
     for (table, run) in
-        [(TABLE, unsquashfs as fn(Vec<OsString>) -> Result<Todo, String>), (CAT_TABLE, sqfscat as fn(_) -> _)]
+        [(TABLE, unsquashfs as fn(Vec<OsString>) -> Result<TranslatedLine, String>), (CAT_TABLE, sqfscat as fn(_) -> _)]
     {
         crate::personalities::options::tests::check(table);
-        for option in table.iter().filter(|option| matches!(option.does, Does::Same(_))) {
+        for option in table.iter().filter(|option| matches!(option.does, OptionEffect::Same(_))) {
             let mut args: Vec<OsString> = vec![option.names[0].into()];
             match (option.takes, option.names[0]) {
-                (Takes::Nothing, _) => {}
-                (Takes::List, _) => args.extend(["x".into(), ";".into()]),
+                (OptionValues::Nothing, _) => {}
+                (OptionValues::List, _) => args.extend(["x".into(), ";".into()]),
                 (_, "-extract-file" | "-exclude-file") => args.push("Cargo.toml".into()),
                 (_, "-xattrs-exclude" | "-xattrs-include") => args.push("^user.".into()),
                 _ => args.push("1".into()),

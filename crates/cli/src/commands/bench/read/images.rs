@@ -23,22 +23,22 @@ use crate::args::RemoteArgs;
 const CACHE: u64 = 8 << 20;
 
 /// Opens the images given by the user. One that cannot be read is an error, as it was named explicitly.
-pub(super) fn named(paths: &[PathBuf]) -> Result<(Vec<MeasuredImage>, usize)> {
+pub(super) fn describe_all(paths: &[PathBuf]) -> Result<(Vec<MeasuredImage>, usize)> {
     if let Some(dir) = paths.iter().find(|path| path.is_dir()) {
         bail!("{}: a directory, not an image; --matrix {0} makes images of it", display(dir));
     }
-    let images = paths.iter().map(|path| describe(path)).collect::<Result<_>>()?;
+    let images = paths.iter().map(|path| describe_image(path)).collect::<Result<_>>()?;
     Ok((images, 0))
 }
 
 /// Describes an image from its own metadata.
-pub(super) fn describe(path: &Path) -> Result<MeasuredImage> {
+pub(super) fn describe_image(path: &Path) -> Result<MeasuredImage> {
     let opened = open::path(path, CACHE, &RemoteArgs::default())?;
-    let (format, codec, block) = match &opened {
-        AnyImage::Squashfs(image) => squashfs(image.superblock()),
-        AnyImage::Erofs(image) => erofs(image.superblock()),
+    let StoredCompression { format, codec, block } = match &opened {
+        AnyImage::Squashfs(image) => squashfs_compression(image.superblock()),
+        AnyImage::Erofs(image) => erofs_compression(image.superblock()),
     };
-    let tree = tree(&opened).with_context(|| open::name(path))?;
+    let tree = list_files(&opened).with_context(|| open::name(path))?;
     let source = path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string());
     let len = std::fs::metadata(path).with_context(|| open::name(path))?.len();
     Ok(MeasuredImage {
@@ -55,16 +55,22 @@ pub(super) fn describe(path: &Path) -> Result<MeasuredImage> {
     })
 }
 
-fn squashfs(superblock: &squashfs::Superblock) -> (ImageFormat, String, usize) {
+/// Format, codec and block size, as far as an image tells them.
+struct StoredCompression {
+    format: ImageFormat,
+    codec: String,
+    /// In bytes; 0 if the image has none, or does not store it.
+    block: usize,
+}
+
+fn squashfs_compression(superblock: &squashfs::Superblock) -> StoredCompression {
     let codec = superblock.data_codec();
-    if codec == NONE {
-        return (ImageFormat::Squashfs, codec, 0);
-    }
-    (ImageFormat::Squashfs, codec, usize::try_from(superblock.block_size).unwrap_or(0))
+    let block = if codec == NONE { 0 } else { usize::try_from(superblock.block_size).unwrap_or(0) };
+    StoredCompression { format: ImageFormat::Squashfs, codec, block }
 }
 
 /// In EROFS, only LZ4 images store their cluster size, and none stores the compression level.
-fn erofs(superblock: &erofs::Superblock) -> (ImageFormat, String, usize) {
+fn erofs_compression(superblock: &erofs::Superblock) -> StoredCompression {
     let names: Vec<&str> = superblock.compression.iter().map(ErofsCompression::name).collect();
     let largest = superblock.compression.iter().find_map(|compression| match compression {
         ErofsCompression::Lz4 { max_cluster_blocks, .. } => {
@@ -73,11 +79,12 @@ fn erofs(superblock: &erofs::Superblock) -> (ImageFormat, String, usize) {
         _ => None,
     });
     let codec = if names.is_empty() { NONE.into() } else { names.join("+") };
-    (ImageFormat::Erofs, codec, largest.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0))
+    let block = largest.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+    StoredCompression { format: ImageFormat::Erofs, codec, block }
 }
 
 /// Returns a tree of its regular files.
-fn tree(opened: &AnyImage) -> Result<ImageFiles> {
+fn list_files(opened: &AnyImage) -> Result<ImageFiles> {
     let image = opened.image();
     let mut walk = Walk::new(image, &[])?;
     let mut files = Vec::new();
@@ -91,7 +98,7 @@ fn tree(opened: &AnyImage) -> Result<ImageFiles> {
 }
 
 /// Gives images of the same files the same tree: the one with the most holes, which not every image shows.
-pub(super) fn shared(images: Vec<MeasuredImage>) -> Vec<MeasuredImage> {
+pub(super) fn share_trees(images: Vec<MeasuredImage>) -> Vec<MeasuredImage> {
     let mut trees: BTreeMap<String, Arc<ImageFiles>> = BTreeMap::new();
     for image in &images {
         let tree = trees.entry(image.tree.digest().to_owned()).or_insert_with(|| Arc::clone(&image.tree));
@@ -127,7 +134,7 @@ mod tests {
                 ImageFile { path: path[..1].into(), len: 1 << 20, data: 1 << 20 },
             ])),
         };
-        let images = shared(vec![image("a1", 9 << 20), image("a2", 0), image("b1", 9 << 20)]);
+        let images = share_trees(vec![image("a1", 9 << 20), image("a2", 0), image("b1", 9 << 20)]);
         let largest: Vec<_> =
             images.iter().map(|image| display(&image.tree.largest().unwrap().path).to_string()).collect();
         assert_eq!(largest, ["a", "a", "hole"]);

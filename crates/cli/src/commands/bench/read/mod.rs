@@ -21,51 +21,54 @@ use packfs_bench::results::TrialRow;
 use packfs_image::name::display;
 use serde::Serialize;
 
-use crate::args::{Measuring, Read};
-use crate::output::failure::{Outcome, Usage};
+use crate::args::{BenchReadArgs, MeasuringArgs};
+use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::{say, units};
 
-use super::estimate::{Expected, START};
-use super::session::go_on;
+use super::estimate::{ExpectedCost, START};
+use super::session::fail_if_stopped;
 use super::{estimate, peers, session};
 
 /// Kinds of reads of `--quick`: sequential, random, attributes, and a whole image by a program.
 const QUICK: [&str; 4] = ["sequential data", "small random data", "small random metadata", "tar"];
 
-pub(super) fn run(args: &Read) -> Result<Outcome> {
+pub(super) fn run(args: &BenchReadArgs) -> Result<CommandOutcome> {
     let runs = if args.quick { 1 } else { args.measuring.runs };
-    let measuring = Measuring { runs, ..args.measuring.clone() };
-    let stop = session::stop()?;
-    session::reach(&args.measuring)?;
+    let measuring = MeasuringArgs { runs, ..args.measuring.clone() };
+    let stop = session::stop_flag()?;
+    session::check_output(&args.measuring)?;
     let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     // Removed on every return path.
-    let scratch = session::scratch(Some(&parent), args.matrix.as_deref())?;
-    let own = peers::own()?;
+    let scratch = session::create_scratch(Some(&parent), args.matrix.as_deref())?;
+    let own = peers::own_path()?;
     let mut about = BenchSession::default();
     let (mut images, mut left_out) = match &args.matrix {
-        Some(source) => makers::make(args, source, scratch.path(), &stop, &mut about)?,
-        None => images::named(&args.images)?,
+        Some(source) => makers::make_images(args, source, scratch.path(), &stop, &mut about)?,
+        None => images::describe_all(&args.images)?,
     };
-    let mounts = mounts(&mut images, &mut about, &stop)?;
+    let mounts = try_mounts(&mut images, &mut about, &stop)?;
     left_out += mounts.failed;
-    let images: Vec<Arc<MeasuredImage>> = images::shared(images).into_iter().map(Arc::new).collect();
-    let readers = readers(args, &own, &images, &mut about);
+    let images: Vec<Arc<MeasuredImage>> = images::share_trees(images).into_iter().map(Arc::new).collect();
+    let readers = find_readers(args, &own, &images, &mut about);
     let mut cells = read::cells(&images, &readers);
     cells.retain(|cell| !args.quick || QUICK.contains(&cell.key().work.as_str()));
     if cells.is_empty() {
-        return Err(Usage("nothing to measure: no image was built, or no reader is available for it".into()).into());
+        return Err(
+            UsageError("nothing to measure: no image was built, or no reader is available for it".into()).into()
+        );
     }
     let mut machine = ReadMachine { seed: args.measuring.seed, fio: readers.fio, scratch: scratch.path().to_owned() };
-    let expected = Expected::of(&cells, |cell| seconds(cell, mounts.seconds));
-    let measured = session::measure(cells, &mut machine, about, Duration::ZERO, expected, &measuring)?;
+    let expected = ExpectedCost::of(&cells, |cell| expected_seconds(cell, mounts.seconds));
+    let measured = session::measure_cells(cells, &mut machine, about, Duration::ZERO, expected, &measuring)?;
     let outcome = measured.show(|results| &results.reads, entry, &args.measuring)?;
-    Ok(if left_out > 0 { Outcome::Findings } else { outcome })
+    Ok(if left_out > 0 { CommandOutcome::Findings } else { outcome })
 }
 
 /// Roughly what a reading takes on one processor: all data at a speed usual for the codec, or opening the files, after
 /// `mounting` by the kernel.
-fn seconds(cell: &ReadCell, mounting: f64) -> f64 {
-    let (tree, files) = (&cell.image.tree, cell.image.tree.files().len());
+fn expected_seconds(cell: &ReadCell, mounting: f64) -> f64 {
+    let tree = &cell.image.tree;
+    let files = cell.image.tree.files().len();
     let slow = ["xz", "lzma"].iter().any(|name| cell.image.codec.starts_with(name));
     let speed = if slow { 60e6 } else { 400e6 };
     let each = 30e-6;
@@ -87,7 +90,7 @@ fn seconds(cell: &ReadCell, mounting: f64) -> f64 {
 
 /// Result of trying to mount images.
 #[derive(Default)]
-struct Mounts {
+struct MountTrials {
     /// Images that were left out although this user can mount others.
     failed: usize,
     /// Seconds of mounting one image and dropping the caches, on average.
@@ -95,26 +98,28 @@ struct Mounts {
 }
 
 /// Tries which images can be mounted, and says why others cannot.
-fn mounts(images: &mut [MeasuredImage], about: &mut BenchSession, stop: &AtomicBool) -> Result<Mounts> {
+fn try_mounts(images: &mut [MeasuredImage], about: &mut BenchSession, stop: &AtomicBool) -> Result<MountTrials> {
     if !rustix::process::geteuid().is_root() {
         say("packfs: reading by the kernel is left out: mounting images and dropping caches needs root");
-        return Ok(Mounts::default());
+        return Ok(MountTrials::default());
     }
     let config = KernelConfig::running();
-    let (mut failed, mut mounted) = (0, 0);
+    let mut failed = 0;
+    let mut mounted = 0;
     let mut took = Duration::ZERO;
     for image in images.iter_mut() {
-        go_on(stop)?;
+        fail_if_stopped(stop)?;
         let begun = Instant::now();
         match try_mount(&image.path, image.format) {
             Ok(options) => {
                 image.mounts = true;
-                (took, mounted) = (took + begun.elapsed(), mounted + 1);
+                took += begun.elapsed();
+                mounted += 1;
                 about.settings.extend(config.describe(image.format, &options));
             }
             Err(error) if is_forbidden(&error.to_string()) => {
                 say(format_args!("packfs: reading by the kernel is left out, as it is not permitted here: {error}"));
-                return Ok(Mounts::default());
+                return Ok(MountTrials::default());
             }
             Err(error) => {
                 failed += 1;
@@ -122,7 +127,7 @@ fn mounts(images: &mut [MeasuredImage], about: &mut BenchSession, stop: &AtomicB
             }
         }
     }
-    Ok(Mounts { failed, seconds: took.as_secs_f64() / f64::from(mounted.max(1)) })
+    Ok(MountTrials { failed, seconds: took.as_secs_f64() / f64::from(mounted.max(1)) })
 }
 
 /// Returns true if even root is not permitted to mount, as in many containers: then no image can be mounted.
@@ -132,7 +137,12 @@ fn is_forbidden(why: &str) -> bool {
 }
 
 /// Returns the available readers; names missing ones, and records versions and the chosen files.
-fn readers(args: &Read, own: &Path, images: &[Arc<MeasuredImage>], about: &mut BenchSession) -> ReadPrograms {
+fn find_readers(
+    args: &BenchReadArgs,
+    own: &Path,
+    images: &[Arc<MeasuredImage>],
+    about: &mut BenchSession,
+) -> ReadPrograms {
     let folder = args.peers.as_ref().and_then(Option::as_ref);
     let (mut programs, missing) = match args.peers {
         Some(_) => ReadProgram::peers(folder.map(PathBuf::as_path)),
@@ -148,19 +158,21 @@ fn readers(args: &Read, own: &Path, images: &[Arc<MeasuredImage>], about: &mut B
     let versions = programs.iter().map(|program| (program.name(), program.version()));
     let versions = versions.chain(fio.as_deref().map(|fio| (FIO, program::version(fio, "--version"))));
     about.libraries.extend(versions.map(|(name, version)| (name.to_owned(), version)));
-    about.settings.extend(chosen(images, fio.is_some()));
+    about.settings.extend(describe_files(images, fio.is_some()));
     ReadPrograms { fio, programs }
 }
 
 /// Describes, for each mounted tree, the selection of files that is read.
-fn chosen(images: &[Arc<MeasuredImage>], fio: bool) -> BTreeMap<String, String> {
+fn describe_files(images: &[Arc<MeasuredImage>], fio: bool) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     for image in images.iter().filter(|image| image.mounts) {
-        let (files, source) = (image.tree.files().len(), &image.source);
+        let files = image.tree.files().len();
+        let source = &image.source;
         let small = SMALL.min(files);
         settings.insert(format!("small random of {source}"), format!("{small} of {files} files"));
         if let Some(file) = image.tree.largest().filter(|_| fio) {
-            let (path, len) = (display(&file.path), units::bytes(file.len));
+            let path = display(&file.path);
+            let len = units::bytes(file.len);
             settings.insert(format!("fio of {source}"), format!("{path}, {len}"));
         }
     }
