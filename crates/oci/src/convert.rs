@@ -1,25 +1,33 @@
 //! Conversion: a layout in which every layer is an image.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::Progress;
 use packfs_image::build::AnyOptions;
+use packfs_image::name::display;
+use packfs_image::sink::compress::{StreamCompression, compressed};
 use packfs_image::tree::Whiteouts;
 use packfs_image::{BuildRequest, Codec};
 
-use crate::destination::{ImageDestination, RECIPE, SOURCE_DIFF_ID};
+use crate::destination::{
+    DestinationOptions, ImageDestination, RECIPE, SOURCE_DIFF_ID, TAR_RECORD, set_tar_record, tar_record_of,
+};
 use crate::digest::Digest;
-use crate::documents::{CONFIG, Descriptor, EROFS_LAYER, INDEX, Index, MANIFEST, Manifest, Platform, REF_NAME};
-use crate::error::Result;
-use crate::layer::{ConvertedLayer, LayerWarnings, build_layer};
-use crate::layout::{LayoutWriter, to_json};
+use crate::documents::{Descriptor, EROFS_LAYER, SQUASHFS_LAYER};
+use crate::error::{Error, Result};
+use crate::layer::{ConvertedLayer, LayerWarnings, build_layer, open_image};
 use crate::parallel::for_each_layer;
-use crate::source::{ContainerSource, SourceImage, SourceLayer, SourcePlatform};
+use crate::rewritten::{ConvertedImage, RewrittenPlatform, write_image};
+use crate::source::{ContainerSource, SourceLayer, SourcePlatform};
+use crate::tar_record::write_record;
 
-/// Media type of SquashFS layers, as Sylabs' tools have it.
-const SQUASHFS_LAYER: &str = "application/vnd.sylabs.image.layer.v1.squashfs";
+/// StreamCompression of records of archives. Names come twice, in a header and in front of the range of the file: zstd finds
+/// them over a longer distance than gzip. The level was not measured.
+const RECORD_COMPRESSION: &str = "zstd:9";
 
 /// Options of a conversion.
 #[derive(Debug, Clone)]
@@ -29,6 +37,9 @@ pub struct ConvertOptions {
     pub target: AnyOptions,
     /// True to make one layer of all.
     pub flatten: bool,
+    /// True to keep with each layer a record of what its image lacks of the archive, so that [`export`](crate::export())
+    /// writes the same archive again. The layers are not flattened, and the target is a layout.
+    pub reversible: bool,
     /// True to replace images of the same names in the layout.
     pub force: bool,
     /// Directory for layers that are sent to a registry.
@@ -44,11 +55,33 @@ impl ConvertOptions {
         ConvertOptions {
             target: target.into(),
             flatten: false,
+            reversible: false,
             force: false,
             temporary_dir: std::env::temp_dir(),
             #[cfg(feature = "remote")]
             remote: packfs_remote::RemoteOptions::default(),
         }
+    }
+
+    fn destination(&self) -> DestinationOptions<'_> {
+        DestinationOptions {
+            force: self.force,
+            temporary_dir: &self.temporary_dir,
+            #[cfg(feature = "remote")]
+            remote: &self.remote,
+        }
+    }
+
+    /// Fails if records of archives are wanted where there can be none.
+    fn check_reversible(&self, target: &Path, destination: &dyn ImageDestination) -> Result<()> {
+        if self.reversible && self.flatten {
+            return Err(packfs_image::Error::Misuse("a layer made of several cannot become them again".into()).into());
+        }
+        if self.reversible && !destination.keeps_unlisted_blobs() {
+            let why = "registries delete blobs that no manifest lists, as tar records are: convert into a layout";
+            return Err(Error::unsupported(display(target), why));
+        }
+        Ok(())
     }
 
     fn media_type(&self) -> &'static str {
@@ -81,20 +114,6 @@ pub struct ConversionResult {
     pub warnings: Vec<LayerWarnings>,
 }
 
-/// A manifest that a conversion has made.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct ConvertedImage {
-    /// Name of the image.
-    pub name: Option<String>,
-    /// Platform of the manifest.
-    pub platform: Platform,
-    /// Digest of the manifest.
-    pub digest: Digest,
-    /// Number of its layers.
-    pub layers: usize,
-}
-
 /// Converts the images of `source` into the layout `target`, which appears when it is complete. An existing layout gets
 /// the images in addition, and the layers that it already has are not made again. `target` may also be an address,
 /// `oci://REGISTRY/NAME:TAG`; the tag then appears when everything else is in the registry.
@@ -109,30 +128,23 @@ pub fn convert(
     progress: &Arc<Progress>,
 ) -> Result<ConversionResult> {
     options.target.check_layer()?;
-    let layout = open_destination(target, options)?;
-    let names: Vec<Option<&str>> = source.images.iter().map(|image| image.name.as_deref()).collect();
-    layout.check_names(&names)?;
+    let layout = options.destination().open(target, &source.names())?;
+    options.check_reversible(target, &*layout)?;
     let mut conversion =
         RunningConversion { layout: &*layout, options, progress, converted: ConversionResult::default() };
     let layers = if options.flatten { BTreeMap::new() } else { conversion.build_layers(source)? };
     let mut listed = Vec::new();
     for image in &source.images {
-        listed.push(conversion.add_image(image, &layers)?);
+        let platforms = image.platforms.iter().map(|found| conversion.convert_platform(found, &layers));
+        let platforms = platforms.collect::<Result<Vec<RewrittenPlatform>>>()?;
+        let written = write_image(&*layout, image, platforms)?;
+        listed.push(written.listed);
+        conversion.converted.images.extend(written.manifests);
     }
     let converted = conversion.converted;
     packfs_image::Error::unless_cancelled(progress)?;
     layout.commit(listed)?;
     Ok(converted)
-}
-
-fn open_destination(target: &Path, options: &ConvertOptions) -> Result<Box<dyn ImageDestination>> {
-    #[cfg(feature = "remote")]
-    if let Some(address) = crate::registry::address(target) {
-        use crate::registry::RegistryWriter;
-        let writer = RegistryWriter::create(address, options.force, &options.remote, &options.temporary_dir)?;
-        return Ok(Box::new(writer));
-    }
-    Ok(Box::new(LayoutWriter::create(target, options.force)?))
 }
 
 /// A layer that is in the layout, or will be.
@@ -159,14 +171,25 @@ impl RunningConversion<'_> {
         let built = for_each_layer(&sizes, &self.options.target, |number, target| {
             let layer = layers[number];
             let known = known.get(&(layer.diff_id.to_string(), recipe.clone()));
-            if let Some(descriptor) = known.filter(|descriptor| self.layout.has_intact(descriptor)) {
+            if let Some(descriptor) = known.filter(|descriptor| self.is_usable(descriptor)) {
                 return Ok(BuiltLayer { descriptor: descriptor.clone(), warnings: None, is_reused: true });
             }
+            let local = self.local_layer(layer, number)?;
+            let layer = &*local;
             let path = self.layout.work_path(&format!("layer-{number}"));
             let warnings = build_layer(layer, &path, target, self.progress)?;
+            let record = if self.options.reversible { Some(self.record_layer(layer, &path, number)?) } else { None };
             let mut descriptor = self.layout.add_file(&path, self.options.media_type())?;
             descriptor.annotations.insert(SOURCE_DIFF_ID.into(), layer.diff_id.to_string());
             descriptor.annotations.insert(RECIPE.into(), recipe.clone());
+            if let Some(record) = &record {
+                set_tar_record(&mut descriptor, record);
+            }
+            if let Cow::Owned(copy) = &local
+                && let Some(path) = copy.bytes.path()
+            {
+                std::fs::remove_file(path).map_err(Error::io("cannot remove", path))?;
+            }
             let warnings = Some(LayerWarnings { layer: layer.name.clone(), warnings });
             Ok(BuiltLayer { descriptor, warnings, is_reused: false })
         })?;
@@ -179,6 +202,34 @@ impl RunningConversion<'_> {
         Ok(descriptors)
     }
 
+    /// Returns true if a layer that exists already has all that is wanted of it.
+    fn is_usable(&self, known: &Descriptor) -> bool {
+        let has_record = || tar_record_of(&known.annotations).is_some_and(|record| self.layout.has_intact(&record));
+        self.layout.has_intact(known) && (!self.options.reversible || has_record())
+    }
+
+    /// Returns the layer; one of a registry as a copy on this machine, if it is read several times.
+    fn local_layer<'l>(&self, layer: &'l SourceLayer, number: usize) -> Result<Cow<'l, SourceLayer>> {
+        if !self.options.reversible || !layer.bytes.is_remote() {
+            return Ok(Cow::Borrowed(layer));
+        }
+        let path = self.layout.work_path(&format!("archive-{number}"));
+        Ok(Cow::Owned(layer.copy_to(&path)?))
+    }
+
+    /// Writes the record of a layer, of which the image at `path` was made, as a blob.
+    fn record_layer(&self, layer: &SourceLayer, path: &Path, number: usize) -> Result<Descriptor> {
+        let image = open_image(path)?;
+        let record = self.layout.work_path(&format!("record-{number}"));
+        let mut file = File::create(&record).map_err(Error::io("cannot create", &record))?;
+        let compression: StreamCompression = RECORD_COMPRESSION.parse().map_err(packfs_image::Error::Misuse)?;
+        // One thread: the record of a layer of 100,000 files has some megabytes.
+        compressed(compression, &mut file, &record, 0, |out| {
+            Ok(write_record(layer, image.image(), out, self.progress))
+        })??;
+        self.layout.add_file(&record, TAR_RECORD)
+    }
+
     fn note_layer(&mut self, source_diff_id: Digest, source_bytes: u64, built: &BuiltLayer) {
         self.converted.layers.push(ConvertedLayer {
             source_diff_id,
@@ -189,66 +240,33 @@ impl RunningConversion<'_> {
         });
     }
 
-    /// Writes the documents of an image; returns its entry in the layout's index.
-    fn add_image(&mut self, image: &SourceImage, layers: &BTreeMap<Digest, Descriptor>) -> Result<Descriptor> {
-        let mut manifests = Vec::new();
-        for found in &image.platforms {
-            let manifest = self.add_platform(found, layers)?;
-            self.converted.images.push(ConvertedImage {
-                name: image.name.clone(),
-                platform: found.platform.clone(),
-                digest: manifest.digest.clone(),
-                layers: if self.options.flatten { 1 } else { found.layers.len() },
-            });
-            manifests.push(manifest);
-        }
-        let mut listed = match manifests.pop() {
-            Some(only) if manifests.is_empty() && !image.is_index => only,
-            last => {
-                manifests.extend(last);
-                let mut index = Index::new(manifests);
-                index.annotations = image.annotations.clone();
-                self.layout.add_document(&to_json(&index), INDEX)?
-            }
-        };
-        if let Some(name) = &image.name {
-            listed.annotations.insert(REF_NAME.into(), name.clone());
-        }
-        Ok(listed)
-    }
-
-    /// Writes configuration and manifest for one platform.
-    fn add_platform(&mut self, found: &SourcePlatform, layers: &BTreeMap<Digest, Descriptor>) -> Result<Descriptor> {
+    /// Returns configuration and layers for one platform.
+    fn convert_platform(
+        &mut self,
+        found: &SourcePlatform,
+        layers: &BTreeMap<Digest, Descriptor>,
+    ) -> Result<RewrittenPlatform> {
         let mut config = found.config.clone();
         let mut platform = found.platform.clone();
-        let descriptors: Vec<Descriptor> = if self.options.flatten {
+        let layers: Vec<Descriptor> = if self.options.flatten {
             config.flatten_history();
             vec![self.build_flat(&found.layers)?]
         } else {
             found.layers.iter().map(|layer| with_annotations(&layers[&layer.diff_id], layer)).collect()
         };
-        let diff_ids: Vec<Digest> = descriptors.iter().map(|layer| layer.digest.clone()).collect();
+        let diff_ids: Vec<Digest> = layers.iter().map(|layer| layer.digest.clone()).collect();
         config.set_diff_ids(&diff_ids);
         if matches!(self.options.target, AnyOptions::Erofs(_)) {
             config.require_erofs();
             platform.require_erofs();
         }
-        let manifest = Manifest {
-            schema_version: 2,
-            media_type: MANIFEST.into(),
-            config: self.layout.add_document(&config.to_bytes(), CONFIG)?,
-            layers: descriptors,
-            annotations: found.annotations.clone(),
-        };
-        let mut listed = self.layout.add_document(&to_json(&manifest), MANIFEST)?;
-        listed.platform = Some(platform);
-        Ok(listed)
+        Ok(RewrittenPlatform { config, platform, layers })
     }
 
     /// Builds one image of all layers, with nothing in it that a layer deletes. Each layer first becomes an image
     /// without compression: what a later layer replaces is then never packed.
     fn build_flat(&mut self, layers: &[SourceLayer]) -> Result<Descriptor> {
-        let number = self.converted.images.len();
+        let number = self.converted.layers.len();
         let mut plain = packfs_image::erofs::ErofsOptions::default();
         plain.features = packfs_image::erofs::Features::empty();
         let mut plain = AnyOptions::Erofs(plain);

@@ -10,6 +10,10 @@ use crate::digest::Digest;
 
 /// Media type of EROFS layers, as containerd has it.
 pub(crate) const EROFS_LAYER: &str = "application/vnd.erofs.layer.v1";
+/// Media type of SquashFS layers, as Sylabs' tools have it.
+pub(crate) const SQUASHFS_LAYER: &str = "application/vnd.sylabs.image.layer.v1.squashfs";
+/// Media type of tar layers, without the ending that names their compression.
+pub(crate) const TAR_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
@@ -101,6 +105,11 @@ impl Platform {
             self.os_features.push(EROFS_FEATURE.into());
             self.os_features.sort();
         }
+    }
+
+    /// Undoes [`Platform::require_erofs`].
+    pub(crate) fn forget_erofs(&mut self) {
+        self.os_features.retain(|feature| feature != EROFS_FEATURE);
     }
 }
 
@@ -215,6 +224,17 @@ impl ImageConfig {
             features.sort();
         }
         self.0.insert("os.features".into(), features.into());
+    }
+
+    /// Undoes [`ImageConfig::require_erofs`].
+    pub(crate) fn forget_erofs(&mut self) {
+        let mut features = self.os_features();
+        features.retain(|feature| feature != EROFS_FEATURE);
+        if features.is_empty() {
+            self.0.remove("os.features");
+        } else {
+            self.0.insert("os.features".into(), features.into());
+        }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {

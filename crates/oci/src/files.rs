@@ -58,6 +58,15 @@ impl FileBytes {
         }
     }
 
+    /// Returns true if each reading requests the bytes from another machine.
+    pub(crate) fn is_remote(&self) -> bool {
+        match &self.place {
+            #[cfg(feature = "remote")]
+            BytePlace::Registry { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Returns the path, if it is a file of the system.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.place {
@@ -150,7 +159,7 @@ impl Read for RemoteReader {
 }
 
 /// Takes the data of a compressed archive of which only the names are needed.
-struct DiscardingStore;
+pub(crate) struct DiscardingStore;
 
 impl Store for DiscardingStore {
     fn put(&mut self, from: &mut dyn Read, _size: u64, _data: &[(u64, u64)]) -> packfs_image::Result<u32> {
@@ -238,6 +247,18 @@ impl FileSet {
         }
         let missing = || Error::damaged(self.name_of_blob(&blob.digest), "the blob is missing");
         self.find(&blob.digest.blob_path())?.ok_or_else(missing)
+    }
+
+    /// Finds a blob that may be missing.
+    pub(crate) fn find_optional_blob(&self, blob: &Descriptor) -> Result<Option<FileBytes>> {
+        match self {
+            #[cfg(feature = "remote")]
+            FileSet::Registry { repository, .. } => {
+                let is_there = repository.has_blob(&blob.digest.to_string())?;
+                is_there.then(|| self.find_blob(blob)).transpose()
+            }
+            _ => self.find(&blob.digest.blob_path()),
+        }
     }
 
     /// Finds a manifest or an index. Only registries tell them from other blobs.

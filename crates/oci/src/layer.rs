@@ -9,7 +9,7 @@ use packfs_image::build::{AnyOptions, Plan};
 use packfs_image::name::display;
 use packfs_image::source::{Source, Store, archive, decompress};
 use packfs_image::tree::Whiteouts;
-use packfs_image::{Error as ImageError, OnError, Tree, Warnings};
+use packfs_image::{AnyImage, Error as ImageError, FileAt, OnError, OpenOptions, Tree, Warnings};
 
 use crate::digest::{Digest, Hasher, hash_all};
 use crate::error::{Error, Result};
@@ -55,11 +55,8 @@ pub(crate) fn build_layer(
 /// Lists a layer into a tree; fails unless its bytes have the digests that the image names.
 fn scan_verified(layer: &SourceLayer, tree: &mut Tree, store: &mut dyn Store) -> packfs_image::Result<()> {
     let damaged = |why: String| ImageError::Damaged { path: layer.name.clone(), why };
-    let stored = StoredReader {
-        from: layer.bytes.open().map_err(|error| error.into_image_error(&layer.name))?,
-        hasher: Hasher::new(layer.digest.as_ref()),
-    };
-    let stored = SharedReader::new(stored);
+    let stored = layer.bytes.open().map_err(|error| error.into_image_error(&layer.name))?;
+    let stored = SharedReader::new(HashedReader::new(stored, layer.digest.as_ref()));
     let scanned = scan_archive(layer, stored.clone(), tree, store);
     if let Err(error) = &scanned
         && !shows_damage(error)
@@ -97,23 +94,32 @@ fn scan_archive(
     tree: &mut Tree,
     store: &mut dyn Store,
 ) -> packfs_image::Result<Digest> {
-    let contents = StoredReader {
-        from: decompress::reader(Box::new(stored), &layer.name)?,
-        hasher: Hasher::new(Some(&layer.diff_id)),
-    };
-    let contents = SharedReader::new(contents);
+    let contents = decompress::reader(Box::new(stored), &layer.name)?;
+    let contents = SharedReader::new(HashedReader::new(contents, Some(&layer.diff_id)));
     archive::from_stream(Box::new(contents.clone()), &layer.name, archive::Options::default())?.scan(tree, store)?;
     contents.drain().map_err(ImageError::io("cannot read", &layer.name))?;
     contents.into_digest().ok_or_else(|| ImageError::Misuse("a layer was hashed twice".into()))
 }
 
 /// Bytes that are hashed as they are read.
-struct StoredReader {
+pub(crate) struct HashedReader {
     from: Box<dyn Read + Send>,
     hasher: Hasher,
 }
 
-impl Read for StoredReader {
+impl HashedReader {
+    /// Reads `from`; computes a digest by the algorithm of another one, or by SHA-256.
+    pub(crate) fn new(from: Box<dyn Read + Send>, like: Option<&Digest>) -> Self {
+        HashedReader { from, hasher: Hasher::new(like) }
+    }
+
+    /// Returns the digest of all that was read.
+    pub(crate) fn into_digest(self) -> Digest {
+        self.hasher.finish()
+    }
+}
+
+impl Read for HashedReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let len = self.from.read(buf)?;
         self.hasher.update(&buf[..len]);
@@ -123,10 +129,10 @@ impl Read for StoredReader {
 
 /// A reader that is still there after whoever read it is gone.
 #[derive(Clone)]
-struct SharedReader(Arc<Mutex<Option<StoredReader>>>);
+struct SharedReader(Arc<Mutex<Option<HashedReader>>>);
 
 impl SharedReader {
-    fn new(reader: StoredReader) -> Self {
+    fn new(reader: HashedReader) -> Self {
         SharedReader(Arc::new(Mutex::new(Some(reader))))
     }
 
@@ -138,7 +144,7 @@ impl SharedReader {
     /// Returns the digest of all that was read; `None` if it was taken already.
     fn into_digest(self) -> Option<Digest> {
         let reader = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        reader.map(|reader| reader.hasher.finish())
+        reader.map(HashedReader::into_digest)
     }
 }
 
@@ -147,6 +153,13 @@ impl Read for SharedReader {
         let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         reader.as_mut().map_or(Ok(0), |reader| reader.read(buf))
     }
+}
+
+/// Opens the image of a layer.
+pub(crate) fn open_image(path: &Path) -> Result<AnyImage> {
+    let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
+    let options = OpenOptions::default().set(|options| options.name = path.to_owned());
+    Ok(AnyImage::open(Arc::new(bytes), options)?)
 }
 
 /// Returns digest and length of a file that was built.

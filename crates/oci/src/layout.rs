@@ -180,6 +180,10 @@ impl ImageDestination for LayoutWriter {
         found.size == blob.size && hash().as_ref() == Some(&blob.digest)
     }
 
+    fn keeps_unlisted_blobs(&self) -> bool {
+        true
+    }
+
     fn add_file(&self, file: &Path, media_type: &str) -> Result<Descriptor> {
         let (digest, size) = hash_file(file)?;
         let place = self.staged(&digest);

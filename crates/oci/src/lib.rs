@@ -2,6 +2,7 @@
 //!
 //! - [`ContainerSource`]: images in OCI layouts, in archives of `docker save`, or made of tar layers.
 //! - [`convert`]: writes a layout in which every layer is an EROFS or SquashFS image.
+//! - [`export`]: writes a layout in which every layer is a tar archive again.
 //! - [`merge_layers`]: writes the metadata of EROFS layers as one image, which refers to them.
 //! - [`fill_cache`]: builds the images that containerd's EROFS snapshotter takes instead of unpacking layers.
 //!
@@ -24,6 +25,7 @@ mod destination;
 mod digest;
 mod documents;
 mod error;
+mod export;
 mod files;
 mod layer;
 mod layout;
@@ -31,14 +33,19 @@ mod merge;
 mod parallel;
 #[cfg(feature = "remote")]
 mod registry;
+mod rewritten;
 mod source;
 mod staging;
+mod tar_record;
+mod whiteouts;
 
 pub use cache::{CachedLayers, fill_cache};
-pub use convert::{ConversionResult, ConvertOptions, ConvertedImage, convert};
+pub use convert::{ConversionResult, ConvertOptions, convert};
 pub use digest::Digest;
 pub use documents::Platform;
 pub use error::{Error, Result};
+pub use export::{ExportOptions, ExportResult, ExportedLayer, RecordState, export, layer_media_type};
 pub use layer::{ConvertedLayer, LayerWarnings};
 pub use merge::{MergeOptions, MergedLayers, merge_layers};
+pub use rewritten::ConvertedImage;
 pub use source::{ContainerSource, SourceOptions};

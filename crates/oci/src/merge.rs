@@ -7,10 +7,11 @@ use packfs_blocks::Progress;
 use packfs_image::erofs::{ErofsOptions, Feature, Features, Kernel, Superblock};
 use packfs_image::name::display;
 use packfs_image::tree::Whiteouts;
-use packfs_image::{AnyImage, BuildRequest, Choice, Codec, FileAt, OpenOptions, Warnings};
+use packfs_image::{AnyImage, BuildRequest, Choice, Codec, Warnings};
 
 use crate::documents::Platform;
 use crate::error::{Error, Result};
+use crate::layer::open_image;
 use crate::source::{ContainerSource, LayerForm, SourceLayer, SourceOptions};
 
 /// Number of algorithms that small files of all layers may have, unless addresses have 48 bits: the index of the inode that
@@ -115,9 +116,7 @@ fn file_argument(path: &Path) -> PathBuf {
 }
 
 fn read_superblock(layer: &Path) -> Result<Superblock> {
-    let bytes = FileAt::open(layer, 0).map_err(Error::io("cannot open", layer))?;
-    let image = AnyImage::open(Arc::new(bytes), OpenOptions::default().set(|options| options.name = layer.to_owned()))?;
-    let AnyImage::Erofs(reader) = image else {
+    let AnyImage::Erofs(reader) = open_image(layer)? else {
         return Err(Error::unsupported(display(layer), "a layer to merge is an EROFS image: convert it first"));
     };
     let superblock = reader.superblock().clone();

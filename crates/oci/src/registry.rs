@@ -116,6 +116,11 @@ impl ImageDestination for RegistryWriter {
         self.repository.has_blob(&blob.digest.to_string()).unwrap_or(false)
     }
 
+    /// Registries delete what no manifest lists when they clean up.
+    fn keeps_unlisted_blobs(&self) -> bool {
+        false
+    }
+
     fn add_file(&self, file: &Path, media_type: &str) -> Result<Descriptor> {
         let (digest, len) = hash_file(file)?;
         self.send(&digest, len, &|| Ok(Box::new(std::fs::File::open(file)?)))?;

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,10 +11,14 @@ use packfs_image::name::display;
 use packfs_image::source::decompress;
 use serde::Deserialize;
 
+use crate::destination::tar_record_of;
 use crate::digest::{Digest, hash_all};
-use crate::documents::{Descriptor, EROFS_LAYER, INDEXES, ImageConfig, Index, Manifest, Platform, REF_NAME};
+use crate::documents::{
+    Descriptor, EROFS_LAYER, INDEXES, ImageConfig, Index, Manifest, Platform, REF_NAME, SQUASHFS_LAYER, TAR_LAYER,
+};
 use crate::error::{Error, Result};
 use crate::files::{FileBytes, FileSet};
+use crate::layer::HashedReader;
 
 /// Number of indexes in each other at most. Layouts have one below `index.json`; a few more do no harm.
 const NESTING_MAX: usize = 4;
@@ -24,8 +30,9 @@ const DOCUMENT_MIN: u64 = 4 << 10;
 /// Number of layers of an image at most, far more than overlayfs takes: each becomes a file.
 const LAYERS_MAX: usize = 4096;
 /// Media types of layers that are tar archives, without the ending that names their compression.
-const TAR_LAYERS: [&str; 2] =
-    ["application/vnd.oci.image.layer.v1.tar", "application/vnd.docker.image.rootfs.diff.tar"];
+const TAR_LAYERS: [&str; 2] = [TAR_LAYER, "application/vnd.docker.image.rootfs.diff.tar"];
+/// Media types of layers that are images.
+const IMAGE_LAYERS: [&str; 2] = [EROFS_LAYER, SQUASHFS_LAYER];
 /// Architecture and operating system of manifests that are attached to others, as attestations.
 const UNKNOWN: &str = "unknown";
 
@@ -54,6 +61,8 @@ pub(crate) enum LayerForm {
     Tar,
     /// EROFS images.
     Erofs,
+    /// Images of any format, as a conversion writes them.
+    Image,
 }
 
 impl Default for SourceOptions {
@@ -124,6 +133,36 @@ pub(crate) struct SourceLayer {
     /// Digest of the archive without compression.
     pub(crate) diff_id: Digest,
     pub(crate) annotations: BTreeMap<String, String>,
+    /// The record of the archive that an image was made of. It is looked for only if images are wanted.
+    pub(crate) tar_record: Option<FileBytes>,
+}
+
+impl SourceLayer {
+    /// Makes a layer without documents of its own.
+    fn new(name: PathBuf, bytes: FileBytes, diff_id: Digest) -> Self {
+        SourceLayer { name, bytes, digest: None, diff_id, annotations: BTreeMap::new(), tar_record: None }
+    }
+
+    /// Copies the blob to `path`; returns the layer with the copy in its place. Fails if its digest is another one.
+    pub(crate) fn copy_to(&self, path: &Path) -> Result<Self> {
+        let mut from = HashedReader::new(self.bytes.open()?, self.digest.as_ref());
+        let mut file = File::create(path).map_err(Error::io("cannot create", path))?;
+        io::copy(&mut from, &mut file).map_err(Error::io("cannot copy", &self.name))?;
+        self.check_digest(&from.into_digest())?;
+        let bytes = FileBytes::of_file(path)?.ok_or_else(|| missing_file(path))?;
+        Ok(SourceLayer { bytes, ..self.clone() })
+    }
+
+    /// Fails if the blob has a digest, and it is another one than that of the bytes that were read.
+    pub(crate) fn check_digest(&self, found: &Digest) -> Result<()> {
+        match &self.digest {
+            Some(expected) if expected != found => {
+                let why = format!("its bytes do not have the digest {expected}, but {found}");
+                Err(Error::damaged(display(&self.name), why))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl ContainerSource {
@@ -138,6 +177,14 @@ impl ContainerSource {
             layers => of_layers(layers, options)?,
         };
         source.choose(&paths.first().cloned().unwrap_or_default(), options)
+    }
+
+    /// Opens a layout (a directory or a tar archive of it) or an image in a registry whose layers are images, as
+    /// [`convert`](crate::convert()) writes them. All documents are read and verified; layers are not.
+    pub fn open_converted(path: &Path, options: &SourceOptions) -> Result<Self> {
+        let mut options = options.clone();
+        options.layer_form = LayerForm::Image;
+        Self::open(&[path.to_owned()], &options)
     }
 
     /// Keeps the images that are wanted; fails if one of them has no wanted platform.
@@ -171,6 +218,11 @@ impl ContainerSource {
         Ok(ContainerSource { images })
     }
 
+    /// Returns the names of the images.
+    pub(crate) fn names(&self) -> Vec<Option<&str>> {
+        self.images.iter().map(|image| image.name.as_deref()).collect()
+    }
+
     /// Returns all layers, those of several images once, in the order of the images.
     pub(crate) fn unique_layers(&self) -> Vec<&SourceLayer> {
         let mut layers: Vec<&SourceLayer> = Vec::new();
@@ -197,13 +249,19 @@ fn open_file(path: &Path, options: &SourceOptions) -> Result<ContainerSource> {
         }
         other => other,
     });
+    let no_layout = || {
+        let why = "it is no OCI layout: only layouts and registries have layers that are images";
+        Err(Error::unsupported(display(path), why))
+    };
+    let are_images_wanted = options.layer_form == LayerForm::Image;
     let Some(files) = opened? else {
-        return of_layers(&[path.to_owned()], options);
+        return if are_images_wanted { no_layout() } else { of_layers(&[path.to_owned()], options) };
     };
     let opened = OpenSource::new(files, options);
     // Newer archives of docker save have both, and are layouts.
     match opened.files.find("index.json")? {
         Some(_) => opened.read_layout(),
+        None if are_images_wanted => no_layout(),
         None => opened.read_docker_archive(),
     }
 }
@@ -227,7 +285,7 @@ fn of_layers(paths: &[PathBuf], options: &SourceOptions) -> Result<ContainerSour
         let bytes = FileBytes::of_file(path)?.ok_or_else(|| missing_file(path))?;
         let diff_id =
             hash_all(decompress::reader(bytes.open()?, path)?, None).map_err(Error::io("cannot read", path))?;
-        layers.push(SourceLayer { name: path.clone(), bytes, digest: None, diff_id, annotations: BTreeMap::new() });
+        layers.push(SourceLayer::new(path.clone(), bytes, diff_id));
     }
     let platform = match options.platforms.as_slice() {
         [] => Platform::of_this_machine(),
@@ -376,17 +434,31 @@ impl<'o> OpenSource<'o> {
             let bytes = self.files.find_blob(&descriptor)?;
             let name = self.files.name_of_blob(&descriptor.digest);
             check_size(&name, bytes.size, descriptor.size)?;
+            let tar_record = self.find_tar_record(&descriptor)?;
             layers.push(SourceLayer {
                 name: name.into(),
                 bytes,
                 digest: Some(descriptor.digest),
                 diff_id,
                 annotations: descriptor.annotations,
+                tar_record,
             });
         }
         let found = SourcePlatform { platform, config, annotations: manifest.annotations, layers };
         image.platforms.push(Arc::new(found));
         Ok(())
+    }
+
+    /// Finds the record of the archive that a layer was made of. Programs that copy images leave it out: no manifest lists
+    /// it.
+    fn find_tar_record(&self, layer: &Descriptor) -> Result<Option<FileBytes>> {
+        let record = tar_record_of(&layer.annotations).filter(|_| self.options.layer_form == LayerForm::Image);
+        let Some(record) = record else { return Ok(None) };
+        let found = self.files.find_optional_blob(&record)?;
+        if let Some(found) = &found {
+            check_size(&self.files.name_of_blob(&record.digest), found.size, record.size)?;
+        }
+        Ok(found)
     }
 
     fn read_docker_archive(&self) -> Result<ContainerSource> {
@@ -423,7 +495,7 @@ impl<'o> OpenSource<'o> {
         for (path, diff_id) in image.layers.iter().zip(diff_ids) {
             let name = self.files.name_of(path);
             let bytes = self.files.find(path)?.ok_or_else(|| Error::damaged(&name, "the layer is missing"))?;
-            layers.push(SourceLayer { name: name.into(), bytes, digest: None, diff_id, annotations: BTreeMap::new() });
+            layers.push(SourceLayer::new(name.into(), bytes, diff_id));
         }
         let found = SourcePlatform { platform, config, annotations: BTreeMap::new(), layers };
         if unnamed.wants(&found.platform, &self.options.platforms) {
@@ -470,6 +542,8 @@ impl LayerForm {
         };
         match self {
             LayerForm::Erofs if layer.media_type == EROFS_LAYER => Ok(()),
+            LayerForm::Image if IMAGE_LAYERS.contains(&layer.media_type.as_str()) => Ok(()),
+            LayerForm::Image => refuse("not an image that can be mounted: there is nothing to export"),
             LayerForm::Erofs => refuse("not an EROFS image as it is: convert it first"),
             LayerForm::Tar => {
                 let ending = TAR_LAYERS.iter().find_map(|prefix| layer.media_type.strip_prefix(prefix));

@@ -47,7 +47,7 @@ fn commands() -> Vec<&'static str> {
     let cluster = ["plan", "shard", "assemble", "status"];
     let others = ["bench", "tune", "trace", "as", "completions", "man", "help"];
     let of_bench = ["codecs", "read", "report", "memory"];
-    let of_oci = ["convert", "cache", "merge"];
+    let of_oci = ["convert", "export", "cache", "merge"];
     [&images[..], &dumps, mounts, serving, &cluster, &others, &of_bench, &of_oci].concat()
 }
 

@@ -62,7 +62,10 @@ const COMMON_OPTIONS: [CommonOptions; 6] = [
     CommonOptions { command: "list", options: [OF_READERS, "long human du tree sort json max-depth"] },
     CommonOptions {
         command: "oci convert",
-        options: ["image platform flatten format codec block-size force jobs memory json quiet target-kernel", ""],
+        options: [
+            "image platform flatten reversible format codec block-size force jobs memory json quiet target-kernel",
+            "",
+        ],
     },
 ];
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use packfs_image::build::AnyOptions;
-use packfs_oci::{MergeOptions, Platform, SourceOptions};
+use packfs_oci::{ExportOptions, MergeOptions, Platform, SourceOptions, layer_media_type};
 
 use super::build::{AnyLayer, ErofsLayer};
+use super::value::{self, Compress};
 use super::{EffortArgs, TalkArgs};
 use crate::output::failure::UsageError;
 
@@ -16,6 +17,7 @@ use crate::output::failure::UsageError;
 #[command(after_help = "\
 Examples:
   packfs oci convert layout converted
+  packfs oci export converted exported
   packfs oci cache image.tar /var/cache/erofs-layers
   packfs oci merge base.erofs change.erofs -o merged.erofs")]
 pub(crate) struct OciArgs {
@@ -27,6 +29,7 @@ pub(crate) struct OciArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum OciCommand {
     Convert(OciConvertArgs),
+    Export(OciExportArgs),
     Cache(OciCacheArgs),
     Merge(OciMergeArgs),
 }
@@ -61,12 +64,63 @@ pub(crate) struct OciConvertArgs {
     #[arg(long)]
     pub(crate) flatten: bool,
 
+    /// Keep what `oci export` needs to write the same tar layers again
+    ///
+    /// DEST gets a record beside each layer: the headers, padding and order of its tar archive, compressed. Contents are
+    /// in it only if a later entry of the same archive replaces them. DEST is a layout; registries and programs that copy
+    /// images drop the records.
+    #[arg(long, conflicts_with = "flatten")]
+    pub(crate) reversible: bool,
+
     #[command(flatten)]
     layers: AnyLayer,
 
     /// Replace images of the same names in DEST
     #[arg(short, long)]
     pub(crate) force: bool,
+
+    #[command(flatten)]
+    effort: EffortArgs,
+
+    /// Print images and layers as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
+}
+
+/// Write a layout in which every layer is a tar archive again.
+///
+/// SOURCE is what `oci convert` has written: an OCI layout (a directory or a tar archive), or an image in a registry. With
+/// the records of `oci convert --reversible`, each layer becomes the archive that it was made of, byte for byte, and has
+/// its diffID again. Without, packfs packs the files of the layer: the diffID is another one. DEST is a directory that
+/// appears when it is complete, a layout to add to, or an image in a registry.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs oci export converted exported
+  packfs oci export converted exported --image v1 --compress zstd:9
+  packfs oci export converted oci://registry.example/app:v1")]
+pub(crate) struct OciExportArgs {
+    /// OCI layout or image in a registry, with layers that are images
+    #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
+    pub(crate) source: PathBuf,
+
+    /// Layout or image in a registry to write or to add to
+    #[arg(value_name = "DEST", value_hint = ValueHint::DirPath)]
+    pub(crate) target: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) choice: ImageChoice,
+
+    /// Compress the layers: gzip or zstd, with or without :LEVEL; or none
+    #[arg(long, value_name = "FORMAT", default_value = "gzip", value_parser = layer_compression)]
+    compress: Compress,
+
+    /// Replace images of the same names in DEST
+    #[arg(short, long)]
+    force: bool,
 
     #[command(flatten)]
     effort: EffortArgs,
@@ -191,6 +245,17 @@ impl OciConvertArgs {
     }
 }
 
+impl OciExportArgs {
+    pub(crate) fn options(&self) -> ExportOptions {
+        ExportOptions::default().set(|options| {
+            options.compression = self.compress;
+            options.force = self.force;
+            options.threads = self.effort.threads();
+            options.memory = self.effort.memory();
+        })
+    }
+}
+
 impl OciCacheArgs {
     /// Returns the options by which layers are built.
     pub(crate) fn target(&self) -> Result<AnyOptions, UsageError> {
@@ -208,6 +273,16 @@ impl OciMergeArgs {
             options.image = self.image.clone();
             options.platform = self.platform.clone();
         })
+    }
+}
+
+/// Parses a compression that layers may have.
+fn layer_compression(text: &str) -> Result<Compress, String> {
+    match value::compression(text)? {
+        Some(compression) if layer_media_type(Some(compression)).is_none() => {
+            Err("layers are compressed with gzip or zstd".into())
+        }
+        compression => Ok(compression),
     }
 }
 

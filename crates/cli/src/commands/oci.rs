@@ -6,13 +6,13 @@ use anyhow::Result;
 use packfs_image::build::AnyOptions;
 use packfs_image::name::{display, encode};
 use packfs_oci::{
-    ContainerSource, ConvertOptions, ConvertedImage, ConvertedLayer, LayerWarnings, SourceOptions, convert, fill_cache,
-    merge_layers,
+    ContainerSource, ConvertOptions, ConvertedImage, ConvertedLayer, ExportedLayer, LayerWarnings, RecordState,
+    SourceOptions, convert, export, fill_cache, merge_layers,
 };
 use serde::Serialize;
 
 use super::remote;
-use crate::args::{ImageChoice, OciArgs, OciCacheArgs, OciCommand, OciConvertArgs, OciMergeArgs};
+use crate::args::{ImageChoice, OciArgs, OciCacheArgs, OciCommand, OciConvertArgs, OciExportArgs, OciMergeArgs};
 use crate::output::failure::CommandOutcome;
 use crate::output::json::JsonDocument;
 use crate::output::meter::ProgressMeter;
@@ -21,6 +21,7 @@ use crate::output::{interrupt, json, say, units, warnings};
 pub(super) fn run(args: &OciArgs) -> Result<CommandOutcome> {
     match &args.command {
         OciCommand::Convert(args) => convert_images(args),
+        OciCommand::Export(args) => export_images(args),
         OciCommand::Cache(args) => cache_layers(args),
         OciCommand::Merge(args) => merge_metadata(args),
     }
@@ -29,6 +30,7 @@ pub(super) fn run(args: &OciArgs) -> Result<CommandOutcome> {
 fn convert_images(args: &OciConvertArgs) -> Result<CommandOutcome> {
     let mut options = ConvertOptions::new(args.target()?);
     options.flatten = args.flatten;
+    options.reversible = args.reversible;
     options.force = args.force;
     #[cfg(feature = "remote")]
     {
@@ -56,6 +58,54 @@ fn convert_images(args: &OciConvertArgs) -> Result<CommandOutcome> {
         ));
     }
     Ok(CommandOutcome::Done)
+}
+
+fn export_images(args: &OciExportArgs) -> Result<CommandOutcome> {
+    #[cfg_attr(not(feature = "remote"), allow(unused_mut))]
+    let mut options = args.options();
+    #[cfg(feature = "remote")]
+    {
+        options.remote = connections();
+    }
+    let meter = ProgressMeter::start(args.talk.quiet);
+    let source = ContainerSource::open_converted(&args.source, &source_options(&args.choice))?;
+    interrupt::cancel(meter.progress());
+    let exported = export(&source, &args.target, &options, meter.progress()).map_err(interrupted)?;
+    let spent = meter.finish();
+    if args.json {
+        let layout = encode_path(&remote::without_secrets(&args.target));
+        let images = exported.images.iter().map(ImageReport::new).collect();
+        let layers = exported.layers.iter().map(ExportedLayerReport::new).collect();
+        json::print(&ExportReport { layout, images, layers })?;
+    }
+    if !args.talk.quiet {
+        print_warnings(&exported.warnings);
+        exported.layers.iter().for_each(|layer| say(format_args!("{}", describe_export(layer))));
+        let images = units::of(exported.images.len() as u64, "image");
+        let layers = units::of(exported.layers.len() as u64, "layer");
+        let exact = exported.layers.iter().filter(|layer| layer.is_exact()).count() as u64;
+        let name = remote::without_secrets(&args.target);
+        say(format_args!(
+            "{}: {images} with {layers}, {} of them exact, in {}",
+            display(&name),
+            units::count(exact),
+            units::span(spent.time)
+        ));
+    }
+    Ok(CommandOutcome::Done)
+}
+
+/// Says whether a layer is the archive that it was made of, and why not.
+fn describe_export(layer: &ExportedLayer) -> String {
+    let ExportedLayer { source_digest, diff_id, .. } = layer;
+    if layer.is_exact() {
+        return format!("{source_digest}: exact, with the diffID {diff_id}");
+    }
+    let reason = match layer.record {
+        RecordState::Missing => "its tar record is missing: programs that copy images drop it",
+        RecordState::Unrecorded | RecordState::Used => "it was converted without --reversible",
+    };
+    format!("{source_digest}: packed anew, with another diffID, {diff_id}: {reason}")
 }
 
 fn cache_layers(args: &OciCacheArgs) -> Result<CommandOutcome> {
@@ -173,6 +223,63 @@ pub(super) struct ConvertReport {
 
 impl JsonDocument for ConvertReport {
     const KIND: &'static str = "oci-convert";
+}
+
+/// Result of exporting images.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ExportReport {
+    /// Path of the directory, or name of the registry's repository, that got the images.
+    layout: String,
+    /// Manifests of the images.
+    images: Vec<ImageReport>,
+    /// Layers of all images, each once.
+    layers: Vec<ExportedLayerReport>,
+}
+
+impl JsonDocument for ExportReport {
+    const KIND: &'static str = "oci-export";
+}
+
+/// A layer that is a tar archive again.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ExportedLayerReport {
+    /// Digest of the layer's image.
+    source_digest: String,
+    /// Length of the layer's image in bytes.
+    source_bytes: u64,
+    /// Digest of the archive that the image was made of, uncompressed; null if the layer does not tell it.
+    original_diff_id: Option<String>,
+    /// Record of that archive: `used`, `missing` (named by the layer, and not there) or `none`.
+    record: &'static str,
+    /// True if the archive is the one that the image was made of.
+    is_exact: bool,
+    /// Digest of the archive, uncompressed.
+    diff_id: String,
+    /// Digest of the archive as stored.
+    digest: String,
+    /// Length of the archive as stored, in bytes.
+    bytes: u64,
+}
+
+impl ExportedLayerReport {
+    fn new(layer: &ExportedLayer) -> Self {
+        ExportedLayerReport {
+            source_digest: layer.source_digest.to_string(),
+            source_bytes: layer.source_bytes,
+            original_diff_id: layer.original_diff_id.as_ref().map(ToString::to_string),
+            record: match layer.record {
+                RecordState::Used => "used",
+                RecordState::Missing => "missing",
+                RecordState::Unrecorded => "none",
+            },
+            is_exact: layer.is_exact(),
+            diff_id: layer.diff_id.to_string(),
+            digest: layer.digest.to_string(),
+            bytes: layer.bytes,
+        }
+    }
 }
 
 /// Result of filling a cache of layers.

@@ -53,7 +53,7 @@ const PROGRAMS: [&str; 15] = [
     "erofsfuse",
 ];
 const OF_BENCH: [&str; 6] = ["codecs", "read", "build", "split", "report", "memory"];
-const OF_OCI: [&str; 3] = ["convert", "cache", "merge"];
+const OF_OCI: [&str; 4] = ["convert", "export", "cache", "merge"];
 
 fn here() -> &'static Path {
     Path::new(".")

@@ -511,6 +511,121 @@ echo \"{\\\"schemaVersion\\\":2,\\\"manifests\\\":[{$m}]}\" > layout/index.json"
     assert_eq!(fs::read_dir(dir.join("full")).unwrap().count(), 1);
 }
 
+/// Archives of GNU tar in its formats, with what is odd in them.
+const ODD_ARCHIVES: &str = r#"
+mkdir -p root/d
+head -c 70000 noise > root/d/big; echo x > root/small; ln root/small root/zlink; ln -s small root/symlink; : > root/empty
+mkfifo root/fifo
+long=$(printf 'n%.0s' $(seq 120))
+mkdir -p root/$long; echo long > root/$long/$long; ln -s $long/$long root/$long.link; ln root/$long/$long root/$long/again
+truncate -s 3M root/sparse; dd if=noise of=root/sparse bs=4k seek=200 count=3 conv=notrunc status=none
+touch -d '1920-01-01 00:00:00.123' root/old
+setfattr -n user.note -v hello root/small || true
+for format in gnu oldgnu pax; do tar --format=$format -cf $format.tar root; done
+for format in ustar v7; do tar --format=$format --exclude="$long*" --exclude=fifo --exclude=old -cf $format.tar root; done
+for version in 0.0 0.1 1.0; do tar --format=pax -S --sparse-version=$version -cf sparse-$version.tar root; done
+tar --format=gnu -S -cf sparse-gnu.tar root
+tar --format=pax --xattrs -b 1 -cf xattrs.tar root
+tar --format=gnu --owner=big:2147483000 --group=big:3000000000 -cf base256.tar root/d
+tar -cf twice.tar root; echo other > root/small; tar -rf twice.tar root/small root/d
+head -c -1000 gnu.tar > odd-end.tar
+(cat v7.tar; head -c 999 noise) > garbage.tar
+cat pax.tar ustar.tar > two.tar
+mkdir -p marks/gone; echo why > marks/gone/.wh.file; touch marks/.wh..wh..opq; tar -C marks -cf marks.tar .
+gzip -k pax.tar; gzip -9 -k twice.tar
+"#;
+
+/// Archives come back byte for byte from images of both formats, however the layers are compressed.
+#[test]
+fn exported_layers_are_the_archives_that_were_converted() {
+    let test = "exported_layers_are_the_archives_that_were_converted";
+    if !["tar", "setfattr"].iter().all(|tool| have(test, tool)) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::write(dir.join("noise"), noise(300_000, 7)).unwrap();
+    sh(dir, &format!("set -e\nexec 2>&1\n{ODD_ARCHIVES}"));
+    let sources = sh(dir, "ls *.tar *.gz");
+    let plain: Vec<&str> = sources.lines().filter(|name| name.ends_with(".tar")).collect();
+    assert_eq!(plain.len(), 16, "{plain:?}");
+    let compressed = ["pax.tar.gz", "twice.tar.gz"];
+    for (format, layers, compress, decompress) in [
+        ("erofs", &plain[..], "none", "cat"),
+        ("squashfs", &plain[..], "gzip:1", "gzip -dc"),
+        ("erofs", &compressed[..], "zstd", "cat"),
+    ] {
+        sh(dir, "rm -rf converted exported");
+        let convert = [&["oci", "convert"], layers, &["converted", "--reversible", "--format", format, "-q"]].concat();
+        succeed(dir, &convert);
+        let export = ["oci", "export", "converted", "exported", "--compress", compress, "--json", "-q"];
+        let report = json(&succeed(dir, &export));
+        let exported = report["layers"].as_array().unwrap();
+        assert_eq!(exported.len(), layers.len());
+        let [_, manifest, config] = documents(&dir.join("exported"));
+        assert_eq!(config.get("os.features"), None);
+        for (number, (layer, name)) in exported.iter().zip(layers).enumerate() {
+            let archive = name.trim_end_matches(".gz");
+            let diff_id = format!("sha256:{}", &sh(dir, &format!("sha256sum {archive}"))[..64]);
+            assert_eq!(layer["diff_id"], diff_id.as_str(), "{name}: {layer}");
+            assert_eq!([&layer["is_exact"], &layer["record"]], [&Value::from(true), &Value::from("used")]);
+            assert_eq!(config["rootfs"]["diff_ids"][number], diff_id.as_str());
+            let stored = &manifest["layers"][number];
+            assert_eq!(stored["digest"], layer["digest"]);
+            assert_eq!(stored.get("annotations"), None, "{stored}");
+            let kind = compress.split(':').next().map(|name| format!("+{name}")).filter(|kind| kind != "+none");
+            let kind = format!("application/vnd.oci.image.layer.v1.tar{}", kind.unwrap_or_default());
+            assert_eq!(stored["mediaType"], kind.as_str());
+            if decompress != "cat" || compress == "none" {
+                let path = blob(Path::new("exported"), layer["digest"].as_str().unwrap());
+                sh(dir, &format!("{decompress} < {} | cmp - {archive}", path.to_str().unwrap()));
+            }
+        }
+    }
+    // What packfs converts again is the same.
+    succeed(dir, &["oci", "convert", "exported", "again", "-q"]);
+    for (arguments, part) in [
+        (&["converted", "x", "--compress", "xz"][..], "gzip or zstd"),
+        (&["exported", "x"], "there is nothing to export"),
+        (&["pax.tar", "x"], "it is no OCI layout"),
+        (&["converted", "x", "--image", "none"], "no image is none"),
+    ] {
+        let is_usage = arguments.contains(&"--compress");
+        let error = fail(dir, if is_usage { 2 } else { 1 }, &[&["oci", "export"], arguments].concat());
+        assert!(error.contains(part), "{arguments:?}: {error}");
+        assert!(!dir.join("x").exists());
+    }
+    let error = fail(dir, 2, &["oci", "convert", "pax.tar", "x", "--reversible", "--flatten"]);
+    assert!(error.contains("--flatten"), "{error}");
+}
+
+/// umoci unpacks the same files from layers that are exported, with records and without.
+#[test]
+fn umoci_unpacks_exported_layouts() {
+    let test = "umoci_unpacks_exported_layouts";
+    let Some(dir) = layered(test) else { return };
+    let dir = dir.path();
+    sh(dir, "umoci unpack --image layout:t expected 2>&1");
+    let [_, manifest, original] = documents(&dir.join("layout"));
+    for (options, is_exact) in [(&["--reversible"][..], true), (&[], false)] {
+        sh(dir, "rm -rf converted exported unpacked");
+        converted(dir, &[&["layout", "converted"], options].concat());
+        let told = stderr(&run_in(dir, &["oci", "export", "converted", "exported"]));
+        assert_eq!(told.matches(": exact, with the diffID").count(), if is_exact { 3 } else { 0 }, "{told}");
+        assert_eq!(told.matches("converted without --reversible").count(), if is_exact { 0 } else { 3 }, "{told}");
+        let [index, exported, config] = documents(&dir.join("exported"));
+        assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "t");
+        assert_eq!(config["rootfs"] == original["rootfs"], is_exact);
+        assert_eq!(exported["layers"].as_array().unwrap().len(), manifest["layers"].as_array().unwrap().len());
+        sh(dir, "umoci unpack --image exported:t unpacked 2>&1");
+        sh(dir, "diff -r --no-dereference expected/rootfs unpacked/rootfs");
+        if have(test, "skopeo") {
+            sh(dir, "rm -f docker.tar; skopeo copy -q oci:exported:t docker-archive:docker.tar:example.com/a:v1 2>&1");
+            succeed(dir, &["oci", "convert", "docker.tar", "from-docker", "-q", "-f"]);
+        }
+    }
+}
+
 /// A registry of Debian's docker-registry, ended when dropped.
 struct Registry {
     child: Child,
@@ -693,4 +808,18 @@ fn a_registry_with_tokens_is_written() {
     drop(blobs);
     let again = json(&succeed(dir, &["oci", "convert", "base.tar", &address, "--force", "--json", "-q"]));
     assert_eq!(again["layers"][0]["is_reused"], true);
+    // Out of it and into it again, as a tar layer.
+    let refused = fail(dir, 1, &["oci", "convert", "base.tar", &address, "--force", "--reversible"]);
+    assert!(refused.contains("registries delete blobs that no manifest lists"), "{refused}");
+    let exported = json(&succeed(dir, &["oci", "export", &address, "exported", "--json", "-q"]));
+    let layer = &exported["layers"][0];
+    assert_eq!([&layer["source_digest"], &layer["record"]], [&Value::from(expected[0].as_str()), &Value::from("none")]);
+    let sent = json(&succeed(dir, &["oci", "export", &address, &address, "--force", "--json", "-q"]));
+    assert_eq!(sent["layers"][0]["digest"], layer["digest"]);
+    assert!(stored.lock().unwrap().contains_key(&format!("/v2/team/app/blobs/{}", layer["digest"].as_str().unwrap())));
+    // An archive that is only in a registry is read several times for its record, and requested once.
+    let kept = json(&succeed(dir, &["oci", "convert", &address, "kept", "--reversible", "--json", "-q"]));
+    assert_eq!(kept["layers"][0]["source_diff_id"], layer["diff_id"]);
+    let back = json(&succeed(dir, &["oci", "export", "kept", "back", "--json", "-q"]));
+    assert_eq!([&back["layers"][0]["diff_id"], &back["layers"][0]["digest"]], [&layer["diff_id"], &layer["digest"]]);
 }

@@ -249,6 +249,7 @@ printf '{"imageLayoutVersion":"1.0.0"}' >layout/oci-layout
 "#;
     sh(documents.dir, script);
     documents.take("oci-convert", 0, "oci convert layout converted");
+    documents.take("oci-export", 0, "oci export converted exported");
     documents.take("oci-cache", 0, "oci cache layout cache");
     sh(documents.dir, "cp $(find cache -name '*.erofs') lower.erofs");
     documents.take("oci-merge", 0, "oci merge lower.erofs b.erofs -o merged.erofs");

@@ -29,7 +29,7 @@ use crate::commands::info::squashfs::SquashfsInfo;
 use crate::commands::info::{InfoDocument, InodeDocument};
 use crate::commands::join::JoinSummary;
 use crate::commands::list::json::EntryList;
-use crate::commands::oci::{CacheReport, ConvertReport, MergeReport};
+use crate::commands::oci::{CacheReport, ConvertReport, ExportReport, MergeReport};
 use crate::commands::parts::{DumpCheck, DumpInfo};
 use crate::commands::seal::SealReport;
 use crate::commands::split::SplitSummary;
@@ -97,6 +97,7 @@ fn documents(command: &str) -> Vec<DocumentSchema> {
         "list" => vec![document::<EntryList>()],
         "oci-cache" => vec![document::<CacheReport>()],
         "oci-convert" => vec![document::<ConvertReport>()],
+        "oci-export" => vec![document::<ExportReport>()],
         "oci-merge" => vec![document::<MergeReport>()],
         "plan" => {
             vec![cluster_document::<PlanSummary>(), cluster_document::<PlannedSet>(), cluster_document::<ScannedPart>()]

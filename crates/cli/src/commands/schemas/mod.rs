@@ -31,6 +31,7 @@ const SCHEMAS: [(&str, &str); 22] = schema_files![
     "list",
     "oci-cache",
     "oci-convert",
+    "oci-export",
     "oci-merge",
     "plan",
     "seal",

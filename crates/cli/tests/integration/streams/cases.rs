@@ -146,6 +146,14 @@ pub(crate) static CASES: &[StreamCase] = &[
         ..result("oci-convert", "oci convert a.tar converted --json")
     },
     StreamCase {
+        prepare: "PACKFS tar IN/squashfs -o a.tar -q; PACKFS oci convert a.tar converted -q",
+        ..silent("oci", "oci export converted exported")
+    },
+    StreamCase {
+        prepare: "PACKFS tar IN/squashfs -o a.tar -q; PACKFS oci convert a.tar converted -q",
+        ..result("oci-export", "oci export converted exported --json")
+    },
+    StreamCase {
         prepare: "PACKFS tar IN/squashfs -o a.tar -q",
         ..result("oci-cache", "oci cache a.tar cached --json")
     },
