@@ -168,7 +168,7 @@ fn build(format: &str, root: &std::path::Path, file: &std::path::Path) {
     use packfs_image::source::{Dir, Source, Store, dir};
     let fill = |store: &mut dyn Store| {
         let mut tree = packfs_image::Tree::default();
-        Dir::new(root, dir::RemoteOptions::default()).scan(&mut tree, store)?;
+        Dir::new(root, dir::Options::default()).scan(&mut tree, store)?;
         Ok(packfs_image::Plan { tree, order: Vec::new() })
     };
     let set = |build: &mut packfs_image::build::SharedOptions| build.codec = "none".parse().unwrap();
