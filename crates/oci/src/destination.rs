@@ -43,7 +43,7 @@ pub(crate) struct DestinationOptions<'o> {
     #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "only registries have layers sent"))]
     pub(crate) temporary_dir: &'o Path,
     #[cfg(feature = "remote")]
-    pub(crate) remote: &'o packfs_remote::Options,
+    pub(crate) remote: &'o packfs_remote::RemoteOptions,
 }
 
 impl DestinationOptions<'_> {

@@ -45,7 +45,7 @@ pub struct ExportOptions {
     pub temporary_dir: PathBuf,
     /// Connections to registries.
     #[cfg(feature = "remote")]
-    pub remote: packfs_remote::Options,
+    pub remote: packfs_remote::RemoteOptions,
 }
 
 impl Default for ExportOptions {
@@ -58,7 +58,7 @@ impl Default for ExportOptions {
             memory: tar.memory,
             temporary_dir: std::env::temp_dir(),
             #[cfg(feature = "remote")]
-            remote: packfs_remote::Options::default(),
+            remote: packfs_remote::RemoteOptions::default(),
         }
     }
 }

@@ -79,7 +79,7 @@ impl CommonOptions {
 const CODECS: &str = "codecs";
 const JSON_SCHEMA: &str = "json-schema";
 
-impl Help {
+impl HelpArgs {
     /// Returns the words of the command of which a JSON Schema is requested, if one is; none request the list of all.
     pub(crate) fn json_schema_command(&self) -> Option<&[String]> {
         self.topic.split_first().filter(|(topic, _)| *topic == JSON_SCHEMA).map(|(_, command)| command)

@@ -7,7 +7,7 @@ use packfs_image::build::AnyOptions;
 use packfs_oci::{ExportOptions, MergeOptions, Platform, SourceOptions, layer_media_type};
 
 use super::build::{AnyLayer, ErofsLayer};
-use super::value::{self, Compress};
+use super::value::{self, ArchiveCompression};
 use super::{EffortArgs, TalkArgs};
 use crate::output::failure::UsageError;
 
@@ -114,9 +114,9 @@ pub(crate) struct OciExportArgs {
     #[command(flatten)]
     pub(crate) choice: ImageChoice,
 
-    /// Compress the layers: gzip or zstd, with or without :LEVEL; or none
+    /// ArchiveCompression the layers: gzip or zstd, with or without :LEVEL; or none
     #[arg(long, value_name = "FORMAT", default_value = "gzip", value_parser = layer_compression)]
-    compress: Compress,
+    compress: ArchiveCompression,
 
     /// Replace images of the same names in DEST
     #[arg(short, long)]
@@ -277,7 +277,7 @@ impl OciMergeArgs {
 }
 
 /// Parses a compression that layers may have.
-fn layer_compression(text: &str) -> Result<Compress, String> {
+fn layer_compression(text: &str) -> Result<ArchiveCompression, String> {
     match value::compression(text)? {
         Some(compression) if layer_media_type(Some(compression)).is_none() => {
             Err("layers are compressed with gzip or zstd".into())

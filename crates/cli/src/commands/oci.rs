@@ -69,8 +69,8 @@ fn export_images(args: &OciExportArgs) -> Result<CommandOutcome> {
     }
     let meter = ProgressMeter::start(args.talk.quiet);
     let source = ContainerSource::open_converted(&args.source, &source_options(&args.choice))?;
-    interrupt::cancel(meter.progress());
-    let exported = export(&source, &args.target, &options, meter.progress()).map_err(interrupted)?;
+    interrupt::cancel_on_signal(meter.progress());
+    let exported = export(&source, &args.target, &options, meter.progress()).map_err(explain_interruption)?;
     let spent = meter.finish();
     if args.json {
         let layout = encode_path(&remote::without_secrets(&args.target));

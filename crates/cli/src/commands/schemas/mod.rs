@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::{CommandOutcome, UsageError};
 
 /// Lists schemas with the texts of their files.
 macro_rules! schema_files {
@@ -16,7 +16,7 @@ macro_rules! schema_files {
 
 /// Names and texts of all schemas. A name is that of the command, whose words are joined by `-`; `bench-results` is about
 /// the lines of the files that `packfs bench` writes.
-const SCHEMAS: [(&str, &str); 22] = schema_files![
+const SCHEMAS: [(&str, &str); 23] = schema_files![
     "assemble",
     "bench-build",
     "bench-codecs",
@@ -43,7 +43,7 @@ const SCHEMAS: [(&str, &str); 22] = schema_files![
 ];
 
 /// Prints the schema of a command, or the names of all schemas if no command is given.
-pub(crate) fn print(command: &[String]) -> Result<Outcome> {
+pub(crate) fn print(command: &[String]) -> Result<CommandOutcome> {
     if command.is_empty() {
         let names: Vec<&str> = SCHEMAS.iter().map(|(name, _)| *name).collect();
         return super::print(&format!("{}\n", names.join("\n")));
@@ -53,7 +53,7 @@ pub(crate) fn print(command: &[String]) -> Result<Outcome> {
         Some((_, schema)) => super::print(schema),
         None => {
             let command = command.join(" ");
-            Err(Usage(format!("no schema of `{command}`: packfs help json-schema lists the commands with --json"))
+            Err(UsageError(format!("no schema of `{command}`: packfs help json-schema lists the commands with --json"))
                 .into())
         }
     }
