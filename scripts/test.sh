@@ -49,8 +49,9 @@ need munge munged
 need slurm-client sbatch scontrol sinfo squeue
 need slurmctld slurmctld
 need slurmd slurmd
-# Libraries: a header and a module say whether they are there.
+# Libraries: headers and a module say whether they are there.
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)
+[[ -e /usr/include/openssl/ssl.h ]] || missing+=(libssl-dev pkg-config)
 need python3 python3
 python3 -c 'import jsonschema' 2>/dev/null || missing+=(python3-jsonschema)
 install_missing || say "tests that need them will be skipped"
@@ -63,6 +64,13 @@ if [[ $(id -u) == 0 && ($(mkfs.erofs -V 2>&1 | grep -o '[0-9]\.[0-9]*' | head -1
         scripts/build-peers.sh target/peers sid squashfs-tools erofs-utils ||
         say "tests that need squashfs-tools 4.7 or erofs-utils 1.9 will be skipped"
     PATH=$PWD/target/peers/bin:$PATH
+fi
+
+# What makes images of composefs.
+if ! command -v composefs-oracle >/dev/null; then
+    [[ -x target/peers/bin/composefs-oracle ]] || scripts/build-composefs-oracle.sh target/peers ||
+        say "the tests that need composefs-oracle will be skipped"
+    PATH=$PATH:$PWD/target/peers/bin
 fi
 
 # What finds pages that some people cannot use.

@@ -56,6 +56,49 @@ pub fn fsverity_digest(data: &dyn ReadAt, options: &FsVerityOptions, effort: &Ha
     Ok(RootHash::new(algorithm.digest(&descriptor(options, len, &root))))
 }
 
+/// Computes the digest of a file whose bytes come one after the other.
+#[derive(Debug)]
+pub(crate) struct FsVerityHasher<'o> {
+    options: &'o FsVerityOptions,
+    len: u64,
+    hasher: BlockHasher,
+    tree: TreeWriter,
+    digests: Vec<u8>,
+}
+
+impl<'o> FsVerityHasher<'o> {
+    /// Begins a file of `len` bytes.
+    pub(crate) fn new(options: &'o FsVerityOptions, len: u64) -> Self {
+        let FsVerityOptions { algorithm, block_size, .. } = *options;
+        let hasher = BlockHasher::new(algorithm, &pad_salt(&options.salt, algorithm));
+        let shape = TreeShape::new(len.div_ceil(block_size.into()), block_size, algorithm);
+        let tree = TreeWriter::new(&shape, hasher.clone(), block_size, algorithm.digest_len());
+        FsVerityHasher { options, len, hasher, tree, digests: Vec::new() }
+    }
+
+    /// Adds the next bytes: whole blocks, except at the end of the file.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let block_size = self.options.block_size as usize;
+        self.digests.clear();
+        for block in bytes.chunks(block_size) {
+            if block.len() == block_size {
+                self.hasher.append_digest(block, &mut self.digests);
+            } else {
+                let mut padded = block.to_vec();
+                padded.resize(block_size, 0);
+                self.hasher.append_digest(&padded, &mut self.digests);
+            }
+        }
+        self.tree.push(&self.digests, &mut |_, _| Ok(())).expect("nothing is written that could fail");
+    }
+
+    /// Returns the digest.
+    pub(crate) fn finish(self) -> RootHash {
+        let root = self.tree.finish(&mut |_, _| Ok(())).expect("nothing is written that could fail");
+        RootHash::new(self.options.algorithm.digest(&descriptor(self.options, self.len, &root)))
+    }
+}
+
 fn check_options(options: &FsVerityOptions) -> Result<()> {
     let invalid = |what, value, why| Err(Error::InvalidOption { what, value, why });
     if !options.block_size.is_power_of_two() || !BLOCK_SIZES.contains(&options.block_size) {

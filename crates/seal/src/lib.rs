@@ -2,6 +2,7 @@
 //!
 //! - [`verity`]: hash trees of dm-verity, made and verified: the bytes of `veritysetup format`.
 //! - [`fsverity_digest`]: the digest by which fs-verity knows a file.
+//! - [`composefs`]: the objects to which images of composefs refer.
 //! - [`signature`]: signatures of root hashes, made and verified.
 //! - [`consumer`]: what systemd or containerd will enforce for an image, and every mistake by name.
 //! - [`SystemdFiles`], [`ContainerdFiles`], [`LayerMetadata`]: names and contents of the files that consumers look for.
@@ -17,6 +18,7 @@
 //! # Ok::<(), packfs_seal::Error>(())
 //! ```
 
+pub mod composefs;
 pub mod consumer;
 mod containerd;
 mod contents;

@@ -108,8 +108,10 @@ impl Args for PlannedBuild {
         let excluded = [
             "append",
             "append_below",
+            "composefs",
             "dry_run",
             "index",
+            "objects",
             "on_error",
             "percentage",
             "prefix",

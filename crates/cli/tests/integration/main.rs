@@ -9,6 +9,7 @@ mod archives;
 mod around;
 mod cat;
 mod common;
+mod composefs;
 mod convert;
 mod digests;
 mod docs;

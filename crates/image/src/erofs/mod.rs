@@ -1,5 +1,6 @@
 //! EROFS: on-disk structures, reader and writer. docs/formats/erofs.md describes the format.
 
+pub mod composefs;
 #[allow(unreachable_pub, reason = "raw structs are public to this crate only")]
 mod format;
 mod hash;

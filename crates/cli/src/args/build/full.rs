@@ -29,8 +29,19 @@ const SPELLED_OUT: [&str; 9] = [
 
 /// Options that [`BuildPlan::in_full`] leaves out: sources, output and reports. A preset stands for options that are
 /// spelled out.
-const NO_PART_OF_THE_BUILD: [&str; 8] =
-    ["sources", "output", "preset", "dry_run", "json", "quiet", "percentage", "list"];
+const NO_PART_OF_THE_BUILD: [&str; 10] = [
+    "sources",
+    "output",
+    "preset",
+    "dry_run",
+    "json",
+    "quiet",
+    "percentage",
+    "list",
+    // There is no dry run of such an image.
+    "composefs",
+    "objects",
+];
 
 /// Options of the command line that are repeated unchanged.
 #[derive(Debug, Clone, Default)]

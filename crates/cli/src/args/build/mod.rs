@@ -4,6 +4,7 @@
 mod around;
 mod choices;
 mod codec;
+mod composefs;
 mod full;
 mod layer;
 mod plan;
@@ -26,6 +27,7 @@ pub(crate) use self::choices::FormatChoice;
 use self::choices::WhiteoutChoice;
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
+use self::composefs::ComposefsArgs;
 pub(crate) use self::full::GivenOptions;
 pub(super) use self::layer::{AnyLayer, ErofsLayer};
 pub(crate) use self::plan::{BuildPlan, FsConfigFrom, ListPaths, RulesFrom};
@@ -52,7 +54,8 @@ Examples:
   packfs build /srv/root -o root.erofs --codec zstd --target-kernel 6.12 --features dedupe
   packfs build root.sqfs -o root.erofs
   packfs build /srv/root -o new.sqfs --reuse old.sqfs --index
-  packfs build /srv/root -o root.erofs --hot boot.list")]
+  packfs build /srv/root -o root.erofs --hot boot.list
+  packfs build /srv/root -o root.cfs --composefs --objects objects")]
 pub(crate) struct BuildArgs {
     #[command(flatten)]
     given: GivenOptions,
@@ -302,6 +305,9 @@ pub(crate) struct BuildArgs {
     no_verify: bool,
 
     #[command(flatten)]
+    composefs: ComposefsArgs,
+
+    #[command(flatten)]
     squashfs: TableArgs<SquashfsTable>,
 
     #[command(flatten)]
@@ -373,6 +379,7 @@ impl BuildArgs {
     /// Returns the format, by the name of the image unless it was given.
     fn format(&self) -> FormatChoice {
         self.format.unwrap_or_else(|| match self.output.extension() {
+            _ if self.composefs.composefs.is_some() => FormatChoice::Erofs,
             Some(erofs) if erofs.eq_ignore_ascii_case("erofs") => FormatChoice::Erofs,
             _ => FormatChoice::Squashfs,
         })

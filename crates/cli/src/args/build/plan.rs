@@ -9,6 +9,7 @@ use packfs_image::request::{AppendedImage, FieldNames, NewRoot};
 use packfs_image::source::dir;
 use packfs_image::tree::{ExcludeXattrs, Time, TimeChange, Transform};
 use packfs_image::{BuildRequest, erofs, squashfs};
+use packfs_seal::HashAlgorithm;
 
 use super::full::GivenOptions;
 use super::{BuildArgs, FormatChoice, table};
@@ -63,6 +64,10 @@ pub(crate) struct BuildPlan {
     pub(crate) list: Option<PathBuf>,
     /// The image's own time; without, the newest in the tree.
     pub(crate) image_time: Option<i64>,
+    /// Hash function of an image of composefs.
+    pub(crate) composefs: Option<HashAlgorithm>,
+    /// Directory for the objects of such an image.
+    pub(crate) objects: Option<PathBuf>,
     pub(crate) dry_run: bool,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -85,6 +90,7 @@ impl BuildArgs {
     /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
     pub(crate) fn resolve(mut self, epoch: Option<&str>) -> Result<BuildPlan, UsageError> {
         self.refuse_other_words_on_stdout()?;
+        self.refuse_what_composefs_decides()?;
         self.refuse_to_read_stdin_twice()?;
         let format = self.format();
         table::refuse_other_format(format, display(&self.output), &self.squashfs, &self.erofs)?;
@@ -130,6 +136,8 @@ impl BuildArgs {
             output: self.output,
             list: self.around.list,
             image_time,
+            composefs: self.composefs.composefs,
+            objects: self.composefs.objects,
             dry_run: self.dry_run,
             json: self.json,
             quiet: self.talk.quiet,

@@ -1,5 +1,6 @@
 //! `packfs build`.
 
+pub(super) mod composefs;
 pub(super) mod dry;
 mod listed;
 pub(super) mod report;
@@ -41,6 +42,10 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
     complete_request(&mut plan)?;
     if plan.dry_run {
         return dry::run(plan);
+    }
+    if let Some(algorithm) = plan.composefs {
+        target::refuse_stream(&plan.output)?;
+        return composefs::run(&mut plan, algorithm);
     }
     if plan.writes_to_stdout() {
         output::require_pipe_or_file("an image")?;

@@ -126,6 +126,7 @@ fn refuse_build_options(plan: &args::BuildPlan) -> Result<(), UsageError> {
     let common = plan.request.target.common();
     let refused = [
         (plan.dry_run, "--dry-run", "use it with `packfs build`, which has the same options"),
+        (plan.composefs.is_some(), "--composefs", "an image of metadata alone has nothing to divide"),
         (plan.percentage, "--percentage", "there is no build to follow; `packfs status` shows the shards"),
         (
             plan.request.append.is_some(),

@@ -18,6 +18,7 @@ use crate::commands::bench::codecs::CodecResult;
 use crate::commands::bench::read::ReadResult;
 use crate::commands::bench::session::BenchDocument;
 use crate::commands::bench::split::SplitResult;
+use crate::commands::build::composefs::ComposefsReport;
 use crate::commands::build::dry::DryRunReport;
 use crate::commands::build::report::BuildReport;
 use crate::commands::check::CheckReport;
@@ -84,7 +85,7 @@ fn documents(command: &str) -> Vec<DocumentSchema> {
         "bench-read" => vec![document::<BenchDocument<'_, ReadResult<'_>>>()],
         "bench-results" => vec![DocumentSchema { name: "ResultsLine".into(), make: record::line_schema }],
         "bench-split" => vec![document::<BenchDocument<'_, SplitResult<'_>>>()],
-        "build" => vec![document::<BuildReport<'_>>(), document::<DryRunReport<'_>>()],
+        "build" => vec![document::<BuildReport<'_>>(), document::<DryRunReport<'_>>(), document::<ComposefsReport>()],
         "check" => vec![document::<CheckReport<'_>>(), document::<DumpCheck<'_>>()],
         "diff" => vec![document::<DiffReport<'_>>()],
         "info" => vec![

@@ -16,7 +16,7 @@ use crate::tree::{Data, Ino, Kind, KindRef, Time, Tree};
 use crate::{Error, Result};
 
 /// File types in an inode's mode.
-mod mode {
+pub(crate) mod mode {
     pub(crate) const MASK: u16 = 0o170_000;
     pub(crate) const FIFO: u16 = 0o010_000;
     pub(crate) const CHAR: u16 = 0o020_000;
@@ -399,7 +399,8 @@ fn dir_links(listing: &DirListing) -> u32 {
     listing.subdirs.saturating_add(2)
 }
 
-fn type_bits(kind: &KindRef<'_>) -> u16 {
+/// Returns the file type in an inode's mode.
+pub(crate) fn type_bits(kind: &KindRef<'_>) -> u16 {
     match kind {
         Kind::Dir => mode::DIR,
         Kind::File { .. } => mode::FILE,

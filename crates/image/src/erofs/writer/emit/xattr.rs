@@ -1,6 +1,7 @@
 //! Extended attributes: those that follow each inode, those that inodes share, and the table of prefixes.
 
 use std::collections::HashMap;
+use std::num::TryFromIntError;
 
 use packfs_blocks::units::beyond;
 use zerocopy::IntoBytes;
@@ -197,11 +198,27 @@ pub(crate) fn hashed_bit(class: u8, rest: &[u8]) -> u32 {
 }
 
 /// Splits a full name into the number of its class and the rest.
-fn split_class(name: &[u8]) -> XattrResult<(u8, &[u8])> {
+pub(crate) fn split_class(name: &[u8]) -> XattrResult<(u8, &[u8])> {
     let class = CLASSES.iter().find_map(|(class, number)| Some((*number, name.strip_prefix(*class)?)));
     // A class that is a whole name has nothing after it; any other class has something.
     let class = class.filter(|(number, rest)| is_acl(*number) == rest.is_empty());
     class.ok_or_else(|| limits::xattr_class("EROFS", true, name))
+}
+
+/// Appends an attribute with the number of a class or prefix, and the rest of its name.
+pub(crate) fn put_entry(
+    e_name_index: u8,
+    rest: &[u8],
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> std::result::Result<(), TryFromIntError> {
+    let e_name_len = u8::try_from(rest.len())?;
+    let e_value_size = u16::try_from(value.len())?.into();
+    out.extend_from_slice(XattrEntry { e_name_len, e_name_index, e_value_size }.as_bytes());
+    out.extend_from_slice(rest);
+    out.extend_from_slice(value);
+    out.resize(out.len().next_multiple_of(4), 0);
+    Ok(())
 }
 
 fn is_acl(class: u8) -> bool {
@@ -260,14 +277,8 @@ impl XattrPrefixes {
             Some(found) => found,
             None => split_class(name)?,
         };
-        let too_long = |_| format!("attribute `{}`: name or value too long", name.escape_ascii());
-        let e_name_len = u8::try_from(rest.len()).map_err(too_long)?;
-        let value_len = u16::try_from(value.len()).map_err(too_long)?;
-        out.extend_from_slice(XattrEntry { e_name_len, e_name_index, e_value_size: value_len.into() }.as_bytes());
-        out.extend_from_slice(rest);
-        out.extend_from_slice(value);
-        out.resize(out.len().next_multiple_of(4), 0);
-        Ok(())
+        let too_long = |_| format!("attribute `{}`: name or value too long", name.escape_ascii()).into();
+        put_entry(e_name_index, rest, value, out).map_err(too_long)
     }
 
     pub(crate) fn count(&self) -> u8 {
