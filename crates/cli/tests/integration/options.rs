@@ -153,6 +153,16 @@ fn format_options_show_in_the_image() {
         assert_eq!(raw, [flag]);
     }
     assert_eq!(with(&["-c", "xz:dict=64K"])["codec_options"]["dictionary"], 65_536);
+    for (codec, linux) in [
+        ("none", "2.6.29"),
+        ("gzip", "2.6.29"),
+        ("lzo", "2.6.36"),
+        ("xz", "2.6.38"),
+        ("lz4hc", "3.19"),
+        ("zstd", "4.14"),
+    ] {
+        assert_eq!(with(&["-c", codec, "--no-xattrs"])["needs_linux"], linux, "{codec}");
+    }
     assert!(with(&["--no-dedup"])["bytes_used"].as_u64() > plain["bytes_used"].as_u64());
     with(&["--no-sparse"]);
     with(&["--no-verify", "--memory", "1M"]);

@@ -16,6 +16,8 @@ use crate::output::units;
 pub(in crate::commands) struct SquashfsInfo {
     /// `squashfs 4.0`.
     format: &'static str,
+    /// Oldest Linux that reads it, if its configuration has the codec; null if none does (`lzma`).
+    needs_linux: Option<&'static str>,
     /// Name of the codec.
     codec: &'static str,
     /// Values of the codec's options by name; empty if the image does not store them.
@@ -64,6 +66,7 @@ impl SquashfsInfo {
     pub(super) fn new(superblock: &Superblock) -> Self {
         SquashfsInfo {
             format: "squashfs 4.0",
+            needs_linux: superblock.oldest_linux(),
             codec: superblock.codec.name(),
             codec_options: superblock.options.map(list_options).unwrap_or_default(),
             block_size: superblock.block_size,
@@ -91,6 +94,10 @@ impl SquashfsInfo {
         let options = if options.is_empty() { "defaults".into() } else { options.join(", ") };
         let created = units::utc(Time { secs: i64::from(self.created), nanos: 0 });
         writeln!(out, "format       {}", self.format)?;
+        match self.needs_linux {
+            Some(linux) => writeln!(out, "needs        Linux {linux}")?,
+            None => writeln!(out, "needs        no Linux of kernel.org reads it")?,
+        }
         writeln!(out, "codec        {} ({options})", self.codec)?;
         writeln!(out, "block size   {}", units::bytes(u64::from(self.block_size)))?;
         writeln!(out, "size         {}", units::exact(self.bytes_used))?;

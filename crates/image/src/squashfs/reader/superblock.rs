@@ -75,6 +75,21 @@ impl Superblock {
         names.iter().filter(|(flag, _)| self.flags.contains(*flag)).map(|(_, name)| *name).collect()
     }
 
+    /// Returns the oldest Linux that reads the image, as text, or `None` if none does. Versions are those of the commits
+    /// that added a decompressor, or attributes, to the kernel's `fs/squashfs`.
+    pub fn oldest_linux(&self) -> Option<&'static str> {
+        match self.codec {
+            Codec::Zstd => Some("4.14"),
+            Codec::Lz4 | Codec::Lz4hc => Some("3.19"),
+            Codec::Xz => Some("2.6.38"),
+            Codec::Lzo => Some("2.6.36"),
+            Codec::Gzip if self.xattr_table.is_some() => Some("2.6.35"),
+            Codec::Gzip => Some("2.6.29"),
+            // Legacy .lzma streams were never in a kernel of kernel.org.
+            _ => None,
+        }
+    }
+
     /// Returns codec and level of data, as far as the image says, in the form in which options are parsed.
     pub fn data_codec(&self) -> String {
         let raw = SuperblockFlags::RAW_DATA | SuperblockFlags::RAW_FRAGMENTS;
