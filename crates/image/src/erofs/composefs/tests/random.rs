@@ -40,7 +40,7 @@ fn attrs() -> impl Strategy<Value = Attrs> {
         "trusted.overlax",
         "trusted.overlay.metacopy",
         "security.selinux",
-        "security.capability",
+        "security.label",
         "trusted.z",
         "user.overlay.opaque",
     ]);
