@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packfs_image::build::AnyOptions;
 use packfs_image::source::Entry;
-use packfs_image::{Builder, Fs, erofs, squashfs};
+use packfs_image::{Builder, Choice, Codec, Fs, erofs, squashfs};
 use proptest::prelude::*;
 
 use super::*;
@@ -39,8 +39,13 @@ fn exported(converted: &Path, target: &Path) -> (Vec<u8>, ExportedLayer) {
     (std::fs::read(target.join(layer.digest.blob_path())).unwrap(), layer)
 }
 
+/// Returns options with a codec that tests of this crate are built with.
+fn squashfs_options() -> squashfs::SquashfsOptions {
+    squashfs::SquashfsOptions::default().set(|options| options.build.codec = Choice::new(Codec::Lz4))
+}
+
 fn formats() -> [AnyOptions; 2] {
-    [erofs::ErofsOptions::default().into(), squashfs::SquashfsOptions::default().into()]
+    [erofs::ErofsOptions::default().into(), squashfs_options().into()]
 }
 
 fn is_exact(archive: &[u8]) {
@@ -208,7 +213,7 @@ fn records_hold_only_what_the_image_lacks() {
         let dir = tempfile::tempdir().unwrap();
         let layer = dir.path().join("layer.tar");
         std::fs::write(&layer, members.concat()).unwrap();
-        let mut options = ConvertOptions::new(squashfs::SquashfsOptions::default());
+        let mut options = ConvertOptions::new(squashfs_options());
         options.reversible = true;
         let source = ContainerSource::open(&[layer], &SourceOptions::default()).unwrap();
         let converted = dir.path().join("converted");
@@ -261,7 +266,7 @@ fn packed_archives_have_marks_of_oci() {
         .unwrap();
         assert_eq!(paths, [" 0", "d 0", "d/.wh.gone 0", "o 0", "o/.wh..wh..opq 0", "o/new 0"]);
         // What packfs has written, it writes again without a record.
-        let (again, layer) = round_trip(&packed, squashfs::SquashfsOptions::default().into(), false);
+        let (again, layer) = round_trip(&packed, squashfs_options().into(), false);
         assert!(again == packed && layer.is_exact());
     }
 }
@@ -269,7 +274,8 @@ fn packed_archives_have_marks_of_oci() {
 #[test]
 fn bad_records_are_refused() {
     let entries = [Entry::file("a", "0123456789"), Entry::dir("d")];
-    let (image, _) = Builder::squashfs().entries(entries).write_to(Cursor::new(Vec::new())).unwrap();
+    let builder = Builder::squashfs().codec(Choice::new(Codec::Lz4)).entries(entries);
+    let (image, _) = builder.write_to(Cursor::new(Vec::new())).unwrap();
     let image = Fs::from_reader(image).unwrap();
     let rebuild = |record: &[u8]| {
         let mut archive = Vec::new();
