@@ -114,7 +114,7 @@ pub(crate) struct OciExportArgs {
     #[command(flatten)]
     pub(crate) choice: ImageChoice,
 
-    /// ArchiveCompression the layers: gzip or zstd, with or without :LEVEL; or none
+    /// Compress the layers: gzip or zstd, with or without :LEVEL; or none
     #[arg(long, value_name = "FORMAT", default_value = "gzip", value_parser = layer_compression)]
     compress: ArchiveCompression,
 

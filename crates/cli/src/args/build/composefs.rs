@@ -13,7 +13,7 @@ use crate::output::failure::UsageError;
 pub(crate) struct ComposefsArgs {
     /// Write an image of composefs: metadata alone, with files known by their fs-verity digests
     ///
-    /// The image is that of `mkcomposefs --min-version=1`, byte for byte. HASH is sha256, the default, or sha512, which
+    /// The image is the one of composefs-rs, version 1, byte for byte. HASH is sha256, the default, or sha512, which
     /// bootc uses. The summary has the digest of the image. Files of at most 64 bytes are in the image; overlayfs finds
     /// the others in a directory of objects.
     #[arg(
