@@ -10,9 +10,9 @@ use packfs_blocks::Progress;
 use packfs_blocks::io::Output;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
+use packfs_image::Tree;
 use packfs_image::erofs::composefs::{FileContent, INLINE_MAX, ObjectDigest};
 use packfs_image::source::Contents;
-use packfs_image::Tree;
 use packfs_image::tree::{Data, Ino, Kind};
 use packfs_image::{Error, Result};
 
