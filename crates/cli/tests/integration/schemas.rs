@@ -20,6 +20,10 @@ use crate::machine::Machine;
 const JUDGE: &str = r##"
 import json, sys
 from jsonschema import Draft202012Validator as Validator
+def with_causes(error):
+    yield error
+    for cause in error.context or []:
+        yield from with_causes(cause)
 for line in sys.stdin:
     case = json.loads(line)
     schema = case["schema"]
@@ -28,8 +32,8 @@ for line in sys.stdin:
         print(f"{case['name']}: no document")
     for document in case["documents"]:
         for error in Validator(schema).iter_errors(document):
-            for below in [error, *(error.context or [])]:
-                print(f"{case['name']}: {below.json_path}: {below.message[:300]}")
+            for one in with_causes(error):
+                print(f"{case['name']}: {one.json_path}: {one.message[:300]}")
     for alternative in schema.get("anyOf", []):
         judge = Validator({**alternative, "$defs": schema["$defs"]})
         if not any(judge.is_valid(document) for document in case["documents"]):
@@ -219,6 +223,7 @@ fn of_images(documents: &Documents<'_>) {
         documents.take("check", 1, "check damaged");
     }
     documents.take("build", 0, "build root -o refer.erofs --refer");
+    documents.take("build", 0, "build root -o root.cfs --composefs --objects objects");
     documents.take("build", 0, "build root -o blob.erofs --blob blob");
     documents.take("info", 0, "info blob.erofs --device blob --stats");
     documents.take("info", 0, "info blob.erofs --device blob --inode usr/share/doc/text");
