@@ -50,7 +50,7 @@ pub(super) fn from_bytes(arg: &ImageArg, source: Arc<dyn ReadAt>, cache_bytes: u
 #[cfg(feature = "mount")]
 pub(super) fn to_mount(arg: &ImageArg, source: Arc<dyn ReadAt>, cache_bytes: u64) -> Result<AnyImage> {
     let opened = open_source(&arg.path, source, open_devices(&arg.device, &arg.remote)?, cache_bytes);
-    let hint = |_: &Path| " (use -o offset=auto if one begins further on)".to_owned();
+    let hint = |_: &Path| super::mount::OFFSET_HINT.to_owned();
     opened.map_err(|error| explain(error, &arg.path, arg.offset, hint))
 }
 

@@ -11,11 +11,11 @@ use crate::output::failure::UsageError;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "composefs")]
 pub(crate) struct ComposefsArgs {
-    /// Write an image of composefs: metadata alone, with files known by their fs-verity digests
+    /// Write an image of composefs: metadata, and digests of files
     ///
-    /// The image is the one of composefs-rs, version 1, byte for byte. HASH is sha256, the default, or sha512, which
-    /// bootc uses. The summary has the digest of the image. Files of at most 64 bytes are in the image; overlayfs finds
-    /// the others in a directory of objects.
+    /// The digests are those of fs-verity. The image is the one of composefs-rs, version 1, byte for byte. HASH is sha256,
+    /// the default, or sha512, which bootc uses. The summary has the digest of the image. Files of at most 64 bytes are in
+    /// the image; overlayfs finds the others in a directory of objects.
     #[arg(
         long,
         value_name = "HASH",
