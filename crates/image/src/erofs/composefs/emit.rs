@@ -15,6 +15,7 @@ use crate::erofs::format::{
 };
 use crate::erofs::writer::emit::dir::type_of;
 use crate::erofs::writer::emit::inode::{mode, type_bits};
+use crate::name::display;
 use crate::tree::{Ino, Kind, ROOT, Time, Tree};
 use crate::{Error, Result};
 
@@ -185,7 +186,7 @@ impl<'t> Emitter<'t> {
     /// Returns the content of a file of `size` bytes, which is not empty.
     fn content(&self, ino: Ino, size: u64) -> Result<&FileContent> {
         let misuse =
-            || Error::Misuse(format!("the content of {} is missing or wrong", self.tree.path_of(ino).display()));
+            || Error::Misuse(format!("the content of {} is missing or wrong", display(&self.tree.path_of(ino))));
         self.files.get(&ino).filter(|content| content.is_of(size)).ok_or_else(misuse)
     }
 
@@ -376,7 +377,8 @@ impl<'t> Emitter<'t> {
                 }
             }
             Kind::Symlink(target) => {
-                if self.shape(number, self.attributes.body(node, 0)?.len())?.blocks > 0 {
+                let shape = self.shape(number, self.attributes.body(node, 0)?.len())?;
+                if shape.blocks > 0 {
                     out.put_block(target)?;
                 }
             }

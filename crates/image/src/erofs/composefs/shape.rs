@@ -96,7 +96,7 @@ pub(super) fn parts<'t>(mut entries: impl Iterator<Item = Named<'t>>) -> impl It
         let mut part = DirPart { entries: Vec::new(), len: 0, is_tail: false };
         while let Some(entry) = next {
             let len = size_of::<Dirent>() + entry.name.len();
-            if part.len + len > BLOCK as usize {
+            if (part.len + len) as u64 > BLOCK {
                 break;
             }
             part.len += len;
