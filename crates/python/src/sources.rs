@@ -1,7 +1,6 @@
 //! Bytes that Python holds or reads, for the library.
 
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 
 use packfs_image::ReadAt;
 use pyo3::prelude::*;

@@ -12,6 +12,7 @@ use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
 use packfs_image::Tree;
 use packfs_image::erofs::composefs::{FileContent, INLINE_MAX, ObjectDigest};
+use packfs_image::name::display;
 use packfs_image::source::Contents;
 use packfs_image::tree::{Data, Ino, Kind};
 use packfs_image::{Error, Result};
@@ -57,7 +58,7 @@ pub fn store_contents(
     tree.walk(|ino, _| {
         if let Kind::File { size: size @ 1.., data } = tree.inode(ino).kind {
             let Data::Source { from, key } = data else {
-                return Err(Error::Misuse(format!("{} was read before", tree.path_of(ino).display())));
+                return Err(Error::Misuse(format!("{} was read before", display(&tree.path_of(ino)))));
             };
             files.push(ListedFile { ino, size, from: Arc::clone(from), key });
         }

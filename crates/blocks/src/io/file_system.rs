@@ -15,7 +15,7 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// Fails with [`io::ErrorKind::Unsupported`] if the file system has no such files.
     fn create_unnamed(&self, dir: &Path, mode: u32) -> io::Result<Box<dyn Storage>>;
 
-    /// Creates `path` and [claims](System) it. Fails with [`io::ErrorKind::AlreadyExists`] if the path exists.
+    /// Creates `path` and [claims](FileClaim) it. Fails with [`io::ErrorKind::AlreadyExists`] if the path exists.
     fn create_new(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Storage>>;
 
     /// Takes over storage that was opened elsewhere.

@@ -130,7 +130,8 @@ struct RandomMember {
 impl RandomMember {
     /// Returns the bytes of the member with its extended headers. Few names make many duplicates.
     fn bytes(&self) -> Vec<u8> {
-        let name = |place: u8| format!("{}f{}", if place % 2 == 0 { "" } else { "d/./" }, place % 5).into_bytes();
+        let name =
+            |place: u8| format!("{}f{}", if place.is_multiple_of(2) { "" } else { "d/./" }, place % 5).into_bytes();
         let this = name(self.place);
         let contents = noise(self.len, self.seed);
         let file = || member(&this, b'0', &contents, self.filler, |_| {});

@@ -83,7 +83,7 @@ fn rounded(mut size: u64) -> String {
     let mut units = ["k", "M", "G", "T", "P", "E"].iter();
     while size > 1024 {
         rest = size % 1024;
-        size = size / 1024;
+        size /= 1024;
         suffix = units.next().copied().unwrap_or_default();
     }
     format!("{}{suffix}", size + u64::from(rest >= 512))
