@@ -519,10 +519,9 @@ mkfifo root/fifo
 long=$(printf 'n%.0s' $(seq 120))
 mkdir -p root/$long; echo long > root/$long/$long; ln -s $long/$long root/$long.link; ln root/$long/$long root/$long/again
 truncate -s 3M root/sparse; dd if=noise of=root/sparse bs=4k seek=200 count=3 conv=notrunc status=none
-touch -d '1920-01-01 00:00:00.123' root/old
 setfattr -n user.note -v hello root/small || true
 for format in gnu oldgnu pax; do tar --format=$format -cf $format.tar root; done
-for format in ustar v7; do tar --format=$format --exclude="$long*" --exclude=fifo --exclude=old -cf $format.tar root; done
+for format in ustar v7; do tar --format=$format --exclude="$long*" --exclude=fifo -cf $format.tar root; done
 for version in 0.0 0.1 1.0; do tar --format=pax -S --sparse-version=$version -cf sparse-$version.tar root; done
 tar --format=gnu -S -cf sparse-gnu.tar root
 tar --format=pax --xattrs -b 1 -cf xattrs.tar root
@@ -533,6 +532,7 @@ head -c -1000 gnu.tar > odd-end.tar
 cat pax.tar ustar.tar > two.tar
 mkdir -p marks/gone; echo why > marks/gone/.wh.file; touch marks/.wh..wh..opq; tar -C marks -cf marks.tar .
 gzip -k pax.tar; gzip -9 -k twice.tar
+touch -d '1920-01-01 00:00:00.123' root/old; tar --format=pax -cf old.tar root/old
 "#;
 
 /// Archives come back byte for byte from images of both formats, however the layers are compressed.
@@ -548,11 +548,13 @@ fn exported_layers_are_the_archives_that_were_converted() {
     sh(dir, &format!("set -e\nexec 2>&1\n{ODD_ARCHIVES}"));
     let sources = sh(dir, "ls *.tar *.gz");
     let plain: Vec<&str> = sources.lines().filter(|name| name.ends_with(".tar")).collect();
-    assert_eq!(plain.len(), 16, "{plain:?}");
+    assert_eq!(plain.len(), 17, "{plain:?}");
+    // SquashFS cannot hold a file of 1920.
+    let since_1970: Vec<&str> = plain.iter().copied().filter(|name| *name != "old.tar").collect();
     let compressed = ["pax.tar.gz", "twice.tar.gz"];
     for (format, layers, compress, decompress) in [
         ("erofs", &plain[..], "none", "cat"),
-        ("squashfs", &plain[..], "gzip:1", "gzip -dc"),
+        ("squashfs", &since_1970[..], "gzip:1", "gzip -dc"),
         ("erofs", &compressed[..], "zstd", "cat"),
     ] {
         sh(dir, "rm -rf converted exported");
