@@ -7,6 +7,8 @@ small40k   40,000 different files of 1,000 bytes
 mixed40k   40,000 different files of 0 to 4,095 bytes
 many57k    57,000 entries: small files, nested directories, symlinks
 repeating  eight releases of one tree of text, each of which changes every file a little, 130 MB
+desktop    an Xfce desktop of Debian 12, unpacked and not configured, about 2 GB (needs mmdebstrap)
+source     the source of Linux 6.1 as Debian has it, 1.3 GB
 million    1,000,000 files of up to 4 KiB in 10,000 directories, 2 GB (only if named)
 flat       as many in one directory (only if named)
 """
@@ -16,6 +18,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 
 WORDS = (
     "alpha beta gamma delta kernel module driver config value path image block inode table cache index offset "
@@ -124,6 +127,19 @@ def debroot_tar(path):
     subprocess.run([*tar, "-cf", path, "."], check=True)
 
 
+def desktop(root):
+    subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=task-xfce-desktop", "bookworm", root], check=True)
+
+
+def source(root):
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(root)) as place:
+        subprocess.run(["apt-get", "--quiet", "download", "linux-source-6.1"], check=True, cwd=place, stdout=sys.stderr)
+        package, = os.listdir(place)
+        subprocess.run(["dpkg-deb", "--extract", package, "."], check=True, cwd=place)
+        subprocess.run(["tar", "-xf", "usr/src/linux-source-6.1.tar.xz"], check=True, cwd=place)
+        os.rename(os.path.join(place, "linux-source-6.1"), root)
+
+
 def twice(root):
     os.makedirs(root)
     for copy in "ab":
@@ -131,7 +147,7 @@ def twice(root):
 
 
 USUAL = {"debroot": debroot, "debroot.tar": debroot_tar, "small40k": small40k, "mixed40k": mixed40k, "many57k": many57k,
-         "repeating": repeating, "twice": twice}
+         "repeating": repeating, "twice": twice, "desktop": desktop, "source": source}
 LARGE = {"million": million, "flat": lambda root: million(root, folders=1)}
 
 

@@ -6,8 +6,8 @@
 Each case does the same work with several programs, in N interleaved rounds in random order, everything in a tmpfs with
 the source in the page cache. A round before them warms the caches and does not count, unless it is long. A case ends
 early if it takes longer than --seconds. Medians go to standard output, all samples to FILE, which is replaced. `--list`
-names the cases. Data is made by bench-data.py, newer peers by build-peers.sh; a peer that is missing is said to be. The
-cases are in peercases/.
+names the cases. Data is made by bench-data.py, newer peers by build-peers.sh; a peer that is missing is said to be. GNU
+time is needed. The cases are in peercases/.
 """
 import argparse
 import json
@@ -20,17 +20,21 @@ import sys
 import tempfile
 import time
 
-from peercases import erofs, names, squashfs
+from peercases import choice, erofs, names, squashfs, trees
 
+MODULES = (squashfs, erofs, names, choice, trees)
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 
 
 def run(line, env, reports=False):
     """Runs a shell line; gives wall, CPU seconds and the peak memory in KiB of the program itself. What `reports` its
-    own time is believed."""
+    own time is believed.
+
+    GNU time starts the program: the kernel counts what a process had before `exec` as its own, and this one has 17 MiB."""
     begin = time.perf_counter()
-    with tempfile.TemporaryFile() as printed:
-        process = subprocess.Popen(["/bin/sh", "-c", "exec " + line], env=env, stdout=printed, stderr=subprocess.PIPE)
+    with tempfile.TemporaryFile() as printed, tempfile.NamedTemporaryFile() as peak:
+        timed = ["time", "--quiet", "-f", "%M", "-o", peak.name, "/bin/sh", "-c", "exec " + line]
+        process = subprocess.Popen(timed, env=env, stdout=printed, stderr=subprocess.PIPE)
         errors = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - begin
@@ -40,16 +44,15 @@ def run(line, env, reports=False):
         if reports:
             printed.seek(0)
             wall = float(printed.read())
-    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+        return wall, usage.ru_utime + usage.ru_stime, int(peak.read())
 
 
-def clean(case, tmp):
-    """Every run writes anew: what runs before left behind goes, outside the measured time."""
+def clean(step, tmp):
+    """Every run writes anew: what its run before left behind goes, outside the measured time."""
     for name in ("p.dir", "m.dir"):
         shutil.rmtree(os.path.join(tmp, name), ignore_errors=True)
-    for step in case.steps.values():
-        if step.output and not step.reports and os.path.exists(step.output):
-            os.remove(step.output)
+    if step.output and not step.reports and os.path.exists(step.output):
+        os.remove(step.output)
 
 
 def measure(name, case, args, env):
@@ -68,10 +71,10 @@ def measure(name, case, args, env):
         turn_begun = time.monotonic()
         samples = {}
         for label in random.sample(list(steps), len(steps)):
-            clean(case, args.tmp)
+            step = steps[label]
+            clean(step, args.tmp)
             if case.before:
                 run(case.before, env)
-            step = steps[label]
             samples[label] = run(step.line, env, step.reports)
             if step.output:
                 sizes[label] = os.path.getsize(step.output)
@@ -80,11 +83,18 @@ def measure(name, case, args, env):
             for label, sample in samples.items():
                 seen[label].append(sample)
     report(seen, sizes, missing)
+    needs = {label: needs_linux(step.output, env) for label, step in steps.items()} if case.kernels else {}
     return [{
         "kind": "case", "case": name, "what": case.what, "program": label, "wall": [sample[0] for sample in seen[label]],
         "cpu": [sample[1] for sample in seen[label]], "peak_kib": max(sample[2] for sample in seen[label]),
-        "bytes": sizes.get(label),
+        "bytes": sizes.get(label), **({"needs_linux": needs[label]} if label in needs else {}),
     } for label in seen]
+
+
+def needs_linux(image, env):
+    """The oldest Linux that reads an image."""
+    said = subprocess.run(["packfs", "info", "--json", image], env=env, capture_output=True, check=True)
+    return json.loads(said.stdout).get("needs_linux")
 
 
 def report(seen, sizes, missing):
@@ -142,7 +152,7 @@ def main():
     parser.add_argument("cases", nargs="*")
     args = parser.parse_args()
     data = os.path.abspath(args.data)
-    every = lambda tmp: {**squashfs.cases(data, tmp), **erofs.cases(data, tmp), **names.cases(data, tmp)}
+    every = lambda tmp: {name: case for module in MODULES for name, case in module.cases(data, tmp).items()}
     if args.list:
         for name, case in every("").items():
             print(f"{name:24} {case.what}")

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Reads an EROFS or SquashFS image through the kernel: read-image.py sequential|random|stat IMAGE (as root).
+"""Reads an EROFS or SquashFS image through the kernel: read-image.py sequential|again|random|page|stat IMAGE (as root).
 
 Mounts IMAGE anew, reads, and prints the seconds that reading alone took. What is read, and in which order, follows
 from the tree alone, so images of the same tree are comparable.
 
 sequential  every file from start to end, in the order of their paths
+again       the same a second time, from the page cache
 random      20,000 pages of 4 KiB, anywhere in the tree's data
+page        one page of 4 KiB anywhere in the tree's data, when no page of its file is cached: the mean of 300
 stat        attributes of every entry, as `find -ls` does
 """
 import os
@@ -17,6 +19,8 @@ import time
 
 PAGE = 4096
 PAGES = 20_000
+# As many as blocks of 1 MiB with xz decode in a few seconds.
+LONE_PAGES = 300
 PIECE = 1 << 20
 
 
@@ -46,20 +50,47 @@ def sequential(root):
     return time.perf_counter() - begin
 
 
-def pages(root):
-    rng = random.Random(PAGES)
+def again(root):
+    sequential(root)
+    return sequential(root)
+
+
+def random_pages(root, count):
+    """Descriptors and offsets of `count` pages. Opening is not what is measured; few files have many pages."""
+    rng = random.Random(count)
     files = [(path, size) for path, size in regular(root) if size]
-    chosen = rng.choices(files, weights=[size for _, size in files], k=PAGES)
-    wanted = [(path, rng.randrange(size) // PAGE * PAGE) for path, size in chosen]
-    # Opening is not what is measured; few files are many pages.
-    descriptors = {path: os.open(path, os.O_RDONLY) for path in dict(wanted)}
-    begin = time.perf_counter()
-    for path, offset in wanted:
-        os.pread(descriptors[path], PAGE, offset)
-    spent = time.perf_counter() - begin
-    for descriptor in descriptors.values():
+    chosen = rng.choices(files, weights=[size for _, size in files], k=count)
+    descriptors = {path: os.open(path, os.O_RDONLY) for path in dict(chosen)}
+    return [(descriptors[path], rng.randrange(size) // PAGE * PAGE) for path, size in chosen]
+
+
+def close_all(pages):
+    for descriptor in {descriptor for descriptor, _ in pages}:
         os.close(descriptor)
+
+
+def many_pages(root):
+    pages = random_pages(root, PAGES)
+    begin = time.perf_counter()
+    for descriptor, offset in pages:
+        os.pread(descriptor, PAGE, offset)
+    spent = time.perf_counter() - begin
+    close_all(pages)
     return spent
+
+
+def lone_page(root):
+    pages = random_pages(root, LONE_PAGES)
+    spent = 0
+    for descriptor, offset in pages:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        # Without it the kernel reads ahead, into blocks that nobody asked for.
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        begin = time.perf_counter()
+        os.pread(descriptor, PAGE, offset)
+        spent += time.perf_counter() - begin
+    close_all(pages)
+    return spent / len(pages)
 
 
 def stat(root):
@@ -70,7 +101,7 @@ def stat(root):
 
 
 def main():
-    modes = {"sequential": sequential, "random": pages, "stat": stat}
+    modes = {"sequential": sequential, "again": again, "random": many_pages, "page": lone_page, "stat": stat}
     if len(sys.argv) != 3 or sys.argv[1] not in modes:
         sys.exit(__doc__)
     with open(sys.argv[2], "rb") as image:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the tables that compare packfs with its peers, in docs/benchmarking.md and README.md, from the results of
-scripts/compare-peers.py.
+"""Writes the tables that compare packfs with its peers, in docs/benchmarking.md and README.md, and those that compare
+formats and codecs, in docs/guide/choosing.md, from the results of scripts/compare-peers.py.
 
     report-peers.py [--check]
 
-Every figure comes from docs/results/peers.jsonl, which is one run of one commit. With --check it changes nothing and exits
-with 1 if a page differs.
+Every page says which run its figures come from: docs/results has one file for each. With --check it changes nothing and
+exits with 1 if a page differs.
 """
 import json
 import os
@@ -14,7 +14,7 @@ import statistics
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-RESULTS = os.path.join(ROOT, "docs", "results", "peers.jsonl")
+RESULTS = os.path.join(ROOT, "docs", "results")
 
 # Region of docs/benchmarking.md -> cases that its table has, by a regular expression of their names.
 TABLES = {
@@ -41,9 +41,9 @@ FRONT = [
 ]
 
 
-def read_results():
+def read_results(name):
     """The session, and the records of each case by program, in the order of the file."""
-    with open(RESULTS, encoding="utf-8") as file:
+    with open(os.path.join(RESULTS, name), encoding="utf-8") as file:
         session, *records = map(json.loads, file)
     cases = {}
     for record in records:
@@ -106,6 +106,13 @@ def about(session):
     return "\n".join(lines)
 
 
+def about_packfs(session):
+    """The same in a sentence, for pages on which only packfs runs."""
+    machine = session["machine"]
+    return (f"Measured on {session['date']} at commit {session['commit'][:12]}, on {machine['cores']} cores of "
+            f"{machine['cpu']}, Linux {machine['kernel']}.")
+
+
 def front(cases):
     lines = ["| work | packfs, verified | other program | time | size |", "|---|--:|--:|--:|--:|"]
     for what, case, ours, theirs in FRONT:
@@ -116,10 +123,39 @@ def front(cases):
     return "\n".join(lines)
 
 
+def choice(cases):
+    """A row for each format, codec and block size, by size. Columns of reads are there if they were measured."""
+    builds = cases["choice-build"]
+    content = max(record["bytes"] for record in builds.values())
+
+    def median(case, label):
+        return statistics.median(cases[case][label]["wall"])
+
+    reads = {
+        "cold MB/s": lambda label: f"{content / 1e6 / median('choice-cold', label):.0f}",
+        "warm MB/s": lambda label: f"{content / 1e6 / median('choice-warm', label):.0f}",
+        "page ms": lambda label: f"{median('choice-page', label) * 1000:.2f}",
+    } if "choice-page" in cases else {}
+    heads = ["MB", "of content", "build s", "memory MiB", *reads, "Linux"]
+    lines = [f"| format | codec | block | {' | '.join(heads)} |", "|---|---|" + "--:|" * (len(heads) + 1)]
+    for label, record in sorted(builds.items(), key=lambda pair: (pair[0].startswith("erofs"), pair[1]["bytes"])):
+        form, codec, block = label.split()
+        cells = [f"{record['bytes'] / 1e6:.1f}", f"{record['bytes'] / content:.0%}", seconds(statistics.median(record["wall"])),
+                 f"{record['peak_kib'] / 1024:.0f}", *(cell(label) for cell in reads.values()), record["needs_linux"]]
+        lines.append(f"| {form} | `{codec}` | {block} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main():
-    session, cases = read_results()
+    session, cases = read_results("peers.jsonl")
     regions = {name: table(cases, pattern) for name, pattern in TABLES.items()} | {"about": about(session)}
-    pages = {os.path.join("docs", "benchmarking.md"): regions, "README.md": {"front": front(cases)}}
+    session_of_choice, choices = read_results("choice.jsonl")
+    pages = {
+        os.path.join("docs", "benchmarking.md"): regions,
+        "README.md": {"front": front(cases)},
+        os.path.join("docs", "guide", "choosing.md"): {
+            "choice": choice(choices), "about": about_packfs(session_of_choice)},
+    }
     differing = []
     for name, parts in pages.items():
         path = os.path.join(ROOT, name)
@@ -139,7 +175,7 @@ def main():
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(made)
     if differing and "--check" in sys.argv[1:]:
-        sys.exit(f"{', '.join(differing)}: the tables differ from docs/results/peers.jsonl; run scripts/report-peers.py")
+        sys.exit(f"{', '.join(differing)}: the tables differ from docs/results; run scripts/report-peers.py")
 
 
 main()

@@ -30,3 +30,5 @@ class Case:
     before: str = ""
     # Whether it runs without being named.
     usual: bool = True
+    # Whether it is recorded which Linux the images need.
+    kernels: bool = False
