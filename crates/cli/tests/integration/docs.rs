@@ -27,6 +27,11 @@ fn guide_bench() {
 }
 
 #[test]
+fn guide_choosing() {
+    page("guide_choosing", "docs/guide/choosing.md");
+}
+
+#[test]
 fn guide_tune() {
     page("guide_tune", "docs/guide/tune.md");
 }
