@@ -44,6 +44,7 @@ need docker-registry docker-registry
 need umoci umoci
 need skopeo skopeo
 need fuse3 fusermount3
+need squashfuse squashfuse
 need btrfs-progs mkfs.btrfs
 need munge munged
 need slurm-client sbatch scontrol sinfo squeue

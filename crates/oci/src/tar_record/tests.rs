@@ -141,12 +141,14 @@ impl RandomMember {
             1 => member(&this, b'2', b"", 0, set_link(b"somewhere")),
             2 => member(&this, b'1', b"", 0, set_link(&name(self.place.wrapping_add(1 + self.other % 4)))),
             3 => sparse_member(&this, self.seed),
-            // Base 256, as GNU tar has it for large numbers, and a negative time.
+            // Base 256, as GNU tar has it for large numbers, for length and time.
             4 => member(&this, b'0', &contents, self.filler, |block| {
                 block[124..136].fill(0);
                 block[124] = 0x80;
                 block[128..136].copy_from_slice(&(contents.len() as u64).to_be_bytes());
-                block[136..148].fill(0xff);
+                block[136..148].fill(0);
+                block[136] = 0x80;
+                block[147] = 1;
             }),
             5 => [member(b"././@LongLink", b'L', &[&long[..], b"\0"].concat(), 0, |_| {}), file()].concat(),
             6 => {
