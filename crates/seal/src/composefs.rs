@@ -71,9 +71,9 @@ pub fn store_contents(
     let mut seen = HashMap::new();
     pipeline::scope(effort.threads, Vec::new, |pool| {
         let mut window = Window::new(effort.threads.max(1) * FILES_PER_WORKER);
-        let mut take = |window: &mut Window<Result<Stored>>| {
+        let mut take = |window: &mut Window<Result<ReadFile>>| {
             let Some(done) = window.pop() else { return Ok(()) };
-            let Stored { ino, size, content, state } = done?;
+            let ReadFile { ino, size, content, state } = done?;
             if let FileContent::Object(digest) = &content {
                 let state = state.unwrap_or(ObjectState { is_new: false, is_protected: false });
                 stored.protected &= state.is_protected;
@@ -111,7 +111,7 @@ struct ListedFile {
 }
 
 /// A file that was read.
-struct Stored {
+struct ReadFile {
     ino: Ino,
     size: u64,
     content: FileContent,
@@ -133,7 +133,7 @@ struct ObjectStore<'a> {
 }
 
 impl ObjectStore<'_> {
-    fn store(&self, file: &ListedFile, buffer: &mut Vec<u8>) -> Result<Stored> {
+    fn store(&self, file: &ListedFile, buffer: &mut Vec<u8>) -> Result<ReadFile> {
         let &ListedFile { ino, size, .. } = file;
         if size <= INLINE_MAX as u64 {
             let mut bytes = Vec::new();
@@ -142,13 +142,13 @@ impl ObjectStore<'_> {
                 Ok(())
             })?;
             Progress::add(&self.progress.done, size);
-            return Ok(Stored { ino, size, content: FileContent::Inline(bytes.into()), state: None });
+            return Ok(ReadFile { ino, size, content: FileContent::Inline(bytes.into()), state: None });
         }
         let digest = self.digest(file, buffer, &mut |_| Ok(()))?;
         let state =
             self.dir.map(|dir| self.ensure_object(&dir.join(digest.path()), &digest, file, buffer)).transpose()?;
         Progress::add(&self.progress.done, size);
-        Ok(Stored { ino, size, content: FileContent::Object(digest), state })
+        Ok(ReadFile { ino, size, content: FileContent::Object(digest), state })
     }
 
     /// Reads a file from its beginning to its end.
@@ -182,7 +182,7 @@ impl ObjectStore<'_> {
         Ok(object_digest(hasher.finish().as_bytes()))
     }
 
-    /// Stores a file as an object unless that is there.
+    /// Stores a file as an object unless that is there. It is read again: its name was not known before.
     fn ensure_object(
         &self,
         path: &Path,
@@ -193,11 +193,11 @@ impl ObjectStore<'_> {
         let failed = Error::io("cannot write the object", path);
         // An object of another length is damaged.
         let found = std::fs::metadata(path).ok();
-        let is_new = found.as_ref().is_none_or(|found| found.len() != file.size);
+        let mut is_new = found.as_ref().is_none_or(|found| found.len() != file.size);
         if is_new && let Err(error) = self.write_object(path, digest, file, buffer, found.is_some()) {
             match error {
-                // Another worker or process was faster.
-                Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {}
+                // Another worker or process was faster, and counts it.
+                Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => is_new = false,
                 error => return Err(error),
             }
         }
@@ -243,11 +243,7 @@ fn object_digest(bytes: &[u8]) -> ObjectDigest {
 #[cfg(target_os = "linux")]
 fn enable_verity(path: &Path, algorithm: HashAlgorithm) -> io::Result<bool> {
     use composefs_ioctls::fsverity::{EnableVerityError, fs_ioc_enable_verity};
-    let number = match algorithm {
-        HashAlgorithm::Sha256 => 1,
-        HashAlgorithm::Sha512 => 2,
-    };
-    match fs_ioc_enable_verity(File::open(path)?, number, 4096) {
+    match fs_ioc_enable_verity(File::open(path)?, algorithm.fsverity_number(), 4096) {
         Ok(()) | Err(EnableVerityError::AlreadyEnabled) => Ok(true),
         // An object that somebody else owns or is writing just now stays as it is.
         Err(EnableVerityError::FilesystemNotSupported | EnableVerityError::FileOpenedForWrite) => Ok(false),

@@ -91,6 +91,21 @@ fn objects_have_the_digests_by_which_they_are_known() {
     assert!(fs::read(object).unwrap() == whole);
 }
 
+/// Workers that come to the same object at once must not count it twice.
+#[test]
+fn equal_files_are_one_new_object() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::create_dir(dir.join("root")).unwrap();
+    for number in 0..400 {
+        fs::write(dir.join(format!("root/{number}")), [b'x'; 1000]).unwrap();
+    }
+    for (name, new_objects) in [("first", 1), ("second", 0)] {
+        let report = report(dir, &["-o", name, "--objects", "objects", "-j", "8"]);
+        assert_eq!((&report["objects"], &report["new_objects"]), (&1.into(), &new_objects.into()), "{report}");
+    }
+}
+
 #[test]
 fn what_the_format_decides_cannot_be_chosen() {
     let dir = sample_dir();
