@@ -36,8 +36,9 @@ pub(crate) fn value(error: &clap::Error) -> Option<String> {
 }
 
 /// Beginnings of options that other programs have, and those of packfs that mean the same.
-const ELSEWHERE: [(&str, &str); 12] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("--comp", "--codec"),
+    ("--compr", "--codec"),
     ("--level", "--codec"),
     ("--processors", "--jobs"),
     ("--workers", "--jobs"),
@@ -65,7 +66,9 @@ pub(crate) fn advised(mut error: clap::Error) -> clap::Error {
     let given = text(ContextKind::InvalidArg);
     let similar = text(ContextKind::SuggestedArg);
     let has = |option: &str| has_option(&text(ContextKind::Usage), option);
-    let meant = ELSEWHERE.iter().find(|(word, option)| given.starts_with(word) && has(option));
+    // An option of packfs with the same beginning is meant rather than one of another program.
+    let is_meant = |word: &str| given == word || given.starts_with(word) && !similar.starts_with(word);
+    let meant = ELSEWHERE.iter().find(|(word, option)| is_meant(word) && has(option));
     let wild = similar == "--version" && !given.starts_with("--v");
     match meant {
         Some((_, option)) => {
@@ -130,9 +133,12 @@ mod tests {
 
     #[test]
     fn options_of_other_programs_are_translated() {
-        let cases: [(&[&str], Option<&str>); 7] = [
+        let cases: [(&[&str], Option<&str>); 10] = [
             (&["build", "x", "-o", "y", "--block-sise", "4K"], Some("--block-size")),
             (&["build", "x", "-o", "y", "--comprss", "xz"], Some("--codec")),
+            (&["build", "x", "-o", "y", "--comp", "xz"], Some("--codec")),
+            (&["build", "x", "-o", "y", "--compress", "xz"], Some("--codec")),
+            (&["build", "x", "-o", "y", "--compsefs"], Some("--composefs")),
             (&["build", "x", "-o", "y", "--level=9"], Some("--codec")),
             (&["split", "x", "-o", "y", "--threads", "2"], Some("--jobs")),
             (&["extract", "x", "--dest", "y"], Some("--directory")),
