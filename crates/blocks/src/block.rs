@@ -16,13 +16,13 @@ pub struct BlockShelf {
 
 impl fmt::Debug for BlockShelf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("BlockShelf").field("len", &self.len).finish_non_exhaustive()
     }
 }
 
 /// Decoded bytes; clones share them. Once the last is dropped, the memory is used for another block.
 #[derive(Clone)]
-pub struct Block(Arc<ShelvedBytes>);
+pub struct SharedBlock(Arc<ShelvedBytes>);
 
 struct ShelvedBytes {
     bytes: Vec<u8>,
@@ -38,7 +38,7 @@ impl BlockShelf {
 
     /// Makes a block of up to `most` bytes, with as many bytes as `fill` says it has written. The buffer for `fill` holds
     /// anything at first.
-    pub fn block<E>(&self, most: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<Block, E> {
+    pub fn block<E>(&self, most: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<SharedBlock, E> {
         let mut bytes = self.take(most);
         let filled = fill(bytes.get_mut(..most).unwrap_or_default());
         let len = match filled {
@@ -54,11 +54,11 @@ impl BlockShelf {
             self.give(bytes);
             bytes = short;
         }
-        Ok(Block(Arc::new(ShelvedBytes { bytes, len, home: self.clone() })))
+        Ok(SharedBlock(Arc::new(ShelvedBytes { bytes, len, home: self.clone() })))
     }
 
     /// Makes a block with a copy of `bytes`.
-    pub fn copy(&self, bytes: &[u8]) -> Block {
+    pub fn copy(&self, bytes: &[u8]) -> SharedBlock {
         let filled = self.block::<std::convert::Infallible>(bytes.len(), |out| {
             out.copy_from_slice(bytes);
             Ok(bytes.len())
@@ -85,14 +85,14 @@ impl BlockShelf {
     }
 }
 
-impl Block {
+impl SharedBlock {
     /// Returns the number of bytes of memory that it takes.
     pub(crate) fn weight(&self) -> u64 {
         self.0.bytes.len() as u64
     }
 }
 
-impl Deref for Block {
+impl Deref for SharedBlock {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -100,9 +100,9 @@ impl Deref for Block {
     }
 }
 
-impl fmt::Debug for Block {
+impl fmt::Debug for SharedBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Block").field("len", &self.0.len).finish_non_exhaustive()
+        f.debug_struct("SharedBlock").field("len", &self.0.len).finish_non_exhaustive()
     }
 }
 
@@ -116,7 +116,7 @@ impl Drop for ShelvedBytes {
 mod tests {
     use super::*;
 
-    fn filled(shelf: &BlockShelf, most: usize, len: usize, with: u8) -> Block {
+    fn filled(shelf: &BlockShelf, most: usize, len: usize, with: u8) -> SharedBlock {
         let fill = |out: &mut [u8]| {
             assert_eq!(out.len(), most);
             out[..len].fill(with);
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn few_free_buffers_are_kept() {
         let shelf = BlockShelf::new(4096);
-        let all: Vec<Block> = (0..100).map(|n| filled(&shelf, 4096, 4096, n)).collect();
+        let all: Vec<SharedBlock> = (0..100).map(|n| filled(&shelf, 4096, 4096, n)).collect();
         assert!(all.iter().zip(0..).all(|(block, n)| block.iter().all(|byte| *byte == n)));
         drop(all);
         assert_eq!(shelf.free.lock().unwrap().len(), FREE);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-use crate::block::Block;
+use crate::block::SharedBlock;
 
 /// A cache of decoded blocks, bounded by the bytes it holds. `K` identifies a block; by default it
 /// is the block's address. `V` holds its bytes.
@@ -27,9 +27,9 @@ impl CachedBytes for Arc<[u8]> {
     }
 }
 
-impl CachedBytes for Block {
+impl CachedBytes for SharedBlock {
     fn weight(&self) -> u64 {
-        Block::weight(self)
+        SharedBlock::weight(self)
     }
 }
 

@@ -291,7 +291,8 @@ mod tests {
 
     #[test]
     fn the_latest_place_of_each_of_many_keys_is_found() {
-        let (mut digests, mut halves) = (PlaceIndex::<u32>::default(), PlaceIndex::<(u32, u32), HalfDigest>::default());
+        let mut digests = PlaceIndex::<u32>::default();
+        let mut halves = PlaceIndex::<(u32, u32), HalfDigest>::default();
         let digest = |n: u32| Digest::of(&n.to_le_bytes());
         assert_eq!(digests.find(&digest(0)), None);
         for n in 0..5000 {

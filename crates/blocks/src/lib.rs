@@ -43,7 +43,7 @@ pub mod threads;
 pub mod trouble;
 pub mod units;
 
-pub use block::{Block, BlockShelf};
+pub use block::{BlockShelf, SharedBlock};
 pub use buffer::{Buffer, Buffers};
 pub use hash::Digest;
 pub use io::{Output, ReadAt, Storage};

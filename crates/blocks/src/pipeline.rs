@@ -1,6 +1,6 @@
 //! The worker pool: the one threading mechanism of packfs.
 //!
-//! The calling thread is the conductor: it submits jobs, keeps their [`Ticket`]s in the order in
+//! The calling thread is the conductor: it submits jobs, keeps their [`JobTicket`]s in the order in
 //! which it needs the results, and waits for the oldest. The order, and so every output byte, is
 //! decided on one thread whatever the number of workers. Without workers a job runs immediately on
 //! the caller. The conductor bounds the work in flight (see [`Window`]); the pool itself only
@@ -124,25 +124,25 @@ impl<'env, S> Pool<'env, S> {
     }
 
     /// Queues a job; its result is fetched through the ticket.
-    pub fn submit<T: Send + 'env>(&self, job: impl FnOnce(&mut S) -> T + Send + 'env) -> Ticket<T> {
+    pub fn submit<T: Send + 'env>(&self, job: impl FnOnce(&mut S) -> T + Send + 'env) -> JobTicket<T> {
         self.queue(false, job)
     }
 
     /// As [`Pool::submit`], but ahead of all jobs that are queued by it.
-    pub fn submit_first<T: Send + 'env>(&self, job: impl FnOnce(&mut S) -> T + Send + 'env) -> Ticket<T> {
+    pub fn submit_first<T: Send + 'env>(&self, job: impl FnOnce(&mut S) -> T + Send + 'env) -> JobTicket<T> {
         self.queue(true, job)
     }
 
-    fn queue<T: Send + 'env>(&self, first: bool, job: impl FnOnce(&mut S) -> T + Send + 'env) -> Ticket<T> {
+    fn queue<T: Send + 'env>(&self, first: bool, job: impl FnOnce(&mut S) -> T + Send + 'env) -> JobTicket<T> {
         match (&self.queues, &self.inline) {
             (Some(queues), _) => {
                 let (done, result) = slot::slot();
                 let job: PoolJob<'env, S> = Box::new(move |state| done.fill(job(state)));
                 let job = if first { queues.ahead(job) } else { job };
                 queues.jobs.send(job).expect("workers outlive the pool");
-                Ticket(TicketState::Pending(result))
+                JobTicket(TicketState::Pending(result))
             }
-            (None, Some(state)) => Ticket(TicketState::Ready(job(&mut state.borrow_mut()))),
+            (None, Some(state)) => JobTicket(TicketState::Ready(job(&mut state.borrow_mut()))),
             (None, None) => unreachable!("a pool has workers or a state of its own"),
         }
     }
@@ -150,7 +150,7 @@ impl<'env, S> Pool<'env, S> {
 
 /// The future result of one job.
 #[derive(Debug)]
-pub struct Ticket<T>(TicketState<T>);
+pub struct JobTicket<T>(TicketState<T>);
 
 #[derive(Debug)]
 enum TicketState<T> {
@@ -158,10 +158,10 @@ enum TicketState<T> {
     Pending(Arc<ResultSlot<T>>),
 }
 
-impl<T> Ticket<T> {
+impl<T> JobTicket<T> {
     /// Makes a ticket for a result that needs no work.
     pub fn ready(value: T) -> Self {
-        Ticket(TicketState::Ready(value))
+        JobTicket(TicketState::Ready(value))
     }
 
     /// Returns true if [`wait`](Self::wait) would return immediately.
@@ -187,7 +187,7 @@ impl<T> Ticket<T> {
 /// Tickets in order with the number of bytes they hold, kept within a budget.
 #[derive(Debug)]
 pub struct Window<T> {
-    queue: VecDeque<(Ticket<T>, usize)>,
+    queue: VecDeque<(JobTicket<T>, usize)>,
     bytes: usize,
     budget: usize,
 }
@@ -199,7 +199,7 @@ impl<T> Window<T> {
     }
 
     /// Adds the newest ticket, which holds `bytes`.
-    pub fn push(&mut self, ticket: Ticket<T>, bytes: usize) {
+    pub fn push(&mut self, ticket: JobTicket<T>, bytes: usize) {
         self.bytes += bytes;
         self.queue.push_back((ticket, bytes));
     }
@@ -290,7 +290,7 @@ mod tests {
                 tickets.extend(["b", "c"].map(|name| pool.submit(move |()| note(name))));
                 tickets.extend(["a", "aa"].map(|name| pool.submit_first(move |()| note(name))));
                 drop(start);
-                tickets.into_iter().for_each(Ticket::wait);
+                tickets.into_iter().for_each(JobTicket::wait);
             },
         );
         assert_eq!(order.into_inner().unwrap(), ["a", "aa", "b", "c"]);
@@ -320,9 +320,9 @@ mod tests {
     fn a_window_is_full_by_bytes_but_never_when_empty() {
         let mut window = Window::new(10);
         assert!(!window.is_full());
-        window.push(Ticket::ready(1), 4);
+        window.push(JobTicket::ready(1), 4);
         assert!(!window.is_full());
-        window.push(Ticket::ready(2), 6);
+        window.push(JobTicket::ready(2), 6);
         assert!(window.is_full());
         assert_eq!(window.pop(), Some(1));
         assert!(!window.is_full());

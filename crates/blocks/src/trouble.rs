@@ -19,7 +19,7 @@ pub struct TroubleReporter {
 
 impl fmt::Debug for TroubleReporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trouble").field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("TroubleReporter").field("count", &self.count).finish_non_exhaustive()
     }
 }
 

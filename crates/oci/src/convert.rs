@@ -25,7 +25,7 @@ use crate::rewritten::{ConvertedImage, RewrittenPlatform, write_image};
 use crate::source::{ContainerSource, SourceLayer, SourcePlatform};
 use crate::tar_record::write_record;
 
-/// StreamCompression of records of archives. Names come twice, in a header and in front of the range of the file: zstd finds
+/// Compression of records of archives. Names come twice, in a header and in front of the range of the file: zstd finds
 /// them over a longer distance than gzip. The level was not measured.
 const RECORD_COMPRESSION: &str = "zstd:9";
 

@@ -33,7 +33,7 @@ const COMPRESSIONS: [&str; 2] = ["gzip", "zstd"];
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ExportOptions {
-    /// StreamCompression of the layers, gzip or zstd; `None` for plain archives.
+    /// Compression of the layers, gzip or zstd; `None` for plain archives.
     pub compression: Option<StreamCompression>,
     /// True to replace images of the same names in the layout.
     pub force: bool,
@@ -111,7 +111,7 @@ pub struct ExportedLayer {
     pub source_bytes: u64,
     /// DiffID of the archive that the image was made of, if the layer has it.
     pub original_diff_id: Option<Digest>,
-    /// What was there of the record of that archive.
+    /// State of the record of that archive.
     pub record: RecordState,
     /// Digest of the archive without compression.
     pub diff_id: Digest,

@@ -16,9 +16,10 @@
 //!
 //! Nothing is allocated by a length of a record.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 
 use packfs_blocks::Progress;
+use packfs_blocks::io::read_full;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
 use packfs_image::sink::lookup;
@@ -186,7 +187,7 @@ impl Recorder<'_> {
     /// Reads at most `most` bytes of the archive into its buffer; fewer than that and the buffer only at its end.
     fn read_archive(&mut self, most: u64) -> Result<usize> {
         let want = usize::try_from(most).unwrap_or(CHUNK).min(CHUNK);
-        fill(&mut self.archive, &mut self.archived[..want]).map_err(Error::io("cannot read", &self.layer.name))
+        read_full(&mut self.archive, &mut self.archived[..want]).map_err(Error::io("cannot read", &self.layer.name))
     }
 }
 
@@ -197,20 +198,6 @@ fn find_file(image: &dyn Image, path: &[u8]) -> Result<Option<(Nid, u64)>> {
         FileType::File { size } => Ok(Some((nid, size))),
         _ => Ok(None),
     }
-}
-
-/// Fills a buffer; returns fewer bytes only at the end.
-fn fill(from: &mut dyn Read, buf: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while done < buf.len() {
-        match from.read(&mut buf[done..]) {
-            Ok(0) => break,
-            Ok(got) => done += got,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
 }
 
 /// Writes operations; joins those that follow each other.
@@ -349,7 +336,7 @@ pub(crate) fn rebuild_archive(
             other => return Err(damaged(format!("{other} is no operation of a tar record"))),
         }
     }
-    match fill(reader.record, &mut buf[..1]).map_err(Error::io("cannot read", name))? {
+    match read_full(reader.record, &mut buf[..1]).map_err(Error::io("cannot read", name))? {
         0 => Ok(()),
         _ => Err(damaged("there are bytes after its end".into())),
     }
@@ -398,7 +385,7 @@ struct RecordReader<'r> {
 
 impl RecordReader<'_> {
     fn read_exact(&mut self, buf: &mut [u8]) -> Result<()> {
-        let got = fill(self.record, buf).map_err(Error::io("cannot read", self.name))?;
+        let got = read_full(self.record, buf).map_err(Error::io("cannot read", self.name))?;
         if got < buf.len() {
             return Err(Error::damaged(self.name, "it ends in the middle"));
         }

@@ -3,17 +3,10 @@
 use packfs_image::Result;
 use packfs_image::image::{Entry, FileType, Image, ImageWrapper, Nid, Stat};
 use packfs_image::tree::{Device, Time, XattrSet};
+use packfs_tree::tree::{OPAQUE_MARK, OPAQUE_XATTR, ORIGIN_XATTR, WHITEOUT_PREFIX};
 
-/// Beginning of the name of a mark for a deleted file.
-const MARK: &[u8] = b".wh.";
-/// Name of the mark for a directory that hides those of lower layers.
-const OPAQUE: &[u8] = b".wh..wh..opq";
-/// Attribute that overlayfs has for such a directory.
-const OPAQUE_XATTR: &[u8] = b"trusted.overlay.opaque";
-/// Attribute of a directory that may have whiteouts; a conversion adds it without a value.
-const ORIGIN_XATTR: &[u8] = b"trusted.overlay.origin";
 /// Stands for every mark of a directory: no image has an inode there.
-const OPAQUE_MARK: Nid = Nid(u64::MAX);
+const OPAQUE_NID: Nid = Nid(u64::MAX);
 
 /// An image of a layer, with marks as OCI has them.
 #[derive(Debug)]
@@ -30,7 +23,7 @@ impl OciWhiteouts<'_> {
 
 /// Returns true for the device by which overlayfs knows that a name is deleted.
 fn is_whiteout(stat: &Stat) -> bool {
-    matches!(stat.kind, FileType::Char(Device { major: 0, minor: 0 }))
+    matches!(stat.kind, FileType::Char(Device::WHITEOUT))
 }
 
 /// Returns true for an attribute that a conversion adds for overlayfs.
@@ -45,7 +38,7 @@ impl ImageWrapper for OciWhiteouts<'_> {
 
     fn stat(&self, nid: Nid) -> Result<Stat> {
         let kind = FileType::File { size: 0 };
-        if nid == OPAQUE_MARK {
+        if nid == OPAQUE_NID {
             let mtime = Time { secs: 0, nanos: 0 };
             return Ok(Stat { kind, ino: 0, mode: 0, uid: 0, gid: 0, mtime, nlink: 1, has_xattrs: false });
         }
@@ -57,11 +50,11 @@ impl ImageWrapper for OciWhiteouts<'_> {
         let mut entries = self.0.read_dir(nid)?;
         for entry in &mut entries {
             if is_whiteout(&self.0.stat(entry.nid)?) {
-                entry.name = [MARK, &entry.name].concat().into();
+                entry.name = [WHITEOUT_PREFIX, &entry.name].concat().into();
             }
         }
         if self.is_opaque(nid)? {
-            entries.push(Entry { name: OPAQUE.into(), nid: OPAQUE_MARK });
+            entries.push(Entry { name: OPAQUE_MARK.into(), nid: OPAQUE_NID });
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         // An image of another program may have a file of the name of a mark, too.
@@ -76,7 +69,7 @@ impl ImageWrapper for OciWhiteouts<'_> {
     }
 
     fn xattrs(&self, nid: Nid) -> Result<XattrSet> {
-        if nid == OPAQUE_MARK {
+        if nid == OPAQUE_NID {
             return Ok(XattrSet::new());
         }
         let mut xattrs = self.0.xattrs(nid)?;

@@ -126,10 +126,7 @@ fn descriptor(options: &FsVerityOptions, len: u64, root: &RootHash) -> [u8; DESC
     const SALT_AT: usize = 80;
     let mut descriptor = [0; DESCRIPTOR_LEN];
     descriptor[0] = VERSION;
-    descriptor[1] = match options.algorithm {
-        HashAlgorithm::Sha256 => 1,
-        HashAlgorithm::Sha512 => 2,
-    };
+    descriptor[1] = options.algorithm.fsverity_number();
     descriptor[2] = u8::try_from(options.block_size.ilog2()).unwrap_or_default();
     descriptor[3] = u8::try_from(options.salt.len()).unwrap_or_default();
     descriptor[LEN_AT..ROOT_AT].copy_from_slice(&len.to_le_bytes());

@@ -36,6 +36,14 @@ impl HashAlgorithm {
         }
     }
 
+    /// Returns the number that fs-verity has for it.
+    pub(crate) fn fsverity_number(self) -> u8 {
+        match self {
+            HashAlgorithm::Sha256 => 1,
+            HashAlgorithm::Sha512 => 2,
+        }
+    }
+
     /// Returns the number of bytes that the function takes at a time, to which fs-verity pads a salt.
     pub(crate) fn input_block_len(self) -> usize {
         2 * self.digest_len()

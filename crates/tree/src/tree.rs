@@ -37,8 +37,7 @@ pub use time::{NotATime, Time};
 pub use transform::shifted;
 pub use transform::{ModeChange, TimeChange, Transform};
 pub use view::TreeImage;
-pub use whiteout::ORIGIN_XATTR;
-pub use whiteout::Whiteouts;
+pub use whiteout::{OPAQUE_MARK, OPAQUE_XATTR, ORIGIN_XATTR, WHITEOUT_PREFIX, Whiteouts};
 pub use xattr::ReducedSet;
 pub use xattr::{ExcludeXattrs, XattrId, XattrSet, Xattrs};
 
@@ -59,6 +58,9 @@ pub struct Device {
 }
 
 impl Device {
+    /// The device by which overlayfs knows that a name is deleted.
+    pub const WHITEOUT: Device = Device { major: 0, minor: 0 };
+
     /// Encodes the number in 32 bits, as both formats do: 12 bits of the major number between 8 and
     /// 12 bits of the minor.
     pub fn encode(self) -> u32 {

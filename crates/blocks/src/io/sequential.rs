@@ -23,7 +23,7 @@ struct SequentialState<W> {
 
 impl<W> fmt::Debug for SequentialStorage<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sequential").finish_non_exhaustive()
+        f.debug_struct("SequentialStorage").finish_non_exhaustive()
     }
 }
 

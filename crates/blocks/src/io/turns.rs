@@ -46,7 +46,7 @@ struct TurnState {
 
 impl fmt::Debug for WriteTurns<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turns").field("output", self.output).finish_non_exhaustive()
+        f.debug_struct("WriteTurns").field("output", self.output).finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 mod file;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -138,20 +138,6 @@ impl Input {
     }
 }
 
-/// Reads until `buf` is full or the stream ends.
-pub(crate) fn read_full(stream: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < buf.len() {
-        match stream.read(&mut buf[got..]) {
-            Ok(0) => break,
-            Ok(n) => got += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,26 +152,5 @@ mod tests {
         assert_eq!(Input::open(Path::new("/dev/null")).unwrap().size(), None);
         assert!(matches!(Input::open(Path::new("/")), Err(Error::Unsuitable { .. })));
         assert!(matches!(Input::open(Path::new("/nowhere")), Err(Error::Io { .. })));
-    }
-
-    #[test]
-    fn a_stream_is_read_over_interruptions_and_short_reads() {
-        struct Drip(u8);
-        impl Read for Drip {
-            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-                self.0 += 1;
-                match self.0 {
-                    1 | 3 => Err(io::ErrorKind::Interrupted.into()),
-                    2 | 4 => {
-                        buf[0] = self.0;
-                        Ok(1)
-                    }
-                    _ => Ok(0),
-                }
-            }
-        }
-        let mut buf = [0; 4];
-        assert_eq!(read_full(&mut Drip(0), &mut buf).unwrap(), 2);
-        assert_eq!(buf[..2], [2, 4]);
     }
 }

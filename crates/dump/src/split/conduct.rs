@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use packfs_blocks::dedup::RecentPlaces;
-use packfs_blocks::pipeline::{Pool, Ticket, Window};
+use packfs_blocks::io::read_full;
+use packfs_blocks::pipeline::{JobTicket, Pool, Window};
 use packfs_blocks::{Buffers, Progress};
 
 use super::chunk::{ChunkContext, ChunkWorker, ClassifiedChunk, PackedChunk};
@@ -23,7 +24,7 @@ use super::segment::{SealedSegment, SegmentBuilder};
 use super::work::SplitWork;
 use crate::Error;
 use crate::format::PAGE;
-use crate::input::{Input, InputOrigin, Source, read_full};
+use crate::input::{Input, InputOrigin, Source};
 
 /// Reason why reading the input ended early.
 #[derive(Debug)]
@@ -193,7 +194,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             if at < begin {
                 let fill =
                     PendingStretch { offset: at, len: begin - at, result: Ok((begin - at, PackedChunk::Fill([0; 8]))) };
-                self.pack(Ticket::ready(fill), 0)?;
+                self.pack(JobTicket::ready(fill), 0)?;
             }
             let end = data.map_or(begin, |data| data.end.checked_next_multiple_of(chunk).unwrap_or(u64::MAX));
             at = begin;
@@ -276,7 +277,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
     }
 
     /// Queues a chunk being classified, and continues with those that are ready.
-    fn look(&mut self, ticket: Ticket<PendingStretch<ClassifiedChunk>>, bytes: usize) -> Result<(), SplitStop> {
+    fn look(&mut self, ticket: JobTicket<PendingStretch<ClassifiedChunk>>, bytes: usize) -> Result<(), SplitStop> {
         self.looking.push(ticket, bytes);
         while self.looking.is_full() {
             let step = self.looking.pop();
@@ -290,14 +291,16 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
         let Some(PendingStretch { offset, len, result }) = step else { return Ok(()) };
         let (got, looked) = match result {
             Ok(looked) => looked,
-            Err(failure) => return self.pack(Ticket::ready(PendingStretch { offset, len, result: Err(failure) }), 0),
+            Err(failure) => {
+                return self.pack(JobTicket::ready(PendingStretch { offset, len, result: Err(failure) }), 0);
+            }
         };
         if let (Some(seen), ClassifiedChunk::Bytes(bytes, Some(digest))) = (&mut self.seen, &looked) {
             let full = bytes.len() == self.shared.chunk;
             let earlier = if full { seen.find_or_add(*digest, offset) } else { None };
             if let Some(target) = earlier.filter(|_| offset >= self.work.fresh_from) {
                 let same = PackedChunk::Same { target, sum: crate::format::sum(bytes) };
-                return self.pack(Ticket::ready(PendingStretch { offset, len, result: Ok((got, same)) }), 0);
+                return self.pack(JobTicket::ready(PendingStretch { offset, len, result: Ok((got, same)) }), 0);
             }
         }
         let shared = Arc::clone(&self.shared);
@@ -310,7 +313,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
     }
 
     /// Queues a chunk being compressed, and packs those that are ready into segments.
-    fn pack(&mut self, ticket: Ticket<PendingStretch<PackedChunk>>, bytes: usize) -> Result<(), SplitStop> {
+    fn pack(&mut self, ticket: JobTicket<PendingStretch<PackedChunk>>, bytes: usize) -> Result<(), SplitStop> {
         // A chunk that takes no memory still counts in the queue.
         self.packing.push(ticket, bytes.max(PAGE / 8));
         while let Some(step) = self.packing.pop_ready() {

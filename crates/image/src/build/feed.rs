@@ -8,7 +8,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 
-use packfs_blocks::pipeline::{Pool, Ticket, Window};
+use packfs_blocks::pipeline::{JobTicket, Pool, Window};
 use packfs_blocks::stages::{Stage, Stages};
 use packfs_blocks::{Buffer, Buffers, Digest};
 
@@ -180,7 +180,7 @@ impl<'p, 'env, S> BlockFeed<'p, 'env, S> {
             Ok(segments) => {
                 self.reading = Some(LargeFileRead { file, from, key, size, segments: segments.into_iter() })
             }
-            Err(e) => self.push(Ticket::ready(FedBlocks::Blocks { file, cuts: Err(e), last: true }), 0),
+            Err(e) => self.push(JobTicket::ready(FedBlocks::Blocks { file, cuts: Err(e), last: true }), 0),
         }
     }
 
@@ -237,7 +237,7 @@ impl<'p, 'env, S> BlockFeed<'p, 'env, S> {
         self.cutter.stages.time(Stage::Wait, || self.window.pop())
     }
 
-    pub(super) fn push(&mut self, ticket: Ticket<FedBlocks>, bytes: usize) {
+    pub(super) fn push(&mut self, ticket: JobTicket<FedBlocks>, bytes: usize) {
         // Jobs without bytes count too, so that a million holes do not pile up.
         self.window.push(ticket, bytes.max(1024));
     }
@@ -258,7 +258,10 @@ impl<'p, 'env, S> BlockFeed<'p, 'env, S> {
         let key = reading.key;
         let last = segment.end() == reading.size;
         if segment.hole {
-            self.push(Ticket::ready(FedBlocks::Blocks { file, cuts: Ok(vec![FileBlock::Hole(segment.len)]), last }), 0);
+            self.push(
+                JobTicket::ready(FedBlocks::Blocks { file, cuts: Ok(vec![FileBlock::Hole(segment.len)]), last }),
+                0,
+            );
             return true;
         }
         let cutter = self.cutter.clone();
@@ -312,7 +315,7 @@ impl<'p, 'env, S> BlockFeed<'p, 'env, S> {
     }
 
     /// Submits a batch of very small files as if it were larger: a few batches keep all workers busy.
-    fn push_batch(&mut self, ticket: Ticket<FedBlocks>, len: usize) {
+    fn push_batch(&mut self, ticket: JobTicket<FedBlocks>, len: usize) {
         self.push(ticket, len.max(BATCH_LEN));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use packfs_blocks::pipeline::Ticket;
+use packfs_blocks::pipeline::JobTicket;
 use packfs_blocks::stages::Stage;
 
 use super::cut::FileBlock;
@@ -42,7 +42,7 @@ impl<S> StreamedFile<'_, '_, '_, S> {
         if cutter.sparse && hole > 0 {
             self.from.at += hole;
             feed.push(
-                Ticket::ready(FedBlocks::Blocks { file, cuts: Ok(vec![FileBlock::Hole(hole)]), last: left == hole }),
+                JobTicket::ready(FedBlocks::Blocks { file, cuts: Ok(vec![FileBlock::Hole(hole)]), last: left == hole }),
                 0,
             );
             return Ok(());

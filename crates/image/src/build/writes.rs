@@ -34,7 +34,7 @@ pub(crate) struct PendingWrites<'p, 'env, W, B> {
 
 impl<W, B> fmt::Debug for PendingWrites<'_, '_, W, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writes").field("written", &self.written).finish_non_exhaustive()
+        f.debug_struct("PendingWrites").field("written", &self.written).finish_non_exhaustive()
     }
 }
 

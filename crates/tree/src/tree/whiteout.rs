@@ -21,12 +21,15 @@ pub enum Whiteouts {
     StripOverlay,
 }
 
-const MARK: &[u8] = b".wh.";
-const OPAQUE_XATTR: &[u8] = b"trusted.overlay.opaque";
+/// Beginning of the name of a mark for a deleted file.
+pub const WHITEOUT_PREFIX: &[u8] = b".wh.";
+/// Attribute that overlayfs has for a directory that hides those of lower layers; its value is `y`.
+pub const OPAQUE_XATTR: &[u8] = b"trusted.overlay.opaque";
 /// Attribute of a directory that may have whiteouts. Without it, overlayfs lists a directory that only one layer has as
 /// it is, with the names that its whiteouts delete. Any value will do: an empty one means that the origin is unknown.
 pub const ORIGIN_XATTR: &[u8] = b"trusted.overlay.origin";
-const OPAQUE: &[u8] = b".wh..wh..opq";
+/// Name of the mark for a directory that hides those of lower layers.
+pub const OPAQUE_MARK: &[u8] = b".wh..wh..opq";
 
 impl Whiteouts {
     /// Changes all marks of the tree.
@@ -42,7 +45,9 @@ impl Whiteouts {
         }
         let mut found: Vec<(Ino, Vec<u8>)> = Vec::new();
         for dir in tree.inos() {
-            let marks = tree.entries(dir).filter(|(name, _)| name.len() > MARK.len() && name.starts_with(MARK));
+            let marks = tree
+                .entries(dir)
+                .filter(|(name, _)| name.len() > WHITEOUT_PREFIX.len() && name.starts_with(WHITEOUT_PREFIX));
             found.extend(marks.map(|(name, _)| (dir, name.to_vec())));
         }
         found.into_iter().try_for_each(|(dir, name)| self.change(tree, dir, &name))?;
@@ -56,12 +61,12 @@ impl Whiteouts {
         let mark = tree.child(dir, name)?.map(|ino| tree.meta(ino));
         tree.remove(dir, name)?;
         let Some(mark) = mark.filter(|_| self == Whiteouts::Overlay) else { return Ok(()) };
-        let hidden = &name[MARK.len()..];
-        if name == OPAQUE {
+        let hidden = &name[WHITEOUT_PREFIX.len()..];
+        if name == OPAQUE_MARK {
             set_xattr(tree, dir, OPAQUE_XATTR, b"y");
-        } else if !hidden.starts_with(MARK) && tree.child(dir, hidden)?.is_none() {
+        } else if !hidden.starts_with(WHITEOUT_PREFIX) && tree.child(dir, hidden)?.is_none() {
             // Others, as `.wh..wh.plnk`, are AUFS's own; a file beside its mark is newer than the mark.
-            let nothing = Kind::Char(Device { major: 0, minor: 0 });
+            let nothing = Kind::Char(Device::WHITEOUT);
             tree.add(dir, hidden, Meta { mode: 0, ..mark }, nothing, Conflict::Refuse)?;
         }
         Ok(())
@@ -77,7 +82,7 @@ impl Tree {
 
 /// Returns true for the device by which overlayfs knows that a name is deleted.
 fn is_whiteout(tree: &Tree, ino: Ino) -> bool {
-    matches!(tree.inode(ino).kind, Kind::Char(Device { major: 0, minor: 0 }))
+    matches!(tree.inode(ino).kind, Kind::Char(Device::WHITEOUT))
 }
 
 /// Marks directories that have whiteouts of overlayfs. An attribute that is there already stays.
@@ -146,7 +151,7 @@ mod tests {
         Whiteouts::Overlay.apply(&mut changed).unwrap();
         assert_eq!(names(&changed), [".wh.", "gone", "kept"]);
         let gone = changed.inode(changed.lookup(b"d/gone").unwrap());
-        assert!(matches!(gone.kind, Kind::Char(Device { major: 0, minor: 0 })));
+        assert!(matches!(gone.kind, Kind::Char(Device::WHITEOUT)));
         assert_eq!((gone.uid, gone.mode), (7, 0));
         let set = changed.xattrs.get(changed.inode(changed.lookup(b"d").unwrap()).xattrs);
         let of = |name: &[u8]| set.iter().find(|(other, _)| **other == *name).map(|(_, value)| value.to_vec());
@@ -229,7 +234,7 @@ mod tests {
             let sub = tree.lookup(b"d/sub").unwrap();
             assert_eq!(tree.child(sub, b"lower").unwrap().is_none(), layers);
             assert!(tree.child(sub, b"upper").unwrap().is_some());
-            let nothing = Kind::Char(Device { major: 0, minor: 0 });
+            let nothing = Kind::Char(Device::WHITEOUT);
             tree.add(ROOT, b"gone", plain, nothing, Conflict::Replace).unwrap();
             assert_eq!(names(&tree), if layers { &["sub", "upper"][..] } else { &["lower", "sub", "upper"] });
             Whiteouts::StripOverlay.apply(&mut tree).unwrap();

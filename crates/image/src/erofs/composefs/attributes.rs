@@ -10,7 +10,7 @@ use packfs_blocks::units::beyond;
 use zerocopy::IntoBytes;
 
 use super::FileContent;
-use super::order::{Node, Role, STUB_ATTRIBUTE};
+use super::order::{ImageNode, InodeRole, STUB_ATTRIBUTE};
 use crate::erofs::format::{XattrHeader, xattr_prefix};
 use crate::erofs::writer::emit::xattr::{hashed_bit, put_entry, split_class};
 use crate::tree::{Ino, ROOT, Tree, XattrId};
@@ -21,7 +21,7 @@ pub const INLINE_MAX: usize = 64;
 
 /// Beginning of the names of overlayfs's own attributes.
 const OVERLAY: &[u8] = b"trusted.overlay.";
-/// What overlayfs shows without its second part.
+/// Beginning of the escaped names, which overlayfs shows without their second part.
 const ESCAPED: &[u8] = b"trusted.overlay.overlay.";
 
 /// Attributes of a file that stands for a whiteout.
@@ -82,13 +82,13 @@ impl ObjectDigest {
     }
 
     /// Returns the two attributes of a file whose bytes the object has.
-    fn attributes<'t>(&self) -> [Attribute<'t>; 2] {
+    fn attributes<'t>(&self) -> [StoredAttribute<'t>; 2] {
         const VERSION: u8 = 0;
         const FLAGS: u8 = 0;
         let digest = self.as_bytes();
         let len = u8::try_from(4 + digest.len()).expect("at most 64 bytes");
         let metacopy = [&[VERSION, len, FLAGS, self.algorithm()], digest].concat();
-        let attribute = |name: &'static [u8], value| Attribute { name: name.into(), value: Cow::Owned(value) };
+        let attribute = |name: &'static [u8], value| StoredAttribute { name: name.into(), value: Cow::Owned(value) };
         let redirect = format!("/{}", self.path()).into_bytes();
         [attribute(b"trusted.overlay.metacopy", metacopy), attribute(b"trusted.overlay.redirect", redirect)]
     }
@@ -96,21 +96,21 @@ impl ObjectDigest {
 
 /// An attribute as stored: its full name and its value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Attribute<'t> {
+struct StoredAttribute<'t> {
     name: Cow<'t, [u8]>,
     value: Cow<'t, [u8]>,
 }
 
-impl<'t> Attribute<'t> {
+impl<'t> StoredAttribute<'t> {
     fn of((name, value): (&'t [u8], &'t [u8])) -> Self {
-        Attribute { name: name.into(), value: value.into() }
+        StoredAttribute { name: name.into(), value: value.into() }
     }
 
     /// Makes the attribute that stands for one of the tree.
     fn escaped(name: &'t [u8], value: &'t [u8]) -> Self {
         match name.strip_prefix(OVERLAY) {
-            Some(rest) => Attribute { name: [ESCAPED, rest].concat().into(), value: value.into() },
-            None => Attribute::of((name, value)),
+            Some(rest) => StoredAttribute { name: [ESCAPED, rest].concat().into(), value: value.into() },
+            None => StoredAttribute::of((name, value)),
         }
     }
 
@@ -125,14 +125,14 @@ fn too_long(name: &[u8]) -> Excess {
 }
 
 /// By name, then short values before long ones.
-impl Ord for Attribute<'_> {
+impl Ord for StoredAttribute<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |it: &Self| it.value.len();
         self.name.cmp(&other.name).then(key(self).cmp(&key(other))).then_with(|| self.value.cmp(&other.value))
     }
 }
 
-impl PartialOrd for Attribute<'_> {
+impl PartialOrd for StoredAttribute<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -140,24 +140,24 @@ impl PartialOrd for Attribute<'_> {
 
 /// The attributes of all inodes: those of more than one are stored once.
 #[derive(Debug)]
-pub(super) struct Attributes<'t> {
+pub(super) struct AttributeTable<'t> {
     tree: &'t Tree,
     files: &'t HashMap<Ino, FileContent>,
     /// Places of shared attributes in the table, in words.
-    shared: HashMap<Attribute<'t>, u32>,
+    shared: HashMap<StoredAttribute<'t>, u32>,
     /// All shared attributes.
     pub(super) table: Vec<u8>,
     /// True if any inode has an ACL.
     pub(super) has_acl: bool,
 }
 
-impl<'t> Attributes<'t> {
-    pub(super) fn of(tree: &'t Tree, files: &'t HashMap<Ino, FileContent>, nodes: &[Node]) -> Result<Self> {
-        let counts = Counts::of(tree, files, nodes);
+impl<'t> AttributeTable<'t> {
+    pub(super) fn of(tree: &'t Tree, files: &'t HashMap<Ino, FileContent>, nodes: &[ImageNode]) -> Result<Self> {
+        let counts = AttributeCounts::of(tree, files, nodes);
         let has_acl = counts.attributes.keys().any(|attribute| is_acl(&attribute.name));
-        let mut shared: Vec<Attribute<'t>> = counts.into_shared();
+        let mut shared: Vec<StoredAttribute<'t>> = counts.into_shared();
         shared.sort_unstable_by(|one, other| other.cmp(one));
-        let mut attributes = Attributes { tree, files, shared: HashMap::new(), table: Vec::new(), has_acl };
+        let mut attributes = AttributeTable { tree, files, shared: HashMap::new(), table: Vec::new(), has_acl };
         for attribute in shared {
             let place = u32::try_from(attributes.table.len() / 4)
                 .map_err(|_| Error::TooMany { what: "bytes of shared attributes", max: 4 << 32 })?;
@@ -168,7 +168,7 @@ impl<'t> Attributes<'t> {
     }
 
     /// Encodes what follows an inode; `base` is the place of the table in words.
-    pub(super) fn body(&self, node: &Node, base: u32) -> Result<Vec<u8>> {
+    pub(super) fn body(&self, node: &ImageNode, base: u32) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         own_attributes(self.tree, self.files, node, &mut |attribute| all.push(attribute));
         if all.is_empty() {
@@ -177,15 +177,17 @@ impl<'t> Attributes<'t> {
         all.sort();
         self.encode(&all, base).map_err(|why| {
             let path = match node.role {
-                Role::Entry(ino) | Role::MarkedWhiteout(ino) => self.tree.path_of(ino),
-                Role::Stub => "".into(),
+                InodeRole::Entry(ino) | InodeRole::MarkedWhiteout(ino) => self.tree.path_of(ino),
+                InodeRole::Stub => "".into(),
             };
             Error::limit(path, why)
         })
     }
 
-    fn encode(&self, all: &[Attribute<'_>], base: u32) -> std::result::Result<Vec<u8>, Excess> {
-        let (mut absent, mut places, mut local) = (u32::MAX, Vec::new(), Vec::new());
+    fn encode(&self, all: &[StoredAttribute<'_>], base: u32) -> std::result::Result<Vec<u8>, Excess> {
+        let mut absent = u32::MAX;
+        let mut places = Vec::new();
+        let mut local = Vec::new();
         for attribute in all {
             let (class, rest) = split_class(&attribute.name)?;
             absent &= !hashed_bit(class, rest);
@@ -215,56 +217,58 @@ fn is_acl(name: &[u8]) -> bool {
 fn own_attributes<'t>(
     tree: &'t Tree,
     files: &HashMap<Ino, FileContent>,
-    node: &Node,
-    each: &mut dyn FnMut(Attribute<'t>),
+    node: &ImageNode,
+    each: &mut dyn FnMut(StoredAttribute<'t>),
 ) {
-    marks(node).iter().for_each(|mark| each(Attribute::of(*mark)));
+    marks(node).iter().for_each(|mark| each(StoredAttribute::of(*mark)));
     match node.role {
-        Role::Entry(ino) | Role::MarkedWhiteout(ino) => {
+        InodeRole::Entry(ino) | InodeRole::MarkedWhiteout(ino) => {
             if let Some(FileContent::Object(digest)) = files.get(&ino) {
                 digest.attributes().into_iter().for_each(&mut *each);
             }
             set_attributes(tree, tree.inode(ino).xattrs, each);
         }
-        Role::Stub => stub_attributes(tree, each),
+        InodeRole::Stub => stub_attributes(tree, each),
     }
-    if node.role == Role::Entry(ROOT) {
-        each(Attribute::of(ROOT_MARK));
+    if node.role == InodeRole::Entry(ROOT) {
+        each(StoredAttribute::of(ROOT_MARK));
     }
 }
 
-fn marks(node: &Node) -> &'static [(&'static [u8], &'static [u8])] {
+fn marks(node: &ImageNode) -> &'static [(&'static [u8], &'static [u8])] {
     match node.role {
-        Role::MarkedWhiteout(_) => &WHITEOUT_MARKS,
+        InodeRole::MarkedWhiteout(_) => &WHITEOUT_MARKS,
         _ if node.has_whiteouts => &WHITEOUTS_MARKS,
         _ => &[],
     }
 }
 
-fn set_attributes<'t>(tree: &'t Tree, set: XattrId, each: &mut dyn FnMut(Attribute<'t>)) {
-    tree.xattrs.get(set).iter().for_each(|(name, value)| each(Attribute::escaped(name, value)));
+fn set_attributes<'t>(tree: &'t Tree, set: XattrId, each: &mut dyn FnMut(StoredAttribute<'t>)) {
+    tree.xattrs.get(set).iter().for_each(|(name, value)| each(StoredAttribute::escaped(name, value)));
 }
 
-fn stub_attributes<'t>(tree: &'t Tree, each: &mut dyn FnMut(Attribute<'t>)) {
+fn stub_attributes<'t>(tree: &'t Tree, each: &mut dyn FnMut(StoredAttribute<'t>)) {
     let root = tree.xattrs.get(tree.inode(ROOT).xattrs).iter();
-    root.filter(|(name, _)| **name == *STUB_ATTRIBUTE).for_each(|(name, value)| each(Attribute::of((name, value))));
+    root.filter(|(name, _)| **name == *STUB_ATTRIBUTE)
+        .for_each(|(name, value)| each(StoredAttribute::of((name, value))));
 }
 
 /// Numbers of inodes that have an attribute. Those of objects are counted by digest: there may be as many as files.
 #[derive(Debug, Default)]
-struct Counts<'t> {
-    attributes: HashMap<Attribute<'t>, u32>,
+struct AttributeCounts<'t> {
+    attributes: HashMap<StoredAttribute<'t>, u32>,
     objects: HashMap<&'t ObjectDigest, u32>,
 }
 
-impl<'t> Counts<'t> {
-    fn of(tree: &'t Tree, files: &'t HashMap<Ino, FileContent>, nodes: &[Node]) -> Self {
-        let mut counts = Counts::default();
-        let (mut sets, mut stubs) = (HashMap::new(), 0);
+impl<'t> AttributeCounts<'t> {
+    fn of(tree: &'t Tree, files: &'t HashMap<Ino, FileContent>, nodes: &[ImageNode]) -> Self {
+        let mut counts = AttributeCounts::default();
+        let mut sets = HashMap::new();
+        let mut stubs = 0;
         for node in nodes {
-            marks(node).iter().for_each(|mark| counts.add(Attribute::of(*mark), 1));
+            marks(node).iter().for_each(|mark| counts.add(StoredAttribute::of(*mark), 1));
             match node.role {
-                Role::Entry(ino) | Role::MarkedWhiteout(ino) => {
+                InodeRole::Entry(ino) | InodeRole::MarkedWhiteout(ino) => {
                     if let Some(FileContent::Object(digest)) = files.get(&ino) {
                         *counts.objects.entry(digest).or_insert(0) += 1;
                     }
@@ -273,7 +277,7 @@ impl<'t> Counts<'t> {
                         *sets.entry(set).or_insert(0) += 1;
                     }
                 }
-                Role::Stub => stubs += 1,
+                InodeRole::Stub => stubs += 1,
             }
         }
         sets.into_iter().for_each(|(set, n)| set_attributes(tree, set, &mut |attribute| counts.add(attribute, n)));
@@ -281,12 +285,12 @@ impl<'t> Counts<'t> {
         counts
     }
 
-    fn add(&mut self, attribute: Attribute<'t>, n: u32) {
+    fn add(&mut self, attribute: StoredAttribute<'t>, n: u32) {
         *self.attributes.entry(attribute).or_insert(0) += n;
     }
 
     /// Returns the attributes that are stored once.
-    fn into_shared(self) -> Vec<Attribute<'t>> {
+    fn into_shared(self) -> Vec<StoredAttribute<'t>> {
         let shared = self.attributes.into_iter().filter(|(_, n)| *n > 1).map(|(attribute, _)| attribute);
         let objects = self.objects.into_iter().filter(|(_, n)| *n > 1);
         shared.chain(objects.flat_map(|(digest, _)| digest.attributes())).collect()

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use zerocopy::IntoBytes;
 
-use super::attributes::Attributes;
-use super::order::{InodeOrder, Node, Role, STUB_MODE};
+use super::attributes::AttributeTable;
+use super::order::{ImageNode, InodeOrder, InodeRole, STUB_MODE};
 use super::shape::{DirPart, InodeShape, Placing, chunk_bits, chunk_count, inode_len, parts};
-use super::{BLOCK, EmitError, FileContent, Written};
+use super::{BLOCK, EmitError, FileContent, WrittenImage};
 use crate::erofs::format::{
     CompactInode, Compat, Dirent, ExtendedInode, INODE_SLOT, Layout, MAGIC, NO_BLOCK, SUPERBLOCK_OFFSET, Superblock,
     file_type, inode_format,
@@ -28,19 +28,19 @@ const HAS_ACL: u32 = 1;
 
 /// An image, measured.
 #[derive(Debug)]
-pub(super) struct Emitter<'t> {
+pub(super) struct ImageEmitter<'t> {
     tree: &'t Tree,
     files: &'t HashMap<Ino, FileContent>,
     order: InodeOrder,
-    attributes: Attributes<'t>,
+    attributes: AttributeTable<'t>,
     /// The earliest time, which compact inodes have.
     epoch: Time,
-    places: Places,
+    places: ImagePlaces,
 }
 
 /// Places of the parts of the image.
 #[derive(Debug, Default)]
-struct Places {
+struct ImagePlaces {
     /// Offsets of the inodes.
     inodes: Vec<u64>,
     inodes_end: u64,
@@ -51,19 +51,19 @@ struct Places {
 }
 
 /// Fields of an inode that the tree has, or that stand for them.
-struct Fields {
+struct InodeFields {
     mode: u16,
     uid: u32,
     gid: u32,
     mtime: Time,
 }
 
-impl<'t> Emitter<'t> {
+impl<'t> ImageEmitter<'t> {
     pub(super) fn new(tree: &'t Tree, files: &'t HashMap<Ino, FileContent>) -> Result<Self> {
         let order = InodeOrder::of(tree)?;
-        let attributes = Attributes::of(tree, files, &order.nodes)?;
-        let places = Places::default();
-        let mut emitter = Emitter { tree, files, order, attributes, epoch: Time::default(), places };
+        let attributes = AttributeTable::of(tree, files, &order.nodes)?;
+        let places = ImagePlaces::default();
+        let mut emitter = ImageEmitter { tree, files, order, attributes, epoch: Time::default(), places };
         // Times before 1970 count as the latest.
         let times = emitter.order.nodes.iter().map(|node| emitter.fields(node).mtime);
         emitter.epoch = times.min_by_key(|time| (time.secs.cast_unsigned(), time.nanos)).unwrap_or_default();
@@ -72,9 +72,10 @@ impl<'t> Emitter<'t> {
     }
 
     /// Finds the places of all parts.
-    fn place(&self) -> Result<Places> {
-        let mut places = Places::default();
-        let (mut at, mut blocks) = (SUPERBLOCK_OFFSET + size_of::<Superblock>() as u64, 0u64);
+    fn place(&self) -> Result<ImagePlaces> {
+        let mut places = ImagePlaces::default();
+        let mut at = SUPERBLOCK_OFFSET + size_of::<Superblock>() as u64;
+        let mut blocks = 0u64;
         for number in self.numbers() {
             let shape = self.shape(number, self.attributes.body(self.node(number), 0)?.len())?;
             let start = shape.start(at);
@@ -90,8 +91,8 @@ impl<'t> Emitter<'t> {
         Ok(places)
     }
 
-    pub(super) fn write(&self, out: &mut dyn Write) -> std::result::Result<Written, EmitError> {
-        let mut out = Counted { out, at: 0 };
+    pub(super) fn write(&self, out: &mut dyn Write) -> std::result::Result<WrittenImage, EmitError> {
+        let mut out = CountedOutput { out, at: 0 };
         let has_acl = if self.attributes.has_acl { HAS_ACL } else { 0 };
         for word in [HEADER_MAGIC, HEADER_VERSION, has_acl, FORMAT_VERSION] {
             out.put(&word.to_le_bytes())?;
@@ -114,14 +115,14 @@ impl<'t> Emitter<'t> {
         }
         let len = u64::from(self.places.blocks) * BLOCK;
         debug_assert_eq!(out.at, len);
-        Ok(Written { len, inodes: self.order.nodes.len() as u64 })
+        Ok(WrittenImage { len, inodes: self.order.nodes.len() as u64 })
     }
 
     fn numbers(&self) -> std::ops::Range<u32> {
         0..u32::try_from(self.order.nodes.len()).expect("numbered in 32 bits")
     }
 
-    fn node(&self, number: u32) -> &Node {
+    fn node(&self, number: u32) -> &ImageNode {
         &self.order.nodes[number as usize]
     }
 
@@ -168,19 +169,19 @@ impl<'t> Emitter<'t> {
         }
     }
 
-    fn fields(&self, node: &Node) -> Fields {
+    fn fields(&self, node: &ImageNode) -> InodeFields {
         let (inode, mode) = match node.role {
-            Role::Entry(ino) => {
+            InodeRole::Entry(ino) => {
                 let inode = self.tree.inode(ino);
                 (inode.clone(), type_bits(&inode.kind) | inode.mode)
             }
-            Role::MarkedWhiteout(ino) => {
+            InodeRole::MarkedWhiteout(ino) => {
                 let inode = self.tree.inode(ino);
                 (inode.clone(), mode::FILE | inode.mode)
             }
-            Role::Stub => (self.tree.inode(ROOT), mode::CHAR | STUB_MODE),
+            InodeRole::Stub => (self.tree.inode(ROOT), mode::CHAR | STUB_MODE),
         };
-        Fields { mode, uid: inode.uid, gid: inode.gid, mtime: inode.mtime }
+        InodeFields { mode, uid: inode.uid, gid: inode.gid, mtime: inode.mtime }
     }
 
     /// Returns the content of a file of `size` bytes, which is not empty.
@@ -204,8 +205,8 @@ impl<'t> Emitter<'t> {
             blocks: 0,
         };
         let kind = match node.role {
-            Role::Entry(ino) => Some((ino, self.tree.inode(ino).kind)),
-            Role::MarkedWhiteout(_) | Role::Stub => None,
+            InodeRole::Entry(ino) => Some((ino, self.tree.inode(ino).kind)),
+            InodeRole::MarkedWhiteout(_) | InodeRole::Stub => None,
         };
         match &kind {
             Some((_, Kind::Dir)) => self.measure_dir(number, &mut shape),
@@ -252,7 +253,7 @@ impl<'t> Emitter<'t> {
     }
 
     /// Returns true if an inode of 32 bytes holds all fields.
-    fn is_compact(&self, fields: &Fields, shape: &InodeShape) -> bool {
+    fn is_compact(&self, fields: &InodeFields, shape: &InodeShape) -> bool {
         let is_narrow = |n: u32| u16::try_from(n).is_ok();
         fields.mtime == self.epoch
             && [shape.links, fields.uid, fields.gid].into_iter().all(is_narrow)
@@ -262,9 +263,9 @@ impl<'t> Emitter<'t> {
     /// Returns the file type in directory entries.
     fn type_of(&self, number: u32) -> u8 {
         match self.node(number).role {
-            Role::Entry(ino) => type_of(&self.tree.inode(ino).kind),
-            Role::MarkedWhiteout(_) => file_type::FILE,
-            Role::Stub => file_type::CHAR,
+            InodeRole::Entry(ino) => type_of(&self.tree.inode(ino).kind),
+            InodeRole::MarkedWhiteout(_) => file_type::FILE,
+            InodeRole::Stub => file_type::CHAR,
         }
     }
 
@@ -278,8 +279,8 @@ impl<'t> Emitter<'t> {
         let blocks_at = if shape.blocks > 0 { *next_block } else { 0 };
         *next_block += shape.blocks;
         let kind = match node.role {
-            Role::Entry(ino) => Some((ino, self.tree.inode(ino).kind)),
-            Role::MarkedWhiteout(_) | Role::Stub => None,
+            InodeRole::Entry(ino) => Some((ino, self.tree.inode(ino).kind)),
+            InodeRole::MarkedWhiteout(_) | InodeRole::Stub => None,
         };
         let data = match &kind {
             Some((_, Kind::Char(device) | Kind::Block(device))) => device.encode(),
@@ -307,7 +308,7 @@ impl<'t> Emitter<'t> {
     }
 
     fn put_fields(&self, number: u32, shape: &InodeShape, data: u32, out: &mut Vec<u8>) {
-        let Fields { mode, uid, gid, mtime } = self.fields(self.node(number));
+        let InodeFields { mode, uid, gid, mtime } = self.fields(self.node(number));
         let format = (shape.layout as u16) << inode_format::LAYOUT_SHIFT;
         let attribute_words = match shape.attributes {
             0 => 0,
@@ -365,9 +366,9 @@ impl<'t> Emitter<'t> {
     }
 
     /// Writes the blocks of an inode.
-    fn put_blocks(&self, number: u32, out: &mut Counted<'_>) -> std::result::Result<(), EmitError> {
+    fn put_blocks(&self, number: u32, out: &mut CountedOutput<'_>) -> std::result::Result<(), EmitError> {
         let node = self.node(number);
-        let Role::Entry(ino) = node.role else { return Ok(()) };
+        let InodeRole::Entry(ino) = node.role else { return Ok(()) };
         match self.tree.inode(ino).kind {
             Kind::Dir => {
                 for part in parts(self.order.entries(self.tree, number)).filter(|part| !part.is_tail) {
@@ -389,12 +390,12 @@ impl<'t> Emitter<'t> {
 }
 
 /// An output, and the number of bytes written to it.
-struct Counted<'o> {
+struct CountedOutput<'o> {
     out: &'o mut dyn Write,
     at: u64,
 }
 
-impl Counted<'_> {
+impl CountedOutput<'_> {
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.at += bytes.len() as u64;
         self.out.write_all(bytes)

@@ -2,8 +2,8 @@
 //!
 //! A file of more than [`INLINE_MAX`] bytes is a hole with two attributes of overlayfs: `trusted.overlay.redirect` names
 //! the object that has its bytes, `trusted.overlay.metacopy` the fs-verity digest that the object must have. An image is
-//! known by its own digest, so all bytes are prescribed: those of version 1, which `mkcomposefs --min-version=1` and the
-//! crate composefs write. docs/formats/composefs.md describes them.
+//! known by its own digest, so all bytes are prescribed: those of version 1, as the
+//! crate composefs writes them. docs/formats/composefs.md describes them.
 
 mod attributes;
 mod emit;
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::Write;
 
 pub use self::attributes::{INLINE_MAX, ObjectDigest};
-use self::emit::Emitter;
+use self::emit::ImageEmitter;
 use crate::limits::{self, FormatLimits};
 use crate::tree::{Ino, Tree};
 use crate::{Error, Result};
@@ -52,17 +52,17 @@ pub fn write(
     files: &HashMap<Ino, FileContent>,
     name: &std::path::Path,
     out: &mut dyn Write,
-) -> Result<Written> {
+) -> Result<WrittenImage> {
     limits::check(tree, &LIMITS)?;
-    Emitter::new(tree, files)?.write(out).map_err(|error| match error {
+    ImageEmitter::new(tree, files)?.write(out).map_err(|error| match error {
         EmitError::Io(source) => Error::io("cannot write", name)(source),
         EmitError::Tree(error) => error,
     })
 }
 
-/// What was written.
+/// Measures of an image that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenImage {
     /// Length of the image in bytes.
     pub len: u64,
     /// Number of its inodes, those that hide the directories of objects included.

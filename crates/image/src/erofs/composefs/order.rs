@@ -30,11 +30,9 @@ pub(super) const STUB_MODE: u16 = 0o644;
 /// The attribute of the root that these whiteouts have, too.
 pub(super) const STUB_ATTRIBUTE: &[u8] = b"security.selinux";
 
-const WHITEOUT: Device = Device { major: 0, minor: 0 };
-
-/// What an inode of the image is.
+/// Origin of an inode of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum InodeRole {
     /// An inode of the tree.
     Entry(Ino),
     /// A whiteout of the tree, for which a marked file stands: overlayfs would not show it.
@@ -45,8 +43,8 @@ pub(super) enum Role {
 
 /// An inode of the image.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Node {
-    pub(super) role: Role,
+pub(super) struct ImageNode {
+    pub(super) role: InodeRole,
     /// Number of names of what is no directory.
     pub(super) links: u32,
     /// True for a directory with a marked whiteout in it.
@@ -57,7 +55,7 @@ pub(super) struct Node {
 
 /// A directory of the image.
 #[derive(Debug, Clone)]
-struct Dir {
+struct ImageDirectory {
     node: u32,
     parent: u32,
     /// Place of its entries in [`InodeOrder::children`].
@@ -66,7 +64,7 @@ struct Dir {
 
 /// A directory entry.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Named<'t> {
+pub(super) struct NamedNode<'t> {
     pub(super) name: &'t [u8],
     /// Number of the inode.
     pub(super) node: u32,
@@ -75,8 +73,8 @@ pub(super) struct Named<'t> {
 /// All inodes of the image; their places are their numbers.
 #[derive(Debug)]
 pub(super) struct InodeOrder {
-    pub(super) nodes: Vec<Node>,
-    dirs: Vec<Dir>,
+    pub(super) nodes: Vec<ImageNode>,
+    dirs: Vec<ImageDirectory>,
     /// Numbers of the inodes of all entries.
     children: Vec<u32>,
 }
@@ -91,44 +89,45 @@ impl InodeOrder {
         while at < order.dirs.len() {
             let start = children.len();
             let dir_node = order.dirs[at].node;
-            let Role::Entry(dir) = order.nodes[dir_node as usize].role else {
+            let InodeRole::Entry(dir) = order.nodes[dir_node as usize].role else {
                 unreachable!("only entries are directories")
             };
             for (name, found) in names(tree, dir) {
                 let Some(ino) = found else {
-                    children.push(Child::Node(order.push(Role::Stub, 1)?));
+                    children.push(ChildInode::Node(order.push(InodeRole::Stub, 1)?));
                     continue;
                 };
                 children.push(match linked.get_mut(&ino) {
-                    Some(LinkedFile { node: Some(node), .. }) => Child::Node(*node),
+                    Some(LinkedFile { node: Some(node), .. }) => ChildInode::Node(*node),
                     Some(file) if file.dir == dir => {
-                        let node = order.push(Role::Entry(ino), file.links)?;
+                        let node = order.push(InodeRole::Entry(ino), file.links)?;
                         file.node = Some(node);
-                        Child::Node(node)
+                        ChildInode::Node(node)
                     }
-                    Some(_) => Child::Later(ino),
-                    None => Child::Node(order.push_unlinked(ino, name, dir_node)?),
+                    Some(_) => ChildInode::Later(ino),
+                    None => ChildInode::Node(order.push_unlinked(ino, name, dir_node)?),
                 });
             }
             order.dirs[at].children = start..children.len();
             at += 1;
         }
         let node_of = |child| match child {
-            Child::Node(node) => node,
-            Child::Later(ino) => linked[&ino].node.expect("its directory was visited"),
+            ChildInode::Node(node) => node,
+            ChildInode::Later(ino) => linked[&ino].node.expect("its directory was visited"),
         };
         let Numbering { nodes, dirs, .. } = order;
         Ok(InodeOrder { nodes, dirs, children: children.into_iter().map(node_of).collect() })
     }
 
     /// Returns the entries of a directory in their stored order; `tree` is that of the image.
-    pub(super) fn entries<'t>(&'t self, tree: &'t Tree, node: u32) -> impl Iterator<Item = Named<'t>> {
-        let Node { role, dir, .. } = self.nodes[node as usize];
-        let Role::Entry(ino) = role else { unreachable!("only entries are directories") };
-        let Dir { node, parent, children } = &self.dirs[dir as usize];
+    pub(super) fn entries<'t>(&'t self, tree: &'t Tree, node: u32) -> impl Iterator<Item = NamedNode<'t>> {
+        let ImageNode { role, dir, .. } = self.nodes[node as usize];
+        let InodeRole::Entry(ino) = role else { unreachable!("only entries are directories") };
+        let ImageDirectory { node, parent, children } = &self.dirs[dir as usize];
         let children = self.children[children.clone()].iter();
-        let mut named = names(tree, ino).zip(children).map(|((name, _), node)| Named { name, node: *node }).peekable();
-        let dots = [Named { name: b".", node: *node }, Named { name: b"..", node: *parent }];
+        let mut named =
+            names(tree, ino).zip(children).map(|((name, _), node)| NamedNode { name, node: *node }).peekable();
+        let dots = [NamedNode { name: b".", node: *node }, NamedNode { name: b"..", node: *parent }];
         let mut dots = dots.into_iter().peekable();
         std::iter::from_fn(move || match (dots.peek(), named.peek()) {
             (Some(dot), Some(entry)) if entry.name < dot.name => named.next(),
@@ -138,8 +137,8 @@ impl InodeOrder {
     }
 }
 
-/// What a name leads to, while inodes are numbered.
-enum Child {
+/// Inode of a name, while inodes are numbered.
+enum ChildInode {
     Node(u32),
     /// A file that is an inode of another directory.
     Later(Ino),
@@ -191,27 +190,27 @@ fn names(tree: &Tree, dir: Ino) -> impl Iterator<Item = (&[u8], Option<Ino>)> {
 }
 
 fn is_whiteout(inode: &Inode<'_>) -> bool {
-    matches!(inode.kind, Kind::Char(WHITEOUT))
+    matches!(inode.kind, Kind::Char(Device::WHITEOUT))
 }
 
 struct Numbering<'t> {
     tree: &'t Tree,
-    nodes: Vec<Node>,
-    dirs: Vec<Dir>,
+    nodes: Vec<ImageNode>,
+    dirs: Vec<ImageDirectory>,
 }
 
 impl Numbering<'_> {
-    fn push(&mut self, role: Role, links: u32) -> Result<u32> {
+    fn push(&mut self, role: InodeRole, links: u32) -> Result<u32> {
         let max = u32::MAX;
         let number = u32::try_from(self.nodes.len()).map_err(|_| Error::TooMany { what: "inodes", max: max.into() })?;
-        self.nodes.push(Node { role, links, has_whiteouts: false, dir: 0 });
+        self.nodes.push(ImageNode { role, links, has_whiteouts: false, dir: 0 });
         Ok(number)
     }
 
     fn push_dir(&mut self, ino: Ino, parent: u32) -> Result<u32> {
-        let node = self.push(Role::Entry(ino), 1)?;
+        let node = self.push(InodeRole::Entry(ino), 1)?;
         self.nodes[node as usize].dir = u32::try_from(self.dirs.len()).expect("fewer than inodes");
-        self.dirs.push(Dir { node, parent, children: 0..0 });
+        self.dirs.push(ImageDirectory { node, parent, children: 0..0 });
         Ok(node)
     }
 
@@ -222,15 +221,16 @@ impl Numbering<'_> {
             Kind::Dir => self.push_dir(ino, dir),
             _ if is_whiteout(&inode) && !(dir == 0 && self.is_like_stub(ino, name)) => {
                 self.nodes[dir as usize].has_whiteouts = true;
-                self.push(Role::MarkedWhiteout(ino), 1)
+                self.push(InodeRole::MarkedWhiteout(ino), 1)
             }
-            _ => self.push(Role::Entry(ino), 1),
+            _ => self.push(InodeRole::Entry(ino), 1),
         }
     }
 
     /// Returns true if a whiteout in the root is exactly like those that hide directories of objects. It then is one.
     fn is_like_stub(&self, ino: Ino, name: &[u8]) -> bool {
-        let (inode, root) = (self.tree.inode(ino), self.tree.inode(ROOT));
+        let inode = self.tree.inode(ino);
+        let root = self.tree.inode(ROOT);
         let inherited = self.tree.xattrs.get(root.xattrs).iter().filter(|(name, _)| **name == *STUB_ATTRIBUTE);
         STUB_NAMES.iter().any(|stub| stub == name)
             && inode.mode == STUB_MODE

@@ -1,7 +1,7 @@
 //! Lengths of inodes and of what follows them, and the places that these lengths demand.
 
 use super::BLOCK;
-use super::order::Named;
+use super::order::NamedNode;
 use crate::erofs::format::{CompactInode, Dirent, ExtendedInode, INODE_SLOT, Layout};
 
 /// Longest end of a directory that follows its inode.
@@ -12,7 +12,7 @@ const DIR_TAIL_MAX: usize = 2048;
 pub(super) enum Placing {
     /// None.
     Anywhere,
-    /// What follows inode and attributes is in one block.
+    /// All that follows inode and attributes is in one block.
     Tail,
     /// Everything is in one block, or begins with one.
     Whole,
@@ -82,7 +82,7 @@ pub(super) fn chunk_count(size: u64) -> u64 {
 /// Entries of a directory that are stored together.
 #[derive(Debug)]
 pub(super) struct DirPart<'t> {
-    pub(super) entries: Vec<Named<'t>>,
+    pub(super) entries: Vec<NamedNode<'t>>,
     /// Number of bytes of the entries and their names.
     pub(super) len: usize,
     /// True if they follow the inode, and are not in a block.
@@ -90,7 +90,7 @@ pub(super) struct DirPart<'t> {
 }
 
 /// Cuts the entries of a directory into blocks, and an end that follows the inode if it is short.
-pub(super) fn parts<'t>(mut entries: impl Iterator<Item = Named<'t>>) -> impl Iterator<Item = DirPart<'t>> {
+pub(super) fn parts<'t>(mut entries: impl Iterator<Item = NamedNode<'t>>) -> impl Iterator<Item = DirPart<'t>> {
     let mut next = entries.next();
     std::iter::from_fn(move || {
         let mut part = DirPart { entries: Vec::new(), len: 0, is_tail: false };
@@ -123,7 +123,7 @@ mod tests {
     fn the_end_of_a_directory_follows_its_inode_if_it_is_short() {
         let name = [b'n'; 244];
         let of = |count: u32| {
-            let entries = (0..count).map(|node| Named { name: &name, node });
+            let entries = (0..count).map(|node| NamedNode { name: &name, node });
             parts(entries).map(|part| (part.entries.len(), part.is_tail)).collect::<Vec<_>>()
         };
         // Each entry takes 256 bytes.

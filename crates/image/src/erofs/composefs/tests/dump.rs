@@ -50,8 +50,11 @@ fn line(tree: &Tree, files: &HashMap<Ino, FileContent>, ino: Ino, path: &[u8], t
         Kind::Dir | Kind::Fifo | Kind::Socket => {}
     }
     let mode = type_bits(&inode.kind) | inode.mode;
-    let (links, uid, gid) = (inode.links, inode.uid, inode.gid);
-    let (secs, nanos) = (inode.mtime.secs.cast_unsigned(), inode.mtime.nanos);
+    let links = inode.links;
+    let uid = inode.uid;
+    let gid = inode.gid;
+    let secs = inode.mtime.secs.cast_unsigned();
+    let nanos = inode.mtime.nanos;
     write!(text, "{} {size} {mode:o} {links} {uid} {gid} {device} {secs}.{nanos}", escaped(path)).unwrap();
     write!(text, " {payload} {content} {digest}").unwrap();
     for (name, value) in tree.xattrs.get(inode.xattrs) {

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use packfs_blocks::Buffer;
-use packfs_blocks::pipeline::{Ticket, Window};
+use packfs_blocks::pipeline::{JobTicket, Window};
 use packfs_blocks::stages::Stage;
 
 use super::chunks::{ContentChunk, cut_chunks};
@@ -52,7 +52,7 @@ struct PendingChunks {
     bytes: Arc<Buffer>,
     pieces: Vec<PieceJob>,
     /// The chunks of each piece.
-    ticket: Ticket<Vec<Vec<ContentChunk>>>,
+    ticket: JobTicket<Vec<Vec<ContentChunk>>>,
 }
 
 /// A piece of the stream of tails that is being packed.
@@ -60,7 +60,7 @@ struct PendingChunks {
 struct PendingTails {
     /// Number of jobs after which its result is taken.
     due_after: u64,
-    ticket: Ticket<Result<PackedPieces>>,
+    ticket: JobTicket<Result<PackedPieces>>,
 }
 
 /// Jobs submitted to workers whose results are not taken yet.
