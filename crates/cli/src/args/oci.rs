@@ -80,14 +80,7 @@ pub(crate) struct OciConvertArgs {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    effort: EffortArgs,
-
-    /// Print images and layers as JSON on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) talk: TalkArgs,
+    pub(crate) running: OciRunArgs,
 }
 
 /// Write a layout in which every layer is a tar archive again.
@@ -123,9 +116,16 @@ pub(crate) struct OciExportArgs {
     force: bool,
 
     #[command(flatten)]
+    pub(crate) running: OciRunArgs,
+}
+
+/// Options of commands that make layers.
+#[derive(Debug, Args)]
+pub(crate) struct OciRunArgs {
+    #[command(flatten)]
     effort: EffortArgs,
 
-    /// Print images and layers as JSON on standard output
+    /// Print the result as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -163,14 +163,7 @@ pub(crate) struct OciCacheArgs {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    effort: EffortArgs,
-
-    /// Print the layers as JSON on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) talk: TalkArgs,
+    pub(crate) running: OciRunArgs,
 }
 
 /// Write the metadata of EROFS layers as one image that refers to them.
@@ -241,7 +234,7 @@ impl ImageChoice {
 impl OciConvertArgs {
     /// Returns the options by which layers are built.
     pub(crate) fn target(&self) -> Result<AnyOptions, UsageError> {
-        self.layers.resolve(&self.effort)
+        self.layers.resolve(&self.running.effort)
     }
 }
 
@@ -250,8 +243,8 @@ impl OciExportArgs {
         ExportOptions::default().set(|options| {
             options.compression = self.compress;
             options.force = self.force;
-            options.threads = self.effort.threads();
-            options.memory = self.effort.memory();
+            options.threads = self.running.effort.threads();
+            options.memory = self.running.effort.memory();
         })
     }
 }
@@ -259,7 +252,7 @@ impl OciExportArgs {
 impl OciCacheArgs {
     /// Returns the options by which layers are built.
     pub(crate) fn target(&self) -> Result<AnyOptions, UsageError> {
-        let mut target = self.layers.resolve(&self.effort)?;
+        let mut target = self.layers.resolve(&self.running.effort)?;
         target.common_mut().force = self.force;
         Ok(target)
     }

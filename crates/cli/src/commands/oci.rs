@@ -36,17 +36,17 @@ fn convert_images(args: &OciConvertArgs) -> Result<CommandOutcome> {
     {
         options.remote = connections();
     }
-    let meter = ProgressMeter::start(args.talk.quiet);
+    let meter = ProgressMeter::start(args.running.talk.quiet);
     let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
     interrupt::cancel_on_signal(meter.progress());
     let converted = convert(&source, &args.target, &options, meter.progress()).map_err(explain_interruption)?;
     let spent = meter.finish();
-    if args.json {
+    if args.running.json {
         let images = converted.images.iter().map(ImageReport::new).collect();
         let layers = converted.layers.iter().map(LayerReport::new).collect();
         json::print(&ConvertReport { layout: encode_path(&remote::without_secrets(&args.target)), images, layers })?;
     }
-    if !args.talk.quiet {
+    if !args.running.talk.quiet {
         print_warnings(&converted.warnings);
         let images = units::of(converted.images.len() as u64, "image");
         let name = remote::without_secrets(&args.target);
@@ -67,18 +67,18 @@ fn export_images(args: &OciExportArgs) -> Result<CommandOutcome> {
     {
         options.remote = connections();
     }
-    let meter = ProgressMeter::start(args.talk.quiet);
+    let meter = ProgressMeter::start(args.running.talk.quiet);
     let source = ContainerSource::open_converted(&args.source, &source_options(&args.choice))?;
     interrupt::cancel_on_signal(meter.progress());
     let exported = export(&source, &args.target, &options, meter.progress()).map_err(explain_interruption)?;
     let spent = meter.finish();
-    if args.json {
+    if args.running.json {
         let layout = encode_path(&remote::without_secrets(&args.target));
         let images = exported.images.iter().map(ImageReport::new).collect();
         let layers = exported.layers.iter().map(ExportedLayerReport::new).collect();
         json::print(&ExportReport { layout, images, layers })?;
     }
-    if !args.talk.quiet {
+    if !args.running.talk.quiet {
         print_warnings(&exported.warnings);
         exported.layers.iter().for_each(|layer| say(format_args!("{}", describe_export(layer))));
         let images = units::of(exported.images.len() as u64, "image");
@@ -110,15 +110,15 @@ fn describe_export(layer: &ExportedLayer) -> String {
 
 fn cache_layers(args: &OciCacheArgs) -> Result<CommandOutcome> {
     let AnyOptions::Erofs(target) = args.target()? else { unreachable!("the cache has EROFS images") };
-    let meter = ProgressMeter::start(args.talk.quiet);
+    let meter = ProgressMeter::start(args.running.talk.quiet);
     let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
     let cached = fill_cache(&source, &args.cache, &target, meter.progress())?;
     let spent = meter.finish();
-    if args.json {
+    if args.running.json {
         let layers = cached.layers.iter().map(LayerReport::new).collect();
         json::print(&CacheReport { cache: encode_path(&args.cache), layers })?;
     }
-    if !args.talk.quiet {
+    if !args.running.talk.quiet {
         print_warnings(&cached.warnings);
         let name = display(&args.cache);
         say(format_args!("{name}: {} in {}", describe_layers(&cached.layers), units::span(spent.time)));
