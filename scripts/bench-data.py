@@ -7,7 +7,7 @@ small40k   40,000 different files of 1,000 bytes
 mixed40k   40,000 different files of 0 to 4,095 bytes
 many57k    57,000 entries: small files, nested directories, symlinks
 repeating  eight releases of one tree of text, each of which changes every file a little, 130 MB
-desktop    an Xfce desktop of Debian 12, unpacked and not configured, about 2 GB (needs mmdebstrap)
+desktop    an Xfce desktop of Debian 12, unpacked and not configured, 0.7 GB (needs mmdebstrap)
 source     the source of Linux 6.1 as Debian has it, 1.3 GB
 million    1,000,000 files of up to 4 KiB in 10,000 directories, 2 GB (only if named)
 flat       as many in one directory (only if named)

@@ -94,7 +94,7 @@ def measure(name, case, args, env):
 def needs_linux(image, env):
     """The oldest Linux that reads an image."""
     said = subprocess.run(["packfs", "info", "--json", image], env=env, capture_output=True, check=True)
-    return json.loads(said.stdout).get("needs_linux")
+    return json.loads(said.stdout)["needs_linux"]
 
 
 def report(seen, sizes, missing):
