@@ -65,6 +65,6 @@ impl Default for MountOptions {
 
 impl fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("name", &self.name).field("threads", &self.threads).finish_non_exhaustive()
+        f.debug_struct("MountOptions").field("name", &self.name).field("threads", &self.threads).finish_non_exhaustive()
     }
 }

@@ -276,7 +276,7 @@ struct IdleWatcher {
 
 impl fmt::Debug for IdleWatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Idle").field("timeout", &self.timeout).finish_non_exhaustive()
+        f.debug_struct("IdleWatcher").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 

@@ -21,7 +21,7 @@ struct TraceState {
 
 impl fmt::Debug for ReadTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trace").finish_non_exhaustive()
+        f.debug_struct("ReadTrace").finish_non_exhaustive()
     }
 }
 

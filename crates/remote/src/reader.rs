@@ -43,7 +43,7 @@ pub struct RemoteObject {
 
 impl fmt::Debug for RemoteObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote").field("name", &self.name()).finish_non_exhaustive()
+        f.debug_struct("RemoteObject").field("name", &self.name()).finish_non_exhaustive()
     }
 }
 

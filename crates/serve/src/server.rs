@@ -54,7 +54,7 @@ impl Default for HttpOptions {
 
 impl fmt::Debug for HttpOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("HttpOptions").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -67,7 +67,7 @@ pub struct HttpServer {
 
 impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("HttpServer").field("address", &self.address).finish_non_exhaustive()
     }
 }
 

@@ -97,13 +97,13 @@ pub(super) struct NamedMistake {
     text: String,
 }
 
-/// What a consumer will enforce for a sealed image.
+/// Checks that a consumer will enforce for a sealed image.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct VerifyReport<'a> {
     /// Path of the image.
     image: String,
-    /// What the consumer enforces when it uses the image.
+    /// Checks that the consumer enforces when it uses the image.
     enforced: EnforcementName,
     /// Root hash that the consumer finds, in hexadecimal digits; null if it finds none.
     root_hash: Option<String>,

@@ -40,13 +40,13 @@ for line in sys.stdin:
             print(f"{case['name']}: no document is one of {alternative}")
 "##;
 
-/// Documents by the names of their schemas.
-struct Documents<'d> {
+/// PrintedDocuments by the names of their schemas.
+struct PrintedDocuments<'d> {
     dir: &'d Path,
     collected: RefCell<Vec<(&'static str, Value)>>,
 }
 
-impl Documents<'_> {
+impl PrintedDocuments<'_> {
     /// Runs a command that prints a document, and ends with `status`.
     fn take(&self, name: &'static str, status: i32, line: &str) {
         let mut words: Vec<&str> = line.split(' ').collect();
@@ -174,7 +174,7 @@ fn documents_of_images_are_valid() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     sample(dir);
-    let documents = Documents { dir, collected: RefCell::default() };
+    let documents = PrintedDocuments { dir, collected: RefCell::default() };
     of_images(&documents);
     of_seals(&documents);
     of_layers(&documents);
@@ -194,7 +194,7 @@ fn documents_of_images_are_valid() {
     }
 }
 
-fn of_images(documents: &Documents<'_>) {
+fn of_images(documents: &PrintedDocuments<'_>) {
     let dir = documents.dir;
     sh(
         dir,
@@ -235,7 +235,7 @@ fn damage(path: &Path, offset: u64) {
     file.write_all_at(&[0xff; 64], offset).unwrap();
 }
 
-fn of_seals(documents: &Documents<'_>) {
+fn of_seals(documents: &PrintedDocuments<'_>) {
     documents.take("seal", 0, "seal a.squashfs");
     documents.take("seal", 0, "seal b.erofs --append -o sealed.erofs --no-superblock");
     documents.take("seal", 0, "seal b.erofs -o app.raw --for systemd");
@@ -243,7 +243,7 @@ fn of_seals(documents: &Documents<'_>) {
     documents.take("verify", 1, "verify b.squashfs --as systemd");
 }
 
-fn of_layers(documents: &Documents<'_>) {
+fn of_layers(documents: &PrintedDocuments<'_>) {
     let script = r#"
 put() { sum=$(sha256sum <"$1" | cut -d' ' -f1); cp "$1" layout/blobs/sha256/$sum; size=$(stat -c %s "$1"); }
 mkdir -p layout/blobs/sha256; tar -C root -cf layer.tar .; put layer.tar; layer=$sum; layer_size=$size
@@ -260,7 +260,7 @@ printf '{"imageLayoutVersion":"1.0.0"}' >layout/oci-layout
     documents.take("oci-merge", 0, "oci merge lower.erofs b.erofs -o merged.erofs");
 }
 
-fn of_clusters(documents: &Documents<'_>) {
+fn of_clusters(documents: &PrintedDocuments<'_>) {
     let dir = documents.dir;
     documents.take("plan", 0, "plan root -o part --scan 0/1");
     documents.take("plan", 0, "plan root -o one.plan --shards 2");
@@ -282,7 +282,7 @@ fn of_clusters(documents: &Documents<'_>) {
     documents.take("assemble", 0, "assemble set.plan set");
 }
 
-fn of_dumps(documents: &Documents<'_>) {
+fn of_dumps(documents: &PrintedDocuments<'_>) {
     let dir = documents.dir;
     std::fs::write(dir.join("core"), Machine::new(1500).core()).unwrap();
     documents.take("split", 0, "split core -o p0 -o p1 -o p2 --parity 1 --chunk 64K");
@@ -304,7 +304,7 @@ fn of_dumps(documents: &Documents<'_>) {
     documents.take("join", 0, "join p0 p1 p2 -o repaired");
 }
 
-fn of_measurements(documents: &Documents<'_>) {
+fn of_measurements(documents: &PrintedDocuments<'_>) {
     documents.take("tune", 0, "tune root --codecs lz4,zstd:1 --blocks 64K");
     let few = "--runs 2 -o results";
     documents.take(

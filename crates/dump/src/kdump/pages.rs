@@ -52,7 +52,7 @@ struct PageDecoder {
 
 impl fmt::Debug for PageDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").finish_non_exhaustive()
+        f.debug_struct("PageDecoder").finish_non_exhaustive()
     }
 }
 

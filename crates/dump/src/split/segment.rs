@@ -17,7 +17,7 @@ pub(super) struct SealedSegment {
 
 impl fmt::Debug for SealedSegment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sealed").field("head", &self.head).field("len", &self.bytes.len()).finish()
+        f.debug_struct("SealedSegment").field("head", &self.head).field("len", &self.bytes.len()).finish()
     }
 }
 

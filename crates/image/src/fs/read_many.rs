@@ -142,7 +142,7 @@ pub(super) fn fill(
             let tickets: Vec<_> =
                 jobs.into_iter().map(|job| pool.submit(move |_: &mut ()| read_units(image, job))).collect();
             // All are waited for, so that the same request is named for any number of threads.
-            let failed = tickets.into_iter().filter_map(pipeline::Ticket::wait).min_by_key(|error| error.request);
+            let failed = tickets.into_iter().filter_map(pipeline::JobTicket::wait).min_by_key(|error| error.request);
             failed.map_or(Ok(()), Err)
         },
     )

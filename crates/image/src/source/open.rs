@@ -55,7 +55,7 @@ impl SourceOpener {
 
 impl fmt::Debug for SourceOpener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Elsewhere").field(&self.0.is_some()).finish()
+        f.debug_tuple("SourceOpener").field(&self.0.is_some()).finish()
     }
 }
 

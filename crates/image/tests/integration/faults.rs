@@ -56,7 +56,8 @@ fn add(
     threads: usize,
     fill: impl Fn(&mut dyn Store) -> Result<Plan> + Clone + 'static,
 ) {
-    let (mut squash, mut erofs) = (squashfs::SquashfsOptions::default(), erofs::ErofsOptions::default());
+    let mut squash = squashfs::SquashfsOptions::default();
+    let mut erofs = erofs::ErofsOptions::default();
     for options in [&mut squash.build, &mut erofs.build] {
         options.codec = codec.parse().unwrap();
         options.threads = threads;

@@ -63,7 +63,7 @@ impl Default for NbdOptions {
 
 impl fmt::Debug for NbdOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("connections", &self.connections).finish_non_exhaustive()
+        f.debug_struct("NbdOptions").field("connections", &self.connections).finish_non_exhaustive()
     }
 }
 

@@ -395,7 +395,8 @@ fn take_replies(stream: &mut UnixStream, disk: &[u8], mut expected: Vec<u64>) {
 
 #[test]
 fn eight_connections_with_many_requests_each_get_their_own_bytes() {
-    let (site, disk) = (Site::new(NbdOptions::default()), bytes());
+    let site = Site::new(NbdOptions::default());
+    let disk = bytes();
     std::thread::scope(|scope| {
         for client in 0..8u64 {
             let (mut stream, disk) = (site.disk(), &disk);

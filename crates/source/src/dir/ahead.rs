@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use packfs_blocks::pipeline::{Pool, Ticket};
+use packfs_blocks::pipeline::{JobTicket, Pool};
 
 use super::listing::{DirListing, ListingBuffers, NameBatch};
 
@@ -16,9 +16,9 @@ const JOBS_PER_WORKER: usize = 8;
 #[derive(Debug)]
 pub(super) struct ListAhead<D> {
     pub(super) waiting: VecDeque<D>,
-    running: VecDeque<(D, Ticket<DirListing>)>,
+    running: VecDeque<(D, JobTicket<DirListing>)>,
     /// The directory of which a part was returned last, and the jobs for the rest of it.
-    large: Option<(D, NameBatch, VecDeque<Ticket<DirListing>>)>,
+    large: Option<(D, NameBatch, VecDeque<JobTicket<DirListing>>)>,
 }
 
 impl<D: Clone> ListAhead<D> {
@@ -30,7 +30,7 @@ impl<D: Clone> ListAhead<D> {
     pub(super) fn next(
         &mut self,
         pool: &Pool<'_, ListingBuffers>,
-        mut submit: impl FnMut(&D, Option<NameBatch>) -> Ticket<DirListing>,
+        mut submit: impl FnMut(&D, Option<NameBatch>) -> JobTicket<DirListing>,
     ) -> Option<(D, DirListing)> {
         let room = pool.threads() * JOBS_PER_WORKER + 1;
         if let Some((dir, rest, jobs)) = &mut self.large {

@@ -52,7 +52,7 @@ pub(super) fn run(plan: &mut BuildPlan, algorithm: HashAlgorithm) -> Result<Comm
 }
 
 /// An image that is not written yet.
-struct Built {
+struct BuiltImage {
     image: Vec<u8>,
     digest: String,
     inodes: u64,
@@ -65,7 +65,7 @@ fn build(
     algorithm: HashAlgorithm,
     progress: &Arc<Progress>,
     notes: &mut RequestNotes,
-) -> Result<Built> {
+) -> Result<BuiltImage> {
     let mut no_store = LazySpool::new(&plan.request.temporary_dir);
     let mut tree = fill_tree(plan, &mut no_store, progress, notes)?.tree;
     let effort = HashEffort { threads: plan.request.target.common().threads, progress: Arc::clone(progress) };
@@ -78,7 +78,7 @@ fn build(
     let options = FsVerityOptions::default().set(|all| all.algorithm = algorithm);
     let digest = fsverity_digest(&image, &options, &HashEffort::default())?.to_string();
     let warnings = std::mem::take(&mut tree.warnings);
-    Ok(Built { image, digest, inodes: written.inodes, contents, warnings })
+    Ok(BuiltImage { image, digest, inodes: written.inodes, contents, warnings })
 }
 
 /// Returns an image if this program can read it.
@@ -137,7 +137,13 @@ impl JsonDocument for ComposefsReport {
 }
 
 impl ComposefsReport {
-    fn new(plan: &BuildPlan, algorithm: HashAlgorithm, built: &Built, spent: &SpentResources, left_out: usize) -> Self {
+    fn new(
+        plan: &BuildPlan,
+        algorithm: HashAlgorithm,
+        built: &BuiltImage,
+        spent: &SpentResources,
+        left_out: usize,
+    ) -> Self {
         let contents = &built.contents;
         ComposefsReport {
             image: encode(plan.output.as_os_str().as_bytes()).into_owned(),

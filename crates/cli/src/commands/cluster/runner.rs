@@ -37,7 +37,7 @@ pub(super) fn make_script(engine: TaskEngine, plan: &Path, format: &str, tasks: 
     })
 }
 
-/// What the scripts of all engines are made of; paths are quoted.
+/// Parts of the scripts of all engines; paths are quoted.
 struct ScriptWords {
     plan: String,
     /// Directory of the shards.

@@ -74,7 +74,7 @@ impl JsonDocument for InodeDocument<'_> {
 pub(super) struct InfoDocument<I> {
     #[serde(flatten)]
     info: I,
-    /// What takes the space in the image; absent without `--stats`.
+    /// Use of the space in the image; absent without `--stats`.
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<stats::SpaceReport>,
 }

@@ -14,7 +14,7 @@ const ROWS: usize = 12;
 /// Number of the largest files, and of the least compressed folders, in the JSON.
 const JSON_ROWS: usize = 100;
 
-/// What takes the space in an image. Files, metadata and unused bytes add up to the length of the image.
+/// Use of the space in an image. Files, metadata and unused bytes add up to the length of the image.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct SpaceReport {

@@ -21,7 +21,7 @@ use crate::args::{ImageArg, MountArgs, MountOffset, MountOptionList, UmountArgs}
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::resources;
 
-/// What follows the error of a file that does not begin with an image.
+/// Hint after the error of a file that does not begin with an image.
 pub(super) const OFFSET_HINT: &str = " (use -o offset=auto if one begins further on)";
 /// Name of the file that shows a dump.
 const DUMP: &str = "dump";

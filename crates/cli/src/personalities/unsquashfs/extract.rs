@@ -23,7 +23,7 @@ use crate::output::{self, say};
 /// Exit status after an error that unsquashfs ends with.
 const FATAL: u8 = 1;
 
-/// What an extraction will make, found before it begins.
+/// Entries that an extraction will make, found before it begins.
 #[derive(Debug, Default)]
 struct ExtractionSurvey {
     /// The lines of the entries, if they are listed.

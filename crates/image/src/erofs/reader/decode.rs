@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Mutex;
 
 use packfs_blocks::cache::BlockCache;
-use packfs_blocks::{Block, BlockShelf};
+use packfs_blocks::{BlockShelf, SharedBlock};
 use packfs_codec::{Codec, Decoder};
 
 use super::ErofsReader;
@@ -43,7 +43,7 @@ pub(super) struct PhysicalCluster {
 /// borrows one from a pool, so threads wait for each other only while taking one.
 pub(super) struct ClusterCache {
     /// Slices of decoded extents, by number.
-    decoded: BlockCache<(PhysicalCluster, usize), Block>,
+    decoded: BlockCache<(PhysicalCluster, usize), SharedBlock>,
     shelf: BlockShelf,
     stock: Mutex<Vec<ClusterDecoders>>,
 }
@@ -73,7 +73,7 @@ pub(super) enum DecodeDepth {
 
 impl fmt::Debug for ClusterCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Clusters").field("decoded", &self.decoded).finish_non_exhaustive()
+        f.debug_struct("ClusterCache").field("decoded", &self.decoded).finish_non_exhaustive()
     }
 }
 
@@ -150,7 +150,7 @@ impl ErofsReader {
 
     /// Returns slice number `n` of a decoded extent, of which the bytes up to `end` are wanted. One thread decodes an extent,
     /// whichever slices others wait for.
-    fn slice(&self, cluster: PhysicalCluster, n: usize, end: usize, depth: DecodeDepth) -> Result<Block> {
+    fn slice(&self, cluster: PhysicalCluster, n: usize, end: usize, depth: DecodeDepth) -> Result<SharedBlock> {
         let decoded = &self.clusters.decoded;
         if let Some(slice) = decoded.peek(&(cluster, n)) {
             return Ok(slice);
@@ -170,7 +170,7 @@ impl ErofsReader {
 
     /// Decodes an extent, or the first `beginning` bytes of it; returns slice number `n` and caches those after it. As
     /// threads wait for the slices of others only in ascending order, none waits for ever.
-    fn decode_slices(&self, cluster: PhysicalCluster, n: usize, beginning: Option<usize>) -> Result<Block> {
+    fn decode_slices(&self, cluster: PhysicalCluster, n: usize, beginning: Option<usize>) -> Result<SharedBlock> {
         self.clusters.decoded.reserve(CACHE_MIN + 2 * cluster.len as u64);
         let wanted = beginning.map_or(cluster, |len| PhysicalCluster { partial: true, len, ..cluster });
         self.with_tools(|tools| {

@@ -77,7 +77,8 @@ fn extents_are_no_longer_than_asked() {
             let packed = of_files.filter(|piece| piece.stored.is_some_and(|stored| stored.codec.is_some()));
             packed.map(|piece| piece.len).max().unwrap_or(0)
         };
-        let (least, most) = (longest(&ErofsOptions { extent_max: Some(max), ..free.clone() }), longest(&free));
+        let least = longest(&ErofsOptions { extent_max: Some(max), ..free.clone() });
+        let most = longest(&free);
         assert!(least <= max.into() && most > max.into(), "{codec}, {features:?}, {max}: {least}, {most}");
     }
     let short = ErofsOptions { extent_max: Some(4095), ..options("lz4", 4096) };

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::cache::BlockCache;
-use packfs_blocks::{Block, BlockShelf};
+use packfs_blocks::{BlockShelf, SharedBlock};
 use packfs_codec::Codec;
 
 use super::SquashfsReader;
@@ -22,7 +22,7 @@ const FILES: usize = 64;
 #[derive(Debug)]
 pub(super) struct DataCache {
     /// Blocks by address.
-    blocks: BlockCache<(u64, HeldPart), Block>,
+    blocks: BlockCache<(u64, HeldPart), SharedBlock>,
     shelf: BlockShelf,
     files: [MapSlot; FILES],
 }
@@ -163,7 +163,7 @@ impl SquashfsReader {
         &self,
         stored: LocatedBlock,
         most: usize,
-        whole: impl FnOnce() -> Result<Block>,
+        whole: impl FnOnce() -> Result<SharedBlock>,
         from: usize,
         out: &mut [u8],
     ) -> Result<()> {

@@ -58,7 +58,7 @@ enum StreamRules {
 
 impl fmt::Debug for BlockReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blocks").field("disk", &self.disk).field("codec", &self.codec).finish_non_exhaustive()
+        f.debug_struct("BlockReader").field("disk", &self.disk).field("codec", &self.codec).finish_non_exhaustive()
     }
 }
 

@@ -13,7 +13,7 @@ mod tails;
 use std::collections::HashMap;
 
 use packfs_blocks::dedup::{BlockNumber, PlaceIndex, RunIndex};
-use packfs_blocks::pipeline::{Ticket, Window};
+use packfs_blocks::pipeline::{JobTicket, Window};
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Buffers, Digest, Progress};
 
@@ -242,7 +242,7 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
             if self.open.first.is_none() {
                 self.open.first = Some(seq);
                 if handling.contains(Handling::ALIGN) {
-                    self.push(Ticket::ready(Ok(WriteItem::Gap)), 64)?;
+                    self.push(JobTicket::ready(Ok(WriteItem::Gap)), 64)?;
                 }
             }
             return self.put(bytes, digest, handling.contains(Handling::STORE));
@@ -291,7 +291,7 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
     fn copy(&mut self, from: BlockNumber, digest: Digest) -> Result<()> {
         let seq = self.runs.push(digest);
         self.open.first.get_or_insert(seq);
-        self.push(Ticket::ready(Ok(WriteItem::Copy(from))), 64)
+        self.push(JobTicket::ready(Ok(WriteItem::Copy(from))), 64)
     }
 
     /// Has a block packed; the digest of one that is no fragment block is known.
@@ -317,7 +317,7 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
         self.counts.packed_bytes += len as u64;
         Progress::add(&self.tools.progress.done, len as u64);
         Progress::add(&self.tools.progress.packed, len as u64);
-        self.push(Ticket::ready(Ok(WriteItem::Packed(PackedBlock::raw(bytes), len))), len)
+        self.push(JobTicket::ready(Ok(WriteItem::Packed(PackedBlock::raw(bytes), len))), len)
     }
 
     fn end(&mut self, file: u32) -> Result<()> {

@@ -3,7 +3,7 @@
 //! A record's address is known immediately as block number and offset. The start of that block in
 //! the table depends on how well earlier blocks shrank, so asking for it waits for them.
 
-use packfs_blocks::pipeline::{Pool, Ticket};
+use packfs_blocks::pipeline::{JobTicket, Pool};
 
 use super::pack::BlockPacker;
 use crate::squashfs::format::METADATA_LEN;
@@ -54,7 +54,7 @@ pub(crate) struct GrowingTable<'p, 'env> {
     /// True to store blocks uncompressed.
     plain: bool,
     filling: Vec<u8>,
-    sent: std::collections::VecDeque<Ticket<Result<Vec<u8>>>>,
+    sent: std::collections::VecDeque<JobTicket<Result<Vec<u8>>>>,
     /// Packed blocks: all, or those that are not yet written.
     packed: Vec<u8>,
     sink: Option<TableSink<'p>>,
@@ -111,7 +111,7 @@ impl<'p, 'env> GrowingTable<'p, 'env> {
         self.sent.push_back(self.pool.submit(move |worker: &mut BlockPacker| worker.pack_metadata(&raw, plain)));
         self.blocks = self.blocks.checked_add(1).ok_or_else(too_large)?;
         // Finished blocks are fetched, so that only their compressed form is held, and few are uncompressed at a time.
-        while self.sent.len() > PENDING || self.sent.front().is_some_and(Ticket::is_ready) {
+        while self.sent.len() > PENDING || self.sent.front().is_some_and(JobTicket::is_ready) {
             self.fetch()?;
         }
         Ok(())

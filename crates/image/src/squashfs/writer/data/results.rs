@@ -1,6 +1,6 @@
 //! Results of the workers, in order: places blocks, and has them written.
 
-use packfs_blocks::pipeline::Ticket;
+use packfs_blocks::pipeline::JobTicket;
 use packfs_blocks::stages::Stage;
 
 use super::stored::BlockPlace;
@@ -11,7 +11,7 @@ use crate::squashfs::writer::pack::PackedBlock;
 use crate::{Error, Result};
 
 impl SquashfsData<'_, '_> {
-    pub(super) fn push(&mut self, ticket: Ticket<Result<WriteItem>>, held: usize) -> Result<()> {
+    pub(super) fn push(&mut self, ticket: JobTicket<Result<WriteItem>>, held: usize) -> Result<()> {
         self.window.push(ticket, held);
         while self.window.is_full() {
             self.oldest().map_or(Ok(()), |work| self.write(work))?;
