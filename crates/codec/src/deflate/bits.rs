@@ -18,6 +18,7 @@ impl<'a> BitWriter<'a> {
     /// Writes the lower `count` bits of `value`, at most 32, which has no others.
     #[inline(always)]
     pub(super) fn put(&mut self, value: u32, count: u32) {
+        // Fewer than 32 bits are held and at most 32 are added, so 64 have room for them.
         self.held |= u64::from(value) << self.count;
         self.count += count;
         if self.count >= 32 {
@@ -50,6 +51,7 @@ impl<'a> BitWriter<'a> {
             Some(to) if !self.is_full => to.copy_from_slice(bytes),
             _ => self.is_full = true,
         }
+        // Moves on even if nothing was written, so that nothing shorter can be written after a gap.
         self.at += bytes.len();
     }
 

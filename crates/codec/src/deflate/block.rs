@@ -137,6 +137,7 @@ fn smooth_out(counts: &mut [u32]) {
 fn stored_bits(len: usize, out: &BitWriter<'_>) -> u64 {
     let padding = (8 - (u64::from(out.in_byte()) + KIND_BITS) % 8) % 8;
     let blocks = len.div_ceil(STORED_MAX).max(1) as u64;
+    // Blocks after the first begin with a byte, of which their kind and padding take all.
     (len as u64 + 4 * blocks) * 8 + KIND_BITS + padding + (blocks - 1) * 8
 }
 

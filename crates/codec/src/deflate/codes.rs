@@ -33,7 +33,9 @@ impl PrefixCoder {
             lengths[usize::from(only == 0)] = 1;
             return;
         }
+        // By count, then by symbol, so that the code does not depend on the order of equal counts.
         self.used.sort_unstable();
+        // Huffman's method takes less time, and its codes are seldom too long.
         if !self.unlimited(limit, lengths) {
             self.limited(limit, lengths);
         }
@@ -62,6 +64,7 @@ impl PrefixCoder {
             self.nodes.push(sum);
         }
         self.nodes[last] = 0;
+        // Each node comes before its parent, so depths are set from the root on.
         for node in (0..last).rev() {
             self.nodes[node] = self.nodes[usize::from(self.parents[node])] + 1;
         }
@@ -92,6 +95,8 @@ impl PrefixCoder {
             }
             rest[0].extend(pairs.map(|pair| (pair, true)));
         }
+        // Of a level, each leaf taken makes the code of its symbol one bit longer, and each pair takes two
+        // items of the level before. Of the last level, 2n - 2 items make the shortest code.
         let mut take = 2 * self.used.len() - 2;
         for level in self.levels.iter().rev() {
             let pairs = level[..take].iter().filter(|(_, is_pair)| *is_pair).count();
@@ -115,6 +120,7 @@ pub(super) fn codes<const COUNT: usize>(lengths: &[u8; COUNT]) -> [u16; COUNT] {
         // The first code of a length is twice the one after the last of the length before.
         let code = &mut next[usize::from(len)];
         *code += 1;
+        // RFC 1951, section 3.1.1: codes begin with their highest bit, everything else with its lowest.
         (*code - 1).reverse_bits() >> (16 - u32::from(len))
     })
 }

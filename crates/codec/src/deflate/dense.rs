@@ -66,6 +66,7 @@ impl DenseDeflate {
             at = end;
         }
         if src.is_empty() {
+            // A stream has at least one block.
             BlockCodes::best(&DeflateCounts::new(), &mut self.coder).write(&[], src, true, &mut out);
         }
         out.finish()
@@ -74,6 +75,7 @@ impl DenseDeflate {
     /// Compresses the cached stretch, whose bytes are `data`.
     fn stretch(&mut self, data: &[u8], is_last: bool, out: &mut BitWriter<'_>) {
         self.parser.parse(&self.cache, data, 0..data.len(), &DeflatePrices::first(data), &mut self.items);
+        // This round writes nothing. It improves the items by which the next one cuts better blocks.
         self.blocks(data, EARLY, |_, _, _, _| {});
         self.blocks(data, LATE, |codes, items, data, is_end| codes.write(items, data, is_last && is_end, out));
     }

@@ -53,6 +53,7 @@ impl CodeHeader {
     /// Returns the shortest header: with or without each kind of repeats. Those that pay depend on the code, and the code
     /// on what is used.
     pub(super) fn shortest(lengths: &CodeLengths, coder: &mut PrefixCoder) -> CodeHeader {
+        // The format has room for no fewer than 257 lengths of literals and one of distances.
         let literals = lengths.literals.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1).max(END + 1);
         let distances = lengths.distances.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1).max(1);
         let all: Vec<u8> = [&lengths.literals[..literals], &lengths.distances[..distances]].concat();
@@ -79,6 +80,7 @@ impl CodeHeader {
                 left = self.repeat(left, Some(MANY_ZEROS).filter(|_| with & 1 != 0));
                 left = self.repeat(left, Some(FEW_ZEROS).filter(|_| with & 2 != 0));
             } else if with & 4 != 0 {
+                // The symbol repeats the length before it, so one length is written as it is.
                 self.tokens.push((len, 0, 0));
                 left = self.repeat(left - 1, Some(AGAIN));
             }
@@ -103,6 +105,7 @@ impl CodeHeader {
         self.tokens.iter().for_each(|(symbol, ..)| counts[usize::from(*symbol)] += 1);
         coder.lengths(&counts, LIMIT, &mut self.lengths);
         let last = ORDER.iter().rposition(|symbol| self.lengths[*symbol] > 0).expect("at least two have a code");
+        // The format writes at least four.
         self.written = (last + 1).max(4);
     }
 

@@ -81,6 +81,7 @@ impl DeflateParser {
         self.costs.resize(count + 1, 0);
         self.best.clear();
         self.best.resize(count, DeflateItem::literal(0));
+        // From the end on: the cost of everything after an item is known then.
         for here in (0..count).rev() {
             let byte = data[positions.start + here];
             let mut least = prices.literals[usize::from(byte)] + self.costs[here + 1];
@@ -100,6 +101,7 @@ impl DeflateParser {
                         price = prices.distances[distance_symbol(matches[at].distance.into())];
                     }
                     let cost = price + of_len + rest;
+                    // Lengths rise, so of items that cost the same the longest is taken.
                     if cost <= least {
                         (least, best) = (cost, DeflateItem::matching(len, matches[at].distance.into()));
                     }

@@ -130,6 +130,7 @@ fn of_symbols(counts: impl Iterator<Item = u32> + Clone) -> u64 {
             count => {
                 let price = sum - log2(count).min(sum);
                 symbols += u64::from(count) * u64::from(price);
+                // One more than the length of the code, as 0 stands for unused symbols.
                 (price + BIT / 2) / BIT + 1
             }
         };

@@ -51,16 +51,19 @@ impl PositionTable {
 /// Counts by how many bytes, at most eight, a match can be extended backwards.
 #[inline(always)]
 pub(super) fn backwards(src: &[u8], anchor: usize, found: usize, distance: usize) -> usize {
+    // Near the beginning there are no eight bytes to load.
     if found < distance + 8 {
         return 0;
     }
     let differing = load64(src, found - 8) ^ load64(src, found - distance - 8);
+    // What is before `anchor` is written already.
     (differing.leading_zeros() as usize / 8).min(found - anchor)
 }
 
 /// Returns the end of a match that is known to hold up to `pos`.
 #[inline(always)]
 pub(super) fn forwards(src: &[u8], pos: usize, distance: usize) -> usize {
+    // `MARGIN` keeps so many bytes, and the last literals, after any match that begins.
     let differing = u128::from_le_bytes(load(src, pos)) ^ u128::from_le_bytes(load(src, pos - distance));
     match differing.trailing_zeros() as usize / 8 {
         WIDE => far_forwards(src, pos + WIDE, distance),
@@ -104,6 +107,8 @@ impl SequenceWriter<'_> {
     ) -> Option<()> {
         let literals = start - anchor;
         let distance = (distance as u16).to_le_bytes();
+        // A short sequence is written by copies of fixed length, of which the next one overwrites the
+        // surplus. One check of the room serves all of them.
         if literals < EXTENDED
             && len < EXTENDED
             && let Some(out) = self.dst[self.len..].first_chunk_mut::<{ 1 + WIDE + 2 }>()

@@ -20,6 +20,8 @@ pub(super) fn compress(table: &mut PositionTable, src: &[u8], dst: &mut [u8]) ->
     let mut out = SequenceWriter { dst, len: 0 };
     let mut anchor = 0;
     if let Some(last) = src.len().checked_sub(MARGIN) {
+        // Entries of another block could lead to before the beginning of this one, and would make the result
+        // depend on that block.
         table.clear::<TABLE_BITS>();
         while let Some((found, distance)) = find(table, src, anchor, last) {
             let start = found - backwards(src, anchor, found, distance);
@@ -27,6 +29,8 @@ pub(super) fn compress(table: &mut PositionTable, src: &[u8], dst: &mut [u8]) ->
             out.sequence(src, anchor, start, distance, end - start - MIN_MATCH)?;
             anchor = end;
             if end <= last {
+                // As in liblz4, one position near the end of a match is remembered. All others inside of it
+                // are left out, which saves time.
                 table.swap::<BYTES, TABLE_BITS>(load64(src, end - 2), end - 2);
             }
         }

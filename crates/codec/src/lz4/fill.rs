@@ -34,6 +34,7 @@ struct SearchSteps {
 
 /// Compresses as much of `src` as fits in `dst`.
 pub(super) fn fill(table: &mut PositionTable, src: &[u8], dst: &mut [u8], acceleration: i32) -> Option<EncodedPrefix> {
+    // Kept free for the token and the literals that have to follow the last match.
     let mut out = SequenceWriter { len: 0, dst: dst.get_mut(..dst.len().checked_sub(1 + MATCH_TO_END)?)? };
     let sequences = match acceleration {
         ..=1 if out.dst.len() < LARGE => small,
@@ -100,6 +101,7 @@ fn write<const BITS: u32>(
         let end = forwards(src, found + MIN_MATCH, distance);
         let before = out.len;
         if out.sequence(src, anchor, start, distance, end - start - MIN_MATCH).is_none() {
+            // Part of the sequence may have been written.
             out.len = before;
             return Err(anchor);
         }

@@ -137,6 +137,8 @@ impl ReachFinder {
             let first = *bucket & FIRST;
             let place = *bucket & !FIRST;
             *end = if first == 0 { place } else { 0 };
+            // Positions within a run are left out. They would fill their bucket, and matches there are found
+            // without it, by `inside_run`.
             if !same::<MIN_MATCH>(around >> 8) {
                 *bucket = place + 1;
                 let before = (around as u16).swap_bytes();
@@ -180,6 +182,7 @@ impl ReachFinder {
             let len = common(&self.data, at, at - distance, MIN_MATCH, limit - at);
             (start, end) = (begin, at + len);
             at = end - 3;
+            // The new reach contains such a one.
             self.reaches.pop_if(|last| last.start as usize + FRONT >= start);
             let start = (start - FRONT) as u32;
             let end = (end - FRONT) as u32;
@@ -212,6 +215,7 @@ impl ReachFinder {
                 break;
             }
             let next = self.chain[place] as usize;
+            // Anything better agrees at both ends, so two bytes reject most places.
             if data[last] == data[last - distance] && (best.is_none() || data[begin - 1] == data[begin - 1 - distance])
             {
                 let most = (last + 1 - floor).min(last + 1 - distance - FRONT);

@@ -20,6 +20,7 @@ pub(super) const DEVICES_MAX: u16 = 1 << 15;
 /// Checks the options that concern file data.
 pub(super) fn options(options: &ErofsOptions) -> Result<()> {
     let block_size = options.block_size;
+    // Linux refuses blocks longer than a page, and 4 KiB is the smallest page.
     if !block_size.is_power_of_two() || !(512..=4096).contains(&block_size) {
         return Err(Error::option(
             "fs-block",

@@ -80,6 +80,7 @@ pub(crate) fn in_words(features: Features) -> String {
         let on = features.contains(feature);
         let first = !named.contains(feature);
         named |= feature;
+        // Of several words for a feature the first one is used.
         if first && (on || defaults.contains(feature)) {
             words.push(if on == opposite { format!("^{word}") } else { word.to_owned() });
         }

@@ -145,6 +145,7 @@ impl ImageFormat for ErofsFormat<'_> {
     fn check(&self, tree: &mut Tree) -> Result<()> {
         self.lanes.check(tree)?;
         check::handling(self.options, tree)?;
+        // Before limits are checked, because it removes attributes.
         digest_xattr::drop_stale(self.options, tree);
         check::compact_inodes(self.options, tree)?;
         limits::check(self.options, tree)
@@ -240,6 +241,7 @@ impl ImageFormat for ErofsFormat<'_> {
             &unused::ClearTarget { output, base, start, packing: self.lanes.of_packed(), lanes: &self.lanes },
         )?;
         if tools.blob.is_some() {
+            // The data is in a file of its own. From here on, `end` is that of the image.
             let blocks = std::mem::replace(&mut data.end, self.first_block);
             data.blob_bytes = blocks * u64::from(self.options.block_size);
         }

@@ -238,10 +238,12 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
     fn block(&mut self, bytes: Buffer, digest: Digest, handling: Handling) -> Result<()> {
         self.open.stored.blocks = self.open.stored.blocks.checked_add(1).ok_or_else(too_many_blocks)?;
         if handling.intersects(Handling::NO_DEDUP | Handling::ALIGN) {
+            // A number to which no digest leads, so nothing shares the block.
             let seq = self.runs.push_other();
             if self.open.first.is_none() {
                 self.open.first = Some(seq);
                 if handling.contains(Handling::ALIGN) {
+                    // It holds no data. A small weight limits how many can wait.
                     self.push(JobTicket::ready(Ok(WriteItem::Gap)), 64)?;
                 }
             }
@@ -256,12 +258,15 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
                 self.save(bytes.len() as u64);
                 Ok(())
             }
+            // The file is being written, so its run has to go on with a copy.
             (Some(seq), Some(_)) => {
                 self.counts.duplicate_bytes += bytes.len() as u64;
                 self.save(bytes.len() as u64);
                 self.copy(seq, digest)
             }
             (None, _) => {
+                // The format keeps the blocks of a file together, so the known ones before this one are
+                // written first.
                 self.commit_known(self.open.digests.len() - 1)?;
                 let seq = self.runs.push(digest);
                 self.open.first.get_or_insert(seq);
@@ -326,6 +331,7 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
             return Ok(());
         }
         if self.open.first.is_none() && !self.open.digests.is_empty() {
+            // All blocks are known. If they also lie in a row somewhere, the file begins there.
             match self.runs.run(&self.open.digests) {
                 Some(seq) => self.open.first = Some(seq),
                 None => self.commit_known(self.open.digests.len())?,

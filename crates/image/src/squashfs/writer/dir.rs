@@ -72,6 +72,7 @@ fn run_len(entries: &[NamedInode<'_>], room: usize) -> usize {
     let first = &entries[0];
     let mut used = size_of::<DirHeader>();
     let fits = entries.iter().take(DIR_RUN_MAX).take_while(|entry| {
+        // At least one entry, even if an index entry is due before it.
         let start_here = used < room || std::ptr::eq(*entry, first);
         used += size_of::<DirEntry>() + entry.name.len();
         start_here && entry.start == first.start && delta(first, entry).is_some()

@@ -118,6 +118,7 @@ pub(crate) fn file(common: &CommonFields, stored: &WrittenFile, places: &[BlockP
     let run = &places[stored.run()];
     let start = run.first().map_or(0, |place| place.start);
     let (fragment, offset) = stored.tail.map_or((NO_FRAGMENT, 0), |tail| (tail.fragment, tail.offset()));
+    // The basic form has neither a number of links nor one of sparse bytes.
     let needed = common.links > 1 || stored.sparse() > 0;
     match (u32::try_from(stored.size), u32::try_from(start), common.extended(inode_type::FILE, needed)) {
         (Ok(size), Ok(start), (kind, false)) => {
@@ -146,6 +147,7 @@ pub(crate) fn file(common: &CommonFields, stored: &WrittenFile, places: &[BlockP
     }
     let mut at = 0;
     let mut words = run.iter();
+    // An empty hole at the end lets the loop also write the blocks after the last hole.
     for hole in stored.holes().iter().cloned().chain(std::iter::once(stored.blocks..stored.blocks)) {
         for place in words.by_ref().take((hole.start - at) as usize) {
             out.extend_from_slice(&place.word.to_le_bytes());

@@ -52,6 +52,8 @@ impl IdTable {
         if let Some(number) = self.numbers.get(&id) {
             return Ok(*number);
         }
+        // The superblock counts owners in 16 bits, so the last number is never used: a count of 65536 would
+        // read as 0.
         let number = u16::try_from(self.list.len()).ok().filter(|number| usize::from(*number) < IDS_MAX);
         let number = number.ok_or(Excess::Owners { max: IDS_MAX })?;
         self.list.push(id.into());
@@ -94,10 +96,14 @@ impl<'p> InodePlaces<'p> {
 impl<'p> MetadataWriter<'p, '_> {
     /// Writes all tables from `pos` on.
     pub(crate) fn write(&self, mut pos: u64) -> Result<TableOffsets> {
+        // Encoded first, as inodes refer to them. The order in the image is another one: each table has to
+        // end where the next begins, which Linux checks from the last to the first (fs/squashfs/super.c).
         let xattrs = self.xattr_sets()?;
         let table = || GrowingTable::new(self.tools.pool, self.options.plain_metadata);
         let inode = pos;
         let mut inodes = table().into_sink(Box::new(move |bytes: &[u8], at| self.put_at(inode + at, bytes)));
+        // Inodes are written while they are encoded. Directories follow them, so their table waits in memory
+        // until the inodes have their length.
         let mut dirs = table();
         let mut ids = IdTable::default();
         let places = self.inodes(&mut inodes, &mut dirs, &mut ids, &xattrs.index)?;
@@ -167,6 +173,7 @@ impl<'p> MetadataWriter<'p, '_> {
                     signpost.start = dirs.start(signpost.start)?;
                 }
                 let subdirs = self.tree.entries(*ino).filter(|(_, child)| self.tree.is_dir(*child));
+                // As mksquashfs counts: 2, and one for each subdirectory.
                 let nlink = u32::try_from(subdirs.count() + 2).unwrap_or(u32::MAX);
                 let common = self.common(*ino, ids, xattrs)?;
                 inode::dir(&common, nlink, &listing, &mut bytes).map_err(|why| self.blame(*ino, why))?;

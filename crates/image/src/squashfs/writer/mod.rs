@@ -204,6 +204,7 @@ impl<'o> SquashfsFormat<'o> {
             check_stream(&options.build)?;
         }
         compressor::id(codec.codec())?;
+        // Fails here, before any work, if the codec is not available.
         codec.encoder(block_len)?;
         let buffers = Buffers::new(block_len);
         let how = format!("blocks of {block_len}");

@@ -31,6 +31,7 @@ impl InodeNumbering {
             let first_subdir = stack.len();
             for (_, ino) in tree.entries(dir) {
                 let number = &mut numbers[ino.0 as usize];
+                // A further name of an inode that has its number.
                 if *number != 0 {
                     continue;
                 }
@@ -67,6 +68,8 @@ impl InodeNumbering {
                     first_subdir = stack.len();
                     continue;
                 };
+                // Numbers were given in this order. Any other number belongs to an inode that was passed
+                // under an earlier name.
                 if self.number(ino) != count + 1 {
                     continue;
                 }
@@ -89,6 +92,7 @@ impl InodeNumbering {
 /// Groups directories, given parents before children, by height.
 fn levels(tree: &Tree, dirs: Vec<(Ino, Ino)>) -> Vec<Vec<(Ino, Ino)>> {
     let mut heights = vec![0u32; tree.len()];
+    // Parents come before their subdirectories, so the reverse order knows the height of all subdirectories.
     for (dir, parent) in dirs.iter().rev() {
         if dir != parent {
             let above = heights[dir.0 as usize] + 1;

@@ -78,6 +78,7 @@ impl BlockPacker {
     /// Takes a block from an older image; gives it back if that has other bytes than it should.
     fn take(&mut self, raw: Buffer, unit: OlderUnit<'_>, key: UnitKey) -> std::result::Result<PackedBlock, Buffer> {
         let mut stretches = unit.stretches();
+        // A block of SquashFS is one stretch; an index that says otherwise is damaged.
         let (Some(stretch), None) = (stretches.next(), stretches.next()) else { return Err(raw) };
         let (noted, older) =
             (Some(NotedUnit { key, check: unit.check(), fate: UnitOrigin::Taken }), Some(stretch.start));
@@ -98,6 +99,8 @@ impl BlockPacker {
     /// Compresses a block if that makes it shorter.
     fn encode(&mut self, raw: Buffer) -> Result<PackedBlock> {
         if is_worth_a_try(&self.packing.choice, &raw) {
+            // One byte less than the block: a result as long as the block is stored raw, because readers take
+            // it for that.
             let mut bytes = self.packing.buffers.take(raw.len() - 1);
             if let Some(len) = self.data.encode(&raw, &mut bytes)? {
                 bytes.truncate(len);
@@ -115,6 +118,7 @@ impl BlockPacker {
                 Some(encoder) => encoder,
                 none => none.insert(self.packing.choice.metadata_encoder()?),
             };
+            // Again one byte less than the block.
             if let Some(len) = self.data.prover().encode(&mut **encoder, raw, &mut block[2..raw.len() + 1])? {
                 block.truncate(2 + len);
                 let header = u16::try_from(len).expect("at most 8192");

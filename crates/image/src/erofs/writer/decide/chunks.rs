@@ -54,6 +54,7 @@ fn first(bytes: &[u8], average: usize) -> usize {
     // The top bits depend on the most bytes.
     let mask = !0 << (u64::BITS - average.ilog2());
     let mut hash = 0u64;
+    // As in FastCDC, bytes below the minimum are not hashed: no chunk may end there.
     for (n, byte) in bytes[..most].iter().enumerate().skip(least) {
         hash = (hash << 1).wrapping_add(GEAR[usize::from(*byte)]);
         if hash & mask == 0 {

@@ -35,6 +35,8 @@ impl DataWriter<'_, '_> {
             let len = range.len();
             let policy = self.files.policy(file);
             let rules = self.rules.for_policy(policy);
+            // So short a file would hardly fill a cluster of its own. Of longer ones only the tail goes to
+            // the packed inode.
             let fragment = rules.tail_policy == TailPolicy::Fragment && len <= rules.fragment_max;
             let location = if fragment || rules.all_fragments {
                 self.cut_small_before(digest, len)?;
@@ -46,6 +48,7 @@ impl DataWriter<'_, '_> {
                 let seq = self.pieces.add()?;
                 let tail_policy = rules.tail_policy;
                 let digest = Some(digest);
+                // The plain form ends after its inode, so it needs tails that may follow inodes.
                 let whole = rules.inline_tails;
                 pieces.push(PieceJob { seq, lane: policy.lane, range, digest, tail_policy, whole, reuse: Vec::new() });
                 self.tally.packs(len);
@@ -68,6 +71,7 @@ impl DataWriter<'_, '_> {
             return Ok(seq);
         }
         let seq = self.pieces.add()?;
+        // Before it is packed: an equal piece needs only its number. Where it lies is looked up at the end.
         self.sharing.add_piece(digest, last, seq);
         self.tally.packs(len);
         let tail_policy = if !last {
@@ -138,6 +142,8 @@ impl DataWriter<'_, '_> {
     pub(super) fn send_small(&mut self, piece: Buffer, tail_policy: TailPolicy) -> Result<()> {
         let seq = self.pieces.add()?;
         self.packed_inode.small.sent(seq);
+        // Without a digest, as nobody looks for an equal piece. A worker computes it if an older image or an
+        // index needs it.
         self.submit_whole(seq, self.lanes.packed(), piece, None, tail_policy)
     }
 
@@ -161,6 +167,7 @@ impl DataWriter<'_, '_> {
         let range = 0..piece.len();
         let lane = self.lanes.packed();
         let piece_of = PieceJob { seq, lane, range, digest: None, tail_policy, whole: false, reuse: Vec::new() };
+        // Not by `submit`, which may take results: this runs while one is being taken.
         self.jobs.pack_tails(piece, piece_of);
         Ok(())
     }
@@ -216,6 +223,8 @@ impl DataWriter<'_, '_> {
         let bytes = Arc::new(bytes);
         let Some(average) = self.rules.chunk else { return self.submit_packing(&bytes, pieces) };
         self.jobs.cut_into_chunks(bytes, pieces, average);
+        // Chunks are taken in the order of submission, a few jobs at a time, so what is found depends on the
+        // files and not on the workers.
         if self.jobs.is_chunking_full() { self.plan_oldest().map(|_| ()) } else { Ok(()) }
     }
 
@@ -240,6 +249,7 @@ impl DataWriter<'_, '_> {
             piece.reuse = self.find_stretches((&bytes[piece.range.clone()], algorithm), &chunks, &seen)?;
             let reused = piece.reuse.iter().flat_map(|reuse| &reuse.clusters);
             self.tally.shares(reused.map(|cluster| u64::from(cluster.logical)).sum());
+            // After the search, as a piece must not be compared with itself.
             self.stretches.add(piece.seq, &chunks);
             job.push(piece);
         }
@@ -262,7 +272,9 @@ impl DataWriter<'_, '_> {
             let here = start;
             let end = chunk.end as usize;
             start = end;
+            // Chunks within the stretch that was found last are covered by it.
             let Some(other) = seen_here.filter(|_| end > done) else { continue };
+            // Once for each run of known chunks: for each of its chunks it would be quadratic.
             if here >= run.end {
                 run = here..seen_until(&chunks[n..], &seen[n..]);
             }
@@ -271,8 +283,11 @@ impl DataWriter<'_, '_> {
             if run.len() < self.stretches.worthwhile() * factor || !self.jobs.is_planned(other.piece) {
                 continue;
             }
+            // Results are taken in the order of jobs, as always, only earlier. So the image does not depend
+            // on which worker is first.
             while self.pieces.get(other.piece).is_none() && self.take_result()? {}
             let Some(there) = self.pieces.get(other.piece) else { continue };
+            // Clusters are compared by what the output has, so they must have reached it.
             self.zone.settle(there.part)?;
             let clusters = self.zone.clusters(there.part);
             let offset = other.offset as usize;

@@ -36,6 +36,8 @@ impl FileTable {
     pub(super) fn add(&mut self, size: u64, layout: StorageLayout, policy: FilePolicy) -> Result<u32> {
         let file = u32::try_from(self.list.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         self.list.push(PendingFile { size, location: PendingLocation::Missing(layout) });
+        // Most files have the usual policy. A map of the others keeps it out of `PendingFile`, of which a
+        // tree has millions.
         if policy != FilePolicy::default() {
             self.policies.insert(file, policy);
         }
@@ -60,6 +62,8 @@ impl FileTable {
     /// Takes the open file, or opens `file`; `None` if it failed. `small_len` is the length of the
     /// stream of small files.
     pub(super) fn take_open(&mut self, file: u32, rules: &DataRules, small_len: u64) -> Option<OpenFile> {
+        // More blocks of a failed file may be on their way. Files come one after the other, so only the last
+        // failure can be its own.
         if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
             return None;
         }

@@ -160,6 +160,7 @@ impl<'p, 'env> PieceJobs<'p, 'env> {
         let pack = move |worker: &mut PackWorker| stages.time(Stage::Compress, || worker.pack(&bytes, vec![piece]));
         // First: it is due after a fixed number of jobs, of which more are in flight with many threads.
         let ticket = self.tools.pool.submit_first(pack);
+        // Counted in results taken, never in time: the piece lies at the same place on all machines.
         self.late_tails.push_back(PendingTails { due_after: self.taken + LATE_JOBS, ticket });
     }
 
@@ -167,6 +168,7 @@ impl<'p, 'env> PieceJobs<'p, 'env> {
     pub(super) fn spill(&mut self, spill: TailSpill) -> Result<()> {
         let len = spill.len();
         let stages = &self.tools.progress.stages;
+        // First, as all jobs that write: it frees the memory that they hold.
         self.spills.push(self.tools.pool.submit_first(move |_| stages.time(Stage::Write, || spill.write())), len);
         while self.spills.is_full() {
             self.wait_for_spill()?;
@@ -213,6 +215,7 @@ impl<'p, 'env> PieceJobs<'p, 'env> {
 
     /// Returns true if a piece belongs to the last few jobs.
     pub(super) fn is_recent(&self, seq: u32) -> bool {
+        // Until there are so many jobs, all pieces are recent.
         let first = self.recent.front().copied().filter(|_| self.recent.len() == RECENT_JOBS);
         seq >= first.unwrap_or(0)
     }

@@ -44,10 +44,12 @@ impl StorageLayout {
         }
         // Holes are cut in pieces.
         let may_have_holes = rules.sparse && size >= rules.piece as u64;
+        // With encoded extents a hole is one record whatever its length, so its index is never too long.
         let may_be_chunks = may_have_holes && rules.scattered && !rules.form.encoded && size >= SPARSE_MIN;
         if may_be_chunks || (may_have_holes && rules.all_fragments) {
             let data_len = data_len();
             let index_len = size / rules.block() as u64 * ENTRY_LEN;
+            // Compression would save no more than the index costs.
             if may_be_chunks && data_len - data_len / ASSUMED_RATIO <= index_len {
                 return StorageLayout::Sparse;
             }
@@ -283,6 +285,7 @@ pub(super) enum PendingLocation {
     Other(Box<RareLocation>),
 }
 
+// An array of these has an entry for every file until all data is written.
 const _: () = assert!(size_of::<PendingFile>() <= 24);
 
 /// Location of the bytes of a file that is none of the small ones.

@@ -72,6 +72,8 @@ impl LocationResolver<'_> {
     pub(super) fn resolve(&mut self, file: PendingFile) -> StoredFile {
         let size = file.size;
         let body = match file.location {
+            // A file that could not be read is still `Missing`. It was left out of the tree, so nothing
+            // refers to this.
             PendingLocation::Missing(_) | PendingLocation::Hole => {
                 DataLocation::Plain { device: 0, start: None, tail: KeptTail::NONE }
             }
@@ -139,11 +141,14 @@ impl LocationResolver<'_> {
             let part = match *part {
                 FilePart::Piece(seq) => {
                     let done = self.pieces.done(seq);
+                    // Only the last piece has a tail: those before are packed with `TailPolicy::More`.
                     tail = self.file_tail(done.tail);
                     done.part
                 }
                 FilePart::Hole(len) => self.hole(len),
             };
+            // Pieces that were packed in a row become one range, so most files need one however long they
+            // are.
             match found.last_mut() {
                 Some(last) if last.first + last.count == part.first => last.count += part.count,
                 _ if part.count > 0 => found.push(part),

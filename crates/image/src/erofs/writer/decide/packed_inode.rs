@@ -53,6 +53,7 @@ impl PieceStream {
     /// Appends bytes that fit into the piece being filled; returns the rest.
     pub(crate) fn put<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let piece_len = self.piece_len;
+        // Taken with the first bytes: an image without tails needs no buffer for them.
         let (filling, used) = self.filling.get_or_insert_with(|| (self.buffers.take(piece_len), 0));
         let (now, later) = bytes.split_at(bytes.len().min(piece_len - *used));
         filling[*used..*used + now.len()].copy_from_slice(now);

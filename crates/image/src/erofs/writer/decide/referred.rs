@@ -20,7 +20,9 @@ pub(super) struct ReferredChunks {
 /// block, which has `1 << block_bits` bytes.
 pub(super) fn cut_referred(size: u64, runs: &[Run], block_bits: u8) -> Option<ReferredChunks> {
     let whole = u64::BITS - (size - 1).leading_zeros();
+    // The file may end anywhere, as its last chunk may be shorter.
     let ends = |run: &Run| Some(run.offset + run.len).filter(|end| *end != size).unwrap_or(0);
+    // The bitwise or of offsets has as many trailing zeros as the least aligned of them.
     let within = runs.iter().fold(0, |all, run| all | run.offset | ends(run));
     let bits = whole.max(block_bits.into()).min(CHUNK_BITS).min(within.trailing_zeros());
     let at = runs.iter().fold(0, |all, run| all | run.at);

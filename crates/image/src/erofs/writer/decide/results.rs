@@ -21,6 +21,8 @@ impl DataWriter<'_, '_> {
 
     /// Takes the results of all submitted jobs.
     pub(super) fn settle(&mut self) -> Result<()> {
+        // In this order: pieces with chunks become jobs, their results fill the stream of tails, and all of
+        // them may spill data that follows inodes.
         while self.plan_oldest()? {}
         while self.take_result()? {}
         while let Some(packed) = self.jobs.next_tails() {

@@ -62,6 +62,7 @@ impl DataRules {
 
     /// Makes buffers for the blocks of many small files.
     pub(super) fn region_buffers(&self) -> Buffers {
+        // Every file of a batch begins with a block, which may add almost a block for each.
         Buffers::new(BATCH_LEN.max(self.piece) + BATCH_FILES * self.block())
     }
 
@@ -94,6 +95,7 @@ pub(super) struct FilePolicy {
 impl FilePolicy {
     /// Returns a digest that only equal data of files that are packed alike has.
     pub(super) fn key_digest(self, digest: Digest) -> Digest {
+        // Unchanged in the common case, which then costs no second hash.
         if self == FilePolicy::default() {
             return digest;
         }
@@ -115,6 +117,7 @@ pub(crate) fn rules(options: &ErofsOptions, packing: &PackingOptions) -> DataRul
     let tail_policy = if asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS) {
         TailPolicy::Fragment
     } else if asked(Features::ZTAILPACKING) && !encoded {
+        // Only without encoded extents, which have no form for a cluster after the inode.
         TailPolicy::Inline
     } else {
         TailPolicy::Cluster

@@ -51,6 +51,7 @@ impl SharedData {
     /// Returns an equal piece of a compressed file. A piece from the middle of a file may end
     /// another one, but not the other way round.
     pub(super) fn piece(&self, digest: &Digest, last: bool) -> Option<u32> {
+        // A last piece may have a tail apart from its clusters, so no data can follow it.
         self.middles.find(digest).or_else(|| self.lasts.find(digest).filter(|_| last))
     }
 

@@ -78,6 +78,7 @@ impl StayingRules {
     /// Returns true if an image with these blocks can have the clusters of a device, and the kernels that are to read it do so.
     fn allow(&self, image: &ClusteredImage, block_bits: u8) -> bool {
         let algorithms = image.decoders.iter().fold(0, |bits, decoder| bits | 1 << decoder.algorithm);
+        // Inodes of the other image are not used, so it does not matter whether they are compressed.
         let features = Incompat::from_bits_retain(image.features) & !Incompat::METABOX;
         let needed = Kernel::needed(&Feature::used(Compat::empty(), features, algorithms, block_bits));
         let lz4 = image.decoders.iter().find(|decoder| decoder.algorithm == algorithm::LZ4);
@@ -123,11 +124,13 @@ impl DataWriter<'_, '_> {
         if let Some(image) = device.clusters.as_ref().filter(allowed) {
             placed.clusters_stay = true;
             let features = Incompat::from_bits_retain(image.features);
+            // One bit stands for both features: if it is set, shared clusters must be expected.
             self.referred.shares_clusters |= features.contains(Incompat::FRAGMENTS_OR_DEDUPE);
             if let Some(stream) = &image.packed {
                 placed.packed = self.join_stream(stream)?;
             }
         }
+        // Also if its clusters cannot stay, because devices are known by their number.
         self.referred.devices.push(placed);
         Ok(())
     }
@@ -140,6 +143,7 @@ impl DataWriter<'_, '_> {
             StayingData::Extents(extents) => self.refer_to_extents(size, device, extents)?,
         };
         let Some(location) = location else { return Ok(None) };
+        // Nothing of the file will be read, so it is done.
         Progress::add(&self.progress.done, size);
         let file = self.files.add(size, StorageLayout::Raw, FilePolicy::default())?;
         self.files.put(file, location);
@@ -149,6 +153,7 @@ impl DataWriter<'_, '_> {
     fn refer_to_runs(&mut self, size: u64, device: u16, runs: &[Run]) -> Option<PendingLocation> {
         let chunks = cut_referred(size, runs, self.rules.form.block_bits)?;
         let held: u64 = runs.iter().map(|run| run.len).sum();
+        // Data that is not read cannot be hashed. Its positions take its place in the digest of the content.
         self.note_position(runs.iter().flat_map(|run| [run.offset, run.len, run.at]).chain([size, device.into()]));
         self.referred.bytes += held;
         Some(if held > 0 { RareLocation::Elsewhere(device, chunks).into() } else { PendingLocation::Hole })
@@ -188,12 +193,15 @@ impl DataWriter<'_, '_> {
         if !clusters_stay || !can_describe(self.rules.form, extents, size) {
             return Ok(None);
         }
+        // Only the last extent can be something other than a cluster: a part of the packed inode, or bytes
+        // after the inode.
         let (own, last) = match extents.split_last() {
             Some((last, before)) if !last.storage.is_cluster() => (before, Some(last)),
             _ => (extents, None),
         };
         let tail = match last.map(|last| (&last.storage, last.len)) {
             Some((ExtentStorage::Packed(at), len)) => {
+                // The offset is from an image, which may be damaged.
                 let held = packed.filter(|packed| at.checked_add(len).is_some_and(|end| end <= packed.len));
                 let Some(packed) = held else { return Ok(None) };
                 Some(FileTail::Fragment(packed.start + at))
@@ -212,6 +220,7 @@ impl DataWriter<'_, '_> {
             }
         }
         let is_inline = matches!(tail, Some(FileTail::Inline { .. }));
+        // Bytes after the inode are copied, all others stay on the device.
         self.referred.bytes += size - last.filter(|_| is_inline).map_or(0, |last| last.len);
         if let (true, Some(FileTail::Fragment(offset))) = (own.is_empty(), tail) {
             return Ok(Some(PendingLocation::Fragment(offset)));
@@ -240,6 +249,7 @@ impl DataWriter<'_, '_> {
 
     fn device(&self, number: u16) -> ReferredDevice {
         let none = ReferredDevice { clusters_stay: false, packed: None };
+        // Number 0 is the image itself.
         usize::from(number).checked_sub(1).and_then(|n| self.referred.devices.get(n)).copied().unwrap_or(none)
     }
 
@@ -261,6 +271,7 @@ impl DataWriter<'_, '_> {
             return Ok(None);
         }
         self.end_stream_with_page()?;
+        // This device is added to the list only after this.
         let device = u16::try_from(self.referred.devices.len() + 1).expect("fewer devices than numbers");
         let start = self.referred.joined.len;
         let mut at = start;
@@ -312,6 +323,8 @@ impl DataWriter<'_, '_> {
         let parts = self.zone.write_pieces(buffer, &[cluster], std::iter::once(piece))?;
         let added = self.zone.clusters(parts[0])[0];
         let joined = &mut self.referred.joined;
+        // As a piece of its own, the cluster seemed to begin with a page. In the joined stream it begins at
+        // `start`.
         joined.clusters.push(StoredCluster { page_offset: page_offset(start), ..added });
         joined.len = end;
         Ok(())
@@ -385,6 +398,7 @@ fn has_entries(block_bits: u8, extents: &[StoredExtent]) -> bool {
         if let ExtentStorage::Cluster { len, algorithm: Some(_), .. } = extent.storage
             && u64::from(len) > block
         {
+            // The entry after its head has the number of its blocks (`Z_EROFS_LI_D0_CBLKCNT` in Linux).
             free += 1;
             // A partial block at the end has an entry of its own.
             let entries = if is_last { size >> block_bits } else { at >> block_bits };

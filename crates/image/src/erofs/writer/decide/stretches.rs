@@ -122,6 +122,7 @@ impl StretchFinder {
             }
             saved += stored * equal / len;
             end += equal;
+            // An extent shorter than its cluster needs `partial`: without that mark Linux fails to read it.
             found.push(StoredCluster { logical: count(equal), partial: cluster.partial || equal < len, ..*cluster });
             if equal < len {
                 break;
@@ -154,6 +155,7 @@ impl StretchFinder {
                 Some(decoder) => decoder,
                 none => none.insert(codec(cluster.algorithm).cluster_decoder()?),
             };
+            // A stream lies at the end of its cluster, after zeros, and never begins with one.
             let first = self.stored.iter().position(|byte| *byte != 0);
             self.decoded.resize(len, 0);
             decoder.decode_prefix(first.map_or(&[], |first| &self.stored[first..]), &mut self.decoded)?;

@@ -28,6 +28,7 @@ impl DataWriter<'_, '_> {
         for (file, (range, _)) in fresh {
             self.tally.packs(range.len());
             let whole = self.len_in_blocks(range.len());
+            // The region is reserved below from this position on: nothing else is placed meanwhile.
             let start = self.zone.pos() + len as u64;
             let tail = self.keep_tail(&bytes[range.start + whole..range.end])?;
             let mut blocks = RawBlocks::new(&self.rules);
@@ -43,9 +44,11 @@ impl DataWriter<'_, '_> {
         }
         let mut region = self.regions.take(len);
         let reserved = self.zone.reserve(len);
+        // Both the batch and the region are in memory until it is written.
         self.jobs.write(2 * len, move || {
             let mut done = 0;
             for (range, to) in parts {
+                // Buffers are reused: what lies between files must be zeros, not what was there before.
                 region[done..to].fill(0);
                 done = to + range.len();
                 region[to..done].copy_from_slice(&bytes[range]);
@@ -65,6 +68,7 @@ impl DataWriter<'_, '_> {
             self.tally.packs(range.len());
             let whole = self.len_in_blocks(range.len());
             let tail = self.keep_tail(&bytes[range.start + whole..range.end])?;
+            // A file that lies after its inode as a whole has no blocks to align.
             if whole > 0 {
                 self.align_next()?;
             }
@@ -98,6 +102,7 @@ impl DataWriter<'_, '_> {
         }
         // As in `store_sparse_piece`.
         self.settle()?;
+        // A copy, because `bytes` goes to the workers that compress the other files of the batch.
         let mut own = self.regions.take(files.iter().map(|(_, (range, _))| range.len()).sum());
         let mut at = 0;
         for (_, (range, _)) in &mut files {
@@ -118,6 +123,8 @@ impl DataWriter<'_, '_> {
         last: bool,
     ) -> Result<()> {
         let len = bytes.len();
+        // Without chunk-based files, which older kernels lack, the blocks of a file are consecutive: only a
+        // file of one piece can use those of another.
         if self.rules.scattered || (last && blocks.is_empty()) {
             // A tail after the inode requires all other blocks to be consecutive.
             let tailed = self.sharing.tailed(&digest).filter(|(start, _)| last && blocks.goes_on(*start));
@@ -158,6 +165,7 @@ impl DataWriter<'_, '_> {
     /// Returns how many of `len` bytes take blocks; the rest goes after the inode.
     pub(super) fn len_in_blocks(&self, len: usize) -> usize {
         let block = self.rules.block();
+        // In the chunk-based layout nothing but the addresses of chunks follows the inode.
         let follows = self.rules.inline_tails && !self.rules.chunks && len % block <= tail_max(block);
         if follows { len / block * block } else { len }
     }
@@ -189,6 +197,7 @@ impl DataWriter<'_, '_> {
     /// Receives a whole file, which is stored even if another one is equal.
     pub(super) fn add_unread(&mut self, file: u32, unread: &UnreadFile) -> Result<()> {
         let mut blocks = RawBlocks::new(&self.rules);
+        // Only the tail is read. Length, tail and holes stand for the contents in the digest.
         self.content.update(&self.files.size(file).to_le_bytes());
         self.content.update(&unread.tail);
         for (n, segment) in unread.segments.iter().enumerate() {
@@ -231,6 +240,8 @@ impl DataWriter<'_, '_> {
         }
         let stored = segment.len - kept.len() as u64;
         let whole = stored / block * block;
+        // The kernel copies whole blocks. If the last one is shorter, its bytes are written with zeros after
+        // them.
         let mut end = if whole < stored { unread.tail.clone() } else { Vec::new() };
         end.resize(end.len().next_multiple_of(self.rules.block()), 0);
         let reserved = self.zone.reserve(usize::try_from(whole).expect("at most a segment") + end.len());

@@ -61,6 +61,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
         budget: usize,
         ledger: ReuseLedger,
     ) -> Self {
+        // With a file of its own for data, everything that is written here goes to that file.
         let tools = BuildTools { output: tools.blob.unwrap_or(tools.output), ..tools };
         let BuildTools { output, progress, .. } = tools;
         DataWriter {
@@ -89,6 +90,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
         let mut fresh = Vec::with_capacity(files.len());
         let mut again = Vec::new();
         let mut stored = Vec::new();
+        // All at once, so that the lookups below do not wait for memory one after the other.
         self.sharing.touch_files(files.iter().filter_map(|(_, read)| Some(&read.as_ref().ok()?.1)));
         for (file, read) in files {
             let (range, digest) = match read {
@@ -166,6 +168,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
             OpenFileState::Fragment(offset) => PendingLocation::Fragment(offset),
             OpenFileState::Compressed(parts) => match parts.finish() {
                 None => PendingLocation::Hole,
+                // Encoded extents can be holes, other indexes have no form for them.
                 Some(parts) if self.rules.form.encoded => PendingLocation::compressed(parts),
                 Some(parts) => PendingLocation::compressed(self.fill_holes(file, parts)?),
             },

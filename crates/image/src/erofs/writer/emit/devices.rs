@@ -61,6 +61,7 @@ pub(crate) fn slots(options: &ErofsOptions, devices: &[(String, u64)], blocks: u
     };
     let slots = devices.iter().map(place).collect();
     let bits = if options.features.contains(Features::BITS_48) { 48 } else { 32 };
+    // The last address means no block.
     if start < (1 << bits) - 1 {
         return Ok(slots);
     }

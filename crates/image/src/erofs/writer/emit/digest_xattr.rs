@@ -66,6 +66,7 @@ impl InodeXattrs<'_> {
         let Some((stamp, sum)) = self.stamp else { return out.extend_from_slice(self.set) };
         let start = out.len();
         match self.set {
+            // A filter of ones says that there is no attribute. The bit of this one is cleared below.
             [] => out.extend_from_slice(XattrHeader::new(u32::MAX, 0).as_bytes()),
             set => out.extend_from_slice(set),
         }

@@ -292,6 +292,8 @@ impl<'a> InodeWriter<'a> {
         }
         let xattr_count = match fields.xattrs.len() {
             0 => 0,
+            // As `erofs_xattr_ibody_size` in Linux reads it: 1 for the header of 12 bytes, 1 more for every 4
+            // bytes after it.
             len => u16::try_from((len - 12) / 4 + 1).expect("checked when they were encoded"),
         };
         let head = InodeHead { layout, xattr_count, size: payload.size, data, serial };
@@ -390,6 +392,7 @@ struct IndexPlace {
 
 /// Returns where an index begins after `head` bytes of inode and xattrs.
 fn index_place(head: u64) -> IndexPlace {
+    // Linux rounds up to 8 in the same way (fs/erofs/zmap.c).
     let at = head.next_multiple_of(8);
     let small = |n: u64| usize::try_from(n).expect("below a slot's length");
     IndexPlace { gap: small(at - head), offset: small(at % INODE_SLOT) }

@@ -41,6 +41,7 @@ impl<'p, 'env> LateStream<'p, 'env> {
     ) -> Self {
         let piece = lanes.piece_len(lane);
         let budget = (tools.pool.threads() + AHEAD) * piece;
+        // An index of units for later builds has only the data of files, so this zone notes nothing.
         let zone = DataZone::new(tools, base, data.end * data.block_len(), budget, ReuseLedger::default());
         let in_flight = Window::new(budget);
         LateStream {
@@ -68,6 +69,7 @@ impl<'p, 'env> LateStream<'p, 'env> {
         let bytes = Arc::new(piece);
         let lane = self.lane;
         let range = 0..bytes.len();
+        // The number of the piece is not used: parts are collected in the order of submission.
         let piece = PieceJob { seq: 0, lane, range, digest: None, tail_policy, whole: false, reuse: Vec::new() };
         let len = bytes.len();
         let ticket = self.tools.pool.submit(move |worker: &mut PackWorker| worker.pack(&bytes, vec![piece]));
@@ -106,6 +108,7 @@ impl<'p, 'env> LateStream<'p, 'env> {
         data.counts.raw_clusters += counts.raw;
         data.counts.shared_clusters += counts.shared;
         let mut parts = self.parts;
+        // So far the ranges count from the first cluster of this stream.
         parts.iter_mut().for_each(|part| part.first += before);
         Ok(StoredFile::of_clusters(len, parts))
     }

@@ -67,6 +67,8 @@ pub(crate) fn write(
     let uses = UsedFeatures::default();
     let mut parts = MetadataBuilder { tools, lanes, options, tree, xattrs: &xattrs, epoch, far, uses, serial: 0 };
     let mut placing = MetadataLayout::of(&parts.inodes(data), parts.first_nid(data_end))?;
+    // After the places, because entries contain nids, and before the zone, because that follows everything
+    // packed.
     parts.pack_dirs(&placing, data)?;
     let placed = match lanes.metabox() {
         None => parts.zone(&mut placing, &devices, data)?,
@@ -76,7 +78,9 @@ pub(crate) fn write(
     features
         .set(Incompat::FRAGMENTS_OR_DEDUPE, features.contains(Incompat::FRAGMENTS_OR_DEDUPE) || data.shares_clusters);
     let PlacedMetadata { zone, blocks, packed_nid, metabox_nid, digest } = placed;
+    // Nids of such an image count from block 0, as the field for the zone has only 32 bits.
     let address = |block: u64| if far { Ok(0) } else { narrow(block) };
+    // Positions in a metabox count from its own start.
     let block = |at: u64| narrow(if has_metabox { 0 } else { zone } + number(at, options.block_size));
     let facts = ImageFacts {
         inodes: census.inodes.into(),
@@ -95,6 +99,7 @@ pub(crate) fn write(
         devices: devices::slots(options, &devices, blocks)?,
     };
     let output = tools.output;
+    // The UUID follows from all contents, so images have the same one only if they are equal.
     let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));
     output.write_all_at(&first, options.build.offset).map_err(Error::io("cannot write", output.target()))?;
     if options.build.verify {
@@ -172,6 +177,7 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
         devices: &[(String, u64)],
         data: &mut StoredData,
     ) -> Result<PlacedMetadata> {
+        // Its index is complete only now that the directories are in it.
         placing.place_packed_last(&self.inodes(data))?;
         let zone = data.end;
         let blocks = zone + number(placing.len(), self.options.block_size);
@@ -194,6 +200,7 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
         self.check_end(zone + number(apart.len(), self.options.block_size))?;
         let mut out = self.image_stream(data);
         self.items(apart.items.iter().copied(), placing, (zone, data), &mut out)?;
+        // The metabox follows these blocks.
         let blocks = out.finish(apart.len())?;
         data.end += apart.len() / u64::from(self.options.block_size);
 
@@ -205,6 +212,7 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
         let metabox = late.finish(data)?;
 
         let data = &*data;
+        // From here on, `zone` is the room for both inodes that cannot be in the metabox.
         let zone = data.end;
         let first_nid = self.first_nid(data.end);
         let mut space = MetadataSpace::new(self.options.block_size.into());
@@ -284,6 +292,7 @@ fn number(len: u64, block: u32) -> u64 {
 
 /// Returns the address of a block in 32 bits.
 fn narrow(block: u64) -> Result<u32> {
+    // The address with all bits set means no block.
     let address = u32::try_from(block).ok().filter(|block| *block < u32::MAX);
     address.ok_or(Error::TooMany { what: "blocks; larger blocks hold more", max: u32::MAX.into() })
 }
@@ -296,6 +305,7 @@ fn uuid(parts: &[&[u8]]) -> [u8; 16] {
     }
     let mut uuid = [0; 16];
     hasher.finalize_xof().fill(&mut uuid);
+    // Version and variant are where RFC 9562 has them.
     uuid[6] = uuid[6] & 0x0f | 0x80;
     uuid[8] = uuid[8] & 0x3f | 0x80;
     uuid
@@ -343,6 +353,7 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> ZoneWriter<'_, '_, F> {
             }
             if !bytes.is_empty() {
                 self.out.put(&bytes)?;
+                // Linux numbers inodes by nid and ignores the serial, so it may repeat.
                 self.serial = self.serial.wrapping_add(1);
                 Progress::add(&self.progress.entries, 1);
                 Error::unless_cancelled(self.progress)?;
@@ -354,6 +365,7 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> ZoneWriter<'_, '_, F> {
     fn dir(&self, dir: &PlacedDir, bytes: &mut Vec<u8>) -> Result<UsedFeatures> {
         let mut tail = Vec::new();
         if dir.has_tail {
+            // Entries of the last block only: they are encoded as those of a block, wherever the block lies.
             let last = self.entries(dir).skip(dir.listing.before_last as usize);
             dir::write(last, self.block_len(), self.resolve(), |block| {
                 tail.extend_from_slice(block);

@@ -105,6 +105,8 @@ impl<'a> InodePayload<'a> {
             DataView::Chunks { device, bits, blocks } => (u64::from(bits), FollowingData::Chunks(device, blocks)),
             DataView::Compressed { parts, tail } => {
                 let index = data.index(stored.size, parts, tail);
+                // Linux shows the number in `st_blocks` and checks it nowhere, so a larger one may become the
+                // largest.
                 (index.blocks().min(u32::MAX.into()), FollowingData::Index(index))
             }
         };
@@ -125,6 +127,7 @@ impl<'a> InodePayload<'a> {
         let features = match self.follows {
             FollowingData::Nothing | FollowingData::Tail(_) | FollowingData::Kept(_) => Incompat::empty(),
             FollowingData::Chunks(..) | FollowingData::Holes(_) => Incompat::CHUNKED_FILES,
+            // What has to be together does not depend on where the index begins.
             FollowingData::Index(index) if index.room(0).together > 0 => {
                 Incompat::ZERO_PADDING | Incompat::TAIL_PACKING
             }

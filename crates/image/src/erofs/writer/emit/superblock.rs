@@ -66,6 +66,7 @@ pub(crate) struct ImageFacts {
 
 impl<'a> ImageHead<'a> {
     pub(crate) fn new(options: &'a ErofsOptions) -> Result<ImageHead<'a>> {
+        // The field has 16 bytes, and Linux before 6.15 wants a NUL at its end.
         if options.label.len() > 15 {
             let why = format!("it has {} bytes; the limit is 15", options.label.len());
             return Err(Error::option("label", &options.label, why));
@@ -117,6 +118,8 @@ impl<'a> ImageHead<'a> {
     pub(crate) fn add_decoders<'d>(&mut self, images: impl Iterator<Item = &'d ClusteredImage>) -> Result<()> {
         let mut needs = algorithm_needs(self.options);
         let mut decoders = images.flat_map(|image| &image.decoders).peekable();
+        // Without other images the records stay as they are, perhaps none: kernels before 5.13 know no
+        // records.
         if decoders.peek().is_none() {
             return Ok(());
         }
@@ -167,9 +170,13 @@ impl<'a> ImageHead<'a> {
             let start = usize::try_from(self.devices_start()).expect("a few blocks");
             bytes[start..start + table.len()].copy_from_slice(&table);
         }
+        // Three times, as each value depends on those before: the UUID on all fields but itself and the
+        // checksum, the checksum on the UUID, too.
         bytes[at..rest].copy_from_slice(superblock.as_bytes());
         superblock.uuid = self.options.uuid.unwrap_or_else(|| uuid(&bytes));
         bytes[at..rest].copy_from_slice(superblock.as_bytes());
+        // As `erofs_superblock_csum_verify` in Linux: from the superblock to the end of its block, or a whole
+        // block where that is no longer than the offset of the superblock.
         let covered = match self.options.block_size as usize {
             block if block > at => block - at,
             block => block,
@@ -187,6 +194,7 @@ impl<'a> ImageHead<'a> {
         let incompat = self.incompat(facts);
         let compat = self.compat(facts);
         let compressed = incompat.contains(Incompat::ZERO_PADDING);
+        // The field has two meanings: algorithms if there are records, otherwise the largest distance of LZ4.
         let algorithms = match self.recorded(facts) {
             0 if compressed => LZ4_DISTANCE,
             recorded => recorded,
@@ -254,6 +262,8 @@ impl<'a> ImageHead<'a> {
         let mut compat = Compat::MTIME;
         compat.set(Compat::CHECKSUM, self.has_checksum());
         compat.set(Compat::XATTR_FILTER, facts.has_xattrs);
+        // Linux looks for the prefixes in the metabox or the packed inode if there is one, unless this bit is
+        // set.
         let elsewhere = facts.packed_nid.is_some() || facts.metabox_nid.is_some();
         compat.set(Compat::PLAIN_XATTR_PREFIXES, facts.uses_prefixes && elsewhere);
         compat.set(Compat::SHARED_INODES, self.prefixes.digest().is_some());
@@ -271,10 +281,12 @@ impl<'a> ImageHead<'a> {
     /// Returns the incompatible features of the image.
     fn incompat(&self, facts: &ImageFacts) -> Incompat {
         let mut incompat = facts.uses;
+        // One bit says that there are records and that clusters may have several blocks.
         incompat.set(Incompat::BIG_CLUSTERS, self.recorded(facts) != 0);
         incompat.set(Incompat::XATTR_PREFIXES, facts.uses_prefixes);
         incompat.set(Incompat::BITS_48, self.options.features.contains(Features::BITS_48));
         incompat.set(Incompat::METABOX, self.has_metabox());
+        // The same bit allows a second algorithm in a file, which only files of devices have.
         incompat.set(Incompat::DEVICES_OR_SECOND_HEAD, !facts.devices.is_empty());
         incompat
     }

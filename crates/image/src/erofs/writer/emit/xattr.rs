@@ -158,6 +158,8 @@ impl<'t> XattrEncoder<'_, 't> {
         // Sets are sorted by name.
         for (name, value) in set {
             absent &= !filter_bit(name)?;
+            // An inode counts its shared attributes in a byte. What is beyond that follows the inode like any
+            // other.
             if ids.len() < SHARED_MAX && self.wanted.contains_key(&(&**name, &**value)) {
                 ids.push(self.share(name, value)?);
             } else {

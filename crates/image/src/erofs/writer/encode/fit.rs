@@ -69,11 +69,14 @@ impl ClusterFit {
             // To the nearer end of a block; a cluster has at least one.
             let target = if end - best.len > self.block / 2 && end > self.block { end - self.block } else { end };
             let missing = target as f64 - best.len as f64;
+            // The farther the target, the less exact is the guess.
             let margin = caution * (missing.abs() / 24.0 + least_margin);
             let taken = moved(best.taken, (missing - margin) * self.ratio).min(src.len());
+            // The data does not shrink, or the same bytes were tried before.
             if taken <= target || taken == best.taken {
                 break;
             }
+            // Into the scratch: `dst` keeps the best result until there is a better one.
             self.scratch.resize(target, 0);
             match encoder.encode(&src[..taken], &mut self.scratch)? {
                 Some(len) => {
@@ -99,6 +102,7 @@ impl ClusterFit {
         src: &[u8],
         dst: &mut [u8],
     ) -> Result<Option<EncodedPrefix>> {
+        // At least one byte more than the room: as many as the room has would fit uncompressed, too.
         let mut taken = moved(0, dst.len() as f64 * self.ratio * AIM).max(dst.len() + 1).min(src.len());
         // The rest is worth a try immediately if it is not much more.
         if src.len() - taken < taken / 8 {
@@ -106,6 +110,7 @@ impl ClusterFit {
         }
         let mut expected = None;
         let mut shorter = 0.75;
+        // What the scout proposes is nearly right, so a second try drops 3 % of it and not a quarter.
         if let Some(scout) = scout {
             let (scouted, len) = self.estimate(scout, src, dst.len(), taken)?;
             (taken, expected, shorter) = (scouted, Some(len), 0.97);
@@ -119,6 +124,7 @@ impl ClusterFit {
             if let Some(len) = result {
                 return Ok(Some(EncodedPrefix { taken, len }));
             }
+            // Not even as many bytes fit as the cluster has: they do not shrink.
             if taken <= dst.len() {
                 return Ok(None);
             }
@@ -132,6 +138,7 @@ impl ClusterFit {
         // Shortly before the end of the last block but one, so that a result longer than predicted also fits.
         let end = if room > 2 * self.block { room - self.block } else { room };
         let target = (end - room / 256) as f64;
+        // Twice the room: a guess that is somewhat too long still returns a length to correct it by.
         self.scratch.resize(2 * room, 0);
         for _ in 0..SCOUTED {
             let Some(len) = scout.encode(&src[..taken], &mut self.scratch)? else {

@@ -78,12 +78,16 @@ impl LaneEncoder {
         let start = at - logical;
         let place = out.len - physical;
         let (early, late) = wanted.into_inner();
+        // With fewer bytes than it stores, the cluster would be better off uncompressed.
         let wanted = early.max(start + physical + 1);
+        // Unaligned clusters may begin and end anywhere.
         if self.packing.unaligned || wanted > late || wanted >= at {
             return Ok(at);
         }
         let encoder = self.encoder.as_mut().expect("it made the last cluster");
         let mut shorter = vec![0; physical];
+        // An encoder may need more room for the beginning than for everything. Then the cluster stays as it
+        // was.
         let Some(len) = encoder.encode(&src[start..wanted], &mut shorter)? else { return Ok(at) };
         self.prover.prove(&src[start..wanted], &shorter[..len])?;
         out.bytes[place..place + len].copy_from_slice(&shorter[..len]);
@@ -102,6 +106,7 @@ impl LaneEncoder {
         if self.packing.unaligned || !src.len().is_multiple_of(block) {
             return Ok(at);
         }
+        // To undo everything: several clusters may be taken back before it turns out that nothing helps.
         let cuts = out.cuts[first..].to_vec();
         let end = out.len;
         let mut start = at;

@@ -196,6 +196,7 @@ fn packing(options: &ErofsOptions, choice: &Choice, cluster_size: u32) -> Result
         unaligned: options.features.contains(Features::UNALIGNED),
         share: options.build.dedup && options.target_kernel >= Feature::FragmentsOrDedupe.since(),
         verify: options.build.verify,
+        // Both are set once all lanes are known.
         buffers: Buffers::new(0),
         units: ReusableUnits::default(),
     })

@@ -102,12 +102,15 @@ impl LaneEncoder {
             dst[..content.len()].copy_from_slice(content);
             dst[content.len()..].fill(0);
         } else {
+            // A compressed cluster that is no shorter would have been stored uncompressed.
             let fits = stored <= self.packing.cluster && stored < content.len() && !plain;
             if !fits || !self.packing.units.read(stretch, dst) {
                 return None;
             }
             // No stream begins with a zero.
             let padding = if self.packing.unaligned { 0 } else { dst.iter().position(|byte| *byte != 0)? };
+            // What does not decode to the content is damage in the older image. It fails no build: the piece
+            // is packed again.
             self.prover.prove_stored(content, &dst[padding..]).ok()?;
         }
         out.len += stored;

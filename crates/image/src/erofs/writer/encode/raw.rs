@@ -86,6 +86,7 @@ impl LaneEncoder {
         out.bytes[out.len + len..out.len + physical].fill(0);
         out.len += physical;
         let whole = |bytes: u32| (bytes as usize).is_multiple_of(block);
+        // Joined with the cluster before, which saves an entry of the index, unless that ends within a block.
         match out.cuts[first..].last_mut() {
             Some(last) if last.raw && whole(last.logical) && last.logical as usize + len <= longest && len >= block => {
                 last.logical += count(len);

@@ -52,6 +52,7 @@ impl PackWorker {
     /// Packs pieces of `bytes`.
     pub(crate) fn pack(&mut self, bytes: &Arc<Buffer>, pieces: Vec<PieceJob>) -> Result<PackedPieces> {
         let total = pieces.iter().map(|piece| piece.range.len()).sum();
+        // All lanes share these buffers.
         let packing = &self.lanes[0].packing;
         let room = packing.buffers.take(packing.bound(total, pieces.len()));
         let mut out = PackOutput { bytes: room, len: 0, cuts: Vec::new() };
@@ -61,6 +62,8 @@ impl PackWorker {
             let src = &bytes[piece.range.clone()];
             let lane = &mut self.lanes[usize::from(piece.lane)];
             let (tail, noted) = lane.pack_piece(&piece, src, &mut out)?;
+            // The blocks of a plain file have to be consecutive, so none of them may be replaced by an equal
+            // cluster.
             if lane.packing.share && !matches!(tail, PieceTail::Plain(_)) {
                 out.digest(before);
             }
@@ -120,6 +123,8 @@ impl LaneEncoder {
                 None
             };
             if let Some(EncodedPrefix { taken, len }) = found {
+                // Before anything is decided: `tail_of` may keep these bytes somewhere other than in a
+                // cluster.
                 self.prover.prove(&left[..taken], &out.bytes[out.len..out.len + len])?;
             }
             if let Some(tail) = self.tail_of(left, found, tail_policy, out) {
@@ -168,6 +173,7 @@ impl LaneEncoder {
         }
         let PackingOptions { block, cluster, .. } = self.packing;
         match tail_policy {
+            // At least a block of the cluster would stay unused, or a byte where a cluster is one block.
             TailPolicy::Fragment if self.packing.choice.fills() && len + block <= cluster.max(2 * block - 1) => {
                 Some(PieceTail::Fragment(left.to_vec(), Digest::of(left)))
             }
@@ -180,6 +186,7 @@ impl LaneEncoder {
 
     /// Returns the number of bytes after these clusters that are not worth filling one more cluster.
     fn hardly_fills(&self, before: &[PackedCluster]) -> usize {
+        // The last cluster shows how much data fills one.
         let shrinks = before.last().filter(|last| !last.raw).map_or(0, |last| last.logical as usize / 4 * 3);
         self.packing.fragment_max().max(shrinks)
     }
@@ -198,6 +205,7 @@ impl LaneEncoder {
         if *unaligned {
             // Without blocks to fill, equal lengths of the file are best for random access.
             let taken = rest.len().min(*cluster);
+            // A byte less than the data: a result of the same length is stored uncompressed instead.
             let len = encoder.encode(&rest[..taken], &mut dst[..taken - 1])?;
             return Ok(len.map(|len| EncodedPrefix { taken, len }));
         }

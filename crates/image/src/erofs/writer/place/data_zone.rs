@@ -219,6 +219,8 @@ impl<'p, 'env> DataZone<'p, 'env> {
     fn equal(&self, cut: &PackedCluster, page_offset: u16, algorithm: u8) -> Option<StoredCluster> {
         let found = self.clusters[self.known.find(&cut.digest?)? as usize];
         let same = (found.physical, found.logical, found.raw) == (cut.physical, cut.logical, cut.raw);
+        // An uncompressed cluster has to keep its offset in a page of the file, a compressed one its
+        // algorithm.
         let readable = if cut.raw { found.page_offset == page_offset } else { found.algorithm == algorithm };
         (same && readable).then_some(found)
     }

@@ -117,6 +117,7 @@ impl MetadataLayout {
             plan.placing.place_packed(inodes)?;
         }
         let mut placing = plan.placing;
+        // Later items may have filled earlier gaps, so the order of placing is not that of positions.
         placing.others.sort_unstable_by_key(|(at, _)| *at);
         placing.inodes.sort_unstable_by_key(|ino| placing.nids[ino.0 as usize]);
         Ok(placing)
@@ -232,6 +233,7 @@ impl LayoutPlanner<'_, '_> {
                 }
                 data.touch(tree, &ahead);
                 for ino in ahead {
+                    // Others have their place already: they have a second name, or are used first.
                     if self.placing.nids[ino.0 as usize] == 0 {
                         self.other(ino)?;
                     }

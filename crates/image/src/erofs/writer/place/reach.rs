@@ -50,6 +50,8 @@ pub(crate) fn check(options: &ErofsOptions, len: u64) -> Result<()> {
         "leave out the feature compressed-dirs, or add metabox"
     };
     let len = Size(len);
+    // Limits are one less than a power of two, as one address means no block. The message has the round
+    // number.
     let reach = Size(max.next_power_of_two().saturating_mul(block));
     Err(Error::Unsupported(format!("{len} of data in an EROFS image: block addresses end at {reach}; {how}")))
 }

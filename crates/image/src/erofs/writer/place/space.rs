@@ -80,6 +80,7 @@ impl MetadataSpace {
             return;
         }
         if self.gaps.len() == GAPS {
+            // The oldest gap is the farthest from what is placed now.
             self.gaps.remove(0);
         }
         self.gaps.push(gap);

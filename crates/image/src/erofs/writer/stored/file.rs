@@ -117,6 +117,7 @@ impl StoredFile {
 
     /// Changes where its data is; returns what `change` returns.
     pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut DataLocation) -> R) -> R {
+        // The body has to be owned while it changes; what stands in its place meanwhile is never seen.
         let mut body = std::mem::replace(&mut self.form, CompactLocation::Tail(KeptTail::NONE)).into_body();
         let changed = change(&mut body);
         self.form = CompactLocation::of(body);

@@ -48,6 +48,7 @@ impl ShardData for StoredData {
             kept: self.keep.append(&next.keep).map_err(Error::io("cannot write", "a temporary file"))?,
         };
         self.clusters.append(&mut next.clusters);
+        // The total is checked as well, because clusters have numbers of 32 bits.
         count(&self.clusters).map_err(too_many("clusters"))?;
         u32::try_from(self.files.len() + next.files.len()).map_err(too_many("files"))?;
         for file in &mut next.files {

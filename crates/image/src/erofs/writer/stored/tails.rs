@@ -103,6 +103,7 @@ impl TailStore {
         if bytes.is_empty() {
             return Ok((KeptTail::NONE, None));
         }
+        // Most builds never need the file, so much is kept before there is one.
         let most = if self.spilled.is_some() { SPILL_LEN } else { MEMORY };
         let spill = if self.recent.len() + bytes.len() > most { Some(self.spill()?) } else { None };
         let start = self.len();
@@ -174,6 +175,8 @@ impl TailStore {
 
     /// Reads bytes of the file, and those after them for the next call.
     fn read(&self, file: &dyn Storage, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        // The lock guards a pair that is changed only when the read has succeeded, so a panic leaves it
+        // whole.
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, ahead) = &mut *read;
         let end = at + bytes.len() as u64;

@@ -22,6 +22,8 @@ const DELTA_MAX: u64 = 2047;
 
 /// Returns how many entries are in pairs before the packs, in packs, and in pairs after them.
 fn split(entries: usize, at: usize) -> (usize, usize, usize) {
+    // Packs begin at multiples of 32 bytes (`z_erofs_load_compact_lcluster` in Linux). Entries before the
+    // first and after the last go into pairs.
     let begin = (at + size_of::<MapHeader>()) % 32;
     let before = ((32 - begin) / 4 % 8).min(entries);
     let packed = (entries - before) / PACK * PACK;
@@ -35,6 +37,8 @@ pub(crate) fn len(entries: usize, at: usize) -> usize {
 
 /// Returns true if packs can describe the file: whole extents, and within each pack consecutive clusters.
 pub(crate) fn can_say(index: &FileIndex<'_>, at: usize) -> bool {
+    // The upper half of a fragment's offset takes the place of a block address, and packs have none of their
+    // own for it.
     if let Some(FileTail::Fragment(offset)) = index.tail
         && offset > u64::from(u32::MAX)
     {
@@ -123,6 +127,8 @@ impl EntryPack {
                             ahead += u64::from(blocks);
                             cluster_type::BLOCK_COUNT | blocks
                         }
+                        // The last entry of a pack has the distance to the next head, so that readers find it
+                        // without the next pack.
                         None if n + 1 == if pack.len() > PAIR { PACK } else { PAIR } => clamp(on),
                         None => clamp(back),
                     };

@@ -30,6 +30,7 @@ pub(crate) fn write(index: &FileIndex<'_>, at: usize, out: &mut Vec<u8>) {
     let mut advise = Advise::COMPACT_2B_OR_EXTENTS;
     advise.set(Advise::FRAGMENT, matches!(index.tail, Some(FileTail::Fragment(_))));
     let size = u16::try_from(len.ilog2() - 2).expect("2 or 3") << RECORD_SHIFT;
+    // The upper bits of the count take the fields for algorithms and cluster bits, which other maps need.
     let [count_low, count_high] = u16::try_from(count >> 32).expect("fewer than 2^48 extents").to_le_bytes();
     let header = MapHeader {
         h_fragmentoff: low(count).into(),
@@ -57,6 +58,7 @@ fn record(index: &FileIndex<'_>, extent: &FileExtent) -> EncodedExtent {
                 cluster.start + (index.device_start(cluster.device) << index.form.block_bits),
             )
         }
+        // The offset of a fragment takes the fields for length and start.
         ExtentTarget::Fragment(offset) => (low(offset), offset >> 32),
         ExtentTarget::Inline(_) => unreachable!("there is no inline form of encoded extents"),
     };

@@ -39,7 +39,9 @@ pub(crate) fn for_entries(index: &FileIndex<'_>, big: bool, mut put: impl FnMut(
                 let kind = if cluster.raw { cluster_type::PLAIN } else { head_of(cluster.algorithm) };
                 (kind, cluster.start >> bits, partial, u64::from(cluster.physical))
             }
+            // The lower half of the offset is in the header.
             ExtentTarget::Fragment(offset) => (cluster_type::HEAD1, offset >> 32, false, block),
+            // Linux ignores the block: the bytes follow the index.
             ExtentTarget::Inline(algorithm) => (algorithm.map_or(cluster_type::PLAIN, head_of), 0, false, block),
         };
         let device = match extent.target {
@@ -54,6 +56,8 @@ pub(crate) fn for_entries(index: &FileIndex<'_>, big: bool, mut put: impl FnMut(
             let blocks = (big && lcn == head + 1).then_some(blocks);
             put(ClusterEntry::Tail { back: lcn - head, on: next - lcn, blocks });
         }
+        // This entry ends the last extent within its logical cluster. Without it, Linux takes the extent to
+        // the end of the block, and fails if it is uncompressed and shorter.
         if extents.peek().is_none() && ends_inside && next < count {
             let offset = u16::try_from(index.size & (block - 1)).expect("within a block");
             let kind = cluster_type::PLAIN;
@@ -66,6 +70,7 @@ pub(crate) fn for_entries(index: &FileIndex<'_>, big: bool, mut put: impl FnMut(
 pub(crate) fn header(index: &FileIndex<'_>, big: bool, compact: bool) -> MapHeader {
     let mut advise = Advise::empty();
     advise.set(Advise::COMPACT_2B_OR_EXTENTS, compact);
+    // Linux requires both or neither in a compact index.
     advise.set(Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2, big);
     let first = match index.tail {
         Some(FileTail::Fragment(offset)) => {

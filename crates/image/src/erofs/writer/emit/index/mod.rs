@@ -132,6 +132,7 @@ impl<'d> FileIndex<'d> {
     /// Appends these bytes.
     pub(crate) fn write(&self, at: usize, keep: &TailStore, out: &mut Vec<u8>) -> std::io::Result<()> {
         if let (true, Some(FileTail::Fragment(offset))) = (self.is_whole_fragment(), self.tail) {
+            // Bit 63 is the top bit of `h_clusterbits`, which marks a file that is a fragment as a whole.
             out.extend_from_slice(&(offset | 1 << 63).to_le_bytes());
             return Ok(());
         }
@@ -193,6 +194,8 @@ impl<'d> FileIndex<'d> {
                 }
             }
         }
+        // Linux 7.0 refuses a compressed inode if the superblock declares no algorithm, so a file of
+        // fragments alone names one.
         let none = UsedAlgorithms { first: self.form.algorithm, second: None, bits: 1 << self.form.algorithm };
         used.unwrap_or(none)
     }

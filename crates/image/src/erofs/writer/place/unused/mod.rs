@@ -46,6 +46,7 @@ pub(crate) fn clear(tree: &Tree, data: &mut StoredData, place: &ClearTarget<'_>)
     let Some(used) = referenced(tree, data.files.len()) else { return Ok(()) };
     repack(data, &used, place)?;
     shorten::shorten(data, &used, place)?;
+    // Only now: the steps before may have moved clusters, and their old places are cleared with the rest.
     let files = data.files.iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| file);
     let mut areas = Vec::new();
     files.chain(&data.packed).for_each(|stored| data.areas(stored, &mut areas));
@@ -187,6 +188,7 @@ impl PackedInodeRepacker<'_> {
         clusters: &mut Vec<StoredCluster>,
     ) -> Result<()> {
         let ClearTarget { output, base, packing, .. } = *self.place;
+        // A worker of one lane, that of the packed inode.
         let worker = self.worker.get_or_insert_with(|| PackWorker::new(std::slice::from_ref(packing)));
         let mut bytes = Buffers::new(piece.len()).take(piece.len());
         bytes.copy_from_slice(piece);
@@ -237,6 +239,7 @@ impl ClearTarget<'_> {
         if cluster.raw {
             bytes.copy_from_slice(&stored[..bytes.len()]);
         } else {
+            // A stream lies at the end of its cluster, after zeros, and never begins with one.
             let stream = stored.iter().position(|byte| *byte != 0).map_or(&[][..], |first| &stored[first..]);
             decoder.decode_prefix(stream, bytes)?;
         }

@@ -37,6 +37,7 @@ pub(crate) fn shorten(data: &mut StoredData, used: &[bool], place: &ClearTarget<
         place.read(&cluster, &mut **decoder, &mut bytes)?;
         let mut stored = vec![0; cluster.physical.bytes()];
         let len = if packing.choice.fills() {
+            // An encoder that fills clusters may stop before the end of its input.
             let prefix = encoder.encode_prefix(&bytes, &mut stored)?;
             prefix.filter(|prefix| prefix.taken == bytes.len()).map(|prefix| prefix.len)
         } else {
@@ -55,6 +56,7 @@ pub(crate) fn shorten(data: &mut StoredData, used: &[bool], place: &ClearTarget<
         let physical = StoredLen::of_cut(physical);
         moved.insert(cluster.start, StoredCluster { start: end - u64::from(physical), physical, ..cluster });
     }
+    // Each file that uses the cluster has an entry of its own for it.
     for cluster in &mut data.clusters {
         if let Some(new) = moved.get(&cluster.start).filter(|_| cluster.device == 0) {
             let start = new.start;
@@ -93,6 +95,7 @@ fn begun(data: &StoredData, used: &[bool]) -> BTreeMap<u64, StoredCluster> {
         let most = begun.entry(cluster.start).or_insert(*cluster);
         most.logical = most.logical.max(cluster.logical);
     }
+    // A cluster that some file uses to its end has to stay as it is.
     clusters().flatten().filter(|cluster| !cluster.partial && cluster.device == 0).for_each(|cluster| {
         begun.remove(&cluster.start);
     });
