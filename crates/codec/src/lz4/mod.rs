@@ -103,6 +103,7 @@ fn encode(
             1
         }));
     }
+    // More room than the longest result needs is of no use, and this length fits the library's `int`.
     let len = dst.len().min(lz4::max_compressed_size(src.len()));
     Ok(compress(src, &mut dst[..len]).ok())
 }

@@ -101,9 +101,11 @@ impl OptimalEncoder {
                 None => end,
             };
             anchor = self.write(src, out, part, stop)?;
+            // No more fits, unless the stop is so near to the end that the next segment may add something.
             if end == src.len() || stop + LEAST / 2 < end {
                 return Some((anchor, stop));
             }
+            // These bytes became literals only because the segment ended. The next one looks at them again.
             start = stop - LAST_LITERALS;
         }
     }
@@ -149,6 +151,7 @@ impl OptimalEncoder {
                         (price, step) = (cost, MATCHED | (at - begin) as u32);
                     }
                 };
+                // The longest match of each price: without a length byte, with one, and the longest of all.
                 consider(first.max(at.saturating_sub(SHORT)), 0);
                 if first + SHORT < at {
                     consider(first.max(at.saturating_sub(SHORT + 255)), 1);

@@ -89,6 +89,7 @@ impl DistanceModel {
         match self.near_prices[model].get(distance as usize) {
             Some(price) => *price,
             None => {
+                // A slot is less than 64 anyway: the remainder only saves a check of bounds.
                 self.slot_prices[model][slot_of(distance) as usize % 64] + self.align_prices[distance as usize % ALIGN]
             }
         }
@@ -131,6 +132,8 @@ impl DistanceModel {
             let (bits, base) = footer(slot);
             let rest = distance - base;
             if slot < FIRST_EVEN {
+                // The models of all slots lie in one row. Those of this slot begin where LzmaSpec.cpp has
+                // them, `PosDecoders + dist - posSlot`.
                 range.reverse_tree(&mut self.footers[(base - slot) as usize..], bits, rest);
             } else {
                 range.direct(rest >> ALIGN_BITS, bits - ALIGN_BITS);

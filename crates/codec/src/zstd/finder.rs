@@ -149,6 +149,7 @@ impl SortedMatchFinder {
         if at + ROOM > self.len {
             return CandidateGlance::default();
         }
+        // Only positions before this one: it must not find itself.
         while self.noted < at {
             let slot = self.slot(self.noted);
             self.three[slot] = self.noted as u32 + 1;

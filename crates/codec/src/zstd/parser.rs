@@ -126,6 +126,7 @@ impl ZstdParser {
             if self.effort.twice {
                 self.restart();
                 self.parse::<LARGE>(finder, at, stop, sequences);
+                // Of the first pass, only the counts are kept.
                 sequences.clear();
                 finder.rewind();
                 self.counts.age();
@@ -235,6 +236,7 @@ impl ZstdParser {
     #[inline(always)]
     fn arrive(&mut self, node: usize) {
         let ZstdNode { len, offset, literals, .. } = self.nodes[node];
+        // After literals, a node has the repeats of the one before it.
         if len > 0 && literals == 0 {
             let from = &self.nodes[node - len as usize];
             self.nodes[node].repeats = after(from.repeats, offset, from.literals > 0);
@@ -342,6 +344,7 @@ impl ZstdParser {
         let mut longest = LEN_MIN - 1;
         for number in 1..=3 {
             let offset = repeated(here.repeats, number, after_literals) as usize;
+            // The shortest match has three bytes.
             if offset == 0 || offset > at || (four_bytes(data, at) ^ four_bytes(data, at - offset)) << 8 != 0 {
                 continue;
             }

@@ -88,6 +88,7 @@ impl ZstdCounts {
         let mut literals = [0; 256];
         data.iter().for_each(|byte| literals[usize::from(*byte)] += 1);
         literals.iter_mut().filter(|count| **count > 0).for_each(|count| *count = 1 + (*count >> 8));
+        // What libzstd begins with, too: `baseLLfreqs` and `baseOFCfreqs` in zstd_opt.c.
         let mut runs = [1; RUN_CODES];
         let mut offsets = [1; OFFSET_CODES];
         runs[..2].copy_from_slice(&[4, 2]);
@@ -98,6 +99,7 @@ impl ZstdCounts {
     /// Counts a sequence; `offset` is its offset or repeat as the format numbers them.
     #[inline(always)]
     pub(super) fn add(&mut self, literals: &[u8], len: u32, offset: u32) {
+        // Literals weigh twice as much, as in libzstd (`ZSTD_LITFREQ_ADD`).
         literals.iter().for_each(|byte| self.literals[usize::from(*byte)] += 2);
         self.runs[run_code(literals.len() as u32)] += 1;
         self.lens[len_code(len)] += 1;
@@ -146,6 +148,7 @@ impl ZstdPrices {
     /// Computes all prices anew, those of lengths up to `longest`.
     pub(super) fn update(&mut self, counts: &ZstdCounts, longest: usize, large: bool) {
         let sequence = if large { LARGE_SEQUENCE } else { SEQUENCE };
+        // A Huffman code has at least one bit.
         self.literals = of_shares(&counts.literals, |_| 0).map(|price| price.max(BIT));
         self.run_codes = of_shares(&counts.runs, |code| (RUN_BASE[code + 1] - RUN_BASE[code]).ilog2());
         self.offsets = of_shares(&counts.offsets, |code| code as u32).map(|price| price + sequence);

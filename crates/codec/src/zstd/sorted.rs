@@ -159,6 +159,7 @@ impl SortedPositions {
             let first = *bucket & FIRST;
             let place = *bucket & !FIRST;
             *bucket = place + 1;
+            // The candidates of a position are the entries of its bucket before its own.
             *end = if first == 0 { place } else { 0 };
             self.entries[place as usize] = first | beside(data, at as usize, width, self.position_bits) | at;
         }
@@ -262,6 +263,7 @@ impl SortedPositions {
             if (entry ^ ours) & mask == 0 && four_bytes(data, other + longest - 3) == four_bytes(data, at + longest - 3)
             {
                 let offset = at - other;
+                // Earlier ones are even farther away.
                 if offset > reach {
                     return;
                 }

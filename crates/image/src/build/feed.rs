@@ -153,6 +153,7 @@ impl<'p, 'env, S> BlockFeed<'p, 'env, S> {
     pub(crate) fn file(&mut self, file: u32, from: &Arc<dyn Contents>, key: u64, size: u64) {
         debug_assert!(self.reading.is_none(), "the previous file is still being read");
         if let Some(block) = self.unread.filter(|_| size >= UNREAD_MIN) {
+            // Files are handed on in the order in which they came, so a batch that is open goes first.
             self.send_batch();
             let cutter = self.cutter.clone();
             let from = from.clone();
@@ -180,6 +181,7 @@ impl<'p, 'env, S> BlockFeed<'p, 'env, S> {
             Ok(segments) => {
                 self.reading = Some(LargeFileRead { file, from, key, size, segments: segments.into_iter() })
             }
+            // As a result in its turn, so that errors come in the order of files.
             Err(e) => self.push(JobTicket::ready(FedBlocks::Blocks { file, cuts: Err(e), last: true }), 0),
         }
     }

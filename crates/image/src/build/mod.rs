@@ -172,8 +172,10 @@ fn put_data<'p, 'env, F: ImageFormat>(
 ) -> Result<(F::DataPositions, FailedFiles)> {
     let progress = tools.progress;
     let (mut files, len) = orderer.arrange(tree, order)?;
+    // Files of streams were packed during the scan.
     progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
     let Some(shards) = format.options().shards else { return conductor.put_files(tree, &files, 0) };
+    // Each shard has a writer of its own.
     drop(conductor);
     shard::only_readable(tree, &mut files)?;
     Ok((shard::put(format, tools, orderer, tree, &files, shards)?, FailedFiles::new()))

@@ -38,6 +38,7 @@ impl<S> StreamedFile<'_, '_, '_, S> {
         let left = self.size - self.from.at;
         let cutter = feed.cutter.clone();
         let block_len = cutter.block_len as u64;
+        // Whole blocks only: the rest of a hole is read as zeros, with the data after it.
         let hole = self.from.hole_ahead(self.size) / block_len * block_len;
         if cutter.sparse && hole > 0 {
             self.from.at += hole;

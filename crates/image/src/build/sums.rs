@@ -98,6 +98,7 @@ impl FileDigester {
         let last = *last;
         let is_begun = self.open.as_ref().is_some_and(|(open, _)| *open == file);
         if !is_begun {
+            // A worker has hashed all of it.
             if self.summed.lock().contains_key(&file) {
                 return;
             }

@@ -121,6 +121,7 @@ fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Erof
     match number {
         algorithm::LZ4 => {
             let raw: format::Lz4Record = record(payload)?;
+            // 0 stands for 1 (`z_erofs_load_lz4_config` in Linux).
             let blocks = raw.max_pclusterblks.get().max(1);
             if u64::from(blocks) << block_bits > CLUSTER_MAX {
                 return Err(format!("clusters of {blocks} blocks, more than {CLUSTER_MAX} bytes"));

@@ -127,6 +127,7 @@ impl ClusterIndex {
         let n = offset >> self.bits;
         let (n, head) = match self.load(window, n)? {
             DecodedEntry::Head(head) if self.start(n, head) <= offset => (n, head),
+            // The extent of this byte began in an earlier cluster.
             DecodedEntry::Head(_) => self.look_back(window, n, 1)?,
             DecodedEntry::Inner { back, .. } => self.look_back(window, n, back)?,
         };
@@ -161,6 +162,8 @@ impl ClusterIndex {
             let Some(before) = n.checked_sub(back) else {
                 return bad(&format!("a head {back} clusters back, before the file begins"));
             };
+            // An entry reaches back at most 2047 clusters, so a sound chain needs about one hop for as many.
+            // Twice that, and some, is a circle or nonsense.
             if hops > HOPS + (from - n) / 1024 {
                 return bad("a chain of distances that leads nowhere");
             }
@@ -178,6 +181,8 @@ impl ClusterIndex {
     pub(super) fn measure(&self, window: &mut IndexWindow<'_>, n: u64, head: ExtentHead) -> Result<ExtentSpan> {
         let start = self.start(n, head);
         let endless = head.hole || self.advise.contains(Advise::FRAGMENT);
+        // No compressed extent is longer, so the search ends even if an image is hostile. Holes and fragments
+        // have no such limit.
         let most = if endless { u64::MAX } else { start.saturating_add(EXTENT_MAX) };
         let mut next = n + 1;
         let mut blocks = 1;

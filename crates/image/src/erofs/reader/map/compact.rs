@@ -59,6 +59,7 @@ impl CompactIndex {
         dense: bool,
         big: bool,
     ) -> std::result::Result<Self, String> {
+        // As in `z_erofs_load_compact_lcluster` of Linux.
         let most = if dense { 12 } else { 14 };
         if cluster_bits > most {
             return Err(format!("clusters of {} bytes are more than a pack can hold", 1u64 << cluster_bits));
@@ -132,6 +133,7 @@ impl CompactIndex {
         if i + 1 < entries.count {
             return DecodedEntry::Inner { back: value.into(), blocks: None, forward: None };
         }
+        // The last entry of a pack has no distance back: the one before it tells.
         let back = match entries.get(i.saturating_sub(1)) {
             (cluster_type::NONHEAD, value) if value & COUNT != 0 => 2,
             (cluster_type::NONHEAD, value) => u64::from(value) + 1,

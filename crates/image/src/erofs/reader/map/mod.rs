@@ -241,6 +241,8 @@ impl ExtentMap {
         let data = match (stored.len, word >> encoded_extent::FORMAT_SHIFT) {
             (0, _) => PieceStorage::Hole,
             (_, 0) => {
+                // Linux takes an uncompressed extent for rotated only if its position and length are whole
+                // blocks.
                 let aligned = (physical | stored.len).is_multiple_of(1 << self.block_bits);
                 PieceStorage::Plain { stored, rotated: aligned && header.advise.contains(Advise::INTERLACED) }
             }
