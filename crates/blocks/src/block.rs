@@ -75,6 +75,7 @@ impl BlockShelf {
     }
 
     fn give(&self, bytes: Vec<u8>) {
+        // Other lengths are of no use for other blocks.
         if bytes.len() != self.len {
             return;
         }

@@ -97,6 +97,7 @@ impl AsRef<[u8]> for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let pages = std::mem::take(&mut self.pages);
+        // If another thread died under this lock, the pages are freed instead of kept.
         if let Ok(mut free) = self.home.free.lock() {
             free.push(pages);
         }

@@ -149,6 +149,7 @@ impl RunIndex {
     /// Records other data written between blocks, which no run may span.
     pub fn push_other(&mut self) -> BlockNumber {
         let seq = next_number(self.blocks.len());
+        // No block has this digest, so no run leads across it.
         self.blocks.push((Digest::NONE, NONE));
         seq
     }

@@ -66,6 +66,7 @@ impl BlockProver {
             none => none.insert((self.make)(self.codec)?),
         };
         if self.back.len() < raw.len() {
+            // In powers of two, so that it seldom has to grow again.
             self.back.resize(raw.len().next_power_of_two(), 0);
         }
         let back = &mut self.back[..raw.len()];

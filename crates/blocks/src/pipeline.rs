@@ -82,6 +82,7 @@ pub fn scope<'env, S, R>(
         };
         let guard = StopOnDrop(&stop);
         let result = body(&pool);
+        // The flag first: it has workers drop the jobs that are still queued when the pool closes the queue.
         drop(guard);
         drop(pool);
         result
@@ -107,11 +108,13 @@ impl Drop for StopOnDrop<'_> {
 fn work<S>(queues: &JobQueues<Receiver<PoolJob<'_, S>>>, state: &(impl Fn() -> S + Sync), stop: &AtomicBool) {
     let mut state = state();
     let mut run = |job: PoolJob<'_, S>| {
+        // Relaxed is enough: a worker that sees the flag late runs one more job.
         if !stop.load(Ordering::Relaxed) {
             job(&mut state);
         }
     };
     for job in &queues.jobs {
+        // An empty job in this queue stands for one of the other. Whatever this one is, those go first.
         queues.first.try_iter().for_each(&mut run);
         run(job);
     }
@@ -206,6 +209,7 @@ impl<T> Window<T> {
 
     /// Returns true if the oldest result must be taken before more is submitted.
     pub fn is_full(&self) -> bool {
+        // An empty window takes anything, so what exceeds the budget by itself gets through, too.
         self.bytes >= self.budget && !self.queue.is_empty()
     }
 

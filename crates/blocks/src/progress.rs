@@ -116,6 +116,7 @@ impl Progress {
                     watching(self);
                 }
             };
+            // Without this thread, the watcher is called less often, and nothing else is lost.
             let _ = threads::named("packfs-progress").start_in(scope, poll);
             let result = work();
             // The thread ends at once, without waiting for the rest of the interval. A panic has the same effect.

@@ -46,6 +46,7 @@ impl<T> ResultSlot<T> {
     pub(crate) fn wait(&self) -> Option<T> {
         loop {
             let mut state = self.state();
+            // `Abandoned` stands in while the state is looked at, and stays once the result is taken.
             match std::mem::replace(&mut *state, SlotState::Abandoned) {
                 SlotState::Full(value) => return Some(value),
                 SlotState::Abandoned => return None,

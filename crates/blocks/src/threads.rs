@@ -61,6 +61,7 @@ impl ThreadStarter {
             Ok(thread) => thread,
             Err(error) => return Err((value, error)),
         };
+        // The thread keeps the receiver until the value comes, so this cannot fail.
         let _ = give.send(value);
         Ok(thread)
     }

@@ -32,6 +32,7 @@ pub fn rounded(bytes: u64) -> String {
     let mut value = bytes as f64 / 1024.0;
     let mut unit = UNITS[0];
     for next in &UNITS[1..] {
+        // What would need four figures goes to the next unit.
         if value < 999.5 {
             break;
         }
@@ -39,6 +40,7 @@ pub fn rounded(bytes: u64) -> String {
         unit = next;
     }
     let decimals = match value {
+        // A decimal less from where rounding would add a figure.
         v if v < 9.995 => 2,
         v if v < 99.95 => 1,
         _ => 0,

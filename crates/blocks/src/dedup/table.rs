@@ -15,6 +15,7 @@ pub(super) struct IndexTable {
 
 impl Default for IndexTable {
     fn default() -> Self {
+        // Odd, so that the multiplication loses no bits.
         IndexTable { slots: Vec::new(), used: 0, factor: RandomState::new().hash_one(0) | 1 }
     }
 }
@@ -75,6 +76,7 @@ impl IndexTable {
     }
 
     fn first_slot(&self, bits: u64) -> usize {
+        // The upper bits of the product depend on all bits of the key.
         let spread = bits.wrapping_mul(self.factor) >> (u64::BITS - self.slots.len().ilog2());
         usize::try_from(spread).expect("as many bits as an index of a slot has")
     }
@@ -93,6 +95,7 @@ impl IndexTable {
         let len = (self.slots.len() * 2).max(Self::LEAST);
         let old = std::mem::replace(&mut self.slots, vec![Self::EMPTY; len]);
         for number in old.into_iter().filter(|number| *number != Self::EMPTY) {
+            // All keys differ, so each goes to the next empty slot.
             let slot = self.slot(bits_of(number), |_| false);
             self.slots[slot] = number;
         }

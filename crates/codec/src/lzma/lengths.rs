@@ -70,6 +70,8 @@ impl LengthModel {
                 _ => high + price::of_tree(&probs.high, 8, symbol - MID),
             };
         }
+        // An update prices so many lengths: after as many have been coded, it costs a fixed amount for each,
+        // as in the LZMA SDK.
         self.due[position] = self.nice - 1;
     }
 

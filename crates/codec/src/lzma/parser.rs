@@ -117,6 +117,7 @@ impl LzmaParser {
             } else {
                 self.look(finder);
                 if self.longest() >= self.effort.nice {
+                    // The next run begins here, and takes this match.
                     break;
                 }
                 self.ahead = false;
@@ -259,6 +260,7 @@ impl LzmaParser {
             }
             self.offer(node + 1, price, node, NodeStep::One(SHORT_REPEAT));
         } else if !is_cheapest {
+            // Where a literal alone is the best step, the next node offers the repeat by itself.
             let limit = (here.left - 1).min(self.effort.nice);
             let len = common(data, at + 1, other + 1, 0, limit);
             if len >= LEN_MIN {
@@ -288,6 +290,7 @@ impl LzmaParser {
             for (len, of_len) in (0..).zip(&lengths[..=len]).skip(LEN_MIN) {
                 self.offer(node + len, price + of_len, node, NodeStep::One(LzmaOperation { len: len as u32, back }));
             }
+            // A match that is no longer than the last distance repeated costs more.
             if rep == 0 {
                 longer_than = len + 1;
             }

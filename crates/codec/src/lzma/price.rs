@@ -42,7 +42,9 @@ const fn prices() -> [u8; 1 << (PROB_BITS - STEP_BITS)] {
 /// Returns the price of `bit`, 0 or 1.
 #[inline(always)]
 pub(super) fn of_bit(prob: BitProb, bit: u32) -> u32 {
+    // Turns the probability of a 0 into that of a 1, without a branch.
     let flipped = u32::from(prob) ^ (0_u32.wrapping_sub(bit) & ((1 << PROB_BITS) - 1));
+    // The remainder changes nothing, but saves a check of bounds.
     u32::from(PRICES[(flipped >> STEP_BITS) as usize % PRICES.len()])
 }
 

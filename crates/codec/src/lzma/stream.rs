@@ -109,6 +109,7 @@ impl LzmaEncoder {
             let at = self.at;
             self.encode(op);
             if self.range.flushed_len() > dst.len() {
+                // The model stays as it is: nothing is encoded after this.
                 self.range.back_to(mark);
                 self.at = at;
                 break;
@@ -170,6 +171,7 @@ impl LzmaEncoder {
         self.range.out.extend(properties);
         let body = self.range.out.len();
         self.range.restart();
+        // As long as one more operation is sure to fit in the chunk.
         while self.at < src.len()
             && self.at - begin <= CHUNK_DATA_MAX - LEN_MAX
             && self.range.flushed_len() - body <= CHUNK_MAX - OP_MAX
@@ -203,6 +205,8 @@ impl LzmaEncoder {
             control = RAW;
         }
         self.reset_model();
+        // After an uncompressed chunk, LZMA2 requires a reset of the state, and the properties unless they
+        // were sent before.
         if reset >= RESET_BITS { RESET_BITS } else { RESET_STATE }
     }
 }

@@ -31,6 +31,7 @@ fn decode(src: &[u8], dst: &mut [u8]) -> std::result::Result<usize, RefusalReaso
     let mut output = LzoOutput { dst, at: 0 };
     // Number of literals just before the next opcode: 0 to 3, or 4 for a run of four or more.
     let mut state = 0;
+    // Such a first byte announces a run of literals (Documentation/staging/lzo.rst of Linux).
     if let Some(&first) = src.first()
         && usize::from(first) > FIRST_RUN_BASE
     {
@@ -136,6 +137,7 @@ impl LzoOutput<'_> {
     #[inline(always)]
     fn literals(&mut self, input: &mut LzoInput<'_>, len: usize) -> std::result::Result<(), RefusalReason> {
         if len <= WIDE && self.dst.len() - self.at >= WIDE && input.src.len() - input.at >= WIDE {
+            // Both sides have room for more, and what follows overwrites the surplus.
             self.dst[self.at..self.at + WIDE].copy_from_slice(&input.src[input.at..input.at + WIDE]);
         } else {
             if len > input.src.len() - input.at {

@@ -43,11 +43,13 @@ impl FastTables {
         self.slots.fill(0);
         let last = src.len() - TAIL;
         let mut anchor = 0;
+        // An empty slot stands for position 0.
         let mut at = 1;
         while at <= last {
             let (hash, head) = look(src, at);
             let distance = usize::from(low_word(at).wrapping_sub(self.slots[hash]));
             self.slots[hash] = low_word(at);
+            // A distance of 0 is refused by this, too.
             if distance.wrapping_sub(1) >= FAR_DISTANCE
                 || distance > at
                 || u32::from_le_bytes(chunk(src, at - distance)) != head
