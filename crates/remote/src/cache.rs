@@ -82,6 +82,7 @@ impl CachedVersion {
             }
             let header = [MAGIC, len.to_le_bytes()].concat();
             let mut found = [0; HEADER];
+            // The file is new, or whoever made it was stopped before it had a header.
             if map.metadata()?.len() < HEADER as u64 {
                 map.write_all_at(&header, 0)?;
             } else if map.read_exact_at(&mut found, 0).is_err() || found[..] != header[..] {
@@ -90,6 +91,7 @@ impl CachedVersion {
             // Its time says when the entry was last used.
             map.set_modified(SystemTime::now())?;
             let data = private_file(&dir.join(format!("{name}.data")))?;
+            // The file is sparse: this takes no room on the disk.
             if data.metadata()?.len() < len {
                 data.set_len(len)?;
             }
@@ -135,6 +137,7 @@ impl CachedVersion {
             }
             Ok(())
         });
+        // Of several threads that fail, only the first one reports it.
         if let Err(error) = written
             && self.writes.swap(false, Ordering::Relaxed)
             && let Some(report) = &self.report
@@ -184,6 +187,7 @@ fn evict(dir: &Path, limit: u64, own: &str) -> io::Result<bool> {
             // Another process may remove it at the same time.
             let Ok(map) = path.metadata() else { continue };
             let taken = map.blocks() + data.metadata().map_or(0, |data| data.blocks());
+            // By time first, as the oldest go first.
             entries.push((map.mtime(), map.mtime_nsec(), taken * 512, path));
         }
     }
@@ -216,6 +220,7 @@ fn remove(map: &Path) -> io::Result<bool> {
 fn private_directory(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let found = dir.metadata()?;
+    // Otherwise somebody else could put bytes of theirs under the name of an object.
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err(io::Error::other("the directory belongs to, or can be written by, somebody else"));
     }

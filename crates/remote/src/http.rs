@@ -211,11 +211,13 @@ impl HttpClient {
         }
         let proxy = key.1.as_deref().map(Proxy::new).transpose()?;
         let mut config = Agent::config_builder()
+            // Callers know what a status or a redirection means for a range, ureq does not.
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(proxy)
             .user_agent(concat!("packfs/", env!("CARGO_PKG_VERSION")))
+            // A range of a compressed form is a part of other bytes.
             .accept_encoding("identity")
             .max_idle_connections(2 * KEPT)
             .max_idle_connections_per_host(KEPT)

@@ -116,6 +116,7 @@ impl VersionedObject {
             return Err(Error::new(object.retry.name(), FailureReason::Contradiction(why)));
         }
         let is_complete = bytes.len() as u64 == total;
+        // Of an object that came as a whole, nothing more is read, so it needs no version.
         if !is_complete && !version.is_marked() && !object.accepts_unproven() {
             return Err(Error::new(object.retry.name(), FailureReason::Unversioned));
         }
@@ -191,6 +192,7 @@ impl VersionedObject {
                 let bytes = read_whole(response, &self.progress)?;
                 Ok(FirstAnswer { version, total: bytes.len() as u64, bytes, may_change_unseen })
             }
+            // An empty object has no first byte.
             416 if header_text(headers, "content-range") == Some("bytes */0") => {
                 Ok(FirstAnswer { version, total: 0, bytes: Vec::new(), may_change_unseen })
             }
@@ -243,6 +245,7 @@ impl VersionedObject {
                 Err(FailureReason::Contradiction("the whole object, though it has answered ranges before".into())
                     .into())
             }
+            // The condition of the request failed, or the object ends before the range.
             412 | 416 => Err(FailureReason::Changed.into()),
             status => Err(AttemptFailure::of_status(status, response.headers())),
         }
@@ -290,6 +293,7 @@ impl VersionedObject {
             }
             let to = header_text(response.headers(), "location").ok_or(FailureReason::Redirect("to nowhere".into()))?;
             url = url.join(to).map_err(FailureReason::Redirect)?;
+            // With credentials only if the new address has its own: those of the origin are for its server.
             response = self.client.get(&url, &range_headers(ask, version, url.auth().map(Into::into)))?;
             if response.status().is_success() {
                 *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.clone());
@@ -322,6 +326,7 @@ fn read_whole(response: Response<Body>, progress: &ProgressRule) -> std::result:
     }
     check_encoding(response.headers())?;
     let mut bytes = Vec::new();
+    // One byte more, which shows that the object is too long.
     let mut body = progress.watch(response.into_body().into_reader()).take(WHOLE_MAX + 1);
     body.read_to_end(&mut bytes)?;
     match bytes.len() as u64 {

@@ -85,6 +85,7 @@ impl RetryPolicy {
     fn pause(&self, tries: u32) -> Duration {
         let pause = self.pause.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST_PAUSE);
         let mut random = [0; 1];
+        // Without random numbers the pause is the shortest one.
         let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
         pause + pause.mul_f64(f64::from(random[0]) / 512.0)
     }

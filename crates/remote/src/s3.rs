@@ -144,6 +144,7 @@ impl AwsProfile {
         let config = variable("AWS_CONFIG_FILE").map(PathBuf::from).or_else(|| in_home("config"));
         let shared = variable("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from).or_else(|| in_home("credentials"));
         let mut profile = AwsProfile::default();
+        // The second file wins, as with the AWS tools.
         for file in [config, shared].into_iter().flatten() {
             profile.take(&std::fs::read_to_string(file).unwrap_or_default(), &name);
         }

@@ -28,6 +28,7 @@ pub(crate) fn sign(
     let mut headers = vec![("x-amz-content-sha256", empty.clone()), ("x-amz-date", time.clone())];
     headers.extend(by.token.clone().map(|token| ("x-amz-security-token", token)));
     let mut signed = [&headers, more, &[("host", url.authority().to_owned())]].concat();
+    // Signature version 4 requires the names in order.
     signed.sort();
     let names = signed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
     let (path, query) = url.path().split_once('?').unwrap_or((url.path(), ""));

@@ -350,6 +350,7 @@ impl<'o> ShardLists<'o> {
             return Ok(*number);
         }
         let number = u32::try_from(self.roots.len()).expect("fewer sources than files");
+        // Tasks may run in other directories.
         self.roots.push(std::path::absolute(root).map_err(Error::io("cannot find", root))?);
         self.numbers.insert(root.to_owned(), number);
         Ok(number)

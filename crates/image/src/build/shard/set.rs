@@ -150,6 +150,7 @@ impl Jobs {
         }
         state::told(&dir, job, 0, progress, || {
             job.whole(path, progress)?;
+            // After the image has its name: if the task is killed in between, the image is made again.
             mark::write(&mark, job.id(), path).map(|()| true)
         })
     }
@@ -254,6 +255,7 @@ impl Planner {
         fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
     ) -> Result<(PlanSummary, Warnings)> {
         let path = std::path::absolute(target).map_err(Error::io("cannot find", target))?;
+        // A link that leads nowhere counts as well.
         let is_there = !options.common().force && path.symlink_metadata().is_ok();
         if is_there || !self.paths.insert(path.clone()) {
             return Err(Error::Exists { path: target.to_owned() });

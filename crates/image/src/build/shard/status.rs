@@ -144,6 +144,7 @@ impl Jobs {
                 }
             }
         }
+        // Tasks were visited by image, but are listed by number.
         status.missing.sort_unstable();
         status.running.sort_by_key(|task| task.shard);
         status.failed.sort_by_key(|task| task.shard);

@@ -179,6 +179,7 @@ fn describe<'env, F: ImageFormat>(
 /// Returns where the data of shards of these lengths ends if the first is shifted by `shift`, as [`ShardJoiner`] does
 /// it.
 fn joined_len(shift: u64, lens: impl Iterator<Item = u64>) -> u64 {
+    // Lengths come from files, so their sum may not fit in 64 bits.
     let mut lens = lens.map(u128::from);
     let first = u128::from(shift) + lens.next().unwrap_or(0);
     let all = lens.fold(first, |end, len| end.next_multiple_of(ALIGN.into()) + len);
@@ -207,6 +208,7 @@ pub(crate) fn assemble<F: ImageFormat>(
     let options = format.options();
     job.check_made_by(&format.made_by()?)?;
     let open = |shard| ShardBlob::open(dir, job, shard).map_err(|error| unusable(error, dir, shard));
+    // All of them, so that a missing one is found before anything is written.
     let blobs = (0..job.shards()).map(open).collect::<Result<Vec<_>>>()?;
     let (place, shift) = first_place(format, blobs.len() > 1);
     // Before anything is copied.
